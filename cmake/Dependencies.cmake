@@ -1,0 +1,22 @@
+# Everything comes from Debian 12's packages; scripts/setup installs them.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tl-expected QUIET)
+find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
+find_path(EXPECTED_INCLUDE_DIR tl/expected.hpp REQUIRED)
+pkg_check_modules(FUSE3 REQUIRED IMPORTED_TARGET fuse3)
+find_package(CLI11 REQUIRED)
+
+# Standalone Asio, header only.
+add_library(nfsrdma_asio INTERFACE)
+target_include_directories(nfsrdma_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
+target_compile_definitions(nfsrdma_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+target_link_libraries(nfsrdma_asio INTERFACE Threads::Threads)
+
+if(NFSRDMA_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()

@@ -1,0 +1,285 @@
+// The one XDR codec: encode, decode and exact size run through the same description of each type.
+//
+// A wire type T is described once, by a function template found by argument-dependent lookup:
+//
+//     template <class X> bool xdr(X& x, Ref<X, T> v) { return x(v.a) && x(v.b); }
+//
+// where X is Encoder, Decoder or Sizer and Ref<X, T> is T& for the Decoder and const T& for the others.
+// `x(v)` returns false once anything failed; the first failure is kept in x and later calls do nothing.
+//
+// The sizer is the 2003 paper's xdr_sizeof: it answers, before anything is sent, how many inline bytes and how many
+// bulk bytes a message takes. Bulk items (READ and WRITE data) do not enter the inline stream: the encoder
+// records (span, XDR position) beside it and the transport decides between gather, Read chunk and long call;
+// the decoder is given the span where a bulk result already is, or is to be copied to.
+//
+// Nothing here does I/O or allocates by what the peer claims: every length is checked against the type's maximum
+// and the bytes that are left before memory is taken. Errors: Layer::kXdr, Recovery::kPermanent, errno EIO.
+// Not thread-safe; an object belongs to the caller's stack.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "xdr/support/bytes.h"
+#include "xdr/support/result.h"
+
+namespace nfsrdma::xdr {
+
+class Encoder;
+class Decoder;
+class Sizer;
+
+template <class X>
+inline constexpr bool kDecodes = std::is_same_v<X, Decoder>;
+
+template <class X, class T>
+using Ref = std::conditional_t<kDecodes<X>, T&, const T&>;
+
+// A bulk item: `data` belongs at `position` of the XDR stream (counted from the start of the RPC message, with
+// earlier bulk items and their padding counted in). The owner keeps `data` alive until the reply is in.
+struct Bulk {
+  size_t position = 0;
+  ConstBytes data;
+};
+
+// Variable-length opaque<Max> that borrows: encodes from `data`, decodes to a view into the decoded buffer.
+template <size_t Max>
+struct OpaqueView {
+  ConstBytes data;
+};
+
+// A bulk opaque: WRITE4args.data, READ4resok.data. Encodes beside the stream; see Bulk and Decoder::set_sink.
+struct BulkOpaque {
+  ConstBytes data;
+};
+
+template <class T>
+concept XdrEnum = std::is_enum_v<T> && sizeof(T) == 4;
+
+// ---------------------------------------------------------------------------------------------------------
+class Encoder {
+ public:
+  // Appends to `out`, which the caller owns. `base` is the XDR position of out's current end.
+  explicit Encoder(ByteVector& out, std::vector<Bulk>* bulks = nullptr) : out_(out), bulks_(bulks), start_(out.size()) {}
+
+  bool operator()(uint32_t v) { return put32(v); }
+  bool operator()(int32_t v) { return put32(static_cast<uint32_t>(v)); }
+  bool operator()(uint64_t v) { return put32(static_cast<uint32_t>(v >> 32)) && put32(static_cast<uint32_t>(v)); }
+  bool operator()(int64_t v) { return (*this)(static_cast<uint64_t>(v)); }
+  bool operator()(bool v) { return put32(v ? 1 : 0); }
+  template <XdrEnum E>
+  bool operator()(E v) { return put32(static_cast<uint32_t>(v)); }
+  template <class T>
+    requires requires(Encoder& x, const T& v) { xdr(x, v); }
+  bool operator()(const T& v) { return xdr(*this, v); }
+
+  bool fixed(ConstBytes bytes);                      // opaque[n]
+  bool opaque(ConstBytes bytes, size_t max);         // opaque<max>: length, bytes, padding
+  bool bulk(ConstBytes bytes, size_t max);           // length inline, bytes beside
+  bool raw(ConstBytes bytes);                        // already-encoded XDR, a multiple of four bytes
+  bool fail(const char* what);
+
+  bool ok() const { return ok_; }
+  const char* failure() const { return failure_; }
+  // XDR position: inline bytes so far plus bulk bytes with their padding.
+  size_t position() const { return out_.size() - start_ + bulk_bytes_; }
+
+ private:
+  bool put32(uint32_t v);
+
+  ByteVector& out_;
+  std::vector<Bulk>* bulks_;  // null: bulk items are copied inline
+  size_t start_;
+  size_t bulk_bytes_ = 0;
+  bool ok_ = true;
+  const char* failure_ = "";
+};
+
+// ---------------------------------------------------------------------------------------------------------
+class Sizer {
+ public:
+  bool operator()(uint32_t) { return add(4); }
+  bool operator()(int32_t) { return add(4); }
+  bool operator()(uint64_t) { return add(8); }
+  bool operator()(int64_t) { return add(8); }
+  bool operator()(bool) { return add(4); }
+  template <XdrEnum E>
+  bool operator()(E) { return add(4); }
+  template <class T>
+    requires requires(Sizer& x, const T& v) { xdr(x, v); }
+  bool operator()(const T& v) { return xdr(*this, v); }
+
+  bool fixed(ConstBytes bytes) { return add(xdr_padded(bytes.size())); }
+  bool opaque(ConstBytes bytes, size_t) { return add(4 + xdr_padded(bytes.size())); }
+  bool bulk(ConstBytes bytes, size_t) {
+    bulk_bytes_ += xdr_padded(bytes.size());
+    return add(4);
+  }
+  bool raw(ConstBytes bytes) { return add(bytes.size()); }
+  bool fail(const char*) { return false; }
+
+  bool ok() const { return true; }
+  size_t inline_bytes() const { return inline_bytes_; }
+  size_t bulk_bytes() const { return bulk_bytes_; }
+  size_t total() const { return inline_bytes_ + bulk_bytes_; }
+
+ private:
+  bool add(size_t n) {
+    inline_bytes_ += n;
+    return true;
+  }
+  size_t inline_bytes_ = 0;
+  size_t bulk_bytes_ = 0;
+};
+
+// ---------------------------------------------------------------------------------------------------------
+class Decoder {
+ public:
+  // Reads `in`; views that decoding hands out point into it.
+  explicit Decoder(ConstBytes in) : in_(in) {}
+
+  // The next bulk item's bytes are not in `in` but already at `data` (received straight into their destination).
+  // The item's length on the wire must equal data.size(); its padding, if any, was consumed by the transport.
+  void set_bulk(ConstBytes data) { bulk_ = data; }
+
+  bool operator()(uint32_t& v) { return get32(v); }
+  bool operator()(int32_t& v);
+  bool operator()(uint64_t& v);
+  bool operator()(int64_t& v);
+  bool operator()(bool& v);  // RFC 4506 section 4.4: anything but 0 and 1 is an error
+  // An enum's value is not checked here: types check their own arms.
+  template <XdrEnum E>
+  bool operator()(E& v) {
+    uint32_t raw = 0;
+    if (!get32(raw)) return false;
+    v = static_cast<E>(raw);
+    return true;
+  }
+  template <class T>
+    requires requires(Decoder& x, T& v) { xdr(x, v); }
+  bool operator()(T& v) { return xdr(*this, v); }
+
+  bool fixed(MutableBytes bytes);
+  // View of opaque<max>; padding bytes must be there (their value is not checked: peers differ).
+  bool opaque(ConstBytes& view, size_t max);
+  bool bulk(ConstBytes& view, size_t max);
+  bool skip(size_t bytes);
+  bool fail(const char* what);
+
+  // Length of a counted array, checked: count <= max and count * min_element_bytes <= what is left.
+  bool count(uint32_t& n, size_t max, size_t min_element_bytes);
+
+  bool ok() const { return ok_; }
+  const char* failure() const { return failure_; }
+  size_t position() const { return pos_; }
+  size_t left() const { return in_.size() - pos_; }
+  ConstBytes rest() const { return in_.subspan(pos_); }
+  // Depth guard for recursive types; false beyond 16.
+  bool enter() { return ++depth_ <= 16 || fail("nesting too deep"); }
+  void leave() { --depth_; }
+
+ private:
+  bool get32(uint32_t& v);
+  bool need(size_t n) { return ok_ && (n <= left() || fail("truncated")); }
+
+  ConstBytes in_;
+  size_t pos_ = 0;
+  int depth_ = 0;
+  bool ok_ = true;
+  const char* failure_ = "";
+  std::optional<ConstBytes> bulk_;
+};
+
+// ---------------------------------------------------------------------------------------------------------
+// Building blocks for type descriptions; each works for all three.
+
+// opaque<max> or string<max> held as std::string / ByteVector (copied on decode).
+template <class X, class Container>
+bool bytes(X& x, Container& v, size_t max) {
+  if constexpr (kDecodes<X>) {
+    ConstBytes view;
+    if (!x.opaque(view, max)) return false;
+    v.assign(reinterpret_cast<const typename Container::value_type*>(view.data()),
+             reinterpret_cast<const typename Container::value_type*>(view.data()) + view.size());
+    return true;
+  } else {
+    return x.opaque(std::as_bytes(std::span(v.data(), v.size())), max);
+  }
+}
+
+// opaque<max> as a view (decode borrows from the input).
+template <class X, class V>
+bool view(X& x, V& v, size_t max) { return x.opaque(v, max); }
+
+// opaque[N].
+template <class X, class Array>
+bool fixed(X& x, Array& v) {
+  if constexpr (kDecodes<X>) {
+    return x.fixed(std::as_writable_bytes(std::span(v)));
+  } else {
+    return x.fixed(std::as_bytes(std::span(v)));
+  }
+}
+
+// T array<max>; min_element_bytes bounds the allocation by the bytes left.
+template <class X, class Vec>
+bool array(X& x, Vec& v, size_t max, size_t min_element_bytes = 4) {
+  if constexpr (kDecodes<X>) {
+    uint32_t n = 0;
+    if (!x.count(n, max, min_element_bytes)) return false;
+    v.clear();
+    v.reserve(n);
+    for (uint32_t i = 0; i < n; ++i) {
+      if (!x(v.emplace_back())) return false;
+    }
+    return true;
+  } else {
+    if (v.size() > max) return x.fail("array too long");
+    if (!x(static_cast<uint32_t>(v.size()))) return false;
+    for (const auto& e : v) {
+      if (!x(e)) return false;
+    }
+    return true;
+  }
+}
+
+// T* v ("optional-data", RFC 4506 section 4.19).
+template <class X, class T>
+bool optional(X& x, T& v) {
+  if constexpr (kDecodes<X>) {
+    bool present = false;
+    if (!x(present)) return false;
+    if (!present) {
+      v.reset();
+      return true;
+    }
+    return x(v.emplace());
+  } else {
+    return x(v.has_value()) && (!v || x(*v));
+  }
+}
+
+// Decode all of `in` as one T; trailing bytes are an error.
+template <class T>
+Result<T> decode(ConstBytes in, const char* what) {
+  Decoder x(in);
+  T v{};
+  if (!x(v)) return ::nfsrdma::fail({Layer::kXdr, Recovery::kPermanent, 5, 0, what, x.failure()});
+  if (x.left() != 0) return ::nfsrdma::fail({Layer::kXdr, Recovery::kPermanent, 5, 0, what, "trailing bytes"});
+  return v;
+}
+
+template <class T>
+size_t size_of(const T& v) {
+  Sizer s;
+  s(v);
+  return s.total();
+}
+
+}  // namespace nfsrdma::xdr
