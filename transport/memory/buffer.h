@@ -1,0 +1,104 @@
+// Buffers for bulk data: where a FUSE request is read, where READ data lands, what a WRITE is sent from.
+//
+// A Buffer is page-aligned memory of one power-of-two size class, 4 KiB...2 MiB, reference-counted by BufferRef (any
+// thread) and returned to its BufferPool when the last reference goes. Pools are shared by all loops; a short lock per
+// get and put. Plain memory today; the registered arena takes its place behind the same interface, which is
+// why nothing outside this folder allocates bulk memory by itself.
+//
+// Slice: a reference with a window; copying one shares the memory.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "xdr/support/bytes.h"
+
+namespace nfsrdma {
+
+class BufferPool;
+
+class Buffer {
+ public:
+  std::byte* data() { return data_; }
+  size_t capacity() const { return capacity_; }
+
+ private:
+  friend class BufferPool;
+  friend class BufferRef;
+  std::byte* data_ = nullptr;
+  size_t capacity_ = 0;
+  unsigned size_class_ = 0;
+  std::atomic<uint32_t> references_{0};
+  BufferPool* pool_ = nullptr;
+};
+
+class BufferRef {
+ public:
+  BufferRef() = default;
+  BufferRef(const BufferRef& o) noexcept : buffer_(o.buffer_) {
+    if (buffer_ != nullptr) buffer_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  BufferRef(BufferRef&& o) noexcept : buffer_(std::exchange(o.buffer_, nullptr)) {}
+  BufferRef& operator=(BufferRef o) noexcept {
+    std::swap(buffer_, o.buffer_);
+    return *this;
+  }
+  ~BufferRef() { reset(); }
+  void reset();
+  bool unique() const { return buffer_ != nullptr && buffer_->references_.load(std::memory_order_acquire) == 1; }
+
+  explicit operator bool() const { return buffer_ != nullptr; }
+  Buffer* operator->() const { return buffer_; }
+  MutableBytes bytes() const { return {buffer_->data(), buffer_->capacity()}; }
+
+ private:
+  friend class BufferPool;
+  explicit BufferRef(Buffer* b) : buffer_(b) { buffer_->references_.store(1, std::memory_order_relaxed); }
+  Buffer* buffer_ = nullptr;
+};
+
+struct Slice {
+  BufferRef buffer;
+  MutableBytes bytes;
+
+  size_t size() const { return bytes.size(); }
+  Slice first(size_t n) const { return {buffer, bytes.first(n)}; }
+  Slice subslice(size_t offset, size_t n) const { return {buffer, bytes.subspan(offset, n)}; }
+};
+
+class BufferPool {
+ public:
+  static constexpr size_t kMinBytes = 4096;
+  static constexpr size_t kMaxBytes = 2u << 20;
+
+  // At most `keep_bytes` stay in the free lists; the rest goes back to the system.
+  explicit BufferPool(size_t keep_bytes = 64u << 20);
+  ~BufferPool();  // every reference must be gone
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  // A buffer of at least `bytes` (<= kMaxBytes); contents undefined. Null only when memory is exhausted.
+  BufferRef get(size_t bytes);
+  // A slice of exactly `bytes`.
+  Slice slice(size_t bytes);
+
+  size_t outstanding_bytes() const { return outstanding_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class BufferRef;
+  static constexpr unsigned kClasses = 10;  // 4 KiB << 0 ... 4 KiB << 9
+  void put(Buffer* b);
+
+  const size_t keep_bytes_;
+  std::mutex mutex_;
+  std::array<std::vector<Buffer*>, kClasses> free_;
+  size_t kept_bytes_ = 0;
+  std::atomic<size_t> outstanding_bytes_{0};
+};
+
+}  // namespace nfsrdma

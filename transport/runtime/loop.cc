@@ -1,0 +1,91 @@
+#include "transport/runtime/loop.h"
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+namespace nfsrdma {
+namespace {
+
+thread_local Loop* current_loop = nullptr;
+
+// Root of a detached coroutine: destroys its own frame at the end.
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() noexcept {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
+    std::suspend_always initial_suspend() const noexcept { return {}; }
+    std::suspend_never final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    void unhandled_exception() const noexcept {
+      try {
+        throw;
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "nfsrdma: exception escaped a coroutine: %s\n", e.what());
+      } catch (...) {
+        std::fprintf(stderr, "nfsrdma: unknown exception escaped a coroutine\n");
+      }
+      std::abort();
+    }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+Detached run_detached(Task<> task, std::atomic<size_t>& live) {
+  co_await std::move(task);
+  live.fetch_sub(1, std::memory_order_release);
+}
+
+}  // namespace
+
+Loop::Loop(unsigned index) : index_(index), context_(1) {}
+Loop::~Loop() = default;
+
+void Loop::run() {
+  current_loop = this;
+  auto guard = asio::make_work_guard(context_);
+  context_.run();
+  current_loop = nullptr;
+}
+
+void Loop::stop() { context_.stop(); }
+
+void Loop::post(std::function<void()> fn) { asio::post(context_, std::move(fn)); }
+
+void Loop::post(std::coroutine_handle<> h) {
+  asio::post(context_, [h] { h.resume(); });
+}
+
+void Loop::spawn(Task<> task) {
+  live_tasks_.fetch_add(1, std::memory_order_relaxed);
+  Detached root = run_detached(std::move(task), live_tasks_);
+  if (on_loop()) {
+    root.handle.resume();
+  } else {
+    post(std::coroutine_handle<>(root.handle));
+  }
+}
+
+Loop* Loop::current() { return current_loop; }
+
+LoopPool::LoopPool(unsigned n) {
+  for (unsigned i = 0; i < n; ++i) loops_.push_back(std::make_unique<Loop>(i));
+}
+
+LoopPool::~LoopPool() { stop_and_join(); }
+
+void LoopPool::start() {
+  for (auto& loop : loops_) threads_.emplace_back([&l = *loop] { l.run(); });
+}
+
+void LoopPool::stop_and_join() {
+  for (auto& loop : loops_) loop->stop();
+  for (auto& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+}  // namespace nfsrdma

@@ -1,0 +1,170 @@
+// Waiting across loops: WaitQueue, AsyncMutex, Completion.
+//
+// A coroutine waits on its own loop and is resumed there, whichever loop wakes it. Each object has one short
+// std::mutex inside that is never held across a resumption. None of them allocates: waiters live in the frames
+// of the coroutines that wait.
+#pragma once
+
+#include <cassert>
+#include <coroutine>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma {
+
+// A FIFO of suspended coroutines, guarded by a mutex of its owner: the asynchronous condition variable.
+//
+//     std::unique_lock lock(mutex);
+//     while (!condition) co_await queue.wait(lock);     // unlocks while suspended, NOT re-locked: see wait()
+class WaitQueue {
+ public:
+  struct Waiter {
+    Loop* loop = nullptr;
+    std::coroutine_handle<> handle;
+    Waiter* next = nullptr;
+    Waiter* prev = nullptr;
+    bool queued = false;
+    bool cancelled = false;
+  };
+
+  WaitQueue() = default;
+  WaitQueue(const WaitQueue&) = delete;
+  WaitQueue& operator=(const WaitQueue&) = delete;
+  ~WaitQueue() { assert(head_ == nullptr); }
+
+  // Enqueues and releases `lock` once suspended; after resumption the lock is NOT held. The result is false when the
+  // wait was ended by cancel().
+  auto wait(std::unique_lock<std::mutex>& lock) { return Awaiter(*this, lock, nullptr); }
+  // As wait(), with a handle through which cancel() can end it early. *out is set while waiting.
+  auto wait(std::unique_lock<std::mutex>& lock, Waiter** out) { return Awaiter(*this, lock, out); }
+
+  // All three with the owner's mutex held.
+  bool notify_one();
+  void notify_all();
+  void cancel(Waiter* waiter);
+  bool empty() const { return head_ == nullptr; }
+
+ private:
+  class Awaiter {
+   public:
+    Awaiter(WaitQueue& queue, std::unique_lock<std::mutex>& lock, Waiter** out)
+        : queue_(queue), lock_(lock), out_(out) {}
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) {
+      waiter_.loop = Loop::current();
+      assert(waiter_.loop != nullptr);
+      waiter_.handle = h;
+      queue_.push(&waiter_);
+      if (out_ != nullptr) *out_ = &waiter_;
+      // After unlock another loop may resume this coroutine and end this frame: touch nothing of it afterwards.
+      std::unique_lock<std::mutex> lock = std::move(lock_);
+      lock.unlock();
+    }
+    bool await_resume() const noexcept { return !waiter_.cancelled; }
+
+   private:
+    WaitQueue& queue_;
+    std::unique_lock<std::mutex>& lock_;
+    Waiter** out_;
+    Waiter waiter_;
+  };
+
+  void push(Waiter* w);
+  void remove(Waiter* w);
+
+  Waiter* head_ = nullptr;
+  Waiter* tail_ = nullptr;
+};
+
+// A fair mutex that may be held across co_await. `auto guard = co_await mutex.lock();`
+class AsyncMutex {
+ public:
+  class [[nodiscard]] Guard {
+   public:
+    Guard() = default;
+    explicit Guard(AsyncMutex* m) : mutex_(m) {}
+    Guard(Guard&& o) noexcept : mutex_(std::exchange(o.mutex_, nullptr)) {}
+    Guard& operator=(Guard&& o) noexcept {
+      if (this != &o) {
+        unlock();
+        mutex_ = std::exchange(o.mutex_, nullptr);
+      }
+      return *this;
+    }
+    ~Guard() { unlock(); }
+    void unlock() {
+      if (AsyncMutex* m = std::exchange(mutex_, nullptr)) m->unlock();
+    }
+    explicit operator bool() const { return mutex_ != nullptr; }
+
+   private:
+    AsyncMutex* mutex_ = nullptr;
+  };
+
+  Task<Guard> lock();
+  bool try_lock();
+  bool locked() const;
+
+ private:
+  void unlock();
+  mutable std::mutex mutex_;
+  bool locked_ = false;
+  WaitQueue queue_;
+};
+
+// One value, one waiter: the hand-over from the reader of replies to the coroutine that made the call. When both are
+// on the same loop the waiter is resumed inline, inside set(): call set() last.
+template <class T>
+class Completion {
+ public:
+  // Any loop, once.
+  void set(T value) {
+    std::coroutine_handle<> h;
+    Loop* loop = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      value_.emplace(std::move(value));
+      h = std::exchange(handle_, {});
+      loop = loop_;
+    }
+    if (!h) return;
+    if (loop->on_loop()) {
+      h.resume();
+    } else {
+      loop->post(h);
+    }
+  }
+  bool ready() const {
+    std::lock_guard lock(mutex_);
+    return value_.has_value();
+  }
+  auto wait() {
+    struct Awaiter {
+      Completion& c;
+      bool await_ready() const noexcept { return c.ready(); }
+      bool await_suspend(std::coroutine_handle<> h) {
+        std::lock_guard lock(c.mutex_);
+        if (c.value_) return false;
+        c.loop_ = Loop::current();
+        c.handle_ = h;
+        return true;
+      }
+      T await_resume() {
+        std::lock_guard lock(c.mutex_);
+        return std::move(*c.value_);
+      }
+    };
+    return Awaiter{*this};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<T> value_;
+  std::coroutine_handle<> handle_;
+  Loop* loop_ = nullptr;
+};
+
+}  // namespace nfsrdma
