@@ -1,0 +1,83 @@
+// Node: one file object of the server, as every part of the client names it.
+//
+// Exactly one Node exists per file handle of a mount while anybody refers to it: the front end (which counts kernel
+// lookups in front_end_lookups), open files, requests under way. NodeRef counts references, any thread; the
+// last one removes the Node from its Filesystem's table. What a Filesystem keeps per file lies in its derived class.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace nfsrdma::client {
+
+class Node {
+ public:
+  Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // For the front end only: how many lookups the kernel holds. While it is above zero the front end owns one
+  // reference (see NodeRef::detach and NodeRef::adopt).
+  std::atomic<uint64_t> front_end_lookups{0};
+
+ protected:
+  virtual ~Node() = default;
+
+ private:
+  friend class NodeRef;
+  friend class NodeTableAccess;
+  // Called when the count fell to zero: forget and destroy, unless somebody found the Node in the table meanwhile.
+  virtual void last_reference() noexcept = 0;
+  std::atomic<uint32_t> references_{0};
+};
+
+class NodeRef {
+ public:
+  NodeRef() = default;
+  explicit NodeRef(Node* n) noexcept : node_(n) { acquire(); }
+  NodeRef(const NodeRef& o) noexcept : node_(o.node_) { acquire(); }
+  NodeRef(NodeRef&& o) noexcept : node_(std::exchange(o.node_, nullptr)) {}
+  NodeRef& operator=(NodeRef o) noexcept {
+    std::swap(node_, o.node_);
+    return *this;
+  }
+  ~NodeRef() { reset(); }
+  void reset() {
+    Node* n = std::exchange(node_, nullptr);
+    if (n != nullptr && n->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) n->last_reference();
+  }
+  // Hands the reference to somebody who keeps a raw pointer (the kernel's node id), and takes it back.
+  [[nodiscard]] Node* detach() { return std::exchange(node_, nullptr); }
+  static NodeRef adopt(Node* n) {
+    NodeRef r;
+    r.node_ = n;
+    return r;
+  }
+
+  Node* get() const { return node_; }
+  Node* operator->() const { return node_; }
+  explicit operator bool() const { return node_ != nullptr; }
+  bool operator==(const NodeRef&) const = default;
+
+ private:
+  void acquire() {
+    if (node_ != nullptr) node_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Node* node_ = nullptr;
+};
+
+// For the table that owns the Nodes: revives a Node it still lists, unless its last reference is already gone.
+class NodeTableAccess {
+ public:
+  static bool try_acquire(Node& n) {
+    uint32_t count = n.references_.load(std::memory_order_relaxed);
+    while (count != 0) {
+      if (n.references_.compare_exchange_weak(count, count + 1, std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
+  static uint32_t references(const Node& n) { return n.references_.load(std::memory_order_acquire); }
+};
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,50 @@
+// ClientOptions: how a mount behaves, in the terms of nfs(5). Filled by cli/, immutable afterwards.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace nfsrdma::client {
+
+enum class LookupCache : uint8_t { kAll, kPositive, kNone };
+enum class LocalLock : uint8_t { kNone, kFlock, kPosix, kAll };
+enum class IdMapping : uint8_t { kNumeric, kNfsidmap };
+enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };
+
+struct ClientOptions {
+  std::string host;
+  std::string export_path = "/";
+  uint16_t port = 2049;
+  AddressFamily family = AddressFamily::kAny;
+  bool reserved_port = false;
+
+  bool soft = false;                            // hard is nfs(5)'s default
+  bool soft_error_timedout = false;             // softerr: ETIMEDOUT instead of EIO
+  std::chrono::milliseconds timeo{60'000};
+  unsigned retrans = 2;
+
+  uint32_t rsize = 0;  // bytes; 0: what the server allows, at most 1 MiB
+  uint32_t wsize = 0;
+
+  std::chrono::seconds acregmin{3};
+  std::chrono::seconds acregmax{60};
+  std::chrono::seconds acdirmin{30};
+  std::chrono::seconds acdirmax{60};
+  bool noac = false;            // actimeo=0 and sync
+  LookupCache lookupcache = LookupCache::kAll;
+  bool close_to_open = true;    // nocto turns it off
+  bool readdirplus = true;
+  LocalLock local_lock = LocalLock::kNone;
+  bool sync = false;            // every write is FILE_SYNC before it returns
+  bool read_only = false;
+  IdMapping id_mapping = IdMapping::kNumeric;
+
+  // Several users reach this mount (allow_other): names under directories that not everybody may search are
+  // then answered with no lifetime, so that every path walk asks under its own credential.
+  bool many_users = false;
+
+  std::string client_name;      // co_ownerid: unique per mount; empty: host name, pid and a random part
+};
+
+}  // namespace nfsrdma::client
