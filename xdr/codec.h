@@ -7,24 +7,24 @@
 // where X is Encoder, Decoder or Sizer and Ref<X, T> is T& for the Decoder and const T& for the others.
 // `x(v)` returns false once anything failed; the first failure is kept in x and later calls do nothing.
 //
-// The sizer is the 2003 paper's xdr_sizeof: it answers, before anything is sent, how many inline bytes and how many
-// bulk bytes a message takes. Bulk items (READ and WRITE data) do not enter the inline stream: the encoder
-// records (span, XDR position) beside it and the transport decides between gather, Read chunk and long call;
-// the decoder is given the span where a bulk result already is, or is to be copied to.
+// The sizer is the 2003 paper's xdr_sizeof: it answers, before anything is sent, how many inline bytes and
+// how many bulk bytes a message takes. Bulk items (READ and WRITE data) do not enter the inline stream: the
+// encoder records (span, XDR position) beside it and the transport decides between gather, Read chunk and
+// long call; the decoder is given the span where a bulk result already is, or is to be copied to.
 //
-// Nothing here does I/O or allocates by what the peer claims: every length is checked against the type's maximum
-// and the bytes that are left before memory is taken. Errors: Layer::kXdr, Recovery::kPermanent, errno EIO.
-// Not thread-safe; an object belongs to the caller's stack.
+// Nothing here does I/O or allocates by what the peer claims: every length is checked against the type's
+// maximum and the bytes that are left before memory is taken. Errors: Layer::kXdr, Recovery::kPermanent,
+// errno EIO. Not thread-safe; an object belongs to the caller's stack.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <bit>
 #include <concepts>
-#include <cstring>
-#include <limits>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "xdr/support/bytes.h"
 #include "xdr/support/result.h"
@@ -41,23 +41,19 @@ inline constexpr bool kDecodes = std::is_same_v<X, Decoder>;
 template <class X, class T>
 using Ref = std::conditional_t<kDecodes<X>, T&, const T&>;
 
-// A bulk item: `data` belongs at `position` of the XDR stream (counted from the start of the RPC message, with
-// earlier bulk items and their padding counted in). The owner keeps `data` alive until the reply is in.
+// A bulk item: `data` belongs at `position` of the XDR stream (counted from the start of the RPC message,
+// with earlier bulk items and their padding counted in), that is at `inline_offset` of the inline bytes. Its
+// padding is not in the inline bytes: who sends it in line adds xdr_padding(data.size()) zero bytes. Never
+// empty. The owner keeps `data` alive until the reply is in.
 struct Bulk {
   size_t position = 0;
   ConstBytes data;
+  size_t inline_offset = 0;
 };
 
-// Variable-length opaque<Max> that borrows: encodes from `data`, decodes to a view into the decoded buffer.
-template <size_t Max>
-struct OpaqueView {
-  ConstBytes data;
-};
-
-// A bulk opaque: WRITE4args.data, READ4resok.data. Encodes beside the stream; see Bulk and Decoder::set_sink.
-struct BulkOpaque {
-  ConstBytes data;
-};
+// Makes `xdr` a function name here, so that the calls below are found by argument-dependent lookup; without
+// it the lookup would end at this namespace's own name.
+void xdr() = delete;
 
 template <class T>
 concept XdrEnum = std::is_enum_v<T> && sizeof(T) == 4;
@@ -65,33 +61,50 @@ concept XdrEnum = std::is_enum_v<T> && sizeof(T) == 4;
 // ---------------------------------------------------------------------------------------------------------
 class Encoder {
  public:
-  // Appends to `out`, which the caller owns. `base` is the XDR position of out's current end.
-  explicit Encoder(ByteVector& out, std::vector<Bulk>* bulks = nullptr) : out_(out), bulks_(bulks), start_(out.size()) {}
+  // Appends to `out`, which the caller owns and which must not be resized by others meanwhile. XDR position 0
+  // is out's end at this moment, so a record mark or transport header may stand before it.
+  explicit Encoder(ByteVector& out, std::vector<Bulk>* bulks = nullptr)
+      : out_(out), bulks_(bulks), start_(out.size()) {}
 
   bool operator()(uint32_t v) { return put32(v); }
   bool operator()(int32_t v) { return put32(static_cast<uint32_t>(v)); }
-  bool operator()(uint64_t v) { return put32(static_cast<uint32_t>(v >> 32)) && put32(static_cast<uint32_t>(v)); }
+  bool operator()(uint64_t v) {
+    return put32(static_cast<uint32_t>(v >> 32)) && put32(static_cast<uint32_t>(v));
+  }
   bool operator()(int64_t v) { return (*this)(static_cast<uint64_t>(v)); }
   bool operator()(bool v) { return put32(v ? 1 : 0); }
   template <XdrEnum E>
-  bool operator()(E v) { return put32(static_cast<uint32_t>(v)); }
+  bool operator()(E v) {
+    return put32(static_cast<uint32_t>(v));
+  }
   template <class T>
-    requires requires(Encoder& x, const T& v) { xdr(x, v); }
+  requires requires(Encoder& x, const T& v) { xdr(x, v); }
   bool operator()(const T& v) { return xdr(*this, v); }
 
-  bool fixed(ConstBytes bytes);                      // opaque[n]
-  bool opaque(ConstBytes bytes, size_t max);         // opaque<max>: length, bytes, padding
-  bool bulk(ConstBytes bytes, size_t max);           // length inline, bytes beside
-  bool raw(ConstBytes bytes);                        // already-encoded XDR, a multiple of four bytes
+  bool fixed(ConstBytes bytes);               // opaque[n]
+  bool opaque(ConstBytes bytes, size_t max);  // opaque<max>: length, bytes, padding
+  bool bulk(ConstBytes bytes, size_t max);    // length inline, bytes beside
+  bool raw(ConstBytes bytes);                 // already-encoded XDR, a multiple of four bytes
   bool fail(const char* what);
+
+  // Puts `v` over four bytes written before, e.g. a count that is known only now. `inline_offset` is what
+  // inline_bytes() was when they were written.
+  bool patch(size_t inline_offset, uint32_t v);
 
   bool ok() const { return ok_; }
   const char* failure() const { return failure_; }
   // XDR position: inline bytes so far plus bulk bytes with their padding.
-  size_t position() const { return out_.size() - start_ + bulk_bytes_; }
+  size_t position() const { return inline_bytes() + bulk_bytes_; }
+  size_t inline_bytes() const { return out_.size() - start_; }
 
  private:
-  bool put32(uint32_t v);
+  bool put32(uint32_t v) {
+    if (!ok_) return false;
+    const size_t at = out_.size();
+    out_.resize(at + 4);
+    store_be32(out_.data() + at, v);
+    return true;
+  }
 
   ByteVector& out_;
   std::vector<Bulk>* bulks_;  // null: bulk items are copied inline
@@ -110,9 +123,11 @@ class Sizer {
   bool operator()(int64_t) { return add(8); }
   bool operator()(bool) { return add(4); }
   template <XdrEnum E>
-  bool operator()(E) { return add(4); }
+  bool operator()(E) {
+    return add(4);
+  }
   template <class T>
-    requires requires(Sizer& x, const T& v) { xdr(x, v); }
+  requires requires(Sizer& x, const T& v) { xdr(x, v); }
   bool operator()(const T& v) { return xdr(*this, v); }
 
   bool fixed(ConstBytes bytes) { return add(xdr_padded(bytes.size())); }
@@ -144,8 +159,9 @@ class Decoder {
   // Reads `in`; views that decoding hands out point into it.
   explicit Decoder(ConstBytes in) : in_(in) {}
 
-  // The next bulk item's bytes are not in `in` but already at `data` (received straight into their destination).
-  // The item's length on the wire must equal data.size(); its padding, if any, was consumed by the transport.
+  // The next bulk item's bytes are not in `in` but already at `data` (received straight into their
+  // destination). The item's length on the wire must equal data.size(); its padding, if any, was consumed by
+  // the transport.
   void set_bulk(ConstBytes data) { bulk_ = data; }
 
   bool operator()(uint32_t& v) { return get32(v); }
@@ -162,7 +178,7 @@ class Decoder {
     return true;
   }
   template <class T>
-    requires requires(Decoder& x, T& v) { xdr(x, v); }
+  requires requires(Decoder& x, T& v) { xdr(x, v); }
   bool operator()(T& v) { return xdr(*this, v); }
 
   bool fixed(MutableBytes bytes);
@@ -180,17 +196,18 @@ class Decoder {
   size_t position() const { return pos_; }
   size_t left() const { return in_.size() - pos_; }
   ConstBytes rest() const { return in_.subspan(pos_); }
-  // Depth guard for recursive types; false beyond 16.
-  bool enter() { return ++depth_ <= 16 || fail("nesting too deep"); }
-  void leave() { --depth_; }
 
  private:
-  bool get32(uint32_t& v);
+  bool get32(uint32_t& v) {
+    if (!need(4)) return false;
+    v = load_be32(in_.data() + pos_);
+    pos_ += 4;
+    return true;
+  }
   bool need(size_t n) { return ok_ && (n <= left() || fail("truncated")); }
 
   ConstBytes in_;
   size_t pos_ = 0;
-  int depth_ = 0;
   bool ok_ = true;
   const char* failure_ = "";
   std::optional<ConstBytes> bulk_;
@@ -213,9 +230,11 @@ bool bytes(X& x, Container& v, size_t max) {
   }
 }
 
-// opaque<max> as a view (decode borrows from the input).
+// opaque<max> as a ConstBytes view (decode borrows from the input).
 template <class X, class V>
-bool view(X& x, V& v, size_t max) { return x.opaque(v, max); }
+bool view(X& x, V& v, size_t max) {
+  return x.opaque(v, max);
+}
 
 // opaque[N].
 template <class X, class Array>
@@ -234,7 +253,7 @@ bool array(X& x, Vec& v, size_t max, size_t min_element_bytes = 4) {
     uint32_t n = 0;
     if (!x.count(n, max, min_element_bytes)) return false;
     v.clear();
-    v.reserve(n);
+    v.reserve(std::min<size_t>(n, 64));  // beyond that memory follows what really decodes
     for (uint32_t i = 0; i < n; ++i) {
       if (!x(v.emplace_back())) return false;
     }
@@ -271,7 +290,8 @@ Result<T> decode(ConstBytes in, const char* what) {
   Decoder x(in);
   T v{};
   if (!x(v)) return ::nfsrdma::fail({Layer::kXdr, Recovery::kPermanent, 5, 0, what, x.failure()});
-  if (x.left() != 0) return ::nfsrdma::fail({Layer::kXdr, Recovery::kPermanent, 5, 0, what, "trailing bytes"});
+  if (x.left() != 0)
+    return ::nfsrdma::fail({Layer::kXdr, Recovery::kPermanent, 5, 0, what, "trailing bytes"});
   return v;
 }
 

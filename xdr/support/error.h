@@ -30,10 +30,10 @@ enum class Recovery : uint8_t {
 struct Error {
   Layer layer = Layer::kSystem;
   Recovery recovery = Recovery::kPermanent;
-  int errnum = 0;           // errno the application sees
-  uint32_t status = 0;      // nfsstat4, accept_stat, rdma error...: meaning by layer; 0 = none
-  const char* op = "";      // static string: the operation that failed, e.g. "OPEN", "EXCHANGE_ID", "connect"
-  std::string cause;        // one clause for people; empty on hot paths
+  int errnum = 0;       // errno the application sees
+  uint32_t status = 0;  // nfsstat4, accept_stat, rdma error...: meaning by layer; 0 = none
+  const char* op = "";  // static string: the operation that failed, e.g. "OPEN", "EXCHANGE_ID", "connect"
+  std::string cause;    // one clause for people; empty on hot paths
   std::source_location where = std::source_location::current();
 
   bool is_status(uint32_t s) const { return layer == Layer::kNfs && status == s; }

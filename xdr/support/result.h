@@ -1,5 +1,5 @@
-// Result<T>: a value or an Error. tl::expected today; std::expected is one line away (libstdc++ 12 has it only
-// under C++23 and without and_then).
+// Result<T>: a value or an Error. tl::expected today; std::expected is one line away (libstdc++ 12 has it
+// only under C++23 and without and_then).
 #pragma once
 
 #include <tl/expected.hpp>
@@ -11,18 +11,19 @@ namespace nfsrdma {
 template <class T = void>
 using Result = tl::expected<T, Error>;
 
-inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(std::move(error)); }
+inline tl::unexpected<Error> fail(Error error) {
+  return tl::unexpected<Error>(std::move(error));
+}
 
 }  // namespace nfsrdma
 
 // Early return on error for plain functions and coroutines.
-#define NFSRDMA_TRY(expr)                                                       \
-  do {                                                                          \
-    if (auto nfsrdma_try_ = (expr); !nfsrdma_try_)                              \
-      return ::nfsrdma::fail(std::move(nfsrdma_try_).error());                  \
+#define NFSRDMA_TRY(expr)                                                                                   \
+  do {                                                                                                      \
+    if (auto nfsrdma_try_ = (expr); !nfsrdma_try_) return ::nfsrdma::fail(std::move(nfsrdma_try_).error()); \
   } while (false)
-#define NFSRDMA_CO_TRY(expr)                                                    \
-  do {                                                                          \
-    if (auto nfsrdma_try_ = (expr); !nfsrdma_try_)                              \
-      co_return ::nfsrdma::fail(std::move(nfsrdma_try_).error());               \
+#define NFSRDMA_CO_TRY(expr)                                      \
+  do {                                                            \
+    if (auto nfsrdma_try_ = (expr); !nfsrdma_try_)                \
+      co_return ::nfsrdma::fail(std::move(nfsrdma_try_).error()); \
   } while (false)

@@ -1,0 +1,50 @@
+// nfsstat4: the status every NFSv4.1 operation answers with (RFC 8881 section 15.1), and what to make of one.
+//
+// The enum and the functions come from one table, nfs4_status.def. A status that is not in the table is kept
+// as the number it is and treated as final (Recovery::kPermanent, EIO): servers may answer codes of later
+// minor versions. Pure functions over constant tables; callable from any thread.
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include "xdr/support/error.h"
+
+namespace nfsrdma::nfs4 {
+
+enum nfsstat4 : uint32_t {
+  NFS4_OK = 0,
+#define NFS4_STATUS(name, number, recovery, errnum, severity, section, meaning) NFS4ERR_##name = number,
+#include "xdr/nfs4_status.def"
+#undef NFS4_STATUS
+};
+
+// What one line in the log is worth when a status reaches an application.
+enum class Severity : uint8_t { kDebug, kInfo, kWarning, kError };
+
+struct StatusInfo {
+  nfsstat4 status = NFS4_OK;
+  std::string_view name;  // "NFS4ERR_NOENT"
+  Recovery recovery = Recovery::kPermanent;
+  int errnum = 0;
+  Severity severity = Severity::kDebug;
+  std::string_view section;  // where the RFC defines it
+  std::string_view meaning;  // one clause for people
+};
+
+// The table's line for `status`, or nullptr.
+const StatusInfo* status_info(nfsstat4 status);
+
+// "NFS4ERR_NOENT", "NFS4_OK"; a status that is not in the table is named "NFS4ERR_10999".
+std::string name_of(nfsstat4 status);
+Recovery recovery_of(nfsstat4 status);  // kPermanent for NFS4_OK
+int errno_of(nfsstat4 status);          // 0 for NFS4_OK
+Severity severity_of(nfsstat4 status);  // kWarning for what is not in the table
+
+// The Error for an operation that answered `status` (not NFS4_OK). `op` is a static string such as "OPEN".
+Error nfs_error(nfsstat4 status, const char* op, std::string cause = {},
+                std::source_location where = std::source_location::current());
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,39 @@
+// Record marking: how RPC messages stand on a byte stream (RFC 5531 section 11).
+//
+// A message is one record; a record is one or more fragments, each behind four bytes in network order:
+//
+//     bit 31      1 = last fragment of the record
+//     bits 30..0  length of the fragment in bytes (0 is legal)
+//
+// Constants and pure functions only; who reads or writes the stream bounds the lengths.
+#pragma once
+
+#include <array>
+
+#include "xdr/support/bytes.h"
+
+namespace nfsrdma::rpc {
+
+inline constexpr size_t kRecordMarkBytes = 4;
+inline constexpr uint32_t kLastFragment = 0x80000000;
+inline constexpr uint32_t kFragmentLengthMask = 0x7fffffff;
+
+struct RecordMark {
+  bool last = true;
+  uint32_t length = 0;  // at most kFragmentLengthMask
+
+  bool operator==(const RecordMark&) const = default;
+};
+
+inline std::array<std::byte, kRecordMarkBytes> encode_record_mark(RecordMark mark) {
+  std::array<std::byte, kRecordMarkBytes> bytes{};
+  store_be32(bytes.data(), (mark.length & kFragmentLengthMask) | (mark.last ? kLastFragment : 0));
+  return bytes;
+}
+
+inline RecordMark decode_record_mark(std::span<const std::byte, kRecordMarkBytes> bytes) {
+  const uint32_t word = load_be32(bytes.data());
+  return {(word & kLastFragment) != 0, word & kFragmentLengthMask};
+}
+
+}  // namespace nfsrdma::rpc

@@ -1,0 +1,72 @@
+#include "xdr/support/error.h"
+
+#include <cstring>
+
+#include "xdr/nfs4_status.h"
+#include "xdr/rpc.h"
+
+namespace nfsrdma {
+
+namespace {
+
+std::string status_text(const Error& error) {
+  if (error.status == 0) return {};
+  switch (error.layer) {
+    case Layer::kNfs:
+    case Layer::kSession: return nfs4::name_of(static_cast<nfs4::nfsstat4>(error.status));
+    case Layer::kRpc: return rpc::name_of(static_cast<rpc::RpcStatus>(error.status));
+    default: return std::string(to_string(error.layer)) + " status " + std::to_string(error.status);
+  }
+}
+
+void append_clause(std::string& line, std::string_view clause) {
+  if (clause.empty()) return;
+  if (!line.empty()) line += ": ";
+  line += clause;
+}
+
+}  // namespace
+
+std::string_view to_string(Layer layer) {
+  switch (layer) {
+    case Layer::kXdr: return "xdr";
+    case Layer::kRpc: return "rpc";
+    case Layer::kTransport: return "transport";
+    case Layer::kSession: return "session";
+    case Layer::kNfs: return "nfs";
+    case Layer::kFuse: return "fuse";
+    case Layer::kCli: return "cli";
+    case Layer::kSystem: return "system";
+  }
+  return "unknown layer";
+}
+
+std::string_view to_string(Recovery recovery) {
+  switch (recovery) {
+    case Recovery::kPermanent: return "permanent";
+    case Recovery::kRetry: return "retry";
+    case Recovery::kWait: return "wait";
+    case Recovery::kReconnect: return "reconnect";
+    case Recovery::kNewSession: return "new session";
+    case Recovery::kRecoverState: return "recover state";
+    case Recovery::kInterrupted: return "interrupted";
+  }
+  return "unknown recovery";
+}
+
+std::string describe(const Error& error) {
+  std::string line = error.op;
+  append_clause(line, status_text(error));
+  if (error.errnum != 0) {
+    const char* text = strerrordesc_np(error.errnum);
+    append_clause(line, text != nullptr ? std::string(text) : "errno " + std::to_string(error.errnum));
+  }
+  append_clause(line, error.cause);
+  return line;
+}
+
+Error system_error(int errnum, const char* op, std::string cause, std::source_location where) {
+  return {Layer::kSystem, Recovery::kPermanent, errnum, 0, op, std::move(cause), where};
+}
+
+}  // namespace nfsrdma
