@@ -1,0 +1,56 @@
+# Shell shared by the scripts of this folder; sourced, never run.
+
+set -euo pipefail
+
+NFSRDMA_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*"; }
+step() { printf '\n== %s\n' "$*"; }
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# as_root CMD...: runs CMD with root's rights, or says what is missing.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  else
+    command -v sudo >/dev/null || die "needs root: run it as root or install sudo"
+    sudo "$@"
+  fi
+}
+
+# Asks for sudo's password once, here, and keeps the ticket fresh: later steps run without a terminal.
+SUDO_KEEPER=
+keep_sudo() {
+  [ "$(id -u)" = 0 ] && return 0
+  command -v sudo >/dev/null || die "needs root: run it as root or install sudo"
+  sudo -v || die "needs sudo: the test servers run as root"
+  local parent=$$
+  (while kill -0 "$parent" 2>/dev/null && sudo -n -v 2>/dev/null; do sleep 50; done) </dev/null >/dev/null 2>&1 &
+  SUDO_KEEPER=$!
+}
+
+drop_sudo_keeper() {
+  [ -z "$SUDO_KEEPER" ] || kill "$SUDO_KEEPER" 2>/dev/null || true
+  SUDO_KEEPER=
+}
+
+# How many jobs the machine carries: its cores, but no more than one per GiB of free memory (sanitized
+# coroutine code takes up to 1 GiB per compiler).
+jobs() {
+  local cores gib
+  cores=$(nproc)
+  gib=$(awk '/^MemAvailable:/ {print int($2 / 1048576)}' /proc/meminfo)
+  [ "$gib" -ge 1 ] || gib=1
+  [ "$cores" -le "$gib" ] && echo "$cores" || echo "$gib"
+}
+
+# build PRESET [TARGET...]: configures and builds into build/PRESET; prints only what a person wants to see.
+build() {
+  local preset=$1
+  shift
+  (cd "$NFSRDMA_ROOT" && cmake --preset "$preset" --log-level=WARNING >/dev/null &&
+    cmake --build "build/$preset" --parallel "$(jobs)" ${1:+--target "$@"} -- --quiet)
+}

@@ -1,0 +1,1 @@
+"""What the system tests stand on; run.py explains the world they run in."""

@@ -1,0 +1,188 @@
+"""A private nfs-ganesha: Debian's server on a port, a configuration and a recovery database of its own.
+
+What was found out about Debian 12's 4.3 (VFS backend), and is relied upon here:
+  - It runs without rpcbind, D-Bus and nfs-common's services: the log then complains about registration, D-Bus and
+    Kerberos at CRIT or MAJ, and the server works.
+  - NFSv3 cannot be had without rpcbind, mountd included; `v3` starts one inside the world (for libnfs's tools).
+  - The VFS backend opens files by handle: it needs root and a backing file system with handles (ext4, tmpfs; not
+    overlayfs), which it finds through /proc/mounts and an fsid.
+  - Bind_addr is resolved with AI_ADDRCONFIG: 127.0.0.1 fails when the only address is on loopback (init.py adds one).
+  - NFSv4 client records live in RecoveryRoot/v4recov/node0, one directory per client; at start they move to v4old
+    and their owners may reclaim. They are written at once, so SIGKILL loses none of them.
+  - Grace ends when every recorded client sent RECLAIM_COMPLETE, or after Grace_Period seconds.
+  - The verifiers and client IDs carry the start time in seconds: two starts within one second would look like none.
+    -E sets it; every start here counts it up.
+"""
+
+import dataclasses
+import os
+import signal
+import socket
+import struct
+import time
+
+from . import steward
+from .steward import WORK
+
+NULL_CALL = struct.pack(">I10I", 0x80000000 | 40, 1, 0, 2, 100003, 4, 0, 0, 0, 0, 0)
+
+
+@dataclasses.dataclass
+class Export:
+    """One exported directory. `options` goes into its EXPORT block as it is."""
+
+    pseudo: str = "/export"
+    squash: str = "No_Root_Squash"
+    access: str = "RW"
+    sectype: str = "sys"
+    mode: int = 0o1777
+    options: str = ""
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def backing(path):
+    """Puts a file system with handles at path: tmpfs, or ext4 where tmpfs has no lasting directory offsets."""
+    kind = os.environ.get("NFSRDMA_TEST_BACKING")
+    if not kind:
+        release = tuple(int(x) for x in os.uname().release.split("-")[0].split(".")[:2])
+        kind = "tmpfs" if release >= (6, 6) or not os.path.exists("/dev/loop-control") else "ext4"
+    if kind == "tmpfs":
+        steward.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=80%,nr_inodes=0", "nfsrdma-export", path])
+        return
+    image = os.path.join("/var/tmp", f"nfsrdma-export.{os.uname().nodename}.{time.monotonic_ns()}")
+    try:
+        # Unlinked as soon as it is mounted: the blocks go when the world's last mount does.
+        steward.run(["truncate", "-s", "40G", image])
+        steward.run(["mkfs.ext4", "-q", "-F", "-m0", "-E", "lazy_itable_init=1,nodiscard", image])
+        steward.run(["mount", "-o", "loop,noatime", image, path])
+    finally:
+        steward.run(["rm", "-f", image])
+
+
+class Ganesha:
+    """One server. Directories: WORK/<name>/{export*,recovery,run}; `log` is its log file."""
+
+    epoch = int(time.time()) - 100000
+
+    def __init__(self, name="server", exports=None, lease=10, grace=10, graceless=False, delegations=False,
+                 minor_versions="1,2", port=None, core="", nfsv4="", v3=False):
+        self.name = name
+        self.exports = exports if exports is not None else [Export()]
+        self.lease, self.grace = lease, grace
+        self.graceless, self.delegations = graceless, delegations
+        self.minor_versions = minor_versions
+        self.port = port or free_port()
+        self.mount_port = free_port() if v3 else 0
+        self.core, self.nfsv4, self.v3 = core, nfsv4, v3
+        self.root = os.path.join(WORK, name)
+        self.log = os.path.join(self.root, "ganesha.log")
+        self.pid = None
+        self.starts = 0
+        steward.call("mkdir", self.root, 0o755)
+        backing(self.root)
+        for directory in ("recovery", "run"):
+            steward.call("mkdir", os.path.join(self.root, directory), 0o755)
+        for export in self.exports:
+            steward.call("mkdir", self.path(export), 0o755)
+            steward.call("chmod", self.path(export), export.mode)
+
+    def path(self, export=None):
+        """Where an export's files really are: the truth to compare a mount with."""
+        export = export or self.exports[0]
+        return os.path.join(self.root, "export" + export.pseudo.replace("/", "_"))
+
+    def source(self, export=None, host="127.0.0.1"):
+        return f"{host}:{(export or self.exports[0]).pseudo}"
+
+    def config(self):
+        protocols = "3,4" if self.v3 else "4"
+        blocks = [f"""NFS_CORE_PARAM {{
+  NFS_Port = {self.port}; Bind_addr = 127.0.0.1; Protocols = {protocols};
+  Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; MNT_Port = {self.mount_port};
+  {self.core}
+}}
+NFSv4 {{
+  Minor_Versions = {self.minor_versions}; Lease_Lifetime = {self.lease}; Grace_Period = {self.grace};
+  Graceless = {str(self.graceless).lower()}; Delegations = {str(self.delegations).lower()};
+  RecoveryBackend = fs; RecoveryRoot = "{self.root}/recovery"; Only_Numeric_Owners = true;
+  {self.nfsv4}
+}}
+LOG {{ Default_Log_Level = EVENT; }}
+"""]
+        for number, export in enumerate(self.exports, 1):
+            blocks.append(f"""EXPORT {{
+  Export_Id = {number}; Path = "{self.path(export)}"; Pseudo = "{export.pseudo}"; Filesystem_Id = {number}.{number};
+  Protocols = {protocols}; Transports = TCP; Access_Type = {export.access}; Squash = {export.squash};
+  SecType = {export.sectype}; {export.options}
+  FSAL {{ Name = VFS; }}
+}}
+""")
+        return "".join(blocks)
+
+    def start(self, timeout=20):
+        config = os.path.join(self.root, "ganesha.conf")
+        steward.write_file(config, self.config())
+        if self.v3 and not os.path.exists("/run/rpcbind.sock"):
+            steward.run(["rpcbind", "-w"])
+        Ganesha.epoch += 10
+        self.pid = steward.spawn(["ganesha.nfsd", "-F", "-f", config, "-L", self.log, "-p",
+                                  os.path.join(self.root, "run", f"ganesha.pid.{self.starts}"), "-E", str(Ganesha.epoch)],
+                                 os.path.join(self.root, "output"), nofile=65536)
+        self.starts += 1
+        deadline = time.monotonic() + timeout
+        while not self.answers():
+            if steward.wait(self.pid, 0) is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"ganesha did not start:\n{self.log_text()[-4000:]}")
+            time.sleep(0.02)
+        return self
+
+    def answers(self):
+        """A NULL call is answered, so requests are served."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 2) as sock:
+                sock.sendall(NULL_CALL)
+                return len(sock.recv(64)) >= 28
+        except OSError:
+            return False
+
+    def kill(self, signum=signal.SIGKILL, timeout=20):
+        """Ends the server; with SIGKILL it has no chance to write anything down."""
+        if self.pid is None:
+            return
+        steward.kill(self.pid, signum)
+        if steward.wait(self.pid, timeout) is None:
+            steward.kill(self.pid, signal.SIGKILL)
+            steward.wait(self.pid, timeout)
+        self.pid = None
+
+    def restart(self, down=0.0, forget=False):
+        """SIGKILL, `down` seconds of nobody listening, a new start. forget: its clients are no longer known to it."""
+        self.kill()
+        if forget:
+            steward.run(["sh", "-c", f"rm -rf {self.root}/recovery/*"])
+        time.sleep(down)
+        return self.start()
+
+    def pause(self):
+        """SIGSTOP: connections stay open and nothing is answered."""
+        steward.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self):
+        steward.kill(self.pid, signal.SIGCONT)
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def log_text(self):
+        texts = []
+        for path in (self.log, os.path.join(self.root, "output")):
+            if os.path.exists(path):
+                texts.append(steward.run(["cat", path], check=False)[1])
+        return "".join(texts)

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Runs one system test module, or one command, in a private world that cannot leave anything behind.
+
+usage: run.py --build BUILDDIR [--as root|user] [--timeout SECONDS] [--verbose] MODULE[.CLASS[.TEST]]...
+       run.py --build BUILDDIR [--as root|user] --script FILE [ARG...]
+
+The world is a mount, PID and network namespace: mounts, processes and ports of the test exist only inside, on tmpfs
+directories that nobody outside sees. When the test ends, fails, hangs past its timeout, or this program is killed
+in whatever way, the kernel ends every process and mount of it. Making the world takes root: an ordinary user's
+call goes through `sudo -n`. The test itself then runs as root or as an ordinary user (the calling one; `games`
+when the caller is root), and asks harness/init.py, the world's process 1, for what only root may do.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", required=True, help="build directory with the programs under test")
+    parser.add_argument("--as", dest="identity", choices=["root", "user"], default="root")
+    parser.add_argument("--timeout", type=float, default=1200, help="seconds until the world is ended")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--out", help="directory a --script may write its results to")
+    parser.add_argument("--script", help="run this Python file instead of test modules")
+    parser.add_argument("what", nargs=argparse.REMAINDER)
+    args = parser.parse_args(argv)
+    if not args.script and not args.what:
+        parser.error("name a test module")
+    return args
+
+
+def user_ids():
+    """uid:gid the `user` identity runs with."""
+    if os.getuid() != 0:
+        return f"{os.getuid()}:{os.getgid()}"
+    if os.environ.get("SUDO_UID", "0") != "0":
+        return f"{os.environ['SUDO_UID']}:{os.environ['SUDO_GID']}"
+    return "games"
+
+
+def main():
+    args = parse(sys.argv[1:])
+    # The world ends when the write end of this pipe closes: by our exit, however it comes.
+    lifeline_read, lifeline_write = os.pipe()
+    init = [sys.executable, os.path.join(HERE, "harness", "init.py"), os.path.abspath(args.build), args.identity,
+            user_ids(), str(args.timeout), os.path.abspath(args.out) if args.out else "-"]
+    init += ["script", os.path.abspath(args.script)] if args.script else ["verbose" if args.verbose else "test"]
+    init += args.what
+    env = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("NFSRDMA_")]
+    command = ["env", *env, "unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--propagation",
+               "private", "--mount-proc", "--", *init]
+    if os.getuid() != 0:
+        command = ["sudo", "-n", *command]
+    child = subprocess.Popen(command, stdin=lifeline_read, start_new_session=os.getuid() == 0)
+    os.close(lifeline_read)
+
+    def stop(_signum, _frame):
+        os.close(lifeline_write)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        try:
+            child.wait(20)
+        except subprocess.TimeoutExpired:
+            child.kill()
+        os._exit(130)
+
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, stop)
+    return child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
