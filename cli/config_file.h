@@ -1,0 +1,53 @@
+// /etc/nfsrdma-fuse.conf and /etc/nfsrdma-fuse.conf.d/*.conf: options by machine, server and mount point, in
+// the syntax of nfsmount.conf(5).
+//
+//     [ NFSMount_Global_Options ]      every mount
+//     [ Server "srv1" ]                mounts from this server (as written in SOURCE, case does not matter)
+//     [ MountPoint "/home" ]           the mount on this directory (case does not matter either:
+//     nfsmount.conf(5))
+//         rsize = 32k                  names and words in any case
+//         Soft = True                  switches take True or False: AC = False is noac
+//
+// '#' and ';' begin a comment line; a value may stand in double quotes. Also Background and Foreground.
+// The files are the administrator's, but they are bounded like any other input. Everything fails with
+// MountExit::kUsage, "FILE:LINE: reason".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/options.h"
+#include "cli/outcome.h"
+
+namespace nfsrdma::cli {
+
+inline constexpr std::string_view kConfigFile = "/etc/nfsrdma-fuse.conf";
+inline constexpr std::string_view kConfigDirectory = "/etc/nfsrdma-fuse.conf.d";
+
+struct ConfigSection {
+  OptionOrigin origin = OptionOrigin::kGlobal;
+  std::string name;  // server or mount point; empty for Global
+  std::vector<OptionLayer> options;
+};
+
+struct Config {
+  std::vector<ConfigSection> sections;  // in the order of the files
+
+  // The options that hold for one mount, in ascending order of precedence: Global, Server, MountPoint; within
+  // one of them, a later file overrides an earlier one.
+  std::vector<OptionLayer> select(std::string_view host, std::string_view mount_point) const;
+};
+
+// Appends the sections of one file's text to `config`.
+Outcome<> parse_config(std::string_view text, std::string_view file, Config& config);
+
+// Reads `file` and then `directory`/*.conf in the order of their names; what does not exist is skipped. A
+// file that exists and cannot be read is an error: an administrator's rule must not vanish silently.
+Outcome<Config> read_default_config(const std::string& file = std::string(kConfigFile),
+                                    const std::string& directory = std::string(kConfigDirectory));
+
+// conf=FILE: this file and nothing else; it must exist.
+Outcome<Config> read_config_file(const std::string& file);
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,97 @@
+// MountOptions: what a mount was asked for, typed; the result of every way to give options.
+//
+// Filled by OptionParser from the configuration file and the command line (cli/options.h); main translates it
+// into the option structures of client/ and fuse/. A plain value; the member initialisers are the defaults of
+// nfs(5), and the table in cli/option_table.cc prints the same ones (a test compares them). An empty optional
+// means "not asked for": the server, the kernel or the user's privilege decides.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nfsrdma::cli {
+
+enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };  // proto= absent, tcp, tcp6
+
+// What becomes of a request that was not answered after retrans retries.
+enum class OnTimeout : uint8_t {
+  kHard,     // go on for ever
+  kSoft,     // EIO
+  kSoftErr,  // ETIMEDOUT
+};
+
+enum class LookupCache : uint8_t { kAll, kPositive, kNone };
+enum class IdMap : uint8_t { kNumeric, kNfsidmap };
+enum class LogTarget : uint8_t { kDefault, kJournal, kSyslog, kStderr, kFile };
+enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug, kTrace };
+enum class LogFormat : uint8_t { kText, kJson };
+
+std::string_view to_string(LogLevel level);
+std::optional<LogLevel> parse_log_level(std::string_view name);
+
+struct MountOptions {
+  // --- protocol
+  unsigned major_version = 4;
+  std::optional<unsigned> minor_version;  // 1 once validated
+  AddressFamily family = AddressFamily::kAny;
+  std::optional<uint16_t> port;       // absent: the source's (nfs://host:port/), else 2049
+  std::optional<bool> reserved_port;  // absent: when privileged
+
+  // --- waiting
+  OnTimeout on_timeout = OnTimeout::kHard;
+  std::chrono::milliseconds timeo{60'000};
+  unsigned retrans = 2;
+  std::optional<std::chrono::minutes> retry;  // absent: 2, and 10000 with bg
+  bool background = false;
+
+  // --- transfer
+  std::optional<uint32_t> rsize;  // bytes, a multiple of 1024 in [1024, 1 MiB]
+  std::optional<uint32_t> wsize;
+  bool readdirplus = true;
+  std::optional<uint32_t> read_ahead_kb;
+
+  // --- coherence
+  bool attribute_cache = true;  // false: noac, which also makes writes synchronous
+  std::chrono::seconds acregmin{3};
+  std::chrono::seconds acregmax{60};
+  std::chrono::seconds acdirmin{30};
+  std::chrono::seconds acdirmax{60};
+  LookupCache lookup_cache = LookupCache::kAll;
+  bool close_to_open = true;
+  bool local_flock = false;        // local_lock=flock, all
+  bool local_posix_locks = false;  // local_lock=posix, all
+
+  // --- FUSE and VFS
+  bool read_only = false;
+  bool sync = false;
+  bool dirsync = false;
+  bool dev = false;  // off unless root asks: a user-space file system is not trusted with devices
+  bool suid = false;
+  bool exec = true;
+  std::optional<bool> allow_other;  // absent: for root
+  bool allow_root = false;
+  bool default_permissions = false;
+  bool auto_unmount = false;
+  bool remount = false;
+
+  // --- ours
+  std::optional<unsigned> threads;  // loops; absent: by the number of cores
+  IdMap idmap = IdMap::kNumeric;
+  std::string config_file;                     // conf=; empty: /etc/nfsrdma-fuse.conf and .conf.d
+  LogTarget log_target = LogTarget::kDefault;  // absent: syslog, in the foreground stderr
+  std::string log_file;                        // with LogTarget::kFile, absolute
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
+  bool sloppy = false;
+
+  // noac is "sync plus actimeo=0" (nfs(5), THE REMOUNT OPTION).
+  bool synchronous_writes() const { return sync || !attribute_cache; }
+  std::chrono::minutes retry_time() const {
+    return retry.value_or(std::chrono::minutes(background ? 10'000 : 2));
+  }
+};
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,55 @@
+// "did you mean": the nearest option name by edit distance.
+#include <algorithm>
+#include <vector>
+
+#include "cli/option_table.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+// Damerau-Levenshtein (optimal string alignment): insert, delete, replace, swap of neighbours, each 1.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replace = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
+      }
+    }
+    before_last = last;
+    last = row;
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::string nearest_option(std::string_view given) {
+  // Longer than any name plus what would still count as near; keeps hostile input cheap.
+  if (given.size() > 40) return {};
+  const std::string name = option_name(given);
+  std::string best;
+  // A third of the letters may be wrong, at least one.
+  size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
+  const auto consider = [&](std::string_view candidate) {
+    if (candidate.empty()) return;
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  };
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.kind == OptionKind::kRefused || spec.kind == OptionKind::kIgnored) continue;
+    consider(spec.name);
+    consider(spec.off);
+    for (const std::string_view alias : split_words(spec.aliases)) consider(alias);
+  }
+  return best;
+}
+
+}  // namespace nfsrdma::cli

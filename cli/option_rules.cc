@@ -1,0 +1,247 @@
+// The options whose values follow rules of their own.
+#include <algorithm>
+#include <charconv>
+
+#include "cli/option_setters.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+Outcome<> bad(std::string text) {
+  return refuse(MountExit::kUsage, std::move(text));
+}
+
+std::optional<unsigned> digits(std::string_view text) {
+  unsigned value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Outcome<> bad_version(std::string_view version) {
+  return bad(fmt::format("version {} is not implemented, use vers=4.1", version));
+}
+
+}  // namespace
+
+Outcome<> set_version(MountOptions& o, const OptionValue& v) {
+  const size_t dot = std::min(v.text.find('.'), v.text.size());
+  const auto major = digits(v.text.substr(0, dot));
+  const auto minor = dot < v.text.size() ? digits(v.text.substr(dot + 1)) : std::nullopt;
+  if (!major || (dot < v.text.size() && !minor)) {
+    return bad(fmt::format("\"{}\" is not a protocol version, use vers=4.1", v.text));
+  }
+  if (*major != 4 || (minor && *minor != 1)) return bad_version(v.text);
+  o.major_version = *major;
+  if (minor) o.minor_version = minor;
+  return {};
+}
+
+Outcome<> set_minor_version(MountOptions& o, const OptionValue& v) {
+  if (v.number != 1) return bad_version(fmt::format("4.{}", v.number));
+  o.minor_version = static_cast<unsigned>(v.number);
+  return {};
+}
+
+// vers=4 alone leaves the minor version to the client, which has one.
+std::string show_version(const MountOptions& o) {
+  return fmt::format("vers={}.{}", o.major_version, o.minor_version.value_or(1));
+}
+
+Outcome<> set_protocol(MountOptions& o, const OptionValue& v) {
+  if (v.text == "tcp") {
+    o.family = AddressFamily::kIpv4;
+  } else if (v.text == "tcp6") {
+    o.family = AddressFamily::kIpv6;
+  } else if (v.text == "rdma" || v.text == "rdma6") {
+    return bad(fmt::format("{} is not implemented, use proto=tcp", v.text));
+  } else if (v.text == "udp" || v.text == "udp6") {
+    return bad(fmt::format("NFSv4 does not run over {}, use proto=tcp", v.text));  // RFC 8881 section 2.9.1
+  } else {
+    return bad(fmt::format("\"{}\" is not a transport, use tcp or tcp6", v.text));
+  }
+  return {};
+}
+
+Outcome<> set_tcp(MountOptions& o, const OptionValue&) {
+  return set_protocol(o, {.text = "tcp"});
+}
+
+std::string show_protocol(const MountOptions& o) {
+  return o.family == AddressFamily::kIpv6 ? "proto=tcp6" : "proto=tcp";
+}
+
+// nfs(5): a colon-separated list of flavors that may be used. This program has AUTH_SYS.
+Outcome<> set_security(MountOptions&, const OptionValue& v) {
+  bool sys = false;
+  std::string_view rest = v.text;
+  while (true) {
+    const size_t colon = std::min(rest.find(':'), rest.size());
+    const std::string_view flavor = rest.substr(0, colon);
+    if (flavor == "sys") {
+      sys = true;
+    } else if (flavor != "none" && flavor != "krb5" && flavor != "krb5i" && flavor != "krb5p") {
+      return bad(fmt::format("\"{}\" is not a security flavor, use sec=sys", flavor));
+    }
+    if (colon == rest.size()) break;
+    rest.remove_prefix(colon + 1);
+  }
+  if (!sys) return bad(fmt::format("{} is not implemented, use sec=sys", v.text));
+  return {};
+}
+
+// RPC-with-TLS, RFC 9289.
+Outcome<> set_xprtsec(MountOptions&, const OptionValue& v) {
+  if (v.text != "none") return bad(fmt::format("{} is not implemented, use xprtsec=none", v.text));
+  return {};
+}
+
+std::string show_security(const MountOptions&) {
+  return "sec=sys";
+}
+
+// nfs(5): "Specified rsize values lower than 1024 are replaced with 4096; values larger than 1048576 are
+// replaced with 1048576", others are rounded down to a multiple of 1024. 0 leaves the choice to the server,
+// as on Linux.
+static std::optional<uint32_t> transfer_size(uint64_t bytes) {
+  if (bytes == 0) return std::nullopt;
+  if (bytes < 1024) return 4096;
+  return static_cast<uint32_t>(std::min<uint64_t>(bytes, 1 << 20) / 1024 * 1024);
+}
+
+Outcome<> set_rsize(MountOptions& o, const OptionValue& v) {
+  o.rsize = transfer_size(v.number);
+  return {};
+}
+Outcome<> set_wsize(MountOptions& o, const OptionValue& v) {
+  o.wsize = transfer_size(v.number);
+  return {};
+}
+
+// nfs(5): the timeout grows "up to the maximum of 600 seconds".
+Outcome<> set_timeo(MountOptions& o, const OptionValue& v) {
+  o.timeo = std::chrono::milliseconds(100) * std::min<uint64_t>(v.number, 6000);
+  return {};
+}
+
+Outcome<> set_actimeo(MountOptions& o, const OptionValue& v) {
+  const std::chrono::seconds time(v.number);
+  o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = time;
+  return {};
+}
+
+Outcome<> set_lookup_cache(MountOptions& o, const OptionValue& v) {
+  if (v.text == "all") o.lookup_cache = LookupCache::kAll;
+  if (v.text == "pos" || v.text == "positive") o.lookup_cache = LookupCache::kPositive;
+  if (v.text == "none") o.lookup_cache = LookupCache::kNone;
+  return {};
+}
+
+std::string show_lookup_cache(const MountOptions& o) {
+  switch (o.lookup_cache) {
+    case LookupCache::kAll: return "lookupcache=all";
+    case LookupCache::kPositive: return "lookupcache=pos";
+    case LookupCache::kNone: return "lookupcache=none";
+  }
+  return {};
+}
+
+Outcome<> set_local_lock(MountOptions& o, const OptionValue& v) {
+  o.local_flock = v.text == "flock" || v.text == "all";
+  o.local_posix_locks = v.text == "posix" || v.text == "all";
+  return {};
+}
+
+std::string show_local_lock(const MountOptions& o) {
+  if (o.local_flock && o.local_posix_locks) return "local_lock=all";
+  if (o.local_flock) return "local_lock=flock";
+  return o.local_posix_locks ? "local_lock=posix" : "local_lock=none";
+}
+
+Outcome<> set_retry(MountOptions& o, const OptionValue& v) {
+  o.retry = std::chrono::minutes(v.number);
+  return {};
+}
+
+Outcome<> set_idmap(MountOptions& o, const OptionValue& v) {
+  o.idmap = v.text == "nfsidmap" ? IdMap::kNfsidmap : IdMap::kNumeric;
+  return {};
+}
+
+std::string show_idmap(const MountOptions& o) {
+  return o.idmap == IdMap::kNfsidmap ? "idmap=nfsidmap" : "idmap=numeric";
+}
+
+Outcome<> set_log(MountOptions& o, const OptionValue& v) {
+  o.log_file.clear();
+  if (v.text == "journal") {
+    o.log_target = LogTarget::kJournal;
+  } else if (v.text == "syslog") {
+    o.log_target = LogTarget::kSyslog;
+  } else if (v.text == "stderr") {
+    o.log_target = LogTarget::kStderr;
+  } else if (v.text.starts_with('/')) {
+    o.log_target = LogTarget::kFile;
+    o.log_file = v.text;
+  } else {
+    return bad(
+        fmt::format("\"{}\" is neither journal, syslog or stderr nor a path that begins with /", v.text));
+  }
+  return {};
+}
+
+std::string show_log(const MountOptions& o) {
+  switch (o.log_target) {
+    case LogTarget::kDefault: return {};
+    case LogTarget::kJournal: return "log=journal";
+    case LogTarget::kSyslog: return "log=syslog";
+    case LogTarget::kStderr: return "log=stderr";
+    case LogTarget::kFile: return "log=" + o.log_file;
+  }
+  return {};
+}
+
+Outcome<> set_log_level(MountOptions& o, const OptionValue& v) {
+  const auto level = parse_log_level(v.text);
+  if (!level) return bad(fmt::format("\"{}\" is not a level", v.text));
+  o.log_level = *level;
+  return {};
+}
+
+std::string show_log_level(const MountOptions& o) {
+  return fmt::format("log_level={}", to_string(o.log_level));
+}
+
+Outcome<> set_log_format(MountOptions& o, const OptionValue& v) {
+  o.log_format = v.text == "json" ? LogFormat::kJson : LogFormat::kText;
+  return {};
+}
+
+std::string show_log_format(const MountOptions& o) {
+  return o.log_format == LogFormat::kJson ? "log_format=json" : "log_format=text";
+}
+
+std::string show_config_file(const MountOptions& o) {
+  return o.config_file.empty() ? std::string() : "conf=" + o.config_file;
+}
+
+std::string_view to_string(LogLevel level) {
+  switch (level) {
+    case LogLevel::kError: return "error";
+    case LogLevel::kWarning: return "warning";
+    case LogLevel::kInfo: return "info";
+    case LogLevel::kDebug: return "debug";
+    case LogLevel::kTrace: return "trace";
+  }
+  return "";
+}
+
+std::optional<LogLevel> parse_log_level(std::string_view name) {
+  for (const LogLevel level :
+       {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo, LogLevel::kDebug, LogLevel::kTrace}) {
+    if (name == to_string(level)) return level;
+  }
+  return std::nullopt;
+}
+
+}  // namespace nfsrdma::cli

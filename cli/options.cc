@@ -1,0 +1,181 @@
+#include "cli/options.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/option_table.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+Outcome<> bad(std::string text) {
+  return refuse(MountExit::kUsage, std::move(text));
+}
+
+std::string joined_words(std::string_view words) {
+  std::string out;
+  for (const std::string_view word : split_words(words)) out += (out.empty() ? "" : ", ") + std::string(word);
+  return out;
+}
+
+Outcome<uint64_t> parse_number(const OptionSpec& spec, std::string_view text) {
+  uint64_t value = 0;
+  auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const char* end = text.data() + text.size();
+  uint64_t scale = 1;
+  if (spec.kind == OptionKind::kSize && stop == end - 1 && stop != text.data()) {
+    const char suffix = *stop;
+    if (suffix == 'k' || suffix == 'K') scale = 1ull << 10;
+    if (suffix == 'm' || suffix == 'M') scale = 1ull << 20;
+    if (suffix == 'g' || suffix == 'G') scale = 1ull << 30;
+    if (scale != 1) ++stop;
+  }
+  const bool overflow = error == std::errc::result_out_of_range || value > spec.max / scale;
+  if (error == std::errc::invalid_argument || (stop != end && !overflow)) {
+    return refuse(MountExit::kUsage, fmt::format("\"{}\" is not a number", text));
+  }
+  if (overflow || value * scale < spec.min) {
+    return refuse(MountExit::kUsage, fmt::format("{} is not from {} to {}", text, spec.min, spec.max));
+  }
+  return value * scale;
+}
+
+Outcome<> set_value(const OptionSpec& spec, MountOptions& options, const std::optional<std::string>& value) {
+  if (!value)
+    return bad(fmt::format("needs a value: {}={}", spec.name, spec.unit.empty() ? spec.words : spec.unit));
+  switch (spec.kind) {
+    case OptionKind::kNumber:
+    case OptionKind::kSize: {
+      const auto number = parse_number(spec, *value);
+      if (!number) return tl::unexpected(number.error());
+      return spec.set(options, {.number = *number});
+    }
+    case OptionKind::kWord: {
+      const auto words = split_words(spec.words);
+      if (std::find(words.begin(), words.end(), *value) == words.end()) {
+        return bad(fmt::format("\"{}\" is none of {}", *value, joined_words(spec.words)));
+      }
+      return spec.set(options, {.text = *value});
+    }
+    case OptionKind::kText:
+      if (value->empty()) return bad(fmt::format("needs a value: {}={}", spec.name, spec.unit));
+      return spec.set(options, {.text = *value});
+    default: return {};
+  }
+}
+
+Outcome<> apply(OptionMatch match, const OptionLayer& layer, ParsedOptions& parsed) {
+  const OptionSpec& spec = *match.spec;
+  const RawOption& option = layer.option;
+  Outcome<> done;
+  switch (spec.kind) {
+    case OptionKind::kIgnored: return {};
+    case OptionKind::kRefused: return bad(std::string(spec.help));
+    case OptionKind::kSwitch:
+      if (option.value) return bad("takes no value");
+      done = spec.set(parsed.values, {.on = !match.negated});
+      break;
+    default: done = set_value(spec, parsed.values, option.value);
+  }
+  if (!done) return done;
+  parsed.origins[std::string(spec.name)] = layer.origin;
+  return {};
+}
+
+std::string unknown_text(const std::string& name) {
+  const std::string nearest = nearest_option(name);
+  if (!nearest.empty()) return fmt::format("unknown option \"{}\"; did you mean \"{}\"?", name, nearest);
+  return fmt::format("unknown option \"{}\"; 'nfsrdma-fuse mount --help' lists them", name);
+}
+
+std::string prefixed(const OptionLayer& layer, const std::string& text) {
+  return layer.where.empty() ? text : fmt::format("{}: {}", layer.where, text);
+}
+
+bool asks_for_sloppy(const OptionLayer& layer) {
+  return option_name(layer.option.name) == "sloppy";
+}
+
+}  // namespace
+
+Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, bool sloppy) {
+  ParsedOptions parsed;
+  sloppy = sloppy || std::any_of(layers.begin(), layers.end(), asks_for_sloppy);
+  for (const OptionLayer& layer : layers) {
+    const OptionMatch match = find_option(layer.option.name);
+    if (match.spec == nullptr) {
+      const std::string text = unknown_text(layer.option.name);
+      if (!sloppy) return refuse(MountExit::kUsage, prefixed(layer, text));
+      parsed.skipped.push_back(prefixed(layer, text));
+      continue;
+    }
+    // sloppy is for options of other systems; one that would change what this mount promises still fails.
+    const bool foreign = match.spec->section == OptionSection::kForeign;
+    if (auto done = apply(match, layer, parsed); !done) {
+      const bool sentence = match.spec->kind == OptionKind::kRefused;
+      const std::string text =
+          fmt::format("option {}{} {}", layer.option.name, sentence ? "" : ":", done.error().text);
+      if (!(sloppy && foreign)) return refuse(MountExit::kUsage, prefixed(layer, text));
+      parsed.skipped.push_back(prefixed(layer, text));
+    }
+  }
+  parsed.values.sloppy = sloppy;
+  return parsed;
+}
+
+Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
+  MountOptions& o = parsed.values;
+  o.minor_version = o.minor_version.value_or(1);
+  if (o.family == AddressFamily::kIpv4 && source.host_kind == HostKind::kIpv6) {
+    return bad(fmt::format("proto=tcp means IPv4 and {} is an IPv6 address, use proto=tcp6", source.host));
+  }
+  if (o.family == AddressFamily::kIpv6 && source.host_kind == HostKind::kIpv4) {
+    return bad(fmt::format("proto=tcp6 means IPv6 and {} is an IPv4 address, use proto=tcp", source.host));
+  }
+  if (source.port) {
+    const auto origin = parsed.origins.find("port");
+    const bool typed = origin != parsed.origins.end() && origin->second == OptionOrigin::kCommandLine;
+    if (typed && o.port != source.port) {
+      return bad(fmt::format("port={} contradicts the port in {}", *o.port, source.text));
+    }
+    o.port = source.port;
+  }
+  // One of the pair alone moves the other along; both given the wrong way round is a mistake.
+  const auto order = [&](auto& low, auto& high, const char* low_name, const char* high_name) -> Outcome<> {
+    if (low <= high) return {};
+    if (parsed.given(low_name) && parsed.given(high_name)) {
+      return bad(fmt::format("{}={} is more than {}={}", low_name, low.count(), high_name, high.count()));
+    }
+    (parsed.given(high_name) ? low : high) = parsed.given(high_name) ? high : low;
+    return {};
+  };
+  if (auto done = order(o.acregmin, o.acregmax, "acregmin", "acregmax"); !done) return done;
+  if (auto done = order(o.acdirmin, o.acdirmax, "acdirmin", "acdirmax"); !done) return done;
+  if (o.allow_root && o.allow_other.value_or(false))
+    return bad("allow_root and allow_other exclude each other");
+  return {};
+}
+
+Outcome<> check_privilege(const MountOptions& options, bool root, std::string_view fuse_conf) {
+  if (root) return {};
+  for (const auto& [asked, name] : {std::pair(options.dev, "dev"), std::pair(options.suid, "suid"),
+                                    std::pair(options.remount, "remount")}) {
+    if (asked) return bad(fmt::format("option {}: only root may use it", name));
+  }
+  const bool shared = options.allow_other.value_or(false) || options.allow_root;
+  if (!shared) return {};
+  while (!fuse_conf.empty()) {
+    const size_t end = std::min(fuse_conf.find('\n'), fuse_conf.size());
+    std::string_view line = fuse_conf.substr(0, end);
+    fuse_conf.remove_prefix(std::min(end + 1, fuse_conf.size()));
+    while (!line.empty() && (line.back() == ' ' || line.back() == '\t')) line.remove_suffix(1);
+    while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+    if (line == "user_allow_other") return {};
+  }
+  return bad(fmt::format("option {}: root must first write \"user_allow_other\" into /etc/fuse.conf",
+                         options.allow_root ? "allow_root" : "allow_other"));
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,60 @@
+// Outcome<T>: a value, or the exit status and the one line that tells the user why.
+//
+// The command line ends in a process exit, so its failures carry an exit status instead of the Error of the
+// lower layers. Two families of statuses exist: mount(8)'s bits for the helpers (mount.nfsrdma-fuse,
+// umount.fuse.rpcrdma and the `mount` verb), and the tools' own for every other verb of `nfsrdma-fuse`.
+// The line has no program name, no newline and no full stop; report() adds the program's name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace nfsrdma::cli {
+
+// mount(8), EXIT STATUS. Bits there; a helper only ever returns one.
+enum class MountExit : int {
+  kOk = 0,
+  kUsage = 1,        // incorrect invocation or permissions
+  kSystem = 2,       // out of memory, cannot fork, no /dev/fuse, no fusermount3
+  kInternal = 4,     // a defect of this program
+  kInterrupted = 8,  // the user gave up
+  kMtab = 16,        // never returned: there is no mtab to write
+  kFailed = 32,      // the mount or unmount failed
+};
+
+// The verbs other than `mount`.
+enum class ToolExit : int {
+  kOk = 0,
+  kFailed = 1,
+  kUsage = 2,
+  kNotOurs = 3,   // DIR is not a mount of this program
+  kWarnings = 4,  // done, with something the user should look at
+};
+
+struct Failure {
+  int exit_code = 1;
+  std::string text;
+
+  Failure(MountExit code, std::string line) : exit_code(static_cast<int>(code)), text(std::move(line)) {}
+  Failure(ToolExit code, std::string line) : exit_code(static_cast<int>(code)), text(std::move(line)) {}
+  Failure(int code, std::string line) : exit_code(code), text(std::move(line)) {}
+};
+
+template <class T = void>
+using Outcome = tl::expected<T, Failure>;
+
+template <class Code>
+tl::unexpected<Failure> refuse(Code code, std::string line) {
+  return tl::unexpected<Failure>(Failure(code, std::move(line)));
+}
+
+// "PROGRAM: LINE\n" on standard error, with control characters of the line made visible: option values,
+// server names and mount points come from outside and must not drive the terminal. Returns the exit status.
+int report(std::string_view program, const Failure& failure);
+
+// Control characters as \xNN; everything else, UTF-8 included, as it is.
+std::string printable(std::string_view text);
+
+}  // namespace nfsrdma::cli

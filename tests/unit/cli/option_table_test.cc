@@ -1,0 +1,207 @@
+#include "cli/option_table.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cli/options.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+ParsedOptions parse(const std::string& list) {
+  const auto items = split_options(list);
+  EXPECT_TRUE(items) << list;
+  std::vector<OptionLayer> layers;
+  for (const RawOption& item : *items) layers.push_back({OptionOrigin::kCommandLine, {}, item});
+  auto parsed = parse_options(layers, false);
+  EXPECT_TRUE(parsed) << list << ": " << parsed.error().text;
+  return parsed ? *std::move(parsed) : ParsedOptions{};
+}
+
+std::string error_of(const std::string& list) {
+  const auto items = split_options(list);
+  std::vector<OptionLayer> layers;
+  for (const RawOption& item : *items) layers.push_back({OptionOrigin::kCommandLine, {}, item});
+  const auto parsed = parse_options(layers, false);
+  if (parsed) return "accepted";
+  EXPECT_EQ(parsed.error().exit_code, 1);
+  EXPECT_EQ(parsed.error().text.find('\n'), std::string::npos);
+  return parsed.error().text;
+}
+
+// Every name a row answers to, without the x-* patterns.
+std::vector<std::string> names(const OptionSpec& spec) {
+  std::vector<std::string> all{std::string(spec.name)};
+  for (const std::string_view alias : split_words(spec.aliases)) {
+    if (!alias.ends_with('*')) all.emplace_back(alias);
+  }
+  return all;
+}
+
+TEST(OptionTable, Names_AreUniqueAndUnderscored) {
+  std::set<std::string> seen;
+  for (const OptionSpec& spec : option_table()) {
+    for (const std::string& name : names(spec)) {
+      EXPECT_TRUE(seen.insert(name).second) << name << " is in two rows";
+      EXPECT_EQ(name.find('-'), std::string::npos) << name;
+      EXPECT_EQ(find_option(name).spec, &spec) << name;
+      EXPECT_FALSE(find_option(name).negated) << name;
+    }
+  }
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.off.empty()) continue;
+    // The opposite is a name of its own, or a switch itself: `soft` turns `hard` off.
+    EXPECT_NE(find_option(spec.off).spec, nullptr) << spec.off;
+  }
+}
+
+TEST(OptionTable, EveryRow_IsComplete) {
+  for (const OptionSpec& spec : option_table()) {
+    EXPECT_FALSE(spec.help.empty()) << spec.name;
+    const bool active = spec.kind != OptionKind::kRefused && spec.kind != OptionKind::kIgnored;
+    EXPECT_EQ(spec.set != nullptr, active) << spec.name << ": parsed and ignored?";
+    if (spec.kind == OptionKind::kNumber || spec.kind == OptionKind::kSize) {
+      EXPECT_LT(spec.min, spec.max) << spec.name;
+      EXPECT_FALSE(spec.unit.empty()) << spec.name;
+    }
+    if (spec.kind == OptionKind::kWord) {
+      EXPECT_FALSE(spec.words.empty()) << spec.name;
+    }
+    if (spec.kind == OptionKind::kText) {
+      EXPECT_FALSE(spec.unit.empty()) << spec.name;
+    }
+  }
+}
+
+// The default that help and manual pages print is the one that holds.
+TEST(OptionTable, PrintedDefault_IsTheDefaultInEffect) {
+  const std::string untouched = show_options(MountOptions{});
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.fallback.empty() || spec.fallback.starts_with('(')) continue;
+    std::string item(spec.name);
+    if (spec.kind == OptionKind::kSwitch) {
+      if (spec.fallback == "off" && spec.off.empty()) continue;  // nothing to write for it
+      if (spec.fallback == "off") item = spec.off;
+    } else {
+      item += "=" + std::string(spec.fallback);
+    }
+    MountOptions options = parse(item).values;
+    options.family = AddressFamily::kAny;
+    EXPECT_EQ(show_options(options), untouched) << item;
+  }
+}
+
+// Every option that has an effect shows it, so that `status` cannot lie by omission.
+TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
+  // The row that shows the effect of one that has no text of its own.
+  const std::set<std::string> same_as_default{"vers", "minorversion", "v4.1",   "proto",  "tcp",
+                                              "sec",  "xprtsec",      "sloppy", "remount"};
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.set == nullptr || same_as_default.contains(std::string(spec.name))) continue;
+    std::string item;
+    switch (spec.kind) {
+      case OptionKind::kSwitch: item = spec.fallback == "on" ? spec.off : spec.name; break;
+      case OptionKind::kNumber: item = std::string(spec.name) + "=7"; break;
+      case OptionKind::kSize: item = std::string(spec.name) + "=8k"; break;
+      case OptionKind::kWord: {
+        for (const std::string_view word : split_words(spec.words)) {
+          if (word != spec.fallback) item = std::string(spec.name) + "=" + std::string(word);
+        }
+        break;
+      }
+      default: item = std::string(spec.name) + "=/some/file";
+    }
+    EXPECT_NE(show_options(parse(item).values), show_options(MountOptions{})) << item;
+  }
+}
+
+TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
+  const char* lists[] = {
+      "", "ro,soft,timeo=50,retrans=5,rsize=32k,wsize=64k,noac,nocto,nordirplus,lookupcache=pos",
+      "proto=tcp6,port=20049,noresvport,softerr,bg,retry=3,acregmin=1,acdirmax=9,local_lock=flock",
+      "sync,dirsync,dev,suid,noexec,allow_other,default_permissions,auto_unmount,threads=4",
+      "allow_root,idmap=nfsidmap,log=/var/log/x,log_level=debug,log_format=json,read_ahead_kb=1024"};
+  for (const char* list : lists) {
+    const std::string shown = show_options(parse(list).values);
+    EXPECT_EQ(show_options(parse(shown).values), shown) << list;
+  }
+}
+
+TEST(OptionTable, RefusedRow_FailsWithItsReason) {
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.kind != OptionKind::kRefused) continue;
+    for (const std::string& name : names(spec)) {
+      EXPECT_NE(error_of(name).find(spec.help), std::string::npos) << name;
+      EXPECT_NE(error_of(name + "=1").find(name), std::string::npos) << name;
+    }
+  }
+}
+
+TEST(OptionTable, IgnoredRow_ChangesNothing) {
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.kind != OptionKind::kIgnored) continue;
+    for (const std::string& name : names(spec)) {
+      EXPECT_EQ(show_options(parse(name).values), show_options(MountOptions{})) << name;
+      EXPECT_EQ(show_options(parse(name + "=x").values), show_options(MountOptions{})) << name;
+    }
+  }
+  for (const char* name :
+       {"x-systemd.automount", "x-systemd.idle-timeout=60", "X-mount.mkdir=0755", "x-gvfs-show"}) {
+    EXPECT_EQ(show_options(parse(name).values), show_options(MountOptions{})) << name;
+  }
+}
+
+TEST(OptionTable, NumberRow_KeepsItsRange) {
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.kind != OptionKind::kNumber || spec.name == "minorversion") continue;
+    const std::string name(spec.name);
+    parse(name + "=" + std::to_string(spec.min));
+    parse(name + "=" + std::to_string(spec.max));
+    EXPECT_NE(error_of(name + "=" + std::to_string(spec.max + 1)).find("is not from"), std::string::npos)
+        << name;
+    if (spec.min > 0) {
+      EXPECT_NE(error_of(name + "=" + std::to_string(spec.min - 1)), "accepted") << name;
+    }
+    for (const char* text : {"=x", "=1x", "=-1", "= 1", "=1.5", "=0x10", "=", "=99999999999999999999999"}) {
+      EXPECT_NE(error_of(name + text), "accepted") << name << text;
+    }
+    EXPECT_NE(error_of(name).find("needs a value"), std::string::npos) << name;
+  }
+}
+
+TEST(OptionTable, WordRow_TakesItsWordsOnly) {
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.kind != OptionKind::kWord) continue;
+    for (const std::string_view word : split_words(spec.words))
+      parse(std::string(spec.name) + "=" + std::string(word));
+    EXPECT_NE(error_of(std::string(spec.name) + "=nonsense").find("is none of"), std::string::npos)
+        << spec.name;
+    EXPECT_NE(error_of(std::string(spec.name)).find("needs a value"), std::string::npos) << spec.name;
+  }
+}
+
+TEST(OptionTable, SwitchRow_TakesNoValue) {
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.kind != OptionKind::kSwitch) continue;
+    EXPECT_NE(error_of(std::string(spec.name) + "=1").find("takes no value"), std::string::npos) << spec.name;
+  }
+}
+
+TEST(OptionTable, Help_NamesEveryActiveOptionWithinTheWidth) {
+  const std::string help = options_help(100);
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.kind != OptionKind::kRefused) {
+      EXPECT_NE(help.find(spec.name), std::string::npos) << spec.name;
+    }
+  }
+  size_t start = 0;
+  while (start < help.size()) {
+    const size_t end = help.find('\n', start);
+    EXPECT_LE(end - start, 100u) << help.substr(start, end - start);
+    start = end + 1;
+  }
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli

@@ -1,0 +1,272 @@
+#include "cli/options.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/option_table.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<OptionLayer> layers(std::string_view list, OptionOrigin origin = OptionOrigin::kCommandLine) {
+  std::vector<OptionLayer> out;
+  const auto items = split_options(list);
+  for (const RawOption& item : *items) out.push_back({origin, {}, item});
+  return out;
+}
+
+Outcome<ParsedOptions> parse(std::string_view list, bool sloppy = false) {
+  return parse_options(layers(list), sloppy);
+}
+
+MountOptions options(std::string_view list) {
+  const auto parsed = parse(list);
+  EXPECT_TRUE(parsed) << list << ": " << parsed.error().text;
+  return parsed ? parsed->values : MountOptions{};
+}
+
+std::string error_of(std::string_view list) {
+  const auto parsed = parse(list);
+  if (parsed) return "accepted";
+  EXPECT_EQ(parsed.error().exit_code, 1) << list;
+  return parsed.error().text;
+}
+
+Outcome<ParsedOptions> checked(std::string_view list, std::string_view source) {
+  auto parsed = parse(list);
+  if (!parsed) return parsed;
+  if (auto done = check_options(*parsed, *parse_source(source)); !done) return tl::unexpected(done.error());
+  return parsed;
+}
+
+TEST(Options, NothingGiven_AreTheDefaultsOfNfs5) {
+  const MountOptions o = options("");
+  EXPECT_EQ(o.on_timeout, OnTimeout::kHard);
+  EXPECT_EQ(o.timeo, 60s);
+  EXPECT_EQ(o.retrans, 2u);
+  EXPECT_EQ(o.retry_time(), 2min);
+  EXPECT_EQ(o.acregmin, 3s);
+  EXPECT_EQ(o.acregmax, 60s);
+  EXPECT_EQ(o.acdirmin, 30s);
+  EXPECT_EQ(o.acdirmax, 60s);
+  EXPECT_EQ(o.lookup_cache, LookupCache::kAll);
+  EXPECT_TRUE(o.close_to_open);
+  EXPECT_FALSE(o.rsize);
+  EXPECT_FALSE(o.dev);
+  EXPECT_FALSE(o.suid);
+}
+
+TEST(Options, Units_AreThoseOfNfs5) {
+  EXPECT_EQ(options("timeo=5").timeo, 500ms);
+  EXPECT_EQ(options("timeo=9999").timeo, 600s);
+  EXPECT_EQ(options("retry=7").retry_time(), 7min);
+  EXPECT_EQ(options("bg").retry_time(), 10'000min);
+  EXPECT_EQ(options("bg,retry=0").retry_time(), 0min);
+  EXPECT_EQ(options("acregmin=7").acregmin, 7s);
+}
+
+// nfs(5): "Specified rsize values lower than 1024 are replaced with 4096; values larger than 1048576 are
+// replaced with 1048576. If a specified value is within the supported range but not a multiple of 1024, it is
+// rounded down to the nearest multiple of 1024."
+TEST(Options, TransferSizes_AreRoundedAsNfs5Says) {
+  EXPECT_EQ(options("rsize=1").rsize, 4096u);
+  EXPECT_EQ(options("rsize=1023").rsize, 4096u);
+  EXPECT_EQ(options("rsize=1024").rsize, 1024u);
+  EXPECT_EQ(options("rsize=5000").rsize, 4096u);
+  EXPECT_EQ(options("wsize=1048576").wsize, 1048576u);
+  EXPECT_EQ(options("wsize=1048577").wsize, 1048576u);
+  EXPECT_EQ(options("wsize=4294967295").wsize, 1048576u);
+  EXPECT_EQ(options("rsize=32k").rsize, 32768u);
+  EXPECT_EQ(options("rsize=1M").rsize, 1048576u);
+  EXPECT_FALSE(options("rsize=0").rsize);
+  EXPECT_NE(error_of("rsize=4294967296"), "accepted");
+  EXPECT_NE(error_of("rsize=4096m"), "accepted");
+  EXPECT_NE(error_of("rsize=k"), "accepted");
+  EXPECT_NE(error_of("rsize=1kk"), "accepted");
+}
+
+// nfs(5): "Using actimeo sets all of acregmin, acregmax, acdirmin, and acdirmax to the same value."
+TEST(Options, Actimeo_SetsAllFour) {
+  const MountOptions o = options("acregmin=1,actimeo=9,acdirmax=20");
+  EXPECT_EQ(o.acregmin, 9s);
+  EXPECT_EQ(o.acregmax, 9s);
+  EXPECT_EQ(o.acdirmin, 9s);
+  EXPECT_EQ(o.acdirmax, 20s);
+}
+
+// nfs(5): "the noac option forces application writes to become synchronous"
+TEST(Options, Noac_MakesWritesSynchronous) {
+  EXPECT_FALSE(options("").synchronous_writes());
+  EXPECT_TRUE(options("noac,async").synchronous_writes());
+  EXPECT_TRUE(options("sync").synchronous_writes());
+  EXPECT_FALSE(options("noac,ac").synchronous_writes());
+}
+
+TEST(Options, RightmostOfAPair_Wins) {
+  EXPECT_FALSE(options("ro,rw").read_only);
+  EXPECT_TRUE(options("rw,ro").read_only);
+  EXPECT_EQ(options("hard,soft,softerr").on_timeout, OnTimeout::kSoftErr);
+  EXPECT_EQ(options("softerr,hard").on_timeout, OnTimeout::kHard);
+  EXPECT_FALSE(options("bg,fg").background);
+  EXPECT_TRUE(options("nocto,cto").close_to_open);
+  EXPECT_TRUE(options("nosuid,suid").suid);
+}
+
+TEST(Options, DashAndUnderscore_AreEqual) {
+  EXPECT_TRUE(*options("allow-other").allow_other);
+  EXPECT_EQ(options("log-level=debug").log_level, LogLevel::kDebug);
+  EXPECT_EQ(options("local-lock=all").local_posix_locks, true);
+  EXPECT_EQ(options("read-ahead_kb=5").read_ahead_kb, 5u);
+}
+
+TEST(Options, Versions_OnlyFourOneIsTaken) {
+  for (const char* good :
+       {"vers=4.1", "nfsvers=4.1", "vers=4", "vers=4,minorversion=1", "minorversion=1", "v4.1"}) {
+    EXPECT_EQ(options(good).major_version, 4u) << good;
+    EXPECT_EQ(options(good).minor_version.value_or(1), 1u) << good;
+  }
+  EXPECT_EQ(error_of("vers=4.2"), "option vers: version 4.2 is not implemented, use vers=4.1");
+  EXPECT_EQ(error_of("nfsvers=3"), "option nfsvers: version 3 is not implemented, use vers=4.1");
+  EXPECT_EQ(error_of("vers=4.0"), "option vers: version 4.0 is not implemented, use vers=4.1");
+  EXPECT_EQ(error_of("vers=4,minorversion=2"),
+            "option minorversion: version 4.2 is not implemented, use vers=4.1");
+  for (const char* wrong :
+       {"vers=", "vers", "vers=x", "vers=4.", "vers=.1", "vers=4.1.0", "vers=4.1 ", "vers=-4"}) {
+    EXPECT_NE(error_of(wrong), "accepted") << wrong;
+  }
+}
+
+TEST(Options, Transports_OnlyTcpIsTaken) {
+  EXPECT_EQ(options("").family, AddressFamily::kAny);
+  EXPECT_EQ(options("proto=tcp").family, AddressFamily::kIpv4);
+  EXPECT_EQ(options("tcp").family, AddressFamily::kIpv4);
+  EXPECT_EQ(options("proto=tcp6").family, AddressFamily::kIpv6);
+  EXPECT_EQ(error_of("proto=rdma"), "option proto: rdma is not implemented, use proto=tcp");
+  EXPECT_EQ(error_of("rdma"), "option rdma is not implemented, use proto=tcp");
+  EXPECT_NE(error_of("proto=udp").find("does not run over udp"), std::string::npos);
+  EXPECT_NE(error_of("udp"), "accepted");
+  EXPECT_NE(error_of("proto=xyz"), "accepted");
+}
+
+// nfs(5): sec is "A colon-separated list of one or more security flavors".
+TEST(Options, SecurityFlavors_OnlySysIsTaken) {
+  options("sec=sys");
+  options("sec=krb5p:sys");
+  for (const char* flavor : {"krb5", "krb5i", "krb5p", "none", "krb5:krb5p"}) {
+    EXPECT_EQ(error_of(std::string("sec=") + flavor),
+              std::string("option sec: ") + flavor + " is not implemented, use sec=sys");
+  }
+  for (const char* wrong : {"sec=", "sec=xyz", "sec=sys:", "sec=sys:xyz", "sec=:sys"}) {
+    EXPECT_NE(error_of(wrong), "accepted") << wrong;
+  }
+  EXPECT_NE(error_of("xprtsec=tls"), "accepted");
+  options("xprtsec=none");
+}
+
+TEST(Options, UnknownName_SuggestsTheNearest) {
+  EXPECT_EQ(error_of("rsiez=3"), "unknown option \"rsiez\"; did you mean \"rsize\"?");
+  EXPECT_EQ(error_of("lookup_cache=all"), "unknown option \"lookup_cache\"; did you mean \"lookupcache\"?");
+  EXPECT_EQ(error_of("nocot"), "unknown option \"nocot\"; did you mean \"nocto\"?");
+  EXPECT_EQ(error_of("allow-others"), "unknown option \"allow-others\"; did you mean \"allow_other\"?");
+  EXPECT_EQ(error_of("zzzzzzzz").find("did you mean"), std::string::npos);
+  EXPECT_EQ(error_of(std::string(100'000, 'a')).find("did you mean"), std::string::npos);
+  EXPECT_NE(error_of("RO"), "accepted");
+}
+
+TEST(Options, Sloppy_SkipsUnknownAndForeignOptions) {
+  const auto parsed = parse("blub=1,ro,nolock,mountport=4", true);
+  ASSERT_TRUE(parsed) << parsed.error().text;
+  EXPECT_TRUE(parsed->values.read_only);
+  EXPECT_EQ(parsed->skipped.size(), 3u);
+  EXPECT_TRUE(parse("blub,sloppy"));
+  EXPECT_NE(error_of("blub"), "accepted");
+  EXPECT_NE(error_of("nolock"), "accepted");
+}
+
+TEST(Options, Sloppy_DoesNotExcuseWhatWouldChangeThePromise) {
+  for (const char* list :
+       {"vers=3", "v3", "proto=rdma", "rdma", "sec=krb5", "rsize=x", "hard=1", "xprtsec=tls"}) {
+    EXPECT_FALSE(parse(list, true)) << list;
+  }
+}
+
+TEST(Options, LaterLayer_OverridesTheEarlierOne) {
+  std::vector<OptionLayer> all = layers("acregmin=1,rsize=4096,soft", OptionOrigin::kGlobal);
+  const auto add = [&](std::string_view list, OptionOrigin origin) {
+    const auto more = layers(list, origin);
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  add("rsize=8192", OptionOrigin::kServer);
+  add("hard", OptionOrigin::kMountPoint);
+  add("actimeo=5", OptionOrigin::kCommandLine);
+  const auto parsed = parse_options(all, false);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->values.rsize, 8192u);
+  EXPECT_EQ(parsed->values.on_timeout, OnTimeout::kHard);
+  EXPECT_EQ(parsed->values.acregmin, 5s);
+  EXPECT_EQ(parsed->origins.at("rsize"), OptionOrigin::kServer);
+  EXPECT_TRUE(parsed->given("actimeo"));
+  EXPECT_FALSE(parsed->given("wsize"));
+}
+
+TEST(Options, ErrorOfTheConfigurationFile_NamesFileAndLine) {
+  std::vector<OptionLayer> all{{OptionOrigin::kGlobal, "/etc/x.conf:12", {"rsiez", "1"}}};
+  const auto parsed = parse_options(all, false);
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().text, "/etc/x.conf:12: unknown option \"rsiez\"; did you mean \"rsize\"?");
+}
+
+TEST(Options, AddressFamily_MustFitTheAddress) {
+  EXPECT_TRUE(checked("", "[::1]:/e"));
+  EXPECT_TRUE(checked("proto=tcp6", "[::1]:/e"));
+  EXPECT_FALSE(checked("proto=tcp", "[::1]:/e"));
+  EXPECT_FALSE(checked("proto=tcp6", "127.0.0.1:/e"));
+  EXPECT_TRUE(checked("proto=tcp6", "srv:/e"));
+}
+
+TEST(Options, PortOfTheUrl_BeatsTheFileAndMustAgreeWithTheCommandLine) {
+  EXPECT_EQ(checked("", "nfs://srv:99/e")->values.port, 99);
+  EXPECT_EQ(checked("port=99", "nfs://srv:99/e")->values.port, 99);
+  EXPECT_FALSE(checked("port=98", "nfs://srv:99/e"));
+  EXPECT_EQ(checked("port=98", "srv:/e")->values.port, 98);
+  auto parsed = parse_options(layers("port=98", OptionOrigin::kGlobal), false);
+  ASSERT_TRUE(check_options(*parsed, *parse_source("nfs://srv:99/e")));
+  EXPECT_EQ(parsed->values.port, 99);
+}
+
+TEST(Options, AttributeTimes_AreOrdered) {
+  EXPECT_EQ(checked("acregmin=90", "s:/e")->values.acregmax, 90s);
+  EXPECT_EQ(checked("acdirmax=10", "s:/e")->values.acdirmin, 10s);
+  EXPECT_FALSE(checked("acregmin=9,acregmax=8", "s:/e"));
+  EXPECT_TRUE(checked("acregmin=8,acregmax=8", "s:/e"));
+}
+
+TEST(Options, AllowRootAndAllowOther_ExcludeEachOther) {
+  EXPECT_FALSE(checked("allow_root,allow_other", "s:/e"));
+  EXPECT_TRUE(checked("allow_root", "s:/e"));
+}
+
+TEST(Options, PrivilegedOptions_AreForRoot) {
+  for (const char* list : {"dev", "suid", "remount"}) {
+    EXPECT_TRUE(check_privilege(options(list), true, "")) << list;
+    const auto refused = check_privilege(options(list), false, "user_allow_other\n");
+    ASSERT_FALSE(refused) << list;
+    EXPECT_EQ(refused.error().exit_code, 1);
+  }
+  EXPECT_TRUE(check_privilege(options(""), false, ""));
+}
+
+TEST(Options, AllowOtherOfAUser_NeedsFuseConf) {
+  for (const char* list : {"allow_other", "allow_root"}) {
+    EXPECT_TRUE(check_privilege(options(list), true, ""));
+    EXPECT_FALSE(check_privilege(options(list), false, ""));
+    EXPECT_FALSE(check_privilege(options(list), false, "#user_allow_other\n"));
+    EXPECT_FALSE(check_privilege(options(list), false, "user_allow_others\nx user_allow_other"));
+    EXPECT_TRUE(check_privilege(options(list), false, "# x\n  user_allow_other \t\nmount_max = 5"));
+    EXPECT_TRUE(check_privilege(options(list), false, "mount_max = 5\nuser_allow_other"));
+  }
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli
