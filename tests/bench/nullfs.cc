@@ -1,0 +1,204 @@
+// nullfs: the FUSE file system that does nothing, as fast as FUSE lets it: the ceiling for any daemon behind
+// /dev/fuse.
+//
+// usage: nullfs [--size BYTES] [--files N] [--direct] MOUNTPOINT
+//
+// Reads are answered from one constant buffer, writes are dropped where they arrived. The root holds `data`
+// with the given size and N (default 0) files f0, f1, ... of 4096 bytes; files may be created and are
+// remembered by name. One thread reads /dev/fuse, as the daemon does; entries and attributes are valid for 3
+// s, as nfs(5)'s acregmin has it; data is not kept over an open. Runs in the foreground until it is
+// unmounted.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#define FUSE_USE_VERSION 312
+#include <fuse3/fuse_lowlevel.h>
+
+namespace {
+
+constexpr double kValidSeconds = 3.0;
+constexpr uint32_t kMaxIo = 1 << 20;
+constexpr fuse_ino_t kData = 2;
+constexpr fuse_ino_t kFirstFile = 3;
+constexpr off_t kSmallFileBytes = 4096;
+
+struct NullFs {
+  off_t size = 0;
+  bool direct = false;
+  std::vector<char> content = std::vector<char>(kMaxIo, 'n');
+  std::unordered_map<std::string, fuse_ino_t> names;
+  fuse_ino_t next = kFirstFile;
+};
+
+NullFs& of(fuse_req_t req) {
+  return *static_cast<NullFs*>(fuse_req_userdata(req));
+}
+
+off_t size_of(const NullFs& fs, fuse_ino_t ino) {
+  return ino == kData ? fs.size : kSmallFileBytes;
+}
+
+struct stat attributes(const NullFs& fs, fuse_ino_t ino) {
+  struct stat st {};
+  st.st_ino = ino;
+  st.st_nlink = ino == FUSE_ROOT_ID ? 2 : 1;
+  st.st_mode = ino == FUSE_ROOT_ID ? S_IFDIR | 0777 : S_IFREG | 0666;
+  st.st_size = ino == FUSE_ROOT_ID ? 0 : size_of(fs, ino);
+  st.st_blksize = 4096;
+  return st;
+}
+
+fuse_entry_param entry(const NullFs& fs, fuse_ino_t ino) {
+  fuse_entry_param e{};
+  e.ino = ino;
+  e.attr = attributes(fs, ino);
+  e.attr_timeout = kValidSeconds;
+  e.entry_timeout = kValidSeconds;
+  return e;
+}
+
+void init(void*, fuse_conn_info* conn) {
+  conn->max_write = kMaxIo;
+  conn->max_read = kMaxIo;
+}
+
+void lookup(fuse_req_t req, fuse_ino_t, const char* name) {
+  const NullFs& fs = of(req);
+  const auto found = fs.names.find(name);
+  if (found == fs.names.end()) {
+    fuse_reply_err(req, ENOENT);
+    return;
+  }
+  const fuse_entry_param e = entry(fs, found->second);
+  fuse_reply_entry(req, &e);
+}
+
+void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
+  const struct stat st = attributes(of(req), ino);
+  fuse_reply_attr(req, &st, kValidSeconds);
+}
+
+void setattr(fuse_req_t req, fuse_ino_t ino, struct stat*, int, fuse_file_info*) {
+  const struct stat st = attributes(of(req), ino);
+  fuse_reply_attr(req, &st, kValidSeconds);
+}
+
+void open(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
+  info->direct_io = of(req).direct;
+  fuse_reply_open(req, info);
+}
+
+void create(fuse_req_t req, fuse_ino_t, const char* name, mode_t, fuse_file_info* info) {
+  NullFs& fs = of(req);
+  const auto [place, fresh] = fs.names.try_emplace(name, fs.next);
+  if (fresh) ++fs.next;
+  info->direct_io = fs.direct;
+  const fuse_entry_param e = entry(fs, place->second);
+  fuse_reply_create(req, &e, info);
+}
+
+void unlink(fuse_req_t req, fuse_ino_t, const char* name) {
+  fuse_reply_err(req, of(req).names.erase(name) == 1 ? 0 : ENOENT);
+}
+
+void read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
+  const NullFs& fs = of(req);
+  const off_t end = size_of(fs, ino);
+  const size_t left = offset < end ? static_cast<size_t>(end - offset) : 0;
+  fuse_reply_buf(req, fs.content.data(), std::min({size, left, fs.content.size()}));
+}
+
+void write(fuse_req_t req, fuse_ino_t, const char*, size_t size, off_t, fuse_file_info*) {
+  fuse_reply_write(req, size);
+}
+
+void done(fuse_req_t req, fuse_ino_t, fuse_file_info*) {
+  fuse_reply_err(req, 0);
+}
+void fsync(fuse_req_t req, fuse_ino_t, int, fuse_file_info*) {
+  fuse_reply_err(req, 0);
+}
+
+void readdir(fuse_req_t req, fuse_ino_t, size_t, off_t, fuse_file_info*) {
+  fuse_reply_buf(req, nullptr, 0);
+}
+
+fuse_lowlevel_ops operations() {
+  fuse_lowlevel_ops ops{};
+  ops.init = init;
+  ops.lookup = lookup;
+  ops.getattr = getattr;
+  ops.setattr = setattr;
+  ops.open = open;
+  ops.create = create;
+  ops.unlink = unlink;
+  ops.read = read;
+  ops.write = write;
+  ops.flush = done;
+  ops.release = done;
+  ops.fsync = fsync;
+  ops.readdir = readdir;
+  return ops;
+}
+
+int serve(NullFs& fs, const char* mountpoint) {
+  char name[] = "nullfs";
+  char opt[] = "-o";
+  char mount_options[] = "fsname=nullfs,subtype=nullfs,max_read=1048576";
+  char* argv[] = {name, opt, mount_options, nullptr};
+  fuse_args args = FUSE_ARGS_INIT(3, argv);
+  const fuse_lowlevel_ops ops = operations();
+  fuse_session* session = fuse_session_new(&args, &ops, sizeof(ops), &fs);
+  if (session == nullptr) return 1;
+  int result = 1;
+  if (fuse_set_signal_handlers(session) == 0) {
+    if (fuse_session_mount(session, mountpoint) == 0) {
+      result = fuse_session_loop(session) == 0 ? 0 : 1;
+      fuse_session_unmount(session);
+    }
+    fuse_remove_signal_handlers(session);
+  }
+  fuse_session_destroy(session);
+  fuse_opt_free_args(&args);
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  NullFs fs;
+  const char* mountpoint = nullptr;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--size" && i + 1 < argc) {
+      fs.size = static_cast<off_t>(std::strtoull(argv[++i], nullptr, 10));
+    } else if (arg == "--files" && i + 1 < argc) {
+      for (long n = std::strtol(argv[++i], nullptr, 10), k = 0; k < n; ++k) {
+        fs.names.emplace("f" + std::to_string(k), fs.next++);
+      }
+    } else if (arg == "--direct") {
+      fs.direct = true;
+    } else if (mountpoint == nullptr && arg[0] != '-') {
+      mountpoint = argv[i];
+    } else {
+      mountpoint = nullptr;
+      break;
+    }
+  }
+  if (mountpoint == nullptr) {
+    std::fprintf(stderr, "usage: nullfs [--size BYTES] [--files N] [--direct] MOUNTPOINT\n");
+    return 2;
+  }
+  fs.names.emplace("data", kData);
+  return serve(fs, mountpoint);
+}
