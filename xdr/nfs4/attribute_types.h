@@ -25,7 +25,7 @@ bool xdr(X& x, Ref<X, change_policy4> v) {
   return x(v.cp_major) && x(v.cp_minor);
 }
 
-// --- locations (RFC 8881 sections 11.16 and 11.17) ------------------------------------------------------
+// --- locations (RFC 8881 sections 11.16 and 11.17) ---
 
 // One server name or address of fs_location4.server<>, counted and bounded like a path's component.
 struct fs_location4 {
@@ -119,7 +119,7 @@ bool xdr(X& x, Ref<X, fs4_status> v) {
          x(v.fss_version);
 }
 
-// --- layouts (RFC 8881 section 3.3.13; values are in an IANA registry, so unknown ones pass) -------------
+// --- layouts (RFC 8881 section 3.3.13; values are in an IANA registry, so unknown ones pass) ---
 
 enum layouttype4 : uint32_t {
   LAYOUT4_NFSV4_1_FILES = 1,
@@ -153,7 +153,7 @@ bool xdr(X& x, Ref<X, threshold_item4> v) {
   return x(v.thi_layout_type) && x(v.thi_hintset) && xdr::bytes(x, v.thi_hintlist, kMaxOpaque);
 }
 
-// --- retention (RFC 8881 section 5.13) ------------------------------------------------------------------
+// --- retention (RFC 8881 section 5.13) ---
 
 struct retention_get4 {
   uint64_t rg_duration = 0;
@@ -180,7 +180,7 @@ bool xdr(X& x, Ref<X, retention_set4> v) {
   return x(v.rs_enable) && xdr::optional(x, v.rs_duration);
 }
 
-// --- modes and labels ------------------------------------------------------------------------------------
+// --- modes and labels ---
 
 struct mode_masked4 {
   mode4 mm_value_to_set = 0;

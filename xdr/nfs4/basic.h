@@ -7,15 +7,13 @@
 #pragma once
 
 #include <array>
-#include <bit>
-#include <cassert>
 #include <cstring>
 #include <functional>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "xdr/codec.h"
+#include "xdr/nfs4/bitmap.h"
 #include "xdr/nfs4_status.h"
 
 namespace nfsrdma::nfs4 {
@@ -80,7 +78,7 @@ enum nfs_ftype4 : uint32_t {
   NF4NAMEDATTR = 9,
 };
 
-// --- opaque arrays -------------------------------------------------------------------------------------
+// --- opaque arrays ---
 
 // opaque[8]. Made by the server (cookies, writes) or by the client (its instance, exclusive creates).
 struct verifier4 {
@@ -158,7 +156,7 @@ bool xdr(X& x, Ref<X, nfs_fh4> v) {
   }
 }
 
-// --- stateid4 (RFC 8881 section 8.2) -------------------------------------------------------------------
+// --- stateid4 (RFC 8881 section 8.2) ---
 
 struct stateid4 {
   uint32_t seqid = 0;
@@ -186,99 +184,7 @@ inline constexpr stateid4 kReadBypassStateid{NFS4_UINT32_MAX, kAllOnes};
 inline constexpr stateid4 kCurrentStateid{1, {}};
 inline constexpr stateid4 kInvalidStateid{NFS4_UINT32_MAX, {}};
 
-// --- bitmap4 -------------------------------------------------------------------------------------------
-
-// uint32_t<>: bit n is bit n % 32 of word n / 32. At most eight words (256 bits) are accepted; the RFCs up to
-// NFSv4.2's extensions define 83 attribute bits and 76 operations. The number of words on the wire is kept,
-// so that a bitmap is encoded as it was decoded; it does not take part in comparison.
-class bitmap4 {
- public:
-  static constexpr size_t kMaxWords = 8;
-  static constexpr uint32_t kMaxBits = kMaxWords * 32;
-
-  constexpr bitmap4() = default;
-  static constexpr bitmap4 of(std::initializer_list<uint32_t> bits) {
-    bitmap4 map;
-    for (const uint32_t bit : bits) map.set(bit);
-    return map;
-  }
-
-  constexpr bool test(uint32_t bit) const {
-    return bit < kMaxBits && (words_[bit / 32] >> bit % 32 & 1) != 0;
-  }
-  constexpr void set(uint32_t bit) {
-    assert(bit < kMaxBits);
-    if (bit >= kMaxBits) return;
-    words_[bit / 32] |= uint32_t{1} << bit % 32;
-    if (count_ <= bit / 32) count_ = bit / 32 + 1;
-  }
-  // The words that become empty leave the wire form.
-  constexpr void clear(uint32_t bit) {
-    if (bit >= kMaxBits) return;
-    words_[bit / 32] &= ~(uint32_t{1} << bit % 32);
-    trim();
-  }
-  constexpr bool empty() const { return *this == bitmap4{}; }
-
-  constexpr bitmap4 operator|(const bitmap4& b) const {
-    return merged(b, [](uint32_t x, uint32_t y) { return x | y; });
-  }
-  constexpr bitmap4 operator&(const bitmap4& b) const {
-    return merged(b, [](uint32_t x, uint32_t y) { return x & y; });
-  }
-  constexpr bitmap4 without(const bitmap4& b) const {
-    return merged(b, [](uint32_t x, uint32_t y) { return x & ~y; });
-  }
-  constexpr bool contains(const bitmap4& b) const { return b.without(*this).empty(); }
-
-  // Calls visit(bit) for every bit that is set, lowest first, until one returns false.
-  template <class Visit>
-  constexpr bool every(Visit visit) const {
-    for (uint32_t w = 0; w < count_; ++w) {
-      for (uint32_t left = words_[w]; left != 0; left &= left - 1) {
-        if (!visit(w * 32 + static_cast<uint32_t>(std::countr_zero(left)))) return false;
-      }
-    }
-    return true;
-  }
-
-  constexpr bool operator==(const bitmap4& b) const { return words_ == b.words_; }
-
-  template <class X>
-  friend bool xdr(X& x, Ref<X, bitmap4> v) {
-    if constexpr (xdr::kDecodes<X>) {
-      v = bitmap4{};
-      if (!x.count(v.count_, kMaxWords, 4)) {
-        v.count_ = 0;
-        return false;
-      }
-    } else {
-      if (!x(v.count_)) return false;
-    }
-    for (uint32_t i = 0; i < v.count_; ++i) {
-      if (!x(v.words_[i])) return false;
-    }
-    return true;
-  }
-
- private:
-  template <class Op>
-  constexpr bitmap4 merged(const bitmap4& b, Op op) const {
-    bitmap4 map;
-    for (size_t i = 0; i < kMaxWords; ++i) map.words_[i] = op(words_[i], b.words_[i]);
-    map.count_ = kMaxWords;
-    map.trim();
-    return map;
-  }
-  constexpr void trim() {
-    while (count_ > 0 && words_[count_ - 1] == 0) --count_;
-  }
-
-  uint32_t count_ = 0;
-  std::array<uint32_t, kMaxWords> words_{};  // words_[count_..] are zero
-};
-
-// --- small structures ----------------------------------------------------------------------------------
+// --- small structures ---
 
 struct nfstime4 {
   int64_t seconds = 0;

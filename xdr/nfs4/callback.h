@@ -42,8 +42,7 @@ inline constexpr nfs_cb_opnum4 cb_op_of = OP_CB_ILLEGAL;
   template <>                                                   \
   inline constexpr nfs_cb_opnum4 cb_op_of<op##4res> = OP_##op
 
-// --- CB_SEQUENCE (section 20.9)
-// --------------------------------------------------------------------------------
+// --- CB_SEQUENCE (section 20.9) ---
 
 struct referring_call4 {
   sequenceid4 rc_sequenceid = 0;
@@ -109,8 +108,7 @@ bool xdr(X& x, Ref<X, CB_SEQUENCE4res> v) {
   return result(x, v);
 }
 
-// --- CB_GETATTR, CB_RECALL, CB_PUSH_DELEG (sections 20.1, 20.2, 20.5)
-// --------------------------------------------
+// --- CB_GETATTR, CB_RECALL, CB_PUSH_DELEG (sections 20.1, 20.2, 20.5) ---
 
 struct CB_GETATTR4args {
   nfs_fh4 fh;
@@ -233,8 +231,7 @@ bool xdr(X& x, Ref<X, CB_WANTS_CANCELLED4args> v) {
 }
 NFS4_STATUS_RESULT(CB_WANTS_CANCELLED)
 
-// --- notifications (sections 20.4, 20.11, 20.12)
-// --------------------------------------------------------------------
+// --- notifications (sections 20.4, 20.11, 20.12) ---
 
 enum notify_type4 : uint32_t {
   NOTIFY4_CHANGE_CHILD_ATTRS = 0,
@@ -292,8 +289,7 @@ bool xdr(X& x, Ref<X, CB_NOTIFY_LOCK4args> v) {
 }
 NFS4_STATUS_RESULT(CB_NOTIFY_LOCK)
 
-// --- CB_LAYOUTRECALL (section 20.3)
-// ---------------------------------------------------------------------------------
+// --- CB_LAYOUTRECALL (section 20.3) ---
 
 enum layoutiomode4 : uint32_t { LAYOUTIOMODE4_READ = 1, LAYOUTIOMODE4_RW = 2, LAYOUTIOMODE4_ANY = 3 };
 enum layoutrecall_type4 : uint32_t { LAYOUTRECALL4_FILE = 1, LAYOUTRECALL4_FSID = 2, LAYOUTRECALL4_ALL = 3 };

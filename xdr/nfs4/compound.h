@@ -14,6 +14,7 @@
 
 #include <variant>
 
+#include "xdr/nfs4/client_ops.h"
 #include "xdr/nfs4/dir_ops.h"
 #include "xdr/nfs4/file_ops.h"
 #include "xdr/nfs4/handle_ops.h"
@@ -61,8 +62,7 @@ bool xdr(X& x, Ref<X, compound_reply> v) {
   }
 }
 
-// --- whole messages
-// ------------------------------------------------------------------------------------------
+// --- whole messages ---
 
 // An operation that is not decoded; see above. `argop` is the number that was received.
 struct ILLEGAL4args {

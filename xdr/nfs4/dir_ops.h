@@ -10,7 +10,7 @@
 
 namespace nfsrdma::nfs4 {
 
-// --- CREATE ------------------------------------------------------------------------------------------------
+// --- CREATE ---
 
 struct createtype4 {
   nfs_ftype4 type = NF4DIR;  // any value: the server answers those it cannot create with NFS4ERR_BADTYPE
@@ -64,7 +64,7 @@ bool xdr(X& x, Ref<X, CREATE4res> v) {
   return result(x, v);
 }
 
-// --- LINK: saved filehandle is the file, current filehandle the directory ----------------------------------
+// --- LINK: saved filehandle is the file, current filehandle the directory ---
 
 struct LINK4args {
   component4 newname;
@@ -97,7 +97,7 @@ bool xdr(X& x, Ref<X, LINK4res> v) {
   return result(x, v);
 }
 
-// --- REMOVE ------------------------------------------------------------------------------------------------
+// --- REMOVE ---
 
 struct REMOVE4args {
   component4 target;
@@ -130,7 +130,7 @@ bool xdr(X& x, Ref<X, REMOVE4res> v) {
   return result(x, v);
 }
 
-// --- RENAME: saved filehandle is the source directory, current filehandle the target directory -------------
+// --- RENAME: saved filehandle is the source directory, current filehandle the target directory ---
 
 struct RENAME4args {
   component4 oldname;
@@ -165,7 +165,7 @@ bool xdr(X& x, Ref<X, RENAME4res> v) {
   return result(x, v);
 }
 
-// --- READDIR -----------------------------------------------------------------------------------------------
+// --- READDIR ---
 
 struct READDIR4args {
   nfs_cookie4 cookie = 0;  // 0: from the start; 1 and 2 are reserved

@@ -11,7 +11,7 @@
 
 namespace nfsrdma::nfs4 {
 
-// --- ACCESS ------------------------------------------------------------------------------------------------
+// --- ACCESS ---
 
 enum access_bits : uint32_t {
   ACCESS4_READ = 0x01,
@@ -54,7 +54,7 @@ bool xdr(X& x, Ref<X, ACCESS4res> v) {
   return result(x, v);
 }
 
-// --- GETATTR, SETATTR, VERIFY, NVERIFY ---------------------------------------------------------------------
+// --- GETATTR, SETATTR, VERIFY, NVERIFY ---
 
 struct GETATTR4args {
   bitmap4 attr_request;
@@ -131,7 +131,7 @@ bool xdr(X& x, Ref<X, NVERIFY4args> v) {
 }
 NFS4_STATUS_RESULT(NVERIFY)
 
-// --- READ, WRITE, COMMIT -----------------------------------------------------------------------------------
+// --- READ, WRITE, COMMIT ---
 
 // Longest READ or WRITE data: what a count4 can say. The bytes left, or set_bulk, bound it further.
 inline constexpr size_t kMaxData = 0xffffffff;
@@ -250,7 +250,7 @@ bool xdr(X& x, Ref<X, COMMIT4res> v) {
   return result(x, v);
 }
 
-// --- READLINK ----------------------------------------------------------------------------------------------
+// --- READLINK ---
 
 NFS4_VOID_ARGS(READLINK)
 

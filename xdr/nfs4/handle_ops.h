@@ -68,7 +68,7 @@ NFS4_STATUS_RESULT(LOOKUP)
 NFS4_VOID_ARGS(LOOKUPP)
 NFS4_STATUS_RESULT(LOOKUPP)
 
-// --- security negotiation (RFC 8881 section 2.6, RFC 2203) ------------------------------------------------
+// --- security negotiation (RFC 8881 section 2.6, RFC 2203) ---
 
 enum rpc_gss_svc_t : uint32_t {
   RPC_GSS_SVC_NONE = 1,

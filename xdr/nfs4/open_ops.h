@@ -11,8 +11,7 @@
 
 namespace nfsrdma::nfs4 {
 
-// --- how to create
-// -------------------------------------------------------------------------------------------
+// --- how to create ---
 
 enum createmode4 : uint32_t { UNCHECKED4 = 0, GUARDED4 = 1, EXCLUSIVE4 = 2, EXCLUSIVE4_1 = 3 };
 
@@ -50,8 +49,7 @@ bool xdr(X& x, Ref<X, openflag4> v) {
   return v.opentype != OPEN4_CREATE || x(v.how);
 }
 
-// --- share and delegation wants
-// --------------------------------------------------------------------------------
+// --- share and delegation wants ---
 
 enum open_share : uint32_t {
   OPEN4_SHARE_ACCESS_READ = 0x1,
@@ -72,8 +70,7 @@ enum open_share : uint32_t {
   OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED = 0x20000,
 };
 
-// --- what is opened
-// --------------------------------------------------------------------------------------------
+// --- what is opened ---
 
 enum open_delegation_type4 : uint32_t {
   OPEN_DELEGATE_NONE = 0,
@@ -135,8 +132,7 @@ bool xdr(X& x, Ref<X, OPEN4args> v) {
   return x(v.seqid) && x(v.share_access) && x(v.share_deny) && x(v.owner) && x(v.openhow) && x(v.claim);
 }
 
-// --- delegations
-// -----------------------------------------------------------------------------------------------
+// --- delegations ---
 
 enum limit_by4 : uint32_t { NFS_LIMIT_SIZE = 1, NFS_LIMIT_BLOCKS = 2 };
 
@@ -199,8 +195,7 @@ bool xdr(X& x, Ref<X, open_delegation4> v) {
   return v.ond_why != WND4_RESOURCE || x(v.ond_server_will_signal_avail);
 }
 
-// --- OPEN's result
-// ---------------------------------------------------------------------------------------------
+// --- OPEN's result ---
 
 enum open_result_flags : uint32_t {
   OPEN4_RESULT_CONFIRM = 0x02,  // never set in NFSv4.1
@@ -234,8 +229,7 @@ bool xdr(X& x, Ref<X, OPEN4res> v) {
   return result(x, v);
 }
 
-// --- OPENATTR, OPEN_DOWNGRADE, CLOSE
-// -----------------------------------------------------------------------------
+// --- OPENATTR, OPEN_DOWNGRADE, CLOSE ---
 
 struct OPENATTR4args {
   bool createdir = false;
