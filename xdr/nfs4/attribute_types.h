@@ -27,7 +27,7 @@ bool xdr(X& x, Ref<X, change_policy4> v) {
 
 // --- locations (RFC 8881 sections 11.16 and 11.17) ---
 
-// One server name or address of fs_location4.server<>, counted and bounded like a path's component.
+// server<> holds names or addresses; it is counted and bounded like a path.
 struct fs_location4 {
   std::vector<std::string> server;
   pathname4 rootpath;

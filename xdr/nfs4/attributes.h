@@ -128,7 +128,7 @@ enum change_attr_type4 : uint32_t {
   NFS4_CHANGE_TYPE_IS_UNDEFINED = 4,
 };
 
-// Attributes of a file system, or of the server (RFC 8881 section 5.5 calls them per-fs and per-server).
+// Attributes of a file system, or of the server (RFC 8881 section 5.4: per file system, per server).
 struct fs_attributes4 {
   bitmap4 supported_attrs;
   bitmap4 suppattr_exclcreat;

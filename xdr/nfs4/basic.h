@@ -252,7 +252,7 @@ bool xdr(X& x, Ref<X, change_info4> v) {
 }
 
 struct state_owner4 {
-  clientid4 clientid = 0;  // sessions make it redundant: clients send 0 (RFC 8881 section 2.4)
+  clientid4 clientid = 0;  // ignored by servers: the session says who it is (RFC 8881 section 18.16.3)
   std::string owner;       // opaque<1024>
 
   bool operator==(const state_owner4&) const = default;

@@ -167,8 +167,7 @@ bool xdr(X& x, Ref<X, CB_PUSH_DELEG4args> v) {
 }
 NFS4_STATUS_RESULT(CB_PUSH_DELEG)
 
-// --- CB_RECALL_ANY, CB_RECALLABLE_OBJ_AVAIL, CB_RECALL_SLOT, CB_WANTS_CANCELLED (sections 20.6
-// to 20.8, 20.10) ----
+// --- CB_RECALL_ANY, CB_RECALLABLE_OBJ_AVAIL, CB_RECALL_SLOT, CB_WANTS_CANCELLED (20.6 to 20.8, 20.10) ---
 
 // Bits of craa_type_mask.
 enum recall_any_type : uint32_t {

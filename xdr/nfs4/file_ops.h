@@ -1,9 +1,9 @@
 // Operations on the object of the current filehandle: ACCESS, COMMIT, GETATTR, NVERIFY, READ, READLINK,
 // SETATTR, VERIFY, WRITE (RFC 8881 sections 18.1, 18.3, 18.7, 18.15, 18.22, 18.24, 18.30 to 18.32).
 //
-// READ4resok.data and WRITE4args.data are the bulk items of NFSv4.1 (RFC 8267 section 5): borrowed bytes that
-// are coded beside the stream, see xdr/codec.h. Decoded, they point into the message, or at what set_bulk
-// named.
+// READ4resok.data and WRITE4args.data are the bulk items of NFSv4.1 (RFC 8267 section 6.1): borrowed bytes
+// that are coded beside the stream, see xdr/codec.h. Decoded, they point into the message, or at what
+// set_bulk named.
 #pragma once
 
 #include "xdr/nfs4/attributes.h"

@@ -1,7 +1,8 @@
 // Box<T>: a value that is mostly absent, kept on the heap so that its absence costs one pointer.
 //
-// Copying copies the value. Reading an absent value reads a T{}, so readers need no check; edit() makes it present.
-// Two boxes compare equal when what they read compares equal. Owned by whoever holds it; not shared, not locked.
+// Copying copies the value. Reading an absent value reads a T{}, so readers need no check; edit() makes it
+// present. Two boxes compare equal when what they read compares equal. Owned by whoever holds it; not shared,
+// not locked.
 #pragma once
 
 #include <memory>
