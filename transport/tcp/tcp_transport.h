@@ -1,14 +1,14 @@
 // TcpTransport: RPC over one TCP connection with record marking (RFC 5531 section 11), for one loop.
 //
-// Send: gathered from the call's inline bytes and from where its bulk items lie; no copy. Calls made in one turn of
-// the loop leave in one sendmsg. Receive: small replies through a staging buffer; a reply with a sink is parsed up to its
-// bulk item, and the rest of the item is received straight into the sink. Every length of the peer is
-// checked: a record larger than max_record_bytes, or a broken record mark, costs the connection; an undecodable or
-// unknown reply costs itself.
+// Send: gathered from the call's inline bytes and from where its bulk items lie; no copy. Calls made in one
+// turn of the loop leave in one sendmsg. Receive: small replies through a staging buffer; a reply with a sink
+// is parsed up to its bulk item, and the rest of the item is received straight into the sink. Every length of
+// the peer is checked: a record larger than max_record_bytes, or a broken record mark, costs the connection;
+// an undecodable or unknown reply costs itself.
 //
-// nfs(5): `timeo` is how long a reply may take before the server counts as not responding; with nothing received for
-// timeo * (retrans + 1) the connection is given up. NFSv4.1 never sends a request twice on one connection
-// (RFC 8881 section 2.9.2). TCP keepalive finds a dead peer of an idle connection.
+// nfs(5): `timeo` is how long a reply may take before the server counts as not responding; with nothing
+// received for timeo * (retrans + 1) the connection is given up. NFSv4.1 never sends a request twice on one
+// connection (RFC 8881 section 2.9.2). TCP keepalive finds a dead peer of an idle connection.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace nfsrdma::tcp {
 enum class Family : uint8_t { kAny, kIpv4, kIpv6 };
 
 struct TcpOptions {
-  std::string host;         // name or literal address; looked up afresh for every connect
+  std::string host;  // name or literal address; looked up afresh for every connect
   uint16_t port = 2049;
   Family family = Family::kAny;
   bool reserved_port = false;  // bind a local port below 1024 when permitted (nfs(5) resvport)
@@ -36,6 +36,7 @@ struct TcpOptions {
   size_t direct_receive_min_bytes = 8192;  // smaller bulk items are copied from the staging buffer (measured)
 };
 
-std::unique_ptr<rpc::RpcTransport> make_tcp_transport(Loop& loop, TcpOptions options, rpc::TransportHooks hooks);
+std::unique_ptr<rpc::RpcTransport> make_tcp_transport(Loop& loop, TcpOptions options,
+                                                      rpc::TransportHooks hooks);
 
 }  // namespace nfsrdma::tcp

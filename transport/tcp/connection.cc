@@ -1,0 +1,185 @@
+#include "transport/tcp/connection.h"
+
+#include <sys/socket.h>
+
+#include <asio/post.hpp>
+#include <cerrno>
+#include <utility>
+
+namespace nfsrdma::tcp {
+namespace {
+
+// Pieces per sendmsg; IOV_MAX is 1024.
+constexpr size_t kMaxPieces = 256;
+// After so many bytes the loop's other work gets its turn.
+constexpr size_t kReceiveTurnBytes = 4u << 20;
+
+Error lost(int errnum, std::string cause) {
+  return {Layer::kTransport, Recovery::kReconnect, errnum, 0, "connection", std::move(cause)};
+}
+
+}  // namespace
+
+Connection::Connection(Loop& loop, Connected connected, ConnectionOwner& owner, PendingCalls& calls,
+                       Counters& counters, Limits limits, Gate::Pass pass)
+    : loop_(loop),
+      owner_(owner),
+      calls_(calls),
+      counters_(counters),
+      pass_(std::move(pass)),
+      peer_(std::move(connected.peer)),
+      local_(std::move(connected.local)),
+      descriptor_(loop.context(), connected.socket.release()),
+      reader_(calls, limits.reader),
+      queue_(limits.send_fragment_bytes) {}
+
+void Connection::begin() {
+  wait_readable();
+}
+
+void Connection::drop(Error why) {
+  if (!std::exchange(open_, false)) return;
+  const auto self = shared_from_this();
+  asio::error_code ignored;
+  descriptor_.close(ignored);
+  owner_.on_dropped(*this, std::move(why));
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Receiving.
+
+void Connection::wait_readable() {
+  descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [self = shared_from_this()](const asio::error_code& ec) {
+                           if (!ec) self->on_readable();
+                         });
+}
+
+void Connection::on_readable() {
+  size_t turn = 0;
+  while (open_) {
+    const uint64_t before = counters_.bytes_received.get();
+    const Received received = receive();
+    if (received == Received::kClosed) return;
+    if (received != Received::kNothing) hand_out();
+    if (!open_) return;
+    if (received != Received::kMore) return wait_readable();
+    turn += counters_.bytes_received.get() - before;
+    if (turn >= kReceiveTurnBytes) {
+      asio::post(loop_.context(), [self = shared_from_this()] { self->on_readable(); });
+      return;
+    }
+  }
+}
+
+Connection::Received Connection::receive() {
+  const RecordReader::Window window = reader_.window();
+  iovec pieces[2];
+  msghdr message{};
+  message.msg_iov = pieces;
+  if (!window.direct.empty()) pieces[message.msg_iovlen++] = {window.direct.data(), window.direct.size()};
+  pieces[message.msg_iovlen++] = {window.staging.data(), window.staging.size()};
+  ssize_t n = 0;
+  do {
+    n = ::recvmsg(descriptor_.native_handle(), &message, 0);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    if (errno == EAGAIN) return Received::kNothing;
+    drop(lost(errno, {}));
+    return Received::kClosed;
+  }
+  if (n == 0) {
+    drop(lost(ECONNRESET, "the server closed the connection"));
+    return Received::kClosed;
+  }
+  const auto bytes = static_cast<size_t>(n);
+  reader_.commit(bytes);
+  counters_.bytes_received.add(bytes);
+  owner_.on_bytes_received();
+  // Less than asked for: the socket was empty then, and the wait tells of what came since.
+  return bytes < window.size() ? Received::kDrained : Received::kMore;
+}
+
+// Gives away every message that is complete, then sends what that has led to.
+void Connection::hand_out() {
+  const auto self = shared_from_this();
+  while (open_) {
+    const RecordReader::Step step = reader_.next();
+    counters_.bytes_placed.add(reader_.take_placed());
+    counters_.bytes_copied.add(reader_.take_copied());
+    switch (step) {
+      case RecordReader::Step::kNeedBytes: return flush();
+      case RecordReader::Step::kReply: owner_.on_reply(*this, std::move(reader_.message())); break;
+      case RecordReader::Step::kCall: owner_.on_call(*this, std::move(reader_.message())); break;
+      case RecordReader::Step::kStray: owner_.on_bad_message(*this, nullptr); break;
+      case RecordReader::Step::kViolation:
+        owner_.on_bad_message(*this, reader_.violation());
+        return drop(lost(EPROTO, reader_.violation()));
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Sending.
+
+void Connection::send(PendingCall& call) {
+  calls_.queued(call, Clock::now());
+  queue_.push(call);
+  queue_flush();
+}
+
+void Connection::send(ByteVector message) {
+  queue_.push(std::move(message));
+  queue_flush();
+}
+
+void Connection::forget(PendingCall& call) {
+  reader_.abandon(call.xid);
+  if (call.stage == PendingCall::Stage::kQueued) queue_.forget(call);
+  if (call.stage != PendingCall::Stage::kReceiving && call.transmissions > 0) calls_.abandon(call.xid);
+}
+
+void Connection::queue_flush() {
+  if (std::exchange(flush_queued_, true)) return;
+  asio::post(loop_.context(), [self = shared_from_this()] {
+    self->flush_queued_ = false;
+    self->flush();
+  });
+}
+
+void Connection::flush() {
+  while (open_ && !waits_writable_ && !queue_.empty()) {
+    const std::span<iovec> pieces = queue_.front(kMaxPieces);
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    const ssize_t n = ::sendmsg(descriptor_.native_handle(), &message, MSG_NOSIGNAL);
+    if (n >= 0) {
+      counters_.bytes_sent.add(static_cast<uint64_t>(n));
+      queue_.advance(static_cast<size_t>(n), *this);
+    } else if (errno == EAGAIN) {
+      wait_writable();
+    } else if (errno != EINTR) {
+      drop(lost(errno, {}));
+    }
+  }
+}
+
+void Connection::wait_writable() {
+  waits_writable_ = true;
+  descriptor_.async_wait(asio::posix::stream_descriptor::wait_write,
+                         [self = shared_from_this()](const asio::error_code& ec) {
+                           self->waits_writable_ = false;
+                           if (!ec) self->flush();
+                         });
+}
+
+void Connection::first_byte_sent(PendingCall& call) {
+  if (++call.transmissions > 1) counters_.retransmissions.add();
+}
+
+void Connection::last_byte_sent(PendingCall& call) {
+  calls_.sent(call);
+}
+
+}  // namespace nfsrdma::tcp

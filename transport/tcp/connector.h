@@ -1,0 +1,62 @@
+// Connector: from a host name to a connected, configured, non-blocking socket.
+//
+// Every address of the host is tried in the resolver's order, each for at most connect_timeout. Set on the
+// socket: TCP_NODELAY (a request must not wait for the acknowledgement of the one before), keepalive and
+// TCP_USER_TIMEOUT from timeo and retrans (as the kernel's client has them), and, if asked and permitted, a
+// reserved local port.
+//
+// Errors: Layer::kTransport; kInterrupted after cancel(); kPermanent when the host does not exist; otherwise
+// kReconnect with the errno of the last address and a cause that names each address and what it said. Loop
+// thread only.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/tcp/endpoint.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace nfsrdma::tcp {
+
+// What a dead peer costs. Of a connection without traffic: found dead after idle + interval * count.
+struct DeadPeerTimes {
+  int keepalive_idle_s = 0;      // TCP_KEEPIDLE
+  int keepalive_interval_s = 0;  // TCP_KEEPINTVL
+  int keepalive_count = 0;       // TCP_KEEPCNT
+  unsigned user_timeout_ms = 0;  // TCP_USER_TIMEOUT: sent data unacknowledged
+};
+// Clamped to what the kernel accepts.
+DeadPeerTimes dead_peer_times(std::chrono::milliseconds timeo, unsigned retrans);
+
+struct Connected {
+  Socket socket;
+  std::string peer;
+  std::string local;
+};
+
+class Connector {
+ public:
+  Connector(Loop& loop, const TcpOptions& options) : loop_(loop), options_(options), resolver_(loop) {}
+
+  // Resolves, then connects. One at a time.
+  Task<Result<Connected>> connect();
+  // Tries these addresses in order.
+  Task<Result<Connected>> connect_any(Endpoints endpoints);
+  // The present connect ends soon with kInterrupted.
+  void cancel();
+
+ private:
+  struct Attempt;
+  Task<Result<Connected>> connect_one(Endpoint endpoint);
+  Result<Socket> open(const Endpoint& endpoint);
+  void bind_reserved(int fd, int family);
+
+  Loop& loop_;
+  const TcpOptions& options_;
+  Resolver resolver_;
+  std::shared_ptr<Attempt> attempt_;
+  bool cancelled_ = false;
+  bool reserved_port_refused_ = false;  // said once
+};
+
+}  // namespace nfsrdma::tcp

@@ -1,0 +1,71 @@
+// Endpoint: one socket address. Socket: a file descriptor that is closed when its owner goes.
+//
+// resolve(): host name to endpoints by getaddrinfo. A literal address is answered at once; a name is looked
+// up afresh each time, in a thread of its own, because getaddrinfo may block for as long as the resolver's
+// configuration says: the loop goes on, and who cancels does not wait for that thread.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/runtime/sync.h"
+#include "transport/tcp/tcp_transport.h"
+#include "xdr/support/result.h"
+
+namespace nfsrdma::tcp {
+
+struct Endpoint {
+  sockaddr_storage address{};
+  socklen_t length = 0;
+
+  int family() const { return address.ss_family; }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+// "10.0.0.1:2049", "[fe80::1%eth0]:2049".
+std::string to_string(const Endpoint& endpoint);
+Result<Endpoint> local_endpoint(int fd);
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
+  Socket& operator=(Socket&& o) noexcept {
+    std::swap(fd_, o.fd_);
+    return *this;
+  }
+  ~Socket();
+
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+using Endpoints = std::vector<Endpoint>;
+
+// One lookup in progress. Loop thread, except for what its thread does.
+class Resolver {
+ public:
+  explicit Resolver(Loop& loop) : loop_(loop) {}
+
+  // Errors: kTransport, op "resolve"; kPermanent when the name does not exist, kReconnect when it could not
+  // be found out, kInterrupted after cancel(). One call at a time.
+  Task<Result<Endpoints>> resolve(std::string host, uint16_t port, Family family);
+  void cancel();
+
+ private:
+  struct Lookup;
+  Loop& loop_;
+  std::shared_ptr<Lookup> lookup_;
+};
+
+}  // namespace nfsrdma::tcp

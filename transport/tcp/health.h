@@ -1,0 +1,93 @@
+// Health and Backoff: when a server counts as not responding, when its connection is given up, and how long
+// to wait before the next one. Pure: the caller brings the time. Loop thread only.
+//
+// nfs(5): `timeo` is how long a reply may take; after timeo * (retrans + 1) of silence the connection is
+// dropped.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma::tcp {
+
+class Health {
+ public:
+  Health(Duration timeo, unsigned retrans) : timeo_(timeo), silence_(timeo * (retrans + 1)) {}
+
+  // What is outstanding at the moment of a check.
+  struct Outstanding {
+    std::optional<TimePoint> oldest_issued;  // the oldest call without a reply
+    std::optional<TimePoint> oldest_queued;  // the oldest the present connection was given
+  };
+  struct Verdict {
+    bool stalled_now = false;             // the server has just stopped responding: say so, once
+    bool give_up = false;                 // the connection has been silent for too long
+    std::optional<TimePoint> next_check;  // absent: nothing is outstanding
+  };
+
+  void connected(TimePoint now) { last_bytes_ = now; }
+  void bytes(TimePoint now) { last_bytes_ = now; }
+  // True when the server had been stalled and responds again.
+  bool reply(TimePoint now) {
+    last_reply_ = now;
+    return std::exchange(responding_, true) == false;
+  }
+
+  Verdict check(TimePoint now, Outstanding o) {
+    Verdict v;
+    if (!o.oldest_issued) return v;
+    // One call that takes long does not make a server silent that answers others.
+    const TimePoint stalls = std::max(*o.oldest_issued, last_reply_) + timeo_;
+    if (now >= stalls) v.stalled_now = std::exchange(responding_, false);
+    v.next_check = now >= stalls ? now + timeo_ : stalls;
+    if (o.oldest_queued) {
+      const TimePoint silent = std::max(*o.oldest_queued, last_bytes_) + silence_;
+      v.give_up = now >= silent;
+      if (!v.give_up) v.next_check = std::min(*v.next_check, silent);
+    }
+    return v;
+  }
+
+  bool responding() const { return responding_; }
+  Duration timeo() const { return timeo_; }
+  Duration silence() const { return silence_; }
+
+ private:
+  const Duration timeo_;
+  const Duration silence_;
+  bool responding_ = true;
+  TimePoint last_reply_{};
+  TimePoint last_bytes_{};
+};
+
+// Delay before the next attempt to connect: none after a connection that had held for kGoodPeriod; `first`
+// after one that at least answered; doubling up to `max` otherwise.
+class Backoff {
+ public:
+  static constexpr Duration kGoodPeriod = std::chrono::seconds(1);
+
+  Backoff(Duration first, Duration max) : first_(first), max_(max), next_(first) {}
+
+  // A connection that had been ready for `held` was lost; `answered`: it brought at least one reply after its
+  // handshake.
+  Duration lost(Duration held, bool answered) {
+    if (held >= kGoodPeriod) {
+      next_ = first_;
+      return Duration::zero();
+    }
+    if (answered) next_ = first_;
+    return failed();
+  }
+  // An attempt failed.
+  Duration failed() { return std::exchange(next_, std::min(next_ * 2, max_)); }
+
+ private:
+  const Duration first_;
+  const Duration max_;
+  Duration next_;
+};
+
+}  // namespace nfsrdma::tcp

@@ -1,0 +1,87 @@
+// PendingCalls: the calls that wait for a reply, by XID and by age.
+//
+// XIDs are handed out in sequence from a random start (a server's duplicate request cache must not take one
+// mount's calls for another's), so the low bits index a table directly: no hashing, no allocation per call,
+// and an XID whose place is taken by a long-running call is skipped. Entries live in the frames of the call()
+// coroutines; the table points to them. A second thread through them is the list by age, in which they are
+// sent again after a reconnect.
+//
+// Knows for the record reader (ReplyDirectory) which replies may come on the present connection. Loop thread
+// only.
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+#include "transport/rpc/rpc_transport.h"
+#include "transport/runtime/sync.h"
+#include "transport/tcp/record_reader.h"
+
+namespace nfsrdma::tcp {
+
+struct PendingCall {
+  // How far the call has come on the present connection.
+  enum class Stage : uint8_t {
+    kWaiting,    // not given to it
+    kQueued,     // in its send queue, perhaps sent in part
+    kSent,       // every byte is with the kernel
+    kReceiving,  // its reply is being received
+  };
+
+  explicit PendingCall(rpc::Call& c) : call(&c) {}
+
+  rpc::Call* call;
+  uint32_t xid = 0;
+  Stage stage = Stage::kWaiting;
+  bool due_in_place = false;  // counted in PendingCalls::due_in_place_
+  unsigned transmissions = 0;
+  TimePoint issued{};  // when call() took it
+  TimePoint queued{};  // when the present connection got it; valid unless kWaiting
+  PendingCall* older = nullptr;
+  PendingCall* newer = nullptr;
+  Completion<rpc::Outcome> done;
+};
+
+class PendingCalls final : public ReplyDirectory {
+ public:
+  // Sinks of at least `direct_min_bytes` count as due in place.
+  PendingCalls(uint32_t first_xid, size_t direct_min_bytes);
+  PendingCalls(const PendingCalls&) = delete;
+  PendingCalls& operator=(const PendingCalls&) = delete;
+  ~PendingCalls();  // must be empty
+
+  // Gives the call its XID and puts it into the first four bytes of its head.
+  void add(PendingCall& p, TimePoint now);
+  void remove(PendingCall& p);
+  PendingCall* find(uint32_t xid) const;
+  PendingCall* oldest() const { return oldest_; }
+  size_t size() const { return size_; }
+
+  void queued(PendingCall& p, TimePoint now);
+  void sent(PendingCall& p);
+  // A late reply to this XID on the present connection is to be expected and ignored.
+  void abandon(uint32_t xid) { abandoned_.insert(xid); }
+  // The connection is gone: every call is back at kWaiting.
+  void connection_lost();
+
+  Expected expect(uint32_t xid) override;
+  size_t prefix_hint() const override { return due_in_place_ == 0 ? 0 : prefix_hint_; }
+
+ private:
+  PendingCall*& slot(uint32_t xid) { return table_[xid & (table_.size() - 1)]; }
+  void grow();
+  void count_in_place(PendingCall& p, bool due);
+
+  const size_t direct_min_bytes_;
+  uint32_t next_xid_;
+  std::vector<PendingCall*> table_;  // size is a power of two, more than twice size_
+  size_t size_ = 0;
+  PendingCall* oldest_ = nullptr;
+  PendingCall* newest_ = nullptr;
+  size_t due_in_place_ = 0;
+  size_t prefix_hint_ = 0;
+  std::unordered_set<uint32_t> abandoned_;
+};
+
+}  // namespace nfsrdma::tcp

@@ -1,0 +1,193 @@
+#include <asio/post.hpp>
+#include <cassert>
+#include <cerrno>
+#include <random>
+#include <utility>
+
+#include "transport/tcp/tcp_transport_impl.h"
+
+namespace nfsrdma::tcp {
+
+using rpc::TransportState;
+
+TcpTransport::TcpTransport(Loop& loop, TcpOptions options, rpc::TransportHooks hooks)
+    : loop_(loop),
+      options_(std::move(options)),
+      hooks_(std::move(hooks)),
+      gate_(loop),
+      connector_(loop, options_),
+      calls_(std::random_device{}(), options_.direct_receive_min_bytes),
+      health_(options_.timeo, options_.retrans),
+      backoff_(options_.backoff_first, options_.backoff_max),
+      backoff_timer_(loop),
+      watch_timer_(loop) {}
+
+TcpTransport::~TcpTransport() {
+  assert(gate_.inside() == 0 && "close() first");
+}
+
+void TcpTransport::set_state(TransportState state) {
+  state_.store(state, std::memory_order_relaxed);
+}
+
+void TcpTransport::note_error(const Error& error) {
+  std::lock_guard lock(text_mutex_);
+  last_error_ = describe(error);
+}
+
+Task<Result<>> TcpTransport::start() {
+  assert(loop_.on_loop());
+  if (closed()) co_return fail({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "closed"});
+  assert(state() == TransportState::kIdle);
+  Result<> result = co_await attempt();
+  if (!result && !closed()) set_state(TransportState::kIdle);
+  co_return result;
+}
+
+// One round: connect, shake hands, send what waits.
+Task<Result<>> TcpTransport::attempt() {
+  const Gate::Pass pass = gate_.enter();
+  set_state(TransportState::kConnecting);
+  Result<Connected> connected = co_await connector_.connect();
+  if (closed()) co_return fail({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "closed"});
+  if (!connected) {
+    note_error(connected.error());
+    co_return fail(std::move(connected).error());
+  }
+  {
+    std::lock_guard lock(text_mutex_);
+    peer_ = connected->peer;
+    local_ = connected->local;
+  }
+  counters_.connects.add();
+  health_.connected(Clock::now());
+  answered_ = false;
+  const Connection::Limits limits{{options_.max_record_bytes, options_.direct_receive_min_bytes},
+                                  options_.send_fragment_bytes};
+  const auto connection =
+      std::make_shared<Connection>(loop_, std::move(*connected), static_cast<ConnectionOwner&>(*this), calls_,
+                                   counters_, limits, gate_.enter());
+  connection_ = connection;
+  set_state(TransportState::kHandshake);
+  connection->begin();
+
+  if (hooks_.on_connected) {
+    Result<> handshake = co_await hooks_.on_connected(*this);
+    if (!handshake) {
+      connection->drop(handshake.error());
+      co_return handshake;
+    }
+  }
+  if (connection_ != connection) {  // lost during a handshake that did not notice
+    const bool ended = closed();
+    co_return fail({Layer::kTransport, ended ? Recovery::kInterrupted : Recovery::kReconnect,
+                    ended ? EINTR : ENOTCONN, 0, "connect", "the connection was lost during its handshake"});
+  }
+  ready();
+  co_return Result<>{};
+}
+
+void TcpTransport::ready() {
+  set_state(TransportState::kReady);
+  ready_since_ = Clock::now();
+  for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
+    if (p->stage == PendingCall::Stage::kWaiting) connection_->send(*p);
+  }
+  log::debug("server {}: connected, {} to {}", options_.host, connection_->local(), connection_->peer());
+}
+
+void TcpTransport::reconnect(const char* why) {
+  assert(loop_.on_loop());
+  if (const auto connection = connection_) {
+    connection->drop({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", why});
+  }
+}
+
+void TcpTransport::on_dropped(Connection& connection, Error why) {
+  assert(connection_.get() == &connection);
+  (void)connection;
+  connection_.reset();
+  calls_.connection_lost();
+  note_error(why);
+  if (closed()) return;  // close() ends the calls
+  const bool was_ready = state() == TransportState::kReady;
+  set_state(TransportState::kBackoff);
+  if (was_ready) {
+    if (const uint64_t n = losses_.hit()) {
+      log::warn("server {}: {}; reconnecting ({} connections lost so far)", options_.host, describe(why), n);
+    }
+    loop_.spawn(recover(backoff_.lost(Clock::now() - ready_since_, answered_)));
+  }
+  why.op = "";  // each call puts its own
+  why.recovery = Recovery::kReconnect;
+  end_calls(why, true, false);
+}
+
+// Attempts until one succeeds. The timer makes it a turn of its own even without a delay.
+Task<> TcpTransport::recover(Duration delay) {
+  const Gate::Pass pass = gate_.enter();
+  while (!closed()) {
+    set_state(TransportState::kBackoff);
+    co_await backoff_timer_.wait_for(delay);
+    if (closed()) break;
+    Result<> result = co_await attempt();
+    if (result) break;
+    if (!closed()) log::debug("server {}: {}", options_.host, describe(result.error()));
+    delay = backoff_.failed();
+  }
+}
+
+// close() may be called in any state, and more than once.
+Task<> TcpTransport::close() {
+  assert(loop_.on_loop());
+  set_state(TransportState::kClosed);
+  connector_.cancel();
+  backoff_timer_.cancel();
+  watch_timer_.cancel();
+  const Error error{Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "", "the transport is closed"};
+  if (const auto connection = connection_) connection->drop(error);
+  end_calls(error, true, true);
+  co_await gate_.drained();
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// The watch over a server that is silent. It sleeps until the earliest moment something could be late, not
+// from call to call, and ends when nothing is pending: an RPC costs no timer.
+
+void TcpTransport::start_watch() {
+  if (std::exchange(watching_, true)) return;
+  loop_.spawn(watch());
+}
+
+Task<> TcpTransport::watch() {
+  const Gate::Pass pass = gate_.enter();
+  Duration delay = health_.timeo();
+  while (!closed()) {
+    co_await watch_timer_.wait_for(delay);
+    if (closed() || calls_.size() == 0) break;
+    const TimePoint now = Clock::now();
+    Health::Outstanding outstanding;
+    outstanding.oldest_issued = calls_.oldest()->issued;
+    for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
+      if (p->stage == PendingCall::Stage::kWaiting) continue;
+      outstanding.oldest_queued = p->queued;
+      break;
+    }
+    const Health::Verdict verdict = health_.check(now, outstanding);
+    if (verdict.stalled_now) {
+      stalled_since_.store(calls_.oldest()->issued.time_since_epoch().count(), std::memory_order_relaxed);
+      responding_.store(false, std::memory_order_relaxed);
+      log::warn("server {} not responding, still trying", options_.host);
+    }
+    delay = std::max<Duration>(*verdict.next_check - now, std::chrono::milliseconds(1));
+    if (verdict.give_up) reconnect("nothing received for timeo * (retrans + 1)");
+  }
+  watching_ = false;
+}
+
+std::unique_ptr<rpc::RpcTransport> make_tcp_transport(Loop& loop, TcpOptions options,
+                                                      rpc::TransportHooks hooks) {
+  return std::make_unique<TcpTransport>(loop, std::move(options), std::move(hooks));
+}
+
+}  // namespace nfsrdma::tcp
