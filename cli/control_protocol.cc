@@ -1,0 +1,43 @@
+#include "cli/control_protocol.h"
+
+#include <fmt/core.h>
+
+namespace nfsrdma::cli {
+
+std::string encode_line(const Json& message) {
+  return message.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+Outcome<Json> decode_request(std::string_view line) {
+  Json request = Json::parse(line, nullptr, false);
+  if (request.is_discarded() || !request.is_object()) return refuse(ToolExit::kFailed, "not a JSON object");
+  const auto command = request.find("command");
+  if (command == request.end() || !command->is_string()) return refuse(ToolExit::kFailed, "no command");
+  return request;
+}
+
+Json success_response(Json result) {
+  return {{"ok", true}, {"result", std::move(result)}};
+}
+
+Json error_response(std::string_view text) {
+  return {{"ok", false}, {"error", std::string(text)}};
+}
+
+Outcome<Json> decode_response(std::string_view line) {
+  Json response = Json::parse(line, nullptr, false);
+  const auto broken = [] { return refuse(ToolExit::kFailed, "the daemon's answer is not understandable"); };
+  if (response.is_discarded() || !response.is_object()) return broken();
+  const auto ok = response.find("ok");
+  if (ok == response.end() || !ok->is_boolean()) return broken();
+  if (!ok->get<bool>()) {
+    const auto error = response.find("error");
+    if (error == response.end() || !error->is_string()) return broken();
+    return refuse(ToolExit::kFailed, error->get<std::string>());
+  }
+  const auto result = response.find("result");
+  if (result == response.end()) return broken();
+  return std::move(*result);
+}
+
+}  // namespace nfsrdma::cli

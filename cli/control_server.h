@@ -1,0 +1,51 @@
+// ControlServer: answers the tools on a mount's control socket.
+//
+// Owner: the daemon's main; it lives on one loop and everything here runs on that loop's thread. It must
+// never harm the mount: at most kMaxConnections at a time, requests of at most 4 KiB that must arrive within
+// kIoTime, answers that must be taken within kIoTime, and only root and the daemon's own user are heard
+// (SO_PEERCRED; the socket's mode is 0600 as well). A handler answers through its Reply, at once or later on
+// the same loop; until then the connection waits without a limit. After close() replies are dropped.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "cli/control_protocol.h"
+#include "cli/outcome.h"
+
+namespace nfsrdma::cli {
+
+class ControlServer {
+ public:
+  static constexpr size_t kMaxConnections = 32;
+  static constexpr std::chrono::seconds kIoTime{10};
+
+  // Takes the result, or the text of an error. Call it once; copies are the same reply.
+  using Reply = std::function<void(Outcome<Json>)>;
+  using Handler = std::function<void(const Json& request, Reply reply)>;
+  using Handlers = std::map<std::string, Handler, std::less<>>;
+
+  // Binds and listens. A socket file left by a dead daemon is replaced, one of a live daemon is not.
+  static Outcome<std::unique_ptr<ControlServer>> create(asio::io_context& context, std::string path,
+                                                        Handlers handlers,
+                                                        std::chrono::milliseconds io_time = kIoTime);
+  ~ControlServer();  // close()
+
+  const std::string& path() const;
+  size_t connections() const;
+
+  // Stops listening, removes the socket file, ends idle connections. Replies already being written are
+  // finished by the loop as long as it runs.
+  void close();
+
+ private:
+  class Impl;
+  explicit ControlServer(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace nfsrdma::cli
