@@ -1,0 +1,184 @@
+#include "cli/helper_args.h"
+
+#include <fmt/core.h>
+
+#include <functional>
+#include <map>
+
+namespace nfsrdma::cli {
+namespace {
+
+// getopt(3)'s rules without its global state: single letters that may be joined, values joined or separate,
+// "--".
+class Letters {
+ public:
+  using Flag = std::function<void()>;
+  using Value = std::function<Outcome<>(const std::string&)>;
+
+  void flag(char letter, Flag set) { flags_[letter] = std::move(set); }
+  void value(char letter, Value set) { values_[letter] = std::move(set); }
+  void word(std::string name, Flag set) { words_[std::move(name)] = std::move(set); }
+
+  Outcome<std::vector<std::string>> parse(const std::vector<std::string>& arguments) const {
+    std::vector<std::string> operands;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const std::string& argument = arguments[i];
+      if (argument == "--") {
+        operands.insert(operands.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                        arguments.end());
+        break;
+      }
+      if (argument.size() < 2 || argument[0] != '-') {
+        operands.push_back(argument);
+      } else if (argument[1] == '-') {
+        const auto word = words_.find(argument);
+        if (word == words_.end())
+          return refuse(MountExit::kUsage, fmt::format("unknown option {}", argument));
+        word->second();
+      } else if (auto done = joined(arguments, i); !done) {
+        return tl::unexpected(std::move(done).error());
+      }
+    }
+    return operands;
+  }
+
+ private:
+  // One argument like -rv, -oro or -o (whose value is then the next argument).
+  Outcome<> joined(const std::vector<std::string>& arguments, size_t& i) const {
+    const std::string& argument = arguments[i];
+    for (size_t at = 1; at < argument.size(); ++at) {
+      const char letter = argument[at];
+      if (const auto flag = flags_.find(letter); flag != flags_.end()) {
+        flag->second();
+        continue;
+      }
+      const auto value = values_.find(letter);
+      if (value == values_.end()) return refuse(MountExit::kUsage, fmt::format("unknown option -{}", letter));
+      if (at + 1 < argument.size()) return value->second(argument.substr(at + 1));
+      if (i + 1 == arguments.size())
+        return refuse(MountExit::kUsage, fmt::format("option -{} needs a value", letter));
+      return value->second(arguments[++i]);
+    }
+    return {};
+  }
+
+  std::map<char, Flag> flags_;
+  std::map<char, Value> values_;
+  std::map<std::string, Flag> words_;
+};
+
+}  // namespace
+
+Outcome<MountRequest> parse_mount_arguments(const std::vector<std::string>& arguments) {
+  MountRequest request;
+  Letters letters;
+  letters.flag('r', [&] { request.options.push_back({"ro", {}}); });
+  letters.flag('w', [&] { request.options.push_back({"rw", {}}); });
+  letters.flag('v', [&] { request.verbose = true; });
+  letters.flag('f', [&] { request.fake = true; });
+  letters.flag('n', [] {});
+  letters.flag('s', [&] { request.sloppy = true; });
+  letters.flag('h', [&] { request.help = true; });
+  letters.flag('V', [&] { request.version = true; });
+  letters.word("--help", [&] { request.help = true; });
+  letters.word("--version", [&] { request.version = true; });
+  letters.value('t', [](const std::string&) -> Outcome<> { return {}; });  // what we are called by already
+  letters.value('N', [&](const std::string& name) -> Outcome<> {
+    request.mount_namespace = name;
+    return {};
+  });
+  letters.value('o', [&](const std::string& list) -> Outcome<> {
+    auto options = split_options(list);
+    if (!options) return tl::unexpected(std::move(options).error());
+    request.options.insert(request.options.end(), options->begin(), options->end());
+    return {};
+  });
+  auto operands = letters.parse(arguments);
+  if (!operands) return tl::unexpected(std::move(operands).error());
+  if (request.help || request.version) return request;
+  if (operands->size() != 2) {
+    return refuse(MountExit::kUsage,
+                  operands->size() < 2 ? "SOURCE and DIR are needed" : "only SOURCE and DIR are taken");
+  }
+  request.source = (*operands)[0];
+  request.directory = (*operands)[1];
+  return request;
+}
+
+Outcome<UmountRequest> parse_umount_arguments(const std::vector<std::string>& arguments) {
+  UmountRequest request;
+  Letters letters;
+  letters.flag('f', [&] { request.force = true; });
+  letters.flag('l', [&] { request.lazy = true; });
+  letters.flag('n', [] {});
+  letters.flag('r', [&] { request.read_only = true; });
+  letters.flag('v', [&] { request.verbose = true; });
+  letters.flag('h', [&] { request.help = true; });
+  letters.flag('V', [&] { request.version = true; });
+  letters.word("--help", [&] { request.help = true; });
+  letters.word("--version", [&] { request.version = true; });
+  letters.value('t', [](const std::string&) -> Outcome<> { return {}; });
+  letters.value('N', [&](const std::string& name) -> Outcome<> {
+    request.mount_namespace = name;
+    return {};
+  });
+  auto operands = letters.parse(arguments);
+  if (!operands) return tl::unexpected(std::move(operands).error());
+  if (request.help || request.version) return request;
+  if (operands->size() != 1) return refuse(MountExit::kUsage, "one DIR is needed");
+  request.directory = operands->front();
+  return request;
+}
+
+std::string mount_helper_usage(std::string_view program) {
+  return fmt::format(
+      "Usage: {0} SOURCE DIR [-rwvVhfns] [-N namespace] [-t type] [-o options]\n"
+      "\n"
+      "Mounts an NFSv4.1 export; usually run by mount(8) as 'mount -t nfsrdma-fuse SOURCE DIR'.\n"
+      "SOURCE is host:/path, [ipv6]:/path or nfs://host[:port]/path.\n"
+      "\n"
+      "  -o LIST   options, separated by commas; 'nfsrdma-fuse mount --help' explains them\n"
+      "  -r, -w    read-only, read-write\n"
+      "  -v        say what is done\n"
+      "  -f        do everything but the mount\n"
+      "  -s        skip unknown options instead of failing\n"
+      "  -n        accepted: there is no mtab to leave alone\n"
+      "  -N NS     mount in this mount namespace (a process ID or a namespace file)\n"
+      "  -h, -V    this text, the version\n"
+      "\n"
+      "Exit status, as mount(8): 0 mounted, 1 usage or permission, 2 system error, 4 internal error,\n"
+      "8 interrupted, 32 the mount failed.\n",
+      program);
+}
+
+std::string umount_helper_usage(std::string_view program) {
+  return fmt::format(
+      "Usage: {0} DIR [-fnlrv] [-N namespace] [-t type]\n"
+      "\n"
+      "Unmounts DIR and waits until all data is on the server; usually run by umount(8).\n"
+      "\n"
+      "  -l        detach now, finish in the background\n"
+      "  -f        give up what the server does not take\n"
+      "  -r        if DIR is busy, remount it read-only\n"
+      "  -v        say what is done\n"
+      "  -n        accepted: there is no mtab to leave alone\n"
+      "  -N NS     unmount in this mount namespace\n"
+      "  -h, -V    this text, the version\n"
+      "\n"
+      "Exit status, as mount(8): 0 unmounted, 1 usage or permission, 2 system error, 32 failed.\n",
+      program);
+}
+
+std::string program_name(std::string_view argv0) {
+  const size_t slash = argv0.rfind('/');
+  return std::string(slash == std::string_view::npos ? argv0 : argv0.substr(slash + 1));
+}
+
+Personality personality_of(std::string_view argv0) {
+  const std::string name = program_name(argv0);
+  if (name.starts_with("mount.")) return Personality::kMountHelper;
+  if (name.starts_with("umount.")) return Personality::kUmountHelper;
+  return Personality::kTool;
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,59 @@
+// The argument vectors of mount(8)'s and umount(8)'s helpers.
+//
+//     mount.nfsrdma-fuse SOURCE DIR [-rwvVhfns] [-N ns] [-t type] [-o opts]
+//     umount.fuse.rpcrdma DIR [-fnlrv] [-N ns] [-t type.subtype]
+//
+// Same letters, other meanings than FUSE's: -f is fake, -s is sloppy, -n is "no mtab" (systemd passes it,
+// nothing here writes an mtab). Parsed by hand: options may come before, between and after the two names, and
+// may be joined
+// (-rv, -oro). Pure functions; failures are MountExit::kUsage.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/option_split.h"
+#include "cli/outcome.h"
+
+namespace nfsrdma::cli {
+
+// What both `mount.nfsrdma-fuse` and `nfsrdma-fuse mount` ask for.
+struct MountRequest {
+  std::string source;
+  std::string directory;
+  std::vector<RawOption> options;  // in the order given; -r and -w are among them as ro and rw
+  bool fake = false;               // everything but the mount
+  bool sloppy = false;
+  bool verbose = false;
+  bool foreground = false;
+  bool debug = false;           // foreground, and log_level=debug
+  std::string mount_namespace;  // -N; empty: this one
+  bool help = false;
+  bool version = false;
+};
+
+struct UmountRequest {
+  std::string directory;
+  bool force = false;
+  bool lazy = false;
+  bool read_only = false;  // -r: if it is busy, remount read-only
+  bool verbose = false;
+  std::string mount_namespace;
+  bool help = false;
+  bool version = false;
+};
+
+// `arguments` without argv[0].
+Outcome<MountRequest> parse_mount_arguments(const std::vector<std::string>& arguments);
+Outcome<UmountRequest> parse_umount_arguments(const std::vector<std::string>& arguments);
+
+std::string mount_helper_usage(std::string_view program);
+std::string umount_helper_usage(std::string_view program);
+
+// Which program argv[0] asks for; only its last component matters.
+enum class Personality : uint8_t { kTool, kMountHelper, kUmountHelper };
+Personality personality_of(std::string_view argv0);
+std::string program_name(std::string_view argv0);
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,35 @@
+// Whether DIR can be mounted on: one clear line, before anything else is tried, instead of what libfuse or
+// fusermount3 would print later.
+//
+// Nothing here looks into a mount that may be dead: the mount table is asked first. Failures have the
+// statuses that mount(8) has: kFailed for a missing or busy directory, kUsage for a lack of permission,
+// kSystem for a machine without FUSE.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/mountinfo.h"
+#include "cli/outcome.h"
+
+namespace nfsrdma::cli {
+
+struct MountPointProblem {
+  Failure failure;
+  // The directory may appear later: nfs(5) lets `bg` wait for it ("If the local mount point directory is
+  // missing, the mount(8) command acts as if the mount request timed out").
+  bool passing = false;
+};
+
+// The canonical path of `dir`. `uid`: who mounts; other than root must be allowed to write to it
+// (fusermount3's rule).
+tl::expected<std::string, MountPointProblem> check_mount_point(const std::vector<MountEntry>& table,
+                                                               const std::string& dir, uid_t uid);
+
+// /dev/fuse, and for other than root fusermount3. The paths are parameters for tests.
+Outcome<> check_fuse(uid_t uid, const std::string& device = "/dev/fuse",
+                     const std::vector<std::string>& helpers = {"/usr/bin/fusermount3", "/bin/fusermount3"});
+
+}  // namespace nfsrdma::cli

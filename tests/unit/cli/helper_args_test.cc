@@ -1,0 +1,106 @@
+#include "cli/helper_args.h"
+
+#include <gtest/gtest.h>
+
+namespace nfsrdma::cli {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+MountRequest mount(const Arguments& arguments) {
+  const auto request = parse_mount_arguments(arguments);
+  EXPECT_TRUE(request) << request.error().text;
+  return request ? *request : MountRequest{};
+}
+
+TEST(MountArguments, AsMount8GivesThem) {
+  const MountRequest r = mount({"srv:/e", "/mnt", "-v", "-n", "-o", "rw,rsize=4096", "-t", "nfsrdma-fuse"});
+  EXPECT_EQ(r.source, "srv:/e");
+  EXPECT_EQ(r.directory, "/mnt");
+  EXPECT_TRUE(r.verbose);
+  EXPECT_FALSE(r.fake);
+  EXPECT_EQ(r.options, (std::vector<RawOption>{{"rw", {}}, {"rsize", "4096"}}));
+}
+
+TEST(MountArguments, LetterF_IsFakeAndS_IsSloppy) {
+  const MountRequest r = mount({"-fs", "s:/e", "/m"});
+  EXPECT_TRUE(r.fake);
+  EXPECT_TRUE(r.sloppy);
+  EXPECT_FALSE(r.foreground);
+}
+
+TEST(MountArguments, OptionsAnywhereAndJoined) {
+  const MountRequest r = mount({"-rv", "s:/e", "-oac,soft", "/m", "-N", "123", "-w"});
+  EXPECT_EQ(r.options, (std::vector<RawOption>{{"ro", {}}, {"ac", {}}, {"soft", {}}, {"rw", {}}}));
+  EXPECT_TRUE(r.verbose);
+  EXPECT_EQ(r.mount_namespace, "123");
+}
+
+TEST(MountArguments, DoubleDash_EndsOptions) {
+  EXPECT_EQ(mount({"-r", "--", "s:/e", "-dir"}).directory, "-dir");
+}
+
+TEST(MountArguments, SeveralLists_AddUp) {
+  EXPECT_EQ(mount({"-o", "ro", "s:/e", "/m", "-o", "rw"}).options,
+            (std::vector<RawOption>{{"ro", {}}, {"rw", {}}}));
+}
+
+TEST(MountArguments, HelpAndVersion_NeedNothingElse) {
+  EXPECT_TRUE(mount({"-h"}).help);
+  EXPECT_TRUE(mount({"--help"}).help);
+  EXPECT_TRUE(mount({"-V"}).version);
+  EXPECT_TRUE(mount({"--version"}).version);
+}
+
+TEST(MountArguments, WrongUse_IsRefused) {
+  const Arguments wrong[] = {{},
+                             {"s:/e"},
+                             {"s:/e", "/m", "/n"},
+                             {"s:/e", "/m", "-x"},
+                             {"s:/e", "/m", "-o"},
+                             {"--foo"},
+                             {"s:/e", "/m", "-N"},
+                             {"s:/e", "/m", "-o", "=x"},
+                             {"-t"},
+                             {"s:/e", "/m", "--ro"}};
+  for (const Arguments& arguments : wrong) {
+    const auto request = parse_mount_arguments(arguments);
+    ASSERT_FALSE(request);
+    EXPECT_EQ(request.error().exit_code, 1);
+  }
+}
+
+// umount(8), EXTERNAL HELPERS: umount.suffix {directory|device} [-flnrv] [-N namespace] [-t type.subtype]
+TEST(UmountArguments, AsUmount8GivesThem) {
+  const auto r = parse_umount_arguments({"/mnt", "-v", "-l", "-n", "-t", "fuse.rpcrdma"});
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->directory, "/mnt");
+  EXPECT_TRUE(r->verbose);
+  EXPECT_TRUE(r->lazy);
+  EXPECT_FALSE(r->force);
+  const auto all = parse_umount_arguments({"-flr", "-N", "/proc/1/ns/mnt", "/mnt"});
+  ASSERT_TRUE(all);
+  EXPECT_TRUE(all->force && all->lazy && all->read_only);
+  EXPECT_EQ(all->mount_namespace, "/proc/1/ns/mnt");
+}
+
+TEST(UmountArguments, WrongUse_IsRefused) {
+  for (const Arguments& arguments :
+       {Arguments{}, Arguments{"/a", "/b"}, Arguments{"/a", "-x"}, Arguments{"/a", "-N"}}) {
+    const auto request = parse_umount_arguments(arguments);
+    ASSERT_FALSE(request);
+    EXPECT_EQ(request.error().exit_code, 1);
+  }
+}
+
+TEST(Personality, IsDecidedByTheNameAlone) {
+  EXPECT_EQ(personality_of("/sbin/mount.nfsrdma-fuse"), Personality::kMountHelper);
+  EXPECT_EQ(personality_of("mount.nfsrdma-fuse"), Personality::kMountHelper);
+  EXPECT_EQ(personality_of("/sbin/umount.fuse.rpcrdma"), Personality::kUmountHelper);
+  EXPECT_EQ(personality_of("/mount.d/nfsrdma-fuse"), Personality::kTool);
+  EXPECT_EQ(personality_of(""), Personality::kTool);
+  EXPECT_EQ(program_name("/a/b"), "b");
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli
