@@ -13,7 +13,9 @@ find_package(CLI11 REQUIRED)
 # Standalone Asio, header only.
 add_library(nfsrdma_asio INTERFACE)
 target_include_directories(nfsrdma_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
-target_compile_definitions(nfsrdma_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+# Asio tells std::aligned_alloc by a macro that exists only once a libstdc++ header has been seen: without the
+# last definition, files that include Asio first allocate with operator new what others give to free().
+target_compile_definitions(nfsrdma_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_HAS_STD_ALIGNED_ALLOC=1)
 target_link_libraries(nfsrdma_asio INTERFACE Threads::Threads)
 
 if(NFSRDMA_TESTS)
