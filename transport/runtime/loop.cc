@@ -36,7 +36,10 @@ struct Detached {
 };
 
 Detached run_detached(Task<> task, std::atomic<size_t>& live) {
-  co_await std::move(task);
+  {
+    Task<> mine = std::move(task);
+    co_await std::move(mine);
+  }  // what the coroutine held is gone before it stops counting
   live.fetch_sub(1, std::memory_order_release);
 }
 

@@ -33,7 +33,8 @@ ByteVector PeerSocket::read_bytes(size_t n) {
   while (have < n) {
     const ssize_t got = ::recv(socket_.get(), out.data() + have, n - have, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) ADD_FAILURE() << "the client sent nothing for " << kPatience.count() << " s";
+    if (got < 0 && errno == EAGAIN)
+      ADD_FAILURE() << "the client sent nothing for " << kPatience.count() << " s";
     if (got <= 0) break;
     have += static_cast<size_t>(got);
   }
@@ -69,7 +70,8 @@ bool PeerSocket::write(ConstBytes bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) ADD_FAILURE() << "the client read nothing for " << kPatience.count() << " s";
+    if (n < 0 && errno == EAGAIN)
+      ADD_FAILURE() << "the client read nothing for " << kPatience.count() << " s";
     if (n < 0) return false;
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
@@ -90,7 +92,8 @@ Listener::Listener(const char* address, uint16_t port)
   a.sin_family = AF_INET;
   a.sin_port = htons(port);
   ::inet_pton(AF_INET, address, &a.sin_addr);
-  EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0) << std::strerror(errno);
+  EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0)
+      << std::strerror(errno);
   EXPECT_EQ(::listen(socket_.get(), 64), 0) << std::strerror(errno);
   socklen_t size = sizeof(a);
   ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&a), &size);
@@ -105,6 +108,8 @@ PeerSocket Listener::accept() {
   return PeerSocket(tcp::Socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
 }
 
-bool Listener::quiet() { return !wait_for(socket_.get(), POLLIN, std::chrono::milliseconds(0)); }
+bool Listener::quiet() {
+  return !wait_for(socket_.get(), POLLIN, std::chrono::milliseconds(0));
+}
 
 }  // namespace nfsrdma::test

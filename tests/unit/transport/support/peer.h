@@ -1,7 +1,8 @@
 // A server for tests: real sockets on loopback, driven by a script that runs in a thread of its own.
 //
-// The script is ordinary blocking code: accept, read a record, write bytes. Every blocking step ends after kPatience with
-// a test failure, so a defect shows as a failed test and not as a hung one; no test passes by waiting.
+// The script is ordinary blocking code: accept, read a record, write bytes. Every blocking step ends after
+// kPatience with a test failure, so a defect shows as a failed test and not as a hung one; no test passes by
+// waiting.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,7 +24,8 @@ class PeerSocket {
   PeerSocket() = default;
   explicit PeerSocket(tcp::Socket socket);
 
-  // The next record, fragments joined; the lengths of its fragments in `fragments`. nullopt: the client closed.
+  // The next record, fragments joined; the lengths of its fragments in `fragments`. nullopt: the client
+  // closed.
   std::optional<ByteVector> read_record(std::vector<size_t>* fragments = nullptr);
   // Exactly n bytes, or fewer if the client closed.
   ByteVector read_bytes(size_t n);

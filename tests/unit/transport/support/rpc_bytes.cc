@@ -30,15 +30,21 @@ ByteVector pattern(size_t n, uint32_t seed) {
   return out;
 }
 
-uint32_t word_at(ConstBytes bytes, size_t offset) { return load_be32(bytes.subspan(offset, 4).data()); }
+uint32_t word_at(ConstBytes bytes, size_t offset) {
+  return load_be32(bytes.subspan(offset, 4).data());
+}
 
 ByteVector call_head(ConstBytes arguments) {
   return concat({words({0, 0, 2, 100003, 4, 1, 0, 0, 0, 0}), arguments});
 }
 
-uint32_t xid_of(ConstBytes message) { return word_at(message, 0); }
+uint32_t xid_of(ConstBytes message) {
+  return word_at(message, 0);
+}
 
-ByteVector reply(uint32_t xid, ConstBytes results) { return concat({words({xid, 1, 0, 0, 0, 0}), results}); }
+ByteVector reply(uint32_t xid, ConstBytes results) {
+  return concat({words({xid, 1, 0, 0, 0, 0}), results});
+}
 
 ByteVector read_results(ConstBytes data, ConstBytes trailer) {
   const ByteVector padding(xdr_padding(data.size()));

@@ -18,7 +18,8 @@ ByteVector concat(std::initializer_list<ConstBytes> parts);
 ByteVector pattern(size_t n, uint32_t seed);
 uint32_t word_at(ConstBytes bytes, size_t offset);
 
-// A call as upper layers hand it over: XID 0, program 100003 version 4 procedure 1, AUTH_NONE, then `arguments`.
+// A call as upper layers hand it over: XID 0, program 100003 version 4 procedure 1, AUTH_NONE, then
+// `arguments`.
 ByteVector call_head(ConstBytes arguments = {});
 constexpr size_t kCallHeaderBytes = 40;
 // The XID a received call has.
