@@ -70,7 +70,7 @@ enum auth_flavor : uint32_t {
 
 struct opaque_auth {
   auth_flavor flavor = AUTH_NONE;
-  ConstBytes body;
+  ConstBytes body{};
 };
 
 template <class X>
@@ -81,10 +81,10 @@ bool xdr(X& x, Ref<X, opaque_auth> v) {
 // The body of an AUTH_SYS credential (RFC 5531 appendix A): at most 340 bytes.
 struct authsys_parms {
   uint32_t stamp = 0;
-  std::string machinename;
+  std::string machinename{};
   uint32_t uid = 0;
   uint32_t gid = 0;
-  std::vector<uint32_t> gids;  // at most 16; who has more sends the first 16
+  std::vector<uint32_t> gids{};  // at most 16; who has more sends the first 16
 
   bool operator==(const authsys_parms&) const = default;
 };
@@ -103,8 +103,8 @@ struct call_header {
   uint32_t prog = 0;
   uint32_t vers = 0;
   uint32_t proc = 0;
-  opaque_auth cred;
-  opaque_auth verf;
+  opaque_auth cred{};
+  opaque_auth verf{};
 };
 
 template <class X>
@@ -133,10 +133,10 @@ bool xdr(X& x, Ref<X, mismatch_info> v) {
 struct reply_header {
   Xid xid{};
   reply_stat stat = MSG_ACCEPTED;
-  opaque_auth verf;                   // MSG_ACCEPTED
+  opaque_auth verf{};                 // MSG_ACCEPTED
   accept_stat accepted = SUCCESS;     // MSG_ACCEPTED
   reject_stat denied = RPC_MISMATCH;  // MSG_DENIED
-  mismatch_info mismatch;             // PROG_MISMATCH or RPC_MISMATCH
+  mismatch_info mismatch{};           // PROG_MISMATCH or RPC_MISMATCH
   auth_stat why = AUTH_OK;            // AUTH_ERROR
 
   bool success() const { return stat == MSG_ACCEPTED && accepted == SUCCESS; }

@@ -60,7 +60,7 @@ struct nfsace4 {
   uint32_t type = 0;         // ace_type
   uint32_t flag = 0;         // ace_flag
   uint32_t access_mask = 0;  // ace_mask
-  std::string who;
+  std::string who{};
 
   bool operator==(const nfsace4&) const = default;
 };
@@ -74,7 +74,7 @@ inline constexpr size_t kMinAceBytes = 16;
 
 struct nfsacl41 {
   uint32_t na41_flag = 0;
-  std::vector<nfsace4> na41_aces;
+  std::vector<nfsace4> na41_aces{};
 
   bool operator==(const nfsacl41&) const = default;
 };

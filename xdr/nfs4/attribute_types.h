@@ -29,8 +29,8 @@ bool xdr(X& x, Ref<X, change_policy4> v) {
 
 // server<> holds names or addresses; it is counted and bounded like a path.
 struct fs_location4 {
-  std::vector<std::string> server;
-  pathname4 rootpath;
+  std::vector<std::string> server{};
+  pathname4 rootpath{};
 
   bool operator==(const fs_location4&) const = default;
 };
@@ -41,8 +41,8 @@ bool xdr(X& x, Ref<X, fs_location4> v) {
 }
 
 struct fs_locations4 {
-  pathname4 fs_root;
-  std::vector<fs_location4> locations;
+  pathname4 fs_root{};
+  std::vector<fs_location4> locations{};
 
   bool operator==(const fs_locations4&) const = default;
 };
@@ -54,8 +54,8 @@ bool xdr(X& x, Ref<X, fs_locations4> v) {
 
 struct fs_locations_server4 {
   int32_t fls_currency = 0;
-  std::string fls_info;
-  std::string fls_server;
+  std::string fls_info{};
+  std::string fls_server{};
 
   bool operator==(const fs_locations_server4&) const = default;
 };
@@ -66,8 +66,8 @@ bool xdr(X& x, Ref<X, fs_locations_server4> v) {
 }
 
 struct fs_locations_item4 {
-  std::vector<fs_locations_server4> fli_entries;
-  pathname4 fli_rootpath;
+  std::vector<fs_locations_server4> fli_entries{};
+  pathname4 fli_rootpath{};
 
   bool operator==(const fs_locations_item4&) const = default;
 };
@@ -80,8 +80,8 @@ bool xdr(X& x, Ref<X, fs_locations_item4> v) {
 struct fs_locations_info4 {
   uint32_t fli_flags = 0;
   int32_t fli_valid_for = 0;  // seconds
-  pathname4 fli_fs_root;
-  std::vector<fs_locations_item4> fli_items;
+  pathname4 fli_fs_root{};
+  std::vector<fs_locations_item4> fli_items{};
 
   bool operator==(const fs_locations_info4&) const = default;
 };
@@ -103,10 +103,10 @@ enum fs4_status_type : uint32_t {
 struct fs4_status {
   bool fss_absent = false;
   fs4_status_type fss_type = STATUS4_FIXED;
-  std::string fss_source;
-  std::string fss_current;
+  std::string fss_source{};
+  std::string fss_current{};
   int32_t fss_age = 0;  // seconds
-  nfstime4 fss_version;
+  nfstime4 fss_version{};
 
   bool operator==(const fs4_status&) const = default;
 };
@@ -130,7 +130,7 @@ enum layouttype4 : uint32_t {
 
 struct layouthint4 {
   layouttype4 loh_type{};
-  std::string loh_body;
+  std::string loh_body{};
 
   bool operator==(const layouthint4&) const = default;
 };
@@ -142,8 +142,8 @@ bool xdr(X& x, Ref<X, layouthint4> v) {
 
 struct threshold_item4 {
   layouttype4 thi_layout_type{};
-  bitmap4 thi_hintset;
-  std::string thi_hintlist;
+  bitmap4 thi_hintset{};
+  std::string thi_hintlist{};
 
   bool operator==(const threshold_item4&) const = default;
 };
@@ -157,7 +157,7 @@ bool xdr(X& x, Ref<X, threshold_item4> v) {
 
 struct retention_get4 {
   uint64_t rg_duration = 0;
-  std::optional<nfstime4> rg_begin_time;  // <1>
+  std::optional<nfstime4> rg_begin_time{};  // <1>
 
   bool operator==(const retention_get4&) const = default;
 };
@@ -170,7 +170,7 @@ bool xdr(X& x, Ref<X, retention_get4> v) {
 
 struct retention_set4 {
   bool rs_enable = false;
-  std::optional<uint64_t> rs_duration;  // <1>
+  std::optional<uint64_t> rs_duration{};  // <1>
 
   bool operator==(const retention_set4&) const = default;
 };
@@ -211,7 +211,7 @@ bool xdr(X& x, Ref<X, mode_umask4> v) {
 struct sec_label4 {
   uint32_t lfs_lfs = 0;
   uint32_t lfs_pi = 0;
-  std::string slai_data;
+  std::string slai_data{};
 
   bool operator==(const sec_label4&) const = default;
 };

@@ -130,8 +130,8 @@ enum change_attr_type4 : uint32_t {
 
 // Attributes of a file system, or of the server (RFC 8881 section 5.4: per file system, per server).
 struct fs_attributes4 {
-  bitmap4 supported_attrs;
-  bitmap4 suppattr_exclcreat;
+  bitmap4 supported_attrs{};
+  bitmap4 suppattr_exclcreat{};
   uint32_t fh_expire_type = FH4_PERSISTENT;
   nfs_lease4 lease_time = 0;  // seconds
   uint32_t aclsupport = 0;
@@ -150,7 +150,7 @@ struct fs_attributes4 {
   uint64_t space_avail = 0;  // bytes
   uint64_t space_free = 0;
   uint64_t space_total = 0;
-  nfstime4 time_delta;
+  nfstime4 time_delta{};
   bool link_support = false;
   bool symlink_support = false;
   bool unique_handles = false;
@@ -167,68 +167,68 @@ struct fs_attributes4 {
 
 // Attributes that are legal and seldom asked for.
 struct rare_attributes4 {
-  std::vector<nfsace4> acl;
-  nfsacl41 dacl;
-  nfsacl41 sacl;
+  std::vector<nfsace4> acl{};
+  nfsacl41 dacl{};
+  nfsacl41 sacl{};
   bool archive = false;
   bool hidden = false;
   bool system = false;
-  std::string mimetype;
+  std::string mimetype{};
   uint64_t quota_avail_hard = 0;
   uint64_t quota_avail_soft = 0;
   uint64_t quota_used = 0;
   uint64_t space_freed = 0;
-  nfstime4 time_backup;
-  fs_locations4 fs_locations;
-  fs_locations_info4 fs_locations_info;
-  fs4_status fs_status;
-  change_policy4 change_policy;
-  nfstime4 dir_notif_delay;
-  nfstime4 dirent_notif_delay;
-  std::vector<layouttype4> fs_layout_types;
-  std::vector<layouttype4> layout_types;
-  layouthint4 layout_hint;
+  nfstime4 time_backup{};
+  fs_locations4 fs_locations{};
+  fs_locations_info4 fs_locations_info{};
+  fs4_status fs_status{};
+  change_policy4 change_policy{};
+  nfstime4 dir_notif_delay{};
+  nfstime4 dirent_notif_delay{};
+  std::vector<layouttype4> fs_layout_types{};
+  std::vector<layouttype4> layout_types{};
+  layouthint4 layout_hint{};
   uint32_t layout_alignment = 0;
-  std::vector<threshold_item4> mdsthreshold;
-  retention_get4 retention_get;
-  retention_set4 retention_set;
-  retention_get4 retentevt_get;
-  retention_set4 retentevt_set;
+  std::vector<threshold_item4> mdsthreshold{};
+  retention_get4 retention_get{};
+  retention_set4 retention_set{};
+  retention_get4 retentevt_get{};
+  retention_set4 retentevt_set{};
   uint64_t retention_hold = 0;
-  mode_masked4 mode_set_masked;
-  mode_umask4 mode_umask;
-  sec_label4 sec_label;
+  mode_masked4 mode_set_masked{};
+  mode_umask4 mode_umask{};
+  sec_label4 sec_label{};
 
   bool operator==(const rare_attributes4&) const = default;
 };
 
 struct fattr4 {
-  bitmap4 attrmask;
+  bitmap4 attrmask{};
 
   nfs_ftype4 type = NF4REG;
   nfsstat4 rdattr_error = NFS4_OK;
   changeid4 change = 0;
   uint64_t size = 0;  // bytes
   uint64_t space_used = 0;
-  fsid4 fsid;
+  fsid4 fsid{};
   uint64_t fileid = 0;
   uint64_t mounted_on_fileid = 0;
   mode4 mode = 0;  // the low twelve bits of POSIX, without the file type
   uint32_t numlinks = 0;
-  std::string owner;  // "user@domain", or a number in decimal
-  std::string owner_group;
-  specdata4 rawdev;
-  nfstime4 time_access;
-  nfstime4 time_modify;
-  nfstime4 time_metadata;
-  nfstime4 time_create;
-  settime4 time_access_set;
-  settime4 time_modify_set;
-  nfs_fh4 filehandle;
+  std::string owner{};  // "user@domain", or a number in decimal
+  std::string owner_group{};
+  specdata4 rawdev{};
+  nfstime4 time_access{};
+  nfstime4 time_modify{};
+  nfstime4 time_metadata{};
+  nfstime4 time_create{};
+  settime4 time_access_set{};
+  settime4 time_modify_set{};
+  nfs_fh4 filehandle{};
   bool named_attr = false;
 
-  Box<fs_attributes4> fs;
-  Box<rare_attributes4> rare;
+  Box<fs_attributes4> fs{};
+  Box<rare_attributes4> rare{};
 
   bool has(fattr4_number attribute) const { return attrmask.test(attribute); }
   bool operator==(const fattr4&) const = default;

@@ -202,7 +202,7 @@ enum time_how4 : uint32_t { SET_TO_SERVER_TIME4 = 0, SET_TO_CLIENT_TIME4 = 1 };
 
 struct settime4 {
   time_how4 set_it = SET_TO_SERVER_TIME4;
-  nfstime4 time;  // SET_TO_CLIENT_TIME4
+  nfstime4 time{};  // SET_TO_CLIENT_TIME4
 
   bool operator==(const settime4&) const = default;
 };
@@ -253,7 +253,7 @@ bool xdr(X& x, Ref<X, change_info4> v) {
 
 struct state_owner4 {
   clientid4 clientid = 0;  // ignored by servers: the session says who it is (RFC 8881 section 18.16.3)
-  std::string owner;       // opaque<1024>
+  std::string owner{};     // opaque<1024>
 
   bool operator==(const state_owner4&) const = default;
 };
@@ -266,8 +266,8 @@ bool xdr(X& x, Ref<X, state_owner4> v) {
 }
 
 struct netaddr4 {
-  std::string na_r_netid;  // "tcp", "tcp6", "rdma", ... (RFC 5665)
-  std::string na_r_addr;   // universal address
+  std::string na_r_netid{};  // "tcp", "tcp6", "rdma", ... (RFC 5665)
+  std::string na_r_addr{};   // universal address
 
   bool operator==(const netaddr4&) const = default;
 };

@@ -1,4 +1,4 @@
-// bitmap4: a set of small numbers, mostly attributes (RFC 8881 section 3.2).
+// bitmap4: a set of small numbers, mostly attributes (RFC 8881 section 3.3.7).
 //
 //     uint32_t<>: bit n is bit n % 32 of word n / 32
 //

@@ -56,8 +56,8 @@ bool xdr(X& x, Ref<X, referring_call4> v) {
 }
 
 struct referring_call_list4 {
-  sessionid4 rcl_sessionid;
-  std::vector<referring_call4> rcl_referring_calls;
+  sessionid4 rcl_sessionid{};
+  std::vector<referring_call4> rcl_referring_calls{};
 
   bool operator==(const referring_call_list4&) const = default;
 };
@@ -67,12 +67,12 @@ bool xdr(X& x, Ref<X, referring_call_list4> v) {
 }
 
 struct CB_SEQUENCE4args {
-  sessionid4 csa_sessionid;
+  sessionid4 csa_sessionid{};
   sequenceid4 csa_sequenceid = 0;
   slotid4 csa_slotid = 0;
   slotid4 csa_highest_slotid = 0;
   bool csa_cachethis = false;
-  std::vector<referring_call_list4> csa_referring_call_lists;
+  std::vector<referring_call_list4> csa_referring_call_lists{};
 
   bool operator==(const CB_SEQUENCE4args&) const = default;
 };
@@ -83,7 +83,7 @@ bool xdr(X& x, Ref<X, CB_SEQUENCE4args> v) {
 }
 
 struct CB_SEQUENCE4resok {
-  sessionid4 csr_sessionid;
+  sessionid4 csr_sessionid{};
   sequenceid4 csr_sequenceid = 0;
   slotid4 csr_slotid = 0;
   slotid4 csr_highest_slotid = 0;
@@ -99,7 +99,7 @@ bool xdr(X& x, Ref<X, CB_SEQUENCE4resok> v) {
 
 struct CB_SEQUENCE4res {
   nfsstat4 status = NFS4_OK;
-  CB_SEQUENCE4resok resok4;
+  CB_SEQUENCE4resok resok4{};
 
   bool operator==(const CB_SEQUENCE4res&) const = default;
 };
@@ -111,8 +111,8 @@ bool xdr(X& x, Ref<X, CB_SEQUENCE4res> v) {
 // --- CB_GETATTR, CB_RECALL, CB_PUSH_DELEG (sections 20.1, 20.2, 20.5) ---
 
 struct CB_GETATTR4args {
-  nfs_fh4 fh;
-  bitmap4 attr_request;
+  nfs_fh4 fh{};
+  bitmap4 attr_request{};
 
   bool operator==(const CB_GETATTR4args&) const = default;
 };
@@ -122,7 +122,7 @@ bool xdr(X& x, Ref<X, CB_GETATTR4args> v) {
 }
 
 struct CB_GETATTR4resok {
-  fattr4 obj_attributes;
+  fattr4 obj_attributes{};
 
   bool operator==(const CB_GETATTR4resok&) const = default;
 };
@@ -133,7 +133,7 @@ bool xdr(X& x, Ref<X, CB_GETATTR4resok> v) {
 
 struct CB_GETATTR4res {
   nfsstat4 status = NFS4_OK;
-  CB_GETATTR4resok resok4;
+  CB_GETATTR4resok resok4{};
 
   bool operator==(const CB_GETATTR4res&) const = default;
 };
@@ -143,9 +143,9 @@ bool xdr(X& x, Ref<X, CB_GETATTR4res> v) {
 }
 
 struct CB_RECALL4args {
-  stateid4 stateid;
+  stateid4 stateid{};
   bool truncate = false;
-  nfs_fh4 fh;
+  nfs_fh4 fh{};
 
   bool operator==(const CB_RECALL4args&) const = default;
 };
@@ -156,8 +156,8 @@ bool xdr(X& x, Ref<X, CB_RECALL4args> v) {
 NFS4_STATUS_RESULT(CB_RECALL)
 
 struct CB_PUSH_DELEG4args {
-  nfs_fh4 cpda_fh;
-  open_delegation4 cpda_delegation;
+  nfs_fh4 cpda_fh{};
+  open_delegation4 cpda_delegation{};
 
   bool operator==(const CB_PUSH_DELEG4args&) const = default;
 };
@@ -184,7 +184,7 @@ enum recall_any_type : uint32_t {
 
 struct CB_RECALL_ANY4args {
   uint32_t craa_objects_to_keep = 0;
-  bitmap4 craa_type_mask;
+  bitmap4 craa_type_mask{};
 
   bool operator==(const CB_RECALL_ANY4args&) const = default;
 };
@@ -197,7 +197,7 @@ NFS4_STATUS_RESULT(CB_RECALL_ANY)
 // The RFC's typedef of CB_RECALL_ANY4args, as a type of its own.
 struct CB_RECALLABLE_OBJ_AVAIL4args {
   uint32_t craa_objects_to_keep = 0;
-  bitmap4 craa_type_mask;
+  bitmap4 craa_type_mask{};
 
   bool operator==(const CB_RECALLABLE_OBJ_AVAIL4args&) const = default;
 };
@@ -242,8 +242,8 @@ enum notify_type4 : uint32_t {
 };
 
 struct notify4 {
-  bitmap4 notify_mask;      // of notify_type4, or of device notification types
-  std::string notify_vals;  // not decoded
+  bitmap4 notify_mask{};      // of notify_type4, or of device notification types
+  std::string notify_vals{};  // not decoded
 
   bool operator==(const notify4&) const = default;
 };
@@ -253,9 +253,9 @@ bool xdr(X& x, Ref<X, notify4> v) {
 }
 
 struct CB_NOTIFY4args {
-  stateid4 cna_stateid;
-  nfs_fh4 cna_fh;
-  std::vector<notify4> cna_changes;
+  stateid4 cna_stateid{};
+  nfs_fh4 cna_fh{};
+  std::vector<notify4> cna_changes{};
 
   bool operator==(const CB_NOTIFY4args&) const = default;
 };
@@ -266,7 +266,7 @@ bool xdr(X& x, Ref<X, CB_NOTIFY4args> v) {
 NFS4_STATUS_RESULT(CB_NOTIFY)
 
 struct CB_NOTIFY_DEVICEID4args {
-  std::vector<notify4> cnda_changes;
+  std::vector<notify4> cnda_changes{};
 
   bool operator==(const CB_NOTIFY_DEVICEID4args&) const = default;
 };
@@ -277,8 +277,8 @@ bool xdr(X& x, Ref<X, CB_NOTIFY_DEVICEID4args> v) {
 NFS4_STATUS_RESULT(CB_NOTIFY_DEVICEID)
 
 struct CB_NOTIFY_LOCK4args {
-  nfs_fh4 cnla_fh;
-  lock_owner4 cnla_lock_owner;
+  nfs_fh4 cnla_fh{};
+  lock_owner4 cnla_lock_owner{};
 
   bool operator==(const CB_NOTIFY_LOCK4args&) const = default;
 };
@@ -296,11 +296,11 @@ enum layoutrecall_type4 : uint32_t { LAYOUTRECALL4_FILE = 1, LAYOUTRECALL4_FSID 
 // layoutrecall4 with its arms flattened.
 struct layoutrecall4 {
   layoutrecall_type4 lor_recalltype = LAYOUTRECALL4_ALL;
-  nfs_fh4 lor_fh;          // FILE
+  nfs_fh4 lor_fh{};        // FILE
   offset4 lor_offset = 0;  // FILE
   length4 lor_length = 0;  // FILE
-  stateid4 lor_stateid;    // FILE
-  fsid4 lor_fsid;          // FSID
+  stateid4 lor_stateid{};  // FILE
+  fsid4 lor_fsid{};        // FSID
 
   bool operator==(const layoutrecall4&) const = default;
 };
@@ -319,7 +319,7 @@ struct CB_LAYOUTRECALL4args {
   layouttype4 clora_type{};
   layoutiomode4 clora_iomode = LAYOUTIOMODE4_ANY;
   bool clora_changed = false;
-  layoutrecall4 clora_recall;
+  layoutrecall4 clora_recall{};
 
   bool operator==(const CB_LAYOUTRECALL4args&) const = default;
 };

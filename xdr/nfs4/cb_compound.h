@@ -50,18 +50,18 @@ struct nfs_cb_resop4 {
 #undef NFS4_RES_TYPE
 
 struct CB_COMPOUND4args {
-  std::string tag;
+  std::string tag{};
   uint32_t minorversion = 1;
   uint32_t callback_ident = 0;  // NFSv4.0 only
-  std::vector<nfs_cb_argop4> argarray;
+  std::vector<nfs_cb_argop4> argarray{};
 
   bool operator==(const CB_COMPOUND4args&) const = default;
 };
 
 struct CB_COMPOUND4res {
   nfsstat4 status = NFS4_OK;
-  std::string tag;
-  std::vector<nfs_cb_resop4> resarray;
+  std::string tag{};
+  std::vector<nfs_cb_resop4> resarray{};
 
   bool operator==(const CB_COMPOUND4res&) const = default;
 };

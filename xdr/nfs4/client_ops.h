@@ -27,8 +27,8 @@ enum exchange_id_flags : uint32_t {
 };
 
 struct client_owner4 {
-  verifier4 co_verifier;   // this instance of the client
-  std::string co_ownerid;  // opaque<1024>: the client, across its instances
+  verifier4 co_verifier{};   // this instance of the client
+  std::string co_ownerid{};  // opaque<1024>: the client, across its instances
 
   bool operator==(const client_owner4&) const = default;
 };
@@ -39,7 +39,7 @@ bool xdr(X& x, Ref<X, client_owner4> v) {
 
 struct server_owner4 {
   uint64_t so_minor_id = 0;
-  std::string so_major_id;  // opaque<1024>
+  std::string so_major_id{};  // opaque<1024>
 
   bool operator==(const server_owner4&) const = default;
 };
@@ -49,9 +49,9 @@ bool xdr(X& x, Ref<X, server_owner4> v) {
 }
 
 struct nfs_impl_id4 {
-  std::string nii_domain;
-  std::string nii_name;
-  nfstime4 nii_date;
+  std::string nii_domain{};
+  std::string nii_name{};
+  nfstime4 nii_date{};
 
   bool operator==(const nfs_impl_id4&) const = default;
 };
@@ -61,8 +61,8 @@ bool xdr(X& x, Ref<X, nfs_impl_id4> v) {
 }
 
 struct state_protect_ops4 {
-  bitmap4 spo_must_enforce;  // of operation numbers
-  bitmap4 spo_must_allow;
+  bitmap4 spo_must_enforce{};  // of operation numbers
+  bitmap4 spo_must_allow{};
 
   bool operator==(const state_protect_ops4&) const = default;
 };
@@ -73,7 +73,7 @@ bool xdr(X& x, Ref<X, state_protect_ops4> v) {
 
 // opaque<>, as an element of an array: an OID or a GSS handle.
 struct opaque4 {
-  std::string bytes;
+  std::string bytes{};
 
   bool operator==(const opaque4&) const = default;
 };
@@ -83,9 +83,9 @@ bool xdr(X& x, Ref<X, opaque4> v) {
 }
 
 struct ssv_sp_parms4 {
-  state_protect_ops4 ssp_ops;
-  std::vector<opaque4> ssp_hash_algs;
-  std::vector<opaque4> ssp_encr_algs;
+  state_protect_ops4 ssp_ops{};
+  std::vector<opaque4> ssp_hash_algs{};
+  std::vector<opaque4> ssp_encr_algs{};
   uint32_t ssp_window = 0;
   uint32_t ssp_num_gss_handles = 0;
 
@@ -98,12 +98,12 @@ bool xdr(X& x, Ref<X, ssv_sp_parms4> v) {
 }
 
 struct ssv_prot_info4 {
-  state_protect_ops4 spi_ops;
+  state_protect_ops4 spi_ops{};
   uint32_t spi_hash_alg = 0;
   uint32_t spi_encr_alg = 0;
   uint32_t spi_ssv_len = 0;
   uint32_t spi_window = 0;
-  std::vector<opaque4> spi_handles;
+  std::vector<opaque4> spi_handles{};
 
   bool operator==(const ssv_prot_info4&) const = default;
 };
@@ -119,8 +119,8 @@ enum state_protect_how4 : uint32_t { SP4_NONE = 0, SP4_MACH_CRED = 1, SP4_SSV = 
 template <class Ssv>
 struct state_protect4 {
   state_protect_how4 how = SP4_NONE;
-  state_protect_ops4 mach_ops;  // SP4_MACH_CRED
-  Ssv ssv;                      // SP4_SSV
+  state_protect_ops4 mach_ops{};  // SP4_MACH_CRED
+  Ssv ssv{};                      // SP4_SSV
 
   bool operator==(const state_protect4&) const = default;
 };
@@ -147,10 +147,10 @@ bool xdr(X& x, Ref<X, state_protect4_r> v) {
 }
 
 struct EXCHANGE_ID4args {
-  client_owner4 eia_clientowner;
+  client_owner4 eia_clientowner{};
   uint32_t eia_flags = 0;
-  state_protect4_a eia_state_protect;
-  std::optional<nfs_impl_id4> eia_client_impl_id;  // <1>
+  state_protect4_a eia_state_protect{};
+  std::optional<nfs_impl_id4> eia_client_impl_id{};  // <1>
 
   bool operator==(const EXCHANGE_ID4args&) const = default;
 };
@@ -164,10 +164,10 @@ struct EXCHANGE_ID4resok {
   clientid4 eir_clientid = 0;
   sequenceid4 eir_sequenceid = 0;  // for the first CREATE_SESSION
   uint32_t eir_flags = 0;
-  state_protect4_r eir_state_protect;
-  server_owner4 eir_server_owner;
-  std::string eir_server_scope;  // opaque<1024>
-  std::optional<nfs_impl_id4> eir_server_impl_id;
+  state_protect4_r eir_state_protect{};
+  server_owner4 eir_server_owner{};
+  std::string eir_server_scope{};  // opaque<1024>
+  std::optional<nfs_impl_id4> eir_server_impl_id{};
 
   bool operator==(const EXCHANGE_ID4resok&) const = default;
 };
@@ -180,7 +180,7 @@ bool xdr(X& x, Ref<X, EXCHANGE_ID4resok> v) {
 
 struct EXCHANGE_ID4res {
   nfsstat4 status = NFS4_OK;
-  EXCHANGE_ID4resok resok4;
+  EXCHANGE_ID4resok resok4{};
 
   bool operator==(const EXCHANGE_ID4res&) const = default;
 };
@@ -205,8 +205,8 @@ NFS4_STATUS_RESULT(RECLAIM_COMPLETE)
 // --- SET_SSV ---
 
 struct SET_SSV4args {
-  std::string ssa_ssv;
-  std::string ssa_digest;
+  std::string ssa_ssv{};
+  std::string ssa_digest{};
 
   bool operator==(const SET_SSV4args&) const = default;
 };
@@ -216,7 +216,7 @@ bool xdr(X& x, Ref<X, SET_SSV4args> v) {
 }
 
 struct SET_SSV4resok {
-  std::string ssr_digest;
+  std::string ssr_digest{};
 
   bool operator==(const SET_SSV4resok&) const = default;
 };
@@ -227,7 +227,7 @@ bool xdr(X& x, Ref<X, SET_SSV4resok> v) {
 
 struct SET_SSV4res {
   nfsstat4 status = NFS4_OK;
-  SET_SSV4resok resok4;
+  SET_SSV4resok resok4{};
 
   bool operator==(const SET_SSV4res&) const = default;
 };

@@ -31,7 +31,7 @@ inline constexpr size_t kMaxOperations = 1024;
 // What stands before the operations of a call. `tag` borrows. A server must look at minorversion before it
 // decodes operations: their set depends on it.
 struct compound_call {
-  ConstBytes tag;
+  ConstBytes tag{};
   uint32_t minorversion = 1;
   uint32_t operations = 0;
 };
@@ -49,7 +49,7 @@ bool xdr(X& x, Ref<X, compound_call> v) {
 // than the number of operations sent only if it is not NFS4_OK (RFC 8881 section 16.2.3; the caller checks).
 struct compound_reply {
   nfsstat4 status = NFS4_OK;
-  ConstBytes tag;  // borrows
+  ConstBytes tag{};  // borrows
   uint32_t results = 0;
 };
 template <class X>
@@ -115,17 +115,17 @@ template <class X>
 bool xdr(X& x, Ref<X, nfs_resop4> v);
 
 struct COMPOUND4args {
-  std::string tag;
+  std::string tag{};
   uint32_t minorversion = 1;
-  std::vector<nfs_argop4> argarray;
+  std::vector<nfs_argop4> argarray{};
 
   bool operator==(const COMPOUND4args&) const = default;
 };
 
 struct COMPOUND4res {
   nfsstat4 status = NFS4_OK;
-  std::string tag;
-  std::vector<nfs_resop4> resarray;
+  std::string tag{};
+  std::vector<nfs_resop4> resarray{};
 
   bool operator==(const COMPOUND4res&) const = default;
 };

@@ -14,8 +14,8 @@ namespace nfsrdma::nfs4 {
 
 struct createtype4 {
   nfs_ftype4 type = NF4DIR;  // any value: the server answers those it cannot create with NFS4ERR_BADTYPE
-  linktext4 linkdata;        // NF4LNK
-  specdata4 devdata;         // NF4BLK, NF4CHR
+  linktext4 linkdata{};      // NF4LNK
+  specdata4 devdata{};       // NF4BLK, NF4CHR
 
   bool operator==(const createtype4&) const = default;
 };
@@ -31,9 +31,9 @@ bool xdr(X& x, Ref<X, createtype4> v) {
 }
 
 struct CREATE4args {
-  createtype4 objtype;
-  component4 objname;
-  fattr4 createattrs;
+  createtype4 objtype{};
+  component4 objname{};
+  fattr4 createattrs{};
 
   bool operator==(const CREATE4args&) const = default;
 };
@@ -43,8 +43,8 @@ bool xdr(X& x, Ref<X, CREATE4args> v) {
 }
 
 struct CREATE4resok {
-  change_info4 cinfo;
-  bitmap4 attrset;
+  change_info4 cinfo{};
+  bitmap4 attrset{};
 
   bool operator==(const CREATE4resok&) const = default;
 };
@@ -55,7 +55,7 @@ bool xdr(X& x, Ref<X, CREATE4resok> v) {
 
 struct CREATE4res {
   nfsstat4 status = NFS4_OK;
-  CREATE4resok resok4;
+  CREATE4resok resok4{};
 
   bool operator==(const CREATE4res&) const = default;
 };
@@ -67,7 +67,7 @@ bool xdr(X& x, Ref<X, CREATE4res> v) {
 // --- LINK: saved filehandle is the file, current filehandle the directory ---
 
 struct LINK4args {
-  component4 newname;
+  component4 newname{};
 
   bool operator==(const LINK4args&) const = default;
 };
@@ -77,7 +77,7 @@ bool xdr(X& x, Ref<X, LINK4args> v) {
 }
 
 struct LINK4resok {
-  change_info4 cinfo;
+  change_info4 cinfo{};
 
   bool operator==(const LINK4resok&) const = default;
 };
@@ -88,7 +88,7 @@ bool xdr(X& x, Ref<X, LINK4resok> v) {
 
 struct LINK4res {
   nfsstat4 status = NFS4_OK;
-  LINK4resok resok4;
+  LINK4resok resok4{};
 
   bool operator==(const LINK4res&) const = default;
 };
@@ -100,7 +100,7 @@ bool xdr(X& x, Ref<X, LINK4res> v) {
 // --- REMOVE ---
 
 struct REMOVE4args {
-  component4 target;
+  component4 target{};
 
   bool operator==(const REMOVE4args&) const = default;
 };
@@ -110,7 +110,7 @@ bool xdr(X& x, Ref<X, REMOVE4args> v) {
 }
 
 struct REMOVE4resok {
-  change_info4 cinfo;
+  change_info4 cinfo{};
 
   bool operator==(const REMOVE4resok&) const = default;
 };
@@ -121,7 +121,7 @@ bool xdr(X& x, Ref<X, REMOVE4resok> v) {
 
 struct REMOVE4res {
   nfsstat4 status = NFS4_OK;
-  REMOVE4resok resok4;
+  REMOVE4resok resok4{};
 
   bool operator==(const REMOVE4res&) const = default;
 };
@@ -133,8 +133,8 @@ bool xdr(X& x, Ref<X, REMOVE4res> v) {
 // --- RENAME: saved filehandle is the source directory, current filehandle the target directory ---
 
 struct RENAME4args {
-  component4 oldname;
-  component4 newname;
+  component4 oldname{};
+  component4 newname{};
 
   bool operator==(const RENAME4args&) const = default;
 };
@@ -144,8 +144,8 @@ bool xdr(X& x, Ref<X, RENAME4args> v) {
 }
 
 struct RENAME4resok {
-  change_info4 source_cinfo;
-  change_info4 target_cinfo;
+  change_info4 source_cinfo{};
+  change_info4 target_cinfo{};
 
   bool operator==(const RENAME4resok&) const = default;
 };
@@ -156,7 +156,7 @@ bool xdr(X& x, Ref<X, RENAME4resok> v) {
 
 struct RENAME4res {
   nfsstat4 status = NFS4_OK;
-  RENAME4resok resok4;
+  RENAME4resok resok4{};
 
   bool operator==(const RENAME4res&) const = default;
 };
@@ -169,10 +169,10 @@ bool xdr(X& x, Ref<X, RENAME4res> v) {
 
 struct READDIR4args {
   nfs_cookie4 cookie = 0;  // 0: from the start; 1 and 2 are reserved
-  verifier4 cookieverf;
+  verifier4 cookieverf{};
   count4 dircount = 0;  // a hint: bytes of names and cookies
   count4 maxcount = 0;  // bytes of the whole READDIR4resok
-  bitmap4 attr_request;
+  bitmap4 attr_request{};
 
   bool operator==(const READDIR4args&) const = default;
 };
@@ -183,8 +183,8 @@ bool xdr(X& x, Ref<X, READDIR4args> v) {
 
 struct entry4 {
   nfs_cookie4 cookie = 0;
-  component4 name;
-  fattr4 attrs;
+  component4 name{};
+  fattr4 attrs{};
 
   bool operator==(const entry4&) const = default;
 };
@@ -194,7 +194,7 @@ bool xdr(X& x, Ref<X, entry4> v) {
 }
 
 struct dirlist4 {
-  std::vector<entry4> entries;
+  std::vector<entry4> entries{};
   bool eof = false;
 
   bool operator==(const dirlist4&) const = default;
@@ -217,8 +217,8 @@ bool xdr(X& x, Ref<X, dirlist4> v) {
 }
 
 struct READDIR4resok {
-  verifier4 cookieverf;
-  dirlist4 reply;
+  verifier4 cookieverf{};
+  dirlist4 reply{};
 
   bool operator==(const READDIR4resok&) const = default;
 };
@@ -229,7 +229,7 @@ bool xdr(X& x, Ref<X, READDIR4resok> v) {
 
 struct READDIR4res {
   nfsstat4 status = NFS4_OK;
-  READDIR4resok resok4;
+  READDIR4resok resok4{};
 
   bool operator==(const READDIR4res&) const = default;
 };

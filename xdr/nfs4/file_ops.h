@@ -45,7 +45,7 @@ bool xdr(X& x, Ref<X, ACCESS4resok> v) {
 
 struct ACCESS4res {
   nfsstat4 status = NFS4_OK;
-  ACCESS4resok resok4;
+  ACCESS4resok resok4{};
 
   bool operator==(const ACCESS4res&) const = default;
 };
@@ -57,7 +57,7 @@ bool xdr(X& x, Ref<X, ACCESS4res> v) {
 // --- GETATTR, SETATTR, VERIFY, NVERIFY ---
 
 struct GETATTR4args {
-  bitmap4 attr_request;
+  bitmap4 attr_request{};
 
   bool operator==(const GETATTR4args&) const = default;
 };
@@ -67,7 +67,7 @@ bool xdr(X& x, Ref<X, GETATTR4args> v) {
 }
 
 struct GETATTR4resok {
-  fattr4 obj_attributes;
+  fattr4 obj_attributes{};
 
   bool operator==(const GETATTR4resok&) const = default;
 };
@@ -78,7 +78,7 @@ bool xdr(X& x, Ref<X, GETATTR4resok> v) {
 
 struct GETATTR4res {
   nfsstat4 status = NFS4_OK;
-  GETATTR4resok resok4;
+  GETATTR4resok resok4{};
 
   bool operator==(const GETATTR4res&) const = default;
 };
@@ -88,8 +88,8 @@ bool xdr(X& x, Ref<X, GETATTR4res> v) {
 }
 
 struct SETATTR4args {
-  stateid4 stateid;  // used only when the size is set
-  fattr4 obj_attributes;
+  stateid4 stateid{};  // used only when the size is set
+  fattr4 obj_attributes{};
 
   bool operator==(const SETATTR4args&) const = default;
 };
@@ -100,7 +100,7 @@ bool xdr(X& x, Ref<X, SETATTR4args> v) {
 
 struct SETATTR4res {
   nfsstat4 status = NFS4_OK;
-  bitmap4 attrsset;  // on the wire whatever the status: a failed SETATTR may have set some
+  bitmap4 attrsset{};  // on the wire whatever the status: a failed SETATTR may have set some
 
   bool operator==(const SETATTR4res&) const = default;
 };
@@ -110,7 +110,7 @@ bool xdr(X& x, Ref<X, SETATTR4res> v) {
 }
 
 struct VERIFY4args {
-  fattr4 obj_attributes;
+  fattr4 obj_attributes{};
 
   bool operator==(const VERIFY4args&) const = default;
 };
@@ -121,7 +121,7 @@ bool xdr(X& x, Ref<X, VERIFY4args> v) {
 NFS4_STATUS_RESULT(VERIFY)
 
 struct NVERIFY4args {
-  fattr4 obj_attributes;
+  fattr4 obj_attributes{};
 
   bool operator==(const NVERIFY4args&) const = default;
 };
@@ -141,7 +141,7 @@ inline bool same_bytes(ConstBytes a, ConstBytes b) {
 }
 
 struct READ4args {
-  stateid4 stateid;
+  stateid4 stateid{};
   offset4 offset = 0;
   count4 count = 0;  // bytes
 
@@ -154,7 +154,7 @@ bool xdr(X& x, Ref<X, READ4args> v) {
 
 struct READ4resok {
   bool eof = false;
-  ConstBytes data;  // bulk
+  ConstBytes data{};  // bulk
 
   bool operator==(const READ4resok& b) const { return eof == b.eof && same_bytes(data, b.data); }
 };
@@ -165,7 +165,7 @@ bool xdr(X& x, Ref<X, READ4resok> v) {
 
 struct READ4res {
   nfsstat4 status = NFS4_OK;
-  READ4resok resok4;
+  READ4resok resok4{};
 
   bool operator==(const READ4res&) const = default;
 };
@@ -177,10 +177,10 @@ bool xdr(X& x, Ref<X, READ4res> v) {
 enum stable_how4 : uint32_t { UNSTABLE4 = 0, DATA_SYNC4 = 1, FILE_SYNC4 = 2 };
 
 struct WRITE4args {
-  stateid4 stateid;
+  stateid4 stateid{};
   offset4 offset = 0;
   stable_how4 stable = UNSTABLE4;
-  ConstBytes data;  // bulk
+  ConstBytes data{};  // bulk
 
   bool operator==(const WRITE4args& b) const {
     return stateid == b.stateid && offset == b.offset && stable == b.stable && same_bytes(data, b.data);
@@ -196,7 +196,7 @@ bool xdr(X& x, Ref<X, WRITE4args> v) {
 struct WRITE4resok {
   count4 count = 0;                    // bytes written; may be fewer than sent
   stable_how4 committed = FILE_SYNC4;  // at least as stable as asked for
-  verifier4 writeverf;
+  verifier4 writeverf{};
 
   bool operator==(const WRITE4resok&) const = default;
 };
@@ -209,7 +209,7 @@ bool xdr(X& x, Ref<X, WRITE4resok> v) {
 
 struct WRITE4res {
   nfsstat4 status = NFS4_OK;
-  WRITE4resok resok4;
+  WRITE4resok resok4{};
 
   bool operator==(const WRITE4res&) const = default;
 };
@@ -230,7 +230,7 @@ bool xdr(X& x, Ref<X, COMMIT4args> v) {
 }
 
 struct COMMIT4resok {
-  verifier4 writeverf;
+  verifier4 writeverf{};
 
   bool operator==(const COMMIT4resok&) const = default;
 };
@@ -241,7 +241,7 @@ bool xdr(X& x, Ref<X, COMMIT4resok> v) {
 
 struct COMMIT4res {
   nfsstat4 status = NFS4_OK;
-  COMMIT4resok resok4;
+  COMMIT4resok resok4{};
 
   bool operator==(const COMMIT4res&) const = default;
 };
@@ -255,7 +255,7 @@ bool xdr(X& x, Ref<X, COMMIT4res> v) {
 NFS4_VOID_ARGS(READLINK)
 
 struct READLINK4resok {
-  linktext4 link;
+  linktext4 link{};
 
   bool operator==(const READLINK4resok&) const = default;
 };
@@ -266,7 +266,7 @@ bool xdr(X& x, Ref<X, READLINK4resok> v) {
 
 struct READLINK4res {
   nfsstat4 status = NFS4_OK;
-  READLINK4resok resok4;
+  READLINK4resok resok4{};
 
   bool operator==(const READLINK4res&) const = default;
 };

@@ -9,7 +9,7 @@
 namespace nfsrdma::nfs4 {
 
 struct PUTFH4args {
-  nfs_fh4 object;
+  nfs_fh4 object{};
 
   bool operator==(const PUTFH4args&) const = default;
 };
@@ -34,7 +34,7 @@ NFS4_STATUS_RESULT(RESTOREFH)
 NFS4_VOID_ARGS(GETFH)
 
 struct GETFH4resok {
-  nfs_fh4 object;
+  nfs_fh4 object{};
 
   bool operator==(const GETFH4resok&) const = default;
 };
@@ -45,7 +45,7 @@ bool xdr(X& x, Ref<X, GETFH4resok> v) {
 
 struct GETFH4res {
   nfsstat4 status = NFS4_OK;
-  GETFH4resok resok4;
+  GETFH4resok resok4{};
 
   bool operator==(const GETFH4res&) const = default;
 };
@@ -55,7 +55,7 @@ bool xdr(X& x, Ref<X, GETFH4res> v) {
 }
 
 struct LOOKUP4args {
-  component4 objname;
+  component4 objname{};
 
   bool operator==(const LOOKUP4args&) const = default;
 };
@@ -77,7 +77,7 @@ enum rpc_gss_svc_t : uint32_t {
 };
 
 struct rpcsec_gss_info {
-  sec_oid4 oid;  // bytes of an ASN.1 object identifier
+  sec_oid4 oid{};  // bytes of an ASN.1 object identifier
   qop4 qop = 0;
   rpc_gss_svc_t service = RPC_GSS_SVC_NONE;
 
@@ -92,7 +92,7 @@ bool xdr(X& x, Ref<X, rpcsec_gss_info> v) {
 
 struct secinfo4 {
   rpc::auth_flavor flavor = rpc::AUTH_NONE;
-  rpcsec_gss_info flavor_info;  // RPCSEC_GSS
+  rpcsec_gss_info flavor_info{};  // RPCSEC_GSS
 
   bool operator==(const secinfo4&) const = default;
 };
@@ -102,7 +102,7 @@ bool xdr(X& x, Ref<X, secinfo4> v) {
 }
 
 struct SECINFO4args {
-  component4 name;
+  component4 name{};
 
   bool operator==(const SECINFO4args&) const = default;
 };
@@ -114,7 +114,7 @@ bool xdr(X& x, Ref<X, SECINFO4args> v) {
 // The server's order of preference, best first. On success the current filehandle is consumed.
 struct SECINFO4res {
   nfsstat4 status = NFS4_OK;
-  std::vector<secinfo4> resok4;
+  std::vector<secinfo4> resok4{};
 
   bool operator==(const SECINFO4res&) const = default;
 };
@@ -139,7 +139,7 @@ bool xdr(X& x, Ref<X, SECINFO_NO_NAME4args> v) {
 
 struct SECINFO_NO_NAME4res {
   nfsstat4 status = NFS4_OK;
-  std::vector<secinfo4> resok4;
+  std::vector<secinfo4> resok4{};
 
   bool operator==(const SECINFO_NO_NAME4res&) const = default;
 };

@@ -18,10 +18,10 @@ bool lock_type(X& x, Ref<X, nfs_lock_type4> v) {
 // locker4 with its two arms flattened.
 struct locker4 {
   bool new_lock_owner = false;
-  stateid4 stateid;        // true: open_stateid; false: lock_stateid
-  seqid4 open_seqid = 0;   // true; ignored in NFSv4.1
-  seqid4 lock_seqid = 0;   // ignored in NFSv4.1
-  lock_owner4 lock_owner;  // true
+  stateid4 stateid{};        // true: open_stateid; false: lock_stateid
+  seqid4 open_seqid = 0;     // true; ignored in NFSv4.1
+  seqid4 lock_seqid = 0;     // ignored in NFSv4.1
+  lock_owner4 lock_owner{};  // true
 
   bool operator==(const locker4&) const = default;
 };
@@ -37,7 +37,7 @@ struct LOCK4args {
   bool reclaim = false;
   offset4 offset = 0;
   length4 length = 0;
-  locker4 locker;
+  locker4 locker{};
 
   bool operator==(const LOCK4args&) const = default;
 };
@@ -50,7 +50,7 @@ struct LOCK4denied {
   offset4 offset = 0;
   length4 length = 0;
   nfs_lock_type4 locktype = READ_LT;
-  lock_owner4 owner;
+  lock_owner4 owner{};
 
   bool operator==(const LOCK4denied&) const = default;
 };
@@ -60,7 +60,7 @@ bool xdr(X& x, Ref<X, LOCK4denied> v) {
 }
 
 struct LOCK4resok {
-  stateid4 lock_stateid;
+  stateid4 lock_stateid{};
 
   bool operator==(const LOCK4resok&) const = default;
 };
@@ -71,8 +71,8 @@ bool xdr(X& x, Ref<X, LOCK4resok> v) {
 
 struct LOCK4res {
   nfsstat4 status = NFS4_OK;
-  LOCK4resok resok4;
-  LOCK4denied denied;  // NFS4ERR_DENIED
+  LOCK4resok resok4{};
+  LOCK4denied denied{};  // NFS4ERR_DENIED
 
   bool operator==(const LOCK4res&) const = default;
 };
@@ -87,7 +87,7 @@ struct LOCKT4args {
   nfs_lock_type4 locktype = READ_LT;
   offset4 offset = 0;
   length4 length = 0;
-  lock_owner4 owner;
+  lock_owner4 owner{};
 
   bool operator==(const LOCKT4args&) const = default;
 };
@@ -98,7 +98,7 @@ bool xdr(X& x, Ref<X, LOCKT4args> v) {
 
 struct LOCKT4res {
   nfsstat4 status = NFS4_OK;
-  LOCK4denied denied;  // NFS4ERR_DENIED
+  LOCK4denied denied{};  // NFS4ERR_DENIED
 
   bool operator==(const LOCKT4res&) const = default;
 };
@@ -110,7 +110,7 @@ bool xdr(X& x, Ref<X, LOCKT4res> v) {
 struct LOCKU4args {
   nfs_lock_type4 locktype = READ_LT;
   seqid4 seqid = 0;  // ignored in NFSv4.1
-  stateid4 lock_stateid;
+  stateid4 lock_stateid{};
   offset4 offset = 0;
   length4 length = 0;
 
@@ -123,7 +123,7 @@ bool xdr(X& x, Ref<X, LOCKU4args> v) {
 
 struct LOCKU4res {
   nfsstat4 status = NFS4_OK;
-  stateid4 lock_stateid;  // NFS4_OK
+  stateid4 lock_stateid{};  // NFS4_OK
 
   bool operator==(const LOCKU4res&) const = default;
 };

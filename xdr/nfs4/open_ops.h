@@ -17,8 +17,8 @@ enum createmode4 : uint32_t { UNCHECKED4 = 0, GUARDED4 = 1, EXCLUSIVE4 = 2, EXCL
 
 struct createhow4 {
   createmode4 mode = UNCHECKED4;
-  verifier4 createverf;  // EXCLUSIVE4 (deprecated), EXCLUSIVE4_1: cva_verf
-  fattr4 createattrs;    // UNCHECKED4, GUARDED4; EXCLUSIVE4_1: cva_attrs
+  verifier4 createverf{};  // EXCLUSIVE4 (deprecated), EXCLUSIVE4_1: cva_verf
+  fattr4 createattrs{};    // UNCHECKED4, GUARDED4; EXCLUSIVE4_1: cva_attrs
 
   bool operator==(const createhow4&) const = default;
 };
@@ -38,7 +38,7 @@ enum opentype4 : uint32_t { OPEN4_NOCREATE = 0, OPEN4_CREATE = 1 };
 
 struct openflag4 {
   opentype4 opentype = OPEN4_NOCREATE;
-  createhow4 how;  // OPEN4_CREATE
+  createhow4 how{};  // OPEN4_CREATE
 
   bool operator==(const openflag4&) const = default;
 };
@@ -96,9 +96,9 @@ bool delegation_type(X& x, Ref<X, open_delegation_type4> v) {
 
 struct open_claim4 {
   open_claim_type4 claim = CLAIM_NULL;
-  component4 file;  // CLAIM_NULL, CLAIM_DELEGATE_CUR, CLAIM_DELEGATE_PREV: a name in the current directory
+  component4 file{};  // CLAIM_NULL, CLAIM_DELEGATE_CUR, CLAIM_DELEGATE_PREV: a name in the current directory
   open_delegation_type4 delegate_type = OPEN_DELEGATE_NONE;  // CLAIM_PREVIOUS
-  stateid4 delegate_stateid;                                 // CLAIM_DELEGATE_CUR, CLAIM_DELEG_CUR_FH
+  stateid4 delegate_stateid{};                               // CLAIM_DELEGATE_CUR, CLAIM_DELEG_CUR_FH
 
   bool operator==(const open_claim4&) const = default;
 };
@@ -121,9 +121,9 @@ struct OPEN4args {
   seqid4 seqid = 0;           // ignored in NFSv4.1
   uint32_t share_access = 0;  // open_share: access, and what delegation is wanted
   uint32_t share_deny = 0;
-  open_owner4 owner;
-  openflag4 openhow;
-  open_claim4 claim;
+  open_owner4 owner{};
+  openflag4 openhow{};
+  open_claim4 claim{};
 
   bool operator==(const OPEN4args&) const = default;
 };
@@ -168,10 +168,10 @@ enum why_no_delegation4 : uint32_t {
 
 struct open_delegation4 {
   open_delegation_type4 delegation_type = OPEN_DELEGATE_NONE;
-  stateid4 stateid;                           // READ, WRITE
+  stateid4 stateid{};                         // READ, WRITE
   bool recall = false;                        // READ, WRITE: to be returned at once
-  nfs_space_limit4 space_limit;               // WRITE
-  nfsace4 permissions;                        // READ, WRITE: who may open without asking ACCESS
+  nfs_space_limit4 space_limit{};             // WRITE
+  nfsace4 permissions{};                      // READ, WRITE: who may open without asking ACCESS
   why_no_delegation4 ond_why{};               // NONE_EXT; other values carry nothing more
   bool ond_server_will_push_deleg = false;    // NONE_EXT, WND4_CONTENTION
   bool ond_server_will_signal_avail = false;  // NONE_EXT, WND4_RESOURCE
@@ -205,11 +205,11 @@ enum open_result_flags : uint32_t {
 };
 
 struct OPEN4resok {
-  stateid4 stateid;
-  change_info4 cinfo;   // of the directory
-  uint32_t rflags = 0;  // open_result_flags
-  bitmap4 attrset;
-  open_delegation4 delegation;
+  stateid4 stateid{};
+  change_info4 cinfo{};  // of the directory
+  uint32_t rflags = 0;   // open_result_flags
+  bitmap4 attrset{};
+  open_delegation4 delegation{};
 
   bool operator==(const OPEN4resok&) const = default;
 };
@@ -220,7 +220,7 @@ bool xdr(X& x, Ref<X, OPEN4resok> v) {
 
 struct OPEN4res {
   nfsstat4 status = NFS4_OK;
-  OPEN4resok resok4;
+  OPEN4resok resok4{};
 
   bool operator==(const OPEN4res&) const = default;
 };
@@ -243,7 +243,7 @@ bool xdr(X& x, Ref<X, OPENATTR4args> v) {
 NFS4_STATUS_RESULT(OPENATTR)
 
 struct OPEN_DOWNGRADE4args {
-  stateid4 open_stateid;
+  stateid4 open_stateid{};
   seqid4 seqid = 0;  // ignored in NFSv4.1
   uint32_t share_access = 0;
   uint32_t share_deny = 0;
@@ -256,7 +256,7 @@ bool xdr(X& x, Ref<X, OPEN_DOWNGRADE4args> v) {
 }
 
 struct OPEN_DOWNGRADE4resok {
-  stateid4 open_stateid;
+  stateid4 open_stateid{};
 
   bool operator==(const OPEN_DOWNGRADE4resok&) const = default;
 };
@@ -267,7 +267,7 @@ bool xdr(X& x, Ref<X, OPEN_DOWNGRADE4resok> v) {
 
 struct OPEN_DOWNGRADE4res {
   nfsstat4 status = NFS4_OK;
-  OPEN_DOWNGRADE4resok resok4;
+  OPEN_DOWNGRADE4resok resok4{};
 
   bool operator==(const OPEN_DOWNGRADE4res&) const = default;
 };
@@ -278,7 +278,7 @@ bool xdr(X& x, Ref<X, OPEN_DOWNGRADE4res> v) {
 
 struct CLOSE4args {
   seqid4 seqid = 0;  // ignored in NFSv4.1
-  stateid4 open_stateid;
+  stateid4 open_stateid{};
 
   bool operator==(const CLOSE4args&) const = default;
 };
@@ -289,7 +289,7 @@ bool xdr(X& x, Ref<X, CLOSE4args> v) {
 
 struct CLOSE4res {
   nfsstat4 status = NFS4_OK;
-  stateid4 open_stateid;  // NFS4_OK; of no use to a client (RFC 8881 section 18.2.4)
+  stateid4 open_stateid{};  // NFS4_OK; of no use to a client (RFC 8881 section 18.2.4)
 
   bool operator==(const CLOSE4res&) const = default;
 };

@@ -22,13 +22,13 @@ enum create_session_flags : uint32_t {
 };
 
 struct channel_attrs4 {
-  count4 ca_headerpadsize = 0;           // bytes
-  count4 ca_maxrequestsize = 0;          // bytes, RPC header included, transport header excluded
-  count4 ca_maxresponsesize = 0;         // bytes
-  count4 ca_maxresponsesize_cached = 0;  // bytes
-  count4 ca_maxoperations = 0;           // SEQUENCE included
-  count4 ca_maxrequests = 0;             // slots
-  std::optional<uint32_t> ca_rdma_ird;   // <1>
+  count4 ca_headerpadsize = 0;            // bytes
+  count4 ca_maxrequestsize = 0;           // bytes, RPC header included, transport header excluded
+  count4 ca_maxresponsesize = 0;          // bytes
+  count4 ca_maxresponsesize_cached = 0;   // bytes
+  count4 ca_maxoperations = 0;            // SEQUENCE included
+  count4 ca_maxrequests = 0;              // slots
+  std::optional<uint32_t> ca_rdma_ird{};  // <1>
 
   bool operator==(const channel_attrs4&) const = default;
 };
@@ -41,8 +41,8 @@ bool xdr(X& x, Ref<X, channel_attrs4> v) {
 
 struct gss_cb_handles4 {
   rpc_gss_svc_t gcbp_service = RPC_GSS_SVC_NONE;
-  std::string gcbp_handle_from_server;
-  std::string gcbp_handle_from_client;
+  std::string gcbp_handle_from_server{};
+  std::string gcbp_handle_from_client{};
 
   bool operator==(const gss_cb_handles4&) const = default;
 };
@@ -58,8 +58,8 @@ bool xdr(X& x, Ref<X, gss_cb_handles4> v) {
 
 struct callback_sec_parms4 {
   rpc::auth_flavor cb_secflavor = rpc::AUTH_NONE;  // AUTH_NONE, AUTH_SYS or RPCSEC_GSS
-  rpc::authsys_parms cbsp_sys_cred;                // AUTH_SYS
-  gss_cb_handles4 cbsp_gss_handles;                // RPCSEC_GSS
+  rpc::authsys_parms cbsp_sys_cred{};              // AUTH_SYS
+  gss_cb_handles4 cbsp_gss_handles{};              // RPCSEC_GSS
 
   bool operator==(const callback_sec_parms4&) const = default;
 };
@@ -78,10 +78,10 @@ struct CREATE_SESSION4args {
   clientid4 csa_clientid = 0;
   sequenceid4 csa_sequence = 0;
   uint32_t csa_flags = 0;
-  channel_attrs4 csa_fore_chan_attrs;
-  channel_attrs4 csa_back_chan_attrs;
+  channel_attrs4 csa_fore_chan_attrs{};
+  channel_attrs4 csa_back_chan_attrs{};
   uint32_t csa_cb_program = 0;
-  std::vector<callback_sec_parms4> csa_sec_parms;
+  std::vector<callback_sec_parms4> csa_sec_parms{};
 
   bool operator==(const CREATE_SESSION4args&) const = default;
 };
@@ -92,11 +92,11 @@ bool xdr(X& x, Ref<X, CREATE_SESSION4args> v) {
 }
 
 struct CREATE_SESSION4resok {
-  sessionid4 csr_sessionid;
+  sessionid4 csr_sessionid{};
   sequenceid4 csr_sequence = 0;
   uint32_t csr_flags = 0;
-  channel_attrs4 csr_fore_chan_attrs;
-  channel_attrs4 csr_back_chan_attrs;
+  channel_attrs4 csr_fore_chan_attrs{};
+  channel_attrs4 csr_back_chan_attrs{};
 
   bool operator==(const CREATE_SESSION4resok&) const = default;
 };
@@ -108,7 +108,7 @@ bool xdr(X& x, Ref<X, CREATE_SESSION4resok> v) {
 
 struct CREATE_SESSION4res {
   nfsstat4 status = NFS4_OK;
-  CREATE_SESSION4resok resok4;
+  CREATE_SESSION4resok resok4{};
 
   bool operator==(const CREATE_SESSION4res&) const = default;
 };
@@ -119,7 +119,7 @@ bool xdr(X& x, Ref<X, CREATE_SESSION4res> v) {
 
 struct BACKCHANNEL_CTL4args {
   uint32_t bca_cb_program = 0;
-  std::vector<callback_sec_parms4> bca_sec_parms;
+  std::vector<callback_sec_parms4> bca_sec_parms{};
 
   bool operator==(const BACKCHANNEL_CTL4args&) const = default;
 };
@@ -141,7 +141,7 @@ enum channel_dir_from_client4 : uint32_t {
 enum channel_dir_from_server4 : uint32_t { CDFS4_FORE = 0x1, CDFS4_BACK = 0x2, CDFS4_BOTH = 0x3 };
 
 struct BIND_CONN_TO_SESSION4args {
-  sessionid4 bctsa_sessid;
+  sessionid4 bctsa_sessid{};
   channel_dir_from_client4 bctsa_dir = CDFC4_FORE_OR_BOTH;
   bool bctsa_use_conn_in_rdma_mode = false;
 
@@ -157,7 +157,7 @@ bool xdr(X& x, Ref<X, BIND_CONN_TO_SESSION4args> v) {
 }
 
 struct BIND_CONN_TO_SESSION4resok {
-  sessionid4 bctsr_sessid;
+  sessionid4 bctsr_sessid{};
   channel_dir_from_server4 bctsr_dir = CDFS4_BOTH;
   bool bctsr_use_conn_in_rdma_mode = false;
 
@@ -172,7 +172,7 @@ bool xdr(X& x, Ref<X, BIND_CONN_TO_SESSION4resok> v) {
 
 struct BIND_CONN_TO_SESSION4res {
   nfsstat4 status = NFS4_OK;
-  BIND_CONN_TO_SESSION4resok resok4;
+  BIND_CONN_TO_SESSION4resok resok4{};
 
   bool operator==(const BIND_CONN_TO_SESSION4res&) const = default;
 };
@@ -200,7 +200,7 @@ enum sequence_status_flags : uint32_t {
 };
 
 struct SEQUENCE4args {
-  sessionid4 sa_sessionid;
+  sessionid4 sa_sessionid{};
   sequenceid4 sa_sequenceid = 0;
   slotid4 sa_slotid = 0;
   slotid4 sa_highest_slotid = 0;
@@ -215,7 +215,7 @@ bool xdr(X& x, Ref<X, SEQUENCE4args> v) {
 }
 
 struct SEQUENCE4resok {
-  sessionid4 sr_sessionid;
+  sessionid4 sr_sessionid{};
   sequenceid4 sr_sequenceid = 0;
   slotid4 sr_slotid = 0;
   slotid4 sr_highest_slotid = 0;
@@ -232,7 +232,7 @@ bool xdr(X& x, Ref<X, SEQUENCE4resok> v) {
 
 struct SEQUENCE4res {
   nfsstat4 status = NFS4_OK;
-  SEQUENCE4resok resok4;
+  SEQUENCE4resok resok4{};
 
   bool operator==(const SEQUENCE4res&) const = default;
 };
@@ -244,7 +244,7 @@ bool xdr(X& x, Ref<X, SEQUENCE4res> v) {
 // --- DESTROY_SESSION ---
 
 struct DESTROY_SESSION4args {
-  sessionid4 dsa_sessionid;
+  sessionid4 dsa_sessionid{};
 
   bool operator==(const DESTROY_SESSION4args&) const = default;
 };

@@ -18,7 +18,7 @@ bool xdr(X& x, Ref<X, DELEGPURGE4args> v) {
 NFS4_STATUS_RESULT(DELEGPURGE)
 
 struct DELEGRETURN4args {
-  stateid4 deleg_stateid;
+  stateid4 deleg_stateid{};
 
   bool operator==(const DELEGRETURN4args&) const = default;
 };
@@ -29,7 +29,7 @@ bool xdr(X& x, Ref<X, DELEGRETURN4args> v) {
 NFS4_STATUS_RESULT(DELEGRETURN)
 
 struct FREE_STATEID4args {
-  stateid4 fsa_stateid;
+  stateid4 fsa_stateid{};
 
   bool operator==(const FREE_STATEID4args&) const = default;
 };
@@ -40,7 +40,7 @@ bool xdr(X& x, Ref<X, FREE_STATEID4args> v) {
 NFS4_STATUS_RESULT(FREE_STATEID)
 
 struct TEST_STATEID4args {
-  std::vector<stateid4> ts_stateids;
+  std::vector<stateid4> ts_stateids{};
 
   bool operator==(const TEST_STATEID4args&) const = default;
 };
@@ -50,7 +50,7 @@ bool xdr(X& x, Ref<X, TEST_STATEID4args> v) {
 }
 
 struct TEST_STATEID4resok {
-  std::vector<nfsstat4> tsr_status_codes;  // in the order of ts_stateids; the caller compares the counts
+  std::vector<nfsstat4> tsr_status_codes{};  // in the order of ts_stateids; the caller compares the counts
 
   bool operator==(const TEST_STATEID4resok&) const = default;
 };
@@ -61,7 +61,7 @@ bool xdr(X& x, Ref<X, TEST_STATEID4resok> v) {
 
 struct TEST_STATEID4res {
   nfsstat4 status = NFS4_OK;
-  TEST_STATEID4resok resok4;
+  TEST_STATEID4resok resok4{};
 
   bool operator==(const TEST_STATEID4res&) const = default;
 };
@@ -89,7 +89,7 @@ bool xdr(X& x, Ref<X, deleg_claim4> v) {
 
 struct WANT_DELEGATION4args {
   uint32_t wda_want = 0;  // OPEN4_SHARE_ACCESS_WANT_*
-  deleg_claim4 wda_claim;
+  deleg_claim4 wda_claim{};
 
   bool operator==(const WANT_DELEGATION4args&) const = default;
 };
@@ -100,7 +100,7 @@ bool xdr(X& x, Ref<X, WANT_DELEGATION4args> v) {
 
 struct WANT_DELEGATION4res {
   nfsstat4 status = NFS4_OK;
-  open_delegation4 resok4;
+  open_delegation4 resok4{};
 
   bool operator==(const WANT_DELEGATION4res&) const = default;
 };
@@ -111,11 +111,11 @@ bool xdr(X& x, Ref<X, WANT_DELEGATION4res> v) {
 
 struct GET_DIR_DELEGATION4args {
   bool gdda_signal_deleg_avail = false;
-  bitmap4 gdda_notification_types;
-  nfstime4 gdda_child_attr_delay;
-  nfstime4 gdda_dir_attr_delay;
-  bitmap4 gdda_child_attributes;
-  bitmap4 gdda_dir_attributes;
+  bitmap4 gdda_notification_types{};
+  nfstime4 gdda_child_attr_delay{};
+  nfstime4 gdda_dir_attr_delay{};
+  bitmap4 gdda_child_attributes{};
+  bitmap4 gdda_dir_attributes{};
 
   bool operator==(const GET_DIR_DELEGATION4args&) const = default;
 };
@@ -126,11 +126,11 @@ bool xdr(X& x, Ref<X, GET_DIR_DELEGATION4args> v) {
 }
 
 struct GET_DIR_DELEGATION4resok {
-  verifier4 gddr_cookieverf;
-  stateid4 gddr_stateid;
-  bitmap4 gddr_notification;
-  bitmap4 gddr_child_attributes;
-  bitmap4 gddr_dir_attributes;
+  verifier4 gddr_cookieverf{};
+  stateid4 gddr_stateid{};
+  bitmap4 gddr_notification{};
+  bitmap4 gddr_child_attributes{};
+  bitmap4 gddr_dir_attributes{};
 
   bool operator==(const GET_DIR_DELEGATION4resok&) const = default;
 };
@@ -145,7 +145,7 @@ enum gddrnf4_status : uint32_t { GDD4_OK = 0, GDD4_UNAVAIL = 1 };
 // GET_DIR_DELEGATION4res_non_fatal.
 struct GET_DIR_DELEGATION4res_non_fatal {
   gddrnf4_status gddrnf_status = GDD4_OK;
-  GET_DIR_DELEGATION4resok gddrnf_resok4;       // GDD4_OK
+  GET_DIR_DELEGATION4resok gddrnf_resok4{};     // GDD4_OK
   bool gddrnf_will_signal_deleg_avail = false;  // GDD4_UNAVAIL
 
   bool operator==(const GET_DIR_DELEGATION4res_non_fatal&) const = default;
@@ -162,7 +162,7 @@ bool xdr(X& x, Ref<X, GET_DIR_DELEGATION4res_non_fatal> v) {
 
 struct GET_DIR_DELEGATION4res {
   nfsstat4 status = NFS4_OK;
-  GET_DIR_DELEGATION4res_non_fatal resok4;
+  GET_DIR_DELEGATION4res_non_fatal resok4{};
 
   bool operator==(const GET_DIR_DELEGATION4res&) const = default;
 };

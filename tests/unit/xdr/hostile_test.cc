@@ -1,0 +1,135 @@
+// What a hostile peer can make the decoders allocate. Every word of every golden message is replaced by
+// lengths that lie; the largest block and the sum that one decoding asks for must follow the bytes received,
+// not the lengths claimed.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "tests/golden/golden.h"
+
+namespace {
+
+size_t g_largest = 0;
+size_t g_total = 0;
+
+void* counted(size_t n) {
+  g_largest = n > g_largest ? n : g_largest;
+  g_total += n;
+  void* p = std::malloc(n != 0 ? n : 1);
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+
+}  // namespace
+
+void* operator new(size_t n) {
+  return counted(n);
+}
+void* operator new[](size_t n) {
+  return counted(n);
+}
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, size_t) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p, size_t) noexcept {
+  std::free(p);
+}
+
+namespace nfsrdma::golden {
+namespace {
+
+struct Allocated {
+  size_t largest = 0;
+  size_t total = 0;
+};
+
+Allocated decode_counted(Kind kind, ConstBytes bytes) {
+  Allocated allocated;
+  visit_kind(kind, [&](auto value) {
+    g_largest = 0;
+    g_total = 0;
+    xdr::Decoder x(bytes);
+    (void)(x(value.header) && x(value.body));
+    allocated = {g_largest, g_total};
+  });
+  return allocated;
+}
+
+// A vector takes room for at most 64 elements before any has decoded, the largest element being an operation;
+// beyond that a growing vector at most doubles what has decoded.
+constexpr size_t kLargestElement = std::max(sizeof(nfs4::nfs_resop4), sizeof(nfs4::nfs_argop4));
+
+TEST(HostileLengths, InAnyWord_AllocateNoMoreThanTheMessageIsWorth) {
+  for (const Message& message : messages()) {
+    const size_t honest = decode_counted(message.kind, message.bytes).total;
+    for (size_t at = 0; at + 4 <= message.bytes.size(); at += 4) {
+      for (const uint32_t lie : {0xffffffffU, 0x7fffffffU, 0x80000000U, 0x00ffffffU, 65535U, 1024U}) {
+        ByteVector bytes = message.bytes;
+        store_be32(bytes.data() + at, lie);
+        const Allocated got = decode_counted(message.kind, bytes);
+        ASSERT_LE(got.largest, 64 * kLargestElement) << message.name << " word " << at / 4 << " = " << lie;
+        ASSERT_LE(got.total, 4 * honest + 64 * kLargestElement)
+            << message.name << " word " << at / 4 << " = " << lie;
+      }
+    }
+  }
+}
+
+template <class T>
+size_t allocated_by(std::initializer_list<uint32_t> words) {
+  ByteVector wire;
+  xdr::Encoder e(wire);
+  for (const uint32_t word : words) e(word);
+  g_total = 0;
+  {
+    T value{};
+    xdr::Decoder x(wire);
+    EXPECT_FALSE(x(value));
+  }
+  return g_total;
+}
+
+TEST(HostileLengths, CountsOfFourBillion_AllocateNothing) {
+  constexpr uint32_t kLie = 0xffffffff;
+  EXPECT_EQ(allocated_by<nfs4::COMPOUND4args>({0, 1, kLie, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::COMPOUND4args>({kLie, 1, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::COMPOUND4res>({0, 0, kLie, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::CB_COMPOUND4args>({0, 1, 0, kLie, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::TEST_STATEID4args>({kLie, 0, 0, 0, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::TEST_STATEID4res>({0, kLie, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::SECINFO4res>({0, kLie, 1}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::CREATE_SESSION4args>({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kLie}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::READLINK4res>({0, kLie, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::READ4res>({0, 1, kLie, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::LOOKUP4args>({kLie, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::fattr4>({1, 1U << nfs4::FATTR4_SIZE, kLie, 0}), 0U);
+  EXPECT_EQ(allocated_by<nfs4::bitmap4>({kLie, 0, 0}), 0U);
+  EXPECT_EQ(allocated_by<rpc::authsys_parms>({0, 0, 0, 0, kLie}), 0U);
+}
+
+// What a whole message can be inflated to: an entry of READDIR takes at least 24 bytes on the wire.
+TEST(HostileLengths, DirectoryOfEmptyEntries_CostsAFixedFactor) {
+  nfs4::READDIR4res res;
+  res.resok4.reply.entries.resize(10000);
+  ByteVector wire;
+  xdr::Encoder e(wire);
+  ASSERT_TRUE(e(res));
+  g_total = 0;
+  nfs4::READDIR4res back;
+  xdr::Decoder x(wire);
+  ASSERT_TRUE(x(back));
+  // Doubling a vector asks for three times what it holds in the end, at worst.
+  EXPECT_LE(g_total, 4 * 10000 * sizeof(nfs4::entry4));
+  EXPECT_LE(sizeof(nfs4::entry4), 24U * wire.size() / 10000);
+}
+
+}  // namespace
+}  // namespace nfsrdma::golden
