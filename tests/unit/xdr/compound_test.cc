@@ -164,9 +164,6 @@ TEST(Compound, CountBeyondTheMessage_Fails) {
 }
 
 TEST(CallbackCompound, OperationNotDecoded_EndsTheList) {
-  const auto args = xdr::decode<CB_COMPOUND4args>(
-      words({0, 1, 0, 2, OP_CB_RECALL_SLOT, 5, OP_CB_OFFLOAD, 1, 2, 3}), "args");
-  ASSERT_FALSE(args) << "the count says two operations, the words are one and a half";
   const auto known = xdr::decode<CB_COMPOUND4args>(
       words({0, 1, 0, 3, OP_CB_RECALL_SLOT, 5, OP_CB_OFFLOAD, 1, 2, 3}), "args");
   ASSERT_TRUE(known);
