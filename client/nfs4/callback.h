@@ -1,0 +1,87 @@
+// CallbackServer: answers the server's calls on the back channel (RFC 8881 sections 2.10.3.1, 2.10.6, 19.2,
+// 20).
+//
+// Owned by the Nfs4Filesystem of a mount; outlives its Session. serve() may run on any loop, several at a
+// time; it waits for nothing but, briefly, for the reply of an OPEN that a recall has overtaken. Whatever the
+// bytes are, each call gets exactly one answer: an RPC-level refusal (another program, arguments that are not
+// a CB_COMPOUND), an NFS status for the operation that is wrong, or the result. Only what does not even begin
+// as an RPC call gets an empty one: dropped.
+//
+// This client keeps no delegation, layout or directory notification. Delegations that a server grants unasked
+// are on their way back; only those are registered here, so that a recall of one is acknowledged and not
+// taken for a mistake.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "client/nfs4/back_channel.h"
+#include "client/nfs4/node.h"
+#include "client/nfs4/session.h"
+#include "xdr/nfs4/cb_compound.h"
+
+namespace nfsrdma::client {
+
+class CallbackServer final : public CallbackService {
+ public:
+  // `slots`: the fore channel's (Session::slots()), for CB_RECALL_SLOT and referring calls.
+  CallbackServer(SlotTable& slots, NodeTable& nodes) : slots_(slots), nodes_(nodes) {}
+
+  Task<ByteVector> serve(ByteVector call) override;
+  void session_opened(const nfs4::sessionid4& session, const nfs4::channel_attrs4& back_channel) override {
+    channel_.open(session, back_channel);
+  }
+
+  // From the OPEN result that brings a delegation until its DELEGRETURN is answered. Any thread.
+  void delegation_granted(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid);
+  void delegation_returned(const nfs4::stateid4& stateid);
+
+  // CB_COMPOUNDs answered so far, whatever the answer.
+  uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+
+ private:
+  // A CB_COMPOUND, decoded; the last operation may be one that cannot be executed.
+  struct Operation {
+    nfs4::nfs_cb_opnum4 op{};                // as it came
+    nfs4::nfsstat4 refused = nfs4::NFS4_OK;  // NFS4ERR_BADXDR or NFS4ERR_OP_ILLEGAL: `args` is not valid
+    nfs4::nfs_cb_argop4 args;
+  };
+  struct Compound {
+    uint32_t xid = 0;
+    ConstBytes tag;                          // borrowed from the call
+    nfs4::nfsstat4 refused = nfs4::NFS4_OK;  // as a whole: answered with no result
+    std::vector<Operation> operations;
+  };
+  class ReplyWriter;
+
+  // False: GARBAGE_ARGS.
+  static bool parse(xdr::Decoder& x, const nfs4::channel_attrs4& limits, size_t call_bytes,
+                    Compound& compound);
+  static bool parse_operation(xdr::Decoder& x, Operation& operation);
+  Task<ByteVector> run(Compound compound);
+  // The operations after CB_SEQUENCE. References: to the frame of the caller, which awaits.
+  Task<> run_operations(const Compound& compound, const nfs4::CB_SEQUENCE4args& sequence,
+                        const nfs4::channel_attrs4& limits, ReplyWriter& reply);
+
+  // --- callback_ops.cc ---
+  nfs4::nfsstat4 execute(const nfs4::nfs_cb_argop4& args);
+  Task<nfs4::nfsstat4> recall(nfs4::CB_RECALL4args args, std::vector<nfs4::referring_call_list4> referring);
+  bool outstanding(const std::vector<nfs4::referring_call_list4>& calls) const;
+  nfs4::nfsstat4 find_delegation(const nfs4::CB_RECALL4args& args) const;
+  nfs4::nfsstat4 wake_lock_waiters(const nfs4::nfs_fh4& fh);
+
+  SlotTable& slots_;
+  NodeTable& nodes_;
+  BackChannel channel_;
+  std::atomic<uint64_t> calls_{0};
+
+  struct Delegation {
+    nfs4::nfs_fh4 fh;
+    nfs4::stateid4 stateid;
+  };
+  mutable std::mutex mutex_;  // guards delegations_; nothing is called while it is held
+  std::vector<Delegation> delegations_;
+};
+
+}  // namespace nfsrdma::client
