@@ -1,0 +1,299 @@
+// Snapshot to JSON and back. One description per structure serves both directions.
+#include <algorithm>
+
+#include "cli/snapshot.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr rpc::TransportState kTransportStates[] = {
+    rpc::TransportState::kIdle,  rpc::TransportState::kConnecting, rpc::TransportState::kHandshake,
+    rpc::TransportState::kReady, rpc::TransportState::kBackoff,    rpc::TransportState::kClosed};
+
+class Writer {
+ public:
+  explicit Writer(Json& json) : json_(json) {}
+  template <class T>
+  void field(const char* name, const T& value) {
+    json_[name] = value;
+  }
+  template <class T, class Describe>
+  void list(const char* name, const std::vector<T>& values, Describe describe) {
+    Json& array = json_[name] = Json::array();
+    for (const T& value : values) {
+      Writer writer(array.emplace_back(Json::object()));
+      describe(writer, value);
+    }
+  }
+  template <class T, class Describe>
+  void object(const char* name, const T& value, Describe describe) {
+    Writer writer(json_[name] = Json::object());
+    describe(writer, value);
+  }
+  void state(const char* name, rpc::TransportState value) { json_[name] = transport_state_name(value); }
+
+ private:
+  Json& json_;
+};
+
+// Takes what has the right type and leaves the rest at its default: the text may come from anywhere.
+class Reader {
+ public:
+  explicit Reader(const Json& json) : json_(json) {}
+  template <class T>
+  void field(const char* name, T& value) const {
+    const auto found = json_.find(name);
+    if (found == json_.end()) return;
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (found->is_string()) value = found->template get<std::string>();
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (found->is_boolean()) value = found->template get<bool>();
+    } else {
+      if (found->is_number_unsigned()) value = static_cast<T>(found->template get<uint64_t>());
+    }
+  }
+  template <class T, class Describe>
+  void list(const char* name, std::vector<T>& values, Describe describe) const {
+    const auto found = json_.find(name);
+    if (found == json_.end() || !found->is_array()) return;
+    for (const Json& element : *found) {
+      if (!element.is_object()) continue;
+      const Reader reader(element);
+      describe(reader, values.emplace_back());
+    }
+  }
+  template <class T, class Describe>
+  void object(const char* name, T& value, Describe describe) const {
+    const auto found = json_.find(name);
+    if (found == json_.end() || !found->is_object()) return;
+    const Reader reader(*found);
+    describe(reader, value);
+  }
+  void state(const char* name, rpc::TransportState& value) const {
+    std::string text;
+    field(name, text);
+    for (const rpc::TransportState candidate : kTransportStates) {
+      if (transport_state_name(candidate) == text) value = candidate;
+    }
+  }
+
+ private:
+  const Json& json_;
+};
+
+constexpr auto operation = [](auto& x, auto& o) {
+  x.field("name", o.name);
+  x.field("requests", o.requests);
+  x.field("errors", o.errors);
+  x.field("retransmissions", o.retransmissions);
+  x.field("bytes_sent", o.bytes_sent);
+  x.field("bytes_received", o.bytes_received);
+  x.field("queue_us", o.queue_us);
+  x.field("response_us", o.response_us);
+  x.field("total_us", o.total_us);
+};
+
+constexpr auto transport = [](auto& x, auto& t) {
+  x.state("state", t.state);
+  x.field("protocol", t.protocol);
+  x.field("peer", t.peer);
+  x.field("local", t.local);
+  x.field("calls", t.calls);
+  x.field("replies", t.replies);
+  x.field("retransmissions", t.retransmissions);
+  x.field("connects", t.connects);
+  x.field("bytes_sent", t.bytes_sent);
+  x.field("bytes_received", t.bytes_received);
+  x.field("bytes_placed", t.bytes_placed);
+  x.field("bytes_copied", t.bytes_copied);
+  x.field("bad_messages", t.bad_messages);
+  x.field("pending", t.pending);
+  x.field("responding", t.responding);
+  x.field("last_error", t.last_error);
+};
+
+constexpr auto session = [](auto& x, auto& s) {
+  x.field("session_id", s.session_id);
+  x.field("server_owner", s.server_owner);
+  x.field("server_scope", s.server_scope);
+  x.field("server_implementation", s.server_implementation);
+  x.field("slots", s.slots);
+  x.field("slots_target", s.slots_target);
+  x.field("slots_in_use", s.slots_in_use);
+  x.field("max_request_bytes", s.max_request_bytes);
+  x.field("max_response_bytes", s.max_response_bytes);
+  x.field("max_operations", s.max_operations);
+  x.field("lease_seconds", s.lease_seconds);
+  x.field("back_channel", s.back_channel);
+  x.field("sessions_created", s.sessions_created);
+  x.field("client_ids_established", s.client_ids_established);
+  x.field("state_recoveries", s.state_recoveries);
+  x.field("callbacks", s.callbacks);
+  x.field("rsize", s.rsize);
+  x.field("wsize", s.wsize);
+};
+
+constexpr auto cache = [](auto& x, auto& c) {
+  x.field("nodes", c.nodes);
+  x.field("names", c.names);
+  x.field("attribute_hits", c.attribute_hits);
+  x.field("attribute_misses", c.attribute_misses);
+  x.field("name_hits", c.name_hits);
+  x.field("name_misses", c.name_misses);
+  x.field("dirty_bytes", c.dirty_bytes);
+  x.field("uncommitted_bytes", c.uncommitted_bytes);
+  x.field("open_files", c.open_files);
+  x.field("locks", c.locks);
+};
+
+constexpr auto fuse_operation = [](auto& x, auto& o) {
+  x.field("name", o.name);
+  x.field("requests", o.requests);
+  x.field("errors", o.errors);
+  x.field("total_us", o.total_us);
+  x.field("max_us", o.max_us);
+};
+
+constexpr auto fuse_side = [](auto& x, auto& f) {
+  x.list("operations", f.operations, fuse_operation);
+  x.field("read_bytes", f.read_bytes);
+  x.field("write_bytes", f.write_bytes);
+  x.field("in_flight", f.in_flight);
+  x.field("interrupts", f.interrupts);
+  x.field("early_answers", f.early_answers);
+  x.field("undone", f.undone);
+  x.field("unanswered", f.unanswered);
+  x.field("kernel_inodes", f.kernel_inodes);
+  x.field("invalidations", f.invalidations);
+  x.field("invalidations_merged", f.invalidations_merged);
+  x.field("invalidation_floods", f.invalidation_floods);
+};
+
+constexpr auto whole = [](auto& x, auto& s) {
+  x.field("version", s.version);
+  x.field("pid", s.pid);
+  x.field("state", s.state);
+  x.field("responding", s.responding);
+  x.field("source", s.source);
+  x.field("mount_point", s.mount_point);
+  x.field("mount_options", s.mount_options);
+  x.field("log_level", s.log_level);
+  x.field("server", s.client.server);
+  x.field("export", s.client.export_path);
+  x.field("age_seconds", s.client.age_seconds);
+  x.list("operations", s.client.operations, operation);
+  x.list("transports", s.client.transports, transport);
+  x.object("session", s.client.session, session);
+  x.object("cache", s.client.cache, cache);
+  x.object("fuse", s.fuse, fuse_side);
+};
+
+}  // namespace
+
+std::string_view transport_state_name(rpc::TransportState state) {
+  switch (state) {
+    case rpc::TransportState::kIdle: return "idle";
+    case rpc::TransportState::kConnecting: return "connecting";
+    case rpc::TransportState::kHandshake: return "handshake";
+    case rpc::TransportState::kReady: return "connected";
+    case rpc::TransportState::kBackoff: return "waiting to reconnect";
+    case rpc::TransportState::kClosed: return "closed";
+  }
+  return "";
+}
+
+Json to_json(const Snapshot& snapshot) {
+  Json json = Json::object();
+  Writer writer(json);
+  whole(writer, snapshot);
+  return json;
+}
+
+Outcome<Snapshot> snapshot_from_json(const Json& json) {
+  Snapshot snapshot;
+  if (!json.is_object() || !json.contains("operations") || !json.contains("mount_point")) {
+    return refuse(ToolExit::kFailed, "these are no statistics of a mount");
+  }
+  const Reader reader(json);
+  whole(reader, snapshot);
+  return snapshot;
+}
+
+FuseSnapshot make_fuse_snapshot(const fuse::FuseStatistics& s) {
+  FuseSnapshot out;
+  for (const fuse::FuseOperationStatistics& o : s.operations) {
+    out.operations.push_back({std::string(o.name), o.count, o.errors, o.total_us, o.max_us});
+  }
+  out.read_bytes = s.read_bytes;
+  out.write_bytes = s.write_bytes;
+  out.in_flight = s.in_flight;
+  out.interrupts = s.interrupts;
+  out.early_answers = s.early_answers;
+  out.undone = s.undone;
+  out.unanswered = s.unanswered;
+  out.kernel_inodes = s.kernel_inodes;
+  out.invalidations = s.invalidations;
+  out.invalidations_merged = s.invalidations_merged;
+  out.invalidation_floods = s.invalidation_floods;
+  return out;
+}
+
+namespace {
+
+// Counters of a daemon only grow; a smaller one means that `before` was another daemon's.
+uint64_t minus(uint64_t now, uint64_t before) {
+  return now >= before ? now - before : now;
+}
+
+template <class T>
+const T* named(const std::vector<T>& list, const std::string& name) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const T& item) { return item.name == name; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+template <class T, class... Member>
+void subtract(T& now, const T& before, Member... member) {
+  ((now.*member = minus(now.*member, before.*member)), ...);
+}
+
+}  // namespace
+
+Snapshot difference(const Snapshot& now, const Snapshot& before) {
+  Snapshot out = now;
+  if (before.client.age_seconds > now.client.age_seconds || (before.pid != 0 && before.pid != now.pid))
+    return out;
+  subtract(out.client, before.client, &client::Statistics::age_seconds);
+  using Operation = client::OperationStatistics;
+  for (Operation& o : out.client.operations) {
+    if (const Operation* b = named(before.client.operations, o.name)) {
+      subtract(o, *b, &Operation::requests, &Operation::errors, &Operation::retransmissions,
+               &Operation::bytes_sent, &Operation::bytes_received, &Operation::queue_us,
+               &Operation::response_us, &Operation::total_us);
+    }
+  }
+  using Transport = rpc::TransportStatus;
+  for (size_t i = 0; i < std::min(out.client.transports.size(), before.client.transports.size()); ++i) {
+    subtract(out.client.transports[i], before.client.transports[i], &Transport::calls, &Transport::replies,
+             &Transport::retransmissions, &Transport::connects, &Transport::bytes_sent,
+             &Transport::bytes_received, &Transport::bytes_placed, &Transport::bytes_copied,
+             &Transport::bad_messages);
+  }
+  using Session = client::SessionStatistics;
+  subtract(out.client.session, before.client.session, &Session::sessions_created,
+           &Session::client_ids_established, &Session::state_recoveries, &Session::callbacks);
+  using Cache = client::CacheStatistics;
+  subtract(out.client.cache, before.client.cache, &Cache::attribute_hits, &Cache::attribute_misses,
+           &Cache::name_hits, &Cache::name_misses);
+  for (FuseOperation& o : out.fuse.operations) {
+    if (const FuseOperation* b = named(before.fuse.operations, o.name)) {
+      subtract(o, *b, &FuseOperation::requests, &FuseOperation::errors, &FuseOperation::total_us);
+    }
+  }
+  using Fuse = FuseSnapshot;
+  subtract(out.fuse, before.fuse, &Fuse::read_bytes, &Fuse::write_bytes, &Fuse::interrupts,
+           &Fuse::early_answers, &Fuse::undone, &Fuse::unanswered, &Fuse::invalidations,
+           &Fuse::invalidations_merged, &Fuse::invalidation_floods);
+  return out;
+}
+
+}  // namespace nfsrdma::cli

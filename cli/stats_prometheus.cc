@@ -1,0 +1,192 @@
+// Prometheus text exposition format, version 0.0.4. Names follow node_exporter's mountstats collector with
+// another prefix, so that dashboards port by renaming.
+#include <fmt/core.h>
+
+#include <functional>
+#include <iterator>
+
+#include "cli/snapshot.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using Out = std::back_insert_iterator<std::string>;
+using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+// In label values: backslash, double quote and newline are escaped.
+std::string escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string seconds(uint64_t microseconds) {
+  return fmt::format("{:.6f}", static_cast<double>(microseconds) / 1e6);
+}
+
+class Exposition {
+ public:
+  explicit Exposition(const std::vector<Snapshot>& snapshots) : snapshots_(snapshots) {}
+  std::string take() { return std::move(out_); }
+
+  using Emit = std::function<void(const Labels&, std::string value)>;
+  // One metric: all its samples, of all mounts, must stand together.
+  void metric(std::string_view name, std::string_view type, std::string_view help,
+              const std::function<void(const Snapshot&, const Emit&)>& samples,
+              std::string_view suffix = {}) {
+    std::string lines;
+    for (const Snapshot& s : snapshots_) {
+      samples(s, [&](const Labels& labels, const std::string& value) {
+        fmt::format_to(Out(lines), "nfsrdma_fuse_{}{}{{export=\"{}\",mountpoint=\"{}\"", name, suffix,
+                       escape(s.source), escape(s.mount_point));
+        for (const auto& [key, text] : labels) fmt::format_to(Out(lines), ",{}=\"{}\"", key, escape(text));
+        fmt::format_to(Out(lines), "}} {}\n", value);
+      });
+    }
+    if (suffix != "_count") header(name, type, help);
+    out_ += lines;
+  }
+
+ private:
+  void header(std::string_view name, std::string_view type, std::string_view help) {
+    fmt::format_to(Out(out_), "# HELP nfsrdma_fuse_{} {}\n# TYPE nfsrdma_fuse_{} {}\n", name, help, name,
+                   type);
+  }
+  const std::vector<Snapshot>& snapshots_;
+  std::string out_;
+};
+
+std::string protocol_of(const Snapshot& s) {
+  return s.client.transports.empty() ? std::string() : s.client.transports.front().protocol;
+}
+
+void add_operations(Exposition& x) {
+  using Operation = client::OperationStatistics;
+  struct Metric {
+    const char* name;
+    const char* help;
+    std::string (*value)(const Operation&);
+  };
+  static constexpr Metric kMetrics[] = {
+      {"requests_total", "COMPOUNDs completed, by what they were for",
+       [](const Operation& o) { return fmt::format("{}", o.requests); }},
+      {"transmissions_total", "COMPOUNDs handed to a connection, repetitions included",
+       [](const Operation& o) { return fmt::format("{}", o.requests + o.retransmissions); }},
+      {"errors_total", "COMPOUNDs answered with an error",
+       [](const Operation& o) { return fmt::format("{}", o.errors); }},
+      {"sent_bytes_total", "bytes sent, headers included",
+       [](const Operation& o) { return fmt::format("{}", o.bytes_sent); }},
+      {"received_bytes_total", "bytes received, headers included",
+       [](const Operation& o) { return fmt::format("{}", o.bytes_received); }},
+      {"queue_time_seconds_total", "time spent waiting for a session slot",
+       [](const Operation& o) { return seconds(o.queue_us); }},
+      {"response_time_seconds_total", "time from sending to the reply",
+       [](const Operation& o) { return seconds(o.response_us); }},
+      {"request_time_seconds_total", "time from the start to the end of a request",
+       [](const Operation& o) { return seconds(o.total_us); }},
+  };
+  for (const Metric& m : kMetrics) {
+    x.metric(fmt::format("nfs_operations_{}", m.name), "counter", m.help,
+             [&m](const Snapshot& s, const Exposition::Emit& emit) {
+               for (const Operation& o : s.client.operations) {
+                 emit({{"protocol", protocol_of(s)}, {"operation", o.name}}, m.value(o));
+               }
+             });
+  }
+}
+
+void add_fuse(Exposition& x) {
+  constexpr std::string_view kHelp = "time in FUSE requests, by operation";
+  x.metric(
+      "fuse_request_seconds", "summary", kHelp,
+      [](const Snapshot& s, const Exposition::Emit& emit) {
+        for (const FuseOperation& o : s.fuse.operations) emit({{"op", o.name}}, seconds(o.total_us));
+      },
+      "_sum");
+  x.metric(
+      "fuse_request_seconds", "summary", kHelp,
+      [](const Snapshot& s, const Exposition::Emit& emit) {
+        for (const FuseOperation& o : s.fuse.operations)
+          emit({{"op", o.name}}, fmt::format("{}", o.requests));
+      },
+      "_count");
+  x.metric("fuse_errors_total", "counter", "FUSE requests answered with an error",
+           [](const Snapshot& s, const Exposition::Emit& emit) {
+             for (const FuseOperation& o : s.fuse.operations)
+               emit({{"op", o.name}}, fmt::format("{}", o.errors));
+           });
+  x.metric("fuse_bytes_total", "counter", "bytes that applications read and wrote",
+           [](const Snapshot& s, const Exposition::Emit& emit) {
+             emit({{"direction", "read"}}, fmt::format("{}", s.fuse.read_bytes));
+             emit({{"direction", "write"}}, fmt::format("{}", s.fuse.write_bytes));
+           });
+}
+
+uint64_t sum(const Snapshot& s, uint64_t rpc::TransportStatus::*member) {
+  uint64_t total = 0;
+  for (const rpc::TransportStatus& t : s.client.transports) total += t.*member;
+  return total;
+}
+
+void add_mount(Exposition& x) {
+  const auto single = [&x](const char* name, const char* type, const char* help,
+                           uint64_t (*value)(const Snapshot&)) {
+    x.metric(name, type, help, [value](const Snapshot& s, const Exposition::Emit& emit) {
+      emit({}, fmt::format("{}", value(s)));
+    });
+  };
+  single("age_seconds", "gauge", "time since the mount",
+         [](const Snapshot& s) { return s.client.age_seconds; });
+  single("server_responding", "gauge", "1 while the server answers",
+         [](const Snapshot& s) { return uint64_t{s.responding ? 1u : 0u}; });
+  x.metric("session_slots", "gauge", "slots of the session's fore channel",
+           [](const Snapshot& s, const Exposition::Emit& emit) {
+             emit({{"state", "granted"}}, fmt::format("{}", s.client.session.slots));
+             emit({{"state", "target"}}, fmt::format("{}", s.client.session.slots_target));
+             emit({{"state", "in_use"}}, fmt::format("{}", s.client.session.slots_in_use));
+           });
+  single("reconnects_total", "counter", "connections made after the first", [](const Snapshot& s) {
+    uint64_t total = 0;
+    for (const rpc::TransportStatus& t : s.client.transports) total += t.connects > 0 ? t.connects - 1 : 0;
+    return total;
+  });
+  single("sessions_created_total", "counter", "sessions made",
+         [](const Snapshot& s) { return s.client.session.sessions_created; });
+  single("state_recoveries_total", "counter", "times that opens and locks were reclaimed",
+         [](const Snapshot& s) { return s.client.session.state_recoveries; });
+  single("transport_bad_messages_total", "counter", "malformed, unsolicited or oversized messages",
+         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bad_messages); });
+  single("transport_sent_bytes_total", "counter", "bytes sent",
+         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_sent); });
+  single("transport_received_bytes_total", "counter", "bytes received",
+         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_received); });
+  single("transport_placed_bytes_total", "counter", "bytes received straight into their place",
+         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_placed); });
+  single("dirty_bytes", "gauge", "bytes written by applications and not yet by the server",
+         [](const Snapshot& s) { return s.client.cache.dirty_bytes; });
+  single("uncommitted_bytes", "gauge", "bytes written and not yet on the server's stable storage",
+         [](const Snapshot& s) { return s.client.cache.uncommitted_bytes; });
+  single("open_files", "gauge", "files open on the server",
+         [](const Snapshot& s) { return s.client.cache.open_files; });
+  single("cached_inodes", "gauge", "files and directories known to the client",
+         [](const Snapshot& s) { return s.client.cache.nodes; });
+}
+
+}  // namespace
+
+std::string stats_prometheus(const std::vector<Snapshot>& snapshots) {
+  Exposition x(snapshots);
+  add_operations(x);
+  add_fuse(x);
+  add_mount(x);
+  return x.take();
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,161 @@
+// status and stats for people.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "cli/snapshot.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using Out = std::back_insert_iterator<std::string>;
+
+std::string duration_text(uint64_t seconds) {
+  if (seconds < 60) return fmt::format("{} s", seconds);
+  if (seconds < 3600) return fmt::format("{} min {} s", seconds / 60, seconds % 60);
+  if (seconds < 86400) return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
+  return fmt::format("{} d {} h", seconds / 86400, seconds / 3600 % 24);
+}
+
+std::string bytes_text(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  auto value = static_cast<double>(bytes);
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+double per(double value, uint64_t count) {
+  return count == 0 ? 0 : value / static_cast<double>(count);
+}
+
+double percent(uint64_t part, uint64_t whole) {
+  return per(100.0 * static_cast<double>(part), whole);
+}
+
+// Names and messages come from the server or the network: nothing of them may drive the terminal.
+void add_row(std::string& out, std::string_view name, const std::string& value) {
+  if (!value.empty()) fmt::format_to(Out(out), "  {:<12} {}\n", name, printable(value));
+}
+
+std::string session_line(const client::SessionStatistics& s) {
+  if (s.session_id.empty()) return "none";
+  return fmt::format(
+      "{}, lease {} s, {} of {} slots in use{}, back channel {}", s.session_id, s.lease_seconds,
+      s.slots_in_use, s.slots,
+      s.slots_target != 0 && s.slots_target != s.slots ? fmt::format(" (target {})", s.slots_target) : "",
+      s.back_channel ? "up" : "down");
+}
+
+std::string transport_line(const rpc::TransportStatus& t) {
+  std::string line = fmt::format("{} {}", t.protocol, transport_state_name(t.state));
+  if (!t.peer.empty()) line += fmt::format(" to {}", t.peer);
+  if (!t.local.empty()) line += fmt::format(" from {}", t.local);
+  if (t.pending != 0) line += fmt::format(", {} calls pending", t.pending);
+  if (!t.responding) line += ", not responding";
+  if (t.connects > 1) line += fmt::format(", reconnected {} times", t.connects - 1);
+  if (t.state != rpc::TransportState::kReady && !t.last_error.empty())
+    line += fmt::format(" ({})", t.last_error);
+  return line;
+}
+
+void add_operations(std::string& out, const Snapshot& s, double seconds) {
+  auto operations = s.client.operations;
+  std::erase_if(operations, [](const auto& o) { return o.requests == 0; });
+  std::stable_sort(operations.begin(), operations.end(),
+                   [](const auto& a, const auto& b) { return a.requests > b.requests; });
+  fmt::format_to(Out(out), "  {:<22}{:>12}{:>10}{:>12}{:>10}{:>10}{:>10}{:>9}{:>9}\n", "NFS", "requests",
+                 "op/s", "kB/s", "kB/op", "RTT ms", "exe ms", "retrans", "errors");
+  for (const client::OperationStatistics& o : operations) {
+    const double kilobytes = static_cast<double>(o.bytes_sent + o.bytes_received) / 1024;
+    fmt::format_to(Out(out), "  {:<22}{:>12}{:>10.1f}{:>12.1f}{:>10.1f}{:>10.3f}{:>10.3f}{:>9}{:>9}\n",
+                   o.name, o.requests, static_cast<double>(o.requests) / seconds, kilobytes / seconds,
+                   per(kilobytes, o.requests), per(static_cast<double>(o.response_us) / 1000, o.requests),
+                   per(static_cast<double>(o.total_us) / 1000, o.requests), o.retransmissions, o.errors);
+  }
+  if (operations.empty()) out += "  none\n";
+}
+
+void add_fuse_operations(std::string& out, const Snapshot& s, double seconds) {
+  auto operations = s.fuse.operations;
+  std::erase_if(operations, [](const auto& o) { return o.requests == 0; });
+  std::stable_sort(operations.begin(), operations.end(),
+                   [](const auto& a, const auto& b) { return a.requests > b.requests; });
+  fmt::format_to(Out(out), "\n  {:<22}{:>12}{:>10}{:>12}{:>12}{:>9}\n", "FUSE", "requests", "op/s", "avg ms",
+                 "max ms", "errors");
+  for (const FuseOperation& o : operations) {
+    fmt::format_to(Out(out), "  {:<22}{:>12}{:>10.1f}{:>12.3f}{:>12.3f}{:>9}\n", o.name, o.requests,
+                   static_cast<double>(o.requests) / seconds,
+                   per(static_cast<double>(o.total_us) / 1000, o.requests),
+                   static_cast<double>(o.max_us) / 1000, o.errors);
+  }
+  if (operations.empty()) out += "  none\n";
+}
+
+void add_transports(std::string& out, const Snapshot& s) {
+  out += '\n';
+  for (const rpc::TransportStatus& t : s.client.transports) {
+    add_row(out, "transport", transport_line(t));
+    add_row(out, "",
+            fmt::format("{} calls, {} replies, {} sent again, {} connects, {} bad messages", t.calls,
+                        t.replies, t.retransmissions, t.connects, t.bad_messages));
+    add_row(
+        out, "",
+        fmt::format("{} sent, {} received: {} placed without a copy, {} copied", bytes_text(t.bytes_sent),
+                    bytes_text(t.bytes_received), bytes_text(t.bytes_placed), bytes_text(t.bytes_copied)));
+  }
+}
+
+}  // namespace
+
+std::string status_text(const Snapshot& s) {
+  std::string out = fmt::format("{} on {}\n", printable(s.source), printable(s.mount_point));
+  add_row(out, "state", s.responding ? s.state : s.state + ", server not responding");
+  add_row(
+      out, "daemon",
+      fmt::format("process {}, version {}, up {}", s.pid, s.version, duration_text(s.client.age_seconds)));
+  add_row(out, "options", s.mount_options);
+  const client::SessionStatistics& session = s.client.session;
+  add_row(out, "transfer", fmt::format("rsize {}, wsize {}", session.rsize, session.wsize));
+  for (const rpc::TransportStatus& t : s.client.transports) add_row(out, "transport", transport_line(t));
+  add_row(out, "session", session_line(session));
+  add_row(out, "server",
+          session.server_implementation.empty() ? session.server_owner : session.server_implementation);
+  if (session.sessions_created > 1 || session.state_recoveries != 0) {
+    add_row(out, "recovery",
+            fmt::format("{} sessions made, {} client IDs, state recovered {} times", session.sessions_created,
+                        session.client_ids_established, session.state_recoveries));
+  }
+  const client::CacheStatistics& cache = s.client.cache;
+  add_row(out, "files",
+          fmt::format("{} open, {} locks, {} inodes known to the kernel", cache.open_files, cache.locks,
+                      s.fuse.kernel_inodes));
+  add_row(out, "unwritten",
+          fmt::format("{}, and {} written but not committed", bytes_text(cache.dirty_bytes),
+                      bytes_text(cache.uncommitted_bytes)));
+  return out;
+}
+
+std::string stats_table(const Snapshot& s, double seconds, StatsSelection selection) {
+  // A mount that is less than a second old.
+  if (seconds <= 0) seconds = 1;
+  const client::CacheStatistics& cache = s.client.cache;
+  std::string out =
+      fmt::format("{} on {}: {:.0f} s\n", printable(s.source), printable(s.mount_point), seconds);
+  fmt::format_to(Out(out),
+                 "  applications read {}, wrote {}; names {:.0f}% and attributes {:.0f}% from the cache\n",
+                 bytes_text(s.fuse.read_bytes), bytes_text(s.fuse.write_bytes),
+                 percent(cache.name_hits, cache.name_hits + cache.name_misses),
+                 percent(cache.attribute_hits, cache.attribute_hits + cache.attribute_misses));
+  out += '\n';
+  add_operations(out, s, seconds);
+  if (selection.operations) add_fuse_operations(out, s, seconds);
+  if (selection.transports) add_transports(out, s);
+  return out;
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,236 @@
+#include "cli/snapshot.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/unit/cli/temp_directory.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+Snapshot example() {
+  Snapshot s;
+  s.version = "0.1.0";
+  s.pid = 4711;
+  s.state = "mounted";
+  s.source = "srv1:/exp a";
+  s.mount_point = "/mnt/a b";
+  s.mount_options = "rw,vers=4.1,hard,timeo=600";
+  s.log_level = "info";
+  s.client.server = "srv1";
+  s.client.export_path = "/exp a";
+  s.client.age_seconds = 100;
+  s.client.operations = {{"READ", 1000, 1, 2, 150'000, 4'096'000, 5'000, 900'000, 905'000},
+                         {"WRITE", 500, 0, 0, 2'000'000, 60'000, 0, 400'000, 400'000},
+                         {"LOOKUP", 10, 3, 0, 1'000, 2'000, 0, 1'000, 1'000}};
+  rpc::TransportStatus t;
+  t.state = rpc::TransportState::kReady;
+  t.protocol = "tcp";
+  t.peer = "10.0.0.1:2049";
+  t.local = "10.0.0.2:777";
+  t.calls = 1510;
+  t.replies = 1510;
+  t.retransmissions = 2;
+  t.connects = 2;
+  t.bytes_sent = 2'151'000;
+  t.bytes_received = 4'158'000;
+  t.bytes_placed = 4'000'000;
+  t.bytes_copied = 96'000;
+  t.bad_messages = 1;
+  t.pending = 3;
+  t.last_error = "connection reset";
+  s.client.transports = {t};
+  s.client.session = {"00ff",    "owner",  "scope", "Ganesha 4.3", 64, 64, 5, 1'053'696,
+                      1'053'696, 16,       90,      true,          1,  1,  0, 7,
+                      1'048'576, 1'048'576};
+  s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 3, 1};
+  s.fuse.operations = {{"READ", 900, 1, 800'000, 5'000}, {"LOOKUP", 20, 4, 1'500, 300}};
+  s.fuse.read_bytes = 4'096'000;
+  s.fuse.write_bytes = 2'000'000;
+  s.fuse.kernel_inodes = 40;
+  return s;
+}
+
+TEST(Snapshot, Json_CarriesEveryField) {
+  const Json json = to_json(example());
+  const auto back = snapshot_from_json(json);
+  ASSERT_TRUE(back) << back.error().text;
+  EXPECT_EQ(to_json(*back), json);
+  // Nothing was left at a default that the example does not have.
+  EXPECT_EQ(back->client.transports[0].state, rpc::TransportState::kReady);
+  EXPECT_EQ(back->client.session.wsize, 1'048'576u);
+  EXPECT_EQ(back->client.cache.locks, 1u);
+  EXPECT_EQ(back->pid, 4711u);
+}
+
+TEST(Snapshot, JsonOfAnotherVersion_LeavesDefaults) {
+  const auto s = snapshot_from_json(Json::parse(
+      R"({"operations":[{"name":"READ","requests":-5},{"name":5},7],"mount_point":"/m","pid":"x","new":[1],
+          "transports":{"a":1},"session":[],"fuse":5,"age_seconds":1.5})"));
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->client.operations.size(), 2u);
+  EXPECT_EQ(s->client.operations[0].requests, 0u);
+  EXPECT_EQ(s->pid, 0u);
+  EXPECT_TRUE(s->client.transports.empty());
+}
+
+TEST(Snapshot, OtherJson_IsRefused) {
+  for (const char* text : {"5", "[]", "null", "{}", R"({"operations":[]})"}) {
+    EXPECT_FALSE(snapshot_from_json(Json::parse(text))) << text;
+  }
+}
+
+TEST(Difference, Counters_AreSubtractedLevelsAreKept) {
+  Snapshot now = example();
+  now.client.age_seconds = 130;
+  now.client.operations[0].requests += 11;
+  now.client.operations.push_back({"CLOSE", 5, 0, 0, 0, 0, 0, 0, 0});
+  now.client.transports[0].bytes_sent += 17;
+  now.client.session.slots_in_use = 9;
+  now.fuse.operations[1].requests += 2;
+  now.fuse.read_bytes += 3;
+  const Snapshot d = difference(now, example());
+  EXPECT_EQ(d.client.age_seconds, 30u);
+  EXPECT_EQ(d.client.operations[0].requests, 11u);
+  EXPECT_EQ(d.client.operations[1].requests, 0u);
+  EXPECT_EQ(d.client.operations[3].requests, 5u);
+  EXPECT_EQ(d.client.transports[0].bytes_sent, 17u);
+  EXPECT_EQ(d.client.session.slots_in_use, 9u);
+  EXPECT_EQ(d.client.cache.dirty_bytes, 4096u);
+  EXPECT_EQ(d.fuse.operations[1].requests, 2u);
+  EXPECT_EQ(d.fuse.read_bytes, 3u);
+}
+
+TEST(Difference, SnapshotOfAnotherMount_CountsAsNothing) {
+  Snapshot other = example();
+  other.pid = 1;
+  EXPECT_EQ(to_json(difference(example(), other)), to_json(example()));
+  Snapshot older = example();
+  older.client.age_seconds = 101;
+  EXPECT_EQ(to_json(difference(example(), older)), to_json(example()));
+}
+
+TEST(StatusText, Snapshot_IsReadable) {
+  const std::string text = status_text(example());
+  for (const char* part : {"srv1:/exp a on /mnt/a b", "tcp connected to 10.0.0.1:2049 from 10.0.0.2:777",
+                           "5 of 64 slots in use", "lease 90 s", "rsize 1048576", "process 4711",
+                           "up 1 min 40 s", "Ganesha 4.3", "reconnected 1 times", "4.0 KiB, and 8.0 KiB"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  Snapshot silent = example();
+  silent.responding = false;
+  EXPECT_NE(status_text(silent).find("server not responding"), std::string::npos);
+}
+
+TEST(StatusText, NamesFromTheServer_CannotDriveTheTerminal) {
+  Snapshot s = example();
+  s.client.session.server_implementation = "evil\x1b[2J\nstate: fine";
+  s.source = "a\x1b]0;x\x07:/b";
+  const std::string text = status_text(s) + stats_table(s, 1, {true, true});
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(text.find("\nstate: fine"), std::string::npos);
+}
+
+TEST(StatsTable, Rates_AreOfTheInterval) {
+  const std::string text = stats_table(example(), 10, {true, true});
+  EXPECT_TRUE(std::regex_search(text, std::regex("READ +1000 +100\\.0 ")));
+  EXPECT_NE(text.find("names 80% and attributes 70% from the cache"), std::string::npos) << text;
+  EXPECT_NE(text.find("FUSE"), std::string::npos);
+  EXPECT_NE(text.find("1510 calls"), std::string::npos);
+  const std::string plain = stats_table(example(), 10, {});
+  EXPECT_EQ(plain.find("FUSE"), std::string::npos);
+  EXPECT_EQ(plain.find("1510 calls"), std::string::npos);
+}
+
+TEST(StatsTable, EmptyMount_DividesByNothing) {
+  const std::string text = stats_table(Snapshot{}, 0, {true, true});
+  EXPECT_EQ(text.find("nan"), std::string::npos);
+  EXPECT_EQ(text.find("inf"), std::string::npos);
+}
+
+// https://prometheus.io/docs/instrumenting/exposition_formats: "All lines for a given metric must be provided
+// as one single group"; "Each line must have a unique combination of a metric name and labels".
+TEST(StatsPrometheus, Exposition_IsWellFormed) {
+  Snapshot second = example();
+  second.mount_point = "/other\"\\\n";
+  const std::string text = stats_prometheus({example(), second});
+  const std::regex sample(
+      R"re(^(nfsrdma_fuse_[a-z_]+)(\{([a-z]+="([^"\\\n]|\\["\\n])*",?)*\}) [0-9]+(\.[0-9]+)?$)re");
+  std::set<std::string> closed, seen;
+  std::string current;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    std::string family;
+    if (line.starts_with("# HELP ") || line.starts_with("# TYPE ")) {
+      family = line.substr(7, line.find(' ', 7) - 7);
+    } else {
+      ASSERT_TRUE(std::regex_match(line, match, sample)) << line;
+      EXPECT_TRUE(seen.insert(match[1].str() + match[2].str()).second) << line;
+      family = std::regex_replace(match[1].str(), std::regex("(_seconds)_(sum|count)$"), "$1");
+    }
+    if (family != current) {
+      EXPECT_TRUE(closed.insert(current).second) << current << " is not one group";
+      EXPECT_FALSE(closed.contains(family)) << family << " is not one group";
+      current = family;
+    }
+  }
+  EXPECT_NE(
+      text.find("nfsrdma_fuse_nfs_operations_requests_total{export=\"srv1:/exp a\",mountpoint=\"/mnt/a b\","
+                "protocol=\"tcp\",operation=\"READ\"} 1000\n"),
+      std::string::npos);
+  EXPECT_NE(text.find("nfsrdma_fuse_reconnects_total{export=\"srv1:/exp a\",mountpoint=\"/mnt/a b\"} 1\n"),
+            std::string::npos);
+}
+
+struct Ran {
+  int status = 0;
+  std::string output;
+};
+
+Ran run(const std::string& command) {
+  Ran ran;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer{};
+  for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) ran.output.append(buffer.data(), n);
+  ran.status = WEXITSTATUS(pclose(pipe));
+  return ran;
+}
+
+// The judge is the program of nfs-common that administrators use.
+TEST(StatsMountstats, MountstatsOfNfsCommon_ReadsIt) {
+  if (run("command -v mountstats").status != 0)
+    GTEST_SKIP() << "mountstats (package nfs-common) is not installed";
+  if (run("test -r /proc/self/mountstats").status != 0)
+    GTEST_SKIP() << "/proc/self/mountstats is not readable";
+  const TempDirectory temp;
+  Snapshot second = example();
+  second.mount_point = "/mnt/second";
+  second.client.transports.clear();
+  second.client.operations.clear();
+  const std::string file = temp.write("stats", stats_mountstats({example(), second}));
+  for (const char* verb :
+       {"", "mountstats --raw", "mountstats --nfs", "mountstats --xprt", "nfsstat", "iostat"}) {
+    const Ran ran = run(std::string("mountstats ") + verb + " -f " + file);
+    EXPECT_EQ(ran.status, 0) << verb << "\n" << ran.output;
+    EXPECT_EQ(ran.output.find("Traceback"), std::string::npos) << verb << "\n" << ran.output;
+  }
+  const Ran text = run("mountstats -f " + file);
+  for (const char* part :
+       {"Stats for srv1:/exp\\040a mounted on /mnt/a\\040b", "READ:\n\t1000 ops", "2 retrans", "1 errors",
+        "applications read 4096000 bytes via read(2)", "Stats for srv1:/exp\\040a mounted on /mnt/second"}) {
+    EXPECT_NE(text.output.find(part), std::string::npos) << part << "\n" << text.output;
+  }
+  const Ran since = run("mountstats -S " + file + " -f " + file);
+  EXPECT_EQ(since.status, 0) << since.output;
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli
