@@ -1,0 +1,52 @@
+// usage: chaosproxy --listen PORT --target PORT --control SOCKET
+//
+// Passes NFS connections from 127.0.0.1:PORT (0: any; the port is printed) to 127.0.0.1:PORT and breaks them
+// as told. Commands on the control socket, one per line, each answered with "ok ..." or "error ...":
+//   on call|reply OPERATION N|1/K ACTION [PARAMETER]   strike the N-th such record (once), or each with
+//   chance 1/K;
+//                               OPERATION is an NFSv4 operation's name or `any`; for ACTION see faults.h
+//   cut                         reset every connection now
+//   cut-every MIN MAX [SEED]    reset every connection after MIN..MAX ms, again and again; 0 0 ends it
+//   stall [MS], unstall         pass nothing on; connections stay open and new ones are accepted by the
+//   kernel only refuse [MS], accept         close the port and all connections delay MS pass replies on MS
+//   later fragment MAX                cut records into fragments of 1..MAX bytes, both ways; 0 ends it target
+//   PORT, seed N, reset  reset: no more faults of any kind stats, zero                 counts as JSON; zero
+//   them quit
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include "proxy.h"
+
+int main(int argc, char** argv) {
+  std::string control;
+  unsigned long listen_port = 0;
+  unsigned long target_port = 0;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--listen") == 0) {
+      listen_port = std::strtoul(argv[i + 1], nullptr, 10);
+    } else if (std::strcmp(argv[i], "--target") == 0) {
+      target_port = std::strtoul(argv[i + 1], nullptr, 10);
+    } else if (std::strcmp(argv[i], "--control") == 0) {
+      control = argv[i + 1];
+    }
+  }
+  if (control.empty() || target_port == 0 || target_port > 65535 || listen_port > 65535) {
+    std::fprintf(stderr, "usage: chaosproxy --listen PORT --target PORT --control SOCKET\n");
+    return 2;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    chaos::Proxy proxy(static_cast<uint16_t>(listen_port), static_cast<uint16_t>(target_port), control);
+    std::printf("%u\n", proxy.port());
+    std::fflush(stdout);
+    proxy.run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "chaosproxy: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,130 @@
+// A TCP proxy between an NFS client and its server that understands record marking (RFC 5531 §11).
+//
+// It passes whole records on, so faults hit what they are aimed at: single calls and replies. One thread, one
+// poll loop; the control socket is served from the same loop, so a command has taken effect when its answer
+// arrives.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "faults.h"
+
+namespace chaos {
+
+using Clock = std::chrono::steady_clock;
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd() { reset(); }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset();
+  int release();
+
+ private:
+  int fd_ = -1;
+};
+
+// Bytes in, whole records out.
+class RecordReader {
+ public:
+  void feed(const char* data, size_t size) { buffer_.append(data, size); }
+  // The next complete record without its marks; false when there is none yet.
+  bool next(std::string& record);
+
+ private:
+  std::string buffer_;
+  std::string partial_;  // fragments of an unfinished record
+};
+
+// One direction of a connection: what came in and what waits to go out.
+struct Pipe {
+  RecordReader reader;
+  std::string out;
+  std::deque<std::pair<Clock::time_point, std::string>> delayed;
+  bool finished = false;  // the source has closed
+};
+
+struct Connection {
+  Fd client;
+  Fd server;
+  bool connecting = true;
+  Pipe to_server;
+  Pipe to_client;
+  std::map<uint32_t, std::vector<uint32_t>> outstanding;  // XID of a call: its operations
+  bool cut = false;                                       // reset both sides as soon as possible
+  bool cut_after_flush = false;
+};
+
+struct Statistics {
+  uint64_t connections = 0;
+  uint64_t calls = 0;
+  uint64_t replies = 0;
+  uint64_t callbacks = 0;
+  uint64_t cuts = 0;
+  std::map<std::string, uint64_t> operations;
+  uint64_t compounds = 0;
+};
+
+class Proxy {
+ public:
+  // Listens on 127.0.0.1:port (0: any). Throws std::runtime_error.
+  Proxy(uint16_t port, uint16_t target_port, const std::string& control_path);
+
+  uint16_t port() const { return port_; }
+  void run();  // until the command `quit`
+
+ private:
+  struct Control {
+    Fd fd;
+    std::string in;
+  };
+
+  void listen_again();
+  void loop_once();
+  void accept_client();
+  void read_from(Connection& connection, bool from_client);
+  void relay(Connection& connection, bool from_client, std::string record);
+  void append(Pipe& pipe, const std::string& record, uint32_t announce_more);
+  void flush(Connection& connection, bool to_client);
+  void release_delayed(Connection& connection);
+  void close_finished();
+  void random_cuts();
+  void read_control(Control& control);
+  std::string command(const std::string& line);
+  std::string statistics() const;
+  int timeout_ms() const;
+
+  uint16_t port_;
+  uint16_t target_port_;
+  Fd listener_;
+  Fd control_listener_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::unique_ptr<Control>> controls_;
+  Faults faults_;
+  Statistics statistics_;
+
+  bool quit_ = false;
+  bool stalled_ = false;
+  Clock::time_point stalled_until_ = Clock::time_point::max();
+  Clock::time_point refuse_until_ = Clock::time_point::min();
+  uint32_t delay_ms_ = 0;
+  uint32_t fragment_ = 0;  // 0: one fragment per record
+  uint32_t cut_min_ms_ = 0;
+  uint32_t cut_max_ms_ = 0;
+  Clock::time_point next_cut_ = Clock::time_point::max();
+};
+
+}  // namespace chaos
