@@ -6,6 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+
+#include "tests/unit/transport/support/rig.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -106,6 +109,12 @@ PeerSocket Listener::accept() {
     return {};
   }
   return PeerSocket(tcp::Socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+}
+
+size_t open_descriptors() {
+  size_t n = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
+  return n;
 }
 
 bool Listener::quiet() {
