@@ -1,0 +1,57 @@
+// A process that takes locks on command. The coordinator forks one per owner; POSIX locks belong to
+// processes.
+//
+// Commands and answers are fixed structs over a socket pair. A worker does one command at a time; a blocking
+// lock keeps it busy until it is granted or a SIGUSR1 interrupts it. All methods are the coordinator's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "lock_model.h"
+
+namespace locktest {
+
+enum class What : int { Set, SetWait, Get, Flock, FlockWait, ReopenAndClose, Increment };
+
+struct Command {
+  What what = What::Set;
+  short type = F_UNLCK;  // of a flock: F_RDLCK shared, F_WRLCK exclusive, F_UNLCK unlock
+  Range range;
+  unsigned count = 0;  // Increment: how often
+};
+
+struct Answer {
+  int error = 0;
+  short type = F_UNLCK;  // Get: what is in the way
+  Range range;
+};
+
+class Worker {
+ public:
+  // path: the file it opens (and keeps open) for everything.
+  explicit Worker(std::string path) : path_(std::move(path)) { start(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker() { kill_now(); }
+
+  Answer ask(const Command& command);
+  void begin(const Command& command);
+  // The answer to `begin`, if it arrives within this time.
+  std::optional<Answer> finish(int timeout_ms);
+  void interrupt();
+  void kill_now();
+  void start();
+  const std::string& path() const { return path_; }
+
+ private:
+  [[noreturn]] void serve(int fd);
+
+  std::string path_;
+  pid_t pid_ = -1;
+  int fd_ = -1;
+};
+
+}  // namespace locktest
