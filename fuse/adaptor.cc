@@ -1,0 +1,101 @@
+#include "fuse/adaptor.h"
+
+#include <sys/sysmacros.h>
+
+#include <exception>
+
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::fuse {
+
+using namespace client;
+
+Adaptor::Adaptor(FuseOptions o, Filesystem& fs, LoopPool& loops, BufferPool& p)
+    : options(std::move(o)),
+      filesystem(fs),
+      pool(p),
+      credentials(options.machine_name, options.caller_credentials),
+      handshake(options.max_read, options.readdirplus) {
+  for (unsigned i = 0; i < loops.size(); ++i) {
+    Loop& loop = loops[i];
+    sides.push_back({&loop, std::make_shared<LoopRequests>(loop, fs, errors, options.soft_limit),
+                     std::make_unique<DeviceReader>(loop, p)});
+  }
+}
+
+void Adaptor::report_exception(Operation operation) noexcept {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    log::error("fuse: {}: {}", name_of(operation), e.what());
+  } catch (...) {
+    log::error("fuse: {}: unknown exception", name_of(operation));
+  }
+}
+
+RequestContext Adaptor::context(const FuseRequest& request) {
+  return {credentials.get(request.caller()), nullptr};
+}
+
+struct stat Adaptor::to_stat(const Attributes& a) const {
+  struct stat st {};
+  st.st_ino = a.ino;
+  st.st_mode = a.mode;
+  st.st_nlink = a.nlink;
+  st.st_uid = a.uid;
+  st.st_gid = a.gid;
+  st.st_rdev = makedev(a.rdev_major, a.rdev_minor);
+  st.st_size = static_cast<off_t>(a.size);
+  st.st_blocks = static_cast<blkcnt_t>((a.used + 511) / 512);
+  st.st_blksize = options.block_size;
+  st.st_atim = a.atime;
+  st.st_mtim = a.mtime;
+  st.st_ctim = a.ctime;
+  return st;
+}
+
+fuse_entry_param Adaptor::entry_param(const Entry& entry) const {
+  fuse_entry_param e{};
+  e.entry_timeout = to_seconds(entry.entry_ttl);
+  if (!entry.node) return e;  // "no such name", to be remembered for entry_timeout
+  e.ino = inodes.id(entry.node);
+  e.attr = to_stat(entry.attributes);
+  e.attr_timeout = to_seconds(entry.attributes_ttl);
+  return e;
+}
+
+void Adaptor::answer_entry(FuseRequest& request, const Result<Entry>& entry) {
+  if (!entry) return request.fail(entry.error());
+  // Answered early: the kernel takes no lookup.
+  if (request.answered()) return;
+  const fuse_entry_param e = entry_param(*entry);
+  if (entry->node) inodes.add_lookup(entry->node);
+  if (!request.entry(e) && entry->node) {
+    request.counters().undone.add();
+    inodes.take_back(entry->node);
+  }
+}
+
+namespace {
+
+Task<> release_file(Adaptor& a, std::unique_ptr<FileHandle> handle) {
+  FileUse use = handle->use();
+  handle.reset();
+  auto released = a.filesystem.release(Adaptor::context(use.credential), use.file, std::nullopt);
+  co_await std::move(released);
+}
+
+Task<> release_directory(Adaptor& a, std::unique_ptr<DirectoryHandle> handle) {
+  auto released = a.filesystem.releasedir(handle->directory);
+  co_await std::move(released);
+}
+
+}  // namespace
+
+void Adaptor::release_everything() {
+  Loop& loop = *Loop::current();
+  for (auto& handle : files.take_all()) loop.spawn(release_file(*this, std::move(handle)));
+  for (auto& handle : directories.take_all()) loop.spawn(release_directory(*this, std::move(handle)));
+}
+
+}  // namespace nfsrdma::fuse

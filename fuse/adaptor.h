@@ -1,0 +1,101 @@
+// Adaptor: what the FUSE operations of one mount share, and how an operation is run.
+//
+// libfuse's session carries a pointer to it. An operation is a C callback (operations*.cc) that copies its
+// arguments, makes a FuseRequest and starts a coroutine on the loop that read the request:
+//
+//     void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
+//       Adaptor::run(req, Operation::kRmdir, [&](Adaptor& a, FuseRequest r) {
+//         return rmdir(a, std::move(r), a.inodes.node(parent), name);
+//       });
+//     }
+//
+// Owner: FuseMount; outlives every coroutine. The members lock for themselves; the per-loop parts belong to
+// their loop.
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "client/filesystem.h"
+#include "fuse/credentials.h"
+#include "fuse/device_reader.h"
+#include "fuse/errno_map.h"
+#include "fuse/handle_table.h"
+#include "fuse/handshake.h"
+#include "fuse/inode_table.h"
+#include "fuse/loop_requests.h"
+#include "fuse/options.h"
+#include "fuse/request.h"
+#include "transport/memory/buffer.h"
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma::fuse {
+
+class Adaptor {
+ public:
+  Adaptor(FuseOptions options, client::Filesystem& filesystem, LoopPool& loops, BufferPool& pool);
+
+  const FuseOptions options;
+  client::Filesystem& filesystem;
+  BufferPool& pool;
+  InodeTable inodes;
+  HandleTable<FileHandle> files;
+  HandleTable<DirectoryHandle> directories;
+  CredentialCache credentials;
+  ErrnoMap errors;
+  Handshake handshake;
+  fuse_session* session = nullptr;  // FuseMount's
+
+  struct LoopSide {
+    Loop* loop;
+    std::shared_ptr<LoopRequests> requests;
+    std::unique_ptr<DeviceReader> reader;
+  };
+  std::vector<LoopSide> sides;  // by Loop::index()
+  LoopSide& here() { return sides[Loop::current()->index()]; }
+
+  // Starts `make(adaptor, request)`, a coroutine, on this loop. For libfuse's callbacks: nothing escapes.
+  template <class Make>
+  static void run(fuse_req_t req, Operation operation, Make make) noexcept;
+
+  // On whose behalf a request is made that names files, and one on an open file.
+  client::RequestContext context(const FuseRequest& request);
+  static client::RequestContext context(const rpc::CredentialPtr& opener) { return {opener, nullptr}; }
+
+  struct stat to_stat(const client::Attributes& a) const;
+  // Answers with what a lookup, mkdir... found, and keeps the kernel's count exact.
+  void answer_entry(FuseRequest& request, const Result<client::Entry>& entry);
+  fuse_entry_param entry_param(const client::Entry& entry) const;
+
+  // The kernel is gone: closes what it left open. Loop thread; the work goes on by itself.
+  void release_everything();
+
+ private:
+  static void report_exception(Operation operation) noexcept;
+};
+
+// Seconds, as libfuse wants them.
+inline double to_seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+// The table of callbacks for fuse_session_new().
+fuse_lowlevel_ops make_operations(bool readdirplus);
+
+template <class Make>
+void Adaptor::run(fuse_req_t req, Operation operation, Make make) noexcept {
+  auto& adaptor = *static_cast<Adaptor*>(fuse_req_userdata(req));
+  LoopRequests& requests = *adaptor.here().requests;
+  try {
+    FuseRequest request(requests, req, operation);
+    requests.launch(make(adaptor, std::move(request)));
+  } catch (...) {
+    // Out of memory before the coroutine began; the request's destructor has replied.
+    report_exception(operation);
+  }
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,59 @@
+#include "fuse/credentials.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "fuse/thread_status.h"
+
+namespace nfsrdma::fuse {
+
+namespace {
+
+std::vector<uint32_t> own_groups() {
+  const int n = ::getgroups(0, nullptr);
+  std::vector<gid_t> groups(n > 0 ? static_cast<size_t>(n) : 0);
+  if (!groups.empty() && ::getgroups(n, groups.data()) != n) groups.clear();
+  return {groups.begin(), groups.end()};
+}
+
+}  // namespace
+
+CredentialCache::CredentialCache(std::string machine, bool per_caller)
+    : machine_(std::move(machine)), per_caller_(per_caller) {
+  own_ = std::make_shared<const rpc::Credential>(machine_, ::getuid(), ::getgid(), own_groups());
+}
+
+rpc::CredentialPtr CredentialCache::get(const Caller& caller) {
+  if (!per_caller_) return own_;
+  const TimePoint now = Clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = callers_.find(caller);
+    if (it != callers_.end() && now < it->second.expires) return it->second.credential;
+  }
+  auto status = read_thread_status(caller.tid);
+  std::vector<uint32_t> groups = status ? std::move(status->groups) : std::vector<uint32_t>{};
+  if (groups.size() > rpc::Credential::kMaxGroups) groups.resize(rpc::Credential::kMaxGroups);
+
+  std::lock_guard lock(mutex_);
+  rpc::CredentialPtr credential = shared(caller.uid, caller.gid, std::move(groups));
+  if (status && (caller.uid == 0 || !status->may_set_groups)) {
+    // Threads come and go; dropping all of them now and then costs each survivor one look into /proc.
+    if (callers_.size() >= kMaxCallers) callers_.clear();
+    callers_.insert_or_assign(caller, Known{credential, now + kLifetime});
+  }
+  return credential;
+}
+
+rpc::CredentialPtr CredentialCache::shared(uint32_t uid, uint32_t gid, std::vector<uint32_t> groups) {
+  Identity identity(uid, gid, std::move(groups));
+  const auto it = identities_.find(identity);
+  if (it != identities_.end()) return it->second;
+  if (identities_.size() >= kMaxIdentities) identities_.clear();
+  auto credential = std::make_shared<const rpc::Credential>(machine_, uid, gid, std::get<2>(identity));
+  identities_.emplace(std::move(identity), credential);
+  return credential;
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,72 @@
+// CredentialCache: who a request is made for.
+//
+// With per-caller credentials (daemon runs as root, allow_other) that is uid, gid and supplementary groups of
+// the calling thread; otherwise always the daemon's own. Groups come from /proc and are remembered for
+// kLifetime per (thread, uid, gid). A thread that may change its groups is asked every time, except for uid
+// 0, whose groups no server looks at: test programs and daemons that switch identities within one process get
+// what they set.
+//
+// Operations on an open file use the credential it was opened with, as the kernel's NFS client does: a page
+// written back by the kernel arrives with no caller at all, and a process may have dropped privileges since.
+//
+// Credential objects are shared between callers with the same identity. Any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/rpc/credential.h"
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma::fuse {
+
+struct Caller {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  pid_t tid = 0;  // 0: none, or not visible in our PID namespace
+  bool operator==(const Caller&) const = default;
+};
+
+class CredentialCache {
+ public:
+  static constexpr std::chrono::seconds kLifetime{1};
+  static constexpr size_t kMaxCallers = 4096;
+  static constexpr size_t kMaxIdentities = 1024;
+
+  CredentialCache(std::string machine, bool per_caller);
+
+  rpc::CredentialPtr get(const Caller& caller);
+  const rpc::CredentialPtr& own() const { return own_; }
+
+ private:
+  struct CallerHash {
+    size_t operator()(const Caller& c) const {
+      return std::hash<uint64_t>()((uint64_t{c.uid} << 32 | c.gid) * 0x9E3779B97F4A7C15u ^
+                                   static_cast<uint64_t>(c.tid));
+    }
+  };
+  struct Known {
+    rpc::CredentialPtr credential;
+    TimePoint expires;
+  };
+  using Identity = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
+
+  rpc::CredentialPtr shared(uint32_t uid, uint32_t gid, std::vector<uint32_t> groups);
+
+  const std::string machine_;
+  const bool per_caller_;
+  rpc::CredentialPtr own_;
+  std::mutex mutex_;
+  std::unordered_map<Caller, Known, CallerHash> callers_;
+  std::map<Identity, rpc::CredentialPtr> identities_;
+};
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,55 @@
+#include "fuse/errno_map.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace nfsrdma::fuse {
+
+namespace {
+constexpr int kMaxErrno = 511;  // above lie the kernel's own (ERESTARTSYS...); fuse_dev_do_write refuses them
+}
+
+int to_errno(const Error& error) {
+  const int e = error.errnum;
+  if (e == ENOSYS) return EOPNOTSUPP;
+  if (e > 0 && e <= kMaxErrno) return e;
+  return error.recovery == Recovery::kInterrupted ? EINTR : EIO;
+}
+
+bool is_ordinary(int errnum) {
+  switch (errnum) {
+    case EIO:
+    case ESTALE:
+    case ETIMEDOUT:
+    case EREMOTEIO:
+    case EPROTO:
+    case EBADMSG:
+    case ENODEV:
+    case ENXIO:
+    case ENOMEM:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ENOTCONN:
+    case EFAULT:
+    case EBADF: return false;
+    default: return true;
+  }
+}
+
+int ErrnoMap::report(Operation operation, const Error& error) {
+  const int e = to_errno(error);
+  if (is_ordinary(e)) {
+    // describe() allocates; failing lookups are a hot path.
+    if (spdlog::should_log(spdlog::level::debug)) {
+      log::debug("fuse: {}: {} ({})", name_of(operation), describe(error), strerrorname_np(e));
+    }
+  } else if (const uint64_t n = warnings_[static_cast<size_t>(operation)].hit(); n != 0) {
+    log::warn("fuse: {}: {} ({}, failure {} of this operation)", name_of(operation), describe(error),
+              strerrorname_np(e), n);
+  }
+  return e;
+}
+
+}  // namespace nfsrdma::fuse

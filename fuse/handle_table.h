@@ -1,0 +1,102 @@
+// HandleTable: what the kernel's file handles (fuse_file_info.fh) stand for.
+//
+// A handle is allocated at OPEN, CREATE or OPENDIR and lives until RELEASE; the kernel sends no RELEASE
+// before every request on the handle was answered. RELEASE messages may get lost when the connection ends, so
+// the table lists all handles for the end of the mount. Requests copy what they need (File::use()), because
+// one that was answered early outlives its handle. Any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "client/filesystem.h"
+
+namespace nfsrdma::fuse {
+
+// An open file as a request needs it: with the identity it was opened under.
+struct FileUse {
+  client::OpenFileRef file;
+  rpc::CredentialPtr credential;
+};
+
+class FileHandle {
+ public:
+  explicit FileHandle(FileUse u) : use_(std::move(u)) {}
+  FileUse use() const { return use_; }
+
+  // POSIX lock owners that set a lock through this handle and have not closed it yet. The kernel drops the
+  // locks of a closing process through FLUSH, but says nothing when an open-file-description lock
+  // (F_OFD_SETLK) ends with its last descriptor: those are what is left at RELEASE.
+  void add_lock_owner(uint64_t owner) {
+    std::lock_guard lock(mutex_);
+    if (std::find(lock_owners_.begin(), lock_owners_.end(), owner) == lock_owners_.end())
+      lock_owners_.push_back(owner);
+  }
+  void drop_lock_owner(uint64_t owner) {
+    std::lock_guard lock(mutex_);
+    std::erase(lock_owners_, owner);
+  }
+  std::vector<uint64_t> lock_owners() const {
+    std::lock_guard lock(mutex_);
+    return lock_owners_;
+  }
+
+ private:
+  const FileUse use_;
+  mutable std::mutex mutex_;
+  std::vector<uint64_t> lock_owners_;
+};
+
+struct DirectoryHandle {
+  client::OpenDirectoryRef directory;
+  rpc::CredentialPtr credential;
+};
+
+template <class Handle>
+class HandleTable {
+ public:
+  HandleTable() = default;
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+  ~HandleTable() {
+    for (Handle* h : handles_) delete h;
+  }
+
+  template <class... Args>
+  uint64_t add(Args&&... args) {
+    auto handle = std::make_unique<Handle>(std::forward<Args>(args)...);
+    std::lock_guard lock(mutex_);
+    handles_.insert(handle.get());
+    return reinterpret_cast<uint64_t>(handle.release());
+  }
+  // Valid until take().
+  static Handle& get(uint64_t fh) { return *reinterpret_cast<Handle*>(fh); }
+  std::unique_ptr<Handle> take(uint64_t fh) {
+    std::unique_ptr<Handle> handle(reinterpret_cast<Handle*>(fh));
+    std::lock_guard lock(mutex_);
+    handles_.erase(handle.get());
+    return handle;
+  }
+  std::vector<std::unique_ptr<Handle>> take_all() {
+    std::lock_guard lock(mutex_);
+    std::vector<std::unique_ptr<Handle>> all;
+    for (Handle* h : handles_) all.emplace_back(h);
+    handles_.clear();
+    return all;
+  }
+  size_t size() const {
+    std::lock_guard lock(mutex_);
+    return handles_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<Handle*> handles_;
+};
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,97 @@
+#include "fuse/handshake.h"
+
+#include <linux/fuse.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "fuse/adaptor.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::fuse {
+
+namespace {
+
+// Requests the kernel may have under way besides those that a thread waits for: read-ahead, asynchronous
+// O_DIRECT, RELEASE. The kernel's default of 12 is less than one fast reader's read-ahead window. Read-ahead
+// holds back from kCongested on, so that asynchronous O_DIRECT finds room.
+constexpr unsigned kMaxBackground = 256;
+constexpr unsigned kCongested = 192;
+
+unsigned wanted_capabilities(bool readdirplus) {
+  unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO;
+  want |= FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS;
+  // OPEN with O_TRUNC in one request; the Filesystem makes it one COMPOUND.
+  want |= FUSE_CAP_ATOMIC_O_TRUNC;
+  want |= FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_HANDLE_KILLPRIV;
+  // A symbolic link's target never changes under one file handle.
+  want |= FUSE_CAP_CACHE_SYMLINKS;
+  if (readdirplus) want |= FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
+  return want;
+  // Not wanted:
+  //  - AUTO_INVAL_DATA: the kernel would drop pages by mtime; the Filesystem does it by the change attribute;
+  //  - EXPLICIT_INVAL_DATA: keeps pages even when a reply brings another size. Then a page that was
+  //  zero-filled beyond
+  //    the old end would be read until our invalidation arrives, which is asynchronous;
+  //  - WRITEBACK_CACHE: close-to-open consistency needs write errors and order to stay ours;
+  //  - DONT_MASK: the kernel applies the umask, as it does for its NFS client without ACLs;
+  //  - SPLICE_*: data is read into, and replied from, our own buffers; a pipe would copy once more;
+  //  - EXPORT_SUPPORT: node ids are addresses and mean nothing after a FORGET;
+  //  - IOCTL_DIR, POSIX_ACL: NFSv4.1 has neither.
+}
+
+}  // namespace
+
+void Handshake::negotiate(fuse_conn_info& conn) {
+  capable_ = conn.capable;
+  conn.want = wanted_capabilities(readdirplus_) & conn.capable;
+  conn.max_write = DeviceReader::kMaxWrite;
+  conn.max_read = max_read_;  // must equal the mount option
+  conn.max_background = kMaxBackground;
+  conn.congestion_threshold = kCongested;
+  // conn.max_readahead stays what the kernel offered, its maximum.
+  log::debug("fuse: protocol {}.{}, capabilities {:#x} of {:#x}, read-ahead {} KiB", conn.proto_major,
+             conn.proto_minor, conn.want, conn.capable, conn.max_readahead / 1024);
+}
+
+uint32_t complete_init_flags(uint32_t reply_flags, unsigned capable) {
+  if ((capable & FUSE_CAP_PARALLEL_DIROPS) != 0) reply_flags |= FUSE_PARALLEL_DIROPS;
+  if ((capable & FUSE_CAP_HANDLE_KILLPRIV) != 0) reply_flags |= FUSE_HANDLE_KILLPRIV;
+  return reply_flags;
+}
+
+bool Handshake::install(fuse_session* session) {
+  fuse_custom_io io{};
+  io.writev = write_reply;
+  io.read = read_request;
+  return fuse_session_custom_io(session, &io, fuse_session_fd(session)) == 0;
+}
+
+ssize_t Handshake::read_request(int fd, void* to, size_t size, void*) {
+  return ::read(fd, to, size);
+}
+
+ssize_t Handshake::write_reply(int fd, struct iovec* pieces, int count, void* userdata) {
+  auto& adaptor = *static_cast<Adaptor*>(userdata);
+  Handshake& handshake = adaptor.handshake;
+  if (!handshake.done_ && count >= 2 && pieces[1].iov_len >= sizeof(fuse_init_out)) {
+    fuse_init_out init{};
+    std::memcpy(&init, pieces[1].iov_base, sizeof init);
+    init.flags = complete_init_flags(init.flags, handshake.capable_);
+    std::memcpy(pieces[1].iov_base, &init, sizeof init);
+    handshake.done_ = true;
+  }
+  const ssize_t n = ::writev(fd, pieces, count);
+  // The library prints what it cannot write unless the session is over.
+  if (n < 0 && (errno == ENODEV || errno == EPERM || errno == ENOTCONN)) {
+    const int e = errno;
+    fuse_session_exit(adaptor.session);
+    errno = e;
+  }
+  return n;
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,47 @@
+// The FUSE handshake: what we ask of the kernel, and the repair of what libfuse 3.14 leaves out.
+//
+// libfuse 3.14.0 offers FUSE_CAP_PARALLEL_DIROPS and FUSE_CAP_HANDLE_KILLPRIV but does not put them into its
+// INIT reply. Both matter here:
+//  - without the first the kernel serialises lookups and readdirs of one directory with a mutex, on which a
+//  waiting
+//    process cannot be killed: one lookup stuck on a dead filer would take every other visitor of the
+//    directory along;
+//  - without the second the kernel clears set-user-ID bits on write and chown by a SETATTR of its own, which
+//  the
+//    server refuses to a writer who is not the owner, so that the write fails. The server clears them itself.
+// So the reply passes through a writev of ours (fuse_session_custom_io) that adds the flags the kernel
+// offered. Newer libraries set them by themselves, then nothing changes.
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+#include <cstdint>
+#include <ctime>
+
+namespace nfsrdma::fuse {
+
+class Handshake {
+ public:
+  Handshake(uint32_t max_read, bool readdirplus) : max_read_(max_read), readdirplus_(readdirplus) {}
+
+  // fuse_lowlevel_ops.init: chooses capabilities and limits.
+  void negotiate(fuse_conn_info& conn);
+  bool done() const { return done_; }
+
+  // Puts our reads and writes under `session`, which is mounted. False when the library cannot.
+  bool install(fuse_session* session);
+
+ private:
+  static ssize_t write_reply(int fd, struct iovec* pieces, int count, void* userdata);
+  static ssize_t read_request(int fd, void* to, size_t size, void* userdata);
+
+  const uint32_t max_read_;
+  const bool readdirplus_;
+  unsigned capable_ = 0;
+  bool done_ = false;  // written before the loops start reading
+};
+
+// The flags of an INIT reply, with those added that the kernel offered, we want and the library forgot.
+uint32_t complete_init_flags(uint32_t reply_flags, unsigned capable);
+
+}  // namespace nfsrdma::fuse

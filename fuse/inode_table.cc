@@ -1,0 +1,90 @@
+#include "fuse/inode_table.h"
+
+#include <utility>
+
+namespace nfsrdma::fuse {
+
+using client::Node;
+using client::NodeRef;
+
+NodeRef InodeTable::node(uint64_t id) const {
+  return id == kRootId ? root_ : NodeRef(reinterpret_cast<Node*>(id));
+}
+
+uint64_t InodeTable::id(const NodeRef& node) const {
+  return node == root_ ? kRootId : reinterpret_cast<uint64_t>(node.get());
+}
+
+bool InodeTable::known(const NodeRef& node) const {
+  return node == root_ || node->front_end_lookups.load(std::memory_order_acquire) != 0;
+}
+
+void InodeTable::add_lookup(const NodeRef& node) {
+  std::atomic<uint64_t>& count = node->front_end_lookups;
+  uint64_t n = count.load(std::memory_order_relaxed);
+  while (n != 0) {
+    if (count.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) return;
+  }
+  Shard& s = shard(node.get());
+  std::lock_guard lock(s.mutex);
+  if (count.fetch_add(1, std::memory_order_acq_rel) != 0) return;  // listed by somebody else meanwhile
+  NodeRef owned = node;
+  s.nodes.insert(owned.detach());
+  size_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void InodeTable::forget(uint64_t id, uint64_t lookups) {
+  Node* node = id == kRootId ? root_.get() : reinterpret_cast<Node*>(id);
+  if (node == nullptr || lookups == 0) return;
+  std::atomic<uint64_t>& count = node->front_end_lookups;
+  uint64_t n = count.load(std::memory_order_relaxed);
+  while (n > lookups) {
+    if (count.compare_exchange_weak(n, n - lookups, std::memory_order_acq_rel)) return;
+  }
+  NodeRef owned;  // dropped after the lock
+  Shard& s = shard(node);
+  std::lock_guard lock(s.mutex);
+  n = count.load(std::memory_order_relaxed);
+  uint64_t left = 0;
+  do {
+    left = n > lookups ? n - lookups : 0;
+  } while (!count.compare_exchange_weak(n, left, std::memory_order_acq_rel));
+  if (n < lookups) {
+    if (const uint64_t hit = bad_forgets_.hit(); hit != 0) {
+      log::error("fuse: FORGET of {} lookups, {} were counted (occurrence {})", lookups, n, hit);
+    }
+  }
+  if (left != 0 || n == 0) return;
+  s.nodes.erase(node);
+  size_.fetch_sub(1, std::memory_order_relaxed);
+  owned = NodeRef::adopt(node);
+}
+
+std::vector<NodeRef> InodeTable::snapshot() const {
+  std::vector<NodeRef> all;
+  all.reserve(size() + 1);
+  if (root_) all.push_back(root_);
+  for (const Shard& s : shards_) {
+    std::lock_guard lock(s.mutex);
+    for (Node* n : s.nodes) all.emplace_back(n);
+  }
+  return all;
+}
+
+size_t InodeTable::clear() {
+  size_t dropped = 0;
+  for (Shard& s : shards_) {
+    std::unordered_set<Node*> nodes;
+    {
+      std::lock_guard lock(s.mutex);
+      for (Node* n : s.nodes) n->front_end_lookups.store(0, std::memory_order_release);
+      nodes.swap(s.nodes);
+    }
+    dropped += nodes.size();
+    for (Node* n : nodes) NodeRef::adopt(n).reset();
+  }
+  size_.fetch_sub(dropped, std::memory_order_relaxed);
+  return dropped;
+}
+
+}  // namespace nfsrdma::fuse

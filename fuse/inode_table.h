@@ -1,0 +1,67 @@
+// InodeTable: which Nodes the kernel knows, and how often.
+//
+// The kernel's node id is the Node's address; the root is FUSE_ROOT_ID. Every reply that hands a Node to the
+// kernel (lookup, create, readdirplus...) adds one to its count before the reply is written, because the
+// kernel may forget it from another loop before the writing call returns; a reply that failed takes it back.
+// FORGET subtracts.
+//
+// Invariant: count > 0 <=> the Node is listed in its shard <=> this table owns one reference. The steps from
+// and to zero happen under the shard's lock, all others are one atomic operation, so a lookup that races with
+// the forget of the same Node on another loop either finds the count above zero or lists the Node anew. Any
+// thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <unordered_set>
+#include <vector>
+
+#include "client/node.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::fuse {
+
+class InodeTable {
+ public:
+  static constexpr uint64_t kRootId = 1;  // FUSE_ROOT_ID
+
+  InodeTable() = default;
+  InodeTable(const InodeTable&) = delete;
+  InodeTable& operator=(const InodeTable&) = delete;
+  ~InodeTable() { clear(); }
+
+  // Before the first request.
+  void set_root(client::NodeRef root) { root_ = std::move(root); }
+
+  client::NodeRef node(uint64_t id) const;
+  uint64_t id(const client::NodeRef& node) const;
+  bool known(const client::NodeRef& node) const;  // the kernel holds it
+
+  void add_lookup(const client::NodeRef& node);
+  void forget(uint64_t id, uint64_t lookups);
+  void take_back(const client::NodeRef& node) { forget(id(node), 1); }
+
+  size_t size() const { return size_.load(std::memory_order_relaxed); }
+  std::vector<client::NodeRef> snapshot() const;
+  // The kernel is gone: everything but the root is forgotten. Returns how many Nodes were still known.
+  size_t clear();
+
+ private:
+  struct Shard {
+    mutable std::mutex mutex;
+    std::unordered_set<client::Node*> nodes;
+  };
+  static constexpr size_t kShards = 16;
+  Shard& shard(const client::Node* n) const {
+    return shards_[(reinterpret_cast<uintptr_t>(n) >> 7) % kShards];
+  }
+
+  client::NodeRef root_;
+  mutable std::array<Shard, kShards> shards_;
+  std::atomic<size_t> size_{0};
+  log::Throttle bad_forgets_;
+};
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,40 @@
+// What the kernel's mount table knows of our mount, and the ways to end it.
+//
+// Mounting itself is libfuse's: mount(2) as root, fusermount3 otherwise. Functions block and may run on any
+// thread, but not on a loop once the mount is served: unmounting makes the kernel send requests that the
+// loops must answer.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "fuse/options.h"
+#include "xdr/support/result.h"
+
+namespace nfsrdma::fuse {
+
+struct KernelMount {
+  int id = 0;          // mount ID of mountinfo(5)
+  std::string device;  // "0:42", as /sys/class/bdi names it
+  std::string mount_point;
+};
+
+// The topmost mount at `mount_point` in the text of /proc/self/mountinfo.
+std::optional<KernelMount> find_mount(std::string_view mountinfo, std::string_view mount_point);
+std::optional<KernelMount> find_mount(const std::string& mount_point);
+
+// An existing directory we may mount on, as an absolute path without links.
+Result<std::string> resolve_mount_point(const std::string& path);
+
+// The "-o" options for fuse_session_new(), names and values escaped.
+std::string libfuse_options(const FuseOptions& options);
+
+// umount2(2) as root, fusermount3 otherwise. Succeeds when that mount is gone already; EBUSY while files are
+// open.
+Result<> unmount_kernel(const KernelMount& mount, bool lazy);
+
+// How far the kernel reads ahead, in KiB, for files opened from now on. Needs root.
+Result<> set_read_ahead(const KernelMount& mount, uint32_t kib);
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,183 @@
+#include "fuse/loop_requests.h"
+
+#include <fuse_lowlevel.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+#include "fuse/thread_status.h"
+
+namespace nfsrdma::fuse {
+
+LoopRequests::LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors,
+                           std::chrono::milliseconds soft_limit)
+    : loop_(loop),
+      filesystem_(filesystem),
+      errors_(errors),
+      soft_limit_(soft_limit),
+      timer_(loop.context()) {}
+
+LoopRequests::~LoopRequests() = default;
+
+RequestRecord* LoopRequests::begin(fuse_req_t request, Operation operation) {
+  RequestRecord* r = free_;
+  if (r != nullptr) {
+    free_ = r->next;
+  } else {
+    records_.push_back(std::make_unique<RequestRecord>());
+    r = records_.back().get();
+    r->owner = this;
+  }
+  const fuse_ctx* ctx = fuse_req_ctx(request);
+  r->request = request;
+  r->number = next_number_++;
+  r->operation = operation;
+  r->caller = {ctx->uid, ctx->gid, ctx->pid};
+  r->started = Clock::now();
+  r->listed = false;
+  r->interrupted = false;
+  r->next = nullptr;
+  running_ = r;
+  counters_.in_flight.add();
+  return r;
+}
+
+fuse_req_t LoopRequests::take(RequestRecord& r, int errnum) {
+  fuse_req_t request = std::exchange(r.request, nullptr);
+  if (request == nullptr) return nullptr;
+  if (r.listed) {
+    fuse_req_interrupt_func(request, nullptr, nullptr);
+    unlist(r);
+  }
+  counters_.answered(r.operation, errnum, Clock::now() - r.started);
+  return request;
+}
+
+void LoopRequests::end(RequestRecord* r) {
+  assert(r->request == nullptr && !r->listed);
+  if (running_ == r) running_ = nullptr;
+  r->cancellation.reset();
+  r->next = std::exchange(free_, r);
+  counters_.in_flight.sub();
+}
+
+void LoopRequests::launch(Task<> task) {
+  RequestRecord* r = running_;
+  loop_.spawn(std::move(task));
+  // Still the one running: its coroutine suspended.
+  if (r != nullptr && running_ == r) {
+    running_ = nullptr;
+    if (r->request != nullptr) list(*r);
+  }
+}
+
+void LoopRequests::list(RequestRecord& r) {
+  r.listed = true;
+  r.prev = nullptr;
+  r.next = head_;
+  if (head_ != nullptr) head_->prev = &r;
+  head_ = &r;
+  if (soft_limit_.count() != 0) arm(kSoftPeriod);
+  // Calls on_interrupt at once when the INTERRUPT came before.
+  fuse_req_interrupt_func(r.request, on_interrupt, &r);
+}
+
+void LoopRequests::unlist(RequestRecord& r) {
+  (r.prev != nullptr ? r.prev->next : head_) = r.next;
+  if (r.next != nullptr) r.next->prev = r.prev;
+  r.listed = false;
+}
+
+void LoopRequests::on_interrupt(fuse_req_t, void* record) {
+  auto* r = static_cast<RequestRecord*>(record);
+  r->owner->loop_.post(
+      [self = r->owner->shared_from_this(), number = r->number] { self->interrupted_ol(number); });
+}
+
+void LoopRequests::interrupted_ol(uint64_t number) {
+  RequestRecord* r = find(number);
+  if (r == nullptr) return;
+  r->interrupted = true;
+  counters_.interrupts.add();
+  judge(*r);
+  if (find(number) != nullptr) arm(kInterruptedPeriod);
+}
+
+RequestRecord* LoopRequests::find(uint64_t number) const {
+  RequestRecord* r = head_;
+  while (r != nullptr && r->number != number) r = r->next;
+  return r;
+}
+
+void LoopRequests::judge(RequestRecord& record) {
+  const uint64_t number = record.number;
+  if (const auto cancellation = record.cancellation; cancellation && !cancellation->cancelled()) {
+    cancellation->cancel();
+    // Its coroutine may have been resumed inside cancel(), answered and ended.
+    if (find(number) == nullptr) return;
+  }
+  const auto status = read_thread_status(record.caller.tid);
+  // A caller we cannot see while the filer is silent: rather EINTR than a process that nobody can kill.
+  const SignalIntent intent = status ? signal_intent(*status) : SignalIntent::kStop;
+  if (intent == SignalIntent::kFatal || (intent == SignalIntent::kStop && !filesystem_.responding())) {
+    answer_early(record, EINTR);
+  }
+}
+
+void LoopRequests::answer_early(RequestRecord& r, int errnum) {
+  fuse_req_t request = take(r, errnum);
+  if (request == nullptr) return;
+  counters_.early_answers.add();
+  fuse_reply_err(request, errnum);
+}
+
+void LoopRequests::answer_all(int errnum) {
+  while (head_ != nullptr) answer_early(*head_, errnum);
+  timer_.cancel();
+}
+
+void LoopRequests::arm(std::chrono::milliseconds period) {
+  const TimePoint when = Clock::now() + period;
+  if (armed_until_ <= when) return;
+  armed_until_ = when;
+  timer_.expires_at(when);  // ends an earlier wait with operation_aborted
+  timer_.async_wait([self = shared_from_this()](const asio::error_code& ec) {
+    if (!ec) self->tick();
+  });
+}
+
+template <class F>
+void LoopRequests::for_each_listed(F f) {
+  std::vector<uint64_t> numbers;
+  for (RequestRecord* r = head_; r != nullptr; r = r->next) numbers.push_back(r->number);
+  for (uint64_t number : numbers) {
+    if (RequestRecord* r = find(number); r != nullptr) f(*r);
+  }
+}
+
+void LoopRequests::tick() {
+  armed_until_ = TimePoint::max();
+  const bool soft = soft_limit_.count() != 0;
+  const bool timed_out = soft && filesystem_.soft_timed_out();
+  const TimePoint oldest = Clock::now() - soft_limit_;
+  for (RequestRecord* r = head_; timed_out && r != nullptr;) {
+    RequestRecord* next = r->next;
+    // A lock wait is not the filer's silence.
+    if (!r->cancellation && r->started <= oldest) answer_early(*r, filesystem_.soft_errno());
+    r = next;
+  }
+  bool interrupted = false;
+  for (RequestRecord* r = head_; r != nullptr; r = r->next) interrupted |= r->interrupted;
+  if (interrupted) {
+    for_each_listed([this](RequestRecord& r) {
+      if (r.interrupted) judge(r);
+    });
+  }
+  if (head_ == nullptr) return;
+  if (soft) arm(kSoftPeriod);
+  if (interrupted) arm(kInterruptedPeriod);
+}
+
+}  // namespace nfsrdma::fuse

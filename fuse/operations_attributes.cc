@@ -1,0 +1,135 @@
+// getattr, setattr, access, readlink, statfs.
+#include <sys/statvfs.h>
+
+#include "fuse/adaptor.h"
+#include "fuse/operations.h"
+
+namespace nfsrdma::fuse {
+
+using namespace client;
+
+namespace {
+
+void answer_attributes(Adaptor& a, FuseRequest& request, const Result<AttributesReply>& reply) {
+  if (!reply) return request.fail(reply.error());
+  request.attributes(a.to_stat(reply->attributes), to_seconds(reply->ttl));
+}
+
+// Under the opener's identity when there is an open file, as ftruncate(2) on a descriptor demands.
+RequestContext context_of(Adaptor& a, const FuseRequest& request, const FileUse& use) {
+  return use.file ? Adaptor::context(use.credential) : a.context(request);
+}
+
+Task<> getattr(Adaptor& a, FuseRequest request, NodeRef node, FileUse use) {
+  auto call = a.filesystem.getattr(context_of(a, request, use), std::move(node), use.file);
+  const Result<AttributesReply> reply = co_await std::move(call);
+  answer_attributes(a, request, reply);
+}
+
+Task<> setattr(Adaptor& a, FuseRequest request, NodeRef node, SetAttributes set, FileUse use) {
+  auto call = a.filesystem.setattr(context_of(a, request, use), std::move(node), set, use.file);
+  const Result<AttributesReply> reply = co_await std::move(call);
+  answer_attributes(a, request, reply);
+}
+
+Task<> access(Adaptor& a, FuseRequest request, NodeRef node, int mask) {
+  auto call = a.filesystem.access(a.context(request), std::move(node), mask);
+  const Result<> result = co_await std::move(call);
+  if (!result) {
+    request.fail(result.error());
+  } else {
+    request.ok();
+  }
+}
+
+Task<> readlink(Adaptor& a, FuseRequest request, NodeRef node) {
+  auto call = a.filesystem.readlink(a.context(request), std::move(node));
+  const Result<std::string> target = co_await std::move(call);
+  if (!target) {
+    request.fail(target.error());
+  } else {
+    request.link_target(*target);
+  }
+}
+
+Task<> statfs(Adaptor& a, FuseRequest request, NodeRef node) {
+  auto call = a.filesystem.statfs(a.context(request), std::move(node));
+  const Result<FilesystemStatus> status = co_await std::move(call);
+  if (!status) co_return request.fail(status.error());
+  struct statvfs st {};
+  const uint32_t block = status->block_size != 0 ? status->block_size : 4096;
+  st.f_bsize = block;
+  st.f_frsize = block;
+  st.f_blocks = status->total_bytes / block;
+  st.f_bfree = status->free_bytes / block;
+  st.f_bavail = status->available_bytes / block;
+  st.f_files = status->total_files;
+  st.f_ffree = status->free_files;
+  st.f_favail = status->available_files;
+  st.f_namemax = status->name_max;
+  request.statfs(st);
+}
+
+SetAttributes wanted(const struct stat& attr, int to_set) {
+  SetAttributes set;
+  if ((to_set & FUSE_SET_ATTR_MODE) != 0) set.mode = attr.st_mode & 07777u;
+  if ((to_set & FUSE_SET_ATTR_UID) != 0) set.uid = attr.st_uid;
+  if ((to_set & FUSE_SET_ATTR_GID) != 0) set.gid = attr.st_gid;
+  if ((to_set & FUSE_SET_ATTR_SIZE) != 0) set.size = static_cast<uint64_t>(attr.st_size);
+  // The kernel sets ATIME together with ATIME_NOW, and a time of its own clock that nobody wants.
+  if ((to_set & FUSE_SET_ATTR_ATIME_NOW) != 0) {
+    set.atime = SetAttributes::Time{true, {}};
+  } else if ((to_set & FUSE_SET_ATTR_ATIME) != 0) {
+    set.atime = SetAttributes::Time{false, attr.st_atim};
+  }
+  if ((to_set & FUSE_SET_ATTR_MTIME_NOW) != 0) {
+    set.mtime = SetAttributes::Time{true, {}};
+  } else if ((to_set & FUSE_SET_ATTR_MTIME) != 0) {
+    set.mtime = SetAttributes::Time{false, attr.st_mtim};
+  }
+  return set;
+}
+
+FileUse use_of(const fuse_file_info* fi) {
+  return fi != nullptr ? HandleTable<FileHandle>::get(fi->fh).use() : FileUse{};
+}
+
+void op_getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kGetattr, [&](Adaptor& a, FuseRequest r) {
+    return getattr(a, std::move(r), a.inodes.node(ino), use_of(fi));
+  });
+}
+
+void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kSetattr, [&](Adaptor& a, FuseRequest r) {
+    return setattr(a, std::move(r), a.inodes.node(ino), wanted(*attr, to_set), use_of(fi));
+  });
+}
+
+void op_access(fuse_req_t req, fuse_ino_t ino, int mask) {
+  Adaptor::run(req, Operation::kAccess,
+               [&](Adaptor& a, FuseRequest r) { return access(a, std::move(r), a.inodes.node(ino), mask); });
+}
+
+void op_readlink(fuse_req_t req, fuse_ino_t ino) {
+  Adaptor::run(req, Operation::kReadlink,
+               [&](Adaptor& a, FuseRequest r) { return readlink(a, std::move(r), a.inodes.node(ino)); });
+}
+
+void op_statfs(fuse_req_t req, fuse_ino_t ino) {
+  Adaptor::run(req, Operation::kStatfs, [&](Adaptor& a, FuseRequest r) {
+    return statfs(a, std::move(r), a.inodes.node(ino != 0 ? ino : InodeTable::kRootId));
+  });
+}
+
+}  // namespace
+
+void add_attribute_operations(fuse_lowlevel_ops& ops) {
+  ops.getattr = op_getattr;
+  ops.setattr = op_setattr;
+  ops.access = op_access;
+  ops.readlink = op_readlink;
+  ops.statfs = op_statfs;
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,174 @@
+// open, create, read, write, flush, fsync, release.
+//
+// Open files are FileHandles (handle_table.h). O_DIRECT needs nothing here: the kernel sends such reads and
+// writes past its page cache by itself and keeps the cache coherent; FOPEN_DIRECT_IO would only forbid shared
+// mappings.
+#include <cerrno>
+
+#include "fuse/adaptor.h"
+#include "fuse/operations.h"
+
+namespace nfsrdma::fuse {
+
+using namespace client;
+
+namespace {
+
+fuse_file_info file_info(uint64_t fh, bool keep_cache) {
+  fuse_file_info fi{};
+  fi.fh = fh;
+  fi.keep_cache = keep_cache ? 1 : 0;
+  return fi;
+}
+
+Task<> open(Adaptor& a, FuseRequest request, NodeRef node, int flags) {
+  RequestContext ctx = a.context(request);
+  rpc::CredentialPtr credential = ctx.credential;
+  auto call = a.filesystem.open(std::move(ctx), std::move(node), flags);
+  const Result<OpenReply> reply = co_await std::move(call);
+  if (!reply) co_return request.fail(reply.error());
+  if (!request.answered()) {
+    const uint64_t fh = a.files.add(FileUse{reply->file, credential});
+    if (request.opened(file_info(fh, reply->keep_cache))) co_return;
+    a.files.take(fh);
+  }
+  // Nobody has the descriptor, so no RELEASE will come.
+  request.counters().undone.add();
+  auto release = a.filesystem.release(Adaptor::context(credential), reply->file, std::nullopt);
+  co_await std::move(release);
+}
+
+Task<> create(Adaptor& a, FuseRequest request, NodeRef directory, std::string name, mode_t mode, int flags) {
+  RequestContext ctx = a.context(request);
+  rpc::CredentialPtr credential = ctx.credential;
+  auto call = a.filesystem.create(std::move(ctx), std::move(directory), std::move(name), mode, flags);
+  const Result<CreateReply> reply = co_await std::move(call);
+  if (!reply) co_return request.fail(reply.error());
+  if (!request.answered()) {
+    const uint64_t fh = a.files.add(FileUse{reply->open.file, credential});
+    const fuse_entry_param e = a.entry_param(reply->entry);
+    a.inodes.add_lookup(reply->entry.node);
+    if (request.created(e, file_info(fh, reply->open.keep_cache))) co_return;
+    a.inodes.take_back(reply->entry.node);
+    a.files.take(fh);
+  }
+  request.counters().undone.add();
+  auto release = a.filesystem.release(Adaptor::context(credential), reply->open.file, std::nullopt);
+  co_await std::move(release);
+}
+
+Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_t size) {
+  auto call = a.filesystem.read(Adaptor::context(use.credential), use.file, offset, size);
+  const Result<ReadReply> reply = co_await std::move(call);
+  if (!reply) co_return request.fail(reply.error());
+  const size_t n = std::min(size, reply->size);
+  request.counters().read_bytes.add(n);
+  request.slices(reply->data, n, a.pool);
+}
+
+Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slice data) {
+  const size_t size = data.size();
+  auto call = a.filesystem.write(Adaptor::context(use.credential), use.file, offset, std::move(data));
+  const Result<> result = co_await std::move(call);
+  if (!result) co_return request.fail(result.error());
+  request.counters().write_bytes.add(size);
+  request.written(size);
+}
+
+Task<> flush(Adaptor& a, FuseRequest request, FileUse use, uint64_t lock_owner) {
+  auto call = a.filesystem.flush(Adaptor::context(use.credential), use.file, lock_owner);
+  const Result<> result = co_await std::move(call);
+  if (!result) co_return request.fail(result.error());
+  request.ok();
+}
+
+Task<> fsync(Adaptor& a, FuseRequest request, FileUse use, bool data_only) {
+  auto call = a.filesystem.fsync(Adaptor::context(use.credential), use.file, data_only);
+  const Result<> result = co_await std::move(call);
+  if (!result) co_return request.fail(result.error());
+  request.ok();
+}
+
+Task<> release(Adaptor& a, FuseRequest request, std::unique_ptr<FileHandle> handle,
+               std::optional<uint64_t> flock_owner) {
+  const FileUse use = handle->use();
+  for (const uint64_t owner : handle->lock_owners()) {
+    auto unlock = a.filesystem.setlk(Adaptor::context(use.credential), use.file, owner, Lock{}, false);
+    const Result<> unlocked = co_await std::move(unlock);
+    if (!unlocked) a.errors.report(Operation::kRelease, unlocked.error());
+  }
+  handle.reset();
+  auto call = a.filesystem.release(Adaptor::context(use.credential), use.file, flock_owner);
+  co_await std::move(call);
+  request.ok();  // the kernel waits for it only to count the request
+}
+
+FileHandle& handle_of(const fuse_file_info* fi) {
+  return HandleTable<FileHandle>::get(fi->fh);
+}
+
+void op_open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kOpen, [&](Adaptor& a, FuseRequest r) {
+    return open(a, std::move(r), a.inodes.node(ino), fi->flags);
+  });
+}
+
+void op_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kCreate, [&](Adaptor& a, FuseRequest r) {
+    return create(a, std::move(r), a.inodes.node(parent), name, mode, fi->flags);
+  });
+}
+
+void op_read(fuse_req_t req, fuse_ino_t, size_t size, off_t off, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kRead, [&](Adaptor& a, FuseRequest r) {
+    return read(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), size);
+  });
+}
+
+Task<> refuse(FuseRequest request, int errnum) {
+  request.error(errnum);
+  co_return;
+}
+
+void op_write(fuse_req_t req, fuse_ino_t, const char* buf, size_t size, off_t off, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kWrite, [&](Adaptor& a, FuseRequest r) {
+    Slice data = a.here().reader->take_payload(buf, size);
+    if (!data.buffer) return refuse(std::move(r), ENOMEM);
+    return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data));
+  });
+}
+
+void op_flush(fuse_req_t req, fuse_ino_t, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kFlush, [&](Adaptor& a, FuseRequest r) {
+    handle_of(fi).drop_lock_owner(fi->lock_owner);
+    return flush(a, std::move(r), handle_of(fi).use(), fi->lock_owner);
+  });
+}
+
+void op_fsync(fuse_req_t req, fuse_ino_t, int data_only, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kFsync, [&](Adaptor& a, FuseRequest r) {
+    return fsync(a, std::move(r), handle_of(fi).use(), data_only != 0);
+  });
+}
+
+void op_release(fuse_req_t req, fuse_ino_t, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kRelease, [&](Adaptor& a, FuseRequest r) {
+    std::optional<uint64_t> flock_owner;
+    if (fi->flock_release != 0) flock_owner = fi->lock_owner;
+    return release(a, std::move(r), a.files.take(fi->fh), flock_owner);
+  });
+}
+
+}  // namespace
+
+void add_file_operations(fuse_lowlevel_ops& ops) {
+  ops.open = op_open;
+  ops.create = op_create;
+  ops.read = op_read;
+  ops.write = op_write;
+  ops.flush = op_flush;
+  ops.fsync = op_fsync;
+  ops.release = op_release;
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,112 @@
+// getlk, setlk, flock.
+//
+// A lock that was granted after its request had been answered early (the process is dying, or was told EINTR)
+// is given back, as the kernel's NFS client does for a cancelled LOCK.
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "fuse/adaptor.h"
+#include "fuse/operations.h"
+
+namespace nfsrdma::fuse {
+
+using namespace client;
+
+namespace {
+
+Lock to_lock(const struct flock& f) {
+  Lock lock;
+  lock.type = f.l_type == F_RDLCK   ? LockType::kRead
+              : f.l_type == F_WRLCK ? LockType::kWrite
+                                    : LockType::kUnlock;
+  lock.start = static_cast<uint64_t>(f.l_start);
+  lock.end = f.l_len == 0 ? UINT64_MAX : lock.start + static_cast<uint64_t>(f.l_len) - 1;
+  lock.pid = static_cast<uint32_t>(f.l_pid);
+  return lock;
+}
+
+struct flock to_flock(const Lock& lock) {
+  struct flock f {};
+  f.l_type = lock.type == LockType::kRead ? F_RDLCK : lock.type == LockType::kWrite ? F_WRLCK : F_UNLCK;
+  f.l_whence = SEEK_SET;
+  f.l_start = static_cast<off_t>(lock.start);
+  // What lies beyond the largest off_t is the end of the file to the kernel.
+  f.l_len = lock.end >= static_cast<uint64_t>(INT64_MAX) ? 0 : static_cast<off_t>(lock.end - lock.start + 1);
+  f.l_pid = static_cast<pid_t>(lock.pid);
+  return f;
+}
+
+Task<> getlk(Adaptor& a, FuseRequest request, FileUse use, uint64_t owner, Lock lock) {
+  auto call = a.filesystem.getlk(Adaptor::context(use.credential), use.file, owner, lock);
+  const Result<Lock> found = co_await std::move(call);
+  if (!found) co_return request.fail(found.error());
+  request.lock(to_flock(*found));
+}
+
+Task<> setlk(Adaptor& a, FuseRequest request, FileUse use, uint64_t owner, Lock lock, bool wait) {
+  RequestContext ctx = Adaptor::context(use.credential);
+  if (wait) ctx.cancellation = request.make_cancellable();
+  auto call = a.filesystem.setlk(std::move(ctx), use.file, owner, lock, wait);
+  const Result<> result = co_await std::move(call);
+  if (!result) co_return request.fail(result.error());
+  if (!request.answered()) co_return request.ok();
+  if (lock.type == LockType::kUnlock) co_return;
+  request.counters().undone.add();
+  lock.type = LockType::kUnlock;
+  auto undo = a.filesystem.setlk(Adaptor::context(use.credential), use.file, owner, lock, false);
+  const Result<> undone = co_await std::move(undo);
+  if (!undone) a.errors.report(Operation::kSetlk, undone.error());
+}
+
+Task<> flock(Adaptor& a, FuseRequest request, FileUse use, uint64_t owner, LockType type, bool wait) {
+  RequestContext ctx = Adaptor::context(use.credential);
+  if (wait) ctx.cancellation = request.make_cancellable();
+  auto call = a.filesystem.flock(std::move(ctx), use.file, owner, type, wait);
+  const Result<> result = co_await std::move(call);
+  if (!result) co_return request.fail(result.error());
+  if (!request.answered()) co_return request.ok();
+  if (type == LockType::kUnlock) co_return;
+  request.counters().undone.add();
+  auto undo = a.filesystem.flock(Adaptor::context(use.credential), use.file, owner, LockType::kUnlock, false);
+  const Result<> undone = co_await std::move(undo);
+  if (!undone) a.errors.report(Operation::kFlock, undone.error());
+}
+
+FileHandle& handle_of(const fuse_file_info* fi) {
+  return HandleTable<FileHandle>::get(fi->fh);
+}
+
+void op_getlk(fuse_req_t req, fuse_ino_t, fuse_file_info* fi, struct flock* lock) {
+  Adaptor::run(req, Operation::kGetlk, [&](Adaptor& a, FuseRequest r) {
+    return getlk(a, std::move(r), handle_of(fi).use(), fi->lock_owner, to_lock(*lock));
+  });
+}
+
+void op_setlk(fuse_req_t req, fuse_ino_t, fuse_file_info* fi, struct flock* lock, int sleep) {
+  Adaptor::run(req, Operation::kSetlk, [&](Adaptor& a, FuseRequest r) {
+    const Lock wanted = to_lock(*lock);
+    if (wanted.type != LockType::kUnlock) handle_of(fi).add_lock_owner(fi->lock_owner);
+    return setlk(a, std::move(r), handle_of(fi).use(), fi->lock_owner, wanted,
+                 sleep != 0 && wanted.type != LockType::kUnlock);
+  });
+}
+
+void op_flock(fuse_req_t req, fuse_ino_t, fuse_file_info* fi, int op) {
+  Adaptor::run(req, Operation::kFlock, [&](Adaptor& a, FuseRequest r) {
+    const LockType type = (op & LOCK_SH) != 0   ? LockType::kRead
+                          : (op & LOCK_EX) != 0 ? LockType::kWrite
+                                                : LockType::kUnlock;
+    return flock(a, std::move(r), handle_of(fi).use(), fi->lock_owner, type,
+                 (op & LOCK_NB) == 0 && type != LockType::kUnlock);
+  });
+}
+
+}  // namespace
+
+void add_lock_operations(fuse_lowlevel_ops& ops) {
+  ops.getlk = op_getlk;
+  ops.setlk = op_setlk;
+  ops.flock = op_flock;
+}
+
+}  // namespace nfsrdma::fuse

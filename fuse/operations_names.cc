@@ -1,0 +1,138 @@
+// lookup, forget, mknod, mkdir, symlink, link, unlink, rmdir, rename.
+#include <sys/sysmacros.h>
+
+#include "fuse/adaptor.h"
+#include "fuse/operations.h"
+
+namespace nfsrdma::fuse {
+
+using namespace client;
+
+namespace {
+
+Task<> lookup(Adaptor& a, FuseRequest request, NodeRef directory, std::string name) {
+  auto call = a.filesystem.lookup(a.context(request), std::move(directory), std::move(name));
+  const Result<Entry> entry = co_await std::move(call);
+  a.answer_entry(request, entry);
+}
+
+Task<> mknod(Adaptor& a, FuseRequest request, NodeRef directory, std::string name, mode_t mode, dev_t rdev) {
+  auto call = a.filesystem.mknod(a.context(request), std::move(directory), std::move(name), mode, major(rdev),
+                                 minor(rdev));
+  const Result<Entry> entry = co_await std::move(call);
+  a.answer_entry(request, entry);
+}
+
+Task<> mkdir(Adaptor& a, FuseRequest request, NodeRef directory, std::string name, mode_t mode) {
+  auto call = a.filesystem.mkdir(a.context(request), std::move(directory), std::move(name), mode);
+  const Result<Entry> entry = co_await std::move(call);
+  a.answer_entry(request, entry);
+}
+
+Task<> symlink(Adaptor& a, FuseRequest request, NodeRef directory, std::string name, std::string target) {
+  auto call =
+      a.filesystem.symlink(a.context(request), std::move(directory), std::move(name), std::move(target));
+  const Result<Entry> entry = co_await std::move(call);
+  a.answer_entry(request, entry);
+}
+
+Task<> link(Adaptor& a, FuseRequest request, NodeRef node, NodeRef directory, std::string name) {
+  auto call = a.filesystem.link(a.context(request), std::move(node), std::move(directory), std::move(name));
+  const Result<Entry> entry = co_await std::move(call);
+  a.answer_entry(request, entry);
+}
+
+// The shape of those that only succeed or fail.
+Task<> finish(FuseRequest request, Task<Result<>> call) {
+  const Result<> result = co_await std::move(call);
+  if (!result) {
+    request.fail(result.error());
+  } else {
+    request.ok();
+  }
+}
+
+void op_lookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
+  Adaptor::run(req, Operation::kLookup, [&](Adaptor& a, FuseRequest r) {
+    return lookup(a, std::move(r), a.inodes.node(parent), name);
+  });
+}
+
+void op_mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
+  Adaptor::run(req, Operation::kMknod, [&](Adaptor& a, FuseRequest r) {
+    return mknod(a, std::move(r), a.inodes.node(parent), name, mode, rdev);
+  });
+}
+
+void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
+  Adaptor::run(req, Operation::kMkdir, [&](Adaptor& a, FuseRequest r) {
+    return mkdir(a, std::move(r), a.inodes.node(parent), name, mode);
+  });
+}
+
+void op_symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
+  Adaptor::run(req, Operation::kSymlink, [&](Adaptor& a, FuseRequest r) {
+    return symlink(a, std::move(r), a.inodes.node(parent), name, target);
+  });
+}
+
+void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
+  Adaptor::run(req, Operation::kLink, [&](Adaptor& a, FuseRequest r) {
+    return link(a, std::move(r), a.inodes.node(ino), a.inodes.node(parent), name);
+  });
+}
+
+void op_unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
+  Adaptor::run(req, Operation::kUnlink, [&](Adaptor& a, FuseRequest r) {
+    auto call = a.filesystem.unlink(a.context(r), a.inodes.node(parent), name);
+    return finish(std::move(r), std::move(call));
+  });
+}
+
+void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
+  Adaptor::run(req, Operation::kRmdir, [&](Adaptor& a, FuseRequest r) {
+    auto call = a.filesystem.rmdir(a.context(r), a.inodes.node(parent), name);
+    return finish(std::move(r), std::move(call));
+  });
+}
+
+void op_rename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
+               const char* new_name, unsigned flags) {
+  Adaptor::run(req, Operation::kRename, [&](Adaptor& a, FuseRequest r) {
+    auto call = a.filesystem.rename(a.context(r), a.inodes.node(parent), name, a.inodes.node(new_parent),
+                                    new_name, flags);
+    return finish(std::move(r), std::move(call));
+  });
+}
+
+// Forgets need no coroutine and no reply: rm -r and memory pressure send hundreds of thousands.
+void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups) {
+  auto& a = *static_cast<Adaptor*>(fuse_req_userdata(req));
+  a.here().requests->counters().answered(Operation::kForget, 0, {});
+  fuse_reply_none(req);
+  a.inodes.forget(ino, lookups);
+}
+
+void op_forget_multi(fuse_req_t req, size_t count, fuse_forget_data* forgets) {
+  auto& a = *static_cast<Adaptor*>(fuse_req_userdata(req));
+  a.here().requests->counters().answered(Operation::kForget, 0, {});
+  for (size_t i = 0; i < count; ++i) a.inodes.forget(forgets[i].ino, forgets[i].nlookup);
+  fuse_reply_none(req);
+}
+
+}  // namespace
+
+void add_name_operations(fuse_lowlevel_ops& ops) {
+  ops.lookup = op_lookup;
+  ops.forget = op_forget;
+  ops.forget_multi = op_forget_multi;
+  ops.mknod = op_mknod;
+  ops.mkdir = op_mkdir;
+  ops.symlink = op_symlink;
+  ops.link = op_link;
+  ops.unlink = op_unlink;
+  ops.rmdir = op_rmdir;
+  ops.rename = op_rename;
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,47 @@
+// FuseOptions: what the kernel side of a mount is asked for. Filled by main from the command line; immutable
+// afterwards. No FUSE type here, so that cli/ needs no FUSE header.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace nfsrdma::fuse {
+
+// The kernel's subtype. It must not contain "nfs": Debian's mountstats(8) takes such a mount for a kernel NFS
+// mount and fails for every NFS mount of the machine.
+inline constexpr char kSubtype[] = "rpcrdma";
+
+struct FuseOptions {
+  std::string source;       // shown as the mounted device, "filer:/export"
+  std::string mount_point;  // absolute
+
+  bool read_only = false;
+  bool allow_other = false;
+  bool allow_root = false;           // the mounting user and root; not together with allow_other
+  bool default_permissions = false;  // off: the server decides, through ACCESS
+  bool auto_unmount = false;
+  bool dev = false;
+  bool suid = false;
+  bool exec = true;
+  bool sync = false;
+  bool dirsync = false;
+  bool noatime = false;
+
+  bool readdirplus = true;
+  uint32_t max_read = 0;                  // bytes of one READ; 0: as much as the kernel sends (1 MiB)
+  std::optional<uint32_t> read_ahead_kb;  // as root only; absent: the kernel's 128 KiB
+  uint32_t block_size = 1u << 20;         // st_blksize: what cp(1) reads and writes at once
+
+  // AUTH_SYS: the machine name, and whether requests carry the calling process's identity. Otherwise they
+  // carry that of the mounting user, who is then the only one the kernel lets in.
+  std::string machine_name;
+  bool caller_credentials = false;
+
+  // While Filesystem::soft_timed_out(), requests older than this are answered with soft_errno(). Zero: hard
+  // mount.
+  std::chrono::milliseconds soft_limit{0};
+};
+
+}  // namespace nfsrdma::fuse

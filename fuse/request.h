@@ -1,0 +1,62 @@
+// FuseRequest: one request of the kernel, held by the coroutine that works on it. It is answered exactly
+// once.
+//
+// Move-only; belongs to the loop that read it. Each reply method answers, unless the request was answered
+// early (loop_requests.h) or the kernel no longer wants it. Those that hand something to the kernel return
+// whether it was accepted; when not, the caller gives the thing back: releases the file, takes back the
+// lookup. A FuseRequest that dies unanswered replies EIO and counts a bug.
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuse/loop_requests.h"
+#include "transport/memory/buffer.h"
+#include "xdr/support/error.h"
+
+namespace nfsrdma::fuse {
+
+class FuseRequest {
+ public:
+  FuseRequest(LoopRequests& loop, fuse_req_t request, Operation operation)
+      : record_(loop.begin(request, operation)) {}
+  FuseRequest(FuseRequest&& o) noexcept : record_(std::exchange(o.record_, nullptr)) {}
+  FuseRequest& operator=(FuseRequest&&) = delete;
+  ~FuseRequest();
+
+  const Caller& caller() const { return record_->caller; }
+  bool answered() const { return record_->request == nullptr; }
+  OperationCounters& counters() { return record_->owner->counters(); }
+
+  // Lets a signal end the wait for a lock.
+  const std::shared_ptr<client::Cancellation>& make_cancellable();
+
+  void ok() { error(0); }
+  void error(int errnum);
+  // With the log line.
+  void fail(const Error& e);
+  void none();  // FORGET has no reply
+
+  [[nodiscard]] bool entry(const fuse_entry_param& e);
+  [[nodiscard]] bool created(const fuse_entry_param& e, const fuse_file_info& f);
+  [[nodiscard]] bool opened(const fuse_file_info& f);
+  [[nodiscard]] bool bytes(std::span<const char> data);
+  void attributes(const struct stat& st, double timeout);
+  void link_target(const std::string& target);
+  void written(size_t size);
+  void lock(const struct flock& lock);
+  void statfs(const struct statvfs& st);
+  // From where they lie; `pool` serves only when there are more pieces than writev(2) takes.
+  void slices(const std::vector<Slice>& data, size_t size, BufferPool& pool);
+
+ private:
+  template <class Reply>
+  bool answer(int errnum, Reply reply);
+
+  RequestRecord* record_;
+};
+
+}  // namespace nfsrdma::fuse

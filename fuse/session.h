@@ -1,0 +1,73 @@
+// FuseMount: one mounted file system, from mount(2) to the kernel's last word. What main needs of fuse/, and
+// nothing of libfuse shows.
+//
+//     auto mount = FuseMount::create(options, filesystem, loops, pool);
+//     ... Entry root = co_await filesystem.mount(mount->front_end()) on a loop ...
+//     mount->on_unmounted([] { ... });
+//     mount->start(root);                   // the kernel mounts; from here applications wait for us
+//     ...
+//     mount->unmount(false, report);        // or umount(8), fusermount3 -u, the kernel
+//     ... on_unmounted: filesystem.unmount(patience), stop the loops, destroy FuseMount, then Filesystem
+//
+// Life: created -> started -> ended. "Ended" comes when every loop's reader saw the end of the connection
+// (ENODEV) or detach() was called; then waiting requests have been answered, files the kernel left open are
+// being released, and the inode table is empty. The coroutines behind early answers may still run:
+// in_flight() counts them. Destroy a FuseMount when in_flight() is 0 or its loops have stopped, and before
+// its Filesystem.
+//
+// Methods may be called from any thread unless they say otherwise.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "client/filesystem.h"
+#include "fuse/options.h"
+#include "fuse/statistics.h"
+#include "transport/memory/buffer.h"
+#include "transport/runtime/loop.h"
+#include "xdr/support/result.h"
+
+namespace nfsrdma::fuse {
+
+class FuseMount {
+ public:
+  // Checks what can be checked without mounting: the mount point, the options, /dev/fuse.
+  static Result<std::unique_ptr<FuseMount>> create(FuseOptions options, client::Filesystem& filesystem,
+                                                   LoopPool& loops, BufferPool& pool);
+  // Not from a loop, not from inside on_unmounted. A mount that has not ended is detached and unmounted
+  // lazily.
+  ~FuseMount();
+  FuseMount(const FuseMount&) = delete;
+  FuseMount& operator=(const FuseMount&) = delete;
+
+  // For Filesystem::mount(). Requests before start() are ignored: the kernel knows nothing yet.
+  client::FrontEnd* front_end();
+
+  // Called once, on one of the loops. Set before start().
+  void on_unmounted(std::function<void()> callback);
+
+  // Mounts, shakes hands and starts one reader on each loop. `root` is what Filesystem::mount() returned.
+  // Blocks for a moment; not from a loop. The loops may be started before or afterwards.
+  Result<> start(client::Entry root);
+
+  // Asks the kernel to unmount, from a thread of its own because the kernel flushes and closes through us
+  // meanwhile. `done` is called on that thread: nothing, EBUSY... Not lazy: fails with EBUSY while files are
+  // open. Lazy: invisible at once, ended when the last file is closed.
+  void unmount(bool lazy, std::function<void(Result<>)> done);
+
+  // Ends without the kernel's consent: waiting requests get EIO, later ones ENOTCONN once this object is
+  // destroyed.
+  void detach();
+
+  bool ended() const;
+  size_t in_flight() const;
+  FuseStatistics statistics() const;
+
+ private:
+  class Impl;
+  explicit FuseMount(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nfsrdma::fuse

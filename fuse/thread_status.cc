@@ -1,0 +1,100 @@
+#include "fuse/thread_status.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+namespace nfsrdma::fuse {
+
+namespace {
+
+constexpr uint64_t bit(int signal) {
+  return uint64_t{1} << (signal - 1);
+}
+
+// The rest of the line after "\nKEY:\t", or empty.
+std::string_view field(std::string_view text, std::string_view key) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == ':') {
+      return line.substr(key.size() + 1);
+    }
+    at = end + 1;
+  }
+  return {};
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  return s;
+}
+
+std::optional<uint64_t> hex_field(std::string_view text, std::string_view key) {
+  const std::string_view s = trim(field(text, key));
+  uint64_t v = 0;
+  const auto r = std::from_chars(s.data(), s.data() + s.size(), v, 16);
+  if (r.ec != std::errc{}) return std::nullopt;
+  return v;
+}
+
+std::vector<uint32_t> parse_groups(std::string_view s) {
+  std::vector<uint32_t> groups;
+  for (s = trim(s); !s.empty(); s = trim(s)) {
+    uint32_t v = 0;
+    const auto r = std::from_chars(s.data(), s.data() + s.size(), v);
+    if (r.ec != std::errc{}) break;
+    groups.push_back(v);
+    s.remove_prefix(static_cast<size_t>(r.ptr - s.data()));
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::optional<ThreadStatus> parse_thread_status(std::string_view text) {
+  const auto own = hex_field(text, "SigPnd");
+  const auto shared = hex_field(text, "ShdPnd");
+  const auto blocked = hex_field(text, "SigBlk");
+  const auto permitted = hex_field(text, "CapPrm");
+  if (!own || !shared || !blocked || !permitted) return std::nullopt;
+  ThreadStatus status;
+  status.groups = parse_groups(field(text, "Groups"));
+  status.may_set_groups = (*permitted >> CAP_SETGID & 1) != 0;
+  status.pending_signals = (*own | *shared) & ~*blocked;
+  return status;
+}
+
+std::optional<ThreadStatus> read_thread_status(pid_t tid) {
+  if (tid <= 0) return std::nullopt;
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/%d/status", tid);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  // One read usually suffices; a thread in many groups has a longer file.
+  std::string text(4096, '\0');
+  size_t length = 0;
+  for (;;) {
+    const ssize_t n = ::read(fd, text.data() + length, text.size() - length);
+    if (n <= 0) break;
+    length += static_cast<size_t>(n);
+    if (length < text.size()) break;
+    text.resize(text.size() * 4);
+  }
+  ::close(fd);
+  return parse_thread_status(std::string_view(text).substr(0, length));
+}
+
+SignalIntent signal_intent(const ThreadStatus& status) {
+  if ((status.pending_signals & bit(SIGKILL)) != 0) return SignalIntent::kFatal;
+  constexpr uint64_t kStopping = bit(SIGHUP) | bit(SIGINT) | bit(SIGQUIT) | bit(SIGABRT) | bit(SIGTERM);
+  return (status.pending_signals & kStopping) != 0 ? SignalIntent::kStop : SignalIntent::kNone;
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,36 @@
+// ThreadStatus: what /proc/<tid>/status tells about the thread that made a request: its supplementary groups,
+// whether it could change them, and which signals wait for it.
+//
+// FUSE gives the thread ID; /proc/<tid> exists for every thread, listed or not. Reading it costs 10-20 us, so
+// callers cache (credentials) or ask rarely (interrupts). Absent when the thread is gone, lives in another
+// PID namespace (the kernel then reports 0) or /proc hides it. Any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace nfsrdma::fuse {
+
+struct ThreadStatus {
+  std::vector<uint32_t> groups;
+  bool may_set_groups = false;   // CAP_SETGID is permitted
+  uint64_t pending_signals = 0;  // of the thread or its process, not blocked; bit n-1 is signal n
+};
+
+std::optional<ThreadStatus> read_thread_status(pid_t tid);
+std::optional<ThreadStatus> parse_thread_status(std::string_view text);
+
+// What a waiting thread's pending signals ask of its request.
+enum class SignalIntent : uint8_t {
+  kNone,   // timers, children, job control...: programs do not expect EINTR from a regular file because of
+           // these
+  kStop,   // somebody wants the program to stop: HUP, INT, QUIT, ABRT, TERM
+  kFatal,  // SIGKILL. The kernel marks every thread of a dying process with it, whatever signal was sent
+};
+SignalIntent signal_intent(const ThreadStatus& status);
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,32 @@
+// The objects MemoryFilesystem hands out, for its own two source files.
+#pragma once
+
+#include "tests/unit/fuse/memory_filesystem.h"
+
+namespace nfsrdma::fuse::test {
+
+class MemoryFilesystem::MemoryNode final : public Node {
+ public:
+  MemoryNode(MemoryFilesystem& fs, InodePtr inode) : filesystem_(fs), inode_(std::move(inode)) {}
+  const InodePtr& inode() const { return inode_; }
+
+ private:
+  void last_reference() noexcept override;
+  MemoryFilesystem& filesystem_;
+  InodePtr inode_;
+};
+
+class MemoryFilesystem::OpenMemoryFile final : public OpenFile {
+ public:
+  OpenMemoryFile(InodePtr i, int f) : inode(std::move(i)), flags(f) {}
+  const InodePtr inode;
+  const int flags;
+};
+
+class MemoryFilesystem::OpenMemoryDirectory final : public OpenDirectory {
+ public:
+  explicit OpenMemoryDirectory(InodePtr i) : inode(std::move(i)) {}
+  const InodePtr inode;
+};
+
+}  // namespace nfsrdma::fuse::test
