@@ -130,7 +130,7 @@ int launch_in_background(const LaunchOptions& options, const std::function<int(R
   if (child == 0) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
     read_end.reset();
-    PipeReporter reporter(std::move(write_end), options.keep_stderr);
+    PipeReporter reporter(std::move(write_end));
     return daemon(reporter);
   }
   write_end.reset();

@@ -18,7 +18,6 @@ namespace nfsrdma::cli {
 struct LaunchOptions {
   std::string program;  // for messages
   bool verbose = false;
-  bool keep_stderr = false;
   // How long the parent waits at most; the child should have given up by itself before.
   std::chrono::milliseconds bound{};
 };

@@ -21,6 +21,9 @@ constexpr uint64_t kMaxSeconds = 0x7fffffff;
 // A bound that keeps retry times inside what steady_clock can represent (292 years of nanoseconds).
 constexpr uint64_t kMaxMinutes = 100ull * 365 * 24 * 60;
 constexpr uint64_t kMaxUint32 = 0xffffffff;
+// A bound that keeps the sum of all waits, the n-th of which is n * timeo long, inside 64 bits of
+// milliseconds.
+constexpr uint64_t kMaxRetrans = 10'000;
 
 constexpr OptionSpec refused(S section, std::string_view name, std::string_view help,
                              std::string_view aliases = {}) {
@@ -85,7 +88,7 @@ constexpr OptionSpec kTable[] = {
     {.name = "timeo", .kind = K::kNumber, .section = S::kWaiting, .unit = "DECISECONDS", .min = 1, .max = kMaxUint32,
      .fallback = "600", .help = "how long an answer may take, in tenths of a second, before the server counts as not responding; at most 6000",
      .set = set_timeo, .show = show_number<&O::timeo, "timeo", Deciseconds>},
-    {.name = "retrans", .kind = K::kNumber, .section = S::kWaiting, .unit = "N", .min = 0, .max = kMaxSeconds,
+    {.name = "retrans", .kind = K::kNumber, .section = S::kWaiting, .unit = "N", .min = 0, .max = kMaxRetrans,
      .fallback = "2", .help = "retries before further recovery: a new connection, or with soft an error",
      .set = set_number<&O::retrans>, .show = show_number<&O::retrans, "retrans">},
     {.name = "retry", .kind = K::kNumber, .section = S::kWaiting, .unit = "MINUTES", .min = 0, .max = kMaxMinutes,

@@ -91,7 +91,7 @@ void PipeReporter::detach() {
   if (!null) return;
   dup2(null.get(), STDIN_FILENO);
   dup2(null.get(), STDOUT_FILENO);
-  if (!keep_stderr_) dup2(null.get(), STDERR_FILENO);
+  dup2(null.get(), STDERR_FILENO);  // log=stderr has its own descriptor
 }
 
 void ForegroundReporter::progress(std::string_view line) {

@@ -32,8 +32,8 @@ class Reporter {
 
 class PipeReporter final : public Reporter {
  public:
-  // `pipe`: the write end. `keep_stderr`: log lines go there, so it must outlive the terminal.
-  PipeReporter(Fd pipe, bool keep_stderr) : pipe_(std::move(pipe)), keep_stderr_(keep_stderr) {}
+  // `pipe`: the write end.
+  explicit PipeReporter(Fd pipe) : pipe_(std::move(pipe)) {}
   void progress(std::string_view line) override;
   void ready() override;
   void failed(const Failure& failure) override;
@@ -42,7 +42,6 @@ class PipeReporter final : public Reporter {
  private:
   void detach();
   Fd pipe_;
-  bool keep_stderr_;
   bool detached_ = false;
 };
 

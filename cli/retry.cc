@@ -1,0 +1,56 @@
+#include "cli/retry.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace nfsrdma::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kLongestPause{30};
+// nfs(5), retry: "For TCP the default is 3 minutes": timeo=600, retrans=2. Connecting to an address has its
+// own limit of 10 seconds in the transport, so this bound is for a server that accepts and is silent, and for
+// tiny values of timeo.
+constexpr seconds kShortestAttempt{30};
+// For the child to say why it gives up.
+constexpr seconds kGrace{5};
+
+milliseconds one_attempt(const MountOptions& options) {
+  // retrans has no limit in nfs(5); the cap is that of a request's timeout, applied to the sum.
+  const auto waits = std::min<int64_t>(int64_t{options.retrans} + 1, 600);
+  return std::max<milliseconds>(options.timeo * waits, kShortestAttempt);
+}
+
+}  // namespace
+
+RetryPolicy::RetryPolicy(const MountOptions& options, Clock::time_point start)
+    : background_(options.background),
+      once_(options.retry_time() == std::chrono::minutes(0)),
+      deadline_(start + (once_ ? one_attempt(options) : milliseconds(options.retry_time()))) {}
+
+bool RetryPolicy::is_passing(const Error& error) const {
+  switch (error.recovery) {
+    case Recovery::kPermanent:
+      // At boot the name service may come up later than a bg mount.
+      return background_ && std::strcmp(error.op, "resolve") == 0;
+    case Recovery::kInterrupted: return false;
+    default: return true;
+  }
+}
+
+std::optional<milliseconds> RetryPolicy::after_failure(const Error& error, Clock::time_point now) {
+  if (once_ || !is_passing(error) || now >= deadline_) return std::nullopt;
+  const auto left = std::chrono::ceil<milliseconds>(deadline_ - now);
+  const milliseconds wait = std::min<milliseconds>(next_wait_, left);
+  next_wait_ = std::min(next_wait_ * 2, kLongestPause);
+  return wait;
+}
+
+milliseconds longest_wait(const MountOptions& options) {
+  const auto start = RetryPolicy::Clock::time_point();
+  return std::chrono::ceil<milliseconds>(RetryPolicy(options, start).deadline() - start) + kGrace;
+}
+
+}  // namespace nfsrdma::cli

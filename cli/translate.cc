@@ -1,0 +1,100 @@
+#include "cli/translate.h"
+
+#include <algorithm>
+
+namespace nfsrdma::cli {
+namespace {
+
+client::AddressFamily family_of(AddressFamily family) {
+  switch (family) {
+    case AddressFamily::kAny: return client::AddressFamily::kAny;
+    case AddressFamily::kIpv4: return client::AddressFamily::kIpv4;
+    case AddressFamily::kIpv6: return client::AddressFamily::kIpv6;
+  }
+  return client::AddressFamily::kAny;
+}
+
+client::LookupCache lookup_cache_of(LookupCache cache) {
+  switch (cache) {
+    case LookupCache::kAll: return client::LookupCache::kAll;
+    case LookupCache::kPositive: return client::LookupCache::kPositive;
+    case LookupCache::kNone: return client::LookupCache::kNone;
+  }
+  return client::LookupCache::kAll;
+}
+
+client::LocalLock local_lock_of(const MountOptions& o) {
+  if (o.local_flock && o.local_posix_locks) return client::LocalLock::kAll;
+  if (o.local_flock) return client::LocalLock::kFlock;
+  return o.local_posix_locks ? client::LocalLock::kPosix : client::LocalLock::kNone;
+}
+
+}  // namespace
+
+bool serves_other_users(const MountOptions& options, bool root) {
+  return options.allow_other.value_or(root && !options.allow_root);
+}
+
+client::ClientOptions make_client_options(const MountOptions& o, const Source& source, bool root) {
+  client::ClientOptions c;
+  c.host = source.host;
+  c.export_path = source.path;
+  c.port = o.port.value_or(kNfsPort);
+  c.family = family_of(o.family);
+  c.reserved_port = o.reserved_port.value_or(root);
+  c.soft = o.on_timeout != OnTimeout::kHard;
+  c.soft_error_timedout = o.on_timeout == OnTimeout::kSoftErr;
+  c.timeo = o.timeo;
+  c.retrans = o.retrans;
+  c.rsize = o.rsize.value_or(0);
+  c.wsize = o.wsize.value_or(0);
+  c.acregmin = o.acregmin;
+  c.acregmax = o.acregmax;
+  c.acdirmin = o.acdirmin;
+  c.acdirmax = o.acdirmax;
+  c.noac = !o.attribute_cache;
+  c.lookupcache = lookup_cache_of(o.lookup_cache);
+  c.close_to_open = o.close_to_open;
+  c.readdirplus = o.readdirplus;
+  c.local_lock = local_lock_of(o);
+  c.sync = o.synchronous_writes();
+  c.read_only = o.read_only;
+  c.id_mapping = o.idmap == IdMap::kNfsidmap ? client::IdMapping::kNfsidmap : client::IdMapping::kNumeric;
+  c.many_users = serves_other_users(o, root) || o.allow_root;
+  return c;
+}
+
+fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
+                                    const std::string& mount_point, const std::string& machine, bool root) {
+  fuse::FuseOptions f;
+  f.source = source.text;
+  f.mount_point = mount_point;
+  f.read_only = o.read_only;
+  f.allow_other = serves_other_users(o, root);
+  f.allow_root = o.allow_root;
+  f.default_permissions = o.default_permissions;
+  f.auto_unmount = o.auto_unmount;
+  f.dev = o.dev;
+  f.suid = o.suid;
+  f.exec = o.exec;
+  f.sync = o.sync;
+  f.dirsync = o.dirsync;
+  f.readdirplus = o.readdirplus;
+  f.read_ahead_kb = o.read_ahead_kb;
+  f.machine_name = machine;
+  // Only root may speak for others: it can read who they are, and only its ports are trusted by servers.
+  f.caller_credentials = root && f.allow_other;
+  // nfs(5), timeo: each wait is `timeo` longer than the one before.
+  if (o.on_timeout != OnTimeout::kHard) {
+    const auto waits = static_cast<int64_t>(o.retrans) + 1;
+    f.soft_limit = o.timeo * (waits * (waits + 1) / 2);
+  }
+  return f;
+}
+
+unsigned loop_count(const MountOptions& options, unsigned processors) {
+  if (options.threads) return *options.threads;
+  return processors < 8 ? 1 : std::min(processors / 4, 4u);
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,30 @@
+// From what the user asked for to what client/ and fuse/ are told. Pure functions.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "cli/mount_options.h"
+#include "cli/source.h"
+#include "client/options.h"
+#include "fuse/options.h"
+
+namespace nfsrdma::cli {
+
+inline constexpr uint16_t kNfsPort = 2049;  // RFC 8881 section 2.9.3
+
+client::ClientOptions make_client_options(const MountOptions& options, const Source& source, bool root);
+
+// `mount_point` is canonical; `machine` is what AUTH_SYS calls this host.
+fuse::FuseOptions make_fuse_options(const MountOptions& options, const Source& source,
+                                    const std::string& mount_point, const std::string& machine, bool root);
+
+// threads=; by default one loop below 8 processors, then one per 4, at most 4: a loop serves a small NFS
+// installation by itself, and each is a connection and a share of the session's slots.
+unsigned loop_count(const MountOptions& options, unsigned processors);
+
+// allow_other is the default for root: a mount made by root serves the machine's users.
+bool serves_other_users(const MountOptions& options, bool root);
+
+}  // namespace nfsrdma::cli
