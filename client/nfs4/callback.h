@@ -38,7 +38,7 @@ class CallbackServer final : public CallbackService {
   void delegation_returned(const nfs4::stateid4& stateid);
 
   // CB_COMPOUNDs answered so far, whatever the answer.
-  uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  uint64_t count() const { return calls_.load(std::memory_order_relaxed); }
 
  private:
   // A CB_COMPOUND, decoded; the last operation may be one that cannot be executed.
