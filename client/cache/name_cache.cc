@@ -1,0 +1,108 @@
+#include "client/cache/name_cache.h"
+
+namespace nfsrdma::client {
+namespace {
+
+void push_front(NameEntry*& head, NameEntry& e, NameEntry::Link NameEntry::*link) {
+  (e.*link).prev = nullptr;
+  (e.*link).next = head;
+  if (head != nullptr) (head->*link).prev = &e;
+  head = &e;
+}
+
+void unlink(NameEntry*& head, NameEntry& e, NameEntry::Link NameEntry::*link) {
+  NameEntry* const next = (e.*link).next;
+  NameEntry* const prev = (e.*link).prev;
+  (prev != nullptr ? (prev->*link).next : head) = next;
+  if (next != nullptr) (next->*link).prev = prev;
+}
+
+}  // namespace
+
+void NameCache::link_child(NameEntry& e, Node* child) {
+  e.child = child;
+  if (child != nullptr) {
+    push_front(links_(*child).as_child, e, &NameEntry::in_child);
+    return;
+  }
+  push_front(newest_negative_, e, &NameEntry::in_child);
+  if (oldest_negative_ == nullptr) oldest_negative_ = &e;
+  ++negatives_;
+}
+
+void NameCache::unlink_child(NameEntry& e) {
+  if (e.child != nullptr) {
+    unlink(links_(*e.child).as_child, e, &NameEntry::in_child);
+    return;
+  }
+  if (oldest_negative_ == &e) oldest_negative_ = e.in_child.prev;
+  unlink(newest_negative_, e, &NameEntry::in_child);
+  --negatives_;
+}
+
+void NameCache::erase(Map::iterator it) {
+  NameEntry& e = it->second;
+  unlink_child(e);
+  unlink(links_(*e.directory).as_directory, e, &NameEntry::in_directory);
+  map_.erase(it);
+}
+
+std::optional<NameCache::Found> NameCache::find(Node& directory, std::string_view name) {
+  std::lock_guard lock(mutex_);
+  const auto it = map_.find(KeyView{&directory, name});
+  if (it == map_.end()) return std::nullopt;
+  const NameEntry& e = it->second;
+  if (e.child == nullptr) return Found{{}, e.verified};
+  if (!NodeTableAccess::try_acquire(*e.child)) return std::nullopt;  // dying
+  return Found{NodeRef::adopt(e.child), e.verified};
+}
+
+void NameCache::put(Node& directory, std::string_view name, Node* child, TimePoint now) {
+  std::lock_guard lock(mutex_);
+  auto it = map_.find(KeyView{&directory, name});
+  if (it == map_.end()) {
+    it = map_.emplace(Key{&directory, std::string(name)}, NameEntry{}).first;
+    NameEntry& e = it->second;
+    e.directory = &directory;
+    e.name = &it->first.name;
+    push_front(links_(directory).as_directory, e, &NameEntry::in_directory);
+    link_child(e, child);
+  } else if (it->second.child != child) {
+    unlink_child(it->second);
+    link_child(it->second, child);
+  }
+  it->second.verified = now;
+  while (negatives_ > kMaxNegative) erase(*oldest_negative_);
+}
+
+void NameCache::remove(Node& directory, std::string_view name) {
+  std::lock_guard lock(mutex_);
+  const auto it = map_.find(KeyView{&directory, name});
+  if (it != map_.end()) erase(it);
+}
+
+void NameCache::clear(Node& directory) {
+  std::lock_guard lock(mutex_);
+  while (NameEntry* e = links_(directory).as_directory) erase(*e);
+}
+
+void NameCache::forget(Node& node) {
+  std::lock_guard lock(mutex_);
+  while (NameEntry* e = links_(node).as_directory) erase(*e);
+  while (NameEntry* e = links_(node).as_child) erase(*e);
+}
+
+std::optional<NameCache::Name> NameCache::name_of(Node& node) {
+  std::lock_guard lock(mutex_);
+  for (NameEntry* e = links_(node).as_child; e != nullptr; e = e->in_child.next) {
+    if (NodeTableAccess::try_acquire(*e->directory)) return Name{NodeRef::adopt(e->directory), *e->name};
+  }
+  return std::nullopt;
+}
+
+size_t NameCache::size() const {
+  std::lock_guard lock(mutex_);
+  return map_.size();
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,110 @@
+// NameCache: what is known of names: (directory, name) -> file, or "no such name".
+//
+// One per mount, shared by all loops, one lock (rank: taken with no other lock of the client held but, at
+// most, none; nothing is called while it is held). It does not decide whether an entry may be believed: that
+// follows from the directory's change attribute and is the caller's. Entries refer to Nodes without owning
+// them and vanish with them: a Node calls forget() before it dies. "No such name" entries are bounded in
+// number, oldest dropped first.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "client/node.h"
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma::client {
+
+class NameCache;
+
+// What a Node carries for the NameCache.
+struct NameEntry;
+struct NameLinks {
+  NameEntry* as_directory = nullptr;  // its entries
+  NameEntry* as_child = nullptr;      // the names that lead to it
+};
+
+struct NameEntry {
+  Node* directory = nullptr;
+  Node* child = nullptr;  // null: no such name
+  const std::string* name = nullptr;
+  TimePoint verified{};  // when the server last said so
+  struct Link {
+    NameEntry* next = nullptr;
+    NameEntry* prev = nullptr;
+  };
+  Link in_directory, in_child;
+};
+
+class NameCache {
+ public:
+  static constexpr size_t kMaxNegative = 65536;
+
+  using LinksOf = NameLinks& (*)(Node&);
+  explicit NameCache(LinksOf links) : links_(links) {}
+
+  struct Found {
+    NodeRef child;  // null: no such name
+    TimePoint verified{};
+  };
+  std::optional<Found> find(Node& directory, std::string_view name);
+  // `child` null: the server said that there is no such name.
+  void put(Node& directory, std::string_view name, Node* child, TimePoint now);
+  void remove(Node& directory, std::string_view name);
+  // Everything known of the directory's names.
+  void clear(Node& directory);
+  // The Node is about to die.
+  void forget(Node& node);
+  // Some name that leads to the Node, for operations that need one; nothing when none is known.
+  struct Name {
+    NodeRef directory;
+    std::string name;
+  };
+  std::optional<Name> name_of(Node& node);
+  size_t size() const;
+
+ private:
+  struct Key {
+    Node* directory;
+    std::string name;
+  };
+  struct KeyView {
+    Node* directory;
+    std::string_view name;
+  };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(const KeyView& k) const {
+      return std::hash<std::string_view>{}(k.name) ^
+             (reinterpret_cast<size_t>(k.directory) * 0x9e3779b97f4a7c15ULL);
+    }
+    size_t operator()(const Key& k) const { return (*this)(KeyView{k.directory, k.name}); }
+  };
+  struct Equal {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return a.directory == b.directory && std::string_view(a.name) == std::string_view(b.name);
+    }
+  };
+  using Map = std::unordered_map<Key, NameEntry, Hash, Equal>;
+
+  // With mutex_ held.
+  void link_child(NameEntry& e, Node* child);
+  void unlink_child(NameEntry& e);
+  void erase(Map::iterator it);
+  void erase(NameEntry& e) { erase(map_.find(KeyView{e.directory, *e.name})); }
+
+  const LinksOf links_;
+  mutable std::mutex mutex_;
+  Map map_;
+  NameEntry* newest_negative_ = nullptr;
+  NameEntry* oldest_negative_ = nullptr;
+  size_t negatives_ = 0;
+};
+
+}  // namespace nfsrdma::client

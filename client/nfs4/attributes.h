@@ -1,0 +1,44 @@
+// Attributes on the wire and ours: fattr4 to Attributes and back (RFC 8881 section 5).
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "client/filesystem.h"
+#include "client/nfs4/id_map.h"
+#include "xdr/nfs4/attributes.h"
+
+namespace nfsrdma::client {
+
+// Asked for with every GETATTR and READDIR of a file.
+extern const nfs4::bitmap4 kFileAttributes;
+// READDIR adds these: the handle, and what READDIR needs to say about entries that fail or are mount points.
+extern const nfs4::bitmap4 kEntryAttributes;
+// READDIR without attributes.
+extern const nfs4::bitmap4 kNameAttributes;
+// Of a file system, asked for once.
+extern const nfs4::bitmap4 kLimitAttributes;
+extern const nfs4::bitmap4 kSpaceAttributes;
+
+// The server's file systems that this mount has come across; 0 is that of its root. Any thread.
+class Exports {
+ public:
+  uint32_t index_of(const nfs4::fsid4& fsid);
+  // st_ino: the fileid, set apart for file systems below the root's, whose fileids may be the same (one mount
+  // has one st_dev here).
+  static uint64_t ino(uint32_t export_index, const nfs4::fsid4& fsid, uint64_t fileid);
+
+ private:
+  std::mutex mutex_;
+  std::vector<nfs4::fsid4> fsids_;
+};
+
+uint32_t file_type_bits(nfs4::nfs_ftype4 type);
+
+// What the server did not send keeps a harmless value. `uid` and `gid` are the mapped owners.
+Attributes to_attributes(const nfs4::fattr4& from, uint32_t export_index, uint32_t uid, uint32_t gid);
+
+// SETATTR's or CREATE's attributes; owners as already mapped.
+nfs4::fattr4 to_fattr(const SetAttributes& set, const std::string& owner, const std::string& owner_group);
+
+}  // namespace nfsrdma::client
