@@ -1,0 +1,159 @@
+#include "client/nfs4/compound.h"
+
+#include <bit>
+#include <cerrno>
+
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client {
+namespace {
+
+constexpr uint32_t kMinorVersion = 1;
+// RPC reply header with an AUTH_NONE verifier (24), COMPOUND4res up to its results (12), SEQUENCE (44), PUTFH
+// (8), READ up to its data (16).
+constexpr size_t kReadDataOffset = 24 + 12 + 44 + 8 + 16;
+
+void put32(ByteVector& out, size_t offset, uint32_t v) {
+  for (unsigned i = 0; i < 4; ++i) out[offset + i] = static_cast<std::byte>(v >> (24 - 8 * i));
+}
+
+// Walks the words of a reply's prefix; says whether the bytes ran out.
+class PrefixCursor {
+ public:
+  explicit PrefixCursor(ConstBytes in) : in_(in) {}
+  uint32_t word() {
+    if (in_.size() - at_ < 4) {
+      short_ = true;
+      at_ = in_.size();
+      return 0;
+    }
+    uint32_t v = 0;
+    for (unsigned i = 0; i < 4; ++i) v = v << 8 | std::to_integer<uint32_t>(in_[at_ + i]);
+    at_ += 4;
+    return v;
+  }
+  void skip(size_t n) {
+    if (in_.size() - at_ < n) {
+      short_ = true;
+      at_ = in_.size();
+    } else {
+      at_ += n;
+    }
+  }
+  bool ran_out() const { return short_; }
+  size_t at() const { return at_; }
+
+ private:
+  ConstBytes in_;
+  size_t at_ = 0;
+  bool short_ = false;
+};
+
+}  // namespace
+
+CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence)
+    : encoder_(call_.head, &call_.bulks) {
+  call_.op = op;
+  call_.head.reserve(512);
+  // RFC 5531 section 9: call_body. The transport writes the XID.
+  encoder_(uint32_t{0});
+  encoder_(uint32_t{0});  // CALL
+  encoder_(uint32_t{2});  // RPC version
+  encoder_(nfs4::NFS4_PROGRAM);
+  encoder_(nfs4::NFS_V4);
+  encoder_(nfs4::NFSPROC4_COMPOUND);
+  encoder_.raw(credential.encoded());
+  encoder_(uint32_t{0});  // verifier: AUTH_NONE, empty
+  encoder_(uint32_t{0});
+  // COMPOUND4args: tag, minorversion, argarray.
+  encoder_(uint32_t{0});
+  encoder_(kMinorVersion);
+  count_offset_ = call_.head.size();
+  encoder_(uint32_t{0});
+  if (sequence) {
+    sequence_offset_ = call_.head.size() + 4;
+    add(nfs4::SEQUENCE4args{});
+  }
+}
+
+void CompoundBuilder::expect_read(Slice destination) {
+  call_.sink = {std::move(destination), locate_read_data, kReadDataOffset};
+}
+
+rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {
+  put32(call_.head, count_offset_, operations_);
+  if (ticket != nullptr) {
+    // SEQUENCE4args: sessionid[16], sequenceid, slotid, highest_slotid, cachethis.
+    std::copy(ticket->session.data.begin(), ticket->session.data.end(),
+              call_.head.begin() + static_cast<std::ptrdiff_t>(sequence_offset_));
+    put32(call_.head, sequence_offset_ + 16, ticket->sequence);
+    put32(call_.head, sequence_offset_ + 20, ticket->slot);
+    put32(call_.head, sequence_offset_ + 24, ticket->highest);
+    put32(call_.head, sequence_offset_ + 28, cache_this ? 1 : 0);
+  }
+  return std::move(call_);
+}
+
+Result<CompoundReply> CompoundReply::parse(rpc::Reply reply, const Slice& sink, const char* op,
+                                           bool sequence) {
+  CompoundReply r(std::move(reply), op);
+  if (r.reply_.placed) r.decoder_.set_bulk(sink.bytes.first(r.reply_.bulk_length));
+  ConstBytes tag;
+  if (!r.decoder_(r.status_) || !r.decoder_.opaque(tag, nfs4::kMaxTag) || !r.decoder_(r.left_)) {
+    return fail(r.malformed("COMPOUND"));
+  }
+  if (!sequence || r.left_ == 0) return r;
+  auto res = r.take_any<nfs4::SEQUENCE4res>();
+  if (!res) return fail(std::move(res.error()));
+  r.sequence_ = *std::move(res);
+  return r;
+}
+
+Error CompoundReply::exhausted(const char* op) const {
+  // RFC 8881 section 2.3: processing stops at the first error, which is also the COMPOUND's status.
+  if (status_ != nfs4::NFS4_OK) return nfs4::nfs_error(status_, op_);
+  return {Layer::kXdr, Recovery::kPermanent,
+          EIO,         0,
+          op,          "the reply has fewer results than the request had operations"};
+}
+
+Error CompoundReply::malformed(const char* op) const {
+  static log::Throttle throttle;
+  if (const uint64_t n = throttle.hit()) {
+    uint32_t xid = 0;
+    for (size_t i = 0; i < 4 && i < reply_.head.size(); ++i)
+      xid = xid << 8 | std::to_integer<uint32_t>(reply_.head[i]);
+    log::warn("{}: malformed reply, XID {:#010x}: {} ({} so far)", op, xid, decoder_.failure(), n);
+  }
+  return {
+      Layer::kXdr, Recovery::kPermanent, EIO, 0, op, std::string("malformed reply: ") + decoder_.failure()};
+}
+
+rpc::Locate locate_read_data(ConstBytes prefix, rpc::BulkPlace& place) {
+  PrefixCursor in(prefix);
+  in.skip(4);  // XID
+  const bool accepted = in.word() == 1 && in.word() == 0;
+  in.skip(4);
+  const uint32_t verifier = in.word();
+  if (in.ran_out()) return rpc::Locate::kNeedMore;
+  if (!accepted || verifier > 400) return rpc::Locate::kNone;
+  in.skip(xdr_padded(verifier));
+  const bool success = in.word() == 0 && in.word() == 0;
+  const uint32_t tag = in.word();
+  if (in.ran_out()) return rpc::Locate::kNeedMore;
+  if (!success || tag > nfs4::kMaxTag) return rpc::Locate::kNone;
+  in.skip(xdr_padded(tag));
+  bool shape = in.word() == 3;
+  shape = in.word() == nfs4::OP_SEQUENCE && in.word() == nfs4::NFS4_OK && shape;
+  in.skip(36);  // SEQUENCE4resok
+  shape = in.word() == nfs4::OP_PUTFH && in.word() == nfs4::NFS4_OK && shape;
+  shape = in.word() == nfs4::OP_READ && in.word() == nfs4::NFS4_OK && shape;
+  in.skip(4);  // eof
+  const uint32_t length = in.word();
+  if (in.ran_out()) return rpc::Locate::kNeedMore;
+  if (!shape) return rpc::Locate::kNone;
+  place = {in.at(), length};
+  return rpc::Locate::kFound;
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,112 @@
+// COMPOUNDs as the client makes and reads them (RFC 8881 sections 2.3, 16.2).
+//
+// CompoundBuilder writes one RPC call message: RPC header, COMPOUND header, a SEQUENCE whose fields are
+// filled in when the slot is known, and then the operations, each straight from its argument struct into the
+// message. Bulk items (WRITE data) stay where they are. CompoundReply owns the reply and hands out the
+// results in order.
+//
+// Both belong to one coroutine. Errors: a result with another status than NFS4_OK is an Error of Layer::kNfs
+// with that status; a reply that cannot be decoded is Layer::kXdr, kPermanent, EIO, and is logged with its
+// XID.
+#pragma once
+
+#include <optional>
+
+#include "client/nfs4/slot_table.h"
+#include "transport/rpc/credential.h"
+#include "transport/rpc/rpc_transport.h"
+#include "xdr/nfs4/compound.h"
+
+namespace nfsrdma::client {
+
+class CompoundBuilder {
+ public:
+  // `op`: static name of what the COMPOUND is for. `sequence`: begin with a SEQUENCE (all but EXCHANGE_ID,
+  // CREATE_SESSION, BIND_CONN_TO_SESSION and DESTROY_*, RFC 8881 section 2.10.2.1... which come alone).
+  CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence = true);
+
+  template <class Args>
+  CompoundBuilder& add(const Args& args) {
+    nfs4::encode_op(encoder_, args);
+    ++operations_;
+    return *this;
+  }
+  CompoundBuilder& putfh(const nfs4::nfs_fh4& fh) { return add(nfs4::PUTFH4args{fh}); }
+  CompoundBuilder& getattr(const nfs4::bitmap4& mask) { return add(nfs4::GETATTR4args{mask}); }
+
+  // Bulk memory that must outlive the call.
+  void keep(Slice slice) { call_.keep.push_back(std::move(slice)); }
+  // SEQUENCE, PUTFH, READ: the data goes to `destination`.
+  void expect_read(Slice destination);
+
+  bool ok() const { return encoder_.ok(); }
+  // The message, with `ticket` in its SEQUENCE. Leaves the builder empty.
+  rpc::Call finish(const SlotTicket* ticket, bool cache_this);
+
+ private:
+  rpc::Call call_;
+  xdr::Encoder encoder_;
+  size_t count_offset_ = 0;     // of numops
+  size_t sequence_offset_ = 0;  // of SEQUENCE4args
+  uint32_t operations_ = 0;
+};
+
+class CompoundReply {
+ public:
+  // `sink` as given to expect_read(), else empty.
+  static Result<CompoundReply> parse(rpc::Reply reply, const Slice& sink, const char* op, bool sequence);
+
+  nfs4::nfsstat4 status() const { return status_; }
+  bool ok() const { return status_ == nfs4::NFS4_OK; }
+  // Valid when the reply has one: it may not when the server refused the COMPOUND as a whole.
+  const std::optional<nfs4::SEQUENCE4res>& sequence() const { return sequence_; }
+
+  // The next result, which must be Res's; its status must be NFS4_OK.
+  template <class Res>
+  Result<Res> take() {
+    auto res = take_any<Res>();
+    if (res && res->status != nfs4::NFS4_OK)
+      return fail(nfs4::nfs_error(res->status, nfs4::op_name(nfs4::op_of<Res>)));
+    return res;
+  }
+  template <class Res>
+  Result<> expect() {
+    auto res = take<Res>();
+    if (!res) return fail(std::move(res.error()));
+    return {};
+  }
+  // As take(), with any status.
+  template <class Res>
+  Result<Res> take_any() {
+    if (left_ == 0) return fail(exhausted(nfs4::op_name(nfs4::op_of<Res>)));
+    --left_;
+    Res res;
+    if (!nfs4::decode_res(decoder_, res)) return fail(malformed(nfs4::op_name(nfs4::op_of<Res>)));
+    return res;
+  }
+  // The operation that failed, by its place among the results: the last one. For errors raised before
+  // reading.
+  bool placed() const { return reply_.placed; }
+
+  // The request, or an earlier copy of it whose answer was lost together with the server's reply cache, may
+  // have been executed before this reply's: NOENT and EXIST may then report our own success.
+  bool maybe_executed_before = false;
+
+ private:
+  CompoundReply(rpc::Reply reply, const char* op)
+      : reply_(std::move(reply)), op_(op), decoder_(ConstBytes(reply_.head).subspan(reply_.body)) {}
+  Error exhausted(const char* op) const;
+  Error malformed(const char* op) const;
+
+  rpc::Reply reply_;
+  const char* op_;
+  xdr::Decoder decoder_;
+  nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
+  uint32_t left_ = 0;
+  std::optional<nfs4::SEQUENCE4res> sequence_;
+};
+
+// BulkLocator for SEQUENCE, PUTFH, READ.
+rpc::Locate locate_read_data(ConstBytes prefix, rpc::BulkPlace& place);
+
+}  // namespace nfsrdma::client

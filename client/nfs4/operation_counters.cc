@@ -1,0 +1,46 @@
+#include "client/nfs4/operation_counters.h"
+
+namespace nfsrdma::client {
+namespace {
+
+uint64_t us(Duration d) {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(d).count());
+}
+
+}  // namespace
+
+void OperationCounters::add(nfs4::nfs_opnum4 op, const Sample& s) {
+  if (op >= kOperations) return;
+  Counter& c = counters_[op];
+  constexpr auto relaxed = std::memory_order_relaxed;
+  c.requests.fetch_add(1, relaxed);
+  if (s.error) c.errors.fetch_add(1, relaxed);
+  if (s.transmissions > 1) c.retransmissions.fetch_add(s.transmissions - 1, relaxed);
+  c.sent.fetch_add(s.sent, relaxed);
+  c.received.fetch_add(s.received, relaxed);
+  c.queue_us.fetch_add(us(s.queue), relaxed);
+  c.response_us.fetch_add(us(s.response), relaxed);
+}
+
+std::vector<OperationStatistics> OperationCounters::snapshot() const {
+  std::vector<OperationStatistics> all;
+  for (uint32_t op = 0; op < kOperations; ++op) {
+    const Counter& c = counters_[op];
+    const uint64_t requests = c.requests.load(std::memory_order_relaxed);
+    if (requests == 0) continue;
+    OperationStatistics s;
+    s.name = nfs4::op_name(static_cast<nfs4::nfs_opnum4>(op));
+    s.requests = requests;
+    s.errors = c.errors.load(std::memory_order_relaxed);
+    s.retransmissions = c.retransmissions.load(std::memory_order_relaxed);
+    s.bytes_sent = c.sent.load(std::memory_order_relaxed);
+    s.bytes_received = c.received.load(std::memory_order_relaxed);
+    s.queue_us = c.queue_us.load(std::memory_order_relaxed);
+    s.response_us = c.response_us.load(std::memory_order_relaxed);
+    s.total_us = s.queue_us + s.response_us;
+    all.push_back(std::move(s));
+  }
+  return all;
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,39 @@
+// OperationCounters: COMPOUNDs per purpose and operations on the wire, counted without a lock. Any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "client/statistics.h"
+#include "transport/runtime/loop.h"
+#include "xdr/nfs4/op.h"
+
+namespace nfsrdma::client {
+
+class OperationCounters {
+ public:
+  static constexpr uint32_t kOperations = 76;  // OP_ACCESS ... OP_REMOVEXATTR
+
+  struct Sample {
+    bool error = false;
+    unsigned transmissions = 1;
+    size_t sent = 0;
+    size_t received = 0;
+    Duration queue{};
+    Duration response{};
+  };
+
+  void add(nfs4::nfs_opnum4 op, const Sample& sample);
+  std::vector<OperationStatistics> snapshot() const;
+
+ private:
+  struct Counter {
+    std::atomic<uint64_t> requests{0}, errors{0}, retransmissions{0}, sent{0}, received{0}, queue_us{0},
+        response_us{0};
+  };
+  std::array<Counter, kOperations> counters_;
+};
+
+}  // namespace nfsrdma::client

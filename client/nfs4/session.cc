@@ -1,0 +1,216 @@
+#include "client/nfs4/session.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "transport/runtime/log.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace nfsrdma::client {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Room for everything of a READ reply or a WRITE request but its data.
+constexpr size_t kRecordSlack = 64u << 10;
+constexpr size_t kMaxIoBytes = 1u << 20;
+
+// Linux polls DELAY from 0.1 s to 15 s; RFC 8881 section 15.1.1.3 leaves it to the client.
+class Backoff {
+ public:
+  Backoff(Duration first, Duration max) : next_(first), max_(max) {}
+  Duration next() { return std::exchange(next_, std::min(next_ * 2, max_)); }
+
+ private:
+  Duration next_, max_;
+};
+
+tcp::TcpOptions tcp_options(const ClientOptions& o) {
+  tcp::TcpOptions t;
+  t.host = o.host;
+  t.port = o.port;
+  t.family = o.family == AddressFamily::kIpv4   ? tcp::Family::kIpv4
+             : o.family == AddressFamily::kIpv6 ? tcp::Family::kIpv6
+                                                : tcp::Family::kAny;
+  t.reserved_port = o.reserved_port;
+  t.timeo = o.timeo;
+  t.retrans = o.retrans;
+  t.max_record_bytes = kMaxIoBytes + kRecordSlack;
+  return t;
+}
+
+Error shut_down_error(const char* op) {
+  return {Layer::kSession, Recovery::kInterrupted, EIO, 0, op, "the mount is being taken down"};
+}
+
+}  // namespace
+
+Session::Session(LoopPool& loops, const ClientOptions& options, rpc::CredentialPtr machine)
+    : loops_(loops), options_(options), machine_(std::move(machine)), renew_timer_(loops[0]) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  boot_verifier_ = nfs4::verifier4::of(static_cast<uint64_t>(now));
+  owner_id_ = options.client_name;
+  for (unsigned i = 0; i < loops.size(); ++i) {
+    rpc::TransportHooks hooks;
+    hooks.on_connected = [this, i](rpc::RpcTransport&) { return on_connected(i); };
+    hooks.on_call = [this](rpc::RpcTransport&, ByteVector call) {
+      return callbacks_->serve(std::move(call));
+    };
+    transports_.push_back(tcp::make_tcp_transport(loops[i], tcp_options(options), std::move(hooks)));
+  }
+}
+
+Session::~Session() = default;
+
+void Session::attach(StateKeeper* keeper, CallbackService* callbacks) {
+  keeper_ = keeper;
+  callbacks_ = callbacks;
+}
+
+Task<> Session::pause(Duration d) {
+  constexpr Duration kSlice = 100ms;
+  for (const TimePoint end = Clock::now() + d; !stopping_.load(std::memory_order_relaxed);) {
+    const TimePoint now = Clock::now();
+    if (now >= end) co_return;
+    co_await Loop::current()->sleep(std::min<Duration>(end - now, kSlice));
+  }
+}
+
+Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& request,
+                                             const SlotTicket& ticket, bool handshake, CallSize& size) {
+  const char* name = nfs4::op_name(request.op);
+  CompoundBuilder builder(*request.credential, name);
+  request.build(builder);
+  if (!builder.ok()) {
+    co_return fail(
+        {Layer::kXdr, Recovery::kPermanent, EINVAL, 0, name, "an argument exceeds the protocol's limit"});
+  }
+  rpc::Call call = builder.finish(&ticket, request.cache_this);
+  call.handshake = handshake;
+  size.sent = call.head.size();
+  for (const xdr::Bulk& bulk : call.bulks) size.sent += bulk.data.size();
+  rpc::Outcome outcome = co_await transports_[transport]->call(std::move(call));
+  size.transmissions = outcome.transmissions;
+  if (!outcome.reply) co_return fail(std::move(outcome.reply.error()));
+  size.received = outcome.reply->head.size() + outcome.reply->bulk_length;
+  co_return CompoundReply::parse(std::move(*outcome.reply), request.sink, name, true);
+}
+
+Task<Result<CompoundReply>> Session::run(Request request) {
+  const char* name = nfs4::op_name(request.op);
+  const unsigned here = Loop::current()->index();
+  const TimePoint queued = Clock::now();
+  bool executed_before = false;
+  Backoff delay(100ms, 15s);
+  Backoff grace(250ms, 5s);
+  for (;;) {
+    std::optional<SlotTicket> ticket = co_await slots_.acquire();
+    if (!ticket) co_return fail(shut_down_error(name));
+    if (ticket->uncertain) {
+      co_await probe_slot(*ticket);
+      continue;
+    }
+    const TimePoint sent = Clock::now();
+    CallSize size;
+    Result<CompoundReply> reply = co_await attempt(here, request, *ticket, false, size);
+    if (!reply) {
+      slots_.release(*ticket, size.transmissions == 0 ? SlotUse::kNotExecuted : SlotUse::kUncertain);
+      if (reply.error().recovery != Recovery::kNewSession) co_return fail(std::move(reply.error()));
+      executed_before = executed_before || size.transmissions > 0;
+      continue;
+    }
+    switch (judge(*reply, *ticket)) {
+      case Verdict::kAnswered:
+        counters_.add(request.op, {.error = !reply->ok(),
+                                   .transmissions = size.transmissions,
+                                   .sent = size.sent,
+                                   .received = size.received,
+                                   .queue = sent - queued,
+                                   .response = Clock::now() - sent});
+        reply->maybe_executed_before = executed_before;
+        co_return reply;
+      case Verdict::kAgain: break;
+      case Verdict::kAgainExecuted: executed_before = true; break;
+      case Verdict::kDelay: co_await pause(delay.next()); break;
+      case Verdict::kGrace: co_await pause(grace.next()); break;
+    }
+  }
+}
+
+Session::Verdict Session::judge(const CompoundReply& reply, const SlotTicket& ticket) {
+  using namespace nfs4;  // NOLINT: the statuses
+  if (!reply.sequence()) {
+    slots_.release(ticket, SlotUse::kUncertain);
+    return reply.status() == NFS4ERR_DELAY ? Verdict::kDelay : Verdict::kAnswered;
+  }
+  const SEQUENCE4res& sequence = *reply.sequence();
+  switch (sequence.status) {
+    case NFS4_OK: break;
+    // RFC 8881 section 18.46.3: "If SEQUENCE returns an error, then the state of the slot (sequence ID,
+    // cached reply) MUST NOT change, and the associated lease MUST NOT be renewed."
+    case NFS4ERR_DELAY: slots_.release(ticket, SlotUse::kNotExecuted); return Verdict::kDelay;
+    case NFS4ERR_RETRY_UNCACHED_REP:
+      slots_.release(ticket, SlotUse::kExecuted);
+      return Verdict::kAgainExecuted;
+    case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
+      slots_.release(ticket, SlotUse::kNotExecuted);
+      transport_here().reconnect("the connection is not bound to the session");
+      return Verdict::kAgain;
+    case NFS4ERR_BADSESSION:
+    case NFS4ERR_DEADSESSION:
+    case NFS4ERR_SEQ_MISORDERED:
+    case NFS4ERR_SEQ_FALSE_RETRY:
+    case NFS4ERR_BADSLOT:
+    case NFS4ERR_BAD_HIGH_SLOT:
+      slots_.release(ticket, SlotUse::kUncertain);
+      invalidate(ticket.generation, name_of(sequence.status).c_str());
+      return Verdict::kAgain;
+    default: slots_.release(ticket, SlotUse::kNotExecuted); return Verdict::kAnswered;
+  }
+  if (sequence.resok4.sr_sessionid != ticket.session || sequence.resok4.sr_slotid != ticket.slot ||
+      sequence.resok4.sr_sequenceid != ticket.sequence) {
+    slots_.release(ticket, SlotUse::kUncertain);
+    invalidate(ticket.generation, "the server answered in another slot");
+    return Verdict::kAgain;
+  }
+  slots_.release(ticket, SlotUse::kExecuted);
+  note_sequence(sequence, ticket.generation);
+  switch (reply.status()) {
+    case NFS4ERR_DELAY: return Verdict::kDelay;
+    case NFS4ERR_GRACE: return Verdict::kGrace;
+    default: return Verdict::kAnswered;
+  }
+}
+
+Task<> Session::probe_slot(SlotTicket ticket) {
+  auto nothing = [](CompoundBuilder&) {};
+  const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
+  CallSize size;
+  Result<CompoundReply> reply = co_await attempt(Loop::current()->index(), request, ticket, false, size);
+  if (!reply || !reply->sequence()) {
+    slots_.release(ticket, SlotUse::kUncertain);
+    if (!reply && reply.error().recovery == Recovery::kNewSession) co_return;
+    invalidate(ticket.generation, "a slot's sequence ID could not be found out");
+    co_return;
+  }
+  // The server had executed the lost request under this sequence ID, whether it kept the reply or not.
+  if (reply->sequence()->status == nfs4::NFS4ERR_SEQ_FALSE_RETRY) {
+    slots_.release(ticket, SlotUse::kExecuted);
+    co_return;
+  }
+  if (judge(*reply, ticket) == Verdict::kDelay) co_await pause(100ms);
+}
+
+void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, uint64_t generation) {
+  const auto& ok = sequence.resok4;
+  last_sequence_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  slots_.set_target(generation, std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid));
+  if (ok.sr_status_flags == 0 || flags_in_hand_.exchange(true, std::memory_order_acq_rel)) return;
+  loops_[0].spawn(handle_status_flags(ok.sr_status_flags, generation));
+}
+
+rpc::RpcTransport& Session::transport_here() {
+  return *transports_[Loop::current()->index()];
+}
+
+}  // namespace nfsrdma::client

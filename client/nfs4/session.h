@@ -1,0 +1,214 @@
+// Session: one client ID and one session with the filer, over one transport per loop (RFC 8881
+// sections 2.4, 2.10).
+//
+// Owned by the Nfs4Filesystem of a mount; created and destroyed while no loop uses it. run() may be called on
+// any loop and uses that loop's transport. Everything about establishing, binding and recovering happens on
+// loop 0, by one coroutine at a time:
+//
+//   none --EXCHANGE_ID, CREATE_SESSION, RECLAIM_COMPLETE--> ready
+//   ready --connection lost--> connected again, BIND_CONN_TO_SESSION --> ready; pending calls are sent again
+//   ready --BADSESSION, DEADSESSION...--> broken --CREATE_SESSION--> ready            (state is still there)
+//                                         broken --STALE_CLIENTID: EXCHANGE_ID, CREATE_SESSION,
+//                                                  reclaim, RECLAIM_COMPLETE--> ready   (the filer restarted)
+//
+// While broken the slot table is closed: requests wait, and those that were under way come back here and go
+// out again in the new session, marked as possibly executed before.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/nfs4/compound.h"
+#include "client/nfs4/operation_counters.h"
+#include "client/nfs4/slot_table.h"
+#include "client/options.h"
+#include "client/statistics.h"
+#include "transport/rpc/rpc_transport.h"
+#include "transport/runtime/sync.h"
+
+namespace nfsrdma::client {
+
+// Writes the operations of a request after its SEQUENCE; called once for each time the request is sent anew.
+class BuildRef {
+ public:
+  template <class F>
+  BuildRef(F& f)
+      : object_(&f), call_([](void* o, CompoundBuilder& b) { (*static_cast<F*>(o))(b); }) {}  // NOLINT
+  void operator()(CompoundBuilder& b) const { call_(object_, b); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, CompoundBuilder&);
+};
+
+struct Request {
+  nfs4::nfs_opnum4 op;  // what the COMPOUND is for: name and statistics
+  rpc::CredentialPtr credential;
+  bool cache_this = false;  // not idempotent: the server is to keep the reply (sa_cachethis)
+  BuildRef build;           // refers to a callable in the caller's frame
+  Slice sink;               // READ's destination, as given to expect_read()
+};
+
+// Runs COMPOUNDs while the session is being recovered: over loop 0's connection, in slot 0, before anybody
+// else.
+class RecoveryChannel {
+ public:
+  virtual ~RecoveryChannel() = default;
+  // kReconnect: the connection was lost, recovery starts over. Everything else is the server's answer.
+  virtual Task<Result<CompoundReply>> run(Request request) = 0;
+};
+
+// What the state of a mount (opens, locks, unstable writes) does when the server lost or revoked it. Loop 0.
+class StateKeeper {
+ public:
+  virtual ~StateKeeper() = default;
+  // A new client ID after a restart: reclaim opens and locks (RFC 8881 section 8.4.2.1), before
+  // RECLAIM_COMPLETE and before any other request. What cannot be reclaimed is marked: opens for reopening,
+  // locks as lost. An error (kReconnect) makes recovery start over; what was reclaimed under the same epoch
+  // is not reclaimed again.
+  virtual Task<Result<>> reclaim(RecoveryChannel& channel, uint64_t epoch) = 0;
+  // The new session is in use again after a restart: open anew what is marked, send unstable writes again.
+  virtual Task<> recovered() = 0;
+  // SEQ4_STATUS_*_REVOKED: find out what is gone (TEST_STATEID, FREE_STATEID) and open it anew. May use
+  // Session::run.
+  virtual Task<> state_revoked() = 0;
+};
+
+// Answers the back channel; loop of the connection the call came on.
+class CallbackService {
+ public:
+  virtual ~CallbackService() = default;
+  virtual Task<ByteVector> serve(ByteVector call) = 0;
+  // A new session, with the attributes that CREATE_SESSION granted the back channel: forget its old slots.
+  virtual void session_opened(const nfs4::sessionid4& session, const nfs4::channel_attrs4& back_channel) = 0;
+};
+
+class Session {
+ public:
+  Session(LoopPool& loops, const ClientOptions& options, rpc::CredentialPtr machine);
+  ~Session();
+  void attach(StateKeeper* keeper, CallbackService* callbacks);
+
+  // Loop 0. Connects all loops; ready when it returns without error. One attempt, then stop() or ready for
+  // good.
+  Task<Result<>> start();
+  // Loop 0. DESTROY_SESSION, DESTROY_CLIENTID within `patience`, then closes every transport. False: not
+  // answered.
+  Task<bool> stop(Duration patience);
+
+  // Runs one COMPOUND to its answer: waits for a slot, for the connection, for recovery, for DELAY and GRACE.
+  // Returns the server's answer (errors inside are the caller's to read), or an Error: kInterrupted when shut
+  // down, kPermanent when the RPC was rejected or malformed.
+  Task<Result<CompoundReply>> run(Request request);
+
+  nfs4::clientid4 client_id() const { return client_id_.load(std::memory_order_acquire); }
+  // Counts the client IDs established so far: state of an earlier epoch is gone on the server.
+  uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
+  uint32_t max_request_bytes() const { return max_request_.load(std::memory_order_relaxed); }
+  uint32_t max_response_bytes() const { return max_response_.load(std::memory_order_relaxed); }
+  void set_lease(std::chrono::seconds lease) { lease_seconds_.store(static_cast<uint32_t>(lease.count())); }
+
+  LoopPool& loops() { return loops_; }
+  const rpc::CredentialPtr& machine_credential() const { return machine_; }
+  // For the back channel: CB_RECALL_SLOT, referring calls.
+  SlotTable& slots() { return slots_; }
+  bool responding() const;
+  // Since when the oldest call has gone unanswered; zero while responding.
+  TimePoint stalled_since() const;
+  OperationCounters& counters() { return counters_; }
+  std::vector<rpc::TransportStatus> transport_status() const;
+  SessionStatistics statistics() const;
+
+ private:
+  class Channel;
+  enum class Verdict : uint8_t {
+    kAnswered,       // the caller's to read
+    kAgain,          // at once, in another slot or session
+    kAgainExecuted,  // as kAgain; the server had executed the request and kept no reply
+    kDelay,          // later (DELAY)
+    kGrace,          // when grace is over
+  };
+  struct CallSize {
+    unsigned transmissions = 0;
+    size_t sent = 0, received = 0;
+  };
+
+  rpc::RpcTransport& transport_here();
+  // Handshake hook of transport `index`.
+  Task<Result<>> on_connected(unsigned index);
+  Task<Result<>> bind(unsigned index);
+  // Makes a usable session over loop 0's connection; recovery_mutex_ held.
+  Task<Result<>> recover();
+  Task<Result<>> exchange_id();
+  Task<Result<>> create_session();
+  Task<Result<>> reclaim(RecoveryChannel& channel);
+  Task<Result<>> reclaim_complete(RecoveryChannel& channel);
+  Task<> drop_pending(Error error);
+  // The session of `generation` is unusable: close the slots, recover on loop 0.
+  void invalidate(uint64_t generation, const char* why);
+  Task<> recover_live();
+  // One operation in a COMPOUND of its own, without SEQUENCE, as part of a handshake; waits out DELAY.
+  Task<Result<CompoundReply>> run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build);
+  Task<> destroy_session();
+  Task<> destroy_all();
+  Task<> pause(Duration d);  // ends early when stopping
+
+  // References: to the frame of the caller, which awaits.
+  Task<Result<CompoundReply>> attempt(unsigned transport, const Request& request, const SlotTicket& ticket,
+                                      bool handshake, CallSize& size);
+  // What the SEQUENCE result says about the slot and the session; releases the slot of an ordinary request.
+  Verdict judge(const CompoundReply& reply, const SlotTicket& ticket);
+  void note_sequence(const nfs4::SEQUENCE4res& sequence, uint64_t generation);
+  Task<> probe_slot(SlotTicket ticket);
+  Task<> renew_lease();
+  Task<> handle_status_flags(uint32_t flags, uint64_t generation);
+  Task<bool> wait_ready();
+  void set_ready(bool ready);
+
+  LoopPool& loops_;
+  const ClientOptions& options_;
+  const rpc::CredentialPtr machine_;
+  StateKeeper* keeper_ = nullptr;
+  CallbackService* callbacks_ = nullptr;
+  std::vector<std::unique_ptr<rpc::RpcTransport>> transports_;
+  SlotTable slots_;
+  OperationCounters counters_;
+
+  // Loop 0 only.
+  AsyncMutex recovery_mutex_;
+  nfs4::verifier4 boot_verifier_;
+  std::string owner_id_;
+  bool have_client_id_ = false;
+  nfs4::sequenceid4 create_sequence_ = 0;
+  nfs4::sessionid4 session_id_{};
+  bool have_session_ = false;
+  uint32_t granted_slots_ = 1;
+  bool reclaim_owed_ =
+      false;  // a new client ID: RECLAIM_COMPLETE, and what comes before it, has not been done
+  Timer renew_timer_;
+
+  mutable std::mutex info_mutex_;  // guards server_* and the session ID's copy
+  std::string server_owner_, server_scope_, server_implementation_;
+  nfs4::sessionid4 session_copy_{};
+
+  std::atomic<nfs4::clientid4> client_id_{0};
+  std::atomic<uint64_t> epoch_{0};
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<uint32_t> max_request_{0}, max_response_{0}, max_operations_{0};
+  std::atomic<uint32_t> lease_seconds_{90};
+  std::atomic<int64_t> last_sequence_{0};  // steady clock ticks of the last SEQUENCE that was answered
+  std::atomic<bool> flags_in_hand_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> back_channel_{false};
+  std::atomic<uint64_t> sessions_created_{0}, recoveries_{0};
+
+  // Waiters for "ready" (connections of the other loops).
+  std::mutex ready_mutex_;
+  WaitQueue ready_waiters_;
+  bool ready_ = false;
+};
+
+}  // namespace nfsrdma::client

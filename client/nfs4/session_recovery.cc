@@ -1,0 +1,301 @@
+// Establishing and recovering: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, reclaim. Loop 0, except
+// bind() of the other loops' connections. RFC 8881 sections 2.4, 2.10.10, 8.4.2, 18.34-18.37, 18.51.
+#include <cerrno>
+
+#include "client/nfs4/back_channel.h"
+#include "client/nfs4/session.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What we ask for; the server may lower each (section 18.36.3).
+constexpr uint32_t kForeBytes = (1u << 20) + 4096;
+constexpr uint32_t kForeCachedBytes = 2048;  // our cached replies are small; servers give more slots for it
+constexpr uint32_t kForeOperations = 16;
+constexpr uint32_t kForeSlots = 128;
+// What we cannot work with less of: a READ of 4 KiB, our longest COMPOUND.
+constexpr uint32_t kLeastBytes = 8192;
+constexpr uint32_t kLeastOperations = 8;
+
+bool session_gone(const Error& e) {
+  return e.layer == Layer::kNfs &&
+         (e.recovery == Recovery::kNewSession || e.recovery == Recovery::kRecoverState);
+}
+
+}  // namespace
+
+// Slot 0 of a session that nobody else uses yet.
+class Session::Channel final : public RecoveryChannel {
+ public:
+  Channel(Session& session, uint32_t highest) : session_(session) {
+    ticket_.session = session.session_id_;
+    ticket_.sequence = 1;
+    ticket_.highest = highest;
+  }
+
+  Task<Result<CompoundReply>> run(Request request) override {
+    for (;;) {
+      CallSize size;
+      Result<CompoundReply> reply = co_await session_.attempt(0, request, ticket_, true, size);
+      if (!reply) co_return reply;
+      if (!reply->sequence()) co_return fail(nfs4::nfs_error(reply->status(), nfs4::op_name(request.op)));
+      const nfs4::nfsstat4 sequenced = reply->sequence()->status;
+      if (sequenced == nfs4::NFS4_OK) {
+        ++ticket_.sequence;
+      } else if (sequenced != nfs4::NFS4ERR_DELAY) {
+        // The fresh session is already unusable: recovery starts over.
+        co_return fail(
+            {Layer::kSession, Recovery::kReconnect, EIO, sequenced, "SEQUENCE", nfs4::name_of(sequenced)});
+      }
+      if (sequenced == nfs4::NFS4_OK && reply->status() != nfs4::NFS4ERR_DELAY) co_return reply;
+      co_await session_.pause(100ms);
+      if (session_.stopping_)
+        co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "recovery", ""});
+    }
+  }
+
+  uint32_t next_sequence() const { return ticket_.sequence; }
+
+ private:
+  Session& session_;
+  SlotTicket ticket_;
+};
+
+Task<Result<>> Session::start() {
+  Result<> first = co_await transports_[0]->start();
+  if (!first) co_return first;
+  for (unsigned i = 1; i < loops_.size(); ++i) {
+    co_await loops_[i].resume_here();
+    Result<> other = co_await transports_[i]->start();
+    co_await loops_[0].resume_here();
+    if (!other) co_return other;
+  }
+  loops_[0].spawn(renew_lease());
+  co_return Result<>{};
+}
+
+Task<Result<>> Session::on_connected(unsigned index) {
+  if (index != 0) {
+    if (!co_await wait_ready())
+      co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "connect", "shutting down"});
+    Result<> bound = co_await bind(index);
+    if (bound || !session_gone(bound.error())) co_return bound;
+    invalidate(slots_.generation(), "BIND_CONN_TO_SESSION found no session");
+    co_return bound;
+  }
+  auto guard = co_await recovery_mutex_.lock();
+  if (slots_.is_open()) {
+    Result<> bound = co_await bind(0);
+    if (bound || !session_gone(bound.error())) co_return bound;
+    log::info("server {}: the session is gone ({}); recovering", options_.host, describe(bound.error()));
+    slots_.close(slots_.generation());
+    set_ready(false);
+  }
+  co_return co_await recover();
+}
+
+void Session::invalidate(uint64_t generation, const char* why) {
+  if (!slots_.close(generation)) return;
+  set_ready(false);
+  log::info("server {}: the session is unusable ({}); recovering", options_.host, why);
+  loops_[0].spawn(recover_live());
+}
+
+Task<> Session::recover_live() {
+  auto guard = co_await recovery_mutex_.lock();
+  if (slots_.is_open() || stopping_) co_return;
+  Result<> recovered = co_await recover();
+  if (recovered || stopping_) co_return;
+  log::warn("server {}: recovery failed: {}; trying again", options_.host, describe(recovered.error()));
+  transports_[0]->reconnect("session recovery failed");  // the handshake of the next connection recovers
+}
+
+Task<> Session::drop_pending(Error error) {
+  for (unsigned i = 0; i < loops_.size(); ++i) {
+    co_await loops_[i].resume_here();
+    transports_[i]->fail_pending(error);
+  }
+  co_await loops_[0].resume_here();
+}
+
+Task<Result<>> Session::recover() {
+  const bool again = have_client_id_;
+  if (again) {
+    const Error gone{Layer::kSession, Recovery::kNewSession, EIO, 0, "SEQUENCE", "the session is gone"};
+    co_await drop_pending(gone);
+    recoveries_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // Each turn needs the server to have forgotten us in between: a few are plenty.
+  for (int turn = 0;; ++turn) {
+    if (!have_client_id_) NFSRDMA_CO_TRY(co_await exchange_id());
+    if (have_session_) co_await destroy_session();
+    Result<> created = co_await create_session();
+    if (created) break;
+    const Error& e = created.error();
+    const bool stale = e.is_status(nfs4::NFS4ERR_STALE_CLIENTID) || e.is_status(nfs4::NFS4ERR_SEQ_MISORDERED);
+    if (!stale || turn == 4) co_return created;
+    have_client_id_ = false;
+  }
+  const uint64_t generation = generation_.fetch_add(1) + 1;
+  Channel channel(*this, 0);
+  const uint64_t epoch_now = epoch();
+  const bool restarted = reclaim_owed_ && epoch_now > 1;
+  NFSRDMA_CO_TRY(co_await reclaim(channel));
+  slots_.open(generation, session_id_, granted_slots_, channel.next_sequence());
+  set_ready(true);
+  if (restarted) {
+    log::info("server {}: recovered after its restart", options_.host);
+    loops_[0].spawn(keeper_->recovered());
+  }
+  co_return Result<>{};
+}
+
+Task<Result<CompoundReply>> Session::run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build) {
+  const char* name = nfs4::op_name(op);
+  for (;;) {
+    CompoundBuilder builder(*machine_, name, false);
+    build(builder);
+    rpc::Call call = builder.finish(nullptr, false);
+    call.handshake = true;
+    rpc::Outcome outcome = co_await transports_[transport]->call(std::move(call));
+    if (!outcome.reply) co_return fail(std::move(outcome.reply.error()));
+    const Slice none;
+    Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), none, name, false);
+    if (!reply || reply->status() != nfs4::NFS4ERR_DELAY || stopping_) co_return reply;
+    co_await pause(250ms);
+  }
+}
+
+Task<Result<>> Session::exchange_id() {
+  nfs4::EXCHANGE_ID4args args;
+  args.eia_clientowner.co_verifier = boot_verifier_;
+  args.eia_clientowner.co_ownerid = owner_id_;
+  args.eia_flags = 0;
+  args.eia_state_protect.how = nfs4::SP4_NONE;
+  auto build = [&](CompoundBuilder& b) { b.add(args); };
+  Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_EXCHANGE_ID, build);
+  if (!reply) co_return fail(std::move(reply.error()));
+  auto res = reply->take<nfs4::EXCHANGE_ID4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  const auto& ok = res->resok4;
+  if (ok.eir_state_protect.how != nfs4::SP4_NONE) {
+    co_return fail({Layer::kSession, Recovery::kPermanent, EPROTO, 0, "EXCHANGE_ID",
+                    "the server chose another state protection than asked for"});
+  }
+  const bool same = epoch() != 0 && ok.eir_clientid == client_id();
+  const bool confirmed = (ok.eir_flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0;
+  // Section 18.35.3: eir_sequenceid is for a client ID that CREATE_SESSION has yet to confirm.
+  if (!same || !confirmed) create_sequence_ = ok.eir_sequenceid;
+  if (!same) {
+    client_id_.store(ok.eir_clientid, std::memory_order_release);
+    epoch_.fetch_add(1, std::memory_order_acq_rel);
+    reclaim_owed_ = true;
+    have_session_ = false;
+  }
+  have_client_id_ = true;
+  std::lock_guard lock(info_mutex_);
+  server_owner_ = ok.eir_server_owner.so_major_id;
+  server_scope_ = ok.eir_server_scope;
+  server_implementation_ = ok.eir_server_impl_id ? ok.eir_server_impl_id->nii_name : "";
+  co_return Result<>{};
+}
+
+Task<Result<>> Session::create_session() {
+  nfs4::CREATE_SESSION4args args;
+  args.csa_clientid = client_id();
+  args.csa_sequence = create_sequence_;
+  args.csa_flags = nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  args.csa_fore_chan_attrs = {.ca_headerpadsize = 0,
+                              .ca_maxrequestsize = kForeBytes,
+                              .ca_maxresponsesize = kForeBytes,
+                              .ca_maxresponsesize_cached = kForeCachedBytes,
+                              .ca_maxoperations = kForeOperations,
+                              .ca_maxrequests = kForeSlots,
+                              .ca_rdma_ird = std::nullopt};
+  args.csa_back_chan_attrs = offered_back_channel();
+  args.csa_cb_program = kCallbackProgram;
+  nfs4::callback_sec_parms4 security;
+  security.cb_secflavor = rpc::AUTH_SYS;
+  security.cbsp_sys_cred.machinename = "nfsrdma-fuse";
+  args.csa_sec_parms.push_back(security);
+  auto build = [&](CompoundBuilder& b) { b.add(args); };
+  Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_CREATE_SESSION, build);
+  if (!reply) co_return fail(std::move(reply.error()));
+  auto res = reply->take<nfs4::CREATE_SESSION4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  const auto& ok = res->resok4;
+  const auto& fore = ok.csr_fore_chan_attrs;
+  create_sequence_ = create_sequence_ + 1;
+  session_id_ = ok.csr_sessionid;
+  have_session_ = true;
+  if (fore.ca_maxrequests == 0 || fore.ca_maxrequestsize < kLeastBytes ||
+      fore.ca_maxresponsesize < kLeastBytes || fore.ca_maxoperations < kLeastOperations) {
+    co_return fail({Layer::kSession, Recovery::kPermanent, EPROTO, 0, "CREATE_SESSION",
+                    fmt::format("the server grants too little: {} slots, {} and {} bytes, {} operations",
+                                fore.ca_maxrequests, fore.ca_maxrequestsize, fore.ca_maxresponsesize,
+                                fore.ca_maxoperations)});
+  }
+  granted_slots_ = std::min(fore.ca_maxrequests, kForeSlots);
+  max_request_.store(std::min(fore.ca_maxrequestsize, kForeBytes));
+  max_response_.store(std::min(fore.ca_maxresponsesize, kForeBytes));
+  max_operations_.store(fore.ca_maxoperations);
+  back_channel_.store((ok.csr_flags & nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0);
+  callbacks_->session_opened(session_id_, ok.csr_back_chan_attrs);
+  sessions_created_.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(info_mutex_);
+  session_copy_ = session_id_;
+  co_return Result<>{};
+}
+
+Task<Result<>> Session::bind(unsigned index) {
+  nfs4::BIND_CONN_TO_SESSION4args args;
+  {
+    std::lock_guard lock(info_mutex_);
+    args.bctsa_sessid = session_copy_;
+  }
+  args.bctsa_dir = nfs4::CDFC4_FORE_OR_BOTH;
+  auto build = [&](CompoundBuilder& b) { b.add(args); };
+  Result<CompoundReply> reply = co_await run_alone(index, nfs4::OP_BIND_CONN_TO_SESSION, build);
+  if (!reply) co_return fail(std::move(reply.error()));
+  auto res = reply->take<nfs4::BIND_CONN_TO_SESSION4res>();
+  if (!res) {
+    // A server without the operation binds by SEQUENCE (section 2.10.3.1: SP4_NONE).
+    const Error& e = res.error();
+    if (e.is_status(nfs4::NFS4ERR_NOTSUPP) || e.is_status(nfs4::NFS4ERR_OP_ILLEGAL)) co_return Result<>{};
+    co_return fail(std::move(res.error()));
+  }
+  if (index == 0) back_channel_.store(res->resok4.bctsr_dir != nfs4::CDFS4_FORE);
+  co_return Result<>{};
+}
+
+Task<Result<>> Session::reclaim(RecoveryChannel& channel) {
+  if (!reclaim_owed_) co_return Result<>{};
+  if (epoch() > 1) NFSRDMA_CO_TRY(co_await keeper_->reclaim(channel, epoch()));
+  NFSRDMA_CO_TRY(co_await reclaim_complete(channel));
+  reclaim_owed_ = false;
+  co_return Result<>{};
+}
+
+Task<Result<>> Session::reclaim_complete(RecoveryChannel& channel) {
+  auto build = [](CompoundBuilder& b) { b.add(nfs4::RECLAIM_COMPLETE4args{.rca_one_fs = false}); };
+  const Request request{nfs4::OP_RECLAIM_COMPLETE, machine_, true, build, {}};
+  Result<CompoundReply> reply = co_await channel.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  Result<> done = reply->expect<nfs4::RECLAIM_COMPLETE4res>();
+  // Recovery that was cut short may have got here before.
+  if (!done && done.error().is_status(nfs4::NFS4ERR_COMPLETE_ALREADY)) co_return Result<>{};
+  co_return done;
+}
+
+Task<> Session::destroy_session() {
+  nfs4::DESTROY_SESSION4args args{.dsa_sessionid = session_id_};
+  auto build = [&](CompoundBuilder& b) { b.add(args); };
+  // Whatever the answer is, the session is not used any more.
+  (void)co_await run_alone(0, nfs4::OP_DESTROY_SESSION, build);
+  have_session_ = false;
+}
+
+}  // namespace nfsrdma::client

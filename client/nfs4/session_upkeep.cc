@@ -1,0 +1,173 @@
+// What a session needs while it lives and when it ends: lease renewal, SEQ4_STATUS flags, readiness,
+// shutdown. RFC 8881 sections 8.3, 18.37, 18.46.3, 18.50.
+#include <algorithm>
+#include <cerrno>
+
+#include "client/nfs4/session.h"
+#include "transport/runtime/deadline.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A flag that stays up (a back channel that cannot be had) is looked at no more often than this.
+constexpr Duration kFlagsPause = 5s;
+
+}  // namespace
+
+Task<> Session::renew_lease() {
+  while (!stopping_) {
+    const Duration period = std::max<Duration>(std::chrono::seconds(lease_seconds_.load()) / 3, 500ms);
+    co_await renew_timer_.wait_for(period);
+    const TimePoint last{Duration(last_sequence_.load(std::memory_order_relaxed))};
+    if (stopping_ || Clock::now() - last < period) continue;
+    std::optional<SlotTicket> ticket = slots_.try_acquire_upkeep();
+    if (!ticket) continue;
+    if (ticket->uncertain) {
+      co_await probe_slot(*ticket);
+      continue;
+    }
+    auto nothing = [](CompoundBuilder&) {};
+    const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
+    CallSize size;
+    const TimePoint sent = Clock::now();
+    Result<CompoundReply> reply = co_await attempt(0, request, *ticket, false, size);
+    if (!reply) {
+      slots_.release(*ticket, size.transmissions == 0 ? SlotUse::kNotExecuted : SlotUse::kUncertain);
+      continue;
+    }
+    judge(*reply, *ticket);
+    counters_.add(nfs4::OP_SEQUENCE, {.error = !reply->ok(),
+                                      .transmissions = size.transmissions,
+                                      .sent = size.sent,
+                                      .received = size.received,
+                                      .response = Clock::now() - sent});
+  }
+}
+
+Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
+  using namespace nfs4;  // NOLINT: the flags
+  log::info("server {}: SEQUENCE status flags {:#x}", options_.host, flags);
+  if ((flags & SEQ4_STATUS_BACKCHANNEL_FAULT) != 0) {
+    // Section 18.46.3: the server met an unrecoverable fault with the back channel: the session must be
+    // replaced.
+    invalidate(generation, "SEQ4_STATUS_BACKCHANNEL_FAULT");
+  } else if ((flags & (SEQ4_STATUS_CB_PATH_DOWN | SEQ4_STATUS_CB_PATH_DOWN_SESSION)) != 0) {
+    Result<> bound = co_await bind(0);
+    if (!bound) log::warn("server {}: no back channel: {}", options_.host, describe(bound.error()));
+  }
+  if ((flags & SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) {
+    // Client ID and session survived the server's restart, opens and locks did not.
+    if (slots_.close(generation)) {
+      set_ready(false);
+      epoch_.fetch_add(1);
+      reclaim_owed_ = true;
+      co_await recover_live();
+    }
+  }
+  constexpr uint32_t kRevoked = SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED |
+                                SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED | SEQ4_STATUS_ADMIN_STATE_REVOKED |
+                                SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+  if ((flags & kRevoked) != 0) co_await keeper_->state_revoked();
+  if ((flags & SEQ4_STATUS_LEASE_MOVED) != 0) {
+    log::warn("server {}: it moved a file system elsewhere; mount that server instead", options_.host);
+  }
+  co_await pause(kFlagsPause);
+  flags_in_hand_.store(false, std::memory_order_release);
+}
+
+void Session::set_ready(bool ready) {
+  std::lock_guard lock(ready_mutex_);
+  ready_ = ready;
+  if (ready) ready_waiters_.notify_all();
+}
+
+Task<bool> Session::wait_ready() {
+  for (;;) {
+    std::unique_lock lock(ready_mutex_);
+    if (stopping_) co_return false;
+    if (ready_) co_return true;
+    co_await ready_waiters_.wait(lock);
+  }
+}
+
+Task<> Session::destroy_all() {
+  auto guard = co_await recovery_mutex_.lock();
+  if (have_session_) co_await destroy_session();
+  if (!have_client_id_) co_return;
+  nfs4::DESTROY_CLIENTID4args args{.dca_clientid = client_id()};
+  auto build = [&](CompoundBuilder& b) { b.add(args); };
+  Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_DESTROY_CLIENTID, build);
+  if (reply) {
+    Result<> destroyed = reply->expect<nfs4::DESTROY_CLIENTID4res>();
+    if (!destroyed) log::debug("server {}: {}", options_.host, describe(destroyed.error()));
+  }
+  have_client_id_ = false;
+}
+
+Task<bool> Session::stop(Duration patience) {
+  stopping_ = true;
+  renew_timer_.cancel();
+  slots_.shut_down();
+  {
+    std::lock_guard lock(ready_mutex_);
+    ready_waiters_.notify_all();
+  }
+  bool answered = true;
+  if (have_client_id_) answered = co_await finish_within(loops_[0], destroy_all(), patience);
+  for (unsigned i = 0; i < loops_.size(); ++i) {
+    co_await loops_[i].resume_here();
+    co_await transports_[i]->close();
+  }
+  co_await loops_[0].resume_here();
+  co_return answered;
+}
+
+bool Session::responding() const {
+  return std::all_of(transports_.begin(), transports_.end(),
+                     [](const auto& t) { return t->status().responding; });
+}
+
+TimePoint Session::stalled_since() const {
+  TimePoint oldest{};
+  for (const auto& transport : transports_) {
+    const rpc::TransportStatus s = transport->status();
+    if (!s.responding && (oldest == TimePoint{} || s.stalled_since < oldest)) oldest = s.stalled_since;
+  }
+  return oldest;
+}
+
+std::vector<rpc::TransportStatus> Session::transport_status() const {
+  std::vector<rpc::TransportStatus> all;
+  for (const auto& transport : transports_) all.push_back(transport->status());
+  return all;
+}
+
+SessionStatistics Session::statistics() const {
+  SessionStatistics s;
+  {
+    std::lock_guard lock(info_mutex_);
+    for (const std::byte b : session_copy_.data)
+      s.session_id += fmt::format("{:02x}", std::to_integer<unsigned>(b));
+    s.server_owner = server_owner_;
+    s.server_scope = server_scope_;
+    s.server_implementation = server_implementation_;
+  }
+  const SlotTable::Counts slots = slots_.counts();
+  s.slots = slots.granted;
+  s.slots_target = slots.target;
+  s.slots_in_use = slots.in_use;
+  s.max_request_bytes = max_request_bytes();
+  s.max_response_bytes = max_response_bytes();
+  s.max_operations = max_operations_.load();
+  s.lease_seconds = lease_seconds_.load();
+  s.back_channel = back_channel_.load();
+  s.sessions_created = sessions_created_.load();
+  s.client_ids_established = epoch();
+  s.state_recoveries = recoveries_.load();
+  return s;
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,93 @@
+// SlotTable: the fore channel's slots (RFC 8881 section 2.10.6), shared by all loops of a mount.
+//
+// A request holds one slot from acquire() until its reply is in; a slot is never abandoned. The lowest free
+// slot is used first, so that sa_highest_slotid stays low and the server may shrink the table
+// (section 2.10.6.1). Slot 0 is kept for the session's own upkeep (lease renewal, recovery) when the server
+// grants more than one.
+//
+// The table is closed while there is no usable session: acquire() waits. Each session has a generation; a
+// ticket of an older one is ignored by release(). One short lock; waiting is on the caller's loop.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "transport/runtime/sync.h"
+#include "transport/runtime/task.h"
+#include "xdr/nfs4/basic.h"
+
+namespace nfsrdma::client {
+
+// What a request puts into its SEQUENCE.
+struct SlotTicket {
+  uint64_t generation = 0;
+  nfs4::sessionid4 session{};
+  uint32_t slot = 0;
+  uint32_t sequence = 0;
+  uint32_t highest = 0;    // sa_highest_slotid
+  bool uncertain = false;  // the server may already have executed `sequence`: probe before use
+};
+
+// What became of the slot's sequence ID.
+enum class SlotUse : uint8_t {
+  kExecuted,     // SEQUENCE succeeded: the next request uses the next sequence ID
+  kNotExecuted,  // SEQUENCE itself failed and left the slot alone (DELAY, for example)
+  kUncertain,    // no usable answer: the next user must find out
+};
+
+class SlotTable {
+ public:
+  static constexpr uint32_t kMaxSlots = 1024;
+
+  // A new session: `slots` >= 1 as granted; recovery has used slot 0 up to `next_of_slot_0`. Opens the table.
+  void open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots, uint32_t next_of_slot_0);
+  // No usable session: acquire() waits from now on. Only when `generation` is still current.
+  bool close(uint64_t generation);
+  // The mount is going away: every waiting and future acquire() ends without a ticket.
+  void shut_down();
+
+  // A slot for an ordinary request; nothing when shut down.
+  Task<std::optional<SlotTicket>> acquire();
+  // Slot 0, for the session's upkeep; nothing when busy, closed or shut down. Never waits.
+  std::optional<SlotTicket> try_acquire_upkeep();
+  void release(const SlotTicket& ticket, SlotUse use);
+
+  // sr_target_highest_slotid and sr_highest_slotid of a reply of that session.
+  void set_target(uint64_t generation, uint32_t target_highest_slot);
+  // CB_RECALL_SLOT: as set_target() for the current session, but never grows the table.
+  void recall(uint32_t target_highest_slot);
+  // CB_SEQUENCE's referring calls: whether that request's reply has not been seen yet.
+  bool outstanding(const nfs4::sessionid4& session, uint32_t slot, uint32_t sequence) const;
+
+  uint64_t generation() const;
+  bool is_open() const;
+  struct Counts {
+    uint32_t granted, target, in_use;
+  };
+  Counts counts() const;
+
+ private:
+  struct Slot {
+    uint32_t sequence = 1;  // the next request's
+    bool busy = false;
+    bool uncertain = false;
+  };
+  // All with mutex_ held.
+  std::optional<SlotTicket> take(uint32_t slot);
+  std::optional<SlotTicket> take_lowest();
+  void wake();
+
+  mutable std::mutex mutex_;
+  WaitQueue waiters_;
+  std::vector<Slot> slots_;
+  nfs4::sessionid4 session_{};
+  uint64_t generation_ = 0;
+  uint32_t usable_ = 0;  // slots below this one may be used: min(granted, target + 1)
+  uint32_t in_use_ = 0;
+  bool open_ = false;
+  bool shut_down_ = false;
+};
+
+}  // namespace nfsrdma::client
