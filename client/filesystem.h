@@ -1,12 +1,13 @@
 // Filesystem: the NFS client as its front ends see it. No FUSE type and no wire type crosses this line.
 //
-// One object per mount, shared by all loops. A method is a coroutine that runs on the loop that calls it and uses that
-// loop's connection; parameters are by value because the caller's frame may be gone before a request on a dead filer is
-// answered. Methods never block a loop and never fail to answer; they may wait for ever on a hard mount.
+// One object per mount, shared by all loops. A method is a coroutine that runs on the loop that calls it and
+// uses that loop's connection; parameters are by value because the caller's frame may be gone before a
+// request on a dead filer is answered. Methods never block a loop and never fail to answer; they may wait for
+// ever on a hard mount.
 //
-// Nobody cancels a method: the server's slot must see its reply (RFC 8881 section 2.10.6). A front end that gave the
-// application an early answer (interrupt, soft mount) lets the coroutine run on and undoes what it returns: release()
-// what open() gave, and so on. Only blocking lock waits end early, through Cancellation.
+// Nobody cancels a method: the server's slot must see its reply (RFC 8881 section 2.10.6). A front end that
+// gave the application an early answer (interrupt, soft mount) lets the coroutine run on and undoes what it
+// returns: release() what open() gave, and so on. Only blocking lock waits end early, through Cancellation.
 //
 // Errors: Error.errnum is what the application sees, as the kernel's NFS client would present it.
 #pragma once
@@ -35,7 +36,8 @@
 
 namespace nfsrdma::client {
 
-// Ends a blocking lock wait. Shared by the front end and the waiting coroutine; cancel() may come from any thread.
+// Ends a blocking lock wait. Shared by the front end and the waiting coroutine; cancel() may come from any
+// thread.
 class Cancellation {
  public:
   void cancel();
@@ -56,7 +58,7 @@ struct RequestContext {
 };
 
 struct Attributes {
-  uint64_t ino = 0;  // st_ino: fileid, made unique across crossed exports
+  uint64_t ino = 0;   // st_ino: fileid, made unique across crossed exports
   uint32_t mode = 0;  // type and permission bits as in st_mode
   uint32_t nlink = 1;
   uint32_t uid = 0;
@@ -98,7 +100,8 @@ struct SetAttributes {
   std::optional<Time> mtime;
 };
 
-// An open file or directory; defined by each Filesystem. Any thread may drop the last reference, after release().
+// An open file or directory; defined by each Filesystem. Any thread may drop the last reference, after
+// release().
 class OpenFile {
  public:
   virtual ~OpenFile() = default;
@@ -126,9 +129,10 @@ struct OpenDirectoryReply {
 struct DirectoryEntry {
   std::string name;
   uint64_t ino = 0;
-  uint32_t type = 0;     // S_IFMT bits
-  uint64_t next = 0;     // offset from which the following entry is read
-  std::optional<Entry> entry;  // with plus: what lookup() would answer; absent for ".", ".." and where unknown
+  uint32_t type = 0;  // S_IFMT bits
+  uint64_t next = 0;  // offset from which the following entry is read
+  std::optional<Entry>
+      entry;  // with plus: what lookup() would answer; absent for ".", ".." and where unknown
 };
 struct DirectoryPage {
   std::vector<DirectoryEntry> entries;  // empty: end of directory
@@ -158,7 +162,10 @@ struct Lock {
 class FrontEnd {
  public:
   virtual ~FrontEnd() = default;
-  virtual void invalidate_data(NodeRef node) = 0;        // pages and attributes
+  virtual void invalidate_data(NodeRef node) = 0;  // pages and attributes
+  // As invalidate_data(), and returns when the kernel has done it: for whoever just got a lock. Never from a
+  // request that holds up the file's pages (read, write).
+  virtual Task<> drop_data(NodeRef node) = 0;
   virtual void invalidate_attributes(NodeRef node) = 0;  // attributes only
   virtual void invalidate_entry(NodeRef directory, std::string name) = 0;
 };
@@ -167,8 +174,8 @@ class Filesystem {
  public:
   virtual ~Filesystem() = default;
 
-  // Connects every loop, establishes client ID and session, walks from the pseudo-root to the export. One attempt;
-  // the caller repeats within `retry`.
+  // Connects every loop, establishes client ID and session, walks from the pseudo-root to the export. One
+  // attempt; the caller repeats within `retry`.
   virtual Task<Result<Entry>> mount(FrontEnd* front_end) = 0;
   // Writes back, closes, returns delegations, destroys session and client ID, closes connections. Bounded by
   // `patience` when the server does not answer; false then.
@@ -177,25 +184,31 @@ class Filesystem {
   virtual Task<Result<Entry>> lookup(RequestContext ctx, NodeRef directory, std::string name) = 0;
   // `file` may be null.
   virtual Task<Result<AttributesReply>> getattr(RequestContext ctx, NodeRef node, OpenFileRef file) = 0;
-  virtual Task<Result<AttributesReply>> setattr(RequestContext ctx, NodeRef node, SetAttributes set, OpenFileRef file) = 0;
+  virtual Task<Result<AttributesReply>> setattr(RequestContext ctx, NodeRef node, SetAttributes set,
+                                                OpenFileRef file) = 0;
   virtual Task<Result<>> access(RequestContext ctx, NodeRef node, int mask) = 0;  // R_OK | W_OK | X_OK
   virtual Task<Result<std::string>> readlink(RequestContext ctx, NodeRef node) = 0;
 
-  virtual Task<Result<Entry>> mknod(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode, uint32_t rdev_major,
-                                    uint32_t rdev_minor) = 0;
-  virtual Task<Result<Entry>> mkdir(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode) = 0;
-  virtual Task<Result<Entry>> symlink(RequestContext ctx, NodeRef directory, std::string name, std::string target) = 0;
+  virtual Task<Result<Entry>> mknod(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode,
+                                    uint32_t rdev_major, uint32_t rdev_minor) = 0;
+  virtual Task<Result<Entry>> mkdir(RequestContext ctx, NodeRef directory, std::string name,
+                                    uint32_t mode) = 0;
+  virtual Task<Result<Entry>> symlink(RequestContext ctx, NodeRef directory, std::string name,
+                                      std::string target) = 0;
   virtual Task<Result<Entry>> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) = 0;
   virtual Task<Result<>> unlink(RequestContext ctx, NodeRef directory, std::string name) = 0;
   virtual Task<Result<>> rmdir(RequestContext ctx, NodeRef directory, std::string name) = 0;
   // `flags`: RENAME_NOREPLACE where the file system can do it atomically, else EINVAL.
-  virtual Task<Result<>> rename(RequestContext ctx, NodeRef from_directory, std::string from, NodeRef to_directory, std::string to,
-                                unsigned flags) = 0;
+  virtual Task<Result<>> rename(RequestContext ctx, NodeRef from_directory, std::string from,
+                                NodeRef to_directory, std::string to, unsigned flags) = 0;
 
-  // `flags` as in open(2): access mode, O_TRUNC, O_APPEND, O_SYNC, O_DSYNC, O_DIRECT, O_EXCL, O_CREAT (create only).
+  // `flags` as in open(2): access mode, O_TRUNC, O_APPEND, O_SYNC, O_DSYNC, O_DIRECT, O_EXCL, O_CREAT (create
+  // only).
   virtual Task<Result<OpenReply>> open(RequestContext ctx, NodeRef node, int flags) = 0;
-  virtual Task<Result<CreateReply>> create(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode, int flags) = 0;
-  virtual Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset, size_t size) = 0;
+  virtual Task<Result<CreateReply>> create(RequestContext ctx, NodeRef directory, std::string name,
+                                           uint32_t mode, int flags) = 0;
+  virtual Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset,
+                                       size_t size) = 0;
   // All of `data` or an error. Keeps `data` as long as a server restart could lose it.
   virtual Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) = 0;
   // close(2) of one descriptor: writes back, reports write errors once, drops `lock_owner`'s POSIX locks.
@@ -205,9 +218,10 @@ class Filesystem {
   virtual Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) = 0;
 
   virtual Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) = 0;
-  // Entries after `offset` (0 = from the start), as many as fit about `bytes` of names; offsets stay valid for
-  // seekdir. `plus` asks for entries with attributes.
-  virtual Task<Result<DirectoryPage>> readdir(RequestContext ctx, OpenDirectoryRef directory, uint64_t offset, size_t bytes, bool plus) = 0;
+  // Entries after `offset` (0 = from the start), as many as fit about `bytes` of names; offsets stay valid
+  // for seekdir. `plus` asks for entries with attributes.
+  virtual Task<Result<DirectoryPage>> readdir(RequestContext ctx, OpenDirectoryRef directory, uint64_t offset,
+                                              size_t bytes, bool plus) = 0;
   virtual Task<> releasedir(OpenDirectoryRef directory) = 0;
   virtual Task<Result<>> fsyncdir(RequestContext ctx, OpenDirectoryRef directory) = 0;
 
@@ -216,11 +230,13 @@ class Filesystem {
   // POSIX byte-range locks. getlk: the first conflicting lock, or kUnlock.
   virtual Task<Result<Lock>> getlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock) = 0;
   // `wait`: until granted, or EINTR through ctx.cancellation.
-  virtual Task<Result<>> setlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock, bool wait) = 0;
-  virtual Task<Result<>> flock(RequestContext ctx, OpenFileRef file, uint64_t owner, LockType type, bool wait) = 0;
+  virtual Task<Result<>> setlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock,
+                               bool wait) = 0;
+  virtual Task<Result<>> flock(RequestContext ctx, OpenFileRef file, uint64_t owner, LockType type,
+                               bool wait) = 0;
 
-  // True while the server does not answer for longer than a soft mount waits (timeo, retrans of nfs(5)); always
-  // false on hard mounts. The front end then gives waiting applications soft_errno().
+  // True while the server does not answer for longer than a soft mount waits (timeo, retrans of nfs(5));
+  // always false on hard mounts. The front end then gives waiting applications soft_errno().
   virtual bool soft_timed_out() const = 0;
   virtual int soft_errno() const = 0;
   // True while the server is not answering at all ("not responding" was logged). Any thread.

@@ -1,8 +1,9 @@
 // Node: one file object of the server, as every part of the client names it.
 //
-// Exactly one Node exists per file handle of a mount while anybody refers to it: the front end (which counts kernel
-// lookups in front_end_lookups), open files, requests under way. NodeRef counts references, any thread; the
-// last one removes the Node from its Filesystem's table. What a Filesystem keeps per file lies in its derived class.
+// Exactly one Node exists per file handle of a mount while anybody refers to it: the front end (which counts
+// kernel lookups in front_end_lookups), open files, requests under way. NodeRef counts references, any
+// thread; the last one removes the Node from its Filesystem's table. What a Filesystem keeps per file lies in
+// its derived class.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,8 @@ class Node {
  private:
   friend class NodeRef;
   friend class NodeTableAccess;
-  // Called when the count fell to zero: forget and destroy, unless somebody found the Node in the table meanwhile.
+  // Called when the count fell to zero: forget and destroy, unless somebody found the Node in the table
+  // meanwhile.
   virtual void last_reference() noexcept = 0;
   std::atomic<uint32_t> references_{0};
 };
@@ -67,7 +69,8 @@ class NodeRef {
   Node* node_ = nullptr;
 };
 
-// For the table that owns the Nodes: revives a Node it still lists, unless its last reference is already gone.
+// For the table that owns the Nodes: revives a Node it still lists, unless its last reference is already
+// gone.
 class NodeTableAccess {
  public:
   static bool try_acquire(Node& n) {

@@ -19,8 +19,8 @@ struct ClientOptions {
   AddressFamily family = AddressFamily::kAny;
   bool reserved_port = false;
 
-  bool soft = false;                            // hard is nfs(5)'s default
-  bool soft_error_timedout = false;             // softerr: ETIMEDOUT instead of EIO
+  bool soft = false;                 // hard is nfs(5)'s default
+  bool soft_error_timedout = false;  // softerr: ETIMEDOUT instead of EIO
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
 
@@ -31,12 +31,12 @@ struct ClientOptions {
   std::chrono::seconds acregmax{60};
   std::chrono::seconds acdirmin{30};
   std::chrono::seconds acdirmax{60};
-  bool noac = false;            // actimeo=0 and sync
+  bool noac = false;  // actimeo=0 and sync
   LookupCache lookupcache = LookupCache::kAll;
-  bool close_to_open = true;    // nocto turns it off
+  bool close_to_open = true;  // nocto turns it off
   bool readdirplus = true;
   LocalLock local_lock = LocalLock::kNone;
-  bool sync = false;            // every write is FILE_SYNC before it returns
+  bool sync = false;  // every write is FILE_SYNC before it returns
   bool read_only = false;
   IdMapping id_mapping = IdMapping::kNumeric;
 
@@ -44,7 +44,7 @@ struct ClientOptions {
   // then answered with no lifetime, so that every path walk asks under its own credential.
   bool many_users = false;
 
-  std::string client_name;      // co_ownerid: unique per mount; empty: host name, pid and a random part
+  std::string client_name;  // co_ownerid: unique per mount; empty: host name, pid and a random part
 };
 
 }  // namespace nfsrdma::client

@@ -1,7 +1,8 @@
-// Statistics: a snapshot of what a mount did, for `status`, `stats` and SIGUSR1. Plain values, no reference to anything.
+// Statistics: a snapshot of what a mount did, for `status`, `stats` and SIGUSR1. Plain values, no reference
+// to anything.
 //
-// NFS operations are counted per COMPOUND under the operation that it is for (as /proc/self/mountstats does), so that
-// RPCs per workload can be read off; `wire_operations` counts every operation inside the COMPOUNDs.
+// NFS operations are counted per COMPOUND under the operation that it is for (as /proc/self/mountstats does),
+// so that RPCs per workload can be read off.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +14,24 @@
 namespace nfsrdma::client {
 
 struct OperationStatistics {
-  std::string name;            // "READ", "LOOKUP", ...
-  uint64_t requests = 0;       // COMPOUNDs completed
-  uint64_t errors = 0;         // completed with a status other than NFS4_OK
+  std::string name;       // "READ", "LOOKUP", ...
+  uint64_t requests = 0;  // COMPOUNDs completed
+  uint64_t errors = 0;    // completed with a status other than NFS4_OK
   uint64_t retransmissions = 0;
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
-  uint64_t queue_us = 0;       // waiting for a slot
-  uint64_t response_us = 0;    // from sending to the reply
+  uint64_t queue_us = 0;     // waiting for a slot
+  uint64_t response_us = 0;  // from sending to the reply
   uint64_t total_us = 0;
 };
 
 struct SessionStatistics {
-  std::string session_id;      // hex
-  std::string server_owner;    // so_major_id, printable
+  std::string session_id;    // hex
+  std::string server_owner;  // so_major_id, printable
   std::string server_scope;
   std::string server_implementation;
-  uint32_t slots = 0;          // granted
-  uint32_t slots_target = 0;   // sr_target_highest_slotid + 1
+  uint32_t slots = 0;         // granted
+  uint32_t slots_target = 0;  // sr_target_highest_slotid + 1
   uint32_t slots_in_use = 0;
   uint32_t max_request_bytes = 0;
   uint32_t max_response_bytes = 0;
@@ -52,19 +53,18 @@ struct CacheStatistics {
   uint64_t attribute_misses = 0;
   uint64_t name_hits = 0;
   uint64_t name_misses = 0;
-  uint64_t dirty_bytes = 0;         // not yet acknowledged by WRITE
-  uint64_t uncommitted_bytes = 0;   // acknowledged UNSTABLE, kept until COMMIT
+  uint64_t dirty_bytes = 0;        // not yet acknowledged by WRITE
+  uint64_t uncommitted_bytes = 0;  // acknowledged UNSTABLE, kept until COMMIT
   uint64_t open_files = 0;
   uint64_t locks = 0;
 };
 
 struct Statistics {
-  std::string server;       // as given
+  std::string server;  // as given
   std::string export_path;
-  std::string options;      // effective, nfs(5) spelling
+  std::string options;  // effective, nfs(5) spelling
   uint64_t age_seconds = 0;
   std::vector<OperationStatistics> operations;
-  std::vector<std::pair<std::string, uint64_t>> wire_operations;
   std::vector<rpc::TransportStatus> transports;  // one per loop
   SessionStatistics session;
   CacheStatistics cache;

@@ -1,0 +1,132 @@
+// FileState: what a file has on the server and in memory while it is open: opens, byte-range locks, unwritten
+// data.
+//
+// Hangs in its Nfs4Node, guarded by the Node's mutex unless said otherwise. One OpenState per file and
+// open-owner (RFC 8881 section 9.1: the open-owner is the user), however many descriptors share it; one
+// LockState per lock-owner (a process for POSIX locks, an open file description for flock) under the
+// OpenState it was made with.
+#pragma once
+
+#include <array>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/filesystem.h"
+#include "client/nfs4/node.h"
+#include "transport/runtime/sync.h"
+#include "xdr/nfs4/basic.h"
+
+namespace nfsrdma::client {
+
+struct LockRange {
+  uint64_t start = 0;
+  uint64_t end = UINT64_MAX;  // inclusive
+  LockType type = LockType::kRead;
+};
+
+struct LockState {
+  std::string owner;  // lock_owner4.owner, unique per mount
+  uint32_t pid = 0;   // of the last lock request, for F_GETLK
+  nfs4::stateid4 stateid;
+  bool established = false;  // stateid is valid; else the next LOCK is made from the open stateid
+  bool lost = false;  // the server revoked or could not give back a lock: I/O fails until it is unlocked
+  std::vector<LockRange> ranges;  // held, disjoint, ascending
+};
+
+struct OpenState {
+  uint32_t uid = 0;
+  rpc::CredentialPtr credential;  // of the user's first open; recovery uses it
+  nfs4::stateid4 stateid;
+  bool established = false;           // the server has it; else it must be opened anew before use
+  uint64_t epoch = 0;                 // Session::epoch() it was made in
+  uint64_t version = 0;               // changes when `stateid` was replaced by recovery
+  int failed = 0;                     // errno: could not be opened anew; I/O fails with it
+  std::array<uint32_t, 4> openers{};  // descriptors by share access (1 read, 2 write, 3 both)
+  uint32_t held_access = 0;           // what the server has
+  std::list<LockState> locks;
+
+  uint32_t needed_access() const {
+    uint32_t access = 0;
+    for (uint32_t a = 1; a < openers.size(); ++a) access |= openers[a] != 0 ? a : 0;
+    return access;
+  }
+};
+using OpenStateRef = std::shared_ptr<OpenState>;
+
+// One piece of written data that the server does not surely have on stable storage.
+struct WriteExtent {
+  uint64_t serial = 0;  // in the order of writing, per file
+  uint64_t offset = 0;
+  Slice data;
+  bool held = false;         // not sent: may still grow (adjacent small writes are gathered)
+  nfs4::verifier4 verifier;  // of the WRITE that was answered UNSTABLE4
+  OpenStateRef state;
+  rpc::CredentialPtr credential;
+  TimePoint since{};
+
+  uint64_t end() const { return offset + data.size(); }
+};
+
+struct FileState {
+  explicit FileState(Nfs4Node& n) : node(n) {}
+
+  Nfs4Node& node;
+  // Held across OPEN by file handle, OPEN_DOWNGRADE, CLOSE and reopening: one at a time per file.
+  AsyncMutex open_mutex;
+  // Held across LOCK and LOCKU of the file, so that the book of held ranges follows the server's order.
+  AsyncMutex lock_mutex;
+  // Held across COMMIT.
+  AsyncMutex commit_mutex;
+
+  std::vector<OpenStateRef> opens;
+  WaitQueue unlocked;  // blocking lock waits of this mount, woken when a lock is dropped here
+
+  std::list<WriteExtent> writes;  // held, or WRITE is under way; no two overlap
+  std::list<WriteExtent>
+      unstable;       // WRITE was answered UNSTABLE4: kept until COMMIT answers with the same verifier
+  WaitQueue written;  // an extent left `writes`
+  uint64_t next_serial = 1;
+  uint64_t unstable_epoch = 0;  // Session::epoch() of the oldest of `unstable`
+  bool commit_spawned = false;
+  uint64_t committing_epoch = 0;  // of the extents that a COMMIT under way is for; 0: none is
+  uint64_t dirty_bytes = 0;       // of `writes`
+  uint32_t writes_under_way = 0;  // write-through WRITEs and SETATTRs of the size
+  uint64_t unstable_bytes = 0;
+  Error write_error;  // first error of write-behind since it was last reported
+  bool write_failed = false;
+  bool preserve_unlinked = false;  // OPEN4_RESULT_PRESERVE_UNLINKED
+  // Silly rename: the name to remove at the last close.
+  NodeRef hidden_directory;
+  std::string hidden_name;
+
+  bool in_use() const { return !opens.empty() || !writes.empty() || !unstable.empty() || write_failed; }
+};
+
+// An open file description of the front end.
+class Nfs4File final : public OpenFile {
+ public:
+  Nfs4File(NodeRef n, std::shared_ptr<FileState> f, OpenStateRef s, rpc::CredentialPtr c, uint32_t a,
+           bool sync)
+      : node(std::move(n)),
+        file(std::move(f)),
+        state(std::move(s)),
+        credential(std::move(c)),
+        access(a),
+        synchronous(sync) {}
+
+  const NodeRef node;
+  const std::shared_ptr<FileState> file;
+  const OpenStateRef state;
+  const rpc::CredentialPtr credential;
+  const uint32_t access;               // OPEN4_SHARE_ACCESS_*
+  const bool synchronous;              // O_SYNC, O_DSYNC or `sync`
+  std::atomic<bool> lock_used{false};  // a lock was taken through it: a lost lock of its owner fails its I/O
+};
+
+inline Nfs4File& nfs4_file(const OpenFileRef& f) {
+  return static_cast<Nfs4File&>(*f);
+}
+
+}  // namespace nfsrdma::client

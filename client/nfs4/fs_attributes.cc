@@ -1,0 +1,228 @@
+// GETATTR, SETATTR, ACCESS, and the booking of attributes that come with other answers (RFC 8881 sections
+// 5, 10.4, 18.1, 18.7, 18.30).
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "client/nfs4/nfs4_filesystem.h"
+#include "xdr/nfs4/file_ops.h"
+
+namespace nfsrdma::client {
+namespace {
+
+bool is_directory(const Attributes& a) {
+  return S_ISDIR(a.mode);
+}
+
+// The kernel's pages of a file that we are writing change together with its change attribute.
+bool writing(const FileState* file) {
+  return file != nullptr && (file->dirty_bytes != 0 || file->writes_under_way != 0);
+}
+
+}  // namespace
+
+AttributeCache::Limits Nfs4Filesystem::limits(bool directory) const {
+  if (options_.noac) return {};
+  return directory ? AttributeCache::Limits{options_.acdirmin, options_.acdirmax}
+                   : AttributeCache::Limits{options_.acregmin, options_.acregmax};
+}
+
+Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause) {
+  Nfs4Node& n = nfs4_node(node);
+  auto uid = ids_.known(IdMap::Kind::kUser, from.owner);
+  auto gid = ids_.known(IdMap::Kind::kGroup, from.owner_group);
+  if (!uid) uid = co_await ids_.resolve(IdMap::Kind::kUser, from.owner);
+  if (!gid) gid = co_await ids_.resolve(IdMap::Kind::kGroup, from.owner_group);
+  const Attributes attributes = to_attributes(from, n.export_index(), *uid, *gid);
+
+  bool invalidate = false, clear_names = false, good = true;
+  {
+    std::lock_guard lock(n.mutex);
+    const bool directory = is_directory(attributes);
+    const auto update = n.attributes.update(attributes, order, Clock::now(), limits(directory));
+    if (update == AttributeCache::Update::kIgnored) co_return n.contents_known;
+    const bool same = n.contents_known && n.contents_change == attributes.change;
+    const bool own = cause == Cause::kOwn || writing(n.file.get());
+    good = same || (own && n.contents_known);
+    if (!good && n.contents_known && cause == Cause::kAsked) {
+      invalidate = !directory;
+      clear_names = directory;
+    }
+    if (!good && directory) clear_names = true;
+    // Pages enter the kernel only through an open: before the first one there are none to be known.
+    if (cause == Cause::kOpened || directory || n.contents_known) {
+      n.contents_change = attributes.change;
+      n.contents_known = true;
+    }
+    if (clear_names) n.names_uncertain = false;
+  }
+  if (clear_names) nodes_.names().clear(n);
+  if (invalidate) front_end_->invalidate_data(node);
+  co_return good;
+}
+
+Task<Entry> Nfs4Filesystem::make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause) {
+  const NodeRef node = nodes_.get(fh, exports_.index_of(from.fsid));
+  co_await apply(node, std::move(from), order, cause);
+  co_return cached_entry(node, Duration::zero());
+}
+
+Entry Nfs4Filesystem::cached_entry(const NodeRef& node, Duration ttl) const {
+  const AttributesReply reply = attributes_reply(node);
+  return {node, reply.attributes, reply.ttl, ttl};
+}
+
+AttributesReply Nfs4Filesystem::attributes_reply(const NodeRef& node) const {
+  const Nfs4Node& n = nfs4_node(node);
+  std::lock_guard lock(n.mutex);
+  return {n.attributes.get(), n.attributes.remaining(Clock::now())};
+}
+
+bool Nfs4Filesystem::fresh(const Nfs4Node& n) const {
+  std::lock_guard lock(n.mutex);
+  return n.attributes.fresh(Clock::now());
+}
+
+Task<Result<>> Nfs4Filesystem::fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) {
+  attribute_misses_.fetch_add(1, std::memory_order_relaxed);
+  const nfs4::nfs_fh4 fh = fh_of(node);
+  const uint64_t order = nodes_.next_start();
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes); };
+  const Request request{nfs4::OP_GETATTR, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto res = reply->take<nfs4::GETATTR4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  co_await apply(node, std::move(res->resok4.obj_attributes), order, cause);
+  co_return Result<>{};
+}
+
+Task<Result<>> Nfs4Filesystem::revalidate(RequestContext ctx, NodeRef node) {
+  if (fresh(nfs4_node(node))) {
+    attribute_hits_.fetch_add(1, std::memory_order_relaxed);
+    co_return Result<>{};
+  }
+  co_return co_await fetch_attributes(ctx, node, Cause::kAsked);
+}
+
+Task<Result<AttributesReply>> Nfs4Filesystem::getattr(RequestContext ctx, NodeRef node, OpenFileRef) {
+  // What was written here must be in size, mtime and change attribute: the server has to have it first.
+  co_await settle_node(node);
+  NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  co_return attributes_reply(node);
+}
+
+Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRef node, SetAttributes set,
+                                                      OpenFileRef open) {
+  Nfs4Node& n = nfs4_node(node);
+  std::shared_ptr<FileState> file;
+  OpenStateRef state;
+  {
+    std::lock_guard lock(n.mutex);
+    file = n.file;
+    if (open) state = nfs4_file(open).state;
+    // truncate(2) of a file the user has open for writing goes under that open.
+    for (size_t i = 0; file && !state && i < file->opens.size(); ++i) {
+      const OpenState& o = *file->opens[i];
+      if (o.uid == ctx.credential->uid() && (o.held_access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
+        state = file->opens[i];
+    }
+    if (state && (state->held_access & nfs4::OPEN4_SHARE_ACCESS_WRITE) == 0) state.reset();
+  }
+  if (file && set.size) {
+    // A write that is sent again after a restart must not undo the truncation.
+    NFSRDMA_CO_TRY(co_await write_back(node, file, ctx.credential));
+  } else {
+    co_await settle_node(node);
+  }
+  std::string owner, group;
+  if (set.uid) owner = co_await ids_.name_of(IdMap::Kind::kUser, *set.uid);
+  if (set.gid) group = co_await ids_.name_of(IdMap::Kind::kGroup, *set.gid);
+
+  const nfs4::nfs_fh4 fh = n.fh();
+  nfs4::SETATTR4args args;
+  args.obj_attributes = to_fattr(set, owner, group);
+  const bool under_open = set.size.has_value() && state != nullptr;
+  auto build = [&](CompoundBuilder& b) {
+    if (under_open) args.stateid = StateManager::io_stateid(*file, *state);
+    b.putfh(fh).add(args).getattr(kFileAttributes);
+  };
+  const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}};
+  Result<CompoundReply> reply =
+      under_open ? co_await states_.run(request, node, file, state) : co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
+  auto res = reply->take<nfs4::GETATTR4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  co_await apply(node, std::move(res->resok4.obj_attributes), nodes_.next_start(), Cause::kOwn);
+  co_return attributes_reply(node);
+}
+
+Task<Result<uint32_t>> Nfs4Filesystem::access_bits(RequestContext ctx, NodeRef node, uint32_t wanted) {
+  Nfs4Node& n = nfs4_node(node);
+  {
+    std::lock_guard lock(n.mutex);
+    const auto& a = n.access;
+    if (a.uid == ctx.credential->uid() && a.gid == ctx.credential->gid() &&
+        a.groups == ctx.credential->groups() && (wanted & ~a.asked) == 0 &&
+        a.change == n.attributes.get().change && Clock::now() < a.expires && n.attributes.known()) {
+      co_return a.allowed& wanted;
+    }
+  }
+  const nfs4::nfs_fh4 fh = n.fh();
+  const uint64_t order = nodes_.next_start();
+  constexpr uint32_t kAll = nfs4::ACCESS4_READ | nfs4::ACCESS4_LOOKUP | nfs4::ACCESS4_MODIFY |
+                            nfs4::ACCESS4_EXTEND | nfs4::ACCESS4_DELETE | nfs4::ACCESS4_EXECUTE;
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::ACCESS4args{kAll}).getattr(kFileAttributes); };
+  const Request request{nfs4::OP_ACCESS, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto answer = reply->take<nfs4::ACCESS4res>();
+  if (!answer) co_return fail(std::move(answer.error()));
+  auto res = reply->take<nfs4::GETATTR4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  const uint64_t change = res->resok4.obj_attributes.change;
+  co_await apply(node, std::move(res->resok4.obj_attributes), order, Cause::kAsked);
+  std::lock_guard lock(n.mutex);
+  const uint32_t allowed = answer->resok4.access & answer->resok4.supported;
+  n.access = {ctx.credential->uid(),
+              ctx.credential->gid(),
+              ctx.credential->groups(),
+              kAll,
+              allowed,
+              change,
+              Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min};
+  co_return allowed& wanted;
+}
+
+Task<Result<>> Nfs4Filesystem::access(RequestContext ctx, NodeRef node, int mask) {
+  NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  const Attributes attributes = attributes_reply(node).attributes;
+  const bool directory = is_directory(attributes);
+  uint32_t wanted = 0;
+  if ((mask & R_OK) != 0) wanted |= nfs4::ACCESS4_READ;
+  if ((mask & W_OK) != 0) wanted |= nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
+  if ((mask & X_OK) != 0) wanted |= directory ? nfs4::ACCESS4_LOOKUP : nfs4::ACCESS4_EXECUTE;
+  if ((mask & W_OK) != 0 && options_.read_only) co_return fail(system_error(EROFS, "ACCESS"));
+  if (wanted == 0) co_return Result<>{};  // F_OK: it exists
+  auto bits = co_await access_bits(ctx, node, wanted);
+  if (!bits) co_return fail(std::move(bits.error()));
+  if (*bits != wanted) co_return fail(system_error(EACCES, "ACCESS"));
+  co_return Result<>{};
+}
+
+Task<Result<>> Nfs4Filesystem::check_search(RequestContext ctx, NodeRef directory) {
+  if (!options_.many_users) co_return Result<>{};
+  const uint32_t mode = attributes_reply(directory).attributes.mode;
+  if ((mode & 0111) == 0111) co_return Result<>{};
+  auto bits = co_await access_bits(ctx, directory, nfs4::ACCESS4_LOOKUP);
+  if (!bits) co_return fail(std::move(bits.error()));
+  if (*bits == 0) co_return fail(system_error(EACCES, "LOOKUP"));
+  co_return Result<>{};
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,109 @@
+// READ, and the front of writing (RFC 8881 sections 18.22, 18.32). What happens to written data is in
+// fs_write_back.cc.
+#include <algorithm>
+#include <cerrno>
+
+#include "client/nfs4/nfs4_filesystem.h"
+#include "xdr/nfs4/file_ops.h"
+#include "xdr/nfs4/handle_ops.h"
+
+namespace nfsrdma::client {
+
+Result<> Nfs4Filesystem::check_io(const Nfs4File& handle) {
+  if (handle.lock_used.load(std::memory_order_relaxed)) {
+    std::lock_guard lock(handle.file->node.mutex);
+    for (const LockState& owner : handle.state->locks) {
+      // As the Linux client's lost locks: whoever relied on one must not go on as if nothing had happened.
+      if (owner.lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
+    }
+  }
+  return {};
+}
+
+Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open, uint64_t offset,
+                                                                   size_t size) {
+  Nfs4File& handle = nfs4_file(open);
+  Slice destination = buffers_.slice(size);
+  if (!destination.buffer) co_return fail(system_error(ENOMEM, "READ"));
+  const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
+  nfs4::READ4args args;
+  args.offset = offset;
+  args.count = static_cast<uint32_t>(size);
+  auto build = [&](CompoundBuilder& b) {
+    args.stateid = StateManager::io_stateid(*handle.file, *handle.state);
+    b.putfh(fh).add(args).expect_read(destination);
+  };
+  const Request request{nfs4::OP_READ, handle.credential, false, build, destination};
+  Result<CompoundReply> reply = co_await states_.run(request, handle.node, handle.file, handle.state);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto res = reply->take<nfs4::READ4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  const ConstBytes data = res->resok4.data;
+  if (data.size() > size)
+    co_return fail(system_error(EIO, "READ", "the server sent more than was asked for"));
+  if (!reply->placed() && !data.empty()) std::copy(data.begin(), data.end(), destination.bytes.begin());
+  if (data.empty() && !res->resok4.eof && size != 0)
+    co_return fail(system_error(EIO, "READ", "the server sent nothing, and no end of file"));
+  co_return ReadPiece{destination.first(data.size()), res->resok4.eof};
+}
+
+Task<Result<ReadReply>> Nfs4Filesystem::read(RequestContext, OpenFileRef open, uint64_t offset, size_t size) {
+  Nfs4File& handle = nfs4_file(open);
+  if ((handle.access & nfs4::OPEN4_SHARE_ACCESS_READ) == 0) co_return fail(system_error(EBADF, "READ"));
+  NFSRDMA_CO_TRY(check_io(handle));
+  co_await settle(handle.node, handle.file, offset, offset + size);
+  co_await restore_lost_writes(handle.node, handle.file);
+  ReadReply reply;
+  while (reply.size < size) {
+    const size_t want = std::min<size_t>(size - reply.size, rsize_);
+    auto piece = co_await read_piece(open, offset + reply.size, want);
+    if (!piece) {
+      // What came before the error is an answer of its own; the error comes with the next read.
+      if (reply.size != 0) break;
+      co_return fail(std::move(piece.error()));
+    }
+    const size_t got = piece->data.size();
+    reply.size += got;
+    if (got != 0) reply.data.push_back(std::move(piece->data));
+    // Section 18.22.4: a short READ without eof is legal; the next turn asks for the rest.
+    if (piece->eof) break;
+  }
+  co_return reply;
+}
+
+Task<Result<>> Nfs4Filesystem::write(RequestContext, OpenFileRef open, uint64_t offset, Slice data) {
+  Nfs4File& handle = nfs4_file(open);
+  const NodeRef node = handle.node;
+  const std::shared_ptr<FileState> file = handle.file;
+  if (data.bytes.empty()) co_return Result<>{};
+  if ((handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) == 0) co_return fail(system_error(EBADF, "WRITE"));
+  if (offset > static_cast<uint64_t>(INT64_MAX) - data.size()) co_return fail(system_error(EFBIG, "WRITE"));
+  NFSRDMA_CO_TRY(check_io(handle));
+  bool through = handle.synchronous;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    // After an error the application is told at once, until it has seen the first one.
+    through = through || file->write_failed;
+  }
+  if (through) {
+    co_await settle(node, file, offset, offset + data.size());
+    {
+      std::lock_guard lock(nfs4_node(node).mutex);
+      ++file->writes_under_way;
+    }
+    auto written = co_await write_on_server(node, file, handle.state, handle.credential, offset,
+                                            std::move(data), nfs4::FILE_SYNC4);
+    std::lock_guard lock(nfs4_node(node).mutex);
+    --file->writes_under_way;
+    if (!written) co_return fail(std::move(written.error()));
+    co_return Result<>{};
+  }
+  if (!gather(node, file, handle, offset, data)) {
+    co_await settle(node, file, offset, offset + data.size());
+    send_pieces(node, file, handle, offset, data);
+  }
+  co_return co_await throttle(node, file, handle.credential);
+}
+
+}  // namespace nfsrdma::client

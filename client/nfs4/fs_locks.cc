@@ -1,0 +1,258 @@
+// Byte-range locks: POSIX and flock, both as LOCK, LOCKT and LOCKU (RFC 8881
+// sections 9.1-9.8, 10.3.2, 18.10-18.12).
+//
+// A lock orders data: before LOCKU what was written under it is on the server, and after LOCK the kernel's
+// pages are dropped if somebody else changed the file. Waiting is asking again, with back-off; a lock that is
+// dropped on this mount, or CB_NOTIFY_LOCK, ends a pause early.
+#include <algorithm>
+#include <cerrno>
+
+#include "client/nfs4/locks.h"
+#include "client/nfs4/nfs4_filesystem.h"
+#include "xdr/nfs4/handle_ops.h"
+
+namespace nfsrdma::client {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstPause = 20ms;
+constexpr Duration kLongestPause = 2s;
+
+LockState* find_owner(OpenState& state, const std::string& owner) {
+  const auto it = std::find_if(state.locks.begin(), state.locks.end(),
+                               [&](const LockState& l) { return l.owner == owner; });
+  return it == state.locks.end() ? nullptr : &*it;
+}
+
+struct LockPause {
+  WaitQueue::Waiter* waiter = nullptr;
+  bool over = false;
+};
+
+void end_pause(FileState& file, LockPause& pause) {
+  std::lock_guard lock(file.node.mutex);
+  if (!pause.over && pause.waiter != nullptr) file.unlocked.cancel(pause.waiter);
+}
+
+Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::shared_ptr<LockPause> pause,
+                       Duration after) {
+  co_await Loop::current()->sleep(after);
+  end_pause(*file, *pause);
+  (void)node;
+}
+
+}  // namespace
+
+Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {
+  Nfs4File& handle = nfs4_file(open);
+  const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
+  nfs4::LOCKT4args args;
+  args.locktype = lock.type == LockType::kWrite ? nfs4::WRITE_LT : nfs4::READ_LT;
+  args.offset = lock.start;
+  args.length = lock_length(lock.start, lock.end);
+  auto build = [&](CompoundBuilder& b) {
+    args.owner = {session_.client_id(), posix_owner(owner)};
+    b.putfh(fh).add(args);
+  };
+  const Request request{nfs4::OP_LOCKT, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto res = reply->take_any<nfs4::LOCKT4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  Lock found;
+  if (res->status == nfs4::NFS4_OK) co_return found;
+  if (res->status != nfs4::NFS4ERR_DENIED) co_return fail(nfs4::nfs_error(res->status, "LOCKT"));
+  const auto& denied = res->denied;
+  found.type = denied.locktype == nfs4::WRITE_LT || denied.locktype == nfs4::WRITEW_LT ? LockType::kWrite
+                                                                                       : LockType::kRead;
+  found.start = denied.offset;
+  found.end = lock_end(denied.offset, denied.length);
+  if (denied.owner.clientid == session_.client_id()) {
+    std::lock_guard guard(handle.file->node.mutex);
+    for (const auto& state : handle.file->opens) {
+      if (const LockState* l = find_owner(*state, denied.owner.owner)) found.pid = l->pid;
+    }
+  }
+  co_return found;
+}
+
+Task<Result<>> Nfs4Filesystem::setlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock,
+                                     bool wait) {
+  co_return co_await lock_owner_request(ctx, open, posix_owner(owner), lock, wait);
+}
+
+Task<Result<>> Nfs4Filesystem::flock(RequestContext ctx, OpenFileRef open, uint64_t owner, LockType type,
+                                     bool wait) {
+  Lock whole;
+  whole.type = type;
+  co_return co_await lock_owner_request(ctx, open, flock_owner(owner), whole, wait);
+}
+
+Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRef open, std::string owner,
+                                                  Lock lock, bool wait) {
+  if (lock.type == LockType::kUnlock) co_return co_await unlock(open, owner, lock);
+  Duration pause = kFirstPause;
+  for (;;) {
+    auto granted = co_await try_lock(open, owner, lock, wait);
+    if (!granted) co_return fail(std::move(granted.error()));
+    if (*granted) break;
+    if (!wait) co_return fail(system_error(EAGAIN, "LOCK"));
+    if (!co_await wait_for_unlock(ctx, nfs4_file(open).file, pause))
+      co_return fail(system_error(EINTR, "LOCK"));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+  // Section 10.3.2: "after obtaining a lock, the client must... validate its cached data".
+  const NodeRef node = nfs4_file(open).node;
+  Nfs4Node& n = nfs4_node(node);
+  uint64_t before = 0;
+  bool known = false;
+  {
+    std::lock_guard guard(n.mutex);
+    before = n.contents_change;
+    known = n.contents_known;
+  }
+  co_await settle_node(node);
+  NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
+  bool changed = false;
+  {
+    std::lock_guard guard(n.mutex);
+    changed = !known || n.contents_change != before;
+  }
+  if (changed) co_await front_end_->drop_data(node);
+  if (ctx.cancellation && ctx.cancellation->cancelled() && wait) {
+    // The application was told EINTR while the last request was under way.
+    (void)co_await unlock(open, owner, lock);
+    co_return fail(system_error(EINTR, "LOCK"));
+  }
+  co_return Result<>{};
+}
+
+Task<Result<bool>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner, Lock lock, bool waiting) {
+  Nfs4File& handle = nfs4_file(open);
+  const std::shared_ptr<FileState> file = handle.file;
+  const OpenStateRef state = handle.state;
+  auto guard = co_await file->lock_mutex.lock();
+  LockState* mine = nullptr;
+  {
+    std::lock_guard node_lock(file->node.mutex);
+    mine = find_owner(*state, owner);
+    if (mine == nullptr) {
+      state->locks.push_back({});
+      mine = &state->locks.back();
+      mine->owner = owner;
+    }
+    if (mine->lost) co_return fail(system_error(EIO, "LOCK", "an earlier lock was lost; release it first"));
+    mine->pid = lock.pid;
+  }
+  const LockRange range{lock.start, lock.end, lock.type};
+  const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
+  auto build = [&](CompoundBuilder& b) {
+    nfs4::LOCK4args args;
+    {
+      std::lock_guard node_lock(file->node.mutex);
+      args = lock_args(session_.client_id(), *state, *mine, range, waiting);
+    }
+    b.putfh(fh).add(args);
+  };
+  const Request request{nfs4::OP_LOCK, handle.credential, true, build, {}};
+  Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto res = reply->take_any<nfs4::LOCK4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  if (res->status == nfs4::NFS4ERR_DENIED) co_return false;
+  if (res->status != nfs4::NFS4_OK) co_return fail(nfs4::nfs_error(res->status, "LOCK"));
+  std::lock_guard node_lock(file->node.mutex);
+  const auto& stateid = res->resok4.lock_stateid;
+  mine->stateid = stateid;
+  mine->established = true;
+  record_lock(mine->ranges, range);
+  handle.lock_used.store(true, std::memory_order_relaxed);
+  co_return true;
+}
+
+Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock lock) {
+  Nfs4File& handle = nfs4_file(open);
+  const std::shared_ptr<FileState> file = handle.file;
+  const OpenStateRef state = handle.state;
+  bool dirty = false;
+  {
+    std::lock_guard node_lock(file->node.mutex);
+    const LockState* mine = find_owner(*state, owner);
+    if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
+    dirty = !file->writes.empty() || !file->unstable.empty();
+  }
+  // The next holder must see what was written under the lock; errors of that stay for fsync and close.
+  if (dirty) {
+    co_await settle_all(handle.node, file);
+    co_await commit(handle.node, file, handle.credential);
+  }
+  auto guard = co_await file->lock_mutex.lock();
+  LockState* mine = nullptr;
+  bool on_server = false;
+  {
+    std::lock_guard node_lock(file->node.mutex);
+    mine = find_owner(*state, owner);
+    if (mine == nullptr) co_return Result<>{};
+    on_server = mine->established && !mine->ranges.empty();
+  }
+  Result<> unlocked;
+  if (on_server) {
+    const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
+    auto build = [&](CompoundBuilder& b) {
+      nfs4::LOCKU4args args;
+      {
+        std::lock_guard node_lock(file->node.mutex);
+        args.lock_stateid = mine->stateid;
+      }
+      args.locktype = nfs4::WRITE_LT;  // not looked at (section 18.12.3), but has to be one
+      args.offset = lock.start;
+      args.length = lock_length(lock.start, lock.end);
+      b.putfh(fh).add(args);
+    };
+    const Request request{nfs4::OP_LOCKU, handle.credential, true, build, {}};
+    Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state);
+    if (!reply) {
+      unlocked = fail(std::move(reply.error()));
+    } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
+      unlocked = fail(std::move(put.error()));
+    } else if (auto res = reply->take<nfs4::LOCKU4res>(); !res) {
+      unlocked = fail(std::move(res.error()));
+    } else {
+      std::lock_guard node_lock(file->node.mutex);
+      mine->stateid = res->lock_stateid;
+    }
+  }
+  std::lock_guard node_lock(file->node.mutex);
+  if (unlocked || mine->lost) record_lock(mine->ranges, {lock.start, lock.end, LockType::kUnlock});
+  if (mine->ranges.empty()) mine->lost = false;
+  file->unlocked.notify_all();
+  co_return unlocked;
+}
+
+Task<bool> Nfs4Filesystem::wait_for_unlock(RequestContext ctx, std::shared_ptr<FileState> file,
+                                           Duration longest) {
+  auto pause = std::make_shared<LockPause>();
+  const NodeRef node(&file->node);
+  if (ctx.cancellation) {
+    ctx.cancellation->on_cancel([node, file, pause] { end_pause(*file, *pause); });
+    if (ctx.cancellation->cancelled()) co_return false;
+  }
+  Loop::current()->spawn(end_pause_later(node, file, pause, longest));
+  {
+    std::unique_lock lock(file->node.mutex);
+    co_await file->unlocked.wait(lock, &pause->waiter);
+  }
+  std::lock_guard lock(file->node.mutex);
+  pause->over = true;
+  co_return !(ctx.cancellation && ctx.cancellation->cancelled());
+}
+
+void Nfs4Filesystem::locks_lost(NodeRef node) {
+  // Reads must come here to be refused.
+  if (front_end_ != nullptr) front_end_->invalidate_data(std::move(node));
+}
+
+}  // namespace nfsrdma::client

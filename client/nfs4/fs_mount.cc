@@ -1,0 +1,264 @@
+// Mounting and unmounting, statfs, and what is known of a mount as a whole.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+
+#include "client/nfs4/nfs4_filesystem.h"
+#include "transport/runtime/deadline.h"
+#include "transport/runtime/log.h"
+#include "xdr/nfs4/file_ops.h"
+#include "xdr/nfs4/handle_ops.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// RPC and COMPOUND around the data of a READ or WRITE, with room for a long credential.
+constexpr uint32_t kMessageOverhead = 1024;
+constexpr uint32_t kLargestIo = 1u << 20;
+// A server rarely names components in a mount path deeper than it can take in one COMPOUND.
+constexpr size_t kComponentsPerCompound = 8;
+
+std::string host_name() {
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0) return "localhost";
+  return name;
+}
+
+rpc::CredentialPtr process_credential() {
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
+  const int n = getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<size_t>(std::max(0, n)));
+  return std::make_shared<rpc::Credential>(host_name(), geteuid(), getegid(),
+                                           std::vector<uint32_t>(groups.begin(), groups.end()));
+}
+
+ClientOptions with_client_name(ClientOptions options) {
+  // Section 2.4: co_ownerid must differ between the instances of a client that run at the same time.
+  if (options.client_name.empty()) {
+    std::random_device random;
+    options.client_name =
+        fmt::format("nfsrdma-fuse {} {} {:08x}{:08x}", host_name(), getpid(), random(), random());
+  }
+  return options;
+}
+
+std::vector<std::string> components_of(const std::string& path) {
+  std::vector<std::string> all;
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    if (end > at) all.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return all;
+}
+
+uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_session) {
+  uint64_t size = asked != 0 ? std::min(asked, kLargestIo) : kLargestIo;
+  if (of_file_system != 0) size = std::min(size, of_file_system);
+  size = std::min<uint64_t>(size, of_session - kMessageOverhead);
+  // Whole pages, as the kernel asks.
+  return static_cast<uint32_t>(size >= 4096 ? size / 4096 * 4096 : size);
+}
+
+}  // namespace
+
+Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
+    : loops_(loops),
+      buffers_(buffers),
+      options_(with_client_name(std::move(options))),
+      machine_(process_credential()),
+      ids_(options_.id_mapping),
+      session_(loops_, options_, machine_),
+      states_(session_, nodes_.names(), *this),
+      callbacks_(session_.slots(), nodes_),
+      held_timer_(loops_[0]) {
+  session_.attach(&states_, &callbacks_);
+}
+
+Nfs4Filesystem::~Nfs4Filesystem() = default;
+
+Task<Result<Entry>> Nfs4Filesystem::mount(FrontEnd* front_end) {
+  front_end_ = front_end;
+  co_await loops_[0].resume_here();
+  Result<> started = co_await session_.start();
+  if (!started) co_return fail(std::move(started.error()));
+  Result<Entry> root = co_await walk_to_export();
+  if (!root) co_return root;
+  NFSRDMA_CO_TRY(co_await read_limits(root->node));
+  mounted_ = true;
+  loops_[0].spawn(send_held_periodically());
+  co_return root;
+}
+
+Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
+  const std::vector<std::string> path = components_of(options_.export_path);
+  nfs4::nfs_fh4 fh;
+  Entry root;
+  for (size_t at = 0; at == 0 || at < path.size(); at += kComponentsPerCompound) {
+    const size_t end = std::min(path.size(), at + kComponentsPerCompound);
+    const bool last = end == path.size();
+    const uint64_t order = nodes_.next_start();
+    auto build = [&](CompoundBuilder& b) {
+      if (at == 0) {
+        b.add(nfs4::PUTROOTFH4args{});
+      } else {
+        b.putfh(fh);
+      }
+      for (size_t i = at; i < end; ++i) b.add(nfs4::LOOKUP4args{path[i]});
+      b.add(nfs4::GETFH4args{});
+      if (last) b.getattr(kFileAttributes);
+    };
+    const Request request{nfs4::OP_LOOKUP, machine_, false, build, {}};
+    Result<CompoundReply> reply = co_await session_.run(request);
+    if (!reply) co_return fail(std::move(reply.error()));
+    if (at == 0) {
+      NFSRDMA_CO_TRY(reply->expect<nfs4::PUTROOTFH4res>());
+    } else {
+      NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+    }
+    for (size_t i = at; i < end; ++i) {
+      Result<> found = reply->expect<nfs4::LOOKUP4res>();
+      if (!found) {
+        found.error().cause = fmt::format("\"{}\" in the path {}", path[i], options_.export_path);
+        co_return fail(std::move(found.error()));
+      }
+    }
+    auto handle = reply->take<nfs4::GETFH4res>();
+    if (!handle) co_return fail(std::move(handle.error()));
+    fh = handle->resok4.object;
+    if (!last) continue;
+    auto attributes = reply->take<nfs4::GETATTR4res>();
+    if (!attributes) co_return fail(std::move(attributes.error()));
+    root = co_await make_entry(fh, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
+  }
+  if (!S_ISDIR(root.attributes.mode)) co_return fail(system_error(ENOTDIR, "LOOKUP", options_.export_path));
+  co_return root;
+}
+
+Task<Result<>> Nfs4Filesystem::read_limits(NodeRef root) {
+  const nfs4::nfs_fh4 fh = fh_of(root);
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kLimitAttributes); };
+  const Request request{nfs4::OP_GETATTR, machine_, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto res = reply->take<nfs4::GETATTR4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  const nfs4::fattr4& a = res->resok4.obj_attributes;
+  if (a.has(nfs4::FATTR4_LEASE_TIME)) session_.set_lease(std::chrono::seconds(a.fs->lease_time));
+  if (a.has(nfs4::FATTR4_MAXNAME) && a.fs->maxname != 0) name_max_ = std::min(a.fs->maxname, 255U);
+  if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) exclusive_create_attributes_ = a.fs->suppattr_exclcreat;
+  rsize_ =
+      io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0, session_.max_response_bytes());
+  wsize_ = io_size(options_.wsize, a.has(nfs4::FATTR4_MAXWRITE) ? a.fs->maxwrite : 0,
+                   session_.max_request_bytes());
+  co_return Result<>{};
+}
+
+Task<> Nfs4Filesystem::write_back_everything() {
+  for (const NodeRef& node : states_.files()) {
+    std::shared_ptr<FileState> file;
+    std::vector<std::pair<OpenStateRef, uint32_t>> openers;
+    {
+      std::lock_guard lock(nfs4_node(node).mutex);
+      file = nfs4_node(node).file;
+      if (!file) continue;
+      for (const OpenStateRef& state : file->opens) {
+        for (uint32_t access = 1; access < state->openers.size(); ++access) {
+          // One closed() per share access is enough once the others are uncounted.
+          if (state->openers[access] == 0) continue;
+          state->openers[access] = 1;
+          openers.emplace_back(state, access);
+        }
+      }
+    }
+    Result<> written = co_await write_back(node, file, machine_);
+    if (!written)
+      log::error("data of a file was not written when the mount ended: {}", describe(written.error()));
+    for (const auto& [state, access] : openers) co_await states_.closed(file, state, access);
+    states_.drop_if_unused(nfs4_node(node));
+  }
+}
+
+Task<bool> Nfs4Filesystem::unmount(Duration patience) {
+  co_await loops_[0].resume_here();
+  stopping_ = true;
+  held_timer_.cancel();
+  const TimePoint end = Clock::now() + patience;
+  bool written = true;
+  if (std::exchange(mounted_, false))
+    written = co_await finish_within(loops_[0], write_back_everything(), patience);
+  const bool answered =
+      co_await session_.stop(std::max<Duration>(end - Clock::now(), std::chrono::milliseconds(100)));
+  co_return written&& answered;
+}
+
+Task<Result<FilesystemStatus>> Nfs4Filesystem::statfs(RequestContext ctx, NodeRef node) {
+  const nfs4::nfs_fh4 fh = fh_of(node);
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kSpaceAttributes); };
+  const Request request{nfs4::OP_GETATTR, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto res = reply->take<nfs4::GETATTR4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  const nfs4::fattr4& a = res->resok4.obj_attributes;
+  FilesystemStatus s;
+  s.block_size = 4096;
+  s.name_max = name_max_;
+  if (a.has(nfs4::FATTR4_SPACE_TOTAL)) s.total_bytes = a.fs->space_total;
+  if (a.has(nfs4::FATTR4_SPACE_FREE)) s.free_bytes = a.fs->space_free;
+  if (a.has(nfs4::FATTR4_SPACE_AVAIL)) s.available_bytes = a.fs->space_avail;
+  if (a.has(nfs4::FATTR4_FILES_TOTAL)) s.total_files = a.fs->files_total;
+  if (a.has(nfs4::FATTR4_FILES_FREE)) s.free_files = a.fs->files_free;
+  if (a.has(nfs4::FATTR4_FILES_AVAIL)) s.available_files = a.fs->files_avail;
+  co_return s;
+}
+
+bool Nfs4Filesystem::soft_timed_out() const {
+  if (!options_.soft) return false;
+  const TimePoint since = session_.stalled_since();
+  // nfs(5): a soft mount gives up after `retrans` retransmissions, each after another `timeo`, growing by as
+  // much.
+  uint64_t waits = 0;
+  for (unsigned i = 0; i <= options_.retrans; ++i) waits += i + 1;
+  return since != TimePoint{} && Clock::now() - since > options_.timeo * static_cast<int64_t>(waits);
+}
+
+int Nfs4Filesystem::soft_errno() const {
+  return options_.soft_error_timedout ? ETIMEDOUT : EIO;
+}
+
+bool Nfs4Filesystem::responding() const {
+  return session_.responding();
+}
+
+Statistics Nfs4Filesystem::statistics() const {
+  Statistics s;
+  s.server = options_.host;
+  s.export_path = options_.export_path;
+  s.age_seconds = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - created_).count());
+  s.operations = const_cast<Session&>(session_).counters().snapshot();
+  s.transports = session_.transport_status();
+  s.session = session_.statistics();
+  s.session.rsize = rsize_;
+  s.session.wsize = wsize_;
+  s.session.callbacks = callbacks_.count();
+  s.cache.nodes = nodes_.size();
+  s.cache.names = const_cast<NodeTable&>(nodes_).names().size();
+  s.cache.attribute_hits = attribute_hits_;
+  s.cache.attribute_misses = attribute_misses_;
+  s.cache.name_hits = name_hits_;
+  s.cache.name_misses = name_misses_;
+  s.cache.dirty_bytes = dirty_bytes_;
+  s.cache.uncommitted_bytes = unstable_bytes_;
+  const StateManager::Counts counts = states_.counts();
+  s.cache.open_files = counts.opens;
+  s.cache.locks = counts.locks;
+  return s;
+}
+
+}  // namespace nfsrdma::client

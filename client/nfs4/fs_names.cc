@@ -1,0 +1,279 @@
+// Names: LOOKUP, CREATE, REMOVE, RENAME, LINK, READLINK and the name cache behind them (RFC 8881
+// sections 10.8, 18.4, 18.9, 18.13, 18.24-18.26).
+//
+// A cached name is believed while its directory's attributes are fresh and its change attribute is the one
+// the names were learnt under. Changes of ours come with the directory's new attributes in the same COMPOUND,
+// so that they do not cost that belief; a change by somebody else shows up as another change attribute and
+// drops all names.
+#include <algorithm>
+#include <cerrno>
+
+#include "client/nfs4/nfs4_filesystem.h"
+#include "transport/runtime/log.h"
+#include "xdr/nfs4/dir_ops.h"
+#include "xdr/nfs4/file_ops.h"
+#include "xdr/nfs4/handle_ops.h"
+
+namespace nfsrdma::client {
+namespace {
+
+Error name_error(int errnum, const char* op) {
+  return system_error(errnum, op);
+}
+
+// What no server may see as a component (section 18.13.4: NFS4ERR_BADNAME and friends); the kernel sends none
+// of these.
+bool valid_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+Duration Nfs4Filesystem::entry_ttl(const NodeRef& directory) const {
+  const Nfs4Node& d = nfs4_node(directory);
+  std::lock_guard lock(d.mutex);
+  if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
+  // With many users a cached name would let anybody walk through a directory that only some may search.
+  if (options_.many_users && (d.attributes.get().mode & 0111) != 0111) return Duration::zero();
+  return d.attributes.remaining(Clock::now());
+}
+
+Task<> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::change_info4 info,
+                                         Result<nfs4::GETATTR4res> after, uint64_t order) {
+  Nfs4Node& d = nfs4_node(directory);
+  bool ours_alone = false;
+  {
+    std::lock_guard lock(d.mutex);
+    ours_alone = d.contents_known && d.contents_change == info.before;
+    if (ours_alone) {
+      d.contents_change = info.after;
+      if (!info.atomic) d.names_uncertain = true;
+    } else {
+      d.contents_known = false;
+      d.names_uncertain = false;
+    }
+    if (!after) d.attributes.expire();
+  }
+  if (!ours_alone) nodes_.names().clear(d);
+  if (after) co_await apply(directory, std::move(after->resok4.obj_attributes), order, Cause::kAsked);
+}
+
+Task<Result<Entry>> Nfs4Filesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
+  Nfs4Node& d = nfs4_node(directory);
+  if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
+  auto found = options_.lookupcache == LookupCache::kNone ? std::nullopt : nodes_.names().find(d, name);
+  if (found && !found->child && options_.lookupcache == LookupCache::kPositive) found.reset();
+  if (found) {
+    bool good = false;
+    {
+      const TimePoint now = Clock::now();
+      std::lock_guard lock(d.mutex);
+      good = d.attributes.fresh(now) && d.contents_known && d.attributes.get().change == d.contents_change &&
+             (!d.names_uncertain || now - found->verified < options_.acdirmax);
+    }
+    if (good) {
+      NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
+      name_hits_.fetch_add(1, std::memory_order_relaxed);
+      if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory)};
+      Result<> valid = co_await revalidate(ctx, found->child);
+      if (valid) co_return cached_entry(found->child, entry_ttl(directory));
+      nodes_.names().remove(d, name);  // the file is gone under its name: ask
+    }
+  }
+  name_misses_.fetch_add(1, std::memory_order_relaxed);
+  co_return co_await lookup_on_server(ctx, directory, std::move(name));
+}
+
+Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef directory,
+                                                     std::string name) {
+  const nfs4::nfs_fh4 fh = fh_of(directory);
+  const uint64_t order = nodes_.next_start();
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh)
+        .getattr(kFileAttributes)
+        .add(nfs4::LOOKUP4args{name})
+        .add(nfs4::GETFH4args{})
+        .getattr(kFileAttributes);
+  };
+  const Request request{nfs4::OP_LOOKUP, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto of_directory = reply->take<nfs4::GETATTR4res>();
+  if (!of_directory) co_return fail(std::move(of_directory.error()));
+  co_await apply(directory, std::move(of_directory->resok4.obj_attributes), order, Cause::kAsked);
+
+  Result<> looked_up = reply->expect<nfs4::LOOKUP4res>();
+  if (!looked_up) {
+    if (!looked_up.error().is_status(nfs4::NFS4ERR_NOENT)) co_return fail(std::move(looked_up.error()));
+    if (options_.lookupcache != LookupCache::kAll) co_return Entry{};
+    nodes_.names().put(*directory.get(), name, nullptr, Clock::now());
+    co_return Entry{{}, {}, {}, entry_ttl(directory)};
+  }
+  auto handle = reply->take<nfs4::GETFH4res>();
+  if (!handle) co_return fail(std::move(handle.error()));
+  auto attributes = reply->take<nfs4::GETATTR4res>();
+  if (!attributes) co_return fail(std::move(attributes.error()));
+  Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
+                                    order, Cause::kAsked);
+  nodes_.names().put(*directory.get(), name, entry.node.get(), Clock::now());
+  entry.entry_ttl = entry_ttl(directory);
+  co_return entry;
+}
+
+Task<Result<std::string>> Nfs4Filesystem::readlink(RequestContext ctx, NodeRef node) {
+  const nfs4::nfs_fh4 fh = fh_of(node);
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::READLINK4args{}); };
+  const Request request{nfs4::OP_READLINK, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto res = reply->take<nfs4::READLINK4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  std::string& text = res->resok4.link;
+  // A target of the server's is a C string to the kernel; one that cannot be is not cut short in silence.
+  if (text.empty() || text.find('\0') != std::string::npos)
+    co_return fail(system_error(EIO, "READLINK", "the target is not a path"));
+  if (text.size() >= 4096) co_return fail(system_error(ENAMETOOLONG, "READLINK"));
+  co_return std::move(text);
+}
+
+Task<Result<Entry>> Nfs4Filesystem::mknod(RequestContext ctx, NodeRef directory, std::string name,
+                                          uint32_t mode, uint32_t rdev_major, uint32_t rdev_minor) {
+  if (S_ISREG(mode)) {
+    // A regular file is made by OPEN; the descriptor is not wanted.
+    auto created =
+        co_await create(ctx, directory, std::move(name), mode & 07777, O_WRONLY | O_CREAT | O_EXCL);
+    if (!created) co_return fail(std::move(created.error()));
+    co_await release(ctx, created->open.file, std::nullopt);
+    co_return std::move(created->entry);
+  }
+  nfs4::createtype4 type;
+  switch (mode & S_IFMT) {
+    case S_IFBLK: type.type = nfs4::NF4BLK; break;
+    case S_IFCHR: type.type = nfs4::NF4CHR; break;
+    case S_IFSOCK: type.type = nfs4::NF4SOCK; break;
+    case S_IFIFO: type.type = nfs4::NF4FIFO; break;
+    default: co_return fail(system_error(EINVAL, "CREATE", "a file type that does not exist"));
+  }
+  type.devdata = {rdev_major, rdev_minor};
+  co_return co_await create_object(ctx, directory, std::move(name), std::move(type), mode & 07777);
+}
+
+Task<Result<Entry>> Nfs4Filesystem::mkdir(RequestContext ctx, NodeRef directory, std::string name,
+                                          uint32_t mode) {
+  nfs4::createtype4 type;
+  type.type = nfs4::NF4DIR;
+  co_return co_await create_object(ctx, directory, std::move(name), std::move(type), mode & 07777);
+}
+
+Task<Result<Entry>> Nfs4Filesystem::symlink(RequestContext ctx, NodeRef directory, std::string name,
+                                            std::string target) {
+  nfs4::createtype4 type;
+  type.type = nfs4::NF4LNK;
+  type.linkdata = std::move(target);
+  co_return co_await create_object(ctx, directory, std::move(name), std::move(type), 0777);
+}
+
+Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef directory, std::string name,
+                                                  nfs4::createtype4 type, uint32_t mode) {
+  if (!valid_name(name)) co_return fail(name_error(EINVAL, "CREATE"));
+  if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "CREATE"));
+  const nfs4::nfs_fh4 fh = fh_of(directory);
+  const uint64_t order = nodes_.next_start();
+  nfs4::CREATE4args args;
+  args.objtype = type;
+  args.objname = name;
+  args.createattrs.attrmask.set(nfs4::FATTR4_MODE);
+  args.createattrs.mode = mode;
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh).add(nfs4::SAVEFH4args{}).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
+    b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
+  };
+  const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
+  auto created = reply->take<nfs4::CREATE4res>();
+  if (!created) {
+    if (reply->maybe_executed_before && created.error().is_status(nfs4::NFS4ERR_EXIST)) {
+      co_return co_await maybe_own_object(ctx, directory, std::move(name), std::move(type),
+                                          std::move(created.error()));
+    }
+    co_return fail(std::move(created.error()));
+  }
+  auto handle = reply->take<nfs4::GETFH4res>();
+  if (!handle) co_return fail(std::move(handle.error()));
+  auto attributes = reply->take<nfs4::GETATTR4res>();
+  if (!attributes) co_return fail(std::move(attributes.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
+  auto after = reply->take<nfs4::GETATTR4res>();
+  co_await directory_changed(directory, created->resok4.cinfo, std::move(after), order);
+  Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
+                                    order, Cause::kAsked);
+  nodes_.names().put(*directory.get(), name, entry.node.get(), Clock::now());
+  entry.entry_ttl = entry_ttl(directory);
+  co_return entry;
+}
+
+Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef directory, std::string name,
+                                                     nfs4::createtype4 type, Error error) {
+  // The server restarted between executing CREATE and answering it. What is there is ours if it is what we
+  // asked for.
+  Result<Entry> there = co_await lookup_on_server(ctx, directory, name);
+  if (!there || !there->node) co_return fail(std::move(error));
+  const Attributes& a = there->attributes;
+  const bool same_type = (a.mode & S_IFMT) == file_type_bits(type.type);
+  bool same = same_type && a.uid == ctx.credential->uid();
+  if (same && type.type == nfs4::NF4DIR) same = a.nlink <= 2;
+  if (same && type.type == nfs4::NF4LNK) {
+    auto target = co_await readlink(ctx, there->node);
+    same = target && *target == type.linkdata;
+  }
+  if (!same) co_return fail(std::move(error));
+  co_return there;
+}
+
+Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeRef directory,
+                                         std::string name) {
+  if (!valid_name(name)) co_return fail(name_error(EINVAL, "LINK"));
+  if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "LINK"));
+  co_await settle_node(node);
+  const nfs4::nfs_fh4 fh = fh_of(node);
+  const nfs4::nfs_fh4 directory_fh = fh_of(directory);
+  const uint64_t order = nodes_.next_start();
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh)
+        .add(nfs4::SAVEFH4args{})
+        .putfh(directory_fh)
+        .add(nfs4::LINK4args{name})
+        .getattr(kFileAttributes);
+    b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
+  };
+  const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  auto linked = reply->take<nfs4::LINK4res>();
+  if (!linked) {
+    if (reply->maybe_executed_before && linked.error().is_status(nfs4::NFS4ERR_EXIST)) {
+      Result<Entry> there = co_await lookup_on_server(ctx, directory, name);
+      if (there && there->node == node) co_return there;
+    }
+    co_return fail(std::move(linked.error()));
+  }
+  auto after = reply->take<nfs4::GETATTR4res>();
+  co_await directory_changed(directory, linked->resok4.cinfo, std::move(after), order);
+  NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
+  auto attributes = reply->take<nfs4::GETATTR4res>();
+  if (!attributes) co_return fail(std::move(attributes.error()));
+  co_await apply(node, std::move(attributes->resok4.obj_attributes), nodes_.next_start(), Cause::kOwn);
+  nodes_.names().put(*directory.get(), name, node.get(), Clock::now());
+  co_return cached_entry(node, entry_ttl(directory));
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,218 @@
+// OPEN and CLOSE (RFC 8881 sections 9.9, 10.3.1, 18.2, 18.16): close-to-open consistency lives here.
+//
+// Every open(2) is an OPEN with GETATTR: the kernel keeps its pages only if the change attribute is still the
+// one they were read under. The kernel names files by node, so opening is CLAIM_FH; creating is CLAIM_NULL
+// with a name.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <random>
+
+#include "client/nfs4/locks.h"
+#include "client/nfs4/nfs4_filesystem.h"
+#include "transport/runtime/log.h"
+#include "xdr/nfs4/handle_ops.h"
+#include "xdr/nfs4/open_ops.h"
+#include "xdr/nfs4/state_ops.h"
+
+namespace nfsrdma::client {
+namespace {
+
+uint32_t share_access(int flags) {
+  switch (flags & O_ACCMODE) {
+    case O_WRONLY: return nfs4::OPEN4_SHARE_ACCESS_WRITE;
+    case O_RDWR: return nfs4::OPEN4_SHARE_ACCESS_BOTH;
+    default: return nfs4::OPEN4_SHARE_ACCESS_READ;
+  }
+}
+
+nfs4::verifier4 random_verifier() {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return nfs4::verifier4::of(random());
+}
+
+}  // namespace
+
+Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
+  const uint32_t access = share_access(flags);
+  if (options_.read_only && (access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
+    co_return fail(system_error(EROFS, "OPEN"));
+  auto opened = co_await open_on_server(ctx, node, access, flags);
+  if (!opened || (flags & O_TRUNC) == 0) co_return opened;
+  SetAttributes truncate;
+  truncate.size = 0;
+  auto truncated = co_await setattr(ctx, node, truncate, opened->file);
+  if (!truncated) {
+    co_await release(ctx, opened->file, std::nullopt);
+    co_return fail(std::move(truncated.error()));
+  }
+  co_return opened;
+}
+
+Task<Result<OpenReply>> Nfs4Filesystem::open_on_server(RequestContext ctx, NodeRef node, uint32_t access,
+                                                       int flags) {
+  Nfs4Node& n = nfs4_node(node);
+  const std::shared_ptr<FileState> file = states_.file_state(n);
+  const nfs4::nfs_fh4 fh = n.fh();
+  // The server must have what was written here before it says what the file is now.
+  co_await settle_node(node);
+  auto guard = co_await file->open_mutex.lock();
+  const uint64_t order = nodes_.next_start();
+  nfs4::OPEN4args args;
+  args.share_access = access | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  args.owner = states_.open_owner(ctx.credential->uid());
+  args.claim.claim = nfs4::CLAIM_FH;
+  auto build = [&](CompoundBuilder& b) {
+    args.owner.clientid = session_.client_id();
+    b.putfh(fh).add(args).getattr(kFileAttributes);
+  };
+  const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  Result<nfs4::OPEN4res> opened = fail(Error{});
+  if (!reply) {
+    opened = fail(std::move(reply.error()));
+  } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
+    opened = fail(std::move(put.error()));
+  } else {
+    opened = reply->take<nfs4::OPEN4res>();
+  }
+  if (!opened) {
+    guard.unlock();
+    states_.drop_if_unused(n);
+    co_return fail(std::move(opened.error()));
+  }
+  const auto& ok = opened->resok4;
+  const OpenStateRef state = states_.opened(*file, ctx.credential, access, ok);
+  guard.unlock();
+  if (ok.delegation.granted())
+    Loop::current()->spawn(return_delegation(fh, ok.delegation.stateid, ctx.credential));
+  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC)) != 0;
+  OpenReply result;
+  result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous);
+  auto attributes = reply->take<nfs4::GETATTR4res>();
+  if (!attributes) {
+    co_await release(ctx, result.file, std::nullopt);
+    co_return fail(std::move(attributes.error()));
+  }
+  result.keep_cache =
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+  if (!options_.close_to_open) result.keep_cache = true;
+  co_return result;
+}
+
+Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
+                                                 uint32_t mode, int flags) {
+  if (options_.read_only) co_return fail(system_error(EROFS, "OPEN"));
+  if (name.size() > name_max_) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
+  const nfs4::nfs_fh4 directory_fh = fh_of(directory);
+  const uint32_t access = share_access(flags);
+  const bool exclusive = (flags & O_EXCL) != 0;
+  const bool mode_with_create = !exclusive || exclusive_create_attributes_.test(nfs4::FATTR4_MODE);
+  const uint64_t order = nodes_.next_start();
+  nfs4::OPEN4args args;
+  args.share_access = access | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  args.owner = states_.open_owner(ctx.credential->uid());
+  args.claim.file = name;
+  args.openhow.opentype = nfs4::OPEN4_CREATE;
+  args.openhow.how.mode = exclusive ? nfs4::EXCLUSIVE4_1 : nfs4::UNCHECKED4;
+  args.openhow.how.createverf = random_verifier();
+  if (mode_with_create) {
+    args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_MODE);
+    args.openhow.how.createattrs.mode = mode & 07777;
+  }
+  if (!exclusive && (flags & O_TRUNC) != 0) args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_SIZE);
+  auto build = [&](CompoundBuilder& b) {
+    args.owner.clientid = session_.client_id();
+    b.putfh(directory_fh).add(nfs4::SAVEFH4args{}).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
+    b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
+  };
+  const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
+  auto opened = reply->take<nfs4::OPEN4res>();
+  if (!opened) co_return fail(std::move(opened.error()));
+  auto handle = reply->take<nfs4::GETFH4res>();
+  if (!handle) co_return fail(std::move(handle.error()));
+  auto attributes = reply->take<nfs4::GETATTR4res>();
+  if (!attributes) co_return fail(std::move(attributes.error()));
+
+  CreateReply result;
+  const nfs4::nfs_fh4 fh = handle->resok4.object;
+  const NodeRef node = nodes_.get(fh, exports_.index_of(attributes->resok4.obj_attributes.fsid));
+  const std::shared_ptr<FileState> file = states_.file_state(nfs4_node(node));
+  const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4);
+  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC)) != 0;
+  result.open.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous);
+  const auto& delegation = opened->resok4.delegation;
+  if (delegation.granted()) Loop::current()->spawn(return_delegation(fh, delegation.stateid, ctx.credential));
+  result.open.keep_cache =
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+  Result<> restored = reply->expect<nfs4::RESTOREFH4res>();
+  Result<nfs4::GETATTR4res> after = fail(Error{});
+  if (restored) after = reply->take<nfs4::GETATTR4res>();
+  co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
+  nodes_.names().put(*directory.get(), name, node.get(), Clock::now());
+
+  const bool mode_owed = (args.openhow.how.createattrs.attrmask.test(nfs4::FATTR4_MODE) || exclusive) &&
+                         exclusive && !opened->resok4.attrset.test(nfs4::FATTR4_MODE);
+  if (mode_owed) {
+    // Section 18.16.3: what EXCLUSIVE4_1 could not set is set afterwards.
+    SetAttributes set;
+    set.mode = mode & 07777;
+    auto set_mode = co_await setattr(ctx, node, set, result.open.file);
+    if (!set_mode) {
+      co_await release(ctx, result.open.file, std::nullopt);
+      co_return fail(std::move(set_mode.error()));
+    }
+  }
+  result.entry = cached_entry(node, entry_ttl(directory));
+  co_return result;
+}
+
+Task<> Nfs4Filesystem::return_delegation(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid,
+                                         rpc::CredentialPtr credential) {
+  callbacks_.delegation_granted(fh, stateid);
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::DELEGRETURN4args{stateid}); };
+  const Request request{nfs4::OP_DELEGRETURN, std::move(credential), true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  callbacks_.delegation_returned(stateid);
+  if (reply && !reply->ok()) log::debug("DELEGRETURN: {}", nfs4::name_of(reply->status()));
+}
+
+Task<> Nfs4Filesystem::release(RequestContext ctx, OpenFileRef open, std::optional<uint64_t> flock_owner_id) {
+  Nfs4File& handle = nfs4_file(open);
+  const NodeRef node = handle.node;
+  const std::shared_ptr<FileState> file = handle.file;
+  const OpenStateRef state = handle.state;
+  if (flock_owner_id) {
+    Lock whole;
+    (void)co_await unlock(open, flock_owner(*flock_owner_id), whole);
+  }
+  // Data goes out before the state it is written under: flush() has reported its errors, except those of
+  // writes that came later through a mapping.
+  bool writes = false;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    writes = !file->writes.empty();
+  }
+  if (writes && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
+    (void)co_await write_back(node, file, handle.credential);
+  co_await states_.closed(file, state, handle.access);
+
+  NodeRef hidden_directory;
+  std::string hidden;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    if (file->opens.empty() && !file->hidden_name.empty()) {
+      hidden_directory = std::move(file->hidden_directory);
+      hidden = std::exchange(file->hidden_name, {});
+    }
+  }
+  if (!hidden.empty()) co_await remove_hidden(ctx.credential, hidden_directory, hidden);
+  open.reset();
+  states_.drop_if_unused(nfs4_node(node));
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,63 @@
+#include "client/nfs4/locks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace nfsrdma::client {
+
+nfs4::LOCK4args lock_args(nfs4::clientid4 client, const OpenState& open, const LockState& owner,
+                          const LockRange& range, bool waiting) {
+  nfs4::LOCK4args args;
+  const bool write = range.type == LockType::kWrite;
+  args.locktype =
+      write ? (waiting ? nfs4::WRITEW_LT : nfs4::WRITE_LT) : (waiting ? nfs4::READW_LT : nfs4::READ_LT);
+  args.offset = range.start;
+  args.length = lock_length(range.start, range.end);
+  args.locker.new_lock_owner = !owner.established;
+  args.locker.stateid = owner.established ? owner.stateid : open.stateid;
+  args.locker.lock_owner = {client, owner.owner};
+  return args;
+}
+
+nfs4::length4 lock_length(uint64_t start, uint64_t end) {
+  return end == UINT64_MAX ? nfs4::NFS4_UINT64_MAX : end - start + 1;
+}
+
+uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length) {
+  if (length == nfs4::NFS4_UINT64_MAX || length > UINT64_MAX - offset) return UINT64_MAX;
+  return length == 0 ? offset : offset + length - 1;
+}
+
+void record_lock(std::vector<LockRange>& ranges, const LockRange& range) {
+  std::vector<LockRange> kept;
+  for (const LockRange& r : ranges) {
+    if (r.end < range.start || r.start > range.end) {
+      kept.push_back(r);
+      continue;
+    }
+    if (r.start < range.start) kept.push_back({r.start, range.start - 1, r.type});
+    if (r.end > range.end) kept.push_back({range.end + 1, r.end, r.type});
+  }
+  if (range.type != LockType::kUnlock) kept.push_back(range);
+  std::sort(kept.begin(), kept.end(),
+            [](const LockRange& a, const LockRange& b) { return a.start < b.start; });
+  ranges.clear();
+  for (const LockRange& r : kept) {
+    if (!ranges.empty() && ranges.back().type == r.type && ranges.back().end != UINT64_MAX &&
+        ranges.back().end + 1 == r.start) {
+      ranges.back().end = r.end;
+    } else {
+      ranges.push_back(r);
+    }
+  }
+}
+
+std::string posix_owner(uint64_t owner) {
+  return fmt::format("posix {:x}", owner);
+}
+std::string flock_owner(uint64_t owner) {
+  return fmt::format("flock {:x}", owner);
+}
+
+}  // namespace nfsrdma::client

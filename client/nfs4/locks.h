@@ -1,0 +1,26 @@
+// Byte-range locks: the book of what each lock-owner holds, and the arguments that follow from it (RFC 8881
+// sections 9.1-9.3, 18.10-18.12). Pure functions; the caller guards the states.
+#pragma once
+
+#include "client/nfs4/file_state.h"
+#include "xdr/nfs4/lock_ops.h"
+
+namespace nfsrdma::client {
+
+// LOCK for `range`. The owner's first lock is made from the open stateid, later ones from its lock stateid.
+nfs4::LOCK4args lock_args(nfs4::clientid4 client, const OpenState& open, const LockState& owner,
+                          const LockRange& range, bool waiting);
+
+// NFS length of [start, end]: all ones means "to the end of the file" (section 18.10.3).
+nfs4::length4 lock_length(uint64_t start, uint64_t end);
+uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length);
+
+// The owner now holds `range` (kRead, kWrite), or no longer does (kUnlock); POSIX rules: a newer lock
+// replaces what it overlaps, neighbours of one type merge.
+void record_lock(std::vector<LockRange>& ranges, const LockRange& range);
+
+// lock_owner4.owner for a POSIX lock owner or an open file description.
+std::string posix_owner(uint64_t owner);
+std::string flock_owner(uint64_t owner);
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,198 @@
+// Nfs4Filesystem: the NFSv4.1 client behind client::Filesystem, one per mount.
+//
+// Owns the session, the node table with its name cache, and the state manager; the loops and the buffer pool
+// are the caller's and outlive it. Its methods are spread over fs_*.cc by subject. Every method runs on its
+// caller's loop; what they share is in Nfs4Node (its mutex), FileState and the caches. One COMPOUND per
+// action wherever the protocol allows.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <unordered_map>
+
+#include "client/filesystem.h"
+#include "client/nfs4/attributes.h"
+#include "client/nfs4/callback.h"
+#include "client/nfs4/session.h"
+#include "client/nfs4/state_manager.h"
+#include "client/options.h"
+
+namespace nfsrdma::client {
+
+class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
+ public:
+  Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options);
+  ~Nfs4Filesystem() override;
+
+  Task<Result<Entry>> mount(FrontEnd* front_end) override;
+  Task<bool> unmount(Duration patience) override;
+  Task<Result<Entry>> lookup(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<AttributesReply>> getattr(RequestContext ctx, NodeRef node, OpenFileRef file) override;
+  Task<Result<AttributesReply>> setattr(RequestContext ctx, NodeRef node, SetAttributes set,
+                                        OpenFileRef file) override;
+  Task<Result<>> access(RequestContext ctx, NodeRef node, int mask) override;
+  Task<Result<std::string>> readlink(RequestContext ctx, NodeRef node) override;
+  Task<Result<Entry>> mknod(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode,
+                            uint32_t rdev_major, uint32_t rdev_minor) override;
+  Task<Result<Entry>> mkdir(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode) override;
+  Task<Result<Entry>> symlink(RequestContext ctx, NodeRef directory, std::string name,
+                              std::string target) override;
+  Task<Result<Entry>> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) override;
+  Task<Result<>> unlink(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<>> rmdir(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<>> rename(RequestContext ctx, NodeRef from_directory, std::string from, NodeRef to_directory,
+                        std::string to, unsigned flags) override;
+  Task<Result<OpenReply>> open(RequestContext ctx, NodeRef node, int flags) override;
+  Task<Result<CreateReply>> create(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode,
+                                   int flags) override;
+  Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset, size_t size) override;
+  Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) override;
+  Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) override;
+  Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) override;
+  Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) override;
+  Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) override;
+  Task<Result<DirectoryPage>> readdir(RequestContext ctx, OpenDirectoryRef directory, uint64_t offset,
+                                      size_t bytes, bool plus) override;
+  Task<> releasedir(OpenDirectoryRef directory) override;
+  Task<Result<>> fsyncdir(RequestContext ctx, OpenDirectoryRef directory) override;
+  Task<Result<FilesystemStatus>> statfs(RequestContext ctx, NodeRef node) override;
+  Task<Result<Lock>> getlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock) override;
+  Task<Result<>> setlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock, bool wait) override;
+  Task<Result<>> flock(RequestContext ctx, OpenFileRef file, uint64_t owner, LockType type,
+                       bool wait) override;
+  bool soft_timed_out() const override;
+  int soft_errno() const override;
+  bool responding() const override;
+  Statistics statistics() const override;
+
+ private:
+  // --- fs_attributes.cc ---
+  // Why attributes came: it decides what a new change attribute means for cached contents.
+  enum class Cause : uint8_t {
+    kAsked,   // somebody else may have changed the file
+    kOwn,     // we changed it
+    kOpened,  // kAsked, and the kernel's pages are dealt with by the open reply
+  };
+  // Books `from` for `node`; returns whether the kernel's pages are still good (kOpened).
+  Task<bool> apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause);
+  // As lookup() answers it: the Node of `fh` with `from` booked.
+  Task<Entry> make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause);
+  Entry cached_entry(const NodeRef& node, Duration entry_ttl) const;
+  AttributesReply attributes_reply(const NodeRef& node) const;
+  AttributeCache::Limits limits(bool directory) const;
+  bool fresh(const Nfs4Node& node) const;
+  Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause);
+  // Asks again unless fresh.
+  Task<Result<>> revalidate(RequestContext ctx, NodeRef node);
+  Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
+  Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
+
+  // --- fs_names.cc ---
+  // Books a change of ours to `directory`: change_info4, and attributes asked for afterwards (null: none).
+  Task<> directory_changed(NodeRef directory, nfs4::change_info4 info, Result<nfs4::GETATTR4res> after,
+                           uint64_t order);
+  Duration entry_ttl(const NodeRef& directory) const;
+  Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name);
+  Task<Result<Entry>> create_object(RequestContext ctx, NodeRef directory, std::string name,
+                                    nfs4::createtype4 type, uint32_t mode);
+  // The server says EXIST, and may have executed our own request before it lost its memory of it.
+  Task<Result<Entry>> maybe_own_object(RequestContext ctx, NodeRef directory, std::string name,
+                                       nfs4::createtype4 type, Error error);
+  Task<Result<>> remove(RequestContext ctx, NodeRef directory, std::string name, bool is_directory);
+  // Renames an open file out of the way; true when that is what `name` needed.
+  Task<Result<bool>> hide_open_file(RequestContext ctx, NodeRef directory, std::string name);
+  Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
+                                  NodeRef to_directory, std::string to);
+  Task<> remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name);
+
+  // --- fs_open.cc ---
+  Task<Result<OpenReply>> open_on_server(RequestContext ctx, NodeRef node, uint32_t access, int flags);
+  // A delegation that nobody asked for goes back at once.
+  Task<> return_delegation(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::CredentialPtr credential);
+
+  // --- fs_io.cc, fs_write_back.cc ---
+  struct ReadPiece {
+    Slice data;
+    bool eof;
+  };
+  Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, size_t size);
+  Result<> check_io(const Nfs4File& file);
+  struct Written {
+    nfs4::stable_how4 committed;
+    nfs4::verifier4 verifier;
+  };
+  using ExtentIterator = std::list<WriteExtent>::iterator;
+  // WRITEs all of `data`.
+  Task<Result<Written>> write_on_server(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
+                                        rpc::CredentialPtr credential, uint64_t offset, Slice data,
+                                        nfs4::stable_how4 stable);
+  // WRITEs an extent of `writes` and moves it on.
+  Task<> write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentIterator extent,
+                      nfs4::stable_how4 stable);
+  void send_held(const NodeRef& node, const std::shared_ptr<FileState>& file);
+  // Takes a small write into the held extent; false when it is to be sent by itself.
+  bool gather(const NodeRef& node, const std::shared_ptr<FileState>& file, const Nfs4File& handle,
+              uint64_t offset, const Slice& data);
+  void send_pieces(const NodeRef& node, const std::shared_ptr<FileState>& file, const Nfs4File& handle,
+                   uint64_t offset, const Slice& data);
+  // Until no unanswered extent overlaps [offset, end).
+  Task<> settle(NodeRef node, std::shared_ptr<FileState> file, uint64_t offset, uint64_t end);
+  // Until everything written before the call is answered.
+  Task<> settle_all(NodeRef node, std::shared_ptr<FileState> file);
+  Task<> settle_node(NodeRef node);
+  Task<Result<>> throttle(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
+  Task<> commit(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
+  Task<> send_again(NodeRef node, std::shared_ptr<FileState> file, std::list<WriteExtent> lost);
+  // Everything on stable storage, or the first error since it was last reported.
+  Task<Result<>> write_back(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
+  Task<> commit_in_background(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
+  Task<> send_held_periodically();
+  // After a restart of the server: data that was UNSTABLE there is sent again before anybody reads the file.
+  Task<> restore_lost_writes(NodeRef node, std::shared_ptr<FileState> file);
+  Task<> resend_writes(NodeRef node) override;
+  void locks_lost(NodeRef node) override;
+
+  // --- fs_locks.cc ---
+  Task<Result<>> lock_owner_request(RequestContext ctx, OpenFileRef file, std::string owner, Lock lock,
+                                    bool wait);
+  Task<Result<bool>> try_lock(OpenFileRef file, std::string owner, Lock lock, bool waiting);
+  Task<Result<>> unlock(OpenFileRef file, std::string owner, Lock lock);
+  // Until a lock of the file is dropped here, or `longest` is over; false when cancelled.
+  Task<bool> wait_for_unlock(RequestContext ctx, std::shared_ptr<FileState> file, Duration longest);
+
+  // --- fs_directory.cc ---
+  struct DirectoryHandle;
+  Task<Result<>> fill(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie, bool plus);
+  Task<DirectoryEntry> directory_entry(DirectoryHandle& handle, size_t index, bool plus);
+
+  // --- fs_mount.cc ---
+  Task<Result<Entry>> walk_to_export();
+  Task<Result<>> read_limits(NodeRef root);
+  Task<> write_back_everything();
+  nfs4::nfs_fh4 fh_of(const NodeRef& n) const { return nfs4_node(n).fh(); }
+
+  LoopPool& loops_;
+  BufferPool& buffers_;
+  const ClientOptions options_;
+  const rpc::CredentialPtr machine_;
+  FrontEnd* front_end_ = nullptr;
+  NodeTable nodes_;
+  Exports exports_;
+  IdMap ids_;
+  Session session_;
+  StateManager states_;
+  CallbackServer callbacks_;
+  Timer held_timer_;
+
+  uint32_t rsize_ = 65536, wsize_ = 65536;  // fixed after mount()
+  uint32_t name_max_ = 255;
+  nfs4::bitmap4 exclusive_create_attributes_;
+  const TimePoint created_ = Clock::now();
+  bool mounted_ = false;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> dirty_bytes_{0};     // held and sending, all files
+  std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
+  mutable std::atomic<uint64_t> attribute_hits_{0}, attribute_misses_{0}, name_hits_{0}, name_misses_{0};
+};
+
+}  // namespace nfsrdma::client

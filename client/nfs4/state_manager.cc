@@ -1,0 +1,209 @@
+#include "client/nfs4/state_manager.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// How often one request may find its state gone: each needs another revocation or restart in between.
+constexpr int kMaxRecoveries = 16;
+
+bool about_state(nfs4::nfsstat4 status) {
+  switch (status) {
+    case nfs4::NFS4ERR_BAD_STATEID:
+    case nfs4::NFS4ERR_OLD_STATEID:
+    case nfs4::NFS4ERR_STALE_STATEID:
+    case nfs4::NFS4ERR_EXPIRED:
+    case nfs4::NFS4ERR_ADMIN_REVOKED:
+    case nfs4::NFS4ERR_DELEG_REVOKED:
+    case nfs4::NFS4ERR_STALE_CLIENTID: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<FileState> StateManager::file_state(Nfs4Node& node) {
+  std::lock_guard lock(mutex_);
+  std::lock_guard node_lock(node.mutex);
+  if (!node.file) {
+    node.file = std::make_shared<FileState>(node);
+    files_.insert(&node);
+  }
+  return node.file;
+}
+
+void StateManager::drop_if_unused(Nfs4Node& node) {
+  std::lock_guard lock(mutex_);
+  std::lock_guard node_lock(node.mutex);
+  // Others that hold the shared pointer are about to use it: they find it again through the node.
+  if (!node.file || node.file->in_use() || node.file.use_count() > 2) return;
+  files_.erase(&node);
+  node.file.reset();
+}
+
+std::vector<NodeRef> StateManager::files() const {
+  std::lock_guard lock(mutex_);
+  std::vector<NodeRef> all;
+  all.reserve(files_.size());
+  for (Nfs4Node* node : files_) {
+    if (NodeTableAccess::try_acquire(*node)) all.push_back(NodeRef::adopt(node));
+  }
+  return all;
+}
+
+StateManager::Counts StateManager::counts() const {
+  Counts counts;
+  for (const NodeRef& node : files()) {
+    const std::lock_guard lock(nfs4_node(node).mutex);
+    const auto& file = nfs4_node(node).file;
+    if (!file) continue;
+    for (const auto& open : file->opens) {
+      ++counts.opens;
+      for (const LockState& lock_state : open->locks) counts.locks += lock_state.ranges.size();
+    }
+  }
+  return counts;
+}
+
+nfs4::open_owner4 StateManager::open_owner(uint32_t uid) const {
+  return {session_.client_id(), fmt::format("open {}", uid)};
+}
+
+OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& credential, uint32_t access,
+                                  const nfs4::OPEN4resok& result) {
+  std::lock_guard lock(file.node.mutex);
+  auto it = std::find_if(file.opens.begin(), file.opens.end(),
+                         [&](const auto& o) { return o->uid == credential->uid(); });
+  if (it == file.opens.end()) {
+    auto state = std::make_shared<OpenState>();
+    state->uid = credential->uid();
+    state->credential = credential;
+    it = file.opens.insert(file.opens.end(), std::move(state));
+  }
+  OpenState& state = **it;
+  const bool same = state.established && state.stateid.same_state(result.stateid);
+  // Section 8.2.2: seqids of one state wrap, and answers may arrive out of order.
+  if (!same || static_cast<int32_t>(result.stateid.seqid - state.stateid.seqid) > 0)
+    state.stateid = result.stateid;
+  if (!same) {
+    state.held_access = 0;
+    state.failed = 0;
+    ++state.version;
+  }
+  state.established = true;
+  state.epoch = session_.epoch();
+  state.held_access |= access;
+  ++state.openers[access];
+  file.preserve_unlinked = (result.rflags & nfs4::OPEN4_RESULT_PRESERVE_UNLINKED) != 0;
+  return *it;
+}
+
+Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access) {
+  auto guard = co_await file->open_mutex.lock();
+  {
+    std::lock_guard lock(file->node.mutex);
+    --state->openers[access];
+  }
+  const nfs4::nfs_fh4 fh = file->node.fh();
+  for (int turn = 0; turn < kMaxRecoveries; ++turn) {
+    nfs4::stateid4 stateid;
+    uint32_t needed = 0;
+    {
+      std::lock_guard lock(file->node.mutex);
+      needed = state->needed_access();
+      if (!state->established || needed == state->held_access) break;
+      stateid = state->stateid;
+    }
+    auto build = [&](CompoundBuilder& b) {
+      b.putfh(fh);
+      if (needed == 0) {
+        b.add(nfs4::CLOSE4args{0, stateid});
+      } else {
+        b.add(nfs4::OPEN_DOWNGRADE4args{stateid, 0, needed, nfs4::OPEN4_SHARE_DENY_NONE});
+      }
+    };
+    const Request request{
+        needed == 0 ? nfs4::OP_CLOSE : nfs4::OP_OPEN_DOWNGRADE, state->credential, true, build, {}};
+    Result<CompoundReply> reply = co_await session_.run(request);
+    // An OPEN of the same file by name overtook us: look again once its answer is in (RFC 8881
+    // section 9.10.1).
+    if (reply && reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
+      co_await Loop::current()->sleep(std::chrono::milliseconds(5));
+      continue;
+    }
+    std::lock_guard lock(file->node.mutex);
+    const bool current = state->established && state->stateid.same_state(stateid);
+    if (needed == 0) {
+      // Whatever the answer: this state is not used again.
+      if (current) {
+        state->established = false;
+        state->held_access = 0;
+      }
+    } else if (current) {
+      state->held_access = needed;
+      if (reply && reply->expect<nfs4::PUTFH4res>()) {
+        if (auto res = reply->take<nfs4::OPEN_DOWNGRADE4res>()) state->stateid = res->resok4.open_stateid;
+      }
+    }
+    break;
+  }
+  std::lock_guard lock(file->node.mutex);
+  if (state->needed_access() == 0) std::erase(file->opens, state);
+}
+
+nfs4::stateid4 StateManager::io_stateid(const FileState& file, const OpenState& state) {
+  std::lock_guard lock(file.node.mutex);
+  nfs4::stateid4 stateid = state.stateid;
+  stateid.seqid = 0;
+  return stateid;
+}
+
+Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std::shared_ptr<FileState> file,
+                                              OpenStateRef state) {
+  for (int turn = 0;; ++turn) {
+    uint64_t version = 0;
+    bool established = false;
+    {
+      std::lock_guard lock(file->node.mutex);
+      if (state->failed != 0) {
+        co_return fail({Layer::kNfs, Recovery::kPermanent, state->failed, 0, nfs4::op_name(request.op),
+                        "the file's open state is lost"});
+      }
+      version = state->version;
+      established = state->established;
+    }
+    if (established) {
+      Result<CompoundReply> reply = co_await session_.run(request);
+      if (!reply || !about_state(reply->status()) || turn == kMaxRecoveries) co_return reply;
+      if (reply->status() == nfs4::NFS4ERR_OLD_STATEID) continue;  // a newer seqid is on its way to us
+    }
+    NFSRDMA_CO_TRY(co_await reopen(node, file, state, version));
+  }
+}
+
+bool StateManager::lose(OpenState& state) {
+  state.established = false;
+  state.held_access = 0;
+  ++state.version;
+  bool lost_locks = false;
+  for (LockState& lock : state.locks) {
+    lock.established = false;
+    if (lock.ranges.empty()) continue;
+    lock.lost = true;
+    lost_locks = true;
+  }
+  return lost_locks;
+}
+
+void StateManager::report_lost_locks(const NodeRef& node, const char* why) {
+  std::string name = "of a file";
+  if (auto found = names_.name_of(*node.get())) name = "of \"" + found->name + "\"";
+  log::error("locks {} are lost ({}): I/O under them fails until they are released", name, why);
+  hooks_.locks_lost(node);
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,84 @@
+// StateManager: opens and their recovery (RFC 8881 sections 8, 9, 18.2, 18.16, 18.18, 18.38, 18.48).
+//
+// Keeps the register of files that have state, merges OPEN results, closes and downgrades, and brings state
+// back: reclaim after a restart, reopening after revocation or expiry. Callers go through run(), which
+// repeats a request whose stateid the server refused once the state is there again. Owned by the
+// Nfs4Filesystem; any loop.
+#pragma once
+
+#include <mutex>
+#include <unordered_set>
+#include <vector>
+
+#include "client/nfs4/file_state.h"
+#include "client/nfs4/session.h"
+#include "xdr/nfs4/open_ops.h"
+
+namespace nfsrdma::client {
+
+// What recovery needs of the rest of the client.
+class RecoveryHooks {
+ public:
+  virtual ~RecoveryHooks() = default;
+  // The server lost data that was UNSTABLE there: send it again. The file is in the register.
+  virtual Task<> resend_writes(NodeRef node) = 0;
+  // Locks of the file are lost: nobody may go on reading the kernel's pages under them.
+  virtual void locks_lost(NodeRef node) = 0;
+};
+
+class StateManager final : public StateKeeper {
+ public:
+  StateManager(Session& session, NameCache& names, RecoveryHooks& hooks)
+      : session_(session), names_(names), hooks_(hooks) {}
+
+  // The file's state, made when there is none. Registers the file.
+  std::shared_ptr<FileState> file_state(Nfs4Node& node);
+  // Drops the file's state from node and register when nothing needs it any more.
+  void drop_if_unused(Nfs4Node& node);
+
+  nfs4::open_owner4 open_owner(uint32_t uid) const;
+  // Finds or makes the user's OpenState, and counts one opener with `access` in it.
+  OpenStateRef opened(FileState& file, const rpc::CredentialPtr& credential, uint32_t access,
+                      const nfs4::OPEN4resok& result);
+  // An opener with `access` is gone: CLOSE or OPEN_DOWNGRADE as needed. `file.open_mutex` not held.
+  Task<> closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access);
+
+  // The stateid for READ, WRITE and SETATTR: seqid 0, "the current one" (section 8.2.2). Call while building.
+  static nfs4::stateid4 io_stateid(const FileState& file, const OpenState& state);
+
+  // Runs `request` under `state`, bringing the state back as often as needed.
+  Task<Result<CompoundReply>> run(Request request, NodeRef node, std::shared_ptr<FileState> file,
+                                  OpenStateRef state);
+
+  // Every file with state, as of now.
+  std::vector<NodeRef> files() const;
+  struct Counts {
+    uint64_t opens = 0, locks = 0;
+  };
+  Counts counts() const;
+
+  // StateKeeper
+  Task<Result<>> reclaim(RecoveryChannel& channel, uint64_t epoch) override;
+  Task<> recovered() override;
+  Task<> state_revoked() override;
+
+ private:
+  Task<Result<>> reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state, uint64_t version);
+  Task<Result<>> reclaim_file(RecoveryChannel& channel, NodeRef node, std::shared_ptr<FileState> file,
+                              uint64_t epoch);
+  Task<Result<>> reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state,
+                              uint64_t epoch);
+  Task<Result<>> reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state);
+  // The server's side of `state` is gone; with the node's mutex held. True when locks went with it.
+  static bool lose(OpenState& state);
+  void report_lost_locks(const NodeRef& node, const char* why);
+  Task<> free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential);
+
+  Session& session_;
+  NameCache& names_;  // for messages
+  RecoveryHooks& hooks_;
+  mutable std::mutex mutex_;  // rank 1: taken before a node's
+  std::unordered_set<Nfs4Node*> files_;
+};
+
+}  // namespace nfsrdma::client

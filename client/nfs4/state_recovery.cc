@@ -1,0 +1,248 @@
+// Bringing state back: reclaim in grace (RFC 8881 section 8.4.2.1), reopening after expiry or revocation
+// (sections 8.4.2.4, 8.5), TEST_STATEID and FREE_STATEID after SEQ4_STATUS_*_REVOKED (section 18.46.3).
+#include <cerrno>
+
+#include "client/nfs4/locks.h"
+#include "client/nfs4/state_manager.h"
+#include "transport/runtime/log.h"
+#include "xdr/nfs4/lock_ops.h"
+#include "xdr/nfs4/state_ops.h"
+
+namespace nfsrdma::client {
+
+Task<> StateManager::free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential) {
+  auto build = [&](CompoundBuilder& b) { b.add(nfs4::FREE_STATEID4args{stateid}); };
+  const Request request{nfs4::OP_FREE_STATEID, std::move(credential), true, build, {}};
+  (void)co_await session_.run(request);  // the server may have freed it by itself
+}
+
+Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
+                                    uint64_t version) {
+  auto guard = co_await file->open_mutex.lock();
+  uint32_t access = 0;
+  nfs4::stateid4 old;
+  bool was_established = false;
+  bool lost_locks = false;
+  {
+    std::lock_guard lock(file->node.mutex);
+    if (state->failed != 0)
+      co_return fail(
+          {Layer::kNfs, Recovery::kPermanent, state->failed, 0, "OPEN", "the file's open state is lost"});
+    if (state->version != version) co_return Result<>{};  // somebody else has done it
+    access = state->needed_access();
+    if (access == 0) access = nfs4::OPEN4_SHARE_ACCESS_WRITE;  // only write-behind is left
+    was_established = state->established;
+    old = state->stateid;
+    lost_locks = lose(*state);
+  }
+  if (lost_locks) report_lost_locks(node, "the server revoked them");
+  if (was_established) co_await free_stateid(old, state->credential);
+
+  const nfs4::nfs_fh4 fh = file->node.fh();
+  nfs4::OPEN4args open;
+  open.share_access = access | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  open.owner = open_owner(state->uid);
+  open.claim.claim = nfs4::CLAIM_FH;
+  auto build = [&](CompoundBuilder& b) {
+    open.owner.clientid = session_.client_id();
+    b.putfh(fh).add(open);
+  };
+  const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  Result<nfs4::OPEN4res> res = fail(Error{});
+  if (auto put = reply->expect<nfs4::PUTFH4res>(); !put) {
+    res = fail(std::move(put.error()));
+  } else {
+    res = reply->take<nfs4::OPEN4res>();
+  }
+  std::lock_guard lock(file->node.mutex);
+  if (!res) {
+    state->failed = res.error().errnum == 0 ? EIO : res.error().errnum;
+    log::error("a file that was open cannot be opened anew: {}", describe(res.error()));
+    co_return fail(std::move(res.error()));
+  }
+  state->stateid = res->resok4.stateid;
+  state->established = true;
+  state->held_access = access;
+  state->epoch = session_.epoch();
+  ++state->version;
+  co_return Result<>{};
+}
+
+Task<Result<>> StateManager::reclaim(RecoveryChannel& channel, uint64_t epoch) {
+  for (const NodeRef& node : files()) {
+    std::shared_ptr<FileState> file;
+    {
+      std::lock_guard lock(nfs4_node(node).mutex);
+      file = nfs4_node(node).file;
+    }
+    if (file) NFSRDMA_CO_TRY(co_await reclaim_file(channel, node, file, epoch));
+  }
+  co_return Result<>{};
+}
+
+Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node,
+                                          std::shared_ptr<FileState> file, uint64_t epoch) {
+  std::vector<OpenStateRef> opens;
+  {
+    std::lock_guard lock(file->node.mutex);
+    opens = file->opens;
+  }
+  for (const OpenStateRef& state : opens) {
+    {
+      std::lock_guard lock(file->node.mutex);
+      if (state->epoch == epoch || state->failed != 0) continue;
+    }
+    NFSRDMA_CO_TRY(co_await reclaim_open(channel, node, *file, state, epoch));
+  }
+  co_return Result<>{};
+}
+
+Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file,
+                                          OpenStateRef state, uint64_t epoch) {
+  const nfs4::nfs_fh4 fh = file.node.fh();
+  nfs4::OPEN4args open;
+  {
+    std::lock_guard lock(file.node.mutex);
+    open.share_access = state->held_access != 0 ? state->held_access : state->needed_access();
+  }
+  if (open.share_access == 0) open.share_access = nfs4::OPEN4_SHARE_ACCESS_WRITE;
+  const uint32_t access = open.share_access;
+  open.share_access |= nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  open.owner = open_owner(state->uid);
+  open.claim.claim = nfs4::CLAIM_PREVIOUS;
+  open.claim.delegate_type = nfs4::OPEN_DELEGATE_NONE;
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(open); };
+  const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
+  Result<CompoundReply> reply = co_await channel.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  Result<nfs4::OPEN4res> res = fail(Error{});
+  if (auto put = reply->expect<nfs4::PUTFH4res>(); !put) {
+    res = fail(std::move(put.error()));
+  } else {
+    res = reply->take<nfs4::OPEN4res>();
+  }
+  if (!res) {
+    // Not in grace, or not remembered: it is opened anew when it is next used; its locks are lost.
+    bool lost_locks = false;
+    {
+      std::lock_guard lock(file.node.mutex);
+      lost_locks = lose(*state);
+    }
+    log::info("an open file could not be reclaimed: {}", describe(res.error()));
+    if (lost_locks) report_lost_locks(node, "the server did not give them back");
+    co_return Result<>{};
+  }
+  {
+    std::lock_guard lock(file.node.mutex);
+    state->stateid = res->resok4.stateid;
+    state->established = true;
+    state->held_access = access;
+    ++state->version;
+    for (LockState& lock_state : state->locks) lock_state.established = false;
+  }
+  NFSRDMA_CO_TRY(co_await reclaim_locks(channel, node, file, state));
+  std::lock_guard lock(file.node.mutex);
+  state->epoch = epoch;
+  co_return Result<>{};
+}
+
+Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file,
+                                           OpenStateRef state) {
+  const nfs4::nfs_fh4 fh = file.node.fh();
+  // The list only grows or shrinks through requests, and none runs now.
+  for (LockState& owner : state->locks) {
+    for (const LockRange& range : owner.ranges) {
+      nfs4::LOCK4args args = lock_args(session_.client_id(), *state, owner, range, false);
+      args.reclaim = true;
+      auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(args); };
+      const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
+      Result<CompoundReply> reply = co_await channel.run(request);
+      if (!reply) co_return fail(std::move(reply.error()));
+      Result<nfs4::LOCK4res> res = fail(Error{});
+      if (auto put = reply->expect<nfs4::PUTFH4res>(); !put) {
+        res = fail(std::move(put.error()));
+      } else {
+        res = reply->take<nfs4::LOCK4res>();
+      }
+      std::unique_lock lock(file.node.mutex);
+      if (res) {
+        owner.stateid = res->resok4.lock_stateid;
+        owner.established = true;
+        continue;
+      }
+      owner.lost = true;
+      lock.unlock();
+      report_lost_locks(node, describe(res.error()).c_str());
+      break;
+    }
+  }
+  co_return Result<>{};
+}
+
+Task<> StateManager::recovered() {
+  for (const NodeRef& node : files()) {
+    std::shared_ptr<FileState> file;
+    std::vector<std::pair<OpenStateRef, uint64_t>> gone;
+    {
+      std::lock_guard lock(nfs4_node(node).mutex);
+      file = nfs4_node(node).file;
+      if (!file) continue;
+      for (const OpenStateRef& state : file->opens) {
+        if (!state->established && state->failed == 0) gone.emplace_back(state, state->version);
+      }
+    }
+    for (const auto& [state, version] : gone) (void)co_await reopen(node, file, state, version);
+    co_await hooks_.resend_writes(node);
+  }
+}
+
+Task<> StateManager::state_revoked() {
+  for (const NodeRef& node : files()) {
+    std::shared_ptr<FileState> file;
+    std::vector<std::pair<OpenStateRef, uint64_t>> opens;
+    {
+      std::lock_guard lock(nfs4_node(node).mutex);
+      file = nfs4_node(node).file;
+      if (!file) continue;
+      for (const OpenStateRef& state : file->opens) opens.emplace_back(state, state->version);
+    }
+    for (const auto& [state, version] : opens) {
+      nfs4::TEST_STATEID4args test;
+      {
+        std::lock_guard lock(file->node.mutex);
+        if (!state->established || state->version != version) continue;
+        test.ts_stateids.push_back(state->stateid);
+        for (const LockState& owner : state->locks) {
+          if (owner.established) test.ts_stateids.push_back(owner.stateid);
+        }
+      }
+      auto build = [&](CompoundBuilder& b) { b.add(test); };
+      const Request request{nfs4::OP_TEST_STATEID, state->credential, false, build, {}};
+      Result<CompoundReply> reply = co_await session_.run(request);
+      if (!reply) co_return;
+      auto res = reply->take<nfs4::TEST_STATEID4res>();
+      if (!res || res->resok4.tsr_status_codes.size() != test.ts_stateids.size()) continue;
+      const auto& codes = res->resok4.tsr_status_codes;
+      const bool open_gone = codes[0] != nfs4::NFS4_OK && codes[0] != nfs4::NFS4ERR_OLD_STATEID;
+      for (size_t i = 1; i < codes.size(); ++i) {
+        if (codes[i] == nfs4::NFS4_OK || codes[i] == nfs4::NFS4ERR_OLD_STATEID) continue;
+        bool lost = false;
+        {
+          std::lock_guard lock(file->node.mutex);
+          for (LockState& owner : state->locks) {
+            if (!owner.established || !owner.stateid.same_state(test.ts_stateids[i])) continue;
+            owner.established = false;
+            lost = owner.lost = !owner.ranges.empty();
+          }
+        }
+        if (lost) report_lost_locks(node, "the server revoked them");
+        co_await free_stateid(test.ts_stateids[i], state->credential);
+      }
+      if (open_gone) (void)co_await reopen(node, file, state, version);
+    }
+  }
+}
+
+}  // namespace nfsrdma::client
