@@ -9,7 +9,7 @@
 //   cut-every MIN MAX [SEED]    reset every connection after MIN..MAX ms, again and again; 0 0 ends it
 //   stall [MS], unstall         pass nothing on; connections stay open and new ones are accepted by the
 //   kernel only refuse [MS], accept         close the port and all connections delay MS pass replies on MS
-//   later fragment MAX                cut records into fragments of 1..MAX bytes, both ways; 0 ends it target
+//   later fragment MAX                send replies in fragments of 1..MAX bytes; 0 ends it target
 //   PORT, seed N, reset  reset: no more faults of any kind stats, zero                 counts as JSON; zero
 //   them quit
 

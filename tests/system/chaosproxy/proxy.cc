@@ -252,7 +252,7 @@ void Proxy::relay(Connection& c, bool from_client, std::string record) {
   switch (verdict.action) {
     case Action::Cut: c.cut = true; return;
     case Action::CutMiddle:
-      append(pipe, record.substr(0, faults_.random(static_cast<uint32_t>(record.size()))), 1);
+      append(c, !from_client, record.substr(0, faults_.random(static_cast<uint32_t>(record.size()))), 1);
       flush(c, !from_client);
       c.cut = true;
       return;
@@ -260,9 +260,9 @@ void Proxy::relay(Connection& c, bool from_client, std::string record) {
     case Action::Stall:
       stalled_ = true;
       stalled_until_ = Clock::time_point::max();
-      return append(pipe, record, 0);
-    case Action::Oversize: return append(pipe, record, verdict.parameter);
-    case Action::Duplicate: append(pipe, record, 0); break;
+      return append(c, !from_client, record, 0);
+    case Action::Oversize: return append(c, !from_client, record, verdict.parameter);
+    case Action::Duplicate: append(c, !from_client, record, 0); break;
     default: faults_.spoil(record, verdict); break;
   }
   const uint32_t wait_ms = verdict.action == Action::Delay ? verdict.parameter : from_client ? 0 : delay_ms_;
@@ -271,12 +271,13 @@ void Proxy::relay(Connection& c, bool from_client, std::string record) {
   } else if (!pipe.delayed.empty()) {
     pipe.delayed.emplace_back(pipe.delayed.back().first, std::move(record));  // order is kept
   } else {
-    append(pipe, record, 0);
+    append(c, !from_client, record, 0);
   }
 }
 
-void Proxy::append(Pipe& pipe, const std::string& record, uint32_t announce_more) {
-  if (announce_more > 0 || fragment_ == 0) {
+void Proxy::append(Connection& c, bool to_client, const std::string& record, uint32_t announce_more) {
+  Pipe& pipe = to_client ? c.to_client : c.to_server;
+  if (announce_more > 0 || fragment_ == 0 || !to_client) {
     pipe.out += mark(static_cast<uint32_t>(record.size()) + announce_more, true) + record;
     return;
   }
@@ -288,10 +289,11 @@ void Proxy::append(Pipe& pipe, const std::string& record, uint32_t announce_more
 }
 
 void Proxy::release_delayed(Connection& c) {
-  for (Pipe* pipe : {&c.to_server, &c.to_client}) {
-    while (!pipe->delayed.empty() && pipe->delayed.front().first <= Clock::now()) {
-      append(*pipe, pipe->delayed.front().second, 0);
-      pipe->delayed.pop_front();
+  for (const bool to_client : {false, true}) {
+    auto& delayed = (to_client ? c.to_client : c.to_server).delayed;
+    while (!delayed.empty() && delayed.front().first <= Clock::now()) {
+      append(c, to_client, delayed.front().second, 0);
+      delayed.pop_front();
     }
   }
 }

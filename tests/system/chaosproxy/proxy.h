@@ -97,7 +97,7 @@ class Proxy {
   void accept_client();
   void read_from(Connection& connection, bool from_client);
   void relay(Connection& connection, bool from_client, std::string record);
-  void append(Pipe& pipe, const std::string& record, uint32_t announce_more);
+  void append(Connection& connection, bool to_client, const std::string& record, uint32_t announce_more);
   void flush(Connection& connection, bool to_client);
   void release_delayed(Connection& connection);
   void close_finished();

@@ -27,7 +27,7 @@ const std::vector<Runner::Kind>& Runner::kinds() {
       {"fsync", 3, &Runner::sync_file},         {"seek", 2, &Runner::seek_file},
       {"copy", 20, &Runner::copy_range},         {"drop", 2, &Runner::drop_cache},
       {"allocate", 1, &Runner::allocate},       {"mkdir", 2, &Runner::make_directory},
-      {"rmdir", 2, &Runner::remove_directory},  {"unlink", 5, &Runner::unlink_name},
+      {"rmdir", 3, &Runner::remove_directory},  {"unlink", 3, &Runner::unlink_name},
       {"rename", 6, &Runner::rename_name},      {"link", 2, &Runner::link_name},
       {"symlink", 1, &Runner::make_symlink},    {"readlink", 1, &Runner::read_symlink},
       {"readdir", 3, &Runner::list_directory},  {"stat", 5, &Runner::stat_path},

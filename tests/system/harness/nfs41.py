@@ -70,19 +70,23 @@ class Client:
 
     def __init__(self, port, owner=None, verifier=None, uid=0, gid=0, reclaim=False, timeout=30):
         self.port, self.uid, self.gid, self.timeout = port, uid, gid, timeout
-        self.owner = owner or f"nfs41.py {os.getpid()} {id(self)}"
+        self.owner = owner or f"nfs41.py {os.urandom(8).hex()}"
         self.verifier = verifier or os.urandom(8)
         self.xid = int.from_bytes(os.urandom(4), "big")
+        self.socket = None
         self.connect()
         self.new_session()
         if not reclaim:
             self.reclaim_complete()
 
     def connect(self):
+        self.close()
         self.socket = socket.create_connection(("127.0.0.1", self.port), self.timeout)
 
     def close(self):
-        self.socket.close()
+        if self.socket:
+            self.socket.close()
+            self.socket = None
 
     def new_session(self):
         self.exchange_id()
@@ -147,13 +151,14 @@ class Client:
             raise Status(name, status)
         return reader
 
-    def sequence_arguments(self, cache=True):
+    def sequence_arguments(self, cache):
         return self.session + u32(self.sequence, 0, 0, 1 if cache else 0)
 
     def compound(self, *operations):
         """SEQUENCE and operations; returns a reader behind SEQUENCE's result. Every operation's status is the caller's."""
         self.sequence += 1
-        reader, _ = self.receive(self.send([("SEQUENCE", self.sequence_arguments()), *operations]))
+        cache = all(name != "READ" for name, _ in operations)  # more than the reply cache holds
+        reader, _ = self.receive(self.send([("SEQUENCE", self.sequence_arguments(cache)), *operations]))
         try:
             self.result(reader, "SEQUENCE")
         except Status:

@@ -1,0 +1,150 @@
+"""The base of every system test: a server per class, mounts per test, and nothing overlooked at the end."""
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from . import steward
+from .ganesha import Export, Ganesha
+from .mount import CONTROL, Mount, daemons, is_mounted
+from .proxy import ChaosProxy
+from .steward import WORK
+
+HOME = os.environ["HOME"]
+SANITIZER = os.path.join(HOME, "sanitizer")
+# Where a sanitized daemon writes what it found; tearDown looks there.
+os.environ.setdefault("ASAN_OPTIONS", f"log_path={SANITIZER}:detect_leaks=1:abort_on_error=0")
+os.environ.setdefault("UBSAN_OPTIONS", f"log_path={SANITIZER}:print_stacktrace=1")
+os.environ.setdefault("TSAN_OPTIONS", f"log_path={SANITIZER}:halt_on_error=0")
+
+
+def full_size():
+    """NFSRDMA_TEST_FULL=1: the numbers nobody wants to wait for each time."""
+    return os.environ.get("NFSRDMA_TEST_FULL") == "1"
+
+
+def scaled(small, full):
+    return full if full_size() else small
+
+
+def tool(name):
+    """A program built from tests/system."""
+    return os.path.join(WORK, "build/tests/system", name)
+
+
+def needs_root(what="root"):
+    return unittest.skipUnless(os.getuid() == 0, f"needs {what}; runs in the root variant of this test")
+
+
+def needs_user():
+    return unittest.skipUnless(os.getuid() != 0, "is about an ordinary user; runs in the user variant of this test")
+
+
+def needs_mount():
+    return unittest.skipIf(CONTROL, "is about a mount; there is none with NFSRDMA_TEST_CONTROL")
+
+
+class SystemCase(unittest.TestCase):
+    SERVER = {}  # arguments for Ganesha
+    OPTIONS = ""  # mount options of every mount of the class
+    maxDiff = 2000
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Ganesha(name=f"server.{cls.__name__}", **cls.SERVER).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.kill()
+
+    def setUp(self):
+        self.started = []
+        self.mounted = []
+        print(f"{self.id()} as uid {os.getuid()}", file=sys.stderr)
+
+    def mount(self, options="", export=None, port=None, **more):
+        joined = ",".join(part for part in (self.OPTIONS, options) if part)
+        mounted = Mount(self.server.source(export), port or self.server.port, joined,
+                        control_path=self.server.path(export), **more)
+        self.mounted.append(mounted)
+        return mounted
+
+    def proxy(self):
+        proxy = ChaosProxy(self.server.port)
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def directory(self, mounted, name=None):
+        """A fresh directory in a mount."""
+        path = os.path.join(mounted.path, name or self.id().rsplit(".", 1)[1])
+        os.mkdir(path)
+        return path
+
+    def on_server(self, path, mounted=None):
+        """The same file where the server keeps it."""
+        mounted = mounted or self.mounted[0]
+        return os.path.join(self.server.path(), os.path.relpath(path, mounted.path))
+
+    def local(self, name):
+        """A fresh directory beside the mounts."""
+        path = os.path.join(HOME, f"{name}.{self.id().rsplit('.', 1)[1]}")
+        os.makedirs(path)
+        self.addCleanup(shutil.rmtree, path, ignore_errors=True)
+        return path
+
+    def run_program(self, *argv, timeout=600, status=0, **more):
+        """Runs to the end and demands the exit status; returns standard output."""
+        done = subprocess.run([str(a) for a in argv], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", timeout=timeout, **more)
+        if status is not None and done.returncode != status:
+            self.fail(f"{' '.join(map(str, argv))}: status {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}")
+        return done.stdout
+
+    def start_program(self, *argv, **more):
+        process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL, text=True, **more)
+        self.started.append(process)
+        return process
+
+    def wait_until(self, condition, what, timeout=30):
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                self.fail(f"not within {timeout} s: {what}")
+            time.sleep(0.02)
+
+    def tearDown(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.wait(60)
+        problems = []
+        for mounted in self.mounted:
+            try:
+                mounted.umount()
+            except (RuntimeError, subprocess.TimeoutExpired) as problem:
+                problems.append(str(problem))
+                subprocess.run(["fusermount3", "-uz", mounted.path], check=False)
+        for pid in daemons():
+            problems.append(f"daemon {pid} is still running")
+            os.kill(pid, signal.SIGKILL)
+        for report in glob.glob(SANITIZER + ".*"):
+            with open(report, errors="replace") as file:
+                problems.append(file.read()[:8000])
+            os.unlink(report)
+        outcome = getattr(self, "_outcome", None)
+        failed = outcome is not None and not getattr(outcome, "success", True)
+        if problems or failed:
+            for mounted in self.mounted:
+                print(f"--- {mounted.log}\n{mounted.log_text()[-6000:]}", file=sys.stderr)
+            print(f"--- {self.server.log}\n{self.server.log_text()[-3000:]}", file=sys.stderr)
+        if problems:
+            self.fail("\n".join(problems))
+
+
+__all__ = ["CONTROL", "ChaosProxy", "Export", "Ganesha", "HOME", "Mount", "SystemCase", "WORK", "daemons", "full_size",
+           "is_mounted", "needs_mount", "needs_root", "needs_user", "scaled", "steward", "tool"]
