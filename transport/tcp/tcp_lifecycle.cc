@@ -180,7 +180,10 @@ Task<> TcpTransport::watch() {
       log::warn("server {} not responding, still trying", options_.host);
     }
     delay = std::max<Duration>(*verdict.next_check - now, std::chrono::milliseconds(1));
-    if (verdict.give_up) reconnect("nothing received for timeo * (retrans + 1)");
+    if (const auto connection = connection_; connection && verdict.give_up) {
+      connection->drop({Layer::kTransport, Recovery::kReconnect, ETIMEDOUT, 0, "connection",
+                        "nothing received for timeo * (retrans + 1)"});
+    }
   }
   watching_ = false;
 }

@@ -87,7 +87,7 @@ void PeerSocket::reset() {
   close();
 }
 
-Listener::Listener(const char* address, uint16_t port)
+Listener::Listener(const char* address, uint16_t port, int backlog)
     : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const int on = 1;
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -97,7 +97,7 @@ Listener::Listener(const char* address, uint16_t port)
   ::inet_pton(AF_INET, address, &a.sin_addr);
   EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0)
       << std::strerror(errno);
-  EXPECT_EQ(::listen(socket_.get(), 64), 0) << std::strerror(errno);
+  EXPECT_EQ(::listen(socket_.get(), backlog), 0) << std::strerror(errno);
   socklen_t size = sizeof(a);
   ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&a), &size);
   port_ = ntohs(a.sin_port);

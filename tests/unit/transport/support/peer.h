@@ -46,7 +46,7 @@ class PeerSocket {
 
 class Listener {
  public:
-  explicit Listener(const char* address = "127.0.0.1", uint16_t port = 0);
+  explicit Listener(const char* address = "127.0.0.1", uint16_t port = 0, int backlog = 64);
   uint16_t port() const { return port_; }
   PeerSocket accept();
   // True when no client is waiting to be accepted.
