@@ -85,9 +85,9 @@ class SystemCase(unittest.TestCase):
         os.mkdir(path)
         return path
 
-    def on_server(self, path, mounted=None):
-        """The same file where the server keeps it."""
-        mounted = mounted or self.mounted[0]
+    def on_server(self, path):
+        """The same file where the server keeps it (of the first export)."""
+        mounted = next(m for m in self.mounted if path == m.path or path.startswith(m.path + "/"))
         return os.path.join(self.server.path(), os.path.relpath(path, mounted.path))
 
     def local(self, name):

@@ -6,11 +6,12 @@ import os
 import subprocess
 import time
 
+from . import steward
 from .steward import WORK
 
 HELPER = os.path.join(WORK, "bin/mount.nfsrdma-fuse")
 TOOL = os.path.join(WORK, "bin/nfsrdma-fuse")
-# NFSRDMA_TEST_CONTROL=1: "mounts" are the exported directory itself. What fails there is a defect of the test.
+# NFSRDMA_TEST_CONTROL=1: "mounts" are the exported directory itself, bound there. What fails there is a defect of the test.
 CONTROL = os.environ.get("NFSRDMA_TEST_CONTROL") == "1"
 
 
@@ -21,7 +22,7 @@ def mounts():
 
 
 def is_mounted(path):
-    return any(point == os.path.realpath(path) if os.path.islink(path) else point == path for _, point, _, _ in mounts())
+    return any(point == path for _, point, _, _ in mounts())
 
 
 def daemons(path=None):
@@ -54,10 +55,10 @@ class Mount:
         self.log = os.path.join(home, f"daemon{Mount.count}.log")
         self.source = source
         self.control = CONTROL and control_path is not None
-        if self.control:
-            os.symlink(control_path, self.path)
-            return
         os.makedirs(self.path, exist_ok=True)
+        if self.control:
+            steward.run(["mount", "--bind", control_path, self.path])
+            return
         joined = ",".join(part for part in (f"port={port}", "proto=tcp", f"log={self.log}", options) if part)
         argv = [*(helper or [HELPER]), source, self.path, "-o", joined]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
@@ -95,11 +96,10 @@ class Mount:
 
     def umount(self, timeout=60, command=None):
         """Unmounts and waits until the daemon is gone, too."""
-        if self.control:
-            if os.path.islink(self.path):
-                os.unlink(self.path)
-            return
         if not is_mounted(self.path):
+            return
+        if self.control:
+            steward.run(["umount", self.path])
             return
         found = daemons(self.path)
         argv = command or (["umount", self.path] if os.getuid() == 0 else ["fusermount3", "-u", self.path])

@@ -1,0 +1,201 @@
+"""Two mounts of one export, and the server's own side: close-to-open, attribute times, and what options change.
+
+Every wait here is for something that must come; nothing is concluded from a time that has passed.
+"""
+
+import os
+import threading
+import unittest
+
+from harness import nfs41
+from harness.case import SystemCase, needs_mount
+
+
+@needs_mount()
+class CloseToOpen(SystemCase):
+    def setUp(self):
+        super().setUp()
+        self.one, self.two = self.mount(self.FIRST), self.mount(self.SECOND)
+        self.here = self.directory(self.one)
+        self.there = os.path.join(self.two.path, os.path.basename(self.here))
+
+    FIRST = SECOND = ""
+
+    def put(self, directory, name, data):
+        with open(os.path.join(directory, name), "wb") as file:
+            file.write(data)
+
+    def get(self, directory, name):
+        with open(os.path.join(directory, name), "rb") as file:
+            return file.read()
+
+    def test_open_sees_what_close_wrote(self):
+        for i in range(60):
+            data = b"%d " % i * (1 + i * 37 % 5000)
+            writer, reader = (self.here, self.there) if i % 2 else (self.there, self.here)
+            self.put(writer, "file", data)
+            self.assertEqual(self.get(reader, "file"), data, f"round {i}")
+
+    def test_same_size_same_second(self):
+        """Size and mtime (in seconds) tell nothing: only the change attribute does."""
+        for i in range(100):
+            data = b"%08d" % i * 1000
+            self.put(self.here, "file", data)
+            self.assertEqual(self.get(self.there, "file"), data)
+
+    def test_pages_of_a_mapping_follow(self):
+        import mmap
+        self.put(self.here, "mapped", b"1" * 8192)
+        for i in range(2, 9):
+            with open(os.path.join(self.there, "mapped"), "rb") as file:
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapping:
+                    self.assertEqual(mapping[:], b"%d" % (i - 1) * 8192)
+            self.put(self.here, "mapped", b"%d" % i * 8192)
+
+    def test_fsync_is_enough_for_a_new_open(self):
+        with open(os.path.join(self.here, "synced"), "wb", buffering=0) as file:
+            for i in range(10):
+                file.write(b"%d" % i * 5000)
+                os.fsync(file.fileno())
+                self.assertEqual(len(self.get(self.there, "synced")), 5000 * (i + 1))
+
+    def test_fstat_after_open_is_fresh(self):
+        self.put(self.here, "stat", b"")
+        for size in (10, 5, 70000):
+            self.put(self.here, "stat", b"x" * size)
+            fd = os.open(os.path.join(self.there, "stat"), os.O_RDONLY)
+            self.assertEqual(os.fstat(fd).st_size, size)
+            os.close(fd)
+
+    def test_replaced_by_rename(self):
+        """The usual way to update a configuration file."""
+        self.put(self.here, "config", b"0")
+        self.assertEqual(self.get(self.there, "config"), b"0")
+        for i in range(1, 20):
+            self.put(self.here, "config.new", b"%d" % i)
+            os.rename(os.path.join(self.here, "config.new"), os.path.join(self.here, "config"))
+            self.wait_until(lambda i=i: self.get(self.there, "config") == b"%d" % i, "the new file is opened", 90)
+
+    def test_names_come_and_go_within_the_cache_times(self):
+        name = os.path.join(self.there, "name")
+        self.assertFalse(os.path.exists(name))
+        self.put(self.here, "name", b"x")
+        self.wait_until(lambda: os.path.exists(name), "the name appears", 90)
+        os.unlink(os.path.join(self.here, "name"))
+        self.wait_until(lambda: not os.path.exists(name), "the name goes", 90)
+
+    def test_readers_and_writers_at_once(self):
+        """Whatever is read is one whole version that was written, never older than the last one seen."""
+        self.put(self.here, "version", b"%010d" % 0 * 500)
+        stop, problems = threading.Event(), []
+
+        def read():
+            last = 0
+            while not stop.is_set():
+                data = self.get(self.there, "version.link")
+                number = int(data[:10])
+                if data != b"%010d" % number * 500:
+                    problems.append("mixed versions")
+                if number < last:
+                    problems.append(f"{number} after {last}")
+                last = number
+
+        os.link(os.path.join(self.here, "version"), os.path.join(self.here, "version.link"))
+        reader = threading.Thread(target=read)
+        reader.start()
+        for i in range(1, 200):
+            self.put(self.here, "version.new", b"%010d" % i * 500)
+            os.rename(os.path.join(self.here, "version.new"), os.path.join(self.here, "version.link"))
+        stop.set()
+        reader.join()
+        self.assertEqual(problems, [])
+
+
+class WithoutAttributeCache(CloseToOpen):
+    FIRST = SECOND = "noac"
+
+    def test_everything_is_seen_at_once(self):
+        for i in range(30):
+            self.put(self.here, f"n{i}", b"x" * i)
+            self.assertEqual(os.stat(os.path.join(self.there, f"n{i}")).st_size, i)
+            os.unlink(os.path.join(self.here, f"n{i}"))
+            self.assertFalse(os.path.exists(os.path.join(self.there, f"n{i}")))
+
+    def test_writes_are_seen_by_open_readers(self):
+        self.put(self.here, "open", b"0" * 100)
+        with open(os.path.join(self.there, "open"), "rb", buffering=0) as reader:
+            with open(os.path.join(self.here, "open"), "r+b", buffering=0) as writer:
+                for i in range(20):
+                    os.pwrite(writer.fileno(), b"%03d" % i, 0)
+                    self.assertEqual(os.fstat(reader.fileno()).st_size, 100)
+                    os.posix_fadvise(reader.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                    self.assertEqual(os.pread(reader.fileno(), 3, 0), b"%03d" % i)
+
+
+class OneCachesTheOtherNot(CloseToOpen):
+    FIRST, SECOND = "threads=4", "actimeo=0,lookupcache=none"
+
+
+@needs_mount()
+class Delegations(SystemCase):
+    """With delegations on, the server recalls them when another client comes: nobody waits, nobody sees old data."""
+
+    SERVER = {"delegations": True, "lease": 20, "grace": 5}
+
+    def test_two_mounts_take_turns(self):
+        one, two = self.mount(), self.mount()
+        here = self.directory(one)
+        there = os.path.join(two.path, os.path.basename(here))
+        for i in range(30):
+            writer, reader = (here, there) if i % 2 else (there, here)
+            with open(os.path.join(writer, "turn"), "wb") as file:
+                file.write(b"%d" % i)
+            with open(os.path.join(reader, "turn"), "rb") as file:
+                self.assertEqual(file.read(), b"%d" % i)
+
+    def test_another_client_writes_while_a_file_is_held_open(self):
+        path = self.directory(self.mount())
+        name = os.path.join(path, "held")
+        with open(name, "wb") as file:
+            file.write(b"before")
+        with open(name, "rb") as held:
+            self.assertEqual(held.read(), b"before")
+            client = nfs41.Client(self.server.port, uid=os.getuid(), gid=os.getgid())
+            self.addCleanup(client.close)
+            names = ["export", *os.path.relpath(name, self.mounted[0].path).split("/")]
+            opened = []
+
+            def other_opens():
+                try:
+                    opened.append(client.open(names))
+                except nfs41.Status as status:
+                    if status.name != "DELAY":
+                        raise
+                return bool(opened)
+
+            self.wait_until(other_opens, "the delegation is returned", 60)
+            stateid, handle = opened[0]
+            client.write(handle, stateid, 0, b"AFTER!")
+            client.close_file(handle, stateid)
+        with open(name, "rb") as again:
+            self.assertEqual(again.read(), b"AFTER!")
+
+
+@needs_mount()
+class ServerSide(SystemCase):
+    """Changes made on the server itself are seen by the next open."""
+
+    def test_contents_and_names(self):
+        path = self.directory(self.mount())
+        served = self.on_server(path)
+        name = os.path.join(path, "file")
+        with open(name, "w") as file:
+            file.write("client")
+        for i in range(20):
+            with open(os.path.join(served, "file"), "w") as file:
+                file.write(f"server {i}")
+            self.wait_until(lambda i=i: open(name).read() == f"server {i}", "the server's write is seen", 90)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,110 @@
+"""POSIX locks and flock: within a mount, between two mounts of one export, and kept local by local_lock=."""
+
+import fcntl
+import os
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+from harness.case import SystemCase, needs_mount, scaled, tool
+
+TRY = """\
+import fcntl, sys
+kind, path = sys.argv[1:3]
+with open(path, 'r+b') as file:
+    try:
+        if kind == 'posix': fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError: sys.exit(1)
+"""
+
+
+class Locks(SystemCase):
+    def locktest(self, mode, *directories, **options):
+        flat = [part for name, value in options.items() for part in (f"--{name}", value)]
+        print(self.run_program(tool("locktest"), mode, *flat, *directories, timeout=900).strip(), file=sys.stderr)
+
+    def two(self, options=""):
+        one, two = self.mount(options), self.mount(options)
+        path = self.directory(one)
+        return path, os.path.join(two.path, os.path.basename(path))
+
+    def test_posix_one_mount(self):
+        path = self.directory(self.mount())
+        for seed in (1, 2):
+            self.locktest("posix", path, seed=seed, steps=scaled(1000, 10000))
+
+    def test_posix_two_mounts(self):
+        for seed in (3, 4):
+            pair = self.two() if seed == 3 else pair
+            self.locktest("posix", *pair, seed=seed, steps=scaled(500, 5000))
+
+    def test_flock_one_mount(self):
+        self.locktest("flock", self.directory(self.mount()), seed=5, steps=scaled(500, 5000))
+
+    def test_flock_two_mounts(self):
+        self.locktest("flock", *self.two(), seed=6, steps=scaled(300, 3000))
+
+    def test_counting_under_a_lock_one_mount(self):
+        self.locktest("counter", self.directory(self.mount()), rounds=200)
+
+    def test_counting_under_a_lock_two_mounts(self):
+        self.locktest("counter", *self.two(), rounds=scaled(100, 1000))
+
+    def test_counting_with_four_loops(self):
+        self.locktest("counter", *self.two("threads=4"), rounds=100)
+
+    def try_lock(self, kind, path):
+        return subprocess.run([sys.executable, "-c", TRY, kind, path], timeout=60).returncode == 0
+
+    @needs_mount()
+    def test_local_locks_stay_here(self):
+        for local, seen in (("all", ()), ("posix", ("flock",)), ("flock", ("posix",)), ("none", ("posix", "flock"))):
+            one, two = self.mount(f"local_lock={local}"), self.mount("local_lock=none")
+            for kind in ("posix", "flock"):
+                name = f"{local}.{kind}"
+                with open(os.path.join(one.path, name), "w+b") as file:
+                    (fcntl.lockf if kind == "posix" else fcntl.flock)(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self.assertFalse(self.try_lock(kind, os.path.join(one.path, name)), "within the mount it holds anyway")
+                    self.assertEqual(self.try_lock(kind, os.path.join(two.path, name)), kind not in seen, name)
+            one.umount()
+            two.umount()
+
+    def test_open_file_description_locks(self):
+        path = os.path.join(self.directory(self.mount()), "ofd")
+        with open(path, "w+b") as one, open(path, "r+b") as two:
+            whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            fcntl.fcntl(one, fcntl.F_OFD_SETLK, whole)
+            with self.assertRaises(OSError):
+                fcntl.fcntl(two, fcntl.F_OFD_SETLK, whole)
+            one.close()
+            fcntl.fcntl(two, fcntl.F_OFD_SETLK, whole)
+
+    def test_every_waiter_gets_its_turn(self):
+        one, two = self.two()
+        path = os.path.join(one, "turn")
+        program = ("import fcntl,sys\nwith open(sys.argv[1],'r+b') as f:\n fcntl.lockf(f,fcntl.LOCK_EX)\n"
+                   " f.seek(0,2); f.write(b'x'); f.flush()\n fcntl.lockf(f,fcntl.LOCK_UN)\n")
+        with open(path, "w+b") as holder:
+            fcntl.lockf(holder, fcntl.LOCK_EX)
+            waiters = [self.start_program(sys.executable, "-c", program, os.path.join(d, "turn")) for d in (one, two) * 3]
+            time.sleep(2)
+            self.assertTrue(all(waiter.poll() is None for waiter in waiters))
+            fcntl.lockf(holder, fcntl.LOCK_UN)
+            for waiter in waiters:
+                self.assertEqual(waiter.wait(120), 0)
+        self.assertEqual(os.stat(self.on_server(path)).st_size, 6)
+
+    def test_a_read_only_descriptor_cannot_lock_for_writing(self):
+        path = os.path.join(self.directory(self.mount()), "mode")
+        open(path, "w").close()
+        with open(path, "rb") as file:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            with self.assertRaises(OSError):
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+if __name__ == "__main__":
+    unittest.main()

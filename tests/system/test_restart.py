@@ -1,0 +1,287 @@
+"""The server restarts, forgets, or is away for a while: what happens to opens, locks and waiting processes."""
+
+import errno
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+import unittest
+
+from harness import nfs41
+from harness.case import SystemCase, needs_mount
+
+LOCK_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
+
+
+@needs_mount()
+class Restart(SystemCase):
+    SERVER = {"lease": 6, "grace": 6}
+    OPTIONS = "timeo=50"
+
+    def thief(self, path):
+        """Another client, which wants the lock of the file at `path` (a path in the mount)."""
+        client = nfs41.Client(self.server.port, uid=os.getuid(), gid=os.getgid())
+        self.addCleanup(client.close)
+        relative = os.path.relpath(path, self.mounted[0].path)
+        return client, ["export", *relative.split("/")]
+
+    def try_to_steal(self, client, path, timeout=40):
+        """Status of a LOCK by another client, once the server is out of its grace period."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                stateid, handle = client.open(path)
+                lock = client.lock(handle, stateid)
+                return "taken", (handle, stateid, lock)
+            except nfs41.Status as status:
+                if status.name not in ("GRACE", "DELAY") or time.monotonic() > deadline:
+                    return status.name, None
+            time.sleep(0.1)
+
+    def test_opens_and_locks_are_reclaimed(self):
+        path = self.directory(self.mount())
+        file = open(os.path.join(path, "kept"), "w+b", buffering=0)
+        fcntl.lockf(file, LOCK_NOW)
+        reader = open(os.path.join(path, "kept"), "rb", buffering=0)
+        file.write(b"before")
+        self.server.restart()
+        file.write(b" after")
+        os.fsync(file.fileno())
+        reader.seek(0)
+        self.assertEqual(reader.read(), b"before after")
+        client, names = self.thief(file.name)
+        self.assertEqual(self.try_to_steal(client, names)[0], "DENIED")
+        fcntl.lockf(file, fcntl.LOCK_UN)
+        self.assertEqual(self.try_to_steal(client, names)[0], "taken")
+        file.close()
+        reader.close()
+
+    def test_an_idle_client_reclaims_within_the_grace_period(self):
+        """Nobody touches the mount: the lease renewal must notice, or the lock is gone."""
+        path = self.directory(self.mount())
+        file = open(os.path.join(path, "idle"), "w+b", buffering=0)
+        fcntl.lockf(file, LOCK_NOW)
+        self.server.restart()
+        client, names = self.thief(file.name)
+        self.assertEqual(self.try_to_steal(client, names)[0], "DENIED")
+        file.close()
+
+    def test_many_opens_and_locks(self):
+        path = self.directory(self.mount())
+        files = []
+        for i in range(200):
+            file = open(os.path.join(path, f"f{i}"), "w+b", buffering=0)
+            file.write(b"%d" % i)
+            fcntl.lockf(file, LOCK_NOW, 10, i)
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 5, 1 << 40)
+            files.append(file)
+        for _ in range(2):
+            self.server.restart()
+            for i, file in enumerate(files):
+                file.seek(0)
+                self.assertEqual(file.read(), b"%d" % i)
+        client, names = self.thief(files[100].name)
+        self.assertEqual(self.try_to_steal(client, names)[0], "DENIED")
+        for file in files:
+            file.close()
+
+    def test_unlinked_but_open_survives_a_restart(self):
+        path = self.directory(self.mount())
+        file = open(os.path.join(path, "unlinked"), "w+b", buffering=0)
+        file.write(b"still here")
+        os.unlink(file.name)
+        self.server.restart()
+        file.seek(0)
+        self.assertEqual(file.read(), b"still here")
+        file.write(b", and more")
+        file.close()
+        self.wait_until(lambda: os.listdir(path) == [], "the file goes with its last close")
+
+    def test_a_waiting_lock_is_granted_after_a_restart(self):
+        path = self.directory(self.mount())
+        holder = open(os.path.join(path, "awaited"), "w+b")
+        fcntl.lockf(holder, LOCK_NOW)
+        program = "import fcntl,sys; f=open(sys.argv[1],'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('granted')"
+        waiter = self.start_program(sys.executable, "-c", program, holder.name)
+        time.sleep(1)
+        self.server.restart()
+        time.sleep(1)
+        self.assertIsNone(waiter.poll(), "the lock is still held")
+        holder.close()
+        self.assertEqual(waiter.wait(90), 0)
+
+    def test_work_goes_on_after_ten_seconds_without_a_server(self):
+        path = self.directory(self.mount())
+        self.server.kill()
+        results = []
+
+        def work(number):
+            name = os.path.join(path, f"while-away{number}")
+            with open(name, "w") as file:
+                file.write("x" * 100000)
+            results.append(os.stat(name).st_size)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        time.sleep(10)
+        self.assertEqual(results, [])
+        self.server.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(results, [100000] * 8)
+
+
+@needs_mount()
+class Lost(SystemCase):
+    """A lock that cannot be had back: I/O under it fails with EIO instead of mixing with the new owner's."""
+
+    SERVER = {"lease": 6, "grace": 6}
+    OPTIONS = "timeo=50"
+    try_to_steal = Restart.try_to_steal
+    thief = Restart.thief
+
+    def expect_eio(self, action, timeout=60):
+        """The loss is noticed at the next request or renewal; from then on there is no success any more."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                action()
+            except OSError as error:
+                self.assertEqual(error.errno, errno.EIO)
+                break
+            self.assertLess(time.monotonic(), deadline, "I/O under a lost lock still succeeds")
+            time.sleep(0.2)
+        for _ in range(3):
+            with self.assertRaises(OSError) as failed:
+                action()
+            self.assertEqual(failed.exception.errno, errno.EIO)
+
+    def check_after_loss(self, file, bystander, stolen, client):
+        handle, stateid, _ = stolen
+        client.write(handle, stateid, 0, b"THEIRS")
+        self.expect_eio(lambda: (file.seek(0), file.write(b"ours"), os.fsync(file.fileno())))
+        with open(self.on_server(file.name), "rb") as truth:
+            self.assertEqual(truth.read(6), b"THEIRS")
+        bystander.write(b"fine")
+        os.fsync(bystander.fileno())
+        try:
+            file.close()
+        except OSError:
+            pass
+        with open(file.name, "rb") as again:  # a new open works again
+            self.assertEqual(again.read(6), b"THEIRS")
+
+    def open_two(self, path):
+        file = open(os.path.join(path, "lost"), "w+b", buffering=0)
+        bystander = open(os.path.join(path, "other"), "w+b", buffering=0)
+        fcntl.lockf(file, LOCK_NOW)
+        file.write(b"before")
+        os.fsync(file.fileno())
+        return file, bystander
+
+    def test_the_server_forgot_its_clients(self):
+        file, bystander = self.open_two(self.directory(self.mount()))
+        self.server.kill()
+        name = file.name
+        self.server.restart(forget=True)
+        client, names = self.thief(name)
+        outcome, stolen = self.try_to_steal(client, names)
+        self.assertEqual(outcome, "taken")
+        self.check_after_loss(file, bystander, stolen, client)
+        bystander.close()
+
+    def test_the_lease_ran_out_behind_a_broken_network(self):
+        chaos = self.proxy()
+        file, bystander = self.open_two(self.directory(self.mount(port=chaos.port)))
+        chaos.command("stall")
+        client, names = self.thief(file.name)
+        self.wait_until(lambda: self.took(client, names), "the server gives the lock away", 60)
+        chaos.command("unstall")
+        self.check_after_loss(file, bystander, self.stolen, client)
+        bystander.close()
+
+    def took(self, client, names):
+        outcome, self.stolen = self.try_to_steal(client, names)
+        client.compound(("PUTROOTFH", b""))
+        return outcome == "taken"
+
+
+@needs_mount()
+class Waiting(SystemCase):
+    """Processes that wait for a server that does not answer."""
+
+    PROGRAMS = {
+        "stat": "import os,sys; os.stat(sys.argv[1])",
+        "read": "import os,sys; fd=os.open(sys.argv[1],os.O_RDONLY); os.read(fd,100000)",
+        "write": "import os,sys; fd=os.open(sys.argv[1],os.O_WRONLY|os.O_SYNC); os.write(fd,b'x'*10)",
+        "list": "import os,sys; os.listdir(os.path.dirname(sys.argv[1]))",
+        "create": "import os,sys; os.open(sys.argv[1]+'.new',os.O_CREAT|os.O_WRONLY)",
+        "rename": "import os,sys; os.rename(sys.argv[1],sys.argv[1]+'.renamed')",
+    }
+
+    def stuck(self, signum):
+        """Every kind of call gets stuck, and ends when it is signalled; then the server comes back."""
+        chaos = self.proxy()
+        path = self.directory(self.mount("timeo=600,actimeo=0,lookupcache=none", port=chaos.port))
+        for name in self.PROGRAMS:
+            with open(os.path.join(path, name), "w") as file:
+                file.write("content")
+        chaos.command("stall")
+        waiting = {}
+        for name, program in self.PROGRAMS.items():
+            # Without a handler of Python's own: the default action ends the process.
+            prefix = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL);"
+            waiting[name] = self.start_program(sys.executable, "-c", prefix + program, os.path.join(path, name))
+        time.sleep(2)
+        for name, process in waiting.items():
+            self.assertIsNone(process.poll(), f"{name} did not wait")
+            process.send_signal(signum)
+        for name, process in waiting.items():
+            self.assertEqual(process.wait(30), -signum, name)
+        chaos.command("unstall")
+        with open(os.path.join(path, "stat")) as file:
+            self.assertEqual(file.read(), "content")
+        self.assertEqual(sorted(n for n in os.listdir(path) if "." not in n and n != "rename"),
+                         sorted(set(self.PROGRAMS) - {"rename"}))
+
+    def test_interrupted(self):
+        self.stuck(signal.SIGINT)
+
+    def test_killed(self):
+        self.stuck(signal.SIGKILL)
+
+    def test_soft_gives_up(self):
+        chaos = self.proxy()
+        path = self.directory(self.mount("soft,timeo=10,retrans=1,actimeo=0", port=chaos.port))
+        chaos.command("stall")
+        begin = time.monotonic()
+        with self.assertRaises(OSError) as failed:
+            os.stat(os.path.join(path, "name"))
+        self.assertEqual(failed.exception.errno, errno.EIO)
+        self.assertLess(time.monotonic() - begin, 30)
+        chaos.command("unstall")
+        self.wait_until(lambda: self.creates(path), "the mount works again")
+
+    @staticmethod
+    def creates(path):
+        try:
+            os.mkdir(os.path.join(path, "again"))
+        except FileExistsError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def test_unmount_with_a_dead_server(self):
+        mounted = self.mount("timeo=600")
+        self.server.kill()
+        self.run_program("fusermount3", "-uz", mounted.path)
+        self.server.start()
+        mounted.umount()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,161 @@
+"""Who may do what: requests carry the caller's uid, gid and groups; the server decides."""
+
+import os
+import stat
+import subprocess
+import sys
+import unittest
+
+from harness.case import Export, HOME, SystemCase, needs_mount, needs_root, needs_user, steward
+
+# Accounts every Debian system has; ids only matter as numbers here.
+ALICE, BOB = 1 << 20, (1 << 20) + 1
+TEAM, OTHERS = 3_000_000, 3_000_001
+
+
+@needs_mount()
+@needs_root("root, who serves every user of the machine with one mount")
+class ManyUsers(SystemCase):
+    def setUp(self):
+        super().setUp()
+        os.chmod(HOME, 0o755)
+        self.path = self.directory(self.mount())
+        os.chmod(self.path, 0o1777)
+
+    def as_user(self, program, *args, uid=ALICE, gid=TEAM, groups=()):
+        """Runs Python code as this user; returns (status, output)."""
+        done = subprocess.run([sys.executable, "-c", "import os,sys\n" + program, *args], user=uid, group=gid,
+                              extra_groups=list(groups), capture_output=True, text=True, timeout=60)
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    def test_files_belong_to_their_creator(self):
+        for uid, gid in ((ALICE, TEAM), (BOB, OTHERS), (0, 0), (ALICE, OTHERS)):
+            name = os.path.join(self.path, f"{uid}.{gid}")
+            self.assertEqual(self.as_user("open(sys.argv[1],'x').write('x'); os.mkdir(sys.argv[1]+'.d'); os.symlink('t',sys.argv[1]+'.l')",
+                                          name, uid=uid, gid=gid), (0, ""))
+            for suffix in ("", ".d", ".l"):
+                for seen in (os.lstat(name + suffix), os.lstat(self.on_server(name + suffix))):
+                    self.assertEqual((seen.st_uid, seen.st_gid), (uid, gid))
+
+    def test_the_server_refuses_by_mode(self):
+        secret = os.path.join(self.path, "secret")
+        self.as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o640); os.write(fd,b'text')", secret)
+        reads = "sys.exit(0 if open(sys.argv[1]).read()=='text' else 1)"
+        self.assertEqual(self.as_user(reads, secret)[0], 0)
+        self.assertEqual(self.as_user(reads, secret, uid=BOB, gid=TEAM)[0], 0)
+        self.assertIn("PermissionError", self.as_user(reads, secret, uid=BOB, gid=OTHERS)[1])
+        self.assertIn("PermissionError", self.as_user("open(sys.argv[1],'a')", secret, uid=BOB, gid=TEAM)[1])
+        self.assertIn("PermissionError", self.as_user("os.chmod(sys.argv[1],0o777)", secret, uid=BOB, gid=TEAM)[1])
+        self.assertIn("PermissionError", self.as_user("os.unlink(sys.argv[1])", secret, uid=BOB, gid=OTHERS)[1])  # sticky
+
+    def test_what_one_user_has_cached_another_may_not_read(self):
+        secret = os.path.join(self.path, "cached")
+        self.as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o600); os.write(fd,b'text'*1000)", secret)
+        for _ in range(2):
+            self.assertEqual(self.as_user("open(sys.argv[1]).read()", secret)[0], 0)
+            self.assertIn("PermissionError", self.as_user("open(sys.argv[1]).read()", secret, uid=BOB)[1])
+        closed = os.path.join(self.path, "closed")
+        self.as_user("os.mkdir(sys.argv[1],0o700); open(sys.argv[1]+'/inside','w').write('x')", closed)
+        for _ in range(2):
+            self.assertEqual(self.as_user("os.listdir(sys.argv[1]); open(sys.argv[1]+'/inside')", closed)[0], 0)
+            self.assertIn("PermissionError", self.as_user("os.listdir(sys.argv[1])", closed, uid=BOB)[1])
+            self.assertIn("PermissionError", self.as_user("open(sys.argv[1]+'/inside')", closed, uid=BOB)[1])
+
+    def test_supplementary_groups_count(self):
+        shared = os.path.join(self.path, "shared")
+        os.mkdir(shared)
+        os.chown(shared, 0, OTHERS)
+        os.chmod(shared, 0o2770)
+        writes = "open(sys.argv[1]+'/by-group','w').write('x')"
+        self.assertIn("PermissionError", self.as_user(writes, shared)[1])
+        self.assertEqual(self.as_user(writes, shared, groups=(5_000_000, OTHERS))[0], 0)
+        self.assertEqual(os.stat(self.on_server(os.path.join(shared, "by-group"))).st_gid, OTHERS)  # setgid directory
+        fifteen = tuple(range(4_000_000, 4_000_014)) + (OTHERS,)  # AUTH_SYS carries 16
+        self.assertEqual(self.as_user(writes.replace("by-group", "sixteen"), shared, groups=fifteen)[0], 0)
+
+    def test_access_is_the_servers_answer(self):
+        name = os.path.join(self.path, "access")
+        self.as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o640)", name)
+        asks = "print(*[int(os.access(sys.argv[1],m)) for m in (os.F_OK,os.R_OK,os.W_OK,os.X_OK)])"
+        self.assertEqual(self.as_user(asks, name), (0, "1 1 1 0"))
+        self.assertEqual(self.as_user(asks, name, uid=BOB, gid=TEAM), (0, "1 1 0 0"))
+        self.assertEqual(self.as_user(asks, name, uid=BOB, gid=OTHERS), (0, "1 0 0 0"))
+
+    def test_root_gives_files_away(self):
+        name = os.path.join(self.path, "given")
+        open(name, "w").close()
+        os.chown(name, ALICE, TEAM)
+        seen = os.stat(self.on_server(name))
+        self.assertEqual((seen.st_uid, seen.st_gid), (ALICE, TEAM))
+        self.assertIn("PermissionError", self.as_user("os.chown(sys.argv[1],0,0)", name)[1])
+        os.chown(name, -1, OTHERS)
+        self.assertEqual(os.stat(name).st_uid, ALICE)
+
+    def test_data_of_many_users_is_written_with_their_rights(self):
+        """Write-behind sends later than the write; each must go with its writer's credential."""
+        for uid in range(ALICE, ALICE + 5):
+            name = os.path.join(self.path, f"mine{uid}")
+            program = "fd=os.open(sys.argv[1],os.O_CREAT|os.O_RDWR,0o600); os.write(fd,b'x'*3000000); os.fsync(fd); os.close(fd)"
+            self.assertEqual(self.as_user(program, name, uid=uid)[0], 0)
+            self.assertEqual(os.stat(self.on_server(name)).st_size, 3000000)
+
+
+@needs_mount()
+class Squashed(SystemCase):
+    """Root is nobody on this server: writes that open allowed still arrive, everything else is refused."""
+
+    SERVER = {"exports": [Export("/export", squash="Root_Squash", mode=0o755)]}
+
+    @needs_root("root to be squashed")
+    def test_root_is_nobody(self):
+        mounted = self.mount()
+        with self.assertRaises(PermissionError):
+            os.mkdir(os.path.join(mounted.path, "new"))
+        steward.call("chmod", self.server.path(), 0o1777)
+        name = os.path.join(mounted.path, "new")
+        open(name, "w").close()
+        self.assertNotEqual(os.stat(self.on_server(name)).st_uid, 0)
+
+
+@needs_mount()
+class OneUser(SystemCase):
+    @needs_user()
+    def test_a_users_mount_is_the_users(self):
+        path = self.directory(self.mount())
+        open(os.path.join(path, "mine"), "w").close()
+        self.assertEqual(os.stat(self.on_server(os.path.join(path, "mine"))).st_uid, os.getuid())
+        status, output = steward.run(["ls", path], check=False)
+        self.assertNotEqual(status, 0, f"root may look into a user's mount: {output}")
+
+    @needs_user()
+    def test_allow_other_needs_the_administrator(self):
+        with self.assertRaises(RuntimeError) as refused:
+            self.mount("allow_other")
+        self.assertIn("user_allow_other", str(refused.exception))
+
+
+@needs_mount()
+class ReadOnly(SystemCase):
+    SERVER = {"exports": [Export("/export"), Export("/readonly", access="RO")]}
+
+    def test_an_export_that_is_read_only(self):
+        steward.write_file(os.path.join(self.server.path(self.server.exports[1]), "given"), "text")
+        path = self.mount(export=self.server.exports[1]).path
+        with open(os.path.join(path, "given")) as file:
+            self.assertEqual(file.read(), "text")
+        for call in (lambda: os.mkdir(os.path.join(path, "new")), lambda: open(os.path.join(path, "new"), "w"),
+                     lambda: os.unlink(os.path.join(path, "given"))):
+            with self.assertRaises(OSError) as failed:
+                call()
+            self.assertIn(failed.exception.errno, (30, 13, 1))  # EROFS; EACCES or EPERM where the mode says it first
+
+    def test_a_mount_that_is_read_only(self):
+        path = self.mount("ro").path
+        with self.assertRaises(OSError) as failed:
+            os.mkdir(os.path.join(path, "new"))
+        self.assertEqual(failed.exception.errno, 30)
+        self.assertTrue(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+if __name__ == "__main__":
+    unittest.main()
