@@ -1,0 +1,340 @@
+#include "filer/dispatcher.h"
+
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+// One call on its way.
+struct Dispatcher::Exchange {
+  LinkPtr link;
+  ByteVector message;
+  rpc::call_header header;
+  size_t arguments = 0;  // offset of the procedure's arguments
+  Principal who;
+  std::vector<nfs_opnum4> ops;  // filled only while there are faults
+  uint64_t boot = 0;
+
+  FaultEvent::Kind phase = FaultEvent::Kind::kRequest;
+  std::vector<FaultPlan::Fired> actions;  // of this phase
+  size_t next_action = 0;
+  CompoundOrders orders;
+  FaultPlan::RuleId stop_rule = 0;
+  std::unique_ptr<CompoundRun> run;
+
+  ByteVector reply;
+  std::vector<ByteVector> before;
+  std::vector<ByteVector> after;
+  std::vector<ByteVector> raw_before;
+  std::vector<ByteVector> raw_after;
+  unsigned copies = 1;
+  unsigned hold_behind = 0;
+};
+
+namespace {
+
+// The credential as the server sees the user (RFC 5531 appendix A). Nothing: AUTH_ERROR.
+std::optional<Principal> principal_of(const rpc::opaque_auth& cred, bool squash_root) {
+  Principal who;
+  who.flavor = cred.flavor;
+  if (cred.flavor == rpc::AUTH_NONE) return who;
+  if (cred.flavor != rpc::AUTH_SYS) return std::nullopt;
+  const Result<rpc::authsys_parms> parms = xdr::decode<rpc::authsys_parms>(cred.body, "AUTH_SYS");
+  if (!parms) return std::nullopt;
+  who.uid = parms->uid;
+  who.gid = parms->gid;
+  who.groups = parms->gids;
+  if (squash_root && who.uid == 0) {
+    who.uid = who.gid = Principal::kAnonymous;
+    who.groups.clear();
+  }
+  return who;
+}
+
+std::vector<nfs_opnum4> operations_in(ConstBytes arguments) {
+  std::vector<nfs_opnum4> ops;
+  xdr::Decoder in(arguments);
+  compound_call call;
+  if (!in(call)) return ops;
+  for (uint32_t i = 0; i < call.operations; ++i) {
+    nfs_argop4 op;
+    if (!in(op)) break;
+    ops.push_back(op.opnum());
+    if (std::holds_alternative<ILLEGAL4args>(op.op)) break;
+  }
+  return ops;
+}
+
+rpc::reply_header accepted_with(rpc::accept_stat stat) {
+  rpc::reply_header header;
+  header.accepted = stat;
+  if (stat == rpc::PROG_MISMATCH) header.mismatch = {NFS_V4, NFS_V4};
+  return header;
+}
+
+rpc::reply_header denied_with(rpc::auth_stat why) {
+  rpc::reply_header header;
+  header.stat = rpc::MSG_DENIED;
+  header.denied = rpc::AUTH_ERROR;
+  header.why = why;
+  return header;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(Core& core, FaultPlan& faults, Environment environment)
+    : core_(core), faults_(faults), environment_(std::move(environment)) {}
+
+Dispatcher::~Dispatcher() = default;
+
+bool Dispatcher::accepted(const LinkPtr& link) {
+  FaultEvent event;
+  event.kind = FaultEvent::Kind::kAccept;
+  event.link = link->id();
+  for (const FaultPlan::Fired& fired : faults_.match(event)) {
+    if (const auto* cut = std::get_if<fault::Cut>(&fired.action)) {
+      link->close(cut->abort);
+      return false;
+    }
+    if (const auto* call = std::get_if<fault::Call>(&fired.action)) call->function();
+    if (const auto* extra = std::get_if<fault::Extra>(&fired.action)) {
+      for (const ByteVector& m : extra->before) extra->raw ? link->send_raw(m) : link->send(m);
+    }
+  }
+  return true;
+}
+
+void Dispatcher::closed(LinkId link) {
+  std::lock_guard lock(core_.mutex);
+  held_.erase(link);
+  last_client_.erase(link);
+  core_.clients.link_gone(link);
+  core_.back.link_gone(link);
+  core_.changed.notify_all();
+}
+
+void Dispatcher::received(const LinkPtr& link, ByteVector message) {
+  const auto prefix = rpc::peek(message);
+  if (prefix && prefix->type == rpc::REPLY) {
+    std::lock_guard lock(core_.mutex);
+    if (!core_.back.answered(link->id(), message))
+      log::debug("filer: an answer to nothing on connection {}", link->id());
+    return;
+  }
+  auto x = std::make_shared<Exchange>();
+  x->link = link;
+  x->message = std::move(message);
+  if (!prepare(*x)) return;
+  x->actions = faults_.match(event_of(*x, FaultEvent::Kind::kRequest));
+  go_on(x);
+}
+
+// The RPC header: what cannot be understood as a call ends the connection, what can but should not be is
+// refused.
+bool Dispatcher::prepare(Exchange& x) {
+  xdr::Decoder in(x.message);
+  if (!in(x.header)) {
+    x.link->close(false);
+    return false;
+  }
+  x.arguments = in.position();
+  {
+    std::lock_guard lock(core_.mutex);
+    x.boot = core_.boot;
+    const auto who = x.header.rpcvers == rpc::kRpcVersion
+                         ? principal_of(x.header.cred, core_.switches.anonymous_root)
+                         : std::optional<Principal>(Principal{});
+    if (!who) {
+      answer(x, denied_with(rpc::AUTH_BADCRED), {});
+      transmit(x);
+      return false;
+    }
+    x.who = *who;
+  }
+  const bool compound = x.header.rpcvers == rpc::kRpcVersion && x.header.prog == NFS4_PROGRAM &&
+                        x.header.vers == NFS_V4 && x.header.proc == NFSPROC4_COMPOUND;
+  if (compound && faults_.armed()) x.ops = operations_in(ConstBytes(x.message).subspan(x.arguments));
+  return true;
+}
+
+FaultEvent Dispatcher::event_of(const Exchange& x, FaultEvent::Kind kind) const {
+  return {kind, x.link->id(), x.header.xid, x.ops};
+}
+
+// Carries on from wherever the exchange is: the rest of its actions, then the next phase.
+void Dispatcher::go_on(const ExchangePtr& x) {
+  {
+    std::lock_guard lock(core_.mutex);
+    if (core_.boot != x->boot) return;
+  }
+  while (x->next_action < x->actions.size()) {
+    const FaultPlan::Fired fired = x->actions[x->next_action++];
+    if (apply(x, fired) != Verdict::kGoOn) return;
+  }
+  if (x->phase == FaultEvent::Kind::kRequest) {
+    execute(x);
+  } else {
+    std::lock_guard lock(core_.mutex);
+    transmit(*x);
+  }
+}
+
+bool Dispatcher::park(const ExchangePtr& x, FaultPlan::RuleId rule) {
+  return faults_.park(rule, [this, x] { go_on(x); });
+}
+
+void Dispatcher::execute(const ExchangePtr& x) {
+  const rpc::call_header& h = x->header;
+  {
+    std::lock_guard lock(core_.mutex);
+    if (core_.boot != x->boot) return;  // a fault has restarted the server
+    if (h.rpcvers != rpc::kRpcVersion) {
+      rpc::reply_header mismatch;
+      mismatch.stat = rpc::MSG_DENIED;
+      mismatch.mismatch = {rpc::kRpcVersion, rpc::kRpcVersion};
+      answer(*x, mismatch, {});
+    } else if (h.prog != NFS4_PROGRAM) {
+      answer(*x, accepted_with(rpc::PROG_UNAVAIL), {});
+    } else if (h.vers != NFS_V4) {
+      answer(*x, accepted_with(rpc::PROG_MISMATCH), {});
+    } else if (h.proc == NFSPROC4_NULL) {
+      answer(*x, accepted_with(rpc::SUCCESS), {});
+    } else if (h.proc != NFSPROC4_COMPOUND) {
+      answer(*x, accepted_with(rpc::PROC_UNAVAIL), {});
+    } else {
+      if (x->run == nullptr) {
+        x->run =
+            std::make_unique<CompoundRun>(core_, x->link, x->who, h.xid, std::move(x->message), x->arguments);
+        if (!x->run->start(std::move(x->orders))) answer(*x, accepted_with(rpc::GARBAGE_ARGS), {});
+      } else {
+        x->run->resume();
+        if (x->run->body().empty()) return;
+      }
+      if (x->run->stopped()) {
+        if (park(x, x->stop_rule)) return;
+        x->run->resume();
+      }
+      if (const clientid4 client = x->run->executed().client; client != 0)
+        last_client_[x->link->id()] = client;
+      if (x->reply.empty()) answer(*x, accepted_with(rpc::SUCCESS), x->run->body());
+    }
+  }
+  begin_reply(x);
+}
+
+void Dispatcher::answer(Exchange& x, const rpc::reply_header& given, ConstBytes results) {
+  rpc::reply_header header = given;
+  header.xid = x.header.xid;
+  x.reply.clear();
+  x.reply.reserve(32 + results.size());
+  xdr::Encoder out(x.reply);
+  if (!out(header) || !out.raw(results)) log::error("filer: a reply cannot be encoded: {}", out.failure());
+}
+
+void Dispatcher::begin_reply(const ExchangePtr& x) {
+  x->phase = FaultEvent::Kind::kReply;
+  x->actions = faults_.match(event_of(*x, FaultEvent::Kind::kReply));
+  x->next_action = 0;
+  go_on(x);
+}
+
+// The server's lock is held: it orders replies against callbacks, which a client may rely on.
+void Dispatcher::transmit(Exchange& x) {
+  std::vector<Held>& held = held_[x.link->id()];
+  if (x.hold_behind > 0) {
+    held.push_back(
+        {std::exchange(x.hold_behind, 0), [link = x.link, reply = x.reply] { link->send(reply); }});
+    return;
+  }
+  for (ByteVector& m : x.raw_before) x.link->send_raw(std::move(m));
+  for (ByteVector& m : x.before) x.link->send(std::move(m));
+  if (!x.reply.empty()) {
+    for (unsigned i = 1; i < x.copies; ++i) x.link->send(x.reply);
+    x.link->send(std::move(x.reply));
+  }
+  for (ByteVector& m : x.after) x.link->send(std::move(m));
+  for (ByteVector& m : x.raw_after) x.link->send_raw(std::move(m));
+  for (Held& h : held) {
+    if (--h.left == 0) h.send();
+  }
+  std::erase_if(held, [](const Held& h) { return h.left == 0; });
+  if (held.empty()) held_.erase(x.link->id());
+}
+
+// --- faults
+// --------------------------------------------------------------------------------------------------------
+
+Dispatcher::Verdict Dispatcher::wait(const ExchangePtr& x, const FaultPlan::Fired& fired) {
+  if (const auto* delay = std::get_if<fault::Delay>(&fired.action)) {
+    environment_.after(delay->by, [this, x] { go_on(x); });
+    return Verdict::kParked;
+  }
+  return park(x, fired.rule) ? Verdict::kParked : Verdict::kGoOn;
+}
+
+Dispatcher::Verdict Dispatcher::apply(const ExchangePtr& x, const FaultPlan::Fired& fired) {
+  const FaultAction& action = fired.action;
+  if (std::holds_alternative<fault::Drop>(action)) return Verdict::kOver;
+  if (std::holds_alternative<fault::Delay>(action) || std::holds_alternative<fault::Stall>(action))
+    return wait(x, fired);
+  if (const auto* cut = std::get_if<fault::Cut>(&action)) {
+    x->link->close(cut->abort);
+    return Verdict::kOver;
+  }
+  if (const auto* restart = std::get_if<fault::Restart>(&action)) {
+    environment_.restart(restart->forget_reclaims);
+    return Verdict::kOver;
+  }
+  if (std::holds_alternative<fault::ExpireLease>(action)) {
+    expire_lease(x->link->id());
+    return Verdict::kGoOn;
+  }
+  if (const auto* call = std::get_if<fault::Call>(&action)) {
+    call->function();
+    return Verdict::kGoOn;
+  }
+  return x->phase == FaultEvent::Kind::kRequest ? on_request(x, fired) : on_reply(x, fired);
+}
+
+Dispatcher::Verdict Dispatcher::on_request(const ExchangePtr& x, const FaultPlan::Fired& fired) {
+  if (const auto* given = std::get_if<fault::Answer>(&fired.action))
+    x->orders.answers[given->op] = given->status;
+  if (std::holds_alternative<fault::StallInProgress>(fired.action)) {
+    x->orders.stop_in_progress = true;
+    x->stop_rule = fired.rule;
+  }
+  if (const auto* refusal = std::get_if<fault::RefuseRpc>(&fired.action)) {
+    answer(*x, refusal->header, {});
+    begin_reply(x);
+    return Verdict::kOver;
+  }
+  return Verdict::kGoOn;
+}
+
+Dispatcher::Verdict Dispatcher::on_reply(const ExchangePtr& x, const FaultPlan::Fired& fired) {
+  if (const auto* mangle = std::get_if<fault::Mangle>(&fired.action)) {
+    mangle->edit(x->reply);
+  } else if (const auto* duplicate = std::get_if<fault::Duplicate>(&fired.action)) {
+    x->copies += duplicate->copies;
+  } else if (const auto* hold = std::get_if<fault::HoldBehind>(&fired.action)) {
+    x->hold_behind = hold->replies;
+  } else if (const auto* extra = std::get_if<fault::Extra>(&fired.action)) {
+    auto& before = extra->raw ? x->raw_before : x->before;
+    auto& after = extra->raw ? x->raw_after : x->after;
+    before.insert(before.end(), extra->before.begin(), extra->before.end());
+    after.insert(after.end(), extra->after.begin(), extra->after.end());
+  }
+  return Verdict::kGoOn;
+}
+
+void Dispatcher::expire_lease(LinkId link) {
+  std::lock_guard lock(core_.mutex);
+  const auto at = last_client_.find(link);
+  Client* client = at == last_client_.end() ? nullptr : core_.clients.find(at->second);
+  if (client == nullptr) return;
+  client->renewed = core_.clock.now() - core_.lease() - std::chrono::seconds(1);
+  core_.tick();
+}
+
+}  // namespace nfsrdma::filer

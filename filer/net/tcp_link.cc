@@ -1,0 +1,143 @@
+#include "filer/net/tcp_link.h"
+
+#include <asio/buffer.hpp>
+#include <asio/socket_base.hpp>
+#include <asio/write.hpp>
+
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::filer {
+
+namespace {
+
+constexpr size_t kReadBytes = 256u << 10;
+
+// The message with record marks, in fragments of at most `fragment` bytes (0: one).
+ByteVector framed(ByteVector message, size_t fragment) {
+  if (fragment == 0 || fragment > rpc::kFragmentLengthMask) fragment = rpc::kFragmentLengthMask;
+  ByteVector out;
+  out.reserve(message.size() + rpc::kRecordMarkBytes * (message.size() / fragment + 1));
+  size_t at = 0;
+  do {
+    const size_t n = std::min(fragment, message.size() - at);
+    const auto mark = rpc::encode_record_mark({at + n == message.size(), static_cast<uint32_t>(n)});
+    out.insert(out.end(), mark.begin(), mark.end());
+    out.insert(out.end(), message.begin() + static_cast<ptrdiff_t>(at),
+               message.begin() + static_cast<ptrdiff_t>(at + n));
+    at += n;
+  } while (at < message.size());
+  return out;
+}
+
+}  // namespace
+
+TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, Events events, size_t max_record_bytes,
+                 size_t fragment_bytes)
+    : loop_(loop),
+      socket_(std::move(socket)),
+      id_(id),
+      events_(std::move(events)),
+      reader_(max_record_bytes),
+      fragment_bytes_(fragment_bytes),
+      buffer_(kReadBytes) {}
+
+void TcpLink::start() {
+  asio::error_code ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  read_ol();
+}
+
+// From other threads, and from inside of callbacks of this link, sockets are touched later.
+void TcpLink::on_loop(std::function<void()> fn) {
+  loop_.post([self = shared_from_this(), fn = std::move(fn)] { fn(); });
+}
+
+void TcpLink::read_ol() {
+  if (ended_ || paused_ || reading_) return;
+  reading_ = true;
+  socket_.async_read_some(asio::buffer(buffer_),
+                          [self = shared_from_this()](const asio::error_code& ec, size_t n) {
+                            self->reading_ = false;
+                            if (ec) return self->end_ol();
+                            self->received_ol(n);
+                          });
+}
+
+void TcpLink::received_ol(size_t bytes) {
+  ConstBytes in(buffer_.data(), bytes);
+  while (auto message = reader_.take(in)) {
+    events_.on_message(shared_from_this(), std::move(*message));
+    if (ended_) return;
+  }
+  if (reader_.broken()) {
+    log::debug("filer: connection {} sent a broken record", id_);
+    return end_ol();
+  }
+  read_ol();
+}
+
+void TcpLink::send(ByteVector message) {
+  send_raw(framed(std::move(message), fragment_bytes_));
+}
+
+void TcpLink::send_raw(ByteVector bytes) {
+  auto shared = std::make_shared<ByteVector>(std::move(bytes));
+  on_loop([this, shared] { queue_ol(std::move(*shared)); });
+}
+
+void TcpLink::queue_ol(ByteVector bytes) {
+  if (ended_ || closing_) return;
+  queued_bytes_ += bytes.size();
+  if (queued_bytes_ > kMaxQueuedBytes) return end_ol();
+  queue_.push_back(std::move(bytes));
+  write_ol();
+}
+
+void TcpLink::write_ol() {
+  if (writing_ || ended_) return;
+  if (queue_.empty()) {
+    if (closing_) end_ol();
+    return;
+  }
+  writing_ = true;
+  asio::async_write(socket_, asio::buffer(queue_.front()),
+                    [self = shared_from_this()](const asio::error_code& ec, size_t) {
+                      self->writing_ = false;
+                      if (ec) return self->end_ol();
+                      self->queued_bytes_ -= self->queue_.front().size();
+                      self->queue_.pop_front();
+                      self->write_ol();
+                    });
+}
+
+void TcpLink::close(bool abort) {
+  on_loop([this, abort] {
+    if (ended_) return;
+    asio::error_code ignored;
+    if (abort) {
+      socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+      return end_ol();
+    }
+    closing_ = true;
+    write_ol();
+  });
+}
+
+void TcpLink::pause_reading(bool pause) {
+  on_loop([this, pause] {
+    paused_ = pause;
+    read_ol();
+  });
+}
+
+void TcpLink::end_ol() {
+  if (ended_) return;
+  ended_ = true;
+  asio::error_code ignored;
+  socket_.close(ignored);
+  events_.on_closed(shared_from_this());
+  // A callback of an operation that is still under way may hold this object; not more.
+  events_ = {};
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,65 @@
+// TcpLink: one accepted TCP connection.
+//
+// Reads on its loop and hands every RPC message to `on_message` there; `on_closed` comes last, exactly once.
+// Sends from any thread, gathered and in order; a peer that does not read costs memory up to kMaxQueuedBytes,
+// then its connection. Fragments of sent records may be made small, so that clients see records in many
+// pieces.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <atomic>
+#include <deque>
+#include <functional>
+
+#include "filer/net/link.h"
+#include "filer/net/record_reader.h"
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma::filer {
+
+class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
+ public:
+  struct Events {
+    std::function<void(const LinkPtr&, ByteVector)> on_message;
+    std::function<void(const LinkPtr&)> on_closed;
+  };
+  static constexpr size_t kMaxQueuedBytes = 256u << 20;
+
+  TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, Events events, size_t max_record_bytes,
+          size_t fragment_bytes);
+
+  // Loop thread.
+  void start();
+
+  LinkId id() const override { return id_; }
+  void send(ByteVector message) override;
+  void send_raw(ByteVector bytes) override;
+  void close(bool abort) override;
+  // Stops or goes on reading from the socket: back pressure towards the client.
+  void pause_reading(bool pause);
+
+ private:
+  void read_ol();
+  void received_ol(size_t bytes);
+  void queue_ol(ByteVector bytes);
+  void write_ol();
+  void end_ol();
+  void on_loop(std::function<void()> fn);
+
+  Loop& loop_;
+  asio::ip::tcp::socket socket_;
+  const LinkId id_;
+  Events events_;
+  RecordReader reader_;
+  const size_t fragment_bytes_;
+  std::vector<std::byte> buffer_;
+  std::deque<ByteVector> queue_;
+  size_t queued_bytes_ = 0;
+  bool writing_ = false;
+  bool closing_ = false;  // after the queue is empty
+  bool ended_ = false;
+  bool paused_ = false;
+  bool reading_ = false;
+};
+
+}  // namespace nfsrdma::filer

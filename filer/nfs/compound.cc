@@ -1,0 +1,328 @@
+#include "filer/nfs/compound.h"
+
+#include "filer/nfs/ops.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+// xid, REPLY, MSG_ACCEPTED, an empty verifier, SUCCESS: what stands before COMPOUND4res.
+constexpr size_t kReplyHeaderBytes = 24;
+// opnum and status: the least any result takes.
+constexpr size_t kBareResultBytes = 8;
+// GETFH's result: filehandle-changing operations make room for it ("SHOULD", section 2.10.6.4).
+constexpr size_t kGetfhBytes = 8 + 4 + 16;
+
+// The most that a success takes, for operations that change something: they are not executed where it would
+// not fit. Nothing else needs a bound, because its result can be taken back.
+size_t success_bytes(nfs_opnum4 op) {
+  switch (op) {
+    case OP_OPEN: return 8 + 16 + 20 + 4 + 16 + 64 + kGetfhBytes;
+    case OP_CREATE: return 8 + 20 + 16 + kGetfhBytes;
+    case OP_RENAME: return 8 + 20 + 20;
+    case OP_REMOVE:
+    case OP_LINK: return 8 + 20;
+    case OP_SETATTR:
+    case OP_WRITE:
+    case OP_LOCK:
+    case OP_LOCKU:
+    case OP_CLOSE:
+    case OP_OPEN_DOWNGRADE: return 8 + 16;
+    case OP_COMMIT: return 8 + 8;
+    case OP_CREATE_SESSION: return 8 + 24 + 2 * 32;
+    case OP_EXCHANGE_ID: return 512;
+    default: return 0;
+  }
+}
+
+// FNV-1a; a retry is recognised by its content, not protected by it.
+uint64_t digest_of(ConstBytes bytes, uint32_t operations) {
+  uint64_t hash = 0xcbf29ce484222325u ^ operations;
+  for (const std::byte b : bytes) hash = (hash ^ std::to_integer<uint8_t>(b)) * 0x100000001b3u;
+  return hash;
+}
+
+// Operations of NFSv4.1 that this server does not have (pNFS), and those that "MUST NOT be implemented".
+bool is_unsupported(nfs_opnum4 op) {
+  switch (op) {
+    case OP_OPEN_CONFIRM:
+    case OP_RENEW:
+    case OP_SETCLIENTID:
+    case OP_SETCLIENTID_CONFIRM:
+    case OP_RELEASE_LOCKOWNER:
+    case OP_GETDEVICEINFO:
+    case OP_GETDEVICELIST:
+    case OP_LAYOUTCOMMIT:
+    case OP_LAYOUTGET:
+    case OP_LAYOUTRETURN: return true;
+    default: return false;
+  }
+}
+
+bool is_known(nfs_opnum4 op) {
+  return op >= OP_ACCESS && op <= OP_RECLAIM_COMPLETE;
+}
+
+// The name in the arguments, for the journal.
+template <class Args>
+std::string name_in(const Args&) {
+  return {};
+}
+std::string name_in(const LOOKUP4args& a) {
+  return a.objname;
+}
+std::string name_in(const OPEN4args& a) {
+  return a.claim.file;
+}
+std::string name_in(const CREATE4args& a) {
+  return a.objname;
+}
+std::string name_in(const REMOVE4args& a) {
+  return a.target;
+}
+std::string name_in(const LINK4args& a) {
+  return a.newname;
+}
+std::string name_in(const RENAME4args& a) {
+  return a.oldname + " -> " + a.newname;
+}
+
+}  // namespace
+
+nfsstat4 need_current(const Context& c) {
+  if (c.current.node == nullptr) return NFS4ERR_NOFILEHANDLE;
+  if (c.core.tree.find(c.current.node->id) == nullptr) return NFS4ERR_STALE;
+  return NFS4_OK;
+}
+
+CompoundRun::CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, ByteVector message,
+                         size_t arguments)
+    : c_(core, std::move(link), std::move(who)),
+      message_(std::move(message)),
+      in_(ConstBytes(message_).subspan(arguments)) {
+  executed_.link = c_.link->id();
+  executed_.xid = xid;
+  executed_.who = c_.who;
+}
+
+bool CompoundRun::start(CompoundOrders orders) {
+  orders_ = std::move(orders);
+  compound_call call;
+  if (!in_(call)) return false;
+  c_.operations = call.operations;
+  // status and count are patched in by seal().
+  xdr::Encoder x(body_);
+  x(uint32_t{0}) && x.opaque(call.tag, kMaxTag) && x(uint32_t{0});
+  if (call.minorversion != 1) {
+    status_ = NFS4ERR_MINOR_VERS_MISMATCH;
+    seal();
+    return true;
+  }
+  c_.core.tick();
+  const ConstBytes first = in_.rest();
+  if (call.operations > 0 && first.size() >= 4 && load_be32(first.data()) == OP_SEQUENCE) {
+    run_sequence();
+  } else {
+    run_rest();
+  }
+  return true;
+}
+
+void CompoundRun::resume() {
+  stopped_ = false;
+  c_.session = c_.core.clients.find(c_.sequence.sa_sessionid);
+  if (c_.session == nullptr) {
+    body_.clear();
+    return;
+  }
+  c_.client = c_.session->client;
+  run_rest();
+}
+
+void CompoundRun::run_sequence() {
+  nfs_opnum4 op{};
+  SEQUENCE4args args;
+  if (!in_(op) || !in_(args)) {
+    put_status(OP_SEQUENCE, NFS4ERR_BADXDR);
+    return seal();
+  }
+  executed_.sequence = args;
+  if (const auto order = orders_.answers.find(OP_SEQUENCE); order != orders_.answers.end()) {
+    put_status(OP_SEQUENCE, order->second);
+    note(OP_SEQUENCE, nullptr, true);
+    return seal();
+  }
+  SequenceVerdict verdict = begin_sequence(c_, args, digest_of(in_.rest(), c_.operations), message_.size());
+  if (c_.client != nullptr) executed_.client = c_.client->id;
+  if (verdict.kind == SequenceVerdict::Kind::kReplay) {
+    body_ = *verdict.cached;
+    executed_.replay = true;
+    executed_.status = static_cast<nfsstat4>(load_be32(body_.data()));
+    done_ = true;
+    c_.core.journal.record(executed_);
+    c_.core.changed.notify_all();
+    return;
+  }
+  put(verdict.result);
+  note(OP_SEQUENCE, nullptr, false);
+  if (verdict.kind == SequenceVerdict::Kind::kRefused) return seal();
+  if (verdict.kind == SequenceVerdict::Kind::kUncached) {
+    executed_.replay = true;
+    replay_uncached();
+    return seal();
+  }
+  sequenced_ = true;
+  ++c_.index;
+  if (orders_.stop_in_progress) {
+    stopped_ = true;
+    return;
+  }
+  run_rest();
+}
+
+// "the next operation in COMPOUND ... having the error NFS4ERR_RETRY_UNCACHED_REP"; an illegal one "MUST NOT
+// ever".
+void CompoundRun::replay_uncached() {
+  nfs_opnum4 op{};
+  if (!in_(op)) return put_status(OP_ILLEGAL, NFS4ERR_BADXDR);
+  if (!is_known(op)) return put_status(OP_ILLEGAL, NFS4ERR_OP_ILLEGAL);
+  put_status(op, is_unsupported(op) ? NFS4ERR_NOTSUPP : NFS4ERR_RETRY_UNCACHED_REP);
+}
+
+void CompoundRun::run_rest() {
+  for (; c_.index < c_.operations && status_ == NFS4_OK; ++c_.index) {
+    nfs_opnum4 op{};
+    if (!in_(op)) {
+      put_status(OP_ILLEGAL, NFS4ERR_BADXDR);
+      break;
+    }
+    run_one(op);
+  }
+  seal();
+}
+
+nfsstat4 CompoundRun::check_position(nfs_opnum4 op) const {
+  switch (op) {
+    case OP_SEQUENCE: return c_.index == 0 ? NFS4_OK : NFS4ERR_SEQUENCE_POS;
+    case OP_BIND_CONN_TO_SESSION: return c_.alone() ? NFS4_OK : NFS4ERR_NOT_ONLY_OP;
+    case OP_EXCHANGE_ID:
+    case OP_CREATE_SESSION:
+    case OP_DESTROY_SESSION:
+    case OP_DESTROY_CLIENTID: return sequenced_ || c_.alone() ? NFS4_OK : NFS4ERR_NOT_ONLY_OP;
+    default: return sequenced_ ? NFS4_OK : NFS4ERR_OP_NOT_IN_SESSION;
+  }
+}
+
+size_t CompoundRun::room() const {
+  if (c_.session == nullptr) return SIZE_MAX;
+  const channel_attrs4& fore = c_.session->fore;
+  size_t limit = fore.ca_maxresponsesize;
+  if (c_.sequence.sa_cachethis) limit = std::min<size_t>(limit, fore.ca_maxresponsesize_cached);
+  // There must always be room left to say that there is none.
+  const size_t used = kReplyHeaderBytes + body_.size() + (c_.last() ? 0 : kBareResultBytes);
+  return limit > used ? limit - used : 0;
+}
+
+nfsstat4 CompoundRun::too_big() const {
+  const channel_attrs4& fore = c_.session->fore;
+  const bool cache_is_it =
+      c_.sequence.sa_cachethis && fore.ca_maxresponsesize_cached < fore.ca_maxresponsesize;
+  return cache_is_it ? NFS4ERR_REP_TOO_BIG_TO_CACHE : NFS4ERR_REP_TOO_BIG;
+}
+
+void CompoundRun::run_one(nfs_opnum4 op) {
+  const NodePtr before = c_.current.node;
+  c_.name.clear();
+  bool injected = false;
+  if (!is_known(op)) {
+    put_status(OP_ILLEGAL, NFS4ERR_OP_ILLEGAL);
+  } else if (const nfsstat4 status = check_position(op); status != NFS4_OK) {
+    put_status(op, status);
+  } else if (is_unsupported(op)) {
+    put_status(op, NFS4ERR_NOTSUPP);
+  } else if (const auto order = orders_.answers.find(op); order != orders_.answers.end()) {
+    injected = true;
+    put_status(op, order->second);
+  } else if (c_.room = room(); success_bytes(op) > c_.room) {
+    put_status(op, too_big());
+  } else {
+    const size_t start = body_.size();
+    const Session* session = c_.session;
+    status_ = perform(op);
+    // DESTROY_SESSION may have ended what set the limit.
+    if (session != nullptr && c_.session == session && body_.size() - start > c_.room) {
+      body_.resize(start);
+      --results_;
+      put_status(op, too_big());
+    }
+  }
+  note(op, before, injected);
+}
+
+nfsstat4 CompoundRun::perform(nfs_opnum4 op) {
+  switch (op) {
+#define NFSRDMA_FILER_CASE(operation) \
+  case OP_##operation: {              \
+    operation##4args args;            \
+    if (!in_(args)) {                 \
+      put_status(op, NFS4ERR_BADXDR); \
+    } else {                          \
+      c_.name = name_in(args);        \
+      put(execute(c_, args));         \
+    }                                 \
+    break;                            \
+  }
+    NFS4_EACH_OP(NFSRDMA_FILER_CASE)
+#undef NFSRDMA_FILER_CASE
+    default: put_status(OP_ILLEGAL, NFS4ERR_OP_ILLEGAL);
+  }
+  return status_;
+}
+
+template <class Res>
+void CompoundRun::put(const Res& res) {
+  const size_t start = body_.size();
+  xdr::Encoder x(body_);
+  if (x(op_of<Res>) && x(res)) {
+    status_ = res.status;
+    ++results_;
+    return;
+  }
+  log::error("filer: the result of {} cannot be encoded: {}", op_name(op_of<Res>), x.failure());
+  body_.resize(start);
+  put_status(op_of<Res>, NFS4ERR_SERVERFAULT);
+}
+
+void CompoundRun::put_status(nfs_opnum4 op, nfsstat4 status) {
+  xdr::Encoder x(body_);
+  x(op) && x(status);
+  // Two results have more to say when they fail.
+  if (op == OP_SETATTR) x(bitmap4{});
+  if (status == NFS4ERR_DENIED && (op == OP_LOCK || op == OP_LOCKT))
+    x(LOCK4denied{0, NFS4_UINT64_MAX, WRITE_LT, {}});
+  status_ = status;
+  ++results_;
+}
+
+void CompoundRun::note(nfs_opnum4 op, const NodePtr& before, bool injected) {
+  const bool moved = status_ == NFS4_OK && (op == OP_LOOKUP || op == OP_OPEN || op == OP_CREATE);
+  const NodePtr& node = moved ? c_.current.node : before;
+  executed_.ops.push_back({op, status_, node != nullptr ? node->id : 0, c_.name, injected});
+}
+
+void CompoundRun::seal() {
+  if (done_) return;
+  done_ = true;
+  store_be32(body_.data(), status_);
+  const size_t tag_bytes = load_be32(body_.data() + 4);
+  store_be32(body_.data() + 8 + xdr_padded(tag_bytes), results_);
+  if (sequenced_) finish_sequence(c_.core, c_.sequence, c_.operations, body_);
+  executed_.status = status_;
+  c_.core.journal.record(executed_);
+  c_.core.changed.notify_all();
+}
+
+}  // namespace nfsrdma::filer

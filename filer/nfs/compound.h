@@ -1,0 +1,71 @@
+// CompoundRun: one COMPOUND from its arguments to its reply (RFC 8881 section 16.2).
+//
+// start() executes it, all of it or up to a stop behind SEQUENCE that a fault asked for; resume() does the
+// rest. Operations are decoded one by one as they are reached: what stands before a malformed one has been
+// executed (NFS4ERR_BADXDR). Results are encoded into body(), COMPOUND4res, whose size is held within the
+// session's limits before anything that changes the server is executed (sections 2.10.6.4, 15.1.3.6).
+//
+// Everything under the server's lock. The message is kept by the run: arguments borrow from it.
+#pragma once
+
+#include <map>
+
+#include "filer/nfs/context.h"
+#include "filer/nfs/sequence.h"
+
+namespace nfsrdma::filer {
+
+// What a fault wants of the COMPOUND.
+struct CompoundOrders {
+  std::map<nfs4::nfs_opnum4, nfs4::nfsstat4>
+      answers;                    // operations that are not executed but answered so, once
+  bool stop_in_progress = false;  // after SEQUENCE
+};
+
+class CompoundRun {
+ public:
+  // `message` is the whole RPC call and `arguments` the offset of COMPOUND4args in it.
+  CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, ByteVector message, size_t arguments);
+
+  // False: the arguments are not a COMPOUND at all (GARBAGE_ARGS); body() is empty.
+  bool start(CompoundOrders orders);
+  bool stopped() const { return stopped_; }
+  // After a stop. The session may be gone meanwhile, and with it the reason to go on: then body() stays
+  // empty.
+  void resume();
+
+  ByteVector& body() { return body_; }
+  const ExecutedCompound& executed() const { return executed_; }
+  rpc::Xid xid() const { return executed_.xid; }
+  const LinkPtr& link() const { return c_.link; }
+
+ private:
+  void run_sequence();
+  void run_rest();
+  void run_one(nfs4::nfs_opnum4 op);
+  nfs4::nfsstat4 perform(nfs4::nfs_opnum4 op);
+  nfs4::nfsstat4 check_position(nfs4::nfs_opnum4 op) const;
+  size_t room() const;
+  nfs4::nfsstat4 too_big() const;
+  // Results: a whole one, or a status with nothing behind it.
+  template <class Res>
+  void put(const Res& res);
+  void put_status(nfs4::nfs_opnum4 op, nfs4::nfsstat4 status);
+  void note(nfs4::nfs_opnum4 op, const NodePtr& before, bool injected);
+  void replay_uncached();
+  void seal();
+
+  Context c_;
+  ByteVector message_;
+  xdr::Decoder in_;
+  ByteVector body_;
+  CompoundOrders orders_;
+  uint32_t results_ = 0;
+  nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
+  bool stopped_ = false;
+  bool sequenced_ = false;
+  bool done_ = false;
+  ExecutedCompound executed_;
+};
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,64 @@
+// Context: what the operations of one COMPOUND see and leave to each other (RFC 8881 section 16.2.3.1).
+//
+// Lives as long as the COMPOUND, under the server's lock. Session and client are looked up again by whoever
+// keeps a Context beyond the lock: they may be gone by then.
+#pragma once
+
+#include "filer/nfs/core.h"
+
+namespace nfsrdma::filer {
+
+// A filehandle of the COMPOUND with "the stateid that is associated" with it.
+struct Place {
+  NodePtr node;
+  nfs4::stateid4 stateid;  // all zeros: none
+};
+
+struct Context {
+  Context(Core& server, LinkPtr from, Principal caller)
+      : core(server), link(std::move(from)), who(std::move(caller)) {}
+
+  Core& core;
+  LinkPtr link;
+  Principal who;
+
+  // From SEQUENCE; null in the COMPOUNDs that go without.
+  Session* session = nullptr;
+  Client* client = nullptr;
+  nfs4::SEQUENCE4args sequence;
+
+  Place current;
+  Place saved;
+
+  uint32_t index = 0;       // of the operation that is executed
+  uint32_t operations = 0;  // of the COMPOUND
+  size_t room = 0;          // bytes that the result may take, opnum and status included
+
+  ByteVector data;   // what READ's result borrows; until it is encoded
+  std::string name;  // for the journal
+
+  bool last() const { return index + 1 == operations; }
+  bool alone() const { return operations == 1; }
+
+  // "If an operation sets the current filehandle but does not return a stateid, the current stateid MUST be
+  // set to the all-zeros special stateid".
+  void go_to(NodePtr node) { current = {std::move(node), {}}; }
+};
+
+// The usual beginning: NOFILEHANDLE without a current filehandle, STALE when its object is gone.
+nfs4::nfsstat4 need_current(const Context& c);
+
+// A change_info4 of a directory, before and after.
+class ChangeInfo {
+ public:
+  ChangeInfo(const Context& c, NodePtr dir)
+      : atomic_(c.core.switches.atomic_change_info), dir_(std::move(dir)), before_(dir_->change) {}
+  nfs4::change_info4 done() const { return {atomic_, before_, dir_->change}; }
+
+ private:
+  bool atomic_;
+  NodePtr dir_;
+  nfs4::changeid4 before_;
+};
+
+}  // namespace nfsrdma::filer

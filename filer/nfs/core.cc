@@ -1,0 +1,154 @@
+#include "filer/nfs/core.h"
+
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+Core::Core(const Options& given, BackChannel::Environment environment)
+    : options(given),
+      clock(given.manual_clock),
+      tree([this] { return clock.wall(); }),
+      states(tree),
+      clients(given.identity, given.limits,
+              {.holds_state = [this](const Client& client) { return states.holds_any(client); },
+               .on_client_gone =
+                   [this](Client& client) {
+                     for (Session* session : client.sessions) back.session_gone(*session);
+                     states.remove_client(client);
+                   }}),
+      back(std::move(environment)) {
+  for (const std::string& path : options.exports) tree.add_export(path);
+  // Any two servers, and any two starts of one, differ in it.
+  boot =
+      static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) >> 10 & 0x3fffffff;
+  if (boot == 0) boot = 1;
+  clients.restart(boot);
+  states.restart(boot);
+  write_verifier = verifier4::of(boot << 32 | 1);
+}
+
+void Core::restart(bool forget_reclaims) {
+  recovery.remember(clients, states, forget_reclaims);
+  back.restart();
+  states.restart(boot + 1);
+  clients.restart(boot + 1);
+  ++boot;
+  write_verifier = verifier4::of(boot << 32 | 1);
+  denied_locks.clear();
+  recalled_.clear();
+  tree.crash(switches.lose_unstable_on_restart);
+  recovery.begin_grace(clock.now(), options.grace);
+  if (!recovery.in_grace()) tree.forget_unlinked();
+  changed.notify_all();
+}
+
+void Core::expire_client(Client& client) {
+  if (switches.expiry == Expiry::kForgetClient) {
+    clients.destroy_client(client);
+    return;
+  }
+  if (states.holds_any(client)) {
+    states.revoke_client(client, Revoked::kExpired);
+    client.expired_all = true;
+  }
+}
+
+void Core::tick() {
+  tree.preserve_unlinked(switches.preserve_unlinked);
+  if (recovery.expire(clock.now())) tree.forget_unlinked();
+  clients.drop_unconfirmed(clock.now(), lease());
+  std::vector<Client*> expired;
+  clients.each_client([&](Client& client) {
+    if (client.confirmed && !client.expired_all && lease_expired(client)) expired.push_back(&client);
+  });
+  if (switches.expiry != Expiry::kCourtesy) {
+    for (Client* client : expired) expire_client(*client);
+  }
+  // "was not returned within the lease period after having been recalled" (section 8.5).
+  std::erase_if(recalled_, [this](const stateid4& id) {
+    State* state = states.find(id);
+    if (state == nullptr || !state->live()) return true;
+    if (clock.now() - state->recalled_at <= lease()) return false;
+    states.revoke(*state, Revoked::kRecall);
+    return true;
+  });
+}
+
+bool Core::take_from_expired(State& state) {
+  if (switches.expiry != Expiry::kCourtesy || !lease_expired(*state.client)) return false;
+  // Locks are revoked with all their stateid holds, and an open with its locks.
+  states.revoke(state, Revoked::kExpired);
+  return true;
+}
+
+ServerFacts Core::facts() const {
+  return {static_cast<uint32_t>(options.lease.count()), options.max_read_bytes, options.max_write_bytes};
+}
+
+uint32_t Core::status_flags(const Session& session) {
+  Client& client = *session.client;
+  uint32_t flags = switches.extra_status_flags;
+  bool any_path = false;
+  for (const Session* s : client.sessions) any_path = any_path || back.link_of(*s) != nullptr;
+  if (!any_path) flags |= SEQ4_STATUS_CB_PATH_DOWN;
+  if (back.link_of(session) == nullptr && (any_path || back.waiting(session)))
+    flags |= SEQ4_STATUS_CB_PATH_DOWN_SESSION;
+  if (client.revoked_admin > 0) flags |= SEQ4_STATUS_ADMIN_STATE_REVOKED;
+  if (client.revoked_recall > 0) flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+  if (client.revoked_expired == 0)
+    client.expired_all = false;  // all of it has been acknowledged by FREE_STATEID
+  if (client.revoked_expired > 0) {
+    flags |=
+        client.expired_all ? SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED : SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED;
+  }
+  if (recovery.must_reclaim(client)) flags |= SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
+  return flags;
+}
+
+void Core::recall(State& delegation) {
+  if (delegation.recalled) return;
+  delegation.recalled = true;
+  delegation.recalled_at = clock.now();
+  recalled_.push_back(delegation.id);
+  Session* session = nullptr;
+  for (Session* s : delegation.client->sessions) {
+    if (session == nullptr || back.link_of(*s) != nullptr) session = s;
+  }
+  if (session == nullptr) return;  // revoked after a lease time
+  Callback callback;
+  CB_RECALL4args args;
+  args.stateid = state_key(delegation.id);  // seqid zero, section 8.2.2
+  args.fh = tree.handle(*delegation.node);
+  callback.ops.push_back({args});
+  callback.repeat_on_delay = true;
+  // Until the client is known to have seen the reply that granted it, it is told which one that was
+  // (2.10.6.3).
+  if (const Session* granted = clients.find(delegation.granted_session)) {
+    const Slot& slot = granted->slots[delegation.granted_slot];
+    if (slot.sequence == delegation.granted_sequence) {
+      callback.referring.push_back({granted->id, {{delegation.granted_sequence, delegation.granted_slot}}});
+    }
+  }
+  back.call(*session, std::move(callback));
+}
+
+void Core::locks_changed(Node& node) {
+  if (!switches.notify_locks) return;
+  std::erase_if(denied_locks, [&](const DeniedLock& denied) {
+    if (denied.node != node.id) return false;
+    Client* client = clients.find(denied.client);
+    if (client == nullptr || client->sessions.empty()) return true;
+    for (Session* session : client->sessions) {
+      if (back.link_of(*session) == nullptr) continue;
+      Callback callback;
+      callback.ops.push_back({CB_NOTIFY_LOCK4args{tree.handle(node), denied.owner}});
+      back.call(*session, std::move(callback));
+      break;
+    }
+    return true;
+  });
+}
+
+}  // namespace nfsrdma::filer

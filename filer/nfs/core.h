@@ -1,0 +1,75 @@
+// Core: one NFSv4.1 server without its sockets: file systems, clients, states, clocks, and the lock that
+// guards them.
+//
+// Everything inside happens under `mutex`, held for one COMPOUND, one callback reply, one call of the test's
+// API. It is never held while anything waits. What crosses threads leaves through Link and `post`.
+//
+// A restart keeps the tree and the recovery records (the disk) and loses the rest (the memory).
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "filer/journal.h"
+#include "filer/nfs/back_channel.h"
+#include "filer/options.h"
+#include "filer/state/recovery.h"
+#include "filer/state/states.h"
+#include "filer/tree/attributes.h"
+
+namespace nfsrdma::filer {
+
+class Core {
+ public:
+  Core(const Options& options, BackChannel::Environment environment);
+
+  // Time has passed: leases, grace, recalls that were not honoured. Before every COMPOUND, and after the
+  // clock moved.
+  void tick();
+  // The memory is gone. Links are the caller's to close.
+  void restart(bool forget_reclaims);
+  void expire_client(Client& client);
+  // Takes a state away, as an administrator would.
+  void revoke(State& state) { states.revoke(state, Revoked::kAdmin); }
+  // Somebody else wants what a client with an expired lease holds (Expiry::kCourtesy). True when it was taken
+  // away.
+  bool take_from_expired(State& state);
+
+  uint32_t status_flags(const Session& session);
+  ServerFacts facts() const;
+  LeaseClock::Duration lease() const { return options.lease; }
+  bool lease_expired(const Client& client) const { return clock.now() - client.renewed > lease(); }
+
+  // Starts the recall of a delegation, once.
+  void recall(State& delegation);
+  // A lock was given up on this file: CB_NOTIFY_LOCK to who was denied one.
+  void locks_changed(Node& node);
+
+  std::mutex mutex;
+  std::condition_variable changed;  // something a test may wait for has happened
+
+  const Options options;
+  Switches switches;
+  LeaseClock clock;
+  Tree tree;
+  StateTable states;
+  ClientTable clients;
+  Recovery recovery;
+  Journal journal;
+  BackChannel back;
+  uint64_t boot = 0;
+  nfs4::verifier4 write_verifier;
+  std::map<NodeId, uint64_t> cookie_generation;  // READDIR verifiers made invalid by a test
+
+  struct DeniedLock {
+    nfs4::clientid4 client = 0;
+    NodeId node = 0;
+    nfs4::lock_owner4 owner;
+  };
+  std::vector<DeniedLock> denied_locks;
+
+ private:
+  std::vector<nfs4::stateid4> recalled_;  // delegations to be revoked when their time is over
+};
+
+}  // namespace nfsrdma::filer

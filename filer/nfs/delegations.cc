@@ -1,0 +1,84 @@
+#include "filer/nfs/delegations.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+open_delegation4 none(bool wanted, why_no_delegation4 why) {
+  open_delegation4 d;
+  // "in the event the server does not return a delegation, it MUST return a delegation type of
+  // OPEN_DELEGATE_NONE_EXT", if the client sent one of the new flags.
+  d.delegation_type = wanted ? OPEN_DELEGATE_NONE_EXT : OPEN_DELEGATE_NONE;
+  d.ond_why = why;
+  return d;
+}
+
+open_delegation4 grant(Context& c, const NodePtr& node, bool write) {
+  State& state = c.core.states.add(StateKind::kDelegation, *c.client, node);
+  state.write = write;
+  state.granted_session = c.sequence.sa_sessionid;
+  state.granted_slot = c.sequence.sa_slotid;
+  state.granted_sequence = c.sequence.sa_sequenceid;
+  open_delegation4 d;
+  d.delegation_type = write ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
+  d.stateid = c.core.states.advance(state);
+  d.space_limit.limitby = NFS_LIMIT_SIZE;
+  d.space_limit.filesize = NFS4_UINT64_MAX;
+  // Nobody is spared the ACCESS call: this server's permissions are not an ACL.
+  d.permissions.who = "EVERYONE@";
+  return d;
+}
+
+bool another_is_in_the_way(const Context& c, const Node& node, bool write) {
+  for (const State* state : c.core.states.of(node.id)) {
+    if (!state->live() || state->client == c.client) continue;
+    if (state->kind == StateKind::kDelegation && (write || state->write)) return true;
+    if (state->kind != StateKind::kOpen) continue;
+    const bool disturbs_reader =
+        (state->access & OPEN4_SHARE_ACCESS_WRITE) != 0 || (state->deny & OPEN4_SHARE_DENY_READ) != 0;
+    if (write || disturbs_reader) return true;
+  }
+  return false;
+}
+
+bool has_back_channel(const Context& c) {
+  for (const Session* session : c.client->sessions) {
+    if (c.core.back.link_of(*session) != nullptr) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_t share_access) {
+  const uint32_t want = share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK;
+  const bool wanted = want != OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE;
+  if (want == OPEN4_SHARE_ACCESS_WANT_NO_DELEG) return none(true, WND4_NOT_WANTED);
+  if (want == OPEN4_SHARE_ACCESS_WANT_CANCEL) return none(true, WND4_CANCELLED);
+  const Delegations policy = c.core.switches.delegations;
+  if (policy == Delegations::kNever || !has_back_channel(c) || c.core.recovery.in_grace()) {
+    return none(wanted, WND4_RESOURCE);
+  }
+  const bool opens_to_write = (share_access & OPEN4_SHARE_ACCESS_WRITE) != 0;
+  bool write = want == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
+  if (want == OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE || want == OPEN4_SHARE_ACCESS_WANT_ANY_DELEG) {
+    write = opens_to_write;
+  }
+  if (write && policy == Delegations::kRead) return none(wanted, WND4_WRITE_DELEG_NOT_SUPP_FTYPE);
+  if (const State* held = c.core.states.find_delegation(*c.client, node->id)) {
+    if (write && !held->write) return none(wanted, WND4_NOT_SUPP_UPGRADE);
+    if (!write && held->write) return none(wanted, WND4_NOT_SUPP_DOWNGRADE);
+    return none(wanted, WND4_RESOURCE);
+  }
+  if (another_is_in_the_way(c, *node, write)) return none(wanted, WND4_CONTENTION);
+  return grant(c, node, write);
+}
+
+open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, open_delegation_type4 type) {
+  if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return {};
+  return grant(c, node, type == OPEN_DELEGATE_WRITE);
+}
+
+}  // namespace nfsrdma::filer

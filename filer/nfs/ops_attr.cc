@@ -1,0 +1,123 @@
+// Attributes: ACCESS, GETATTR, SETATTR, VERIFY, NVERIFY (RFC 8881 sections 18.1, 18.7, 18.15, 18.30, 18.31).
+
+#include "filer/nfs/ops.h"
+#include "filer/nfs/stateid_use.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+constexpr bitmap4 kSetOnly =
+    bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
+// What the holder of a write delegation may know better than the server (section 10.4.3).
+constexpr bitmap4 kDelegated = bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE, FATTR4_TIME_MODIFY,
+                                            FATTR4_TIME_METADATA, FATTR4_SPACE_USED, FATTR4_TIME_ACCESS});
+
+ByteVector encoded(const fattr4& a) {
+  ByteVector bytes;
+  xdr::Encoder x(bytes);
+  x(a);
+  return bytes;
+}
+
+// SAME, NOT_SAME, or why they cannot be compared.
+nfsstat4 compare(Context& c, const fattr4& theirs) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return status;
+  if (!supported_attributes().contains(theirs.attrmask)) return NFS4ERR_ATTRNOTSUPP;
+  // Set-only attributes and rdattr_error cannot be compared (sections 5.5, 18.15.4).
+  if (!(theirs.attrmask & kSetOnly).empty() || theirs.has(FATTR4_RDATTR_ERROR)) return NFS4ERR_INVAL;
+  const bool delegated = !(theirs.attrmask & kDelegated).empty();
+  if (delegated && recall_conflicting(c, *c.current.node, false)) return NFS4ERR_DELAY;
+  const fattr4 ours = read_attributes(c.core.tree, *c.current.node, theirs.attrmask, c.core.facts());
+  return encoded(ours) == encoded(theirs) ? NFS4ERR_SAME : NFS4ERR_NOT_SAME;
+}
+
+// The size, under the rules of a WRITE (section 18.30.3).
+nfsstat4 set_size(Context& c, const stateid4& stateid, uint64_t size) {
+  Node& node = *c.current.node;
+  if (node.type != NF4REG) return NFS4ERR_WRONG_TYPE;
+  const Answer<State*> state = io_state(c, stateid, OPEN4_SHARE_ACCESS_WRITE);
+  if (!state) return state.error();
+  // "incompatible with a share reservation that specifies OPEN4_SHARE_DENY_WRITE"; the own open's denies
+  // others only.
+  const State* own = *state == nullptr                    ? nullptr
+                     : (*state)->kind == StateKind::kLock ? (*state)->open
+                                                          : *state;
+  if (c.core.states.denies(node.id, OPEN4_SHARE_ACCESS_WRITE, own) != nullptr) return NFS4ERR_LOCKED;
+  if (!may(node, c.who, kMayWrite) && !(*state != nullptr && owns(node, c.who))) return NFS4ERR_ACCESS;
+  return c.core.tree.resize(node, size);
+}
+
+}  // namespace
+
+ACCESS4res execute(Context& c, const ACCESS4args& args) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<ACCESS4res>(status);
+  constexpr uint32_t kDefined =
+      ACCESS4_READ | ACCESS4_LOOKUP | ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE | ACCESS4_EXECUTE;
+  if ((args.access & ~kDefined) != 0) return refused<ACCESS4res>(NFS4ERR_INVAL);
+  const Node& node = *c.current.node;
+  const uint32_t bits = permissions(node, c.who);
+  const bool dir = node.is_directory();
+  // What has no meaning for the type of object is not supported: LOOKUP and DELETE of files, EXECUTE of
+  // directories.
+  const uint32_t meaningful =
+      dir ? kDefined & ~ACCESS4_EXECUTE : kDefined & ~(ACCESS4_LOOKUP | ACCESS4_DELETE);
+  uint32_t granted = 0;
+  if ((bits & kMayRead) != 0) granted |= ACCESS4_READ;
+  if ((bits & kMayExecute) != 0) granted |= dir ? ACCESS4_LOOKUP : ACCESS4_EXECUTE;
+  if ((bits & kMayWrite) != 0 && !node.fs->read_only) {
+    if (!dir) granted |= ACCESS4_MODIFY | ACCESS4_EXTEND;
+    if (dir && (bits & kMayExecute) != 0) granted |= ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE;
+  }
+  ACCESS4res res;
+  res.resok4.supported = args.access & meaningful;
+  res.resok4.access = args.access & meaningful & granted;
+  return res;
+}
+
+GETATTR4res execute(Context& c, const GETATTR4args& args) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<GETATTR4res>(status);
+  // "an attempt to get a set-only attribute ... NFS4ERR_INVAL" (section 5.5).
+  if (!(args.attr_request & kSetOnly).empty()) return refused<GETATTR4res>(NFS4ERR_INVAL);
+  const bool delegated = !(args.attr_request & kDelegated).empty();
+  if (delegated && recall_conflicting(c, *c.current.node, false)) return refused<GETATTR4res>(NFS4ERR_DELAY);
+  GETATTR4res res;
+  res.resok4.obj_attributes =
+      read_attributes(c.core.tree, *c.current.node, args.attr_request, c.core.facts());
+  return res;
+}
+
+SETATTR4res execute(Context& c, const SETATTR4args& args) {
+  SETATTR4res res;
+  if (res.status = need_current(c); res.status != NFS4_OK) return res;
+  const Answer<Changes> changes = parse_changes(args.obj_attributes);
+  if (!changes) return refused<SETATTR4res>(changes.error());
+  Node& node = *c.current.node;
+  if (node.fs->read_only && !changes->empty()) return refused<SETATTR4res>(NFS4ERR_ROFS);
+  if (recall_conflicting(c, node, true)) return refused<SETATTR4res>(NFS4ERR_DELAY);
+  if (changes->size) {
+    res.status = set_size(c, args.stateid, *changes->size);
+    if (res.status != NFS4_OK) return res;
+    res.attrsset.set(FATTR4_SIZE);
+  } else if (args.stateid != kAnonymousStateid && args.stateid != kReadBypassStateid) {
+    const Answer<State*> state =
+        named_state(c, args.stateid, kAnyState);  // "the server SHOULD validate the stateid"
+    if (!state) return refused<SETATTR4res>(state.error());
+  }
+  res.status = apply_changes(c.core.tree, node, *changes, c.who, res.attrsset);
+  return res;
+}
+
+VERIFY4res execute(Context& c, const VERIFY4args& args) {
+  const nfsstat4 status = compare(c, args.obj_attributes);
+  return refused<VERIFY4res>(status == NFS4ERR_SAME ? NFS4_OK : status);
+}
+
+NVERIFY4res execute(Context& c, const NVERIFY4args& args) {
+  const nfsstat4 status = compare(c, args.obj_attributes);
+  return refused<NVERIFY4res>(status == NFS4ERR_NOT_SAME ? NFS4_OK : status);
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,178 @@
+// Names: CREATE, LINK, REMOVE, RENAME (RFC 8881 sections 18.4, 18.9, 18.25, 18.26). The tree knows POSIX;
+// here are permissions, grace, delegations, and opens that deny removal.
+
+#include "filer/nfs/ops.h"
+#include "filer/nfs/stateid_use.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+// During grace a name must not vanish from under an open that may yet be reclaimed (errors of section 15.2:
+// GRACE).
+bool names_are_frozen(const Context& c) {
+  return c.core.recovery.in_grace();
+}
+
+nfsstat4 need_directory(const NodePtr& node) {
+  if (!node->is_directory()) return NFS4ERR_NOTDIR;
+  return NFS4_OK;
+}
+
+nfsstat4 need_writable_directory(const Context& c, const Node& dir) {
+  if (!dir.is_directory()) return NFS4ERR_NOTDIR;
+  if (!may(dir, c.who, kMayWrite | kMayExecute)) return NFS4ERR_ACCESS;
+  return NFS4_OK;
+}
+
+// "The server SHOULD NOT delete the file's directory entry if the file was opened with OPEN4_SHARE_DENY_WRITE
+// or OPEN4_SHARE_DENY_BOTH" (section 18.25.4).
+nfsstat4 may_lose_name(Context& c, const Node& node) {
+  if (recall_conflicting(c, node, true)) return NFS4ERR_DELAY;
+  for (const State* state : c.core.states.of(node.id)) {
+    const bool denies = (state->deny & OPEN4_SHARE_DENY_WRITE) != 0;
+    if (state->kind == StateKind::kOpen && state->live() && denies) return NFS4ERR_FILE_OPEN;
+  }
+  return NFS4_OK;
+}
+
+nfsstat4 need_saved(const Context& c) {
+  if (c.saved.node == nullptr) return NFS4ERR_NOFILEHANDLE;
+  return c.core.tree.find(c.saved.node->id) == nullptr ? NFS4ERR_STALE : NFS4_OK;
+}
+
+}  // namespace
+
+CREATE4res execute(Context& c, const CREATE4args& args) {
+  using Res = CREATE4res;
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<Res>(status);
+  const NodePtr dir = c.current.node;
+  switch (args.objtype.type) {
+    case NF4DIR:
+    case NF4LNK:
+    case NF4BLK:
+    case NF4CHR:
+    case NF4SOCK:
+    case NF4FIFO: break;
+    default: return refused<Res>(NFS4ERR_BADTYPE);  // regular files are made by OPEN
+  }
+  if (const nfsstat4 status = need_directory(dir); status != NFS4_OK) return refused<Res>(status);
+  if (const nfsstat4 status = c.core.tree.check_name(*dir->fs, args.objname); status != NFS4_OK) {
+    return refused<Res>(status);
+  }
+  const Answer<Changes> changes = parse_changes(args.createattrs);
+  if (!changes) return refused<Res>(changes.error());
+  if (changes->size) return refused<Res>(NFS4ERR_INVAL);
+  if (args.objtype.type == NF4LNK && args.objtype.linkdata.empty()) return refused<Res>(NFS4ERR_INVAL);
+  if (dir->names.find(args.objname) != nullptr) return refused<Res>(NFS4ERR_EXIST);
+  if (const nfsstat4 status = need_writable_directory(c, *dir); status != NFS4_OK)
+    return refused<Res>(status);
+  if (changes->uid && *changes->uid != c.who.uid && !c.who.root()) return refused<Res>(NFS4ERR_PERM);
+
+  const Initial initial{.type = args.objtype.type,
+                        .mode = args.objtype.type == NF4DIR   ? 0755u
+                                : args.objtype.type == NF4LNK ? 0777u
+                                                              : 0644u,
+                        .uid = c.who.uid,
+                        .gid = inherited_group(*dir, c.who),
+                        .target = args.objtype.linkdata,
+                        .device = args.objtype.devdata};
+  const ChangeInfo change(c, dir);
+  const Answer<NodePtr> node = c.core.tree.create(*dir, args.objname, initial);
+  if (!node) return refused<Res>(node.error());
+  Res res;
+  // What POSIX lets nobody do to an existing object (a group one is not in) is refused before there is one.
+  res.status = apply_changes(c.core.tree, **node, *changes, c.who, res.resok4.attrset);
+  if (res.status != NFS4_OK) {
+    c.core.tree.remove(*dir, args.objname);
+    return refused<Res>(res.status);
+  }
+  if ((*node)->is_directory()) (*node)->mode |= dir->mode & 02000;
+  res.resok4.cinfo = change.done();
+  c.go_to(*node);
+  return res;
+}
+
+LINK4res execute(Context& c, const LINK4args& args) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<LINK4res>(status);
+  if (const nfsstat4 status = need_saved(c); status != NFS4_OK) return refused<LINK4res>(status);
+  const NodePtr dir = c.current.node;
+  const NodePtr node = c.saved.node;
+  if (const nfsstat4 status = need_directory(dir); status != NFS4_OK) return refused<LINK4res>(status);
+  if (node->is_directory()) return refused<LINK4res>(NFS4ERR_ISDIR);
+  if (node->fs != dir->fs) return refused<LINK4res>(NFS4ERR_XDEV);
+  if (names_are_frozen(c)) return refused<LINK4res>(NFS4ERR_GRACE);
+  if (const nfsstat4 status = need_writable_directory(c, *dir); status != NFS4_OK)
+    return refused<LINK4res>(status);
+  if (recall_conflicting(c, *node, true)) return refused<LINK4res>(NFS4ERR_DELAY);
+  const ChangeInfo change(c, dir);
+  LINK4res res;
+  res.status = c.core.tree.link(*node, *dir, args.newname);
+  res.resok4.cinfo = change.done();
+  return res;
+}
+
+REMOVE4res execute(Context& c, const REMOVE4args& args) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<REMOVE4res>(status);
+  const NodePtr dir = c.current.node;
+  if (const nfsstat4 status = need_directory(dir); status != NFS4_OK) return refused<REMOVE4res>(status);
+  if (const nfsstat4 status = c.core.tree.check_name(*dir->fs, args.target); status != NFS4_OK) {
+    return refused<REMOVE4res>(status);
+  }
+  if (!may(*dir, c.who, kMayExecute)) return refused<REMOVE4res>(NFS4ERR_ACCESS);
+  const Directory::Entry* entry = dir->names.find(args.target);
+  if (entry == nullptr) return refused<REMOVE4res>(NFS4ERR_NOENT);
+  const NodePtr node = c.core.tree.find(entry->node);
+  if (!may_delete(*dir, *node, c.who)) return refused<REMOVE4res>(NFS4ERR_ACCESS);
+  if (names_are_frozen(c)) return refused<REMOVE4res>(NFS4ERR_GRACE);
+  if (const nfsstat4 status = may_lose_name(c, *node); status != NFS4_OK) return refused<REMOVE4res>(status);
+  const ChangeInfo change(c, dir);
+  REMOVE4res res;
+  res.status = c.core.tree.remove(*dir, args.target);
+  res.resok4.cinfo = change.done();
+  return res;
+}
+
+RENAME4res execute(Context& c, const RENAME4args& args) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<RENAME4res>(status);
+  if (const nfsstat4 status = need_saved(c); status != NFS4_OK) return refused<RENAME4res>(status);
+  const NodePtr from = c.saved.node;
+  const NodePtr to = c.current.node;
+  if (!from->is_directory() || !to->is_directory()) return refused<RENAME4res>(NFS4ERR_NOTDIR);
+  if (from->fs != to->fs) return refused<RENAME4res>(NFS4ERR_XDEV);
+  Tree& tree = c.core.tree;
+  if (const nfsstat4 s = tree.check_name(*from->fs, args.oldname); s != NFS4_OK)
+    return refused<RENAME4res>(s);
+  if (const nfsstat4 s = tree.check_name(*to->fs, args.newname); s != NFS4_OK) return refused<RENAME4res>(s);
+  if (!may(*from, c.who, kMayExecute) || !may(*to, c.who, kMayExecute))
+    return refused<RENAME4res>(NFS4ERR_ACCESS);
+  const Directory::Entry* source = from->names.find(args.oldname);
+  if (source == nullptr) return refused<RENAME4res>(NFS4ERR_NOENT);
+  const NodePtr node = tree.find(source->node);
+  const Directory::Entry* target = to->names.find(args.newname);
+  const NodePtr victim = target != nullptr ? tree.find(target->node) : nullptr;
+  if (!may_delete(*from, *node, c.who)) return refused<RENAME4res>(NFS4ERR_ACCESS);
+  if (const nfsstat4 s = need_writable_directory(c, *to); s != NFS4_OK) return refused<RENAME4res>(s);
+  if (victim != nullptr && !may_delete(*to, *victim, c.who)) return refused<RENAME4res>(NFS4ERR_ACCESS);
+  // Moving a directory rewrites its "..".
+  if (node->is_directory() && from != to && !may(*node, c.who, kMayWrite))
+    return refused<RENAME4res>(NFS4ERR_ACCESS);
+  if (names_are_frozen(c)) return refused<RENAME4res>(NFS4ERR_GRACE);
+  if (node != victim) {
+    if (recall_conflicting(c, *node, true)) return refused<RENAME4res>(NFS4ERR_DELAY);
+    if (victim != nullptr) {
+      if (const nfsstat4 s = may_lose_name(c, *victim); s != NFS4_OK) return refused<RENAME4res>(s);
+    }
+  }
+  const ChangeInfo source_change(c, from);
+  const ChangeInfo target_change(c, to);
+  RENAME4res res;
+  res.status = tree.rename(*from, args.oldname, *to, args.newname);
+  res.resok4.source_cinfo = source_change.done();
+  res.resok4.target_cinfo = target_change.done();
+  return res;
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,100 @@
+// Data: READ, WRITE, COMMIT, READLINK (RFC 8881 sections 18.3, 18.22, 18.24, 18.32).
+
+#include "filer/nfs/ops.h"
+#include "filer/nfs/stateid_use.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+// "an error will be returned": the one of section 15.2 that fits the type of what is not a regular file.
+nfsstat4 need_regular(const Context& c) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return status;
+  switch (c.current.node->type) {
+    case NF4REG: return NFS4_OK;
+    case NF4DIR: return NFS4ERR_ISDIR;
+    case NF4LNK: return NFS4ERR_SYMLINK;
+    default: return NFS4ERR_WRONG_TYPE;
+  }
+}
+
+// "the server is REQUIRED to perform access checking on the READs and WRITEs themselves" (section 18.16.4).
+// As on any UNIX server, the owner may always, because his open may be older than the mode; and who may
+// execute may read.
+bool may_io(const Node& node, const Principal& who, Permission wanted) {
+  if (may(node, who, wanted) || owns(node, who)) return true;
+  return wanted == kMayRead && may(node, who, kMayExecute);
+}
+
+// A write by anyone but root takes set-id bits away.
+void clear_set_id(Node& node, const Principal& who) {
+  if (who.root()) return;
+  node.mode &= ~04000u;
+  if ((node.mode & 010) != 0) node.mode &= ~02000u;
+}
+
+}  // namespace
+
+READ4res execute(Context& c, const READ4args& args) {
+  if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<READ4res>(status);
+  const Answer<State*> state = io_state(c, args.stateid, OPEN4_SHARE_ACCESS_READ);
+  if (!state) return refused<READ4res>(state.error());
+  Node& node = *c.current.node;
+  if (!may_io(node, c.who, kMayRead)) return refused<READ4res>(NFS4ERR_ACCESS);
+  uint64_t count = std::min<uint64_t>(args.count, c.core.options.max_read_bytes);
+  if (c.core.switches.short_read_bytes != 0) count = std::min(count, c.core.switches.short_read_bytes);
+  if (args.offset < node.size()) count = std::min(count, node.size() - args.offset);
+  if (args.offset >= node.size()) count = 0;
+  c.data.resize(count);
+  node.data.read(args.offset, c.data);
+  c.core.tree.accessed(node);
+  READ4res res;
+  res.resok4.data = c.data;
+  res.resok4.eof = args.offset >= node.size() || args.offset + count >= node.size();
+  return res;
+}
+
+WRITE4res execute(Context& c, const WRITE4args& args) {
+  if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<WRITE4res>(status);
+  const Answer<State*> state = io_state(c, args.stateid, OPEN4_SHARE_ACCESS_WRITE);
+  if (!state) return refused<WRITE4res>(state.error());
+  Node& node = *c.current.node;
+  if (!may_io(node, c.who, kMayWrite)) return refused<WRITE4res>(NFS4ERR_ACCESS);
+  ConstBytes data = args.data.first(std::min<uint64_t>(args.data.size(), c.core.options.max_write_bytes));
+  if (c.core.switches.short_write_bytes != 0) {
+    data = data.first(std::min<uint64_t>(data.size(), c.core.switches.short_write_bytes));
+  }
+  const stable_how4 stable = c.core.switches.writes_are_stable ? FILE_SYNC4 : args.stable;
+  const nfsstat4 status = c.core.tree.write(node, args.offset, data, stable != UNSTABLE4);
+  if (status != NFS4_OK) return refused<WRITE4res>(status);
+  if (!data.empty()) clear_set_id(node, c.who);
+  WRITE4res res;
+  res.resok4.count = static_cast<count4>(data.size());
+  // Stable storage here has data and metadata at once: DATA_SYNC4 is FILE_SYNC4.
+  res.resok4.committed = stable == UNSTABLE4 ? UNSTABLE4 : FILE_SYNC4;
+  res.resok4.writeverf = c.core.write_verifier;
+  return res;
+}
+
+COMMIT4res execute(Context& c, const COMMIT4args& args) {
+  if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<COMMIT4res>(status);
+  Node& node = *c.current.node;
+  if (!may_io(node, c.who, kMayWrite)) return refused<COMMIT4res>(NFS4ERR_ACCESS);
+  node.data.commit(args.offset, args.count);
+  COMMIT4res res;
+  res.resok4.writeverf = c.core.write_verifier;
+  return res;
+}
+
+READLINK4res execute(Context& c, const READLINK4args&) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<READLINK4res>(status);
+  // "an error of NFS4ERR_WRONG_TYPE must be returned if the object is not a symbolic link" (section 18.24).
+  if (c.current.node->type != NF4LNK) return refused<READLINK4res>(NFS4ERR_WRONG_TYPE);
+  READLINK4res res;
+  res.resok4.link = c.current.node->target;
+  return res;
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,157 @@
+// Byte-range locks: LOCK, LOCKT, LOCKU (RFC 8881 sections 18.10 to 18.12). Locks are advisory, POSIX, and
+// granted at once or not: a client that asks with READW_LT or WRITEW_LT polls, or waits for CB_NOTIFY_LOCK
+// where that is switched on.
+
+#include "filer/nfs/ops.h"
+#include "filer/nfs/stateid_use.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+bool is_write(nfs_lock_type4 type) {
+  return type == WRITE_LT || type == WRITEW_LT;
+}
+bool is_blocking(nfs_lock_type4 type) {
+  return type == READW_LT || type == WRITEW_LT;
+}
+
+nfsstat4 need_file(const Context& c) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return status;
+  switch (c.current.node->type) {
+    case NF4REG: return NFS4_OK;
+    case NF4DIR: return NFS4ERR_ISDIR;
+    case NF4LNK: return NFS4ERR_SYMLINK;
+    default: return NFS4ERR_WRONG_TYPE;
+  }
+}
+
+LOCK4denied denied(const ByteLock& lock) {
+  return {lock.range.first,
+          lock.range.length(),
+          lock.write ? WRITE_LT : READ_LT,
+          {lock.owner.client, lock.owner.owner}};
+}
+
+// A conflicting lock that does not belong to a client whose lease is over.
+const ByteLock* find_conflict(Context& c, NodeId node, const ByteRange& range, bool write,
+                              const LockOwner& owner) {
+  while (const ByteLock* lock = c.core.states.locks(node).conflict(range, write, owner)) {
+    State* holder = nullptr;
+    for (State* state : c.core.states.of(node)) {
+      if (state == lock->state) holder = state;
+    }
+    if (holder == nullptr || !c.core.take_from_expired(*holder)) return lock;
+  }
+  return nullptr;
+}
+
+nfsstat4 check_grace(Context& c, const LOCK4args& args) {
+  if (args.reclaim) return c.core.recovery.may_reclaim(*c.client);
+  return c.core.recovery.in_grace() || !c.client->reclaim_complete ? NFS4ERR_GRACE : NFS4_OK;
+}
+
+nfsstat4 check_reclaim(Context& c, const ReclaimRecord::Lock& lock) {
+  if (!c.core.switches.verify_reclaims) return NFS4_OK;
+  return Recovery::covers(*c.core.recovery.record(*c.client), lock) ? NFS4_OK : NFS4ERR_RECLAIM_BAD;
+}
+
+// What a LOCK is done under: the open, and the lock-owner's state if there is one.
+struct Locker {
+  State* open = nullptr;
+  State* lock = nullptr;
+  std::string owner;
+};
+
+Answer<Locker> find_locker(Context& c, const locker4& locker) {
+  Locker found;
+  const StateKind kind = locker.new_lock_owner ? StateKind::kOpen : StateKind::kLock;
+  const Answer<State*> state = named_state(c, locker.stateid, mask(kind));
+  if (!state) return refuse(state.error());
+  if (locker.new_lock_owner) {
+    found.open = *state;
+    found.owner = locker.lock_owner.owner;
+    // "or the client does not have the stateid available": the owner may have locked before.
+    found.lock = c.core.states.find_lock(*found.open, found.owner);
+  } else {
+    found.lock = *state;
+    found.open = found.lock->open;
+    found.owner = found.lock->owner;
+  }
+  return found;
+}
+
+}  // namespace
+
+LOCK4res execute(Context& c, const LOCK4args& args) {
+  if (const nfsstat4 status = need_file(c); status != NFS4_OK) return refused<LOCK4res>(status);
+  const auto range = make_range(args.offset, args.length);
+  if (!range) return refused<LOCK4res>(NFS4ERR_INVAL);
+  if (const nfsstat4 status = check_grace(c, args); status != NFS4_OK) return refused<LOCK4res>(status);
+  const Answer<Locker> locker = find_locker(c, args.locker);
+  if (!locker) return refused<LOCK4res>(locker.error());
+  const bool write = is_write(args.locktype);
+  // "a POSIX-compliant system does not" allow a write lock on a file open for reading only, nor the other way
+  // round.
+  const uint32_t needed = write ? OPEN4_SHARE_ACCESS_WRITE : OPEN4_SHARE_ACCESS_READ;
+  if ((locker->open->access & needed) == 0) return refused<LOCK4res>(NFS4ERR_OPENMODE);
+  Node& node = *c.current.node;
+  if (args.reclaim) {
+    const nfsstat4 status = check_reclaim(c, {node.id, locker->owner, *range, write});
+    if (status != NFS4_OK) return refused<LOCK4res>(status);
+  }
+  const LockOwner owner{c.client->id, locker->owner};
+  if (const ByteLock* other = find_conflict(c, node.id, *range, write, owner)) {
+    if (args.reclaim) return refused<LOCK4res>(NFS4ERR_RECLAIM_CONFLICT);
+    LOCK4res res;
+    res.status = NFS4ERR_DENIED;
+    res.denied = denied(*other);
+    if (is_blocking(args.locktype) && c.core.switches.notify_locks) {
+      c.core.denied_locks.push_back({c.client->id, node.id, {c.client->id, locker->owner}});
+    }
+    return res;
+  }
+  State* lock = locker->lock;
+  if (lock == nullptr) {
+    lock = &c.core.states.add(StateKind::kLock, *c.client, c.current.node);
+    lock->open = locker->open;
+    lock->owner = locker->owner;
+  }
+  c.core.states.locks(node.id).lock({*range, write, owner, lock});
+  LOCK4res res;
+  res.resok4.lock_stateid = c.current.stateid = StateTable::advance(*lock);
+  if (!write) c.core.locks_changed(node);  // a downgrade may have let others in
+  return res;
+}
+
+LOCKT4res execute(Context& c, const LOCKT4args& args) {
+  if (const nfsstat4 status = need_file(c); status != NFS4_OK) return refused<LOCKT4res>(status);
+  const auto range = make_range(args.offset, args.length);
+  if (!range) return refused<LOCKT4res>(NFS4ERR_INVAL);
+  // What is still to be reclaimed cannot be tested against.
+  if (c.core.recovery.in_grace()) return refused<LOCKT4res>(NFS4ERR_GRACE);
+  const LockOwner owner{c.client->id, args.owner.owner};
+  LOCKT4res res;
+  if (const ByteLock* other = find_conflict(c, c.current.node->id, *range, is_write(args.locktype), owner)) {
+    res.status = NFS4ERR_DENIED;
+    res.denied = denied(*other);
+  }
+  return res;
+}
+
+LOCKU4res execute(Context& c, const LOCKU4args& args) {
+  if (const nfsstat4 status = need_file(c); status != NFS4_OK) return refused<LOCKU4res>(status);
+  const auto range = make_range(args.offset, args.length);
+  if (!range) return refused<LOCKU4res>(NFS4ERR_INVAL);
+  const Answer<State*> state = named_state(c, args.lock_stateid, mask(StateKind::kLock));
+  if (!state) return refused<LOCKU4res>(state.error());
+  c.core.states.locks(c.current.node->id).unlock(*range, {c.client->id, (*state)->owner});
+  LOCKU4res res;
+  res.lock_stateid = c.current.stateid = StateTable::advance(**state);
+  c.core.locks_changed(*c.current.node);
+  return res;
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,79 @@
+// READDIR (RFC 8881 section 18.23).
+//
+// Entries come in the order of their cookies, "." and ".." never. The reply holds as many as maxcount,
+// dircount (a hint, but kept) and the session's reply size allow. Sizes are exact: they are what the encoder
+// will write.
+
+#include "filer/nfs/ops.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+// cookieverf, the list's end and eof.
+constexpr size_t kFrameBytes = 8 + 4 + 4;
+// opnum and status stand before READDIR4resok.
+constexpr size_t kResultBytes = 8;
+
+verifier4 cookie_verifier(const Context& c, const Node& dir) {
+  if (c.core.switches.strict_cookie_verifier) return verifier4::of(dir.change);
+  const auto at = c.core.cookie_generation.find(dir.id);
+  const uint64_t generation = at == c.core.cookie_generation.end() ? 0 : at->second;
+  return verifier4::of(uint64_t{1} << 63 | generation << 40 | dir.id);
+}
+
+nfsstat4 check_start(const Context& c, const Node& dir, const READDIR4args& args) {
+  if (args.cookie == 0) return NFS4_OK;
+  // "the cookieverf field must match the cookieverf returned by the READDIR in which the cookie was
+  // acquired".
+  if (args.cookieverf != cookie_verifier(c, dir)) return NFS4ERR_NOT_SAME;
+  return dir.names.issued(args.cookie) ? NFS4_OK : NFS4ERR_BAD_COOKIE;
+}
+
+entry4 make_entry(const Context& c, const Directory::Entry& entry, const bitmap4& wanted) {
+  const Tree& tree = c.core.tree;
+  // What is mounted there is what the name leads to.
+  const NodePtr node = tree.top(tree.find(entry.node));
+  return {entry.cookie, entry.name, read_attributes(tree, *node, wanted, c.core.facts())};
+}
+
+}  // namespace
+
+READDIR4res execute(Context& c, const READDIR4args& args) {
+  using Res = READDIR4res;
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<Res>(status);
+  Node& dir = *c.current.node;
+  if (!dir.is_directory()) return refused<Res>(NFS4ERR_NOTDIR);
+  if (!may(dir, c.who, kMayRead)) return refused<Res>(NFS4ERR_ACCESS);
+  constexpr bitmap4 kSetOnly =
+      bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
+  if (!(args.attr_request & kSetOnly).empty()) return refused<Res>(NFS4ERR_INVAL);
+  if (const nfsstat4 status = check_start(c, dir, args); status != NFS4_OK) return refused<Res>(status);
+
+  const size_t room = std::min<size_t>(args.maxcount, c.room > kResultBytes ? c.room - kResultBytes : 0);
+  if (room < kFrameBytes) return refused<Res>(NFS4ERR_TOOSMALL);
+  size_t left = room - kFrameBytes;
+  size_t names_left = args.dircount == 0 ? SIZE_MAX : args.dircount;
+  Res res;
+  res.resok4.cookieverf = cookie_verifier(c, dir);
+  const Directory::Entry* at = dir.names.next(args.cookie);
+  for (; at != nullptr; at = dir.names.next(at->cookie)) {
+    const size_t name_bytes = 8 + 4 + xdr_padded(at->name.size());
+    // One entry is returned whatever dircount says: it is a hint, and nothing would be no progress.
+    if (name_bytes > names_left && !res.resok4.reply.entries.empty()) break;
+    entry4 entry = make_entry(c, *at, args.attr_request);
+    const size_t bytes = 4 + xdr::size_of(entry);
+    if (bytes > left) break;
+    left -= bytes;
+    names_left -= std::min(names_left, name_bytes);
+    res.resok4.reply.entries.push_back(std::move(entry));
+  }
+  if (at != nullptr && res.resok4.reply.entries.empty()) return refused<Res>(NFS4ERR_TOOSMALL);
+  res.resok4.reply.eof = at == nullptr;
+  c.core.tree.accessed(dir);
+  return res;
+}
+
+}  // namespace nfsrdma::filer

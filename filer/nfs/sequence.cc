@@ -1,0 +1,130 @@
+#include "filer/nfs/sequence.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+// The request may use this slot, by number.
+nfsstat4 check_slots(const Session& s, const SEQUENCE4args& args) {
+  if (args.sa_slotid >= s.slots.size()) return NFS4ERR_BADSLOT;
+  if (args.sa_highest_slotid >= s.slots.size()) return NFS4ERR_BAD_HIGH_SLOT;
+  if (args.sa_slotid > args.sa_highest_slotid) return NFS4ERR_BAD_HIGH_SLOT;
+  const bool retry = args.sa_sequenceid == s.slots[args.sa_slotid].sequence && s.slots[args.sa_slotid].used;
+  // Slots above the enforced limit are for retries only.
+  if (args.sa_slotid > s.highest_slot && !retry) return NFS4ERR_BADSLOT;
+  if (args.sa_highest_slotid > s.highest_slot && !retry) return NFS4ERR_BAD_HIGH_SLOT;
+  return NFS4_OK;
+}
+
+// "The replier SHOULD retain the slots it wants to retire until the requester sends a request with a
+// highest_slotid less than or equal to" the target. The RFC does not say how a retired slot begins when it
+// comes back: both ways are taken.
+void follow_target(Session& s, uint32_t highest_in_use) {
+  if (s.target_highest_slot > s.highest_slot) s.highest_slot = s.target_highest_slot;
+  if (s.target_highest_slot < s.highest_slot && highest_in_use <= s.target_highest_slot) {
+    for (uint32_t i = s.target_highest_slot + 1; i <= s.highest_slot; ++i) {
+      const uint32_t sequence = s.slots[i].sequence;
+      s.slots[i] = Slot{};
+      s.slots[i].sequence = sequence;
+      s.slots[i].retired = true;
+    }
+    s.highest_slot = s.target_highest_slot;
+  }
+}
+
+SEQUENCE4resok make_result(Core& core, const Session& s, const SEQUENCE4args& args) {
+  SEQUENCE4resok r;
+  r.sr_sessionid = args.sa_sessionid;
+  r.sr_sequenceid = args.sa_sequenceid;
+  r.sr_slotid = args.sa_slotid;
+  r.sr_highest_slotid = s.highest_slot;
+  r.sr_target_highest_slotid = s.target_highest_slot;
+  r.sr_status_flags = core.status_flags(s);
+  return r;
+}
+
+void renew(Core& core, Client& client, uint32_t flags) {
+  if ((flags & SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED) == 0) client.renewed = core.clock.now();
+}
+
+nfsstat4 check_session(Context& c, Session* s, size_t request_bytes) {
+  if (s == nullptr) return NFS4ERR_BADSESSION;
+  if (!s->fore_links.contains(c.link->id())) {
+    if (c.core.switches.enforce_connection_binding) return NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
+    // "When SP4_NONE protection is used, simply sending a COMPOUND request with a SEQUENCE operation is
+    // sufficient".
+    s->fore_links.insert(c.link->id());
+  }
+  if (c.operations > s->fore.ca_maxoperations) return NFS4ERR_TOO_MANY_OPS;
+  if (request_bytes > s->fore.ca_maxrequestsize) return NFS4ERR_REQ_TOO_BIG;
+  return NFS4_OK;
+}
+
+}  // namespace
+
+SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, uint64_t digest, size_t request_bytes) {
+  SequenceVerdict v;
+  const auto refuse_with = [&v](nfsstat4 status) {
+    v.result.status = status;
+    return v;
+  };
+  Session* s = c.core.clients.find(args.sa_sessionid);
+  if (const nfsstat4 status = check_session(c, s, request_bytes); status != NFS4_OK)
+    return refuse_with(status);
+  if (const nfsstat4 status = check_slots(*s, args); status != NFS4_OK) return refuse_with(status);
+  Slot& slot = s->slots[args.sa_slotid];
+
+  if (slot.used && args.sa_sequenceid == slot.sequence) {
+    if (slot.in_progress) return refuse_with(NFS4ERR_DELAY);
+    // Another user "MUST" be told; other operations may be.
+    const bool false_retry =
+        !slot.who.same_user(c.who) || (c.core.switches.detect_false_retry && slot.digest != digest);
+    if (false_retry) return refuse_with(NFS4ERR_SEQ_FALSE_RETRY);
+    c.session = s;
+    c.client = s->client;
+    renew(c.core, *s->client, c.core.status_flags(*s));
+    v.kind = slot.whole ? SequenceVerdict::Kind::kReplay : SequenceVerdict::Kind::kUncached;
+    v.result.resok4 = slot.result;
+    v.cached = &slot.reply;
+    return v;
+  }
+  // A new slot begins with 1: its sequence is 0 before.
+  const bool fresh = slot.retired && args.sa_sequenceid == 1;
+  if (args.sa_sequenceid != slot.sequence + 1 && !fresh) return refuse_with(NFS4ERR_SEQ_MISORDERED);
+  if (slot.in_progress)
+    return refuse_with(NFS4ERR_SEQ_MISORDERED);  // the reply to the last one is not out yet
+
+  slot.sequence = args.sa_sequenceid;
+  slot.used = true;
+  slot.retired = false;
+  slot.in_progress = true;
+  slot.whole = false;
+  slot.reply.clear();
+  slot.digest = digest;
+  slot.who = c.who;
+  follow_target(*s, args.sa_highest_slotid);
+  c.session = s;
+  c.client = s->client;
+  c.sequence = args;
+  v.kind = SequenceVerdict::Kind::kNew;
+  v.result.resok4 = make_result(c.core, *s, args);
+  slot.result = v.result.resok4;
+  renew(c.core, *s->client, v.result.resok4.sr_status_flags);
+  return v;
+}
+
+void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations, const ByteVector& body) {
+  Session* s = core.clients.find(args.sa_sessionid);
+  if (s == nullptr || args.sa_slotid >= s->slots.size()) return;
+  Slot& slot = s->slots[args.sa_slotid];
+  if (slot.sequence != args.sa_sequenceid || !slot.in_progress) return;
+  slot.in_progress = false;
+  // "When a SEQUENCE ... operation is successfully executed, its reply MUST always be cached"; the rest on
+  // demand.
+  slot.whole = args.sa_cachethis || operations == 1;
+  if (slot.whole) slot.reply = body;
+}
+
+}  // namespace nfsrdma::filer

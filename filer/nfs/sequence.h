@@ -1,0 +1,32 @@
+// SEQUENCE: is this a new request, a retry, or neither? (RFC 8881 sections 2.10.6, 18.46)
+//
+// begin() decides and, for a new request, takes the slot: it is then in progress, and a retry is answered
+// with DELAY until finish() has put the reply into the cache. "Any time SEQUENCE returns an error, the
+// sequence ID of the slot MUST NOT change"; nothing does, on any error here.
+#pragma once
+
+#include "filer/nfs/context.h"
+
+namespace nfsrdma::filer {
+
+struct SequenceVerdict {
+  enum class Kind : uint8_t {
+    kNew,       // execute; `result` is SEQUENCE's
+    kRefused,   // `result.status` is the whole answer
+    kReplay,    // `*cached` is the whole answer
+    kUncached,  // a retry whose reply was not kept: `result`, then RETRY_UNCACHED_REP
+  };
+  Kind kind = Kind::kRefused;
+  nfs4::SEQUENCE4res result;
+  const ByteVector* cached = nullptr;
+};
+
+// `digest` covers the operations behind SEQUENCE. `request_bytes` is the size of the whole RPC message.
+SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, uint64_t digest,
+                               size_t request_bytes);
+
+// The request has been executed; `body` is its COMPOUND4res. The session may have been destroyed by it.
+void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations,
+                     const ByteVector& body);
+
+}  // namespace nfsrdma::filer

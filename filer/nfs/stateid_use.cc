@@ -1,0 +1,72 @@
+#include "filer/nfs/stateid_use.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+constexpr std::array<std::byte, 12> kZeros{};
+
+bool has_reserved_other(const stateid4& id) {
+  return id.other == kZeros || id.other == kAllOnes;
+}
+
+}  // namespace
+
+Answer<stateid4> substitute_current(const Context& c, const stateid4& given, bool keep_seqid) {
+  if (given != kCurrentStateid) return given;
+  // "if the value of a current stateid is a special stateid ... the server MUST return the error
+  // NFS4ERR_BAD_STATEID".
+  if (has_reserved_other(c.current.stateid)) return refuse(NFS4ERR_BAD_STATEID);
+  stateid4 id = c.current.stateid;
+  if (!keep_seqid) id.seqid = 0;
+  return id;
+}
+
+Answer<State*> named_state(Context& c, const stateid4& given, unsigned kinds, bool keep_seqid) {
+  const Answer<stateid4> id = substitute_current(c, given, keep_seqid);
+  if (!id) return refuse(id.error());
+  if (has_reserved_other(*id)) return refuse(NFS4ERR_BAD_STATEID);
+  return c.core.states.check(*id, *c.client, c.current.node.get(), kinds);
+}
+
+Answer<State*> io_state(Context& c, const stateid4& given, uint32_t access) {
+  const Answer<stateid4> id = substitute_current(c, given, false);
+  if (!id) return refuse(id.error());
+  Node& node = *c.current.node;
+  const bool writes = access == OPEN4_SHARE_ACCESS_WRITE;
+  const bool bypass = *id == kReadBypassStateid;
+  if (*id == kAnonymousStateid || bypass) {
+    // Whether it conflicts with what may yet be reclaimed cannot be known.
+    if (c.core.recovery.in_grace()) return refuse(NFS4ERR_GRACE);
+    if (State* denying = c.core.states.denies(node.id, access); denying != nullptr && (writes || !bypass)) {
+      if (!c.core.take_from_expired(*denying)) return refuse(NFS4ERR_LOCKED);
+    }
+    if (recall_conflicting(c, node, writes)) return refuse(NFS4ERR_DELAY);
+    return nullptr;
+  }
+  if (has_reserved_other(*id)) return refuse(NFS4ERR_BAD_STATEID);
+  const Answer<State*> state = c.core.states.check(*id, *c.client, &node, kAnyState);
+  if (!state) return state;
+  const uint32_t allowed = (*state)->kind != StateKind::kDelegation ? (*state)->share_access()
+                           : (*state)->write                        ? OPEN4_SHARE_ACCESS_BOTH
+                                                                    : OPEN4_SHARE_ACCESS_READ;
+  if ((allowed & access) == 0) return refuse(NFS4ERR_OPENMODE);
+  if (recall_conflicting(c, node, writes)) return refuse(NFS4ERR_DELAY);
+  return state;
+}
+
+bool recall_conflicting(Context& c, const Node& node, bool wants_write) {
+  bool conflict = false;
+  for (State* state : c.core.states.of(node.id)) {
+    if (state->kind != StateKind::kDelegation || !state->live() || state->client == c.client) continue;
+    if (!wants_write && !state->write) continue;
+    if (c.core.take_from_expired(*state)) continue;
+    c.core.recall(*state);
+    conflict = true;
+  }
+  return conflict;
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,61 @@
+// What a Server is made with, and what can be changed while it runs.
+//
+// Options are fixed at start. Switches are behaviours RFC 8881 leaves to the server, or that a test wants to
+// see a client cope with; Server::switches() changes them under the server's lock, and they hold from the
+// next operation on.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "filer/state/clients.h"
+
+namespace nfsrdma::filer {
+
+struct Options {
+  std::string address = "127.0.0.1";
+  uint16_t port = 0;  // 0: one that is free
+  std::vector<std::string> exports = {"/export"};
+  ClientTable::Identity identity;
+  ClientTable::Limits limits;
+  std::chrono::seconds lease{90};
+  std::chrono::seconds grace{90};
+  bool manual_clock = false;  // leases, grace and recalls pass only by Server::advance_clock()
+  uint64_t max_read_bytes = 1u << 20;
+  uint64_t max_write_bytes = 1u << 20;
+};
+
+// What becomes of a client whose lease has run out (RFC 8881 section 8.4.3).
+enum class Expiry : uint8_t {
+  kRevokeState,   // session and client ID stay, all state is NFS4ERR_EXPIRED: EXPIRED_ALL_STATE_REVOKED
+  kForgetClient,  // BADSESSION, then STALE_CLIENTID
+  kCourtesy,      // nothing, until another client wants something that conflicts: EXPIRED_SOME_STATE_REVOKED
+};
+
+enum class Delegations : uint8_t {
+  kNever,
+  kRead,         // read delegations for opens that do not write
+  kReadOrWrite,  // and write delegations for the others
+};
+
+struct Switches {
+  bool atomic_change_info = true;
+  bool preserve_unlinked = true;  // OPEN4_RESULT_PRESERVE_UNLINKED
+  bool lose_unstable_on_restart = true;
+  bool writes_are_stable = false;  // answer FILE_SYNC4 to every WRITE
+  uint64_t short_write_bytes = 0;  // write at most so much of each WRITE; 0: all
+  uint64_t short_read_bytes = 0;   // return at most so much of each READ; 0: all
+  Delegations delegations = Delegations::kNever;
+  Expiry expiry = Expiry::kRevokeState;
+  bool strict_cookie_verifier = false;      // READDIR's verifier follows the directory's change attribute
+  bool detect_false_retry = true;           // SEQ_FALSE_RETRY also when only the operations differ
+  bool enforce_connection_binding = false;  // CONN_NOT_BOUND_TO_SESSION on unbound connections
+  bool verify_reclaims = true;              // RECLAIM_BAD for what was not held before the restart
+  bool notify_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK, and CB_NOTIFY_LOCK when a denied lock is free
+  uint32_t extra_status_flags = 0;  // SEQ4_STATUS_* added to every SEQUENCE
+  bool anonymous_root = false;      // squash: AUTH_SYS user 0 becomes anonymous
+};
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,239 @@
+#include "filer/server.h"
+
+#include <asio/ip/address.hpp>
+#include <future>
+
+#include "filer/server_impl.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::filer {
+
+using asio::ip::tcp;
+
+namespace {
+
+// A request may exceed the session's limit by some, to be told so; more than that is noise.
+size_t max_record(const Options& options) {
+  return size_t{options.limits.max_request_bytes} + (256u << 10);
+}
+
+}  // namespace
+
+Server::Impl::Impl(Options options, Loop* given)
+    : own_loop(given == nullptr ? std::make_unique<Loop>() : nullptr),
+      loop(given == nullptr ? *own_loop : *given),
+      acceptor(loop.context()),
+      core(options, {.find_link = [this](LinkId id) { return find_link(id); },
+                     .after =
+                         [this](std::chrono::milliseconds delay, std::function<void()> fn) {
+                           after(delay, [this, fn = std::move(fn)] {
+                             std::lock_guard lock(core.mutex);
+                             fn();
+                           });
+                         },
+                     .notify = [this] { core.changed.notify_all(); }}),
+      dispatcher(core, faults,
+                 {.after = [this](std::chrono::milliseconds delay,
+                                  std::function<void()> fn) { after(delay, std::move(fn)); },
+                  .restart = [this](bool forget) { restart({.forget_reclaims = forget}); }}) {
+  faults.set_post([this](std::function<void()> fn) {
+    loop.post([weak = weak_from_this(), fn = std::move(fn)] {
+      if (const auto self = weak.lock(); self && !self->closed) fn();
+    });
+  });
+}
+
+Result<> Server::Impl::open() {
+  Result<> listening;
+  on_loop([&] { listening = listen_ol(core.options.port); });
+  return listening;
+}
+
+void Server::Impl::start_thread() {
+  if (own_loop) thread = std::thread([this] { loop.run(); });
+}
+
+void Server::Impl::on_loop(const std::function<void()>& fn) {
+  if (loop.on_loop()) return fn();
+  std::promise<void> done;
+  loop.post([&] {
+    fn();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void Server::Impl::after(std::chrono::milliseconds delay, std::function<void()> fn) {
+  auto timer = std::make_shared<asio::steady_timer>(loop.context());
+  loop.post([weak = weak_from_this(), timer, delay, fn = std::move(fn)] {
+    timer->expires_after(delay);
+    timer->async_wait([weak, timer, fn](const asio::error_code& ec) {
+      if (const auto self = weak.lock(); self && !self->closed && !ec) fn();
+    });
+  });
+}
+
+Result<> Server::Impl::listen_ol(uint16_t wanted) {
+  asio::error_code ec;
+  const auto address = asio::ip::make_address(core.options.address, ec);
+  if (ec) return fail(system_error(EINVAL, "listen", "'" + core.options.address + "' is not an address"));
+  const tcp::endpoint endpoint(address, wanted);
+  if (!ec) acceptor.open(endpoint.protocol(), ec);
+  if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
+  if (!ec) acceptor.bind(endpoint, ec);
+  if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  if (ec) {
+    asio::error_code ignored;
+    acceptor.close(ignored);
+    return fail(system_error(ec.value(), "listen", core.options.address + ":" + std::to_string(wanted)));
+  }
+  port = acceptor.local_endpoint().port();
+  accept_ol();
+  return {};
+}
+
+void Server::Impl::accept_ol() {
+  acceptor.async_accept([self = shared_from_this()](const asio::error_code& ec, tcp::socket socket) {
+    if (ec == asio::error::operation_aborted || self->closed || !self->acceptor.is_open()) return;
+    if (!ec) self->accepted_ol(std::move(socket));
+    self->accept_ol();
+  });
+}
+
+void Server::Impl::accepted_ol(tcp::socket socket) {
+  TcpLink::Events events;
+  events.on_message = [weak = weak_from_this()](const LinkPtr& link, ByteVector message) {
+    const auto self = weak.lock();
+    if (!self || self->closed) return;
+    {
+      std::lock_guard lock(self->core.mutex);
+      if (!self->links.contains(link->id())) return;
+    }
+    self->dispatcher.received(link, std::move(message));
+  };
+  events.on_closed = [weak = weak_from_this()](const LinkPtr& link) {
+    const auto self = weak.lock();
+    if (!self) return;
+    {
+      std::lock_guard lock(self->core.mutex);
+      self->links.erase(link->id());
+    }
+    self->dispatcher.closed(link->id());
+  };
+  std::shared_ptr<TcpLink> link;
+  {
+    std::lock_guard lock(core.mutex);
+    const LinkId id = next_link++;
+    link = std::make_shared<TcpLink>(loop, std::move(socket), id, std::move(events), max_record(core.options),
+                                     fragment_bytes);
+    links.emplace(id, link);
+    core.changed.notify_all();
+  }
+  if (dispatcher.accepted(link)) link->start();
+}
+
+LinkPtr Server::Impl::find_link(LinkId id) const {
+  const auto at = links.find(id);
+  return at == links.end() ? nullptr : at->second;
+}
+
+void Server::Impl::close_links(bool abort) {
+  std::map<LinkId, std::shared_ptr<TcpLink>> gone;
+  {
+    std::lock_guard lock(core.mutex);
+    gone = std::exchange(links, {});
+  }
+  for (const auto& [id, link] : gone) link->close(abort);
+}
+
+void Server::Impl::stop_listening() {
+  on_loop([this] {
+    asio::error_code ignored;
+    acceptor.close(ignored);
+  });
+}
+
+void Server::Impl::restart(RestartOptions options) {
+  {
+    std::lock_guard lock(core.mutex);
+    core.restart(options.forget_reclaims);
+  }
+  close_links(false);
+}
+
+void Server::Impl::shut_down() {
+  on_loop([this] {
+    closed = true;
+    asio::error_code ignored;
+    acceptor.close(ignored);
+  });
+  close_links(true);
+  on_loop([] {});  // the closes above have been carried out
+  if (own_loop) {
+    loop.stop();
+    thread.join();
+  }
+}
+
+Result<std::unique_ptr<Server>> Server::start(Options options, Loop* loop) {
+  auto impl = std::make_shared<Impl>(std::move(options), loop);
+  impl->start_thread();
+  std::unique_ptr<Server> server(new Server(impl));
+  NFSRDMA_TRY(impl->open());
+  return server;
+}
+
+Server::Server(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() {
+  impl_->shut_down();
+}
+
+uint16_t Server::port() const {
+  return impl_->port;
+}
+FaultPlan& Server::faults() {
+  return impl_->faults;
+}
+
+void Server::configure(const std::function<void(Switches&)>& change) {
+  std::lock_guard lock(impl_->core.mutex);
+  change(impl_->core.switches);
+}
+
+void Server::with_core(const std::function<void(Core&)>& visit) {
+  std::lock_guard lock(impl_->core.mutex);
+  visit(impl_->core);
+  impl_->core.changed.notify_all();
+}
+
+void Server::restart(RestartOptions options) {
+  impl_->restart(options);
+}
+
+void Server::go_down() {
+  impl_->stop_listening();
+  impl_->close_links(false);
+}
+
+Result<> Server::come_up(RestartOptions options) {
+  impl_->restart(options);
+  Result<> listening;
+  impl_->on_loop([&] { listening = impl_->listen_ol(impl_->port); });
+  return listening;
+}
+
+void Server::drop_connections(bool abort) {
+  impl_->close_links(abort);
+}
+
+size_t Server::connections() {
+  std::lock_guard lock(impl_->core.mutex);
+  return impl_->links.size();
+}
+
+void Server::fragment_replies(size_t bytes) {
+  std::lock_guard lock(impl_->core.mutex);
+  impl_->fragment_bytes = bytes;
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,118 @@
+// Server: files behind the clients' back, as if somebody worked on the filer itself. Permissions do not
+// apply; change attributes move as for any change, and what is written is stable.
+
+#include "filer/server_impl.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+// "/a/b/c" into "/a/b" and "c".
+std::pair<std::string_view, std::string_view> split(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == path.npos) return {"/", path};
+  return {slash == 0 ? path.substr(0, 1) : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+NodePtr make(Core& core, std::string_view path, const Initial& initial) {
+  const auto [parent, name] = split(path);
+  const NodePtr dir = core.tree.walk(parent);
+  if (dir == nullptr || !dir->is_directory()) return nullptr;
+  const Answer<NodePtr> node = core.tree.create(*dir, name, initial);
+  return node ? *node : nullptr;
+}
+
+}  // namespace
+
+void Server::Impl::for_path(std::string_view path, const std::function<void(Node&)>& visit) {
+  std::lock_guard lock(core.mutex);
+  if (const NodePtr node = core.tree.walk(path)) visit(*node);
+}
+
+bool Server::make_directory(std::string_view path, uint32_t mode, uint32_t uid, uint32_t gid) {
+  std::lock_guard lock(impl_->core.mutex);
+  return make(impl_->core, path, {.type = NF4DIR, .mode = mode, .uid = uid, .gid = gid}) != nullptr;
+}
+
+bool Server::make_file(std::string_view path, std::string_view content, uint32_t mode, uint32_t uid,
+                       uint32_t gid) {
+  std::lock_guard lock(impl_->core.mutex);
+  const NodePtr node = make(impl_->core, path, {.type = NF4REG, .mode = mode, .uid = uid, .gid = gid});
+  return node != nullptr && impl_->core.tree.write(*node, 0, as_const_bytes(content), true) == NFS4_OK;
+}
+
+bool Server::make_symlink(std::string_view path, std::string_view target) {
+  std::lock_guard lock(impl_->core.mutex);
+  return make(impl_->core, path, {.type = NF4LNK, .mode = 0777, .target = std::string(target)}) != nullptr;
+}
+
+bool Server::write_file(std::string_view path, uint64_t offset, std::string_view content) {
+  bool done = false;
+  impl_->for_path(path, [&](Node& node) {
+    done =
+        node.type == NF4REG && impl_->core.tree.write(node, offset, as_const_bytes(content), true) == NFS4_OK;
+  });
+  return done;
+}
+
+bool Server::remove_file(std::string_view path) {
+  std::lock_guard lock(impl_->core.mutex);
+  const auto [parent, name] = split(path);
+  const NodePtr dir = impl_->core.tree.walk(parent);
+  return dir != nullptr && impl_->core.tree.remove(*dir, name) == NFS4_OK;
+}
+
+std::optional<std::string> Server::read_file(std::string_view path) {
+  std::optional<std::string> content;
+  impl_->for_path(path, [&](Node& node) {
+    if (node.type != NF4REG) return;
+    content.emplace(node.data.size(), '\0');
+    node.data.read(0, std::as_writable_bytes(std::span(content->data(), content->size())));
+  });
+  return content;
+}
+
+std::optional<FileFacts> Server::stat(std::string_view path) {
+  std::optional<FileFacts> facts;
+  impl_->for_path(path, [&](Node& node) {
+    facts = FileFacts{.fileid = node.id,
+                      .type = node.type,
+                      .mode = node.mode,
+                      .uid = node.uid,
+                      .gid = node.gid,
+                      .links = node.links,
+                      .size = node.size(),
+                      .allocated_bytes = node.data.allocated_bytes(),
+                      .change = node.change,
+                      .modified = node.modified,
+                      .unstable = node.data.has_unstable(),
+                      .handle = impl_->core.tree.handle(node)};
+  });
+  return facts;
+}
+
+std::vector<std::string> Server::list(std::string_view path) {
+  std::vector<std::string> names;
+  impl_->for_path(path, [&](Node& node) {
+    for (const Directory::Entry* e = node.names.next(0); e != nullptr; e = node.names.next(e->cookie)) {
+      names.push_back(e->name);
+    }
+  });
+  return names;
+}
+
+void Server::invalidate_cookies(std::string_view path) {
+  impl_->for_path(path, [&](Node& node) { ++impl_->core.cookie_generation[node.id]; });
+}
+
+void Server::set_read_only(std::string_view export_path, bool read_only) {
+  impl_->for_path(export_path, [&](Node& node) { node.fs->read_only = read_only; });
+}
+
+void Server::set_space(std::string_view export_path, uint64_t bytes_total) {
+  impl_->for_path(export_path, [&](Node& node) { node.fs->bytes_total = bytes_total; });
+}
+
+}  // namespace nfsrdma::filer

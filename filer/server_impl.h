@@ -1,0 +1,53 @@
+// Server::Impl: the sockets of a Server, and what binds them to Core and Dispatcher. Private to server*.cc.
+//
+// Kept alive by the handlers of its acceptor and timers, so that a loop that outlives the Server meets no
+// dead object; `closed_` tells them to do nothing. `links_` is guarded by the server's lock: a link that is
+// not in it is dead, whatever its socket still delivers.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <thread>
+
+#include "filer/dispatcher.h"
+#include "filer/net/tcp_link.h"
+#include "filer/server.h"
+
+namespace nfsrdma::filer {
+
+struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
+  Impl(Options options, Loop* loop);
+
+  Result<> open();
+  void start_thread();
+  void shut_down();
+
+  // Runs `fn` on the loop and returns when it is done; at once, when this is the loop's thread.
+  void on_loop(const std::function<void()>& fn);
+  Result<> listen_ol(uint16_t port);
+  void accept_ol();
+  void accepted_ol(asio::ip::tcp::socket socket);
+  void after(std::chrono::milliseconds delay, std::function<void()> fn);
+
+  void stop_listening();
+  void restart(RestartOptions options);
+  void close_links(bool abort);
+  LinkPtr find_link(LinkId id) const;
+  void for_path(std::string_view path, const std::function<void(Node&)>& visit);
+
+  std::unique_ptr<Loop> own_loop;
+  Loop& loop;
+  std::thread thread;
+  asio::ip::tcp::acceptor acceptor;
+  uint16_t port = 0;
+  size_t fragment_bytes = 0;
+  bool closed = false;  // loop thread
+
+  FaultPlan faults;
+  Core core;
+  Dispatcher dispatcher;
+  std::map<LinkId, std::shared_ptr<TcpLink>> links;
+  LinkId next_link = 1;
+};
+
+}  // namespace nfsrdma::filer

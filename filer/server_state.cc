@@ -1,0 +1,189 @@
+// Server: time, clients, states, callbacks and the journal, as tests see and push them.
+
+#include <algorithm>
+
+#include "filer/server_impl.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+void Server::end_grace() {
+  with_core([](Core& core) {
+    core.recovery.end_grace();
+    core.tree.forget_unlinked();
+  });
+}
+
+bool Server::in_grace() {
+  std::lock_guard lock(impl_->core.mutex);
+  impl_->core.tick();
+  return impl_->core.recovery.in_grace();
+}
+
+void Server::advance_clock(std::chrono::nanoseconds by) {
+  with_core([&](Core& core) {
+    core.clock.advance(by);
+    core.tick();
+  });
+}
+
+std::vector<ClientFacts> Server::clients() {
+  std::vector<ClientFacts> all;
+  with_core([&](Core& core) {
+    core.clients.each_client([&](Client& client) {
+      if (!client.confirmed) return;
+      ClientFacts facts;
+      facts.id = client.id;
+      facts.owner = client.owner.co_ownerid;
+      facts.reclaim_complete = client.reclaim_complete;
+      facts.lease_expired = core.lease_expired(client);
+      for (const Session* session : client.sessions) {
+        facts.sessions.push_back(session->id);
+        facts.back_channel = facts.back_channel || core.back.link_of(*session) != nullptr;
+      }
+      core.states.each([&](const State& state) {
+        if (state.client != &client) return;
+        if (!state.live()) {
+          ++facts.revoked;
+        } else if (state.kind == StateKind::kOpen) {
+          ++facts.opens;
+        } else if (state.kind == StateKind::kLock) {
+          ++facts.locks;
+        } else {
+          ++facts.delegations;
+        }
+      });
+      all.push_back(std::move(facts));
+    });
+  });
+  std::sort(all.begin(), all.end(), [](const ClientFacts& a, const ClientFacts& b) { return a.id < b.id; });
+  return all;
+}
+
+std::vector<StateFacts> Server::states() {
+  std::vector<StateFacts> all;
+  with_core([&](Core& core) {
+    core.states.each([&](const State& s) {
+      all.push_back({s.kind, s.id, s.client->id, s.node->id, s.owner, s.access, s.deny, s.write, s.revoked});
+    });
+  });
+  return all;
+}
+
+void Server::expire_lease(clientid4 id) {
+  with_core([&](Core& core) {
+    Client* client = core.clients.find(id);
+    if (client == nullptr) return;
+    client->renewed = core.clock.now() - core.lease() - std::chrono::seconds(1);
+    core.tick();
+  });
+}
+
+bool Server::revoke(const stateid4& id) {
+  bool found = false;
+  with_core([&](Core& core) {
+    State* state = core.states.find(id);
+    found = state != nullptr;
+    if (found) core.revoke(*state);
+  });
+  return found;
+}
+
+void Server::forget_session(const sessionid4& id) {
+  with_core([&](Core& core) {
+    Session* session = core.clients.find(id);
+    if (session == nullptr) return;
+    core.back.session_gone(*session);
+    core.clients.destroy_session(*session);
+  });
+}
+
+void Server::set_target_slots(uint32_t slots) {
+  with_core([&](Core& core) {
+    core.clients.each_session([&](Session& session) {
+      const auto most = static_cast<uint32_t>(session.slots.size());
+      session.target_highest_slot = std::clamp(slots, 1u, most) - 1;
+    });
+  });
+}
+
+size_t Server::recall(std::string_view path) {
+  size_t recalled = 0;
+  with_core([&](Core& core) {
+    const NodePtr node = core.tree.walk(path);
+    if (node == nullptr) return;
+    for (State* state : core.states.of(node->id)) {
+      if (state->kind != StateKind::kDelegation || !state->live()) continue;
+      core.recall(*state);
+      ++recalled;
+    }
+  });
+  return recalled;
+}
+
+std::optional<CallbackId> Server::call_back(Callback callback, std::optional<clientid4> client) {
+  std::optional<CallbackId> id;
+  with_core([&](Core& core) {
+    Session* chosen = nullptr;
+    core.clients.each_session([&](Session& session) {
+      if (client && session.client->id != *client) return;
+      if (chosen == nullptr ||
+          (core.back.link_of(*chosen) == nullptr && core.back.link_of(session) != nullptr)) {
+        chosen = &session;
+      }
+    });
+    if (chosen != nullptr) id = core.back.call(*chosen, std::move(callback));
+  });
+  return id;
+}
+
+CallbackResult Server::callback_result(CallbackId id) {
+  std::lock_guard lock(impl_->core.mutex);
+  const CallbackResult* result = impl_->core.back.result(id);
+  return result != nullptr ? *result : CallbackResult{};
+}
+
+CallbackResult Server::wait_callback(CallbackId id, std::chrono::milliseconds timeout) {
+  wait_until(
+      [&](Core& core) {
+        const CallbackResult* result = core.back.result(id);
+        return result == nullptr || result->state == CallbackResult::State::kAnswered ||
+               result->state == CallbackResult::State::kLost;
+      },
+      timeout);
+  return callback_result(id);
+}
+
+Journal::Count Server::executed(nfs_opnum4 op) {
+  std::lock_guard lock(impl_->core.mutex);
+  return impl_->core.journal.count(op);
+}
+
+Journal::Count Server::executed(nfs_opnum4 op, std::string_view path) {
+  std::lock_guard lock(impl_->core.mutex);
+  const NodePtr node = impl_->core.tree.walk(path);
+  return node != nullptr ? impl_->core.journal.count(op, node->id) : Journal::Count{};
+}
+
+uint64_t Server::replays() {
+  std::lock_guard lock(impl_->core.mutex);
+  return impl_->core.journal.replays();
+}
+
+std::vector<ExecutedCompound> Server::journal() {
+  std::lock_guard lock(impl_->core.mutex);
+  return {impl_->core.journal.log().begin(), impl_->core.journal.log().end()};
+}
+
+void Server::clear_journal() {
+  std::lock_guard lock(impl_->core.mutex);
+  impl_->core.journal.clear();
+}
+
+bool Server::wait_until(const std::function<bool(Core&)>& condition, std::chrono::milliseconds timeout) {
+  std::unique_lock lock(impl_->core.mutex);
+  return impl_->core.changed.wait_for(lock, timeout, [&] { return condition(impl_->core); });
+}
+
+}  // namespace nfsrdma::filer

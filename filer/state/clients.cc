@@ -1,0 +1,257 @@
+#include "filer/state/clients.h"
+
+#include <algorithm>
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+constexpr uint32_t kClientFlags = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FLAG_SUPP_MOVED_MIGR |
+                                  EXCHGID4_FLAG_BIND_PRINC_STATEID | EXCHGID4_FLAG_MASK_PNFS |
+                                  EXCHGID4_FLAG_UPD_CONFIRMED_REC_A;
+constexpr uint32_t kSessionFlags =
+    CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
+
+// A SEQUENCE alone with an AUTH_SYS credential, and its reply, must fit ("a replier could never send a
+// response").
+constexpr uint32_t kSmallestRequest = 512;
+constexpr uint32_t kSmallestResponse = 128;
+// A CB_RECALL with its headers, and its reply.
+constexpr uint32_t kSmallestCallback = 512;
+constexpr uint32_t kSmallestCallbackReply = 128;
+
+nfsstat4 check_protection(const state_protect4_a& protect) {
+  switch (protect.how) {
+    case SP4_NONE: return NFS4_OK;
+    case SP4_MACH_CRED:
+      return NFS4ERR_INVAL;  // "the client MUST send ... RPCSEC_GSS", which this server has not
+    case SP4_SSV:
+      if (protect.ssv.ssp_hash_algs.empty() || protect.ssv.ssp_encr_algs.empty() ||
+          protect.ssv.ssp_window == 0) {
+        return NFS4ERR_INVAL;
+      }
+      return NFS4ERR_ENCR_ALG_UNSUPP;
+  }
+  return NFS4ERR_INVAL;
+}
+
+}  // namespace
+
+bool can_call_back(const std::vector<callback_sec_parms4>& security) {
+  return std::any_of(security.begin(), security.end(), [](const callback_sec_parms4& s) {
+    return s.cb_secflavor == rpc::AUTH_NONE || s.cb_secflavor == rpc::AUTH_SYS;
+  });
+}
+
+nfsstat4 check_callback_security(const std::vector<callback_sec_parms4>& security) {
+  const bool gss = std::any_of(security.begin(), security.end(), [](const callback_sec_parms4& s) {
+    return s.cb_secflavor == rpc::RPCSEC_GSS;
+  });
+  return gss ? NFS4ERR_NOENT : NFS4_OK;
+}
+
+ClientTable::ClientTable(Identity identity, Limits limits, Hooks hooks)
+    : identity_(std::move(identity)), limits_(limits), hooks_(std::move(hooks)) {}
+
+void ClientTable::restart(uint64_t boot) {
+  sessions_.clear();
+  clients_.clear();
+  boot_ = boot;
+  next_client_ = 1;
+  next_session_ = 1;
+}
+
+Client* ClientTable::find_record(const std::string& ownerid, bool confirmed) {
+  for (auto& [id, client] : clients_) {
+    if (client->confirmed == confirmed && client->owner.co_ownerid == ownerid) return client.get();
+  }
+  return nullptr;
+}
+
+Client* ClientTable::find_owner(const std::string& ownerid) {
+  return find_record(ownerid, true);
+}
+
+Client* ClientTable::find(clientid4 id) {
+  const auto at = clients_.find(id);
+  return at == clients_.end() ? nullptr : at->second.get();
+}
+
+Session* ClientTable::find(const sessionid4& id) {
+  const auto at = sessions_.find(id);
+  return at == sessions_.end() ? nullptr : at->second.get();
+}
+
+Client& ClientTable::add(const EXCHANGE_ID4args& args, const Principal& who, LeaseClock::Duration now) {
+  auto client = std::make_unique<Client>();
+  // The boot number keeps client IDs of earlier instances from being recognised: they are STALE_CLIENTID.
+  client->id = boot_ << 32 | next_client_++;
+  client->owner = args.eia_clientowner;
+  client->who = who;
+  client->flags = EXCHGID4_FLAG_USE_NON_PNFS;
+  client->renewed = now;
+  // Section 18.36.4: the slot is eir_sequenceid - 1, with a contrived result of SEQ_MISORDERED.
+  client->create_sequence = 0;
+  client->create_reply.status = NFS4ERR_SEQ_MISORDERED;
+  return *clients_.emplace(client->id, std::move(client)).first->second;
+}
+
+EXCHANGE_ID4res ClientTable::answer(const Client& client) const {
+  EXCHANGE_ID4res res;
+  res.resok4.eir_clientid = client.id;
+  res.resok4.eir_sequenceid = client.create_sequence + 1;
+  res.resok4.eir_flags = client.flags | (client.confirmed ? uint32_t{EXCHGID4_FLAG_CONFIRMED_R} : 0);
+  res.resok4.eir_server_owner = {identity_.owner_minor, identity_.owner_major};
+  res.resok4.eir_server_scope = identity_.scope;
+  res.resok4.eir_server_impl_id = identity_.implementation;
+  return res;
+}
+
+EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const Principal& who,
+                                         LeaseClock::Duration now, LeaseClock::Duration lease) {
+  EXCHANGE_ID4res res;
+  // "Bits not defined above cannot be set ... the server MUST reject the operation with NFS4ERR_INVAL."
+  // CONFIRMED_R "can only be set in eir_flags".
+  if ((args.eia_flags & ~kClientFlags) != 0) return res.status = NFS4ERR_INVAL, res;
+  if (res.status = check_protection(args.eia_state_protect); res.status != NFS4_OK) return res;
+
+  const std::string& ownerid = args.eia_clientowner.co_ownerid;
+  Client* confirmed = find_record(ownerid, true);
+  if ((args.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0) {
+    if (confirmed == nullptr) return res.status = NFS4ERR_NOENT, res;  // case 7
+    if (confirmed->owner.co_verifier != args.eia_clientowner.co_verifier) {
+      return res.status = NFS4ERR_NOT_SAME, res;  // case 8
+    }
+    if (!confirmed->who.same_user(who)) return res.status = NFS4ERR_PERM, res;  // case 9
+    return answer(*confirmed);  // case 6: of what may be updated, this server keeps nothing
+  }
+
+  if (confirmed != nullptr && !confirmed->who.same_user(who)) {  // case 3
+    const bool expired = now - confirmed->renewed > lease;
+    const bool busy = !confirmed->sessions.empty() || hooks_.holds_state(*confirmed);
+    if (busy && !expired) return res.status = NFS4ERR_CLID_INUSE, res;
+    destroy_client(*confirmed);
+    confirmed = nullptr;
+  }
+  if (confirmed != nullptr && confirmed->owner.co_verifier == args.eia_clientowner.co_verifier) {
+    return answer(*confirmed);  // case 2
+  }
+  // Cases 1, 4 and 5; after a restart of the client (5) the confirmed record stays until CREATE_SESSION.
+  if (Client* unconfirmed = find_record(ownerid, false)) destroy_client(*unconfirmed);
+  return answer(add(args, who, now));
+}
+
+CREATE_SESSION4res ClientTable::create_session(const CREATE_SESSION4args& args, const Principal& who,
+                                               LinkId link, LeaseClock::Duration now) {
+  CREATE_SESSION4res res;
+  Client* client = find(args.csa_clientid);
+  if (client == nullptr) return res.status = NFS4ERR_STALE_CLIENTID, res;
+  if (args.csa_sequence == client->create_sequence) return client->create_reply;  // a replay
+  if (args.csa_sequence != client->create_sequence + 1) return res.status = NFS4ERR_SEQ_MISORDERED, res;
+  // "No changes are made": a refused confirmation does not use up the sequence ID.
+  if (!client->confirmed && !client->who.same_user(who)) return res.status = NFS4ERR_CLID_INUSE, res;
+
+  res.status = create_phases(args, *client, link, now, res.resok4);
+  client->create_sequence = args.csa_sequence;
+  client->create_reply = res;
+  return res;
+}
+
+nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4resok& r) const {
+  if ((args.csa_flags & ~kSessionFlags) != 0) return NFS4ERR_INVAL;
+  const bool wants_back = (args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0;
+  if (const nfsstat4 status = check_callback_security(args.csa_sec_parms); status != NFS4_OK) return status;
+
+  const channel_attrs4& fore = args.csa_fore_chan_attrs;
+  const channel_attrs4& back = args.csa_back_chan_attrs;
+  if (fore.ca_maxrequestsize < kSmallestRequest || fore.ca_maxresponsesize < kSmallestResponse) {
+    return NFS4ERR_TOOSMALL;
+  }
+  if (wants_back && (back.ca_maxrequestsize < kSmallestCallback ||
+                     back.ca_maxresponsesize < kSmallestCallbackReply || back.ca_maxoperations < 2)) {
+    return NFS4ERR_TOOSMALL;
+  }
+  r.csr_fore_chan_attrs = fore;
+  r.csr_fore_chan_attrs.ca_headerpadsize = 0;
+  r.csr_fore_chan_attrs.ca_maxrequestsize = std::min(fore.ca_maxrequestsize, limits_.max_request_bytes);
+  r.csr_fore_chan_attrs.ca_maxresponsesize = std::min(fore.ca_maxresponsesize, limits_.max_response_bytes);
+  r.csr_fore_chan_attrs.ca_maxresponsesize_cached =
+      std::min({fore.ca_maxresponsesize_cached, limits_.max_cached_bytes, fore.ca_maxresponsesize});
+  // "For the fore channel, the server MAY change the requested value": nobody is served with nothing.
+  r.csr_fore_chan_attrs.ca_maxoperations = std::clamp(fore.ca_maxoperations, 2u, limits_.max_operations);
+  r.csr_fore_chan_attrs.ca_maxrequests = std::clamp(fore.ca_maxrequests, 1u, limits_.max_slots);
+  // "For the backchannel, the server MUST NOT change the value": operations and requests stay as offered.
+  r.csr_back_chan_attrs = back;
+  r.csr_back_chan_attrs.ca_headerpadsize = 0;
+  const bool back_works = wants_back && can_call_back(args.csa_sec_parms) && back.ca_maxrequests > 0;
+  r.csr_flags = back_works ? uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN} : 0;
+  return NFS4_OK;
+}
+
+nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& client, LinkId link,
+                                    LeaseClock::Duration now, CREATE_SESSION4resok& r) {
+  if (const nfsstat4 status = negotiate(args, r); status != NFS4_OK) return status;
+
+  if (!client.confirmed) {
+    if (Client* old = find_record(client.owner.co_ownerid, true))
+      destroy_client(*old);  // the client restarted
+    client.confirmed = true;
+  }
+  client.renewed = now;
+
+  auto session = std::make_unique<Session>();
+  store_be32(session->id.data.data(), static_cast<uint32_t>(boot_));
+  store_be32(session->id.data.data() + 4, static_cast<uint32_t>(client.id));
+  store_be32(session->id.data.data() + 8, static_cast<uint32_t>(next_session_ >> 32));
+  store_be32(session->id.data.data() + 12, static_cast<uint32_t>(next_session_));
+  ++next_session_;
+  session->client = &client;
+  session->fore = r.csr_fore_chan_attrs;
+  session->back = r.csr_back_chan_attrs;
+  session->flags = r.csr_flags;
+  session->cb_program = args.csa_cb_program;
+  session->cb_security = args.csa_sec_parms;
+  session->slots.resize(session->fore.ca_maxrequests);
+  // A client may offer any number of slots; the server uses as many as it likes.
+  session->back_slots.resize(std::min(session->back.ca_maxrequests, 16u));
+  session->highest_slot = session->target_highest_slot = session->fore.ca_maxrequests - 1;
+  session->fore_links.insert(link);
+  if ((r.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0) session->back_links.insert(link);
+  r.csr_sessionid = session->id;
+  r.csr_sequence = args.csa_sequence;
+  client.sessions.insert(session.get());
+  sessions_.emplace(session->id, std::move(session));
+  return NFS4_OK;
+}
+
+void ClientTable::destroy_session(Session& session) {
+  session.client->sessions.erase(&session);
+  const sessionid4 id = session.id;
+  sessions_.erase(id);
+}
+
+void ClientTable::destroy_client(Client& client) {
+  hooks_.on_client_gone(client);
+  while (!client.sessions.empty()) destroy_session(**client.sessions.begin());
+  const clientid4 id = client.id;
+  clients_.erase(id);
+}
+
+void ClientTable::drop_unconfirmed(LeaseClock::Duration now, LeaseClock::Duration lease) {
+  std::vector<Client*> old;
+  each_client([&](Client& client) {
+    if (!client.confirmed && now - client.renewed > lease) old.push_back(&client);
+  });
+  for (Client* client : old) destroy_client(*client);
+}
+
+void ClientTable::link_gone(LinkId link) {
+  each_session([&](Session& session) {
+    session.fore_links.erase(link);
+    session.back_links.erase(link);
+  });
+}
+
+}  // namespace nfsrdma::filer

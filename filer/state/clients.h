@@ -1,0 +1,90 @@
+// ClientTable: client IDs and sessions, by the numbered cases of RFC 8881 sections 18.35.4 and 18.36.4.
+//
+// Decides nothing about state: when a client goes, the `on_client_gone` hook releases what it held. Guarded
+// by the server's lock.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+
+#include "filer/state/session.h"
+
+namespace nfsrdma::filer {
+
+class ClientTable {
+ public:
+  struct Identity {
+    std::string owner_major = "nfsrdma-filer";
+    uint64_t owner_minor = 0;
+    std::string scope = "nfsrdma-filer";
+    nfs4::nfs_impl_id4 implementation{"", "nfsrdma-filer", {}};
+  };
+  struct Limits {
+    uint32_t max_request_bytes = (1u << 20) + (64u << 10);
+    uint32_t max_response_bytes = (1u << 20) + (64u << 10);
+    uint32_t max_cached_bytes = 64u << 10;
+    uint32_t max_operations = 64;
+    uint32_t max_slots = 64;
+  };
+  struct Hooks {
+    std::function<bool(const Client&)> holds_state;  // opens, locks, delegations
+    std::function<void(Client&)> on_client_gone;     // release everything of it
+  };
+
+  ClientTable(Identity identity, Limits limits, Hooks hooks);
+
+  // A new instance of the server: nothing is remembered, and no client ID or session ID of an earlier one
+  // comes back.
+  void restart(uint64_t boot);
+
+  nfs4::EXCHANGE_ID4res exchange_id(const nfs4::EXCHANGE_ID4args& args, const Principal& who,
+                                    LeaseClock::Duration now, LeaseClock::Duration lease);
+  // On success the link is on the new session's fore channel, and on its back channel if that was asked for.
+  nfs4::CREATE_SESSION4res create_session(const nfs4::CREATE_SESSION4args& args, const Principal& who,
+                                          LinkId link, LeaseClock::Duration now);
+  void destroy_session(Session& session);
+  void destroy_client(Client& client);
+
+  Session* find(const nfs4::sessionid4& id);
+  Client* find(nfs4::clientid4 id);
+  // The confirmed client of this co_ownerid.
+  Client* find_owner(const std::string& ownerid);
+  // Unconfirmed records older than a lease "SHOULD be removed".
+  void drop_unconfirmed(LeaseClock::Duration now, LeaseClock::Duration lease);
+  void link_gone(LinkId link);
+
+  template <class Visit>
+  void each_client(Visit visit) {
+    for (auto& [id, client] : clients_) visit(*client);
+  }
+  template <class Visit>
+  void each_session(Visit visit) {
+    for (auto& [id, session] : sessions_) visit(*session);
+  }
+  Limits& limits() { return limits_; }
+  Identity& identity() { return identity_; }
+
+ private:
+  Client& add(const nfs4::EXCHANGE_ID4args& args, const Principal& who, LeaseClock::Duration now);
+  Client* find_record(const std::string& ownerid, bool confirmed);
+  nfs4::EXCHANGE_ID4res answer(const Client& client) const;
+  nfs4::nfsstat4 create_phases(const nfs4::CREATE_SESSION4args& args, Client& client, LinkId link,
+                               LeaseClock::Duration now, nfs4::CREATE_SESSION4resok& result);
+  nfs4::nfsstat4 negotiate(const nfs4::CREATE_SESSION4args& args, nfs4::CREATE_SESSION4resok& result) const;
+
+  Identity identity_;
+  Limits limits_;
+  Hooks hooks_;
+  uint64_t boot_ = 0;
+  uint32_t next_client_ = 1;
+  uint64_t next_session_ = 1;
+  std::unordered_map<nfs4::clientid4, std::unique_ptr<Client>> clients_;
+  std::unordered_map<nfs4::sessionid4, std::unique_ptr<Session>> sessions_;
+};
+
+// Whether this server can call back with one of the credentials: AUTH_NONE and AUTH_SYS it can.
+bool can_call_back(const std::vector<nfs4::callback_sec_parms4>& security);
+// NOENT if a GSS handle is named: this server has given out none (section 18.36.3).
+nfs4::nfsstat4 check_callback_security(const std::vector<nfs4::callback_sec_parms4>& security);
+
+}  // namespace nfsrdma::filer

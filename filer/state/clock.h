@@ -1,0 +1,37 @@
+// LeaseClock: the clock of leases, grace and recalls, which a test may hold in its hand.
+//
+// A real clock follows steady_clock; a manual one moves only by advance(). Both can be advanced: that is how
+// a test lets a lease run out without waiting. Time is counted from the server's start. wall() is what files
+// are stamped with; a manual clock's begins at a fixed date. Guarded by the server's lock.
+#pragma once
+
+#include <chrono>
+
+#include "xdr/nfs4/basic.h"
+
+namespace nfsrdma::filer {
+
+class LeaseClock {
+ public:
+  using Duration = std::chrono::nanoseconds;
+
+  explicit LeaseClock(bool manual) : manual_(manual), start_(std::chrono::steady_clock::now()) {}
+
+  Duration now() const { return manual_ ? skew_ : skew_ + (std::chrono::steady_clock::now() - start_); }
+  void advance(Duration by) { skew_ += by; }
+
+  nfs4::nfstime4 wall() const {
+    const Duration since_epoch =
+        manual_ ? Duration(std::chrono::seconds(1'700'000'000)) + skew_
+                : std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch());
+    constexpr int64_t kNano = 1'000'000'000;
+    return {since_epoch.count() / kNano, static_cast<uint32_t>(since_epoch.count() % kNano)};
+  }
+
+ private:
+  bool manual_;
+  std::chrono::steady_clock::time_point start_;
+  Duration skew_{0};
+};
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,103 @@
+#include "filer/state/recovery.h"
+
+#include <algorithm>
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+void Recovery::remember(ClientTable& clients, StateTable& states, bool forget) {
+  std::map<std::string, ReclaimRecord> now;
+  if (!forget) {
+    // Who had not come back yet, or not finished, may still do so in the next grace period.
+    if (in_grace_) {
+      for (const auto& [owner, record] : records_) {
+        const Client* client = clients.find_owner(owner);
+        if (client == nullptr || !client->reclaim_complete) now.emplace(owner, record);
+      }
+    }
+    states.each([&](State& state) {
+      ReclaimRecord& record = now[state.client->owner.co_ownerid];
+      if (!state.live()) {
+        record.spoiled = true;
+        return;
+      }
+      if (state.kind == StateKind::kOpen) {
+        record.opens.push_back({state.node->id, state.owner, state.access, state.deny});
+      } else if (state.kind == StateKind::kDelegation) {
+        record.delegations.push_back({state.node->id, state.write});
+      } else {
+        for (const ByteLock& lock : states.locks(state.node->id).all()) {
+          if (lock.state == &state)
+            record.locks.push_back({state.node->id, state.owner, lock.range, lock.write});
+        }
+      }
+    });
+    // Clients without state have nothing to reclaim, but grace waits for them: the server cannot know what
+    // they think.
+    clients.each_client([&](Client& client) {
+      if (client.confirmed) now.try_emplace(client.owner.co_ownerid);
+    });
+  }
+  records_ = std::move(now);
+}
+
+void Recovery::begin_grace(LeaseClock::Duration now, LeaseClock::Duration length) {
+  in_grace_ = true;
+  grace_end_ = now + length;
+  if (records_.empty()) end_grace();
+}
+
+void Recovery::end_grace() {
+  in_grace_ = false;
+  records_.clear();
+}
+
+bool Recovery::expire(LeaseClock::Duration now) {
+  if (!in_grace_ || now < grace_end_) return false;
+  end_grace();
+  return true;
+}
+
+const ReclaimRecord* Recovery::record(const Client& client) const {
+  if (!in_grace_ || client.reclaim_complete) return nullptr;
+  const auto at = records_.find(client.owner.co_ownerid);
+  return at == records_.end() || at->second.spoiled ? nullptr : &at->second;
+}
+
+bool Recovery::must_reclaim(const Client& client) const {
+  return record(client) != nullptr;
+}
+
+nfsstat4 Recovery::may_reclaim(const Client& client) const {
+  return record(client) != nullptr ? NFS4_OK : NFS4ERR_NO_GRACE;
+}
+
+void Recovery::complete(Client& client) {
+  client.reclaim_complete = true;
+  if (!in_grace_) return;
+  records_.erase(client.owner.co_ownerid);
+  if (records_.empty()) end_grace();
+}
+
+bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Open& open) {
+  return std::any_of(record.opens.begin(), record.opens.end(), [&](const ReclaimRecord::Open& held) {
+    return held.node == open.node && held.owner == open.owner && (open.access & ~held.access) == 0 &&
+           (open.deny & ~held.deny) == 0;
+  });
+}
+
+bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Lock& lock) {
+  return std::any_of(record.locks.begin(), record.locks.end(), [&](const ReclaimRecord::Lock& held) {
+    return held.node == lock.node && held.owner == lock.owner && (held.write || !lock.write) &&
+           held.range.first <= lock.range.first && lock.range.last <= held.range.last;
+  });
+}
+
+bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Delegation& delegation) {
+  return std::any_of(record.delegations.begin(), record.delegations.end(), [&](const auto& held) {
+    return held.node == delegation.node && (held.write || !delegation.write);
+  });
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,202 @@
+#include "filer/state/states.h"
+
+#include <algorithm>
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+nfsstat4 revocation_status(Revoked why) {
+  switch (why) {
+    case Revoked::kNo: return NFS4_OK;
+    case Revoked::kExpired: return NFS4ERR_EXPIRED;
+    case Revoked::kAdmin: return NFS4ERR_ADMIN_REVOKED;
+    case Revoked::kRecall: return NFS4ERR_DELEG_REVOKED;
+  }
+  return NFS4ERR_BAD_STATEID;
+}
+
+// Section 8.2.2: near the wrap, the numerically smaller seqid is the newer one. "Near" is the number of slots
+// of all the client's sessions.
+bool older(uint32_t a, uint32_t b, const Client& client) {
+  uint64_t slots = 0;
+  for (const Session* session : client.sessions) slots += session->slots.size();
+  const bool a_high = a > UINT32_MAX - slots;
+  const bool b_high = b > UINT32_MAX - slots;
+  if (a_high && b < slots) return true;
+  if (b_high && a < slots) return false;
+  return a < b;
+}
+
+// The client's count of states revoked for this reason.
+uint32_t* revoked_count(Client& client, Revoked why) {
+  switch (why) {
+    case Revoked::kNo: return nullptr;
+    case Revoked::kExpired: return &client.revoked_expired;
+    case Revoked::kAdmin: return &client.revoked_admin;
+    case Revoked::kRecall: return &client.revoked_recall;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+stateid4 state_key(const stateid4& id) {
+  return {0, id.other};
+}
+
+void StateTable::restart(uint64_t boot) {
+  states_.clear();
+  by_node_.clear();
+  locks_.clear();
+  boot_ = boot;
+  next_ = 1;
+}
+
+State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
+  auto state = std::make_unique<State>();
+  state->kind = kind;
+  state->client = &client;
+  state->node = std::move(node);
+  // Never all zeros or all ones, which are special: the boot number is neither.
+  store_be32(state->id.other.data(), static_cast<uint32_t>(boot_));
+  store_be32(state->id.other.data() + 4, static_cast<uint32_t>(next_ >> 32));
+  store_be32(state->id.other.data() + 8, static_cast<uint32_t>(next_));
+  ++next_;
+  if (kind == StateKind::kOpen) tree_.hold(*state->node);
+  State& added = *states_.emplace(state_key(state->id), std::move(state)).first->second;
+  by_node_[added.node->id].push_back(&added);
+  return added;
+}
+
+const stateid4& StateTable::advance(State& state) {
+  state.id.seqid = state.id.seqid == UINT32_MAX ? 1 : state.id.seqid + 1;
+  return state.id;
+}
+
+// What the state holds, gone.
+void StateTable::let_go(State& state) {
+  if (!state.live()) return;
+  if (state.kind == StateKind::kOpen) {
+    tree_.release(*state.node);
+    state.access = state.deny = 0;
+  }
+  if (state.kind == StateKind::kLock) {
+    locks_[state.node->id].drop_state(&state);
+    if (locks_[state.node->id].empty()) locks_.erase(state.node->id);
+  }
+}
+
+void StateTable::remove(State& state) {
+  if (state.kind == StateKind::kOpen) {
+    std::vector<State*> locks;
+    for (State* other : of(state.node->id)) {
+      if (other->kind == StateKind::kLock && other->open == &state) locks.push_back(other);
+    }
+    for (State* lock : locks) remove(*lock);
+  }
+  let_go(state);
+  if (uint32_t* count = revoked_count(*state.client, state.revoked)) --*count;
+  auto& siblings = by_node_[state.node->id];
+  std::erase(siblings, &state);
+  if (siblings.empty()) by_node_.erase(state.node->id);
+  const stateid4 key = state_key(state.id);
+  states_.erase(key);
+}
+
+void StateTable::revoke(State& state, Revoked why) {
+  if (!state.live()) return;
+  if (state.kind == StateKind::kOpen) {
+    for (State* other : of(state.node->id)) {
+      if (other->kind == StateKind::kLock && other->open == &state) revoke(*other, why);
+    }
+  }
+  let_go(state);
+  state.revoked = why;
+  if (uint32_t* count = revoked_count(*state.client, why)) ++*count;
+}
+
+void StateTable::revoke_client(Client& client, Revoked why) {
+  each([&](State& state) {
+    if (state.client == &client) revoke(state, why);
+  });
+}
+
+void StateTable::remove_client(Client& client) {
+  std::vector<stateid4> ids;
+  each([&](State& state) {
+    if (state.client == &client) ids.push_back(state.id);
+  });
+  for (const stateid4& id : ids) {
+    if (State* state = find(id)) remove(*state);  // a lock may have gone with its open
+  }
+}
+
+State* StateTable::find(const stateid4& id) {
+  const auto at = states_.find(state_key(id));
+  return at == states_.end() ? nullptr : at->second.get();
+}
+
+Answer<State*> StateTable::check(const stateid4& id, const Client& client, const Node* node, unsigned kinds) {
+  State* state = find(id);
+  if (state == nullptr || state->client != &client) return refuse(NFS4ERR_BAD_STATEID);
+  if (node != nullptr && state->node.get() != node) return refuse(NFS4ERR_BAD_STATEID);
+  if (!state->live()) return refuse(revocation_status(state->revoked));
+  if ((mask(state->kind) & kinds) == 0) return refuse(NFS4ERR_BAD_STATEID);
+  if (id.seqid != 0 && id.seqid != state->id.seqid) {
+    return refuse(older(id.seqid, state->id.seqid, client) ? NFS4ERR_OLD_STATEID : NFS4ERR_BAD_STATEID);
+  }
+  return state;
+}
+
+State* StateTable::find_open(const Client& client, const std::string& owner, NodeId node) {
+  for (State* state : of(node)) {
+    if (state->kind == StateKind::kOpen && state->live() && state->client == &client &&
+        state->owner == owner) {
+      return state;
+    }
+  }
+  return nullptr;
+}
+
+State* StateTable::find_lock(const State& open, const std::string& owner) {
+  for (State* state : of(open.node->id)) {
+    if (state->kind == StateKind::kLock && state->live() && state->open == &open && state->owner == owner)
+      return state;
+  }
+  return nullptr;
+}
+
+State* StateTable::find_delegation(const Client& client, NodeId node) {
+  for (State* state : of(node)) {
+    if (state->kind == StateKind::kDelegation && state->live() && state->client == &client) return state;
+  }
+  return nullptr;
+}
+
+const std::vector<State*>& StateTable::of(NodeId node) const {
+  static const std::vector<State*> kNone;
+  const auto at = by_node_.find(node);
+  return at == by_node_.end() ? kNone : at->second;
+}
+
+bool StateTable::holds_any(const Client& client) const {
+  return std::any_of(states_.begin(), states_.end(),
+                     [&](const auto& entry) { return entry.second->client == &client; });
+}
+
+State* StateTable::share_conflict(NodeId node, uint32_t access, uint32_t deny, const State* except) const {
+  for (State* state : of(node)) {
+    if (state->kind != StateKind::kOpen || !state->live() || state == except) continue;
+    if ((state->deny & access) != 0 || (state->access & deny) != 0) return state;
+  }
+  return nullptr;
+}
+
+State* StateTable::denies(NodeId node, uint32_t access, const State* except) const {
+  return share_conflict(node, access, 0, except);
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,112 @@
+// StateTable: opens, byte-range locks and delegations, and the stateids that name them (RFC 8881
+// sections 8.2, 9, 10.4).
+//
+// A State is one "other" value. Its seqid starts at 1 and grows with every change, past NFS4_UINT32_MAX to 1.
+// Revoked state stays, holding nothing, until FREE_STATEID. "Other" values carry the boot number and are
+// never used twice. check() is the validation procedure of section 8.2.4. Guarded by the server's lock; lost
+// when the server restarts.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "filer/state/byte_locks.h"
+#include "filer/state/session.h"
+#include "filer/tree/tree.h"
+#include "xdr/nfs4/open_ops.h"
+
+namespace nfsrdma::filer {
+
+enum class StateKind : uint8_t { kOpen = 1, kLock = 2, kDelegation = 4 };
+
+inline constexpr unsigned kAnyState = 7;
+
+constexpr unsigned mask(StateKind kind) {
+  return static_cast<unsigned>(kind);
+}
+
+enum class Revoked : uint8_t { kNo, kExpired, kAdmin, kRecall };
+
+struct State {
+  StateKind kind = StateKind::kOpen;
+  nfs4::stateid4 id;  // with the current seqid
+  Client* client = nullptr;
+  NodePtr node;
+  Revoked revoked = Revoked::kNo;
+
+  // An open, and the access a lock stateid inherits through `open`.
+  std::string owner;  // open-owner, or lock-owner
+  uint32_t access = 0;
+  uint32_t deny = 0;
+  uint16_t combinations = 0;  // bit access * 4 + deny: which OPENs made it up; limits OPEN_DOWNGRADE
+  bool reclaimed = false;     // got by CLAIM_PREVIOUS: I/O with it is safe during grace
+
+  State* open = nullptr;  // kLock: the open it was taken under
+
+  // A delegation.
+  bool write = false;
+  bool recalled = false;
+  LeaseClock::Duration recalled_at{0};
+  nfs4::sessionid4 granted_session;  // the request that was answered with it: for csa_referring_call_lists
+  uint32_t granted_slot = 0;
+  uint32_t granted_sequence = 0;
+
+  bool live() const { return revoked == Revoked::kNo; }
+  uint32_t share_access() const { return kind == StateKind::kLock ? open->access : access; }
+};
+
+class StateTable {
+ public:
+  explicit StateTable(Tree& tree) : tree_(tree) {}
+
+  void restart(uint64_t boot);
+
+  State& add(StateKind kind, Client& client, NodePtr node);
+  // The next seqid, which the stateid of the answer carries.
+  static const nfs4::stateid4& advance(State& state);
+  void remove(State& state);
+  // Takes away what it holds and keeps the stateid, so that its use tells why.
+  void revoke(State& state, Revoked why);
+  void revoke_client(Client& client, Revoked why);
+  void remove_client(Client& client);
+
+  State* find(const nfs4::stateid4& id);
+  // Section 8.2.4 for stateids that are not special. `kinds` is a mask of StateKind; `node` null: no
+  // filehandle check.
+  Answer<State*> check(const nfs4::stateid4& id, const Client& client, const Node* node, unsigned kinds);
+
+  State* find_open(const Client& client, const std::string& owner, NodeId node);
+  State* find_lock(const State& open, const std::string& owner);
+  State* find_delegation(const Client& client, NodeId node);
+  // States of one file, of all clients, revoked ones included.
+  const std::vector<State*>& of(NodeId node) const;
+  bool holds_any(const Client& client) const;
+
+  // An open whose reservation stands against `access` with `deny` (section 9.7); `except` is not looked at.
+  State* share_conflict(NodeId node, uint32_t access, uint32_t deny, const State* except = nullptr) const;
+  // Another open than `except` that denies `access` to I/O.
+  State* denies(NodeId node, uint32_t access, const State* except = nullptr) const;
+
+  ByteLocks& locks(NodeId node) { return locks_[node]; }
+
+  template <class Visit>
+  void each(Visit visit) {
+    for (auto& [id, state] : states_) visit(*state);
+  }
+
+ private:
+  void let_go(State& state);
+
+  Tree& tree_;
+  uint64_t boot_ = 0;
+  uint64_t next_ = 1;
+  std::unordered_map<nfs4::stateid4, std::unique_ptr<State>> states_;  // keyed by "other" only
+  std::unordered_map<NodeId, std::vector<State*>> by_node_;
+  std::unordered_map<NodeId, ByteLocks> locks_;
+};
+
+// The stateid key of the table: hash and equality by "other".
+nfs4::stateid4 state_key(const nfs4::stateid4& id);
+
+}  // namespace nfsrdma::filer

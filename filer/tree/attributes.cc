@@ -1,0 +1,252 @@
+#include "filer/tree/attributes.h"
+
+#include <charconv>
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+constexpr bitmap4 kReadable = bitmap4::of({FATTR4_SUPPORTED_ATTRS,
+                                           FATTR4_TYPE,
+                                           FATTR4_FH_EXPIRE_TYPE,
+                                           FATTR4_CHANGE,
+                                           FATTR4_SIZE,
+                                           FATTR4_LINK_SUPPORT,
+                                           FATTR4_SYMLINK_SUPPORT,
+                                           FATTR4_NAMED_ATTR,
+                                           FATTR4_FSID,
+                                           FATTR4_UNIQUE_HANDLES,
+                                           FATTR4_LEASE_TIME,
+                                           FATTR4_RDATTR_ERROR,
+                                           FATTR4_FILEHANDLE,
+                                           FATTR4_SUPPATTR_EXCLCREAT,
+                                           FATTR4_ACLSUPPORT,
+                                           FATTR4_CANSETTIME,
+                                           FATTR4_CASE_INSENSITIVE,
+                                           FATTR4_CASE_PRESERVING,
+                                           FATTR4_CHOWN_RESTRICTED,
+                                           FATTR4_FILEID,
+                                           FATTR4_FILES_AVAIL,
+                                           FATTR4_FILES_FREE,
+                                           FATTR4_FILES_TOTAL,
+                                           FATTR4_HOMOGENEOUS,
+                                           FATTR4_MAXFILESIZE,
+                                           FATTR4_MAXLINK,
+                                           FATTR4_MAXNAME,
+                                           FATTR4_MAXREAD,
+                                           FATTR4_MAXWRITE,
+                                           FATTR4_MODE,
+                                           FATTR4_NO_TRUNC,
+                                           FATTR4_NUMLINKS,
+                                           FATTR4_OWNER,
+                                           FATTR4_OWNER_GROUP,
+                                           FATTR4_RAWDEV,
+                                           FATTR4_SPACE_AVAIL,
+                                           FATTR4_SPACE_FREE,
+                                           FATTR4_SPACE_TOTAL,
+                                           FATTR4_SPACE_USED,
+                                           FATTR4_TIME_ACCESS,
+                                           FATTR4_TIME_CREATE,
+                                           FATTR4_TIME_DELTA,
+                                           FATTR4_TIME_METADATA,
+                                           FATTR4_TIME_MODIFY,
+                                           FATTR4_MOUNTED_ON_FILEID});
+constexpr bitmap4 kWriteOnly =
+    bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
+constexpr bitmap4 kSettable =
+    kWriteOnly | bitmap4::of({FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP});
+constexpr bitmap4 kSupported = kReadable | kWriteOnly;
+constexpr bitmap4 kExclusive =
+    bitmap4::of({FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_MODE_SET_MASKED});
+
+// Attributes that live in fattr4::fs.
+constexpr bitmap4 kOfFileSystem = bitmap4::of({FATTR4_SUPPORTED_ATTRS, FATTR4_SUPPATTR_EXCLCREAT,
+                                               FATTR4_FH_EXPIRE_TYPE,  FATTR4_LEASE_TIME,
+                                               FATTR4_ACLSUPPORT,      FATTR4_MAXLINK,
+                                               FATTR4_MAXNAME,         FATTR4_FILES_AVAIL,
+                                               FATTR4_FILES_FREE,      FATTR4_FILES_TOTAL,
+                                               FATTR4_MAXFILESIZE,     FATTR4_MAXREAD,
+                                               FATTR4_MAXWRITE,        FATTR4_SPACE_AVAIL,
+                                               FATTR4_SPACE_FREE,      FATTR4_SPACE_TOTAL,
+                                               FATTR4_TIME_DELTA,      FATTR4_LINK_SUPPORT,
+                                               FATTR4_SYMLINK_SUPPORT, FATTR4_UNIQUE_HANDLES,
+                                               FATTR4_CANSETTIME,      FATTR4_CASE_INSENSITIVE,
+                                               FATTR4_CASE_PRESERVING, FATTR4_CHOWN_RESTRICTED,
+                                               FATTR4_HOMOGENEOUS,     FATTR4_NO_TRUNC});
+
+uint64_t left(uint64_t total, uint64_t used) {
+  return total - std::min(total, used);
+}
+
+void fill_fs(fs_attributes4& a, const FileSystem& fs, const ServerFacts& facts) {
+  a.supported_attrs = kSupported;
+  a.suppattr_exclcreat = kExclusive;
+  a.fh_expire_type = FH4_PERSISTENT;
+  a.lease_time = facts.lease_seconds;
+  a.aclsupport = 0;
+  a.maxlink = fs.max_links;
+  a.maxname = static_cast<uint32_t>(fs.max_name);
+  a.files_total = fs.files_total;
+  a.files_free = a.files_avail = left(fs.files_total, fs.files_used);
+  a.maxfilesize = SparseFile::kMaxFileBytes;
+  a.maxread = facts.max_read;
+  a.maxwrite = facts.max_write;
+  a.space_total = fs.bytes_total;
+  a.space_free = a.space_avail = left(fs.bytes_total, fs.bytes_used);
+  a.time_delta = {0, 1};
+  a.link_support = a.symlink_support = a.unique_handles = a.cansettime = true;
+  a.case_preserving = a.chown_restricted = a.homogeneous = a.no_trunc = true;
+  a.case_insensitive = false;
+}
+
+uint64_t mounted_on(const Tree& tree, const Node& node) {
+  if (node.covers == 0) return node.id;
+  // "the fileid of the directory that is covered" (section 5.8.2.23); exports may be stacked.
+  const NodePtr below = tree.find(node.covers);
+  return below != nullptr ? mounted_on(tree, *below) : node.id;
+}
+
+// A decimal number, which is how this server names users and groups. Also "7@anything", as some clients send.
+Answer<uint32_t> parse_id(const std::string& name) {
+  const std::string_view digits = std::string_view(name).substr(0, name.find('@'));
+  uint32_t id = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
+  if (error != std::errc{} || end != digits.data() + digits.size() || digits.empty()) {
+    return refuse(NFS4ERR_BADOWNER);
+  }
+  return id;
+}
+
+bool valid(const settime4& time) {
+  return time.set_it == SET_TO_SERVER_TIME4 || time.time.nseconds < 1'000'000'000;
+}
+
+// utimensat's rule: explicit times need ownership, "now" only permission to write.
+bool may_set_time(const std::optional<settime4>& time, const Node& node, const Principal& who,
+                  nfsstat4& refusal) {
+  if (!time || owns(node, who)) return true;
+  if (time->set_it == SET_TO_SERVER_TIME4 && may(node, who, kMayWrite)) return true;
+  refusal = time->set_it == SET_TO_SERVER_TIME4 ? NFS4ERR_ACCESS : NFS4ERR_PERM;
+  return false;
+}
+
+nfsstat4 check_allowed(const Node& node, const Changes& c, const Principal& who) {
+  if (c.uid && *c.uid != node.uid && !who.root()) return NFS4ERR_PERM;
+  if (c.gid && *c.gid != node.gid && !who.root() && !(owns(node, who) && who.in_group(*c.gid)))
+    return NFS4ERR_PERM;
+  if ((c.mode || c.mode_masked) && !owns(node, who)) return NFS4ERR_PERM;
+  nfsstat4 refusal = NFS4_OK;
+  if (!may_set_time(c.accessed, node, who, refusal) || !may_set_time(c.modified, node, who, refusal))
+    return refusal;
+  return NFS4_OK;
+}
+
+}  // namespace
+
+const bitmap4& supported_attributes() {
+  static constexpr bitmap4 map = kSupported;
+  return map;
+}
+const bitmap4& settable_attributes() {
+  static constexpr bitmap4 map = kSettable;
+  return map;
+}
+const bitmap4& exclusive_create_attributes() {
+  static constexpr bitmap4 map = kExclusive;
+  return map;
+}
+
+fattr4 read_attributes(const Tree& tree, const Node& node, const bitmap4& wanted, const ServerFacts& facts) {
+  fattr4 a;
+  a.attrmask = wanted & kReadable;
+  a.type = node.type;
+  a.change = node.change;
+  a.size = node.size();
+  a.space_used = node.data.allocated_bytes();
+  a.fsid = node.fs->fsid;
+  a.fileid = node.id;
+  if (a.has(FATTR4_MOUNTED_ON_FILEID)) a.mounted_on_fileid = mounted_on(tree, node);
+  a.mode = node.mode;
+  a.numlinks = node.links;
+  a.rawdev = node.device;
+  a.time_access = node.accessed;
+  a.time_modify = node.modified;
+  a.time_metadata = node.changed;
+  a.time_create = node.created;
+  if (a.has(FATTR4_OWNER)) a.owner = std::to_string(node.uid);
+  if (a.has(FATTR4_OWNER_GROUP)) a.owner_group = std::to_string(node.gid);
+  if (a.has(FATTR4_FILEHANDLE)) a.filehandle = tree.handle(node);
+  if (!(a.attrmask & kOfFileSystem).empty()) fill_fs(a.fs.edit(), *node.fs, facts);
+  return a;
+}
+
+Answer<Changes> parse_changes(const fattr4& a) {
+  if (!kSupported.contains(a.attrmask)) return refuse(NFS4ERR_ATTRNOTSUPP);
+  if (!kSettable.contains(a.attrmask)) return refuse(NFS4ERR_INVAL);  // get-only attributes (section 5.5)
+  if (a.has(FATTR4_MODE) && a.has(FATTR4_MODE_SET_MASKED)) return refuse(NFS4ERR_INVAL);
+  Changes c;
+  if (a.has(FATTR4_SIZE)) c.size = a.size;
+  if (a.has(FATTR4_MODE)) {
+    if ((a.mode & ~07777u) != 0) return refuse(NFS4ERR_INVAL);
+    c.mode = a.mode;
+  }
+  if (a.has(FATTR4_MODE_SET_MASKED)) {
+    const mode_masked4& masked = a.rare->mode_set_masked;
+    if (((masked.mm_value_to_set | masked.mm_mask_bits) & ~07777u) != 0) return refuse(NFS4ERR_INVAL);
+    c.mode_masked = masked;
+  }
+  if (a.has(FATTR4_OWNER)) {
+    const Answer<uint32_t> id = parse_id(a.owner);
+    if (!id) return refuse(id.error());
+    c.uid = *id;
+  }
+  if (a.has(FATTR4_OWNER_GROUP)) {
+    const Answer<uint32_t> id = parse_id(a.owner_group);
+    if (!id) return refuse(id.error());
+    c.gid = *id;
+  }
+  if (a.has(FATTR4_TIME_ACCESS_SET)) c.accessed = a.time_access_set;
+  if (a.has(FATTR4_TIME_MODIFY_SET)) c.modified = a.time_modify_set;
+  if ((c.accessed && !valid(*c.accessed)) || (c.modified && !valid(*c.modified)))
+    return refuse(NFS4ERR_INVAL);
+  return c;
+}
+
+nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal& who, bitmap4& set) {
+  if (node.fs->read_only && !c.empty()) return NFS4ERR_ROFS;
+  if (const nfsstat4 status = check_allowed(node, c, who); status != NFS4_OK) return status;
+  if (c.uid || c.gid) {
+    if (c.uid) node.uid = *c.uid;
+    if (c.gid) node.gid = *c.gid;
+    if (!node.is_directory() && !who.root()) node.mode &= ~06000u;  // chown takes set-id bits away
+    if (c.uid) set.set(FATTR4_OWNER);
+    if (c.gid) set.set(FATTR4_OWNER_GROUP);
+  }
+  if (c.mode || c.mode_masked) {
+    const uint32_t mode = c.mode ? *c.mode
+                                 : (node.mode & ~c.mode_masked->mm_mask_bits) |
+                                       (c.mode_masked->mm_value_to_set & c.mode_masked->mm_mask_bits);
+    node.mode = mode;
+    // chmod by someone outside of the file's group cannot make it set-group-id.
+    if (!who.root() && !who.in_group(node.gid)) node.mode &= ~02000u;
+    set.set(c.mode ? FATTR4_MODE : FATTR4_MODE_SET_MASKED);
+  }
+  const bool any = c.uid || c.gid || c.mode || c.mode_masked || c.accessed || c.modified;
+  if (any) tree.touch(node, false);
+  const auto resolve = [&](const settime4& t) {
+    return t.set_it == SET_TO_CLIENT_TIME4 ? t.time : tree.now();
+  };
+  if (c.accessed) {
+    node.accessed = resolve(*c.accessed);
+    set.set(FATTR4_TIME_ACCESS_SET);
+  }
+  if (c.modified) {
+    node.modified = resolve(*c.modified);
+    set.set(FATTR4_TIME_MODIFY_SET);
+  }
+  return NFS4_OK;
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,153 @@
+// A plain blocking NFSv4.1 client for tests of the filer: sockets and xdr types, nothing of client/.
+//
+// RawConnection moves RPC messages. RawClient adds what one well-behaved client keeps: client ID, session,
+// the sequence IDs of its slots, and answers to callbacks; everything it sends can be replaced. Blocking with
+// a long timeout, so that a test that fails fails instead of hanging. One thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "filer/server.h"
+#include "xdr/nfs4/cb_compound.h"
+#include "xdr/nfs4/compound.h"
+
+namespace nfsrdma::filer::test {
+
+using namespace nfs4;
+
+inline constexpr int kTimeoutMs = 20'000;
+
+class RawConnection {
+ public:
+  explicit RawConnection(uint16_t port);
+  ~RawConnection();
+  RawConnection(const RawConnection&) = delete;
+  RawConnection& operator=(const RawConnection&) = delete;
+
+  bool connected() const { return fd_ >= 0; }
+  bool send(ConstBytes message, size_t fragment_bytes = 0);
+  bool send_raw(ConstBytes bytes);
+  // The next message; nothing when the connection ended or nothing came in time.
+  std::optional<ByteVector> receive(int timeout_ms = kTimeoutMs);
+  // True when the peer has ended the connection.
+  bool ended(int timeout_ms = kTimeoutMs);
+  void close();
+
+ private:
+  bool receive_exactly(MutableBytes to, int timeout_ms);
+  int fd_ = -1;
+};
+
+using Ops = std::vector<nfs_argop4>;
+
+// One operation's arguments as a list element: ops(PUTROOTFH4args{}, GETFH4args{}).
+template <class... Args>
+Ops ops(Args... args) {
+  Ops list;
+  (list.push_back(nfs_argop4{std::move(args)}), ...);
+  return list;
+}
+
+// The i-th result, which must be of this operation.
+template <class Res>
+const Res& at(const COMPOUND4res& reply, size_t i) {
+  static const Res kNone = [] {
+    Res r;
+    r.status = NFS4ERR_SERVERFAULT;
+    return r;
+  }();
+  if (i >= reply.resarray.size()) {
+    ADD_FAILURE() << "the reply has only " << reply.resarray.size() << " results, status "
+                  << name_of(reply.status);
+    return kNone;
+  }
+  const Res* res = std::get_if<Res>(&reply.resarray[i].op);
+  if (res == nullptr) {
+    ADD_FAILURE() << "result " << i << " is of another operation";
+    return kNone;
+  }
+  return *res;
+}
+
+struct User {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  std::vector<uint32_t> groups = {};
+};
+
+class RawClient {
+ public:
+  explicit RawClient(Server& server, std::string owner = "raw client", User user = {});
+
+  // EXCHANGE_ID, CREATE_SESSION, RECLAIM_COMPLETE (unless `reclaim` is to come first).
+  bool establish(bool complete = true);
+  EXCHANGE_ID4res exchange_id(uint32_t flags = 0);
+  CREATE_SESSION4res create_session();
+  void reconnect();
+  void reconnect(Server& server);
+
+  // A COMPOUND as it is.
+  COMPOUND4res call(const Ops& ops);
+  // The same behind SEQUENCE on a slot whose sequence ID is kept here.
+  COMPOUND4res run(const Ops& ops, uint32_t slot = 0, bool cache = true);
+  // ...with the current filehandle at `path`, from the root, before `ops`. Results are those of `ops` only.
+  COMPOUND4res run_at(const std::string& path, const Ops& ops);
+
+  // In two halves, for retries and for what never comes.
+  SEQUENCE4args next_sequence(uint32_t slot = 0, bool cache = true);
+  void undo_sequence(uint32_t slot = 0) { --sequences[slot]; }
+  uint32_t send(const Ops& ops);
+  uint32_t send(const COMPOUND4args& args);
+  std::optional<COMPOUND4res> receive(uint32_t xid);
+  // Raw reply message, from the XID on.
+  std::optional<ByteVector> receive_message(uint32_t xid);
+
+  // Shorthands, with assertions inside.
+  nfs_fh4 handle_of(const std::string& path);
+  fattr4 attributes(const std::string& path, const bitmap4& wanted);
+  stateid4 open(const std::string& path, uint32_t access = OPEN4_SHARE_ACCESS_BOTH,
+                uint32_t deny = OPEN4_SHARE_DENY_NONE, const std::string& open_owner = "owner");
+  OPEN4args open_args(const std::string& name, uint32_t access = OPEN4_SHARE_ACCESS_BOTH,
+                      uint32_t deny = OPEN4_SHARE_DENY_NONE, const std::string& open_owner = "owner");
+  std::string read(const std::string& path, stateid4 stateid = {}, uint64_t offset = 0,
+                   uint32_t count = 1 << 20);
+  WRITE4res write(const std::string& path, stateid4 stateid, uint64_t offset, const std::string& data,
+                  stable_how4 stable = FILE_SYNC4);
+
+  // Answers callbacks until one with `op` has been answered; what it was. `answer` fills results behind
+  // CB_SEQUENCE.
+  std::optional<CB_COMPOUND4args> serve_callback(nfsstat4 status = NFS4_OK, int timeout_ms = kTimeoutMs);
+
+  std::unique_ptr<RawConnection> connection;
+  clientid4 clientid = 0;
+  sequenceid4 create_sequence = 0;
+  sessionid4 session;
+  CREATE_SESSION4resok session_attributes;
+  verifier4 verifier = verifier4::of(1);
+  std::string owner;
+  User user;
+  CREATE_SESSION4args session_request;
+  std::map<uint32_t, uint32_t> sequences;  // of the last request, by slot
+  uint32_t last_flags = 0;                 // sr_status_flags
+
+ private:
+  ByteVector encode_call(uint32_t xid, const COMPOUND4args& args) const;
+
+  uint16_t port_;
+  uint32_t next_xid_ = 1;
+  std::deque<ByteVector> kept_;       // results borrow from messages
+  std::deque<ByteVector> callbacks_;  // calls that came while a reply was waited for
+};
+
+Ops path_ops(const std::string& path);
+Ops operator+(Ops a, const Ops& b);
+
+std::unique_ptr<Server> start_server(Options options = {});
+
+}  // namespace nfsrdma::filer::test
