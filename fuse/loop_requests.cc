@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "fuse/thread_status.h"
-
 namespace nfsrdma::fuse {
 
 LoopRequests::LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors,
@@ -79,7 +77,7 @@ void LoopRequests::list(RequestRecord& r) {
   r.next = head_;
   if (head_ != nullptr) head_->prev = &r;
   head_ = &r;
-  if (soft_limit_.count() != 0) arm(kSoftPeriod);
+  arm(soft_limit_.count() != 0 ? kSoftPeriod : kOld);
   // Calls on_interrupt at once when the INTERRUPT came before.
   fuse_req_interrupt_func(r.request, on_interrupt, &r);
 }
@@ -120,7 +118,24 @@ void LoopRequests::judge(RequestRecord& record) {
   }
   const auto status = read_thread_status(record.caller.tid);
   // A caller we cannot see while the filer is silent: rather EINTR than a process that nobody can kill.
-  const SignalIntent intent = status ? signal_intent(*status) : SignalIntent::kStop;
+  judge(record, status ? signal_intent(*status) : SignalIntent::kStop);
+}
+
+void LoopRequests::judge_old(RequestRecord& record) {
+  const bool flush = record.operation == Operation::kFlush;
+  if (!flush && record.operation != Operation::kRead && record.operation != Operation::kWrite) return;
+  // Pages that the kernel writes back have no caller, and must never be given up.
+  const auto status = read_thread_status(record.caller.tid);
+  if (!status) return;
+  if (flush) {
+    // Let a process go that cannot reach the filer with its last words; they are still written.
+    if (is_exiting(record.caller.tid)) judge(record, SignalIntent::kStop);
+    return;
+  }
+  judge(record, is_exiting(record.caller.tid) ? SignalIntent::kFatal : signal_intent(*status));
+}
+
+void LoopRequests::judge(RequestRecord& record, SignalIntent intent) {
   if (intent == SignalIntent::kFatal || (intent == SignalIntent::kStop && !filesystem_.responding())) {
     answer_early(record, EINTR);
   }
@@ -157,27 +172,32 @@ void LoopRequests::for_each_listed(F f) {
   }
 }
 
-void LoopRequests::tick() {
-  armed_until_ = TimePoint::max();
-  const bool soft = soft_limit_.count() != 0;
-  const bool timed_out = soft && filesystem_.soft_timed_out();
+void LoopRequests::give_up_old_ones() {
+  if (soft_limit_.count() == 0 || !filesystem_.soft_timed_out()) return;
   const TimePoint oldest = Clock::now() - soft_limit_;
-  for (RequestRecord* r = head_; timed_out && r != nullptr;) {
+  for (RequestRecord* r = head_; r != nullptr;) {
     RequestRecord* next = r->next;
     // A lock wait is not the filer's silence.
     if (!r->cancellation && r->started <= oldest) answer_early(*r, filesystem_.soft_errno());
     r = next;
   }
+}
+
+void LoopRequests::tick() {
+  armed_until_ = TimePoint::max();
+  give_up_old_ones();
+  const TimePoint old = Clock::now() - kOld;
   bool interrupted = false;
-  for (RequestRecord* r = head_; r != nullptr; r = r->next) interrupted |= r->interrupted;
-  if (interrupted) {
-    for_each_listed([this](RequestRecord& r) {
-      if (r.interrupted) judge(r);
-    });
-  }
+  for_each_listed([&](RequestRecord& r) {
+    if (r.interrupted) {
+      interrupted = true;
+      judge(r);
+    } else if (r.started <= old) {
+      judge_old(r);
+    }
+  });
   if (head_ == nullptr) return;
-  if (soft) arm(kSoftPeriod);
-  if (interrupted) arm(kInterruptedPeriod);
+  arm(interrupted ? kInterruptedPeriod : soft_limit_.count() != 0 ? kSoftPeriod : kOld);
 }
 
 }  // namespace nfsrdma::fuse

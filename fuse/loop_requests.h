@@ -33,6 +33,7 @@
 #include "fuse/credentials.h"
 #include "fuse/errno_map.h"
 #include "fuse/statistics.h"
+#include "fuse/thread_status.h"
 #include "transport/runtime/loop.h"
 #include "transport/runtime/task.h"
 
@@ -62,6 +63,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
  public:
   static constexpr std::chrono::milliseconds kInterruptedPeriod{100};
   static constexpr std::chrono::milliseconds kSoftPeriod{500};
+  static constexpr std::chrono::milliseconds kOld{1000};
 
   // `soft_limit` zero: a hard mount.
   LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors,
@@ -89,13 +91,17 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   static void on_interrupt(fuse_req_t request, void* record);
   void interrupted_ol(uint64_t number);
   RequestRecord* find(uint64_t number) const;
-  // Answers `r` if its caller's signals ask for it. `r` may be gone afterwards.
+  // Answer `r` if its caller's signals ask for it; judge_old() for one that met no INTERRUPT. `r` may be gone
+  // afterwards.
   void judge(RequestRecord& r);
+  void judge_old(RequestRecord& r);
+  void judge(RequestRecord& r, SignalIntent intent);
   void answer_early(RequestRecord& r, int errnum);
   void list(RequestRecord& r);
   void unlist(RequestRecord& r);
   void arm(std::chrono::milliseconds period);
   void tick();
+  void give_up_old_ones();
   // Calls f for each listed record that is still listed when its turn comes.
   template <class F>
   void for_each_listed(F f);

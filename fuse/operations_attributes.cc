@@ -100,8 +100,15 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
   });
 }
 
+bool is_empty(const SetAttributes& s) {
+  return !s.mode && !s.uid && !s.gid && !s.size && !s.atime && !s.mtime;
+}
+
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kSetattr, [&](Adaptor& a, FuseRequest r) {
+    // What remains of the kernel's wish to clear set-user-ID bits before a write, which the server does, or
+    // of a chown(-1, -1).
+    if (is_empty(wanted(*attr, to_set))) return getattr(a, std::move(r), a.inodes.node(ino), use_of(fi));
     return setattr(a, std::move(r), a.inodes.node(ino), wanted(*attr, to_set), use_of(fi));
   });
 }

@@ -56,6 +56,28 @@ std::vector<uint32_t> parse_groups(std::string_view s) {
   return groups;
 }
 
+// Empty when there is nothing to read.
+std::string read_proc(pid_t tid, const char* file) {
+  if (tid <= 0) return {};
+  char path[48];
+  std::snprintf(path, sizeof path, "/proc/%d/%s", tid, file);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  // One read usually suffices; a thread in many groups has a longer file.
+  std::string text(4096, '\0');
+  size_t length = 0;
+  for (;;) {
+    const ssize_t n = ::read(fd, text.data() + length, text.size() - length);
+    if (n <= 0) break;
+    length += static_cast<size_t>(n);
+    if (length < text.size()) break;
+    text.resize(text.size() * 4);
+  }
+  ::close(fd);
+  text.resize(length);
+  return text;
+}
+
 }  // namespace
 
 std::optional<ThreadStatus> parse_thread_status(std::string_view text) {
@@ -72,23 +94,30 @@ std::optional<ThreadStatus> parse_thread_status(std::string_view text) {
 }
 
 std::optional<ThreadStatus> read_thread_status(pid_t tid) {
-  if (tid <= 0) return std::nullopt;
-  char path[40];
-  std::snprintf(path, sizeof path, "/proc/%d/status", tid);
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  // One read usually suffices; a thread in many groups has a longer file.
-  std::string text(4096, '\0');
-  size_t length = 0;
-  for (;;) {
-    const ssize_t n = ::read(fd, text.data() + length, text.size() - length);
-    if (n <= 0) break;
-    length += static_cast<size_t>(n);
-    if (length < text.size()) break;
-    text.resize(text.size() * 4);
+  return parse_thread_status(read_proc(tid, "status"));
+}
+
+bool parse_exiting(std::string_view stat) {
+  constexpr uint64_t kPfExiting = 0x4;
+  // proc(5): pid (comm) state ppid pgrp session tty_nr tpgid flags. The name may hold anything, even
+  // brackets.
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos) return false;
+  stat.remove_prefix(name_end + 1);
+  for (int skipped = 0; skipped < 6; ++skipped) {
+    stat = trim(stat);
+    const size_t space = stat.find(' ');
+    if (space == std::string_view::npos) return false;
+    stat.remove_prefix(space);
   }
-  ::close(fd);
-  return parse_thread_status(std::string_view(text).substr(0, length));
+  stat = trim(stat);
+  uint64_t flags = 0;
+  if (std::from_chars(stat.data(), stat.data() + stat.size(), flags).ec != std::errc{}) return false;
+  return (flags & kPfExiting) != 0;
+}
+
+bool is_exiting(pid_t tid) {
+  return parse_exiting(read_proc(tid, "stat"));
 }
 
 SignalIntent signal_intent(const ThreadStatus& status) {

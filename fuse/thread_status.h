@@ -33,4 +33,8 @@ enum class SignalIntent : uint8_t {
 };
 SignalIntent signal_intent(const ThreadStatus& status);
 
+// Whether the thread is on its way out (PF_EXITING): its signals are taken, but it still waits for its files.
+bool is_exiting(pid_t tid);
+bool parse_exiting(std::string_view stat);  // of the text of /proc/<tid>/stat
+
 }  // namespace nfsrdma::fuse

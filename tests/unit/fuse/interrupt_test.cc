@@ -1,0 +1,288 @@
+// Signals and silence: which waiting request is answered early, with what, and that nothing is lost by it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "tests/unit/fuse/posix.h"
+#include "tests/unit/fuse/test_mount.h"
+
+namespace nfsrdma::fuse::test {
+namespace {
+
+class Interrupts : public FuseTest {};
+NFSRDMA_FUSE_SUITE(Interrupts);
+
+void handle(int signal) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  ::sigaction(signal, &action, nullptr);
+}
+
+// Starts `what` in a child, waits until the Filesystem holds `operation`, then lets the test go on.
+pid_t start_stuck(TestMount& m, const std::string& operation, const std::function<void()>& what) {
+  m.fs().hold(operation);
+  const pid_t child = m.start_client(what);
+  EXPECT_TRUE(eventually([&] { return m.fs().held(operation) == 1; }));
+  return child;
+}
+
+void let_it_end(TestMount& m, const std::string& operation) {
+  m.fs().let_go(operation);
+  EXPECT_TRUE(eventually([&] { return m.mount().in_flight() == 0; }));
+}
+
+struct KillCase {
+  const char* operation;
+  void (*call)(const std::string& file, const std::string& other);
+};
+
+// Each is stuck in one operation when it is killed.
+const KillCase kKillCases[] = {
+    {"lookup", [](const std::string&, const std::string& other) { ::access(other.c_str(), F_OK); }},
+    {"getattr",
+     [](const std::string& file, const std::string&) {
+       struct stat st {};
+       ::stat(file.c_str(), &st);
+     }},
+    {"setattr", [](const std::string& file, const std::string&) { ::chmod(file.c_str(), 0600); }},
+    {"open", [](const std::string& file, const std::string&) { ::open(file.c_str(), O_RDONLY); }},
+    {"create",
+     [](const std::string&, const std::string& other) { ::open(other.c_str(), O_CREAT | O_RDWR, 0600); }},
+    {"read",
+     [](const std::string& file, const std::string&) {
+       char c = 0;
+       if (::read(::open(file.c_str(), O_RDONLY | O_DIRECT), &c, 1) == 0) return;
+     }},
+    {"write",
+     [](const std::string& file, const std::string&) {
+       if (::write(::open(file.c_str(), O_WRONLY), "x", 1) == 0) return;
+     }},
+    {"fsync", [](const std::string& file, const std::string&) { ::fsync(::open(file.c_str(), O_RDONLY)); }},
+    {"mkdir", [](const std::string&, const std::string& other) { ::mkdir(other.c_str(), 0700); }},
+    {"unlink", [](const std::string& file, const std::string&) { ::unlink(file.c_str()); }},
+    {"rename",
+     [](const std::string& file, const std::string& other) { ::rename(file.c_str(), other.c_str()); }},
+    {"symlink",
+     [](const std::string&, const std::string& other) {
+       if (::symlink("x", other.c_str()) == 0) return;
+     }},
+    {"opendir",
+     [](const std::string& file, const std::string&) {
+       ::open(file.substr(0, file.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY);
+     }},
+};
+
+TEST_P(Interrupts, SigkillEndsTheWait_WhateverTheRequest) {
+  for (const KillCase& c : kKillCases) {
+    SCOPED_TRACE(c.operation);
+    MountSetup s = mount_setup();
+    s.lifetimes.attributes = {};
+    TestMount m(s);
+    m.client([&] { write_file(m.path("f"), "data"); });
+    EXPECT_TRUE(eventually([&] { return m.mount().in_flight() == 0; }));
+    const pid_t child = start_stuck(m, c.operation, [&] { c.call(m.path("f"), m.path("other")); });
+    ::kill(child, SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
+    EXPECT_GE(m.statistics().early_answers, 1u);
+    // What the Filesystem answers now concerns nobody; the destructor checks that it was given back.
+    let_it_end(m, c.operation);
+  }
+}
+
+TEST_P(Interrupts, ProcessKilledBeforeItsFlush_CanExitWhileTheFilerIsSilent) {
+  TestMount m(mount_setup());
+  m.fs().not_responding(true);
+  m.fs().hold("flush");
+  const pid_t child = m.start_client([&] {
+    const int fd = ::open(m.path("f").c_str(), O_CREAT | O_RDWR, 0600);
+    EXPECT_EQ(::write(fd, "x", 1), 1);
+    ::raise(SIGKILL);
+  });
+  EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
+  let_it_end(m, "flush");
+  EXPECT_EQ(m.fs().contents("f"), "x");
+}
+
+TEST_P(Interrupts, FatalSigterm_CountsAsKilled) {
+  TestMount m(mount_setup());
+  const pid_t child = start_stuck(m, "mkdir", [&] { ::mkdir(m.path("d").c_str(), 0700); });
+  ::kill(child, SIGTERM);
+  const int status = m.wait_client(child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  let_it_end(m, "mkdir");
+}
+
+TEST_P(Interrupts, HandledSigint_WaitsWhileTheFilerResponds) {
+  TestMount m(mount_setup());
+  const pid_t child = start_stuck(m, "mkdir", [&] {
+    handle(SIGINT);
+    EXPECT_POSIX(::mkdir(m.path("d").c_str(), 0700));
+  });
+  ::kill(child, SIGINT);
+  EXPECT_TRUE(eventually([&] { return m.statistics().interrupts == 1; }));
+  EXPECT_EQ(m.statistics().early_answers, 0u);
+  m.fs().let_go("mkdir");
+  EXPECT_EQ(m.wait_client(child), 0);
+}
+
+TEST_P(Interrupts, HandledSigint_EndsTheWaitOnASilentFiler) {
+  TestMount m(mount_setup());
+  m.fs().not_responding(true);
+  const pid_t child = start_stuck(m, "mkdir", [&] {
+    handle(SIGINT);
+    EXPECT_ERRNO(::mkdir(m.path("d").c_str(), 0700), EINTR);
+  });
+  ::kill(child, SIGINT);
+  EXPECT_EQ(m.wait_client(child), 0);
+  let_it_end(m, "mkdir");
+}
+
+TEST_P(Interrupts, SilenceThatBeginsAfterTheSignal_EndsTheWaitToo) {
+  TestMount m(mount_setup());
+  const pid_t child = start_stuck(m, "mkdir", [&] {
+    handle(SIGINT);
+    EXPECT_ERRNO(::mkdir(m.path("d").c_str(), 0700), EINTR);
+  });
+  ::kill(child, SIGINT);
+  EXPECT_TRUE(eventually([&] { return m.statistics().interrupts == 1; }));
+  EXPECT_EQ(m.statistics().early_answers, 0u);
+  m.fs().not_responding(true);
+  EXPECT_EQ(m.wait_client(child), 0);
+  let_it_end(m, "mkdir");
+}
+
+TEST_P(Interrupts, TimerSignals_NeverCauseEintr) {
+  TestMount m(mount_setup());
+  m.fs().not_responding(true);
+  const pid_t child = start_stuck(m, "mkdir", [&] {
+    // As git's progress meter does.
+    handle(SIGALRM);
+    const itimerval every{{0, 10'000}, {0, 10'000}};
+    ::setitimer(ITIMER_REAL, &every, nullptr);
+    EXPECT_POSIX(::mkdir(m.path("d").c_str(), 0700));
+  });
+  EXPECT_TRUE(eventually([&] { return m.statistics().interrupts == 1; }));
+  // Longer than the period in which interrupted requests are looked at again.
+  ::usleep(300'000);
+  EXPECT_EQ(m.statistics().early_answers, 0u);
+  m.fs().let_go("mkdir");
+  EXPECT_EQ(m.wait_client(child), 0);
+}
+
+TEST_P(Interrupts, KillAfterATimerSignal_IsNoticed) {
+  TestMount m(mount_setup());
+  const pid_t child = start_stuck(m, "mkdir", [&] {
+    handle(SIGALRM);
+    ::alarm(1);
+    ::mkdir(m.path("d").c_str(), 0700);
+  });
+  EXPECT_TRUE(eventually([&] { return m.statistics().interrupts == 1; }));
+  // The kernel sends no second INTERRUPT for it.
+  ::kill(child, SIGKILL);
+  EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
+  let_it_end(m, "mkdir");
+}
+
+TEST_P(Interrupts, AnsweredEarly_LeavesNoFileOpen) {
+  TestMount m(mount_setup());
+  m.client([&] { write_file(m.path("f"), "x"); });
+  const pid_t child = start_stuck(m, "open", [&] { ::open(m.path("f").c_str(), O_RDONLY); });
+  ::kill(child, SIGKILL);
+  m.wait_client(child);
+  let_it_end(m, "open");
+  EXPECT_EQ(m.fs().open_files(), 0u);
+  EXPECT_EQ(m.statistics().undone, 1u);
+}
+
+TEST_P(Interrupts, AnsweredEarly_CountsNoLookup) {
+  TestMount m(mount_setup());
+  const pid_t child = start_stuck(m, "create", [&] { ::open(m.path("f").c_str(), O_CREAT | O_RDWR, 0600); });
+  ::kill(child, SIGKILL);
+  m.wait_client(child);
+  let_it_end(m, "create");
+  EXPECT_EQ(m.fs().open_files(), 0u);
+  EXPECT_EQ(m.statistics().kernel_inodes, 0u);
+  EXPECT_EQ(m.fs().contents("f"), "");  // it was created all the same
+}
+
+TEST_P(Interrupts, SoftMount_AnswersOldRequests) {
+  MountSetup s = mount_setup();
+  s.options.soft_limit = std::chrono::milliseconds(200);
+  TestMount m(s);
+  const pid_t child =
+      start_stuck(m, "mkdir", [&] { EXPECT_ERRNO(::mkdir(m.path("d").c_str(), 0700), ETIMEDOUT); });
+  m.fs().soft_timeout(true);
+  EXPECT_EQ(m.wait_client(child), 0);
+  m.fs().soft_timeout(false);
+  let_it_end(m, "mkdir");
+}
+
+TEST_P(Interrupts, HardMount_NeverTimesOut) {
+  TestMount m(mount_setup());
+  m.fs().soft_timeout(true);
+  const pid_t child = start_stuck(m, "mkdir", [&] { EXPECT_POSIX(::mkdir(m.path("d").c_str(), 0700)); });
+  ::usleep(700'000);
+  EXPECT_EQ(m.statistics().early_answers, 0u);
+  m.fs().let_go("mkdir");
+  EXPECT_EQ(m.wait_client(child), 0);
+}
+
+TEST_P(Interrupts, StormOfSignals_KeepsEveryAccount) {
+  MountSetup s = mount_setup();
+  s.lifetimes = {};
+  TestMount m(s);
+  m.fs().not_responding(true);
+  // Blocked until the handler stands.
+  sigset_t sigint;
+  ::sigemptyset(&sigint);
+  ::sigaddset(&sigint, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &sigint, nullptr);
+  std::vector<pid_t> children;
+  for (int p = 0; p < 4; ++p) {
+    children.push_back(m.start_client([&m, &sigint, p] {
+      handle(SIGINT);
+      ::sigprocmask(SIG_UNBLOCK, &sigint, nullptr);
+      for (int i = 0; i < 300; ++i) {
+        const std::string name = m.path("f" + std::to_string(p));
+        const int fd = ::open(name.c_str(), O_CREAT | O_RDWR, 0600);
+        if (fd >= 0) {
+          if (::write(fd, "x", 1) < 0) {
+            EXPECT_EQ(errno, EINTR);
+          }
+          ::close(fd);
+        } else {
+          EXPECT_EQ(errno, EINTR);
+        }
+        ::unlink(name.c_str());
+      }
+    }));
+  }
+  ::sigprocmask(SIG_UNBLOCK, &sigint, nullptr);
+  size_t left = children.size();
+  std::vector<bool> gone(children.size());
+  for (int rounds = 0; left != 0 && rounds < 200000; ++rounds) {
+    for (size_t i = 0; i < children.size(); ++i) {
+      int status = 0;
+      if (gone[i]) continue;
+      if (::waitpid(children[i], &status, WNOHANG) == children[i]) {
+        EXPECT_EQ(status, 0);
+        gone[i] = true;
+        --left;
+      } else {
+        ::kill(children[i], SIGINT);
+      }
+    }
+    ::usleep(200);
+  }
+  EXPECT_EQ(left, 0u);
+}
+
+}  // namespace
+}  // namespace nfsrdma::fuse::test
