@@ -101,7 +101,12 @@ struct FileState {
   NodeRef hidden_directory;
   std::string hidden_name;
 
-  bool in_use() const { return !opens.empty() || !writes.empty() || !unstable.empty() || write_failed; }
+  uint32_t pins = 0;  // OPENs under way
+
+  bool in_use() const {
+    return pins != 0 || !opens.empty() || !writes.empty() || !unstable.empty() || committing_epoch != 0 ||
+           write_failed;
+  }
 };
 
 // An open file description of the front end.

@@ -150,8 +150,13 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     b.putfh(fh).add(args).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}};
-  Result<CompoundReply> reply =
-      under_open ? co_await states_.run(request, node, file, state) : co_await session_.run(request);
+  // Two statements: g++ 12 destroys the result of `c ? co_await a : co_await b` twice.
+  Result<CompoundReply> reply = fail(Error{});
+  if (under_open) {
+    reply = co_await states_.run(request, node, file, state);
+  } else {
+    reply = co_await session_.run(request);
+  }
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());

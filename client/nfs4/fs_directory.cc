@@ -47,8 +47,11 @@ Task<Result<OpenDirectoryReply>> Nfs4Filesystem::opendir(RequestContext ctx, Nod
   if (!bits) co_return fail(std::move(bits.error()));
   if (*bits == 0) co_return fail(system_error(EACCES, "READDIR"));
   // Close-to-open holds for directories too: what they are now, not what they were within acdirmax.
-  NFSRDMA_CO_TRY(options_.close_to_open ? co_await fetch_attributes(ctx, node, Cause::kAsked)
-                                        : co_await revalidate(ctx, node));
+  if (options_.close_to_open) {
+    NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
+  } else {
+    NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  }
   OpenDirectoryReply reply;
   reply.directory = std::make_shared<DirectoryHandle>(node);
   std::lock_guard lock(n.mutex);
@@ -153,7 +156,8 @@ Task<Result<DirectoryPage>> Nfs4Filesystem::readdir(RequestContext ctx, OpenDire
     }
     for (; *index < handle.entries.size() && used < bytes; ++*index) {
       used += overhead + handle.entries[*index].name.size();
-      page.entries.push_back(co_await directory_entry(handle, *index, plus));
+      DirectoryEntry entry = co_await directory_entry(handle, *index, plus);
+      page.entries.push_back(std::move(entry));
       cookie = page.entries.back().next;
     }
     if (*index == handle.entries.size() && handle.eof) {

@@ -52,7 +52,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
 Task<Result<OpenReply>> Nfs4Filesystem::open_on_server(RequestContext ctx, NodeRef node, uint32_t access,
                                                        int flags) {
   Nfs4Node& n = nfs4_node(node);
-  const std::shared_ptr<FileState> file = states_.file_state(n);
+  const std::shared_ptr<FileState> file = states_.pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();
   // The server must have what was written here before it says what the file is now.
   co_await settle_node(node);
@@ -78,12 +78,13 @@ Task<Result<OpenReply>> Nfs4Filesystem::open_on_server(RequestContext ctx, NodeR
   }
   if (!opened) {
     guard.unlock();
-    states_.drop_if_unused(n);
+    states_.unpin_file(n);
     co_return fail(std::move(opened.error()));
   }
   const auto& ok = opened->resok4;
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, ok);
   guard.unlock();
+  states_.unpin_file(n);
   if (ok.delegation.granted())
     Loop::current()->spawn(return_delegation(fh, ok.delegation.stateid, ctx.credential));
   const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC)) != 0;
@@ -141,8 +142,9 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   CreateReply result;
   const nfs4::nfs_fh4 fh = handle->resok4.object;
   const NodeRef node = nodes_.get(fh, exports_.index_of(attributes->resok4.obj_attributes.fsid));
-  const std::shared_ptr<FileState> file = states_.file_state(nfs4_node(node));
+  const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4);
+  states_.unpin_file(nfs4_node(node));
   const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC)) != 0;
   result.open.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous);
   const auto& delegation = opened->resok4.delegation;
@@ -192,26 +194,29 @@ Task<> Nfs4Filesystem::release(RequestContext ctx, OpenFileRef open, std::option
   }
   // Data goes out before the state it is written under: flush() has reported its errors, except those of
   // writes that came later through a mapping.
-  bool writes = false;
+  bool unsaved = false;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
-    writes = !file->writes.empty();
+    unsaved = !file->writes.empty() || !file->unstable.empty();
   }
-  if (writes && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
+  if (unsaved && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     (void)co_await write_back(node, file, handle.credential);
+  }
   co_await states_.closed(file, state, handle.access);
 
   NodeRef hidden_directory;
   std::string hidden;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
-    if (file->opens.empty() && !file->hidden_name.empty()) {
-      hidden_directory = std::move(file->hidden_directory);
-      hidden = std::exchange(file->hidden_name, {});
+    if (file->opens.empty()) {
+      file->write_failed = false;  // nobody is left to be told; the log was
+      if (!file->hidden_name.empty()) {
+        hidden_directory = std::move(file->hidden_directory);
+        hidden = std::exchange(file->hidden_name, {});
+      }
     }
   }
   if (!hidden.empty()) co_await remove_hidden(ctx.credential, hidden_directory, hidden);
-  open.reset();
   states_.drop_if_unused(nfs4_node(node));
 }
 

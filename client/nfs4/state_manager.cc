@@ -26,32 +26,42 @@ bool about_state(nfs4::nfsstat4 status) {
 
 }  // namespace
 
-std::shared_ptr<FileState> StateManager::file_state(Nfs4Node& node) {
+std::shared_ptr<FileState> StateManager::pin_file(Nfs4Node& node) {
   std::lock_guard lock(mutex_);
   std::lock_guard node_lock(node.mutex);
   if (!node.file) {
     node.file = std::make_shared<FileState>(node);
-    files_.insert(&node);
+    files_.emplace(&node, NodeRef(&node));
   }
+  ++node.file->pins;
   return node.file;
 }
 
+void StateManager::unpin_file(Nfs4Node& node) {
+  {
+    std::lock_guard node_lock(node.mutex);
+    --node.file->pins;
+  }
+  drop_if_unused(node);
+}
+
 void StateManager::drop_if_unused(Nfs4Node& node) {
+  NodeRef last;  // released after the locks
+  std::shared_ptr<FileState> file;
   std::lock_guard lock(mutex_);
   std::lock_guard node_lock(node.mutex);
-  // Others that hold the shared pointer are about to use it: they find it again through the node.
-  if (!node.file || node.file->in_use() || node.file.use_count() > 2) return;
-  files_.erase(&node);
-  node.file.reset();
+  if (!node.file || node.file->in_use()) return;
+  file = std::move(node.file);
+  const auto it = files_.find(&node);
+  last = std::move(it->second);
+  files_.erase(it);
 }
 
 std::vector<NodeRef> StateManager::files() const {
   std::lock_guard lock(mutex_);
   std::vector<NodeRef> all;
   all.reserve(files_.size());
-  for (Nfs4Node* node : files_) {
-    if (NodeTableAccess::try_acquire(*node)) all.push_back(NodeRef::adopt(node));
-  }
+  for (const auto& [node, reference] : files_) all.push_back(reference);
   return all;
 }
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <mutex>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "client/nfs4/file_state.h"
@@ -31,9 +31,10 @@ class StateManager final : public StateKeeper {
   StateManager(Session& session, NameCache& names, RecoveryHooks& hooks)
       : session_(session), names_(names), hooks_(hooks) {}
 
-  // The file's state, made when there is none. Registers the file.
-  std::shared_ptr<FileState> file_state(Nfs4Node& node);
-  // Drops the file's state from node and register when nothing needs it any more.
+  // The file's state, made and registered when there is none. It stays until unpin_file() and until nothing
+  // is open, unwritten or unreported; the register keeps the Node alive meanwhile.
+  std::shared_ptr<FileState> pin_file(Nfs4Node& node);
+  void unpin_file(Nfs4Node& node);
   void drop_if_unused(Nfs4Node& node);
 
   nfs4::open_owner4 open_owner(uint32_t uid) const;
@@ -78,7 +79,7 @@ class StateManager final : public StateKeeper {
   NameCache& names_;  // for messages
   RecoveryHooks& hooks_;
   mutable std::mutex mutex_;  // rank 1: taken before a node's
-  std::unordered_set<Nfs4Node*> files_;
+  std::unordered_map<Nfs4Node*, NodeRef> files_;
 };
 
 }  // namespace nfsrdma::client
