@@ -28,11 +28,12 @@ def parse(argv):
     parser.add_argument("--timeout", type=float, default=1200, help="seconds until the world is ended")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--out", help="directory a --script may write its results to")
-    parser.add_argument("--script", help="run this Python file instead of test modules")
-    parser.add_argument("what", nargs=argparse.REMAINDER)
-    args = parser.parse_args(argv)
-    if not args.script and not args.what:
-        parser.error("name a test module")
+    parser.add_argument("modules", nargs="*")
+    script = argv.index("--script") if "--script" in argv else len(argv)  # what follows it is the script's own
+    args = parser.parse_args(argv[:script])
+    args.script = argv[script + 1:]
+    if bool(args.script) == bool(args.modules):
+        parser.error("name test modules, or --script FILE")
     return args
 
 
@@ -54,8 +55,10 @@ def main():
     lifeline_read, lifeline_write = os.pipe()
     init = [sys.executable, os.path.join(HERE, "harness", "init.py"), os.path.abspath(args.build), args.identity,
             user_ids(), str(args.timeout), os.path.abspath(args.out) if args.out else "-"]
-    init += ["script", os.path.abspath(args.script)] if args.script else ["verbose" if args.verbose else "test"]
-    init += args.what
+    if args.script:
+        init += ["script", os.path.abspath(args.script[0]), *args.script[1:]]
+    else:
+        init += ["verbose" if args.verbose else "test", *args.modules]
     env = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("NFSRDMA_")]
     command = ["env", *env, "unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--propagation",
                "private", "--mount-proc", "--", *init]
