@@ -95,7 +95,8 @@ Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef di
 }
 
 Task<> Nfs4Filesystem::remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name) {
-  Result<> removed = co_await remove({std::move(credential), nullptr}, directory, name, false);
+  const RequestContext ctx{std::move(credential), nullptr};  // named: g++ 12 destroys such temporaries twice
+  Result<> removed = co_await remove(ctx, directory, name, false);
   if (!removed && removed.error().errnum != ENOENT) {
     log::warn("\"{}\", a file that was removed while it was open, is still on the server: {}", name,
               describe(removed.error()));
