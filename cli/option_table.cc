@@ -159,14 +159,14 @@ constexpr OptionSpec kTable[] = {
      .set = set_xprtsec},
 
     // --- VFS
-    {.name = "dev", .off = "nodev", .section = S::kVfs, .fallback = "off", .help = "device files work; root only",
+    {.name = "dev", .off = "nodev", .section = S::kVfs, .mutability = M::kRemount, .fallback = "off", .help = "device files work; root only",
      .set = set_switch<&O::dev>, .show = show_switch<&O::dev, "dev", "nodev">},
-    {.name = "suid", .off = "nosuid", .section = S::kVfs, .fallback = "off",
+    {.name = "suid", .off = "nosuid", .section = S::kVfs, .mutability = M::kRemount, .fallback = "off",
      .help = "set-user-ID files and file capabilities work; root only",
      .set = set_switch<&O::suid>, .show = show_switch<&O::suid, "suid", "nosuid">},
-    {.name = "exec", .off = "noexec", .section = S::kVfs, .fallback = "on", .help = "programs can be run",
+    {.name = "exec", .off = "noexec", .section = S::kVfs, .mutability = M::kRemount, .fallback = "on", .help = "programs can be run",
      .set = set_switch<&O::exec>, .show = show_switch<&O::exec, "", "noexec">},
-    {.name = "remount", .section = S::kVfs, .help = "change ro, rw of a mount that exists; root only",
+    {.name = "remount", .section = S::kVfs, .help = "change ro, dev, suid and exec of a mount that exists; root only",
      .set = set_switch<&O::remount>},
 
     // --- FUSE

@@ -17,18 +17,16 @@ constexpr seconds kShortestAttempt{30};
 // For the child to say why it gives up.
 constexpr seconds kGrace{5};
 
-milliseconds one_attempt(const MountOptions& options) {
-  // retrans has no limit in nfs(5); the cap is that of a request's timeout, applied to the sum.
-  const auto waits = std::min<int64_t>(int64_t{options.retrans} + 1, 600);
-  return std::max<milliseconds>(options.timeo * waits, kShortestAttempt);
-}
-
 }  // namespace
+
+milliseconds longest_attempt(const MountOptions& options) {
+  return std::max<milliseconds>(options.timeo * (int64_t{options.retrans} + 1), kShortestAttempt);
+}
 
 RetryPolicy::RetryPolicy(const MountOptions& options, Clock::time_point start)
     : background_(options.background),
       once_(options.retry_time() == std::chrono::minutes(0)),
-      deadline_(start + (once_ ? one_attempt(options) : milliseconds(options.retry_time()))) {}
+      deadline_(start + (once_ ? longest_attempt(options) : milliseconds(options.retry_time()))) {}
 
 bool RetryPolicy::is_passing(const Error& error) const {
   switch (error.recovery) {
@@ -49,6 +47,7 @@ std::optional<milliseconds> RetryPolicy::after_failure(const Error& error, Clock
 }
 
 milliseconds longest_wait(const MountOptions& options) {
+  if (options.background) return longest_attempt(options) + kGrace;
   const auto start = RetryPolicy::Clock::time_point();
   return std::chrono::ceil<milliseconds>(RetryPolicy(options, start).deadline() - start) + kGrace;
 }

@@ -35,7 +35,11 @@ class RetryPolicy {
   std::chrono::seconds next_wait_{1};
 };
 
-// The longest that the whole of it can take: what the parent of the mounting process waits.
+// What one attempt may take where nothing else limits it: the only one of retry=0, and the first one of bg.
+std::chrono::milliseconds longest_attempt(const MountOptions& options);
+
+// What the parent of the mounting process waits: until the last attempt, or with bg the first one, must have
+// ended.
 std::chrono::milliseconds longest_wait(const MountOptions& options);
 
 }  // namespace nfsrdma::cli

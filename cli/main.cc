@@ -1,0 +1,78 @@
+// One binary, three programs: nfsrdma-fuse, mount.nfsrdma-fuse and umount.fuse.rpcrdma, told apart by
+// argv[0].
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "cli/helper_args.h"
+#include "cli/mount_command.h"
+#include "cli/probe.h"
+#include "cli/tool_args.h"
+#include "cli/tool_commands.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+int show(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+int mount_helper(const std::string& program, const std::vector<std::string>& arguments) {
+  const auto request = parse_mount_arguments(arguments);
+  if (!request) return report(program, request.error());
+  if (request->help) return show(mount_helper_usage(program));
+  if (request->version) return show(version_text());
+  return run_mount(program, *request);
+}
+
+int umount_helper(const std::string& program, const std::vector<std::string>& arguments) {
+  const auto request = parse_umount_arguments(arguments);
+  if (!request) return report(program, request.error());
+  if (request->help) return show(umount_helper_usage(program));
+  if (request->version) return show(version_text());
+  return run_umount_helper(program, *request);
+}
+
+int tool(const std::string& program, const std::vector<std::string>& arguments) {
+  const auto command = parse_tool_arguments(arguments);
+  if (!command) return report(program, command.error());
+  return std::visit(
+      [&](const auto& verb) -> int {
+        using Verb = std::decay_t<decltype(verb)>;
+        if constexpr (std::is_same_v<Verb, MountRequest>) return run_mount(program, verb);
+        if constexpr (std::is_same_v<Verb, UmountVerb>) return run_umount(program, verb);
+        if constexpr (std::is_same_v<Verb, StatusVerb>) return run_status(program, verb);
+        if constexpr (std::is_same_v<Verb, StatsVerb>) return run_stats(program, verb);
+        if constexpr (std::is_same_v<Verb, ProbeVerb>) return run_probe(program, verb);
+        if constexpr (std::is_same_v<Verb, LogLevelVerb>) return run_log_level(program, verb);
+        if constexpr (std::is_same_v<Verb, ShowText>) return show(verb.text);
+      },
+      *command);
+}
+
+int run(const std::vector<std::string>& argv) {
+  const std::string program = argv.empty() ? "nfsrdma-fuse" : program_name(argv.front());
+  const std::vector<std::string> arguments(argv.begin() + (argv.empty() ? 0 : 1), argv.end());
+  switch (personality_of(program)) {
+    case Personality::kMountHelper: return mount_helper(program, arguments);
+    case Personality::kUmountHelper: return umount_helper(program, arguments);
+    case Personality::kTool: break;
+  }
+  return tool(program, arguments);
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli
+
+int main(int argc, char** argv) {
+  try {
+    return nfsrdma::cli::run({argv, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "nfsrdma-fuse: %s\n", error.what());
+    return static_cast<int>(nfsrdma::cli::MountExit::kInternal);
+  }
+}

@@ -1,0 +1,106 @@
+#include "cli/mount_command.h"
+
+#include <fmt/core.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cli/launch.h"
+#include "cli/mount_daemon.h"
+#include "cli/mount_plan.h"
+#include "cli/mount_point.h"
+#include "cli/option_table.h"
+#include "cli/process.h"
+#include "cli/retry.h"
+#include "cli/tool_commands.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+// Options that a remount cannot change may be given (mount(8) adds those of fstab), but only as they are.
+Outcome<> check_remount(const MountPlan& plan, const MountEntry& entry) {
+  std::string now;
+  for (const RawOption& option : plan.request.options) {
+    const OptionMatch match = find_option(option.name);
+    if (match.spec == nullptr || match.spec->show == nullptr ||
+        match.spec->mutability == Mutability::kRemount)
+      continue;
+    if (now.empty()) {
+      const auto snapshot = take_snapshot(entry);
+      if (!snapshot) return refuse(MountExit::kFailed, snapshot.error().text);
+      now = "," + snapshot->mount_options + ",";
+    }
+    const std::string wanted = match.spec->show(plan.options);
+    if (!wanted.empty() && now.find("," + wanted + ",") == std::string::npos) {
+      return refuse(MountExit::kUsage, fmt::format("option {} cannot be changed by remount", option.name));
+    }
+  }
+  return {};
+}
+
+// mount -o remount: the kernel changes ro, rw, nosuid... of a FUSE mount; everything else belongs to the
+// daemon.
+Outcome<> remount(const MountPlan& plan) {
+  const auto table = read_mountinfo();
+  const auto entry = find_our_mount(table, plan.request.directory, false);
+  if (!entry) return refuse(MountExit::kFailed, entry.error().text);
+  if (auto done = check_remount(plan, *entry); !done || plan.request.fake) return done;
+  const MountOptions& o = plan.options;
+  const std::string fs_options = "," + entry->fs_options + ",";
+  unsigned long flags = MS_REMOUNT;
+  if (o.read_only) flags |= MS_RDONLY;
+  if (!o.dev) flags |= MS_NODEV;
+  if (!o.suid) flags |= MS_NOSUID;
+  if (!o.exec) flags |= MS_NOEXEC;
+  if (fs_options.find(",sync,") != std::string::npos) flags |= MS_SYNCHRONOUS;
+  if (fs_options.find(",dirsync,") != std::string::npos) flags |= MS_DIRSYNC;
+  if (mount(nullptr, entry->mount_point.c_str(), nullptr, flags, nullptr) != 0) {
+    const bool permission = errno == EPERM || errno == EACCES;
+    return refuse(permission ? MountExit::kUsage : MountExit::kFailed,
+                  fmt::format("{}: remount: {}", entry->mount_point, std::strerror(errno)));
+  }
+  return {};
+}
+
+Outcome<> check_places(const MountPlan& plan) {
+  if (auto done = check_fuse(geteuid()); !done) return done;
+  const auto path = check_mount_point(read_mountinfo(), plan.request.directory, geteuid());
+  if (path || (path.error().passing && plan.options.background)) return {};
+  return tl::unexpected(path.error().failure);
+}
+
+}  // namespace
+
+int run_mount(const std::string& program, const MountRequest& request) {
+  if (!request.mount_namespace.empty()) {
+    if (auto done = enter_mount_namespace(request.mount_namespace); !done)
+      return report(program, done.error());
+  }
+  auto plan = make_mount_plan(program, request);
+  if (!plan) return report(program, plan.error());
+  if (request.verbose) {
+    for (const std::string& text : plan->skipped)
+      fmt::print(stderr, "{}: skipped: {}\n", program, printable(text));
+    fmt::print(stderr, "{}: {} on {}: {}\n", program, printable(plan->source.text),
+               printable(plan->mount_point), printable(show_options(plan->options)));
+  }
+  if (plan->options.remount) {
+    const auto done = remount(*plan);
+    return done ? 0 : report(program, done.error());
+  }
+  if (auto done = check_places(*plan); !done) return report(program, done.error());
+  if (request.fake) return 0;
+  if (plan->foreground) {
+    ForegroundReporter reporter(program, request.verbose);
+    return run_mount_daemon(*plan, reporter);
+  }
+  LaunchOptions launch;
+  launch.program = program;
+  launch.verbose = request.verbose;
+  launch.bound = longest_wait(plan->options);
+  return launch_in_background(launch, [&](Reporter& reporter) { return run_mount_daemon(*plan, reporter); });
+}
+
+}  // namespace nfsrdma::cli

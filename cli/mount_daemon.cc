@@ -1,0 +1,442 @@
+#include "cli/mount_daemon.h"
+
+#include <fmt/core.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "cli/control_path.h"
+#include "cli/control_server.h"
+#include "cli/log_setup.h"
+#include "cli/mount_point.h"
+#include "cli/option_table.h"
+#include "cli/process.h"
+#include "cli/retry.h"
+#include "cli/snapshot.h"
+#include "cli/translate.h"
+#include "cli/version.h"
+#include "client/nfs4/nfs4_filesystem.h"
+#include "fuse/session.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using client::Entry;
+
+// "As long as it takes", far from the end of the clock.
+constexpr std::chrono::hours kForEver{24 * 365 * 10};
+// What a failed mount may spend on telling the server so.
+constexpr std::chrono::seconds kFarewell{1};
+// What a second signal leaves for taking the mount away.
+constexpr std::chrono::seconds kLastMoments{3};
+
+std::string machine_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+// Coroutines of the client, started on a loop; the result goes to the control thread. A client whose attempt
+// failed is at rest afterwards: each attempt has one of its own.
+Task<> attempt(client::Filesystem& filesystem, client::FrontEnd* front_end,
+               std::function<void(Result<Entry>)> done) {
+  Task<Result<Entry>> mounting = filesystem.mount(front_end);
+  Result<Entry> root = co_await std::move(mounting);
+  if (!root) {
+    Task<bool> unmounting = filesystem.unmount(kFarewell);
+    co_await std::move(unmounting);
+  }
+  done(std::move(root));
+}
+
+Task<> drain(client::Filesystem& filesystem, Duration patience, std::function<void(bool)> done) {
+  Task<bool> unmounting = filesystem.unmount(patience);
+  const bool clean = co_await std::move(unmounting);
+  done(clean);
+}
+
+class MountDaemon {
+ public:
+  MountDaemon(const MountPlan& plan, Reporter& reporter)
+      : plan_(plan),
+        reporter_(reporter),
+        policy_(plan.options, std::chrono::steady_clock::now()),
+        loops_(loop_count(plan.options, std::thread::hardware_concurrency())) {}
+
+  int run() {
+    prepare_daemon_process();
+    if (auto done = log_.apply(log_settings(plan_.options, plan_.mount_point, plan_.foreground)); !done) {
+      reporter_.failed(done.error());
+      return done.error().exit_code;
+    }
+    for (const std::string& text : plan_.skipped) log::warn("sloppy: {}", text);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) signals_.add(number);
+    wait_for_signal();
+    loops_.start();
+    first_attempt_limit();
+    begin_attempt();
+    control_.run();
+    loops_.stop_and_join();
+    mount_.reset();
+    filesystem_.reset();
+    return exit_code_;
+  }
+
+ private:
+  enum class Stage : uint8_t {
+    kAttempting,  // an attempt is under way
+    kPausing,     // after a passing failure
+    kStarting,    // the root answers; the kernel mounts
+    kMounted,
+    kUnmounting,  // the kernel's side has ended, or is being ended; the client writes back
+    kFailed,      // saying farewell
+  };
+
+  // --- mounting
+
+  void begin_attempt() {
+    stage_ = Stage::kAttempting;
+    if (!find_mount_point()) return;
+    filesystem_ = std::make_unique<client::Nfs4Filesystem>(
+        loops_, pool_, make_client_options(plan_.options, plan_.source, plan_.root));
+    auto mount = fuse::FuseMount::create(
+        make_fuse_options(plan_.options, plan_.source, mount_point_, machine_name(), plan_.root),
+        *filesystem_, loops_, pool_);
+    if (!mount) return fail(mount.error());
+    mount_ = *std::move(mount);
+    timer_.expires_at(policy_.deadline());
+    timer_.async_wait([this](std::error_code cancelled) {
+      if (!cancelled && stage_ == Stage::kAttempting) attempt_too_long();
+    });
+    loops_[0].spawn(attempt(*filesystem_, mount_->front_end(), [this](Result<Entry> root) {
+      asio::post(control_, [this, result = std::move(root)]() mutable { attempt_ended(std::move(result)); });
+    }));
+  }
+
+  // With bg the directory may appear later (nfs(5)); it was checked before the fork otherwise.
+  bool find_mount_point() {
+    auto path = check_mount_point(read_mountinfo(), plan_.mount_point, geteuid());
+    if (path) {
+      mount_point_ = *std::move(path);
+      return true;
+    }
+    const Failure& failure = path.error().failure;
+    if (!plan_.options.background || !path.error().passing) {
+      fail(failure);
+    } else {
+      Error missing = system_error(ENOENT, "mount", failure.text);
+      missing.recovery = Recovery::kRetry;
+      pause(missing);
+    }
+    return false;
+  }
+
+  void attempt_ended(Result<Entry> root) {
+    if (stage_ != Stage::kAttempting) return;
+    if (root) return finish_mount(*std::move(root));
+    mount_.reset();
+    filesystem_.reset();
+    last_error_ = describe(root.error());
+    pause(root.error());
+  }
+
+  void pause(const Error& error) {
+    const auto wait = policy_.after_failure(error, std::chrono::steady_clock::now());
+    if (!wait) return fail(error);
+    stage_ = Stage::kPausing;
+    const std::string line = fmt::format("{}: {}; trying again", plan_.source.text, describe(error));
+    if (plan_.options.background) go_to_background(line);
+    if (!plan_.options.background) reporter_.progress(line);
+    log::debug("{}", line);
+    timer_.expires_after(*wait);
+    timer_.async_wait([this](std::error_code cancelled) {
+      if (!cancelled && stage_ == Stage::kPausing) begin_attempt();
+    });
+  }
+
+  void go_to_background(const std::string& why) {
+    if (std::exchange(backgrounded_, true)) return;
+    log::warn("{} in the background", why);
+    reporter_.background(why + " in the background");
+  }
+
+  // bg: the user waits for the first attempt, but not for a server that accepts and is silent.
+  void first_attempt_limit() {
+    if (!plan_.options.background) return;
+    patience_timer_.expires_after(longest_attempt(plan_.options));
+    patience_timer_.async_wait([this](std::error_code cancelled) {
+      if (cancelled || (stage_ != Stage::kAttempting && stage_ != Stage::kPausing)) return;
+      go_to_background(fmt::format("{}: no answer; trying on", plan_.source.text));
+    });
+  }
+
+  // The attempt cannot be called off (a slot is never abandoned), the process can: nothing is mounted yet.
+  void attempt_too_long() {
+    const std::string why = last_error_.empty() ? "no answer in time" : last_error_;
+    end_now(Failure(MountExit::kFailed, fmt::format("{}: {}; {}", plan_.source.text, why, advice())));
+  }
+
+  void finish_mount(Entry root) {
+    timer_.cancel();
+    patience_timer_.cancel();
+    stage_ = Stage::kStarting;
+    mount_->on_unmounted([this] { asio::post(control_, [this] { kernel_has_gone(); }); });
+    if (auto started = mount_->start(std::move(root)); !started) return fail(started.error());
+    stage_ = Stage::kMounted;
+    open_control_socket();
+    log::info("mounted {}, {}", plan_.source.text, show_options(plan_.options));
+    reporter_.ready();
+  }
+
+  std::string advice() const { return fmt::format("run 'nfsrdma-fuse probe {}'", plan_.source.text); }
+
+  void fail(const Error& error) {
+    const bool permission = error.layer == Layer::kFuse || error.layer == Layer::kSystem
+                                ? error.errnum == EPERM || error.errnum == EACCES
+                                : false;
+    const bool server = error.layer != Layer::kFuse && error.layer != Layer::kSystem;
+    fail(Failure(permission ? MountExit::kUsage : MountExit::kFailed,
+                 server ? fmt::format("{}: {}; {}", plan_.source.text, describe(error), advice())
+                        : fmt::format("{}: {}", plan_.source.text, describe(error))));
+  }
+
+  void fail(const Failure& failure) {
+    tell(failure);
+    const bool answered = stage_ == Stage::kStarting;
+    stage_ = Stage::kFailed;
+    if (!answered) return finish();
+    // The session that was made should not wait for its lease to expire.
+    loops_[0].spawn(
+        drain(*filesystem_, kFarewell, [this](bool) { asio::post(control_, [this] { finish(); }); }));
+  }
+
+  void tell(const Failure& failure) {
+    exit_code_ = failure.exit_code;
+    reporter_.failed(failure);
+    if (backgrounded_) log::error("{}", failure.text);
+  }
+
+  [[noreturn]] void end_now(const Failure& failure) {
+    tell(failure);
+    std::_Exit(exit_code_);
+  }
+
+  // --- the control socket
+
+  void open_control_socket() {
+    const auto table = read_mountinfo();
+    const MountEntry* entry = mount_at(table, mount_point_);
+    if (entry == nullptr || !entry->ours()) {
+      return log::warn("no control socket: the mount is not in the mount table");
+    }
+    const auto path = make_control_path(system_control_places(), geteuid(), entry->major, entry->minor);
+    if (!path) return log::warn("no control socket: {}", path.error().text);
+    auto server = ControlServer::create(control_, *path, handlers());
+    if (!server) return log::warn("no control socket: {}", server.error().text);
+    server_ = *std::move(server);
+  }
+
+  ControlServer::Handlers handlers() {
+    using Reply = ControlServer::Reply;
+    ControlServer::Handlers all;
+    all["status"] = [this](const Json&, const Reply& reply) { reply(to_json(snapshot())); };
+    all["stats"] = all["status"];
+    all["log-level"] = [](const Json& request, const Reply& reply) {
+      if (const auto wanted = request.find("level"); wanted != request.end()) {
+        const auto level = wanted->is_string() ? parse_log_level(wanted->get<std::string>()) : std::nullopt;
+        if (!level)
+          return reply(refuse(ToolExit::kFailed, "the levels are error, warning, info, debug and trace"));
+        set_log_level(*level);
+      }
+      reply(Json{{"level", to_string(cli::log_level())}});
+    };
+    all["watch"] = [this](const Json&, Reply reply) { watchers_.push_back(std::move(reply)); };
+    all["abort"] = [this](const Json&, const Reply& reply) {
+      log::warn("told to give up; {} bytes are not on the server", unwritten());
+      reply(Json{{"unwritten_bytes", unwritten()}});
+      give_up();
+    };
+    return all;
+  }
+
+  Snapshot snapshot() const {
+    Snapshot s;
+    s.version = kVersion;
+    s.pid = static_cast<uint64_t>(getpid());
+    s.state = stage_ == Stage::kMounted ? "mounted" : "unmounting";
+    s.responding = filesystem_->responding();
+    s.source = plan_.source.text;
+    s.mount_point = mount_point_;
+    s.mount_options = show_options(plan_.options);
+    s.log_level = to_string(cli::log_level());
+    s.client = filesystem_->statistics();
+    s.fuse = make_fuse_snapshot(mount_->statistics());
+    return s;
+  }
+
+  uint64_t unwritten() const {
+    const client::CacheStatistics cache = filesystem_->statistics().cache;
+    return cache.dirty_bytes + cache.uncommitted_bytes;
+  }
+
+  // --- unmounting
+
+  // Not lazily at first: the kernel writes its dirty pages back that way.
+  void unmount_ourselves() {
+    stage_ = Stage::kUnmounting;
+    notify_service_manager("STOPPING=1");
+    mount_->unmount(false, [this](const Result<>& done) {
+      asio::post(control_,
+                 [this, ok = done.has_value(), text = done ? std::string() : describe(done.error())] {
+                   if (ok || kernel_gone_) return;
+                   log::warn("{}; files that are still open end with an error", text);
+                   mount_->unmount(true, [](const Result<>&) {});
+                   mount_->detach();
+                 });
+    });
+  }
+
+  // umount(8), fusermount3, or we ourselves.
+  void kernel_has_gone() {
+    if (std::exchange(kernel_gone_, true)) return;
+    stage_ = Stage::kUnmounting;
+    notify_service_manager("STOPPING=1");
+    log::info("unmounting");
+    loops_[0].spawn(drain(*filesystem_, patience_,
+                          [this](bool clean) { asio::post(control_, [this, clean] { drained(clean); }); }));
+  }
+
+  void drained(bool clean) {
+    const uint64_t lost = unwritten();
+    if (lost != 0) log::error("{} bytes could not be written to the server", lost);
+    if (!clean) log::warn("the server was not told that this mount has ended; its lease will expire");
+    if (lost != 0) exit_code_ = static_cast<int>(MountExit::kFailed);
+    log::info("unmounted");
+    for (const ControlServer::Reply& reply : watchers_)
+      reply(Json{{"clean", clean}, {"unwritten_bytes", lost}});
+    watchers_.clear();
+    finish();
+  }
+
+  // Everything that keeps control_ running is called off; what is being written to tools is finished first.
+  void finish() {
+    server_.reset();
+    signals_.cancel();
+    timer_.cancel();
+    patience_timer_.cancel();
+  }
+
+  // --- signals
+
+  void wait_for_signal() {
+    signals_.async_wait([this](std::error_code cancelled, int number) {
+      if (cancelled) return;
+      wait_for_signal();
+      handle_signal(number);
+    });
+  }
+
+  void handle_signal(int number) {
+    switch (number) {
+      case SIGHUP: return reload();
+      case SIGUSR1: return log_statistics();
+      case SIGUSR2: {
+        set_log_level(next_log_level(cli::log_level()));
+        return log::info("log_level={}", to_string(cli::log_level()));
+      }
+      default: break;
+    }
+    switch (stage_) {
+      case Stage::kAttempting:
+      case Stage::kPausing:
+      case Stage::kStarting: end_now(Failure(MountExit::kInterrupted, "interrupted"));
+      case Stage::kMounted: log::info("signal {}: unmounting", number); return unmount_ourselves();
+      case Stage::kFailed: std::_Exit(exit_code_);
+      case Stage::kUnmounting:
+        log::error("second signal: ending with {} bytes that are not on the server", unwritten());
+        return give_up();
+    }
+  }
+
+  void reload() {
+    const auto options = reread_options(plan_);
+    if (!options) return log::warn("reload: {}", options.error().text);
+    const auto done = log_.apply(log_settings(*options, plan_.mount_point, plan_.foreground));
+    if (!done) return log::warn("reload: {}", done.error().text);
+    log::info("reloaded");
+  }
+
+  void log_statistics() {
+    if (!mount_) return log::info("not mounted yet");
+    const Snapshot s = snapshot();
+    const std::string text = stats_table(s, static_cast<double>(s.client.age_seconds), {true, true});
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      if (end != at) log::info("{}", text.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+
+  // Ends without the server's consent: waiting programs get errors, unwritten data is lost.
+  void give_up() {
+    if (std::exchange(given_up_, true)) return;
+    stage_ = Stage::kUnmounting;
+    patience_ = 0s;
+    timer_.expires_after(kLastMoments);
+    timer_.async_wait([this](std::error_code cancelled) {
+      if (!cancelled) std::_Exit(static_cast<int>(MountExit::kFailed));
+    });
+    if (!kernel_gone_) {
+      mount_->unmount(true, [](const Result<>&) {});
+      mount_->detach();
+      return;
+    }
+    // The client is writing back and cannot be called off, the process can.
+    const uint64_t lost = unwritten();
+    for (const ControlServer::Reply& reply : watchers_)
+      reply(Json{{"clean", false}, {"unwritten_bytes", lost}});
+    watchers_.clear();
+    server_.reset();
+  }
+
+  const MountPlan& plan_;
+  Reporter& reporter_;
+  RetryPolicy policy_;
+  ProcessLog log_;
+  asio::io_context control_{1};
+  asio::signal_set signals_{control_};
+  asio::steady_timer timer_{control_};           // pause, or the limit of an attempt, or of the end
+  asio::steady_timer patience_timer_{control_};  // bg: the limit of the first attempt
+  Stage stage_ = Stage::kAttempting;
+  bool backgrounded_ = false;
+  bool kernel_gone_ = false;
+  bool given_up_ = false;
+  Duration patience_ = kForEver;
+  int exit_code_ = 0;
+  std::string mount_point_;
+  std::string last_error_;
+  // Destroyed in this order's reverse: the kernel's side, the client, the memory and loops that both use.
+  LoopPool loops_;
+  BufferPool pool_;
+  std::unique_ptr<client::Filesystem> filesystem_;
+  std::unique_ptr<fuse::FuseMount> mount_;
+  std::unique_ptr<ControlServer> server_;
+  std::vector<ControlServer::Reply> watchers_;
+};
+
+}  // namespace
+
+int run_mount_daemon(const MountPlan& plan, Reporter& reporter) {
+  return MountDaemon(plan, reporter).run();
+}
+
+}  // namespace nfsrdma::cli

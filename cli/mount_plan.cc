@@ -1,0 +1,71 @@
+#include "cli/mount_plan.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "cli/config_file.h"
+#include "cli/mountinfo.h"
+#include "cli/option_table.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+std::string read_fuse_conf() {
+  std::ifstream file("/etc/fuse.conf");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Outcome<Config> read_config(const MountRequest& request) {
+  std::string file;
+  for (const RawOption& option : request.options) {
+    if (option_name(option.name) == "conf" && option.value) file = *option.value;
+  }
+  return file.empty() ? read_default_config() : read_config_file(file);
+}
+
+Outcome<ParsedOptions> resolve(const MountRequest& request, const Source& source) {
+  const auto config = read_config(request);
+  if (!config) return tl::unexpected(config.error());
+  // nfsmount.conf(5): "an exact match of the mount point used in the mount command".
+  std::vector<OptionLayer> layers = config->select(source.host, lexical_path(request.directory));
+  for (const RawOption& option : request.options) layers.push_back({OptionOrigin::kCommandLine, {}, option});
+  auto parsed = parse_options(layers, request.sloppy);
+  if (!parsed) return parsed;
+  if (auto done = check_options(*parsed, source); !done) return tl::unexpected(std::move(done).error());
+  if (request.debug && parsed->values.log_level < LogLevel::kDebug)
+    parsed->values.log_level = LogLevel::kDebug;
+  return parsed;
+}
+
+}  // namespace
+
+Outcome<MountPlan> make_mount_plan(const std::string& program, const MountRequest& request) {
+  auto source = parse_source(request.source);
+  if (!source) return tl::unexpected(std::move(source).error());
+  auto parsed = resolve(request, *source);
+  if (!parsed) return tl::unexpected(std::move(parsed).error());
+  const bool root = geteuid() == 0;
+  const std::string fuse_conf = root ? std::string() : read_fuse_conf();
+  if (auto done = check_privilege(parsed->values, root, fuse_conf); !done)
+    return tl::unexpected(std::move(done).error());
+  MountPlan plan;
+  plan.program = program;
+  plan.request = request;
+  plan.source = *std::move(source);
+  plan.options = parsed->values;
+  plan.skipped = parsed->skipped;
+  plan.mount_point = lexical_path(request.directory);
+  plan.root = root;
+  plan.foreground = request.foreground || request.debug;
+  return plan;
+}
+
+Outcome<MountOptions> reread_options(const MountPlan& plan) {
+  auto parsed = resolve(plan.request, plan.source);
+  if (!parsed) return tl::unexpected(std::move(parsed).error());
+  return parsed->values;
+}
+
+}  // namespace nfsrdma::cli

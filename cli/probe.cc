@@ -1,0 +1,363 @@
+#include "cli/probe.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <memory>
+
+#include "cli/fd.h"
+#include "cli/log_setup.h"
+#include "cli/options.h"
+#include "cli/translate.h"
+#include "client/nfs4/nfs4_filesystem.h"
+#include "transport/rpc/call_message.h"
+#include "transport/tcp/endpoint.h"
+#include "xdr/record_mark.h"
+#include "xdr/rpc.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// A person waits. Connecting and the NULL procedure are one round trip each; a session may have to wait for a
+// server's grace period to be told about.
+constexpr std::chrono::seconds kRoundTrip{10};
+constexpr std::chrono::seconds kSession{30};
+constexpr size_t kMostEntries = 200;
+constexpr uint32_t kNfsProgram = 100003;
+constexpr size_t kLargestNullReply = 1024;
+
+class Stopwatch {
+ public:
+  std::string text() const {
+    return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(Clock::now() - start_).count());
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+};
+
+void step(std::string_view name, const std::string& text, const Stopwatch& watch) {
+  fmt::print("{:<9} {}  ({})\n", name, printable(text), watch.text());
+  std::fflush(stdout);
+}
+
+tl::unexpected<Failure> failed(std::string text) {
+  return refuse(ToolExit::kFailed, std::move(text));
+}
+
+bool ready(const Fd& fd, short events, Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  pollfd entry{fd.get(), events, 0};
+  return poll(&entry, 1, static_cast<int>(std::max<int64_t>(left, 0))) > 0;
+}
+
+// 0 or an errno.
+int connect_to(const Fd& fd, const tcp::Endpoint& endpoint) {
+  if (connect(fd.get(), endpoint.get(), endpoint.length) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  if (!ready(fd, POLLOUT, Clock::now() + kRoundTrip)) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+Outcome<std::vector<tcp::Endpoint>> resolve(const client::ClientOptions& options) {
+  const Stopwatch watch;
+  addrinfo hints{};
+  hints.ai_family = options.family == client::AddressFamily::kIpv4   ? AF_INET
+                    : options.family == client::AddressFamily::kIpv6 ? AF_INET6
+                                                                     : AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  const int code = getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &hints, &list);
+  if (code != 0) return failed(fmt::format("resolve: {}: {}", options.host, gai_strerror(code)));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
+  std::vector<tcp::Endpoint> endpoints;
+  std::string text = options.host + ":";
+  for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
+    tcp::Endpoint& endpoint = endpoints.emplace_back();
+    std::memcpy(&endpoint.address, a->ai_addr, a->ai_addrlen);
+    endpoint.length = a->ai_addrlen;
+    text += " " + to_string(endpoint);
+  }
+  step("resolve", text, watch);
+  return endpoints;
+}
+
+// The first address that answers; all of them are tried, so that a bad one is seen.
+Outcome<Fd> connect_any(const std::vector<tcp::Endpoint>& endpoints) {
+  Fd connected;
+  std::string last;
+  for (const tcp::Endpoint& endpoint : endpoints) {
+    const Stopwatch watch;
+    Fd fd(socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int error = fd ? connect_to(fd, endpoint) : errno;
+    const std::string text =
+        fmt::format("{}: {}", to_string(endpoint), error == 0 ? "connected" : std::strerror(error));
+    step("connect", text, watch);
+    if (error != 0) last = text;
+    if (error == 0 && !connected) connected = std::move(fd);
+  }
+  if (!connected) return failed("connect: " + last);
+  return connected;
+}
+
+// One record, of one or more fragments.
+Outcome<ByteVector> receive_record(const Fd& fd) {
+  const auto deadline = Clock::now() + kRoundTrip;
+  const auto take = [&](MutableBytes to) -> Outcome<> {
+    size_t got = 0;
+    while (got < to.size()) {
+      const ssize_t n = recv(fd.get(), to.data() + got, to.size() - got, 0);
+      if (n == 0) return failed("NULL: the server hung up");
+      if (n > 0) {
+        got += static_cast<size_t>(n);
+      } else if (errno != EAGAIN && errno != EINTR) {
+        return failed(fmt::format("NULL: {}", std::strerror(errno)));
+      } else if (errno == EAGAIN && !ready(fd, POLLIN, deadline)) {
+        return failed("NULL: no answer");
+      }
+    }
+    return {};
+  };
+  ByteVector record;
+  for (rpc::RecordMark mark{false, 0}; !mark.last;) {
+    std::array<std::byte, rpc::kRecordMarkBytes> bytes{};
+    if (auto done = take(bytes); !done) return tl::unexpected(std::move(done).error());
+    mark = rpc::decode_record_mark(bytes);
+    if (mark.length > kLargestNullReply - record.size())
+      return failed("NULL: the answer is not from an RPC server");
+    const size_t before = record.size();
+    record.resize(before + mark.length);
+    if (auto done = take(MutableBytes(record).subspan(before)); !done)
+      return tl::unexpected(std::move(done).error());
+  }
+  return record;
+}
+
+Outcome<> call_null(const Fd& fd) {
+  const Stopwatch watch;
+  ByteVector message(rpc::kRecordMarkBytes);
+  xdr::Encoder x(message);
+  if (!rpc::begin_call(x, kNfsProgram, 4, 0)) return failed("NULL: cannot be encoded");
+  const auto mark =
+      rpc::encode_record_mark({true, static_cast<uint32_t>(message.size() - rpc::kRecordMarkBytes)});
+  std::copy(mark.begin(), mark.end(), message.begin());
+  if (send(fd.get(), message.data(), message.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(message.size())) {
+    return failed(fmt::format("NULL: {}", std::strerror(errno)));
+  }
+  const auto record = receive_record(fd);
+  if (!record) return tl::unexpected(record.error());
+  rpc::reply_header reply;
+  xdr::Decoder decoder(*record);
+  if (!decoder(reply)) return failed("NULL: the answer is not an RPC reply");
+  if (auto accepted = rpc::check(reply, "NULL"); !accepted) return failed(describe(accepted.error()));
+  step("NULL", "NFS version 4 answers", watch);
+  return {};
+}
+
+// Nothing is cached on behalf of a kernel here.
+class NoFrontEnd final : public client::FrontEnd {
+ public:
+  void invalidate_data(client::NodeRef) override {}
+  Task<> drop_data(client::NodeRef) override { co_return; }
+  void invalidate_attributes(client::NodeRef) override {}
+  void invalidate_entry(client::NodeRef, std::string) override {}
+};
+
+template <class T>
+using Promise = std::shared_ptr<std::promise<T>>;
+
+Task<> mount_root(client::Filesystem& filesystem, client::FrontEnd* front_end,
+                  Promise<Result<client::Entry>> out) {
+  Task<Result<client::Entry>> task = filesystem.mount(front_end);
+  Result<client::Entry> root = co_await std::move(task);
+  out->set_value(std::move(root));
+}
+
+struct Listing {
+  std::vector<client::DirectoryEntry> entries;
+  bool more = false;
+};
+
+Task<Result<Listing>> read_directory(client::Filesystem& filesystem, client::RequestContext context,
+                                     client::NodeRef node) {
+  Task<Result<client::OpenDirectoryReply>> opening = filesystem.opendir(context, node);
+  Result<client::OpenDirectoryReply> opened = co_await std::move(opening);
+  if (!opened) co_return fail(std::move(opened.error()));
+  Listing listing;
+  uint64_t offset = 0;
+  Result<> failure;
+  while (!listing.more) {
+    Task<Result<client::DirectoryPage>> reading =
+        filesystem.readdir(context, opened->directory, offset, 65536, true);
+    Result<client::DirectoryPage> page = co_await std::move(reading);
+    if (!page) failure = fail(std::move(page.error()));
+    if (!page || page->entries.empty()) break;
+    for (client::DirectoryEntry& entry : page->entries) {
+      offset = entry.next;
+      if (entry.name == "." || entry.name == "..") continue;
+      listing.more = listing.entries.size() == kMostEntries;
+      if (!listing.more) listing.entries.push_back(std::move(entry));
+    }
+  }
+  Task<> closing = filesystem.releasedir(opened->directory);
+  co_await std::move(closing);
+  if (!failure) co_return fail(std::move(failure.error()));
+  co_return listing;
+}
+
+Task<> list_root(client::Filesystem& filesystem, client::RequestContext context, client::NodeRef node,
+                 Promise<Result<Listing>> out) {
+  Task<Result<Listing>> task = read_directory(filesystem, std::move(context), std::move(node));
+  Result<Listing> listing = co_await std::move(task);
+  out->set_value(std::move(listing));
+}
+
+Task<> end_session(client::Filesystem& filesystem, Promise<bool> out) {
+  Task<bool> task = filesystem.unmount(1s);
+  const bool clean = co_await std::move(task);
+  out->set_value(clean);
+}
+
+rpc::CredentialPtr own_credential() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(getgroups(0, nullptr), 0)));
+  const int n = getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<size_t>(std::max(n, 0)));
+  return std::make_shared<const rpc::Credential>(host, geteuid(), getegid(),
+                                                 std::vector<uint32_t>(groups.begin(), groups.end()));
+}
+
+char type_letter(uint32_t mode) {
+  if (S_ISDIR(mode)) return 'd';
+  if (S_ISLNK(mode)) return 'l';
+  return S_ISREG(mode) ? '-' : '?';
+}
+
+void print_listing(const Listing& listing) {
+  for (const client::DirectoryEntry& entry : listing.entries) {
+    fmt::print("          {} {}\n", type_letter(entry.type), printable(entry.name));
+  }
+  if (listing.more) fmt::print("          ... more than {}\n", kMostEntries);
+}
+
+// A session like a mount's, on one loop of its own.
+class Probe {
+ public:
+  explicit Probe(const client::ClientOptions& options)
+      : path_(options.export_path),
+        filesystem_(std::make_unique<client::Nfs4Filesystem>(loops_, pool_, options)) {
+    loops_.start();
+  }
+  ~Probe() {
+    auto ended = std::make_shared<std::promise<bool>>();
+    auto result = ended->get_future();
+    loops_[0].spawn(end_session(*filesystem_, ended));
+    result.wait();
+    loops_.stop_and_join();
+  }
+
+  Outcome<> run() {
+    const Stopwatch watch;
+    auto promise = std::make_shared<std::promise<Result<client::Entry>>>();
+    auto answer = promise->get_future();
+    loops_[0].spawn(mount_root(*filesystem_, &front_end_, promise));
+    // The attempt cannot be called off, and the destructor would wait for it.
+    if (answer.wait_for(kSession) != std::future_status::ready) {
+      fmt::print(stderr, "nfsrdma-fuse: EXCHANGE_ID: no answer\n");
+      std::_Exit(static_cast<int>(ToolExit::kFailed));
+    }
+    const Result<client::Entry> root = answer.get();
+    if (!root) return failed(describe(root.error()));
+    print_session(watch);
+    return list(root->node);
+  }
+
+ private:
+  void print_session(const Stopwatch& watch) const {
+    const client::Statistics statistics = filesystem_->statistics();
+    const client::SessionStatistics& s = statistics.session;
+    step(
+        "session",
+        fmt::format("{} slots, {} operations and {} bytes in a request, lease {} s, back channel {}", s.slots,
+                    s.max_operations, s.max_request_bytes, s.lease_seconds, s.back_channel ? "up" : "down"),
+        watch);
+    if (!s.server_implementation.empty())
+      fmt::print("{:<9} {}\n", "server", printable(s.server_implementation));
+    if (!s.server_owner.empty()) fmt::print("{:<9} {}\n", "owner", printable(s.server_owner));
+    fmt::print("{:<9} rsize {}, wsize {}\n", "transfer", s.rsize, s.wsize);
+  }
+
+  Outcome<> list(const client::NodeRef& root) {
+    const Stopwatch watch;
+    auto promise = std::make_shared<std::promise<Result<Listing>>>();
+    auto answer = promise->get_future();
+    loops_[0].spawn(list_root(*filesystem_, {own_credential(), nullptr}, root, promise));
+    if (answer.wait_for(kSession) != std::future_status::ready) {
+      fmt::print(stderr, "nfsrdma-fuse: READDIR: no answer\n");
+      std::_Exit(static_cast<int>(ToolExit::kFailed));
+    }
+    const Result<Listing> listing = answer.get();
+    if (!listing) return failed(describe(listing.error()));
+    step("list", fmt::format("{}: {} entries", path_, listing->entries.size()), watch);
+    print_listing(*listing);
+    return {};
+  }
+
+  std::string path_;
+  LoopPool loops_{1};
+  BufferPool pool_;
+  NoFrontEnd front_end_;
+  std::unique_ptr<client::Filesystem> filesystem_;
+};
+
+Outcome<client::ClientOptions> probe_options(const ProbeVerb& verb) {
+  const auto source = parse_server(verb.server);
+  if (!source) return refuse(ToolExit::kUsage, source.error().text);
+  std::vector<OptionLayer> layers;
+  for (const RawOption& option : verb.options) layers.push_back({OptionOrigin::kCommandLine, {}, option});
+  auto parsed = parse_options(layers, false);
+  if (!parsed) return refuse(ToolExit::kUsage, parsed.error().text);
+  if (auto done = check_options(*parsed, *source); !done) return refuse(ToolExit::kUsage, done.error().text);
+  return make_client_options(parsed->values, *source, geteuid() == 0);
+}
+
+Outcome<> probe(const ProbeVerb& verb) {
+  const auto options = probe_options(verb);
+  if (!options) return tl::unexpected(options.error());
+  const auto endpoints = resolve(*options);
+  if (!endpoints) return tl::unexpected(endpoints.error());
+  {
+    const auto connection = connect_any(*endpoints);
+    if (!connection) return tl::unexpected(connection.error());
+    if (auto done = call_null(*connection); !done) return done;
+  }
+  return Probe(*options).run();
+}
+
+}  // namespace
+
+int run_probe(const std::string& program, const ProbeVerb& verb) {
+  const ProcessLog log;
+  set_log_level(LogLevel::kError);
+  const auto done = probe(verb);
+  return done ? static_cast<int>(ToolExit::kOk) : report(program, done.error());
+}
+
+}  // namespace nfsrdma::cli

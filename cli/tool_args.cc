@@ -1,0 +1,240 @@
+#include "cli/tool_args.h"
+
+#include <fmt/core.h>
+#include <charconv>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <set>
+
+#include "cli/option_table.h"
+#include "cli/options.h"
+#include "cli/version.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr size_t kHelpWidth = 100;
+// Bounds that keep sums of seconds inside the clock; both are many years.
+constexpr unsigned kMaxSeconds = 1'000'000'000;
+
+// `--rsize=65536` and `--rsize 65536` of the verb `mount` as `-o rsize=65536`, so that all options stand in
+// one list, in their order, and an unknown one gets the answer that -o would give it.
+std::vector<std::string> options_as_lists(const std::vector<std::string>& arguments) {
+  static const std::set<std::string> kOwn{"--help",    "--foreground", "--debug",
+                                          "--verbose", "--fake",       "--options"};
+  std::vector<std::string> out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--") {
+      out.insert(out.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
+      break;
+    }
+    if (argument == "-o" || argument == "--options") {  // its value may begin with dashes
+      out.push_back(argument);
+      if (++i < arguments.size()) out.push_back(arguments[i]);
+      continue;
+    }
+    const size_t equals = argument.find('=');
+    if (!argument.starts_with("--") || kOwn.contains(argument.substr(0, equals))) {
+      out.push_back(argument);
+      continue;
+    }
+    std::string item = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const OptionSpec* spec = find_option(item).spec;
+    const bool takes_value = spec != nullptr && spec->kind != OptionKind::kSwitch &&
+                             spec->kind != OptionKind::kRefused && spec->kind != OptionKind::kIgnored;
+    if (equals != std::string::npos) {
+      item += "=" + escape_option(argument.substr(equals + 1));
+    } else if (takes_value && i + 1 < arguments.size()) {
+      item += "=" + escape_option(arguments[++i]);
+    }
+    out.insert(out.end(), {"-o", item});
+  }
+  return out;
+}
+
+std::string mount_footer() {
+  return fmt::format(
+      "Mount options, as -o NAME[=VALUE],... or --NAME[=VALUE] ('-' and '_' are equal):\n\n{}\n"
+      "Exit status, as mount(8): 0 mounted, 1 usage or permission, 2 system error, 4 internal error,\n"
+      "8 interrupted, 32 the mount failed.\n",
+      options_help(kHelpWidth));
+}
+
+constexpr const char* kToolFooter =
+    "\n'nfsrdma-fuse VERB --help' explains a verb.\n"
+    "Exit status: 0 done, 1 failed, 2 usage, 3 not a mount of this program, 4 done with a warning.";
+
+struct Mount {
+  MountRequest request;
+  std::vector<std::string> lists;
+
+  void add_to(CLI::App& app) {
+    CLI::App* verb = app.add_subcommand("mount", "Mount an NFSv4.1 export");
+    verb->add_option("SOURCE", request.source, "host:/path, [ipv6]:/path or nfs://host[:port]/path")
+        ->required();
+    verb->add_option("DIR", request.directory, "where to mount it")->required();
+    verb->add_option("-o,--options", lists, "mount options, separated by commas")
+        ->type_name("LIST")
+        ->allow_extra_args(false);
+    verb->add_flag("-f,--foreground", request.foreground, "stay in the foreground, log to standard error");
+    verb->add_flag("-d,--debug", request.debug, "as -f, with log_level=debug");
+    verb->add_flag("-v,--verbose", request.verbose, "say what is done");
+    verb->add_flag("--fake", request.fake, "do everything but the mount");
+    verb->footer(mount_footer());
+  }
+};
+
+std::optional<unsigned> number(const std::string& text) {
+  unsigned value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size() || value > kMaxSeconds) return std::nullopt;
+  return value;
+}
+
+struct Stats {
+  StatsVerb verb;
+  std::vector<std::string> operands;
+  std::string format = "table";
+
+  void add_to(CLI::App& app) {
+    CLI::App* sub = app.add_subcommand("stats", "Show what a mount has done");
+    sub->add_option("[DIR] [INTERVAL [COUNT]]", operands,
+                    "the mount (default: all); seconds between reports; number of reports")
+        ->type_name("")
+        ->expected(0, 3);
+    sub->add_flag("--ops", verb.operations, "also FUSE operations");
+    sub->add_flag("--xprt", verb.transports, "also connections");
+    sub->add_option("--since", verb.since, "only what happened since this file was written by --format json")
+        ->type_name("FILE");
+    sub->add_option("--format", format, "table, json, prometheus or mountstats (for 'mountstats -f FILE')")
+        ->type_name("FORMAT")
+        ->check(CLI::IsMember({"table", "json", "prometheus", "mountstats"}))
+        ->capture_default_str();
+  }
+
+  Outcome<StatsVerb> take() {
+    const auto usage = [](const char* text) { return refuse(ToolExit::kUsage, text); };
+    size_t at = 0;
+    if (at < operands.size() && !number(operands[at])) verb.directory = operands[at++];
+    if (at < operands.size()) {
+      const auto interval = number(operands[at++]);
+      if (!interval || *interval == 0) return usage("stats: INTERVAL must be a number of seconds");
+      verb.interval = std::chrono::seconds(*interval);
+    }
+    if (at < operands.size()) {
+      verb.count = number(operands[at++]);
+      if (!verb.count || *verb.count == 0) return usage("stats: COUNT must be a number");
+    }
+    if (at < operands.size()) return usage("stats: only [DIR] [INTERVAL [COUNT]] are taken");
+    verb.format = format == "json"         ? StatsFormat::kJson
+                  : format == "prometheus" ? StatsFormat::kPrometheus
+                  : format == "mountstats" ? StatsFormat::kMountstats
+                                           : StatsFormat::kTable;
+    if (verb.format == StatsFormat::kPrometheus && !verb.since.empty()) {
+      return usage("stats: Prometheus wants counters since the mount; --since does not go with it");
+    }
+    return verb;
+  }
+};
+
+}  // namespace
+
+std::string version_text() {
+  return fmt::format("nfsrdma-fuse {}\n", kVersion);
+}
+
+Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
+  const bool mounting = !arguments.empty() && arguments.front() == "mount";
+  const int usage = mounting ? static_cast<int>(MountExit::kUsage) : static_cast<int>(ToolExit::kUsage);
+  if (mounting) arguments = options_as_lists(arguments);
+
+  CLI::App app("NFSv4.1 in user space: mounts NFS exports through FUSE.", "nfsrdma-fuse");
+  app.require_subcommand(1);
+  app.footer(kToolFooter);
+  bool version = false;
+  app.add_flag("-V,--version", version, "show the version");
+
+  Mount mount;
+  mount.add_to(app);
+
+  UmountVerb umount;
+  unsigned timeout = 0;
+  CLI::App* sub = app.add_subcommand("umount", "Unmount, and wait until all data is on the server");
+  sub->add_option("DIR", umount.directory, "the mount point, or its SOURCE")->required();
+  sub->add_flag("-l,--lazy", umount.lazy, "detach now, finish in the background");
+  sub->add_flag("-f,--force", umount.force, "give up what the server does not take");
+  sub->add_flag("-v,--verbose", umount.verbose, "say what is done");
+  const CLI::Option* limit = sub->add_option("--timeout", timeout, "give up waiting after so many seconds")
+                                 ->type_name("S")
+                                 ->check(CLI::Range(1u, kMaxSeconds));
+
+  StatusVerb status;
+  sub = app.add_subcommand("status", "Show a mount's options, connection and session");
+  sub->add_option("DIR", status.directory, "the mount (default: all)");
+  sub->add_flag("--json", status.json, "as JSON");
+
+  Stats stats;
+  stats.add_to(app);
+
+  ProbeVerb probe;
+  std::vector<std::string> probe_lists;
+  sub = app.add_subcommand("probe", "Try a server step by step, and list what it exports");
+  sub->add_option("SERVER[:/PATH]", probe.server, "the server, and a path on it to list")
+      ->type_name("")
+      ->required();
+  sub->add_option("-o,--options", probe_lists, "mount options to try it with (port, proto...)")
+      ->type_name("LIST")
+      ->allow_extra_args(false);
+
+  LogLevelVerb log_level;
+  sub = app.add_subcommand("log-level", "Show or change how much a mount logs");
+  sub->add_option("DIR", log_level.directory, "the mount")->required();
+  sub->add_option("LEVEL", log_level.level, "error, warning, info, debug or trace");
+
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    for (const CLI::App* called : app.get_subcommands()) return ToolCommand(ShowText{called->help()});
+    return ToolCommand(ShowText{app.help()});
+  } catch (const CLI::ParseError& error) {
+    if (version) return ToolCommand(ShowText{version_text()});
+    return refuse(usage,
+                  fmt::format("{}; see 'nfsrdma-fuse {}--help'", error.what(), mounting ? "mount " : ""));
+  }
+
+  const auto append = [](const std::vector<std::string>& lists, std::vector<RawOption>& out) -> Outcome<> {
+    for (const std::string& list : lists) {
+      auto options = split_options(list);
+      if (!options) return tl::unexpected(std::move(options).error());
+      out.insert(out.end(), options->begin(), options->end());
+    }
+    return {};
+  };
+  const std::string verb = app.get_subcommands().front()->get_name();
+  if (verb == "mount") {
+    if (auto done = append(mount.lists, mount.request.options); !done)
+      return tl::unexpected(std::move(done).error());
+    return ToolCommand(std::move(mount.request));
+  }
+  if (verb == "umount") {
+    if (limit->count() != 0) umount.timeout = std::chrono::seconds(timeout);
+    return ToolCommand(std::move(umount));
+  }
+  if (verb == "status") return ToolCommand(std::move(status));
+  if (verb == "stats") {
+    auto taken = stats.take();
+    if (!taken) return tl::unexpected(std::move(taken).error());
+    return ToolCommand(*std::move(taken));
+  }
+  if (verb == "probe") {
+    if (auto done = append(probe_lists, probe.options); !done)
+      return refuse(ToolExit::kUsage, done.error().text);
+    return ToolCommand(std::move(probe));
+  }
+  return ToolCommand(std::move(log_level));
+}
+
+}  // namespace nfsrdma::cli

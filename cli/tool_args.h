@@ -1,0 +1,60 @@
+// The command line of `nfsrdma-fuse VERB ...`, read with CLI11.
+//
+// Usage errors are ToolExit::kUsage, except under the verb `mount`, which has the exit statuses of mount(8).
+// Mount options may be written as -o LIST or as long options (--rsize=65536, --read-only is not one, --ro
+// is); they are put in one list in the order in which they were given. Pure; nothing is looked up.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cli/helper_args.h"
+#include "cli/outcome.h"
+
+namespace nfsrdma::cli {
+
+struct UmountVerb {
+  std::string directory;
+  bool lazy = false;
+  bool force = false;
+  bool verbose = false;
+  std::optional<std::chrono::seconds> timeout;
+};
+struct StatusVerb {
+  std::string directory;  // empty: every mount
+  bool json = false;
+};
+enum class StatsFormat : uint8_t { kTable, kJson, kPrometheus, kMountstats };
+struct StatsVerb {
+  std::string directory;                         // empty: every mount
+  std::optional<std::chrono::seconds> interval;  // absent: once
+  std::optional<unsigned> count;                 // of reports; absent: for ever
+  bool operations = false;
+  bool transports = false;
+  std::string since;  // a file that --format json wrote
+  StatsFormat format = StatsFormat::kTable;
+};
+struct ProbeVerb {
+  std::string server;
+  std::vector<RawOption> options;
+};
+struct LogLevelVerb {
+  std::string directory;
+  std::string level;  // empty: show it
+};
+struct ShowText {  // --help, --version
+  std::string text;
+};
+
+using ToolCommand =
+    std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, ProbeVerb, LogLevelVerb, ShowText>;
+
+// `arguments` without argv[0].
+Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments);
+
+std::string version_text();
+
+}  // namespace nfsrdma::cli

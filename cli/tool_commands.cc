@@ -1,0 +1,221 @@
+#include "cli/tool_commands.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "cli/control_client.h"
+#include "cli/control_path.h"
+#include "cli/mountinfo.h"
+#include "cli/process.h"
+#include "cli/snapshot.h"
+#include "cli/unmount.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+// A living daemon answers from memory.
+constexpr std::chrono::seconds kAnswerTime{5};
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+Outcome<Json> ask(const MountEntry& entry, const Json& request) {
+  const std::string socket = find_control_socket(system_control_places(), entry);
+  const auto failed = [&](const std::string& why) {
+    return refuse(ToolExit::kFailed,
+                  fmt::format("{} on {}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'",
+                              entry.source, entry.mount_point, why, entry.mount_point));
+  };
+  auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
+  if (!daemon) return failed(daemon.error().text);
+  auto answer = daemon->ask(request, deadline_in(kAnswerTime));
+  if (!answer) return failed(answer.error().text);
+  return answer;
+}
+
+// The mounts a verb is about: DIR's, or all of them.
+Outcome<std::vector<MountEntry>> chosen(const std::string& directory) {
+  const auto table = read_mountinfo();
+  std::vector<MountEntry> entries;
+  if (!directory.empty()) {
+    auto entry = find_our_mount(table, directory, true);
+    if (!entry) return tl::unexpected(std::move(entry).error());
+    entries.push_back(*std::move(entry));
+    return entries;
+  }
+  for (const MountEntry& entry : table) {
+    if (entry.ours()) entries.push_back(entry);
+  }
+  return entries;
+}
+
+struct Snapshots {
+  std::vector<Snapshot> list;
+  int status = 0;  // 1 when a daemon did not answer
+};
+
+Snapshots take_snapshots(const std::string& program, const std::vector<MountEntry>& entries) {
+  Snapshots out;
+  for (const MountEntry& entry : entries) {
+    auto snapshot = take_snapshot(entry);
+    if (snapshot) {
+      out.list.push_back(*std::move(snapshot));
+    } else {
+      out.status = report(program, snapshot.error());
+    }
+  }
+  return out;
+}
+
+// One mount is an object, "all mounts" an array, however many there are.
+std::string json_text(const std::vector<Snapshot>& snapshots, bool single) {
+  Json json = Json::array();
+  for (const Snapshot& snapshot : snapshots) json.push_back(to_json(snapshot));
+  if (single && !json.empty()) json = Json(json.front());
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+Outcome<std::vector<Snapshot>> read_since(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) return refuse(ToolExit::kFailed, fmt::format("{}: {}", file, std::strerror(errno)));
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_object()) json = Json::array({json});
+  if (!json.is_array())
+    return refuse(ToolExit::kFailed, fmt::format("{}: not written by 'stats --format json'", file));
+  std::vector<Snapshot> snapshots;
+  for (const Json& element : json) {
+    auto snapshot = snapshot_from_json(element);
+    if (!snapshot) return refuse(ToolExit::kFailed, fmt::format("{}: {}", file, snapshot.error().text));
+    snapshots.push_back(*std::move(snapshot));
+  }
+  return snapshots;
+}
+
+// Each snapshot of `now` less the one of the same mount before.
+std::vector<Snapshot> differences(const std::vector<Snapshot>& now, const std::vector<Snapshot>& before) {
+  std::vector<Snapshot> out;
+  for (const Snapshot& snapshot : now) {
+    const auto same = std::find_if(before.begin(), before.end(), [&](const Snapshot& other) {
+      return other.mount_point == snapshot.mount_point && other.source == snapshot.source;
+    });
+    out.push_back(same == before.end() ? snapshot : difference(snapshot, *same));
+  }
+  return out;
+}
+
+std::string stats_text(const StatsVerb& verb, const std::vector<Snapshot>& now,
+                       const std::vector<Snapshot>& before) {
+  const std::vector<Snapshot> shown = differences(now, before);
+  switch (verb.format) {
+    case StatsFormat::kJson: return json_text(shown, !verb.directory.empty());
+    case StatsFormat::kPrometheus: return stats_prometheus(now);
+    case StatsFormat::kMountstats: return stats_mountstats(shown);
+    case StatsFormat::kTable: break;
+  }
+  std::string text;
+  for (const Snapshot& s : shown) {
+    if (!text.empty()) text += '\n';
+    text += stats_table(s, static_cast<double>(s.client.age_seconds), {verb.operations, verb.transports});
+  }
+  return text;
+}
+
+}  // namespace
+
+Outcome<Snapshot> take_snapshot(const MountEntry& entry) {
+  const auto answer = ask(entry, {{"command", "stats"}});
+  if (!answer) return tl::unexpected(answer.error());
+  return snapshot_from_json(*answer);
+}
+
+int run_status(const std::string& program, const StatusVerb& verb) {
+  const auto entries = chosen(verb.directory);
+  if (!entries) return report(program, entries.error());
+  const Snapshots snapshots = take_snapshots(program, *entries);
+  if (verb.json) {
+    if (!snapshots.list.empty() || verb.directory.empty())
+      print(json_text(snapshots.list, !verb.directory.empty()));
+    return snapshots.status;
+  }
+  for (const Snapshot& snapshot : snapshots.list) print(status_text(snapshot));
+  return snapshots.status;
+}
+
+int run_stats(const std::string& program, const StatsVerb& verb) {
+  const auto entries = chosen(verb.directory);
+  if (!entries) return report(program, entries.error());
+  std::vector<Snapshot> before;
+  if (!verb.since.empty()) {
+    auto since = read_since(verb.since);
+    if (!since) return report(program, since.error());
+    before = *std::move(since);
+  }
+  for (unsigned n = 1;; ++n) {
+    const Snapshots now = take_snapshots(program, *entries);
+    if (!now.list.empty() || verb.directory.empty()) {
+      if (n > 1 && verb.format == StatsFormat::kTable) print("\n");
+      print(stats_text(verb, now.list, before));
+    }
+    if (!verb.interval || (verb.count && n >= *verb.count) || now.list.empty()) return now.status;
+    before = now.list;
+    std::this_thread::sleep_for(*verb.interval);
+  }
+}
+
+int run_umount(const std::string& program, const UmountVerb& verb) {
+  const auto entry = find_our_mount(read_mountinfo(), verb.directory, false);
+  if (!entry) return report(program, entry.error());
+  UnmountOptions options;
+  options.lazy = verb.lazy;
+  options.force = verb.force;
+  options.timeout = verb.timeout;
+  if (verb.verbose)
+    options.say = [&](const std::string& text) { fmt::print(stderr, "{}: {}\n", program, printable(text)); };
+  const auto done = unmount(*entry, options, system_control_places());
+  if (!done) return report(program, done.error());
+  if (!done->empty()) return report(program, Failure(ToolExit::kWarnings, *done));
+  return static_cast<int>(ToolExit::kOk);
+}
+
+int run_log_level(const std::string& program, const LogLevelVerb& verb) {
+  const auto entry = find_our_mount(read_mountinfo(), verb.directory, true);
+  if (!entry) return report(program, entry.error());
+  Json request{{"command", "log-level"}};
+  if (!verb.level.empty()) request["level"] = verb.level;
+  const auto answer = ask(*entry, request);
+  if (!answer) return report(program, answer.error());
+  if (verb.level.empty()) print(answer->value("level", std::string()) + '\n');
+  return static_cast<int>(ToolExit::kOk);
+}
+
+int run_umount_helper(const std::string& program, const UmountRequest& request) {
+  if (!request.mount_namespace.empty()) {
+    if (auto done = enter_mount_namespace(request.mount_namespace); !done)
+      return report(program, done.error());
+  }
+  const auto failed = [&](const Failure& failure) {
+    return report(program, Failure(MountExit::kFailed, failure.text));
+  };
+  const auto entry = find_our_mount(read_mountinfo(), request.directory, false);
+  if (!entry) return failed(entry.error());
+  UnmountOptions options;
+  options.lazy = request.lazy;
+  options.force = request.force;
+  options.read_only = request.read_only;
+  if (request.verbose) {
+    options.say = [&](const std::string& text) { fmt::print(stderr, "{}: {}\n", program, printable(text)); };
+  }
+  const auto done = unmount(*entry, options, system_control_places());
+  if (!done) return failed(done.error());
+  if (!done->empty()) report(program, Failure(MountExit::kOk, *done));
+  return static_cast<int>(MountExit::kOk);
+}
+
+}  // namespace nfsrdma::cli

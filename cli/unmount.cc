@@ -1,0 +1,226 @@
+#include "cli/unmount.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "cli/control_client.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// How long a living daemon may take to answer a question, and to notice that its mount is gone. Both are a
+// turn of its loops.
+constexpr seconds kAnswerTime{5};
+constexpr milliseconds kLookAgain{20};
+
+tl::unexpected<Failure> failed(std::string text) {
+  return refuse(ToolExit::kFailed, std::move(text));
+}
+
+bool still_mounted(const MountEntry& entry) {
+  const auto table = read_mountinfo();
+  return std::any_of(table.begin(), table.end(), [&](const MountEntry& other) {
+    return other.id == entry.id && other.mount_point == entry.mount_point;
+  });
+}
+
+// Replaces the process; returns only when there is no fusermount3.
+void run_fusermount(const std::string& mount_point, bool lazy) {
+  std::vector<const char*> argv{"fusermount3", "-u"};
+  if (lazy) argv.push_back("-z");
+  argv.insert(argv.end(), {"--", mount_point.c_str(), nullptr});
+  auto* const* arguments = const_cast<char* const*>(argv.data());
+  // mount(8) and systemd run helpers without a PATH.
+  execv("/usr/bin/fusermount3", arguments);
+  execv("/bin/fusermount3", arguments);
+  execvp("fusermount3", arguments);
+}
+
+struct KernelAnswer {
+  int error = 0;     // errno, 0 for success
+  std::string said;  // by fusermount3
+};
+
+std::string read_to_end(const Fd& fd) {
+  std::string text;
+  char buffer[512];
+  for (ssize_t n; (n = read(fd.get(), buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(n));
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// Nothing when it is not done by the deadline: the child then stays behind, stuck in the kernel.
+std::optional<KernelAnswer> ask_kernel(const MountEntry& entry, int flags, const Deadline& deadline) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return KernelAnswer{errno, {}};
+  const Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  const pid_t child = fork();
+  if (child < 0) return KernelAnswer{errno, {}};
+  if (child == 0) {
+    if (geteuid() == 0) _exit(umount2(entry.mount_point.c_str(), UMOUNT_NOFOLLOW | flags) == 0 ? 0 : errno);
+    dup2(write_end.get(), STDERR_FILENO);
+    run_fusermount(entry.mount_point, (flags & MNT_DETACH) != 0);
+    _exit(ENOENT);
+  }
+  write_end.reset();
+  if (!wait_for_exit(child, deadline)) return std::nullopt;
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) return KernelAnswer{EINTR, {}};
+  KernelAnswer answer{WEXITSTATUS(status), read_to_end(read_end)};
+  // fusermount3 says 1 for everything.
+  if (geteuid() != 0 && answer.error == 1)
+    answer.error = answer.said.find("busy") != std::string::npos ? EBUSY : EPERM;
+  return answer;
+}
+
+class Unmounter {
+ public:
+  Unmounter(const MountEntry& entry, const UnmountOptions& options, const ControlPlaces& places)
+      : entry_(entry), options_(options), socket_(find_control_socket(places, entry)) {
+    if (options.timeout) deadline_ = deadline_in(*options.timeout);
+  }
+
+  Outcome<std::string> run() {
+    watch();
+    if (options_.force) abort();
+    if (auto done = take_away(); !done) return tl::unexpected(std::move(done).error());
+    if (options_.lazy || !daemon_) return warning_;
+    if (!options_.force && !daemon_noticed()) {
+      say(fmt::format("{}: unmounted here, but still in use elsewhere", entry_.mount_point));
+      return warning_;
+    }
+    return wait_for_daemon();
+  }
+
+ private:
+  void say(const std::string& text) const {
+    if (options_.say) options_.say(text);
+  }
+
+  Deadline soon() const {
+    const Deadline answer = deadline_in(kAnswerTime);
+    return deadline_ ? std::min(*deadline_, *answer) : answer;
+  }
+
+  Outcome<ControlClient> connect() const { return ControlClient::connect(socket_, entry_.owner(), soon()); }
+
+  // From before the unmount on, so that the daemon's last word is not missed.
+  void watch() {
+    auto daemon = connect();
+    if (!daemon) {
+      say(fmt::format("{}: no daemon answers ({})", entry_.mount_point, daemon.error().text));
+      return;
+    }
+    if (daemon->send({{"command", "watch"}}, soon())) daemon_ = *std::move(daemon);
+  }
+
+  void abort() {
+    auto daemon = connect();
+    if (!daemon) return;
+    const auto answer = daemon->ask({{"command", "abort"}}, soon());
+    if (!answer) {
+      say(fmt::format("{}: {}", entry_.mount_point, answer.error().text));
+      return;
+    }
+    const uint64_t lost = answer->value("unwritten_bytes", uint64_t{0});
+    if (lost != 0) warning_ = fmt::format("{}: {} bytes were given up", entry_.mount_point, lost);
+  }
+
+  Outcome<> take_away() {
+    const int flags = (options_.lazy ? MNT_DETACH : 0) | (options_.force ? MNT_FORCE : 0);
+    const auto answer = ask_kernel(entry_, flags, deadline_);
+    if (!answer) {
+      return failed(
+          fmt::format("{}: the kernel is still writing data back; --force gives it up", entry_.mount_point));
+    }
+    if (answer->error == 0 || !still_mounted(entry_)) return {};
+    if (answer->error == EBUSY && options_.read_only && geteuid() == 0) return remount_read_only();
+    const std::string reason = answer->said.empty() ? std::strerror(answer->error) : answer->said;
+    if (answer->error == EBUSY) {
+      return failed(fmt::format("{}: busy; 'fuser -vm {}' shows who uses it, --lazy detaches it anyway",
+                                entry_.mount_point, entry_.mount_point));
+    }
+    if (answer->error == ENOENT && geteuid() != 0) {
+      return failed(fmt::format("{}: fusermount3 is missing; install the package fuse3", entry_.mount_point));
+    }
+    return failed(fmt::format("{}: {}", entry_.mount_point, reason));
+  }
+
+  Outcome<> remount_read_only() const {
+    unsigned long flags = MS_REMOUNT | MS_RDONLY;
+    const std::string options = "," + entry_.options + ",";
+    for (const auto& [name, flag] : {std::pair(",nosuid,", MS_NOSUID), std::pair(",nodev,", MS_NODEV),
+                                     std::pair(",noexec,", MS_NOEXEC)}) {
+      if (options.find(name) != std::string::npos) flags |= flag;
+    }
+    if (mount(nullptr, entry_.mount_point.c_str(), nullptr, flags, nullptr) != 0) {
+      return failed(
+          fmt::format("{}: busy, and not remounted read-only: {}", entry_.mount_point, std::strerror(errno)));
+    }
+    return failed(fmt::format("{}: busy; remounted read-only", entry_.mount_point));
+  }
+
+  // False when the file system lives on: a bind mount, or another mount namespace, still has it.
+  bool daemon_noticed() const {
+    const Deadline deadline = soon();
+    while (true) {
+      auto daemon = connect();
+      if (!daemon) return true;  // gone already
+      const auto answer = daemon->ask({{"command", "status"}}, deadline);
+      if (!answer || answer->value("state", std::string()) != "mounted") return true;
+      if (std::chrono::steady_clock::now() >= *deadline) return false;
+      std::this_thread::sleep_for(kLookAgain);
+    }
+  }
+
+  Outcome<std::string> wait_for_daemon() {
+    const pid_t pid = daemon_->peer();
+    say(fmt::format("{}: waiting for the daemon, process {}", entry_.mount_point, pid));
+    const Deadline deadline = options_.force && !deadline_ ? deadline_in(2 * kAnswerTime) : deadline_;
+    const auto answer = daemon_->receive(deadline);
+    if (!wait_for_exit(pid, deadline)) {
+      return failed(
+          fmt::format("{}: unmounted, but process {} is still writing to the server; it goes on by itself",
+                      entry_.mount_point, pid));
+    }
+    if (options_.force) return warning_;
+    if (!answer) {
+      return failed(
+          fmt::format("{}: unmounted, but the daemon ended without saying that all data was written",
+                      entry_.mount_point));
+    }
+    const uint64_t lost = answer->value("unwritten_bytes", uint64_t{0});
+    if (lost != 0)
+      return failed(fmt::format("{}: unmounted, but {} bytes were not written", entry_.mount_point, lost));
+    return warning_;
+  }
+
+  const MountEntry& entry_;
+  const UnmountOptions& options_;
+  std::string socket_;
+  Deadline deadline_;
+  std::optional<ControlClient> daemon_;
+  std::string warning_;
+};
+
+}  // namespace
+
+Outcome<std::string> unmount(const MountEntry& entry, const UnmountOptions& options,
+                             const ControlPlaces& places) {
+  return Unmounter(entry, options, places).run();
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,36 @@
+// Unmounting: from outside, with or without a living daemon, and not before the data is safe.
+//
+// The kernel's umount of a FUSE mount returns at once; what the daemon still holds (unstable writes, open
+// state, the session) is finished afterwards. So the tools connect to the daemon first, take the mount away,
+// and wait until the daemon says that everything is on the server, and has gone. A mount without a daemon
+// (SIGKILL) is just taken away.
+//
+// Root uses umount2(2), others fusermount3; both run in a child, because the kernel may write pages back
+// through a server that does not answer, and --timeout must hold. Blocking; for command-line programs.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cli/control_path.h"
+#include "cli/mountinfo.h"
+#include "cli/outcome.h"
+
+namespace nfsrdma::cli {
+
+struct UnmountOptions {
+  bool lazy = false;                            // detach now, wait for nothing
+  bool force = false;                           // give up what the server does not take
+  bool read_only = false;                       // umount(8) -r: when busy, remount read-only instead
+  std::optional<std::chrono::seconds> timeout;  // absent: as long as it takes
+  std::function<void(const std::string&)> say;  // progress, for -v; may be empty
+};
+
+// Success may come with a warning (data given up by force), else the text is empty. Failures are
+// ToolExit::kFailed; after a timeout the mount may be gone and the daemon still at work, which the text says.
+Outcome<std::string> unmount(const MountEntry& entry, const UnmountOptions& options,
+                             const ControlPlaces& places);
+
+}  // namespace nfsrdma::cli
