@@ -255,6 +255,13 @@ Task<Result<>> MemoryFilesystem::setlk(RequestContext ctx, OpenFileRef file, uin
   }
   apply(inode, owner, lock);
   lock_waiters_.notify_all();
+  FrontEnd* const dropper = dropper_;
+  if (dropper != nullptr && lock.type != LockType::kUnlock) {
+    NodeRef node = node_of(static_cast<OpenMemoryFile*>(file.get())->inode);
+    guard.unlock();
+    auto dropped = dropper->drop_data(std::move(node));
+    co_await std::move(dropped);
+  }
   co_return Result<>{};
 }
 

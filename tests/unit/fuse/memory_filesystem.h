@@ -83,6 +83,8 @@ class MemoryFilesystem final : public Filesystem {
   size_t open_directories() const { return open_directories_; }
   size_t locks(const std::string& path) const;
   NodeRef node(const std::string& path);
+  // From now on a lock is only granted when the kernel has dropped the file's pages.
+  void drop_data_on_lock(FrontEnd* front_end) { dropper_ = front_end; }
   void external_write(const std::string& path, const std::string& data);
   void external_remove(const std::string& path);
   std::string contents(const std::string& path) const;
@@ -170,6 +172,7 @@ class MemoryFilesystem final : public Filesystem {
   std::atomic<bool> responding_{true};
   std::atomic<bool> soft_timed_out_{false};
   std::atomic<bool> last_write_in_place_{false};
+  std::atomic<FrontEnd*> dropper_{nullptr};
   std::atomic<size_t> open_files_{0};
   std::atomic<size_t> open_directories_{0};
 

@@ -1,0 +1,325 @@
+// The life of a mount: how it ends, what is given back, and what the kernel is made to forget while it lasts.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "fuse/kernel_mount.h"
+#include "tests/unit/fuse/posix.h"
+#include "tests/unit/fuse/test_mount.h"
+
+namespace nfsrdma::fuse::test {
+namespace {
+
+class Lifecycle : public FuseTest {
+ protected:
+  // Asks for an unmount and returns its errno.
+  static int unmount(TestMount& m, bool lazy) {
+    std::atomic<int> result{-1};
+    m.mount().unmount(lazy, [&result](Result<> r) { result = r ? 0 : r.error().errnum; });
+    EXPECT_TRUE(eventually([&result] { return result != -1; }));
+    return result;
+  }
+};
+NFSRDMA_FUSE_SUITE(Lifecycle);
+
+TEST_P(Lifecycle, MountTable_ShowsSourceAndType) {
+  MountSetup s = mount_setup();
+  s.options.read_only = true;
+  s.options.exec = false;
+  TestMount m(s);
+  const std::string mounts = read_file("/proc/self/mounts");
+  const std::string line = "memory:/export " + m.path() + " fuse.rpcrdma ro,nosuid,nodev,noexec,";
+  EXPECT_NE(mounts.find(line), std::string::npos) << mounts;
+  m.client([&] { EXPECT_ERRNO(::mkdir(m.path("d").c_str(), 0700), EROFS); });
+}
+
+TEST_P(Lifecycle, OpenFile_MakesUnmountBusy) {
+  TestMount m(mount_setup());
+  const pid_t child = m.start_client([&] {
+    const int fd = ::open(m.path("f").c_str(), O_CREAT | O_RDWR, 0600);
+    ::raise(SIGSTOP);
+    EXPECT_EQ(::write(fd, "late", 4), 4);
+  });
+  int status = 0;
+  ::waitpid(child, &status, WUNTRACED);
+  EXPECT_EQ(unmount(m, false), EBUSY);
+  EXPECT_FALSE(m.mount().ended());
+  EXPECT_EQ(unmount(m, true), 0);
+  EXPECT_FALSE(m.mount().ended());
+  ::kill(child, SIGCONT);
+  EXPECT_EQ(m.wait_client(child), 0);
+  EXPECT_TRUE(eventually([&] { return m.mount().ended(); }));
+  EXPECT_EQ(m.fs().contents("f"), "late");
+}
+
+TEST_P(Lifecycle, ForcedUnmount_EndsWaitsAndReleasesFiles) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may force";
+  TestMount m(mount_setup());
+  m.fs().hold("fsync");
+  const pid_t child = m.start_client([&] {
+    const int fd = ::open(m.path("f").c_str(), O_CREAT | O_RDWR, 0600);
+    EXPECT_ERRNO(::fsync(fd), ECONNABORTED);
+  });
+  EXPECT_TRUE(eventually([&] { return m.fs().held("fsync") == 1; }));
+  ::umount2(m.path().c_str(), MNT_FORCE);
+  EXPECT_EQ(m.wait_client(child), 0);
+  EXPECT_TRUE(eventually([&] { return m.mount().ended(); }));
+  // No RELEASE came, the file was released all the same; its fsync still waits.
+  EXPECT_TRUE(eventually([&] { return m.fs().open_files() == 0; }));
+  EXPECT_EQ(m.mount().in_flight(), 1u);
+  m.fs().let_go("fsync");
+  EXPECT_TRUE(eventually([&] { return m.mount().in_flight() == 0; }));
+  ::umount2(m.path().c_str(), MNT_DETACH);
+}
+
+TEST_P(Lifecycle, Detach_AnswersWhoWaits) {
+  TestMount m(mount_setup());
+  m.fs().hold("mkdir");
+  const pid_t child = m.start_client([&] { EXPECT_ERRNO(::mkdir(m.path("d").c_str(), 0700), EIO); });
+  EXPECT_TRUE(eventually([&] { return m.fs().held("mkdir") == 1; }));
+  m.mount().detach();
+  EXPECT_TRUE(eventually([&] { return m.mount().ended(); }));
+  EXPECT_EQ(m.wait_client(child), 0);
+}
+
+TEST_P(Lifecycle, NeverStarted_LeavesNothing) {
+  BufferPool pool;
+  LoopPool loops(GetParam().first);
+  MemoryFilesystem fs(pool);
+  FuseOptions options;
+  options.mount_point = "/tmp";
+  auto mount = FuseMount::create(options, fs, loops, pool);
+  ASSERT_TRUE(mount);
+  EXPECT_FALSE((*mount)->ended());
+}
+
+TEST_P(Lifecycle, BadMountPoints_AreRefusedWithTheirReason) {
+  BufferPool pool;
+  LoopPool loops(1);
+  MemoryFilesystem fs(pool);
+  FuseOptions options;
+  options.mount_point = "/nonexistent/dir";
+  auto mount = FuseMount::create(options, fs, loops, pool);
+  ASSERT_FALSE(mount);
+  EXPECT_EQ(mount.error().errnum, ENOENT);
+  options.mount_point = "/etc/passwd";
+  mount = FuseMount::create(options, fs, loops, pool);
+  ASSERT_FALSE(mount);
+  EXPECT_EQ(mount.error().errnum, ENOTDIR);
+}
+
+TEST_P(Lifecycle, ReadAhead_IsRaisedAsAsked) {
+  if (::geteuid() != 0 || ::access("/sys/class/bdi", F_OK) != 0)
+    GTEST_SKIP() << "needs root and /sys/class/bdi";
+  MountSetup s = mount_setup();
+  s.options.read_ahead_kb = 4096;
+  TestMount m(s);
+  const auto kernel = find_mount(m.path());
+  ASSERT_TRUE(kernel);
+  EXPECT_EQ(read_file("/sys/class/bdi/" + kernel->device + "/read_ahead_kb"), "4096\n");
+}
+
+TEST_P(Lifecycle, LongerReadAhead_MakesReadsOfOneMebibyte) {
+  if (::geteuid() != 0 || ::access("/sys/class/bdi", F_OK) != 0)
+    GTEST_SKIP() << "needs root and /sys/class/bdi";
+  MountSetup s = mount_setup();
+  s.options.read_ahead_kb = 4096;
+  TestMount m(s);
+  m.client([&] { write_file(m.path("f"), pattern(16u << 20)); });
+  m.client([&] { EXPECT_TRUE(read_file(m.path("f")) == pattern(16u << 20)); });
+  EXPECT_LE(m.count("READ"), 24u);
+}
+
+// --- invalidation
+
+TEST_P(Lifecycle, InvalidatedData_IsReadAgainThroughTheOpenFile) {
+  MountSetup s = mount_setup();
+  s.lifetimes.attributes = s.lifetimes.entries = std::chrono::hours(1);
+  TestMount m(s);
+  const pid_t child = m.start_client([&] {
+    write_file(m.path("f"), "old");
+    const int fd = ::open(m.path("f").c_str(), O_RDONLY);
+    char buffer[16];
+    EXPECT_EQ(::pread(fd, buffer, sizeof buffer, 0), 3);
+    ::raise(SIGSTOP);
+    EXPECT_EQ(::pread(fd, buffer, sizeof buffer, 0), 5);
+    EXPECT_EQ(std::string(buffer, 5), "newer");
+  });
+  int status = 0;
+  ::waitpid(child, &status, WUNTRACED);
+  m.fs().external_write("f", "newer");
+  m.mount().front_end()->invalidate_data(m.fs().node("f"));
+  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 1; }));
+  // Sent is not yet done: a second one comes after the first is.
+  m.mount().front_end()->invalidate_data(m.fs().node("f"));
+  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 2; }));
+  ::kill(child, SIGCONT);
+  EXPECT_EQ(m.wait_client(child), 0);
+}
+
+TEST_P(Lifecycle, InvalidatedAttributes_AreAskedForAgain) {
+  MountSetup s = mount_setup();
+  s.lifetimes.attributes = s.lifetimes.entries = std::chrono::hours(1);
+  TestMount m(s);
+  const auto size = [&](off_t expected) {
+    m.client([&m, expected] {
+      struct stat st {};
+      EXPECT_POSIX(::stat(m.path("f").c_str(), &st));
+      EXPECT_EQ(st.st_size, expected);
+    });
+  };
+  m.client([&] { write_file(m.path("f"), "old"); });
+  size(3);
+  m.fs().external_write("f", "newer");
+  size(3);
+  for (uint64_t i = 1; i <= 2; ++i) {
+    m.mount().front_end()->invalidate_attributes(m.fs().node("f"));
+    EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == i; }));
+  }
+  size(5);
+}
+
+TEST_P(Lifecycle, InvalidatedEntry_IsLookedUpAgain) {
+  MountSetup s = mount_setup();
+  s.lifetimes.attributes = s.lifetimes.entries = std::chrono::hours(1);
+  TestMount m(s);
+  m.client([&] { write_file(m.path("f"), "x"); });
+  m.fs().external_remove("f");
+  m.client([&] { EXPECT_POSIX(::access(m.path("f").c_str(), F_OK)); });
+  m.mount().front_end()->invalidate_entry(m.fs().root().node, "f");
+  // The kernel drops the name and, being unused, the inode.
+  EXPECT_TRUE(eventually([&] { return m.statistics().kernel_inodes == 0; }));
+  m.client([&] { EXPECT_ERRNO(::access(m.path("f").c_str(), F_OK), ENOENT); });
+}
+
+TEST_P(Lifecycle, DropData_ReturnsWhenTheKernelHasDoneIt) {
+  MountSetup s = mount_setup();
+  s.lifetimes.attributes = s.lifetimes.entries = std::chrono::hours(1);
+  TestMount m(s);
+  m.fs().drop_data_on_lock(m.mount().front_end());
+  const pid_t child = m.start_client([&] {
+    write_file(m.path("f"), "old");
+    const int fd = ::open(m.path("f").c_str(), O_RDWR);
+    char buffer[16];
+    EXPECT_EQ(::pread(fd, buffer, sizeof buffer, 0), 3);
+    ::raise(SIGSTOP);
+    struct flock w {};
+    w.l_type = F_WRLCK;
+    EXPECT_POSIX(::fcntl(fd, F_SETLK, &w));
+    EXPECT_EQ(::pread(fd, buffer, 3, 0), 3);
+    EXPECT_EQ(std::string(buffer, 3), "new");
+  });
+  int status = 0;
+  ::waitpid(child, &status, WUNTRACED);
+  m.fs().external_write("f", "new");
+  ::kill(child, SIGCONT);
+  EXPECT_EQ(m.wait_client(child), 0);
+}
+
+TEST_P(Lifecycle, InvalidationBehindAStuckRead_BlocksNobodyElse) {
+  TestMount m(mount_setup());
+  m.client([&] { write_file(m.path("f"), pattern(100000)); });
+  m.fs().hold("read");
+  const pid_t reader = m.start_client([&] { EXPECT_TRUE(read_file(m.path("f")) == pattern(100000)); });
+  EXPECT_TRUE(eventually([&] { return m.fs().held("read") >= 1; }));
+  // The kernel waits in it for the pages that are being read.
+  m.mount().front_end()->invalidate_data(m.fs().node("f"));
+  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 1; }));
+  m.client([&] { write_file(m.path("g"), "still alive"); });
+  m.mount().front_end()->invalidate_attributes(m.fs().node("g"));
+  m.mount().front_end()->invalidate_data(m.fs().node("g"));
+  m.fs().let_go("read");
+  EXPECT_EQ(m.wait_client(reader), 0);
+  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 2; }));
+  EXPECT_EQ(m.statistics().invalidations_merged, 1u);
+}
+
+TEST_P(Lifecycle, DetachWhileAnInvalidationIsStuck_DoesNotDeadlock) {
+  TestMount m(mount_setup());
+  m.client([&] { write_file(m.path("f"), pattern(100000)); });
+  m.fs().hold("read");
+  const pid_t reader = m.start_client([&] {
+    char c = 0;
+    const int fd = ::open(m.path("f").c_str(), O_RDONLY);
+    EXPECT_EQ(::read(fd, &c, 1), -1);
+  });
+  EXPECT_TRUE(eventually([&] { return m.fs().held("read") >= 1; }));
+  m.mount().front_end()->invalidate_data(m.fs().node("f"));
+  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 1; }));
+  m.mount().detach();
+  EXPECT_TRUE(eventually([&] { return m.mount().ended(); }));
+  m.fs().let_go("read");
+  m.stop();
+  m.wait_client(reader);
+}
+
+// --- everything at once
+
+void list_with_attributes(const std::string& path) {
+  DIR* d = ::opendir(path.c_str());
+  if (d == nullptr) return;
+  while (const dirent* e = ::readdir(d)) {
+    struct stat st {};
+    ::fstatat(::dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW);
+  }
+  ::closedir(d);
+}
+
+TEST_P(Lifecycle, ChurnWithInvalidations_CountsLookupsExactly) {
+  MountSetup s = mount_setup();
+  s.lifetimes.attributes = s.lifetimes.entries = std::chrono::hours(1);
+  TestMount m(s);
+  constexpr int kProcesses = 3;
+  constexpr int kNames = 40;
+  std::vector<pid_t> children;
+  for (int p = 0; p < kProcesses; ++p) {
+    children.push_back(m.start_client([&m, p] {
+      uint64_t x = static_cast<uint64_t>(p) + 1;
+      for (int i = 0; i < 1500; ++i) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        const std::string a = m.path("n" + std::to_string((x >> 33) % kNames));
+        const std::string b = m.path("n" + std::to_string((x >> 43) % kNames));
+        struct stat st {};
+        switch ((x >> 53) % 8) {
+          case 0: ::close(::open(a.c_str(), O_CREAT | O_RDWR, 0600)); break;
+          case 1: ::unlink(a.c_str()); break;
+          case 2: ::rename(a.c_str(), b.c_str()); break;
+          case 3: ::link(a.c_str(), b.c_str()); break;
+          case 4: ::stat(a.c_str(), &st); break;
+          case 5: ::mkdir(a.c_str(), 0700); break;
+          case 6: ::rmdir(a.c_str()); break;
+          default: list_with_attributes(m.path()); break;
+        }
+      }
+    }));
+  }
+  size_t left = children.size();
+  std::vector<bool> gone(children.size());
+  for (int i = 0; left != 0; ++i) {
+    m.mount().front_end()->invalidate_entry(m.fs().root().node, "n" + std::to_string(i % kNames));
+    for (size_t p = 0; p < children.size(); ++p) {
+      int status = 0;
+      if (gone[p] || ::waitpid(children[p], &status, WNOHANG) != children[p]) continue;
+      EXPECT_EQ(status, 0);
+      gone[p] = true;
+      --left;
+    }
+    ::usleep(500);
+  }
+  // Now the kernel may keep none of them.
+  for (int i = 0; i < kNames; ++i) {
+    m.mount().front_end()->invalidate_entry(m.fs().root().node, "n" + std::to_string(i));
+  }
+  EXPECT_TRUE(eventually([&] { return m.statistics().kernel_inodes == 0; })) << m.statistics().kernel_inodes;
+  EXPECT_LE(m.fs().live_nodes(), 1u);
+}
+
+}  // namespace
+}  // namespace nfsrdma::fuse::test
