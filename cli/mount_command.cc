@@ -96,6 +96,8 @@ int run_mount(const std::string& program, const MountRequest& request) {
     ForegroundReporter reporter(program, request.verbose);
     return run_mount_daemon(*plan, reporter);
   }
+  // Nobody who waits for the end of a pipe, or for a lock on a file, shall wait for a daemon.
+  close_range(3, ~0U, 0);
   LaunchOptions launch;
   launch.program = program;
   launch.verbose = request.verbose;

@@ -177,7 +177,11 @@ Session::Verdict Session::judge(const CompoundReply& reply, const SlotTicket& ti
   note_sequence(sequence, ticket.generation);
   switch (reply.status()) {
     case NFS4ERR_DELAY: return Verdict::kDelay;
-    case NFS4ERR_GRACE: return Verdict::kGrace;
+    case NFS4ERR_GRACE:
+      return Verdict::kGrace;
+    // Section 2.10.6.1.3: a retry whose reply was not kept fails in the operation after SEQUENCE.
+    case NFS4ERR_RETRY_UNCACHED_REP:
+      return Verdict::kAgainExecuted;
     default: return Verdict::kAnswered;
   }
 }
