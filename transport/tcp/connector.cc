@@ -62,8 +62,10 @@ DeadPeerTimes dead_peer_times(std::chrono::milliseconds timeo, unsigned retrans)
   constexpr int64_t kMaxKeepaliveSeconds = 32767;  // MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL
   constexpr int64_t kMaxKeepaliveCount = 127;      // MAX_TCP_KEEPCNT
   const int64_t seconds = std::clamp<int64_t>((timeo.count() + 999) / 1000, 1, kMaxKeepaliveSeconds);
-  const int64_t count = std::clamp<int64_t>(int64_t{retrans} + 1, 1, kMaxKeepaliveCount);
-  const int64_t timeout = std::clamp<int64_t>(timeo.count() * (int64_t{retrans} + 1), 1, INT32_MAX);
+  const int64_t tries = int64_t{retrans} + 1;
+  const int64_t count = std::clamp<int64_t>(tries, 1, kMaxKeepaliveCount);
+  const int64_t timeout =
+      timeo.count() > INT32_MAX / tries ? INT32_MAX : std::max<int64_t>(timeo.count() * tries, 1);
   return {static_cast<int>(seconds), static_cast<int>(seconds), static_cast<int>(count),
           static_cast<unsigned>(timeout)};
 }

@@ -15,7 +15,12 @@ namespace nfsrdma::tcp {
 
 class Health {
  public:
-  Health(Duration timeo, unsigned retrans) : timeo_(timeo), silence_(timeo * (retrans + 1)) {}
+  Health(Duration timeo, unsigned retrans)
+      : timeo_(std::min(timeo, kLongest)),
+        silence_(timeo_ > kLongest / (int64_t{retrans} + 1) ? kLongest : timeo_ * (int64_t{retrans} + 1)) {}
+
+  // Whatever the options say: sums with it stay far from the clock's end.
+  static constexpr Duration kLongest = std::chrono::hours(24 * 365);
 
   // What is outstanding at the moment of a check.
   struct Outstanding {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "tests/unit/transport/support/black_hole.h"
 #include "tests/unit/transport/support/rig.h"
 
 namespace nfsrdma::test {
@@ -669,31 +670,6 @@ TEST(TcpSilence, ServerGone_NotRespondingWhileReconnecting) {
 
 // ---------------------------------------------------------------------------------------------------------
 // close(), in every state.
-
-// A port on which connecting neither succeeds nor fails: its queue of connections is full.
-class BlackHole {
- public:
-  BlackHole() {
-    // A backlog of 1 is full with two connections; whatever comes then is not answered.
-    for (int i = 0; i < 8; ++i) fillers_.push_back(connect());
-  }
-  uint16_t port() const { return listener_.port(); }
-
- private:
-  tcp::Socket connect();
-  Listener listener_{"127.0.0.1", 0, 1};
-  std::vector<tcp::Socket> fillers_;
-};
-
-tcp::Socket BlackHole::connect() {
-  tcp::Socket s(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  a.sin_port = htons(listener_.port());
-  ::connect(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a));
-  return s;
-}
 
 TEST(TcpClose, Idle_CallsAfterwardsAreInterrupted) {
   Rig rig(quick_options(1));

@@ -1,0 +1,125 @@
+// Health and Backoff, with a clock of the test's own.
+#include "transport/tcp/health.h"
+
+#include <gtest/gtest.h>
+
+namespace nfsrdma::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using tcp::Backoff;
+using tcp::Health;
+
+constexpr TimePoint at(int s) {
+  return TimePoint(seconds(s));
+}
+
+Health::Outstanding calls_since(int issued, int queued) {
+  return {at(issued), at(queued)};
+}
+
+TEST(Health, NothingOutstanding_NeverStallsNorChecksAgain) {
+  Health h(seconds(60), 2);
+  const auto v = h.check(at(100000), {});
+  EXPECT_FALSE(v.stalled_now);
+  EXPECT_FALSE(v.give_up);
+  EXPECT_FALSE(v.next_check);
+  EXPECT_TRUE(h.responding());
+}
+
+// nfs(5): "The time [...] the NFS client waits for a response before it retries an NFS request."
+TEST(Health, CallOlderThanTimeo_StallsOnceUntilAReply) {
+  Health h(seconds(60), 2);
+  h.connected(at(1000));
+  auto v = h.check(at(1059), calls_since(1000, 1000));
+  EXPECT_FALSE(v.stalled_now);
+  EXPECT_EQ(v.next_check, at(1060));
+  v = h.check(at(1060), calls_since(1000, 1000));
+  EXPECT_TRUE(v.stalled_now);
+  EXPECT_FALSE(h.responding());
+  EXPECT_FALSE(h.check(at(1070), calls_since(1000, 1000)).stalled_now) << "said once";
+  EXPECT_TRUE(h.reply(at(1071))) << "OK is due";
+  EXPECT_FALSE(h.reply(at(1072))) << "and said once";
+  EXPECT_TRUE(h.responding());
+}
+
+TEST(Health, OneSlowCallAmongAnsweredOnes_DoesNotStall) {
+  Health h(seconds(60), 2);
+  h.reply(at(1990));
+  const auto v = h.check(at(2000), calls_since(1000, 1000));
+  EXPECT_FALSE(v.stalled_now);
+  EXPECT_EQ(v.next_check, at(2050));
+}
+
+TEST(Health, SilenceForTimeoTimesRetransPlusOne_GivesUp) {
+  Health h(seconds(60), 2);
+  h.connected(at(1000));
+  EXPECT_FALSE(h.check(at(1179), calls_since(1000, 1000)).give_up);
+  EXPECT_EQ(h.check(at(1179), calls_since(1000, 1000)).next_check, at(1180));
+  EXPECT_TRUE(h.check(at(1180), calls_since(1000, 1000)).give_up);
+}
+
+TEST(Health, BytesOfAnyKind_PutOffGivingUp) {
+  Health h(seconds(60), 2);
+  h.connected(at(1000));
+  h.bytes(at(1179));
+  EXPECT_FALSE(h.check(at(1358), calls_since(1000, 1000)).give_up);
+  EXPECT_TRUE(h.check(at(1359), calls_since(1000, 1000)).give_up);
+}
+
+TEST(Health, CallGivenToALongIdleConnection_StartsTheSilenceThen) {
+  Health h(seconds(60), 2);
+  h.connected(at(0));
+  EXPECT_FALSE(h.check(at(100'100), calls_since(100'000, 100'000)).give_up);
+}
+
+TEST(Health, NoConnection_StallsButThereIsNothingToGiveUp) {
+  Health h(seconds(60), 0);
+  const auto v = h.check(at(5000), {at(1000), std::nullopt});
+  EXPECT_TRUE(v.stalled_now);
+  EXPECT_FALSE(v.give_up);
+}
+
+TEST(Health, AbsurdOptions_NeverOverflow) {
+  Health h(std::chrono::hours(1'000'000), 4'000'000'000u);
+  h.connected(at(1000));
+  const auto v = h.check(at(2000), calls_since(1000, 1000));
+  EXPECT_FALSE(v.give_up);
+  EXPECT_GT(v.next_check, at(2000));
+  Health many(seconds(60), 4'000'000'000u);
+  EXPECT_FALSE(many.check(at(100'000), calls_since(1000, 1000)).give_up);
+}
+
+TEST(Backoff, FailedAttempts_DoubleUpToTheMaximum) {
+  Backoff b(milliseconds(100), milliseconds(1000));
+  std::vector<Duration> delays;
+  for (int i = 0; i < 6; ++i) delays.push_back(b.failed());
+  EXPECT_EQ(delays, (std::vector<Duration>{milliseconds(100), milliseconds(200), milliseconds(400),
+                                           milliseconds(800), milliseconds(1000), milliseconds(1000)}));
+}
+
+TEST(Backoff, ConnectionHeldForAGoodPeriod_AtOnceAndFromTheStart) {
+  Backoff b(milliseconds(100), milliseconds(1000));
+  b.failed();
+  b.failed();
+  EXPECT_EQ(b.lost(Backoff::kGoodPeriod, false), Duration::zero());
+  EXPECT_EQ(b.failed(), milliseconds(100));
+}
+
+TEST(Backoff, ShortConnectionThatAnswered_FromTheStartButNotAtOnce) {
+  Backoff b(milliseconds(100), milliseconds(1000));
+  for (int i = 0; i < 5; ++i) b.failed();
+  EXPECT_EQ(b.lost(milliseconds(10), true), milliseconds(100));
+  EXPECT_EQ(b.lost(milliseconds(10), true), milliseconds(100)) << "progress: no doubling";
+}
+
+TEST(Backoff, ShortConnectionsWithoutAnswers_DoubleAsFailuresDo) {
+  Backoff b(milliseconds(100), milliseconds(1000));
+  EXPECT_EQ(b.lost(milliseconds(10), false), milliseconds(100));
+  EXPECT_EQ(b.lost(milliseconds(10), false), milliseconds(200));
+  EXPECT_EQ(b.failed(), milliseconds(400));
+}
+
+}  // namespace
+}  // namespace nfsrdma::test
