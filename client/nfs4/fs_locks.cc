@@ -176,10 +176,14 @@ Task<Result<bool>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner,
 Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock lock) {
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
-  const OpenStateRef state = handle.state;
+  OpenStateRef state = handle.state;
   bool dirty = false;
   {
     std::lock_guard node_lock(file->node.mutex);
+    // A POSIX lock belongs to the process: any of its descriptors may release it, whoever opened it.
+    for (const OpenStateRef& other : file->opens) {
+      if (find_owner(*other, owner) != nullptr) state = other;
+    }
     const LockState* mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
     dirty = !file->writes.empty() || !file->unstable.empty();

@@ -378,10 +378,8 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   if (dirty && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     written = co_await write_back(handle.node, handle.file, handle.credential);
   }
-  if (handle.lock_used.load(std::memory_order_relaxed)) {
-    Lock whole;
-    (void)co_await unlock(open, posix_owner(lock_owner), whole);
-  }
+  Lock whole;
+  (void)co_await unlock(open, posix_owner(lock_owner), whole);
   (void)ctx;
   co_return written;
 }
