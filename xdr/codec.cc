@@ -20,6 +20,23 @@ bool Encoder::fail(const char* what) {
   return false;
 }
 
+bool Encoder::put32(uint32_t v) {
+  if (!ok_) return false;
+  const size_t at = out_.size();
+  out_.resize(at + 4);
+  store_be32(out_.data() + at, v);
+  return true;
+}
+
+bool Encoder::put64(uint64_t v) {
+  if (!ok_) return false;
+  const size_t at = out_.size();
+  out_.resize(at + 8);
+  store_be32(out_.data() + at, static_cast<uint32_t>(v >> 32));
+  store_be32(out_.data() + at + 4, static_cast<uint32_t>(v));
+  return true;
+}
+
 bool Encoder::fixed(ConstBytes bytes) {
   if (!ok_) return false;
   append(out_, bytes);

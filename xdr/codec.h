@@ -68,10 +68,8 @@ class Encoder {
 
   bool operator()(uint32_t v) { return put32(v); }
   bool operator()(int32_t v) { return put32(static_cast<uint32_t>(v)); }
-  bool operator()(uint64_t v) {
-    return put32(static_cast<uint32_t>(v >> 32)) && put32(static_cast<uint32_t>(v));
-  }
-  bool operator()(int64_t v) { return (*this)(static_cast<uint64_t>(v)); }
+  bool operator()(uint64_t v) { return put64(v); }
+  bool operator()(int64_t v) { return put64(static_cast<uint64_t>(v)); }
   bool operator()(bool v) { return put32(v ? 1 : 0); }
   template <XdrEnum E>
   bool operator()(E v) {
@@ -98,13 +96,8 @@ class Encoder {
   size_t inline_bytes() const { return out_.size() - start_; }
 
  private:
-  bool put32(uint32_t v) {
-    if (!ok_) return false;
-    const size_t at = out_.size();
-    out_.resize(at + 4);
-    store_be32(out_.data() + at, v);
-    return true;
-  }
+  bool put32(uint32_t v);
+  bool put64(uint64_t v);
 
   ByteVector& out_;
   std::vector<Bulk>* bulks_;  // null: bulk items are copied inline

@@ -50,7 +50,7 @@ Severity severity_of(nfsstat4 status) {
   return info != nullptr ? info->severity : kWarning;
 }
 
-Error nfs_error(nfsstat4 status, const char* op, std::string cause, std::source_location where) {
+Error nfs_error(nfsstat4 status, const char* op, std::string cause, SourceLocation where) {
   return {Layer::kNfs, recovery_of(status), errno_of(status), status, op, std::move(cause), where};
 }
 

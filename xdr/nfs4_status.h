@@ -6,11 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <string_view>
 
 #include "xdr/support/error.h"
+#include "xdr/support/source_location.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -45,6 +45,6 @@ Severity severity_of(nfsstat4 status);  // kWarning for what is not in the table
 
 // The Error for an operation that answered `status` (not NFS4_OK). `op` is a static string such as "OPEN".
 Error nfs_error(nfsstat4 status, const char* op, std::string cause = {},
-                std::source_location where = std::source_location::current());
+                SourceLocation where = SourceLocation::current());
 
 }  // namespace nfsrdma::nfs4

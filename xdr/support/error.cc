@@ -65,7 +65,7 @@ std::string describe(const Error& error) {
   return line;
 }
 
-Error system_error(int errnum, const char* op, std::string cause, std::source_location where) {
+Error system_error(int errnum, const char* op, std::string cause, SourceLocation where) {
   return {Layer::kSystem, Recovery::kPermanent, errnum, 0, op, std::move(cause), where};
 }
 

@@ -6,10 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "xdr/support/source_location.h"
 
 namespace nfsrdma {
 
@@ -34,7 +35,7 @@ struct Error {
   uint32_t status = 0;  // nfsstat4, accept_stat, rdma error...: meaning by layer; 0 = none
   const char* op = "";  // static string: the operation that failed, e.g. "OPEN", "EXCHANGE_ID", "connect"
   std::string cause;    // one clause for people; empty on hot paths
-  std::source_location where = std::source_location::current();
+  SourceLocation where = SourceLocation::current();
 
   bool is_status(uint32_t s) const { return layer == Layer::kNfs && status == s; }
 };
@@ -47,6 +48,6 @@ std::string describe(const Error& error);
 
 // An error that comes from errno.
 Error system_error(int errnum, const char* op, std::string cause = {},
-                   std::source_location where = std::source_location::current());
+                   SourceLocation where = SourceLocation::current());
 
 }  // namespace nfsrdma
