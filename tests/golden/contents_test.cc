@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/golden/golden.h"
 
 namespace nfsrdma::golden {
@@ -218,6 +220,74 @@ TEST(CapturedSetattr, Call_SetsModeOnly) {
   EXPECT_EQ(args.stateid, kAnonymousStateid);
   EXPECT_EQ(args.obj_attributes.attrmask, bitmap4::of({FATTR4_MODE}));
   EXPECT_EQ(args.obj_attributes.mode, 0600U);
+}
+
+TEST(CapturedGanesha, EveryAttribute_IsKnown) {
+  const Reply reply = decoded<Reply>("ganesha_getattr_everything_reply");
+  const fattr4& root = res<GETATTR4res>(reply, 2).resok4.obj_attributes;
+  EXPECT_EQ(root.type, NF4DIR);
+  EXPECT_EQ(root.mode, 01777U);
+  EXPECT_EQ(root.fs->lease_time, 30U);
+  EXPECT_EQ(root.fs->maxname, 1024U);
+  EXPECT_TRUE(root.fs->supported_attrs.test(FATTR4_FS_LOCATIONS));
+  EXPECT_FALSE(root.has(FATTR4_FS_LOCATIONS));  // asked for, and left out: the server is not elsewhere
+  EXPECT_TRUE(root.fs->suppattr_exclcreat.test(FATTR4_MODE));
+}
+
+TEST(CapturedGanesha, LockInTheWay_IsNamed) {
+  for (const char* name : {"ganesha_lockt_denied_reply", "ganesha_lock_denied_reply"}) {
+    const Reply reply = decoded<Reply>(name);
+    EXPECT_EQ(reply.body.status, NFS4ERR_DENIED);
+    const LOCK4denied& denied = reply.body.resarray.at(2).opnum() == OP_LOCKT
+                                    ? res<LOCKT4res>(reply, 2).denied
+                                    : res<LOCK4res>(reply, 2).denied;
+    EXPECT_EQ(denied.offset, 5U);
+    EXPECT_EQ(denied.length, 10U);
+    EXPECT_EQ(denied.locktype, WRITE_LT);
+    EXPECT_EQ(denied.owner.owner, "locker-1");
+  }
+}
+
+TEST(CapturedGanesha, Stateids_AreTestedOneByOne) {
+  const Reply reply = decoded<Reply>("ganesha_test_stateid_reply");
+  EXPECT_EQ(res<TEST_STATEID4res>(reply, 1).resok4.tsr_status_codes,
+            (std::vector<nfsstat4>{NFS4_OK, NFS4_OK, NFS4ERR_BAD_STATEID}));
+}
+
+TEST(CapturedGanesha, DirectoryWithMoreToCome_IsNotAtItsEnd) {
+  const Reply part = decoded<Reply>("ganesha_readdir_part_reply");
+  EXPECT_FALSE(res<READDIR4res>(part, 2).resok4.reply.eof);
+  const Reply whole = decoded<Reply>("ganesha_readdir_reply");
+  const dirlist4& list = res<READDIR4res>(whole, 2).resok4.reply;
+  EXPECT_TRUE(list.eof);
+  std::vector<std::string> names;
+  for (const entry4& entry : list.entries) names.push_back(entry.name);
+  std::ranges::sort(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"dir", "fifo", "file", "null", "symlink"}));
+}
+
+TEST(CapturedGanesha, ReadAndReadlink_CarryTheirData) {
+  const Reply read = decoded<Reply>("ganesha_read_reply");
+  EXPECT_EQ(as_string_view(res<READ4res>(read, 2).resok4.data), "seventeen bytes!!");
+  EXPECT_TRUE(res<READ4res>(read, 2).resok4.eof);
+  const Reply link = decoded<Reply>("ganesha_readlink_reply");
+  EXPECT_EQ(res<READLINK4res>(link, 2).resok4.link, "target/of/link");
+}
+
+TEST(CapturedGanesha, RefusedDelegation_SaysWhy) {
+  const Reply reply = decoded<Reply>("ganesha_open_delegation_reply");
+  EXPECT_EQ(res<OPEN4res>(reply, 2).resok4.delegation.delegation_type, OPEN_DELEGATE_NONE_EXT);
+  EXPECT_EQ(res<OPEN4res>(reply, 2).resok4.delegation.ond_why, WND4_NOT_SUPP_FTYPE);
+}
+
+TEST(CapturedGanesha, Refusals_AreTold) {
+  EXPECT_EQ(decoded<Reply>("ganesha_garbage_args_reply").header.accepted, rpc::GARBAGE_ARGS);
+  const Reply minor = decoded<Reply>("ganesha_minor_9_reply");
+  EXPECT_EQ(minor.body.status, NFS4ERR_MINOR_VERS_MISMATCH);
+  EXPECT_TRUE(minor.body.resarray.empty());
+  const Reply illegal = decoded<Reply>("ganesha_illegal_reply");
+  EXPECT_EQ(illegal.body.resarray.at(1).opnum(), OP_ILLEGAL);
+  EXPECT_EQ(illegal.body.resarray.at(1).status(), NFS4ERR_OP_ILLEGAL);
 }
 
 }  // namespace

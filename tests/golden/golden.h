@@ -40,11 +40,19 @@ using Reply = Decoded<rpc::reply_header, nfs4::COMPOUND4res>;
 using CallbackCall = Decoded<rpc::call_header, nfs4::CB_COMPOUND4args>;
 using CallbackReply = Decoded<rpc::reply_header, nfs4::CB_COMPOUND4res>;
 
+// A reply that refuses the call has no results.
+inline bool has_body(const rpc::call_header&) {
+  return true;
+}
+inline bool has_body(const rpc::reply_header& header) {
+  return header.success();
+}
+
 // Header and body, to the last byte.
 template <class T>
 bool decode(ConstBytes bytes, T& out, std::string* why = nullptr) {
   xdr::Decoder x(bytes);
-  const bool good = x(out.header) && x(out.body) && x.left() == 0;
+  const bool good = x(out.header) && (!has_body(out.header) || x(out.body)) && x.left() == 0;
   if (why != nullptr) *why = x.left() != 0 && x.ok() ? "trailing bytes" : x.failure();
   return good;
 }
@@ -53,7 +61,7 @@ template <class T>
 ByteVector encode(const T& value) {
   ByteVector out;
   xdr::Encoder x(out);
-  if (!x(value.header) || !x(value.body)) out.clear();
+  if (!x(value.header) || (has_body(value.header) && !x(value.body))) out.clear();
   return out;
 }
 
@@ -61,7 +69,7 @@ template <class T>
 size_t size_of(const T& value) {
   xdr::Sizer x;
   x(value.header);
-  x(value.body);
+  if (has_body(value.header)) x(value.body);
   return x.total();
 }
 
