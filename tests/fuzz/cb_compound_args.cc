@@ -1,0 +1,11 @@
+// Fuzz entry: CB_COMPOUND4args.
+
+#include "tests/fuzz/fuzz.h"
+#include "xdr/nfs4/cb_compound.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace nfsrdma;  // NOLINT
+  nfs4::CB_COMPOUND4args value;
+  if (fuzz::decodes(fuzz::bytes_of(data, size), value)) fuzz::survives_its_own_encoding(value);
+  return 0;
+}
