@@ -199,14 +199,16 @@ class MountDaemon {
 
   std::string advice() const { return fmt::format("run 'nfsrdma-fuse probe {}'", plan_.source.text); }
 
+  // What is wrong on this machine is said as it is; what the server said comes with its name and what to do
+  // next.
   void fail(const Error& error) {
-    const bool permission = error.layer == Layer::kFuse || error.layer == Layer::kSystem
-                                ? error.errnum == EPERM || error.errnum == EACCES
-                                : false;
-    const bool server = error.layer != Layer::kFuse && error.layer != Layer::kSystem;
-    fail(Failure(permission ? MountExit::kUsage : MountExit::kFailed,
-                 server ? fmt::format("{}: {}; {}", plan_.source.text, describe(error), advice())
-                        : fmt::format("{}: {}", plan_.source.text, describe(error))));
+    const std::string text = fmt::format("{}: {}", plan_.source.text, describe(error));
+    if (error.layer == Layer::kFuse || error.layer == Layer::kSystem) {
+      const bool permission = error.errnum == EPERM || error.errnum == EACCES;
+      return fail(Failure(permission ? MountExit::kUsage : MountExit::kFailed, text));
+    }
+    const char* hint = error.errnum == EPROTONOSUPPORT ? "the server has no NFS version 4.1; " : "";
+    fail(Failure(MountExit::kFailed, fmt::format("{}; {}{}", text, hint, advice())));
   }
 
   void fail(const Failure& failure) {
