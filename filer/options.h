@@ -18,8 +18,8 @@ struct Options {
   std::string address = "127.0.0.1";
   uint16_t port = 0;  // 0: one that is free
   std::vector<std::string> exports = {"/export"};
-  ClientTable::Identity identity;
-  ClientTable::Limits limits;
+  ClientTable::Identity identity{};
+  ClientTable::Limits limits{};
   std::chrono::seconds lease{90};
   std::chrono::seconds grace{90};
   bool manual_clock = false;  // leases, grace and recalls pass only by Server::advance_clock()

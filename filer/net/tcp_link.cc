@@ -58,6 +58,7 @@ void TcpLink::read_ol() {
   socket_.async_read_some(asio::buffer(buffer_),
                           [self = shared_from_this()](const asio::error_code& ec, size_t n) {
                             self->reading_ = false;
+                            if (self->ended_) return;  // ended while these bytes were waiting for their turn
                             if (ec) return self->end_ol();
                             self->received_ol(n);
                           });

@@ -38,9 +38,11 @@ size_t success_bytes(nfs_opnum4 op) {
   }
 }
 
-// FNV-1a; a retry is recognised by its content, not protected by it.
+// FNV-1a of the size and the first bytes: a retry is recognised by its content, not protected by it.
 uint64_t digest_of(ConstBytes bytes, uint32_t operations) {
-  uint64_t hash = 0xcbf29ce484222325u ^ operations;
+  constexpr size_t kDigested = 4096;
+  uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t{operations} << 32 | bytes.size());
+  bytes = bytes.first(std::min(bytes.size(), kDigested));
   for (const std::byte b : bytes) hash = (hash ^ std::to_integer<uint8_t>(b)) * 0x100000001b3u;
   return hash;
 }

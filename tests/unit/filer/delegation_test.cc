@@ -1,0 +1,271 @@
+// Delegations, recalls and the back channel (RFC 8881 sections 2.10.6, 10.4, 18.6, 20).
+
+#include "tests/unit/filer/raw_client.h"
+
+namespace nfsrdma::filer::test {
+namespace {
+
+class DelegationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server = start_server({.manual_clock = true});
+    server->configure([](Switches& s) { s.delegations = Delegations::kReadOrWrite; });
+    server->make_file("/export/f", "content", 0666);
+    holder = std::make_unique<RawClient>(*server, "holder");
+    other = std::make_unique<RawClient>(*server, "other");
+    ASSERT_TRUE(holder->establish());
+    ASSERT_TRUE(other->establish());
+  }
+  OPEN4resok open(RawClient& c, uint32_t access) {
+    return at<OPEN4res>(c.run_at("/export", ops(c.open_args("f", access))), 0).resok4;
+  }
+  nfsstat4 try_open(RawClient& c, uint32_t access) {
+    return c.run_at("/export", ops(c.open_args("f", access))).status;
+  }
+  nfsstat4 give_back(RawClient& c, stateid4 id) {
+    return c.run_at("/export/f", ops(DELEGRETURN4args{id})).status;
+  }
+
+  std::unique_ptr<Server> server;
+  std::unique_ptr<RawClient> holder;
+  std::unique_ptr<RawClient> other;
+};
+
+TEST_F(DelegationTest, OpensAreAnsweredWithWhatFits) {
+  const OPEN4resok read = open(*holder, OPEN4_SHARE_ACCESS_READ);
+  ASSERT_EQ(read.delegation.delegation_type, OPEN_DELEGATE_READ);
+  EXPECT_EQ(read.delegation.stateid.seqid, 1u);
+  const OPEN4resok second = open(*other, OPEN4_SHARE_ACCESS_READ);
+  EXPECT_EQ(second.delegation.delegation_type, OPEN_DELEGATE_READ) << "readers share";
+  // "the delegation stateid SHOULD be used".
+  EXPECT_EQ(holder->read("/export/f", read.delegation.stateid), "content");
+  EXPECT_EQ(holder->write("/export/f", read.delegation.stateid, 0, "x").status, NFS4ERR_OPENMODE);
+  EXPECT_EQ(give_back(*holder, read.delegation.stateid), NFS4_OK);
+  EXPECT_EQ(give_back(*holder, read.delegation.stateid), NFS4ERR_BAD_STATEID);
+}
+
+TEST_F(DelegationTest, WithoutBackChannel_NoneIsGiven) {
+  RawClient deaf(*server, "deaf");
+  deaf.session_request.csa_flags = 0;
+  ASSERT_TRUE(deaf.establish());
+  EXPECT_EQ(open(deaf, OPEN4_SHARE_ACCESS_READ).delegation.delegation_type, OPEN_DELEGATE_NONE);
+}
+
+// "If another client has a delegation of the file being opened that conflicts with open being done ..., the
+// delegation(s) MUST be recalled ... one or more NFS4ERR_DELAY errors will be returned".
+TEST_F(DelegationTest, ConflictingOpen_RecallsAndWaits) {
+  const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+  ASSERT_EQ(held.delegation.delegation_type, OPEN_DELEGATE_WRITE);
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4ERR_DELAY);
+  const auto callback = holder->serve_callback();
+  ASSERT_TRUE(callback);
+  ASSERT_EQ(callback->argarray.size(), 2u);
+  const auto& sequence = std::get<CB_SEQUENCE4args>(callback->argarray[0].op);
+  EXPECT_EQ(sequence.csa_sessionid, holder->session);
+  EXPECT_EQ(sequence.csa_sequenceid, 1u);
+  const auto& recall = std::get<CB_RECALL4args>(callback->argarray[1].op);
+  EXPECT_TRUE(recall.stateid.same_state(held.delegation.stateid));
+  EXPECT_EQ(recall.stateid.seqid, 0u)
+      << "the seqid value for a stateid sent ... as part of a callback is required to be zero";
+  EXPECT_EQ(recall.fh, holder->handle_of("/export/f"));
+  // The reply that granted it may still be on its way: the recall names the request (section 2.10.6.3).
+  ASSERT_EQ(sequence.csa_referring_call_lists.size(), 1u);
+  EXPECT_EQ(sequence.csa_referring_call_lists[0].rcl_sessionid, holder->session);
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4ERR_DELAY);
+  ASSERT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4_OK);
+  EXPECT_EQ(server->executed(OP_DELEGRETURN).succeeded, 1u);
+}
+
+// "CLAIM_DELEGATE_CUR: ... as part of recalling a delegation".
+TEST_F(DelegationTest, OpensUnderADelegation_AreHandedOver) {
+  const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+  OPEN4args args = holder->open_args("", OPEN4_SHARE_ACCESS_BOTH, 0, "local owner");
+  args.claim.claim = CLAIM_DELEG_CUR_FH;
+  args.claim.delegate_stateid = held.delegation.stateid;
+  EXPECT_EQ(holder->run_at("/export/f", ops(args)).status, NFS4_OK);
+  args.claim.delegate_stateid = held.stateid;
+  EXPECT_EQ(holder->run_at("/export/f", ops(args)).status, NFS4ERR_BAD_STATEID) << "an open is no delegation";
+}
+
+TEST_F(DelegationTest, OtherConflicts_RecallToo) {
+  for (const char* what : {"write", "remove", "rename", "setattr", "link", "getattr"}) {
+    server->make_file("/export/x", "x", 0666);
+    const auto access = std::string(what) == "getattr" ? OPEN4_SHARE_ACCESS_BOTH : OPEN4_SHARE_ACCESS_READ;
+    const COMPOUND4res opened = holder->run_at("/export", ops(holder->open_args("x", access)));
+    const OPEN4resok& held = at<OPEN4res>(opened, 0).resok4;
+    ASSERT_TRUE(held.delegation.granted()) << what;
+    const auto attempt = [&]() -> nfsstat4 {
+      const std::string w = what;
+      if (w == "write") return other->write("/export/x", {}, 0, "y").status;
+      if (w == "remove") return other->run_at("/export", ops(REMOVE4args{"x"})).status;
+      if (w == "rename") return other->run_at("/export", ops(SAVEFH4args{}, RENAME4args{"x", "z"})).status;
+      if (w == "link") {
+        return other
+            ->run(path_ops("/export/x") + ops(SAVEFH4args{}) + path_ops("/export") + ops(LINK4args{"z"}))
+            .status;
+      }
+      if (w == "getattr")
+        return other->run_at("/export/x", ops(GETATTR4args{bitmap4::of({FATTR4_SIZE})})).status;
+      fattr4 mode;
+      mode.attrmask = bitmap4::of({FATTR4_MODE});
+      mode.mode = 0600;
+      return other->run_at("/export/x", ops(SETATTR4args{{}, mode})).status;
+    };
+    EXPECT_EQ(attempt(), NFS4ERR_DELAY) << what;
+    EXPECT_TRUE(holder->serve_callback()) << what;
+    EXPECT_EQ(holder
+                  ->run(ops(PUTFH4args{server->stat("/export/x")->handle},
+                            DELEGRETURN4args{held.delegation.stateid}))
+                  .status,
+              NFS4_OK)
+        << what;
+    EXPECT_EQ(attempt(), NFS4_OK) << what;
+    holder->run(ops(PUTFH4args{holder->handle_of("/export")}));
+    server->remove_file("/export/x");
+    server->remove_file("/export/z");
+  }
+}
+
+TEST_F(DelegationTest, OwnOperations_DoNotRecall) {
+  const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_READ);
+  EXPECT_EQ(holder->write("/export/f", {}, 0, "x").status, NFS4_OK);
+  EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
+}
+
+// "a recallable lock ... was not returned within the lease period after having been recalled": DELEG_REVOKED
+// and SEQ4_STATUS_RECALLABLE_STATE_REVOKED.
+TEST_F(DelegationTest, UnheededRecall_EndsInRevocation) {
+  const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_READ);
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_WRITE), NFS4ERR_DELAY);
+  ASSERT_TRUE(holder->serve_callback());
+  server->advance_clock(std::chrono::seconds(60));
+  EXPECT_EQ(holder->run({}).status, NFS4_OK);
+  EXPECT_EQ(other->run({}).status, NFS4_OK);
+  server->advance_clock(std::chrono::seconds(60));
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_WRITE), NFS4_OK);
+  EXPECT_EQ(holder->run_at("/export/f", ops(READ4args{held.delegation.stateid, 0, 1})).status,
+            NFS4ERR_DELEG_REVOKED);
+  EXPECT_EQ(holder->last_flags, SEQ4_STATUS_RECALLABLE_STATE_REVOKED);
+  EXPECT_EQ(holder->run(ops(FREE_STATEID4args{held.delegation.stateid})).status, NFS4_OK);
+}
+
+// "the server ... MUST retry the callback operation over the same session": same slot and sequence ID.
+TEST_F(DelegationTest, RecallOverALostConnection_IsSentAgain) {
+  open(*holder, OPEN4_SHARE_ACCESS_READ);
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_WRITE), NFS4ERR_DELAY);
+  holder->reconnect();
+  ASSERT_TRUE(server->wait_until([](Core& core) {
+    bool waiting = false;
+    core.clients.each_session([&](Session& s) { waiting = waiting || core.back.waiting(s); });
+    return waiting;
+  }));
+  ASSERT_EQ(holder->run({}).status, NFS4_OK);
+  EXPECT_EQ(holder->last_flags & SEQ4_STATUS_CB_PATH_DOWN_SESSION, SEQ4_STATUS_CB_PATH_DOWN_SESSION);
+  holder->call(ops(BIND_CONN_TO_SESSION4args{holder->session, CDFC4_FORE_OR_BOTH, false}));
+  const auto callback = holder->serve_callback();
+  ASSERT_TRUE(callback);
+  EXPECT_EQ(std::get<CB_SEQUENCE4args>(callback->argarray[0].op).csa_sequenceid, 1u);
+  EXPECT_TRUE(std::holds_alternative<CB_RECALL4args>(callback->argarray[1].op));
+}
+
+TEST_F(DelegationTest, DelayedAnswer_MakesTheServerAskAgain) {
+  open(*holder, OPEN4_SHARE_ACCESS_READ);
+  ASSERT_EQ(server->recall("/export/f"), 1u);
+  const auto first = holder->serve_callback(NFS4ERR_DELAY);
+  const auto second = holder->serve_callback();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(std::get<CB_SEQUENCE4args>(first->argarray[0].op).csa_sequenceid, 1u);
+  EXPECT_EQ(std::get<CB_SEQUENCE4args>(second->argarray[0].op).csa_sequenceid, 2u)
+      << "CB_SEQUENCE was answered with NFS4_OK, so the slot has moved";
+}
+
+// --- delegations and restart, section 10.2.1 ---
+
+TEST_F(DelegationTest, Delegation_IsReclaimedWithItsOpen) {
+  open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+  server->restart();
+  holder->reconnect();
+  ASSERT_TRUE(holder->establish(false));
+  OPEN4args args = holder->open_args("", OPEN4_SHARE_ACCESS_BOTH);
+  args.claim.claim = CLAIM_PREVIOUS;
+  args.claim.delegate_type = OPEN_DELEGATE_WRITE;
+  const COMPOUND4res reply = holder->run_at("/export/f", ops(args));
+  ASSERT_EQ(reply.status, NFS4_OK);
+  // "In this case, delegation will always be granted".
+  EXPECT_EQ(at<OPEN4res>(reply, 0).resok4.delegation.delegation_type, OPEN_DELEGATE_WRITE);
+}
+
+TEST_F(DelegationTest, DelegationNeverHeld_CannotBeReclaimed) {
+  server->configure([](Switches& s) { s.delegations = Delegations::kNever; });
+  open(*holder, OPEN4_SHARE_ACCESS_READ);
+  server->restart();
+  holder->reconnect();
+  ASSERT_TRUE(holder->establish(false));
+  OPEN4args args = holder->open_args("", OPEN4_SHARE_ACCESS_READ);
+  args.claim.claim = CLAIM_PREVIOUS;
+  args.claim.delegate_type = OPEN_DELEGATE_READ;
+  EXPECT_EQ(holder->run_at("/export/f", ops(args)).status, NFS4ERR_RECLAIM_BAD);
+}
+
+// --- callbacks that tests make ---
+
+TEST_F(DelegationTest, CallbacksOfTests_ReturnTheAnswer) {
+  Callback slot;
+  slot.ops.push_back({CB_RECALL_SLOT4args{3}});
+  const auto id = server->call_back(slot, holder->clientid);
+  ASSERT_TRUE(id);
+  ASSERT_TRUE(holder->serve_callback());
+  const CallbackResult result = server->wait_callback(*id);
+  ASSERT_EQ(result.state, CallbackResult::State::kAnswered);
+  EXPECT_TRUE(result.rejected.empty());
+  ASSERT_EQ(result.reply.resarray.size(), 2u);
+  EXPECT_EQ(std::get<CB_RECALL_SLOT4res>(result.reply.resarray[1].op).status, NFS4_OK);
+}
+
+TEST_F(DelegationTest, OverriddenSequence_DoesNotMoveTheSlot) {
+  Callback wrong;
+  wrong.sequence = 17;
+  wrong.ops.push_back({CB_RECALL_ANY4args{0, {}}});
+  const auto id = server->call_back(wrong, holder->clientid);
+  const auto seen = holder->serve_callback();
+  ASSERT_TRUE(id && seen);
+  EXPECT_EQ(std::get<CB_SEQUENCE4args>(seen->argarray[0].op).csa_sequenceid, 17u);
+  server->wait_callback(*id);
+  Callback right;
+  right.ops.push_back({CB_RECALL_ANY4args{0, {}}});
+  server->call_back(right, holder->clientid);
+  const auto next = holder->serve_callback();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(std::get<CB_SEQUENCE4args>(next->argarray[0].op).csa_sequenceid, 1u);
+}
+
+TEST_F(DelegationTest, DeniedLock_IsAnnouncedWhenItIsFree) {
+  server->configure([](Switches& s) {
+    s.notify_locks = true;
+    s.delegations = Delegations::kNever;
+  });
+  const auto lock = [](RawClient& c, stateid4 open) {
+    LOCK4args args;
+    args.locktype = WRITEW_LT;
+    args.length = 10;
+    args.locker.new_lock_owner = true;
+    args.locker.stateid = open;
+    args.locker.lock_owner.owner = "waiter";
+    return at<LOCK4res>(c.run_at("/export/f", ops(args)), 0);
+  };
+  const OPEN4resok mine = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+  EXPECT_NE(mine.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK, 0u);
+  const stateid4 theirs = open(*other, OPEN4_SHARE_ACCESS_BOTH).stateid;
+  const stateid4 held = lock(*holder, mine.stateid).resok4.lock_stateid;
+  EXPECT_EQ(lock(*other, theirs).status, NFS4ERR_DENIED);
+  EXPECT_EQ(holder->run_at("/export/f", ops(LOCKU4args{WRITE_LT, 0, held, 0, 10})).status, NFS4_OK);
+  const auto callback = other->serve_callback();
+  ASSERT_TRUE(callback);
+  const auto& notify = std::get<CB_NOTIFY_LOCK4args>(callback->argarray[1].op);
+  EXPECT_EQ(notify.cnla_lock_owner.owner, "waiter");
+  EXPECT_EQ(lock(*other, theirs).status, NFS4_OK);
+}
+
+}  // namespace
+}  // namespace nfsrdma::filer::test
