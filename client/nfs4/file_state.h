@@ -126,7 +126,7 @@ class Nfs4File final : public OpenFile {
   const OpenStateRef state;
   const rpc::CredentialPtr credential;
   const uint32_t access;               // OPEN4_SHARE_ACCESS_*
-  const bool synchronous;              // O_SYNC, O_DSYNC or `sync`
+  const bool synchronous;              // O_SYNC, O_DSYNC, O_DIRECT or `sync`
   std::atomic<bool> lock_used{false};  // a lock was taken through it: a lost lock of its owner fails its I/O
 };
 

@@ -55,9 +55,11 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
       n.contents_change = attributes.change;
       n.contents_known = true;
     }
-    if (clear_names) n.names_uncertain = false;
+    if (clear_names) {
+      n.names_uncertain = false;
+      n.names_valid_from = Clock::now();
+    }
   }
-  if (clear_names) nodes_.names().clear(n);
   if (invalidate) front_end_->invalidate_data(node);
   co_return good;
 }

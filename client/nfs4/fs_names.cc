@@ -52,10 +52,10 @@ Task<> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::change_info4 i
     } else {
       d.contents_known = false;
       d.names_uncertain = false;
+      d.names_valid_from = Clock::now();
     }
     if (!after) d.attributes.expire();
   }
-  if (!ours_alone) nodes_.names().clear(d);
   if (after) co_await apply(directory, std::move(after->resok4.obj_attributes), order, Cause::kAsked);
 }
 
@@ -69,7 +69,7 @@ Task<Result<Entry>> Nfs4Filesystem::lookup(RequestContext ctx, NodeRef directory
     {
       const TimePoint now = Clock::now();
       std::lock_guard lock(d.mutex);
-      good = d.attributes.fresh(now) && d.contents_known && d.attributes.get().change == d.contents_change &&
+      good = found->verified >= d.names_valid_from && d.attributes.fresh(now) && d.contents_known && d.attributes.get().change == d.contents_change &&
              (!d.names_uncertain || now - found->verified < options_.acdirmax);
     }
     if (good) {

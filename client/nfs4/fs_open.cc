@@ -87,7 +87,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open_on_server(RequestContext ctx, NodeR
   states_.unpin_file(n);
   if (ok.delegation.granted())
     Loop::current()->spawn(return_delegation(fh, ok.delegation.stateid, ctx.credential));
-  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC)) != 0;
+  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
   OpenReply result;
   result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous);
   auto attributes = reply->take<nfs4::GETATTR4res>();
@@ -145,7 +145,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4);
   states_.unpin_file(nfs4_node(node));
-  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC)) != 0;
+  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
   result.open.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous);
   const auto& delegation = opened->resok4.delegation;
   if (delegation.granted()) Loop::current()->spawn(return_delegation(fh, delegation.stateid, ctx.credential));

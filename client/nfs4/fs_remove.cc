@@ -73,9 +73,13 @@ Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef di
     file = nfs4_node(node).file;
     if (!file || file->opens.empty() || file->preserve_unlinked || !file->hidden_name.empty())
       co_return false;
-    // Another name keeps the file alive: nothing to save.
+  }
+  // Whether another name keeps the file alive is worth asking: a hidden name would be counted as a link.
+  NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
     const Attributes& a = nfs4_node(node).attributes.get();
-    if (nfs4_node(node).attributes.fresh(Clock::now()) && a.nlink > 1) co_return false;
+    if (a.nlink > 1) co_return false;
   }
   const std::string hidden = hidden_name(nfs4_node(node));
   Result<> renamed = co_await rename_on_server(ctx, directory, name, directory, hidden);
