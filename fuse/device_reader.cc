@@ -15,54 +15,71 @@ namespace {
 constexpr size_t kWriteHeader = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 static_assert(kWriteHeader < DeviceReader::kPage);
 
-struct Readable {
+struct ReadSome {
   asio::posix::stream_descriptor& descriptor;
-  bool ready = false;
+  asio::mutable_buffer to;
+  asio::error_code error;
+  size_t size = 0;
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> h) {
-    descriptor.async_wait(asio::posix::stream_descriptor::wait_read, [this, h](const asio::error_code& ec) {
-      ready = !ec;
+    descriptor.async_read_some(to, [this, h](const asio::error_code& ec, size_t n) {
+      error = ec;
+      size = n;
       h.resume();
     });
   }
-  bool await_resume() const noexcept { return ready; }
+  void await_resume() const noexcept {}
 };
+
+// ENOENT: the request went away while it was copied.
+bool is_passing(int errnum) {
+  return errnum == ENOENT || errnum == EINTR;
+}
+
+bool is_end(int errnum) {
+  return errnum == ENODEV || errnum == ECONNABORTED;
+}
 
 }  // namespace
 
+const size_t DeviceReader::kHeaderOffset = kPage - kWriteHeader;
+
 bool DeviceReader::make_room() {
+  static_assert(kPage + kReadBytes <= BufferPool::kMaxBytes);
+  // Nobody kept what was handed out: the memory is still in the processor's cache.
+  if (buffer_ && buffer_.unique()) offset_ = 0;
   if (buffer_ && offset_ + kPage + kReadBytes <= buffer_->capacity()) return true;
   buffer_ = pool_.get(BufferPool::kMaxBytes);
   offset_ = 0;
-  static_assert(kPage + kReadBytes <= BufferPool::kMaxBytes);
   return static_cast<bool>(buffer_);
+}
+
+void DeviceReader::process(fuse_session* session, size_t size) {
+  if (size < sizeof(fuse_in_header)) {
+    log::error("fuse: {} bytes from /dev/fuse, less than a header", size);
+    return;
+  }
+  fuse_buf buf{};
+  buf.size = size;
+  buf.mem = target();
+  kept_ = false;
+  fuse_session_process_buf(session, &buf);
+  if (kept_) offset_ = payload_end_;
 }
 
 DeviceReader::Outcome DeviceReader::serve_one(fuse_session* session) {
   if (!make_room()) return Outcome::kNoMemory;
-  std::byte* at = position() + kPage - kWriteHeader;
   ssize_t n = 0;
   do {
-    n = ::read(fuse_session_fd(session), at, kReadBytes);
-    // ENOENT: the request went away while it was copied.
-  } while (n < 0 && (errno == EINTR || errno == ENOENT));
-  if (n < 0) {
-    if (errno == EAGAIN) return Outcome::kEmpty;
-    if (errno != ENODEV && errno != ECONNABORTED)
-      log::error("fuse: reading /dev/fuse: {}", strerrordesc_np(errno));
-    return Outcome::kEnded;
-  }
-  if (static_cast<size_t>(n) < sizeof(fuse_in_header)) {
-    log::error("fuse: {} bytes from /dev/fuse, less than a header", n);
+    n = ::read(fuse_session_fd(session), target(), kReadBytes);
+  } while (n < 0 && is_passing(errno));
+  if (n >= 0) {
+    process(session, static_cast<size_t>(n));
     return Outcome::kServed;
   }
-  fuse_buf buf{};
-  buf.size = static_cast<size_t>(n);
-  buf.mem = at;
-  kept_ = false;
-  fuse_session_process_buf(session, &buf);
-  if (kept_) offset_ = payload_end_;
-  return Outcome::kServed;
+  if (errno == EAGAIN) return Outcome::kEmpty;
+  if (!is_end(errno)) log::error("fuse: reading /dev/fuse: {}", strerrordesc_np(errno));
+  return Outcome::kEnded;
 }
 
 Slice DeviceReader::take_payload(const char* data, size_t size) {
@@ -86,19 +103,20 @@ void DeviceReader::stop() {
 Task<> DeviceReader::run(fuse_session* session) {
   descriptor_.assign(fuse_session_fd(session));
   while (!stopping_) {
-    Outcome outcome = Outcome::kServed;
-    for (int i = 0; i < kBatch && outcome == Outcome::kServed && !stopping_; ++i)
-      outcome = serve_one(session);
-    if (outcome == Outcome::kEnded) break;
-    if (outcome == Outcome::kNoMemory) {
+    if (!make_room()) {
       Loop& loop = *Loop::current();
       co_await loop.sleep(std::chrono::milliseconds(20));
       continue;
     }
-    if (stopping_) break;
-    // After a full batch the wait ends at once, behind the loop's other work.
-    Readable readable{descriptor_};
-    co_await readable;
+    ReadSome reading{descriptor_, asio::buffer(target(), kReadBytes), {}};
+    co_await reading;
+    const int errnum = reading.error.value();
+    if (!reading.error) {
+      process(session, reading.size);
+    } else if (!is_passing(errnum)) {
+      if (!is_end(errnum) && !stopping_) log::error("fuse: reading /dev/fuse: {}", reading.error.message());
+      break;
+    }
   }
   descriptor_.release();  // the session's to close
   buffer_.reset();

@@ -1,9 +1,11 @@
 // DeviceReader: reads one loop's share of /dev/fuse, in memory that a WRITE's payload can be sent from.
 //
-// Every loop waits for the same session descriptor and takes what it finds; EAGAIN means another loop was
-// faster. (A descriptor per loop, FUSE_DEV_IOC_CLONE, has its own list of unanswered requests in the kernel,
-// so a reply must go out where the request came in; libfuse 3.14 has no public interface for that, and one
-// list's lock costs nothing next to the copy of a request.)
+// Every loop reads the same session descriptor and takes what it finds; EAGAIN means another loop was faster.
+// (A descriptor per loop, FUSE_DEV_IOC_CLONE, has its own list of unanswered requests in the kernel, so a
+// reply must go out where the request came in; libfuse 3.14 has no public interface for that, and one list's
+// lock costs nothing next to the copy of a request.) Reads go through Asio, which tries first and then waits
+// for the descriptor's next edge: four system calls per request with one waiting application (epoll_wait,
+// read, writev, read = EAGAIN), where re-arming a wait each time takes five.
 //
 // A request is read so that a WRITE's payload starts on a page boundary: the kernel then copies whole pages,
 // and registered memory sees aligned addresses. Buffers are 2 MiB of the pool. A payload of kKeepPayload
@@ -16,6 +18,7 @@
 
 #include <fuse_lowlevel.h>
 
+#include <asio/buffer.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <functional>
 
@@ -29,11 +32,7 @@ class DeviceReader {
  public:
   static constexpr size_t kMaxWrite = 1u << 20;
   static constexpr size_t kPage = 4096;
-  // Copying 32 KiB takes about 3 us, less than what the buffer's longer life costs elsewhere (measured, see
-  // docs/ARCHITECTURE.md).
   static constexpr size_t kKeepPayload = 32u << 10;
-  // Requests served in a row before the loop looks at its other work.
-  static constexpr int kBatch = 16;
 
   DeviceReader(Loop& loop, BufferPool& pool) : pool_(pool), descriptor_(loop.context()) {}
 
@@ -51,8 +50,12 @@ class DeviceReader {
 
  private:
   static constexpr size_t kReadBytes = kPage + kMaxWrite + kPage;
+  static const size_t kHeaderOffset;
   bool make_room();
-  std::byte* position() { return buffer_->data() + offset_; }
+  // Where the next request is read to.
+  std::byte* target() { return buffer_->data() + offset_ + kHeaderOffset; }
+  // The first `size` bytes there are a request.
+  void process(fuse_session* session, size_t size);
 
   BufferPool& pool_;
   asio::posix::stream_descriptor descriptor_;
