@@ -1,0 +1,146 @@
+// nfs(5): "acregmin=n: The minimum time (in seconds) that the NFS client caches attributes of a regular file
+// before it requests fresh attribute information from a server." The timeout doubles up to acregmax while
+// nothing changes.
+#include "client/cache/attribute_cache.h"
+
+#include <gtest/gtest.h>
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace std::chrono_literals;
+using client::AttributeCache;
+using client::Attributes;
+using Update = AttributeCache::Update;
+
+constexpr AttributeCache::Limits kRegular{3s, 60s};
+const TimePoint kStart = TimePoint(1h);
+
+Attributes version(uint64_t change, uint64_t size = 0) {
+  Attributes a;
+  a.change = change;
+  a.size = size;
+  return a;
+}
+
+TEST(AttributeCache, Empty_KnowsNothing) {
+  AttributeCache cache;
+  EXPECT_FALSE(cache.known());
+  EXPECT_FALSE(cache.fresh(kStart));
+  EXPECT_EQ(cache.remaining(kStart), 0s);
+}
+
+TEST(AttributeCache, FirstAnswer_LastsTheMinimum) {
+  AttributeCache cache;
+  EXPECT_EQ(cache.update(version(1, 77), 1, kStart, kRegular), Update::kFirst);
+  EXPECT_TRUE(cache.fresh(kStart));
+  EXPECT_EQ(cache.remaining(kStart), 3s);
+  EXPECT_TRUE(cache.fresh(kStart + 3s - 1ns));
+  EXPECT_FALSE(cache.fresh(kStart + 3s));
+  EXPECT_TRUE(cache.known());
+  EXPECT_EQ(cache.get().size, 77u);
+}
+
+TEST(AttributeCache, ConfirmedEachTimeItExpires_DoublesUpToTheMaximum) {
+  AttributeCache cache;
+  TimePoint now = kStart;
+  uint64_t request = 1;
+  cache.update(version(1), request++, now, kRegular);
+  for (const auto expected : {6s, 12s, 24s, 48s, 60s, 60s}) {
+    now += cache.remaining(now);
+    EXPECT_EQ(cache.update(version(1), request++, now, kRegular), Update::kUnchanged);
+    EXPECT_EQ(cache.remaining(now), expected);
+  }
+}
+
+TEST(AttributeCache, ConfirmedBeforeItExpires_LastsAsLongAgainAndNoLonger) {
+  AttributeCache cache;
+  cache.update(version(1), 1, kStart, kRegular);
+  EXPECT_EQ(cache.update(version(1), 2, kStart + 1s, kRegular), Update::kUnchanged);
+  EXPECT_EQ(cache.remaining(kStart + 1s), 3s);
+}
+
+TEST(AttributeCache, Change_FallsBackToTheMinimum) {
+  AttributeCache cache;
+  TimePoint now = kStart;
+  cache.update(version(1), 1, now, kRegular);
+  now += 10s;
+  cache.update(version(1), 2, now, kRegular);
+  ASSERT_EQ(cache.remaining(now), 6s);
+  EXPECT_EQ(cache.update(version(2), 3, now + 1s, kRegular), Update::kChanged);
+  EXPECT_EQ(cache.remaining(now + 1s), 3s);
+}
+
+// RFC 8881 section 5.8.1.4: the change attribute's value has no order a client may rely on between unordered
+// replies; to a younger request's answer it is simply different.
+TEST(AttributeCache, SmallerChangeOfAYoungerRequest_IsAChange) {
+  AttributeCache cache;
+  cache.update(version(100), 1, kStart, kRegular);
+  EXPECT_EQ(cache.update(version(5), 2, kStart, kRegular), Update::kChanged);
+  EXPECT_EQ(cache.get().change, 5u);
+}
+
+TEST(AttributeCache, AnswerFromThePast_IsIgnored) {
+  AttributeCache cache;
+  cache.update(version(7, 700), 10, kStart, kRegular);
+  EXPECT_EQ(cache.update(version(6, 600), 9, kStart + 1s, kRegular), Update::kIgnored);
+  EXPECT_EQ(cache.update(version(7, 1), 9, kStart + 1s, kRegular), Update::kIgnored);
+  EXPECT_EQ(cache.get().size, 700u);
+  EXPECT_EQ(cache.remaining(kStart + 1s), 2s);
+}
+
+TEST(AttributeCache, AnswerToAnOlderRequestThatIsAhead_IsTaken) {
+  AttributeCache cache;
+  cache.update(version(7, 700), 10, kStart, kRegular);
+  EXPECT_EQ(cache.update(version(8, 800), 9, kStart, kRegular), Update::kChanged);
+  EXPECT_EQ(cache.get().size, 800u);
+  // It made nothing older than request 10 credible again.
+  EXPECT_EQ(cache.update(version(8, 1), 9, kStart, kRegular), Update::kIgnored);
+}
+
+TEST(AttributeCache, Expire_KeepsTheValuesButTrustsThemNoMore) {
+  AttributeCache cache;
+  cache.update(version(1, 77), 1, kStart, kRegular);
+  cache.expire();
+  EXPECT_TRUE(cache.known());
+  EXPECT_FALSE(cache.fresh(kStart));
+  EXPECT_EQ(cache.get().size, 77u);
+}
+
+TEST(AttributeCache, Drop_BeginsAnew) {
+  AttributeCache cache;
+  cache.update(version(5), 5, kStart, kRegular);
+  cache.drop();
+  EXPECT_FALSE(cache.known());
+  EXPECT_EQ(cache.update(version(5), 6, kStart, kRegular), Update::kFirst);
+  EXPECT_EQ(cache.remaining(kStart), 3s);
+}
+
+// noac, actimeo=0.
+TEST(AttributeCache, NoLifetime_IsNeverFresh) {
+  AttributeCache cache;
+  for (uint64_t request = 1; request < 5; ++request) {
+    cache.update(version(1), request, kStart, {});
+    EXPECT_FALSE(cache.fresh(kStart));
+  }
+}
+
+// actimeo=n sets minimum and maximum to one value.
+TEST(AttributeCache, EqualLimits_NeverDouble) {
+  AttributeCache cache;
+  TimePoint now = kStart;
+  for (uint64_t request = 1; request < 5; ++request, now += 5s) {
+    cache.update(version(1), request, now, {5s, 5s});
+    EXPECT_EQ(cache.remaining(now), 5s);
+  }
+}
+
+TEST(AttributeCache, MaximumBelowTheMinimum_DoesNotExceedTheMaximumWhenDoubled) {
+  AttributeCache cache;
+  cache.update(version(1), 1, kStart, {10s, 4s});
+  cache.update(version(1), 2, kStart + 10s, {10s, 4s});
+  EXPECT_EQ(cache.remaining(kStart + 10s), 4s);
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,285 @@
+// What each callback operation does (RFC 8881 section 20).
+#include "client/nfs4/file_state.h"
+#include "tests/unit/client/support/callback_caller.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: statuses and operations
+
+const nfs_fh4 kFile(as_const_bytes("file"));
+const nfs_fh4 kOther(as_const_bytes("other"));
+
+stateid4 stateid(uint32_t seqid, unsigned n) {
+  stateid4 s;
+  s.seqid = seqid;
+  s.other.fill(static_cast<std::byte>(n));
+  return s;
+}
+
+nfsstat4 status_of(CallbackCaller& caller, const nfs_cb_argop4& op) {
+  CB_COMPOUND4args args = CallbackCaller::compound(caller.sequence());
+  args.argarray.push_back(op);
+  const CallbackReply reply = caller.send(args);
+  EXPECT_EQ(reply.results.resarray.size(), 2u);
+  EXPECT_EQ(reply.results.resarray.back().opnum(), op.opnum());
+  return reply.status();
+}
+
+// Section 20.1.3: "If the filehandle specified is not one for which the client holds an OPEN_DELEGATE_WRITE
+// delegation, an NFS4ERR_BADHANDLE error is returned."
+TEST(CallbackGetattr, Always_IsABadHandle) {
+  CallbackCaller caller;
+  const client::NodeRef known = caller.nodes.get(kFile, 0);
+  EXPECT_EQ(status_of(caller, {CB_GETATTR4args{kFile, bitmap4::of({FATTR4_SIZE})}}), NFS4ERR_BADHANDLE);
+}
+
+// Section 20.2.3: "If the handle specified is not one for which the client holds a delegation, an
+// NFS4ERR_BADHANDLE error is returned."
+TEST(CallbackRecall, OfNoDelegation_IsABadHandle) {
+  CallbackCaller caller;
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kFile}}), NFS4ERR_BADHANDLE);
+  caller.server.delegation_granted(kFile, stateid(1, 1));
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kOther}}), NFS4ERR_BADHANDLE);
+}
+
+// "If the stateid specified is not one corresponding to an OPEN delegation for the file specified by the
+// filehandle, an NFS4ERR_BAD_STATEID is returned."
+TEST(CallbackRecall, OfAnotherDelegationOfTheFile_IsABadStateid) {
+  CallbackCaller caller;
+  caller.server.delegation_granted(kFile, stateid(1, 1));
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 2), false, kFile}}), NFS4ERR_BAD_STATEID);
+}
+
+TEST(CallbackRecall, OfADelegationOnItsWayBack_IsAcknowledgedUntilItIsBack) {
+  CallbackCaller caller;
+  caller.server.delegation_granted(kFile, stateid(1, 1));
+  caller.server.delegation_granted(kOther, stateid(1, 2));
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), true, kFile}}), NFS4_OK);
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 2), false, kOther}}), NFS4_OK);
+  caller.server.delegation_returned(stateid(1, 1));
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kFile}}), NFS4ERR_BADHANDLE);
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 2), false, kOther}}), NFS4_OK);
+}
+
+TEST(CallbackRecall, ReturnedTwiceOrNeverGranted_IsHarmless) {
+  CallbackCaller caller;
+  caller.server.delegation_returned(stateid(1, 1));
+  caller.server.delegation_granted(kFile, stateid(1, 1));
+  caller.server.delegation_returned(stateid(1, 1));
+  caller.server.delegation_returned(stateid(1, 1));
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kFile}}), NFS4ERR_BADHANDLE);
+}
+
+// A recall of a delegation whose OPEN was sent with `ticket`.
+ByteVector racing_recall(CallbackCaller& caller, const client::SlotTicket& ticket) {
+  CB_SEQUENCE4args sequence = caller.sequence();
+  sequence.csa_referring_call_lists.push_back({ticket.session, {{ticket.sequence, ticket.slot}}});
+  return CallbackCaller::call({}, CallbackCaller::encode(CallbackCaller::compound(
+                                      sequence, CB_RECALL4args{stateid(1, 1), false, kFile})));
+}
+
+client::SlotTicket take_slot(CallbackCaller& caller) {
+  return *run_on(*caller.loop, caller.slots.acquire());
+}
+
+// Section 2.10.6.3: "If the client finds the request corresponding to the referring session ID, slot ID, and
+// sequence ID to be currently outstanding [...] it can determine that the callback has raced the reply [...].
+// If that period of time expires, it can respond to the CB_COMPOUND with NFS4ERR_DELAY."
+TEST(CallbackRecall, BeforeTheReplyOfItsOpen_IsDelayed) {
+  CallbackCaller caller;
+  const client::SlotTicket ticket = take_slot(caller);
+  EXPECT_EQ(CallbackCaller::read(caller.send(racing_recall(caller, ticket))).status(), NFS4ERR_DELAY);
+}
+
+TEST(CallbackRecall, BeforeTheReplyOfItsOpen_WaitsForIt) {
+  CallbackCaller caller;
+  const client::SlotTicket ticket = take_slot(caller);
+  std::future<ByteVector> reply = start_on(*caller.loop, caller.server.serve(racing_recall(caller, ticket)));
+  // The reply comes in on the loop: it frees the slot, then its reader registers what it brought.
+  call_on(*caller.loop, [&] {
+    caller.slots.release(ticket, client::SlotUse::kExecuted);
+    caller.server.delegation_granted(kFile, stateid(1, 1));
+    return 0;
+  });
+  EXPECT_EQ(CallbackCaller::read(reply.get()).status(), NFS4_OK);
+}
+
+// "If the client does not find the request corresponding to the referring triple to be outstanding (including
+// the case of a session ID referring to a destroyed session), then there is no race with respect to this
+// triple."
+TEST(CallbackRecall, WithReferringCallsThatAreOver_IsABadHandle) {
+  CallbackCaller caller;
+  client::SlotTicket ticket = take_slot(caller);
+  for (int kind = 0; kind < 3; ++kind) {
+    client::SlotTicket other = ticket;
+    if (kind == 0) other.session = CallbackCaller::session(9);
+    if (kind == 1) ++other.sequence;
+    if (kind == 2) other.slot = 5000;
+    EXPECT_EQ(CallbackCaller::read(caller.send(racing_recall(caller, other))).status(), NFS4ERR_BADHANDLE)
+        << kind;
+  }
+  caller.slots.release(ticket, client::SlotUse::kExecuted);
+  EXPECT_EQ(CallbackCaller::read(caller.send(racing_recall(caller, ticket))).status(), NFS4ERR_BADHANDLE);
+}
+
+// Section 20.3.3: "The NFS4ERR_NOMATCHING_LAYOUT error is only returned when the client does not hold
+// layouts".
+TEST(CallbackLayoutRecall, Always_MatchesNoLayout) {
+  CallbackCaller caller;
+  for (const layoutrecall_type4 type : {LAYOUTRECALL4_FILE, LAYOUTRECALL4_FSID, LAYOUTRECALL4_ALL}) {
+    CB_LAYOUTRECALL4args args;
+    args.clora_recall.lor_recalltype = type;
+    EXPECT_EQ(status_of(caller, {args}), NFS4ERR_NOMATCHING_LAYOUT);
+  }
+}
+
+TEST(CallbackNotify, NothingWasAskedFor_IsNotSupported) {
+  CallbackCaller caller;
+  EXPECT_EQ(status_of(caller, {CB_NOTIFY4args{}}), NFS4ERR_NOTSUPP);
+  EXPECT_EQ(status_of(caller, {CB_NOTIFY_DEVICEID4args{}}), NFS4ERR_NOTSUPP);
+}
+
+// Section 20.5.3: "permanently rejecting the offer of the delegation by returning NFS4ERR_REJECT_DELEG".
+TEST(CallbackPushDeleg, Offer_IsRejected) {
+  CallbackCaller caller;
+  EXPECT_EQ(status_of(caller, {CB_PUSH_DELEG4args{}}), NFS4ERR_REJECT_DELEG);
+}
+
+// Section 20.6.3: "When a bit is set in the type mask that corresponds to an undefined type of recallable
+// object, NFS4ERR_INVAL MUST be returned. When a bit is set that corresponds to a defined type of object but
+// the client does not support an object of the type, NFS4ERR_INVAL MUST NOT be returned."
+TEST(CallbackRecallAny, DefinedTypes_AreNoError) {
+  CallbackCaller caller;
+  for (const uint32_t bit : {0u, 1u, 2u, 3u, 4u, 8u, 9u, 12u, 13u, 14u, 15u, 16u, 17u}) {
+    EXPECT_EQ(status_of(caller, {CB_RECALL_ANY4args{0, bitmap4::of({bit})}}), NFS4_OK) << bit;
+    EXPECT_EQ(status_of(caller, {CB_RECALLABLE_OBJ_AVAIL4args{0, bitmap4::of({bit})}}), NFS4_OK) << bit;
+  }
+  EXPECT_EQ(status_of(caller, {CB_RECALL_ANY4args{0, bitmap4{}}}), NFS4_OK);
+  EXPECT_EQ(status_of(caller, {CB_RECALL_ANY4args{0xffffffff, bitmap4::of({0, 1, 2, 3, 4})}}), NFS4_OK);
+}
+
+TEST(CallbackRecallAny, UndefinedTypes_AreInvalid) {
+  CallbackCaller caller;
+  for (const uint32_t bit : {5u, 6u, 7u, 10u, 11u, 18u, 31u, 32u, 255u}) {
+    EXPECT_EQ(status_of(caller, {CB_RECALL_ANY4args{0, bitmap4::of({0, bit})}}), NFS4ERR_INVAL) << bit;
+    EXPECT_EQ(status_of(caller, {CB_RECALLABLE_OBJ_AVAIL4args{0, bitmap4::of({bit})}}), NFS4ERR_INVAL) << bit;
+  }
+}
+
+// Section 20.8.3: "The client MUST then progress toward reducing the session's highest slot ID to the target
+// value."
+TEST(CallbackRecallSlot, LowerTarget_ShrinksTheForeChannel) {
+  CallbackCaller caller;
+  EXPECT_EQ(status_of(caller, {CB_RECALL_SLOT4args{3}}), NFS4_OK);
+  EXPECT_EQ(caller.slots.counts().target, 4u);
+  EXPECT_EQ(status_of(caller, {CB_RECALL_SLOT4args{0}}), NFS4_OK);
+  EXPECT_EQ(caller.slots.counts().target, 1u);
+}
+
+// It recalls; it does not grant.
+TEST(CallbackRecallSlot, HigherTarget_GrowsNothing) {
+  CallbackCaller caller;
+  for (const uint32_t target : {15u, 16u, 1000u, 0xffffffffu}) {
+    EXPECT_EQ(status_of(caller, {CB_RECALL_SLOT4args{target}}), NFS4_OK);
+    EXPECT_EQ(caller.slots.counts().target, 16u);
+    EXPECT_EQ(caller.slots.counts().granted, 16u);
+  }
+}
+
+TEST(CallbackWantsCancelled, Always_IsFine) {
+  CallbackCaller caller;
+  EXPECT_EQ(status_of(caller, {CB_WANTS_CANCELLED4args{true, true}}), NFS4_OK);
+}
+
+Task<> wait_for_unlock(client::FileState& file) {
+  std::unique_lock lock(file.node.mutex);
+  co_await file.unlocked.wait(lock);
+}
+
+TEST(CallbackNotifyLock, OfAFileWithWaiters_WakesThem) {
+  CallbackCaller caller;
+  const client::NodeRef node = caller.nodes.get(kFile, 0);
+  const auto file = std::make_shared<client::FileState>(client::nfs4_node(node));
+  client::nfs4_node(node).file = file;
+  std::future<void> first = start_on(*caller.loop, wait_for_unlock(*file));
+  std::future<void> second = start_on(*caller.loop, wait_for_unlock(*file));
+  call_on(*caller.loop, [] { return 0; });  // both wait now: the loop runs in order
+  EXPECT_EQ(status_of(caller, {CB_NOTIFY_LOCK4args{kFile, {7, "owner"}}}), NFS4_OK);
+  first.get();
+  second.get();
+  std::lock_guard lock(client::nfs4_node(node).mutex);
+  client::nfs4_node(node).file.reset();
+}
+
+TEST(CallbackNotifyLock, OfAFileThatIsNotOpen_IsFine) {
+  CallbackCaller caller;
+  const client::NodeRef node = caller.nodes.get(kFile, 0);
+  EXPECT_EQ(status_of(caller, {CB_NOTIFY_LOCK4args{kFile, {7, "owner"}}}), NFS4_OK);
+}
+
+TEST(CallbackNotifyLock, OfAnUnknownFile_IsABadHandle) {
+  CallbackCaller caller;
+  EXPECT_EQ(status_of(caller, {CB_NOTIFY_LOCK4args{kFile, {7, "owner"}}}), NFS4ERR_BADHANDLE);
+  EXPECT_EQ(caller.nodes.size(), 0u);
+}
+
+// Section 20.13.3: "The status field of CB_ILLEGAL4res MUST be set to NFS4ERR_OP_ILLEGAL."
+TEST(CallbackIllegal, UnknownOperation_EndsTheCompound) {
+  CallbackCaller caller;
+  for (const uint32_t number : {0u, 1u, 2u, 15u, 16u, 10044u, 0xffffffffu}) {
+    const CallbackReply reply = caller.ask(CB_WANTS_CANCELLED4args{}, CB_ILLEGAL4args{nfs_cb_opnum4{number}});
+    ASSERT_EQ(reply.results.resarray.size(), 3u) << number;
+    EXPECT_EQ(reply.results.resarray[2].opnum(), OP_CB_ILLEGAL) << number;
+    EXPECT_EQ(reply.status(), NFS4ERR_OP_ILLEGAL) << number;
+  }
+}
+
+TEST(CallbackCompound, FirstError_EndsIt) {
+  CallbackCaller caller;
+  const CallbackReply reply = caller.ask(CB_RECALL_SLOT4args{7}, CB_GETATTR4args{}, CB_RECALL_SLOT4args{3});
+  EXPECT_EQ(reply.results.resarray.size(), 3u);
+  EXPECT_EQ(reply.status(), NFS4ERR_BADHANDLE);
+  EXPECT_EQ(caller.slots.counts().target, 8u);
+  EXPECT_EQ(caller.server.count(), 1u);
+}
+
+// Four loops call at once, each in a slot of its own.
+TEST(CallbackCompound, FromFourLoops_IsAnsweredForEach) {
+  constexpr unsigned kLoops = 4;
+  constexpr unsigned kCalls = 200;
+  client::SlotTable slots;
+  client::NodeTable nodes;
+  client::CallbackServer server(slots, nodes);
+  slots.open(1, CallbackCaller::session(1), 16, 2);
+  server.session_opened(CallbackCaller::session(1), client::offered_back_channel());
+  LoopPool loops(kLoops);
+  loops.start();
+  const client::NodeRef node = nodes.get(kFile, 0);
+  const auto conversation = [](client::CallbackServer& s, unsigned slot) -> Task<unsigned> {
+    unsigned good = 0;
+    for (unsigned n = 1; n <= kCalls; ++n) {
+      CB_SEQUENCE4args sequence;
+      sequence.csa_sessionid = CallbackCaller::session(1);
+      sequence.csa_slotid = slot;
+      sequence.csa_highest_slotid = kLoops;
+      sequence.csa_sequenceid = n;
+      s.delegation_granted(kFile, stateid(1, slot));
+      const CB_COMPOUND4args args =
+          CallbackCaller::compound(sequence, CB_RECALL4args{stateid(1, slot), false, kFile},
+                                   CB_RECALL_SLOT4args{n}, CB_NOTIFY_LOCK4args{kFile, {1, "owner"}});
+      ByteVector call = CallbackCaller::call({}, CallbackCaller::encode(args));
+      ByteVector reply = co_await s.serve(std::move(call));
+      s.delegation_returned(stateid(1, slot));
+      good += CallbackCaller::read(std::move(reply)).status() == NFS4_OK;
+    }
+    co_return good;
+  };
+  std::vector<std::future<unsigned>> all;
+  for (unsigned i = 0; i < kLoops; ++i) all.push_back(start_on(loops[i], conversation(server, i)));
+  for (auto& good : all) EXPECT_EQ(good.get(), kCalls);
+  EXPECT_EQ(server.count(), kLoops * kCalls);
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,422 @@
+// COMPOUNDs as the client makes and reads them (RFC 8881 sections 2.3, 16.2), against the codec's own view of
+// a message.
+#include "client/nfs4/compound.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "xdr/rpc.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using client::CompoundBuilder;
+using client::CompoundReply;
+using client::SlotTicket;
+
+const rpc::Credential kUser("host", 1000, 100, {4, 24, 27});
+
+// --- calls ---
+
+struct Message {
+  rpc::call_header header;
+  COMPOUND4args compound;
+};
+
+// Bulk items put back in line.
+ByteVector joined(const rpc::Call& call) {
+  ByteVector all;
+  size_t from = 0;
+  for (const xdr::Bulk& bulk : call.bulks) {
+    all.insert(all.end(), call.head.begin() + static_cast<ptrdiff_t>(from),
+               call.head.begin() + static_cast<ptrdiff_t>(bulk.inline_offset));
+    EXPECT_EQ(all.size(), bulk.position);
+    all.insert(all.end(), bulk.data.begin(), bulk.data.end());
+    all.resize(xdr_padded(all.size()));
+    from = bulk.inline_offset;
+  }
+  all.insert(all.end(), call.head.begin() + static_cast<ptrdiff_t>(from), call.head.end());
+  return all;
+}
+
+Message decode(const ByteVector& bytes) {
+  Message m;
+  xdr::Decoder x(bytes);
+  EXPECT_TRUE(x(m.header)) << x.failure();
+  EXPECT_TRUE(x(m.compound)) << x.failure();
+  EXPECT_EQ(x.left(), 0u);
+  return m;
+}
+
+TEST(CompoundBuilder, Finished_IsARpcCallWithSequenceFirst) {
+  CompoundBuilder builder(kUser, "GETATTR");
+  const nfs_fh4 fh(as_const_bytes("file"));
+  builder.putfh(fh).getattr(bitmap4::of({FATTR4_SIZE}));
+  ASSERT_TRUE(builder.ok());
+  SlotTicket ticket;
+  ticket.session.data.fill(std::byte{9});
+  ticket.slot = 5;
+  ticket.sequence = 77;
+  ticket.highest = 6;
+  const rpc::Call call = builder.finish(&ticket, true);
+  EXPECT_STREQ(call.op, "GETATTR");
+  EXPECT_TRUE(call.bulks.empty());
+  EXPECT_FALSE(call.handshake);
+  const ByteVector bytes = joined(call);
+  const Message m = decode(bytes);
+  EXPECT_EQ(m.header.rpcvers, 2u);
+  EXPECT_EQ(m.header.prog, 100003u);
+  EXPECT_EQ(m.header.vers, 4u);
+  EXPECT_EQ(m.header.proc, 1u);
+  EXPECT_EQ(m.header.cred.flavor, rpc::AUTH_SYS);
+  const auto user = xdr::decode<rpc::authsys_parms>(m.header.cred.body, "cred");
+  ASSERT_TRUE(user);
+  EXPECT_EQ(user->uid, 1000u);
+  EXPECT_EQ(user->gids, (std::vector<uint32_t>{4, 24, 27}));
+  EXPECT_EQ(m.header.verf.flavor, rpc::AUTH_NONE);
+  EXPECT_EQ(m.compound.minorversion, 1u);
+  ASSERT_EQ(m.compound.argarray.size(), 3u);
+  const SEQUENCE4args expected{.sa_sessionid = ticket.session,
+                               .sa_sequenceid = 77,
+                               .sa_slotid = 5,
+                               .sa_highest_slotid = 6,
+                               .sa_cachethis = true};
+  EXPECT_EQ(std::get<SEQUENCE4args>(m.compound.argarray[0].op), expected);
+  EXPECT_EQ(std::get<PUTFH4args>(m.compound.argarray[1].op).object, fh);
+  EXPECT_EQ(m.compound.argarray[2].opnum(), OP_GETATTR);
+}
+
+TEST(CompoundBuilder, WithoutSequence_HasOnlyWhatWasAdded) {
+  CompoundBuilder builder(kUser, "DESTROY_CLIENTID", false);
+  builder.add(DESTROY_CLIENTID4args{42});
+  const ByteVector bytes = joined(builder.finish(nullptr, false));
+  const Message m = decode(bytes);
+  ASSERT_EQ(m.compound.argarray.size(), 1u);
+  EXPECT_EQ(std::get<DESTROY_CLIENTID4args>(m.compound.argarray[0].op).dca_clientid, 42u);
+}
+
+TEST(CompoundBuilder, NothingAdded_IsASequenceAlone) {
+  CompoundBuilder builder(kUser, "SEQUENCE");
+  const SlotTicket ticket;
+  const ByteVector bytes = joined(builder.finish(&ticket, false));
+  EXPECT_EQ(decode(bytes).compound.argarray.size(), 1u);
+}
+
+TEST(CompoundBuilder, WriteData_StaysWhereItIs) {
+  for (const size_t size : {1u, 2u, 3u, 4u, 4096u, 4099u}) {
+    BufferPool pool;
+    const Slice data = pool.slice(size);
+    for (size_t i = 0; i < size; ++i) data.bytes[i] = static_cast<std::byte>(i);
+    CompoundBuilder builder(kUser, "WRITE");
+    builder.putfh(nfs_fh4(as_const_bytes("f"))).add(WRITE4args{{}, 5, UNSTABLE4, data.bytes}).getattr({});
+    builder.keep(data);
+    const SlotTicket ticket;
+    const rpc::Call call = builder.finish(&ticket, false);
+    ASSERT_EQ(call.bulks.size(), 1u);
+    EXPECT_EQ(call.bulks[0].data.data(), data.bytes.data());
+    const ByteVector bytes = joined(call);
+    const Message m = decode(bytes);
+    const auto& write = std::get<WRITE4args>(m.compound.argarray.at(2).op);
+    EXPECT_EQ(as_string_view(write.data), as_string_view(data.bytes));
+    EXPECT_EQ(m.compound.argarray.at(3).opnum(), OP_GETATTR);
+  }
+}
+
+TEST(CompoundBuilder, ArgumentBeyondTheProtocolsLimit_IsNotOk) {
+  CompoundBuilder builder(kUser, "LOOKUP");
+  builder.add(LOOKUP4args{std::string(kMaxComponent + 1, 'x')});
+  EXPECT_FALSE(builder.ok());
+}
+
+// --- replies ---
+
+ByteVector encode_reply(const COMPOUND4res& res, ConstBytes verifier = {}) {
+  ByteVector bytes;
+  xdr::Encoder x(bytes);
+  rpc::reply_header header;
+  header.verf.body = verifier;
+  EXPECT_TRUE(x(header));
+  EXPECT_TRUE(x(res)) << x.failure();
+  return bytes;
+}
+
+rpc::Reply received(ByteVector bytes) {
+  xdr::Decoder x(bytes);
+  rpc::reply_header header;
+  EXPECT_TRUE(x(header));
+  rpc::Reply reply;
+  reply.body = x.position();
+  reply.head = std::move(bytes);
+  return reply;
+}
+
+Result<CompoundReply> parse(ByteVector bytes, bool sequence = true) {
+  return CompoundReply::parse(received(std::move(bytes)), {}, "TEST", sequence);
+}
+
+COMPOUND4res reply_of(std::initializer_list<nfs_resop4> results, nfsstat4 status = NFS4_OK) {
+  COMPOUND4res res;
+  res.status = status;
+  res.resarray = results;
+  return res;
+}
+
+SEQUENCE4res sequence_result() {
+  SEQUENCE4res res;
+  res.resok4.sr_slotid = 5;
+  res.resok4.sr_sequenceid = 77;
+  return res;
+}
+
+TEST(CompoundReply, Results_AreHandedOutInOrder) {
+  GETFH4res fh;
+  fh.resok4.object = nfs_fh4(as_const_bytes("file"));
+  auto reply = parse(encode_reply(reply_of({{sequence_result()}, {PUTFH4res{}}, {fh}})));
+  ASSERT_TRUE(reply);
+  EXPECT_TRUE(reply->ok());
+  ASSERT_TRUE(reply->sequence());
+  EXPECT_EQ(reply->sequence()->resok4.sr_slotid, 5u);
+  EXPECT_TRUE(reply->expect<PUTFH4res>());
+  const auto got = reply->take<GETFH4res>();
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->resok4.object, fh.resok4.object);
+  EXPECT_FALSE(reply->take<GETFH4res>()) << "there are no more";
+}
+
+TEST(CompoundReply, FailedResult_IsAnErrorWithItsStatusAndName) {
+  auto reply = parse(encode_reply(
+      reply_of({{sequence_result()}, {PUTFH4res{}}, {LOOKUP4res{NFS4ERR_NOENT}}}, NFS4ERR_NOENT)));
+  ASSERT_TRUE(reply);
+  EXPECT_FALSE(reply->ok());
+  EXPECT_TRUE(reply->expect<PUTFH4res>());
+  const auto lookup = reply->expect<LOOKUP4res>();
+  ASSERT_FALSE(lookup);
+  EXPECT_TRUE(lookup.error().is_status(NFS4ERR_NOENT));
+  EXPECT_EQ(lookup.error().errnum, ENOENT);
+  EXPECT_STREQ(lookup.error().op, "LOOKUP");
+}
+
+// Section 2.3: processing stops at the first error; what comes behind it has no result.
+TEST(CompoundReply, ResultsBehindTheError_FailWithTheCompoundsStatus) {
+  auto reply =
+      parse(encode_reply(reply_of({{sequence_result()}, {PUTFH4res{NFS4ERR_STALE}}}, NFS4ERR_STALE)));
+  ASSERT_TRUE(reply);
+  EXPECT_TRUE(reply->take_any<PUTFH4res>());
+  const auto missing = reply->take<GETATTR4res>();
+  ASSERT_FALSE(missing);
+  EXPECT_TRUE(missing.error().is_status(NFS4ERR_STALE));
+}
+
+TEST(CompoundReply, FewerResultsThanAskedWithoutAnError_IsMalformed) {
+  auto reply = parse(encode_reply(reply_of({{sequence_result()}})));
+  ASSERT_TRUE(reply);
+  const auto missing = reply->expect<PUTFH4res>();
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().layer, Layer::kXdr);
+  EXPECT_EQ(missing.error().errnum, EIO);
+}
+
+TEST(CompoundReply, AnotherOperationsResult_IsMalformed) {
+  auto reply = parse(encode_reply(reply_of({{sequence_result()}, {SAVEFH4res{}}})));
+  ASSERT_TRUE(reply);
+  const auto wrong = reply->expect<PUTFH4res>();
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().layer, Layer::kXdr);
+  EXPECT_EQ(wrong.error().recovery, Recovery::kPermanent);
+}
+
+TEST(CompoundReply, FirstResultNotSequence_IsMalformed) {
+  EXPECT_FALSE(parse(encode_reply(reply_of({{PUTFH4res{}}}))));
+}
+
+TEST(CompoundReply, RefusedAsAWhole_HasNoSequence) {
+  const auto reply = parse(encode_reply(reply_of({}, NFS4ERR_MINOR_VERS_MISMATCH)));
+  ASSERT_TRUE(reply);
+  EXPECT_FALSE(reply->sequence());
+  EXPECT_EQ(reply->status(), NFS4ERR_MINOR_VERS_MISMATCH);
+}
+
+TEST(CompoundReply, HostileResultCount_EndsWithTheBytes) {
+  ByteVector bytes = encode_reply(reply_of({{sequence_result()}}));
+  store_be32(bytes.data() + 24 + 8, 0xffffffff);
+  auto reply = parse(std::move(bytes));
+  ASSERT_TRUE(reply);
+  EXPECT_FALSE(reply->expect<PUTFH4res>());
+}
+
+TEST(CompoundReply, HostileTag_IsMalformed) {
+  for (const uint32_t length : {4097u, 0x7fffffffu, 0xffffffffu}) {
+    ByteVector bytes = encode_reply(reply_of({{sequence_result()}}));
+    store_be32(bytes.data() + 24 + 4, length);
+    EXPECT_FALSE(parse(std::move(bytes))) << length;
+  }
+}
+
+// A READDIR page, a file's attributes and an OPEN with a delegation: what has lengths inside.
+COMPOUND4res rich_reply() {
+  fattr4 attributes;
+  attributes.attrmask = bitmap4::of({FATTR4_TYPE, FATTR4_SIZE, FATTR4_OWNER});
+  attributes.type = NF4REG;
+  attributes.owner = "1000";
+  GETATTR4res getattr;
+  getattr.resok4.obj_attributes = attributes;
+  OPEN4res open;
+  open.resok4.attrset = bitmap4::of({FATTR4_MODE});
+  open.resok4.delegation.delegation_type = OPEN_DELEGATE_READ;
+  open.resok4.delegation.permissions.who = "EVERYONE@";
+  READDIR4res readdir;
+  for (int i = 1; i <= 3; ++i) {
+    entry4 entry;
+    entry.cookie = static_cast<uint64_t>(i);
+    entry.name = "name " + std::to_string(i);
+    entry.attrs = attributes;
+    readdir.resok4.reply.entries.push_back(entry);
+  }
+  return reply_of({{sequence_result()}, {open}, {getattr}, {readdir}});
+}
+
+bool read_all(Result<CompoundReply> reply) {
+  return reply && reply->sequence() && reply->expect<OPEN4res>() && reply->expect<GETATTR4res>() &&
+         reply->expect<READDIR4res>();
+}
+
+TEST(CompoundReply, CutAtEveryByte_IsAnErrorForWhateverIsMissing) {
+  const ByteVector whole = encode_reply(rich_reply());
+  ASSERT_TRUE(read_all(parse(whole)));
+  for (size_t n = 24; n < whole.size(); ++n) {
+    EXPECT_FALSE(read_all(parse(ByteVector(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(n))))) << n;
+  }
+}
+
+TEST(CompoundReply, AnyDamage_IsReadOrRefused) {
+  const ByteVector whole = encode_reply(rich_reply());
+  EXPECT_TRUE(rc::check([&](const std::vector<std::pair<uint16_t, uint8_t>>& damage) {
+    ByteVector bytes = whole;
+    for (const auto& [at, value] : damage)
+      bytes[24 + at % (bytes.size() - 24)] = static_cast<std::byte>(value);
+    (void)read_all(parse(std::move(bytes)));
+  }));
+}
+
+// --- READ data in a reply that is still coming in ---
+
+ByteVector read_reply(ConstBytes data, const std::string& tag = {}, ConstBytes verifier = {}) {
+  READ4res read;
+  read.resok4.data = data;
+  COMPOUND4res res = reply_of({{sequence_result()}, {PUTFH4res{}}, {read}});
+  res.tag = tag;
+  return encode_reply(res, verifier);
+}
+
+const ByteVector kData(1000, std::byte{0x5a});
+
+TEST(LocateReadData, EveryPrefix_NeedsMoreUntilTheLengthIsThere) {
+  for (const std::string& tag : {std::string(), std::string("t"), std::string(4096, 't')}) {
+    for (const size_t verifier : {0u, 1u, 400u}) {
+      const ByteVector body(verifier);
+      const ByteVector whole = read_reply(kData, tag, body);
+      const size_t data_at = whole.size() - kData.size();
+      for (size_t n = 0; n <= whole.size(); n += n < data_at + 8 ? 1 : 97) {
+        rpc::BulkPlace place;
+        const rpc::Locate found = client::locate_read_data(ConstBytes(whole).first(n), place);
+        ASSERT_EQ(found, n < data_at ? rpc::Locate::kNeedMore : rpc::Locate::kFound) << n;
+        if (found != rpc::Locate::kFound) continue;
+        EXPECT_EQ(place.offset, data_at);
+        EXPECT_EQ(place.length, kData.size());
+      }
+    }
+  }
+}
+
+TEST(LocateReadData, UsualReply_BeginsWhereTheBuilderExpects) {
+  BufferPool pool;
+  CompoundBuilder builder(kUser, "READ");
+  builder.expect_read(pool.slice(4096));
+  const SlotTicket ticket;
+  const rpc::Call call = builder.finish(&ticket, false);
+  EXPECT_EQ(call.sink.expected_offset, read_reply(kData).size() - kData.size());
+  EXPECT_EQ(call.sink.destination.size(), 4096u);
+}
+
+// The transport bounds the length by the record and the sink; what is said here is what the server claims.
+TEST(LocateReadData, HostileLength_IsReportedAsClaimed) {
+  ByteVector whole = read_reply(kData);
+  const size_t data_at = whole.size() - kData.size();
+  store_be32(whole.data() + data_at - 4, 0xffffffff);
+  rpc::BulkPlace place;
+  EXPECT_EQ(client::locate_read_data(whole, place), rpc::Locate::kFound);
+  EXPECT_EQ(place.length, 0xffffffffu);
+}
+
+TEST(LocateReadData, ErrorReplies_AreTakenWhole) {
+  READ4res failed;
+  failed.status = NFS4ERR_IO;
+  const COMPOUND4res errors[] = {reply_of({{sequence_result()}, {PUTFH4res{}}, {failed}}, NFS4ERR_IO),
+                                 reply_of({{sequence_result()}, {PUTFH4res{NFS4ERR_STALE}}}, NFS4ERR_STALE),
+                                 reply_of({}, NFS4ERR_DELAY)};
+  for (const COMPOUND4res& error : errors) {
+    const ByteVector whole = encode_reply(error);
+    for (size_t n = 0; n <= whole.size(); ++n) {
+      rpc::BulkPlace place;
+      EXPECT_NE(client::locate_read_data(ConstBytes(whole).first(n), place), rpc::Locate::kFound) << n;
+    }
+  }
+}
+
+TEST(LocateReadData, RefusedRpc_IsTakenWhole) {
+  for (const auto stat : {rpc::PROG_UNAVAIL, rpc::GARBAGE_ARGS, rpc::SYSTEM_ERR}) {
+    rpc::reply_header header;
+    header.accepted = stat;
+    ByteVector bytes;
+    xdr::Encoder x(bytes);
+    x(header);
+    bytes.resize(400);  // whatever may follow
+    rpc::BulkPlace place;
+    EXPECT_EQ(client::locate_read_data(bytes, place), rpc::Locate::kNone);
+  }
+}
+
+TEST(LocateReadData, AnotherShape_IsTakenWhole) {
+  READ4res read;
+  read.resok4.data = kData;
+  for (const COMPOUND4res& other :
+       {reply_of({{sequence_result()}, {PUTFH4res{}}, {GETATTR4res{}}, {read}}),
+        reply_of({{sequence_result()}, {SAVEFH4res{}}, {read}}), reply_of({{sequence_result()}, {read}})}) {
+    rpc::BulkPlace place;
+    EXPECT_EQ(client::locate_read_data(encode_reply(other), place), rpc::Locate::kNone);
+  }
+}
+
+TEST(LocateReadData, AnyBytes_NeverPointOutsideThePrefix) {
+  const ByteVector whole = read_reply(kData, "tag");
+  EXPECT_TRUE(rc::check([&](const std::vector<std::pair<uint16_t, uint32_t>>& damage, uint16_t length) {
+    ByteVector bytes = whole;
+    for (const auto& [at, value] : damage) store_be32(bytes.data() + at % 40 * 4, value);
+    bytes.resize(length % (bytes.size() + 1));
+    rpc::BulkPlace place;
+    if (client::locate_read_data(bytes, place) == rpc::Locate::kFound)
+      RC_ASSERT(place.offset <= bytes.size());
+  }));
+}
+
+TEST(LocateReadData, PlacedData_IsWhatTakeReturns) {
+  BufferPool pool;
+  const Slice sink = pool.slice(4096);
+  std::copy(kData.begin(), kData.end(), sink.bytes.begin());
+  rpc::Reply reply = received(read_reply(kData));
+  reply.head.resize(reply.head.size() - kData.size());
+  reply.placed = true;
+  reply.bulk_length = kData.size();
+  auto parsed = CompoundReply::parse(std::move(reply), sink, "READ", true);
+  ASSERT_TRUE(parsed);
+  EXPECT_TRUE(parsed->placed());
+  EXPECT_TRUE(parsed->expect<PUTFH4res>());
+  const auto read = parsed->take<READ4res>();
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->resok4.data.data(), sink.bytes.data());
+  EXPECT_EQ(read->resok4.data.size(), kData.size());
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

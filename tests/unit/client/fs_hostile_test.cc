@@ -1,0 +1,212 @@
+// Replies no server should send: cut, damaged, unasked for. They cost at most their own request (EIO) or the
+// connection; never a hang, a crash, or the mount.
+#include <random>
+
+#include "tests/unit/client/support/situations.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using namespace std::chrono_literals;
+namespace on = filer::on;
+namespace fault = filer::fault;
+
+class Hostile : public testing::TestWithParam<Situation> {
+ protected:
+  // Nothing is remembered from one attempt to the next, and leftovers on the server are not the client's
+  // fault: it was never told of them.
+  std::unique_ptr<TestMount> mount(filer::Server& server) {
+    auto m = std::make_unique<TestMount>(server, TestMount::Settings{.options = [](client::ClientOptions& o) {
+                                           o.timeo = 100ms;
+                                           o.retrans = 0;
+                                           o.acdirmin = o.acdirmax = std::chrono::seconds(0);
+                                         }});
+    m->expect_leftovers();
+    return m;
+  }
+  // The size of an undisturbed reply.
+  size_t reply_bytes(filer::Server& server, TestMount& m) {
+    size_t bytes = 0;
+    server.faults().add(on::reply_to(GetParam().op),
+                        fault::Mangle{[&bytes](ByteVector& r) { bytes = r.size(); }});
+    prepare(server, GetParam(), "measured");
+    EXPECT_EQ(GetParam().act(m, "measured"), 0);
+    return bytes;
+  }
+  // Disturbed, and afterwards everything works.
+  void attempt(filer::Server& server, TestMount& m, const std::string& name,
+               const filer::FaultAction& action) {
+    prepare(server, GetParam(), name);
+    const auto rule = server.faults().add(on::reply_to(GetParam().op), action);
+    (void)GetParam().act(m, name);
+    EXPECT_EQ(server.faults().fired(rule), 1u) << name;
+    EXPECT_TRUE(m.lookup(name)) << name;
+  }
+};
+
+TEST_P(Hostile, ReplyCutAtEveryByte_CostsAtMostTheRequest) {
+  auto server = start_filer();
+  const auto m = mount(*server);
+  const size_t bytes = reply_bytes(*server, *m);
+  ASSERT_GT(bytes, 24u);
+  for (size_t n = 0; n < bytes; ++n)
+    attempt(*server, *m, "cut at " + std::to_string(n), fault::truncate_to(n));
+}
+
+TEST_P(Hostile, ReplyDamagedAtEveryWord_CostsAtMostTheRequest) {
+  auto server = start_filer();
+  const auto m = mount(*server);
+  const size_t bytes = reply_bytes(*server, *m);
+  for (size_t at = 4; at + 4 <= bytes; at += 4) {
+    for (const uint32_t value : {0u, 0xffffffffu, 0x7fffffffu, 0x01000000u}) {
+      attempt(*server, *m, std::to_string(at) + " is " + std::to_string(value),
+              fault::Mangle{[at, value](ByteVector& r) { store_be32(r.data() + at, value); }});
+    }
+  }
+}
+
+TEST_P(Hostile, ReplyTooLong_IsTheReplyOrAnError) {
+  auto server = start_filer();
+  const auto m = mount(*server);
+  for (const size_t n : {1u, 4u, 100u, 70'000u}) {
+    attempt(*server, *m, "longer by " + std::to_string(n), fault::extend_by(n));
+  }
+}
+
+TEST_P(Hostile, UnaskedMessages_AreIgnored) {
+  auto server = start_filer();
+  const auto m = mount(*server);
+  int n = 0;
+  attempt(*server, *m, std::to_string(++n), fault::Duplicate{3});
+  attempt(*server, *m, std::to_string(++n), fault::call_flood(5));
+  attempt(*server, *m, std::to_string(++n),
+          fault::Extra{{ByteVector(3), ByteVector(40)}, {ByteVector(4), ByteVector(400)}, false});
+}
+
+TEST_P(Hostile, BrokenFraming_CostsTheConnection) {
+  auto server = start_filer();
+  const auto m = mount(*server);
+  int n = 0;
+  attempt(*server, *m, std::to_string(++n), fault::oversized_record(0x7fffffff));
+  attempt(*server, *m, std::to_string(++n), fault::garbage(1000));
+}
+
+TEST_P(Hostile, RefusedByRpc_IsAnError) {
+  for (const rpc::accept_stat stat :
+       {rpc::PROG_UNAVAIL, rpc::PROC_UNAVAIL, rpc::GARBAGE_ARGS, rpc::SYSTEM_ERR}) {
+    auto server = start_filer();
+    const auto m = mount(*server);
+    rpc::reply_header header;
+    header.accepted = stat;
+    prepare(*server, GetParam(), "place");
+    server->faults().add(on::request_with(GetParam().op), fault::RefuseRpc{header});
+    (void)GetParam().act(*m, "place");
+    EXPECT_TRUE(m->lookup("place"));
+  }
+}
+
+// Any status at all, for the operation and for SEQUENCE: an error, or recovery and success, within bounds.
+TEST_P(Hostile, AnyStatus_IsAnErrorOrRecoveredFrom) {
+  auto server = start_filer();
+  const auto m = mount(*server);
+  for (uint32_t status = 1; status < 10100; status = status == 200 ? 10000 : status + 1) {
+    if (status == NFS4ERR_DELAY || status == NFS4ERR_GRACE) continue;  // see fs_delay_test.cc
+    const std::string name = "status " + std::to_string(status);
+    prepare(*server, GetParam(), name);
+    server->faults().add(on::request_with(GetParam().op), fault::Answer{GetParam().op, nfsstat4{status}});
+    (void)GetParam().act(*m, name);
+  }
+  EXPECT_EQ(m->write_file("afterwards", "works"), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Hostile, testing::ValuesIn(situations()),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// --- the lost and the late ---
+
+TEST(HostileTiming, RepliesOutOfOrder_FindTheirRequests) {
+  auto server = start_filer();
+  for (int i = 0; i < 20; ++i) server->make_file("/export/" + std::to_string(i), std::to_string(i));
+  TestMount mount(*server);
+  server->faults().add(on::reply_to(OP_LOOKUP).times(5), fault::HoldBehind{2});
+  std::vector<std::future<Result<client::Entry>>> lookups;
+  for (int i = 0; i < 20; ++i) {
+    lookups.push_back(mount.start(mount.fs().lookup(mount.user(), mount.root(), std::to_string(i))));
+  }
+  for (int i = 0; i < 20; ++i) {
+    const auto entry = lookups[static_cast<size_t>(i)].get();
+    ASSERT_TRUE(entry);
+    EXPECT_EQ(entry->attributes.size, std::to_string(i).size());
+  }
+}
+
+// A reply that never comes on a connection that stays: nfs(5)'s timeo and retrans decide when the connection
+// is given up.
+TEST(HostileTiming, ReplyThatNeverComes_IsHadOverTheNextConnection) {
+  auto server = start_filer();
+  TestMount mount(*server, {.options = [](client::ClientOptions& o) {
+    o.timeo = 200ms;
+    o.retrans = 1;
+  }});
+  server->faults().add(on::reply_to(OP_CREATE), fault::Drop{});
+  EXPECT_EQ(mount.mkdir("d"), 0);
+  EXPECT_EQ(server->executed(OP_CREATE).succeeded, 1u);
+}
+
+TEST(HostileTiming, SoftMount_SaysWhenItsPatienceIsOver) {
+  auto server = start_filer();
+  TestMount mount(*server, {.options = [](client::ClientOptions& o) {
+    o.soft = true;
+    o.timeo = 100ms;
+    o.retrans = 1;
+  }});
+  EXPECT_FALSE(mount.fs().soft_timed_out());
+  EXPECT_EQ(mount.fs().soft_errno(), EIO);
+  const auto rule = server->faults().add(on::request_with(OP_CREATE).always(), fault::Stall{});
+  auto made = mount.start(mount.fs().mkdir(mount.user(), mount.root(), "d", 0755));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  const TimePoint end = Clock::now() + 20s;
+  while (!mount.fs().soft_timed_out() && Clock::now() < end) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(mount.fs().soft_timed_out());
+  EXPECT_FALSE(mount.fs().responding());
+  server->faults().clear();
+  server->faults().release_all();
+  server->faults().release(rule);
+  EXPECT_TRUE(made.get()) << "the request itself runs on to its answer";
+  EXPECT_FALSE(mount.fs().soft_timed_out());
+}
+
+// Random damage to random replies of everything, for a while.
+TEST(HostileMix, AnythingDamaged_LeavesTheMountUsable) {
+  auto server = start_filer();
+  TestMount mount(*server, {.loops = 4, .options = [](client::ClientOptions& o) {
+                              o.timeo = 100ms;
+                              o.retrans = 0;
+                            }});
+  mount.expect_leftovers();
+  std::minstd_rand random(7);
+  std::mutex mutex;
+  const auto damage = [&random, &mutex](ByteVector& r) {
+    std::lock_guard lock(mutex);
+    if (random() % 8 != 0 || r.size() < 28) return;
+    for (unsigned i = 0; i <= random() % 3; ++i)
+      r[4 + random() % (r.size() - 4)] = static_cast<std::byte>(random());
+  };
+  const auto rule = server->faults().add(on::any_reply().always(), fault::Mangle{damage});
+  const auto& all = situations();
+  for (int round = 0; round < 8; ++round) {
+    for (const Situation& s : all) {
+      const std::string name = std::to_string(round) + " " + s.name;
+      prepare(*server, s, name);
+      (void)s.act(mount, name);
+    }
+  }
+  EXPECT_GT(server->faults().fired(rule), 500u);
+  server->faults().clear();
+  EXPECT_EQ(mount.write_file("afterwards", "works"), 0);
+  EXPECT_EQ(mount.read_file("afterwards"), "works");
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

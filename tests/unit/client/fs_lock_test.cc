@@ -1,0 +1,266 @@
+// POSIX locks and flock through LOCK, LOCKT and LOCKU (RFC 8881 sections 9.1-9.8): between owners of one
+// mount and between mounts, with and without waiting.
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using namespace std::chrono_literals;
+using client::LockType;
+namespace on = filer::on;
+
+class LockLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  std::unique_ptr<filer::Server> server = [] {
+    auto s = start_filer();
+    s->make_file("/export/file", "content", 0666);
+    return s;
+  }();
+  TestMount mount{*server, TestMount::Settings{.loops = GetParam()}};
+
+  std::future<Result<>> start_waiting(TestMount& m, const client::OpenFileRef& file, LockType type,
+                                      uint64_t owner,
+                                      std::shared_ptr<client::Cancellation> cancellation = nullptr) {
+    client::RequestContext user = m.user();
+    user.cancellation = std::move(cancellation);
+    return m.start(m.fs().setlk(user, file, owner, {type, 0, UINT64_MAX, 1}, true));
+  }
+  // The server has refused a LOCK: whoever waits for it waits.
+  void wait_for_denial() {
+    EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+      const auto locks = core.journal.count(OP_LOCK);
+      return locks.executed > locks.succeeded;
+    }));
+  }
+};
+
+TEST_P(LockLoops, OwnersOfOneMount_ExcludeEachOther) {
+  const auto file = mount.open("file", O_RDWR);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 5, 14, 2), EAGAIN);
+  EXPECT_EQ(mount.lock(file, LockType::kRead, 5, 14, 2), EAGAIN);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 10, 19, 2), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0) << "one's own lock is in nobody's way";
+  EXPECT_EQ(mount.lock(file, LockType::kRead, 0, 9, 1), 0) << "downgraded";
+  EXPECT_EQ(mount.lock(file, LockType::kRead, 0, 9, 2), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 2), 0);
+  EXPECT_EQ(mount.fs().statistics().cache.locks, 1u);
+  mount.close(file, 2);
+  EXPECT_TRUE(server->states().empty());
+}
+
+TEST_P(LockLoops, TestOfALock_TellsWhoHoldsIt) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 10, 19, 1), 0);
+  auto found = mount.test_lock(file, LockType::kRead, 0, UINT64_MAX, 2);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->type, LockType::kWrite);
+  EXPECT_EQ(found->start, 10u);
+  EXPECT_EQ(found->end, 19u);
+  EXPECT_EQ(found->pid, 4711u) << "held on this mount";
+  EXPECT_EQ(mount.test_lock(file, LockType::kWrite, 20, 30, 2)->type, LockType::kUnlock);
+  EXPECT_EQ(mount.test_lock(file, LockType::kWrite, 0, 9, 2)->type, LockType::kUnlock);
+  EXPECT_EQ(mount.test_lock(file, LockType::kWrite, 10, 19, 1)->type, LockType::kUnlock) << "one's own";
+  TestMount other(*server);
+  const auto there = other.open("file", O_RDWR);
+  found = other.test_lock(there, LockType::kWrite);
+  EXPECT_EQ(found->type, LockType::kWrite);
+  EXPECT_EQ(found->pid, 0u) << "held on another client";
+  other.close(there);
+  mount.close(file, 1);
+}
+
+TEST_P(LockLoops, Flock_IsPerDescription) {
+  const auto one = mount.open("file", O_RDWR), two = mount.open("file", O_RDWR);
+  const auto flock = [&](const client::OpenFileRef& file, uint64_t owner, LockType type) {
+    return errno_of(mount.run(mount.fs().flock(mount.user(), file, owner, type, false)));
+  };
+  EXPECT_EQ(flock(one, 1, LockType::kWrite), 0);
+  EXPECT_EQ(flock(two, 2, LockType::kRead), EAGAIN);
+  mount.run(mount.fs().release(mount.user(), one, 1));
+  EXPECT_EQ(flock(two, 2, LockType::kWrite), 0) << "dropped with its description";
+  mount.run(mount.fs().release(mount.user(), two, 2));
+  EXPECT_TRUE(server->states().empty());
+}
+
+// POSIX: any close of a file by a process drops all of its locks on it.
+TEST_P(LockLoops, CloseOfAnyDescriptor_DropsItsOwnersLocks) {
+  const auto one = mount.open("file", O_RDWR), two = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(one, LockType::kWrite, 0, 9, 1), 0);
+  ASSERT_EQ(mount.lock(two, LockType::kWrite, 20, 29, 2), 0);
+  EXPECT_EQ(errno_of(mount.run(mount.fs().flush(mount.user(), two, 1))), 0);
+  EXPECT_EQ(mount.lock(two, LockType::kWrite, 0, 9, 2), 0);
+  EXPECT_EQ(mount.lock(one, LockType::kWrite, 20, 29, 1), EAGAIN) << "another owner's stay";
+  mount.close(one, 1);
+  mount.close(two, 2);
+  EXPECT_TRUE(server->states().empty());
+}
+
+TEST_P(LockLoops, OtherMount_IsExcludedUntilTheUnlock) {
+  TestMount other(*server);
+  const auto here = mount.open("file", O_RDWR), there = other.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(here, LockType::kWrite), 0);
+  EXPECT_EQ(other.lock(there, LockType::kRead), EAGAIN);
+  EXPECT_EQ(mount.write(here, 0, "CONTENT"), 0);
+  EXPECT_EQ(mount.lock(here, LockType::kUnlock), 0);
+  EXPECT_EQ(other.lock(there, LockType::kRead), 0);
+  EXPECT_EQ(*other.read(there), "CONTENT") << "what was written under a lock is there before the next holder";
+  other.close(there);
+  mount.close(here);
+}
+
+TEST_P(LockLoops, GrantedAfterSomebodyElseWrote_ForgetsWhatTheKernelHas) {
+  TestMount other(*server);
+  const auto here = mount.open("file", O_RDWR);
+  EXPECT_EQ(*mount.read(here), "content");
+  ASSERT_EQ(mount.lock(here, LockType::kRead), 0);
+  const auto node = mount.node("file");
+  const unsigned before = mount.front_end.data(node);
+  EXPECT_EQ(mount.lock(here, LockType::kUnlock), 0);
+  EXPECT_EQ(mount.lock(here, LockType::kRead), 0);
+  EXPECT_EQ(mount.front_end.data(node), before) << "nothing changed";
+  EXPECT_EQ(mount.lock(here, LockType::kUnlock), 0);
+  EXPECT_EQ(other.write_file("file", "other"), 0);
+  EXPECT_EQ(mount.lock(here, LockType::kRead), 0);
+  EXPECT_GT(mount.front_end.data(node), before);
+  mount.close(here);
+}
+
+// --- waiting ---
+
+TEST_P(LockLoops, WaitingHere_IsGrantedWhenTheHolderHereUnlocks) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  auto waiting = start_waiting(mount, file, LockType::kWrite, 2);
+  wait_for_denial();
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+  EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(errno_of(waiting.get()), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kRead, 0, 0, 1), EAGAIN);
+  mount.close(file, 2);
+}
+
+TEST_P(LockLoops, WaitingForAnotherMount_IsGrantedWhenThatUnlocks) {
+  TestMount other(*server);
+  const auto here = mount.open("file", O_RDWR), there = other.open("file", O_RDWR);
+  ASSERT_EQ(other.lock(there, LockType::kWrite), 0);
+  auto waiting = start_waiting(mount, here, LockType::kWrite, 1);
+  wait_for_denial();
+  EXPECT_EQ(other.lock(there, LockType::kUnlock), 0);
+  EXPECT_EQ(errno_of(waiting.get()), 0);
+  mount.close(here);
+  other.close(there);
+}
+
+// Section 20.11: CB_NOTIFY_LOCK ends the pause between two attempts.
+TEST_P(LockLoops, NotifiedByTheServer_AsksAgainAtOnce) {
+  server->configure([](filer::Switches& s) { s.notify_locks = true; });
+  TestMount other(*server);
+  const auto here = mount.open("file", O_RDWR), there = other.open("file", O_RDWR);
+  ASSERT_EQ(other.lock(there, LockType::kWrite), 0);
+  auto waiting = start_waiting(mount, here, LockType::kWrite, 1);
+  wait_for_denial();
+  EXPECT_EQ(other.lock(there, LockType::kUnlock), 0);
+  EXPECT_EQ(errno_of(waiting.get()), 0);
+  EXPECT_GE(mount.fs().statistics().session.callbacks, 1u);
+  mount.close(here);
+  other.close(there);
+}
+
+TEST_P(LockLoops, Cancelled_IsInterruptedAndHoldsNothing) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  const auto cancellation = std::make_shared<client::Cancellation>();
+  auto waiting = start_waiting(mount, file, LockType::kWrite, 2, cancellation);
+  wait_for_denial();
+  cancellation->cancel();
+  EXPECT_EQ(errno_of(waiting.get()), EINTR);
+  EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 0, UINT64_MAX, 3), 0) << "the cancelled one does not hold it";
+  mount.close(file, 3);
+}
+
+TEST_P(LockLoops, CancelledBeforeItBegins_IsInterrupted) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  const auto cancellation = std::make_shared<client::Cancellation>();
+  cancellation->cancel();
+  EXPECT_EQ(errno_of(start_waiting(mount, file, LockType::kWrite, 2, cancellation).get()), EINTR);
+  mount.close(file, 1);
+}
+
+// The application is gone while the last LOCK is on its way: the lock that the server then grants is given
+// back.
+TEST_P(LockLoops, CancelledWhileTheServerGrantsIt_IsGivenBack) {
+  const auto file = mount.open("file", O_RDWR);
+  const auto cancellation = std::make_shared<client::Cancellation>();
+  const auto rule = server->faults().add(on::request_with(OP_LOCK), filer::fault::Stall{});
+  auto waiting = start_waiting(mount, file, LockType::kWrite, 2, cancellation);
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  cancellation->cancel();
+  server->faults().release(rule);
+  EXPECT_EQ(errno_of(waiting.get()), EINTR);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  mount.close(file, 1);
+}
+
+TEST_P(LockLoops, ManyWaiters_GetItOneAfterTheOther) {
+  const auto file = mount.open("file", O_RDWR);
+  std::atomic<int> inside{0}, most{0}, done{0};
+  const auto turn = [](TestMount& m, client::OpenFileRef f, uint64_t owner, std::atomic<int>& in,
+                       std::atomic<int>& max, std::atomic<int>& finished) -> Task<int> {
+    const client::RequestContext user = m.user();
+    auto locked = co_await m.fs().setlk(user, f, owner, {LockType::kWrite, 0, 9, 1}, true);
+    if (!locked) co_return locked.error().errnum;
+    max = std::max(max.load(), ++in);
+    auto read = co_await m.fs().getattr(user, client::nfs4_file(f).node, nullptr);
+    --in;
+    ++finished;
+    auto unlocked = co_await m.fs().setlk(user, f, owner, {LockType::kUnlock, 0, 9, 1}, false);
+    co_return unlocked&& read ? 0 : EIO;
+  };
+  std::vector<std::future<int>> turns;
+  for (uint64_t owner = 1; owner <= 8; ++owner) {
+    turns.push_back(mount.start(turn(mount, file, owner, inside, most, done)));
+  }
+  for (auto& t : turns) EXPECT_EQ(t.get(), 0);
+  EXPECT_EQ(most.load(), 1);
+  EXPECT_EQ(done.load(), 8);
+  mount.close(file, 1);
+}
+
+TEST_P(LockLoops, UnmountWhileSomebodyWaits_EndsTheWait) {
+  TestMount other(*server);
+  const auto there = other.open("file", O_RDWR);
+  ASSERT_EQ(other.lock(there, LockType::kWrite), 0);
+  const auto here = mount.open("file", O_RDWR);
+  auto waiting = start_waiting(mount, here, LockType::kWrite, 1);
+  wait_for_denial();
+  EXPECT_TRUE(mount.unmount());
+  EXPECT_EQ(waiting.wait_for(20s), std::future_status::ready);
+  EXPECT_NE(errno_of(waiting.get()), 0);
+  other.close(there);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, LockLoops, testing::Values(1u, 4u));
+
+// local_lock= and what the descriptor must allow are the front end's and the server's matter; ranges are
+// ours.
+TEST(LockRanges, ToTheEndAndTheLastByte_AreKeptApart) {
+  auto server = start_filer();
+  server->make_file("/export/file", "");
+  TestMount mount(*server);
+  const auto file = mount.open("file", O_RDWR);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, INT64_MAX - 1, INT64_MAX, 1), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 0, INT64_MAX - 2, 2), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, INT64_MAX, UINT64_MAX, 2), EAGAIN);
+  EXPECT_EQ(mount.test_lock(file, LockType::kRead, INT64_MAX, INT64_MAX, 3)->start, uint64_t{INT64_MAX} - 1);
+  EXPECT_EQ(mount.lock(file, LockType::kUnlock, INT64_MAX, INT64_MAX, 1), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, INT64_MAX, UINT64_MAX, 2), 0);
+  mount.close(file, 1);
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,431 @@
+// Names, attributes and what is remembered of them (RFC 8881 sections 5, 10.3, 10.4, 10.8; nfs(5)).
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using namespace std::chrono_literals;
+using client::ClientOptions;
+using client::LookupCache;
+using filer::fault::Answer;
+namespace on = filer::on;
+
+class NamesLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  TestMount::Settings settings(std::function<void(ClientOptions&)> options = nullptr) const {
+    return {.loops = GetParam(), .options = std::move(options)};
+  }
+  std::unique_ptr<filer::Server> server = start_filer();
+};
+
+TEST_P(NamesLoops, EveryKindOfObject_IsMadeAndSeen) {
+  TestMount mount(*server, settings());
+  EXPECT_EQ(mount.mkdir("d", 0750), 0);
+  EXPECT_EQ(mount.write_file("d/file", "content"), 0);
+  EXPECT_EQ(mount.link("d/file", "d/link"), 0);
+  EXPECT_EQ(mount.symlink("../target", "d/symlink"), 0);
+  const auto mknod = [&](const char* name, uint32_t mode, uint32_t major, uint32_t minor) {
+    return errno_of(mount.run(mount.fs().mknod(mount.user(), mount.node("d"), name, mode, major, minor)));
+  };
+  EXPECT_EQ(mknod("fifo", S_IFIFO | 0600, 0, 0), 0);
+  EXPECT_EQ(mknod("socket", S_IFSOCK | 0600, 0, 0), 0);
+  EXPECT_EQ(mknod("block", S_IFBLK | 0600, 8, 1), 0);
+  EXPECT_EQ(mknod("char", S_IFCHR | 0600, 1, 3), 0);
+  EXPECT_EQ(mknod("regular", S_IFREG | 0604, 0, 0), 0);
+  EXPECT_EQ(mknod("nothing", S_IFDIR | 0600, 0, 0), EINVAL);
+  EXPECT_EQ(mount.stat("d")->mode, uint32_t{S_IFDIR | 0750});
+  EXPECT_EQ(mount.stat("d/file")->nlink, 2u);
+  EXPECT_EQ(mount.stat("d/file")->ino, mount.stat("d/link")->ino);
+  EXPECT_EQ(mount.stat("d/char")->mode, uint32_t{S_IFCHR | 0600});
+  EXPECT_EQ(mount.stat("d/block")->rdev_major, 8u);
+  EXPECT_EQ(mount.stat("d/block")->rdev_minor, 1u);
+  EXPECT_EQ(mount.stat("d/regular")->mode, uint32_t{S_IFREG | 0604});
+  EXPECT_EQ(*mount.run(mount.fs().readlink(mount.user(), mount.node("d/symlink"))), "../target");
+  EXPECT_EQ(mount.list("d").size(), 8u);
+  EXPECT_TRUE(server->states().empty());
+}
+
+TEST_P(NamesLoops, Errors_AreThoseOfPosix) {
+  TestMount mount(*server, settings());
+  ASSERT_EQ(mount.mkdir("d"), 0);
+  ASSERT_EQ(mount.mkdir("full"), 0);
+  ASSERT_EQ(mount.write_file("full/file", ""), 0);
+  EXPECT_EQ(mount.mkdir("d"), EEXIST);
+  EXPECT_EQ(errno_of(mount.try_create("full/file", O_RDWR | O_EXCL)), EEXIST);
+  EXPECT_EQ(mount.rmdir("full"), ENOTEMPTY);
+  EXPECT_EQ(mount.rename("d", "full"), ENOTEMPTY);
+  EXPECT_EQ(mount.rename("full", "d"), 0);
+  EXPECT_EQ(mount.rename("d/file", "d"), EISDIR);
+  EXPECT_EQ(mount.rename("nothing", "x"), ENOENT);
+  EXPECT_EQ(mount.unlink("nothing"), ENOENT);
+  EXPECT_EQ(mount.rename("d", "d/inside"), EINVAL);
+  EXPECT_EQ(mount.rename("d", "e", 1), EINVAL) << "RENAME_NOREPLACE cannot be had";
+  EXPECT_EQ(mount.mkdir(std::string(256, 'x')), ENAMETOOLONG);
+  EXPECT_EQ(mount.mkdir(std::string(255, 'x')), 0);
+  EXPECT_EQ(errno_of(mount.lookup(std::string(256, 'x'))), ENAMETOOLONG);
+  EXPECT_EQ(errno_of(mount.lookup("d/file/x")), ENOTDIR);
+  EXPECT_EQ(mount.link("d", "hard link to a directory"), EPERM);
+}
+
+TEST_P(NamesLoops, AnyLegalUtf8_IsAName) {
+  TestMount mount(*server, settings());
+  for (const std::string name :
+       {"\xc3\xa9t\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x90\x98", " ", "a b", "-", "...", "\x01", "\\"}) {
+    EXPECT_EQ(mount.write_file(name, name), 0) << name;
+    EXPECT_EQ(mount.read_file(name), name);
+    EXPECT_EQ(server->read_file("/export/" + name), name);
+  }
+  EXPECT_EQ(mount.list("").size(), 9u);
+}
+
+TEST_P(NamesLoops, Attributes_AreSetTogetherAndAlone) {
+  TestMount mount(*server, settings());
+  ASSERT_EQ(mount.write_file("file", "content"), 0);
+  const auto node = mount.node("file");
+  client::SetAttributes set;
+  set.mode = 06741;
+  set.uid = 1234;
+  set.gid = 5678;
+  set.mtime = client::SetAttributes::Time{false, {1'000'000'000, 999'999'999}};
+  set.atime = client::SetAttributes::Time{false, {-86400, 1}};
+  auto reply = mount.run(mount.fs().setattr(mount.user(), node, set, nullptr));
+  ASSERT_TRUE(reply) << describe(reply.error());
+  const client::Attributes& a = reply->attributes;
+  EXPECT_EQ(a.uid, 1234u);
+  EXPECT_EQ(a.gid, 5678u);
+  EXPECT_EQ(a.mtime.tv_sec, 1'000'000'000);
+  EXPECT_EQ(a.mtime.tv_nsec, 999'999'999);
+  EXPECT_EQ(a.atime.tv_sec, -86400);
+  EXPECT_EQ(a.size, 7u);
+  set = {};
+  set.mtime = client::SetAttributes::Time{true, {}};
+  reply = mount.run(mount.fs().setattr(mount.user(), node, set, nullptr));
+  ASSERT_TRUE(reply);
+  EXPECT_GT(reply->attributes.mtime.tv_sec, 1'000'000'000);
+  EXPECT_EQ(reply->attributes.atime.tv_sec, -86400);
+}
+
+TEST_P(NamesLoops, Statfs_IsTheExports) {
+  TestMount mount(*server, settings());
+  server->set_space("/export", 1 << 20);
+  const auto status = mount.run(mount.fs().statfs(mount.user(), mount.root()));
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->total_bytes, uint64_t{1} << 20);
+  EXPECT_LE(status->available_bytes, status->free_bytes);
+  EXPECT_EQ(status->name_max, 255u);
+}
+
+TEST_P(NamesLoops, Access_IsTheServersAnswer) {
+  TestMount mount(*server, settings());
+  server->make_file("/export/secret", "content", 0640, 1000, 1000);
+  const auto node = mount.node("secret");
+  const auto access = [&](uint32_t uid, uint32_t gid, int mask) {
+    return errno_of(mount.run(mount.fs().access(mount.user(uid, gid), node, mask)));
+  };
+  EXPECT_EQ(access(1000, 1000, R_OK | W_OK), 0);
+  EXPECT_EQ(access(1001, 1000, R_OK), 0);
+  EXPECT_EQ(access(1001, 1000, W_OK), EACCES);
+  EXPECT_EQ(access(1001, 1001, R_OK), EACCES);
+  EXPECT_EQ(access(1000, 1000, X_OK), EACCES);
+  EXPECT_EQ(access(1001, 1001, F_OK), 0);
+  EXPECT_EQ(errno_of(mount.run(mount.fs().open(mount.user(1001, 1001), node, O_RDONLY))), EACCES);
+}
+
+// --- what is remembered ---
+
+TEST_P(NamesLoops, FreshNames_CostNoRequest) {
+  server->make_file("/export/file", "content");
+  TestMount mount(*server, settings());
+  EXPECT_TRUE(mount.lookup("file"));
+  EXPECT_EQ(errno_of(mount.lookup("absent")), ENOENT);
+  const auto lookups = mount.requests("LOOKUP");
+  const auto getattrs = mount.requests("GETATTR");
+  for (int n = 0; n < 50; ++n) {
+    EXPECT_TRUE(mount.lookup("file"));
+    EXPECT_EQ(errno_of(mount.lookup("absent")), ENOENT);
+    EXPECT_EQ(mount.stat("file")->size, 7u);
+  }
+  EXPECT_EQ(mount.requests("LOOKUP"), lookups);
+  EXPECT_EQ(mount.requests("GETATTR"), getattrs);
+}
+
+TEST_P(NamesLoops, OwnChanges_AreKnownAtOnceAndKeepTheRest) {
+  TestMount mount(*server, settings());
+  ASSERT_EQ(mount.mkdir("d"), 0);
+  ASSERT_EQ(mount.write_file("d/kept", ""), 0);
+  ASSERT_EQ(mount.write_file("d/a", ""), 0);
+  EXPECT_TRUE(mount.lookup("d/kept"));
+  EXPECT_EQ(errno_of(mount.lookup("d/b")), ENOENT);
+  EXPECT_EQ(mount.rename("d/a", "d/b"), 0);
+  EXPECT_EQ(mount.mkdir("d/c"), 0);
+  EXPECT_EQ(mount.unlink("d/b"), 0);
+  EXPECT_EQ(mount.symlink("x", "d/a"), 0);
+  const auto lookups = mount.requests("LOOKUP");
+  EXPECT_TRUE(mount.lookup("d/kept"));
+  EXPECT_EQ(errno_of(mount.lookup("d/b")), ENOENT);
+  EXPECT_TRUE(mount.lookup("d/c"));
+  EXPECT_EQ(S_IFMT & mount.lookup("d/a")->attributes.mode, uint32_t{S_IFLNK});
+  EXPECT_EQ(mount.requests("LOOKUP"), lookups) << "nothing of that had to be asked for";
+}
+
+TEST_P(NamesLoops, LookupCachePositive_AsksForAbsentNamesEachTime) {
+  TestMount mount(*server, settings([](ClientOptions& o) { o.lookupcache = LookupCache::kPositive; }));
+  server->make_file("/export/file", "");
+  EXPECT_TRUE(mount.lookup("file"));
+  EXPECT_EQ(errno_of(mount.lookup("absent")), ENOENT);
+  server->make_file("/export/absent", "");
+  EXPECT_TRUE(mount.lookup("absent"));
+  const auto lookups = mount.requests("LOOKUP");
+  (void)mount.lookup("file");
+  EXPECT_LE(mount.requests("LOOKUP"), lookups + 1);
+}
+
+TEST_P(NamesLoops, LookupCacheNone_AsksForEveryNameEachTime) {
+  TestMount mount(*server, settings([](ClientOptions& o) { o.lookupcache = LookupCache::kNone; }));
+  server->make_file("/export/file", "");
+  for (int n = 1; n <= 5; ++n) {
+    const auto lookups = mount.requests("LOOKUP");
+    EXPECT_TRUE(mount.lookup("file"));
+    EXPECT_EQ(mount.requests("LOOKUP"), lookups + 1);
+    EXPECT_EQ(mount.lookup("file")->entry_ttl, Duration::zero());
+  }
+}
+
+TEST_P(NamesLoops, Noac_SeesEveryChangeAtOnce) {
+  TestMount one(*server, settings([](ClientOptions& o) { o.noac = true; }));
+  TestMount two(*server, settings([](ClientOptions& o) { o.noac = true; }));
+  EXPECT_EQ(errno_of(two.lookup("file")), ENOENT);
+  for (int n = 1; n <= 5; ++n) {
+    EXPECT_EQ(one.write_file("file", std::string(static_cast<size_t>(n), 'x')), 0);
+    EXPECT_EQ(two.stat("file")->size, static_cast<uint64_t>(n));
+  }
+  EXPECT_EQ(one.unlink("file"), 0);
+  EXPECT_EQ(errno_of(two.lookup("file")), ENOENT);
+  EXPECT_EQ(two.stat("")->ino, one.stat("")->ino);
+  EXPECT_EQ(two.run(two.fs().getattr(two.user(), two.root(), nullptr))->ttl, Duration::zero());
+}
+
+TEST_P(NamesLoops, WithinAcregmin_AttributesAreRemembered) {
+  TestMount mount(*server, settings([](ClientOptions& o) {
+    o.acregmin = o.acregmax = 1h;
+    o.acdirmin = o.acdirmax = 1h;
+  }));
+  server->make_file("/export/file", "content");
+  EXPECT_EQ(mount.stat("file")->size, 7u);
+  server->write_file("/export/file", 0, "much longer than before");
+  EXPECT_EQ(mount.stat("file")->size, 7u) << "remembered";
+  EXPECT_EQ(mount.read_file("file"), "much longer than before") << "an open asks";
+  EXPECT_EQ(mount.stat("file")->size, 23u);
+}
+
+TEST_P(NamesLoops, ActimeoOver_IsAskedAgain) {
+  TestMount mount(*server,
+                  settings([](ClientOptions& o) { o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = 1s; }));
+  server->make_file("/export/file", "content");
+  EXPECT_EQ(mount.stat("file")->size, 7u);
+  EXPECT_EQ(errno_of(mount.lookup("new")), ENOENT);
+  server->write_file("/export/file", 0, "much longer than before");
+  server->make_file("/export/new", "");
+  std::this_thread::sleep_for(1100ms);
+  EXPECT_EQ(mount.stat("file")->size, 23u);
+  EXPECT_TRUE(mount.lookup("new")) << "the directory changed, so what was absent is asked for";
+}
+
+// --- close-to-open (section 10.3.1) ---
+
+TEST_P(NamesLoops, OpenAfterCloseElsewhere_SeesTheData) {
+  TestMount one(*server, settings()), two(*server, settings());
+  for (int n = 0; n < 10; ++n) {
+    const std::string text = "round " + std::to_string(n) + std::string(static_cast<size_t>(n * 50'000), 'x');
+    EXPECT_EQ(one.write_file("file", text), 0);
+    const auto file = two.open("file");
+    EXPECT_EQ(*two.read(file, 0, 1 << 20), text);
+    two.close(file);
+    EXPECT_EQ(two.stat("file")->size, text.size());
+  }
+}
+
+TEST_P(NamesLoops, KeepCache_IsSaidOnlyWhenNothingChanged) {
+  TestMount one(*server, settings()), two(*server, settings());
+  ASSERT_EQ(one.write_file("file", "content"), 0);
+  const auto open_and_close = [&](TestMount& m) {
+    auto opened = m.run(m.fs().open(m.user(), m.node("file"), O_RDONLY));
+    EXPECT_TRUE(opened);
+    m.close(opened->file);
+    return opened->keep_cache;
+  };
+  open_and_close(two);
+  EXPECT_TRUE(open_and_close(two));
+  ASSERT_EQ(one.write_file("file", "other"), 0);
+  EXPECT_FALSE(open_and_close(two));
+  EXPECT_TRUE(open_and_close(two));
+  EXPECT_TRUE(open_and_close(one)) << "what one wrote itself it has";
+}
+
+TEST_P(NamesLoops, ChangeByOthersSeenInPassing_ForgetsWhatTheKernelHas) {
+  TestMount one(*server, settings()), two(*server, settings([](ClientOptions&o) { o.noac = true; }));
+  ASSERT_EQ(one.write_file("file", "content"), 0);
+  const auto node = two.node("file");
+  const auto file = two.open("file");
+  EXPECT_EQ(*two.read(file), "content");
+  const unsigned before = two.front_end.data(node);
+  ASSERT_EQ(one.write_file("file", "other"), 0);
+  EXPECT_EQ(two.stat("file")->size, 5u);
+  EXPECT_GT(two.front_end.data(node), before);
+  two.close(file);
+}
+
+// --- files without a name (silly rename) ---
+
+TEST_P(NamesLoops, RemovedWhileOpen_StaysUsable) {
+  for (const bool preserving : {true, false}) {
+    server->configure([=](filer::Switches& s) { s.preserve_unlinked = preserving; });
+    server->with_core([=](filer::Core& core) { core.tree.preserve_unlinked(preserving); });
+    TestMount mount(*server, settings());
+    const auto file = mount.create("file");
+    ASSERT_EQ(mount.write(file, 0, "before"), 0);
+    EXPECT_EQ(mount.unlink("file"), 0);
+    EXPECT_EQ(errno_of(mount.lookup("file")), ENOENT);
+    EXPECT_EQ(mount.write(file, 6, " and after"), 0);
+    EXPECT_EQ(mount.read(file).value_or("error"), "before and after");
+    EXPECT_EQ(mount.fsync(file), 0);
+    EXPECT_EQ(server->list("/export").size(), preserving ? 0u : 1u) << "hidden under another name";
+    EXPECT_EQ(mount.close(file), 0);
+    EXPECT_TRUE(server->list("/export").empty()) << "and gone with the last close";
+  }
+}
+
+TEST_P(NamesLoops, ReplacedWhileOpen_StaysUsable) {
+  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  TestMount mount(*server, settings());
+  ASSERT_EQ(mount.write_file("new", "new"), 0);
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, "old"), 0);
+  EXPECT_EQ(mount.rename("new", "file"), 0);
+  EXPECT_EQ(mount.read(file).value_or("error"), "old");
+  EXPECT_EQ(mount.read_file("file"), "new");
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->list("/export"), std::vector<std::string>{"file"});
+}
+
+TEST_P(NamesLoops, RemovedOneOfTwoNames_IsNotHidden) {
+  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  TestMount mount(*server, settings());
+  const auto file = mount.create("file");
+  EXPECT_EQ(mount.link("file", "second"), 0);
+  EXPECT_EQ(mount.unlink("file"), 0);
+  EXPECT_EQ(server->list("/export"), std::vector<std::string>{"second"});
+  EXPECT_EQ(mount.write(file, 0, "text"), 0);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/second"), "text");
+}
+
+// --- listings ---
+
+TEST_P(NamesLoops, TenThousandEntries_AreListedOnce) {
+  server->make_directory("/export/d");
+  for (int i = 0; i < 10'000; ++i) server->make_file("/export/d/name " + std::to_string(i), "");
+  TestMount mount(*server, settings());
+  const std::vector<std::string> names = mount.list("d");
+  EXPECT_EQ(names.size(), 10'000u);
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), 10'000u);
+  EXPECT_LT(mount.requests("READDIR"), 30u);
+}
+
+// POSIX: what is neither added nor removed while a directory is read is returned exactly once.
+TEST_P(NamesLoops, ListedWhileOthersChangeIt_ReturnsTheUnchangedOnce) {
+  for (const bool strict : {false, true}) {
+    server->configure([=](filer::Switches& s) { s.strict_cookie_verifier = strict; });
+    const std::string directory = strict ? "strict" : "lenient";
+    server->make_directory("/export/" + directory, 0777);
+    for (int i = 0; i < 10'000; ++i)
+      server->make_file("/export/" + directory + "/kept " + std::to_string(i), "");
+    TestMount mount(*server, settings());
+    const auto handle = mount.run(mount.fs().opendir(mount.user(), mount.node(directory)));
+    ASSERT_TRUE(handle);
+    std::map<std::string, unsigned> seen;
+    int round = 0;
+    for (uint64_t offset = 0;; ++round) {
+      const auto page =
+          mount.run(mount.fs().readdir(mount.user(), handle->directory, offset, 32768, round % 2 == 0));
+      ASSERT_TRUE(page) << describe(page.error());
+      if (page->entries.empty()) break;
+      for (const auto& e : page->entries) ++seen[e.name];
+      offset = page->entries.back().next;
+      const std::string path = "/export/" + directory + "/";
+      server->make_file(path + "added " + std::to_string(round), "");
+      if (round > 0) server->remove_file(path + "added " + std::to_string(round - 1));
+    }
+    unsigned kept = 0;
+    for (const auto& [name, times] : seen) {
+      EXPECT_EQ(times, 1u) << name;
+      kept += name.starts_with("kept ");
+    }
+    EXPECT_EQ(kept, 10'000u);
+    EXPECT_TRUE(seen.contains(".") && seen.contains(".."));
+    EXPECT_GT(round, 5);
+    mount.run(mount.fs().releasedir(handle->directory));
+  }
+}
+
+TEST_P(NamesLoops, Offsets_MayBeSoughtInAnyOrder) {
+  server->make_directory("/export/d");
+  for (int i = 0; i < 500; ++i) server->make_file("/export/d/name " + std::to_string(i), "");
+  TestMount mount(*server, settings());
+  const auto handle = mount.run(mount.fs().opendir(mount.user(), mount.node("d")));
+  std::vector<std::pair<uint64_t, std::string>> order;  // offset before the entry, name
+  for (uint64_t offset = 0;;) {
+    const auto page = mount.run(mount.fs().readdir(mount.user(), handle->directory, offset, 4096, false));
+    if (page->entries.empty()) break;
+    for (const auto& e : page->entries) {
+      order.emplace_back(offset, e.name);
+      offset = e.next;
+    }
+  }
+  ASSERT_EQ(order.size(), 502u);
+  for (size_t i = 0; i < order.size(); i += 37) {
+    const size_t at = order.size() - 1 - i;
+    const auto page =
+        mount.run(mount.fs().readdir(mount.user(), handle->directory, order[at].first, 64, false));
+    ASSERT_FALSE(page->entries.empty());
+    EXPECT_EQ(page->entries[0].name, order[at].second);
+  }
+}
+
+TEST_P(NamesLoops, Readdirplus_FillsTheCaches) {
+  server->make_directory("/export/d");
+  for (int i = 0; i < 300; ++i)
+    server->make_file("/export/d/name " + std::to_string(i), std::string(static_cast<size_t>(i), 'x'));
+  TestMount mount(*server, settings());
+  const auto handle = mount.run(mount.fs().opendir(mount.user(), mount.node("d")));
+  std::vector<client::DirectoryEntry> all;  // keeps the nodes, as the kernel does
+  for (uint64_t offset = 0;;) {
+    const auto page = mount.run(mount.fs().readdir(mount.user(), handle->directory, offset, 65536, true));
+    ASSERT_TRUE(page);
+    if (page->entries.empty()) break;
+    all.insert(all.end(), page->entries.begin(), page->entries.end());
+    offset = page->entries.back().next;
+  }
+  const auto before = mount.requests("LOOKUP") + mount.requests("GETATTR");
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(mount.stat("d/name " + std::to_string(i))->size, static_cast<uint64_t>(i));
+  }
+  EXPECT_EQ(mount.requests("LOOKUP") + mount.requests("GETATTR"), before);
+  for (const auto& e : all) {
+    EXPECT_NE(e.ino, 0u);
+    if (e.entry) {
+      EXPECT_EQ(e.entry->attributes.ino, e.ino);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, NamesLoops, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,294 @@
+// The server restarts (RFC 8881 section 8.4.2): state is reclaimed, unstable data is written again, and what
+// cannot be had back is an error where it matters and nowhere else.
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using client::LockType;
+using filer::StateKind;
+using filer::fault::Answer;
+namespace on = filer::on;
+
+class Restart : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    server = start_filer();
+    server->make_file("/export/file", "content");
+    mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
+  }
+  size_t count(StateKind kind) {
+    size_t n = 0;
+    for (const auto& s : server->states()) n += s.kind == kind && s.revoked == filer::Revoked::kNo;
+    return n;
+  }
+  bool wait_for_states(StateKind kind, size_t n) {
+    return server->wait_until([=](filer::Core& core) {
+      size_t found = 0;
+      core.states.each([&](const filer::State& s) { found += s.kind == kind && s.live(); });
+      return found == n;
+    });
+  }
+
+  std::unique_ptr<filer::Server> server;
+  std::unique_ptr<TestMount> mount;
+};
+
+TEST_P(Restart, OpensAndLocks_AreReclaimedBeforeGraceEnds) {
+  const auto reader = mount->open("file", O_RDONLY);
+  const auto writer = mount->create("other", O_RDWR);
+  ASSERT_EQ(mount->lock(writer, LockType::kWrite, 0, 9, 1), 0);
+  ASSERT_EQ(mount->lock(writer, LockType::kRead, 20, 29, 1), 0);
+  ASSERT_EQ(mount->lock(writer, LockType::kWrite, 100, UINT64_MAX, 2), 0);
+  server->restart();
+  EXPECT_EQ(*mount->read(reader), "content");
+  EXPECT_FALSE(server->in_grace()) << "the client has said RECLAIM_COMPLETE";
+  EXPECT_EQ(count(StateKind::kOpen), 2u);
+  EXPECT_EQ(count(StateKind::kLock), 2u);
+  TestMount other(*server);
+  const auto contender = other.open("other", O_RDWR);
+  EXPECT_EQ(other.lock(contender, LockType::kRead, 5, 5), EAGAIN);
+  EXPECT_EQ(other.lock(contender, LockType::kRead, 25, 25), 0);
+  EXPECT_EQ(other.lock(contender, LockType::kWrite, 26, 26), EAGAIN);
+  EXPECT_EQ(other.lock(contender, LockType::kWrite, 10, 19), 0);
+  EXPECT_EQ(other.lock(contender, LockType::kRead, UINT64_MAX, UINT64_MAX), EAGAIN);
+  EXPECT_EQ(mount->write(writer, 0, "text"), 0);
+  EXPECT_EQ(mount->close(writer, 1), 0);
+  EXPECT_EQ(mount->close(reader), 0);
+  EXPECT_EQ(other.close(contender), 0);
+  EXPECT_TRUE(server->states().empty());
+}
+
+TEST_P(Restart, SeveralInARow_LoseNothing) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+  for (int n = 0; n < 5; ++n) {
+    server->restart();
+    EXPECT_EQ(mount->write(file, 0, std::to_string(n)), 0);
+    EXPECT_EQ(mount->fsync(file), 0);
+    EXPECT_EQ(count(StateKind::kLock), 1u);
+  }
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "4ontent");
+  EXPECT_EQ(mount->fs().statistics().session.client_ids_established, 6u);
+}
+
+TEST_P(Restart, AgainDuringEachStepOfReclaim_LosesNothing) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+  for (const nfs_opnum4 op : {OP_EXCHANGE_ID, OP_CREATE_SESSION, OP_OPEN, OP_LOCK, OP_RECLAIM_COMPLETE}) {
+    for (const bool executed : {false, true}) {
+      server->faults().add(executed ? on::reply_to(op) : on::request_with(op), filer::fault::Restart{});
+      server->restart();
+      EXPECT_EQ(mount->read(file, 0, 3).value_or("error"), "con")
+          << op_name(op) << (executed ? " executed" : "");
+      EXPECT_EQ(count(StateKind::kOpen), 1u);
+      EXPECT_EQ(count(StateKind::kLock), 1u);
+    }
+  }
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_TRUE(server->states().empty());
+}
+
+TEST_P(Restart, ConnectionCutDuringEachStepOfReclaim_LosesNothing) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+  for (const nfs_opnum4 op : {OP_OPEN, OP_LOCK}) {
+    for (const bool executed : {false, true}) {
+      server->faults().add(executed ? on::reply_to(op) : on::request_with(op), filer::fault::Cut{});
+      server->restart();
+      EXPECT_EQ(mount->read(file, 0, 3).value_or("error"), "con")
+          << op_name(op) << (executed ? " executed" : "");
+      EXPECT_EQ(count(StateKind::kLock), 1u);
+    }
+  }
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(Restart, WhileDown_RequestsWaitAndThenSucceed) {
+  const auto file = mount->open("file", O_RDWR);
+  server->go_down();
+  auto read = mount->start(mount->fs().read(mount->user(), file, 0, 100));
+  auto lookup = mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent"));
+  EXPECT_EQ(read.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  ASSERT_TRUE(server->come_up({}));
+  EXPECT_EQ(read.get()->size, 7u);
+  EXPECT_FALSE(lookup.get()->node);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+// --- what cannot be reclaimed ---
+
+// Section 8.4.2.1: the server that cannot tell whether somebody else had the lock in between refuses.
+TEST_P(Restart, LockNotGivenBack_FailsItsHoldersIoAndNobodyElses) {
+  for (const nfsstat4 status :
+       {NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT, NFS4ERR_NO_GRACE, NFS4ERR_DENIED}) {
+    const auto holder = mount->open("file", O_RDWR);
+    const auto bystander = mount->open("file", O_RDONLY);
+    ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
+    const unsigned forgotten = mount->front_end.data(mount->node("file"));
+    server->faults().add(on::request_with(OP_LOCK), Answer{OP_LOCK, status});
+    server->restart();
+    EXPECT_EQ(mount->read(bystander).value_or("error"), "content") << name_of(status);
+    EXPECT_EQ(errno_of(mount->read(holder)), EIO) << name_of(status);
+    EXPECT_EQ(mount->write(holder, 0, "x"), EIO);
+    EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), EIO) << "until it is released";
+    EXPECT_GT(mount->front_end.data(mount->node("file")), forgotten)
+        << "the kernel must not read on from its pages";
+    EXPECT_EQ(mount->lock(holder, LockType::kUnlock), 0);
+    EXPECT_EQ(mount->read(holder).value_or("error"), "content") << name_of(status);
+    EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
+    EXPECT_EQ(mount->close(holder), 0);
+    EXPECT_EQ(mount->close(bystander), 0);
+    EXPECT_EQ(server->read_file("/export/file"), "content");
+    EXPECT_TRUE(server->states().empty());
+  }
+}
+
+TEST_P(Restart, OpenNotGivenBack_IsOpenedAnewAndItsLocksAreLost) {
+  for (const nfsstat4 status : {NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT, NFS4ERR_NO_GRACE}) {
+    const auto locked = mount->open("file", O_RDWR);
+    ASSERT_EQ(mount->lock(locked, LockType::kWrite, 0, 9), 0);
+    const auto plain = mount->create("plain", O_RDWR);
+    server->faults().add(on::request_with(OP_OPEN).times(2), Answer{OP_OPEN, status});
+    server->restart();
+    EXPECT_EQ(mount->write(plain, 0, "plain"), 0) << name_of(status);
+    EXPECT_EQ(errno_of(mount->read(locked)), EIO) << name_of(status);
+    EXPECT_EQ(mount->lock(locked, LockType::kUnlock), 0);
+    EXPECT_EQ(mount->read(locked).value_or("error"), "content") << name_of(status);
+    EXPECT_EQ(mount->close(locked), 0);
+    EXPECT_EQ(mount->close(plain), 0);
+    EXPECT_EQ(server->read_file("/export/plain"), "plain");
+    EXPECT_TRUE(server->states().empty());
+  }
+}
+
+TEST_P(Restart, StableStorageLostToo_OpensAnewAndLosesTheLocks) {
+  const auto locked = mount->open("file", O_RDWR);
+  const auto plain = mount->create("plain", O_RDWR);
+  ASSERT_EQ(mount->lock(locked, LockType::kWrite, 0, 9), 0);
+  server->restart({.forget_reclaims = true});
+  EXPECT_EQ(mount->write(plain, 0, "plain"), 0);
+  EXPECT_EQ(mount->fsync(plain), 0);
+  EXPECT_EQ(errno_of(mount->read(locked)), EIO);
+  EXPECT_EQ(mount->lock(locked, LockType::kUnlock), 0);
+  EXPECT_EQ(mount->close(locked), 0);
+  EXPECT_EQ(mount->close(plain), 0);
+}
+
+TEST_P(Restart, FileRemovedMeanwhile_IsStaleForItsReadersOnly) {
+  const auto doomed = mount->open("file");
+  const auto other = mount->create("other", O_RDWR);
+  server->go_down();
+  server->with_core([](filer::Core& core) { core.switches.preserve_unlinked = false; });
+  server->remove_file("/export/file");
+  ASSERT_TRUE(server->come_up({}));
+  EXPECT_EQ(mount->write(other, 0, "text"), 0);
+  EXPECT_EQ(errno_of(mount->read(doomed)), ESTALE);
+  mount->close(doomed);
+  EXPECT_EQ(mount->close(other), 0);
+}
+
+// --- unstable writes (sections 18.3, 18.32) ---
+
+std::string pattern(size_t size, unsigned seed) {
+  std::string text(size, '\0');
+  for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + (i * 7 + i / 251 + seed) % 26);
+  return text;
+}
+
+TEST_P(Restart, UnstableWrites_AreWrittenAgain) {
+  const auto file = mount->create("data", O_RDWR);
+  std::string expected;
+  for (unsigned n = 0; n < 8; ++n) {
+    const std::string piece = pattern(150'000, n);
+    ASSERT_EQ(mount->write(file, expected.size(), piece), 0);
+    expected += piece;
+  }
+  // Everything is on the server, and nothing of it is stable.
+  ASSERT_TRUE(server->wait_until([&](filer::Core& core) {
+    const auto node = core.tree.walk("/export/data");
+    return node->data.size() == expected.size();
+  }));
+  EXPECT_TRUE(server->stat("/export/data")->unstable);
+  server->restart();
+  EXPECT_EQ(mount->fsync(file), 0);
+  EXPECT_EQ(server->read_file("/export/data"), expected);
+  EXPECT_FALSE(server->stat("/export/data")->unstable);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(Restart, ReadAfterIt_SeesWhatWasWrittenBefore) {
+  const auto file = mount->create("data", O_RDWR);
+  const std::string text = pattern(200'000, 1);
+  ASSERT_EQ(mount->write(file, 0, text), 0);
+  ASSERT_TRUE(server->wait_until(
+      [&](filer::Core& core) { return core.tree.walk("/export/data")->data.size() == text.size(); }));
+  server->restart();
+  EXPECT_EQ(mount->read(file, 0, text.size()).value_or("error"), text);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(server->read_file("/export/data"), text);
+}
+
+TEST_P(Restart, DuringEachStepOfWriting_LosesNothing) {
+  for (const nfs_opnum4 op : {OP_WRITE, OP_COMMIT, OP_CLOSE}) {
+    for (const bool executed : {false, true}) {
+      const std::string name = std::string("data ") + op_name(op) + (executed ? " executed" : "");
+      const auto file = mount->create(name, O_RDWR);
+      const std::string text = pattern(300'000, executed);
+      server->faults().add(executed ? on::reply_to(op) : on::request_with(op), filer::fault::Restart{});
+      ASSERT_EQ(mount->write(file, 0, text.substr(0, 150'000)), 0);
+      ASSERT_EQ(mount->write(file, 150'000, text.substr(150'000)), 0);
+      EXPECT_EQ(mount->close(file), 0) << name;
+      EXPECT_EQ(server->read_file("/export/" + name), text) << name;
+      EXPECT_FALSE(server->stat("/export/" + name)->unstable) << name;
+      EXPECT_EQ(count(StateKind::kOpen), 0u) << name;
+    }
+  }
+}
+
+// A restart between the WRITEs of one file: the pieces have two verifiers, and COMMIT answers with the
+// second.
+TEST_P(Restart, BetweenTwoWrites_WritesTheFirstAgain) {
+  const auto file = mount->create("data", O_RDWR);
+  const std::string text = pattern(300'000, 3);
+  ASSERT_EQ(mount->write(file, 0, text.substr(0, 150'000)), 0);
+  ASSERT_TRUE(server->wait_until(
+      [&](filer::Core& core) { return core.tree.walk("/export/data")->data.size() == 150'000; }));
+  server->restart();
+  ASSERT_EQ(mount->write(file, 150'000, text.substr(150'000)), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(server->read_file("/export/data"), text);
+}
+
+// Overwritten while unstable: what is written again must not undo the younger write.
+TEST_P(Restart, OverlappingWrites_KeepTheirOrder) {
+  const auto file = mount->create("data", O_RDWR);
+  std::string expected = pattern(150'000, 0);
+  ASSERT_EQ(mount->write(file, 0, expected), 0);
+  for (unsigned n = 1; n < 6; ++n) {
+    const std::string piece = pattern(70'000, n);
+    expected.replace(n * 10'000, piece.size(), piece);
+    ASSERT_EQ(mount->write(file, n * 10'000, piece), 0);
+    if (n == 2 || n == 4) server->restart();
+  }
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(server->read_file("/export/data"), expected);
+}
+
+TEST_P(Restart, ServerThatKeepsUnstableDataButChangesItsVerifier_EndsWithTheSameData) {
+  server->configure([](filer::Switches& s) { s.lose_unstable_on_restart = false; });
+  const auto file = mount->create("data", O_RDWR);
+  const std::string text = pattern(200'000, 5);
+  ASSERT_EQ(mount->write(file, 0, text), 0);
+  server->restart();
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(server->read_file("/export/data"), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, Restart, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,354 @@
+// The session as seen through a mount: lost and found again, slots, status flags, the back channel.
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using namespace std::chrono_literals;
+using filer::fault::Answer;
+namespace on = filer::on;
+
+class SessionLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    server = start_filer();
+    server->make_file("/export/file", "content");
+    mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
+  }
+  void forget_sessions() {
+    for (const auto& c : server->clients()) {
+      for (const auto& s : c.sessions) server->forget_session(s);
+    }
+  }
+  client::SessionStatistics session() { return mount->fs().statistics().session; }
+
+  std::unique_ptr<filer::Server> server;
+  std::unique_ptr<TestMount> mount;
+};
+
+// RFC 8881 section 18.46.3: errors of SEQUENCE that say that there is no such session, or that the client and
+// the server disagree about its slots: a new session, and the request goes out again in it.
+TEST_P(SessionLoops, SequenceRefused_IsFollowedByANewSession) {
+  for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_SEQ_MISORDERED,
+                                NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_FALSE_RETRY}) {
+    const auto sessions = session().sessions_created;
+    server->faults().add(on::request_with(OP_READ), Answer{OP_SEQUENCE, status});
+    EXPECT_EQ(mount->read_file("file"), "content") << name_of(status);
+    EXPECT_EQ(session().sessions_created, sessions + 1) << name_of(status);
+    ASSERT_EQ(server->clients().size(), 1u);
+    EXPECT_EQ(server->clients()[0].sessions.size(), 1u) << "the old one was destroyed";
+  }
+  EXPECT_EQ(session().client_ids_established, 1u);
+}
+
+TEST_P(SessionLoops, SessionForgotten_KeepsOpensAndLocks) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, client::LockType::kWrite, 0, 9), 0);
+  const auto states = server->states().size();
+  forget_sessions();
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_EQ(server->states().size(), states);
+  EXPECT_EQ(mount->lock(file, client::LockType::kUnlock), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_TRUE(server->states().empty());
+}
+
+TEST_P(SessionLoops, SessionForgottenAgainAndAgain_IsReplacedEachTime) {
+  for (int n = 0; n < 10; ++n) {
+    forget_sessions();
+    EXPECT_EQ(mount->read_file("file"), "content");
+  }
+  EXPECT_EQ(session().client_ids_established, 1u);
+}
+
+TEST_P(SessionLoops, SessionForgottenUnderManyRequests_AnswersThemAll) {
+  std::vector<std::future<Result<client::Entry>>> lookups;
+  for (int i = 0; i < 300; ++i) {
+    if (i % 100 == 50) forget_sessions();
+    lookups.push_back(
+        mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent " + std::to_string(i))));
+  }
+  for (auto& lookup : lookups) {
+    const auto entry = lookup.get();
+    ASSERT_TRUE(entry) << describe(entry.error());
+    EXPECT_FALSE(entry->node);
+  }
+}
+
+TEST_P(SessionLoops, ClientIdForgotten_IsEstablishedAnew) {
+  server->with_core([](filer::Core& core) {
+    std::vector<filer::Client*> all;
+    core.clients.each_client([&](filer::Client& c) { all.push_back(&c); });
+    for (filer::Client* c : all) core.clients.destroy_client(*c);
+  });
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(session().client_ids_established, 2u);
+  EXPECT_EQ(server->clients().size(), 1u);
+}
+
+// CREATE_SESSION may meet what every request may meet.
+TEST_P(SessionLoops, CreateSessionDelayed_IsAskedAgain) {
+  server->faults().add(on::request_with(OP_CREATE_SESSION).times(2),
+                       Answer{OP_CREATE_SESSION, NFS4ERR_DELAY});
+  forget_sessions();
+  EXPECT_EQ(mount->read_file("file"), "content");
+}
+
+TEST_P(SessionLoops, ConnectionCutAtEachStepOfRecovery_RecoversAllTheSame) {
+  for (const nfs_opnum4 op : {OP_EXCHANGE_ID, OP_CREATE_SESSION, OP_RECLAIM_COMPLETE}) {
+    for (const bool executed : {false, true}) {
+      server->faults().add(executed ? on::reply_to(op) : on::request_with(op), filer::fault::Cut{});
+      server->restart();
+      EXPECT_EQ(mount->read_file("file"), "content") << op_name(op) << (executed ? " executed" : "");
+      EXPECT_EQ(server->clients().size(), 1u);
+    }
+  }
+}
+
+TEST_P(SessionLoops, ConnectionCut_IsBoundAgainWithItsBackChannel) {
+  server->drop_connections();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_TRUE(server->wait_until([&](filer::Core& core) {
+    bool back = false;
+    core.clients.each_session([&](filer::Session& s) { back = back || core.back.link_of(s) != nullptr; });
+    return back;
+  }));
+  EXPECT_EQ(session().sessions_created, 1u);
+}
+
+// Section 18.46.3: "If SEQUENCE is received on a connection not associated with the session [...] and
+// connection association enforcement is enabled [...], then the server returns
+// NFS4ERR_CONN_NOT_BOUND_TO_SESSION."
+TEST_P(SessionLoops, ConnectionNotBound_IsBound) {
+  server->configure([](filer::Switches& s) { s.enforce_connection_binding = true; });
+  server->drop_connections();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->faults().add(on::request_with(OP_READ), Answer{OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION});
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(session().sessions_created, 1u);
+}
+
+// --- slots ---
+
+TEST_P(SessionLoops, TargetLowered_IsFollowed) {
+  server->set_target_slots(2);
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(session().slots_target, 2u);
+  std::vector<std::future<Result<client::Entry>>> lookups;
+  for (int i = 0; i < 50; ++i) {
+    lookups.push_back(
+        mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent " + std::to_string(i))));
+  }
+  for (auto& lookup : lookups) EXPECT_TRUE(lookup.get());
+  bool above = false;
+  for (const auto& c : server->journal()) above = above || c.sequence.sa_slotid > 1;
+  EXPECT_EQ(above, false);
+  EXPECT_EQ(session().sessions_created, 1u) << "nothing was refused";
+}
+
+TEST_P(SessionLoops, TargetMovedUnderLoad_IsFollowedWithoutARefusal) {
+  std::vector<std::future<Result<client::Entry>>> lookups;
+  for (int i = 0; i < 400; ++i) {
+    if (i % 20 == 0) server->set_target_slots(static_cast<uint32_t>(1 + i % 7));
+    lookups.push_back(
+        mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent " + std::to_string(i))));
+  }
+  for (auto& lookup : lookups) EXPECT_TRUE(lookup.get());
+  server->set_target_slots(64);
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(session().slots_target, 64u);
+  EXPECT_EQ(session().sessions_created, 1u);
+}
+
+TEST_P(SessionLoops, CallbackRecallsSlots_AreGivenUp) {
+  filer::Callback callback;
+  callback.ops = {{CB_RECALL_SLOT4args{3}}};
+  const auto id = server->call_back(callback);
+  ASSERT_TRUE(id);
+  const auto result = server->wait_callback(*id);
+  ASSERT_EQ(result.state, filer::CallbackResult::State::kAnswered) << result.rejected;
+  EXPECT_EQ(result.reply.status, NFS4_OK);
+  EXPECT_EQ(session().slots_target, 4u);
+  EXPECT_EQ(session().callbacks, 1u);
+}
+
+// --- SEQ4_STATUS flags (section 18.46.3) ---
+
+class StatusFlags : public SessionLoops {
+ protected:
+  // Every SEQUENCE says `flags` until the client has done `op` because of it.
+  void expect_leads_to(uint32_t flags, nfs_opnum4 op) {
+    const auto before = server->executed(op).executed;
+    server->configure([=](filer::Switches& s) { s.extra_status_flags = flags; });
+    EXPECT_EQ(mount->read_file("file"), "content");
+    EXPECT_TRUE(server->wait_until([=](filer::Core& core) {
+      return core.journal.count(op).executed > before;
+    })) << op_name(op);
+    server->configure([](filer::Switches& s) { s.extra_status_flags = 0; });
+    EXPECT_EQ(mount->read_file("file"), "content");
+  }
+};
+
+TEST_P(StatusFlags, CallbackPathDown_BindsTheConnectionAgain) {
+  expect_leads_to(SEQ4_STATUS_CB_PATH_DOWN, OP_BIND_CONN_TO_SESSION);
+  EXPECT_EQ(session().sessions_created, 1u);
+}
+
+TEST_P(StatusFlags, CallbackPathOfTheSessionDown_BindsTheConnectionAgain) {
+  expect_leads_to(SEQ4_STATUS_CB_PATH_DOWN_SESSION, OP_BIND_CONN_TO_SESSION);
+}
+
+TEST_P(StatusFlags, BackChannelFault_ReplacesTheSession) {
+  expect_leads_to(SEQ4_STATUS_BACKCHANNEL_FAULT, OP_CREATE_SESSION);
+}
+
+TEST_P(StatusFlags, StateRevoked_IsLookedFor) {
+  const auto file = mount->open("file");
+  for (const uint32_t flag : {SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED, SEQ4_STATUS_ADMIN_STATE_REVOKED,
+                              SEQ4_STATUS_RECALLABLE_STATE_REVOKED}) {
+    // One kind after the other: flags are looked at no more often than every few seconds.
+    if (flag != SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED) break;
+    expect_leads_to(flag, OP_TEST_STATEID);
+  }
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(StatusFlags, AdminRevoked_IsLookedFor) {
+  const auto file = mount->open("file");
+  expect_leads_to(SEQ4_STATUS_ADMIN_STATE_REVOKED, OP_TEST_STATEID);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(StatusFlags, RecallableRevoked_IsLookedFor) {
+  const auto file = mount->open("file");
+  expect_leads_to(SEQ4_STATUS_RECALLABLE_STATE_REVOKED, OP_TEST_STATEID);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(StatusFlags, WhatConcernsOthers_IsLeftAlone) {
+  const auto sessions = session().sessions_created;
+  server->configure([](filer::Switches& s) {
+    s.extra_status_flags = SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING | SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRED |
+                           SEQ4_STATUS_LEASE_MOVED | SEQ4_STATUS_DEVID_CHANGED | SEQ4_STATUS_DEVID_DELETED |
+                           0x80000000U;
+  });
+  for (int n = 0; n < 5; ++n) EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(session().sessions_created, sessions);
+  EXPECT_EQ(server->connections(), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, SessionLoops, testing::Values(1u, 4u));
+INSTANTIATE_TEST_SUITE_P(Loops, StatusFlags, testing::Values(1u, 4u));
+
+// --- the back channel against a real server ---
+
+class MountedBackChannel : public testing::Test {
+ protected:
+  filer::CallbackResult call(filer::Callback callback) {
+    const auto id = server->call_back(std::move(callback));
+    EXPECT_TRUE(id);
+    return server->wait_callback(*id);
+  }
+  filer::CallbackResult call(nfs_cb_argop4 op) {
+    filer::Callback callback;
+    callback.ops = {std::move(op)};
+    return call(std::move(callback));
+  }
+  std::unique_ptr<filer::Server> server = start_filer();
+  TestMount mount{*server};
+};
+
+TEST_F(MountedBackChannel, Calls_AreAnsweredInOrder) {
+  for (int n = 0; n < 20; ++n) {
+    const auto result = call({CB_RECALL_ANY4args{0, bitmap4::of({RCA4_TYPE_MASK_RDATA_DLG})}});
+    ASSERT_EQ(result.state, filer::CallbackResult::State::kAnswered);
+    EXPECT_EQ(result.reply.status, NFS4_OK);
+  }
+  EXPECT_EQ(mount.fs().statistics().session.callbacks, 20u);
+}
+
+TEST_F(MountedBackChannel, AnotherProgramOrVersion_IsRefusedByRpc) {
+  filer::Callback callback;
+  callback.program = 100003;
+  EXPECT_NE(call(callback).rejected, "");
+  callback = {};
+  callback.version = 4;
+  EXPECT_NE(call(callback).rejected, "");
+}
+
+TEST_F(MountedBackChannel, WithoutASequence_IsRefused) {
+  filer::Callback callback;
+  callback.ops = {{CB_RECALL_SLOT4args{0}}};
+  callback.without_sequence = true;
+  EXPECT_EQ(call(callback).reply.status, NFS4ERR_OP_NOT_IN_SESSION);
+}
+
+TEST_F(MountedBackChannel, ReplyLostWithTheConnection_IsSentAgainFromTheCache) {
+  const auto compounds = mount.fs().statistics().session.callbacks;
+  filer::Callback callback;
+  callback.ops = {{CB_RECALL_SLOT4args{5}}};
+  // The connection goes down right after the callback was sent on it: whether the client saw it or not, it is
+  // answered once.
+  const auto id = server->call_back(callback);
+  server->drop_connections();
+  EXPECT_EQ(mount.mkdir("d"), 0);
+  const auto result = server->wait_callback(*id);
+  EXPECT_EQ(result.state, filer::CallbackResult::State::kAnswered);
+  EXPECT_EQ(result.reply.status, NFS4_OK);
+  EXPECT_GE(mount.fs().statistics().session.callbacks, compounds + 1);
+  EXPECT_EQ(mount.fs().statistics().session.slots_target, 6u);
+}
+
+// A server that grants a delegation to a client that wants none gets it back at once, and may recall it
+// meanwhile.
+TEST_F(MountedBackChannel, DelegationNobodyAskedFor_GoesBackAtOnce) {
+  server->make_file("/export/file", "content");
+  const nfs_fh4 fh = server->stat("/export/file")->handle;
+  stateid4 stateid;
+  stateid.seqid = 1;
+  stateid.other.fill(std::byte{0xdd});
+  server->faults().add(on::reply_to(OP_OPEN), filer::fault::Mangle{[stateid](ByteVector& reply) {
+                         xdr::Decoder x(reply);
+                         rpc::reply_header header;
+                         COMPOUND4res res;
+                         ASSERT_TRUE(x(header) && x(res));
+                         for (nfs_resop4& op : res.resarray) {
+                           if (auto* open = std::get_if<OPEN4res>(&op.op)) {
+                             open->resok4.delegation.delegation_type = OPEN_DELEGATE_READ;
+                             open->resok4.delegation.stateid = stateid;
+                             open->resok4.delegation.permissions.who = "EVERYONE@";
+                           }
+                         }
+                         ByteVector granted;
+                         xdr::Encoder out(granted);
+                         ASSERT_TRUE(out(header) && out(res));
+                         reply = granted;
+                       }});
+  const auto returning = server->faults().add(on::request_with(OP_DELEGRETURN), filer::fault::Stall{});
+  EXPECT_EQ(mount.read_file("file"), "content");
+  ASSERT_TRUE(server->faults().wait_fired(returning));
+  EXPECT_EQ(call({CB_RECALL4args{stateid, false, fh}}).reply.status, NFS4_OK);
+  server->faults().release(returning);
+  EXPECT_TRUE(
+      server->wait_until([](filer::Core& core) { return core.journal.count(OP_DELEGRETURN).executed == 1; }));
+}
+
+TEST_F(MountedBackChannel, Garbage_IsAnsweredAndCostsNothingElse) {
+  server->make_file("/export/file", "content");
+  for (size_t cut = 1; cut < 120; cut += 3) {
+    filer::Callback callback;
+    callback.ops = {{CB_RECALL4args{}}};
+    callback.edit = [cut](ByteVector& message) {
+      message.resize(message.size() - std::min(message.size(), cut));
+    };
+    const auto id = server->call_back(callback);
+    if (!id) continue;
+    EXPECT_EQ(mount.read_file("file"), "content");
+  }
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

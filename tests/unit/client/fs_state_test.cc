@@ -1,0 +1,295 @@
+// State that the server took away while it was running: expired, revoked, unknown or outdated stateids (RFC
+// 8881 sections 8.2, 8.4.2.4, 8.5), and the book of opens behind it.
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using client::LockType;
+using filer::StateKind;
+using filer::fault::Answer;
+namespace on = filer::on;
+
+class StateLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    server = start_filer();
+    server->make_file("/export/file", "content", 0666);
+    mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
+  }
+  std::vector<filer::StateFacts> live(StateKind kind) {
+    std::vector<filer::StateFacts> all;
+    for (const auto& s : server->states()) {
+      if (s.kind == kind && s.revoked == filer::Revoked::kNo) all.push_back(s);
+    }
+    return all;
+  }
+  nfs4::clientid4 client_id() { return server->clients().at(0).id; }
+
+  std::unique_ptr<filer::Server> server;
+  std::unique_ptr<TestMount> mount;
+};
+
+// --- the book of opens (sections 9.7-9.10) ---
+
+TEST_P(StateLoops, ManyDescriptorsOfAFile_AreOneOpenWithTheirAccessTogether) {
+  const auto reader = mount->open("file", O_RDONLY);
+  ASSERT_EQ(live(StateKind::kOpen).size(), 1u);
+  EXPECT_EQ(live(StateKind::kOpen)[0].access, OPEN4_SHARE_ACCESS_READ);
+  const auto writer = mount->open("file", O_WRONLY);
+  const auto second_reader = mount->open("file", O_RDONLY);
+  ASSERT_EQ(live(StateKind::kOpen).size(), 1u);
+  EXPECT_EQ(live(StateKind::kOpen)[0].access, OPEN4_SHARE_ACCESS_BOTH);
+  mount->close(reader);
+  EXPECT_EQ(live(StateKind::kOpen)[0].access, OPEN4_SHARE_ACCESS_BOTH);
+  mount->close(second_reader);
+  EXPECT_EQ(live(StateKind::kOpen)[0].access, OPEN4_SHARE_ACCESS_WRITE) << "downgraded";
+  EXPECT_EQ(mount->write(writer, 0, "C"), 0);
+  mount->close(writer);
+  EXPECT_TRUE(live(StateKind::kOpen).empty());
+  EXPECT_EQ(mount->fs().statistics().cache.open_files, 0u);
+}
+
+// The server knows only those accesses that were opened: from both, one may go down to read only if read was
+// opened too.
+TEST_P(StateLoops, ReadWriteDescriptorGone_LeavesWhatOthersOpened) {
+  const auto both = mount->open("file", O_RDWR);
+  const auto reader = mount->open("file", O_RDONLY);
+  mount->close(both);
+  EXPECT_EQ(live(StateKind::kOpen).at(0).access, OPEN4_SHARE_ACCESS_READ);
+  EXPECT_EQ(*mount->read(reader), "content");
+  mount->close(reader);
+  EXPECT_TRUE(live(StateKind::kOpen).empty());
+}
+
+TEST_P(StateLoops, TwoUsers_AreTwoOpens) {
+  const auto root = mount->open("file", O_RDWR);
+  auto other = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDWR));
+  ASSERT_TRUE(other) << describe(other.error());
+  EXPECT_EQ(live(StateKind::kOpen).size(), 2u);
+  mount->close(root);
+  EXPECT_EQ(*mount->read(other->file), "content");
+  mount->close(std::move(other->file));
+  EXPECT_TRUE(live(StateKind::kOpen).empty());
+}
+
+TEST_P(StateLoops, OpensAndClosesAtOnce_EndInAgreement) {
+  const client::NodeRef node = mount->node("file");
+  const auto turn = [](TestMount& m, client::NodeRef n, int flags) -> Task<int> {
+    for (int i = 0; i < 25; ++i) {
+      const client::RequestContext user = m.user();
+      auto opened = co_await m.fs().open(user, n, flags);
+      if (!opened) co_return opened.error().errnum;
+      auto read = co_await m.fs().getattr(user, n, opened->file);
+      if (!read) co_return read.error().errnum;
+      auto flushed = co_await m.fs().flush(user, opened->file, 1);
+      if (!flushed) co_return flushed.error().errnum;
+      co_await m.fs().release(user, opened->file, std::nullopt);
+    }
+    co_return 0;
+  };
+  std::vector<std::future<int>> turns;
+  for (const int flags : {O_RDONLY, O_WRONLY, O_RDWR, O_RDONLY, O_RDWR, O_WRONLY}) {
+    turns.push_back(mount->start(turn(*mount, node, flags)));
+  }
+  for (auto& t : turns) EXPECT_EQ(t.get(), 0);
+  EXPECT_TRUE(server->states().empty());
+  EXPECT_EQ(mount->fs().statistics().cache.open_files, 0u);
+}
+
+// OPEN by name (create) and CLOSE of the same file overtake each other.
+TEST_P(StateLoops, CreatesAndClosesAtOnce_EndInAgreement) {
+  const auto turn = [](TestMount& m, client::NodeRef directory, unsigned seed) -> Task<int> {
+    for (unsigned i = 0; i < 25; ++i) {
+      const client::RequestContext user = m.user();
+      const int flags = ((seed + i) % 2 == 0 ? O_RDWR : O_RDONLY) | O_CREAT;
+      auto opened = co_await m.fs().create(user, directory, "shared", 0644, flags);
+      if (!opened) co_return opened.error().errnum;
+      co_await m.fs().release(user, opened->open.file, std::nullopt);
+    }
+    co_return 0;
+  };
+  std::vector<std::future<int>> turns;
+  for (unsigned i = 0; i < 6; ++i) turns.push_back(mount->start(turn(*mount, mount->root(), i)));
+  for (auto& t : turns) EXPECT_EQ(t.get(), 0);
+  EXPECT_TRUE(server->states().empty());
+}
+
+// --- stateids that are no longer good ---
+
+class StateRefused : public StateLoops {};
+
+TEST_P(StateRefused, OnRead_IsOpenedAnewAndReadAgain) {
+  for (const nfsstat4 status : {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID,
+                                NFS4ERR_OLD_STATEID, NFS4ERR_DELEG_REVOKED}) {
+    const auto file = mount->open("file");
+    const auto rule = server->faults().add(on::request_with(OP_READ), Answer{OP_READ, status});
+    EXPECT_EQ(mount->read(file).value_or("error"), "content") << name_of(status);
+    EXPECT_EQ(server->faults().fired(rule), 1u);
+    EXPECT_EQ(mount->close(file), 0);
+    EXPECT_TRUE(live(StateKind::kOpen).empty()) << name_of(status);
+  }
+}
+
+TEST_P(StateRefused, OnWrite_IsOpenedAnewAndWrittenAgain) {
+  for (const nfsstat4 status :
+       {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID}) {
+    const auto file = mount->open("file", O_RDWR);
+    server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, status});
+    EXPECT_EQ(mount->write(file, 0, name_of(status)), 0);
+    EXPECT_EQ(mount->fsync(file), 0) << name_of(status);
+    EXPECT_EQ(server->read_file("/export/file")->substr(0, name_of(status).size()), name_of(status));
+    EXPECT_EQ(mount->close(file), 0);
+  }
+}
+
+TEST_P(StateRefused, OnWriteUnderALock_IsEioAndWritesNothing) {
+  for (const nfsstat4 status : {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID}) {
+    const auto file = mount->open("file", O_RDWR | O_SYNC);
+    ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+    server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, status});
+    EXPECT_EQ(mount->write(file, 0, "without the lock"), EIO) << name_of(status);
+    EXPECT_EQ(server->read_file("/export/file"), "content");
+    EXPECT_EQ(errno_of(mount->read(file)), EIO);
+    EXPECT_EQ(mount->lock(file, LockType::kUnlock), 0);
+    EXPECT_EQ(*mount->read(file), "content");
+    EXPECT_EQ(mount->close(file), 0);
+  }
+}
+
+TEST_P(StateRefused, OnLock_IsOpenedAnewAndLocked) {
+  for (const nfsstat4 status :
+       {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID}) {
+    const auto file = mount->open("file", O_RDWR);
+    server->faults().add(on::request_with(OP_LOCK), Answer{OP_LOCK, status});
+    EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0) << name_of(status);
+    EXPECT_EQ(live(StateKind::kLock).size(), 1u);
+    EXPECT_EQ(mount->close(file), 0);
+    EXPECT_TRUE(live(StateKind::kLock).empty());
+  }
+}
+
+TEST_P(StateRefused, OnClose_IsClosedAllTheSame) {
+  for (const nfsstat4 status : {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID}) {
+    const auto file = mount->open("file", O_RDWR);
+    server->faults().add(on::request_with(OP_CLOSE), Answer{OP_CLOSE, status});
+    EXPECT_EQ(mount->close(file), 0);
+    EXPECT_EQ(mount->read_file("file"), "content");
+  }
+}
+
+TEST_P(StateRefused, OnSetattrOfTheSize_IsOpenedAnewAndSet) {
+  const auto file = mount->open("file", O_RDWR);
+  server->faults().add(on::request_with(OP_SETATTR), Answer{OP_SETATTR, NFS4ERR_EXPIRED});
+  client::SetAttributes set;
+  set.size = 4;
+  EXPECT_EQ(errno_of(mount->run(mount->fs().setattr(mount->user(), mount->node("file"), set, file))), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "cont");
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(StateRefused, AndNotToBeHadAgain_IsThatError) {
+  const auto file = mount->open("file");
+  server->faults().add(on::request_with(OP_READ), Answer{OP_READ, NFS4ERR_EXPIRED});
+  server->faults().add(on::request_with(OP_OPEN), Answer{OP_OPEN, NFS4ERR_ACCESS});
+  EXPECT_EQ(errno_of(mount->read(file)), EACCES);
+  EXPECT_EQ(errno_of(mount->read(file)), EACCES) << "it stays so for this descriptor";
+  mount->close(file);
+  EXPECT_EQ(mount->read_file("file"), "content") << "and not for others";
+}
+
+TEST_P(StateRefused, ForEver_IsAnErrorAfterSoManyAttempts) {
+  const auto file = mount->open("file");
+  server->faults().add(on::request_with(OP_READ).always(), Answer{OP_READ, NFS4ERR_BAD_STATEID});
+  EXPECT_EQ(errno_of(mount->read(file)), EIO);
+  server->faults().clear();
+  mount->close(file);
+}
+
+// --- real revocation ---
+
+TEST_P(StateRefused, RevokedByAnAdministrator_IsOpenedAnewAndFreed) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_TRUE(server->revoke(live(StateKind::kOpen).at(0).id));
+  EXPECT_EQ(mount->read(file).value_or("error"), "content");
+  EXPECT_EQ(mount->write(file, 0, "C"), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  // "Once the client has freed all of the revoked stateids", the server may stop to say so.
+  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+    unsigned revoked = 0;
+    core.states.each([&](const filer::State& s) { revoked += !s.live(); });
+    return revoked == 0;
+  }));
+  EXPECT_EQ(server->read_file("/export/file"), "Content");
+}
+
+TEST_P(StateRefused, LockRevokedByAnAdministrator_IsEioUnderItOnly) {
+  const auto holder = mount->open("file", O_RDWR);
+  const auto bystander = mount->open("file", O_RDONLY);
+  ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
+  ASSERT_TRUE(server->revoke(live(StateKind::kLock).at(0).id));
+  // The next request of anybody brings the flag, and the client looks what is gone.
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_TRUE(server->wait_until(
+      [](filer::Core& core) { return core.journal.count(OP_FREE_STATEID).succeeded >= 1; }));
+  EXPECT_EQ(errno_of(mount->read(holder)), EIO);
+  EXPECT_EQ(mount->read(bystander).value_or("error"), "content");
+  EXPECT_EQ(mount->lock(holder, LockType::kUnlock), 0);
+  EXPECT_EQ(mount->read(holder).value_or("error"), "content");
+  EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
+  mount->close(holder);
+  mount->close(bystander);
+  EXPECT_TRUE(server->states().empty());
+}
+
+// Section 8.4.3: the lease ran out, e.g. because the network was down.
+TEST_P(StateRefused, LeaseExpiredAndStateRevoked_IsOpenedAnewAndLocksAreLost) {
+  const auto plain = mount->open("file", O_RDWR);
+  const auto locked = mount->create("locked", O_RDWR);
+  ASSERT_EQ(mount->lock(locked, LockType::kWrite, 0, 9), 0);
+  server->expire_lease(client_id());
+  EXPECT_EQ(mount->read(plain).value_or("error"), "content");
+  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+    unsigned revoked = 0;
+    core.states.each([&](const filer::State& s) { revoked += !s.live(); });
+    return revoked == 0;
+  }));
+  EXPECT_EQ(errno_of(mount->read(locked)), EIO);
+  EXPECT_EQ(mount->lock(locked, LockType::kUnlock), 0);
+  EXPECT_EQ(mount->write(locked, 0, "text"), 0);
+  EXPECT_EQ(mount->close(locked), 0);
+  EXPECT_EQ(mount->close(plain), 0);
+  EXPECT_EQ(server->read_file("/export/locked"), "text");
+}
+
+TEST_P(StateRefused, LeaseExpiredAndClientForgotten_IsEstablishedAnew) {
+  server->configure([](filer::Switches& s) { s.expiry = filer::Expiry::kForgetClient; });
+  const auto plain = mount->open("file", O_RDWR);
+  const auto locked = mount->create("locked", O_RDWR);
+  ASSERT_EQ(mount->lock(locked, LockType::kWrite, 0, 9), 0);
+  server->expire_lease(client_id());
+  EXPECT_EQ(mount->read(plain).value_or("error"), "content");
+  EXPECT_EQ(errno_of(mount->read(locked)), EIO) << "no grace: the lock could not be reclaimed";
+  EXPECT_EQ(mount->lock(locked, LockType::kUnlock), 0);
+  EXPECT_EQ(mount->close(locked), 0);
+  EXPECT_EQ(mount->close(plain), 0);
+  EXPECT_EQ(mount->fs().statistics().session.client_ids_established, 2u);
+}
+
+TEST_P(StateRefused, CourteousServer_KeepsWhatNobodyElseWants) {
+  server->configure([](filer::Switches& s) { s.expiry = filer::Expiry::kCourtesy; });
+  const auto locked = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(locked, LockType::kWrite, 0, 9), 0);
+  server->expire_lease(client_id());
+  EXPECT_EQ(mount->read(locked).value_or("error"), "content");
+  EXPECT_EQ(mount->write(locked, 0, "C"), 0);
+  EXPECT_EQ(mount->close(locked), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "Content");
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, StateLoops, testing::Values(1u, 4u));
+INSTANTIATE_TEST_SUITE_P(Loops, StateRefused, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,236 @@
+// What happens to written data: gathered, sent, committed, in order, and every error told once (RFC 8881
+// sections 18.3, 18.32).
+#include <random>
+
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using filer::fault::Answer;
+namespace on = filer::on;
+
+class WriteLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  std::unique_ptr<filer::Server> server = start_filer();
+  TestMount mount{*server, TestMount::Settings{.loops = GetParam()}};
+};
+
+TEST_P(WriteLoops, SmallFile_IsOneStableWrite) {
+  EXPECT_EQ(mount.write_file("file", "text"), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "text");
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(mount.requests("WRITE"), 1u);
+  EXPECT_EQ(mount.requests("COMMIT"), 0u);
+}
+
+TEST_P(WriteLoops, SmallNeighbours_GoTogether) {
+  const auto file = mount.create("file");
+  std::string expected;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string line = "line " + std::to_string(i) + "\n";
+    ASSERT_EQ(mount.write(file, expected.size(), line), 0);
+    expected += line;
+  }
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), expected);
+  EXPECT_LE(mount.requests("WRITE"), 4u);
+}
+
+TEST_P(WriteLoops, HeldData_GoesOutByItself) {
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  EXPECT_TRUE(
+      server->wait_until([](filer::Core& core) { return core.tree.walk("/export/file")->data.size() == 4; }));
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(WriteLoops, HeldData_IsThereForWhoeverReadsOrAsks) {
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  EXPECT_EQ(*mount.read(file), "text");
+  ASSERT_EQ(mount.write(file, 4, " more"), 0);
+  EXPECT_EQ(mount.stat("file")->size, 9u);
+  ASSERT_EQ(mount.write(file, 9, "!"), 0);
+  const auto second = mount.open("file");
+  EXPECT_EQ(*mount.read(second), "text more!");
+  EXPECT_EQ(mount.close(second), 0);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(WriteLoops, Fsync_LeavesNothingUnstable) {
+  const auto file = mount.create("file");
+  const std::string large(500'000, 'x');
+  ASSERT_EQ(mount.write(file, 0, large), 0);
+  ASSERT_EQ(mount.write(file, large.size(), "end"), 0);
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(server->read_file("/export/file"), large + "end");
+  EXPECT_EQ(mount.fs().statistics().cache.dirty_bytes, 0u);
+  EXPECT_EQ(mount.fs().statistics().cache.uncommitted_bytes, 0u);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(WriteLoops, SynchronousWrite_IsStableWhenItReturns) {
+  const auto file = mount.create("file", O_RDWR | O_SYNC);
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "text");
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(WriteLoops, ServerThatWritesLess_IsGivenTheRest) {
+  server->configure([](filer::Switches& s) { s.short_write_bytes = 10'000; });
+  std::string text(95'000, '\0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i / 97 % 26);
+  EXPECT_EQ(mount.write_file("file", text), 0);
+  EXPECT_EQ(server->read_file("/export/file"), text);
+}
+
+TEST_P(WriteLoops, ServerThatReadsLess_IsAskedForTheRest) {
+  std::string text(95'000, '\0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i / 97 % 26);
+  server->make_file("/export/file", text);
+  server->configure([](filer::Switches& s) { s.short_read_bytes = 10'000; });
+  const auto file = mount.open("file");
+  EXPECT_EQ(mount.read(file, 0, 100'000).value_or("error"), text);
+  EXPECT_EQ(mount.read(file, 94'990, 100'000).value_or("error"), text.substr(94'990));
+  EXPECT_EQ(mount.read(file, 95'000, 10).value_or("error"), "");
+  EXPECT_EQ(mount.read(file, 1 << 30, 10).value_or("error"), "");
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(WriteLoops, SparseBeyondFourGigabytes_IsWhereItWasWritten) {
+  const auto file = mount.create("file");
+  constexpr uint64_t kFar = (uint64_t{5} << 30) + 3;
+  ASSERT_EQ(mount.write(file, kFar, "far"), 0);
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_EQ(server->stat("/export/file")->size, kFar + 3);
+  EXPECT_EQ(*mount.read(file, kFar - 2, 10), std::string("\0\0far", 5));
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(WriteLoops, OffsetBeyondTheLargestFile_IsTooBig) {
+  const auto file = mount.create("file");
+  EXPECT_EQ(mount.write(file, INT64_MAX, "x"), EFBIG);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(WriteLoops, WrongDescriptor_IsRefusedHere) {
+  server->make_file("/export/file", "content");
+  const auto reader = mount.open("file", O_RDONLY);
+  const auto writer = mount.open("file", O_WRONLY);
+  EXPECT_EQ(mount.write(reader, 0, "x"), EBADF);
+  EXPECT_EQ(errno_of(mount.read(writer)), EBADF);
+  mount.close(reader);
+  mount.close(writer);
+}
+
+// Random writes, large and small, overlapping, against a string.
+TEST_P(WriteLoops, AnyOrderOfWrites_EqualsAString) {
+  std::minstd_rand random(GetParam());
+  const auto file = mount.create("file");
+  std::string model;
+  for (int step = 0; step < 300; ++step) {
+    const size_t at = random() % 400'000;
+    const size_t size = random() % 4 == 0 ? 1 + random() % 120'000 : 1 + random() % 3000;
+    const std::string piece(size, static_cast<char>('a' + step % 26));
+    if (model.size() < at + size) model.resize(at + size);
+    model.replace(at, size, piece);
+    ASSERT_EQ(mount.write(file, at, piece), 0);
+    if (random() % 16 == 0) {
+      const size_t from = random() % model.size();
+      ASSERT_EQ(*mount.read(file, from, 50'000), model.substr(from, 50'000)) << step;
+    }
+    if (random() % 40 == 0) {
+      ASSERT_EQ(mount.fsync(file), 0);
+    }
+  }
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), model);
+}
+
+TEST_P(WriteLoops, TruncationBetweenWrites_KeepsItsPlace) {
+  const auto file = mount.create("file");
+  const client::NodeRef node = mount.node("file");
+  ASSERT_EQ(mount.write(file, 0, std::string(100'000, 'a')), 0);
+  client::SetAttributes set;
+  set.size = 10;
+  ASSERT_TRUE(mount.run(mount.fs().setattr(mount.user(), node, set, file)));
+  ASSERT_EQ(mount.write(file, 20, "bb"), 0);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), std::string(10, 'a') + std::string(10, '\0') + "bb");
+}
+
+// --- errors ---
+
+TEST_P(WriteLoops, NoSpace_IsToldOnceAtFsync) {
+  const auto file = mount.create("file");
+  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});
+  ASSERT_EQ(mount.write(file, 0, std::string(100'000, 'x')), 0) << "not known yet";
+  EXPECT_EQ(mount.fsync(file), ENOSPC);
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_EQ(mount.write(file, 0, "works again"), 0);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "works again");
+}
+
+TEST_P(WriteLoops, NoSpace_IsToldOnceAtClose) {
+  for (const auto& [status, error] :
+       {std::pair{NFS4ERR_NOSPC, ENOSPC}, std::pair{NFS4ERR_DQUOT, EDQUOT}, std::pair{NFS4ERR_FBIG, EFBIG},
+        std::pair{NFS4ERR_IO, EIO}, std::pair{NFS4ERR_ROFS, EROFS}, std::pair{NFS4ERR_ACCESS, EACCES}}) {
+    server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, status});
+    const auto file = mount.create("file");
+    ASSERT_EQ(mount.write(file, 0, "text"), 0);
+    EXPECT_EQ(mount.close(file), error) << name_of(status);
+    EXPECT_EQ(mount.write_file("file", "text"), 0) << "the next descriptor begins without it";
+  }
+}
+
+TEST_P(WriteLoops, ErrorOfCommit_IsToldOnce) {
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, std::string(100'000, 'x')), 0);
+  server->faults().add(on::request_with(OP_COMMIT), Answer{OP_COMMIT, NFS4ERR_IO});
+  EXPECT_EQ(mount.fsync(file), EIO);
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(WriteLoops, ServerThatIsReallyFull_LosesNothingItAcknowledged) {
+  server->set_space("/export", 200'000);
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, std::string(100'000, 'a')), 0);
+  ASSERT_EQ(mount.fsync(file), 0);
+  (void)mount.write(file, 100'000, std::string(500'000, 'b'));
+  EXPECT_EQ(mount.fsync(file), ENOSPC);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file")->substr(0, 100'000), std::string(100'000, 'a'));
+}
+
+TEST_P(WriteLoops, SynchronousWriteThatFails_SaysSoItself) {
+  const auto file = mount.create("file", O_RDWR | O_SYNC);
+  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});
+  EXPECT_EQ(mount.write(file, 0, "text"), ENOSPC);
+  EXPECT_EQ(mount.fsync(file), 0) << "told already";
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// More data than may be on its way at once: writers wait, and everything arrives.
+TEST_P(WriteLoops, MoreThanTheDirtyLimit_ArrivesWhole) {
+  const auto file = mount.create("file");
+  const std::string piece(1 << 20, 'p');
+  std::vector<std::future<Result<>>> writes;
+  constexpr size_t kPieces = 100;
+  for (size_t i = 0; i < kPieces; ++i)
+    writes.push_back(mount.start(mount.write_task(file, i * piece.size(), piece)));
+  for (auto& w : writes) EXPECT_EQ(errno_of(w.get()), 0);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->stat("/export/file")->size, kPieces * piece.size());
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, WriteLoops, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,67 @@
+// Owner strings (RFC 8881 section 5.9).
+#include "client/nfs4/id_map.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/transport/support/run_on.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using client::IdMap;
+using client::IdMapping;
+
+uint32_t resolve(IdMap& map, const std::string& name) {
+  LoopThread loop;
+  return run_on(*loop, map.resolve(IdMap::Kind::kUser, name));
+}
+
+// "owner and owner_group strings that consist of decimal numeric values with no leading zeros can be given a
+// special interpretation".
+TEST(IdMap, Numbers_AreThemselvesWithoutAsking) {
+  IdMap map(IdMapping::kNumeric);
+  for (const uint32_t id : {0u, 1u, 1000u, 65534u, 4294967294u, 4294967295u}) {
+    EXPECT_EQ(map.known(IdMap::Kind::kUser, std::to_string(id)), id);
+    EXPECT_EQ(map.known(IdMap::Kind::kGroup, std::to_string(id)), id);
+  }
+}
+
+TEST(IdMap, WhatIsNoNumber_IsNobody) {
+  IdMap map(IdMapping::kNumeric);
+  for (const char* name : {"", "root", "root@example.net", "12x", "x12", " 12", "12 ", "-1", "+1",
+                           "4294967296", "99999999999999999999", "0x10", "1.0"}) {
+    EXPECT_EQ(map.known(IdMap::Kind::kUser, name), IdMap::kNobody) << name;
+    EXPECT_EQ(resolve(map, name), IdMap::kNobody) << name;
+  }
+}
+
+TEST(IdMap, NumberWithANul_IsNobody) {
+  IdMap map(IdMapping::kNumeric);
+  EXPECT_EQ(map.known(IdMap::Kind::kUser, std::string("12\0", 3)), IdMap::kNobody);
+}
+
+TEST(IdMap, Numeric_SendsNumbers) {
+  IdMap map(IdMapping::kNumeric);
+  LoopThread loop;
+  EXPECT_EQ(run_on(*loop, map.name_of(IdMap::Kind::kUser, 0)), "0");
+  EXPECT_EQ(run_on(*loop, map.name_of(IdMap::Kind::kGroup, 4294967295u)), "4294967295");
+}
+
+// With the library or, where it is not installed, without: nobody knows these.
+TEST(IdMap, NfsidmapAndNobodyKnows_IsNobodyAndANumber) {
+  IdMap map(IdMapping::kNfsidmap);
+  EXPECT_EQ(resolve(map, "no-such-user-4711@no.such.domain.invalid"), IdMap::kNobody);
+  EXPECT_EQ(resolve(map, "1000"), 1000u);
+  LoopThread loop;
+  EXPECT_EQ(run_on(*loop, map.name_of(IdMap::Kind::kUser, 3999999999u)), "3999999999");
+}
+
+TEST(IdMap, AnswerOfTheLibrary_IsKnownAfterwards) {
+  IdMap map(IdMapping::kNfsidmap);
+  const std::string name = "no-such-user-4712@no.such.domain.invalid";
+  EXPECT_EQ(resolve(map, name), IdMap::kNobody);
+  EXPECT_EQ(map.known(IdMap::Kind::kUser, name), IdMap::kNobody);
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,238 @@
+// What is remembered of names, and that nothing outlives the Nodes it speaks of.
+#include "client/cache/name_cache.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <map>
+#include <thread>
+
+#include "client/nfs4/file_state.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace std::chrono_literals;
+using client::NameCache;
+using client::NodeRef;
+
+const TimePoint kNow = TimePoint(1h);
+
+class NameCacheTest : public testing::Test {
+ protected:
+  NodeRef node(unsigned n) {
+    return table.get(nfs4::nfs_fh4(as_const_bytes("node " + std::to_string(n))), 0);
+  }
+
+  client::NodeTable table;
+  NameCache& cache = table.names();
+};
+
+TEST_F(NameCacheTest, Unknown_IsNotFound) {
+  const NodeRef directory = node(0);
+  EXPECT_FALSE(cache.find(*directory.get(), "a"));
+}
+
+TEST_F(NameCacheTest, Name_LeadsToItsNode) {
+  const NodeRef directory = node(0), file = node(1), other = node(2);
+  cache.put(*directory.get(), "a", file.get(), kNow);
+  const auto found = cache.find(*directory.get(), "a");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->child, file);
+  EXPECT_EQ(found->verified, kNow);
+  EXPECT_FALSE(cache.find(*directory.get(), "b"));
+  EXPECT_FALSE(cache.find(*other.get(), "a"));
+  EXPECT_FALSE(cache.find(*directory.get(), "a "));
+}
+
+TEST_F(NameCacheTest, AnyBytes_AreAName) {
+  const NodeRef directory = node(0), file = node(1);
+  const std::string with_nul("a\0b", 3);
+  cache.put(*directory.get(), with_nul, file.get(), kNow);
+  cache.put(*directory.get(), std::string(255, '\xff'), file.get(), kNow);
+  EXPECT_FALSE(cache.find(*directory.get(), "a"));
+  EXPECT_TRUE(cache.find(*directory.get(), with_nul));
+  EXPECT_TRUE(cache.find(*directory.get(), std::string(255, '\xff')));
+}
+
+TEST_F(NameCacheTest, NoSuchName_IsKnownToo) {
+  const NodeRef directory = node(0);
+  cache.put(*directory.get(), "a", nullptr, kNow);
+  const auto found = cache.find(*directory.get(), "a");
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(found->child);
+}
+
+TEST_F(NameCacheTest, NewAnswer_ReplacesTheOldOne) {
+  const NodeRef directory = node(0), first = node(1), second = node(2);
+  client::Node* const answers[] = {first.get(), nullptr, second.get(), second.get(),
+                                   nullptr,     nullptr, first.get()};
+  TimePoint now = kNow;
+  for (client::Node* answer : answers) {
+    cache.put(*directory.get(), "a", answer, ++now);
+    EXPECT_EQ(cache.find(*directory.get(), "a")->child.get(), answer);
+    EXPECT_EQ(cache.find(*directory.get(), "a")->verified, now);
+    EXPECT_EQ(cache.size(), 1u);
+  }
+  EXPECT_FALSE(cache.name_of(*second.get()));
+  EXPECT_EQ(cache.name_of(*first.get())->name, "a");
+}
+
+TEST_F(NameCacheTest, Removed_IsUnknown) {
+  const NodeRef directory = node(0), file = node(1);
+  cache.put(*directory.get(), "a", file.get(), kNow);
+  cache.put(*directory.get(), "b", nullptr, kNow);
+  cache.remove(*directory.get(), "a");
+  cache.remove(*directory.get(), "b");
+  cache.remove(*directory.get(), "never there");
+  EXPECT_FALSE(cache.find(*directory.get(), "a"));
+  EXPECT_EQ(cache.size(), 0u);
+}
+
+TEST_F(NameCacheTest, ClearedDirectory_LosesItsNamesAndNoOthers) {
+  const NodeRef one = node(0), two = node(1), file = node(2);
+  for (int i = 0; i < 100; ++i)
+    cache.put(*one.get(), std::to_string(i), i % 3 == 0 ? nullptr : file.get(), kNow);
+  cache.put(*two.get(), "here", file.get(), kNow);
+  cache.clear(*one.get());
+  EXPECT_EQ(cache.size(), 1u);
+  EXPECT_TRUE(cache.find(*two.get(), "here"));
+}
+
+TEST_F(NameCacheTest, DeadFile_TakesItsNamesAlong) {
+  const NodeRef directory = node(0);
+  {
+    const NodeRef file = node(1);
+    cache.put(*directory.get(), "a", file.get(), kNow);
+    cache.put(*directory.get(), "hard link", file.get(), kNow);
+  }
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_FALSE(cache.find(*directory.get(), "a"));
+}
+
+TEST_F(NameCacheTest, DeadDirectory_TakesItsEntriesAlong) {
+  const NodeRef file = node(1);
+  {
+    const NodeRef directory = node(0);
+    cache.put(*directory.get(), "a", file.get(), kNow);
+    cache.put(*directory.get(), "b", nullptr, kNow);
+  }
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_FALSE(cache.name_of(*file.get()));
+}
+
+TEST_F(NameCacheTest, DirectoryInItself_DiesInPeace) {
+  const NodeRef directory = node(0);
+  cache.put(*directory.get(), "loop", directory.get(), kNow);  // only a hostile server says so
+  EXPECT_EQ(cache.find(*directory.get(), "loop")->child, directory);
+}
+
+TEST_F(NameCacheTest, NameOf_IsOneOfTheNames) {
+  const NodeRef directory = node(0), file = node(1);
+  EXPECT_FALSE(cache.name_of(*file.get()));
+  cache.put(*directory.get(), "a", file.get(), kNow);
+  cache.put(*directory.get(), "b", file.get(), kNow);
+  cache.remove(*directory.get(), "b");
+  const auto name = cache.name_of(*file.get());
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->name, "a");
+  EXPECT_EQ(name->directory, directory);
+}
+
+TEST_F(NameCacheTest, TooManyAbsentNames_DropTheOldest) {
+  const NodeRef directory = node(0), file = node(1);
+  cache.put(*directory.get(), "file", file.get(), kNow);
+  constexpr size_t kMore = 10;
+  for (size_t i = 0; i < NameCache::kMaxNegative + kMore; ++i) {
+    cache.put(*directory.get(), "absent " + std::to_string(i), nullptr, kNow);
+  }
+  EXPECT_EQ(cache.size(), NameCache::kMaxNegative + 1);
+  EXPECT_TRUE(cache.find(*directory.get(), "file"));
+  for (size_t i = 0; i < kMore; ++i)
+    EXPECT_FALSE(cache.find(*directory.get(), "absent " + std::to_string(i)));
+  EXPECT_TRUE(cache.find(*directory.get(), "absent " + std::to_string(kMore)));
+  EXPECT_TRUE(cache.find(*directory.get(), "absent " + std::to_string(NameCache::kMaxNegative + kMore - 1)));
+}
+
+// Random use, compared with a map after every step.
+TEST_F(NameCacheTest, AnySequence_EqualsAMap) {
+  struct Step {
+    int kind, directory, child, name;
+  };
+  const auto steps = rc::gen::container<std::vector<Step>>(rc::gen::construct<Step>(
+      rc::gen::inRange(0, 6), rc::gen::inRange(0, 4), rc::gen::inRange(-1, 8), rc::gen::inRange(0, 6)));
+  EXPECT_TRUE(rc::check([&] {
+    client::NodeTable nodes;
+    NameCache& names = nodes.names();
+    std::vector<NodeRef> held(8);
+    const auto revive = [&](int n) {
+      NodeRef& ref = held[static_cast<size_t>(n)];
+      if (!ref) ref = nodes.get(nfs4::nfs_fh4(as_const_bytes(std::to_string(n))), 0);
+      return ref.get();
+    };
+    std::map<std::pair<int, std::string>, int> model;
+    for (const Step& s : *steps) {
+      const std::string name = std::to_string(s.name);
+      switch (s.kind) {
+        case 0:
+        case 1:
+        case 2:
+          names.put(*revive(s.directory), name, s.child < 0 ? nullptr : revive(s.child), kNow);
+          model[{s.directory, name}] = s.child;
+          break;
+        case 3:
+          names.remove(*revive(s.directory), name);
+          model.erase({s.directory, name});
+          break;
+        case 4:
+          names.clear(*revive(s.directory));
+          std::erase_if(model, [&](const auto& e) { return e.first.first == s.directory; });
+          break;
+        default: {
+          const int dead = std::max(s.child, 0);
+          held[static_cast<size_t>(dead)].reset();
+          std::erase_if(model, [&](const auto& e) { return e.first.first == dead || e.second == dead; });
+          break;
+        }
+      }
+      RC_ASSERT(names.size() == model.size());
+      for (const auto& [key, child] : model) {
+        const auto found = names.find(*held[static_cast<size_t>(key.first)].get(), key.second);
+        RC_ASSERT(found.has_value());
+        RC_ASSERT(found->child.get() == (child < 0 ? nullptr : held[static_cast<size_t>(child)].get()));
+      }
+    }
+  }));
+}
+
+// Four threads find, put and let Nodes die under each other.
+TEST_F(NameCacheTest, FromFourThreads_StaysWhole) {
+  const NodeRef directory = node(1000);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned n = 0; n < 3000; ++n) {
+        const unsigned which = (n * 7 + t) % 16;
+        const std::string name = std::to_string(which);
+        if (n % 3 == 0) {
+          const NodeRef file = node(which);
+          cache.put(*directory.get(), name, file.get(), kNow);
+        } else if (n % 17 == 0) {
+          cache.put(*directory.get(), name, nullptr, kNow);
+        } else if (n % 23 == 0) {
+          cache.clear(*directory.get());
+        } else if (const auto found = cache.find(*directory.get(), name); found && found->child) {
+          const auto named = cache.name_of(*found->child.get());
+          if (named && named->directory != directory) ADD_FAILURE() << "a name of another directory";
+        }
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  cache.clear(*directory.get());
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_EQ(table.size(), 1u);
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

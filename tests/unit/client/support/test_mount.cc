@@ -1,0 +1,266 @@
+#include "tests/unit/client/support/test_mount.h"
+
+#include <algorithm>
+#include <random>
+
+namespace nfsrdma::test {
+
+using namespace client;  // NOLINT: this is its front
+
+void RecordingFrontEnd::invalidate_data(NodeRef node) {
+  std::lock_guard lock(mutex_);
+  ++data_[node.get()];
+}
+
+Task<> RecordingFrontEnd::drop_data(NodeRef node) {
+  invalidate_data(std::move(node));
+  co_return;
+}
+
+void RecordingFrontEnd::invalidate_attributes(NodeRef) {}
+
+void RecordingFrontEnd::invalidate_entry(NodeRef, std::string) {}
+
+unsigned RecordingFrontEnd::data(const NodeRef& node) const {
+  std::lock_guard lock(mutex_);
+  const auto it = data_.find(node.get());
+  return it == data_.end() ? 0 : it->second;
+}
+
+std::unique_ptr<filer::Server> start_filer(filer::Options options) {
+  auto server = filer::Server::start(std::move(options));
+  EXPECT_TRUE(server) << describe(server.error());
+  (*server)->with_core([](filer::Core& core) {
+    const auto top = core.tree.walk("/export");
+    top->mode = 0777;
+  });
+  return std::move(*server);
+}
+
+TestMount::TestMount(filer::Server& server, Settings settings) : server_(server), loops_(settings.loops) {
+  static std::atomic<unsigned> count{0};
+  ClientOptions options;
+  options.host = "127.0.0.1";
+  options.port = server.port();
+  options.export_path = settings.export_path;
+  options.client_name = client_name_ = "test mount " + std::to_string(++count);
+  if (settings.options) settings.options(options);
+  fs_ = std::make_unique<Nfs4Filesystem>(loops_, buffers_, options);
+  loops_.start();
+  if (!settings.mount) return;
+  const Result<Entry> mounted = mount();
+  EXPECT_TRUE(mounted) << describe(mounted.error());
+}
+
+Result<Entry> TestMount::mount() {
+  Result<Entry> mounted = run(fs_->mount(&front_end));
+  if (mounted) {
+    mounted_ = true;
+    root_ = mounted->node;
+  }
+  return mounted;
+}
+
+bool TestMount::unmount(Duration patience) {
+  mounted_ = false;
+  return run_on(loops_[0], fs_->unmount(patience));
+}
+
+TestMount::~TestMount() {
+  if (mounted_) {
+    const bool answered = unmount(abandoned_ ? std::chrono::milliseconds(50) : std::chrono::seconds(20));
+    EXPECT_TRUE(answered || abandoned_) << "the server did not answer";
+    if (!abandoned_ && !leftovers_) {
+      for (const filer::ClientFacts& c : server_.clients()) {
+        EXPECT_NE(c.owner, client_name_) << "the client is still known to the server";
+      }
+    }
+  }
+  root_.reset();
+  // The task that unmounted is itself one until it has returned to its loop.
+  const TimePoint soon = Clock::now() + std::chrono::milliseconds(500);
+  for (unsigned i = 0; i < loops_.size(); ++i) {
+    while (loops_[i].live_tasks() != 0 && Clock::now() < soon) std::this_thread::yield();
+    EXPECT_EQ(loops_[i].live_tasks(), 0u) << "loop " << i;
+  }
+  loops_.stop_and_join();
+  EXPECT_EQ(fs_->statistics().cache.nodes, 0u);
+  fs_.reset();
+  EXPECT_EQ(buffers_.outstanding_bytes(), 0u);
+}
+
+RequestContext TestMount::user(uint32_t uid, uint32_t gid) {
+  return {std::make_shared<rpc::Credential>("host", uid, gid, std::vector<uint32_t>{}), nullptr};
+}
+
+Result<Entry> TestMount::lookup(std::string_view path) {
+  Entry entry;
+  entry.node = root_;
+  while (!path.empty()) {
+    const size_t slash = std::min(path.find('/'), path.size());
+    Result<Entry> next = run(fs_->lookup(user(), entry.node, std::string(path.substr(0, slash))));
+    if (!next) return next;
+    if (!next->node) return fail(system_error(ENOENT, "LOOKUP"));
+    entry = std::move(*next);
+    path.remove_prefix(std::min(slash + 1, path.size()));
+  }
+  return entry;
+}
+
+NodeRef TestMount::node(std::string_view path) {
+  const Result<Entry> found = lookup(path);
+  EXPECT_TRUE(found) << path << ": " << describe(found.error());
+  return found ? found->node : NodeRef();
+}
+
+TestMount::Place TestMount::place(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return {root_, std::string(path)};
+  return {node(path.substr(0, slash)), std::string(path.substr(slash + 1))};
+}
+
+Result<Attributes> TestMount::stat(std::string_view path) {
+  const Result<Entry> found = lookup(path);
+  if (!found) return fail(found.error());
+  const auto reply = run(fs_->getattr(user(), found->node, nullptr));
+  if (!reply) return fail(reply.error());
+  return reply->attributes;
+}
+
+int TestMount::mkdir(std::string_view path, uint32_t mode) {
+  const Place p = place(path);
+  return errno_of(run(fs_->mkdir(user(), p.directory, p.name, mode)));
+}
+
+int TestMount::unlink(std::string_view path) {
+  const Place p = place(path);
+  return errno_of(run(fs_->unlink(user(), p.directory, p.name)));
+}
+
+int TestMount::rmdir(std::string_view path) {
+  const Place p = place(path);
+  return errno_of(run(fs_->rmdir(user(), p.directory, p.name)));
+}
+
+int TestMount::rename(std::string_view from, std::string_view to, unsigned flags) {
+  const Place a = place(from), b = place(to);
+  return errno_of(run(fs_->rename(user(), a.directory, a.name, b.directory, b.name, flags)));
+}
+
+int TestMount::link(std::string_view existing, std::string_view path) {
+  const Place p = place(path);
+  return errno_of(run(fs_->link(user(), node(existing), p.directory, p.name)));
+}
+
+int TestMount::symlink(std::string target, std::string_view path) {
+  const Place p = place(path);
+  return errno_of(run(fs_->symlink(user(), p.directory, p.name, std::move(target))));
+}
+
+std::vector<std::string> TestMount::list(std::string_view path) {
+  std::vector<std::string> names;
+  auto directory = run(fs_->opendir(user(), node(path)));
+  EXPECT_TRUE(directory) << describe(directory.error());
+  if (!directory) return names;
+  for (uint64_t offset = 0;;) {
+    auto page = run(fs_->readdir(user(), directory->directory, offset, 4096, false));
+    EXPECT_TRUE(page) << describe(page.error());
+    if (!page || page->entries.empty()) break;
+    for (const DirectoryEntry& e : page->entries) {
+      if (e.name != "." && e.name != "..") names.push_back(e.name);
+    }
+    offset = page->entries.back().next;
+  }
+  run(fs_->releasedir(directory->directory));
+  return names;
+}
+
+Result<OpenFileRef> TestMount::try_open(std::string_view path, int flags) {
+  const Result<Entry> found = lookup(path);
+  if (!found) return fail(found.error());
+  auto opened = run(fs_->open(user(), found->node, flags));
+  if (!opened) return fail(opened.error());
+  return opened->file;
+}
+
+OpenFileRef TestMount::open(std::string_view path, int flags) {
+  const Result<OpenFileRef> file = try_open(path, flags);
+  EXPECT_TRUE(file) << path << ": " << describe(file.error());
+  return file ? *file : nullptr;
+}
+
+Result<OpenFileRef> TestMount::try_create(std::string_view path, int flags, uint32_t mode) {
+  const Place p = place(path);
+  auto created = run(fs_->create(user(), p.directory, p.name, mode, flags | O_CREAT));
+  if (!created) return fail(created.error());
+  return created->open.file;
+}
+
+OpenFileRef TestMount::create(std::string_view path, int flags) {
+  const Result<OpenFileRef> file = try_create(path, flags);
+  EXPECT_TRUE(file) << path << ": " << describe(file.error());
+  return file ? *file : nullptr;
+}
+
+Task<Result<>> TestMount::write_task(OpenFileRef file, uint64_t offset, std::string_view text) {
+  const Slice data = buffers_.slice(text.size());
+  std::copy(text.begin(), text.end(), reinterpret_cast<char*>(data.bytes.data()));
+  return fs_->write(user(), std::move(file), offset, data);
+}
+
+int TestMount::write(const OpenFileRef& file, uint64_t offset, std::string_view text) {
+  return errno_of(run(write_task(file, offset, text)));
+}
+
+Result<std::string> TestMount::read(const OpenFileRef& file, uint64_t offset, size_t size) {
+  const auto reply = run(fs_->read(user(), file, offset, size));
+  if (!reply) return fail(reply.error());
+  std::string text;
+  for (const Slice& piece : reply->data) text += as_string_view(piece.bytes);
+  EXPECT_EQ(text.size(), reply->size);
+  return text;
+}
+
+int TestMount::fsync(const OpenFileRef& file) {
+  return errno_of(run(fs_->fsync(user(), file, false)));
+}
+
+int TestMount::close(OpenFileRef file, uint64_t owner) {
+  const int flushed = errno_of(run(fs_->flush(user(), file, owner)));
+  run(fs_->release(user(), std::move(file), std::nullopt));
+  return flushed;
+}
+
+std::string TestMount::read_file(std::string_view path) {
+  const Result<OpenFileRef> file = try_open(path);
+  if (!file) return "open: " + describe(file.error());
+  Result<std::string> text = read(*file);
+  close(*file);
+  return text ? *text : "read: " + describe(text.error());
+}
+
+int TestMount::write_file(std::string_view path, std::string_view text) {
+  const Result<OpenFileRef> file = try_create(path, O_WRONLY | O_TRUNC);
+  if (!file) return errno_of(file);
+  const int written = text.empty() ? 0 : write(*file, 0, text);
+  const int closed = close(*file);
+  return written != 0 ? written : closed;
+}
+
+int TestMount::lock(const OpenFileRef& file, LockType type, uint64_t start, uint64_t end, uint64_t owner) {
+  return errno_of(run(fs_->setlk(user(), file, owner, {type, start, end, 4711}, false)));
+}
+
+Result<Lock> TestMount::test_lock(const OpenFileRef& file, LockType type, uint64_t start, uint64_t end,
+                                  uint64_t owner) {
+  return run(fs_->getlk(user(), file, owner, {type, start, end, 0}));
+}
+
+uint64_t TestMount::requests(const std::string& op) {
+  for (const OperationStatistics& s : fs_->statistics().operations) {
+    if (s.name == op) return s.requests;
+  }
+  return 0;
+}
+
+}  // namespace nfsrdma::test

@@ -1,0 +1,140 @@
+// TestMount: one Nfs4Filesystem mounted from an embedded filer, without FUSE, as blocking calls on paths.
+//
+// The calls run on the mount's loops in turn, so that with several loops most files are used from all of
+// them. Errors are errno values, 0 for none. The destructor unmounts and checks that nothing is left: no
+// coroutine on a loop, no buffer, no client on the server (unless the test has said that the server will not
+// answer).
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "client/nfs4/nfs4_filesystem.h"
+#include "filer/server.h"
+#include "tests/unit/transport/support/run_on.h"
+
+namespace nfsrdma::test {
+
+// What the client asked its front end to forget.
+class RecordingFrontEnd final : public client::FrontEnd {
+ public:
+  void invalidate_data(client::NodeRef node) override;
+  Task<> drop_data(client::NodeRef node) override;
+  void invalidate_attributes(client::NodeRef node) override;
+  void invalidate_entry(client::NodeRef directory, std::string name) override;
+  // How often data of the node was to be forgotten.
+  unsigned data(const client::NodeRef& node) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const client::Node*, unsigned> data_;
+};
+
+template <class T>
+int errno_of(const Result<T>& result) {
+  if (result) return 0;
+  EXPECT_NE(result.error().errnum, 0) << describe(result.error());
+  return result.error().errnum;
+}
+
+class TestMount {
+ public:
+  struct Settings {
+    unsigned loops = 1;
+    std::string export_path = "/export";
+    std::function<void(client::ClientOptions&)> options = nullptr;
+    bool mount = true;  // else the test calls mount()
+  };
+  explicit TestMount(filer::Server& server) : TestMount(server, Settings{}) {}
+  TestMount(filer::Server& server, Settings settings);
+  ~TestMount();
+  TestMount(const TestMount&) = delete;
+  TestMount& operator=(const TestMount&) = delete;
+
+  Result<client::Entry> mount();
+  // False when the server did not answer within `patience`.
+  bool unmount(Duration patience = std::chrono::seconds(20));
+  // The server is gone for good: the destructor expects nothing of it and does not wait.
+  void abandon_server() { abandoned_ = true; }
+  // The server may know of state whose granting reply was made unreadable: the client ID may stay.
+  void expect_leftovers() { leftovers_ = true; }
+
+  client::Nfs4Filesystem& fs() { return *fs_; }
+  const client::NodeRef& root() const { return root_; }
+  RecordingFrontEnd front_end;
+  client::RequestContext user(uint32_t uid = 0, uint32_t gid = 0);
+
+  // --- running ---
+  Loop& next_loop() { return loops_[turn_++ % loops_.size()]; }
+  template <class T>
+  std::future<T> start(Task<T> task) {
+    return start_on(next_loop(), std::move(task));
+  }
+  template <class T>
+  T run(Task<T> task) {
+    return start(std::move(task)).get();
+  }
+  LoopPool& loops() { return loops_; }
+
+  // --- names. Paths are relative to the export: "a/b"; "" is its root. ---
+  Result<client::Entry> lookup(std::string_view path);
+  client::NodeRef node(std::string_view path);  // which must be there
+  Result<client::Attributes> stat(std::string_view path);
+  int mkdir(std::string_view path, uint32_t mode = 0755);
+  int unlink(std::string_view path);
+  int rmdir(std::string_view path);
+  int rename(std::string_view from, std::string_view to, unsigned flags = 0);
+  int link(std::string_view existing, std::string_view path);
+  int symlink(std::string target, std::string_view path);
+  std::vector<std::string> list(std::string_view path);  // without . and ..
+
+  // --- files ---
+  Result<client::OpenFileRef> try_open(std::string_view path, int flags = O_RDONLY);
+  client::OpenFileRef open(std::string_view path, int flags = O_RDONLY);
+  Result<client::OpenFileRef> try_create(std::string_view path, int flags = O_RDWR, uint32_t mode = 0644);
+  client::OpenFileRef create(std::string_view path, int flags = O_RDWR);
+  int write(const client::OpenFileRef& file, uint64_t offset, std::string_view text);
+  Task<Result<>> write_task(client::OpenFileRef file, uint64_t offset, std::string_view text);
+  Result<std::string> read(const client::OpenFileRef& file, uint64_t offset = 0, size_t size = 1 << 16);
+  int fsync(const client::OpenFileRef& file);
+  // close(2): flush, whose error it returns, and release.
+  int close(client::OpenFileRef file, uint64_t owner = 1);
+  std::string read_file(std::string_view path);                  // opened and closed
+  int write_file(std::string_view path, std::string_view text);  // created, written, closed
+
+  // --- locks ---
+  int lock(const client::OpenFileRef& file, client::LockType type, uint64_t start = 0,
+           uint64_t end = UINT64_MAX, uint64_t owner = 1);
+  Result<client::Lock> test_lock(const client::OpenFileRef& file, client::LockType type, uint64_t start = 0,
+                                 uint64_t end = UINT64_MAX, uint64_t owner = 1);
+
+  // COMPOUNDs completed for `op`.
+  uint64_t requests(const std::string& op);
+
+ private:
+  struct Place {
+    client::NodeRef directory;
+    std::string name;
+  };
+  Place place(std::string_view path);  // directory and last component; the directory must be there
+
+  filer::Server& server_;
+  std::atomic<unsigned> turn_{0};
+  LoopPool loops_;
+  BufferPool buffers_;
+  std::unique_ptr<client::Nfs4Filesystem> fs_;
+  client::NodeRef root_;
+  std::string client_name_;
+  bool mounted_ = false;
+  bool abandoned_ = false;
+  bool leftovers_ = false;
+};
+
+// A filer whose clock stands still, with one export that anybody may use.
+std::unique_ptr<filer::Server> start_filer(filer::Options options = {.manual_clock = true});
+
+}  // namespace nfsrdma::test
