@@ -8,7 +8,7 @@ import threading
 import unittest
 
 from harness import nfs41
-from harness.case import SystemCase, needs_mount
+from harness.case import Export, SystemCase, needs_mount
 
 
 @needs_mount()
@@ -183,7 +183,9 @@ class Delegations(SystemCase):
 
 @needs_mount()
 class ServerSide(SystemCase):
-    """Changes made on the server itself are seen by the next open."""
+    """Changes made on the server itself are seen by the next open, once the server has noticed them."""
+
+    SERVER = {"exports": [Export("/export", options="Attr_Expiration_Time = 0;")]}
 
     def test_contents_and_names(self):
         path = self.directory(self.mount())
@@ -191,10 +193,15 @@ class ServerSide(SystemCase):
         name = os.path.join(path, "file")
         with open(name, "w") as file:
             file.write("client")
-        for i in range(20):
+        for i in range(5):
             with open(os.path.join(served, "file"), "w") as file:
                 file.write(f"server {i}")
-            self.wait_until(lambda i=i: open(name).read() == f"server {i}", "the server's write is seen", 90)
+            self.wait_until(lambda i=i: self.text(name) == f"server {i}", "the server's write is seen", 90)
+
+    @staticmethod
+    def text(name):
+        with open(name) as file:
+            return file.read()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The command line against real servers and real mount points: exit statuses by mount(8), one clear line, clean ends."""
 
+import errno
 import json
 import os
 import re
@@ -86,7 +87,7 @@ class Errors(SystemCase):
     def test_no_common_version(self):
         other = self.__class__.server.__class__("server.v40", minor_versions="0").start()
         self.addCleanup(other.kill)
-        self.fails("127.0.0.1:/export", 32, ["127.0.0.1", "version"], f"port={other.port}")
+        self.fails("127.0.0.1:/export", 32, ["127.0.0.1", "VERS"], f"port={other.port}")
 
     def test_unknown_option(self):
         line = self.fails("127.0.0.1:/export", 1, ["timeoo"], "timeoo=5")
@@ -98,7 +99,7 @@ class Errors(SystemCase):
 
     def test_bad_sources(self):
         for source in ("", ":/export", "host", "127.0.0.1:export", "[::1:/export"):
-            path = self.local("src" + re.sub(r"\W", "_", source))
+            path = self.local("source")
             done = subprocess.run([HELPER, source, path], capture_output=True, text=True, timeout=30)
             self.assertEqual(done.returncode, 1, (source, done.stderr))
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
@@ -179,7 +180,7 @@ class LifeCycle(SystemCase):
             self.gone(mounted)
 
     def mount_source(self, source, *more):
-        path = self.local("mnt" + re.sub(r"\W", "_", source))
+        path = self.local("mnt")
         options = "proto=tcp" if source.startswith("nfs:") else f"port={self.server.port},proto=tcp"
         self.run_program(HELPER, source, path, "-o", options, *more)
         return path
@@ -233,7 +234,7 @@ class LifeCycle(SystemCase):
         self.wait_until(lambda: not daemons(), "it is dead")
         with self.assertRaises(OSError) as failed:
             os.listdir(mounted.path)
-        self.assertEqual(failed.exception.errno, 107)  # ENOTCONN
+        self.assertIn(failed.exception.errno, (errno.ENOTCONN, errno.ECONNABORTED))
         reader.close()
         self.run_program(*(["umount"] if os.getuid() == 0 else ["fusermount3", "-u"]), mounted.path)
         self.assertFalse(is_mounted(mounted.path))

@@ -46,6 +46,7 @@ print(done)
 
 @needs_mount()
 class Hostile(SystemCase):
+    LIMIT = 300
     SERVER = {"lease": 10, "grace": 5}
 
     def spoil(self, *rules, seconds=None, options="timeo=20,retrans=2"):

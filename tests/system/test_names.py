@@ -119,6 +119,8 @@ class Names(SystemCase):
 
 
 class Large(SystemCase):
+    LIMIT = 600
+
     COUNT = 100000
 
     def fill(self, name, count):

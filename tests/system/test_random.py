@@ -17,6 +17,8 @@ TOLERATE = ["--tolerate", "silly"]
 
 
 class RandomCase(SystemCase):
+    LIMIT = 900
+
     def fsrandom(self, directory, *options, seed, steps, workers=1, witness=True):
         argv = [tool("fsrandom"), *TOLERATE, "--seed", seed, "--steps", steps, "--workers", workers, *options]
         if witness:

@@ -13,6 +13,8 @@ from harness.case import HOME, WORK, SystemCase, scaled
 
 
 class Git(SystemCase):
+    LIMIT = 600
+
     def git(self, *argv, **more):
         return self.run_program("git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "safe.directory=*",
                                 "-c", "gc.autoDetach=false", *argv, **more)
@@ -53,6 +55,8 @@ class Git(SystemCase):
 
 
 class Copy(SystemCase):
+    LIMIT = 600
+
     def test_cp_and_diff_of_usr_include(self):
         copy = os.path.join(self.mount().path, "include")
         self.run_program("cp", "-a", "/usr/include", copy)
@@ -66,6 +70,8 @@ class Copy(SystemCase):
 
 
 class Tar(SystemCase):
+    LIMIT = 600
+
     def test_ten_thousand_small_files(self):
         source = self.local("small")
         trees.small_files(source, 10000)
@@ -88,6 +94,8 @@ class Tar(SystemCase):
 
 
 class Build(SystemCase):
+    LIMIT = 600
+
     @unittest.skipUnless(shutil.which("cmake") and shutil.which("ninja"), "needs cmake and ninja")
     def test_build_run_and_nothing_to_do_after(self):
         project = self.directory(self.mount())
@@ -125,6 +133,8 @@ db.close()
 
 
 class Sqlite(SystemCase):
+    LIMIT = 600
+
     def work(self, paths, count, journal):
         first = sqlite3.connect(paths[0])
         self.assertEqual(first.execute(f"PRAGMA journal_mode={journal}").fetchone()[0], journal)

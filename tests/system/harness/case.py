@@ -1,11 +1,14 @@
 """The base of every system test: a server per class, mounts per test, and nothing overlooked at the end."""
 
+import faulthandler
 import glob
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import unittest
 
@@ -52,6 +55,7 @@ def needs_mount():
 class SystemCase(unittest.TestCase):
     SERVER = {}  # arguments for Ganesha
     OPTIONS = ""  # mount options of every mount of the class
+    LIMIT = 180  # seconds a test may take before it counts as stuck
     maxDiff = 2000
 
     @classmethod
@@ -65,7 +69,22 @@ class SystemCase(unittest.TestCase):
     def setUp(self):
         self.started = []
         self.mounted = []
-        print(f"{self.id()} as uid {os.getuid()}", file=sys.stderr)
+        self.stuck = False
+        self.begin = time.monotonic()
+        self.watchdog = threading.Timer(self.LIMIT, self.end_stuck)
+        self.watchdog.daemon = True
+        self.watchdog.start()
+        print(f"{self.id()} as uid {os.getuid()}", file=sys.stderr, flush=True)
+
+    def end_stuck(self):
+        """Says where the test hangs and ends what it may hang on: the programs it started and the daemons."""
+        self.stuck = True
+        print(f"STUCK: {self.id()} has not ended within {self.LIMIT} s", file=sys.stderr)
+        faulthandler.dump_traceback(all_threads=True)
+        for process in self.started:
+            process.kill()
+        for pid in daemons():
+            os.kill(pid, signal.SIGKILL)
 
     def mount(self, options="", export=None, port=None, **more):
         joined = ",".join(part for part in (self.OPTIONS, options) if part)
@@ -92,8 +111,7 @@ class SystemCase(unittest.TestCase):
 
     def local(self, name):
         """A fresh directory beside the mounts."""
-        path = os.path.join(HOME, f"{name}.{self.id().rsplit('.', 1)[1]}")
-        os.makedirs(path)
+        path = tempfile.mkdtemp(prefix=f"{name}.", dir=HOME)
         self.addCleanup(shutil.rmtree, path, ignore_errors=True)
         return path
 
@@ -118,30 +136,35 @@ class SystemCase(unittest.TestCase):
             time.sleep(0.02)
 
     def tearDown(self):
+        self.watchdog.cancel()
         for process in self.started:
             if process.poll() is None:
                 process.kill()
             process.wait(60)
-        problems = []
+        problems = [f"stuck for {self.LIMIT} s"] if self.stuck else []
+        result = self._outcome.result
+        failed = any(test is self for test, _ in result.failures + result.errors)
         for mounted in self.mounted:
             try:
-                mounted.umount()
-            except (RuntimeError, subprocess.TimeoutExpired) as problem:
-                problems.append(str(problem))
-                subprocess.run(["fusermount3", "-uz", mounted.path], check=False)
+                mounted.umount(timeout=2 if failed else 60)  # a failed test leaves files open
+            except (RuntimeError, subprocess.TimeoutExpired, steward.StewardError) as problem:
+                if not failed:
+                    problems.append(str(problem))
+                steward.run(["umount", "-l", mounted.path], check=False)
         for pid in daemons():
-            problems.append(f"daemon {pid} is still running")
+            if not failed:
+                problems.append(f"daemon {pid} is still running")
             os.kill(pid, signal.SIGKILL)
         for report in glob.glob(SANITIZER + ".*"):
             with open(report, errors="replace") as file:
                 problems.append(file.read()[:8000])
             os.unlink(report)
-        outcome = getattr(self, "_outcome", None)
-        failed = outcome is not None and not getattr(outcome, "success", True)
         if problems or failed:
             for mounted in self.mounted:
                 print(f"--- {mounted.log}\n{mounted.log_text()[-6000:]}", file=sys.stderr)
-            print(f"--- {self.server.log}\n{self.server.log_text()[-3000:]}", file=sys.stderr)
+            server = [line for line in self.server.log_text().splitlines() if ":DBUS :" not in line]
+            print(f"--- {self.server.log}", *server[-15:], sep="\n", file=sys.stderr)
+        print(f"{self.id()}: {time.monotonic() - self.begin:.1f} s", file=sys.stderr)
         if problems:
             self.fail("\n".join(problems))
 

@@ -90,6 +90,9 @@ class Ganesha:
         for export in self.exports:
             steward.call("mkdir", self.path(export), 0o755)
             steward.call("chmod", self.path(export), export.mode)
+            for outer in self.exports:  # an export within another hangs on a directory of that one
+                if export.pseudo.startswith(outer.pseudo + "/"):
+                    steward.run(["mkdir", "-p", self.path(outer) + export.pseudo[len(outer.pseudo):]])
 
     def path(self, export=None):
         """Where an export's files really are: the truth to compare a mount with."""
