@@ -56,6 +56,11 @@ class LockModel {
     std::erase_if(held_, [owner](const Held& held) { return held.owner == owner; });
   }
 
+  bool reaches_eof(unsigned owner) const {
+    return std::any_of(held_.begin(), held_.end(),
+                       [owner](const Held& held) { return held.owner == owner && held.range.end == kToEof; });
+  }
+
   // True when some other owner's lock of this type overlaps the range: what F_GETLK may name.
   bool holds(unsigned not_owner, short type, const Range& range) const {
     return std::any_of(held_.begin(), held_.end(), [&](const Held& held) {

@@ -1,4 +1,4 @@
-// usage: locktest posix|flock [--seed N] [--steps N] [--owners N] DIR...
+// usage: locktest posix|flock [--seed N] [--steps N] [--owners N] [--isolate-eof 1] DIR...
 //        locktest counter [--rounds N] [--owners N] DIR...
 //
 // Several processes lock one file, spread over the directories (one file system by several mounts), and every
@@ -6,6 +6,9 @@
 // splitting, upgrades, to the end of file, beyond 4 GiB, F_GETLK, waits that are granted in time or
 // interrupted, release by closing any descriptor and by SIGKILL. flock: the same idea with flock(2). counter:
 // each process adds 1 to a number in the file under a lock, so a stale read shows as a lost count.
+//
+// --isolate-eof: an owner gives up all its locks before and after it holds one to the end of file.
+// nfs-ganesha 4.3 needs that: when a part of such a lock gets another type there, the part keeps the old one.
 //
 // Exit status: 0 all as the model says, 1 a difference, 2 usage, 3 no end.
 #include <sys/wait.h>
@@ -37,6 +40,7 @@ struct Options {
   uint64_t steps = 1000;
   unsigned owners = 4;
   unsigned rounds = 200;
+  bool isolate_eof = false;
   std::vector<std::string> directories;
 };
 
@@ -81,11 +85,15 @@ class Test {
     std::exit(1);
   }
 
+  static std::string describe(short type, const Range& range) {
+    const char* name = type == F_RDLCK ? "read" : type == F_WRLCK ? "write" : "unlock";
+    const std::string end = range.end == kToEof ? "EOF" : std::to_string(range.end);
+    return std::string(name) + " [" + std::to_string(range.begin) + ", " + end + ")";
+  }
+
   void note(unsigned owner, const Command& command, const char* name) {
-    const char* type = command.type == F_RDLCK ? "read" : command.type == F_WRLCK ? "write" : "unlock";
-    const std::string end = command.range.end == kToEof ? "EOF" : std::to_string(command.range.end);
-    history_.push_back(std::to_string(step_) + " owner " + std::to_string(owner) + " " + name + " " + type +
-                       " [" + std::to_string(command.range.begin) + ", " + end + ")");
+    history_.push_back(std::to_string(step_) + " owner " + std::to_string(owner) + " " + name + " " +
+                       describe(command.type, command.range));
     if (history_.size() > 30) history_.pop_front();
   }
 
@@ -109,6 +117,7 @@ class Test {
     if (picked < 0) return;
     const unsigned owner = static_cast<unsigned>(picked);
     Command command{What::Set, random(2) == 0 ? short{F_RDLCK} : short{F_WRLCK}, some_range(), 0};
+    if (options_.isolate_eof && (command.range.end == kToEof || model_.reaches_eof(owner))) unlock_all(owner);
     switch (random(20)) {
       case 0: return close_other_descriptor(owner);
       case 1: return kill_owner(owner);
@@ -161,6 +170,13 @@ class Test {
     if (got != wanted) fail(what + ": " + std::strerror(got) + ", expected " + std::strerror(wanted));
   }
 
+  void unlock_all(unsigned owner) {
+    const Command unlock{What::Set, F_UNLCK, {}, 0};
+    note(owner, unlock, "set");
+    expect(workers_[owner]->ask(unlock).error, 0, "unlock");
+    model_.drop_owner(owner);
+  }
+
   void try_lock(unsigned owner, const Command& command, int denied_error) {
     note(owner, command, command.what == What::Set ? "set" : "flock");
     const bool conflict = model_.conflict(owner, command.type, command.range) != nullptr;
@@ -193,7 +209,7 @@ class Test {
     if (conflict && answer.type == F_UNLCK) fail("F_GETLK does not see a conflict");
     if (conflict &&
         (!model_.holds(owner, answer.type, answer.range) || !answer.range.overlaps(command.range))) {
-      fail("F_GETLK names a lock nobody holds");
+      fail("F_GETLK names a lock nobody holds: " + describe(answer.type, answer.range));
     }
   }
 
@@ -333,6 +349,8 @@ int main(int argc, char** argv) {
         options.seed = value;
       else if (arg == "--steps")
         options.steps = value;
+      else if (arg == "--isolate-eof")
+        options.isolate_eof = value != 0;
       else if (arg == "--owners")
         options.owners = static_cast<unsigned>(value);
       else if (arg == "--rounds")
