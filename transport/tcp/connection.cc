@@ -11,6 +11,9 @@ namespace {
 
 // Pieces per sendmsg; IOV_MAX is 1024.
 constexpr size_t kMaxPieces = 256;
+// While more is there to be received, calls made by those who got replies wait for each other up to so many
+// bytes: a sendmsg costs far more than a recvmsg (4 us against 0.5 us on loopback, 2026-11-20).
+constexpr size_t kFlushBytes = 256u << 10;
 // After so many bytes the loop's other work gets its turn.
 constexpr size_t kReceiveTurnBytes = 4u << 20;
 
@@ -56,16 +59,19 @@ void Connection::wait_readable() {
 }
 
 void Connection::on_readable() {
-  size_t turn = 0;
+  const uint64_t begin = counters_.bytes_received.get();
+  uint64_t flushed = begin;
   while (open_) {
-    const uint64_t before = counters_.bytes_received.get();
     const Received received = receive();
     if (received == Received::kClosed) return;
     if (received != Received::kNothing) hand_out();
+    const uint64_t now = counters_.bytes_received.get();
+    if (received == Received::kMore && now - flushed < kFlushBytes) continue;
+    flush();
+    flushed = now;
     if (!open_) return;
     if (received != Received::kMore) return wait_readable();
-    turn += counters_.bytes_received.get() - before;
-    if (turn >= kReceiveTurnBytes) {
+    if (now - begin >= kReceiveTurnBytes) {
       asio::post(loop_.context(), [self = shared_from_this()] { self->on_readable(); });
       return;
     }
@@ -100,15 +106,14 @@ Connection::Received Connection::receive() {
   return bytes < window.size() ? Received::kDrained : Received::kMore;
 }
 
-// Gives away every message that is complete, then sends what that has led to.
+// Gives away every message that is complete.
 void Connection::hand_out() {
-  const auto self = shared_from_this();
   while (open_) {
     const RecordReader::Step step = reader_.next();
     counters_.bytes_placed.add(reader_.take_placed());
     counters_.bytes_copied.add(reader_.take_copied());
     switch (step) {
-      case RecordReader::Step::kNeedBytes: return flush();
+      case RecordReader::Step::kNeedBytes: return;
       case RecordReader::Step::kReply: owner_.on_reply(*this, std::move(reader_.message())); break;
       case RecordReader::Step::kCall: owner_.on_call(*this, std::move(reader_.message())); break;
       case RecordReader::Step::kStray: owner_.on_bad_message(*this, nullptr); break;

@@ -32,8 +32,12 @@ struct TcpOptions {
   std::chrono::milliseconds backoff_first{100};       // doubles up to
   std::chrono::milliseconds backoff_max{10'000};
   size_t max_record_bytes = (1u << 20) + (64u << 10);
-  size_t send_fragment_bytes = 0;          // 0: one fragment per record
-  size_t direct_receive_min_bytes = 8192;  // smaller bulk items are copied from the staging buffer (measured)
+  size_t send_fragment_bytes = 0;  // 0: one fragment per record
+  // Bulk items for smaller destinations are copied from the staging buffer: many come with one system call.
+  // Microseconds of CPU per READ over loopback, 16 outstanding, copied / in place (2026-11-20): 4 KiB 1.6
+  // / 2.5, 16 KiB 2.9 / 3.1, 24 KiB 3.9 / 3.9, 32 KiB 5.2 / 4.4, 64 KiB 12.3 / 11.7, 1 MiB 354 / 221. That
+  // last is 0.22 CPU s per GiB; plain recv() into as many buffers takes 0.19.
+  size_t direct_receive_min_bytes = 32768;
 };
 
 std::unique_ptr<rpc::RpcTransport> make_tcp_transport(Loop& loop, TcpOptions options,
