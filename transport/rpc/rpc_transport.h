@@ -50,7 +50,8 @@ struct Call {
   const char* op = "";            // static; for logs and statistics
   ByteVector head;                // the RPC call message from XID to the end, bulk items left out; the XID is patched in
   std::vector<xdr::Bulk> bulks;   // ascending positions; padding is the transport's
-  std::vector<Slice> keep;        // what keeps the bulk items' memory alive until the reply is in
+  std::vector<Slice> keep;        // what keeps the bulk items' memory alive: also when the call has ended without a
+                                  // reply, until its record, once begun, has left
   Sink sink;
   bool handshake = false;         // part of the connection's handshake: sent before ready, failed (kReconnect) on loss
 };
@@ -102,7 +103,7 @@ class RpcTransport;
 
 struct TransportHooks {
   // Runs after every connect, before any pending call is sent; may make calls with handshake = true. An error drops
-  // the connection and backs off, except Recovery::kPermanent during start(), which start() returns.
+  // the connection; then start() returns it, and later the transport backs off and tries again.
   std::function<Task<Result<>>(RpcTransport&)> on_connected;
   // A call from the server (the back channel): message from XID on; returns the complete reply message. An empty
   // reply drops the call. Absent hook: the call is answered with PROG_UNAVAIL.
@@ -115,7 +116,8 @@ class RpcTransport {
 
   virtual Loop& loop() = 0;
 
-  // One attempt to connect and shake hands. After the first success the transport reconnects by itself.
+  // One attempt to connect and shake hands. Whatever fails is returned (kPermanent: trying again is of no use) and the
+  // transport is idle again; start() may be repeated. After the first success it reconnects by itself, for ever.
   virtual Task<Result<>> start() = 0;
 
   // Sends `call` and waits for its reply, over as many connections as it takes. Errors:
@@ -130,7 +132,9 @@ class RpcTransport {
   // Drops the connection as if it had been lost; pending calls are sent again on the next one.
   virtual void reconnect(const char* why) = 0;
 
-  // Ends everything; pending calls fail with kInterrupted. Returns when no coroutine of the transport is left.
+  // Ends everything, in any state; pending calls fail with kInterrupted. Returns, never inline, when no coroutine,
+  // timer or descriptor of the transport is left: it waits for hooks that still run, so they must not wait for it.
+  // To be called before the transport is destroyed.
   virtual Task<> close() = 0;
 
   virtual TransportStatus status() const = 0;
