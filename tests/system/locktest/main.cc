@@ -175,6 +175,7 @@ class Test {
     note(owner, unlock, "set");
     expect(workers_[owner]->ask(unlock).error, 0, "unlock");
     model_.drop_owner(owner);
+    settle();
   }
 
   void try_lock(unsigned owner, const Command& command, int denied_error) {
@@ -219,7 +220,7 @@ class Test {
     // with nothing.
     const Command unlock{command.what == What::SetWait ? What::Set : What::Flock, F_UNLCK, {}, 0};
     expect(workers_[owner]->ask(unlock).error, 0, "unlock");
-    model_.drop_owner(owner);
+    model_.drop_owner(owner);  // nobody waits: there is one waiter at most
     note(owner, command, name);
     workers_[owner]->begin(command);
     waiting_ = std::make_unique<Waiting>(Waiting{owner, command});
