@@ -27,15 +27,14 @@ void print(const std::string& text) {
 
 Outcome<Json> ask(const MountEntry& entry, const Json& request) {
   const std::string socket = find_control_socket(system_control_places(), entry);
-  const auto failed = [&](const std::string& why) {
-    return refuse(ToolExit::kFailed,
-                  fmt::format("{} on {}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'",
-                              entry.source, entry.mount_point, why, entry.mount_point));
-  };
+  const std::string mount = fmt::format("{} on {}", entry.source, entry.mount_point);
   auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
-  if (!daemon) return failed(daemon.error().text);
+  if (!daemon) {
+    return refuse(ToolExit::kFailed, fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'", mount,
+                                                 daemon.error().text, entry.mount_point));
+  }
   auto answer = daemon->ask(request, deadline_in(kAnswerTime));
-  if (!answer) return failed(answer.error().text);
+  if (!answer) return refuse(ToolExit::kFailed, fmt::format("{}: {}", mount, answer.error().text));
   return answer;
 }
 

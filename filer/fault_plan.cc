@@ -149,11 +149,4 @@ bool FaultPlan::park(RuleId id, std::function<void()> go_on) {
   return true;
 }
 
-size_t FaultPlan::parked() const {
-  std::lock_guard lock(mutex_);
-  size_t n = 0;
-  for (const auto& [id, rule] : rules_) n += rule.parked.size();
-  return n;
-}
-
 }  // namespace nfsrdma::filer

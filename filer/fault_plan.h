@@ -177,7 +177,6 @@ class FaultPlan {
   std::vector<Fired> match(const FaultEvent& event);
   // Keeps `go_on` until the rule is released; false if it already is.
   bool park(RuleId rule, std::function<void()> go_on);
-  size_t parked() const;
   // Where what was released continues; set once, before the server starts.
   void set_post(std::function<void(std::function<void()>)> post) { post_ = std::move(post); }
 

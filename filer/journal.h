@@ -68,7 +68,6 @@ class Journal {
 
   Count count(nfs4::nfs_opnum4 op) const { return look_up(ops_, op); }
   Count count(nfs4::nfs_opnum4 op, NodeId node) const { return look_up(per_node_, std::pair(op, node)); }
-  uint64_t compounds() const { return compounds_; }
   uint64_t replays() const { return replays_; }
   const std::deque<ExecutedCompound>& log() const { return log_; }
   void clear() { *this = Journal{}; }

@@ -198,6 +198,7 @@ FaultPlan& Server::faults() {
 void Server::configure(const std::function<void(Switches&)>& change) {
   std::lock_guard lock(impl_->core.mutex);
   change(impl_->core.switches);
+  impl_->core.apply_switches();
 }
 
 void Server::with_core(const std::function<void(Core&)>& visit) {
@@ -229,6 +230,11 @@ void Server::drop_connections(bool abort) {
 size_t Server::connections() {
   std::lock_guard lock(impl_->core.mutex);
   return impl_->links.size();
+}
+
+void Server::pause_reading(bool pause) {
+  std::lock_guard lock(impl_->core.mutex);
+  for (const auto& [id, link] : impl_->links) link->pause_reading(pause);
 }
 
 void Server::fragment_replies(size_t bytes) {

@@ -101,6 +101,9 @@ class Server {
   void advance_clock(std::chrono::nanoseconds by);
   void drop_connections(bool abort = false);
   size_t connections();
+  // The server stops reading from the connections there are, until told otherwise: what clients send piles
+  // up.
+  void pause_reading(bool pause);
   // Connections accepted from now on send records in fragments of so many bytes; 0: whole.
   void fragment_replies(size_t bytes);
 

@@ -89,6 +89,7 @@ class FuseMount::Impl {
   void reader_ended();
   void finish_loop(Adaptor::LoopSide& side);
   void finish();
+  bool still_mounted() const;
   void stop_invalidator();
   void refuse_requests();
 
@@ -255,11 +256,18 @@ void FuseMount::Impl::stop_invalidator() {
   invalidator_.join();
 }
 
+bool FuseMount::Impl::still_mounted() const {
+  if (!mount_) return true;
+  const auto now = find_mount(mount_->mount_point);
+  return now && now->id == mount_->id;
+}
+
 FuseMount::Impl::~Impl() {
   stop_invalidator();
   if (session_) {
-    // Closes the device, which ends the connection, and removes what is still mounted.
-    if (mounted_) fuse_session_unmount(session_.get());
+    // Closes the device, which ends the connection, and removes what is still mounted. Not when our mount is
+    // gone: by now another one may have its place.
+    if (mounted_ && still_mounted()) fuse_session_unmount(session_.get());
     fuse_session_exit(session_.get());
   }
   std::lock_guard lock(threads_mutex_);

@@ -13,9 +13,9 @@ using enum Recovery;
 using enum Severity;
 
 constexpr StatusInfo kStatuses[] = {
-    {NFS4_OK, "NFS4_OK", kPermanent, 0, kDebug, "15.1.3.1", "no error"},
+    {NFS4_OK, 0, "NFS4_OK", "15.1.3.1", "no error", kPermanent, kDebug},
 #define NFS4_STATUS(name, number, recovery, errnum, severity, section, meaning) \
-  {NFS4ERR_##name, "NFS4ERR_" #name, recovery, errnum, severity, section, meaning},
+  {NFS4ERR_##name, errnum, "NFS4ERR_" #name, section, meaning, recovery, severity},
 #include "xdr/nfs4_status.def"
 #undef NFS4_STATUS
 };

@@ -16,7 +16,7 @@ namespace nfsrdma::nfs4 {
 
 enum nfsstat4 : uint32_t {
   NFS4_OK = 0,
-#define NFS4_STATUS(name, number, recovery, errnum, severity, section, meaning) NFS4ERR_##name = number,
+#define NFS4_STATUS(name, number, recovery, errnum, severity, section, meaning) NFS4ERR_##name = (number),
 #include "xdr/nfs4_status.def"
 #undef NFS4_STATUS
 };
@@ -26,12 +26,12 @@ enum class Severity : uint8_t { kDebug, kInfo, kWarning, kError };
 
 struct StatusInfo {
   nfsstat4 status = NFS4_OK;
-  std::string_view name;  // "NFS4ERR_NOENT"
-  Recovery recovery = Recovery::kPermanent;
   int errnum = 0;
-  Severity severity = Severity::kDebug;
+  std::string_view name;     // "NFS4ERR_NOENT"
   std::string_view section;  // where the RFC defines it
   std::string_view meaning;  // one clause for people
+  Recovery recovery = Recovery::kPermanent;
+  Severity severity = Severity::kDebug;
 };
 
 // The table's line for `status`, or nullptr.

@@ -64,6 +64,12 @@ bool is_unsupported(nfs_opnum4 op) {
   }
 }
 
+// A new instance of a client ends the sessions of the old one, DESTROY_* what they name.
+bool may_end_sessions(nfs_opnum4 op) {
+  return op == OP_EXCHANGE_ID || op == OP_CREATE_SESSION || op == OP_DESTROY_SESSION ||
+         op == OP_DESTROY_CLIENTID;
+}
+
 bool is_known(nfs_opnum4 op) {
   return op >= OP_ACCESS && op <= OP_RECLAIM_COMPLETE;
 }
@@ -245,6 +251,8 @@ void CompoundRun::run_one(nfs_opnum4 op) {
     put_status(op, status);
   } else if (is_unsupported(op)) {
     put_status(op, NFS4ERR_NOTSUPP);
+  } else if (sequenced_ && c_.session == nullptr) {
+    put_status(op, NFS4ERR_DEADSESSION);  // an operation before this one has ended the session, or its client
   } else if (const auto order = orders_.answers.find(op); order != orders_.answers.end()) {
     injected = true;
     put_status(op, order->second);
@@ -254,7 +262,10 @@ void CompoundRun::run_one(nfs_opnum4 op) {
     const size_t start = body_.size();
     const Session* session = c_.session;
     status_ = perform(op);
-    // DESTROY_SESSION may have ended what set the limit.
+    if (sequenced_ && may_end_sessions(op)) {
+      c_.session = c_.core.clients.find(c_.sequence.sa_sessionid);
+      c_.client = c_.session != nullptr ? c_.session->client : nullptr;
+    }
     if (session != nullptr && c_.session == session && body_.size() - start > c_.room) {
       body_.resize(start);
       --results_;

@@ -56,7 +56,7 @@ void Core::expire_client(Client& client) {
 }
 
 void Core::tick() {
-  tree.preserve_unlinked(switches.preserve_unlinked);
+  apply_switches();
   if (recovery.expire(clock.now())) tree.forget_unlinked();
   clients.drop_unconfirmed(clock.now(), lease());
   std::vector<Client*> expired;

@@ -26,6 +26,8 @@ class Core {
   // Time has passed: leases, grace, recalls that were not honoured. Before every COMPOUND, and after the
   // clock moved.
   void tick();
+  // Switches that others than the operations look at.
+  void apply_switches() { tree.preserve_unlinked(switches.preserve_unlinked); }
   // The memory is gone. Links are the caller's to close.
   void restart(bool forget_reclaims);
   void expire_client(Client& client);

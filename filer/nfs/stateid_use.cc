@@ -40,7 +40,7 @@ Answer<State*> io_state(Context& c, const stateid4& given, uint32_t access) {
   if (*id == kAnonymousStateid || bypass) {
     // Whether it conflicts with what may yet be reclaimed cannot be known.
     if (c.core.recovery.in_grace()) return refuse(NFS4ERR_GRACE);
-    if (State* denying = c.core.states.denies(node.id, access); denying != nullptr && (writes || !bypass)) {
+    while (State* denying = writes || !bypass ? c.core.states.denies(node.id, access) : nullptr) {
       if (!c.core.take_from_expired(*denying)) return refuse(NFS4ERR_LOCKED);
     }
     if (recall_conflicting(c, node, writes)) return refuse(NFS4ERR_DELAY);

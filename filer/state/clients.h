@@ -61,8 +61,6 @@ class ClientTable {
   void each_session(Visit visit) {
     for (auto& [id, session] : sessions_) visit(*session);
   }
-  Limits& limits() { return limits_; }
-  Identity& identity() { return identity_; }
 
  private:
   Client& add(const nfs4::EXCHANGE_ID4args& args, const Principal& who, LeaseClock::Duration now);

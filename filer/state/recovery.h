@@ -64,7 +64,6 @@ class Recovery {
   static bool covers(const ReclaimRecord& record, const ReclaimRecord::Open& open);
   static bool covers(const ReclaimRecord& record, const ReclaimRecord::Lock& lock);
   static bool covers(const ReclaimRecord& record, const ReclaimRecord::Delegation& delegation);
-  size_t records() const { return records_.size(); }
 
  private:
   std::map<std::string, ReclaimRecord> records_;  // by co_ownerid

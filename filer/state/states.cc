@@ -95,7 +95,14 @@ void StateTable::remove(State& state) {
     for (State* other : of(state.node->id)) {
       if (other->kind == StateKind::kLock && other->open == &state) locks.push_back(other);
     }
-    for (State* lock : locks) remove(*lock);
+    for (State* lock : locks) {
+      // Revoked locks are acknowledged one by one, also after their open.
+      if (lock->live()) {
+        remove(*lock);
+      } else {
+        lock->open = nullptr;
+      }
+    }
   }
   let_go(state);
   if (uint32_t* count = revoked_count(*state.client, state.revoked)) --*count;

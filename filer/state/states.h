@@ -42,7 +42,7 @@ struct State {
   uint16_t combinations = 0;  // bit access * 4 + deny: which OPENs made it up; limits OPEN_DOWNGRADE
   bool reclaimed = false;     // got by CLAIM_PREVIOUS: I/O with it is safe during grace
 
-  State* open = nullptr;  // kLock: the open it was taken under
+  State* open = nullptr;  // kLock: the open it was taken under; null when both are revoked and that is freed
 
   // A delegation.
   bool write = false;

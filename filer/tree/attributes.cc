@@ -149,10 +149,6 @@ const bitmap4& supported_attributes() {
   static constexpr bitmap4 map = kSupported;
   return map;
 }
-const bitmap4& settable_attributes() {
-  static constexpr bitmap4 map = kSettable;
-  return map;
-}
 const bitmap4& exclusive_create_attributes() {
   static constexpr bitmap4 map = kExclusive;
   return map;

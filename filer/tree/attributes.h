@@ -19,7 +19,6 @@ struct ServerFacts {
 };
 
 const nfs4::bitmap4& supported_attributes();
-const nfs4::bitmap4& settable_attributes();
 // Those of an exclusive create: time_*_set would be legal, but their absence tests what clients do about it.
 const nfs4::bitmap4& exclusive_create_attributes();
 

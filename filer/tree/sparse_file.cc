@@ -160,21 +160,4 @@ void SparseFile::forget_clean_shadows() {
   });
 }
 
-uint64_t SparseFile::next_data(uint64_t offset) const {
-  const auto at = pages_.lower_bound(offset / kPage);
-  if (at == pages_.end()) return size_;
-  return std::min(size_, std::max(offset, at->first * kPage));
-}
-
-uint64_t SparseFile::next_hole(uint64_t offset) const {
-  auto at = pages_.find(offset / kPage);
-  uint64_t number = offset / kPage;
-  if (at == pages_.end()) return std::min(offset, size_);
-  while (at != pages_.end() && at->first == number) {
-    ++at;
-    ++number;
-  }
-  return std::min(size_, number * kPage);
-}
-
 }  // namespace nfsrdma::filer

@@ -41,10 +41,6 @@ class SparseFile {
   bool crash();
   bool has_unstable() const { return !unstable_.empty() || stable_size_ != size_; }
 
-  // The first byte at or after `offset` that is data (or in a hole); size() when there is none.
-  uint64_t next_data(uint64_t offset) const;
-  uint64_t next_hole(uint64_t offset) const;
-
  private:
   using Page = std::array<std::byte, kPageBytes>;
   using Pages = std::map<uint64_t, std::unique_ptr<Page>>;  // by page number

@@ -75,7 +75,6 @@ class Tree {
   void forget_unlinked();
 
   nfs4::nfsstat4 check_name(const FileSystem& fs, std::string_view name) const;
-  size_t nodes() const { return nodes_.size(); }
 
  private:
   NodePtr make(FileSystem& fs, const Initial& initial);

@@ -244,6 +244,15 @@ TEST_F(FaultTest, RequestInTinyFragments_IsOneRecord) {
   EXPECT_EQ(reply->size(), 24u);
 }
 
+TEST_F(FaultTest, PausedReading_LeavesRequestsUnanswered) {
+  server->pause_reading(true);
+  client->run({});  // a read that was under way still completes
+  const uint32_t xid = client->send(ops(client->next_sequence()));
+  EXPECT_FALSE(client->connection->receive(100));
+  server->pause_reading(false);
+  EXPECT_TRUE(client->receive(xid));
+}
+
 TEST_F(FaultTest, FragmentedReplies_AddUp) {
   server->fragment_replies(7);
   client->reconnect();

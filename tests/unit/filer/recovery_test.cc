@@ -284,6 +284,31 @@ TEST_F(RecoveryTest, CourtesyClient_LosesOnlyWhatConflicts) {
   EXPECT_EQ(client->run_at("/export/f", ops(READ4args{f, 0, 1})).status, NFS4ERR_EXPIRED);
 }
 
+// Two opens of one expired client deny a third party's I/O: both are taken away.
+TEST_F(RecoveryTest, CourtesyDenials_AllYieldToAnonymousIo) {
+  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  client->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE, "a");
+  client->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE, "b");
+  RawClient second(*server, "two");
+  ASSERT_TRUE(second.establish());
+  EXPECT_EQ(second.write("/export/f", {}, 0, "x").status, NFS4ERR_LOCKED);
+  server->advance_clock(kLease + std::chrono::seconds(1));
+  EXPECT_EQ(second.write("/export/f", {}, 0, "x").status, NFS4_OK);
+}
+
+TEST_F(RecoveryTest, RevokedLock_IsFreedAfterItsOpenToo) {
+  const stateid4 open = client->open("/export/f");
+  const stateid4 locked = lock(*client, open, 0, 10).resok4.lock_stateid;
+  ASSERT_TRUE(server->revoke(open));
+  EXPECT_EQ(client->run(ops(FREE_STATEID4args{open})).status, NFS4_OK);
+  const COMPOUND4res reply = client->run(ops(TEST_STATEID4args{{locked}}));
+  EXPECT_EQ(at<TEST_STATEID4res>(reply, 0).resok4.tsr_status_codes,
+            (std::vector<nfsstat4>{NFS4ERR_ADMIN_REVOKED}));
+  EXPECT_EQ(client->run(ops(FREE_STATEID4args{locked})).status, NFS4_OK);
+  EXPECT_EQ(client->run({}).status, NFS4_OK);
+  EXPECT_EQ(client->last_flags, 0u);
+}
+
 TEST_F(RecoveryTest, CourtesyLocks_YieldToOthers) {
   server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
   const stateid4 open = client->open("/export/f");

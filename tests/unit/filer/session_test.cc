@@ -287,6 +287,44 @@ TEST(Sequence, UnboundConnectionUnderEnforcement_IsRefused) {
   EXPECT_EQ(client.run({}).status, NFS4_OK);
 }
 
+// A client that restarts through a session of its old instance ends that session under its own COMPOUND.
+TEST(CreateSession, EndingItsOwnSession_LeavesTheRestDead) {
+  const auto server = start_server();
+  RawClient client(*server);
+  ASSERT_TRUE(client.establish());
+  RawClient restarted(*server);
+  restarted.verifier = verifier4::of(2);
+  ASSERT_EQ(restarted.exchange_id().status, NFS4_OK);
+  restarted.session_request.csa_clientid = restarted.clientid;
+  restarted.session_request.csa_sequence = restarted.create_sequence;
+  const COMPOUND4res reply = client.run(ops(restarted.session_request, PUTROOTFH4args{}));
+  ASSERT_EQ(reply.resarray.size(), 2u);
+  EXPECT_EQ(at<CREATE_SESSION4res>(reply, 0).status, NFS4_OK);
+  EXPECT_EQ(at<PUTROOTFH4res>(reply, 1).status, NFS4ERR_DEADSESSION);
+}
+
+// "replaces the backchannel's callback program number".
+TEST(BackchannelCtl, NewProgram_IsUsedForCallbacks) {
+  const auto server = start_server();
+  RawClient client(*server);
+  ASSERT_TRUE(client.establish());
+  callback_sec_parms4 as_user;
+  as_user.cb_secflavor = rpc::AUTH_SYS;
+  as_user.cbsp_sys_cred.uid = 42;
+  ASSERT_EQ(client.run(ops(BACKCHANNEL_CTL4args{0x40000099, {as_user}})).status, NFS4_OK);
+  client.session_request.csa_cb_program = 0x40000099;  // what serve_callback expects
+  Callback callback;
+  callback.ops.push_back({CB_RECALL_ANY4args{0, {}}});
+  const auto id = server->call_back(callback);
+  ASSERT_TRUE(id && client.serve_callback());
+  EXPECT_EQ(server->wait_callback(*id).state, CallbackResult::State::kAnswered);
+  // "If the RPCSEC_GSS handle identified by gcbp_handle_from_server does not exist on the server, ...
+  // NFS4ERR_NOENT."
+  callback_sec_parms4 gss;
+  gss.cb_secflavor = rpc::RPCSEC_GSS;
+  EXPECT_EQ(client.run(ops(BACKCHANNEL_CTL4args{1, {gss}})).status, NFS4ERR_NOENT);
+}
+
 // --- ends ---
 
 // "DESTROY_SESSION MUST be invoked on a connection that is associated with the session being destroyed."

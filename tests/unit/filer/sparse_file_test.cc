@@ -83,16 +83,6 @@ TEST(SparseFile, UnstableWriteTwice_RestoresWhatWasBeforeTheFirst) {
   EXPECT_EQ(content(f), "original");
 }
 
-TEST(SparseFile, NextDataAndHole_FollowPages) {
-  SparseFile f;
-  put(f, 8192, "x", true);
-  f.resize(100000);
-  EXPECT_EQ(f.next_data(0), 8192u);
-  EXPECT_EQ(f.next_hole(0), 0u);
-  EXPECT_EQ(f.next_hole(8192), 12288u);
-  EXPECT_EQ(f.next_data(12288), 100000u);
-}
-
 // A model of two byte strings, what is there and what is stable, against random operations.
 TEST(SparseFile, RandomOperations_AgreeWithTheModel) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
