@@ -22,10 +22,8 @@ void answer_one(PeerSocket& s) {
   s.write_record(reply(xid_of(*call)));
 }
 
-// Answers with the call's arguments, after as many turns of the loop as the first of them says.
-Task<ByteVector> answer_later(Loop* loop, ByteVector call) {
-  const uint32_t turns = word_at(call, kCallHeaderBytes);
-  for (uint32_t i = 0; i < turns; ++i) co_await loop->sleep(Duration::zero());
+// Answers with the call's arguments.
+Task<ByteVector> echo(ByteVector call) {
   ByteVector out;
   xdr::Encoder x(out);
   rpc::begin_reply(x, xid_of(call));
@@ -33,16 +31,37 @@ Task<ByteVector> answer_later(Loop* loop, ByteVector call) {
   co_return out;
 }
 
-rpc::TransportHooks answering() {
-  rpc::TransportHooks hooks;
-  hooks.on_call = [](rpc::RpcTransport& t, ByteVector call) {
-    return answer_later(&t.loop(), std::move(call));
-  };
-  return hooks;
-}
+// Hooks that wait until the test lets them go.
+struct Dam {
+  std::mutex mutex;
+  WaitQueue queue;
+  std::atomic<size_t> waiting{0};
+  bool open = false;
+
+  static Task<ByteVector> hold(Dam* dam, ByteVector call) {
+    ++dam->waiting;
+    while (true) {
+      std::unique_lock lock(dam->mutex);
+      if (dam->open) break;
+      co_await dam->queue.wait(lock);
+    }
+    co_return co_await echo(std::move(call));
+  }
+  void release() {
+    std::lock_guard lock(mutex);
+    open = true;
+    queue.notify_all();
+  }
+  rpc::TransportHooks hooks() {
+    rpc::TransportHooks h;
+    h.on_call = [this](rpc::RpcTransport&, ByteVector call) { return hold(this, std::move(call)); };
+    return h;
+  }
+};
 
 TEST(TcpBackChannel, CallsFromTheServer_AreAnsweredAmongReplies) {
-  Peer peer([](Listener& l) {
+  Dam dam;
+  Peer peer([&dam](Listener& l) {
     PeerSocket s = l.accept();
     const auto call = s.read_record();
     ASSERT_TRUE(call);
@@ -52,13 +71,18 @@ TEST(TcpBackChannel, CallsFromTheServer_AreAnsweredAmongReplies) {
     const auto quick = s.read_record();
     ASSERT_TRUE(quick);
     EXPECT_EQ(*quick, reply(xid_of(*call) + 1, words({0})));
+    dam.release();
     const auto slow = s.read_record();
     ASSERT_TRUE(slow);
     EXPECT_EQ(*slow, reply(xid_of(*call), words({3})));
     s.write_record(reply(xid_of(*call), words({7})));
     EXPECT_TRUE(s.closed_by_client());
   });
-  Rig rig(quick_options(peer.port()), answering());
+  rpc::TransportHooks hooks;
+  hooks.on_call = [&dam](rpc::RpcTransport&, ByteVector c) {
+    return word_at(c, kCallHeaderBytes) == 0 ? echo(std::move(c)) : Dam::hold(&dam, std::move(c));
+  };
+  Rig rig(quick_options(peer.port()), std::move(hooks));
   rig.must_start();
   const Outcome o = rig.call(words({1})).get();
   ASSERT_TRUE(o.reply) << text(o);
@@ -99,34 +123,6 @@ TEST(TcpBackChannel, EmptyReply_DropsTheCallOnly) {
   EXPECT_EQ(rig.status().connects, 1u);
 }
 
-// Hooks that wait until the test lets them go.
-struct Dam {
-  std::mutex mutex;
-  WaitQueue queue;
-  std::atomic<size_t> waiting{0};
-  bool open = false;
-
-  static Task<ByteVector> hold(Dam* dam, ByteVector call) {
-    ++dam->waiting;
-    while (true) {
-      std::unique_lock lock(dam->mutex);
-      if (dam->open) break;
-      co_await dam->queue.wait(lock);
-    }
-    co_return reply(xid_of(call));
-  }
-  void release() {
-    std::lock_guard lock(mutex);
-    open = true;
-    queue.notify_all();
-  }
-  rpc::TransportHooks hooks() {
-    rpc::TransportHooks h;
-    h.on_call = [this](rpc::RpcTransport&, ByteVector call) { return hold(this, std::move(call)); };
-    return h;
-  }
-};
-
 TEST(TcpBackChannel, Flood_AllowedNumberIsHeldOneMoreCostsTheConnection) {
   constexpr size_t kMax = tcp::TcpTransport::kMaxCallbacks;
   Dam dam;
@@ -157,7 +153,9 @@ TEST(TcpBackChannel, ServerReadsNoReplies_CostsTheConnection) {
     }
     EXPECT_TRUE(l.accept().closed_by_client());
   });
-  Rig rig(quick_options(peer.port()), answering());
+  rpc::TransportHooks hooks;
+  hooks.on_call = [](rpc::RpcTransport&, ByteVector call) { return echo(std::move(call)); };
+  Rig rig(quick_options(peer.port()), std::move(hooks));
   rig.must_start();
   EXPECT_TRUE(eventually([&] { return rig.status().connects == 2; }));
 }
