@@ -21,6 +21,20 @@ as_root() {
   fi
 }
 
+# stoppable CMD...: runs CMD in a process group of its own, which a signal to this script, or its end, ends as a whole.
+# (bash runs a trap only when its foreground command is over, which may be an hour away.) setpriv covers SIGKILL.
+STOPPABLE=
+stoppable() {
+  local status=0
+  set -m
+  setpriv --pdeathsig TERM "$@" </dev/null &
+  STOPPABLE=$!
+  set +m
+  wait "$STOPPABLE" || status=$?
+  STOPPABLE=
+  return "$status"
+}
+
 # Asks for sudo's password once, here, and keeps the ticket fresh: later steps run without a terminal.
 SUDO_KEEPER=
 keep_sudo() {
@@ -28,14 +42,23 @@ keep_sudo() {
   command -v sudo >/dev/null || die "needs root: run it as root or install sudo"
   sudo -v || die "needs sudo: the test servers run as root"
   local parent=$$
+  set -m
   (while kill -0 "$parent" 2>/dev/null && sudo -n -v 2>/dev/null; do sleep 50; done) </dev/null >/dev/null 2>&1 &
   SUDO_KEEPER=$!
+  set +m
 }
 
-drop_sudo_keeper() {
-  [ -z "$SUDO_KEEPER" ] || kill "$SUDO_KEEPER" 2>/dev/null || true
-  SUDO_KEEPER=
+# What a script of this folder does at its end, however that comes: ends what it started.
+clean_up() {
+  trap - EXIT INT TERM HUP
+  local group
+  for group in "$STOPPABLE" "$SUDO_KEEPER"; do
+    [ -z "$group" ] || kill -TERM -- "-$group" 2>/dev/null || true
+  done
+  [ -z "$STOPPABLE" ] || wait "$STOPPABLE" 2>/dev/null || true
 }
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
 
 # How many jobs the machine carries: its cores, but no more than one per GiB of free memory (sanitized
 # coroutine code takes up to 1 GiB per compiler).
@@ -51,6 +74,9 @@ jobs() {
 build() {
   local preset=$1
   shift
-  (cd "$NFSRDMA_ROOT" && cmake --preset "$preset" --log-level=WARNING >/dev/null &&
-    cmake --build "build/$preset" --parallel "$(jobs)" ${1:+--target "$@"} -- --quiet)
+  # Compilations are the same in every clone: let a compiler cache, where there is one, see them so.
+  export CCACHE_BASEDIR=$NFSRDMA_ROOT CCACHE_NOHASHDIR=1
+  cd "$NFSRDMA_ROOT"
+  stoppable cmake --preset "$preset" --log-level=WARNING >/dev/null
+  stoppable cmake --build "build/$preset" --parallel "$(jobs)" ${1:+--target "$@"} -- --quiet
 }

@@ -5,13 +5,15 @@ usage: run.py --build BUILDDIR [--as root|user] [--timeout SECONDS] [--verbose] 
        run.py --build BUILDDIR [--as root|user] --script FILE [ARG...]
 
 The world is a mount, PID and network namespace: mounts, processes and ports of the test exist only inside, on tmpfs
-directories that nobody outside sees. When the test ends, fails, hangs past its timeout, or this program is killed
-in whatever way, the kernel ends every process and mount of it. Making the world takes root: an ordinary user's
-call goes through `sudo -n`, and is skipped where that is not allowed. The test itself then runs as root or as an ordinary user (the calling one; `games`
-when the caller is root), and asks harness/init.py, the world's process 1, for what only root may do.
+directories that nobody outside sees. When the test ends, fails, hangs past its timeout, or this program or its
+caller is killed in whatever way, the kernel ends every process and mount of it. Making the world takes root: an
+ordinary user's call goes through `sudo -n`, and is skipped where that is not allowed. The test itself then runs as
+root or as an ordinary user (the calling one; `games` when the caller is root), and asks harness/init.py, the
+world's process 1, for what only root may do.
 """
 
 import argparse
+import ctypes
 import os
 import signal
 import subprocess
@@ -46,8 +48,17 @@ def user_ids():
     return "games"
 
 
+def end_with(parent):
+    """SIGTERM for us when the caller dies, in whatever way: the lifeline below ends the rest."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit(130)
+
+
 def main():
     args = parse(sys.argv[1:])
+    end_with(os.getppid())
     if os.getuid() != 0 and subprocess.call(["sudo", "-n", "true"], stdin=subprocess.DEVNULL) != 0:
         print("skipped: needs root, or sudo that does not ask", file=sys.stderr)
         return SKIPPED
