@@ -23,12 +23,6 @@ client::LookupCache lookup_cache_of(LookupCache cache) {
   return client::LookupCache::kAll;
 }
 
-client::LocalLock local_lock_of(const MountOptions& o) {
-  if (o.local_flock && o.local_posix_locks) return client::LocalLock::kAll;
-  if (o.local_flock) return client::LocalLock::kFlock;
-  return o.local_posix_locks ? client::LocalLock::kPosix : client::LocalLock::kNone;
-}
-
 }  // namespace
 
 bool serves_other_users(const MountOptions& options, bool root) {
@@ -56,7 +50,6 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.lookupcache = lookup_cache_of(o.lookup_cache);
   c.close_to_open = o.close_to_open;
   c.readdirplus = o.readdirplus;
-  c.local_lock = local_lock_of(o);
   c.sync = o.synchronous_writes();
   c.read_only = o.read_only;
   c.id_mapping = o.idmap == IdMap::kNfsidmap ? client::IdMapping::kNfsidmap : client::IdMapping::kNumeric;
@@ -79,6 +72,8 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.exec = o.exec;
   f.sync = o.sync;
   f.dirsync = o.dirsync;
+  f.local_posix_locks = o.local_posix_locks;
+  f.local_flock = o.local_flock;
   f.readdirplus = o.readdirplus;
   f.read_ahead_kb = o.read_ahead_kb;
   f.machine_name = machine;

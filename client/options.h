@@ -8,7 +8,6 @@
 namespace nfsrdma::client {
 
 enum class LookupCache : uint8_t { kAll, kPositive, kNone };
-enum class LocalLock : uint8_t { kNone, kFlock, kPosix, kAll };
 enum class IdMapping : uint8_t { kNumeric, kNfsidmap };
 enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };
 
@@ -35,7 +34,6 @@ struct ClientOptions {
   LookupCache lookupcache = LookupCache::kAll;
   bool close_to_open = true;  // nocto turns it off
   bool readdirplus = true;
-  LocalLock local_lock = LocalLock::kNone;
   bool sync = false;  // every write is FILE_SYNC before it returns
   bool read_only = false;
   IdMapping id_mapping = IdMapping::kNumeric;

@@ -15,7 +15,7 @@ Adaptor::Adaptor(FuseOptions o, Filesystem& fs, LoopPool& loops, BufferPool& p)
       filesystem(fs),
       pool(p),
       credentials(options.machine_name, options.caller_credentials),
-      handshake(options.max_read, options.readdirplus) {
+      handshake(options) {
   for (unsigned i = 0; i < loops.size(); ++i) {
     Loop& loop = loops[i];
     sides.push_back({&loop, std::make_shared<LoopRequests>(loop, fs, errors, options.soft_limit),

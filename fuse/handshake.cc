@@ -21,15 +21,16 @@ namespace {
 constexpr unsigned kMaxBackground = 256;
 constexpr unsigned kCongested = 192;
 
-unsigned wanted_capabilities(bool readdirplus) {
+unsigned wanted_capabilities(const FuseOptions& options) {
   unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO;
-  want |= FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS;
+  if (!options.local_posix_locks) want |= FUSE_CAP_POSIX_LOCKS;
+  if (!options.local_flock) want |= FUSE_CAP_FLOCK_LOCKS;
   // OPEN with O_TRUNC in one request; the Filesystem makes it one COMPOUND.
   want |= FUSE_CAP_ATOMIC_O_TRUNC;
   want |= FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_HANDLE_KILLPRIV;
   // A symbolic link's target never changes under one file handle.
   want |= FUSE_CAP_CACHE_SYMLINKS;
-  if (readdirplus) want |= FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
+  if (options.readdirplus) want |= FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
   return want;
   // Not wanted:
   //  - AUTO_INVAL_DATA: the kernel would drop pages by mtime; the Filesystem does it by the change attribute;
@@ -45,9 +46,12 @@ unsigned wanted_capabilities(bool readdirplus) {
 
 }  // namespace
 
+Handshake::Handshake(const FuseOptions& options)
+    : max_read_(options.max_read), wanted_(wanted_capabilities(options)) {}
+
 void Handshake::negotiate(fuse_conn_info& conn) {
   capable_ = conn.capable;
-  conn.want = wanted_capabilities(readdirplus_) & conn.capable;
+  conn.want = wanted_ & conn.capable;
   conn.max_write = DeviceReader::kMaxWrite;
   conn.max_read = max_read_;  // must equal the mount option
   conn.max_background = kMaxBackground;

@@ -18,11 +18,13 @@
 #include <cstdint>
 #include <ctime>
 
+#include "fuse/options.h"
+
 namespace nfsrdma::fuse {
 
 class Handshake {
  public:
-  Handshake(uint32_t max_read, bool readdirplus) : max_read_(max_read), readdirplus_(readdirplus) {}
+  explicit Handshake(const FuseOptions& options);
 
   // fuse_lowlevel_ops.init: chooses capabilities and limits.
   void negotiate(fuse_conn_info& conn);
@@ -36,7 +38,7 @@ class Handshake {
   static ssize_t read_request(int fd, void* to, size_t size, void* userdata);
 
   const uint32_t max_read_;
-  const bool readdirplus_;
+  const unsigned wanted_;  // capabilities, if the kernel has them
   unsigned capable_ = 0;
   bool done_ = false;  // written before the loops start reading
 };

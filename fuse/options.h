@@ -29,6 +29,10 @@ struct FuseOptions {
   bool dirsync = false;
   bool noatime = false;
 
+  // local_lock=: the kernel keeps these locks for this mount alone.
+  bool local_posix_locks = false;
+  bool local_flock = false;
+
   bool readdirplus = true;
   uint32_t max_read = 0;                  // bytes of one READ; 0: as much as the kernel sends (1 MiB)
   std::optional<uint32_t> read_ahead_kb;  // as root only; absent: the kernel's 128 KiB

@@ -39,6 +39,9 @@ class CompoundBuilder {
   // SEQUENCE, PUTFH, READ: the data goes to `destination`.
   void expect_read(Slice destination);
 
+  // The request must not go out any more: whoever runs it gets `error`.
+  void refuse(Error error) { refused_ = std::move(error); }
+  const std::optional<Error>& refused() const { return refused_; }
   bool ok() const { return encoder_.ok(); }
   // The message, with `ticket` in its SEQUENCE. Leaves the builder empty.
   rpc::Call finish(const SlotTicket* ticket, bool cache_this);
@@ -49,6 +52,7 @@ class CompoundBuilder {
   size_t count_offset_ = 0;     // of numops
   size_t sequence_offset_ = 0;  // of SEQUENCE4args
   uint32_t operations_ = 0;
+  std::optional<Error> refused_;
 };
 
 class CompoundReply {

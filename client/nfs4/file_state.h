@@ -55,6 +55,13 @@ struct OpenState {
 };
 using OpenStateRef = std::shared_ptr<OpenState>;
 
+// On whose account data is written.
+struct WriteUnder {
+  OpenStateRef state;
+  rpc::CredentialPtr credential;
+  bool locked = false;  // a lock was taken through the descriptor: without it the data must not be written
+};
+
 // One piece of written data that the server does not surely have on stable storage.
 struct WriteExtent {
   uint64_t serial = 0;  // in the order of writing, per file
@@ -62,8 +69,7 @@ struct WriteExtent {
   Slice data;
   bool held = false;         // not sent: may still grow (adjacent small writes are gathered)
   nfs4::verifier4 verifier;  // of the WRITE that was answered UNSTABLE4
-  OpenStateRef state;
-  rpc::CredentialPtr credential;
+  WriteUnder under;
   TimePoint since{};
 
   uint64_t end() const { return offset + data.size(); }

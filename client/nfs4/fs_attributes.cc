@@ -147,8 +147,13 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   nfs4::SETATTR4args args;
   args.obj_attributes = to_fattr(set, owner, group);
   const bool under_open = set.size.has_value() && state != nullptr;
+  const bool locked = open && nfs4_file(open).lock_used.load(std::memory_order_relaxed);
   auto build = [&](CompoundBuilder& b) {
-    if (under_open) args.stateid = StateManager::io_stateid(*file, *state);
+    if (under_open) {
+      auto stateid = StateManager::io_stateid(*file, *state, locked);
+      if (!stateid) return b.refuse(std::move(stateid.error()));
+      args.stateid = *stateid;
+    }
     b.putfh(fh).add(args).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}};

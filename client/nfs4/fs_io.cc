@@ -9,15 +9,9 @@
 
 namespace nfsrdma::client {
 
-Result<> Nfs4Filesystem::check_io(const Nfs4File& handle) {
-  if (handle.lock_used.load(std::memory_order_relaxed)) {
-    std::lock_guard lock(handle.file->node.mutex);
-    for (const LockState& owner : handle.state->locks) {
-      // As the Linux client's lost locks: whoever relied on one must not go on as if nothing had happened.
-      if (owner.lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
-    }
-  }
-  return {};
+Result<nfs4::stateid4> Nfs4Filesystem::io_stateid(const Nfs4File& handle) {
+  return StateManager::io_stateid(*handle.file, *handle.state,
+                                  handle.lock_used.load(std::memory_order_relaxed));
 }
 
 Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open, uint64_t offset,
@@ -30,7 +24,9 @@ Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef o
   args.offset = offset;
   args.count = static_cast<uint32_t>(size);
   auto build = [&](CompoundBuilder& b) {
-    args.stateid = StateManager::io_stateid(*handle.file, *handle.state);
+    auto stateid = io_stateid(handle);
+    if (!stateid) return b.refuse(std::move(stateid.error()));
+    args.stateid = *stateid;
     b.putfh(fh).add(args).expect_read(destination);
   };
   const Request request{nfs4::OP_READ, handle.credential, false, build, destination};
@@ -51,7 +47,7 @@ Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef o
 Task<Result<ReadReply>> Nfs4Filesystem::read(RequestContext, OpenFileRef open, uint64_t offset, size_t size) {
   Nfs4File& handle = nfs4_file(open);
   if ((handle.access & nfs4::OPEN4_SHARE_ACCESS_READ) == 0) co_return fail(system_error(EBADF, "READ"));
-  NFSRDMA_CO_TRY(check_io(handle));
+  NFSRDMA_CO_TRY(io_stateid(handle));
   co_await settle(handle.node, handle.file, offset, offset + size);
   co_await restore_lost_writes(handle.node, handle.file);
   ReadReply reply;
@@ -79,7 +75,7 @@ Task<Result<>> Nfs4Filesystem::write(RequestContext, OpenFileRef open, uint64_t 
   if (data.bytes.empty()) co_return Result<>{};
   if ((handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) == 0) co_return fail(system_error(EBADF, "WRITE"));
   if (offset > static_cast<uint64_t>(INT64_MAX) - data.size()) co_return fail(system_error(EFBIG, "WRITE"));
-  NFSRDMA_CO_TRY(check_io(handle));
+  NFSRDMA_CO_TRY(io_stateid(handle));
   bool through = handle.synchronous;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
@@ -92,8 +88,8 @@ Task<Result<>> Nfs4Filesystem::write(RequestContext, OpenFileRef open, uint64_t 
       std::lock_guard lock(nfs4_node(node).mutex);
       ++file->writes_under_way;
     }
-    auto written = co_await write_on_server(node, file, handle.state, handle.credential, offset,
-                                            std::move(data), nfs4::FILE_SYNC4);
+    const WriteUnder under{handle.state, handle.credential, handle.lock_used.load(std::memory_order_relaxed)};
+    auto written = co_await write_on_server(node, file, under, offset, std::move(data), nfs4::FILE_SYNC4);
     std::lock_guard lock(nfs4_node(node).mutex);
     --file->writes_under_way;
     if (!written) co_return fail(std::move(written.error()));

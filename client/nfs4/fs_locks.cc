@@ -18,11 +18,22 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstPause = 20ms;
 constexpr Duration kLongestPause = 2s;
+// Lock-owners without a lock are kept for their next one, but not without limit.
+constexpr size_t kIdleOwners = 32;
 
 LockState* find_owner(OpenState& state, const std::string& owner) {
   const auto it = std::find_if(state.locks.begin(), state.locks.end(),
                                [&](const LockState& l) { return l.owner == owner; });
   return it == state.locks.end() ? nullptr : &*it;
+}
+
+// The OpenState under which `owner` has locks, else `otherwise`: a POSIX lock belongs to the process, any of
+// its descriptors may change it, whoever opened it. Node mutex held.
+OpenStateRef state_of_owner(const FileState& file, const std::string& owner, const OpenStateRef& otherwise) {
+  for (const OpenStateRef& state : file.opens) {
+    if (find_owner(*state, owner) != nullptr) return state;
+  }
+  return otherwise;
 }
 
 struct LockPause {
@@ -132,20 +143,24 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
 Task<Result<bool>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner, Lock lock, bool waiting) {
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
-  const OpenStateRef state = handle.state;
+  OpenStateRef state = handle.state;
   auto guard = co_await file->lock_mutex.lock();
   LockState* mine = nullptr;
+  bool many = false;
   {
     std::lock_guard node_lock(file->node.mutex);
+    state = state_of_owner(*file, owner, state);
     mine = find_owner(*state, owner);
     if (mine == nullptr) {
       state->locks.push_back({});
       mine = &state->locks.back();
+      many = state->locks.size() % kIdleOwners == 0;
       mine->owner = owner;
     }
     if (mine->lost) co_return fail(system_error(EIO, "LOCK", "an earlier lock was lost; release it first"));
     mine->pid = lock.pid;
   }
+  if (many) Loop::current()->spawn(forget_idle_owners(file, state));
   const LockRange range{lock.start, lock.end, lock.type};
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   auto build = [&](CompoundBuilder& b) {
@@ -180,10 +195,7 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   bool dirty = false;
   {
     std::lock_guard node_lock(file->node.mutex);
-    // A POSIX lock belongs to the process: any of its descriptors may release it, whoever opened it.
-    for (const OpenStateRef& other : file->opens) {
-      if (find_owner(*other, owner) != nullptr) state = other;
-    }
+    state = state_of_owner(*file, owner, state);
     const LockState* mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
     dirty = !file->writes.empty() || !file->unstable.empty();
@@ -234,6 +246,20 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   if (mine->ranges.empty()) mine->lost = false;
   file->unlocked.notify_all();
   co_return unlocked;
+}
+
+Task<> Nfs4Filesystem::forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state) {
+  const auto idle = [](const LockState& l) { return l.ranges.empty() && !l.lost; };
+  auto guard = co_await file->lock_mutex.lock();
+  std::vector<nfs4::stateid4> stateids;
+  {
+    std::lock_guard lock(file->node.mutex);
+    for (const LockState& owner : state->locks) {
+      if (idle(owner) && owner.established) stateids.push_back(owner.stateid);
+    }
+    std::erase_if(state->locks, idle);
+  }
+  for (const nfs4::stateid4& stateid : stateids) co_await states_.free_stateid(stateid, state->credential);
 }
 
 Task<bool> Nfs4Filesystem::wait_for_unlock(RequestContext ctx, std::shared_ptr<FileState> file,

@@ -69,7 +69,8 @@ Task<Result<Entry>> Nfs4Filesystem::lookup(RequestContext ctx, NodeRef directory
     {
       const TimePoint now = Clock::now();
       std::lock_guard lock(d.mutex);
-      good = found->verified >= d.names_valid_from && d.attributes.fresh(now) && d.contents_known && d.attributes.get().change == d.contents_change &&
+      good = found->verified >= d.names_valid_from && d.attributes.fresh(now) && d.contents_known &&
+             d.attributes.get().change == d.contents_change &&
              (!d.names_uncertain || now - found->verified < options_.acdirmax);
     }
     if (good) {

@@ -34,9 +34,10 @@ bool overlaps(const WriteExtent& e, uint64_t offset, uint64_t end) {
 
 }  // namespace
 
-Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(
-    NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state, rpc::CredentialPtr credential,
-    uint64_t offset, Slice data, nfs4::stable_how4 stable) {
+Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef node,
+                                                                      std::shared_ptr<FileState> file,
+                                                                      WriteUnder under, uint64_t offset,
+                                                                      Slice data, nfs4::stable_how4 stable) {
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
   Written result{nfs4::FILE_SYNC4, {}};
   for (size_t done = 0; done < data.size();) {
@@ -46,11 +47,13 @@ Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(
     args.stable = stable;
     args.data = piece.bytes;
     auto build = [&](CompoundBuilder& b) {
-      args.stateid = StateManager::io_stateid(*file, *state);
+      auto stateid = StateManager::io_stateid(*file, *under.state, under.locked);
+      if (!stateid) return b.refuse(std::move(stateid.error()));
+      args.stateid = *stateid;
       b.putfh(fh).add(args).getattr(kFileAttributes).keep(piece);
     };
-    const Request request{nfs4::OP_WRITE, credential, false, build, {}};
-    Result<CompoundReply> reply = co_await states_.run(request, node, file, state);
+    const Request request{nfs4::OP_WRITE, under.credential, false, build, {}};
+    Result<CompoundReply> reply = co_await states_.run(request, node, file, under.state);
     if (!reply) co_return fail(std::move(reply.error()));
     NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
     auto res = reply->take<nfs4::WRITE4res>();
@@ -76,8 +79,7 @@ Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(
 
 Task<> Nfs4Filesystem::write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentIterator extent,
                                     nfs4::stable_how4 stable) {
-  auto written = co_await write_on_server(node, file, extent->state, extent->credential, extent->offset,
-                                          extent->data, stable);
+  auto written = co_await write_on_server(node, file, extent->under, extent->offset, extent->data, stable);
   const size_t size = extent->data.size();
   dirty_bytes_.fetch_sub(size, std::memory_order_relaxed);
   std::list<WriteExtent> finished;  // its memory goes after the lock
@@ -106,11 +108,12 @@ Task<> Nfs4Filesystem::write_extent(NodeRef node, std::shared_ptr<FileState> fil
 bool Nfs4Filesystem::gather(const NodeRef& node, const std::shared_ptr<FileState>& file,
                             const Nfs4File& handle, uint64_t offset, const Slice& data) {
   if (data.size() >= kGatherBytes) return false;
+  const bool locked = handle.lock_used.load(std::memory_order_relaxed);
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     const auto held =
         std::find_if(file->writes.begin(), file->writes.end(), [](const WriteExtent& e) { return e.held; });
-    if (held != file->writes.end() && held->state == handle.state && held->end() == offset) {
+    if (held != file->writes.end() && held->under.state == handle.state && held->end() == offset) {
       const size_t used = held->data.size();
       MutableBytes room =
           held->data.buffer.bytes().first(std::min<size_t>(held->data.buffer->capacity(), wsize_));
@@ -121,6 +124,7 @@ bool Nfs4Filesystem::gather(const NodeRef& node, const std::shared_ptr<FileState
         std::copy(data.bytes.begin(), data.bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(used));
         held->data.bytes = room.first(used + data.size());
         held->serial = file->next_serial++;
+        held->under.locked = held->under.locked || locked;
         file->dirty_bytes += data.size();
         dirty_bytes_.fetch_add(data.size(), std::memory_order_relaxed);
         return true;
@@ -141,8 +145,7 @@ bool Nfs4Filesystem::gather(const NodeRef& node, const std::shared_ptr<FileState
   extent.data = {buffer, buffer.bytes().first(data.size())};
   std::copy(data.bytes.begin(), data.bytes.end(), extent.data.bytes.begin());
   extent.held = true;
-  extent.state = handle.state;
-  extent.credential = handle.credential;
+  extent.under = {handle.state, handle.credential, locked};
   extent.since = Clock::now();
   file->writes.push_back(std::move(extent));
   file->dirty_bytes += data.size();
@@ -157,8 +160,7 @@ void Nfs4Filesystem::send_pieces(const NodeRef& node, const std::shared_ptr<File
     WriteExtent extent;
     extent.offset = offset + at;
     extent.data = data.subslice(at, n);
-    extent.state = handle.state;
-    extent.credential = handle.credential;
+    extent.under = {handle.state, handle.credential, handle.lock_used.load(std::memory_order_relaxed)};
     ExtentIterator it;
     {
       std::lock_guard lock(nfs4_node(node).mutex);
@@ -328,7 +330,7 @@ Task<> Nfs4Filesystem::restore_lost_writes(NodeRef node, std::shared_ptr<FileSta
         continue;
       }
       if (file->unstable.empty() || file->unstable_epoch == epoch) co_return;
-      credential = file->unstable.front().credential;
+      credential = file->unstable.front().under.credential;
     }
     co_await commit(node, file, std::move(credential));
   }

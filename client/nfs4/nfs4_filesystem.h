@@ -116,16 +116,15 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
     bool eof;
   };
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, size_t size);
-  Result<> check_io(const Nfs4File& file);
+  static Result<nfs4::stateid4> io_stateid(const Nfs4File& file);
   struct Written {
     nfs4::stable_how4 committed;
     nfs4::verifier4 verifier;
   };
   using ExtentIterator = std::list<WriteExtent>::iterator;
   // WRITEs all of `data`.
-  Task<Result<Written>> write_on_server(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
-                                        rpc::CredentialPtr credential, uint64_t offset, Slice data,
-                                        nfs4::stable_how4 stable);
+  Task<Result<Written>> write_on_server(NodeRef node, std::shared_ptr<FileState> file, WriteUnder under,
+                                        uint64_t offset, Slice data, nfs4::stable_how4 stable);
   // WRITEs an extent of `writes` and moves it on.
   Task<> write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentIterator extent,
                       nfs4::stable_how4 stable);
@@ -158,6 +157,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<Result<bool>> try_lock(OpenFileRef file, std::string owner, Lock lock, bool waiting);
   Task<Result<>> unlock(OpenFileRef file, std::string owner, Lock lock);
   // Until a lock of the file is dropped here, or `longest` is over; false when cancelled.
+  // FREE_STATEID (section 18.38) for lock-owners that hold nothing.
+  Task<> forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state);
   Task<bool> wait_for_unlock(RequestContext ctx, std::shared_ptr<FileState> file, Duration longest);
 
   // --- fs_directory.cc ---

@@ -81,6 +81,7 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
   const char* name = nfs4::op_name(request.op);
   CompoundBuilder builder(*request.credential, name);
   request.build(builder);
+  if (builder.refused()) co_return fail(*builder.refused());
   if (!builder.ok()) {
     co_return fail(
         {Layer::kXdr, Recovery::kPermanent, EINVAL, 0, name, "an argument exceeds the protocol's limit"});
@@ -177,11 +178,9 @@ Session::Verdict Session::judge(const CompoundReply& reply, const SlotTicket& ti
   note_sequence(sequence, ticket.generation);
   switch (reply.status()) {
     case NFS4ERR_DELAY: return Verdict::kDelay;
-    case NFS4ERR_GRACE:
-      return Verdict::kGrace;
+    case NFS4ERR_GRACE: return Verdict::kGrace;
     // Section 2.10.6.1.3: a retry whose reply was not kept fails in the operation after SEQUENCE.
-    case NFS4ERR_RETRY_UNCACHED_REP:
-      return Verdict::kAgainExecuted;
+    case NFS4ERR_RETRY_UNCACHED_REP: return Verdict::kAgainExecuted;
     default: return Verdict::kAnswered;
   }
 }

@@ -165,8 +165,12 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
   if (state->needed_access() == 0) std::erase(file->opens, state);
 }
 
-nfs4::stateid4 StateManager::io_stateid(const FileState& file, const OpenState& state) {
+Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const OpenState& state, bool locked) {
   std::lock_guard lock(file.node.mutex);
+  // As the Linux client's lost locks: whoever relied on one must not go on as if nothing had happened.
+  if (locked &&
+      std::any_of(state.locks.begin(), state.locks.end(), [](const LockState& l) { return l.lost; }))
+    return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
   nfs4::stateid4 stateid = state.stateid;
   stateid.seqid = 0;
   return stateid;

@@ -44,12 +44,16 @@ class StateManager final : public StateKeeper {
   // An opener with `access` is gone: CLOSE or OPEN_DOWNGRADE as needed. `file.open_mutex` not held.
   Task<> closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access);
 
-  // The stateid for READ, WRITE and SETATTR: seqid 0, "the current one" (section 8.2.2). Call while building.
-  static nfs4::stateid4 io_stateid(const FileState& file, const OpenState& state);
+  // The stateid for READ, WRITE and SETATTR: seqid 0, "the current one" (section 8.2.2). `locked`: the I/O
+  // relies on locks taken under `state`; EIO once one of them is lost. Call while building: a lock may be
+  // lost while the request waits for recovery.
+  static Result<nfs4::stateid4> io_stateid(const FileState& file, const OpenState& state, bool locked);
 
   // Runs `request` under `state`, bringing the state back as often as needed.
   Task<Result<CompoundReply>> run(Request request, NodeRef node, std::shared_ptr<FileState> file,
                                   OpenStateRef state);
+
+  Task<> free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential);
 
   // Every file with state, as of now.
   std::vector<NodeRef> files() const;
@@ -73,7 +77,6 @@ class StateManager final : public StateKeeper {
   // The server's side of `state` is gone; with the node's mutex held. True when locks went with it.
   static bool lose(OpenState& state);
   void report_lost_locks(const NodeRef& node, const char* why);
-  Task<> free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential);
 
   Session& session_;
   NameCache& names_;  // for messages

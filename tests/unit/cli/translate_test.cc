@@ -51,7 +51,6 @@ TEST(Translate, Defaults_AreTheClientsOwn) {
   EXPECT_EQ(c.lookupcache, d.lookupcache);
   EXPECT_EQ(c.close_to_open, d.close_to_open);
   EXPECT_EQ(c.readdirplus, d.readdirplus);
-  EXPECT_EQ(c.local_lock, d.local_lock);
   EXPECT_EQ(c.sync, d.sync);
   EXPECT_EQ(c.read_only, d.read_only);
   EXPECT_EQ(c.id_mapping, d.id_mapping);
@@ -84,9 +83,6 @@ TEST(Translate, EveryClientOption_Arrives) {
   EXPECT_EQ(client("lookupcache=none").lookupcache, client::LookupCache::kNone);
   EXPECT_FALSE(client("nocto").close_to_open);
   EXPECT_FALSE(client("nordirplus").readdirplus);
-  EXPECT_EQ(client("local_lock=all").local_lock, client::LocalLock::kAll);
-  EXPECT_EQ(client("local_lock=flock").local_lock, client::LocalLock::kFlock);
-  EXPECT_EQ(client("local_lock=posix").local_lock, client::LocalLock::kPosix);
   EXPECT_TRUE(client("ro").read_only);
   EXPECT_EQ(client("idmap=nfsidmap").id_mapping, client::IdMapping::kNfsidmap);
 }
@@ -96,6 +92,10 @@ TEST(Translate, EveryFuseOption_Arrives) {
   EXPECT_EQ(d.source, "srv:/e");
   EXPECT_EQ(d.mount_point, "/mnt");
   EXPECT_EQ(d.machine_name, "host");
+  EXPECT_FALSE(d.local_posix_locks || d.local_flock);
+  EXPECT_TRUE(fuse_side("local_lock=all").local_posix_locks && fuse_side("local_lock=all").local_flock);
+  EXPECT_TRUE(fuse_side("local_lock=flock").local_flock && !fuse_side("local_lock=flock").local_posix_locks);
+  EXPECT_TRUE(fuse_side("local_lock=posix").local_posix_locks && !fuse_side("local_lock=posix").local_flock);
   EXPECT_FALSE(d.read_only || d.default_permissions || d.auto_unmount || d.dev || d.suid || d.sync ||
                d.dirsync);
   EXPECT_TRUE(d.exec && d.readdirplus);
