@@ -13,6 +13,8 @@ HELPER = os.path.join(WORK, "bin/mount.nfsrdma-fuse")
 TOOL = os.path.join(WORK, "bin/nfsrdma-fuse")
 # NFSRDMA_TEST_CONTROL=1: "mounts" are the exported directory itself, bound there. What fails there is a defect of the test.
 CONTROL = os.environ.get("NFSRDMA_TEST_CONTROL") == "1"
+# Options for every mount of the run, before the test's own.
+OPTIONS = os.environ.get("NFSRDMA_TEST_OPTIONS", "")
 
 
 def mounts():
@@ -59,7 +61,7 @@ class Mount:
         if self.control:
             steward.run(["mount", "--bind", control_path, self.path])
             return
-        joined = ",".join(part for part in (f"port={port}", "proto=tcp", f"log={self.log}", options) if part)
+        joined = ",".join(part for part in (f"port={port}", "proto=tcp", f"log={self.log}", OPTIONS, options) if part)
         argv = [*(helper or [HELPER]), source, self.path, "-o", joined]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
         if done.returncode != 0 or not is_mounted(self.path):
