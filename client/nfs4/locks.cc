@@ -26,7 +26,8 @@ nfs4::length4 lock_length(uint64_t start, uint64_t end) {
 
 uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length) {
   if (length == nfs4::NFS4_UINT64_MAX || length > UINT64_MAX - offset) return UINT64_MAX;
-  return length == 0 ? offset : offset + length - 1;
+  // No lock has length 0; nfs-ganesha 4.3 writes it in LOCK4denied where "to the end of the file" is meant.
+  return length == 0 ? UINT64_MAX : offset + length - 1;
 }
 
 void record_lock(std::vector<LockRange>& ranges, const LockRange& range) {

@@ -97,7 +97,7 @@ TEST(LockEnd, OfWhatAServerMaySay_StaysInRange) {
   EXPECT_EQ(client::lock_end(10, 5), 14u);
   EXPECT_EQ(client::lock_end(UINT64_MAX - 3, 4), UINT64_MAX);
   EXPECT_EQ(client::lock_end(UINT64_MAX - 3, 400), UINT64_MAX) << "past the end: hostile";
-  EXPECT_EQ(client::lock_end(10, 0), 10u) << "empty: hostile";
+  EXPECT_EQ(client::lock_end(10, 0), UINT64_MAX) << "nfs-ganesha 4.3: to the end of the file";
 }
 
 TEST(LockEnd, OfALength_IsTheEndItWasMadeFrom) {
