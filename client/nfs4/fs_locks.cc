@@ -221,6 +221,7 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
       nfs4::LOCKU4args args;
       {
         std::lock_guard node_lock(file->node.mutex);
+        if (!mine->established) return b.refuse(system_error(EIO, "LOCKU", "the lock was lost meanwhile"));
         args.lock_stateid = mine->stateid;
       }
       args.locktype = nfs4::WRITE_LT;  // not looked at (section 18.12.3), but has to be one
@@ -242,7 +243,8 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
     }
   }
   std::lock_guard node_lock(file->node.mutex);
-  if (unlocked || mine->lost) record_lock(mine->ranges, {lock.start, lock.end, LockType::kUnlock});
+  if (mine->lost) unlocked = {};  // nothing is held any more
+  if (unlocked) record_lock(mine->ranges, {lock.start, lock.end, LockType::kUnlock});
   if (mine->ranges.empty()) mine->lost = false;
   file->unlocked.notify_all();
   co_return unlocked;

@@ -109,7 +109,8 @@ class Session {
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
   uint32_t max_request_bytes() const { return max_request_.load(std::memory_order_relaxed); }
   uint32_t max_response_bytes() const { return max_response_.load(std::memory_order_relaxed); }
-  void set_lease(std::chrono::seconds lease) { lease_seconds_.store(static_cast<uint32_t>(lease.count())); }
+  // Loop 0. The server's lease_time, once it is known.
+  void set_lease(std::chrono::seconds lease);
 
   LoopPool& loops() { return loops_; }
   const rpc::CredentialPtr& machine_credential() const { return machine_; }

@@ -17,6 +17,11 @@ constexpr Duration kFlagsPause = 5s;
 
 }  // namespace
 
+void Session::set_lease(std::chrono::seconds lease) {
+  lease_seconds_.store(static_cast<uint32_t>(lease.count()));
+  renew_timer_.cancel();  // it counts in the old one
+}
+
 Task<> Session::renew_lease() {
   while (!stopping_) {
     const Duration period = std::max<Duration>(std::chrono::seconds(lease_seconds_.load()) / 3, 500ms);

@@ -229,13 +229,15 @@ class LifeCycle(SystemCase):
 
     def test_sigkill_leaves_a_mount_that_umount_removes(self):
         mounted = self.mount()
-        reader = open(os.path.join(mounted.path, "open"), "w")
+        held = os.open(os.path.join(mounted.path, "open"), os.O_CREAT | os.O_WRONLY)
         os.kill(mounted.pid, signal.SIGKILL)
         self.wait_until(lambda: not daemons(), "it is dead")
         with self.assertRaises(OSError) as failed:
             os.listdir(mounted.path)
         self.assertIn(failed.exception.errno, (errno.ENOTCONN, errno.ECONNABORTED))
-        reader.close()
+        with self.assertRaises(OSError) as failed:
+            os.close(held)  # closed all the same; nobody is left to say that it is saved
+        self.assertIn(failed.exception.errno, (errno.ENOTCONN, errno.ECONNABORTED))
         self.run_program(*(["umount"] if os.getuid() == 0 else ["fusermount3", "-u"]), mounted.path)
         self.assertFalse(is_mounted(mounted.path))
         again = self.mount()

@@ -68,6 +68,15 @@ class Restart(SystemCase):
         self.assertEqual(self.try_to_steal(client, names)[0], "DENIED")
         file.close()
 
+    def test_an_idle_mount_keeps_its_lease(self):
+        """RFC 8881 section 8.3: state is kept as long as the lease is renewed, whether anybody works or not."""
+        path = self.directory(self.mount())
+        with open(os.path.join(path, "idle"), "w+b", buffering=0) as file:
+            fcntl.lockf(file, LOCK_NOW)
+            time.sleep(2.5 * self.SERVER["lease"])
+            client, names = self.thief(file.name)
+            self.assertEqual(self.try_to_steal(client, names)[0], "DENIED")
+
     def test_many_opens_and_locks(self):
         path = self.directory(self.mount())
         files = []
