@@ -74,6 +74,14 @@ Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef di
     if (!file || file->opens.empty() || file->preserve_unlinked || !file->hidden_name.empty())
       co_return false;
   }
+  // close(2) returns before its RELEASE is done. A CLOSE that is under way is cheaper to wait for than RENAME
+  // and a second REMOVE.
+  auto closing = co_await file->open_mutex.lock();
+  closing.unlock();
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    if (file->opens.empty()) co_return false;
+  }
   // Whether another name keeps the file alive is worth asking: a hidden name would be counted as a link.
   NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
   {

@@ -149,7 +149,7 @@ class Large(SystemCase):
         count = scaled(5000, 30000)
         self.fill("busy", count)
         one, two = self.mount(), self.mount()
-        path, stop, halfway = os.path.join(two.path, "busy"), threading.Event(), threading.Event()
+        path, stop, enough = os.path.join(two.path, "busy"), threading.Event(), threading.Event()
 
         def churn():
             i = 0
@@ -161,20 +161,20 @@ class Large(SystemCase):
                 if i < count // 2:
                     os.unlink(os.path.join(path, f"entry {2 * i}"))  # the even ones go
                 i += 1
-                if i == count // 4:
-                    halfway.set()
+                if i == count // 8:
+                    enough.set()
 
         thread = threading.Thread(target=churn)
         thread.start()
         try:
             want = {f"entry {i}" for i in range(1, count, 2)}
             rounds = 0
-            while rounds < 4 or (thread.is_alive() and not halfway.is_set()):
+            while rounds < 4 or (thread.is_alive() and not enough.is_set()):
                 got = [name for name in os.listdir(os.path.join(one.path, "busy")) if name in want]
                 self.assertEqual(len(got), len(set(got)), "entries listed twice")
                 self.assertEqual(set(got), want)
                 rounds += 1
-            self.assertTrue(halfway.is_set(), "the directory did not change meanwhile")
+            self.assertTrue(enough.is_set(), "the directory did not change meanwhile")
         finally:
             stop.set()
             thread.join()

@@ -231,7 +231,7 @@ class Waiting(SystemCase):
         "rename": "import os,sys; os.rename(sys.argv[1],sys.argv[1]+'.renamed')",
     }
 
-    def stuck(self, signum):
+    def end_those_who_wait(self, signum):
         """Every kind of call gets stuck, and ends when it is signalled; then the server comes back."""
         chaos = self.proxy()
         path = self.directory(self.mount("timeo=600,actimeo=0,lookupcache=none", port=chaos.port))
@@ -257,10 +257,10 @@ class Waiting(SystemCase):
                          sorted(set(self.PROGRAMS) - {"rename"}))
 
     def test_interrupted(self):
-        self.stuck(signal.SIGINT)
+        self.end_those_who_wait(signal.SIGINT)
 
     def test_killed(self):
-        self.stuck(signal.SIGKILL)
+        self.end_those_who_wait(signal.SIGKILL)
 
     def test_soft_gives_up(self):
         chaos = self.proxy()
