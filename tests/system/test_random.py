@@ -125,14 +125,15 @@ class Trouble(threading.Thread):
 
 @needs_mount()
 class Restarts(RandomCase):
-    """Ganesha is killed with SIGKILL again and again."""
+    """Ganesha is killed with SIGKILL again and again, mostly when its grace period is over: until then nothing new is
+    opened. It looks whether every client has reclaimed once in half a lease."""
 
-    SERVER = {"lease": 10, "grace": 10}
+    SERVER = {"lease": 4, "grace": 4}
 
     def with_restarts(self, options, seed, steps, workers):
         mounted = self.mount(options)
         directory = self.directory(mounted)
-        trouble = Trouble(lambda: self.server.restart(down=random.Random(seed).choice([0, 0.3, 2])), 1, 4, seed)
+        trouble = Trouble(lambda: self.server.restart(down=random.Random(seed).choice([0, 0.3, 2])), 2, 6, seed)
         trouble.start()
         try:
             process = self.fsrandom(directory, "--check-every", 500, seed=seed, steps=steps, workers=workers, witness=False)
@@ -152,7 +153,7 @@ class Restarts(RandomCase):
     def test_acknowledged_writes(self):
         mounted = self.mount("timeo=100")
         directory, log = self.directory(mounted), os.path.join(HOME, "acknowledged.log")
-        trouble = Trouble(lambda: self.server.restart(down=0.2), 1, 3, 60)
+        trouble = Trouble(lambda: self.server.restart(down=0.2), 2, 6, 60)
         trouble.start()
         try:
             self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 3, "--seconds", scaled(20, 120), directory)
@@ -165,6 +166,8 @@ class Restarts(RandomCase):
 @needs_mount()
 class Cuts(RandomCase):
     """Every TCP connection is cut at random, often in the middle of a message."""
+
+    SERVER = {"lease": 4, "grace": 4}
 
     def through_proxy(self, options="timeo=100"):
         self.chaos = self.proxy()
@@ -190,7 +193,7 @@ class Cuts(RandomCase):
         _, directory = self.through_proxy()
         log = os.path.join(HOME, "acknowledged.log")
         self.chaos.command("cut-every 100 1500 9")
-        trouble = Trouble(lambda: self.server.restart(down=0.2), 2, 5, 61)
+        trouble = Trouble(lambda: self.server.restart(down=0.2), 2, 6, 61)
         trouble.start()
         try:
             self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 3, "--seconds", scaled(20, 120), directory)
