@@ -7,14 +7,17 @@
 // OpenState it was made with.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "client/filesystem.h"
 #include "client/nfs4/node.h"
+#include "client/nfs4/write_extents.h"
 #include "transport/runtime/sync.h"
 #include "xdr/nfs4/basic.h"
 
@@ -55,26 +58,6 @@ struct OpenState {
 };
 using OpenStateRef = std::shared_ptr<OpenState>;
 
-// On whose account data is written.
-struct WriteUnder {
-  OpenStateRef state;
-  rpc::CredentialPtr credential;
-  bool locked = false;  // a lock was taken through the descriptor: without it the data must not be written
-};
-
-// One piece of written data that the server does not surely have on stable storage.
-struct WriteExtent {
-  uint64_t serial = 0;  // in the order of writing, per file
-  uint64_t offset = 0;
-  Slice data;
-  bool held = false;         // not sent: may still grow (adjacent small writes are gathered)
-  nfs4::verifier4 verifier;  // of the WRITE that was answered UNSTABLE4
-  WriteUnder under;
-  TimePoint since{};
-
-  uint64_t end() const { return offset + data.size(); }
-};
-
 struct FileState {
   explicit FileState(Nfs4Node& n) : node(n) {}
 
@@ -89,18 +72,21 @@ struct FileState {
   std::vector<OpenStateRef> opens;
   WaitQueue unlocked;  // blocking lock waits of this mount, woken when a lock is dropped here
 
-  std::list<WriteExtent> writes;  // held, or WRITE is under way; no two overlap
-  std::list<WriteExtent>
-      unstable;       // WRITE was answered UNSTABLE4: kept until COMMIT answers with the same verifier
-  WaitQueue written;  // an extent left `writes`
+  // Written data; see write_extents.h. Disjoint across the three maps.
+  ExtentMap writes;              // held, or WRITE is under way
+  WriteExtent* held = nullptr;   // of `writes`, not sent: may still grow (adjacent small writes are gathered)
+  std::set<uint64_t> under_way;  // serials of `writes`
+  ExtentMap unstable;            // WRITE was answered UNSTABLE4: kept until COMMIT gives the same verifier
+  ExtentMap committing;          // of `unstable`, while COMMIT is under way
   uint64_t next_serial = 1;
-  uint64_t unstable_epoch = 0;  // Session::epoch() of the oldest of `unstable`
+  WaitQueue written;              // an extent left `writes`, or a COMMIT is over
+  uint64_t unstable_epoch = 0;    // Session::epoch() of the oldest of `unstable`
+  uint64_t committing_epoch = 0;  // of `committing`; 0: no COMMIT is under way
   bool commit_spawned = false;
-  uint64_t committing_epoch = 0;  // of the extents that a COMMIT under way is for; 0: none is
   uint64_t dirty_bytes = 0;       // of `writes`
+  uint64_t unstable_bytes = 0;    // of `unstable`
   uint32_t writes_under_way = 0;  // write-through WRITEs and SETATTRs of the size
-  uint64_t unstable_bytes = 0;
-  Error write_error;  // first error of write-behind since it was last reported
+  Error write_error;              // first error of write-behind since it was last reported
   bool write_failed = false;
   bool preserve_unlinked = false;  // OPEN4_RESULT_PRESERVE_UNLINKED
   // Silly rename: the name to remove at the last close.
@@ -109,10 +95,16 @@ struct FileState {
 
   uint32_t pins = 0;  // OPENs under way
 
-  bool in_use() const {
-    return pins != 0 || !opens.empty() || !writes.empty() || !unstable.empty() || committing_epoch != 0 ||
-           write_failed;
+  // Where the file ends at least, whatever the server says before it has everything.
+  uint64_t written_end() const {
+    return std::max({writes.end_offset(), unstable.end_offset(), committing.end_offset()});
   }
+
+  // Something is not on stable storage, or its failure was not reported.
+  bool unsaved() const {
+    return !writes.empty() || !unstable.empty() || committing_epoch != 0 || write_failed;
+  }
+  bool in_use() const { return pins != 0 || !opens.empty() || unsaved(); }
 };
 
 // An open file description of the front end.

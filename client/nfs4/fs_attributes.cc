@@ -78,7 +78,10 @@ Entry Nfs4Filesystem::cached_entry(const NodeRef& node, Duration ttl) const {
 AttributesReply Nfs4Filesystem::attributes_reply(const NodeRef& node) const {
   const Nfs4Node& n = nfs4_node(node);
   std::lock_guard lock(n.mutex);
-  return {n.attributes.get(), n.attributes.remaining(Clock::now())};
+  Attributes attributes = n.attributes.get();
+  // Written here and not on the server's disk: it may not know of it yet, or no longer after a restart.
+  if (n.file) attributes.size = std::max(attributes.size, n.file->written_end());
+  return {attributes, n.attributes.remaining(Clock::now())};
 }
 
 bool Nfs4Filesystem::fresh(const Nfs4Node& n) const {

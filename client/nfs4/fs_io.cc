@@ -44,12 +44,7 @@ Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef o
   co_return ReadPiece{destination.first(data.size()), res->resok4.eof};
 }
 
-Task<Result<ReadReply>> Nfs4Filesystem::read(RequestContext, OpenFileRef open, uint64_t offset, size_t size) {
-  Nfs4File& handle = nfs4_file(open);
-  if ((handle.access & nfs4::OPEN4_SHARE_ACCESS_READ) == 0) co_return fail(system_error(EBADF, "READ"));
-  NFSRDMA_CO_TRY(io_stateid(handle));
-  co_await settle(handle.node, handle.file, offset, offset + size);
-  co_await restore_lost_writes(handle.node, handle.file);
+Task<Result<ReadReply>> Nfs4Filesystem::read_range(OpenFileRef open, uint64_t offset, size_t size) {
   ReadReply reply;
   while (reply.size < size) {
     const size_t want = std::min<size_t>(size - reply.size, rsize_);
@@ -68,6 +63,20 @@ Task<Result<ReadReply>> Nfs4Filesystem::read(RequestContext, OpenFileRef open, u
   co_return reply;
 }
 
+Task<Result<ReadReply>> Nfs4Filesystem::read(RequestContext, OpenFileRef open, uint64_t offset, size_t size) {
+  Nfs4File& handle = nfs4_file(open);
+  if ((handle.access & nfs4::OPEN4_SHARE_ACCESS_READ) == 0) co_return fail(system_error(EBADF, "READ"));
+  NFSRDMA_CO_TRY(io_stateid(handle));
+  for (;;) {
+    co_await settle(handle.node, handle.file, offset, offset + size);
+    const uint64_t epoch = session_.epoch();
+    co_await restore_lost_writes(handle.node, handle.file);
+    auto reply = co_await read_range(open, offset, size);
+    // A server that restarted meanwhile may have answered without what it lost and has not got again yet.
+    if (session_.epoch() == epoch) co_return reply;
+  }
+}
+
 Task<Result<>> Nfs4Filesystem::write(RequestContext, OpenFileRef open, uint64_t offset, Slice data) {
   Nfs4File& handle = nfs4_file(open);
   const NodeRef node = handle.node;
@@ -82,24 +91,29 @@ Task<Result<>> Nfs4Filesystem::write(RequestContext, OpenFileRef open, uint64_t 
     // After an error the application is told at once, until it has seen the first one.
     through = through || file->write_failed;
   }
-  if (through) {
-    co_await settle(node, file, offset, offset + data.size());
-    {
-      std::lock_guard lock(nfs4_node(node).mutex);
-      ++file->writes_under_way;
-    }
-    const WriteUnder under{handle.state, handle.credential, handle.lock_used.load(std::memory_order_relaxed)};
-    auto written = co_await write_on_server(node, file, under, offset, std::move(data), nfs4::FILE_SYNC4);
-    std::lock_guard lock(nfs4_node(node).mutex);
-    --file->writes_under_way;
-    if (!written) co_return fail(std::move(written.error()));
-    co_return Result<>{};
-  }
-  if (!gather(node, file, handle, offset, data)) {
-    co_await settle(node, file, offset, offset + data.size());
-    send_pieces(node, file, handle, offset, data);
-  }
+  if (through) co_return co_await write_through(open, offset, std::move(data));
+  if (!gather(node, file, handle, offset, data)) co_await send_pieces(open, offset, std::move(data));
   co_return co_await throttle(node, file, handle.credential);
+}
+
+Task<Result<>> Nfs4Filesystem::write_through(OpenFileRef open, uint64_t offset, Slice data) {
+  Nfs4File& handle = nfs4_file(open);
+  const NodeRef node = handle.node;
+  const std::shared_ptr<FileState> file = handle.file;
+  for (bool clear = false; !clear;) {
+    co_await settle(node, file, offset, offset + data.size());
+    std::lock_guard lock(nfs4_node(node).mutex);
+    clear = !file->writes.overlaps(offset, offset + data.size());
+    if (!clear) continue;
+    supersede(*file, offset, offset + data.size());
+    ++file->writes_under_way;
+  }
+  const WriteUnder under{handle.state, handle.credential, handle.lock_used.load(std::memory_order_relaxed)};
+  auto written = co_await write_on_server(node, file, under, offset, std::move(data), nfs4::FILE_SYNC4);
+  std::lock_guard lock(nfs4_node(node).mutex);
+  --file->writes_under_way;
+  if (!written) co_return fail(std::move(written.error()));
+  co_return Result<>{};
 }
 
 }  // namespace nfsrdma::client

@@ -198,7 +198,7 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
     state = state_of_owner(*file, owner, state);
     const LockState* mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
-    dirty = !file->writes.empty() || !file->unstable.empty();
+    dirty = file->unsaved();
   }
   // The next holder must see what was written under the lock; errors of that stay for fsync and close.
   if (dirty) {

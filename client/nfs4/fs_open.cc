@@ -197,7 +197,7 @@ Task<> Nfs4Filesystem::release(RequestContext ctx, OpenFileRef open, std::option
   bool unsaved = false;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
-    unsaved = !file->writes.empty() || !file->unstable.empty();
+    unsaved = file->unsaved();
   }
   if (unsaved && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     (void)co_await write_back(node, file, handle.credential);

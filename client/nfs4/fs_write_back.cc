@@ -3,9 +3,8 @@
 //
 // An extent is answered to the application when it is here. It is sent at once, unless it is small and may
 // grow; it stays in memory until the server says FILE_SYNC, or until a COMMIT returns the verifier its WRITE
-// returned. Another verifier means that the server lost what was unstable: it is written again. Extents that
-// overlap are never under way at the same time, so the server cannot take them in another order than they
-// were written in.
+// returned. Another verifier means that the server lost what was unstable: it is written again. A write waits
+// for those under way that it overlaps, so the server cannot take them in another order.
 #include <algorithm>
 #include <cerrno>
 
@@ -27,10 +26,6 @@ constexpr Duration kHoldFor = 500ms;
 constexpr uint64_t kCommitAtBytes = 32u << 20;    // of one file: COMMIT in the background
 constexpr uint64_t kDirtyLimitBytes = 64u << 20;  // of the mount, not answered: writers wait
 constexpr uint64_t kKeepLimitBytes = 256u << 20;  // of the mount, not committed: writers wait
-
-bool overlaps(const WriteExtent& e, uint64_t offset, uint64_t end) {
-  return e.offset < end && offset < e.end();
-}
 
 }  // namespace
 
@@ -77,125 +72,133 @@ Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef no
   co_return result;
 }
 
-Task<> Nfs4Filesystem::write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentIterator extent,
+void Nfs4Filesystem::write_failed(FileState& file, Error error, const char* verb) {
+  if (file.write_failed) return;
+  file.write_failed = true;
+  file.write_error = std::move(error);
+  log::warn("data of a file could not be {}: {}; the next fsync or close reports it", verb,
+            describe(file.write_error));
+}
+
+Task<> Nfs4Filesystem::write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentMap::iterator entry,
                                     nfs4::stable_how4 stable) {
-  auto written = co_await write_on_server(node, file, extent->under, extent->offset, extent->data, stable);
-  const size_t size = extent->data.size();
+  WriteExtent& extent = entry->second;
+  auto written = co_await write_on_server(node, file, extent.under, extent.offset, extent.data, stable);
+  const size_t size = extent.data.size();
   dirty_bytes_.fetch_sub(size, std::memory_order_relaxed);
-  std::list<WriteExtent> finished;  // its memory goes after the lock
+  ExtentMap finished;  // its memory goes after the lock
   std::lock_guard lock(nfs4_node(node).mutex);
   file->dirty_bytes -= size;
-  if (!written) {
-    if (!file->write_failed) {
-      file->write_failed = true;
-      file->write_error = std::move(written.error());
-      log::warn("data of a file could not be written: {}; the next fsync or close reports it",
-                describe(file->write_error));
-    }
-    finished.splice(finished.end(), file->writes, extent);
-  } else if (written->committed == nfs4::UNSTABLE4) {
-    extent->verifier = written->verifier;
+  file->under_way.erase(extent.serial);
+  if (written && written->committed == nfs4::UNSTABLE4) {
+    extent.verifier = written->verifier;
     if (file->unstable.empty()) file->unstable_epoch = session_.epoch();
-    file->unstable.splice(file->unstable.end(), file->writes, extent);
+    file->unstable.take(file->writes, entry);
     file->unstable_bytes += size;
     unstable_bytes_.fetch_add(size, std::memory_order_relaxed);
   } else {
-    finished.splice(finished.end(), file->writes, extent);
+    finished.take(file->writes, entry);
+    if (!written) write_failed(*file, std::move(written.error()), "written");
   }
   file->written.notify_all();
+}
+
+void Nfs4Filesystem::supersede(FileState& file, uint64_t offset, uint64_t end) {
+  const uint64_t unstable = file.unstable.punch(offset, end);
+  file.unstable_bytes -= unstable;
+  const uint64_t removed = unstable + file.committing.punch(offset, end);
+  if (removed != 0) unstable_bytes_.fetch_sub(removed, std::memory_order_relaxed);
+}
+
+ExtentMap::iterator Nfs4Filesystem::add_extent(FileState& file, WriteExtent extent) {
+  extent.serial = file.next_serial++;
+  file.under_way.insert(extent.serial);
+  const size_t size = extent.data.size();
+  file.dirty_bytes += size;
+  dirty_bytes_.fetch_add(size, std::memory_order_relaxed);
+  supersede(file, extent.offset, extent.end());
+  return file.writes.insert(std::move(extent));
+}
+
+bool Nfs4Filesystem::grow_held(FileState& file, const Nfs4File& handle, uint64_t offset, const Slice& data) {
+  WriteExtent* held = file.held;
+  if (held == nullptr || held->under.state != handle.state || held->end() != offset) return false;
+  const size_t used = held->data.size();
+  const MutableBytes room =
+      held->data.buffer.bytes().first(std::min<size_t>(held->data.buffer->capacity(), wsize_));
+  if (room.size() - used < data.size() || file.writes.overlaps(offset, offset + data.size())) return false;
+  supersede(file, offset, offset + data.size());
+  std::copy(data.bytes.begin(), data.bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(used));
+  held->data.bytes = room.first(used + data.size());
+  held->under.locked = held->under.locked || handle.lock_used.load(std::memory_order_relaxed);
+  file.under_way.erase(held->serial);
+  held->serial = file.next_serial++;
+  file.under_way.insert(held->serial);
+  file.dirty_bytes += data.size();
+  dirty_bytes_.fetch_add(data.size(), std::memory_order_relaxed);
+  return true;
 }
 
 bool Nfs4Filesystem::gather(const NodeRef& node, const std::shared_ptr<FileState>& file,
                             const Nfs4File& handle, uint64_t offset, const Slice& data) {
   if (data.size() >= kGatherBytes) return false;
-  const bool locked = handle.lock_used.load(std::memory_order_relaxed);
   {
     std::lock_guard lock(nfs4_node(node).mutex);
-    const auto held =
-        std::find_if(file->writes.begin(), file->writes.end(), [](const WriteExtent& e) { return e.held; });
-    if (held != file->writes.end() && held->under.state == handle.state && held->end() == offset) {
-      const size_t used = held->data.size();
-      MutableBytes room =
-          held->data.buffer.bytes().first(std::min<size_t>(held->data.buffer->capacity(), wsize_));
-      const bool clash = std::any_of(file->writes.begin(), file->writes.end(), [&](const WriteExtent& e) {
-        return overlaps(e, offset, offset + data.size());
-      });
-      if (room.size() - used >= data.size() && !clash) {
-        std::copy(data.bytes.begin(), data.bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(used));
-        held->data.bytes = room.first(used + data.size());
-        held->serial = file->next_serial++;
-        held->under.locked = held->under.locked || locked;
-        file->dirty_bytes += data.size();
-        dirty_bytes_.fetch_add(data.size(), std::memory_order_relaxed);
-        return true;
-      }
-    }
+    if (grow_held(*file, handle, offset, data)) return true;
   }
   send_held(node, file);
-  std::lock_guard lock(nfs4_node(node).mutex);
-  for (const WriteExtent& e : file->writes) {
-    if (overlaps(e, offset, offset + data.size()) || e.held) return false;
-  }
-  WriteExtent extent;
   BufferRef buffer =
       buffers_.get(offset < kFirstHeldBytes ? kFirstHeldBytes : std::min<size_t>(wsize_, 1u << 20));
   if (!buffer) return false;
-  extent.serial = file->next_serial++;
+  std::lock_guard lock(nfs4_node(node).mutex);
+  if (file->held != nullptr || file->writes.overlaps(offset, offset + data.size())) return false;
+  WriteExtent extent;
   extent.offset = offset;
   extent.data = {buffer, buffer.bytes().first(data.size())};
   std::copy(data.bytes.begin(), data.bytes.end(), extent.data.bytes.begin());
-  extent.held = true;
-  extent.under = {handle.state, handle.credential, locked};
+  extent.under = {handle.state, handle.credential, handle.lock_used.load(std::memory_order_relaxed)};
   extent.since = Clock::now();
-  file->writes.push_back(std::move(extent));
-  file->dirty_bytes += data.size();
-  dirty_bytes_.fetch_add(data.size(), std::memory_order_relaxed);
+  file->held = &add_extent(*file, std::move(extent))->second;
   return true;
 }
 
-void Nfs4Filesystem::send_pieces(const NodeRef& node, const std::shared_ptr<FileState>& file,
-                                 const Nfs4File& handle, uint64_t offset, const Slice& data) {
-  for (size_t at = 0; at < data.size(); at += wsize_) {
-    const size_t n = std::min<size_t>(data.size() - at, wsize_);
-    WriteExtent extent;
-    extent.offset = offset + at;
-    extent.data = data.subslice(at, n);
-    extent.under = {handle.state, handle.credential, handle.lock_used.load(std::memory_order_relaxed)};
-    ExtentIterator it;
+Task<> Nfs4Filesystem::send_pieces(OpenFileRef open, uint64_t offset, Slice data) {
+  const Nfs4File& handle = nfs4_file(open);
+  for (size_t at = 0; at < data.size();) {
+    const size_t size = std::min<size_t>(data.size() - at, wsize_);
+    co_await settle(handle.node, handle.file, offset + at, offset + at + size);
+    ExtentMap::iterator entry;
     {
-      std::lock_guard lock(nfs4_node(node).mutex);
-      extent.serial = file->next_serial++;
-      it = file->writes.insert(file->writes.end(), std::move(extent));
-      file->dirty_bytes += n;
+      std::lock_guard lock(nfs4_node(handle.node).mutex);
+      if (handle.file->writes.overlaps(offset + at, offset + at + size)) continue;  // another loop was faster
+      WriteExtent extent;
+      extent.offset = offset + at;
+      extent.data = data.subslice(at, size);
+      extent.under = {handle.state, handle.credential, handle.lock_used.load(std::memory_order_relaxed)};
+      entry = add_extent(*handle.file, std::move(extent));
     }
-    dirty_bytes_.fetch_add(n, std::memory_order_relaxed);
-    Loop::current()->spawn(write_extent(node, file, it, nfs4::UNSTABLE4));
+    Loop::current()->spawn(write_extent(handle.node, handle.file, entry, nfs4::UNSTABLE4));
+    at += size;
   }
 }
 
 void Nfs4Filesystem::send_held(const NodeRef& node, const std::shared_ptr<FileState>& file) {
-  for (;;) {
-    ExtentIterator it;
-    {
-      std::lock_guard lock(nfs4_node(node).mutex);
-      it =
-          std::find_if(file->writes.begin(), file->writes.end(), [](const WriteExtent& e) { return e.held; });
-      if (it == file->writes.end()) return;
-      it->held = false;
-    }
-    Loop::current()->spawn(write_extent(node, file, it, nfs4::UNSTABLE4));
+  ExtentMap::iterator entry;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    if (file->held == nullptr) return;
+    entry = file->writes.overlapping(file->held->offset, file->held->end());
+    file->held = nullptr;
   }
+  Loop::current()->spawn(write_extent(node, file, entry, nfs4::UNSTABLE4));
 }
 
 Task<> Nfs4Filesystem::settle(NodeRef node, std::shared_ptr<FileState> file, uint64_t offset, uint64_t end) {
   for (;;) {
-    bool held = false;
     std::unique_lock lock(nfs4_node(node).mutex);
-    const auto it = std::find_if(file->writes.begin(), file->writes.end(),
-                                 [&](const WriteExtent& e) { return overlaps(e, offset, end); });
-    if (it == file->writes.end()) co_return;
-    held = it->held;
-    if (!held) {
+    const auto entry = file->writes.overlapping(offset, end);
+    if (entry == file->writes.end()) co_return;
+    if (&entry->second != file->held) {
       co_await file->written.wait(lock);
       continue;
     }
@@ -210,9 +213,7 @@ Task<> Nfs4Filesystem::settle_all(NodeRef node, std::shared_ptr<FileState> file)
   for (;;) {
     std::unique_lock lock(nfs4_node(node).mutex);
     if (next == 0) next = file->next_serial;  // what is written after the call need not be waited for
-    const bool waiting = std::any_of(file->writes.begin(), file->writes.end(),
-                                     [&](const WriteExtent& e) { return e.serial < next; });
-    if (!waiting) co_return;
+    if (file->under_way.empty() || *file->under_way.begin() >= next) co_return;
     co_await file->written.wait(lock);
   }
 }
@@ -257,13 +258,11 @@ Task<> Nfs4Filesystem::commit_in_background(NodeRef node, std::shared_ptr<FileSt
 
 Task<> Nfs4Filesystem::commit(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential) {
   auto guard = co_await file->commit_mutex.lock();
-  std::list<WriteExtent> batch;
-  uint64_t bytes = 0;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     if (file->unstable.empty()) co_return;
-    batch.swap(file->unstable);
-    bytes = std::exchange(file->unstable_bytes, 0);
+    file->committing.swap(file->unstable);
+    file->unstable_bytes = 0;
     file->committing_epoch = file->unstable_epoch;
   }
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
@@ -282,41 +281,47 @@ Task<> Nfs4Filesystem::commit(NodeRef node, std::shared_ptr<FileState> file, rpc
     auto attributes = reply->take<nfs4::GETATTR4res>();
     if (attributes)
       co_await apply(node, std::move(attributes->resok4.obj_attributes), nodes_.next_start(), Cause::kOwn);
-    std::erase_if(batch, [&](const WriteExtent& e) { return e.verifier == committed->resok4.writeverf; });
-  } else {
-    std::lock_guard lock(nfs4_node(node).mutex);
-    if (!file->write_failed) {
-      file->write_failed = true;
-      file->write_error = std::move(committed.error());
-      log::warn("data of a file could not be committed: {}; the next fsync or close reports it",
-                describe(file->write_error));
-    }
-    batch.clear();
   }
-  unstable_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (!batch.empty()) co_await send_again(node, file, std::move(batch));
+  bool lost = false;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    const uint64_t before = file->committing.bytes();
+    if (committed) {
+      const nfs4::verifier4& verifier = committed->resok4.writeverf;
+      file->committing.erase_if([&](const WriteExtent& e) { return e.verifier == verifier; });
+    } else {
+      write_failed(*file, std::move(committed.error()), "committed");
+      file->committing.clear();
+    }
+    unstable_bytes_.fetch_sub(before - file->committing.bytes(), std::memory_order_relaxed);
+    lost = !file->committing.empty();
+  }
+  if (lost) co_await send_again(node, file);
   std::lock_guard lock(nfs4_node(node).mutex);
   file->committing_epoch = 0;
   file->written.notify_all();
 }
 
-Task<> Nfs4Filesystem::send_again(NodeRef node, std::shared_ptr<FileState> file,
-                                  std::list<WriteExtent> lost) {
-  log::info("the server lost {} unstable writes of a file in a restart; writing them again", lost.size());
-  // In the order of writing, one after the other: they may overlap each other, and younger writes wait for
-  // them.
-  while (!lost.empty()) {
-    co_await settle(node, file, lost.front().offset, lost.front().end());
-    const ExtentIterator extent = lost.begin();
-    const size_t size = extent->data.size();
+Task<> Nfs4Filesystem::send_again(NodeRef node, std::shared_ptr<FileState> file) {
+  size_t count = 0;
+  for (;; ++count) {
+    ExtentMap::iterator entry;
     {
       std::lock_guard lock(nfs4_node(node).mutex);
-      file->writes.splice(file->writes.end(), lost, extent);
+      if (file->committing.empty()) break;
+      entry = file->writes.take(file->committing, file->committing.begin());
+      WriteExtent& extent = entry->second;
+      extent.serial = file->next_serial++;
+      file->under_way.insert(extent.serial);
+      const size_t size = extent.data.size();
       file->dirty_bytes += size;
+      dirty_bytes_.fetch_add(size, std::memory_order_relaxed);
+      unstable_bytes_.fetch_sub(size, std::memory_order_relaxed);
     }
-    dirty_bytes_.fetch_add(size, std::memory_order_relaxed);
-    co_await write_extent(node, file, extent, nfs4::FILE_SYNC4);
+    Loop::current()->spawn(write_extent(node, file, entry, nfs4::FILE_SYNC4));
   }
+  log::info("the server lost {} unstable writes of a file in a restart; writing them again", count);
+  co_await settle_all(node, file);
 }
 
 Task<> Nfs4Filesystem::restore_lost_writes(NodeRef node, std::shared_ptr<FileState> file) {
@@ -330,7 +335,7 @@ Task<> Nfs4Filesystem::restore_lost_writes(NodeRef node, std::shared_ptr<FileSta
         continue;
       }
       if (file->unstable.empty() || file->unstable_epoch == epoch) co_return;
-      credential = file->unstable.front().under.credential;
+      credential = file->unstable.begin()->second.under.credential;
     }
     co_await commit(node, file, std::move(credential));
   }
@@ -347,15 +352,15 @@ Task<> Nfs4Filesystem::resend_writes(NodeRef node) {
 
 Task<Result<>> Nfs4Filesystem::write_back(NodeRef node, std::shared_ptr<FileState> file,
                                           rpc::CredentialPtr credential) {
-  ExtentIterator only;
+  ExtentMap::iterator only;
   bool single = false;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     // A small file that was written in one piece: one WRITE to stable storage instead of WRITE and COMMIT.
-    single = file->writes.size() == 1 && file->writes.front().held && file->unstable.empty();
+    single = file->writes.size() == 1 && file->held != nullptr && file->unstable.empty();
     if (single) {
       only = file->writes.begin();
-      only->held = false;
+      file->held = nullptr;
     }
   }
   if (single) {
@@ -375,7 +380,7 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   bool dirty = false;
   {
     std::lock_guard lock(nfs4_node(handle.node).mutex);
-    dirty = !handle.file->writes.empty() || !handle.file->unstable.empty() || handle.file->write_failed;
+    dirty = handle.file->unsaved();
   }
   if (dirty && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     written = co_await write_back(handle.node, handle.file, handle.credential);
@@ -402,9 +407,7 @@ Task<> Nfs4Filesystem::send_held_periodically() {
         std::lock_guard lock(nfs4_node(node).mutex);
         file = nfs4_node(node).file;
         if (!file) continue;
-        const bool due = std::any_of(file->writes.begin(), file->writes.end(),
-                                     [&](const WriteExtent& e) { return e.held && e.since <= old; });
-        if (!due) continue;
+        if (file->held == nullptr || file->held->since > old) continue;
       }
       send_held(node, file);
     }

@@ -116,24 +116,31 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
     bool eof;
   };
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, size_t size);
+  Task<Result<ReadReply>> read_range(OpenFileRef file, uint64_t offset, size_t size);
   static Result<nfs4::stateid4> io_stateid(const Nfs4File& file);
   struct Written {
     nfs4::stable_how4 committed;
     nfs4::verifier4 verifier;
   };
-  using ExtentIterator = std::list<WriteExtent>::iterator;
   // WRITEs all of `data`.
   Task<Result<Written>> write_on_server(NodeRef node, std::shared_ptr<FileState> file, WriteUnder under,
                                         uint64_t offset, Slice data, nfs4::stable_how4 stable);
   // WRITEs an extent of `writes` and moves it on.
-  Task<> write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentIterator extent,
+  Task<> write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentMap::iterator entry,
                       nfs4::stable_how4 stable);
+  // The rest of these under the Node's mutex. Keeps the first error for the next fsync or close.
+  static void write_failed(FileState& file, Error error, const char* verb);
+  // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
+  void supersede(FileState& file, uint64_t offset, uint64_t end);
+  ExtentMap::iterator add_extent(FileState& file, WriteExtent extent);
+  bool grow_held(FileState& file, const Nfs4File& handle, uint64_t offset, const Slice& data);
+
   void send_held(const NodeRef& node, const std::shared_ptr<FileState>& file);
   // Takes a small write into the held extent; false when it is to be sent by itself.
   bool gather(const NodeRef& node, const std::shared_ptr<FileState>& file, const Nfs4File& handle,
               uint64_t offset, const Slice& data);
-  void send_pieces(const NodeRef& node, const std::shared_ptr<FileState>& file, const Nfs4File& handle,
-                   uint64_t offset, const Slice& data);
+  Task<Result<>> write_through(OpenFileRef open, uint64_t offset, Slice data);
+  Task<> send_pieces(OpenFileRef open, uint64_t offset, Slice data);
   // Until no unanswered extent overlaps [offset, end).
   Task<> settle(NodeRef node, std::shared_ptr<FileState> file, uint64_t offset, uint64_t end);
   // Until everything written before the call is answered.
@@ -141,7 +148,7 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<> settle_node(NodeRef node);
   Task<Result<>> throttle(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
   Task<> commit(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
-  Task<> send_again(NodeRef node, std::shared_ptr<FileState> file, std::list<WriteExtent> lost);
+  Task<> send_again(NodeRef node, std::shared_ptr<FileState> file);
   // Everything on stable storage, or the first error since it was last reported.
   Task<Result<>> write_back(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
   Task<> commit_in_background(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
