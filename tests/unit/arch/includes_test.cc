@@ -1,0 +1,152 @@
+// The order of the source tree, as docs/ARCHITECTURE.md has it: layers point one way, libfuse is known to one
+// of them, and no file is too long to be read.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace nfsrdma {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = NFSRDMA_SOURCE_DIR;
+constexpr size_t kMaxLines = 800;
+
+// xdr <- transport <- client <- fuse <- cli, and transport <- filer: what each layer may include.
+const std::map<std::string, std::set<std::string>> kMayInclude = {
+    {"xdr", {"xdr"}},
+    {"transport", {"transport", "xdr"}},
+    {"client", {"client", "transport", "xdr"}},
+    {"fuse", {"fuse", "client", "transport", "xdr"}},
+    {"cli", {"cli", "fuse", "client", "transport", "xdr"}},
+    {"filer", {"filer", "transport", "xdr"}},
+};
+
+std::vector<fs::path> files_below(const fs::path& directory, const std::set<std::string>& extensions) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file() && extensions.contains(entry.path().extension().string()))
+      found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+struct Include {
+  std::string where;  // file:line
+  std::string name;   // as written, without its quotes
+  bool quoted = false;
+};
+
+std::vector<Include> includes_of(const fs::path& file) {
+  std::vector<Include> found;
+  size_t number = 0;
+  for (const std::string& line : lines_of(file)) {
+    ++number;
+    size_t at = line.find_first_not_of(" \t");
+    if (at == std::string::npos || line[at] != '#') continue;
+    at = line.find_first_not_of(" \t", at + 1);
+    if (at == std::string::npos || line.compare(at, 7, "include") != 0) continue;
+    const size_t open = line.find_first_of("\"<", at);
+    if (open == std::string::npos) continue;
+    const size_t close = line.find_first_of("\">", open + 1);
+    if (close == std::string::npos) continue;
+    found.push_back({fs::relative(file, kRoot).string() + ":" + std::to_string(number),
+                     line.substr(open + 1, close - open - 1), line[open] == '"'});
+  }
+  return found;
+}
+
+std::vector<Include> includes_of_layer(const std::string& layer) {
+  std::vector<Include> found;
+  for (const fs::path& file : files_below(kRoot / layer, {".cc", ".h", ".in"})) {
+    const auto more = includes_of(file);
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  return found;
+}
+
+TEST(Layers, Includes_PointOneWay) {
+  for (const auto& [layer, allowed] : kMayInclude) {
+    size_t seen = 0;
+    for (const Include& include : includes_of_layer(layer)) {
+      if (!include.quoted) {
+        const std::string top = include.name.substr(0, include.name.find('/'));
+        EXPECT_FALSE(kMayInclude.contains(top) && fs::exists(kRoot / include.name))
+            << include.where << ": our own headers are included with quotes: " << include.name;
+        continue;
+      }
+      ++seen;
+      const std::string top = include.name.substr(0, include.name.find('/'));
+      EXPECT_TRUE(allowed.contains(top))
+          << include.where << ": " << layer << " must not know " << include.name;
+      EXPECT_TRUE(fs::exists(kRoot / include.name) || fs::exists(kRoot / (include.name + ".in")))
+          << include.where << ": paths are from the project's root: " << include.name;
+    }
+    EXPECT_GT(seen, 0u) << layer << " was not read";
+  }
+}
+
+TEST(Layers, Libfuse_IsKnownToFuseOnly) {
+  const auto is_libfuse = [](const Include& include) {
+    const std::string name = fs::path(include.name).filename().string();
+    return !include.quoted && name.starts_with("fuse") && name.ends_with(".h");
+  };
+  for (const auto& [layer, allowed] : kMayInclude) {
+    const auto includes = includes_of_layer(layer);
+    if (layer == "fuse") {
+      EXPECT_TRUE(std::any_of(includes.begin(), includes.end(), is_libfuse));
+      continue;
+    }
+    for (const Include& include : includes)
+      EXPECT_FALSE(is_libfuse(include)) << include.where << ": " << include.name;
+  }
+}
+
+TEST(Layers, TheProduct_IncludesNothingOfTheTests) {
+  for (const auto& [layer, allowed] : kMayInclude) {
+    for (const Include& include : includes_of_layer(layer)) {
+      EXPECT_EQ(include.name.find("gtest"), std::string::npos) << include.where;
+      EXPECT_FALSE(include.name.starts_with("tests/")) << include.where;
+    }
+  }
+}
+
+TEST(Files, NoneIsLongerThanCanBeRead) {
+  size_t seen = 0;
+  for (const char* directory : {"xdr", "transport", "client", "fuse", "cli", "filer", "tests"}) {
+    for (const fs::path& file : files_below(kRoot / directory, {".cc", ".h", ".py"})) {
+      ++seen;
+      EXPECT_LE(lines_of(file).size(), kMaxLines) << fs::relative(file, kRoot);
+    }
+  }
+  EXPECT_GT(seen, 100u);
+}
+
+TEST(Files, EveryHeader_SaysWhatItIsAndIsReadOnce) {
+  for (const char* directory : {"xdr", "transport", "client", "fuse", "cli", "filer"}) {
+    for (const fs::path& file : files_below(kRoot / directory, {".h"})) {
+      const auto lines = lines_of(file);
+      ASSERT_FALSE(lines.empty()) << file;
+      EXPECT_TRUE(lines[0].starts_with("//")) << fs::relative(file, kRoot);
+      EXPECT_NE(std::find(lines.begin(), lines.end(), "#pragma once"), lines.end())
+          << fs::relative(file, kRoot);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nfsrdma
