@@ -2,7 +2,9 @@
 // to wait before the next one. Pure: the caller brings the time. Loop thread only.
 //
 // nfs(5): `timeo` is how long a reply may take; after timeo * (retrans + 1) of silence the connection is
-// dropped.
+// dropped. A reply that answers no call may be the spoiled one of a call: if one that was outstanding then is
+// still unanswered after `timeo`, its reply is taken for lost, and only a new connection allows to ask again
+// (RFC 8881 section 2.9.2).
 #pragma once
 
 #include <algorithm>
@@ -29,12 +31,17 @@ class Health {
   };
   struct Verdict {
     bool stalled_now = false;             // the server has just stopped responding: say so, once
-    bool give_up = false;                 // the connection has been silent for too long
+    const char* give_up = nullptr;        // why the connection is not to be waited for any longer
     std::optional<TimePoint> next_check;  // absent: nothing is outstanding
   };
 
-  void connected(TimePoint now) { last_bytes_ = now; }
+  void connected(TimePoint now) {
+    last_bytes_ = now;
+    last_stray_.reset();
+  }
   void bytes(TimePoint now) { last_bytes_ = now; }
+  // A reply came that answers no call.
+  void stray_reply(TimePoint now) { last_stray_ = now; }
   // True when the server had been stalled and responds again.
   bool reply(TimePoint now) {
     last_reply_ = now;
@@ -50,8 +57,13 @@ class Health {
     v.next_check = now >= stalls ? now + timeo_ : stalls;
     if (o.oldest_queued) {
       const TimePoint silent = std::max(*o.oldest_queued, last_bytes_) + silence_;
-      v.give_up = now >= silent;
+      if (now >= silent) v.give_up = "nothing received for timeo * (retrans + 1)";
       if (!v.give_up) v.next_check = std::min(*v.next_check, silent);
+      if (last_stray_ && *o.oldest_queued <= *last_stray_) {
+        const TimePoint missing = *o.oldest_queued + timeo_;
+        if (now >= missing) v.give_up = "a reply that answers no call came, and a call has no answer";
+        if (!v.give_up) v.next_check = std::min(*v.next_check, missing);
+      }
     }
     return v;
   }
@@ -66,6 +78,7 @@ class Health {
   bool responding_ = true;
   TimePoint last_reply_{};
   TimePoint last_bytes_{};
+  std::optional<TimePoint> last_stray_;  // on this connection
 };
 
 // Delay before the next attempt to connect: none after a connection that had held for kGoodPeriod; `first`

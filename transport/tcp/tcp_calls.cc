@@ -86,6 +86,7 @@ void TcpTransport::on_reply(Connection&, RecordReader::Message message) {
 
 void TcpTransport::on_bad_message(Connection& connection, const char* violation) {
   counters_.bad_messages.add();
+  if (violation == nullptr) health_.stray_reply(Clock::now());
   const uint64_t n = bad_messages_.hit();
   if (n == 0) return;
   const char* what = violation != nullptr ? violation : "reply to a call that was never made";

@@ -181,8 +181,8 @@ Task<> TcpTransport::watch() {
     }
     delay = std::max<Duration>(*verdict.next_check - now, std::chrono::milliseconds(1));
     if (const auto connection = connection_; connection && verdict.give_up) {
-      connection->drop({Layer::kTransport, Recovery::kReconnect, ETIMEDOUT, 0, "connection",
-                        "nothing received for timeo * (retrans + 1)"});
+      connection->drop(
+          {Layer::kTransport, Recovery::kReconnect, ETIMEDOUT, 0, "connection", verdict.give_up});
     }
   }
   watching_ = false;

@@ -74,6 +74,24 @@ TEST(Health, CallGivenToALongIdleConnection_StartsTheSilenceThen) {
   EXPECT_FALSE(h.check(at(100'100), calls_since(100'000, 100'000)).give_up);
 }
 
+TEST(Health, StrayReplyAndACallWithoutAnswer_GivesUpAfterTimeoThoughOthersAreAnswered) {
+  Health h(seconds(60), 2);
+  h.connected(at(0));
+  h.stray_reply(at(10));
+  for (int t = 20; t < 60; t += 10) {
+    h.bytes(at(t));
+    h.reply(at(t));
+  }
+  const auto before = h.check(at(59), calls_since(5, 5));
+  EXPECT_FALSE(before.give_up);
+  EXPECT_EQ(before.next_check, at(65));
+  EXPECT_TRUE(h.check(at(65), calls_since(5, 5)).give_up);
+  EXPECT_FALSE(h.check(at(80), calls_since(11, 11)).give_up)
+      << "calls made after it are none of its business";
+  h.connected(at(70));
+  EXPECT_FALSE(h.check(at(80), calls_since(5, 5)).give_up) << "nor is another connection";
+}
+
 TEST(Health, NoConnection_StallsButThereIsNothingToGiveUp) {
   Health h(seconds(60), 0);
   const auto v = h.check(at(5000), {at(1000), std::nullopt});
