@@ -57,7 +57,7 @@ class Hostile(SystemCase):
         chaos.command("seed 5")
         for rule in rules:
             chaos.command(rule)
-        seconds = seconds or scaled(6, 60)
+        seconds = seconds or scaled(4, 60)
         workers = [self.start_program(sys.executable, "-c", WORK, path, seconds, seed, stdout=subprocess.PIPE) for seed in (1, 2)]
         deadline = time.monotonic() + seconds + 90
         while any(worker.poll() is None for worker in workers) and time.monotonic() < deadline:
@@ -73,7 +73,7 @@ class Hostile(SystemCase):
         chaos.command("reset")
         self.assertEqual(mounted.pid, pid, "the daemon is another one")
         self.wait_until(lambda: self.works(mounted), "the mount works again", 60)
-        fresh = self.directory(mounted, "fresh")
+        fresh = self.directory(mounted, "fresh." + os.path.basename(path))
         self.run_program(tool("fsrandom"), "--tolerate", "silly", "--steps", 1000, "--seed", 3, fresh)
 
     @staticmethod
@@ -116,7 +116,7 @@ class Hostile(SystemCase):
         for operation in ("SEQUENCE", "OPEN", "READ", "WRITE", "GETATTR", "LOOKUP", "READDIR", "CREATE", "REMOVE", "RENAME",
                           "CLOSE", "COMMIT", "SETATTR", "ACCESS"):
             chaos.command(f"on reply {operation} 1/2 flip")
-            self.run_program(sys.executable, "-c", WORK, path, 1, 9, timeout=120)
+            self.run_program(sys.executable, "-c", WORK, path, 0.6, 9, timeout=120)
             chaos.command("reset")
         self.wait_until(lambda: self.works(mounted), "the mount works again", 60)
 
