@@ -16,6 +16,25 @@ constexpr uint32_t kReplyBytes = 128u << 10;
 // What an entry takes in a front end's buffer besides its name: with attributes, and without.
 constexpr size_t kPlusBytes = 160, kPlainBytes = 32;
 
+// Whether reading on after any of the entries that follow `from` leads on. A cookie twice, or one that means
+// the beginning, would let the front end go round for ever.
+bool leads_on(const std::vector<nfs4::entry4>& entries, uint64_t from) {
+  bool ascending = true;
+  uint64_t last = std::max(from, kAfterDotDot);
+  for (const auto& e : entries) {
+    if (e.cookie <= kAfterDotDot) return false;
+    ascending = ascending && e.cookie > last;
+    last = e.cookie;
+  }
+  if (ascending) return true;
+  std::vector<uint64_t> cookies;
+  cookies.reserve(entries.size() + 1);
+  cookies.push_back(from);
+  for (const auto& e : entries) cookies.push_back(e.cookie);
+  std::sort(cookies.begin(), cookies.end());
+  return std::adjacent_find(cookies.begin(), cookies.end()) == cookies.end();
+}
+
 }  // namespace
 
 struct Nfs4Filesystem::DirectoryHandle final : OpenDirectory {
@@ -91,6 +110,8 @@ Task<Result<>> Nfs4Filesystem::fill(RequestContext ctx, DirectoryHandle& handle,
     auto& list = res->resok4.reply;
     if (list.entries.empty() && !list.eof)
       co_return fail(system_error(EIO, "READDIR", "the server sent neither entries nor the end"));
+    if (!leads_on(list.entries, cookie))
+      co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
     handle.entries = std::move(list.entries);
     handle.eof = list.eof;
     handle.verifier = res->resok4.cookieverf;
