@@ -202,8 +202,8 @@ class Filesystem {
   virtual Task<Result<>> rename(RequestContext ctx, NodeRef from_directory, std::string from,
                                 NodeRef to_directory, std::string to, unsigned flags) = 0;
 
-  // `flags` as in open(2): access mode, O_TRUNC, O_APPEND, O_SYNC, O_DSYNC, O_DIRECT, O_EXCL, O_CREAT (create
-  // only).
+  // `flags` as in open(2): access mode, O_APPEND, O_SYNC, O_DSYNC, O_DIRECT; for create() O_EXCL and O_TRUNC,
+  // too. An existing file is truncated by setattr().
   virtual Task<Result<OpenReply>> open(RequestContext ctx, NodeRef node, int flags) = 0;
   virtual Task<Result<CreateReply>> create(RequestContext ctx, NodeRef directory, std::string name,
                                            uint32_t mode, int flags) = 0;

@@ -25,14 +25,15 @@ unsigned wanted_capabilities(const FuseOptions& options) {
   unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO;
   if (!options.local_posix_locks) want |= FUSE_CAP_POSIX_LOCKS;
   if (!options.local_flock) want |= FUSE_CAP_FLOCK_LOCKS;
-  // OPEN with O_TRUNC in one request; the Filesystem makes it one COMPOUND.
-  want |= FUSE_CAP_ATOMIC_O_TRUNC;
   want |= FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_HANDLE_KILLPRIV;
   // A symbolic link's target never changes under one file handle.
   want |= FUSE_CAP_CACHE_SYMLINKS;
   if (options.readdirplus) want |= FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
   return want;
   // Not wanted:
+  //  - ATOMIC_O_TRUNC: the kernel holds back the write-back of mapped pages during SETATTR, not during OPEN:
+  //  such
+  //    pages would bring the old end of the file back;
   //  - AUTO_INVAL_DATA: the kernel would drop pages by mtime; the Filesystem does it by the change attribute;
   //  - EXPLICIT_INVAL_DATA: keeps pages even when a reply brings another size. Then a page that was
   //  zero-filled beyond

@@ -4,10 +4,15 @@
 
 namespace nfsrdma::client {
 
-AttributeCache::Update AttributeCache::update(const Attributes& attributes, uint64_t started, TimePoint now,
-                                              Limits limits) {
+AttributeCache::Update AttributeCache::update(const Attributes& attributes, uint64_t started,
+                                              uint64_t arrived, TimePoint now, Limits limits) {
   const bool changed = known_ && attributes.change != attributes_.change;
-  if (known_ && started < started_ && attributes.change <= attributes_.change) return Update::kIgnored;
+  const bool together = known_ && started < arrived_;
+  if (together && attributes.change <= attributes_.change) {
+    if (changed && started > started_) expire();
+    started_ = std::max(started_, started);
+    return Update::kIgnored;
+  }
   if (!known_ || changed) {
     timeout_ = limits.min;
   } else if (now >= expires_) {
@@ -17,6 +22,7 @@ AttributeCache::Update AttributeCache::update(const Attributes& attributes, uint
   attributes_ = attributes;
   expires_ = now + timeout_;
   started_ = std::max(started_, started);
+  arrived_ = std::max(arrived_, arrived);
   known_ = true;
   return result;
 }

@@ -4,8 +4,10 @@
 // at the minimum, doubles each time the server confirms that nothing changed, and falls back to the minimum
 // when something did.
 //
-// Replies may arrive out of order: each update says when its request was started (a count, not a time), and
-// an answer to an older request does not replace that of a younger one, unless its change attribute is ahead.
+// Replies may arrive out of order: each update says when its request was started and when its answer arrived
+// (counts, not times). Of two requests that were under way together the server's order is unknown: the answer
+// whose change attribute is ahead stays, and unless it is also the younger request's it is not believed for
+// long, since a change attribute need not grow (RFC 8881 section 5.8.1.4).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,8 @@ class AttributeCache {
     kIgnored,    // an answer from the past
   };
 
-  Update update(const Attributes& attributes, uint64_t started, TimePoint now, Limits limits);
+  Update update(const Attributes& attributes, uint64_t started, uint64_t arrived, TimePoint now,
+                Limits limits);
   // The attributes must be asked for again before anybody relies on them.
   void expire() { expires_ = TimePoint::min(); }
   void drop() {
@@ -44,7 +47,8 @@ class AttributeCache {
   Attributes attributes_;
   TimePoint expires_ = TimePoint::min();
   Duration timeout_{};
-  uint64_t started_ = 0;
+  uint64_t started_ = 0;  // of the youngest request that was answered
+  uint64_t arrived_ = 0;  // when `attributes_` did
   bool known_ = false;
 };
 

@@ -40,7 +40,8 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
   {
     std::lock_guard lock(n.mutex);
     const bool directory = is_directory(attributes);
-    const auto update = n.attributes.update(attributes, order, Clock::now(), limits(directory));
+    const auto update =
+        n.attributes.update(attributes, order, nodes_.next_start(), Clock::now(), limits(directory));
     if (update == AttributeCache::Update::kIgnored) co_return n.contents_known;
     const bool same = n.contents_known && n.contents_change == attributes.change;
     const bool own = cause == Cause::kOwn || writing(n.file.get());
@@ -149,6 +150,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   const nfs4::nfs_fh4 fh = n.fh();
   nfs4::SETATTR4args args;
   args.obj_attributes = to_fattr(set, owner, group);
+  const uint64_t order = nodes_.next_start();
   const bool under_open = set.size.has_value() && state != nullptr;
   const bool locked = open && nfs4_file(open).lock_used.load(std::memory_order_relaxed);
   auto build = [&](CompoundBuilder& b) {
@@ -172,7 +174,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
-  co_await apply(node, std::move(res->resok4.obj_attributes), nodes_.next_start(), Cause::kOwn);
+  co_await apply(node, std::move(res->resok4.obj_attributes), order, Cause::kOwn);
   co_return attributes_reply(node);
 }
 

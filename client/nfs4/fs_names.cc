@@ -228,7 +228,15 @@ Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef
   const Attributes& a = there->attributes;
   const bool same_type = (a.mode & S_IFMT) == file_type_bits(type.type);
   bool same = same_type && a.uid == ctx.credential->uid();
-  if (same && type.type == nfs4::NF4DIR) same = a.nlink <= 2;
+  if (same && type.type == nfs4::NF4DIR) {
+    // Nobody has been told of a directory of ours yet: it is empty.
+    auto opened = co_await opendir(ctx, there->node);
+    if (!opened) co_return fail(std::move(error));
+    auto page = co_await readdir(ctx, opened->directory, 0, 4096, false);
+    co_await releasedir(std::move(opened->directory));
+    same = page && std::all_of(page->entries.begin(), page->entries.end(),
+                               [](const DirectoryEntry& e) { return e.name == "." || e.name == ".."; });
+  }
   if (same && type.type == nfs4::NF4LNK) {
     auto target = co_await readlink(ctx, there->node);
     same = target && *target == type.linkdata;
@@ -272,7 +280,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
-  co_await apply(node, std::move(attributes->resok4.obj_attributes), nodes_.next_start(), Cause::kOwn);
+  co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
   nodes_.names().put(*directory.get(), name, node.get(), Clock::now());
   co_return cached_entry(node, entry_ttl(directory));
 }

@@ -37,20 +37,6 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   const uint32_t access = share_access(flags);
   if (options_.read_only && (access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
     co_return fail(system_error(EROFS, "OPEN"));
-  auto opened = co_await open_on_server(ctx, node, access, flags);
-  if (!opened || (flags & O_TRUNC) == 0) co_return opened;
-  SetAttributes truncate;
-  truncate.size = 0;
-  auto truncated = co_await setattr(ctx, node, truncate, opened->file);
-  if (!truncated) {
-    co_await release(ctx, opened->file, std::nullopt);
-    co_return fail(std::move(truncated.error()));
-  }
-  co_return opened;
-}
-
-Task<Result<OpenReply>> Nfs4Filesystem::open_on_server(RequestContext ctx, NodeRef node, uint32_t access,
-                                                       int flags) {
   Nfs4Node& n = nfs4_node(node);
   const std::shared_ptr<FileState> file = states_.pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();

@@ -37,6 +37,7 @@ Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef no
   Written result{nfs4::FILE_SYNC4, {}};
   for (size_t done = 0; done < data.size();) {
     const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, wsize_));
+    const uint64_t order = nodes_.next_start();
     nfs4::WRITE4args args;
     args.offset = offset + done;
     args.stable = stable;
@@ -57,8 +58,7 @@ Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef no
     if (ok.count == 0 || ok.count > piece.size())
       co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
     auto attributes = reply->take<nfs4::GETATTR4res>();
-    if (attributes)
-      co_await apply(node, std::move(attributes->resok4.obj_attributes), nodes_.next_start(), Cause::kOwn);
+    if (attributes) co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
     // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && ok.writeverf != result.verifier) {
       result = {nfs4::FILE_SYNC4, {}};
@@ -141,7 +141,7 @@ bool Nfs4Filesystem::grow_held(FileState& file, const Nfs4File& handle, uint64_t
 
 bool Nfs4Filesystem::gather(const NodeRef& node, const std::shared_ptr<FileState>& file,
                             const Nfs4File& handle, uint64_t offset, const Slice& data) {
-  if (data.size() >= kGatherBytes) return false;
+  if (data.size() >= std::min<size_t>(kGatherBytes, wsize_)) return false;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     if (grow_held(*file, handle, offset, data)) return true;
@@ -266,6 +266,7 @@ Task<> Nfs4Filesystem::commit(NodeRef node, std::shared_ptr<FileState> file, rpc
     file->committing_epoch = file->unstable_epoch;
   }
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
+  const uint64_t order = nodes_.next_start();
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::COMMIT4args{0, 0}).getattr(kFileAttributes); };
   const Request request{nfs4::OP_COMMIT, credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -279,8 +280,7 @@ Task<> Nfs4Filesystem::commit(NodeRef node, std::shared_ptr<FileState> file, rpc
   }
   if (committed) {
     auto attributes = reply->take<nfs4::GETATTR4res>();
-    if (attributes)
-      co_await apply(node, std::move(attributes->resok4.obj_attributes), nodes_.next_start(), Cause::kOwn);
+    if (attributes) co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
   }
   bool lost = false;
   {

@@ -106,7 +106,6 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<> remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name);
 
   // --- fs_open.cc ---
-  Task<Result<OpenReply>> open_on_server(RequestContext ctx, NodeRef node, uint32_t access, int flags);
   // A delegation that nobody asked for goes back at once.
   Task<> return_delegation(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::CredentialPtr credential);
 

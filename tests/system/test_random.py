@@ -145,10 +145,10 @@ class Restarts(RandomCase):
         self.assertTrue(os.path.exists(f"/proc/{pid}"))
 
     def test_random_operations(self):
-        self.with_restarts("timeo=100", 40, scaled(6000, 30000), 2)
+        self.with_restarts("timeo=100", 40, scaled(20000, 100000), 2)
 
     def test_random_operations_four_loops(self):
-        self.with_restarts("timeo=100,threads=4", 50, scaled(6000, 30000), 2)
+        self.with_restarts("timeo=100,threads=4", 50, scaled(20000, 100000), 2)
 
     def test_acknowledged_writes(self):
         mounted = self.mount("timeo=100")

@@ -23,6 +23,12 @@ Attributes version(uint64_t change, uint64_t size = 0) {
   return a;
 }
 
+// To a request that was under way alone.
+Update answer(AttributeCache& cache, const Attributes& a, uint64_t request, TimePoint now,
+              AttributeCache::Limits limits) {
+  return cache.update(a, request, request, now, limits);
+}
+
 TEST(AttributeCache, Empty_KnowsNothing) {
   AttributeCache cache;
   EXPECT_FALSE(cache.known());
@@ -32,7 +38,7 @@ TEST(AttributeCache, Empty_KnowsNothing) {
 
 TEST(AttributeCache, FirstAnswer_LastsTheMinimum) {
   AttributeCache cache;
-  EXPECT_EQ(cache.update(version(1, 77), 1, kStart, kRegular), Update::kFirst);
+  EXPECT_EQ(answer(cache, version(1, 77), 1, kStart, kRegular), Update::kFirst);
   EXPECT_TRUE(cache.fresh(kStart));
   EXPECT_EQ(cache.remaining(kStart), 3s);
   EXPECT_TRUE(cache.fresh(kStart + 3s - 1ns));
@@ -45,29 +51,29 @@ TEST(AttributeCache, ConfirmedEachTimeItExpires_DoublesUpToTheMaximum) {
   AttributeCache cache;
   TimePoint now = kStart;
   uint64_t request = 1;
-  cache.update(version(1), request++, now, kRegular);
+  answer(cache, version(1), request++, now, kRegular);
   for (const auto expected : {6s, 12s, 24s, 48s, 60s, 60s}) {
     now += cache.remaining(now);
-    EXPECT_EQ(cache.update(version(1), request++, now, kRegular), Update::kUnchanged);
+    EXPECT_EQ(answer(cache, version(1), request++, now, kRegular), Update::kUnchanged);
     EXPECT_EQ(cache.remaining(now), expected);
   }
 }
 
 TEST(AttributeCache, ConfirmedBeforeItExpires_LastsAsLongAgainAndNoLonger) {
   AttributeCache cache;
-  cache.update(version(1), 1, kStart, kRegular);
-  EXPECT_EQ(cache.update(version(1), 2, kStart + 1s, kRegular), Update::kUnchanged);
+  answer(cache, version(1), 1, kStart, kRegular);
+  EXPECT_EQ(answer(cache, version(1), 2, kStart + 1s, kRegular), Update::kUnchanged);
   EXPECT_EQ(cache.remaining(kStart + 1s), 3s);
 }
 
 TEST(AttributeCache, Change_FallsBackToTheMinimum) {
   AttributeCache cache;
   TimePoint now = kStart;
-  cache.update(version(1), 1, now, kRegular);
+  answer(cache, version(1), 1, now, kRegular);
   now += 10s;
-  cache.update(version(1), 2, now, kRegular);
+  answer(cache, version(1), 2, now, kRegular);
   ASSERT_EQ(cache.remaining(now), 6s);
-  EXPECT_EQ(cache.update(version(2), 3, now + 1s, kRegular), Update::kChanged);
+  EXPECT_EQ(answer(cache, version(2), 3, now + 1s, kRegular), Update::kChanged);
   EXPECT_EQ(cache.remaining(now + 1s), 3s);
 }
 
@@ -75,32 +81,45 @@ TEST(AttributeCache, Change_FallsBackToTheMinimum) {
 // replies; to a younger request's answer it is simply different.
 TEST(AttributeCache, SmallerChangeOfAYoungerRequest_IsAChange) {
   AttributeCache cache;
-  cache.update(version(100), 1, kStart, kRegular);
-  EXPECT_EQ(cache.update(version(5), 2, kStart, kRegular), Update::kChanged);
+  answer(cache, version(100), 1, kStart, kRegular);
+  EXPECT_EQ(answer(cache, version(5), 2, kStart, kRegular), Update::kChanged);
   EXPECT_EQ(cache.get().change, 5u);
 }
 
 TEST(AttributeCache, AnswerFromThePast_IsIgnored) {
   AttributeCache cache;
-  cache.update(version(7, 700), 10, kStart, kRegular);
-  EXPECT_EQ(cache.update(version(6, 600), 9, kStart + 1s, kRegular), Update::kIgnored);
-  EXPECT_EQ(cache.update(version(7, 1), 9, kStart + 1s, kRegular), Update::kIgnored);
+  answer(cache, version(7, 700), 10, kStart, kRegular);
+  EXPECT_EQ(answer(cache, version(6, 600), 9, kStart + 1s, kRegular), Update::kIgnored);
+  EXPECT_EQ(answer(cache, version(7, 1), 9, kStart + 1s, kRegular), Update::kIgnored);
   EXPECT_EQ(cache.get().size, 700u);
   EXPECT_EQ(cache.remaining(kStart + 1s), 2s);
 }
 
 TEST(AttributeCache, AnswerToAnOlderRequestThatIsAhead_IsTaken) {
   AttributeCache cache;
-  cache.update(version(7, 700), 10, kStart, kRegular);
-  EXPECT_EQ(cache.update(version(8, 800), 9, kStart, kRegular), Update::kChanged);
+  answer(cache, version(7, 700), 10, kStart, kRegular);
+  EXPECT_EQ(answer(cache, version(8, 800), 9, kStart, kRegular), Update::kChanged);
   EXPECT_EQ(cache.get().size, 800u);
   // It made nothing older than request 10 credible again.
-  EXPECT_EQ(cache.update(version(8, 1), 9, kStart, kRegular), Update::kIgnored);
+  EXPECT_EQ(answer(cache, version(8, 1), 9, kStart, kRegular), Update::kIgnored);
+}
+
+// Two WRITEs: the server took the second one first, and its answer came last, without what the first one
+// wrote.
+TEST(AttributeCache, YoungerRequestExecutedFirst_DoesNotBringItsOlderAttributesBack) {
+  AttributeCache cache;
+  cache.update(version(5, 0), 1, 2, kStart, kRegular);
+  EXPECT_EQ(cache.update(version(7, 200), 3, 5, kStart, kRegular), Update::kChanged);
+  EXPECT_EQ(cache.update(version(6, 100), 4, 6, kStart, kRegular), Update::kIgnored);
+  EXPECT_EQ(cache.get().size, 200u);
+  EXPECT_FALSE(cache.fresh(kStart)) << "if change attributes do not grow there, it was the other way round";
+  EXPECT_EQ(cache.update(version(6, 100), 7, 8, kStart, kRegular), Update::kChanged);
+  EXPECT_EQ(cache.get().size, 100u);
 }
 
 TEST(AttributeCache, Expire_KeepsTheValuesButTrustsThemNoMore) {
   AttributeCache cache;
-  cache.update(version(1, 77), 1, kStart, kRegular);
+  answer(cache, version(1, 77), 1, kStart, kRegular);
   cache.expire();
   EXPECT_TRUE(cache.known());
   EXPECT_FALSE(cache.fresh(kStart));
@@ -109,10 +128,10 @@ TEST(AttributeCache, Expire_KeepsTheValuesButTrustsThemNoMore) {
 
 TEST(AttributeCache, Drop_BeginsAnew) {
   AttributeCache cache;
-  cache.update(version(5), 5, kStart, kRegular);
+  answer(cache, version(5), 5, kStart, kRegular);
   cache.drop();
   EXPECT_FALSE(cache.known());
-  EXPECT_EQ(cache.update(version(5), 6, kStart, kRegular), Update::kFirst);
+  EXPECT_EQ(answer(cache, version(5), 6, kStart, kRegular), Update::kFirst);
   EXPECT_EQ(cache.remaining(kStart), 3s);
 }
 
@@ -120,7 +139,7 @@ TEST(AttributeCache, Drop_BeginsAnew) {
 TEST(AttributeCache, NoLifetime_IsNeverFresh) {
   AttributeCache cache;
   for (uint64_t request = 1; request < 5; ++request) {
-    cache.update(version(1), request, kStart, {});
+    answer(cache, version(1), request, kStart, {});
     EXPECT_FALSE(cache.fresh(kStart));
   }
 }
@@ -130,15 +149,15 @@ TEST(AttributeCache, EqualLimits_NeverDouble) {
   AttributeCache cache;
   TimePoint now = kStart;
   for (uint64_t request = 1; request < 5; ++request, now += 5s) {
-    cache.update(version(1), request, now, {5s, 5s});
+    answer(cache, version(1), request, now, {5s, 5s});
     EXPECT_EQ(cache.remaining(now), 5s);
   }
 }
 
 TEST(AttributeCache, MaximumBelowTheMinimum_DoesNotExceedTheMaximumWhenDoubled) {
   AttributeCache cache;
-  cache.update(version(1), 1, kStart, {10s, 4s});
-  cache.update(version(1), 2, kStart + 10s, {10s, 4s});
+  answer(cache, version(1), 1, kStart, {10s, 4s});
+  answer(cache, version(1), 2, kStart + 10s, {10s, 4s});
   EXPECT_EQ(cache.remaining(kStart + 10s), 4s);
 }
 
