@@ -76,6 +76,7 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.local_flock = o.local_flock;
   f.readdirplus = o.readdirplus;
   f.read_ahead_kb = o.read_ahead_kb;
+  if (root && !f.read_ahead_kb) f.read_ahead_kb = kRootReadAheadKb;
   f.machine_name = machine;
   // Only root may speak for others: it can read who they are, and only its ports are trusted by servers.
   f.caller_credentials = root && f.allow_other;

@@ -36,33 +36,53 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
   if (!gid) gid = co_await ids_.resolve(IdMap::Kind::kGroup, from.owner_group);
   const Attributes attributes = to_attributes(from, n.export_index(), *uid, *gid);
 
-  bool invalidate = false, clear_names = false, good = true;
+  const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
+  bool outdated = false, good = true;
   {
     std::lock_guard lock(n.mutex);
     const bool directory = is_directory(attributes);
+    const bool kernel_is_current = n.kernel_knows && n.kernel_change == n.attributes.get().change;
     const auto update =
         n.attributes.update(attributes, order, nodes_.next_start(), Clock::now(), limits(directory));
-    if (update == AttributeCache::Update::kIgnored) co_return n.contents_known;
-    const bool same = n.contents_known && n.contents_change == attributes.change;
-    const bool own = cause == Cause::kOwn || writing(n.file.get());
-    good = same || (own && n.contents_known);
-    if (!good && n.contents_known && cause == Cause::kAsked) {
-      invalidate = !directory;
-      clear_names = directory;
+    if (update == AttributeCache::Update::kIgnored) {
+      good = n.contents_known;
+    } else {
+      const bool own = cause == Cause::kOwn || writing(n.file.get());
+      const bool same = n.contents_known && n.contents_change == attributes.change;
+      good = same || (own && n.contents_known);
+      // Our changes are the kernel's: it booked them itself.
+      if (own && kernel_is_current) n.kernel_change = attributes.change;
+      outdated = !good && n.contents_known && !directory;
+      // Pages enter the kernel only through an open: before the first one there are none to be known.
+      if (opened || directory || n.contents_known) {
+        n.contents_change = attributes.change;
+        n.contents_known = true;
+      }
+      if (!good && directory) {
+        n.names_uncertain = false;
+        n.names_valid_from = Clock::now();
+      }
     }
-    if (!good && directory) clear_names = true;
-    // Pages enter the kernel only through an open: before the first one there are none to be known.
-    if (cause == Cause::kOpened || directory || n.contents_known) {
-      n.contents_change = attributes.change;
-      n.contents_known = true;
+    // fstat(2) after open(2) must not show what was before.
+    if (opened && n.kernel_knows && n.kernel_change != n.attributes.get().change) outdated = true;
+    if (outdated) {
+      n.kernel_knows = false;
+      ++n.drops_under_way;
     }
-    if (clear_names) {
-      n.names_uncertain = false;
-      n.names_valid_from = Clock::now();
-    }
+    good = good && n.drops_under_way == 0;
   }
-  if (invalidate) front_end_->invalidate_data(node);
+  if (outdated && cause == Cause::kOpened) {
+    co_await drop_kernel_data(node);
+  } else if (outdated) {
+    Loop::current()->spawn(drop_kernel_data(node));
+  }
   co_return good;
+}
+
+Task<> Nfs4Filesystem::drop_kernel_data(NodeRef node) {
+  co_await front_end_->drop_data(node);
+  std::lock_guard lock(nfs4_node(node).mutex);
+  --nfs4_node(node).drops_under_way;
 }
 
 Task<Entry> Nfs4Filesystem::make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause) {
@@ -77,12 +97,28 @@ Entry Nfs4Filesystem::cached_entry(const NodeRef& node, Duration ttl) const {
 }
 
 AttributesReply Nfs4Filesystem::attributes_reply(const NodeRef& node) const {
-  const Nfs4Node& n = nfs4_node(node);
+  Nfs4Node& n = nfs4_node(node);
   std::lock_guard lock(n.mutex);
   Attributes attributes = n.attributes.get();
   // Written here and not on the server's disk: it may not know of it yet, or no longer after a restart.
   if (n.file) attributes.size = std::max(attributes.size, n.file->written_end());
-  return {attributes, n.attributes.remaining(Clock::now())};
+  const Duration ttl = n.attributes.remaining(Clock::now());
+  n.kernel_knows = ttl > Duration::zero();
+  n.kernel_change = attributes.change;
+  return {attributes, ttl};
+}
+
+Attributes Nfs4Filesystem::known_attributes(const NodeRef& node) {
+  std::lock_guard lock(nfs4_node(node).mutex);
+  return nfs4_node(node).attributes.get();
+}
+
+Error Nfs4Filesystem::gone(const NodeRef& node, Error error) {
+  if (!error.is_status(nfs4::NFS4ERR_STALE)) return error;
+  nodes_.names().forget(*node.get());
+  std::lock_guard lock(nfs4_node(node).mutex);
+  nfs4_node(node).attributes.expire();
+  return error;
 }
 
 bool Nfs4Filesystem::fresh(const Nfs4Node& n) const {
@@ -98,9 +134,10 @@ Task<Result<>> Nfs4Filesystem::fetch_attributes(RequestContext ctx, NodeRef node
   const Request request{nfs4::OP_GETATTR, ctx.credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(node, std::move(put.error())));
   auto res = reply->take<nfs4::GETATTR4res>();
-  if (!res) co_return fail(std::move(res.error()));
+  if (!res) co_return fail(gone(node, std::move(res.error())));
   co_await apply(node, std::move(res->resok4.obj_attributes), order, cause);
   co_return Result<>{};
 }
@@ -117,6 +154,13 @@ Task<Result<AttributesReply>> Nfs4Filesystem::getattr(RequestContext ctx, NodeRe
   // What was written here must be in size, mtime and change attribute: the server has to have it first.
   co_await settle_node(node);
   NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  bool pages_are_old = false;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    pages_are_old = nfs4_node(node).drops_under_way != 0;
+  }
+  // read(2) after fstat(2) must show what fstat(2) has seen.
+  if (pages_are_old) co_await front_end_->drop_data(node);
   co_return attributes_reply(node);
 }
 
@@ -170,7 +214,8 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     reply = co_await session_.run(request);
   }
   if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(node, std::move(put.error())));
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
@@ -197,7 +242,8 @@ Task<Result<uint32_t>> Nfs4Filesystem::access_bits(RequestContext ctx, NodeRef n
   const Request request{nfs4::OP_ACCESS, ctx.credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(node, std::move(put.error())));
   auto answer = reply->take<nfs4::ACCESS4res>();
   if (!answer) co_return fail(std::move(answer.error()));
   auto res = reply->take<nfs4::GETATTR4res>();
@@ -218,7 +264,7 @@ Task<Result<uint32_t>> Nfs4Filesystem::access_bits(RequestContext ctx, NodeRef n
 
 Task<Result<>> Nfs4Filesystem::access(RequestContext ctx, NodeRef node, int mask) {
   NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
-  const Attributes attributes = attributes_reply(node).attributes;
+  const Attributes attributes = known_attributes(node);
   const bool directory = is_directory(attributes);
   uint32_t wanted = 0;
   if ((mask & R_OK) != 0) wanted |= nfs4::ACCESS4_READ;
@@ -234,7 +280,7 @@ Task<Result<>> Nfs4Filesystem::access(RequestContext ctx, NodeRef node, int mask
 
 Task<Result<>> Nfs4Filesystem::check_search(RequestContext ctx, NodeRef directory) {
   if (!options_.many_users) co_return Result<>{};
-  const uint32_t mode = attributes_reply(directory).attributes.mode;
+  const uint32_t mode = known_attributes(directory).mode;
   if ((mode & 0111) == 0111) co_return Result<>{};
   auto bits = co_await access_bits(ctx, directory, nfs4::ACCESS4_LOOKUP);
   if (!bits) co_return fail(std::move(bits.error()));

@@ -93,7 +93,8 @@ Task<Result<>> Nfs4Filesystem::fill(RequestContext ctx, DirectoryHandle& handle,
     const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
     Result<CompoundReply> reply = co_await session_.run(request);
     if (!reply) co_return fail(std::move(reply.error()));
-    NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+    if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+      co_return fail(gone(handle.node, std::move(put.error())));
     auto attributes = reply->take<nfs4::GETATTR4res>();
     if (!attributes) co_return fail(std::move(attributes.error()));
     if (cookie == 0) handle.change = attributes->resok4.obj_attributes.change;
@@ -155,10 +156,10 @@ Task<Result<DirectoryPage>> Nfs4Filesystem::readdir(RequestContext ctx, OpenDire
   size_t used = 0;
   const size_t overhead = plus ? kPlusBytes : kPlainBytes;
   if (offset < kAfterDotDot) {
-    const uint64_t self = attributes_reply(handle.node).attributes.ino;
+    const uint64_t self = known_attributes(handle.node).ino;
     uint64_t parent = self;
     if (auto name = nodes_.names().name_of(*handle.node.get()))
-      parent = attributes_reply(name->directory).attributes.ino;
+      parent = known_attributes(name->directory).ino;
     if (offset < kAfterDot) page.entries.push_back({".", self, S_IFDIR, kAfterDot, std::nullopt});
     page.entries.push_back({"..", parent, S_IFDIR, kAfterDotDot, std::nullopt});
     used = page.entries.size() * (overhead + 8);

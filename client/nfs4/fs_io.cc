@@ -2,12 +2,21 @@
 // fs_write_back.cc.
 #include <algorithm>
 #include <cerrno>
+#include <deque>
+#include <iterator>
 
 #include "client/nfs4/nfs4_filesystem.h"
 #include "xdr/nfs4/file_ops.h"
 #include "xdr/nfs4/handle_ops.h"
 
 namespace nfsrdma::client {
+namespace {
+
+// A larger read goes out as several READs at once: the server works on the second while the first one
+// travels. nfs-ganesha 4.3 takes 1.6 times the CPU per byte for READs of 1 MiB (2026-11-20, loopback).
+constexpr size_t kPartBytes = 512u << 10;
+
+}  // namespace
 
 Result<nfs4::stateid4> Nfs4Filesystem::io_stateid(const Nfs4File& handle) {
   return StateManager::io_stateid(*handle.file, *handle.state,
@@ -44,7 +53,7 @@ Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef o
   co_return ReadPiece{destination.first(data.size()), res->resok4.eof};
 }
 
-Task<Result<ReadReply>> Nfs4Filesystem::read_range(OpenFileRef open, uint64_t offset, size_t size) {
+Task<Result<ReadReply>> Nfs4Filesystem::read_in_turn(OpenFileRef open, uint64_t offset, size_t size) {
   ReadReply reply;
   while (reply.size < size) {
     const size_t want = std::min<size_t>(size - reply.size, rsize_);
@@ -61,6 +70,36 @@ Task<Result<ReadReply>> Nfs4Filesystem::read_range(OpenFileRef open, uint64_t of
     if (piece->eof) break;
   }
   co_return reply;
+}
+
+Task<> Nfs4Filesystem::read_part(OpenFileRef open, ReadPart* part) {
+  auto reply = co_await read_in_turn(std::move(open), part->offset, part->size);
+  part->done.set(std::move(reply));
+}
+
+Task<Result<ReadReply>> Nfs4Filesystem::read_range(OpenFileRef open, uint64_t offset, size_t size) {
+  const size_t part_size = std::min<size_t>(kPartBytes, rsize_);
+  if (size <= part_size) co_return co_await read_in_turn(std::move(open), offset, size);
+  std::deque<ReadPart> parts;
+  for (size_t at = 0; at < size; at += part_size) {
+    ReadPart& part = parts.emplace_back(offset + at, std::min(size - at, part_size));
+    Loop::current()->spawn(read_part(open, &part));
+  }
+  Result<ReadReply> whole = ReadReply{};
+  bool complete = true;
+  for (ReadPart& part : parts) {
+    auto reply = co_await part.done.wait();  // also of parts that are not wanted any more
+    if (!complete) continue;
+    if (!reply) {
+      if (whole->size == 0) whole = fail(std::move(reply.error()));
+      complete = false;
+      continue;
+    }
+    whole->size += reply->size;
+    std::move(reply->data.begin(), reply->data.end(), std::back_inserter(whole->data));
+    complete = reply->size == part.size;
+  }
+  co_return whole;
 }
 
 Task<Result<ReadReply>> Nfs4Filesystem::read(RequestContext, OpenFileRef open, uint64_t offset, size_t size) {

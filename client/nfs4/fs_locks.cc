@@ -46,9 +46,14 @@ void end_pause(FileState& file, LockPause& pause) {
   if (!pause.over && pause.waiter != nullptr) file.unlocked.cancel(pause.waiter);
 }
 
+// `timer` is cancelled when the pause is over: nothing of it may outlive the mount.
 Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::shared_ptr<LockPause> pause,
-                       Duration after) {
-  co_await Loop::current()->sleep(after);
+                       std::shared_ptr<Timer> timer, Duration after) {
+  {
+    std::lock_guard lock(file->node.mutex);
+    if (pause->over) co_return;
+  }
+  co_await timer->wait_for(after);
   end_pause(*file, *pause);
   (void)node;
 }
@@ -172,7 +177,7 @@ Task<Result<bool>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner,
     b.putfh(fh).add(args);
   };
   const Request request{nfs4::OP_LOCK, handle.credential, true, build, {}};
-  Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state);
+  Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, mine);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto res = reply->take_any<nfs4::LOCK4res>();
@@ -230,7 +235,7 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
       b.putfh(fh).add(args);
     };
     const Request request{nfs4::OP_LOCKU, handle.credential, true, build, {}};
-    Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state);
+    Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, mine);
     if (!reply) {
       unlocked = fail(std::move(reply.error()));
     } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
@@ -272,11 +277,13 @@ Task<bool> Nfs4Filesystem::wait_for_unlock(RequestContext ctx, std::shared_ptr<F
     ctx.cancellation->on_cancel([node, file, pause] { end_pause(*file, *pause); });
     if (ctx.cancellation->cancelled()) co_return false;
   }
-  Loop::current()->spawn(end_pause_later(node, file, pause, longest));
+  const auto timer = std::make_shared<Timer>(*Loop::current());
+  Loop::current()->spawn(end_pause_later(node, file, pause, timer, longest));
   {
     std::unique_lock lock(file->node.mutex);
     co_await file->unlocked.wait(lock, &pause->waiter);
   }
+  timer->cancel();
   std::lock_guard lock(file->node.mutex);
   pause->over = true;
   co_return !(ctx.cancellation && ctx.cancellation->cancelled());

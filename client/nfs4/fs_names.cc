@@ -100,7 +100,8 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
   const Request request{nfs4::OP_LOOKUP, ctx.credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(directory, std::move(put.error())));
   auto of_directory = reply->take<nfs4::GETATTR4res>();
   if (!of_directory) co_return fail(std::move(of_directory.error()));
   co_await apply(directory, std::move(of_directory->resok4.obj_attributes), order, Cause::kAsked);
@@ -129,7 +130,8 @@ Task<Result<std::string>> Nfs4Filesystem::readlink(RequestContext ctx, NodeRef n
   const Request request{nfs4::OP_READLINK, ctx.credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(node, std::move(put.error())));
   auto res = reply->take<nfs4::READLINK4res>();
   if (!res) co_return fail(std::move(res.error()));
   std::string& text = res->resok4.link;
@@ -195,7 +197,8 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(directory, std::move(put.error())));
   NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {

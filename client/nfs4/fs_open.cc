@@ -65,7 +65,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   if (!opened) {
     guard.unlock();
     states_.unpin_file(n);
-    co_return fail(std::move(opened.error()));
+    co_return fail(gone(node, std::move(opened.error())));
   }
   const auto& ok = opened->resok4;
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, ok);
@@ -116,7 +116,8 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(directory, std::move(put.error())));
   NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
   auto opened = reply->take<nfs4::OPEN4res>();
   if (!opened) co_return fail(std::move(opened.error()));
@@ -136,7 +137,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const auto& delegation = opened->resok4.delegation;
   if (delegation.granted()) Loop::current()->spawn(return_delegation(fh, delegation.stateid, ctx.credential));
   result.open.keep_cache =
-      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
   Result<> restored = reply->expect<nfs4::RESTOREFH4res>();
   Result<nfs4::GETATTR4res> after = fail(Error{});
   if (restored) after = reply->take<nfs4::GETATTR4res>();

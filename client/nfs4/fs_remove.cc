@@ -43,7 +43,8 @@ Task<Result<>> Nfs4Filesystem::remove(RequestContext ctx, NodeRef directory, std
   const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(directory, std::move(put.error())));
   auto removed = reply->take<nfs4::REMOVE4res>();
   if (!removed) {
     nodes_.names().remove(*directory.get(), name);

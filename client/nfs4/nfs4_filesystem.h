@@ -69,16 +69,24 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   // --- fs_attributes.cc ---
   // Why attributes came: it decides what a new change attribute means for cached contents.
   enum class Cause : uint8_t {
-    kAsked,   // somebody else may have changed the file
-    kOwn,     // we changed it
-    kOpened,  // kAsked, and the kernel's pages are dealt with by the open reply
+    kAsked,    // somebody else may have changed the file
+    kOwn,      // we changed it
+    kOpened,   // kAsked, and the kernel's pages are dealt with by the open reply
+    kCreated,  // kOpened, with the directory's lock held in the kernel: its invalidation is not waited for
   };
   // Books `from` for `node`; returns whether the kernel's pages are still good (kOpened).
   Task<bool> apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause);
   // As lookup() answers it: the Node of `fh` with `from` booked.
   Task<Entry> make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause);
   Entry cached_entry(const NodeRef& node, Duration entry_ttl) const;
+  // For the kernel, and booked as known to it.
   AttributesReply attributes_reply(const NodeRef& node) const;
+  static Attributes known_attributes(const NodeRef& node);
+  // With Nfs4Node::drops_under_way counted up: counts down when the kernel has no old pages or attributes.
+  Task<> drop_kernel_data(NodeRef node);
+  // An answer for a file that the server no longer has: what led to it is asked again. The kernel walks a
+  // path anew when it gets ESTALE.
+  Error gone(const NodeRef& node, Error error);
   AttributeCache::Limits limits(bool directory) const;
   bool fresh(const Nfs4Node& node) const;
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause);
@@ -115,6 +123,15 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
     bool eof;
   };
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, size_t size);
+  struct ReadPart {
+    ReadPart(uint64_t o, size_t s) : offset(o), size(s) {}
+    const uint64_t offset;
+    const size_t size;
+    Completion<Result<ReadReply>> done;
+  };
+  // One READ after the other until there are `size` bytes or the end of the file.
+  Task<Result<ReadReply>> read_in_turn(OpenFileRef file, uint64_t offset, size_t size);
+  Task<> read_part(OpenFileRef file, ReadPart* part);
   Task<Result<ReadReply>> read_range(OpenFileRef file, uint64_t offset, size_t size);
   static Result<nfs4::stateid4> io_stateid(const Nfs4File& file);
   struct Written {

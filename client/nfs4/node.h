@@ -40,6 +40,12 @@ class Nfs4Node final : public Node {
   // name cache's entries (and the kernel's cached listing) are of. Valid with `contents_known`.
   uint64_t contents_change = 0;
   bool contents_known = false;
+  // The change attribute of the attributes that the kernel was last given and may still believe.
+  uint64_t kernel_change = 0;
+  bool kernel_knows = false;
+  // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
+  // open may keep them.
+  uint32_t drops_under_way = 0;
   // Directories: the change attribute of the last complete listing, which the kernel may have cached.
   uint64_t listing_change = 0;
   bool listing_known = false;

@@ -24,6 +24,13 @@ bool about_state(nfs4::nfsstat4 status) {
   }
 }
 
+// The request was executed before the session was lost, and its answer, which had the stateid after it, with it.
+// A change counts the seqid up by one (section 8.2.2); 0 is skipped. Nothing, when an answer came meanwhile.
+void count_up(nfs4::stateid4& stateid, const nfs4::stateid4& sent) {
+  if (!(stateid == sent)) return;
+  if (++stateid.seqid == 0) stateid.seqid = 1;
+}
+
 }  // namespace
 
 std::shared_ptr<FileState> StateManager::pin_file(Nfs4Node& node) {
@@ -140,20 +147,24 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
         needed == 0 ? nfs4::OP_CLOSE : nfs4::OP_OPEN_DOWNGRADE, state->credential, true, build, {}};
     Result<CompoundReply> reply = co_await session_.run(request);
     // An OPEN of the same file by name overtook us: look again once its answer is in (RFC 8881
-    // section 9.10.1).
+    // section 9.10.1). Or it was ourselves, in a session that is gone.
     if (reply && reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
-      co_await Loop::current()->sleep(std::chrono::milliseconds(5));
+      if (reply->maybe_executed_before) {
+        std::lock_guard lock(file->node.mutex);
+        count_up(state->stateid, stateid);
+      } else {
+        co_await Loop::current()->sleep(std::chrono::milliseconds(5));
+      }
       continue;
     }
     std::lock_guard lock(file->node.mutex);
-    const bool current = state->established && state->stateid.same_state(stateid);
+    // Recovery replaced the state while the request waited: the new one has to go as well.
+    if (!state->stateid.same_state(stateid)) continue;
     if (needed == 0) {
       // Whatever the answer: this state is not used again.
-      if (current) {
-        state->established = false;
-        state->held_access = 0;
-      }
-    } else if (current) {
+      state->established = false;
+      state->held_access = 0;
+    } else if (state->established) {
       state->held_access = needed;
       if (reply && reply->expect<nfs4::PUTFH4res>()) {
         if (auto res = reply->take<nfs4::OPEN_DOWNGRADE4res>()) state->stateid = res->resok4.open_stateid;
@@ -177,12 +188,14 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const Ope
 }
 
 Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std::shared_ptr<FileState> file,
-                                              OpenStateRef state) {
+                                              OpenStateRef state, LockState* lock_state) {
   for (int turn = 0;; ++turn) {
     uint64_t version = 0;
     bool established = false;
+    nfs4::stateid4 sent;
     {
       std::lock_guard lock(file->node.mutex);
+      if (lock_state != nullptr) sent = lock_state->stateid;
       if (state->failed != 0) {
         co_return fail({Layer::kNfs, Recovery::kPermanent, state->failed, 0, nfs4::op_name(request.op),
                         "the file's open state is lost"});
@@ -193,7 +206,14 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
     if (established) {
       Result<CompoundReply> reply = co_await session_.run(request);
       if (!reply || !about_state(reply->status()) || turn == kMaxRecoveries) co_return reply;
-      if (reply->status() == nfs4::NFS4ERR_OLD_STATEID) continue;  // a newer seqid is on its way to us
+      if (reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
+        // Requests of one lock-owner are one at a time: only we ourselves can have counted it up.
+        if (lock_state != nullptr && reply->maybe_executed_before) {
+          std::lock_guard lock(file->node.mutex);
+          count_up(lock_state->stateid, sent);
+        }
+        continue;  // else a newer seqid is on its way to us
+      }
     }
     NFSRDMA_CO_TRY(co_await reopen(node, file, state, version));
   }

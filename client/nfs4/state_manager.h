@@ -49,9 +49,10 @@ class StateManager final : public StateKeeper {
   // lost while the request waits for recovery.
   static Result<nfs4::stateid4> io_stateid(const FileState& file, const OpenState& state, bool locked);
 
-  // Runs `request` under `state`, bringing the state back as often as needed.
+  // Runs `request` under `state`, bringing the state back as often as needed. `lock_state`: whose stateid a
+  // LOCK or LOCKU carries; it lives until the request is over.
   Task<Result<CompoundReply>> run(Request request, NodeRef node, std::shared_ptr<FileState> file,
-                                  OpenStateRef state);
+                                  OpenStateRef state, LockState* lock_state = nullptr);
 
   Task<> free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential);
 

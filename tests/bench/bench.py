@@ -219,7 +219,8 @@ class Bench:
             self.load_file("mount", mounted.path + "/data", mounted.path + "/target", Process(mounted.pid), Process(self.server.pid))
             begin, daemon = time.monotonic(), Process(mounted.pid)
             before = daemon.cpu_seconds()
-            fresh = os.path.join(mounted.path, f"copied{self.round}")
+            # Not nfs-cp's name: Ganesha keeps what it knows of that one, which was removed behind its back.
+            fresh = os.path.join(mounted.path, f"written{self.round}")
             subprocess.run(["cp", os.path.join(HOME, "local"), fresh], check=True)
             subprocess.run(["sync", fresh], check=True)
             self.results.add("write new file", "mount", {"mib_per_s": self.size / MIB / (time.monotonic() - begin),

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <cerrno>
 #include <utility>
@@ -16,6 +17,10 @@ constexpr size_t kMaxPieces = 256;
 constexpr size_t kFlushBytes = 256u << 10;
 // After so many bytes the loop's other work gets its turn.
 constexpr size_t kReceiveTurnBytes = 4u << 20;
+// In the middle of a READ's data that comes fast: wake up for so much of it, not for each segment. A link
+// that suddenly gets slow still shows progress within the shortest timeo, 1 s.
+constexpr size_t kStreamBytes = 64u << 10;
+constexpr size_t kMaxLowWater = 256u << 10;
 
 Error lost(int errnum, std::string cause) {
   return {Layer::kTransport, Recovery::kReconnect, errnum, 0, "connection", std::move(cause)};
@@ -51,7 +56,17 @@ void Connection::drop(Error why) {
 // ---------------------------------------------------------------------------------------------------------
 // Receiving.
 
+void Connection::set_low_water() {
+  const size_t left = reader_.window().direct.size();
+  const bool stream = last_received_ >= kStreamBytes && left >= kStreamBytes;
+  const int bytes = stream ? static_cast<int>(std::min(left, kMaxLowWater)) : 1;
+  if (bytes == low_water_) return;
+  if (::setsockopt(descriptor_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0)
+    low_water_ = bytes;
+}
+
 void Connection::wait_readable() {
+  set_low_water();
   descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [self = shared_from_this()](const asio::error_code& ec) {
                            if (!ec) self->on_readable();
@@ -99,6 +114,7 @@ Connection::Received Connection::receive() {
     return Received::kClosed;
   }
   const auto bytes = static_cast<size_t>(n);
+  last_received_ = bytes;
   reader_.commit(bytes);
   counters_.bytes_received.add(bytes);
   owner_.on_bytes_received();

@@ -69,6 +69,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
 
  private:
   void wait_readable();
+  void set_low_water();
   void on_readable();
   // What came of one attempt to receive.
   enum class Received : uint8_t { kMore, kDrained, kNothing, kClosed };
@@ -92,6 +93,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   bool open_ = true;
   RecordReader reader_;
   SendQueue queue_;
+  size_t last_received_ = 0;
+  int low_water_ = 1;  // SO_RCVLOWAT
   bool flush_queued_ = false;
   bool waits_writable_ = false;
 };

@@ -100,6 +100,7 @@ TEST(Translate, EveryFuseOption_Arrives) {
                d.dirsync);
   EXPECT_TRUE(d.exec && d.readdirplus);
   EXPECT_FALSE(d.read_ahead_kb);
+  EXPECT_EQ(fuse_side("", true).read_ahead_kb, kRootReadAheadKb);
   EXPECT_TRUE(fuse_side("ro").read_only);
   EXPECT_TRUE(fuse_side("default_permissions").default_permissions);
   EXPECT_TRUE(fuse_side("auto_unmount").auto_unmount);
