@@ -182,15 +182,18 @@ Task<> Nfs4Filesystem::send_pieces(OpenFileRef open, uint64_t offset, Slice data
   }
 }
 
-void Nfs4Filesystem::send_held(const NodeRef& node, const std::shared_ptr<FileState>& file) {
+void Nfs4Filesystem::send_held(const NodeRef& node, const std::shared_ptr<FileState>& file, bool whole_file) {
   ExtentMap::iterator entry;
+  nfs4::stable_how4 stable = nfs4::UNSTABLE4;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     if (file->held == nullptr) return;
     entry = file->writes.overlapping(file->held->offset, file->held->end());
+    if (whole_file && file->held->offset == 0 && file->writes.size() == 1 && file->unstable.empty())
+      stable = nfs4::FILE_SYNC4;
     file->held = nullptr;
   }
-  Loop::current()->spawn(write_extent(node, file, entry, nfs4::UNSTABLE4));
+  Loop::current()->spawn(write_extent(node, file, entry, stable));
 }
 
 Task<> Nfs4Filesystem::settle(NodeRef node, std::shared_ptr<FileState> file, uint64_t offset, uint64_t end) {
@@ -225,6 +228,9 @@ Task<> Nfs4Filesystem::settle_node(NodeRef node) {
     file = nfs4_node(node).file;
     if (!file || file->writes.empty()) co_return;
   }
+  // git and tar ask for or set attributes between the last write and close: that write is most often the
+  // whole file, and WRITE to stable storage saves its COMMIT.
+  send_held(node, file, true);
   co_await settle_all(node, file);
 }
 

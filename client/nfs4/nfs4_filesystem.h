@@ -151,7 +151,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   ExtentMap::iterator add_extent(FileState& file, WriteExtent extent);
   bool grow_held(FileState& file, const Nfs4File& handle, uint64_t offset, const Slice& data);
 
-  void send_held(const NodeRef& node, const std::shared_ptr<FileState>& file);
+  // `whole_file`: the held extent may be all there will be of a small file.
+  void send_held(const NodeRef& node, const std::shared_ptr<FileState>& file, bool whole_file = false);
   // Takes a small write into the held extent; false when it is to be sent by itself.
   bool gather(const NodeRef& node, const std::shared_ptr<FileState>& file, const Nfs4File& handle,
               uint64_t offset, const Slice& data);
