@@ -19,7 +19,7 @@ class CloseToOpen(SystemCase):
         self.here = self.directory(self.one)
         self.there = os.path.join(self.two.path, os.path.basename(self.here))
 
-    FIRST = SECOND = ""
+    FIRST = SECOND = "acdirmin=2,acdirmax=2"  # what a name's coming and going is waited for
 
     def put(self, directory, name, data):
         with open(os.path.join(directory, name), "wb") as file:
@@ -83,6 +83,30 @@ class CloseToOpen(SystemCase):
         self.wait_until(lambda: os.path.exists(name), "the name appears", 90)
         os.unlink(os.path.join(self.here, "name"))
         self.wait_until(lambda: not os.path.exists(name), "the name goes", 90)
+
+    def test_many_openers_at_once(self):
+        """An open that begins after a close sees what was written, whichever other opens are under way."""
+        self.put(self.here, "count", b"%08d" % 0)
+        closed, stop, problems = [0], threading.Event(), []
+
+        def read():
+            while not stop.is_set():
+                least = closed[0]
+                number = int(self.get(self.there, "count"))
+                if number < least:
+                    problems.append(f"{number} after {least} was closed")
+
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        for i in range(1, 150):
+            with open(os.path.join(self.here, "count"), "r+b", buffering=0) as file:
+                file.write(b"%08d" % i)
+            closed[0] = i
+        stop.set()
+        for reader in readers:
+            reader.join()
+        self.assertEqual(problems, [])
 
     def test_readers_and_writers_at_once(self):
         """Whatever is read is one whole version that was written, never older than the last one seen."""
