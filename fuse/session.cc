@@ -90,6 +90,7 @@ class FuseMount::Impl {
   void finish_loop(Adaptor::LoopSide& side);
   void finish();
   bool still_mounted() const;
+  bool connection_ended() const;
   void stop_invalidator();
   void refuse_requests();
 
@@ -262,12 +263,18 @@ bool FuseMount::Impl::still_mounted() const {
   return now && now->id == mount_->id;
 }
 
+bool FuseMount::Impl::connection_ended() const {
+  pollfd device{fuse_session_fd(session_.get()), 0, 0};
+  return ::poll(&device, 1, 0) == 1 && (device.revents & POLLERR) != 0;
+}
+
 FuseMount::Impl::~Impl() {
   stop_invalidator();
   if (session_) {
     // Closes the device, which ends the connection, and removes what is still mounted. Not when our mount is
-    // gone: by now another one may have its place.
-    if (mounted_ && still_mounted()) fuse_session_unmount(session_.get());
+    // gone: by now another one may have its place. (When its connection is gone as well, nothing is
+    // unmounted; libfuse only frees what it knew of the mount.)
+    if (mounted_ && (still_mounted() || connection_ended())) fuse_session_unmount(session_.get());
     fuse_session_exit(session_.get());
   }
   std::lock_guard lock(threads_mutex_);

@@ -187,6 +187,7 @@ class Session {
   nfs4::sessionid4 session_id_{};
   bool have_session_ = false;
   uint32_t granted_slots_ = 1;
+  bool destroyed_ = false;  // the server answered DESTROY_CLIENTID
   bool reclaim_owed_ =
       false;  // a new client ID: RECLAIM_COMPLETE, and what comes before it, has not been done
   Timer renew_timer_;

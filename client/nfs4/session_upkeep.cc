@@ -109,6 +109,7 @@ Task<> Session::destroy_all() {
     Result<> destroyed = reply->expect<nfs4::DESTROY_CLIENTID4res>();
     if (!destroyed) log::debug("server {}: {}", options_.host, describe(destroyed.error()));
   }
+  destroyed_ = reply.has_value();
   have_client_id_ = false;
 }
 
@@ -121,7 +122,7 @@ Task<bool> Session::stop(Duration patience) {
     ready_waiters_.notify_all();
   }
   bool answered = true;
-  if (have_client_id_) answered = co_await finish_within(loops_[0], destroy_all(), patience);
+  if (have_client_id_) answered = co_await finish_within(loops_[0], destroy_all(), patience) && destroyed_;
   for (unsigned i = 0; i < loops_.size(); ++i) {
     co_await loops_[i].resume_here();
     co_await transports_[i]->close();
