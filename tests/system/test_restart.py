@@ -10,7 +10,7 @@ import time
 import unittest
 
 from harness import nfs41
-from harness.case import SystemCase, needs_mount
+from harness.case import daemons, needs_mount, SystemCase
 
 LOCK_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 
@@ -289,7 +289,7 @@ class Waiting(SystemCase):
         self.server.kill()
         self.run_program("fusermount3", "-uz", mounted.path)
         self.server.start()
-        mounted.umount()
+        self.wait_until(lambda: not daemons(), "the daemon ends")
 
 
 if __name__ == "__main__":
