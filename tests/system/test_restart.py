@@ -10,7 +10,7 @@ import time
 import unittest
 
 from harness import nfs41
-from harness.case import daemons, needs_mount, SystemCase
+from harness.case import SystemCase, daemons, needs_mount
 
 LOCK_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 
