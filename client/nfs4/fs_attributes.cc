@@ -195,7 +195,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   nfs4::SETATTR4args args;
   args.obj_attributes = to_fattr(set, owner, group);
   const uint64_t order = nodes_.next_start();
-  const bool under_open = set.size.has_value() && state != nullptr;
+  bool under_open = set.size.has_value() && state != nullptr;
   const bool locked = open && nfs4_file(open).lock_used.load(std::memory_order_relaxed);
   auto build = [&](CompoundBuilder& b) {
     if (under_open) {
@@ -210,7 +210,11 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   Result<CompoundReply> reply = fail(Error{});
   if (under_open) {
     reply = co_await states_.run(request, node, file, state);
-  } else {
+    // truncate(2) beside the last close(2): without an open then.
+    if (!reply && !open && reply.error().errnum == EBADF) under_open = false;
+  }
+  if (!under_open) {
+    args.stateid = {};
     reply = co_await session_.run(request);
   }
   if (!reply) co_return fail(std::move(reply.error()));
@@ -234,6 +238,11 @@ Task<Result<uint32_t>> Nfs4Filesystem::access_bits(RequestContext ctx, NodeRef n
       co_return a.allowed& wanted;
     }
   }
+  co_return co_await ask_access(ctx, node, wanted);
+}
+
+Task<Result<uint32_t>> Nfs4Filesystem::ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) {
+  Nfs4Node& n = nfs4_node(node);
   const nfs4::nfs_fh4 fh = n.fh();
   const uint64_t order = nodes_.next_start();
   constexpr uint32_t kAll = nfs4::ACCESS4_READ | nfs4::ACCESS4_LOOKUP | nfs4::ACCESS4_MODIFY |

@@ -62,15 +62,16 @@ struct Nfs4Filesystem::DirectoryHandle final : OpenDirectory {
 
 Task<Result<OpenDirectoryReply>> Nfs4Filesystem::opendir(RequestContext ctx, NodeRef node) {
   Nfs4Node& n = nfs4_node(node);
-  auto bits = co_await access_bits(ctx, node, nfs4::ACCESS4_READ);
+  // Close-to-open holds for directories too: what they are now, not what they were within acdirmax.
+  Result<uint32_t> bits = fail(Error{});
+  if (options_.close_to_open) {
+    bits = co_await ask_access(ctx, node, nfs4::ACCESS4_READ);
+  } else {
+    bits = co_await access_bits(ctx, node, nfs4::ACCESS4_READ);
+  }
   if (!bits) co_return fail(std::move(bits.error()));
   if (*bits == 0) co_return fail(system_error(EACCES, "READDIR"));
-  // Close-to-open holds for directories too: what they are now, not what they were within acdirmax.
-  if (options_.close_to_open) {
-    NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
-  } else {
-    NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
-  }
+  if (!options_.close_to_open) NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
   OpenDirectoryReply reply;
   reply.directory = std::make_shared<DirectoryHandle>(node);
   std::lock_guard lock(n.mutex);

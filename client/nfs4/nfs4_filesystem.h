@@ -94,6 +94,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<Result<>> revalidate(RequestContext ctx, NodeRef node);
   Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
   Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
+  // As access_bits(), of the server, with new attributes.
+  Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted);
 
   // --- fs_names.cc ---
   // Books a change of ours to `directory`: change_info4, and attributes asked for afterwards (null: none).
