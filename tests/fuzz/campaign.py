@@ -67,7 +67,7 @@ def fuzz(build, name, budget):
     if not found:  # what adds nothing to the kept inputs is dropped
         for source in sorted(os.listdir(kept)):
             shutil.copy(os.path.join(kept, source), merged)
-        subprocess.run([program, "-merge=1", merged, fresh], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        subprocess.run([program, "-merge=1", "-use_counters=0", merged, fresh], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, check=True)
         for source in os.listdir(merged):
             shutil.copy(os.path.join(merged, source), kept)
