@@ -102,6 +102,7 @@ Result<CompoundReply> CompoundReply::parse(rpc::Reply reply, const Slice& sink, 
   if (!r.decoder_(r.status_) || !r.decoder_.opaque(tag, nfs4::kMaxTag) || !r.decoder_(r.left_)) {
     return fail(r.malformed("COMPOUND"));
   }
+  r.results_ = r.left_;
   if (!sequence || r.left_ == 0) return r;
   auto res = r.take_any<nfs4::SEQUENCE4res>();
   if (!res) return fail(std::move(res.error()));

@@ -29,10 +29,15 @@ class CompoundBuilder {
   CompoundBuilder& add(const Args& args) {
     nfs4::encode_op(encoder_, args);
     ++operations_;
+    if (nfs4::op_of<Args> == watched_ && place_ == 0) place_ = operations_;
     return *this;
   }
   CompoundBuilder& putfh(const nfs4::nfs_fh4& fh) { return add(nfs4::PUTFH4args{fh}); }
   CompoundBuilder& getattr(const nfs4::bitmap4& mask) { return add(nfs4::GETATTR4args{mask}); }
+
+  // place(): which operation `op` is, counted from 1; 0 when it is not in it.
+  void watch(nfs4::nfs_opnum4 op) { watched_ = op; }
+  uint32_t place() const { return place_; }
 
   // Bulk memory that must outlive the call.
   void keep(Slice slice) { call_.keep.push_back(std::move(slice)); }
@@ -52,6 +57,8 @@ class CompoundBuilder {
   size_t count_offset_ = 0;     // of numops
   size_t sequence_offset_ = 0;  // of SEQUENCE4args
   uint32_t operations_ = 0;
+  nfs4::nfs_opnum4 watched_ = nfs4::OP_ILLEGAL;
+  uint32_t place_ = 0;
   std::optional<Error> refused_;
 };
 
@@ -62,6 +69,8 @@ class CompoundReply {
 
   nfs4::nfsstat4 status() const { return status_; }
   bool ok() const { return status_ == nfs4::NFS4_OK; }
+  // How many operations were executed, SEQUENCE and the one that failed included.
+  uint32_t results() const { return results_; }
   // Valid when the reply has one: it may not when the server refused the COMPOUND as a whole.
   const std::optional<nfs4::SEQUENCE4res>& sequence() const { return sequence_; }
 
@@ -107,6 +116,7 @@ class CompoundReply {
   xdr::Decoder decoder_;
   nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
   uint32_t left_ = 0;
+  uint32_t results_ = 0;
   std::optional<nfs4::SEQUENCE4res> sequence_;
 };
 

@@ -83,27 +83,30 @@ struct FileState {
   uint64_t unstable_epoch = 0;    // Session::epoch() of the oldest of `unstable`
   uint64_t committing_epoch = 0;  // of `committing`; 0: no COMMIT is under way
   bool commit_spawned = false;
-  uint64_t dirty_bytes = 0;       // of `writes`
-  uint64_t unstable_bytes = 0;    // of `unstable`
-  uint32_t writes_under_way = 0;  // write-through WRITEs and SETATTRs of the size
-  Error write_error;              // first error of write-behind since it was last reported
-  bool write_failed = false;
+  uint64_t dirty_bytes = 0;        // of `writes`
+  uint64_t unstable_bytes = 0;     // of `unstable`
+  uint32_t writes_under_way = 0;   // write-through WRITEs and SETATTRs of the size
+  Error write_error;               // the latest of write-behind
+  uint64_t write_errors = 0;       // how many; each descriptor is told once of what it has not seen
   bool preserve_unlinked = false;  // OPEN4_RESULT_PRESERVE_UNLINKED
   // Silly rename: the name to remove at the last close.
   NodeRef hidden_directory;
   std::string hidden_name;
+  rpc::CredentialPtr hidden_by;  // who removed the name, and may remove this one
 
   uint32_t pins = 0;  // OPENs under way
 
-  // Where the file ends at least, whatever the server says before it has everything.
-  uint64_t written_end() const {
-    return std::max({writes.end_offset(), unstable.end_offset(), committing.end_offset()});
+  // Where the file ends at least, whatever the server says before it has everything. What it has answered
+  // counts only if it restarted since: somebody else may have truncated the file.
+  uint64_t written_end(uint64_t epoch) const {
+    uint64_t end = writes.end_offset();
+    if (unstable_epoch != epoch) end = std::max(end, unstable.end_offset());
+    if (committing_epoch != epoch) end = std::max(end, committing.end_offset());
+    return end;
   }
 
-  // Something is not on stable storage, or its failure was not reported.
-  bool unsaved() const {
-    return !writes.empty() || !unstable.empty() || committing_epoch != 0 || write_failed;
-  }
+  // Something is not on stable storage.
+  bool unsaved() const { return !writes.empty() || !unstable.empty() || committing_epoch != 0; }
   bool in_use() const { return pins != 0 || !opens.empty() || unsaved(); }
 };
 
@@ -117,7 +120,10 @@ class Nfs4File final : public OpenFile {
         state(std::move(s)),
         credential(std::move(c)),
         access(a),
-        synchronous(sync) {}
+        synchronous(sync) {
+    std::lock_guard lock(file->node.mutex);
+    errors_seen = file->write_errors;
+  }
 
   const NodeRef node;
   const std::shared_ptr<FileState> file;
@@ -126,6 +132,7 @@ class Nfs4File final : public OpenFile {
   const uint32_t access;               // OPEN4_SHARE_ACCESS_*
   const bool synchronous;              // O_SYNC, O_DSYNC, O_DIRECT or `sync`
   std::atomic<bool> lock_used{false};  // a lock was taken through it: a lost lock of its owner fails its I/O
+  uint64_t errors_seen = 0;            // of FileState::write_errors; guarded by the Node's mutex
 };
 
 inline Nfs4File& nfs4_file(const OpenFileRef& f) {

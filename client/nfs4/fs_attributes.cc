@@ -52,6 +52,7 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
       good = same || (own && n.contents_known);
       // Our changes are the kernel's: it booked them itself.
       if (own && kernel_is_current) n.kernel_change = attributes.change;
+      if (own && !same && n.contents_known) n.contents_mixed = true;
       outdated = !good && n.contents_known && !directory;
       // Pages enter the kernel only through an open: before the first one there are none to be known.
       if (opened || directory || n.contents_known) {
@@ -101,7 +102,7 @@ AttributesReply Nfs4Filesystem::attributes_reply(const NodeRef& node) const {
   std::lock_guard lock(n.mutex);
   Attributes attributes = n.attributes.get();
   // Written here and not on the server's disk: it may not know of it yet, or no longer after a restart.
-  if (n.file) attributes.size = std::max(attributes.size, n.file->written_end());
+  if (n.file) attributes.size = std::max(attributes.size, n.file->written_end(session_.epoch()));
   const Duration ttl = n.attributes.remaining(Clock::now());
   n.kernel_knows = ttl > Duration::zero();
   n.kernel_change = attributes.change;
@@ -183,7 +184,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   }
   if (file && set.size) {
     // A write that is sent again after a restart must not undo the truncation.
-    NFSRDMA_CO_TRY(co_await write_back(node, file, ctx.credential));
+    co_await write_back(node, file);
   } else {
     co_await settle_node(node);
   }

@@ -111,6 +111,9 @@ Task<Result<ReadReply>> Nfs4Filesystem::read(RequestContext, OpenFileRef open, u
     const uint64_t epoch = session_.epoch();
     co_await restore_lost_writes(handle.node, handle.file);
     auto reply = co_await read_range(open, offset, size);
+    // The end may lie further out, in data that is on its way: then this was a hole.
+    if (reply && reply->size < size && co_await settle_beyond(handle.node, handle.file, offset + reply->size))
+      continue;
     // A server that restarted meanwhile may have answered without what it lost and has not got again yet.
     if (session_.epoch() == epoch) co_return reply;
   }
@@ -128,11 +131,12 @@ Task<Result<>> Nfs4Filesystem::write(RequestContext, OpenFileRef open, uint64_t 
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     // After an error the application is told at once, until it has seen the first one.
-    through = through || file->write_failed;
+    through = through || file->write_errors != handle.errors_seen;
   }
   if (through) co_return co_await write_through(open, offset, std::move(data));
   if (!gather(node, file, handle, offset, data)) co_await send_pieces(open, offset, std::move(data));
-  co_return co_await throttle(node, file, handle.credential);
+  co_await throttle(node, file);
+  co_return Result<>{};
 }
 
 Task<Result<>> Nfs4Filesystem::write_through(OpenFileRef open, uint64_t offset, Slice data) {

@@ -134,7 +134,8 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
   bool changed = false;
   {
     std::lock_guard guard(n.mutex);
-    changed = !known || n.contents_change != before;
+    changed = !known || n.contents_change != before || n.contents_mixed || n.drops_under_way != 0;
+    n.contents_mixed = false;
   }
   if (changed) co_await front_end_->drop_data(node);
   if (ctx.cancellation && ctx.cancellation->cancelled() && wait) {
@@ -208,7 +209,7 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   // The next holder must see what was written under the lock; errors of that stay for fsync and close.
   if (dirty) {
     co_await settle_all(handle.node, file);
-    co_await commit(handle.node, file, handle.credential);
+    co_await commit(handle.node, file);
   }
   auto guard = co_await file->lock_mutex.lock();
   LockState* mine = nullptr;
@@ -217,7 +218,7 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
     std::lock_guard node_lock(file->node.mutex);
     mine = find_owner(*state, owner);
     if (mine == nullptr) co_return Result<>{};
-    on_server = mine->established && !mine->ranges.empty();
+    on_server = !mine->ranges.empty() && !mine->lost;
   }
   Result<> unlocked;
   if (on_server) {

@@ -174,9 +174,7 @@ Task<> Nfs4Filesystem::write_back_everything() {
         }
       }
     }
-    Result<> written = co_await write_back(node, file, machine_);
-    if (!written)
-      log::error("data of a file was not written when the mount ended: {}", describe(written.error()));
+    co_await write_back(node, file);
     for (const auto& [state, access] : openers) co_await states_.closed(file, state, access);
     states_.drop_if_unused(nfs4_node(node));
   }

@@ -170,7 +170,7 @@ Task<> Nfs4Filesystem::return_delegation(nfs4::nfs_fh4 fh, nfs4::stateid4 statei
   if (reply && !reply->ok()) log::debug("DELEGRETURN: {}", nfs4::name_of(reply->status()));
 }
 
-Task<> Nfs4Filesystem::release(RequestContext ctx, OpenFileRef open, std::optional<uint64_t> flock_owner_id) {
+Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<uint64_t> flock_owner_id) {
   Nfs4File& handle = nfs4_file(open);
   const NodeRef node = handle.node;
   const std::shared_ptr<FileState> file = handle.file;
@@ -187,23 +187,24 @@ Task<> Nfs4Filesystem::release(RequestContext ctx, OpenFileRef open, std::option
     unsaved = file->unsaved();
   }
   if (unsaved && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
-    (void)co_await write_back(node, file, handle.credential);
+    co_await write_back(node, file);
   }
   co_await states_.closed(file, state, handle.access);
 
   NodeRef hidden_directory;
   std::string hidden;
+  rpc::CredentialPtr hidden_by;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     if (file->opens.empty()) {
-      file->write_failed = false;  // nobody is left to be told; the log was
       if (!file->hidden_name.empty()) {
         hidden_directory = std::move(file->hidden_directory);
         hidden = std::exchange(file->hidden_name, {});
+        hidden_by = std::move(file->hidden_by);
       }
     }
   }
-  if (!hidden.empty()) co_await remove_hidden(ctx.credential, hidden_directory, hidden);
+  if (!hidden.empty()) co_await remove_hidden(hidden_by, hidden_directory, hidden);
   states_.drop_if_unused(nfs4_node(node));
 }
 

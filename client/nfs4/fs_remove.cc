@@ -22,7 +22,7 @@ std::string hidden_name(const Nfs4Node& node) {
 }  // namespace
 
 Task<Result<>> Nfs4Filesystem::unlink(RequestContext ctx, NodeRef directory, std::string name) {
-  auto hidden = co_await hide_open_file(ctx, directory, name);
+  auto hidden = co_await hide_open_file(ctx, directory, name, Hide::kMove);
   if (!hidden) co_return fail(std::move(hidden.error()));
   if (*hidden) co_return Result<>{};
   co_return co_await remove(ctx, directory, std::move(name), false);
@@ -64,7 +64,8 @@ Task<Result<>> Nfs4Filesystem::remove(RequestContext ctx, NodeRef directory, std
   co_return Result<>{};
 }
 
-Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef directory, std::string name) {
+Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef directory, std::string name,
+                                                  Hide how) {
   auto found = nodes_.names().find(*directory.get(), name);
   if (!found || !found->child) co_return false;
   const NodeRef node = found->child;
@@ -72,8 +73,11 @@ Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef di
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     file = nfs4_node(node).file;
-    if (!file || file->opens.empty() || file->preserve_unlinked || !file->hidden_name.empty())
-      co_return false;
+    if (!file || file->opens.empty() || file->preserve_unlinked) co_return false;
+    // As the Linux client: what rm -r finds under this name is still in use.
+    if (file->hidden_name == name && file->hidden_directory == directory)
+      co_return fail(system_error(EBUSY, "REMOVE", "the file was removed before and is still open"));
+    if (!file->hidden_name.empty()) co_return false;
   }
   // close(2) returns before its RELEASE is done. A CLOSE that is under way is cheaper to wait for than RENAME
   // and a second REMOVE.
@@ -91,9 +95,16 @@ Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef di
     if (a.nlink > 1) co_return false;
   }
   const std::string hidden = hidden_name(nfs4_node(node));
-  Result<> renamed = co_await rename_on_server(ctx, directory, name, directory, hidden);
-  if (!renamed) co_return fail(std::move(renamed.error()));
-  nodes_.names().put(*directory.get(), name, nullptr, Clock::now());
+  bool moved = how == Hide::kMove;
+  if (!moved) {
+    Result<Entry> linked = co_await link(ctx, node, directory, hidden);
+    moved = !linked;  // a server without hard links
+  }
+  if (moved) {
+    Result<> renamed = co_await rename_on_server(ctx, directory, name, directory, hidden);
+    if (!renamed) co_return fail(std::move(renamed.error()));
+    nodes_.names().put(*directory.get(), name, nullptr, Clock::now());
+  }
   bool still_open = false;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
@@ -101,6 +112,7 @@ Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef di
     if (still_open) {
       file->hidden_directory = directory;
       file->hidden_name = hidden;
+      file->hidden_by = ctx.credential;
     }
   }
   if (!still_open) co_await remove_hidden(ctx.credential, directory, hidden);
@@ -125,10 +137,31 @@ Task<Result<>> Nfs4Filesystem::rename(RequestContext ctx, NodeRef from_directory
   auto source = nodes_.names().find(*from_directory.get(), from);
   auto target = nodes_.names().find(*to_directory.get(), to);
   if (target && target->child && !(source && source->child == target->child)) {
-    auto hidden = co_await hide_open_file(ctx, to_directory, to);
+    // Its name must stand until the RENAME replaces it, and for good if that fails.
+    const NodeRef replaced = target->child;
+    auto hidden = co_await hide_open_file(ctx, to_directory, to, Hide::kBeside);
     if (!hidden) co_return fail(std::move(hidden.error()));
+    auto renamed = co_await rename_on_server(ctx, from_directory, std::move(from), to_directory, to);
+    if (!renamed && *hidden) co_await show_again(ctx, replaced, to_directory, to);
+    co_return renamed;
   }
   co_return co_await rename_on_server(ctx, from_directory, std::move(from), to_directory, std::move(to));
+}
+
+Task<> Nfs4Filesystem::show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) {
+  std::string hidden;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    FileState* file = nfs4_node(node).file.get();
+    if (file == nullptr || file->hidden_name.empty() || file->hidden_directory != directory) co_return;
+    hidden = std::exchange(file->hidden_name, {});
+    file->hidden_directory = {};
+    file->hidden_by = {};
+  }
+  auto there = co_await lookup_on_server(ctx, directory, name);
+  if (there && there->node == node) co_return co_await remove_hidden(ctx.credential, directory, hidden);
+  Result<> back = co_await rename_on_server(ctx, directory, hidden, directory, name);
+  if (!back) log::warn("\"{}\" is now called \"{}\": {}", name, hidden, describe(back.error()));
 }
 
 Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,

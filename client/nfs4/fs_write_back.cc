@@ -73,8 +73,7 @@ Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef no
 }
 
 void Nfs4Filesystem::write_failed(FileState& file, Error error, const char* verb) {
-  if (file.write_failed) return;
-  file.write_failed = true;
+  ++file.write_errors;
   file.write_error = std::move(error);
   log::warn("data of a file could not be {}: {}; the next fsync or close reports it", verb,
             describe(file.write_error));
@@ -221,6 +220,15 @@ Task<> Nfs4Filesystem::settle_all(NodeRef node, std::shared_ptr<FileState> file)
   }
 }
 
+Task<bool> Nfs4Filesystem::settle_beyond(NodeRef node, std::shared_ptr<FileState> file, uint64_t offset) {
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    if (file->writes.end_offset() <= offset) co_return false;
+  }
+  co_await settle_all(node, file);
+  co_return true;
+}
+
 Task<> Nfs4Filesystem::settle_node(NodeRef node) {
   std::shared_ptr<FileState> file;
   {
@@ -234,8 +242,7 @@ Task<> Nfs4Filesystem::settle_node(NodeRef node) {
   co_await settle_all(node, file);
 }
 
-Task<Result<>> Nfs4Filesystem::throttle(NodeRef node, std::shared_ptr<FileState> file,
-                                        rpc::CredentialPtr credential) {
+Task<> Nfs4Filesystem::throttle(NodeRef node, std::shared_ptr<FileState> file) {
   while (dirty_bytes_.load(std::memory_order_relaxed) > kDirtyLimitBytes) {
     bool idle = false;
     send_held(node, file);
@@ -244,30 +251,43 @@ Task<Result<>> Nfs4Filesystem::throttle(NodeRef node, std::shared_ptr<FileState>
     if (idle) break;  // others fill the limit; this file waits its turn at its next write
     co_await file->written.wait(lock);
   }
-  if (unstable_bytes_.load(std::memory_order_relaxed) > kKeepLimitBytes)
-    co_await commit(node, file, credential);
+  if (unstable_bytes_.load(std::memory_order_relaxed) > kKeepLimitBytes) co_await commit_everything();
   bool spawn = false;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     if (file->unstable_bytes > kCommitAtBytes && !file->commit_spawned) spawn = file->commit_spawned = true;
   }
-  if (spawn) Loop::current()->spawn(commit_in_background(node, file, credential));
-  co_return Result<>{};
+  if (spawn) Loop::current()->spawn(commit_in_background(node, file));
 }
 
-Task<> Nfs4Filesystem::commit_in_background(NodeRef node, std::shared_ptr<FileState> file,
-                                            rpc::CredentialPtr credential) {
-  co_await commit(node, file, std::move(credential));
+Task<> Nfs4Filesystem::commit_everything() {
+  auto guard = co_await commit_everything_mutex_.lock();
+  if (unstable_bytes_.load(std::memory_order_relaxed) <= kKeepLimitBytes)
+    co_return;  // another one was faster
+  for (const NodeRef& node : states_.files()) {
+    std::shared_ptr<FileState> file;
+    {
+      std::lock_guard lock(nfs4_node(node).mutex);
+      file = nfs4_node(node).file;
+    }
+    if (file) co_await commit(node, file);
+  }
+}
+
+Task<> Nfs4Filesystem::commit_in_background(NodeRef node, std::shared_ptr<FileState> file) {
+  co_await commit(node, file);
   std::lock_guard lock(nfs4_node(node).mutex);
   file->commit_spawned = false;
 }
 
-Task<> Nfs4Filesystem::commit(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential) {
+Task<> Nfs4Filesystem::commit(NodeRef node, std::shared_ptr<FileState> file) {
   auto guard = co_await file->commit_mutex.lock();
+  rpc::CredentialPtr credential;  // a writer's: whoever asks for the COMMIT may not be allowed to
   {
     std::lock_guard lock(nfs4_node(node).mutex);
     if (file->unstable.empty()) co_return;
     file->committing.swap(file->unstable);
+    credential = file->committing.begin()->second.under.credential;
     file->unstable_bytes = 0;
     file->committing_epoch = file->unstable_epoch;
   }
@@ -333,7 +353,6 @@ Task<> Nfs4Filesystem::send_again(NodeRef node, std::shared_ptr<FileState> file)
 Task<> Nfs4Filesystem::restore_lost_writes(NodeRef node, std::shared_ptr<FileState> file) {
   const uint64_t epoch = session_.epoch();
   for (;;) {
-    rpc::CredentialPtr credential;
     {
       std::unique_lock lock(nfs4_node(node).mutex);
       if (file->committing_epoch != 0 && file->committing_epoch != epoch) {
@@ -341,9 +360,8 @@ Task<> Nfs4Filesystem::restore_lost_writes(NodeRef node, std::shared_ptr<FileSta
         continue;
       }
       if (file->unstable.empty() || file->unstable_epoch == epoch) co_return;
-      credential = file->unstable.begin()->second.under.credential;
     }
-    co_await commit(node, file, std::move(credential));
+    co_await commit(node, file);
   }
 }
 
@@ -356,8 +374,7 @@ Task<> Nfs4Filesystem::resend_writes(NodeRef node) {
   if (file) co_await restore_lost_writes(node, file);
 }
 
-Task<Result<>> Nfs4Filesystem::write_back(NodeRef node, std::shared_ptr<FileState> file,
-                                          rpc::CredentialPtr credential) {
+Task<> Nfs4Filesystem::write_back(NodeRef node, std::shared_ptr<FileState> file) {
   ExtentMap::iterator only;
   bool single = false;
   {
@@ -374,23 +391,26 @@ Task<Result<>> Nfs4Filesystem::write_back(NodeRef node, std::shared_ptr<FileStat
   } else {
     co_await settle_all(node, file);
   }
-  co_await commit(node, file, std::move(credential));
-  std::lock_guard lock(nfs4_node(node).mutex);
-  if (!std::exchange(file->write_failed, false)) co_return Result<>{};
-  co_return fail(std::move(file->write_error));
+  co_await commit(node, file);
+}
+
+Result<> Nfs4Filesystem::unreported_error(Nfs4File& handle) {
+  std::lock_guard lock(handle.file->node.mutex);
+  if (std::exchange(handle.errors_seen, handle.file->write_errors) == handle.file->write_errors) return {};
+  return fail(handle.file->write_error);
 }
 
 Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint64_t lock_owner) {
   Nfs4File& handle = nfs4_file(open);
-  Result<> written;
   bool dirty = false;
   {
     std::lock_guard lock(nfs4_node(handle.node).mutex);
     dirty = handle.file->unsaved();
   }
-  if (dirty && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
-    written = co_await write_back(handle.node, handle.file, handle.credential);
-  }
+  const bool writer = (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
+  if (dirty && writer) co_await write_back(handle.node, handle.file);
+  Result<> written;
+  if (writer) written = unreported_error(handle);
   Lock whole;
   (void)co_await unlock(open, posix_owner(lock_owner), whole);
   (void)ctx;
@@ -399,7 +419,8 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
 
 Task<Result<>> Nfs4Filesystem::fsync(RequestContext, OpenFileRef open, bool) {
   Nfs4File& handle = nfs4_file(open);
-  co_return co_await write_back(handle.node, handle.file, handle.credential);
+  co_await write_back(handle.node, handle.file);
+  co_return unreported_error(handle);
 }
 
 Task<> Nfs4Filesystem::send_held_periodically() {

@@ -110,7 +110,11 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
                                        nfs4::createtype4 type, Error error);
   Task<Result<>> remove(RequestContext ctx, NodeRef directory, std::string name, bool is_directory);
   // Renames an open file out of the way; true when that is what `name` needed.
-  Task<Result<bool>> hide_open_file(RequestContext ctx, NodeRef directory, std::string name);
+  // kMove: under a hidden name instead of its own; kBeside: under both.
+  enum class Hide : uint8_t { kMove, kBeside };
+  Task<Result<bool>> hide_open_file(RequestContext ctx, NodeRef directory, std::string name, Hide how);
+  // The file keeps its name after all.
+  Task<> show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name);
   Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
                                   NodeRef to_directory, std::string to);
   Task<> remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name);
@@ -165,12 +169,18 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   // Until everything written before the call is answered.
   Task<> settle_all(NodeRef node, std::shared_ptr<FileState> file);
   Task<> settle_node(NodeRef node);
-  Task<Result<>> throttle(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
-  Task<> commit(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
+  // True when there was something unanswered beyond `offset`, and it is answered now.
+  Task<bool> settle_beyond(NodeRef node, std::shared_ptr<FileState> file, uint64_t offset);
+  Task<> throttle(NodeRef node, std::shared_ptr<FileState> file);
+  // The mount keeps too much that is not committed.
+  Task<> commit_everything();
+  Task<> commit(NodeRef node, std::shared_ptr<FileState> file);
   Task<> send_again(NodeRef node, std::shared_ptr<FileState> file);
-  // Everything on stable storage, or the first error since it was last reported.
-  Task<Result<>> write_back(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
-  Task<> commit_in_background(NodeRef node, std::shared_ptr<FileState> file, rpc::CredentialPtr credential);
+  // Everything on stable storage, or an error noted.
+  Task<> write_back(NodeRef node, std::shared_ptr<FileState> file);
+  // The latest error of writing that this descriptor was not told.
+  static Result<> unreported_error(Nfs4File& handle);
+  Task<> commit_in_background(NodeRef node, std::shared_ptr<FileState> file);
   Task<> send_held_periodically();
   // After a restart of the server: data that was UNSTABLE there is sent again before anybody reads the file.
   Task<> restore_lost_writes(NodeRef node, std::shared_ptr<FileState> file);
@@ -217,7 +227,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   const TimePoint created_ = Clock::now();
   bool mounted_ = false;
   std::atomic<bool> stopping_{false};
-  std::atomic<uint64_t> dirty_bytes_{0};     // held and sending, all files
+  std::atomic<uint64_t> dirty_bytes_{0};  // held and sending, all files
+  AsyncMutex commit_everything_mutex_;
   std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
   mutable std::atomic<uint64_t> attribute_hits_{0}, attribute_misses_{0}, name_hits_{0}, name_misses_{0};
 };

@@ -40,6 +40,9 @@ class Nfs4Node final : public Node {
   // name cache's entries (and the kernel's cached listing) are of. Valid with `contents_known`.
   uint64_t contents_change = 0;
   bool contents_known = false;
+  // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
+  // then drops the pages.
+  bool contents_mixed = false;
   // The change attribute of the attributes that the kernel was last given and may still believe.
   uint64_t kernel_change = 0;
   bool kernel_knows = false;

@@ -80,7 +80,9 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
                                              const SlotTicket& ticket, bool handshake, CallSize& size) {
   const char* name = nfs4::op_name(request.op);
   CompoundBuilder builder(*request.credential, name);
+  builder.watch(request.op);
   request.build(builder);
+  size.place = builder.place();
   if (builder.refused()) co_return fail(*builder.refused());
   if (!builder.ok()) {
     co_return fail(
@@ -132,8 +134,15 @@ Task<Result<CompoundReply>> Session::run(Request request) {
         co_return reply;
       case Verdict::kAgain: break;
       case Verdict::kAgainExecuted: executed_before = true; break;
-      case Verdict::kDelay: co_await pause(delay.next()); break;
-      case Verdict::kGrace: co_await pause(grace.next()); break;
+      // Section 15.1.1.3: an operation behind the one that changes something may be the one that is delayed.
+      case Verdict::kDelay:
+        executed_before = executed_before || (request.cache_this && reply->results() > size.place);
+        co_await pause(delay.next());
+        break;
+      case Verdict::kGrace:
+        executed_before = executed_before || (request.cache_this && reply->results() > size.place);
+        co_await pause(grace.next());
+        break;
     }
   }
 }

@@ -135,6 +135,7 @@ class Session {
   struct CallSize {
     unsigned transmissions = 0;
     size_t sent = 0, received = 0;
+    uint32_t place = 0;  // of the operation that the COMPOUND is for
   };
 
   rpc::RpcTransport& transport_here();

@@ -87,6 +87,9 @@ Task<Result<>> Session::on_connected(unsigned index) {
     co_return bound;
   }
   auto guard = co_await recovery_mutex_.lock();
+  // destroy_all() is done: the server shall not get to know us again.
+  if (stopping_ && !have_client_id_)
+    co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "connect", "shutting down"});
   if (slots_.is_open()) {
     Result<> bound = co_await bind(0);
     if (bound || !session_gone(bound.error())) co_return bound;
@@ -225,10 +228,15 @@ Task<Result<>> Session::create_session() {
   Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_CREATE_SESSION, build);
   if (!reply) co_return fail(std::move(reply.error()));
   auto res = reply->take<nfs4::CREATE_SESSION4res>();
+  // Section 18.36.4: the server's sequence moves on with every answer it keeps, errors too; these it does
+  // not.
+  const nfs4::nfsstat4 status = reply->status();
+  if (status != nfs4::NFS4ERR_STALE_CLIENTID && status != nfs4::NFS4ERR_SEQ_MISORDERED &&
+      status != nfs4::NFS4ERR_DELAY)
+    create_sequence_ = create_sequence_ + 1;
   if (!res) co_return fail(std::move(res.error()));
   const auto& ok = res->resok4;
   const auto& fore = ok.csr_fore_chan_attrs;
-  create_sequence_ = create_sequence_ + 1;
   session_id_ = ok.csr_sessionid;
   have_session_ = true;
   if (fore.ca_maxrequests == 0 || fore.ca_maxrequestsize < kLeastBytes ||

@@ -24,8 +24,9 @@ bool about_state(nfs4::nfsstat4 status) {
   }
 }
 
-// The request was executed before the session was lost, and its answer, which had the stateid after it, with it.
-// A change counts the seqid up by one (section 8.2.2); 0 is skipped. Nothing, when an answer came meanwhile.
+// The request was executed before the session was lost, and its answer, which had the stateid after it, with
+// it. A change counts the seqid up by one (section 8.2.2); 0 is skipped. Nothing, when an answer came
+// meanwhile.
 void count_up(nfs4::stateid4& stateid, const nfs4::stateid4& sent) {
   if (!(stateid == sent)) return;
   if (++stateid.seqid == 0) stateid.seqid = 1;
@@ -166,6 +167,8 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
       state->held_access = 0;
     } else if (state->established) {
       state->held_access = needed;
+      state->stateid.seqid =
+          0;  // without a readable answer: the current one, whichever that is (section 8.2.2)
       if (reply && reply->expect<nfs4::PUTFH4res>()) {
         if (auto res = reply->take<nfs4::OPEN_DOWNGRADE4res>()) state->stateid = res->resok4.open_stateid;
       }

@@ -30,7 +30,11 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
           {Layer::kNfs, Recovery::kPermanent, state->failed, 0, "OPEN", "the file's open state is lost"});
     if (state->version != version) co_return Result<>{};  // somebody else has done it
     access = state->needed_access();
-    if (access == 0) access = nfs4::OPEN4_SHARE_ACCESS_WRITE;  // only write-behind is left
+    if (access == 0) {
+      // Closed while this waited: nobody would close it again.
+      if (!file->unsaved()) co_return fail(system_error(EBADF, "OPEN", "the file was closed meanwhile"));
+      access = nfs4::OPEN4_SHARE_ACCESS_WRITE;  // only write-behind is left
+    }
     was_established = state->established;
     old = state->stateid;
     lost_locks = lose(*state);
@@ -151,10 +155,22 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
 Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file,
                                            OpenStateRef state) {
   const nfs4::nfs_fh4 fh = file.node.fh();
-  // The list only grows or shrinks through requests, and none runs now.
-  for (LockState& owner : state->locks) {
-    for (const LockRange& range : owner.ranges) {
-      nfs4::LOCK4args args = lock_args(session_.client_id(), *state, owner, range, false);
+  // Owners with locks stay where they are: giving one up takes a request, which waits for us.
+  std::vector<std::pair<LockState*, std::vector<LockRange>>> held;
+  {
+    std::lock_guard lock(file.node.mutex);
+    for (LockState& owner : state->locks) {
+      if (!owner.ranges.empty() && !owner.lost) held.emplace_back(&owner, owner.ranges);
+    }
+  }
+  for (const auto& [holder, ranges] : held) {
+    LockState& owner = *holder;
+    for (const LockRange& range : ranges) {
+      nfs4::LOCK4args args;
+      {
+        std::lock_guard lock(file.node.mutex);
+        args = lock_args(session_.client_id(), *state, owner, range, false);
+      }
       args.reclaim = true;
       auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(args); };
       const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};

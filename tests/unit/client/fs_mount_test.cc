@@ -119,6 +119,7 @@ TEST_F(MountTest, DeepPath_IsWalkedInPieces) {
 }
 
 TEST_F(MountTest, OddlySpelledPath_IsTheSame) {
+  server->make_directory("/export/d");
   server->make_file("/export/d/here", "content");
   for (const char* path : {"export/d", "//export//d", "/export/d/", "/export/d///"}) {
     TestMount mount(*server, {.export_path = path});

@@ -98,6 +98,27 @@ TEST_P(StateLoops, OpensAndClosesAtOnce_EndInAgreement) {
   EXPECT_EQ(mount->fs().statistics().cache.open_files, 0u);
 }
 
+// truncate(2) while the last descriptor is being closed: its open is gone on the server, and nobody would
+// close another one.
+TEST_P(StateLoops, TruncateBesideTheLastClose_IsDoneWithoutAnOpen) {
+  const auto node = mount->node("file");
+  const auto closed = server->faults().add(on::reply_to(OP_CLOSE), filer::fault::Stall{});
+  auto file = mount->open("file", O_RDWR);
+  auto closing = mount->start(mount->fs().release(mount->user(), std::move(file), std::nullopt));
+  ASSERT_TRUE(server->faults().wait_fired(closed));
+  const auto asked = server->faults().add(on::reply_to(OP_SETATTR), filer::fault::Mangle{[](ByteVector&) {}});
+  client::SetAttributes set;
+  set.size = 3;
+  auto truncating = mount->start(mount->fs().setattr(mount->user(), node, set, nullptr));
+  ASSERT_TRUE(server->faults().wait_fired(asked));
+  server->faults().release(closed);
+  const auto truncated = truncating.get();
+  EXPECT_TRUE(truncated) << describe(truncated.error());
+  closing.get();
+  EXPECT_EQ(server->read_file("/export/file"), "con");
+  EXPECT_TRUE(server->states().empty());
+}
+
 // OPEN by name (create) and CLOSE of the same file overtake each other.
 TEST_P(StateLoops, CreatesAndClosesAtOnce_EndInAgreement) {
   const auto turn = [](TestMount& m, client::NodeRef directory, unsigned seed) -> Task<int> {

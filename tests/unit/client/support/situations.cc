@@ -61,6 +61,15 @@ int list(TestMount& m, Path path) {
   return errno_of(m.run(m.fs().readdir(m.user(), directory->directory, 0, 4096, true)));
 }
 
+// The kernel has always looked up what it renames, and holds it and its directory: only so is the file known
+// under its new name.
+int rename_as_the_kernel(TestMount& m, Path directory, Path from, Path to) {
+  const auto held = m.lookup(directory);
+  if (!held) return errno_of(held);
+  const auto found = m.lookup(directory + from);
+  return found ? m.rename(directory + from, directory + to) : errno_of(found);
+}
+
 // `act` on the Node of `path`.
 template <class Act>
 int on_node(TestMount& m, Path path, Act act) {
@@ -73,13 +82,13 @@ int on_node(TestMount& m, Path path, Act act) {
 const std::vector<Situation>& situations() {
   static const std::vector<Situation> all = {
       {"Rename", OP_RENAME, true, one_file,
-       [](TestMount& m, Path d) { return m.rename(d + "/a", d + "/b"); }},
+       [](TestMount& m, Path d) { return rename_as_the_kernel(m, d, "/a", "/b"); }},
       {"RenameAcross", OP_RENAME, true,
        [](filer::Server& s, Path d) {
          one_file(s, d);
          one_directory(s, d);
        },
-       [](TestMount& m, Path d) { return m.rename(d + "/a", d + "/d/b"); }},
+       [](TestMount& m, Path d) { return rename_as_the_kernel(m, d, "/a", "/d/b"); }},
       {"ExclusiveCreate", OP_OPEN, true, nothing,
        [](TestMount& m, Path d) { return create(m, d + "/new", O_RDWR | O_EXCL); }},
       {"Create", OP_OPEN, true, nothing,

@@ -28,11 +28,11 @@ unsigned RecordingFrontEnd::data(const NodeRef& node) const {
 }
 
 std::unique_ptr<filer::Server> start_filer(filer::Options options) {
+  const std::vector<std::string> exports = options.exports;
   auto server = filer::Server::start(std::move(options));
   EXPECT_TRUE(server) << describe(server.error());
-  (*server)->with_core([](filer::Core& core) {
-    const auto top = core.tree.walk("/export");
-    top->mode = 0777;
+  (*server)->with_core([&exports](filer::Core& core) {
+    for (const std::string& path : exports) core.tree.walk(path)->mode = 0777;
   });
   return std::move(*server);
 }
@@ -78,7 +78,7 @@ TestMount::~TestMount() {
   }
   root_.reset();
   // The task that unmounted is itself one until it has returned to its loop.
-  const TimePoint soon = Clock::now() + std::chrono::milliseconds(500);
+  const TimePoint soon = Clock::now() + std::chrono::seconds(20);
   for (unsigned i = 0; i < loops_.size(); ++i) {
     while (loops_[i].live_tasks() != 0 && Clock::now() < soon) std::this_thread::yield();
     EXPECT_EQ(loops_[i].live_tasks(), 0u) << "loop " << i;
@@ -94,6 +94,7 @@ RequestContext TestMount::user(uint32_t uid, uint32_t gid) {
 }
 
 Result<Entry> TestMount::lookup(std::string_view path) {
+  if (!root_) return fail(system_error(ENOTCONN, "LOOKUP"));  // not mounted
   Entry entry;
   entry.node = root_;
   while (!path.empty()) {
@@ -113,10 +114,12 @@ NodeRef TestMount::node(std::string_view path) {
   return found ? found->node : NodeRef();
 }
 
-TestMount::Place TestMount::place(std::string_view path) {
+Result<TestMount::Place> TestMount::place(std::string_view path) {
   const size_t slash = path.rfind('/');
-  if (slash == std::string_view::npos) return {root_, std::string(path)};
-  return {node(path.substr(0, slash)), std::string(path.substr(slash + 1))};
+  if (slash == std::string_view::npos) return Place{root_, std::string(path)};
+  const Result<Entry> directory = lookup(path.substr(0, slash));
+  if (!directory) return fail(directory.error());
+  return Place{directory->node, std::string(path.substr(slash + 1))};
 }
 
 Result<Attributes> TestMount::stat(std::string_view path) {
@@ -128,33 +131,42 @@ Result<Attributes> TestMount::stat(std::string_view path) {
 }
 
 int TestMount::mkdir(std::string_view path, uint32_t mode) {
-  const Place p = place(path);
-  return errno_of(run(fs_->mkdir(user(), p.directory, p.name, mode)));
+  const Result<Place> p = place(path);
+  if (!p) return errno_of(p);
+  return errno_of(run(fs_->mkdir(user(), p->directory, p->name, mode)));
 }
 
 int TestMount::unlink(std::string_view path) {
-  const Place p = place(path);
-  return errno_of(run(fs_->unlink(user(), p.directory, p.name)));
+  const Result<Place> p = place(path);
+  if (!p) return errno_of(p);
+  return errno_of(run(fs_->unlink(user(), p->directory, p->name)));
 }
 
 int TestMount::rmdir(std::string_view path) {
-  const Place p = place(path);
-  return errno_of(run(fs_->rmdir(user(), p.directory, p.name)));
+  const Result<Place> p = place(path);
+  if (!p) return errno_of(p);
+  return errno_of(run(fs_->rmdir(user(), p->directory, p->name)));
 }
 
 int TestMount::rename(std::string_view from, std::string_view to, unsigned flags) {
-  const Place a = place(from), b = place(to);
-  return errno_of(run(fs_->rename(user(), a.directory, a.name, b.directory, b.name, flags)));
+  const Result<Place> a = place(from), b = place(to);
+  if (!a) return errno_of(a);
+  if (!b) return errno_of(b);
+  return errno_of(run(fs_->rename(user(), a->directory, a->name, b->directory, b->name, flags)));
 }
 
 int TestMount::link(std::string_view existing, std::string_view path) {
-  const Place p = place(path);
-  return errno_of(run(fs_->link(user(), node(existing), p.directory, p.name)));
+  const Result<Entry> file = lookup(existing);
+  if (!file) return errno_of(file);
+  const Result<Place> p = place(path);
+  if (!p) return errno_of(p);
+  return errno_of(run(fs_->link(user(), file->node, p->directory, p->name)));
 }
 
 int TestMount::symlink(std::string target, std::string_view path) {
-  const Place p = place(path);
-  return errno_of(run(fs_->symlink(user(), p.directory, p.name, std::move(target))));
+  const Result<Place> p = place(path);
+  if (!p) return errno_of(p);
+  return errno_of(run(fs_->symlink(user(), p->directory, p->name, std::move(target))));
 }
 
 std::vector<std::string> TestMount::list(std::string_view path) {
@@ -190,8 +202,9 @@ OpenFileRef TestMount::open(std::string_view path, int flags) {
 }
 
 Result<OpenFileRef> TestMount::try_create(std::string_view path, int flags, uint32_t mode) {
-  const Place p = place(path);
-  auto created = run(fs_->create(user(), p.directory, p.name, mode, flags | O_CREAT));
+  const Result<Place> p = place(path);
+  if (!p) return fail(p.error());
+  auto created = run(fs_->create(user(), p->directory, p->name, mode, flags | O_CREAT));
   if (!created) return fail(created.error());
   return created->open.file;
 }

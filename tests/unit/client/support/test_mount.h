@@ -120,7 +120,7 @@ class TestMount {
     client::NodeRef directory;
     std::string name;
   };
-  Place place(std::string_view path);  // directory and last component; the directory must be there
+  Result<Place> place(std::string_view path);  // directory and last component
 
   filer::Server& server_;
   std::atomic<unsigned> turn_{0};
@@ -134,7 +134,7 @@ class TestMount {
   bool leftovers_ = false;
 };
 
-// A filer whose clock stands still, with one export that anybody may use.
+// A filer whose clock stands still, with exports (one, unless the options say otherwise) that anybody may use.
 std::unique_ptr<filer::Server> start_filer(filer::Options options = {.manual_clock = true});
 
 }  // namespace nfsrdma::test
