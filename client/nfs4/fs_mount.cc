@@ -19,6 +19,8 @@ constexpr uint32_t kMessageOverhead = 1024;
 constexpr uint32_t kLargestIo = 1u << 20;
 // A server rarely names components in a mount path deeper than it can take in one COMPOUND.
 constexpr size_t kComponentsPerCompound = 8;
+// DESTROY_SESSION and DESTROY_CLIENTID of a server that is connected but silent.
+constexpr Duration kFarewell = std::chrono::seconds(10);
 
 std::string host_name() {
   char name[256] = "";
@@ -188,8 +190,9 @@ Task<bool> Nfs4Filesystem::unmount(Duration patience) {
   bool written = true;
   if (std::exchange(mounted_, false))
     written = co_await finish_within(loops_[0], write_back_everything(), patience);
-  const bool answered =
-      co_await session_.stop(std::max<Duration>(end - Clock::now(), std::chrono::milliseconds(100)));
+  // What was written is there; a server that says nothing to the farewell ends our lease by itself.
+  const Duration left = std::max<Duration>(end - Clock::now(), std::chrono::milliseconds(100));
+  const bool answered = co_await session_.stop(std::min<Duration>(left, kFarewell));
   co_return written&& answered;
 }
 

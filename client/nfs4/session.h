@@ -152,6 +152,10 @@ class Session {
   // The session of `generation` is unusable: close the slots, recover on loop 0.
   void invalidate(uint64_t generation, const char* why);
   Task<> recover_live();
+  // As invalidate(), for a session that still works: without interrupting anybody.
+  Task<> replace_session(uint64_t generation);
+  // The slots are closed: until those in use are released.
+  Task<> outstanding_requests();
   // One operation in a COMPOUND of its own, without SEQUENCE, as part of a handshake; waits out DELAY.
   Task<Result<CompoundReply>> run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build);
   Task<> destroy_session();

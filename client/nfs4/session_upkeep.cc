@@ -56,9 +56,9 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
   using namespace nfs4;  // NOLINT: the flags
   log::info("server {}: SEQUENCE status flags {:#x}", options_.host, flags);
   if ((flags & SEQ4_STATUS_BACKCHANNEL_FAULT) != 0) {
-    // Section 18.46.3: the server met an unrecoverable fault with the back channel: the session must be
-    // replaced.
-    invalidate(generation, "SEQ4_STATUS_BACKCHANNEL_FAULT");
+    // Section 18.46.3: "The client MUST stop sending more requests on the session's fore channel, wait for
+    // all outstanding requests to complete on the fore and back channel, and then destroy the session."
+    co_await replace_session(generation);
   } else if ((flags & (SEQ4_STATUS_CB_PATH_DOWN | SEQ4_STATUS_CB_PATH_DOWN_SESSION)) != 0) {
     Result<> bound = co_await bind(0);
     if (!bound) log::warn("server {}: no back channel: {}", options_.host, describe(bound.error()));
@@ -67,6 +67,7 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
     // Client ID and session survived the server's restart, opens and locks did not.
     if (slots_.close(generation)) {
       set_ready(false);
+      co_await outstanding_requests();
       epoch_.fetch_add(1);
       reclaim_owed_ = true;
       co_await recover_live();
@@ -81,6 +82,19 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
   }
   co_await pause(kFlagsPause);
   flags_in_hand_.store(false, std::memory_order_release);
+}
+
+Task<> Session::outstanding_requests() {
+  // A server that stops answering meanwhile, or a lost connection, ends the patience.
+  while (!stopping_ && slots_.counts().in_use != 0 && responding()) co_await pause(10ms);
+}
+
+Task<> Session::replace_session(uint64_t generation) {
+  if (!slots_.close(generation)) co_return;
+  set_ready(false);
+  log::info("server {}: it lost the back channel; replacing the session", options_.host);
+  co_await outstanding_requests();
+  co_await recover_live();
 }
 
 void Session::set_ready(bool ready) {

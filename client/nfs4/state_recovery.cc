@@ -23,6 +23,7 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
   nfs4::stateid4 old;
   bool was_established = false;
   bool lost_locks = false;
+  std::vector<nfs4::stateid4> old_locks;
   {
     std::lock_guard lock(file->node.mutex);
     if (state->failed != 0)
@@ -37,9 +38,14 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
     }
     was_established = state->established;
     old = state->stateid;
+    for (const LockState& owner : state->locks) {
+      if (owner.established) old_locks.push_back(owner.stateid);
+    }
     lost_locks = lose(*state);
   }
   if (lost_locks) report_lost_locks(node, "the server revoked them");
+  // Section 8.4.3: each revoked stateid is acknowledged, the locks before the open they hang on.
+  for (const nfs4::stateid4& stateid : old_locks) co_await free_stateid(stateid, state->credential);
   if (was_established) co_await free_stateid(old, state->credential);
 
   const nfs4::nfs_fh4 fh = file->node.fh();
