@@ -93,8 +93,10 @@ Result<> Server::Impl::listen_ol(uint16_t wanted) {
 }
 
 void Server::Impl::accept_ol() {
-  acceptor.async_accept([self = shared_from_this()](const asio::error_code& ec, tcp::socket socket) {
-    if (ec == asio::error::operation_aborted || self->closed || !self->acceptor.is_open()) return;
+  // Weak: what a stopped loop still holds must not hold the loop's owner.
+  acceptor.async_accept([weak = weak_from_this()](const asio::error_code& ec, tcp::socket socket) {
+    const auto self = weak.lock();
+    if (!self || ec == asio::error::operation_aborted || self->closed || !self->acceptor.is_open()) return;
     if (!ec) self->accepted_ol(std::move(socket));
     self->accept_ol();
   });
