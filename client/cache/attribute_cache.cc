@@ -10,6 +10,11 @@ AttributeCache::Update AttributeCache::update(const Attributes& attributes, uint
   const bool together = known_ && started < arrived_;
   if (together && attributes.change <= attributes_.change) {
     if (changed && started > started_) expire();
+    // A server's clock may tick once for several WRITEs: the one that was executed last left the larger file.
+    if (!changed && attributes.size > attributes_.size) {
+      attributes_.size = attributes.size;
+      expire();
+    }
     started_ = std::max(started_, started);
     return Update::kIgnored;
   }

@@ -117,6 +117,16 @@ TEST(AttributeCache, YoungerRequestExecutedFirst_DoesNotBringItsOlderAttributesB
   EXPECT_EQ(cache.get().size, 100u);
 }
 
+// nfs-ganesha's change attribute is a ctime, which the kernel counts in ticks of 4 ms.
+TEST(AttributeCache, OneChangeForTwoWrites_KeepsTheLargerSizeAndAsksAgain) {
+  AttributeCache cache;
+  cache.update(version(5, 0), 1, 2, kStart, kRegular);
+  EXPECT_EQ(cache.update(version(7, 100), 3, 5, kStart, kRegular), Update::kChanged);
+  EXPECT_EQ(cache.update(version(7, 200), 4, 6, kStart, kRegular), Update::kIgnored);
+  EXPECT_EQ(cache.get().size, 200u);
+  EXPECT_FALSE(cache.fresh(kStart));
+}
+
 TEST(AttributeCache, Expire_KeepsTheValuesButTrustsThemNoMore) {
   AttributeCache cache;
   answer(cache, version(1, 77), 1, kStart, kRegular);
