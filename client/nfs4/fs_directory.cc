@@ -3,6 +3,7 @@
 // never are.
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 #include "client/nfs4/nfs4_filesystem.h"
 #include "xdr/nfs4/dir_ops.h"
@@ -15,25 +16,6 @@ constexpr uint64_t kAfterDot = 1, kAfterDotDot = 2;
 constexpr uint32_t kReplyBytes = 128u << 10;
 // What an entry takes in a front end's buffer besides its name: with attributes, and without.
 constexpr size_t kPlusBytes = 160, kPlainBytes = 32;
-
-// Whether reading on after any of the entries that follow `from` leads on. A cookie twice, or one that means
-// the beginning, would let the front end go round for ever.
-bool leads_on(const std::vector<nfs4::entry4>& entries, uint64_t from) {
-  bool ascending = true;
-  uint64_t last = std::max(from, kAfterDotDot);
-  for (const auto& e : entries) {
-    if (e.cookie <= kAfterDotDot) return false;
-    ascending = ascending && e.cookie > last;
-    last = e.cookie;
-  }
-  if (ascending) return true;
-  std::vector<uint64_t> cookies;
-  cookies.reserve(entries.size() + 1);
-  cookies.push_back(from);
-  for (const auto& e : entries) cookies.push_back(e.cookie);
-  std::sort(cookies.begin(), cookies.end());
-  return std::adjacent_find(cookies.begin(), cookies.end()) == cookies.end();
-}
 
 }  // namespace
 
@@ -48,10 +30,22 @@ struct Nfs4Filesystem::DirectoryHandle final : OpenDirectory {
   uint64_t order = 0;
   uint64_t change = 0;  // of the directory when the listing began
   nfs4::verifier4 verifier;
+  size_t delivered = 0;      // of `entries`
+  std::set<uint64_t> begun;  // where READDIRs of this listing began, without a jump between them
+
+  // Whether going on after an answer that ends with `last` leads to entries that were not seen yet. Cookies
+  // may come twice within an answer: nfs-ganesha's do when a directory changes under it.
+  bool leads_on(uint64_t cookie, uint64_t last) {
+    if (cookie == 0 || entries.empty() || entries.back().cookie != cookie) begun.clear();
+    begun.insert(cookie);
+    return !begun.contains(last);
+  }
 
   // Where in `entries` the one after `cookie` is, if the answer at hand covers that.
   std::optional<size_t> position_after(uint64_t cookie, bool want_attributes) const {
     if (!filled || (want_attributes && !plus)) return std::nullopt;
+    // By place before by cookie, which need not be unique.
+    if (delivered != 0 && entries[delivered - 1].cookie == cookie) return delivered;
     if (cookie == from) return 0;
     const auto it =
         std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.cookie == cookie; });
@@ -112,7 +106,12 @@ Task<Result<>> Nfs4Filesystem::fill(RequestContext ctx, DirectoryHandle& handle,
     auto& list = res->resok4.reply;
     if (list.entries.empty() && !list.eof)
       co_return fail(system_error(EIO, "READDIR", "the server sent neither entries nor the end"));
-    if (!leads_on(list.entries, cookie))
+    const bool reserved = std::any_of(list.entries.begin(), list.entries.end(),
+                                      [](const auto& e) { return e.cookie <= kAfterDotDot; });
+    if (reserved) co_return fail(system_error(EIO, "READDIR", "the server uses reserved cookies"));
+    const uint64_t last = list.entries.empty() ? cookie : list.entries.back().cookie;
+    const bool leads_on = handle.leads_on(cookie, last);
+    if (!list.eof && !leads_on)
       co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
     handle.entries = std::move(list.entries);
     handle.eof = list.eof;
@@ -120,6 +119,7 @@ Task<Result<>> Nfs4Filesystem::fill(RequestContext ctx, DirectoryHandle& handle,
     handle.from = cookie;
     handle.plus = plus;
     handle.filled = true;
+    handle.delivered = 0;
     handle.order = order;
     co_return Result<>{};
   }
@@ -182,6 +182,7 @@ Task<Result<DirectoryPage>> Nfs4Filesystem::readdir(RequestContext ctx, OpenDire
       DirectoryEntry entry = co_await directory_entry(handle, *index, plus);
       page.entries.push_back(std::move(entry));
       cookie = page.entries.back().next;
+      handle.delivered = *index + 1;
     }
     if (*index == handle.entries.size() && handle.eof) {
       std::lock_guard lock(nfs4_node(handle.node).mutex);
