@@ -64,6 +64,19 @@ Task<> drain(client::Filesystem& filesystem, Duration patience, std::function<vo
   done(clean);
 }
 
+// Coroutines that were told to end are given the time for it: those that sleep look around every 100 ms.
+void settle(LoopPool& loops) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  const auto busy = [&loops] {
+    for (unsigned i = 0; i < loops.size(); ++i) {
+      if (loops[i].live_tasks() != 0) return true;
+    }
+    return false;
+  };
+  while (busy() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 class MountDaemon {
  public:
   MountDaemon(const MountPlan& plan, Reporter& reporter)
@@ -85,6 +98,7 @@ class MountDaemon {
     first_attempt_limit();
     begin_attempt();
     control_.run();
+    settle(loops_);
     loops_.stop_and_join();
     mount_.reset();
     filesystem_.reset();

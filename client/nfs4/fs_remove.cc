@@ -196,6 +196,9 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
       Result<Entry> there = co_await lookup_on_server(ctx, to_directory, to);
       if (there && there->node == moved) co_return Result<>{};
     }
+    // Section 18.26.3: a RENAME replaces; what it cannot replace, and calls EXIST, is a directory that is not
+    // empty.
+    if (renamed.error().is_status(nfs4::NFS4ERR_EXIST)) renamed.error().errnum = ENOTEMPTY;
     co_return fail(std::move(renamed.error()));
   }
   auto target_after = reply->take<nfs4::GETATTR4res>();

@@ -158,7 +158,8 @@ class Session {
   Task<> outstanding_requests();
   // One operation in a COMPOUND of its own, without SEQUENCE, as part of a handshake; waits out DELAY.
   Task<Result<CompoundReply>> run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build);
-  Task<> destroy_session();
+  // `patient`: also over the next connection, when this one is lost.
+  Task<> destroy_session(bool patient);
   Task<> destroy_all();
   Task<> pause(Duration d);  // ends early when stopping
 

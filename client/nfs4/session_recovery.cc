@@ -134,7 +134,7 @@ Task<Result<>> Session::recover() {
   // Each turn needs the server to have forgotten us in between: a few are plenty.
   for (int turn = 0;; ++turn) {
     if (!have_client_id_) NFSRDMA_CO_TRY(co_await exchange_id());
-    if (have_session_) co_await destroy_session();
+    if (have_session_) co_await destroy_session(false);
     Result<> created = co_await create_session();
     if (created) break;
     const Error& e = created.error();
@@ -298,12 +298,21 @@ Task<Result<>> Session::reclaim_complete(RecoveryChannel& channel) {
   co_return done;
 }
 
-Task<> Session::destroy_session() {
+Task<> Session::destroy_session(bool patient) {
   nfs4::DESTROY_SESSION4args args{.dsa_sessionid = session_id_};
   auto build = [&](CompoundBuilder& b) { b.add(args); };
-  // Whatever the answer is, the session is not used any more.
-  (void)co_await run_alone(0, nfs4::OP_DESTROY_SESSION, build);
-  have_session_ = false;
+  for (bool bound = false;;) {
+    const Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_DESTROY_SESSION, build);
+    if (patient && !reply && reply.error().recovery == Recovery::kReconnect) {
+      co_await Loop::current()->sleep(50ms);
+      continue;
+    }
+    // Section 18.37.3: the connection has to be one of the session's; a new one is not yet.
+    if (bound || !reply || reply->status() != nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION) break;
+    bound = true;
+    (void)co_await bind(0);
+  }
+  have_session_ = false;  // whatever the answer is, it is not used any more
 }
 
 }  // namespace nfsrdma::client

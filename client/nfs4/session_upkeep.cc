@@ -115,24 +115,12 @@ Task<bool> Session::wait_ready() {
 Task<> Session::destroy_all() {
   auto guard = co_await recovery_mutex_.lock();
   // A connection that is lost just now comes back; stop() knows how long to wait for that.
-  const auto lost = [](const Result<CompoundReply>& reply) {
-    return !reply && reply.error().recovery == Recovery::kReconnect;
-  };
-  if (have_session_) {
-    nfs4::DESTROY_SESSION4args args{.dsa_sessionid = session_id_};
-    auto build = [&](CompoundBuilder& b) { b.add(args); };
-    Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_DESTROY_SESSION, build);
-    while (lost(reply)) {
-      co_await Loop::current()->sleep(50ms);
-      reply = co_await run_alone(0, nfs4::OP_DESTROY_SESSION, build);
-    }
-    have_session_ = false;
-  }
+  if (have_session_) co_await destroy_session(true);
   if (!have_client_id_) co_return;
   nfs4::DESTROY_CLIENTID4args args{.dca_clientid = client_id()};
   auto build = [&](CompoundBuilder& b) { b.add(args); };
   Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_DESTROY_CLIENTID, build);
-  while (lost(reply)) {
+  while (!reply && reply.error().recovery == Recovery::kReconnect) {
     co_await Loop::current()->sleep(50ms);
     reply = co_await run_alone(0, nfs4::OP_DESTROY_CLIENTID, build);
   }

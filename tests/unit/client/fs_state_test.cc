@@ -246,9 +246,10 @@ TEST_P(StateRefused, RevokedByAnAdministrator_IsOpenedAnewAndFreed) {
 }
 
 TEST_P(StateRefused, LockRevokedByAnAdministrator_IsEioUnderItOnly) {
+  constexpr uint64_t kProcess = 7;  // another than that of read_file(), whose close releases its locks
   const auto holder = mount->open("file", O_RDWR);
   const auto bystander = mount->open("file", O_RDONLY);
-  ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
+  ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9, kProcess), 0);
   ASSERT_TRUE(server->revoke(live(StateKind::kLock).at(0).id));
   // The next request of anybody brings the flag, and the client looks what is gone.
   EXPECT_EQ(mount->read_file("file"), "content");
@@ -256,10 +257,10 @@ TEST_P(StateRefused, LockRevokedByAnAdministrator_IsEioUnderItOnly) {
       [](filer::Core& core) { return core.journal.count(OP_FREE_STATEID).succeeded >= 1; }));
   EXPECT_EQ(errno_of(mount->read(holder)), EIO);
   EXPECT_EQ(mount->read(bystander).value_or("error"), "content");
-  EXPECT_EQ(mount->lock(holder, LockType::kUnlock), 0);
+  EXPECT_EQ(mount->lock(holder, LockType::kUnlock, 0, UINT64_MAX, kProcess), 0);
   EXPECT_EQ(mount->read(holder).value_or("error"), "content");
-  EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
-  mount->close(holder);
+  EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9, kProcess), 0);
+  mount->close(holder, kProcess);
   mount->close(bystander);
   EXPECT_TRUE(server->states().empty());
 }

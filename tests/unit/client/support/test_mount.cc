@@ -72,10 +72,12 @@ TestMount::~TestMount() {
     EXPECT_TRUE(answered || abandoned_) << "the server did not answer";
     if (!abandoned_ && !leftovers_) {
       for (const filer::ClientFacts& c : server_.clients()) {
-        EXPECT_NE(c.owner, client_name_) << "the client is still known to the server";
+        EXPECT_NE(c.owner, client_name_) << "the client is still known to the server, with "
+                                         << c.sessions.size() << " sessions and " << c.opens << " opens";
       }
     }
   }
+  known_.clear();
   root_.reset();
   // The task that unmounted is itself one until it has returned to its loop.
   const TimePoint soon = Clock::now() + std::chrono::seconds(20);
@@ -103,6 +105,7 @@ Result<Entry> TestMount::lookup(std::string_view path) {
     if (!next) return next;
     if (!next->node) return fail(system_error(ENOENT, "LOOKUP"));
     entry = std::move(*next);
+    known_[entry.node.get()] = entry.node;
     path.remove_prefix(std::min(slash + 1, path.size()));
   }
   return entry;

@@ -128,6 +128,8 @@ class TestMount {
   BufferPool buffers_;
   std::unique_ptr<client::Nfs4Filesystem> fs_;
   client::NodeRef root_;
+  // What was looked up, as the kernel keeps it.
+  std::map<const client::Node*, client::NodeRef> known_;
   std::string client_name_;
   bool mounted_ = false;
   bool abandoned_ = false;
