@@ -4,7 +4,7 @@
 usage: campaign.py --build BUILDDIR [--seconds CPU_SECONDS] [--jobs N] [TARGET...]
 
 CPU time, not the clock, decides when a target has had its share: on a busy machine it takes longer. The targets run
-in the idle scheduling class.
+at a low priority.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def run(program, log, budget, *argv):
     """Until `budget` CPU seconds are used, or it ends by itself. (status, CPU seconds)"""
     with open(log, "wb") as out:
         process = subprocess.Popen([program, *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                   preexec_fn=lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)))
+                                   preexec_fn=lambda: os.nice(10))
     used, asked = 0.0, False
     try:
         while process.poll() is None:
