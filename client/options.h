@@ -1,6 +1,7 @@
 // ClientOptions: how a mount behaves, in the terms of nfs(5). Filled by cli/, immutable afterwards.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -10,6 +11,15 @@ namespace nfsrdma::client {
 enum class LookupCache : uint8_t { kAll, kPositive, kNone };
 enum class IdMapping : uint8_t { kNumeric, kNfsidmap };
 enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };
+
+// How long a request may go unanswered before a soft mount gives it up. nfs(5) names `retrans` repetitions
+// and a back-off that grows by `timeo`, up to 600 seconds; the kernel's client, which users know, gives up
+// after timeo * (retrans + 1), at most 600 seconds (and always after one timeo).
+constexpr std::chrono::milliseconds soft_patience(std::chrono::milliseconds timeo, unsigned retrans) {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(600);
+  if (timeo >= kLongest / (int64_t{retrans} + 1)) return std::max(timeo, kLongest);
+  return timeo * (int64_t{retrans} + 1);
+}
 
 struct ClientOptions {
   std::string host;

@@ -221,11 +221,7 @@ Task<Result<FilesystemStatus>> Nfs4Filesystem::statfs(RequestContext ctx, NodeRe
 bool Nfs4Filesystem::soft_timed_out() const {
   if (!options_.soft) return false;
   const TimePoint since = session_.stalled_since();
-  // nfs(5): a soft mount gives up after `retrans` retransmissions, each after another `timeo`, growing by as
-  // much.
-  uint64_t waits = 0;
-  for (unsigned i = 0; i <= options_.retrans; ++i) waits += i + 1;
-  return since != TimePoint{} && Clock::now() - since > options_.timeo * static_cast<int64_t>(waits);
+  return since != TimePoint{} && Clock::now() - since > soft_patience(options_.timeo, options_.retrans);
 }
 
 int Nfs4Filesystem::soft_errno() const {
