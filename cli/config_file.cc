@@ -98,6 +98,7 @@ class Parser {
   }
 
   Outcome<> add(std::string name, std::string_view value) {
+    if (option_name(name) == "conf") return bad("conf is for the command line; it cannot be changed here");
     const OptionMatch match = find_option(name);
     OptionLayer layer{config_.sections.back().origin, where(), {std::move(name), std::string(value)}};
     if (match.spec != nullptr && match.spec->kind == OptionKind::kSwitch) {

@@ -174,6 +174,14 @@ std::string program_name(std::string_view argv0) {
   return std::string(slash == std::string_view::npos ? argv0 : argv0.substr(slash + 1));
 }
 
+Failure defect(const std::vector<std::string>& argv, std::string_view what) {
+  const bool tool = argv.empty() || personality_of(argv[0]) == Personality::kTool;
+  const bool mounts = argv.size() > 1 && argv[1] == "mount";
+  std::string line = fmt::format("internal error: {}", what);
+  return tool && !mounts ? Failure(ToolExit::kFailed, std::move(line))
+                         : Failure(MountExit::kInternal, std::move(line));
+}
+
 Personality personality_of(std::string_view argv0) {
   const std::string name = program_name(argv0);
   if (name.starts_with("mount.")) return Personality::kMountHelper;

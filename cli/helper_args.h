@@ -56,4 +56,9 @@ enum class Personality : uint8_t { kTool, kMountHelper, kUmountHelper };
 Personality personality_of(std::string_view argv0);
 std::string program_name(std::string_view argv0);
 
+// A defect of this program, e.g. an exception that nobody caught, with the status of the family that the
+// program belongs to: mount(8)'s 4 for the helpers and the verb `mount`; the other tools' 4 means something
+// else.
+Failure defect(const std::vector<std::string>& argv, std::string_view what);
+
 }  // namespace nfsrdma::cli

@@ -37,18 +37,24 @@ class Parent {
       const int timeout = static_cast<int>(std::clamp<int64_t>(
           std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count(), 0, 60'000));
       if (poll(entries, 2, timeout) < 0 && errno != EINTR) {
-        return end_child(Failure(MountExit::kSystem, fmt::format("poll: {}", std::strerror(errno))));
+        return end_child(failure(MountExit::kSystem, fmt::format("poll: {}", std::strerror(errno))));
       }
-      if (entries[1].revents != 0) return end_child(Failure(MountExit::kInterrupted, "interrupted"));
+      if (entries[1].revents != 0) return end_child(failure(MountExit::kInterrupted, "interrupted"));
       if (entries[0].revents != 0) {
         if (const auto status = read_reports()) return *status;
       } else if (Clock::now() >= deadline_) {
-        return end_child(Failure(MountExit::kFailed, "no answer in time"));
+        const auto waited = std::chrono::duration_cast<std::chrono::seconds>(options_.bound);
+        return end_child(failure(MountExit::kFailed,
+                                 fmt::format("the daemon did not answer within {} s", waited.count())));
       }
     }
   }
 
  private:
+  Failure failure(MountExit code, const std::string& cause) const {
+    return {code, fmt::format("{}: mount: {}; {}", options_.source, cause, options_.advice)};
+  }
+
   std::optional<int> read_reports() {
     char buffer[4096];
     const ssize_t n = read(pipe_.get(), buffer, sizeof buffer);
@@ -86,7 +92,7 @@ class Parent {
       if (WIFSIGNALED(status)) how = fmt::format("was killed by signal {}", WTERMSIG(status));
       if (WIFEXITED(status)) how = fmt::format("ended with status {} and no word", WEXITSTATUS(status));
     }
-    return cli::report(options_.program, Failure(MountExit::kInternal, "the daemon " + how));
+    return cli::report(options_.program, failure(MountExit::kInternal, "the daemon " + how));
   }
 
   int end_child(const Failure& failure) {

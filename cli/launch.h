@@ -17,6 +17,8 @@ namespace nfsrdma::cli {
 
 struct LaunchOptions {
   std::string program;  // for messages
+  std::string source;   // for messages: what is being mounted
+  std::string advice;   // for messages: what to run next
   bool verbose = false;
   // How long the parent waits at most; the child should have given up by itself before.
   std::chrono::milliseconds bound{};

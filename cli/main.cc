@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   try {
     return nfsrdma::cli::run({argv, argv + argc});
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "nfsrdma-fuse: %s\n", error.what());
-    return static_cast<int>(nfsrdma::cli::MountExit::kInternal);
+    const std::vector<std::string> arguments(argv, argv + argc);
+    return nfsrdma::cli::report("nfsrdma-fuse", nfsrdma::cli::defect(arguments, error.what()));
   }
 }

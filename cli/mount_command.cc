@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/explain.h"
 #include "cli/launch.h"
 #include "cli/mount_daemon.h"
 #include "cli/mount_plan.h"
@@ -100,6 +101,8 @@ int run_mount(const std::string& program, const MountRequest& request) {
   close_range(3, ~0U, 0);
   LaunchOptions launch;
   launch.program = program;
+  launch.source = plan->source.text;
+  launch.advice = probe_advice(plan->source.text);
   launch.verbose = request.verbose;
   launch.bound = longest_wait(plan->options);
   return launch_in_background(launch, [&](Reporter& reporter) { return run_mount_daemon(*plan, reporter); });

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -25,11 +26,22 @@ Outcome<Config> read_config(const MountRequest& request) {
   return file.empty() ? read_default_config() : read_config_file(file);
 }
 
-Outcome<ParsedOptions> resolve(const MountRequest& request, const Source& source) {
+// A daemon works in "/", and reads the file again at SIGHUP.
+MountRequest with_absolute_conf(MountRequest request) {
+  for (RawOption& option : request.options) {
+    if (option_name(option.name) != "conf" || !option.value || option.value->empty()) continue;
+    std::error_code unknown;  // no current directory: reading the file fails and says so
+    option.value = std::filesystem::absolute(*option.value, unknown).string();
+  }
+  return request;
+}
+
+Outcome<ParsedOptions> resolve(const MountRequest& request, const Source& source,
+                               const std::string& mount_point) {
   const auto config = read_config(request);
   if (!config) return tl::unexpected(config.error());
   // nfsmount.conf(5): "an exact match of the mount point used in the mount command".
-  std::vector<OptionLayer> layers = config->select(source.host, lexical_path(request.directory));
+  std::vector<OptionLayer> layers = config->select(source.host, mount_point);
   for (const RawOption& option : request.options) layers.push_back({OptionOrigin::kCommandLine, {}, option});
   auto parsed = parse_options(layers, request.sloppy);
   if (!parsed) return parsed;
@@ -44,26 +56,26 @@ Outcome<ParsedOptions> resolve(const MountRequest& request, const Source& source
 Outcome<MountPlan> make_mount_plan(const std::string& program, const MountRequest& request) {
   auto source = parse_source(request.source);
   if (!source) return tl::unexpected(std::move(source).error());
-  auto parsed = resolve(request, *source);
+  MountPlan plan;
+  plan.program = program;
+  plan.request = with_absolute_conf(request);
+  plan.mount_point = lexical_path(request.directory);
+  auto parsed = resolve(plan.request, *source, plan.mount_point);
   if (!parsed) return tl::unexpected(std::move(parsed).error());
   const bool root = geteuid() == 0;
   const std::string fuse_conf = root ? std::string() : read_fuse_conf();
   if (auto done = check_privilege(parsed->values, root, fuse_conf); !done)
     return tl::unexpected(std::move(done).error());
-  MountPlan plan;
-  plan.program = program;
-  plan.request = request;
   plan.source = *std::move(source);
   plan.options = parsed->values;
   plan.skipped = parsed->skipped;
-  plan.mount_point = lexical_path(request.directory);
   plan.root = root;
   plan.foreground = request.foreground || request.debug;
   return plan;
 }
 
 Outcome<MountOptions> reread_options(const MountPlan& plan) {
-  auto parsed = resolve(plan.request, plan.source);
+  auto parsed = resolve(plan.request, plan.source, plan.mount_point);
   if (!parsed) return tl::unexpected(std::move(parsed).error());
   return parsed->values;
 }

@@ -12,8 +12,8 @@
 namespace nfsrdma::cli {
 
 struct MountPlan {
-  std::string program;  // for messages
-  MountRequest request;
+  std::string program;   // for messages
+  MountRequest request;  // conf= made absolute
   Source source;
   MountOptions options;
   std::vector<std::string> skipped;  // options skipped because of sloppy

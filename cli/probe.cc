@@ -14,6 +14,7 @@
 #include <future>
 #include <memory>
 
+#include "cli/explain.h"
 #include "cli/fd.h"
 #include "cli/log_setup.h"
 #include "cli/options.h"
@@ -57,6 +58,31 @@ tl::unexpected<Failure> failed(std::string text) {
   return refuse(ToolExit::kFailed, std::move(text));
 }
 
+// What the user can look at next, by the step that failed.
+std::string resolve_advice(const client::ClientOptions& o) {
+  return fmt::format("run 'getent ahosts {}'", o.host);
+}
+std::string connect_advice(const client::ClientOptions& o) {
+  return fmt::format(
+      "see that {} runs and listens on port {} ('ss -ltn' there), or give another with -o port=", o.host,
+      o.port);
+}
+std::string null_advice(const client::ClientOptions& o) {
+  return fmt::format("see that port {} is that of the NFS server, or give another with -o port=", o.port);
+}
+std::string session_advice(const client::ClientOptions& o, const Error& error) {
+  // The root of a server's name space lists its exports.
+  if (o.export_path != "/" && error.layer == Layer::kNfs)
+    return fmt::format("run 'nfsrdma-fuse probe nfs://{}:{}/' to see what it exports",
+                       o.host.find(':') == std::string::npos ? o.host : "[" + o.host + "]", o.port);
+  return fmt::format("see what the log of {} says", o.host);
+}
+
+Outcome<> with_advice(Outcome<> done, const std::string& advice) {
+  if (!done) done.error().text += "; " + advice;
+  return done;
+}
+
 bool ready(const Fd& fd, short events, Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
   pollfd entry{fd.get(), events, 0};
@@ -84,7 +110,10 @@ Outcome<std::vector<tcp::Endpoint>> resolve(const client::ClientOptions& options
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* list = nullptr;
   const int code = getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &hints, &list);
-  if (code != 0) return failed(fmt::format("resolve: {}: {}", options.host, gai_strerror(code)));
+  if (code != 0) {
+    return failed(
+        fmt::format("resolve: {}: {}; {}", options.host, gai_strerror(code), resolve_advice(options)));
+  }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
   std::vector<tcp::Endpoint> endpoints;
   std::string text = options.host + ":";
@@ -99,7 +128,7 @@ Outcome<std::vector<tcp::Endpoint>> resolve(const client::ClientOptions& options
 }
 
 // The first address that answers; all of them are tried, so that a bad one is seen.
-Outcome<Fd> connect_any(const std::vector<tcp::Endpoint>& endpoints) {
+Outcome<Fd> connect_any(const client::ClientOptions& options, const std::vector<tcp::Endpoint>& endpoints) {
   Fd connected;
   std::string last;
   for (const tcp::Endpoint& endpoint : endpoints) {
@@ -112,7 +141,7 @@ Outcome<Fd> connect_any(const std::vector<tcp::Endpoint>& endpoints) {
     if (error != 0) last = text;
     if (error == 0 && !connected) connected = std::move(fd);
   }
-  if (!connected) return failed("connect: " + last);
+  if (!connected) return failed(fmt::format("connect: {}; {}", last, connect_advice(options)));
   return connected;
 }
 
@@ -260,8 +289,10 @@ void print_listing(const Listing& listing) {
 // A session like a mount's, on one loop of its own.
 class Probe {
  public:
-  explicit Probe(const client::ClientOptions& options)
-      : path_(options.export_path),
+  Probe(std::string program, std::string name, const client::ClientOptions& options)
+      : program_(std::move(program)),
+        name_(std::move(name)),
+        options_(options),
         filesystem_(std::make_unique<client::Nfs4Filesystem>(loops_, pool_, options)) {
     loops_.start();
   }
@@ -279,17 +310,23 @@ class Probe {
     auto answer = promise->get_future();
     loops_[0].spawn(mount_root(*filesystem_, &front_end_, promise));
     // The attempt cannot be called off, and the destructor would wait for it.
-    if (answer.wait_for(kSession) != std::future_status::ready) {
-      fmt::print(stderr, "nfsrdma-fuse: EXCHANGE_ID: no answer\n");
-      std::_Exit(static_cast<int>(ToolExit::kFailed));
-    }
+    if (answer.wait_for(kSession) != std::future_status::ready)
+      give_up(operation_under_way(filesystem_->statistics()));
     const Result<client::Entry> root = answer.get();
-    if (!root) return failed(describe(root.error()));
+    if (!root)
+      return failed(fmt::format("{}; {}", describe(root.error()), session_advice(options_, root.error())));
     print_session(watch);
     return list(root->node);
   }
 
  private:
+  // Without the destructor, which waits for what the server does not answer.
+  [[noreturn]] void give_up(std::string_view operation) const {
+    std::_Exit(report(program_, Failure(ToolExit::kFailed,
+                                        fmt::format("{}: {}: no answer within {} s; {}", name_, operation,
+                                                    kSession.count(), session_advice(options_, {})))));
+  }
+
   void print_session(const Stopwatch& watch) const {
     const client::Statistics statistics = filesystem_->statistics();
     const client::SessionStatistics& s = statistics.session;
@@ -309,18 +346,19 @@ class Probe {
     auto promise = std::make_shared<std::promise<Result<Listing>>>();
     auto answer = promise->get_future();
     loops_[0].spawn(list_root(*filesystem_, {own_credential(), nullptr}, root, promise));
-    if (answer.wait_for(kSession) != std::future_status::ready) {
-      fmt::print(stderr, "nfsrdma-fuse: READDIR: no answer\n");
-      std::_Exit(static_cast<int>(ToolExit::kFailed));
-    }
+    if (answer.wait_for(kSession) != std::future_status::ready) give_up("READDIR");
     const Result<Listing> listing = answer.get();
-    if (!listing) return failed(describe(listing.error()));
-    step("list", fmt::format("{}: {} entries", path_, listing->entries.size()), watch);
+    if (!listing)
+      return failed(
+          fmt::format("{}; {}", describe(listing.error()), session_advice(options_, listing.error())));
+    step("list", fmt::format("{}: {} entries", options_.export_path, listing->entries.size()), watch);
     print_listing(*listing);
     return {};
   }
 
-  std::string path_;
+  const std::string program_;
+  const std::string name_;  // of the server, as given
+  const client::ClientOptions options_;
   LoopPool loops_{1};
   BufferPool pool_;
   NoFrontEnd front_end_;
@@ -338,17 +376,15 @@ Outcome<client::ClientOptions> probe_options(const ProbeVerb& verb) {
   return make_client_options(parsed->values, *source, geteuid() == 0);
 }
 
-Outcome<> probe(const ProbeVerb& verb) {
-  const auto options = probe_options(verb);
-  if (!options) return tl::unexpected(options.error());
-  const auto endpoints = resolve(*options);
+Outcome<> probe(const std::string& program, const std::string& name, const client::ClientOptions& options) {
+  const auto endpoints = resolve(options);
   if (!endpoints) return tl::unexpected(endpoints.error());
   {
-    const auto connection = connect_any(*endpoints);
+    const auto connection = connect_any(options, *endpoints);
     if (!connection) return tl::unexpected(connection.error());
-    if (auto done = call_null(*connection); !done) return done;
+    if (auto done = with_advice(call_null(*connection), null_advice(options)); !done) return done;
   }
-  return Probe(*options).run();
+  return Probe(program, name, options).run();
 }
 
 }  // namespace
@@ -356,8 +392,12 @@ Outcome<> probe(const ProbeVerb& verb) {
 int run_probe(const std::string& program, const ProbeVerb& verb) {
   const ProcessLog log;
   set_log_level(LogLevel::kError);
-  const auto done = probe(verb);
-  return done ? static_cast<int>(ToolExit::kOk) : report(program, done.error());
+  const auto options = probe_options(verb);
+  if (!options) return report(program, options.error());
+  const auto done = probe(program, verb.server, *options);
+  if (done) return static_cast<int>(ToolExit::kOk);
+  return report(program,
+                Failure(done.error().exit_code, fmt::format("{}: {}", verb.server, done.error().text)));
 }
 
 }  // namespace nfsrdma::cli

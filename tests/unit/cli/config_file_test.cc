@@ -115,6 +115,10 @@ TEST(ConfigFile, MalformedLine_IsNamed) {
   }
 }
 
+TEST(ConfigFile, Conf_IsForTheCommandLine) {
+  EXPECT_EQ(error_of("[NFSMount_Global_Options]\nconf=/other\n").substr(0, 20), "f:2: conf is for the");
+}
+
 TEST(ConfigFile, UnknownOption_FailsWithFileAndLineUnlessSloppy) {
   const auto config = parse("[NFSMount_Global_Options]\nrsiez=5\n");
   const auto parsed = parse_options(config.select("s", "/m"), false);

@@ -37,6 +37,8 @@ class LaunchTest : public testing::Test {
     dup2(log, STDERR_FILENO);
     LaunchOptions options;
     options.program = "prog";
+    options.source = "srv:/e";
+    options.advice = "run this";
     options.verbose = verbose;
     options.bound = bound;
     _exit(launch_in_background(options, [&](Reporter& reporter) -> int { _exit(daemon(reporter)); }));
@@ -124,13 +126,13 @@ TEST_F(LaunchTest, Verbose_ShowsProgress) {
 
 TEST_F(LaunchTest, DaemonThatDies_IsAnInternalError) {
   EXPECT_EQ(launch([](Reporter&) { return 7; }), 4);
-  EXPECT_EQ(errors(), "prog: the daemon ended with status 7 and no word\n");
+  EXPECT_EQ(errors(), "prog: srv:/e: mount: the daemon ended with status 7 and no word; run this\n");
   EXPECT_EQ(launch([](Reporter&) {
               kill(getpid(), SIGKILL);
               return 0;
             }),
             4);
-  EXPECT_EQ(errors(), "prog: the daemon was killed by signal 9\n");
+  EXPECT_EQ(errors(), "prog: srv:/e: mount: the daemon was killed by signal 9; run this\n");
 }
 
 TEST_F(LaunchTest, DaemonThatNeverAnswers_IsEndedAfterTheBound) {
@@ -140,9 +142,9 @@ TEST_F(LaunchTest, DaemonThatNeverAnswers_IsEndedAfterTheBound) {
         pause();
         return 0;
       },
-      200ms);
+      1000ms);
   EXPECT_EQ(status, 32);
-  EXPECT_EQ(errors(), "prog: no answer in time\n");
+  EXPECT_EQ(errors(), "prog: srv:/e: mount: the daemon did not answer within 1 s; run this\n");
   EXPECT_EQ(kill(std::stoi(wait_for("pid")), 0), -1) << "the daemon is still there";
 }
 
@@ -158,6 +160,7 @@ TEST_F(LaunchTest, InterruptedUser_EndsTheDaemonToo) {
     const int daemon = std::stoi(wait_for("pid"));
     kill(parent, signal_number);
     EXPECT_EQ(finish(parent), 8);
+    EXPECT_EQ(errors(), "prog: srv:/e: mount: interrupted; run this\n");
     EXPECT_EQ(kill(daemon, 0), -1) << "the daemon is still there";
     unlink(temp_.path("pid").c_str());
   }

@@ -1,0 +1,19 @@
+// What a failure line says beside its cause: which operation was under way when no answer came, and what the
+// user can run next. Pure functions on values.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "client/statistics.h"
+
+namespace nfsrdma::cli {
+
+// What a client that is mounting waits for, by its first connection and by what its session has got so far:
+// "connect", "EXCHANGE_ID", "CREATE_SESSION", "LOOKUP"...
+std::string_view operation_under_way(const client::Statistics& statistics);
+
+// "run 'nfsrdma-fuse probe SOURCE'": for a mount that failed.
+std::string probe_advice(std::string_view source);
+
+}  // namespace nfsrdma::cli

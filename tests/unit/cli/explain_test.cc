@@ -1,0 +1,44 @@
+#include "cli/explain.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/helper_args.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using State = rpc::TransportState;
+
+std::string_view waiting_for(State state, uint64_t client_ids, uint64_t sessions) {
+  client::Statistics s;
+  s.transports.emplace_back().state = state;
+  s.session.client_ids_established = client_ids;
+  s.session.sessions_created = sessions;
+  return operation_under_way(s);
+}
+
+TEST(Explain, OperationUnderWay_IsTheFirstThatHasNoAnswer) {
+  EXPECT_EQ(operation_under_way({}), "connect");
+  EXPECT_EQ(waiting_for(State::kIdle, 0, 0), "connect");
+  EXPECT_EQ(waiting_for(State::kConnecting, 0, 0), "connect");
+  EXPECT_EQ(waiting_for(State::kBackoff, 1, 1), "connect");
+  EXPECT_EQ(waiting_for(State::kHandshake, 0, 0), "EXCHANGE_ID");
+  EXPECT_EQ(waiting_for(State::kHandshake, 1, 0), "CREATE_SESSION");
+  EXPECT_EQ(waiting_for(State::kHandshake, 1, 1), "RECLAIM_COMPLETE");
+  EXPECT_EQ(waiting_for(State::kReady, 1, 1), "LOOKUP");
+}
+
+// 4 means "done with a warning" to the users of the tools.
+TEST(Explain, Defect_HasTheStatusOfItsFamily) {
+  using Argv = std::vector<std::string>;
+  EXPECT_EQ(defect(Argv{"/sbin/mount.nfsrdma-fuse", "s:/e", "/m"}, "x").exit_code, 4);
+  EXPECT_EQ(defect(Argv{"umount.fuse.rpcrdma", "/m"}, "x").exit_code, 4);
+  EXPECT_EQ(defect(Argv{"nfsrdma-fuse", "mount", "s:/e", "/m"}, "x").exit_code, 4);
+  for (const char* verb : {"status", "stats", "probe", "umount", "log-level"})
+    EXPECT_EQ(defect(Argv{"/usr/bin/nfsrdma-fuse", verb}, "x").exit_code, 1) << verb;
+  EXPECT_EQ(defect(Argv{"nfsrdma-fuse"}, "x").exit_code, 1);
+  EXPECT_EQ(defect(Argv{}, "out of memory").text, "internal error: out of memory");
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli
