@@ -15,6 +15,7 @@
 
 #include "cli/control_path.h"
 #include "cli/control_server.h"
+#include "cli/explain.h"
 #include "cli/log_setup.h"
 #include "cli/mount_point.h"
 #include "cli/option_table.h"
@@ -189,13 +190,14 @@ class MountDaemon {
     patience_timer_.expires_after(longest_attempt(plan_.options));
     patience_timer_.async_wait([this](std::error_code cancelled) {
       if (cancelled || (stage_ != Stage::kAttempting && stage_ != Stage::kPausing)) return;
-      go_to_background(fmt::format("{}: no answer; trying on", plan_.source.text));
+      const std::string why = last_error_.empty() ? no_answer() : last_error_;
+      go_to_background(fmt::format("{}: {}; trying on", plan_.source.text, why));
     });
   }
 
   // The attempt cannot be called off (a slot is never abandoned), the process can: nothing is mounted yet.
   void attempt_too_long() {
-    const std::string why = last_error_.empty() ? "no answer in time" : last_error_;
+    const std::string why = last_error_.empty() ? no_answer() : last_error_;
     end_now(Failure(MountExit::kFailed, fmt::format("{}: {}; {}", plan_.source.text, why, advice())));
   }
 
@@ -207,11 +209,16 @@ class MountDaemon {
     if (auto started = mount_->start(std::move(root)); !started) return fail(started.error());
     stage_ = Stage::kMounted;
     open_control_socket();
-    log::info("mounted {}, {}", plan_.source.text, show_options(plan_.options));
+    log::info("mounted {}, {}", plan_.source.text, snapshot().mount_options);
     reporter_.ready();
   }
 
-  std::string advice() const { return fmt::format("run 'nfsrdma-fuse probe {}'", plan_.source.text); }
+  std::string advice() const { return probe_advice(plan_.source.text); }
+
+  std::string no_answer() const {
+    const auto operation = filesystem_ ? operation_under_way(filesystem_->statistics()) : "mount";
+    return fmt::format("{}: no answer in time", operation);
+  }
 
   // What is wrong on this machine is said as it is; what the server said comes with its name and what to do
   // next.
@@ -292,9 +299,9 @@ class MountDaemon {
     s.responding = filesystem_->responding();
     s.source = plan_.source.text;
     s.mount_point = mount_point_;
-    s.mount_options = show_options(plan_.options);
     s.log_level = to_string(cli::log_level());
     s.client = filesystem_->statistics();
+    s.mount_options = show_options(options_in_use(plan_.options, s.client.transports));
     s.fuse = make_fuse_snapshot(mount_->statistics());
     return s;
   }
@@ -374,7 +381,9 @@ class MountDaemon {
     switch (stage_) {
       case Stage::kAttempting:
       case Stage::kPausing:
-      case Stage::kStarting: end_now(Failure(MountExit::kInterrupted, "interrupted"));
+      case Stage::kStarting:
+        end_now(Failure(MountExit::kInterrupted,
+                        fmt::format("{}: mount: interrupted; {}", plan_.source.text, advice())));
       case Stage::kMounted: log::info("signal {}: unmounting", number); return unmount_ourselves();
       case Stage::kFailed: std::_Exit(exit_code_);
       case Stage::kUnmounting:

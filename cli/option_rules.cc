@@ -68,7 +68,12 @@ Outcome<> set_tcp(MountOptions& o, const OptionValue&) {
 }
 
 std::string show_protocol(const MountOptions& o) {
-  return o.family == AddressFamily::kIpv6 ? "proto=tcp6" : "proto=tcp";
+  switch (o.family) {
+    case AddressFamily::kAny: return {};  // not known before there is a connection, see options_in_use()
+    case AddressFamily::kIpv4: return "proto=tcp";
+    case AddressFamily::kIpv6: return "proto=tcp6";
+  }
+  return {};
 }
 
 // nfs(5): a colon-separated list of flavors that may be used. This program has AUTH_SYS.

@@ -21,8 +21,7 @@ constexpr uint64_t kMaxSeconds = 0x7fffffff;
 // A bound that keeps retry times inside what steady_clock can represent (292 years of nanoseconds).
 constexpr uint64_t kMaxMinutes = 100ull * 365 * 24 * 60;
 constexpr uint64_t kMaxUint32 = 0xffffffff;
-// A bound that keeps the sum of all waits, the n-th of which is n * timeo long, inside 64 bits of
-// milliseconds.
+// A bound that keeps timeo * (retrans + 1) far inside 64 bits of milliseconds.
 constexpr uint64_t kMaxRetrans = 10'000;
 
 constexpr OptionSpec refused(S section, std::string_view name, std::string_view help,
@@ -70,7 +69,7 @@ constexpr OptionSpec kTable[] = {
     {.name = "resvport", .off = "noresvport", .section = S::kServer, .fallback = "(on for root)",
      .help = "connect from a port below 1024, as servers want unless they export with \"insecure\"",
      .set = set_switch<&O::reserved_port>, .show = show_switch<&O::reserved_port, "resvport", "noresvport">},
-    refused(S::kServer, "nconnect", "is not implemented, use threads=N: each thread has its own connection", "max_connect"),
+    refused(S::kServer, "max_connect", "is not implemented: one address of the server is used, with nconnect=N connections"),
 
     // --- waiting for the server
     {.name = "hard", .off = "soft", .section = S::kWaiting, .fallback = "on",
@@ -78,7 +77,7 @@ constexpr OptionSpec kTable[] = {
      .set = set_choice<&O::on_timeout, OnTimeout::kHard, OnTimeout::kSoft>,
      .show = show_choice<&O::on_timeout, OnTimeout::kHard, "hard">},
     {.name = "soft", .off = "hard", .section = S::kWaiting, .fallback = "off",
-     .help = "fail a request with EIO after retrans retries; can lose data",
+     .help = "fail a request with EIO after timeo * (retrans + 1), at most 600 seconds; can lose data",
      .set = set_choice<&O::on_timeout, OnTimeout::kSoft, OnTimeout::kHard>,
      .show = show_choice<&O::on_timeout, OnTimeout::kSoft, "soft">},
     {.name = "softerr", .off = "hard", .section = S::kWaiting, .fallback = "off",
@@ -186,8 +185,8 @@ constexpr OptionSpec kTable[] = {
     refused(S::kFuse, "umask", "is not possible: owners and modes are the server's", "uid|gid|fmask|dmask"),
 
     // --- the daemon
-    {.name = "threads", .kind = K::kNumber, .section = S::kDaemon, .unit = "N", .min = 1, .max = 16,
-     .fallback = "(by the number of processors)", .help = "event loops, each with a connection of its own",
+    {.name = "threads", .aliases = "nconnect|fuse_threads", .kind = K::kNumber, .section = S::kDaemon, .unit = "N", .min = 1, .max = 16,
+     .fallback = "(by the number of processors)", .help = "event loops, each with a connection to the server and a reader of FUSE requests of its own",
      .set = set_number<&O::threads>, .show = show_number<&O::threads, "threads">},
     {.name = "idmap", .kind = K::kWord, .section = S::kDaemon, .words = "numeric|nfsidmap",
      .fallback = "numeric", .help = "owners as numbers, or as names through nfsidmap(5)",

@@ -80,12 +80,17 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.machine_name = machine;
   // Only root may speak for others: it can read who they are, and only its ports are trusted by servers.
   f.caller_credentials = root && f.allow_other;
-  // nfs(5), timeo: each wait is `timeo` longer than the one before.
-  if (o.on_timeout != OnTimeout::kHard) {
-    const auto waits = static_cast<int64_t>(o.retrans) + 1;
-    f.soft_limit = o.timeo * (waits * (waits + 1) / 2);
-  }
+  if (o.on_timeout != OnTimeout::kHard) f.soft_limit = client::soft_patience(o.timeo, o.retrans);
   return f;
+}
+
+MountOptions options_in_use(MountOptions options, const std::vector<rpc::TransportStatus>& connections) {
+  for (const rpc::TransportStatus& connection : connections) {
+    if (options.family != AddressFamily::kAny) break;
+    if (connection.peer.empty()) continue;
+    options.family = connection.peer.starts_with('[') ? AddressFamily::kIpv6 : AddressFamily::kIpv4;
+  }
+  return options;
 }
 
 unsigned loop_count(const MountOptions& options, unsigned processors) {

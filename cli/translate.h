@@ -4,16 +4,18 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "cli/mount_options.h"
 #include "cli/source.h"
 #include "client/options.h"
 #include "fuse/options.h"
+#include "transport/rpc/rpc_transport.h"
 
 namespace nfsrdma::cli {
 
-// The kernel's read-ahead window when the daemon may set it: requests of 1 MiB instead of 128 KiB, half the CPU
-// per byte and nearly twice the throughput from a server on loopback (2026-11-20).
+// The kernel's read-ahead window when the daemon may set it: requests of 1 MiB instead of 128 KiB, half the
+// CPU per byte and nearly twice the throughput from a server on loopback (2026-11-20).
 inline constexpr uint32_t kRootReadAheadKb = 1024;
 inline constexpr uint16_t kNfsPort = 2049;  // RFC 8881 section 2.9.3
 
@@ -26,6 +28,10 @@ fuse::FuseOptions make_fuse_options(const MountOptions& options, const Source& s
 // threads=; by default one loop below 8 processors, then one per 4, at most 4: a loop serves a small NFS
 // installation by itself, and each is a connection and a share of the session's slots.
 unsigned loop_count(const MountOptions& options, unsigned processors);
+
+// As nfs(5) users expect to read them in a mount table: with the network protocol in use, which the address
+// of the server decides where proto= was not given.
+MountOptions options_in_use(MountOptions options, const std::vector<rpc::TransportStatus>& connections);
 
 // allow_other is the default for root: a mount made by root serves the machine's users.
 bool serves_other_users(const MountOptions& options, bool root);

@@ -95,7 +95,7 @@ TEST(OptionTable, PrintedDefault_IsTheDefaultInEffect) {
 // Every option that has an effect shows it, so that `status` cannot lie by omission.
 TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
   // The row that shows the effect of one that has no text of its own.
-  const std::set<std::string> same_as_default{"vers", "minorversion", "v4.1",   "proto",  "tcp",
+  const std::set<std::string> same_as_default{"vers", "minorversion", "v4.1",   "proto",
                                               "sec",  "xprtsec",      "sloppy", "remount"};
   for (const OptionSpec& spec : option_table()) {
     if (spec.set == nullptr || same_as_default.contains(std::string(spec.name))) continue;
@@ -126,6 +126,23 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
     const std::string shown = show_options(parse(list).values);
     EXPECT_EQ(show_options(parse(shown).values), shown) << list;
   }
+}
+
+// A thread has one connection and reads requests of FUSE: the names of other programs for either mean it.
+TEST(OptionTable, Threads_IsWhatNconnectAndFuseThreadsAskFor) {
+  for (const char* list :
+       {"threads=3", "nconnect=3", "fuse_threads=3", "fuse-threads=3", "threads=9,nconnect=3"}) {
+    EXPECT_EQ(parse(list).values.threads, 3u) << list;
+  }
+  EXPECT_NE(error_of("nconnect=17").find("is not from 1 to 16"), std::string::npos);
+  EXPECT_NE(error_of("max_connect=4").find("is not implemented"), std::string::npos);
+}
+
+// Which of the two it is depends on the address.
+TEST(OptionTable, Proto_IsShownWhenItIsKnown) {
+  EXPECT_EQ(show_options(MountOptions{}).find("proto="), std::string::npos);
+  EXPECT_NE(show_options(parse("proto=tcp").values).find(",proto=tcp,"), std::string::npos);
+  EXPECT_NE(show_options(parse("proto=tcp6").values).find(",proto=tcp6,"), std::string::npos);
 }
 
 TEST(OptionTable, RefusedRow_FailsWithItsReason) {

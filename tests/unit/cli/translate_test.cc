@@ -138,12 +138,29 @@ TEST(Translate, AllowRoot_ReplacesAllowOther) {
   EXPECT_FALSE(f.allow_other);
 }
 
-// nfs(5), timeo: "After each retransmission the timeout is increased by timeo".
-TEST(Translate, SoftLimit_IsTheSumOfAllWaits) {
+// The kernel's client: 180 seconds by default, timeo * (retrans + 1) in general, at most 600 seconds.
+TEST(Translate, SoftLimit_IsTheKernelsMajorTimeout) {
   EXPECT_EQ(fuse_side("").soft_limit, 0s);
-  EXPECT_EQ(fuse_side("soft").soft_limit, 360s);
+  EXPECT_EQ(fuse_side("soft").soft_limit, 180s);
   EXPECT_EQ(fuse_side("softerr,timeo=10,retrans=0").soft_limit, 1s);
-  EXPECT_GT(fuse_side("soft,timeo=6000,retrans=10000").soft_limit, 0s);
+  EXPECT_EQ(fuse_side("soft,timeo=10,retrans=5").soft_limit, 6s);
+  EXPECT_EQ(fuse_side("soft,timeo=600,retrans=9").soft_limit, 600s);
+  EXPECT_EQ(fuse_side("soft,timeo=600,retrans=10").soft_limit, 600s);
+  EXPECT_EQ(fuse_side("soft,timeo=6000,retrans=0").soft_limit, 600s);
+  EXPECT_EQ(fuse_side("soft,timeo=6000,retrans=10000").soft_limit, 600s);
+}
+
+// mount(8)'s users look for proto=tcp or proto=tcp6 in a mount table.
+TEST(Translate, OptionsInUse_NameTheProtocolOfTheAddress) {
+  rpc::TransportStatus v4, v6;
+  v4.peer = "127.0.0.1:2049";
+  v6.peer = "[::1]:2049";
+  EXPECT_EQ(options_in_use({}, {}).family, AddressFamily::kAny);
+  EXPECT_EQ(options_in_use({}, {v4}).family, AddressFamily::kIpv4);
+  EXPECT_EQ(options_in_use({}, {{}, v6}).family, AddressFamily::kIpv6) << "the first that has been connected";
+  MountOptions told;
+  told.family = AddressFamily::kIpv6;
+  EXPECT_EQ(options_in_use(told, {v4}).family, AddressFamily::kIpv6);
 }
 
 TEST(Translate, LoopCount_GrowsWithTheMachineUnlessTold) {
