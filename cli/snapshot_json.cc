@@ -105,6 +105,7 @@ constexpr auto transport = [](auto& x, auto& t) {
   x.field("bytes_sent", t.bytes_sent);
   x.field("bytes_received", t.bytes_received);
   x.field("bytes_placed", t.bytes_placed);
+  x.field("bytes_spliced", t.bytes_spliced);
   x.field("bytes_copied", t.bytes_copied);
   x.field("bad_messages", t.bad_messages);
   x.field("pending", t.pending);
@@ -275,8 +276,8 @@ Snapshot difference(const Snapshot& now, const Snapshot& before) {
   for (size_t i = 0; i < std::min(out.client.transports.size(), before.client.transports.size()); ++i) {
     subtract(out.client.transports[i], before.client.transports[i], &Transport::calls, &Transport::replies,
              &Transport::retransmissions, &Transport::connects, &Transport::bytes_sent,
-             &Transport::bytes_received, &Transport::bytes_placed, &Transport::bytes_copied,
-             &Transport::bad_messages);
+             &Transport::bytes_received, &Transport::bytes_placed, &Transport::bytes_spliced,
+             &Transport::bytes_copied, &Transport::bad_messages);
   }
   using Session = client::SessionStatistics;
   subtract(out.client.session, before.client.session, &Session::sessions_created,

@@ -169,6 +169,8 @@ void add_mount(Exposition& x) {
          [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_received); });
   single("transport_placed_bytes_total", "counter", "bytes received straight into their place",
          [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_placed); });
+  single("transport_spliced_bytes_total", "counter", "bytes of these that did not pass through our memory",
+         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_spliced); });
   single("dirty_bytes", "gauge", "bytes written by applications and not yet by the server",
          [](const Snapshot& s) { return s.client.cache.dirty_bytes; });
   single("uncommitted_bytes", "gauge", "bytes written and not yet on the server's stable storage",

@@ -139,7 +139,8 @@ struct DirectoryPage {
 };
 
 struct ReadReply {
-  std::vector<Slice> data;  // in file order; together `size` bytes, shorter than asked only at end of file
+  // In file order; together `size` bytes, shorter than asked only at end of file. To be landed before it is looked at.
+  std::vector<BulkData> data;
   size_t size = 0;
 };
 

@@ -40,7 +40,7 @@ unsigned wanted_capabilities(const FuseOptions& options) {
   //    the old end would be read until our invalidation arrives, which is asynchronous;
   //  - WRITEBACK_CACHE: close-to-open consistency needs write errors and order to stay ours;
   //  - DONT_MASK: the kernel applies the umask, as it does for its NFS client without ACLs;
-  //  - SPLICE_*: data is read into, and replied from, our own buffers; a pipe would copy once more;
+  //  - SPLICE_*: for the library's own pipes; what comes in pipes is ours to reply with (PipedReply);
   //  - EXPORT_SUPPORT: node ids are addresses and mean nothing after a FORGET;
   //  - IOCTL_DIR, POSIX_ACL: NFSv4.1 has neither.
 }
@@ -89,7 +89,9 @@ ssize_t Handshake::write_reply(int fd, struct iovec* pieces, int count, void* us
     std::memcpy(pieces[1].iov_base, &init, sizeof init);
     handshake.done_ = true;
   }
-  const ssize_t n = ::writev(fd, pieces, count);
+  PipedReply* piped = Loop::current() != nullptr ? &adaptor.here().requests->piped_reply() : nullptr;
+  const bool spliced = piped != nullptr && piped->expected();
+  const ssize_t n = spliced ? piped->send(fd, pieces[0]) : ::writev(fd, pieces, count);
   // The library prints what it cannot write unless the session is over.
   if (n < 0 && (errno == ENODEV || errno == EPERM || errno == ENOTCONN)) {
     const int e = errno;

@@ -32,6 +32,7 @@
 #include "client/filesystem.h"
 #include "fuse/credentials.h"
 #include "fuse/errno_map.h"
+#include "fuse/piped_reply.h"
 #include "fuse/statistics.h"
 #include "fuse/thread_status.h"
 #include "transport/runtime/loop.h"
@@ -74,6 +75,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   OperationCounters& counters() { return counters_; }
   const OperationCounters& counters() const { return counters_; }
   ErrnoMap& errors() { return errors_; }
+  PipedReply& piped_reply() { return piped_reply_; }
 
   // For FuseRequest.
   RequestRecord* begin(fuse_req_t request, Operation operation);
@@ -111,6 +113,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   ErrnoMap& errors_;
   const std::chrono::milliseconds soft_limit_;
   OperationCounters counters_;
+  PipedReply piped_reply_;
   uint64_t next_number_ = 1;
   RequestRecord* running_ = nullptr;  // begun, its coroutine not yet suspended
   RequestRecord* head_ = nullptr;

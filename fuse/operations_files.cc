@@ -59,11 +59,11 @@ Task<> create(Adaptor& a, FuseRequest request, NodeRef directory, std::string na
 
 Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_t size) {
   auto call = a.filesystem.read(Adaptor::context(use.credential), use.file, offset, size);
-  const Result<ReadReply> reply = co_await std::move(call);
+  Result<ReadReply> reply = co_await std::move(call);
   if (!reply) co_return request.fail(reply.error());
   const size_t n = std::min(size, reply->size);
   request.counters().read_bytes.add(n);
-  request.slices(reply->data, n, a.pool);
+  request.data(std::move(reply->data), n, a.pool);
 }
 
 Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slice data) {

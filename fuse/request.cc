@@ -83,13 +83,33 @@ void FuseRequest::statfs(const struct statvfs& st) {
   answer(0, [&st](fuse_req_t r) { return fuse_reply_statfs(r, &st); });
 }
 
-void FuseRequest::slices(const std::vector<Slice>& data, size_t size, BufferPool& pool) {
+void FuseRequest::data(std::vector<BulkData> data, size_t size, BufferPool& pool) {
+  size_t whole = 0;
+  for (const BulkData& d : data) whole += d.size();
+  if (whole == size && PipedReply::suits(data)) {
+    PipedReply& piped = record_->owner->piped_reply();
+    answer(0, [&](fuse_req_t r) {
+      piped.expect(data, pool.pipes());
+      const iovec length{nullptr, size};  // the header is made from it
+      const int result = fuse_reply_iov(r, &length, 1);
+      piped.forget();
+      return result;
+    });
+    return;
+  }
+  for (BulkData& d : data) {
+    if (!d.land()) return error(EIO);
+  }
+  landed(data, size, pool);
+}
+
+void FuseRequest::landed(const std::vector<BulkData>& data, size_t size, BufferPool& pool) {
   // One iovec is the reply header's.
   constexpr size_t kMaxPieces = IOV_MAX - 1;
   constexpr size_t kUsualPieces = 16;
 
   if (data.size() <= 1) {
-    const char* at = data.empty() ? nullptr : reinterpret_cast<const char*>(data[0].bytes.data());
+    const char* at = data.empty() ? nullptr : reinterpret_cast<const char*>(data[0].slice.bytes.data());
     const size_t n = data.empty() ? 0 : std::min(size, data[0].size());
     answer(0, [&](fuse_req_t r) { return fuse_reply_buf(r, at, n); });
     return;
@@ -103,9 +123,9 @@ void FuseRequest::slices(const std::vector<Slice>& data, size_t size, BufferPool
     gathered = pool.slice(size);
     if (!gathered.buffer) return error(ENOMEM);
     size_t at = 0;
-    for (const Slice& s : data) {
-      const size_t n = std::min(s.size(), size - at);
-      std::memcpy(gathered.bytes.data() + at, s.bytes.data(), n);
+    for (const BulkData& d : data) {
+      const size_t n = std::min(d.size(), size - at);
+      std::memcpy(gathered.bytes.data() + at, d.slice.bytes.data(), n);
       at += n;
     }
     pieces[count++] = {gathered.bytes.data(), at};
@@ -115,10 +135,10 @@ void FuseRequest::slices(const std::vector<Slice>& data, size_t size, BufferPool
       pieces = many.data();
     }
     size_t left = size;
-    for (const Slice& s : data) {
-      const size_t n = std::min(s.size(), left);
+    for (const BulkData& d : data) {
+      const size_t n = std::min(d.size(), left);
       left -= n;
-      if (n != 0) pieces[count++] = {s.bytes.data(), n};
+      if (n != 0) pieces[count++] = {d.slice.bytes.data(), n};
     }
   }
   answer(0, [&](fuse_req_t r) { return fuse_reply_iov(r, pieces, static_cast<int>(count)); });

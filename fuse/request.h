@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "fuse/loop_requests.h"
-#include "transport/memory/buffer.h"
+#include "transport/memory/bulk_data.h"
 #include "xdr/support/error.h"
 
 namespace nfsrdma::fuse {
@@ -49,12 +49,14 @@ class FuseRequest {
   void written(size_t size);
   void lock(const struct flock& lock);
   void statfs(const struct statvfs& st);
-  // From where they lie; `pool` serves only when there are more pieces than writev(2) takes.
-  void slices(const std::vector<Slice>& data, size_t size, BufferPool& pool);
+  // The first `size` bytes of `data`, from where they lie; `pool` serves only when there are more pieces than
+  // writev(2) takes.
+  void data(std::vector<BulkData> data, size_t size, BufferPool& pool);
 
  private:
   template <class Reply>
   bool answer(int errnum, Reply reply);
+  void landed(const std::vector<BulkData>& data, size_t size, BufferPool& pool);
 
   RequestRecord* record_;
 };

@@ -125,8 +125,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
 
   // --- fs_io.cc, fs_write_back.cc ---
   struct ReadPiece {
-    Slice data;
-    bool eof;
+    BulkData data;
+    bool eof = false;
   };
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, size_t size);
   struct ReadPart {

@@ -3,8 +3,8 @@
 // piece gives the same messages; what is delivered keeps the limits. The header of each reply is then read as
 // the transport reads it.
 //
-// Input: one byte n (mod 16), n bytes of chunk sizes (0 counts as 256), then the stream. An XID's low three
-// bits say who waits for it.
+// Input: one byte n (mod 16), n bytes of chunk sizes (0 counts as 256; odd ones go into a pipe where there is
+// one), then the stream. An XID's low three bits say who waits for it.
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz.h"
+#include "transport/memory/bulk_data.h"
 #include "transport/tcp/record_reader.h"
 #include "xdr/rpc.h"
 
@@ -24,6 +25,7 @@ using Step = RecordReader::Step;
 
 constexpr size_t kMaxRecord = 64u << 10;
 constexpr size_t kDirectMin = 1024;
+constexpr size_t kPipedMin = 100;
 
 // The item's place is what the peer says it is, wherever that leads.
 rpc::Locate where_the_peer_says(ConstBytes prefix, rpc::BulkPlace& place) {
@@ -50,6 +52,7 @@ class Directory final : public tcp::ReplyDirectory {
     set(large_, 3000, behind_the_header, 28);
     set(told_, 2000, where_the_peer_says, 16);
     set(never_, 5000, never, 100);
+    large_.sink.pipe = told_.sink.pipe = pipe_.get();
   }
 
   Expected expect(uint32_t xid) override {
@@ -66,7 +69,8 @@ class Directory final : public tcp::ReplyDirectory {
   }
   size_t prefix_hint() const override { return 28; }
 
-  ConstBytes last_sink() const { return last_; }
+  MutableBytes last_sink() const { return last_; }
+  Pipe& pipe() { return *pipe_; }
 
  private:
   struct Entry {
@@ -85,8 +89,9 @@ class Directory final : public tcp::ReplyDirectory {
     return {Expected::Kind::kAwaited, &e.sink};
   }
 
+  const std::unique_ptr<Pipe> pipe_ = Pipe::create();
   Entry small_, large_, told_, never_;
-  ConstBytes last_;
+  MutableBytes last_;
 };
 
 struct Event {
@@ -99,7 +104,7 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-Event event_of(Step step, RecordReader& reader, const Directory& directory) {
+Event event_of(Step step, RecordReader& reader, Directory& directory) {
   Event e;
   e.step = step;
   if (step == Step::kViolation) return e;
@@ -112,6 +117,10 @@ Event event_of(Step step, RecordReader& reader, const Directory& directory) {
   fuzz::require(m.head.size() >= 8 || m.placed, "a message has its beginning");
   if (m.placed) {
     fuzz::require(m.bulk_length <= directory.last_sink().size(), "an item fits its sink");
+    fuzz::require(m.piped.begin <= m.piped.end && m.piped.end <= m.bulk_length,
+                  "what is piped is of the item");
+    fuzz::require(read_all(directory.pipe(), directory.last_sink().subspan(m.piped.begin, m.piped.size())),
+                  "the pipe holds what is piped");
     e.bulk.assign(directory.last_sink().begin(),
                   directory.last_sink().begin() + static_cast<ptrdiff_t>(m.bulk_length));
   }
@@ -126,7 +135,7 @@ Event event_of(Step step, RecordReader& reader, const Directory& directory) {
 
 std::vector<Event> feed(ConstBytes stream, ConstBytes chunks) {
   Directory directory;
-  RecordReader reader(directory, {kMaxRecord, kDirectMin});
+  RecordReader reader(directory, {kMaxRecord, kDirectMin, kPipedMin});
   std::vector<Event> events;
   for (size_t i = 0; !stream.empty(); ++i) {
     const RecordReader::Window w = reader.window();
@@ -135,10 +144,16 @@ std::vector<Event> feed(ConstBytes stream, ConstBytes chunks) {
       n = std::min(n,
                    size_t{static_cast<uint8_t>(std::to_integer<uint8_t>(chunks[i % chunks.size()]) - 1)} + 1);
     const size_t direct = std::min(n, w.direct.size());
-    if (direct > 0) std::memcpy(w.direct.data(), stream.data(), direct);
-    if (n > direct) std::memcpy(w.staging.data(), stream.data() + direct, n - direct);
+    if (w.pipe != nullptr && !chunks.empty() && (n & 1) != 0) {
+      n = direct;
+      fuzz::require(w.pipe->write(stream.first(n)) == static_cast<ssize_t>(n), "the pipe takes it");
+      reader.commit_piped(n);
+    } else {
+      if (direct > 0) std::memcpy(w.direct.data(), stream.data(), direct);
+      if (n > direct) std::memcpy(w.staging.data(), stream.data() + direct, n - direct);
+      reader.commit(n);
+    }
     stream = stream.subspan(n);
-    reader.commit(n);
     for (Step step = reader.next(); step != Step::kNeedBytes; step = reader.next()) {
       events.push_back(event_of(step, reader, directory));
       if (step == Step::kViolation) return events;

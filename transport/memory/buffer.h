@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/memory/pipe.h"
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma {
@@ -87,6 +88,9 @@ class BufferPool {
   // A slice of exactly `bytes`.
   Slice slice(size_t bytes);
 
+  // For data that need not be in memory at all.
+  PipePool& pipes() { return pipes_; }
+
   size_t outstanding_bytes() const { return outstanding_bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -95,6 +99,7 @@ class BufferPool {
   void put(Buffer* b);
 
   const size_t keep_bytes_;
+  PipePool pipes_;
   std::mutex mutex_;
   std::array<std::vector<Buffer*>, kClasses> free_;
   size_t kept_bytes_ = 0;

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/memory/buffer.h"
+#include "transport/memory/bulk_data.h"
 #include "transport/runtime/loop.h"
 #include "xdr/codec.h"
 #include "xdr/support/bytes.h"
@@ -39,11 +39,13 @@ enum class Locate : uint8_t {
 // upper layer's shape; the transport knows only bytes. Must treat the bytes as hostile.
 using BulkLocator = Locate (*)(ConstBytes prefix, BulkPlace& place);
 
-// A sink: where the reply's bulk item is to land, without a copy if the transport can.
+// A sink: where the reply's bulk item is to land, without a copy if the transport can. With a pipe (the caller's, while
+// the call lasts) the transport may leave one range of the item in it instead of in `destination` (bulk_data.h).
 struct Sink {
   Slice destination;             // empty: no bulk item expected
   BulkLocator locate = nullptr;
   size_t expected_offset = 0;    // where the item begins in the usual success reply (bytes from the XID); a hint
+  Pipe* pipe = nullptr;          // what it held before is gone
 };
 
 struct Call {
@@ -61,6 +63,7 @@ struct Reply {
   size_t body = 0;         // offset in head where the accepted results begin
   bool placed = false;     // the bulk item went to the sink
   size_t bulk_length = 0;  // its length; its padding is gone
+  ByteRange piped;         // of the item: what is in the sink's pipe
 };
 
 struct Outcome {
@@ -91,6 +94,7 @@ struct TransportStatus {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
   uint64_t bytes_placed = 0;       // received straight into a sink
+  uint64_t bytes_spliced = 0;      // of these: moved on in a pipe
   uint64_t bytes_copied = 0;       // bulk bytes that were copied from a receive buffer
   uint64_t bad_messages = 0;       // malformed, unsolicited or oversized
   size_t pending = 0;

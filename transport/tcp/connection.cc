@@ -95,6 +95,24 @@ void Connection::on_readable() {
 
 Connection::Received Connection::receive() {
   const RecordReader::Window window = reader_.window();
+  if (window.pipe != nullptr) {
+    if (const auto received = receive_into_pipe(window)) return *received;
+    reader_.leave_pipe();
+  }
+  return receive_into_memory(window);
+}
+
+std::optional<Connection::Received> Connection::receive_into_pipe(const RecordReader::Window& window) {
+  const ssize_t n = window.pipe->fill(descriptor_.native_handle(), window.direct.size());
+  if (n < 0 && errno == EAGAIN && !window.pipe->full()) return Received::kNothing;
+  // The end of the stream, and what is wrong with the socket, are recvmsg's to tell.
+  if (n <= 0) return std::nullopt;
+  reader_.commit_piped(static_cast<size_t>(n));
+  received(static_cast<size_t>(n));
+  return static_cast<size_t>(n) < window.direct.size() ? Received::kDrained : Received::kMore;
+}
+
+Connection::Received Connection::receive_into_memory(const RecordReader::Window& window) {
   iovec pieces[2];
   msghdr message{};
   message.msg_iov = pieces;
@@ -114,12 +132,16 @@ Connection::Received Connection::receive() {
     return Received::kClosed;
   }
   const auto bytes = static_cast<size_t>(n);
-  last_received_ = bytes;
   reader_.commit(bytes);
-  counters_.bytes_received.add(bytes);
-  owner_.on_bytes_received();
+  received(bytes);
   // Less than asked for: the socket was empty then, and the wait tells of what came since.
   return bytes < window.size() ? Received::kDrained : Received::kMore;
+}
+
+void Connection::received(size_t bytes) {
+  last_received_ = bytes;
+  counters_.bytes_received.add(bytes);
+  owner_.on_bytes_received();
 }
 
 // Gives away every message that is complete.
@@ -127,6 +149,7 @@ void Connection::hand_out() {
   while (open_) {
     const RecordReader::Step step = reader_.next();
     counters_.bytes_placed.add(reader_.take_placed());
+    counters_.bytes_spliced.add(reader_.take_spliced());
     counters_.bytes_copied.add(reader_.take_copied());
     switch (step) {
       case RecordReader::Step::kNeedBytes: return;

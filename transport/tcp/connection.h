@@ -11,6 +11,7 @@
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transport/runtime/gate.h"
@@ -74,6 +75,10 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   // What came of one attempt to receive.
   enum class Received : uint8_t { kMore, kDrained, kNothing, kClosed };
   Received receive();
+  Received receive_into_memory(const RecordReader::Window& window);
+  // nullopt: the pipe takes no more, or cannot be used.
+  std::optional<Received> receive_into_pipe(const RecordReader::Window& window);
+  void received(size_t bytes);
   void hand_out();
 
   void queue_flush();

@@ -24,6 +24,7 @@ struct Counters {
   Counter bytes_sent;
   Counter bytes_received;
   Counter bytes_placed;
+  Counter bytes_spliced;
   Counter bytes_copied;
   Counter bad_messages;
 };

@@ -35,6 +35,7 @@ RecordReader::Window RecordReader::window() {
   if (direct()) {
     const size_t done = message_.bulk_length - item_left_;
     w.direct = sink_.destination.bytes.subspan(done, std::min(item_left_, fragment_left_));
+    if (!message_.piped.empty() || w.direct.size() >= limits_.piped_min_bytes) w.pipe = sink_.pipe;
   }
   window_direct_ = w.direct.size();
   return w;
@@ -88,7 +89,20 @@ void RecordReader::commit(size_t received) {
   fragment_left_ -= direct;
   placed_bytes_ += direct;
   window_direct_ = 0;
+  if (direct > 0 && !message_.piped.empty()) leave_pipe();  // one range is what a reply can say
   staged_ = {staging_.get(), received - direct};
+}
+
+void RecordReader::commit_piped(size_t received) {
+  assert(received <= window_direct_);
+  ByteRange& piped = message_.piped;
+  if (piped.empty()) piped.begin = piped.end = message_.bulk_length - item_left_;
+  piped.end += received;
+  item_left_ -= received;
+  fragment_left_ -= received;
+  placed_bytes_ += received;
+  spliced_bytes_ += received;
+  window_direct_ = 0;
 }
 
 // ---------------------------------------------------------------------------------------------------------
@@ -257,6 +271,8 @@ void RecordReader::try_locate() {
 void RecordReader::place(rpc::BulkPlace at) {
   if (at.length > sink_.destination.size()) return reject("more data than was asked for");
   if (at.offset > limits_.max_record_bytes) return reject("data beyond the end of the record");
+  // What an earlier connection brought of it is out of date.
+  if (sink_.pipe != nullptr && !sink_.pipe->clear()) leave_pipe();
   message_.placed = true;
   message_.bulk_length = at.length;
   item_at_ = at.offset;
@@ -285,6 +301,7 @@ void RecordReader::to_sink(ConstBytes bytes) {
               bytes.size());
   item_left_ -= bytes.size();
   copied_bytes_ += bytes.size();
+  if (!message_.piped.empty()) leave_pipe();
 }
 
 // The reply is of no use: skip the rest of it, its owner gets the defect.

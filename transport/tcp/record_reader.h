@@ -60,12 +60,14 @@ class RecordReader {
 
   struct Limits {
     size_t max_record_bytes = 0;
-    size_t direct_min_bytes = 0;  // destinations smaller than this are filled by copying
+    size_t direct_min_bytes = 0;         // destinations smaller than this are filled by copying
+    size_t piped_min_bytes = 32u << 10;  // shorter items are received into memory
   };
 
   struct Window {
     MutableBytes direct;   // may be empty; filled first
     MutableBytes staging;  // never empty
+    Pipe* pipe = nullptr;  // set: takes the bytes of `direct`, too, commit_piped()
     size_t size() const { return direct.size() + staging.size(); }
   };
 
@@ -82,6 +84,7 @@ class RecordReader {
     ByteVector head;  // from the XID on, without the bulk item if it was placed
     bool placed = false;
     size_t bulk_length = 0;
+    ByteRange piped;               // of the bulk item: in the sink's pipe
     const char* defect = nullptr;  // set: the reply cannot be used; head is not complete
   };
 
@@ -89,6 +92,10 @@ class RecordReader {
 
   Window window();
   void commit(size_t received);
+  // `received` bytes, at most direct.size(), went into the window's pipe.
+  void commit_piped(size_t received);
+  // The pipe takes no more of this item.
+  void leave_pipe() { sink_.pipe = nullptr; }
   Step next();
 
   // The message next() has just returned; to be moved out before the next next().
@@ -100,8 +107,9 @@ class RecordReader {
   // Nobody waits for `xid` any more: if its reply is being received, its sink is not touched again.
   void abandon(uint32_t xid);
 
-  // Bulk bytes received in place, and copied, since the last take.
+  // Bulk bytes received in place, those of them that went to a pipe, and those copied, since the last take.
   uint64_t take_placed() { return std::exchange(placed_bytes_, 0); }
+  uint64_t take_spliced() { return std::exchange(spliced_bytes_, 0); }
   uint64_t take_copied() { return std::exchange(copied_bytes_, 0); }
 
  private:
@@ -163,6 +171,7 @@ class RecordReader {
 
   const char* violation_ = nullptr;
   uint64_t placed_bytes_ = 0;
+  uint64_t spliced_bytes_ = 0;
   uint64_t copied_bytes_ = 0;
 };
 

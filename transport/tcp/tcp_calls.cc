@@ -36,6 +36,7 @@ Result<rpc::Reply> open_reply(RecordReader::Message& m, const char* op) {
   reply.head = std::move(m.head);
   reply.placed = m.placed;
   reply.bulk_length = m.bulk_length;
+  reply.piped = m.piped;
   return reply;
 }
 
@@ -164,6 +165,7 @@ rpc::TransportStatus TcpTransport::status() const {
   s.bytes_sent = counters_.bytes_sent.get();
   s.bytes_received = counters_.bytes_received.get();
   s.bytes_placed = counters_.bytes_placed.get();
+  s.bytes_spliced = counters_.bytes_spliced.get();
   s.bytes_copied = counters_.bytes_copied.get();
   s.bad_messages = counters_.bad_messages.get();
   s.pending = pending_.load(std::memory_order_relaxed);

@@ -42,6 +42,7 @@ Snapshot example() {
   t.bytes_sent = 2'151'000;
   t.bytes_received = 4'158'000;
   t.bytes_placed = 4'000'000;
+  t.bytes_spliced = 3'000'000;
   t.bytes_copied = 96'000;
   t.bad_messages = 1;
   t.pending = 3;

@@ -160,6 +160,8 @@ class MemoryFilesystem final : public Filesystem {
   static void resize(Inode& inode, uint64_t size);
   static void store(Inode& inode, uint64_t offset, ConstBytes data);
   static void load(const Inode& inode, uint64_t offset, MutableBytes to);
+  static constexpr size_t kPipedMin = 30000;
+  void to_pipe(BulkData& data);
   static bool conflicts(const Inode& inode, uint64_t owner, const Lock& lock, PosixLock* with);
   static void apply(Inode& inode, uint64_t owner, const Lock& lock);
   OpenReply open_inode(const InodePtr& inode, int flags);

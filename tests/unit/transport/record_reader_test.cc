@@ -20,6 +20,7 @@ using Step = RecordReader::Step;
 
 constexpr size_t kMaxRecord = 256u << 10;
 constexpr size_t kDirectMin = 1024;
+constexpr size_t kPipedMin = 4096;
 
 // Calls in flight, as PendingCalls would know them.
 struct Directory final : tcp::ReplyDirectory {
@@ -76,17 +77,30 @@ Event event_of(Step step, RecordReader& reader) {
 }
 
 // Feeds `stream` in pieces of at most chunk() bytes and at most what the reader asks for.
-std::vector<Event> feed(RecordReader& reader, ConstBytes stream, const std::function<size_t()>& chunk) {
+// `land` sees each message first.
+using Land = std::function<void(const RecordReader::Message&)>;
+
+std::vector<Event> feed(
+    RecordReader& reader, ConstBytes stream, const std::function<size_t()>& chunk,
+    const Land& land = [](const RecordReader::Message&) {}) {
   std::vector<Event> events;
   while (!stream.empty()) {
     const RecordReader::Window w = reader.window();
-    const size_t n = std::min({std::max<size_t>(chunk(), 1), stream.size(), w.size()});
+    size_t n = std::min({std::max<size_t>(chunk(), 1), stream.size(), w.size()});
     const size_t direct = std::min(n, w.direct.size());
-    if (direct > 0) std::memcpy(w.direct.data(), stream.data(), direct);
-    if (n > direct) std::memcpy(w.staging.data(), stream.data() + direct, n - direct);
+    const ssize_t piped = w.pipe != nullptr ? w.pipe->write(stream.first(direct)) : 0;
+    if (piped > 0) {
+      n = static_cast<size_t>(piped);
+      reader.commit_piped(n);
+    } else {
+      reader.leave_pipe();
+      if (direct > 0) std::memcpy(w.direct.data(), stream.data(), direct);
+      if (n > direct) std::memcpy(w.staging.data(), stream.data() + direct, n - direct);
+      reader.commit(n);
+    }
     stream = stream.subspan(n);
-    reader.commit(n);
     for (Step step = reader.next(); step != Step::kNeedBytes; step = reader.next()) {
+      land(reader.message());
       events.push_back(event_of(step, reader));
       if (step == Step::kViolation) return events;
     }
@@ -182,6 +196,24 @@ struct Conversation {
     sink.expected_offset = expected;
   }
 
+  // Every sink gets a pipe, if the system gives one.
+  void add_pipes() {
+    for (auto& [xid, m] : memory) {
+      m.pipe = Pipe::create();
+      directory.entries[xid].sink.pipe = m.pipe.get();
+    }
+  }
+
+  // From the pipe to the sink, what went there.
+  void land(const RecordReader::Message& message) {
+    if (message.piped.empty() || message.defect != nullptr) return;
+    const rpc::Sink& sink = directory.entries[message.xid].sink;
+    piped += message.piped.size();
+    EXPECT_EQ(sink.pipe->size(), message.piped.size());
+    EXPECT_TRUE(
+        read_all(*sink.pipe, sink.destination.bytes.subspan(message.piped.begin, message.piped.size())));
+  }
+
   // Empty when every sink holds its data and nothing outside of the sinks was written.
   std::string check_memory() const {
     for (const auto& [xid, m] : memory) {
@@ -202,7 +234,9 @@ struct Conversation {
   struct Memory {
     ByteVector bytes;
     ByteVector data;
+    std::unique_ptr<Pipe> pipe;
   };
+  size_t piped = 0;
   Directory directory;
   std::map<uint32_t, Memory> memory;
   ByteVector stream;
@@ -211,7 +245,7 @@ struct Conversation {
 };
 
 RecordReader reader_for(Directory& d) {
-  return RecordReader(d, {kMaxRecord, kDirectMin});
+  return RecordReader(d, {kMaxRecord, kDirectMin, kPipedMin});
 }
 
 const std::vector<Item> kSmallConversation = {
@@ -302,6 +336,23 @@ RC_GTEST_PROP(RecordReaderProperty, AnyChunking_SameMessages, (const std::vector
   RC_ASSERT(c.check_memory() == "");
 }
 
+RC_GTEST_PROP(RecordReaderProperty, AnyChunkingWithPipes_SameMessages, (const std::vector<Item>& items)) {
+  Conversation c(tidy(items));
+  c.add_pipes();
+  RecordReader reader = reader_for(c.directory);
+  const size_t most = *rc::gen::element<size_t>(64, 1000, 20000, 1u << 20);
+  uint32_t state = *rc::gen::arbitrary<uint32_t>();
+  const auto events = feed(
+      reader, c.stream,
+      [&] {
+        state = state * 1664525u + 1013904223u;
+        return 1 + (state >> 8) % most;
+      },
+      [&](const RecordReader::Message& m) { c.land(m); });
+  RC_ASSERT(events == c.events);
+  RC_ASSERT(c.check_memory() == "");
+}
+
 // Arbitrary bytes behind an honest conversation: what came before them is not affected.
 RC_GTEST_PROP(RecordReaderProperty, GarbageBehindMessages_MessagesStand,
               (const std::vector<Item>& items, const std::vector<uint8_t>& garbage)) {
@@ -366,6 +417,68 @@ TEST(RecordReader, SinkBelowTheDirectMinimum_IsCopied) {
   EXPECT_EQ(feed(reader, c.stream), c.events);
   EXPECT_EQ(reader.take_placed(), 0u);
   EXPECT_EQ(reader.take_copied(), kDirectMin - 1);
+  EXPECT_EQ(c.check_memory(), "");
+}
+
+TEST(RecordReader, SinkWithAPipe_GetsTheItemAndNothingElseInIt) {
+  constexpr size_t kData = 100000;
+  Conversation c({{Kind::kRead, kData, kData, kReadDataOffset, 0, false},
+                  {Kind::kRead, kPipedMin - 1, kData, kReadDataOffset, 0, false}});
+  c.add_pipes();
+  RecordReader reader = reader_for(c.directory);
+  const auto events = feed(
+      reader, c.stream, [] { return SIZE_MAX; }, [&](const RecordReader::Message& m) { c.land(m); });
+  EXPECT_EQ(events, c.events);
+  EXPECT_EQ(c.check_memory(), "");
+  EXPECT_EQ(c.piped, kData);  // the second item is too short
+  EXPECT_EQ(reader.take_spliced(), kData);
+}
+
+TEST(RecordReader, PipeFullInTheMiddle_RestGoesToMemory) {
+  constexpr size_t kData = 100000;
+  Conversation c({{Kind::kRead, kData, kData, kReadDataOffset, 0, false}});
+  c.add_pipes();
+  Pipe& pipe = *c.memory.begin()->second.pipe;
+  RecordReader reader = reader_for(c.directory);
+  ConstBytes stream = c.stream;
+  const size_t prefix = 4 + kReadDataOffset;
+  feed(reader, stream.first(prefix));
+  stream = stream.subspan(prefix);
+  // One byte a slot, as a stream of tiny segments fills them.
+  size_t taken = 0;
+  ASSERT_EQ(reader.window().pipe, &pipe);
+  while (taken < 100 && pipe.write(stream.subspan(taken, 1)) == 1) {
+    ASSERT_EQ(reader.window().direct.size(), kData - taken);
+    reader.commit_piped(1);
+    ++taken;
+  }
+  reader.leave_pipe();
+  EXPECT_EQ(reader.window().pipe, nullptr);
+  const auto events = feed(
+      reader, stream.subspan(taken), [] { return SIZE_MAX; },
+      [&](const RecordReader::Message& m) {
+        EXPECT_EQ(m.piped.begin, 0u);
+        EXPECT_EQ(m.piped.end, taken);
+        c.land(m);
+      });
+  EXPECT_EQ(events, c.events);
+  EXPECT_EQ(c.check_memory(), "");
+}
+
+// What a lost connection left in the pipe belongs to nobody.
+TEST(RecordReader, SameSinkOnANewConnection_PipeBeginsEmpty) {
+  constexpr size_t kData = 100000;
+  Conversation c({{Kind::kRead, kData, kData, kReadDataOffset, 0, false}});
+  c.add_pipes();
+  {
+    RecordReader lost = reader_for(c.directory);
+    feed(lost, ConstBytes(c.stream).first(kData / 2));
+    EXPECT_GT(c.memory.begin()->second.pipe->size(), 0u);
+  }
+  RecordReader reader = reader_for(c.directory);
+  const auto events = feed(
+      reader, c.stream, [] { return SIZE_MAX; }, [&](const RecordReader::Message& m) { c.land(m); });
+  EXPECT_EQ(events, c.events);
   EXPECT_EQ(c.check_memory(), "");
 }
 

@@ -94,6 +94,45 @@ TEST(TcpRecovery, CutAtEveryByteOfAPlacedReply_DataIsWhole) {
   }
 }
 
+TEST(TcpRecovery, CutWithinAPipedReply_DataIsWhole) {
+  constexpr size_t kData = 700'000;
+  const std::vector<size_t> cuts = {0, 100, 40'000, 300'000, kData};
+  Peer peer([&](Listener& l) {
+    for (const size_t cut : cuts) {
+      PeerSocket s = l.accept();
+      auto call = s.read_record();
+      ASSERT_TRUE(call);
+      s.write(
+          ConstBytes(record(reply(xid_of(*call), read_results(pattern(kData, 77), words({7}))))).first(cut));
+      s.close();
+      s = l.accept();
+      call = s.read_record();
+      ASSERT_TRUE(call);
+      s.write_record(reply(xid_of(*call), read_results(pattern(kData, 5), words({6}))));
+      EXPECT_TRUE(s.closed_by_client());
+    }
+  });
+  for (const size_t cut : cuts) {
+    Rig rig(quick_options(peer.port()));
+    rig.must_start();
+    BulkData data;
+    data.pipe = rig.pool().pipes().get();
+    if (data.pipe == nullptr) GTEST_SKIP() << "the system gives no pipe";
+    data.slice = rig.pool().slice(kData);
+    const Outcome o = rig.read(data.slice, kReadDataOffset, data.pipe.get()).get();
+    ASSERT_TRUE(o.reply) << text(o);
+    EXPECT_EQ(o.reply->bulk_length, kData);
+    EXPECT_GT(o.reply->piped.size(), kData / 4);
+    EXPECT_EQ(data.pipe->size(), o.reply->piped.size());
+    EXPECT_GE(rig.status().bytes_spliced, o.reply->piped.size());
+    data.piped = o.reply->piped;
+    ASSERT_TRUE(data.land());
+    const ByteVector want = pattern(kData, 5);
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), data.slice.bytes.begin())) << cut;
+    EXPECT_EQ(word_at(o.reply->head, o.reply->head.size() - 4), 6u);
+  }
+}
+
 TEST(TcpRecovery, CutAtEveryByteOfACall_WholeCallOnTheNextConnection) {
   const size_t length = record(call_head(words({8, 9}))).size();
   std::counting_semaphore<> started(0);

@@ -95,6 +95,11 @@ RequestContext TestMount::user(uint32_t uid, uint32_t gid) {
   return {std::make_shared<rpc::Credential>("host", uid, gid, std::vector<uint32_t>{}), nullptr};
 }
 
+Result<Entry> TestMount::remember(Result<Entry> entry) {
+  if (entry && entry->node) known_[entry->node.get()] = entry->node;
+  return entry;
+}
+
 Result<Entry> TestMount::lookup(std::string_view path) {
   if (!root_) return fail(system_error(ENOTCONN, "LOOKUP"));  // not mounted
   Entry entry;
@@ -104,8 +109,7 @@ Result<Entry> TestMount::lookup(std::string_view path) {
     Result<Entry> next = run(fs_->lookup(user(), entry.node, std::string(path.substr(0, slash))));
     if (!next) return next;
     if (!next->node) return fail(system_error(ENOENT, "LOOKUP"));
-    entry = std::move(*next);
-    known_[entry.node.get()] = entry.node;
+    entry = *remember(std::move(next));
     path.remove_prefix(std::min(slash + 1, path.size()));
   }
   return entry;
@@ -136,7 +140,7 @@ Result<Attributes> TestMount::stat(std::string_view path) {
 int TestMount::mkdir(std::string_view path, uint32_t mode) {
   const Result<Place> p = place(path);
   if (!p) return errno_of(p);
-  return errno_of(run(fs_->mkdir(user(), p->directory, p->name, mode)));
+  return errno_of(remember(run(fs_->mkdir(user(), p->directory, p->name, mode))));
 }
 
 int TestMount::unlink(std::string_view path) {
@@ -163,13 +167,13 @@ int TestMount::link(std::string_view existing, std::string_view path) {
   if (!file) return errno_of(file);
   const Result<Place> p = place(path);
   if (!p) return errno_of(p);
-  return errno_of(run(fs_->link(user(), file->node, p->directory, p->name)));
+  return errno_of(remember(run(fs_->link(user(), file->node, p->directory, p->name))));
 }
 
 int TestMount::symlink(std::string target, std::string_view path) {
   const Result<Place> p = place(path);
   if (!p) return errno_of(p);
-  return errno_of(run(fs_->symlink(user(), p->directory, p->name, std::move(target))));
+  return errno_of(remember(run(fs_->symlink(user(), p->directory, p->name, std::move(target)))));
 }
 
 std::vector<std::string> TestMount::list(std::string_view path) {
@@ -209,6 +213,7 @@ Result<OpenFileRef> TestMount::try_create(std::string_view path, int flags, uint
   if (!p) return fail(p.error());
   auto created = run(fs_->create(user(), p->directory, p->name, mode, flags | O_CREAT));
   if (!created) return fail(created.error());
+  remember(created->entry);
   return created->open.file;
 }
 
@@ -229,10 +234,13 @@ int TestMount::write(const OpenFileRef& file, uint64_t offset, std::string_view 
 }
 
 Result<std::string> TestMount::read(const OpenFileRef& file, uint64_t offset, size_t size) {
-  const auto reply = run(fs_->read(user(), file, offset, size));
+  auto reply = run(fs_->read(user(), file, offset, size));
   if (!reply) return fail(reply.error());
   std::string text;
-  for (const Slice& piece : reply->data) text += as_string_view(piece.bytes);
+  for (BulkData& piece : reply->data) {
+    EXPECT_TRUE(piece.land());
+    text += as_string_view(piece.slice.bytes);
+  }
   EXPECT_EQ(text.size(), reply->size);
   return text;
 }

@@ -128,7 +128,8 @@ class TestMount {
   BufferPool buffers_;
   std::unique_ptr<client::Nfs4Filesystem> fs_;
   client::NodeRef root_;
-  // What was looked up, as the kernel keeps it.
+  // Every answer with a node makes the kernel keep it.
+  Result<client::Entry> remember(Result<client::Entry> entry);
   std::map<const client::Node*, client::NodeRef> known_;
   std::string client_name_;
   bool mounted_ = false;
@@ -136,7 +137,8 @@ class TestMount {
   bool leftovers_ = false;
 };
 
-// A filer whose clock stands still, with exports (one, unless the options say otherwise) that anybody may use.
+// A filer whose clock stands still, with exports (one, unless the options say otherwise) that anybody may
+// use.
 std::unique_ptr<filer::Server> start_filer(filer::Options options = {.manual_clock = true});
 
 }  // namespace nfsrdma::test

@@ -65,11 +65,12 @@ class Rig {
     return call(std::move(c));
   }
   // A call whose reply carries read_results() of up to `size` bytes.
-  std::future<rpc::Outcome> read(Slice destination, size_t expected_offset = kReadDataOffset) {
+  std::future<rpc::Outcome> read(Slice destination, size_t expected_offset = kReadDataOffset,
+                                 Pipe* pipe = nullptr) {
     rpc::Call c;
     c.op = "READ";
     c.head = call_head();
-    c.sink = {std::move(destination), locate_read, expected_offset};
+    c.sink = {std::move(destination), locate_read, expected_offset, pipe};
     return call(std::move(c));
   }
 
