@@ -135,7 +135,6 @@ std::string libfuse_options(const FuseOptions& o) {
   add(!o.exec, "noexec");
   add(o.sync, "sync");
   add(o.dirsync, "dirsync");
-  add(o.noatime, "noatime");
   if (o.max_read != 0) s += ",max_read=" + std::to_string(o.max_read);
   return s;
 }

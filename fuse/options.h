@@ -27,7 +27,6 @@ struct FuseOptions {
   bool exec = true;
   bool sync = false;
   bool dirsync = false;
-  bool noatime = false;
 
   // local_lock=: the kernel keeps these locks for this mount alone.
   bool local_posix_locks = false;
