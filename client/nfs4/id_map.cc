@@ -40,7 +40,8 @@ struct IdMap::Library {
     return f != nullptr;
   }
   bool open() {
-    handle = dlopen("libnfsidmap.so.1", RTLD_NOW | RTLD_LOCAL);
+    // Global: its plug-ins (nsswitch.so) use symbols of the library and are not linked with it.
+    handle = dlopen("libnfsidmap.so.1", RTLD_NOW | RTLD_GLOBAL);
     return handle != nullptr && load(init, "nfs4_init_name_mapping") &&
            load(owner_to_uid, "nfs4_owner_to_uid") && load(group_owner_to_gid, "nfs4_group_owner_to_gid") &&
            load(uid_to_owner, "nfs4_uid_to_owner") && load(gid_to_group_owner, "nfs4_gid_to_group_owner") &&
