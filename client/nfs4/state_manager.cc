@@ -230,8 +230,7 @@ bool StateManager::lose(OpenState& state) {
   for (LockState& lock : state.locks) {
     lock.established = false;
     if (lock.ranges.empty()) continue;
-    lock.lost = true;
-    lost_locks = true;
+    if (!std::exchange(lock.lost, true)) lost_locks = true;
   }
   return lost_locks;
 }

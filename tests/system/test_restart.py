@@ -176,6 +176,8 @@ class Lost(SystemCase):
             self.assertEqual(truth.read(6), b"THEIRS")
         bystander.write(b"fine")
         os.fsync(bystander.fileno())
+        lost = [line for line in self.mounted[0].log_text().splitlines() if "are lost" in line]
+        self.assertEqual(len(lost), 1, f"reported once in the log: {lost}")
         try:
             file.close()
         except OSError:
