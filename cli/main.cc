@@ -1,5 +1,5 @@
-// One binary, three programs: nfsrdma-fuse, mount.nfsrdma-fuse and umount.fuse.rpcrdma, told apart by
-// argv[0].
+// One binary, three programs: nfsrdma-fuse, mount.nfsrdma-fuse (mount.fuse.rpcrdma to remount) and
+// umount.fuse.rpcrdma, told apart by argv[0].
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -301,7 +301,7 @@ class MountDaemon {
     s.mount_point = mount_point_;
     s.log_level = to_string(cli::log_level());
     s.client = filesystem_->statistics();
-    s.mount_options = show_options(options_in_use(plan_.options, s.client.transports));
+    s.mount_options = show_options(options_in_use(plan_.options, plan_.root, s.client.transports));
     s.fuse = make_fuse_snapshot(mount_->statistics());
     return s;
   }
@@ -397,6 +397,8 @@ class MountDaemon {
     if (!options) return log::warn("reload: {}", options.error().text);
     const auto done = log_.apply(log_settings(*options, plan_.mount_point, plan_.foreground));
     if (!done) return log::warn("reload: {}", done.error().text);
+    const std::string later = fixed_changes(plan_.options, *options);
+    if (!later.empty()) log::warn("reload: not changed while mounted: {}", later);
     log::info("reloaded");
   }
 

@@ -44,7 +44,7 @@ struct MountOptions {
   OnTimeout on_timeout = OnTimeout::kHard;
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
-  std::optional<std::chrono::minutes> retry;  // absent: 2, and 10000 with bg
+  std::optional<std::chrono::milliseconds> retry;  // absent: 2 minutes, and 10000 with bg
   bool background = false;
 
   // --- transfer
@@ -89,7 +89,7 @@ struct MountOptions {
 
   // noac is "sync plus actimeo=0" (nfs(5), THE REMOUNT OPTION).
   bool synchronous_writes() const { return sync || !attribute_cache; }
-  std::chrono::minutes retry_time() const {
+  std::chrono::milliseconds retry_time() const {
     return retry.value_or(std::chrono::minutes(background ? 10'000 : 2));
   }
 };

@@ -179,7 +179,8 @@ constexpr OptionSpec kTable[] = {
      .set = set_switch<&O::default_permissions>, .show = show_switch<&O::default_permissions, "default_permissions", "">},
     {.name = "auto_unmount", .section = S::kFuse, .fallback = "off", .help = "unmount when the daemon dies",
      .set = set_switch<&O::auto_unmount>, .show = show_switch<&O::auto_unmount, "auto_unmount", "">},
-    refused(S::kFuse, "fsname", kReserved, "subtype|fd|user_id|group_id|rootmode|max_read|blksize|blkdev"),
+    {.name = "fsname", .aliases = "subtype|fd|user_id|group_id|rootmode|max_read|blksize|blkdev", .kind = K::kRefused,
+     .section = S::kFuse, .help = kReserved, .shown_by_kernel = true},
     refused(S::kFuse, "attr_timeout", kTimes, "entry_timeout|negative_timeout|ac_attr_timeout"),
     refused(S::kFuse, "kernel_cache", "is decided by the change attribute and by delegations", "auto_cache|direct_io"),
     refused(S::kFuse, "umask", "is not possible: owners and modes are the server's", "uid|gid|fmask|dmask"),
@@ -273,14 +274,37 @@ OptionMatch find_option(std::string_view given) {
   return {};
 }
 
+namespace {
+
+void append_item(std::string& list, const std::string& item) {
+  if (item.empty()) return;
+  if (!list.empty()) list += ',';
+  list += item;
+}
+
+}  // namespace
+
 std::string show_options(const MountOptions& options) {
   std::string out;
   for (const OptionSpec& spec : kTable) {
-    if (spec.show == nullptr) continue;
-    const std::string text = spec.show(options);
-    if (text.empty()) continue;
-    if (!out.empty()) out += ',';
-    out += text;
+    if (spec.show != nullptr) append_item(out, spec.show(options));
+  }
+  return out;
+}
+
+std::string fixed_changes(const MountOptions& now, const MountOptions& wanted) {
+  std::string out;
+  for (const OptionSpec& spec : kTable) {
+    if (spec.show == nullptr || spec.mutability == M::kLive) continue;
+    const std::string text = spec.show(wanted);
+    if (text == spec.show(now)) continue;
+    if (!text.empty()) {
+      append_item(out, text);
+    } else if (spec.off.empty()) {
+      append_item(out, std::string(spec.name));
+    } else if (find_option(spec.off).negated) {  // else the opposite has a row of its own
+      append_item(out, std::string(spec.off));
+    }
   }
   return out;
 }

@@ -70,6 +70,9 @@ struct OptionSpec {
   // or, in parentheses, prose ("(what the server allows)").
   std::string_view fallback = {};
   std::string_view help = {};
+  // kRefused: the kernel shows it in the mount table, and mount(8) gives it back to remount, where it is
+  // skipped.
+  bool shown_by_kernel = false;
   // Stores a checked value. The failure's text is the rest of the sentence "option NAME: ...".
   Outcome<> (*set)(MountOptions&, const OptionValue&) = nullptr;
   // The option as it is in effect, e.g. "timeo=600", "hard"; empty when there is nothing to show.
@@ -93,6 +96,10 @@ std::string option_name(std::string_view name);
 
 // The pieces of an `aliases` or `words` list.
 std::vector<std::string_view> split_words(std::string_view words);
+
+// What another set of options would change of a mount but cannot while it is mounted: the options as they
+// would be, separated by commas; empty when there is nothing but what SIGHUP changes (Mutability::kLive).
+std::string fixed_changes(const MountOptions& now, const MountOptions& wanted);
 
 // Everything in effect, in the table's order, separated by commas: "rw,vers=4.1,hard,timeo=600,...".
 std::string show_options(const MountOptions& options);

@@ -94,15 +94,17 @@ std::string prefixed(const OptionLayer& layer, const std::string& text) {
   return layer.where.empty() ? text : fmt::format("{}: {}", layer.where, text);
 }
 
-bool asks_for_sloppy(const OptionLayer& layer) {
-  return option_name(layer.option.name) == "sloppy";
+bool given(const std::vector<OptionLayer>& layers, std::string_view name) {
+  return std::any_of(layers.begin(), layers.end(),
+                     [name](const OptionLayer& layer) { return option_name(layer.option.name) == name; });
 }
 
 }  // namespace
 
 Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, bool sloppy) {
   ParsedOptions parsed;
-  sloppy = sloppy || std::any_of(layers.begin(), layers.end(), asks_for_sloppy);
+  sloppy = sloppy || given(layers, "sloppy");
+  const bool remount = given(layers, "remount");
   for (const OptionLayer& layer : layers) {
     const OptionMatch match = find_option(layer.option.name);
     if (match.spec == nullptr) {
@@ -111,6 +113,7 @@ Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, boo
       parsed.skipped.push_back(prefixed(layer, text));
       continue;
     }
+    if (remount && match.spec->shown_by_kernel) continue;
     // sloppy is for options of other systems; one that would change what this mount promises still fails.
     const bool foreign = match.spec->section == OptionSection::kForeign;
     if (auto done = apply(match, layer, parsed); !done) {

@@ -25,8 +25,8 @@ milliseconds longest_attempt(const MountOptions& options) {
 
 RetryPolicy::RetryPolicy(const MountOptions& options, Clock::time_point start)
     : background_(options.background),
-      once_(options.retry_time() == std::chrono::minutes(0)),
-      deadline_(start + (once_ ? longest_attempt(options) : milliseconds(options.retry_time()))) {}
+      once_(options.retry_time() == milliseconds(0)),
+      deadline_(start + (once_ ? longest_attempt(options) : options.retry_time())) {}
 
 bool RetryPolicy::is_passing(const Error& error) const {
   switch (error.recovery) {

@@ -84,7 +84,10 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   return f;
 }
 
-MountOptions options_in_use(MountOptions options, const std::vector<rpc::TransportStatus>& connections) {
+MountOptions options_in_use(MountOptions options, bool root,
+                            const std::vector<rpc::TransportStatus>& connections) {
+  options.allow_other = serves_other_users(options, root);
+  options.reserved_port = options.reserved_port.value_or(root);
   for (const rpc::TransportStatus& connection : connections) {
     if (options.family != AddressFamily::kAny) break;
     if (connection.peer.empty()) continue;

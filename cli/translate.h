@@ -29,9 +29,10 @@ fuse::FuseOptions make_fuse_options(const MountOptions& options, const Source& s
 // installation by itself, and each is a connection and a share of the session's slots.
 unsigned loop_count(const MountOptions& options, unsigned processors);
 
-// As nfs(5) users expect to read them in a mount table: with the network protocol in use, which the address
-// of the server decides where proto= was not given.
-MountOptions options_in_use(MountOptions options, const std::vector<rpc::TransportStatus>& connections);
+// As users expect to read them in a mount table, with what was decided where they did not: the network
+// protocol by the address in use, and what is the default for root.
+MountOptions options_in_use(MountOptions options, bool root,
+                            const std::vector<rpc::TransportStatus>& connections);
 
 // allow_other is the default for root: a mount made by root serves the machine's users.
 bool serves_other_users(const MountOptions& options, bool root);

@@ -5,7 +5,7 @@ thread, one poll loop. What it prepares, all inside its own namespaces:
   - loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
   - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT;
   - an empty /run (no rpcbind, no D-Bus, no utab of the host's); /dev/fuse open to users, as udev has it elsewhere;
-  - /sbin/mount.nfsrdma-fuse and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
+  - /sbin/mount.nfsrdma-fuse, /sbin/mount.fuse.rpcrdma and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
 The test talks to it over a socket in the environment (NFSRDMA_STEWARD): one JSON line per request and answer,
 see steward.py for the calls. A closed stdin means that run.py is gone.
 """
@@ -46,6 +46,12 @@ def bring_up_loopback():
         fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", UP_RUNNING))
         address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton("192.0.2.1"))
         fcntl.ioctl(sock, SIOCSIFADDR, struct.pack("16s16s8x", b"lo:1", address))
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+            address = socket.inet_pton(socket.AF_INET6, "2001:db8::1")
+            fcntl.ioctl(sock, SIOCSIFADDR, struct.pack("16sIi", address, 128, socket.if_nametoindex("lo")))
+    except OSError as error:
+        print(f"no IPv6 here: {error}", file=sys.stderr)
 
 
 def bind_helpers(work):
@@ -58,7 +64,7 @@ def bind_helpers(work):
     sh("mount", "--bind", target, real)
     for name in os.listdir(real):
         os.symlink(os.path.join(real, name), os.path.join(cover, name))
-    for helper in ("mount.nfsrdma-fuse", "umount.fuse.rpcrdma"):
+    for helper in ("mount.nfsrdma-fuse", "mount.fuse.rpcrdma", "umount.fuse.rpcrdma"):
         path = os.path.join(cover, helper)
         if os.path.lexists(path):
             os.unlink(path)

@@ -145,6 +145,17 @@ TEST(OptionTable, Proto_IsShownWhenItIsKnown) {
   EXPECT_NE(show_options(parse("proto=tcp6").values).find(",proto=tcp6,"), std::string::npos);
 }
 
+TEST(OptionTable, FixedChanges_AreWhatSighupCannotDo) {
+  const auto changes = [](const char* now, const char* wanted) {
+    return fixed_changes(parse(now).values, parse(wanted).values);
+  };
+  EXPECT_EQ(changes("", ""), "");
+  EXPECT_EQ(changes("", "log_level=debug,log=/x,log_format=json"), "");
+  EXPECT_EQ(changes("", "soft,timeo=70,log=/x"), "soft,timeo=70");
+  EXPECT_EQ(changes("soft,bg", "hard"), "hard,fg");
+  EXPECT_EQ(changes("softerr,rsize=4096,sync,allow_root", "soft"), "soft,rsize,async,allow_root");
+}
+
 TEST(OptionTable, RefusedRow_FailsWithItsReason) {
   for (const OptionSpec& spec : option_table()) {
     if (spec.kind != OptionKind::kRefused) continue;
@@ -153,6 +164,14 @@ TEST(OptionTable, RefusedRow_FailsWithItsReason) {
       EXPECT_NE(error_of(name + "=1").find(name), std::string::npos) << name;
     }
   }
+}
+
+// mount(8) gives what the mount table shows back to the helper, to remount.
+TEST(OptionTable, WhatTheKernelShows_IsSkippedByRemount) {
+  EXPECT_EQ(error_of("remount,ro,nosuid,nodev,relatime,user_id=0,group_id=0,allow_other,max_read=1"),
+            "accepted");
+  EXPECT_NE(error_of("ro,user_id=0"), "accepted");
+  EXPECT_NE(error_of("remount,umask=0"), "accepted");
 }
 
 TEST(OptionTable, IgnoredRow_ChangesNothing) {

@@ -155,12 +155,25 @@ TEST(Translate, OptionsInUse_NameTheProtocolOfTheAddress) {
   rpc::TransportStatus v4, v6;
   v4.peer = "127.0.0.1:2049";
   v6.peer = "[::1]:2049";
-  EXPECT_EQ(options_in_use({}, {}).family, AddressFamily::kAny);
-  EXPECT_EQ(options_in_use({}, {v4}).family, AddressFamily::kIpv4);
-  EXPECT_EQ(options_in_use({}, {{}, v6}).family, AddressFamily::kIpv6) << "the first that has been connected";
+  EXPECT_EQ(options_in_use({}, false, {}).family, AddressFamily::kAny);
+  EXPECT_EQ(options_in_use({}, false, {v4}).family, AddressFamily::kIpv4);
+  EXPECT_EQ(options_in_use({}, false, {{}, v6}).family, AddressFamily::kIpv6)
+      << "the first that has been connected";
   MountOptions told;
   told.family = AddressFamily::kIpv6;
-  EXPECT_EQ(options_in_use(told, {v4}).family, AddressFamily::kIpv6);
+  EXPECT_EQ(options_in_use(told, false, {v4}).family, AddressFamily::kIpv6);
+}
+
+TEST(Translate, OptionsInUse_NameRootsDefaults) {
+  EXPECT_EQ(options_in_use({}, true, {}).allow_other, true);
+  EXPECT_EQ(options_in_use({}, true, {}).reserved_port, true);
+  EXPECT_EQ(options_in_use({}, false, {}).allow_other, false);
+  EXPECT_EQ(options_in_use({}, false, {}).reserved_port, false);
+  MountOptions told;
+  told.allow_root = true;
+  told.reserved_port = false;
+  EXPECT_EQ(options_in_use(told, true, {}).allow_other, false);
+  EXPECT_EQ(options_in_use(told, true, {}).reserved_port, false);
 }
 
 TEST(Translate, LoopCount_GrowsWithTheMachineUnlessTold) {

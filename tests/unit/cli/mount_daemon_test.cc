@@ -1,0 +1,127 @@
+// What a mount that cannot succeed does with its time, from the first attempt to the exit status: the daemon
+// runs in a child of the test (giving up ends its process), against ports where no NFS server is. Nothing is
+// ever mounted.
+#include "cli/mount_daemon.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "cli/fd.h"
+#include "tests/unit/cli/temp_directory.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+class FailingMount : public testing::Test {
+ protected:
+  // A port nobody else gets; whoever connects is refused until listen().
+  FailingMount() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    plan_.program = "prog";
+    plan_.source = *parse_source("127.0.0.1:/e");
+    plan_.mount_point = temp_.path();
+    plan_.options.port = ntohs(address.sin_port);
+    plan_.options.threads = 1;
+    plan_.options.log_target = LogTarget::kFile;
+    plan_.options.log_file = temp_.path("log");
+    plan_.options.log_level = LogLevel::kDebug;
+  }
+
+  void start() {
+    begin_ = Clock::now();
+    child_ = fork();
+    if (child_ != 0) return;
+    const int errors = open(temp_.path("stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(errors, STDERR_FILENO);
+    ForegroundReporter reporter("prog", false);
+    _exit(run_mount_daemon(plan_, reporter));
+  }
+
+  // The exit status.
+  int finish() {
+    int status = 0;
+    EXPECT_EQ(waitpid(child_, &status, 0), child_);
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    took_ = Clock::now() - begin_;
+    return WEXITSTATUS(status);
+  }
+
+  std::string text(const char* name) const {
+    std::ifstream file(temp_.path(name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  size_t attempts() const {
+    const std::string log = text("log");
+    size_t count = 0;
+    for (size_t at = 0; (at = log.find("trying again", at)) != std::string::npos; ++at) ++count;
+    return count;
+  }
+
+  TempDirectory temp_;
+  Fd socket_;
+  MountPlan plan_;
+  pid_t child_ = -1;
+  Clock::time_point begin_;
+  Clock::duration took_{};
+};
+
+// nfs(5), retry: how long the mount command retries "before giving up".
+TEST_F(FailingMount, RefusedConnection_IsTriedAgainUntilRetryIsOver) {
+  plan_.options.retry = 1500ms;
+  start();
+  EXPECT_EQ(finish(), 32);
+  EXPECT_GE(took_, 1500ms);
+  EXPECT_GE(attempts(), 2u) << text("log");
+  const std::string line = text("stderr");
+  EXPECT_TRUE(line.starts_with("prog: 127.0.0.1:/e: connect: ")) << line;
+  EXPECT_NE(line.find("Connection refused"), std::string::npos) << line;
+  EXPECT_TRUE(line.ends_with("; run 'nfsrdma-fuse probe 127.0.0.1:/e'\n")) << line;
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << "one line";
+}
+
+TEST_F(FailingMount, RetryZero_IsOneAttempt) {
+  plan_.options.retry = 0ms;
+  start();
+  EXPECT_EQ(finish(), 32);
+  EXPECT_EQ(attempts(), 0u) << text("log");
+}
+
+TEST_F(FailingMount, SilentServer_IsGivenUpWhenRetryIsOver) {
+  ASSERT_EQ(listen(socket_.get(), 16), 0);
+  plan_.options.retry = 500ms;
+  start();
+  EXPECT_EQ(finish(), 32);
+  EXPECT_GE(took_, 500ms);
+  EXPECT_EQ(text("stderr"),
+            "prog: 127.0.0.1:/e: EXCHANGE_ID: no answer in time; run 'nfsrdma-fuse probe 127.0.0.1:/e'\n");
+}
+
+TEST_F(FailingMount, Signal_EndsTheTrying) {
+  plan_.options.retry = 24h;
+  start();
+  while (attempts() == 0) std::this_thread::sleep_for(1ms);
+  kill(child_, SIGTERM);
+  EXPECT_EQ(finish(), 8);
+  EXPECT_EQ(text("stderr"),
+            "prog: 127.0.0.1:/e: mount: interrupted; run 'nfsrdma-fuse probe 127.0.0.1:/e'\n");
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli
