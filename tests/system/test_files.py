@@ -241,6 +241,9 @@ class Files(SystemCase):
         self.assertIn(self.renameat2("a", "b", RENAME_NOREPLACE), (errno.EEXIST, errno.EINVAL))
         self.assertEqual(self.renameat2("a", "b", RENAME_EXCHANGE), errno.EINVAL)
         self.assertIn(self.renameat2("a", "b", RENAME_WHITEOUT), (errno.EINVAL, errno.EPERM))
+        # To ask first and rename then would be no promise: another client may make the name in between.
+        self.assertEqual(self.renameat2("a", "absent", RENAME_NOREPLACE), errno.EINVAL)
+        self.fails(errno.ENOENT, os.stat, self.at("absent"))
         self.assertEqual((self.read("a"), self.read("b")), (b"a", b"b"))
         self.assertEqual(self.renameat2("a", "b", 0), 0)
         self.assertEqual(self.served("b"), b"a")

@@ -70,7 +70,7 @@ class Ganesha:
     epoch = int(time.time()) - 100000
 
     def __init__(self, name="server", exports=None, lease=10, grace=10, graceless=False, delegations=False,
-                 minor_versions="1,2", port=None, core="", nfsv4="", v3=False):
+                 minor_versions="1,2", port=None, core="", nfsv4="", v3=False, bind="127.0.0.1", numeric_owners=True):
         self.name = name
         self.exports = exports if exports is not None else [Export()]
         self.lease, self.grace = lease, grace
@@ -79,6 +79,7 @@ class Ganesha:
         self.port = port or free_port()
         self.mount_port = free_port() if v3 else 0
         self.core, self.nfsv4, self.v3 = core, nfsv4, v3
+        self.bind, self.numeric_owners = bind, numeric_owners
         self.root = os.path.join(WORK, name)
         self.log = os.path.join(self.root, "ganesha.log")
         self.pid = None
@@ -105,14 +106,15 @@ class Ganesha:
     def config(self):
         protocols = "3,4" if self.v3 else "4"
         blocks = [f"""NFS_CORE_PARAM {{
-  NFS_Port = {self.port}; Bind_addr = 127.0.0.1; Protocols = {protocols};
+  NFS_Port = {self.port}; Bind_addr = {self.bind}; Protocols = {protocols};
   Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; MNT_Port = {self.mount_port};
   {self.core}
 }}
 NFSv4 {{
   Minor_Versions = {self.minor_versions}; Lease_Lifetime = {self.lease}; Grace_Period = {self.grace};
   Graceless = {str(self.graceless).lower()}; Delegations = {str(self.delegations).lower()};
-  RecoveryBackend = fs; RecoveryRoot = "{self.root}/recovery"; Only_Numeric_Owners = true;
+  RecoveryBackend = fs; RecoveryRoot = "{self.root}/recovery"; Only_Numeric_Owners = {str(self.numeric_owners).lower()};
+  Allow_Numeric_Owners = {str(self.numeric_owners).lower()};
   {self.nfsv4}
 }}
 LOG {{ Default_Log_Level = EVENT; }}
@@ -147,7 +149,7 @@ LOG {{ Default_Log_Level = EVENT; }}
     def answers(self):
         """A NULL call is answered, so requests are served."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 2) as sock:
+            with socket.create_connection((self.bind, self.port), 2) as sock:
                 sock.sendall(NULL_CALL)
                 return len(sock.recv(64)) >= 28
         except OSError:

@@ -50,7 +50,7 @@ class Mount:
 
     count = 0
 
-    def __init__(self, source, port, options="", path=None, control_path=None, timeout=60, helper=None):
+    def __init__(self, source, port, options="", path=None, control_path=None, timeout=60, helper=None, proto="tcp"):
         Mount.count += 1
         home = os.environ["HOME"]
         self.path = path or os.path.join(home, f"mnt{Mount.count}")
@@ -61,7 +61,7 @@ class Mount:
         if self.control:
             steward.run(["mount", "--bind", control_path, self.path])
             return
-        joined = ",".join(part for part in (f"port={port}", "proto=tcp", f"log={self.log}", OPTIONS, options) if part)
+        joined = ",".join(part for part in (f"port={port}", proto and f"proto={proto}", f"log={self.log}", OPTIONS, options) if part)
         argv = [*(helper or [HELPER]), source, self.path, "-o", joined]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
         if done.returncode != 0 or not is_mounted(self.path):
