@@ -15,6 +15,7 @@ What was found out about Debian 12's 4.3 (VFS backend), and is relied upon here:
 """
 
 import dataclasses
+import glob
 import os
 import signal
 import socket
@@ -174,8 +175,18 @@ LOG {{ Default_Log_Level = EVENT; }}
         return self.start()
 
     def pause(self):
-        """SIGSTOP: connections stay open and nothing is answered."""
+        """SIGSTOP: connections stay open and nothing is answered. Every thread has stopped when this returns."""
         steward.kill(self.pid, signal.SIGSTOP)
+        while not all(self.stopped(path) for path in glob.glob(f"/proc/{self.pid}/task/*/stat")):
+            time.sleep(0.001)
+
+    @staticmethod
+    def stopped(path):
+        try:
+            with open(path) as stat:
+                return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+        except OSError:
+            return True  # that thread has ended
 
     def resume(self):
         steward.kill(self.pid, signal.SIGCONT)
