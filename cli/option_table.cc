@@ -109,7 +109,7 @@ constexpr OptionSpec kTable[] = {
      .help = "read directories with the attributes of their entries",
      .set = set_switch<&O::readdirplus>, .show = show_switch<&O::readdirplus, "rdirplus", "nordirplus">},
     {.name = "read_ahead_kb", .kind = K::kNumber, .section = S::kTransfer, .unit = "KIB", .min = 0, .max = kMaxUint32,
-     .fallback = "(1024 as root, else the kernel's, 128)", .help = "the kernel's read-ahead window; more than its own needs root",
+     .fallback = "(4096 as root, else the kernel's, 128)", .help = "the kernel's read-ahead window; more than its own needs root",
      .set = set_number<&O::read_ahead_kb>, .show = show_number<&O::read_ahead_kb, "read_ahead_kb">},
 
     // --- coherence
