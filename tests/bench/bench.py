@@ -275,7 +275,7 @@ class Bench:
             for version in (3, 4):
                 self.libnfs(f"stat, depth {depth}", "stat", version, depth, file="f", count=self.files)
                 self.libnfs(f"small file read, depth {depth}", "smallread", version, depth, file="f", count=self.files, block=4096)
-                self.libnfs(f"create, depth {depth}", "create", version, depth, file="new", count=self.files)
+                self.libnfs(f"create, depth {depth}", "create", version, depth, file=self.new_names(), count=self.files)
                 self.remove_new(small)
             if self.with_mount:
                 for op in ("stat", "smallread", "create"):
@@ -289,10 +289,17 @@ class Bench:
                 subprocess.run(["umount", path], check=True)
                 process.wait(30)
 
+    names = 0
+
+    def new_names(self):
+        """A prefix of its own for every run: Ganesha believes for a while in names that were removed behind its back."""
+        self.names += 1
+        return f"new{self.names}."
+
     NAMES = {"stat": "stat", "smallread": "small file read", "create": "create"}
 
     def load_names(self, contender, op, directory, depth, daemon, server=None):
-        prefix = os.path.join(directory, "new" if op == "create" else "f")
+        prefix = os.path.join(directory, self.new_names() if op == "create" else "f")
         self.fsload(f"{self.NAMES[op]}, depth {depth}", contender, daemon,
                     ["--op", op, "--path", prefix, "--count", self.files, "--depth", depth, "--block", 4096], server)
 
