@@ -3,7 +3,8 @@
 Argument vector: BUILD IDENTITY USER TIMEOUT OUT (test|verbose MODULE... | script FILE ARG...), see run.py. Single
 thread, one poll loop. What it prepares, all inside its own namespaces:
   - loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
-  - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT;
+  - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT,
+    README.md;
   - an empty /run (no rpcbind, no D-Bus, no utab of the host's); /dev/fuse open to users, as udev has it elsewhere;
   - /sbin/mount.nfsrdma-fuse, /sbin/mount.fuse.rpcrdma and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
 The test talks to it over a socket in the environment (NFSRDMA_STEWARD): one JSON line per request and answer,
@@ -16,6 +17,7 @@ import os
 import pwd
 import resource
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -83,6 +85,7 @@ def prepare(work, build, out):
     sh("mount", "--bind", build, os.path.join(work, "build"))
     sh("mount", "--bind", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
        os.path.join(work, "src"))
+    shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../README.md"), work)
     if out != "-":
         os.makedirs(out, exist_ok=True)
         sh("mount", "--bind", out, os.path.join(work, "out"))

@@ -1,0 +1,99 @@
+"""The documents against the tree: promises name tests that exist, the README names what there is and installs.
+
+usage: docs_test.py BUILDDIR     The README's mount, fstab and tool lines run in tests/system/test_command.py.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def text_of(*path):
+    with open(os.path.join(ROOT, *path)) as file:
+        return file.read()
+
+
+def code_lines(document):
+    """The indented lines of a document."""
+    return [line.strip() for line in text_of(document).splitlines() if line.startswith("    ")]
+
+
+class Semantics(unittest.TestCase):
+    def promises(self):
+        """(promise, [test names]) for each row of the page's tables."""
+        for line in text_of("docs", "SEMANTICS.md").splitlines():
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if line.startswith("|") and cells[0] != "promise" and not set(cells[0]) <= {"-"}:
+                yield cells[0], re.findall(r"`([^`]+)`", cells[-1])
+
+    def test_every_promise_names_tests_that_exist(self):
+        rows = list(self.promises())
+        self.assertGreater(len(rows), 20, "the page was not understood")
+        for promise, names in rows:
+            self.assertTrue(names, f"no test: {promise}")
+            for name in names:
+                self.assertTrue(self.exists(name), f"there is no {name}: {promise}")
+
+    @staticmethod
+    def exists(name):
+        if name.endswith("_test"):  # a GoogleTest program
+            found = subprocess.run(["grep", "-rlE", rf"nfsrdma_test\({name}\b", os.path.join(ROOT, "tests")], capture_output=True)
+            return found.returncode == 0
+        module, _, rest = name.partition(".")
+        path = os.path.join(ROOT, "tests", "system", f"test_{module}.py")
+        if not os.path.exists(path):
+            return False
+        source = text_of(path)
+        return all(re.search(rf"^ *(class|def) {re.escape(part)}\b", source, re.M) for part in rest.split(".") if part)
+
+    def test_every_named_test_is_run(self):
+        """ctest runs system tests by module or class: each module that the page names is in its list."""
+        listed = re.findall(r"^nfsrdma_system_test\((\w+)(?:\.(\w+))?", text_of("tests", "system", "CMakeLists.txt"), re.M)
+        for promise, names in self.promises():
+            for name in names:
+                if name.endswith("_test"):
+                    continue
+                module, _, rest = name.partition(".")
+                classes = {c for m, c in listed if m == module}
+                self.assertTrue(classes, f"{name} is not run: {promise}")
+                if "" not in classes and rest[:1].isupper():
+                    self.assertIn(rest.split(".")[0], classes, f"{name} is not run: {promise}")
+
+
+class Readme(unittest.TestCase):
+    def test_what_it_names_is_there(self):
+        text = text_of("README.md")
+        names = set(re.findall(r"`((?:[a-z]+/)+[A-Za-z_.-]*)`", text)) | set(re.findall(r"\b((?:scripts|docs|tests)/[A-Za-z_.]+\w)", text))
+        self.assertGreater(len(names), 8, names)
+        for name in names - {"build/release/cli/"}:
+            self.assertTrue(os.path.exists(os.path.join(ROOT, name)), name)
+
+    def test_presets(self):
+        line = re.search(r"Presets: (.*?)\.\n", text_of("README.md"), re.S).group(1)
+        presets = {p["name"] for p in json.loads(text_of("CMakePresets.json"))["configurePresets"] if not p.get("hidden")}
+        self.assertEqual(set(re.findall(r"`(\w+)`", line)), presets)
+
+    def test_install_line(self):
+        line, = [line for line in code_lines("README.md") if "cmake --install" in line]
+        argv = line.removeprefix("sudo ").replace("build/release", BUILD).split()
+        with tempfile.TemporaryDirectory() as root:
+            subprocess.run(argv, check=True, env={**os.environ, "DESTDIR": root}, stdout=subprocess.DEVNULL)
+            tool = os.path.join(root, "usr/bin/nfsrdma-fuse")
+            version = subprocess.run([tool, "--version"], check=True, capture_output=True, text=True).stdout
+            self.assertRegex(version, r"^nfsrdma-fuse \d+\.\d+\.\d+\n$")
+            # mount(8) looks in /sbin, which is /usr/sbin.
+            for helper in ("mount.nfsrdma-fuse", "mount.fuse.rpcrdma", "umount.fuse.rpcrdma"):
+                path = os.path.join(root, "usr/sbin", helper)
+                self.assertEqual(os.path.realpath(path), os.path.realpath(tool))
+                self.assertIn(f"Usage: {helper} ", subprocess.run([path, "-h"], check=True, capture_output=True, text=True).stdout)
+
+
+if __name__ == "__main__":
+    BUILD = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
