@@ -104,6 +104,8 @@ void Server::set_target_slots(uint32_t slots) {
     core.clients.each_session([&](Session& session) {
       const auto most = static_cast<uint32_t>(session.slots.size());
       session.target_highest_slot = std::clamp(slots, 1u, most) - 1;
+      ++session.target_turn;
+      session.target_seen = false;
     });
   });
 }

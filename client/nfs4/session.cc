@@ -46,7 +46,11 @@ Error shut_down_error(const char* op) {
 }  // namespace
 
 Session::Session(LoopPool& loops, const ClientOptions& options, rpc::CredentialPtr machine)
-    : loops_(loops), options_(options), machine_(std::move(machine)), renew_timer_(loops[0]) {
+    : loops_(loops),
+      options_(options),
+      machine_(std::move(machine)),
+      gate_(loops[0]),
+      renew_timer_(loops[0]) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   boot_verifier_ = nfs4::verifier4::of(static_cast<uint64_t>(now));
   owner_id_ = options.client_name;
@@ -183,8 +187,8 @@ Session::Verdict Session::judge(const CompoundReply& reply, const SlotTicket& ti
     invalidate(ticket.generation, "the server answered in another slot");
     return Verdict::kAgain;
   }
+  note_sequence(sequence, ticket);
   slots_.release(ticket, SlotUse::kExecuted);
-  note_sequence(sequence, ticket.generation);
   switch (reply.status()) {
     case NFS4ERR_DELAY: return Verdict::kDelay;
     case NFS4ERR_GRACE: return Verdict::kGrace;
@@ -213,12 +217,12 @@ Task<> Session::probe_slot(SlotTicket ticket) {
   if (judge(*reply, ticket) == Verdict::kDelay) co_await pause(100ms);
 }
 
-void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, uint64_t generation) {
+void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket) {
   const auto& ok = sequence.resok4;
   last_sequence_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-  slots_.set_target(generation, std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid));
+  slots_.set_target(ticket, std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid));
   if (ok.sr_status_flags == 0 || flags_in_hand_.exchange(true, std::memory_order_acq_rel)) return;
-  loops_[0].spawn(handle_status_flags(ok.sr_status_flags, generation));
+  loops_[0].spawn(handle_status_flags(ok.sr_status_flags, ticket.generation));
 }
 
 rpc::RpcTransport& Session::transport_here() {

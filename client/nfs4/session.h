@@ -27,6 +27,7 @@
 #include "client/options.h"
 #include "client/statistics.h"
 #include "transport/rpc/rpc_transport.h"
+#include "transport/runtime/gate.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::client {
@@ -95,7 +96,8 @@ class Session {
   // Loop 0. Connects all loops; ready when it returns without error. One attempt, then stop() or ready for
   // good.
   Task<Result<>> start();
-  // Loop 0. DESTROY_SESSION, DESTROY_CLIENTID within `patience`, then closes every transport. False: not
+  // Loop 0. DESTROY_SESSION, DESTROY_CLIENTID within `patience`, then closes every transport and waits until
+  // nothing of its own runs any more: the Session may be destroyed then, though the loops go on. False: not
   // answered.
   Task<bool> stop(Duration patience);
 
@@ -152,6 +154,7 @@ class Session {
   // The session of `generation` is unusable: close the slots, recover on loop 0.
   void invalidate(uint64_t generation, const char* why);
   Task<> recover_live();
+  Task<> restore_state();
   // As invalidate(), for a session that still works: without interrupting anybody.
   Task<> replace_session(uint64_t generation);
   // The slots are closed: until those in use are released.
@@ -185,6 +188,7 @@ class Session {
   OperationCounters counters_;
 
   // Loop 0 only.
+  Gate gate_;  // the coroutines that nobody awaits
   AsyncMutex recovery_mutex_;
   nfs4::verifier4 boot_verifier_;
   std::string owner_id_;

@@ -108,6 +108,7 @@ void Session::invalidate(uint64_t generation, const char* why) {
 }
 
 Task<> Session::recover_live() {
+  const Gate::Pass pass = gate_.enter();
   auto guard = co_await recovery_mutex_.lock();
   if (slots_.is_open() || stopping_) co_return;
   Result<> recovered = co_await recover();
@@ -151,9 +152,14 @@ Task<Result<>> Session::recover() {
   set_ready(true);
   if (restarted) {
     log::info("server {}: recovered after its restart", options_.host);
-    loops_[0].spawn(keeper_->recovered());
+    loops_[0].spawn(restore_state());
   }
   co_return Result<>{};
+}
+
+Task<> Session::restore_state() {
+  const Gate::Pass pass = gate_.enter();
+  co_await keeper_->recovered();
 }
 
 Task<Result<CompoundReply>> Session::run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build) {

@@ -23,6 +23,7 @@ void Session::set_lease(std::chrono::seconds lease) {
 }
 
 Task<> Session::renew_lease() {
+  const Gate::Pass pass = gate_.enter();
   while (!stopping_) {
     const Duration period = std::max<Duration>(std::chrono::seconds(lease_seconds_.load()) / 3, 500ms);
     co_await renew_timer_.wait_for(period);
@@ -54,6 +55,7 @@ Task<> Session::renew_lease() {
 
 Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
   using namespace nfs4;  // NOLINT: the flags
+  const Gate::Pass pass = gate_.enter();
   log::info("server {}: SEQUENCE status flags {:#x}", options_.host, flags);
   if ((flags & SEQ4_STATUS_BACKCHANNEL_FAULT) != 0) {
     // Section 18.46.3: "The client MUST stop sending more requests on the session's fore channel, wait for
@@ -113,6 +115,7 @@ Task<bool> Session::wait_ready() {
 }
 
 Task<> Session::destroy_all() {
+  const Gate::Pass pass = gate_.enter();
   auto guard = co_await recovery_mutex_.lock();
   // A connection that is lost just now comes back; stop() knows how long to wait for that.
   if (have_session_) co_await destroy_session(true);
@@ -147,6 +150,7 @@ Task<bool> Session::stop(Duration patience) {
     co_await transports_[i]->close();
   }
   co_await loops_[0].resume_here();
+  co_await gate_.drained();
   co_return answered;
 }
 

@@ -41,7 +41,7 @@ std::optional<SlotTicket> SlotTable::take(uint32_t index) {
       break;
     }
   }
-  return SlotTicket{generation_, session_, index, slot.sequence, highest, slot.uncertain};
+  return SlotTicket{generation_, session_, index, slot.sequence, highest, slot.uncertain, turn_};
 }
 
 std::optional<SlotTicket> SlotTable::take_lowest() {
@@ -85,23 +85,29 @@ void SlotTable::release(const SlotTicket& ticket, SlotUse use) {
   if (open_ && ticket.slot < usable_) waiters_.notify_one();
 }
 
-void SlotTable::set_target(uint64_t generation, uint32_t target_highest_slot) {
+void SlotTable::lower(uint32_t usable) {
+  usable_ = usable;
+  ++turn_;
+}
+
+void SlotTable::set_target(const SlotTicket& ticket, uint32_t target_highest_slot) {
   std::lock_guard lock(mutex_);
-  if (generation != generation_) return;
+  if (ticket.generation != generation_) return;
   const uint32_t granted = static_cast<uint32_t>(slots_.size());
   // A target above what CREATE_SESSION granted lets the table grow (section 18.46.3); a slot that comes back
   // keeps its sequence ID.
   const uint64_t wanted = std::min<uint64_t>(uint64_t{target_highest_slot} + 1, kMaxSlots);
   const auto usable = static_cast<uint32_t>(wanted);
+  if (usable < usable_) return lower(usable);
+  if (usable == usable_ || ticket.turn != turn_) return;
   if (usable > granted) slots_.resize(usable);
-  const bool grew = usable > usable_;
   usable_ = usable;
-  if (grew && open_) wake();
+  if (open_) wake();
 }
 
 void SlotTable::recall(uint32_t target_highest_slot) {
   std::lock_guard lock(mutex_);
-  if (target_highest_slot < usable_) usable_ = target_highest_slot + 1;
+  if (uint64_t{target_highest_slot} + 1 < usable_) lower(target_highest_slot + 1);
 }
 
 bool SlotTable::outstanding(const nfs4::sessionid4& session, uint32_t slot, uint32_t sequence) const {

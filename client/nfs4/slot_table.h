@@ -28,6 +28,7 @@ struct SlotTicket {
   uint32_t sequence = 0;
   uint32_t highest = 0;    // sa_highest_slotid
   bool uncertain = false;  // the server may already have executed `sequence`: probe before use
+  uint64_t turn = 0;       // how often the server had lowered its target by then
 };
 
 // What became of the slot's sequence ID.
@@ -54,9 +55,12 @@ class SlotTable {
   std::optional<SlotTicket> try_acquire_upkeep();
   void release(const SlotTicket& ticket, SlotUse use);
 
-  // sr_target_highest_slotid and sr_highest_slotid of a reply of that session.
-  void set_target(uint64_t generation, uint32_t target_highest_slot);
-  // CB_RECALL_SLOT: as set_target() for the current session, but never grows the table.
+  // sr_target_highest_slotid and sr_highest_slotid of the reply to `ticket`'s request; before the slot is
+  // released, or the next request in it would tell the server that a target was seen that others do not
+  // follow yet. Replies may come out of order: a lower target always counts, a higher one only from the reply
+  // to a request that was made after the target was lowered last.
+  void set_target(const SlotTicket& ticket, uint32_t target_highest_slot);
+  // CB_RECALL_SLOT: as set_target() for the current session, but never raises the target.
   void recall(uint32_t target_highest_slot);
   // CB_SEQUENCE's referring calls: whether that request's reply has not been seen yet.
   bool outstanding(const nfs4::sessionid4& session, uint32_t slot, uint32_t sequence) const;
@@ -77,6 +81,7 @@ class SlotTable {
   // All with mutex_ held.
   std::optional<SlotTicket> take(uint32_t slot);
   std::optional<SlotTicket> take_lowest();
+  void lower(uint32_t usable);
   void wake();
 
   mutable std::mutex mutex_;
@@ -85,6 +90,7 @@ class SlotTable {
   nfs4::sessionid4 session_{};
   uint64_t generation_ = 0;
   uint32_t usable_ = 0;  // slots below this one may be used: min(granted, target + 1)
+  uint64_t turn_ = 0;    // times usable_ was lowered
   uint32_t in_use_ = 0;
   bool open_ = false;
   bool shut_down_ = false;

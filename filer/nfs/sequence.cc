@@ -19,11 +19,13 @@ nfsstat4 check_slots(const Session& s, const SEQUENCE4args& args) {
 }
 
 // "The replier SHOULD retain the slots it wants to retire until the requester sends a request with a
-// highest_slotid less than or equal to" the target. The RFC does not say how a retired slot begins when it
-// comes back: both ways are taken.
+// highest_slotid less than or equal to" the target, and it may have sent that, and others behind it, before
+// it saw the target: "The replier can infer that the requester has seen such a reply when it receives a new
+// request with the same slot ID as the request replied to and the next higher sequence ID"
+// (section 2.10.6.1). The RFC does not say how a retired slot begins when it comes back: both ways are taken.
 void follow_target(Session& s, uint32_t highest_in_use) {
   if (s.target_highest_slot > s.highest_slot) s.highest_slot = s.target_highest_slot;
-  if (s.target_highest_slot < s.highest_slot && highest_in_use <= s.target_highest_slot) {
+  if (s.target_highest_slot < s.highest_slot && s.target_seen && highest_in_use <= s.target_highest_slot) {
     for (uint32_t i = s.target_highest_slot + 1; i <= s.highest_slot; ++i) {
       const uint32_t sequence = s.slots[i].sequence;
       s.slots[i] = Slot{};
@@ -96,7 +98,9 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, uint64_t d
   if (slot.in_progress)
     return refuse_with(NFS4ERR_SEQ_MISORDERED);  // the reply to the last one is not out yet
 
+  s->target_seen = s->target_seen || slot.told == s->target_turn;
   slot.sequence = args.sa_sequenceid;
+  slot.told = s->target_turn;
   slot.used = true;
   slot.retired = false;
   slot.in_progress = true;

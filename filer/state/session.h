@@ -26,6 +26,7 @@ struct Slot {
   bool retired =
       false;  // was above the enforced limit for a while: its owner may go on or begin with 1 again
   bool in_progress = false;
+  uint64_t told = 0;   // Session::target_turn that the last reply was of
   bool whole = false;  // `reply` is all of the reply, not just SEQUENCE's result
   ByteVector reply;    // COMPOUND4res as it was sent
   nfs4::SEQUENCE4resok result;
@@ -53,6 +54,8 @@ struct Session {
   std::vector<BackSlot> back_slots;
   uint32_t highest_slot = 0;         // enforced
   uint32_t target_highest_slot = 0;  // wished
+  uint64_t target_turn = 1;          // counts the wishes
+  bool target_seen = false;          // the client has had a reply with the present one
   std::set<LinkId> fore_links;
   std::set<LinkId> back_links;
 };

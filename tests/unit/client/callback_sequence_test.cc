@@ -8,6 +8,14 @@ using namespace nfs4;  // NOLINT: statuses and operations
 
 constexpr uint32_t kSlots = 8;
 
+// As a reply to a request of now that has this target.
+void grow(client::SlotTable& slots, uint32_t target) {
+  const auto ticket = slots.try_acquire_upkeep();
+  ASSERT_TRUE(ticket);
+  slots.set_target(*ticket, target);
+  slots.release(*ticket, client::SlotUse::kNotExecuted);
+}
+
 TEST(CallbackSequence, FirstRequest_IsAnsweredWithTheSlotsThereAre) {
   CallbackCaller caller;
   const CallbackReply reply = caller.send(CallbackCaller::compound(caller.sequence(3)));
@@ -157,7 +165,7 @@ TEST(CallbackSequence, Retry_IsAnsweredWithTheSameBytesAndNotExecuted) {
         CallbackCaller::compound(caller.sequence(0, cache_this), CB_RECALL_SLOT4args{3}, CB_GETATTR4args{});
     const ByteVector first = caller.send(CallbackCaller::call({.xid = 1}, CallbackCaller::encode(args)));
     EXPECT_EQ(caller.slots.counts().target, 4u);
-    caller.slots.set_target(1, 15);
+    grow(caller.slots, 15);
     ByteVector again = caller.send(CallbackCaller::call({.xid = 2}, CallbackCaller::encode(args)));
     EXPECT_EQ(caller.slots.counts().target, 16u);
     EXPECT_EQ(load_be32(again.data()), 2u);
@@ -311,7 +319,7 @@ TEST(CallbackSequence, RetryOfWhatWasNotCached_SaysSoAndExecutesNothing) {
       CallbackCaller::compound(caller.sequence(), CB_WANTS_CANCELLED4args{}, CB_WANTS_CANCELLED4args{},
                                CB_WANTS_CANCELLED4args{}, CB_RECALL_SLOT4args{3});
   ASSERT_EQ(caller.send(args).status(), NFS4_OK);
-  caller.slots.set_target(1, 15);
+  grow(caller.slots, 15);
   const CallbackReply retry = caller.send(args);
   ASSERT_EQ(retry.results.resarray.size(), 2u);
   EXPECT_EQ(retry.status(0), NFS4_OK);

@@ -200,6 +200,18 @@ TEST_F(MountTest, DeadServerAndUnwrittenData_IsLeftWithinThePatience) {
   EXPECT_FALSE(mount.unmount(200ms));
 }
 
+// Whoever mounts may throw the file system away when unmount() has returned, and try again on the same loops.
+TEST_F(MountTest, FarewellThatIsCut_LeavesNothingRunning) {
+  server->faults().add(filer::on::request_with(OP_CREATE_SESSION).always(),
+                       filer::fault::Answer{OP_CREATE_SESSION, NFS4ERR_SERVERFAULT});
+  server->faults().add(filer::on::request_with(OP_DESTROY_CLIENTID).always(), filer::fault::Cut{});
+  TestMount mount(*server, {.mount = false});
+  EXPECT_FALSE(mount.mount());
+  EXPECT_FALSE(mount.unmount(std::chrono::milliseconds(70)));
+  Loop& loop = mount.loops()[0];
+  EXPECT_EQ(call_on(loop, [&] { return loop.live_tasks(); }), 1u) << "besides the one that asks";
+}
+
 TEST_F(MountTest, ReadOnlyMount_ChangesNothing) {
   server->make_file("/export/file", "content");
   TestMount mount(*server, {.options = [](client::ClientOptions& o) { o.read_only = true; }});

@@ -33,6 +33,13 @@ class SlotTableTest : public testing::Test {
     EXPECT_EQ(ticket.wait_for(std::chrono::seconds(20)), std::future_status::ready) << "no slot is free";
     return ticket.get().value();
   }
+  // A reply to a request of now says so.
+  void set_target(uint32_t target) {
+    const auto ticket = table.try_acquire_upkeep();
+    ASSERT_TRUE(ticket);
+    table.set_target(*ticket, target);
+    table.release(*ticket, SlotUse::kNotExecuted);
+  }
   static bool waits(const std::future<std::optional<SlotTicket>>& ticket) {
     return ticket.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
   }
@@ -224,7 +231,7 @@ TEST_F(SlotTableTest, ShutDown_EndsEveryWaitWithoutATicket) {
 TEST_F(SlotTableTest, LowerTarget_FreesTheHighSlotsAsTheyComeBack) {
   table.open(1, session(1), 4, 1);
   const SlotTicket one = acquire(), two = acquire(), three = acquire();
-  table.set_target(1, 1);
+  set_target(1);
   EXPECT_EQ(table.counts().target, 2u);
   auto waiting = start_acquire();
   table.release(three, SlotUse::kExecuted);
@@ -237,12 +244,12 @@ TEST_F(SlotTableTest, LowerTarget_FreesTheHighSlotsAsTheyComeBack) {
 
 TEST_F(SlotTableTest, TargetZero_LeavesSlotZeroToEverybody) {
   table.open(1, session(1), 4, 1);
-  table.set_target(1, 0);
+  set_target(0);
   const SlotTicket t = acquire();
   EXPECT_EQ(t.slot, 0u);
   auto waiting = start_acquire();
   EXPECT_TRUE(waits(waiting));
-  table.set_target(1, 1);
+  table.set_target(t, 1);
   EXPECT_EQ(waiting.get()->slot, 1u);
 }
 
@@ -251,10 +258,10 @@ TEST_F(SlotTableTest, HigherTarget_BringsSlotsBackWithTheirSequenceIds) {
   const SlotTicket one = acquire(), two = acquire();
   EXPECT_EQ(two.slot, 2u);
   table.release(two, SlotUse::kExecuted);
-  table.set_target(1, 1);
+  set_target(1);
   auto waiting = start_acquire();
   EXPECT_TRUE(waits(waiting));
-  table.set_target(1, 2);
+  set_target(2);
   const SlotTicket back = waiting.get().value();
   EXPECT_EQ(back.slot, 2u);
   EXPECT_EQ(back.sequence, 2u);
@@ -265,7 +272,7 @@ TEST_F(SlotTableTest, TargetAboveTheGrant_AddsFreshSlots) {
   table.open(1, session(1), 2, 1);
   const SlotTicket one = acquire();
   auto waiting = start_acquire();
-  table.set_target(1, 3);
+  set_target(3);
   const SlotTicket fresh = waiting.get().value();
   EXPECT_EQ(fresh.slot, 2u);
   EXPECT_EQ(fresh.sequence, 1u);
@@ -273,17 +280,41 @@ TEST_F(SlotTableTest, TargetAboveTheGrant_AddsFreshSlots) {
   table.release(one, SlotUse::kExecuted);
 }
 
+// Requests are under way together on several connections: an old reply that comes late must not bring slots
+// back that the server has taken away since.
+TEST_F(SlotTableTest, HigherTargetOfAnOldReply_IsIgnored) {
+  table.open(1, session(1), 8, 1);
+  const SlotTicket one = acquire(), two = acquire(), three = acquire();
+  table.set_target(one, 3);
+  table.set_target(two, 7);
+  EXPECT_EQ(table.counts().target, 4u);
+  table.set_target(three, 2);
+  EXPECT_EQ(table.counts().target, 3u) << "a lower one is followed whatever it belongs to";
+  table.release(one, SlotUse::kExecuted);
+  table.set_target(acquire(), 7);
+  EXPECT_EQ(table.counts().target, 8u);
+}
+
+TEST_F(SlotTableTest, ReplyFromBeforeARecall_DoesNotUndoIt) {
+  table.open(1, session(1), 8, 1);
+  const SlotTicket before = acquire();
+  table.recall(2);
+  table.set_target(before, 7);
+  EXPECT_EQ(table.counts().target, 3u);
+}
+
 TEST_F(SlotTableTest, AbsurdTarget_IsBounded) {
   table.open(1, session(1), 2, 1);
-  table.set_target(1, 0xffffffff);
+  set_target(0xffffffff);
   EXPECT_EQ(table.counts().granted, SlotTable::kMaxSlots);
   EXPECT_EQ(table.counts().target, SlotTable::kMaxSlots);
 }
 
 TEST_F(SlotTableTest, TargetOfAnEarlierSession_IsIgnored) {
   table.open(1, session(1), 8, 1);
+  const SlotTicket early = acquire();
   table.open(2, session(2), 8, 1);
-  table.set_target(1, 0);
+  table.set_target(early, 0);
   EXPECT_EQ(table.counts().target, 8u);
 }
 
@@ -377,10 +408,19 @@ TEST_P(SlotTableLoops, ContentionUnderAMovingTarget_NeverSharesSkipsOrStalls) {
   }
   std::minstd_rand random(99);
   while (model.done.load() < kUsers * kRequests / 2) {
-    table.set_target(1, static_cast<uint32_t>(random() % 12));
+    if (const auto upkeep = table.try_acquire_upkeep()) {
+      table.set_target(*upkeep, static_cast<uint32_t>(random() % 12));
+      table.release(*upkeep, SlotUse::kNotExecuted);
+    }
     std::this_thread::yield();
   }
-  table.set_target(1, 7);
+  for (bool wide = false; !wide; std::this_thread::yield()) {
+    if (const auto upkeep = table.try_acquire_upkeep()) {
+      table.set_target(*upkeep, 7);
+      table.release(*upkeep, SlotUse::kNotExecuted);
+      wide = true;
+    }
+  }
   for (auto& user : users) user.get();
   EXPECT_EQ(model.faults.load(), 0u);
   EXPECT_EQ(model.done.load(), kUsers * kRequests);

@@ -228,7 +228,12 @@ TEST_F(SequenceTest, ShrunkenTarget_RetiresSlotsOnlyWhenTheClientFollows) {
   EXPECT_EQ(at<SEQUENCE4res>(reply, 0).resok4.sr_target_highest_slotid, 1u);
   EXPECT_EQ(at<SEQUENCE4res>(reply, 0).resok4.sr_highest_slotid, 7u);
   reply = sequence(client->next_sequence(0));
-  EXPECT_EQ(at<SEQUENCE4res>(reply, 0).resok4.sr_highest_slotid, 1u);
+  EXPECT_EQ(at<SEQUENCE4res>(reply, 0).resok4.sr_highest_slotid, 7u);
+  EXPECT_EQ(sequence(client->next_sequence(5)).status, NFS4_OK)
+      << "\"the request may have been sent from the requester before the update was received\"";
+  reply = sequence(client->next_sequence(0));
+  EXPECT_EQ(at<SEQUENCE4res>(reply, 0).resok4.sr_highest_slotid, 1u)
+      << "slot 0 has had a reply with the target";
   EXPECT_EQ(sequence(client->next_sequence(7)).status, NFS4ERR_BADSLOT);
   SEQUENCE4args wide = client->next_sequence(1);
   wide.sa_highest_slotid = 7;
