@@ -4,7 +4,9 @@
 // nfs(5): `timeo` is how long a reply may take; after timeo * (retrans + 1) of silence the connection is
 // dropped. A reply that answers no call may be the spoiled one of a call: if one that was outstanding then is
 // still unanswered after `timeo`, its reply is taken for lost, and only a new connection allows to ask again
-// (RFC 8881 section 2.9.2).
+// (RFC 8881 section 2.9.2). Likewise when a call is answered that was made timeo * (retrans + 1) after one
+// that is still not. If the server is just slow with that one, the new connection costs little: it knows the
+// request by its slot.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +30,7 @@ class Health {
   struct Outstanding {
     std::optional<TimePoint> oldest_issued;  // the oldest call without a reply
     std::optional<TimePoint> oldest_queued;  // the oldest the present connection was given
+    std::optional<uint32_t> oldest_sent{};   // XID of the oldest of which every byte is sent
   };
   struct Verdict {
     bool stalled_now = false;             // the server has just stopped responding: say so, once
@@ -38,10 +41,13 @@ class Health {
   void connected(TimePoint now) {
     last_bytes_ = now;
     last_stray_.reset();
+    waiting_for_.reset();
   }
   void bytes(TimePoint now) { last_bytes_ = now; }
   // A reply came that answers no call.
   void stray_reply(TimePoint now) { last_stray_ = now; }
+  // A call was answered that the connection had been given then.
+  void answered(TimePoint queued) { last_answered_ = std::max(last_answered_, queued); }
   // True when the server had been stalled and responds again.
   bool reply(TimePoint now) {
     last_reply_ = now;
@@ -55,6 +61,12 @@ class Health {
     const TimePoint stalls = std::max(*o.oldest_issued, last_reply_) + timeo_;
     if (now >= stalls) v.stalled_now = std::exchange(responding_, false);
     v.next_check = now >= stalls ? now + timeo_ : stalls;
+    if (o.oldest_sent != waiting_for_) {
+      waiting_for_ = o.oldest_sent;
+      waiting_since_ = now;
+    } else if (waiting_for_ && last_answered_ >= waiting_since_ + silence_) {
+      v.give_up = "a call has no answer, and others that were made timeo * (retrans + 1) later have";
+    }
     if (o.oldest_queued) {
       const TimePoint silent = std::max(*o.oldest_queued, last_bytes_) + silence_;
       if (now >= silent) v.give_up = "nothing received for timeo * (retrans + 1)";
@@ -79,6 +91,9 @@ class Health {
   TimePoint last_reply_{};
   TimePoint last_bytes_{};
   std::optional<TimePoint> last_stray_;  // on this connection
+  std::optional<uint32_t> waiting_for_;  // Outstanding::oldest_sent since waiting_since_
+  TimePoint waiting_since_{};
+  TimePoint last_answered_{};  // when the connection was given the youngest call that was answered
 };
 
 // Delay before the next attempt to connect: none after a connection that had held for kGoodPeriod; `first`

@@ -69,6 +69,7 @@ void TcpTransport::on_reply(Connection&, RecordReader::Message message) {
   pending_.store(calls_.size(), std::memory_order_relaxed);
   counters_.replies.add();
   answered_ = answered_ || !p->call->handshake;
+  health_.answered(p->queued);
   if (health_.reply(Clock::now())) {
     responding_.store(true, std::memory_order_relaxed);
     log::warn("server {} OK", options_.host);

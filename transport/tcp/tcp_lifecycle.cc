@@ -170,7 +170,9 @@ Task<> TcpTransport::watch() {
     outstanding.oldest_issued = calls_.oldest()->issued;
     for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
       if (p->stage == PendingCall::Stage::kWaiting) continue;
-      outstanding.oldest_queued = p->queued;
+      if (!outstanding.oldest_queued) outstanding.oldest_queued = p->queued;
+      if (p->stage != PendingCall::Stage::kSent) continue;
+      outstanding.oldest_sent = p->xid;
       break;
     }
     const Health::Verdict verdict = health_.check(now, outstanding);

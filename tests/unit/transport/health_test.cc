@@ -52,6 +52,29 @@ TEST(Health, OneSlowCallAmongAnsweredOnes_DoesNotStall) {
   EXPECT_EQ(v.next_check, at(2050));
 }
 
+// A reply that never came, while others did: the server must not leave a request unanswered on a connection
+// that stays (RFC 8881 section 2.9.2), but a spoiled one may.
+TEST(Health, CallsMadeMuchLaterAreAnswered_GivesUp) {
+  Health h(seconds(60), 2);
+  h.connected(at(1000));
+  const auto check = [&h](int now) {
+    h.bytes(at(now));
+    h.reply(at(now));
+    Health::Outstanding o = calls_since(1000, 1000);
+    o.oldest_sent = 7;
+    return h.check(at(now), o).give_up != nullptr;
+  };
+  EXPECT_FALSE(check(1060)) << "sent by now";
+  h.answered(at(1239));
+  EXPECT_FALSE(check(1240));
+  h.answered(at(1240));
+  EXPECT_TRUE(check(1241));
+  h.connected(at(1242));
+  EXPECT_FALSE(check(1243)) << "sent again: counted anew";
+  h.answered(at(1242));
+  EXPECT_FALSE(check(1500)) << "slow as the others";
+}
+
 TEST(Health, SilenceForTimeoTimesRetransPlusOne_GivesUp) {
   Health h(seconds(60), 2);
   h.connected(at(1000));

@@ -502,6 +502,34 @@ TEST(TcpSilence, NothingForTimeoTimesRetransPlusOne_NextConnection) {
   EXPECT_NE(rig.status().last_error.find("nothing received"), std::string::npos) << rig.status().last_error;
 }
 
+TEST(TcpSilence, OneReplyThatNeverComesAmongOthers_IsAskedForOnANewConnection) {
+  std::atomic<bool> done{false};
+  Peer peer([&](Listener& l) {
+    for (bool first = true; !done; first = false) {
+      PeerSocket s = l.accept();
+      if (first) {
+        EXPECT_TRUE(s.read_record());  // and no reply
+      }
+      while (const auto call = s.read_record()) s.write_record(echo(*call));
+    }
+  });
+  tcp::TcpOptions options = quick_options(peer.port());
+  options.timeo = std::chrono::milliseconds(20);
+  options.retrans = 1;
+  Rig rig(options);
+  rig.must_start();
+  auto dropped = rig.call(words({1}));
+  while (dropped.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready)
+    ASSERT_TRUE(rig.call(words({2})).get().reply);
+  const Outcome o = dropped.get();
+  ASSERT_TRUE(o.reply) << text(o);
+  EXPECT_EQ(word_at(o.reply->head, o.reply->body), 1u);
+  EXPECT_GE(o.transmissions, 2u);
+  EXPECT_GE(rig.status().connects, 2u);
+  done = true;
+  rig.close();
+}
+
 TEST(TcpSilence, ServerGone_NotRespondingWhileReconnecting) {
   auto listener = std::make_unique<Listener>();
   const uint16_t port = listener->port();
