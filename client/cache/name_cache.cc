@@ -1,5 +1,7 @@
 #include "client/cache/name_cache.h"
 
+#include <algorithm>
+
 namespace nfsrdma::client {
 namespace {
 
@@ -43,6 +45,8 @@ void NameCache::unlink_child(NameEntry& e) {
 void NameCache::erase(Map::iterator it) {
   NameEntry& e = it->second;
   unlink_child(e);
+  uint64_t& forgotten = links_(*e.directory).forgotten;
+  forgotten = std::max(forgotten, e.belief.order);
   unlink(links_(*e.directory).as_directory, e, &NameEntry::in_directory);
   map_.erase(it);
 }
@@ -52,13 +56,12 @@ std::optional<NameCache::Found> NameCache::find(Node& directory, std::string_vie
   const auto it = map_.find(KeyView{&directory, name});
   if (it == map_.end()) return std::nullopt;
   const NameEntry& e = it->second;
-  if (e.child == nullptr) return Found{{}, e.verified};
+  if (e.child == nullptr) return Found{{}, e.belief};
   if (!NodeTableAccess::try_acquire(*e.child)) return std::nullopt;  // dying
-  return Found{NodeRef::adopt(e.child), e.verified};
+  return Found{NodeRef::adopt(e.child), e.belief};
 }
 
-void NameCache::put(Node& directory, std::string_view name, Node* child, TimePoint now) {
-  std::lock_guard lock(mutex_);
+void NameCache::store(Node& directory, std::string_view name, Node* child, NameBelief belief) {
   auto it = map_.find(KeyView{&directory, name});
   if (it == map_.end()) {
     it = map_.emplace(Key{&directory, std::string(name)}, NameEntry{}).first;
@@ -71,8 +74,31 @@ void NameCache::put(Node& directory, std::string_view name, Node* child, TimePoi
     unlink_child(it->second);
     link_child(it->second, child);
   }
-  it->second.verified = now;
+  it->second.belief = belief;
   while (negatives_ > kMaxNegative) erase(*oldest_negative_);
+}
+
+void NameCache::put(Node& directory, std::string_view name, Node* child, NameBelief belief) {
+  std::lock_guard lock(mutex_);
+  store(directory, name, child, belief);
+}
+
+NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node* child, NameBelief belief) {
+  std::lock_guard lock(mutex_);
+  const auto it = map_.find(KeyView{&directory, name});
+  uint64_t changed = 0;
+  if (it == map_.end()) {
+    if (links_(directory).forgotten > belief.order) return Learnt::kOther;
+  } else {
+    changed = it->second.belief.order;
+    if (changed > belief.order) {
+      if (it->second.child == child) return Learnt::kStored;  // as it was, and that is more recent
+      return it->second.child == nullptr ? Learnt::kAbsent : Learnt::kOther;
+    }
+  }
+  belief.order = changed;
+  store(directory, name, child, belief);
+  return Learnt::kStored;
 }
 
 void NameCache::remove(Node& directory, std::string_view name) {

@@ -5,6 +5,9 @@
 // follows from the directory's change attribute and is the caller's. Entries refer to Nodes without owning
 // them and vanish with them: a Node calls forget() before it dies. "No such name" entries are bounded in
 // number, oldest dropped first.
+//
+// An answer is about the time when its request was executed, and may be stored long after that (a buffered
+// READDIR). What we have changed under the name since the request began wins (RFC 8881 section 10.8).
 #pragma once
 
 #include <cstdint>
@@ -26,13 +29,22 @@ struct NameEntry;
 struct NameLinks {
   NameEntry* as_directory = nullptr;  // its entries
   NameEntry* as_child = nullptr;      // the names that lead to it
+  uint64_t forgotten = 0;  // our latest change to a name of this directory that has no entry any more
+};
+
+// Since when and under what an entry was right.
+struct NameBelief {
+  TimePoint since{};   // the request began
+  uint64_t epoch = 0;  // Nfs4Node::names_epoch of the directory; 0: never to be believed
+  uint64_t order =
+      0;  // NodeTable::next_start(): of the request's beginning, or of the end of a change of ours
 };
 
 struct NameEntry {
   Node* directory = nullptr;
   Node* child = nullptr;  // null: no such name
   const std::string* name = nullptr;
-  TimePoint verified{};  // when the server last said so
+  NameBelief belief;  // its order: of our latest change under this name; 0: none
   struct Link {
     NameEntry* next = nullptr;
     NameEntry* prev = nullptr;
@@ -49,11 +61,18 @@ class NameCache {
 
   struct Found {
     NodeRef child;  // null: no such name
-    TimePoint verified{};
+    NameBelief belief;
   };
   std::optional<Found> find(Node& directory, std::string_view name);
-  // `child` null: the server said that there is no such name.
-  void put(Node& directory, std::string_view name, Node* child, TimePoint now);
+  // We have made it so. `child` null: there is no such name now.
+  void put(Node& directory, std::string_view name, Node* child, NameBelief belief);
+  enum class Learnt : uint8_t {
+    kStored,
+    kAbsent,  // not stored: by a change of ours since the request began there is no such name
+    kOther,   // not stored: likewise the name leads elsewhere, or nothing is known of it
+  };
+  // The server said so in an answer to a request that began as `belief` says.
+  Learnt learn(Node& directory, std::string_view name, Node* child, NameBelief belief);
   void remove(Node& directory, std::string_view name);
   // Everything known of the directory's names.
   void clear(Node& directory);
@@ -94,6 +113,7 @@ class NameCache {
   using Map = std::unordered_map<Key, NameEntry, Hash, Equal>;
 
   // With mutex_ held.
+  void store(Node& directory, std::string_view name, Node* child, NameBelief belief);
   void link_child(NameEntry& e, Node* child);
   void unlink_child(NameEntry& e);
   void erase(Map::iterator it);

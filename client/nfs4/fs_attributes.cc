@@ -61,7 +61,7 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
       }
       if (!good && directory) {
         n.names_uncertain = false;
-        n.names_valid_from = Clock::now();
+        ++n.names_epoch;
       }
     }
     // fstat(2) after open(2) must not show what was before.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <set>
+#include <unordered_set>
 
 #include "client/nfs4/nfs4_filesystem.h"
 #include "xdr/nfs4/dir_ops.h"
@@ -16,6 +17,12 @@ constexpr uint64_t kAfterDot = 1, kAfterDotDot = 2;
 constexpr uint32_t kReplyBytes = 128u << 10;
 // What an entry takes in a front end's buffer besides its name: with attributes, and without.
 constexpr size_t kPlusBytes = 160, kPlainBytes = 32;
+// How often a listing whose cookies do not hold is begun again for one entry that was not seen yet.
+constexpr int kMaxRestarts = 20;
+
+bool place_is_gone(const Error& e) {
+  return e.is_status(nfs4::NFS4ERR_NOT_SAME) || e.is_status(nfs4::NFS4ERR_BAD_COOKIE);
+}
 
 }  // namespace
 
@@ -27,11 +34,45 @@ struct Nfs4Filesystem::DirectoryHandle final : OpenDirectory {
   std::vector<nfs4::entry4> entries;
   uint64_t from = 0;
   bool filled = false, plus = false, eof = false;
-  uint64_t order = 0;
+  NameBelief belief;
   uint64_t change = 0;  // of the directory when the listing began
   nfs4::verifier4 verifier;
   size_t delivered = 0;      // of `entries`
   std::set<uint64_t> begun;  // where READDIRs of this listing began, without a jump between them
+  // What was given out since the beginning, in order, if the server's verifier says that its cookies may end
+  // (section 18.23.3).
+  struct Given {
+    uint64_t cookie;
+    size_t name;  // hashed
+  };
+  std::vector<Given> given;
+  bool given_from_start = false;
+  bool sift = false;  // the server has lost its cookies: what follows may have been given out
+
+  bool all_given_until(uint64_t cookie) const {
+    return given_from_start && !given.empty() && given.back().cookie == cookie;
+  }
+  // The next entry given out follows `cookie`.
+  void seek(uint64_t cookie) {
+    if (cookie == 0) {
+      given.clear();
+      given_from_start = true;
+      sift = false;
+    }
+    if (given.empty() || given.back().cookie == cookie) return;
+    const auto at =
+        std::find_if(given.rbegin(), given.rend(), [&](const Given& g) { return g.cookie == cookie; });
+    given.erase(at.base(), given.end());
+    if (given.empty()) given_from_start = false;
+  }
+  void give(const nfs4::entry4& entry) {
+    delivered = static_cast<size_t>(&entry - entries.data()) + 1;
+    if (verifier == nfs4::verifier4{}) {
+      given_from_start = false;
+      return;
+    }
+    given.push_back({entry.cookie, std::hash<std::string_view>{}(entry.name)});
+  }
 
   // Whether going on after an answer that ends with `last` leads to entries that were not seen yet. Cookies
   // may come twice within an answer: nfs-ganesha's do when a directory changes under it.
@@ -74,8 +115,54 @@ Task<Result<OpenDirectoryReply>> Nfs4Filesystem::opendir(RequestContext ctx, Nod
 }
 
 Task<Result<>> Nfs4Filesystem::fill(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie, bool plus) {
+  handle.sift = handle.sift && handle.all_given_until(cookie);
+  if (handle.sift) co_return co_await find_place(ctx, handle, cookie, plus, cookie);
+  Result<> read = co_await read_entries(ctx, handle, cookie, plus);
+  if (read || cookie == 0 || !place_is_gone(read.error())) co_return read;
+  co_return co_await find_place(ctx, handle, cookie, plus, 0);
+}
+
+// The listing begins again, and what was given out is left out; the place of a seekdir(3) is where the same
+// cookie is. A directory that changes between any two READDIRs cannot be read from such a server.
+Task<Result<>> Nfs4Filesystem::find_place(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie,
+                                          bool plus, uint64_t first) {
+  const bool by_name = handle.sift = handle.all_given_until(cookie);
+  std::unordered_set<size_t> seen;
+  for (const auto& g : handle.given) seen.insert(g.name);
+  const uint64_t change = handle.change;
+  for (int turn = 0; turn < kMaxRestarts; ++turn) {
+    bool passed = by_name;
+    std::set<uint64_t> begun;
+    for (uint64_t next = turn == 0 ? first : 0;;) {
+      if (!begun.insert(next).second)
+        co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
+      Result<> read = co_await read_entries(ctx, handle, next, plus);
+      handle.change = change;  // what was given out is of then
+      if (!read && next != 0 && place_is_gone(read.error())) break;
+      if (!read) co_return read;
+      const uint64_t last = handle.entries.empty() ? next : handle.entries.back().cookie;
+      std::erase_if(handle.entries, [&](const nfs4::entry4& e) {
+        if (by_name) return seen.contains(std::hash<std::string_view>{}(e.name));
+        const bool before = !passed;
+        passed = passed || e.cookie == cookie;
+        return before;
+      });
+      if (!handle.entries.empty() || (handle.eof && passed)) {
+        handle.from = cookie;
+        co_return Result<>{};
+      }
+      if (handle.eof) co_return fail(system_error(EIO, "READDIR", "the place in the directory is gone"));
+      next = last;
+    }
+  }
+  co_return fail(system_error(EIO, "READDIR", "the directory changes faster than it can be read"));
+}
+
+Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie,
+                                            bool plus) {
   const nfs4::nfs_fh4 fh = fh_of(handle.node);
-  const uint64_t order = nodes_.next_start();
+  NameBelief belief{Clock::now(), 0, nodes_.next_start()};
+  handle.filled = false;
   nfs4::READDIR4args args;
   args.cookie = cookie;
   // Section 18.23.3: the verifier goes with cookies other than zero.
@@ -83,49 +170,42 @@ Task<Result<>> Nfs4Filesystem::fill(RequestContext ctx, DirectoryHandle& handle,
   args.maxcount = std::min(kReplyBytes, session_.max_response_bytes() - 1024);
   args.dircount = args.maxcount;
   args.attr_request = plus ? kEntryAttributes : kNameAttributes;
-  for (int turn = 0;; ++turn) {
-    auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes).add(args); };
-    const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
-    Result<CompoundReply> reply = co_await session_.run(request);
-    if (!reply) co_return fail(std::move(reply.error()));
-    if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-      co_return fail(gone(handle.node, std::move(put.error())));
-    auto attributes = reply->take<nfs4::GETATTR4res>();
-    if (!attributes) co_return fail(std::move(attributes.error()));
-    if (cookie == 0) handle.change = attributes->resok4.obj_attributes.change;
-    co_await apply(handle.node, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
-    auto res = reply->take<nfs4::READDIR4res>();
-    if (!res) {
-      // The directory changed so that the server gave out a new verifier; its cookies may well be good still.
-      if (turn == 0 && cookie != 0 && res.error().is_status(nfs4::NFS4ERR_NOT_SAME)) {
-        args.cookieverf = {};
-        continue;
-      }
-      co_return fail(std::move(res.error()));
-    }
-    auto& list = res->resok4.reply;
-    if (list.entries.empty() && !list.eof)
-      co_return fail(system_error(EIO, "READDIR", "the server sent neither entries nor the end"));
-    const bool reserved = std::any_of(list.entries.begin(), list.entries.end(),
-                                      [](const auto& e) { return e.cookie <= kAfterDotDot; });
-    if (reserved) co_return fail(system_error(EIO, "READDIR", "the server uses reserved cookies"));
-    const uint64_t last = list.entries.empty() ? cookie : list.entries.back().cookie;
-    const bool leads_on = handle.leads_on(cookie, last);
-    if (!list.eof && !leads_on)
-      co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
-    handle.entries = std::move(list.entries);
-    handle.eof = list.eof;
-    handle.verifier = res->resok4.cookieverf;
-    handle.from = cookie;
-    handle.plus = plus;
-    handle.filled = true;
-    handle.delivered = 0;
-    handle.order = order;
-    co_return Result<>{};
-  }
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes).add(args); };
+  const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(handle.node, std::move(put.error())));
+  auto attributes = reply->take<nfs4::GETATTR4res>();
+  if (!attributes) co_return fail(std::move(attributes.error()));
+  const uint64_t change = attributes->resok4.obj_attributes.change;
+  if (cookie == 0) handle.change = change;
+  co_await apply(handle.node, std::move(attributes->resok4.obj_attributes), belief.order, Cause::kAsked);
+  belief.epoch = names_epoch(handle.node, change);
+  auto res = reply->take<nfs4::READDIR4res>();
+  if (!res) co_return fail(std::move(res.error()));
+  auto& list = res->resok4.reply;
+  if (list.entries.empty() && !list.eof)
+    co_return fail(system_error(EIO, "READDIR", "the server sent neither entries nor the end"));
+  const bool reserved = std::any_of(list.entries.begin(), list.entries.end(),
+                                    [](const auto& e) { return e.cookie <= kAfterDotDot; });
+  if (reserved) co_return fail(system_error(EIO, "READDIR", "the server uses reserved cookies"));
+  const uint64_t last = list.entries.empty() ? cookie : list.entries.back().cookie;
+  const bool leads_on = handle.leads_on(cookie, last);
+  if (!list.eof && !leads_on) co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
+  handle.entries = std::move(list.entries);
+  handle.eof = list.eof;
+  handle.verifier = res->resok4.cookieverf;
+  handle.from = cookie;
+  handle.plus = plus;
+  handle.filled = true;
+  handle.delivered = 0;
+  handle.belief = belief;
+  co_return Result<>{};
 }
 
-Task<DirectoryEntry> Nfs4Filesystem::directory_entry(DirectoryHandle& handle, size_t index, bool plus) {
+Task<std::optional<DirectoryEntry>> Nfs4Filesystem::directory_entry(DirectoryHandle& handle, size_t index,
+                                                                    bool plus) {
   nfs4::entry4& from = handle.entries[index];
   const nfs4::fattr4& a = from.attrs;
   DirectoryEntry entry;
@@ -140,9 +220,13 @@ Task<DirectoryEntry> Nfs4Filesystem::directory_entry(DirectoryHandle& handle, si
   // A mount point of the server is looked up when somebody goes there.
   const bool crossing = index_of != here;
   if (!plus || failed || crossing || !a.has(nfs4::FATTR4_FILEHANDLE)) co_return entry;
-  Entry full = co_await make_entry(a.filehandle, a, handle.order, Cause::kAsked);
-  nodes_.names().put(*handle.node.get(), entry.name, full.node.get(), Clock::now());
-  full.entry_ttl = entry_ttl(handle.node);
+  Entry full = co_await make_entry(a.filehandle, a, handle.belief.order, Cause::kAsked);
+  switch (nodes_.names().learn(*handle.node.get(), entry.name, full.node.get(), handle.belief)) {
+    case NameCache::Learnt::kStored: break;
+    case NameCache::Learnt::kAbsent: co_return std::nullopt;
+    case NameCache::Learnt::kOther: co_return entry;
+  }
+  full.entry_ttl = entry_ttl(handle.node, handle.belief.epoch);
   entry.ino = full.attributes.ino;
   entry.entry = std::move(full);
   co_return entry;
@@ -167,6 +251,7 @@ Task<Result<DirectoryPage>> Nfs4Filesystem::readdir(RequestContext ctx, OpenDire
   }
   if (offset < kAfterDot) handle.filled = false;  // rewinddir(3): the directory as it is now
   uint64_t cookie = offset <= kAfterDotDot ? 0 : offset;
+  handle.seek(cookie);
   while (used < bytes) {
     std::optional<size_t> index = handle.position_after(cookie, plus);
     if (!index || (*index == handle.entries.size() && !handle.eof)) {
@@ -178,11 +263,12 @@ Task<Result<DirectoryPage>> Nfs4Filesystem::readdir(RequestContext ctx, OpenDire
       index = 0;
     }
     for (; *index < handle.entries.size() && used < bytes; ++*index) {
-      used += overhead + handle.entries[*index].name.size();
-      DirectoryEntry entry = co_await directory_entry(handle, *index, plus);
-      page.entries.push_back(std::move(entry));
-      cookie = page.entries.back().next;
-      handle.delivered = *index + 1;
+      auto entry = co_await directory_entry(handle, *index, plus);
+      handle.give(handle.entries[*index]);
+      cookie = handle.entries[*index].cookie;
+      if (!entry) continue;
+      used += overhead + entry->name.size();
+      page.entries.push_back(std::move(*entry));
     }
     if (*index == handle.entries.size() && handle.eof) {
       std::lock_guard lock(nfs4_node(handle.node).mutex);

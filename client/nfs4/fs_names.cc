@@ -4,7 +4,8 @@
 // A cached name is believed while its directory's attributes are fresh and its change attribute is the one
 // the names were learnt under. Changes of ours come with the directory's new attributes in the same COMPOUND,
 // so that they do not cost that belief; a change by somebody else shows up as another change attribute and
-// drops all names.
+// ends the epoch in which names are believed. An answer counts for the epoch of the directory's attributes
+// that came before it in its COMPOUND.
 #include <algorithm>
 #include <cerrno>
 
@@ -30,17 +31,25 @@ bool valid_name(const std::string& name) {
 
 }  // namespace
 
-Duration Nfs4Filesystem::entry_ttl(const NodeRef& directory) const {
+uint64_t Nfs4Filesystem::names_epoch(const NodeRef& directory, uint64_t change) {
+  const Nfs4Node& d = nfs4_node(directory);
+  std::lock_guard lock(d.mutex);
+  return d.contents_known && d.contents_change == change ? d.names_epoch : 0;
+}
+
+Duration Nfs4Filesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) const {
   const Nfs4Node& d = nfs4_node(directory);
   std::lock_guard lock(d.mutex);
   if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
   // With many users a cached name would let anybody walk through a directory that only some may search.
   if (options_.many_users && (d.attributes.get().mode & 0111) != 0111) return Duration::zero();
-  return d.attributes.remaining(Clock::now());
+  const bool believed =
+      epoch == d.names_epoch && d.contents_known && d.attributes.get().change == d.contents_change;
+  return believed ? d.attributes.remaining(Clock::now()) : Duration::zero();
 }
 
-Task<> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::change_info4 info,
-                                         Result<nfs4::GETATTR4res> after, uint64_t order) {
+Task<NameBelief> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::change_info4 info,
+                                                   Result<nfs4::GETATTR4res> after, uint64_t order) {
   Nfs4Node& d = nfs4_node(directory);
   bool ours_alone = false;
   {
@@ -52,11 +61,12 @@ Task<> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::change_info4 i
     } else {
       d.contents_known = false;
       d.names_uncertain = false;
-      d.names_valid_from = Clock::now();
+      ++d.names_epoch;
     }
     if (!after) d.attributes.expire();
   }
   if (after) co_await apply(directory, std::move(after->resok4.obj_attributes), order, Cause::kAsked);
+  co_return NameBelief{Clock::now(), names_epoch(directory, info.after), nodes_.next_start()};
 }
 
 Task<Result<Entry>> Nfs4Filesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
@@ -69,16 +79,16 @@ Task<Result<Entry>> Nfs4Filesystem::lookup(RequestContext ctx, NodeRef directory
     {
       const TimePoint now = Clock::now();
       std::lock_guard lock(d.mutex);
-      good = found->verified >= d.names_valid_from && d.attributes.fresh(now) && d.contents_known &&
+      good = found->belief.epoch == d.names_epoch && d.attributes.fresh(now) && d.contents_known &&
              d.attributes.get().change == d.contents_change &&
-             (!d.names_uncertain || now - found->verified < options_.acdirmax);
+             (!d.names_uncertain || now - found->belief.since < options_.acdirmax);
     }
     if (good) {
       NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
       name_hits_.fetch_add(1, std::memory_order_relaxed);
-      if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory)};
+      if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
       Result<> valid = co_await revalidate(ctx, found->child);
-      if (valid) co_return cached_entry(found->child, entry_ttl(directory));
+      if (valid) co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
       nodes_.names().remove(d, name);  // the file is gone under its name: ask
     }
   }
@@ -90,6 +100,7 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
                                                      std::string name) {
   const nfs4::nfs_fh4 fh = fh_of(directory);
   const uint64_t order = nodes_.next_start();
+  NameBelief belief{Clock::now(), 0, order};
   auto build = [&](CompoundBuilder& b) {
     b.putfh(fh)
         .getattr(kFileAttributes)
@@ -104,14 +115,17 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
     co_return fail(gone(directory, std::move(put.error())));
   auto of_directory = reply->take<nfs4::GETATTR4res>();
   if (!of_directory) co_return fail(std::move(of_directory.error()));
+  const uint64_t change = of_directory->resok4.obj_attributes.change;
   co_await apply(directory, std::move(of_directory->resok4.obj_attributes), order, Cause::kAsked);
+  belief.epoch = names_epoch(directory, change);
 
   Result<> looked_up = reply->expect<nfs4::LOOKUP4res>();
   if (!looked_up) {
     if (!looked_up.error().is_status(nfs4::NFS4ERR_NOENT)) co_return fail(std::move(looked_up.error()));
     if (options_.lookupcache != LookupCache::kAll) co_return Entry{};
-    nodes_.names().put(*directory.get(), name, nullptr, Clock::now());
-    co_return Entry{{}, {}, {}, entry_ttl(directory)};
+    if (nodes_.names().learn(*directory.get(), name, nullptr, belief) != NameCache::Learnt::kStored)
+      co_return Entry{};
+    co_return Entry{{}, {}, {}, entry_ttl(directory, belief.epoch)};
   }
   auto handle = reply->take<nfs4::GETFH4res>();
   if (!handle) co_return fail(std::move(handle.error()));
@@ -119,8 +133,8 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
   if (!attributes) co_return fail(std::move(attributes.error()));
   Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
                                     order, Cause::kAsked);
-  nodes_.names().put(*directory.get(), name, entry.node.get(), Clock::now());
-  entry.entry_ttl = entry_ttl(directory);
+  if (nodes_.names().learn(*directory.get(), name, entry.node.get(), belief) == NameCache::Learnt::kStored)
+    entry.entry_ttl = entry_ttl(directory, belief.epoch);
   co_return entry;
 }
 
@@ -185,6 +199,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "CREATE"));
   const nfs4::nfs_fh4 fh = fh_of(directory);
   const uint64_t order = nodes_.next_start();
+  const timespec since = known_attributes(directory).ctime;
   nfs4::CREATE4args args;
   args.objtype = type;
   args.objname = name;
@@ -203,7 +218,8 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {
     if (reply->maybe_executed_before && created.error().is_status(nfs4::NFS4ERR_EXIST)) {
-      co_return co_await maybe_own_object(ctx, directory, std::move(name), std::move(type),
+      const Wanted wanted{type, mode, since};
+      co_return co_await maybe_own_object(ctx, directory, std::move(name), wanted,
                                           std::move(created.error()));
     }
     co_return fail(std::move(created.error()));
@@ -214,23 +230,47 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   if (!attributes) co_return fail(std::move(attributes.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
   auto after = reply->take<nfs4::GETATTR4res>();
-  co_await directory_changed(directory, created->resok4.cinfo, std::move(after), order);
+  const NameBelief belief =
+      co_await directory_changed(directory, created->resok4.cinfo, std::move(after), order);
   Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
                                     order, Cause::kAsked);
-  nodes_.names().put(*directory.get(), name, entry.node.get(), Clock::now());
-  entry.entry_ttl = entry_ttl(directory);
+  note_owner(ctx.credential->uid(), entry.attributes.uid);
+  nodes_.names().put(*directory.get(), name, entry.node.get(), belief);
+  entry.entry_ttl = entry_ttl(directory, belief.epoch);
   co_return entry;
 }
 
+void Nfs4Filesystem::note_owner(uint32_t uid, uint32_t owner) {
+  std::lock_guard lock(owners_mutex_);
+  if (uid != owner) {
+    owners_[uid] = owner;
+  } else if (!owners_.empty()) {
+    owners_.erase(uid);
+  }
+}
+
+uint32_t Nfs4Filesystem::owner_of_new(uint32_t uid) const {
+  std::lock_guard lock(owners_mutex_);
+  const auto found = owners_.find(uid);
+  return found == owners_.end() ? uid : found->second;
+}
+
 Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef directory, std::string name,
-                                                     nfs4::createtype4 type, Error error) {
+                                                     Wanted wanted, Error error) {
   // The server restarted between executing CREATE and answering it. What is there is ours if it is what we
-  // asked for.
+  // asked for, of whom the server makes the owner, and younger than the question: the directory's ctime is of
+  // the same clock.
   Result<Entry> there = co_await lookup_on_server(ctx, directory, name);
   if (!there || !there->node) co_return fail(std::move(error));
   const Attributes& a = there->attributes;
-  const bool same_type = (a.mode & S_IFMT) == file_type_bits(type.type);
-  bool same = same_type && a.uid == ctx.credential->uid();
+  const nfs4::createtype4& type = wanted.type;
+  bool same =
+      (a.mode & S_IFMT) == file_type_bits(type.type) && a.uid == owner_of_new(ctx.credential->uid()) &&
+      std::pair(a.ctime.tv_sec, a.ctime.tv_nsec) >= std::pair(wanted.since.tv_sec, wanted.since.tv_nsec);
+  if (type.type != nfs4::NF4LNK) same = same && ((a.mode ^ wanted.mode) & 0777) == 0;
+  if (type.type == nfs4::NF4BLK || type.type == nfs4::NF4CHR) {
+    same = same && a.rdev_major == type.devdata.specdata1 && a.rdev_minor == type.devdata.specdata2;
+  }
   if (same && type.type == nfs4::NF4DIR) {
     // Nobody has been told of a directory of ours yet: it is empty.
     auto opened = co_await opendir(ctx, there->node);
@@ -279,13 +319,14 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
     co_return fail(std::move(linked.error()));
   }
   auto after = reply->take<nfs4::GETATTR4res>();
-  co_await directory_changed(directory, linked->resok4.cinfo, std::move(after), order);
+  const NameBelief belief =
+      co_await directory_changed(directory, linked->resok4.cinfo, std::move(after), order);
   NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
   co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
-  nodes_.names().put(*directory.get(), name, node.get(), Clock::now());
-  co_return cached_entry(node, entry_ttl(directory));
+  nodes_.names().put(*directory.get(), name, node.get(), belief);
+  co_return cached_entry(node, entry_ttl(directory, belief.epoch));
 }
 
 }  // namespace nfsrdma::client

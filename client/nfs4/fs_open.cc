@@ -141,9 +141,11 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   Result<> restored = reply->expect<nfs4::RESTOREFH4res>();
   Result<nfs4::GETATTR4res> after = fail(Error{});
   if (restored) after = reply->take<nfs4::GETATTR4res>();
-  co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
-  nodes_.names().put(*directory.get(), name, node.get(), Clock::now());
+  const NameBelief belief =
+      co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
+  nodes_.names().put(*directory.get(), name, node.get(), belief);
 
+  if (exclusive) note_owner(ctx.credential->uid(), known_attributes(node).uid);
   const bool mode_owed = (args.openhow.how.createattrs.attrmask.test(nfs4::FATTR4_MODE) || exclusive) &&
                          exclusive && !opened->resok4.attrset.test(nfs4::FATTR4_MODE);
   if (mode_owed) {
@@ -156,7 +158,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
       co_return fail(std::move(set_mode.error()));
     }
   }
-  result.entry = cached_entry(node, entry_ttl(directory));
+  result.entry = cached_entry(node, entry_ttl(directory, belief.epoch));
   co_return result;
 }
 

@@ -55,8 +55,9 @@ Task<Result<>> Nfs4Filesystem::remove(RequestContext ctx, NodeRef directory, std
     co_return fail(std::move(removed.error()));
   }
   auto after = reply->take<nfs4::GETATTR4res>();
-  co_await directory_changed(directory, removed->resok4.cinfo, std::move(after), order);
-  nodes_.names().put(*directory.get(), name, nullptr, Clock::now());
+  const NameBelief belief =
+      co_await directory_changed(directory, removed->resok4.cinfo, std::move(after), order);
+  nodes_.names().put(*directory.get(), name, nullptr, belief);
   if (victim) {
     std::lock_guard lock(nfs4_node(victim).mutex);
     nfs4_node(victim).attributes.expire();
@@ -103,7 +104,6 @@ Task<Result<bool>> Nfs4Filesystem::hide_open_file(RequestContext ctx, NodeRef di
   if (moved) {
     Result<> renamed = co_await rename_on_server(ctx, directory, name, directory, hidden);
     if (!renamed) co_return fail(std::move(renamed.error()));
-    nodes_.names().put(*directory.get(), name, nullptr, Clock::now());
   }
   bool still_open = false;
   {
@@ -202,18 +202,22 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
     co_return fail(std::move(renamed.error()));
   }
   auto target_after = reply->take<nfs4::GETATTR4res>();
-  co_await directory_changed(to_directory, renamed->resok4.target_cinfo, std::move(target_after), order);
+  const NameBelief to_belief =
+      co_await directory_changed(to_directory, renamed->resok4.target_cinfo, std::move(target_after), order);
+  NameBelief from_belief = to_belief;
   if (!one_directory) {
     NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
     auto source_after = reply->take<nfs4::GETATTR4res>();
-    co_await directory_changed(from_directory, renamed->resok4.source_cinfo, std::move(source_after), order);
+    from_belief = co_await directory_changed(from_directory, renamed->resok4.source_cinfo,
+                                             std::move(source_after), order);
   }
-  const TimePoint now = Clock::now();
   if (moved != replaced || !moved) {
-    nodes_.names().put(*from_directory.get(), from, nullptr, now);
+    nodes_.names().put(*from_directory.get(), from, nullptr, from_belief);
     if (moved) {
-      nodes_.names().put(*to_directory.get(), to, moved.get(), now);
+      nodes_.names().put(*to_directory.get(), to, moved.get(), to_belief);
     } else {
+      // To what is not known: as after a change of ours that is forgotten.
+      nodes_.names().put(*to_directory.get(), to, nullptr, to_belief);
       nodes_.names().remove(*to_directory.get(), to);
     }
   }

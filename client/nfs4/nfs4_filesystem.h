@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 
 #include "client/filesystem.h"
@@ -98,16 +99,29 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted);
 
   // --- fs_names.cc ---
-  // Books a change of ours to `directory`: change_info4, and attributes asked for afterwards (null: none).
-  Task<> directory_changed(NodeRef directory, nfs4::change_info4 info, Result<nfs4::GETATTR4res> after,
-                           uint64_t order);
-  Duration entry_ttl(const NodeRef& directory) const;
+  // Books a change of ours to `directory`: change_info4, and attributes asked for afterwards (null: none). What
+  // it says of the names it was about: believed, if nobody else changed the directory before `after`.
+  Task<NameBelief> directory_changed(NodeRef directory, nfs4::change_info4 info,
+                                     Result<nfs4::GETATTR4res> after, uint64_t order);
+  // The epoch of names that came after this change attribute in one COMPOUND whose attributes are booked.
+  static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
+  // How long the kernel may believe a name of that epoch.
+  Duration entry_ttl(const NodeRef& directory, uint64_t epoch) const;
   Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name);
   Task<Result<Entry>> create_object(RequestContext ctx, NodeRef directory, std::string name,
                                     nfs4::createtype4 type, uint32_t mode);
+  // What a CREATE asked for, and the directory's ctime when it did.
+  struct Wanted {
+    nfs4::createtype4 type;
+    uint32_t mode = 0;
+    timespec since{};
+  };
   // The server says EXIST, and may have executed our own request before it lost its memory of it.
-  Task<Result<Entry>> maybe_own_object(RequestContext ctx, NodeRef directory, std::string name,
-                                       nfs4::createtype4 type, Error error);
+  Task<Result<Entry>> maybe_own_object(RequestContext ctx, NodeRef directory, std::string name, Wanted wanted,
+                                       Error error);
+  // Whom the server makes the owner of what a user makes: another one where it squashes that user.
+  void note_owner(uint32_t uid, uint32_t owner);
+  uint32_t owner_of_new(uint32_t uid) const;
   Task<Result<>> remove(RequestContext ctx, NodeRef directory, std::string name, bool is_directory);
   // Renames an open file out of the way; true when that is what `name` needed.
   // kMove: under a hidden name instead of its own; kBeside: under both.
@@ -192,6 +206,10 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
                                     bool wait);
   Task<Result<bool>> try_lock(OpenFileRef file, std::string owner, Lock lock, bool waiting);
   Task<Result<>> unlock(OpenFileRef file, std::string owner, Lock lock);
+  // As unlock(), with the file's lock_mutex held and the data on the server.
+  Task<Result<>> unlock_in_turn(OpenFileRef file, std::string owner, Lock lock);
+  // Whether `owner` has, or is about to have, something to unlock. Not the Node's mutex held.
+  static bool may_hold(const Nfs4File& file, const std::string& owner);
   // Until a lock of the file is dropped here, or `longest` is over; false when cancelled.
   // FREE_STATEID (section 18.38) for lock-owners that hold nothing.
   Task<> forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state);
@@ -199,8 +217,15 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
 
   // --- fs_directory.cc ---
   struct DirectoryHandle;
+  // The entries that follow `cookie`.
   Task<Result<>> fill(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie, bool plus);
-  Task<DirectoryEntry> directory_entry(DirectoryHandle& handle, size_t index, bool plus);
+  // One READDIR.
+  Task<Result<>> read_entries(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie, bool plus);
+  // As fill(), of a server that does not know the cookie any more; `first`: where to begin to look.
+  Task<Result<>> find_place(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie, bool plus,
+                            uint64_t first);
+  // Nothing for a name that we have removed since it was read.
+  Task<std::optional<DirectoryEntry>> directory_entry(DirectoryHandle& handle, size_t index, bool plus);
 
   // --- fs_mount.cc ---
   Task<Result<Entry>> walk_to_export();
@@ -224,6 +249,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   uint32_t rsize_ = 65536, wsize_ = 65536;  // fixed after mount()
   uint32_t name_max_ = 255;
   nfs4::bitmap4 exclusive_create_attributes_;
+  mutable std::mutex owners_mutex_;
+  std::unordered_map<uint32_t, uint32_t> owners_;  // note_owner(): where they differ
   const TimePoint created_ = Clock::now();
   bool mounted_ = false;
   std::atomic<bool> stopping_{false};

@@ -52,8 +52,8 @@ class Nfs4Node final : public Node {
   // Directories: the change attribute of the last complete listing, which the kernel may have cached.
   uint64_t listing_change = 0;
   bool listing_known = false;
-  // Directories: names verified before this are hints only (somebody else changed the directory).
-  TimePoint names_valid_from = TimePoint::min();
+  // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
+  uint64_t names_epoch = 1;
   // Directories: the last change was ours and the server could not say whether it was the only one
   // (change_info4.atomic false): names must be verified again after acdirmax at the latest.
   bool names_uncertain = false;

@@ -120,6 +120,48 @@ TEST(ExactlyOnceLimits, NameOfSomebodyElse_IsStillInTheWayAfterARestart) {
   EXPECT_EQ(mount.mkdir("d"), EEXIST) << "there was one before, with something in it";
 }
 
+TEST(ExactlyOnceLimits, ObjectOfSomebodyElse_IsNotTakenForOwn) {
+  auto server = start_filer();
+  server->make_directory("/export/old", 0755);
+  server->advance_clock(std::chrono::seconds(10));
+  server->make_file("/export/younger", "");
+  TestMount mount(*server);
+  const auto restarts_at = [&](nfs_opnum4 op) {
+    server->faults().add(on::request_with(op), filer::fault::Restart{});
+  };
+  restarts_at(OP_CREATE);
+  EXPECT_EQ(mount.mkdir("old", 0755), EEXIST) << "the directory has changed since it was made";
+  server->make_directory("/export/other mode", 0700);
+  restarts_at(OP_CREATE);
+  EXPECT_EQ(mount.mkdir("other mode", 0755), EEXIST);
+  server->make_symlink("/export/link", "elsewhere");
+  restarts_at(OP_CREATE);
+  EXPECT_EQ(mount.symlink("here", "link"), EEXIST);
+  server->make_file("/export/file", "");
+  restarts_at(OP_CREATE);
+  EXPECT_EQ(mount.symlink("here", "file"), EEXIST);
+}
+
+// What a squashed user makes belongs to somebody else; whom, is learnt from what it made before.
+TEST(ExactlyOnceLimits, ObjectsOfASquashedUser_AreKnownAsItsOwn) {
+  auto server = start_filer();
+  server->configure([](filer::Switches& s) { s.anonymous_root = true; });
+  TestMount mount(*server);
+  ASSERT_EQ(mount.mkdir("first"), 0);
+  ASSERT_NE(mount.stat("first")->uid, 0u) << "root is squashed";
+  const auto restarts_after = [&](nfs_opnum4 op) {
+    server->faults().add(on::reply_to(op), filer::fault::Restart{});
+  };
+  restarts_after(OP_CREATE);
+  EXPECT_EQ(mount.mkdir("directory"), 0);
+  restarts_after(OP_CREATE);
+  EXPECT_EQ(mount.symlink("target", "link"), 0);
+  restarts_after(OP_CREATE);
+  EXPECT_EQ(errno_of(mount.run(mount.fs().mknod(mount.user(), mount.root(), "fifo", S_IFIFO | 0600, 0, 0))),
+            0);
+  EXPECT_EQ(server->list("/export").size(), 4u);
+}
+
 TEST(ExactlyOnceLimits, RenameOfWhatWasNeverThere_IsStillAnError) {
   auto server = start_filer();
   TestMount mount(*server);

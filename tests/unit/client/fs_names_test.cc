@@ -171,6 +171,49 @@ TEST_P(NamesLoops, OwnChanges_AreKnownAtOnceAndKeepTheRest) {
   EXPECT_EQ(mount.requests("LOOKUP"), lookups) << "nothing of that had to be asked for";
 }
 
+// Section 10.8: an answer is about the time when the request was executed, not when it came.
+TEST_P(NamesLoops, LookupAnsweredAfterAnOwnChange_DoesNotHideTheChange) {
+  server->make_file("/export/old", "");
+  server->make_file("/export/moved", "");
+  TestMount mount(*server, settings());
+  const auto looked_up = [&](const std::string& name, const std::function<void()>& meanwhile) {
+    const auto rule = server->faults().add(on::reply_to(OP_LOOKUP), filer::fault::Stall{});
+    auto entry = mount.start(mount.fs().lookup(mount.user(), mount.root(), name));
+    EXPECT_TRUE(server->faults().wait_fired(rule));
+    meanwhile();
+    server->faults().release(rule);
+    return entry.get();
+  };
+  const auto absent = looked_up("new", [&] { EXPECT_EQ(mount.write_file("new", "text"), 0); });
+  ASSERT_TRUE(absent);
+  EXPECT_FALSE(absent->node);
+  EXPECT_EQ(absent->entry_ttl, Duration::zero());
+  EXPECT_TRUE(mount.lookup("new"));
+  const auto there = looked_up("old", [&] { EXPECT_EQ(mount.unlink("old"), 0); });
+  ASSERT_TRUE(there && there->node);
+  EXPECT_EQ(there->entry_ttl, Duration::zero());
+  EXPECT_EQ(errno_of(mount.lookup("old")), ENOENT);
+  const auto renamed = looked_up("moved", [&] { EXPECT_EQ(mount.rename("moved", "here"), 0); });
+  ASSERT_TRUE(renamed && renamed->node);
+  EXPECT_EQ(renamed->entry_ttl, Duration::zero());
+  EXPECT_EQ(errno_of(mount.lookup("moved")), ENOENT);
+  EXPECT_TRUE(mount.lookup("here"));
+}
+
+TEST_P(NamesLoops, LookupAnsweredAfterAChangeByOthersWasSeen_IsAskedAgain) {
+  TestMount mount(*server, settings());
+  const auto rule = server->faults().add(on::reply_to(OP_LOOKUP), filer::fault::Stall{});
+  auto absent = mount.start(mount.fs().lookup(mount.user(), mount.root(), "new"));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  server->make_file("/export/new", "");
+  mount.list("");  // which asks for the directory's attributes
+  server->faults().release(rule);
+  const auto entry = absent.get();
+  ASSERT_TRUE(entry);
+  EXPECT_EQ(entry->entry_ttl, Duration::zero());
+  EXPECT_TRUE(mount.lookup("new"));
+}
+
 TEST_P(NamesLoops, LookupCachePositive_AsksForAbsentNamesEachTime) {
   TestMount mount(*server, settings([](ClientOptions& o) { o.lookupcache = LookupCache::kPositive; }));
   server->make_file("/export/file", "");
@@ -371,6 +414,78 @@ TEST_P(NamesLoops, ListedWhileOthersChangeIt_ReturnsTheUnchangedOnce) {
     EXPECT_GT(round, 5);
     mount.run(mount.fs().releasedir(handle->directory));
   }
+}
+
+// A server whose cookies end with every change (section 18.23.3) still has the entries under the same ones.
+TEST_P(NamesLoops, PlaceInAListingThatEnded_IsFoundAgain) {
+  server->configure([](filer::Switches& s) { s.strict_cookie_verifier = true; });
+  server->make_directory("/export/d", 0777);
+  for (int i = 0; i < 3000; ++i) server->make_file("/export/d/name " + std::to_string(i), "");
+  TestMount mount(*server, settings());
+  const auto node = mount.node("d");
+  const auto first = mount.run(mount.fs().opendir(mount.user(), node));
+  const auto page = mount.run(mount.fs().readdir(mount.user(), first->directory, 0, 4096, false));
+  ASSERT_TRUE(page && page->entries.size() > 2);
+  const uint64_t place = page->entries.back().next;
+  server->make_file("/export/d/added", "");
+  const auto second = mount.run(mount.fs().opendir(mount.user(), node));
+  const auto rest = mount.run(mount.fs().readdir(mount.user(), second->directory, place, 4096, true));
+  ASSERT_TRUE(rest) << describe(rest.error());
+  ASSERT_FALSE(rest->entries.empty());
+  EXPECT_EQ(rest->entries[0].name, "name " + std::to_string(page->entries.size() - 2));
+  const auto nowhere = mount.run(mount.fs().readdir(mount.user(), second->directory, 1 << 30, 4096, true));
+  EXPECT_EQ(errno_of(nowhere), EIO);
+}
+
+// What was read in one READDIR is given out in pieces; what we have removed since is not given out as there.
+TEST_P(NamesLoops, RemovedAfterItWasRead_IsNotListed) {
+  server->make_directory("/export/d", 0777);
+  for (int i = 0; i < 300; ++i) server->make_file("/export/d/name " + std::to_string(i), "");
+  TestMount mount(*server, settings());
+  const auto handle = mount.run(mount.fs().opendir(mount.user(), mount.node("d")));
+  auto page = mount.run(mount.fs().readdir(mount.user(), handle->directory, 0, 4096, true));
+  ASSERT_TRUE(page && !page->entries.empty() && page->entries.size() < 100);
+  EXPECT_EQ(mount.unlink("d/name 298"), 0);
+  EXPECT_TRUE(mount.lookup("d/name 297"));  // as the kernel before a rename
+  EXPECT_EQ(mount.rename("d/name 297", "d/name 299"), 0);
+  std::map<std::string, client::DirectoryEntry> seen;
+  while (!page->entries.empty()) {
+    for (auto& e : page->entries) seen[e.name] = e;
+    page =
+        mount.run(mount.fs().readdir(mount.user(), handle->directory, page->entries.back().next, 4096, true));
+    ASSERT_TRUE(page);
+  }
+  EXPECT_EQ(mount.requests("READDIR"), 1u);
+  EXPECT_EQ(seen.size(), 300u) << "with . and ..";
+  EXPECT_FALSE(seen.contains("name 297"));
+  EXPECT_FALSE(seen.contains("name 298"));
+  EXPECT_FALSE(seen["name 299"].entry) << "another file now";
+  EXPECT_EQ(errno_of(mount.lookup("d/name 297")), ENOENT);
+  EXPECT_EQ(errno_of(mount.lookup("d/name 298")), ENOENT);
+  ASSERT_TRUE(seen["name 200"].entry);
+  EXPECT_GT(seen["name 200"].entry->entry_ttl, Duration::zero()) << "the others are believed";
+}
+
+TEST_P(NamesLoops, RemovedByOthersAfterItWasRead_IsAskedFor) {
+  server->make_directory("/export/d", 0777);
+  for (int i = 0; i < 300; ++i) server->make_file("/export/d/name " + std::to_string(i), "");
+  TestMount mount(*server, settings());
+  const auto node = mount.node("d");
+  const auto handle = mount.run(mount.fs().opendir(mount.user(), node));
+  auto page = mount.run(mount.fs().readdir(mount.user(), handle->directory, 0, 4096, true));
+  ASSERT_TRUE(page && page->entries.size() < 100);
+  server->remove_file("/export/d/name 299");
+  ASSERT_TRUE(mount.run(mount.fs().opendir(mount.user(), node))) << "it sees that the directory changed";
+  std::vector<client::DirectoryEntry> rest;  // keeps the nodes, as the kernel does
+  while (!page->entries.empty()) {
+    page =
+        mount.run(mount.fs().readdir(mount.user(), handle->directory, page->entries.back().next, 4096, true));
+    ASSERT_TRUE(page);
+    rest.insert(rest.end(), page->entries.begin(), page->entries.end());
+  }
+  ASSERT_EQ(rest.back().name, "name 299") << "what a listing has begun with may be given out";
+  EXPECT_EQ(rest.back().entry->entry_ttl, Duration::zero());
+  EXPECT_EQ(errno_of(mount.lookup("d/name 299")), ENOENT);
 }
 
 TEST_P(NamesLoops, Offsets_MayBeSoughtInAnyOrder) {

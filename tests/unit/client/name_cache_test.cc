@@ -13,10 +13,12 @@ namespace nfsrdma::test {
 namespace {
 
 using namespace std::chrono_literals;
+using client::NameBelief;
 using client::NameCache;
 using client::NodeRef;
+using Learnt = NameCache::Learnt;
 
-const TimePoint kNow = TimePoint(1h);
+constexpr NameBelief kNow{TimePoint(1h), 1, 1};
 
 class NameCacheTest : public testing::Test {
  protected:
@@ -39,7 +41,8 @@ TEST_F(NameCacheTest, Name_LeadsToItsNode) {
   const auto found = cache.find(*directory.get(), "a");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->child, file);
-  EXPECT_EQ(found->verified, kNow);
+  EXPECT_EQ(found->belief.since, kNow.since);
+  EXPECT_EQ(found->belief.epoch, kNow.epoch);
   EXPECT_FALSE(cache.find(*directory.get(), "b"));
   EXPECT_FALSE(cache.find(*other.get(), "a"));
   EXPECT_FALSE(cache.find(*directory.get(), "a "));
@@ -67,11 +70,13 @@ TEST_F(NameCacheTest, NewAnswer_ReplacesTheOldOne) {
   const NodeRef directory = node(0), first = node(1), second = node(2);
   client::Node* const answers[] = {first.get(), nullptr, second.get(), second.get(),
                                    nullptr,     nullptr, first.get()};
-  TimePoint now = kNow;
+  NameBelief now = kNow;
   for (client::Node* answer : answers) {
-    cache.put(*directory.get(), "a", answer, ++now);
+    ++now.since;
+    ++now.order;
+    cache.put(*directory.get(), "a", answer, now);
     EXPECT_EQ(cache.find(*directory.get(), "a")->child.get(), answer);
-    EXPECT_EQ(cache.find(*directory.get(), "a")->verified, now);
+    EXPECT_EQ(cache.find(*directory.get(), "a")->belief.since, now.since);
     EXPECT_EQ(cache.size(), 1u);
   }
   EXPECT_FALSE(cache.name_of(*second.get()));
@@ -152,6 +157,53 @@ TEST_F(NameCacheTest, TooManyAbsentNames_DropTheOldest) {
     EXPECT_FALSE(cache.find(*directory.get(), "absent " + std::to_string(i)));
   EXPECT_TRUE(cache.find(*directory.get(), "absent " + std::to_string(kMore)));
   EXPECT_TRUE(cache.find(*directory.get(), "absent " + std::to_string(NameCache::kMaxNegative + kMore - 1)));
+}
+
+// --- what is learnt late (RFC 8881 section 10.8) ---
+
+NameBelief begun(uint64_t order) {
+  return {TimePoint(2h), 7, order};
+}
+
+TEST_F(NameCacheTest, AnswerFromBeforeAChangeOfOurs_IsOverruled) {
+  const NodeRef directory = node(0), file = node(1), other = node(2);
+  client::Node& d = *directory.get();
+  cache.put(d, "made", file.get(), {TimePoint(1h), 1, 10});
+  cache.put(d, "removed", nullptr, {TimePoint(1h), 1, 10});
+  EXPECT_EQ(cache.learn(d, "made", nullptr, begun(9)), Learnt::kOther);
+  EXPECT_EQ(cache.learn(d, "made", other.get(), begun(9)), Learnt::kOther);
+  EXPECT_EQ(cache.learn(d, "removed", other.get(), begun(9)), Learnt::kAbsent);
+  EXPECT_EQ(cache.find(d, "made")->child, file);
+  EXPECT_FALSE(cache.find(d, "removed")->child);
+  EXPECT_EQ(cache.learn(d, "made", file.get(), begun(9)), Learnt::kStored) << "it says the same";
+  EXPECT_EQ(cache.find(d, "made")->belief.epoch, 1u);
+  EXPECT_EQ(cache.learn(d, "untouched", other.get(), begun(9)), Learnt::kStored);
+}
+
+TEST_F(NameCacheTest, AnswerFromAfterAChangeOfOurs_Counts) {
+  const NodeRef directory = node(0), file = node(1), other = node(2);
+  client::Node& d = *directory.get();
+  cache.put(d, "a", file.get(), {TimePoint(1h), 1, 10});
+  EXPECT_EQ(cache.learn(d, "a", other.get(), begun(11)), Learnt::kStored);
+  EXPECT_EQ(cache.find(d, "a")->child, other);
+  EXPECT_EQ(cache.find(d, "a")->belief.epoch, 7u);
+  EXPECT_EQ(cache.learn(d, "a", nullptr, begun(9)), Learnt::kOther) << "the change is not forgotten";
+  EXPECT_EQ(cache.learn(d, "a", nullptr, begun(12)), Learnt::kStored);
+}
+
+// The entry of a change may go: with its file, or because there are too many. That there was one stays known.
+TEST_F(NameCacheTest, ForgottenChange_StillOverrulesWhatIsOlder) {
+  const NodeRef directory = node(0), other = node(2), elsewhere = node(3);
+  client::Node& d = *directory.get();
+  {
+    const NodeRef file = node(1);
+    cache.put(d, "a", file.get(), {TimePoint(1h), 1, 10});
+  }
+  EXPECT_FALSE(cache.find(d, "a"));
+  EXPECT_EQ(cache.learn(d, "a", nullptr, begun(9)), Learnt::kOther);
+  EXPECT_FALSE(cache.find(d, "a"));
+  EXPECT_EQ(cache.learn(d, "a", other.get(), begun(11)), Learnt::kStored);
+  EXPECT_EQ(cache.learn(*elsewhere.get(), "a", other.get(), begun(9)), Learnt::kStored);
 }
 
 // Random use, compared with a map after every step.
