@@ -194,6 +194,11 @@ Task<Result<bool>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner,
   co_return true;
 }
 
+bool Nfs4Filesystem::may_hold(const Nfs4File& handle, const std::string& owner) {
+  std::lock_guard lock(handle.file->node.mutex);
+  return find_owner(*state_of_owner(*handle.file, owner, handle.state), owner) != nullptr;
+}
+
 Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock lock) {
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
@@ -212,12 +217,20 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
     co_await commit(handle.node, file);
   }
   auto guard = co_await file->lock_mutex.lock();
+  co_return co_await unlock_in_turn(std::move(open), std::move(owner), lock);
+}
+
+Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owner, Lock lock) {
+  Nfs4File& handle = nfs4_file(open);
+  const std::shared_ptr<FileState> file = handle.file;
+  OpenStateRef state = handle.state;
   LockState* mine = nullptr;
   bool on_server = false;
   {
     std::lock_guard node_lock(file->node.mutex);
+    state = state_of_owner(*file, owner, state);
     mine = find_owner(*state, owner);
-    if (mine == nullptr) co_return Result<>{};
+    if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
     on_server = !mine->ranges.empty() && !mine->lost;
   }
   Result<> unlocked;

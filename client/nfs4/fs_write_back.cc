@@ -402,6 +402,14 @@ Result<> Nfs4Filesystem::unreported_error(Nfs4File& handle) {
 
 Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint64_t lock_owner) {
   Nfs4File& handle = nfs4_file(open);
+  // First in line, and until the owner's locks are dropped: nobody waits for the flush of a process that was
+  // killed, and its owner number may be the next process's, who must keep what it locks from now on.
+  const std::string owner = posix_owner(lock_owner);
+  AsyncMutex::Guard turn;
+  if (may_hold(handle, owner)) {
+    auto locking = co_await handle.file->lock_mutex.lock();
+    turn = std::move(locking);
+  }
   bool dirty = false;
   {
     std::lock_guard lock(nfs4_node(handle.node).mutex);
@@ -411,8 +419,15 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   if (dirty && writer) co_await write_back(handle.node, handle.file);
   Result<> written;
   if (writer) written = unreported_error(handle);
-  Lock whole;
-  (void)co_await unlock(open, posix_owner(lock_owner), whole);
+  if (turn) {
+    // The next holder must see what was written under the lock, also by others.
+    if (dirty && !writer) {
+      co_await settle_all(handle.node, handle.file);
+      co_await commit(handle.node, handle.file);
+    }
+    const Lock whole;
+    (void)co_await unlock_in_turn(open, owner, whole);
+  }
   (void)ctx;
   co_return written;
 }

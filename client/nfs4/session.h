@@ -171,7 +171,7 @@ class Session {
                                       bool handshake, CallSize& size);
   // What the SEQUENCE result says about the slot and the session; releases the slot of an ordinary request.
   Verdict judge(const CompoundReply& reply, const SlotTicket& ticket);
-  void note_sequence(const nfs4::SEQUENCE4res& sequence, uint64_t generation);
+  void note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket);
   Task<> probe_slot(SlotTicket ticket);
   Task<> renew_lease();
   Task<> handle_status_flags(uint32_t flags, uint64_t generation);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "client/nfs4/locks.h"
 #include "transport/runtime/log.h"
+#include "xdr/nfs4/lock_ops.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -30,6 +32,11 @@ bool about_state(nfs4::nfsstat4 status) {
 void count_up(nfs4::stateid4& stateid, const nfs4::stateid4& sent) {
   if (!(stateid == sent)) return;
   if (++stateid.seqid == 0) stateid.seqid = 1;
+}
+
+// Section 8.2.2: seqids of one state wrap, and answers may arrive out of order.
+bool newer(const nfs4::stateid4& a, const nfs4::stateid4& b) {
+  return static_cast<int32_t>(a.seqid - b.seqid) > 0;
 }
 
 }  // namespace
@@ -104,9 +111,7 @@ OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& cre
   }
   OpenState& state = **it;
   const bool same = state.established && state.stateid.same_state(result.stateid);
-  // Section 8.2.2: seqids of one state wrap, and answers may arrive out of order.
-  if (!same || static_cast<int32_t>(result.stateid.seqid - state.stateid.seqid) > 0)
-    state.stateid = result.stateid;
+  if (!same || newer(result.stateid, state.stateid)) state.stateid = result.stateid;
   if (!same) {
     state.held_access = 0;
     state.failed = 0;
@@ -120,7 +125,50 @@ OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& cre
   return *it;
 }
 
+Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all) {
+  const nfs4::nfs_fh4 fh = file->node.fh();
+  std::vector<LockState*> holders;  // stay: only who has lock_mutex erases them
+  {
+    std::lock_guard lock(file->node.mutex);
+    for (LockState& owner : state->locks) {
+      if (owner.established && (all || !owner.ranges.empty())) holders.push_back(&owner);
+    }
+  }
+  for (LockState* owner : holders) {
+    nfs4::LOCKU4args args;
+    args.locktype = nfs4::WRITE_LT;
+    args.offset = 0;
+    args.length = nfs4::NFS4_UINT64_MAX;
+    auto build = [&](CompoundBuilder& b) {
+      {
+        std::lock_guard lock(file->node.mutex);
+        args.lock_stateid = owner->stateid;
+      }
+      b.putfh(fh).add(args);
+    };
+    const Request request{nfs4::OP_LOCKU, state->credential, true, build, {}};
+    for (int turn = 0; turn < kMaxRecoveries; ++turn) {
+      Result<CompoundReply> reply = co_await session_.run(request);
+      std::lock_guard lock(file->node.mutex);
+      owner->ranges.clear();
+      if (!reply) break;
+      if (reply->status() == nfs4::NFS4ERR_OLD_STATEID && reply->maybe_executed_before) {
+        count_up(owner->stateid, args.lock_stateid);
+        continue;
+      }
+      if (!reply->expect<nfs4::PUTFH4res>()) break;
+      if (auto res = reply->take<nfs4::LOCKU4res>()) owner->stateid = res->lock_stateid;
+      break;
+    }
+  }
+  std::lock_guard lock(file->node.mutex);
+  file->unlocked.notify_all();
+}
+
 Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access) {
+  // LOCKs and LOCKUs that are under way come first: a process that was killed does not wait for them. A
+  // server may refuse to CLOSE what has locks (section 18.2.3), and would keep the open.
+  auto locking = co_await file->lock_mutex.lock();
   auto guard = co_await file->open_mutex.lock();
   {
     std::lock_guard lock(file->node.mutex);
@@ -134,6 +182,10 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
       std::lock_guard lock(file->node.mutex);
       needed = state->needed_access();
       if (!state->established || needed == state->held_access) break;
+    }
+    if (needed == 0) co_await drop_locks(file, state, turn != 0);
+    {
+      std::lock_guard lock(file->node.mutex);
       stateid = state->stateid;
     }
     auto build = [&](CompoundBuilder& b) {
@@ -158,6 +210,7 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
       }
       continue;
     }
+    if (reply && reply->status() == nfs4::NFS4ERR_LOCKS_HELD && turn < 2) continue;
     std::lock_guard lock(file->node.mutex);
     // Recovery replaced the state while the request waited: the new one has to go as well.
     if (!state->stateid.same_state(stateid)) continue;
@@ -166,11 +219,14 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
       state->established = false;
       state->held_access = 0;
     } else if (state->established) {
-      state->held_access = needed;
-      state->stateid.seqid =
-          0;  // without a readable answer: the current one, whichever that is (section 8.2.2)
-      if (reply && reply->expect<nfs4::PUTFH4res>()) {
-        if (auto res = reply->take<nfs4::OPEN_DOWNGRADE4res>()) state->stateid = res->resok4.open_stateid;
+      // An OPEN of the same file by name may have been executed after it, and answered before.
+      state->held_access = needed | state->needed_access();
+      Result<nfs4::OPEN_DOWNGRADE4res> res = fail(Error{});
+      if (reply && reply->expect<nfs4::PUTFH4res>()) res = reply->take<nfs4::OPEN_DOWNGRADE4res>();
+      if (!res) {
+        state->stateid.seqid = 0;  // the current one, whichever that is (section 8.2.2)
+      } else if (newer(res->resok4.open_stateid, state->stateid)) {
+        state->stateid = res->resok4.open_stateid;
       }
     }
     break;

@@ -41,7 +41,8 @@ class StateManager final : public StateKeeper {
   // Finds or makes the user's OpenState, and counts one opener with `access` in it.
   OpenStateRef opened(FileState& file, const rpc::CredentialPtr& credential, uint32_t access,
                       const nfs4::OPEN4resok& result);
-  // An opener with `access` is gone: CLOSE or OPEN_DOWNGRADE as needed. `file.open_mutex` not held.
+  // An opener with `access` is gone: CLOSE, with the locks that are left, or OPEN_DOWNGRADE as needed.
+  // Neither `file.lock_mutex` nor `file.open_mutex` is held.
   Task<> closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access);
 
   // The stateid for READ, WRITE and SETATTR: seqid 0, "the current one" (section 8.2.2). `locked`: the I/O
@@ -75,6 +76,8 @@ class StateManager final : public StateKeeper {
   Task<Result<>> reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state,
                               uint64_t epoch);
   Task<Result<>> reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state);
+  // LOCKU for every owner under `state` that holds something; `all`: that has a stateid. lock_mutex held.
+  Task<> drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all);
   // The server's side of `state` is gone; with the node's mutex held. True when locks went with it.
   static bool lose(OpenState& state);
   void report_lost_locks(const NodeRef& node, const char* why);

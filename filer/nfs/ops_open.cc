@@ -311,7 +311,15 @@ CLOSE4res execute(Context& c, const CLOSE4args& args) {
   const Answer<State*> state = named_state(c, args.open_stateid, mask(StateKind::kOpen), true);
   if (!state) return refused<CLOSE4res>(state.error());
   const NodePtr node = c.current.node;
-  c.core.states.remove(**state);  // "The server MAY free all outstanding locks on CLOSE"
+  // "The server MAY free all outstanding locks on CLOSE, but some servers may not support the CLOSE of a file
+  // that still has byte-range locks held. The server MUST return failure if any locks would exist after the
+  // CLOSE." (section 18.2.3)
+  for (const State* other : c.core.states.of(node->id)) {
+    const bool held = other->kind == StateKind::kLock && other->open == *state && other->live() &&
+                      c.core.states.locks(node->id).holds(other);
+    if (held && !c.core.switches.close_frees_locks) return refused<CLOSE4res>(NFS4ERR_LOCKS_HELD);
+  }
+  c.core.states.remove(**state);
   c.core.locks_changed(*node);
   CLOSE4res res;
   // "the server SHOULD return the invalid special stateid" (section 18.2.4).

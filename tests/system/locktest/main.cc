@@ -32,7 +32,6 @@ using namespace locktest;
 
 constexpr int kGrantWithinMs = 60000;  // a server without a callback for locks is polled; seconds are normal
 constexpr int kNotYetMs = 20;
-constexpr std::chrono::seconds kGoneWithin{5};  // a killed process's locks
 
 struct Options {
   std::string mode;
@@ -256,15 +255,15 @@ class Test {
     workers_[owner]->start();
     model_.drop_owner(owner);
     ++killed_;
-    // Its locks go when the kernel has closed its files; flock's go with the release, which nobody waits for.
-    gone_by_ = std::chrono::steady_clock::now() + kGoneWithin;
   }
 
-  // Asks again while the answer may still be about a killed process's lock.
+  // Asks again while the answer may still be about a killed process's lock: they go when the kernel has
+  // closed its files; flock's go with the release, which nobody waits for.
   template <class Unwanted>
   Answer ask_patiently(unsigned owner, const Command& command, Unwanted unwanted) {
+    const auto stuck = std::chrono::steady_clock::now() + std::chrono::milliseconds(kGrantWithinMs);
     Answer answer = workers_[owner]->ask(command);
-    while (unwanted(answer) && std::chrono::steady_clock::now() < gone_by_) {
+    while (killed_ != 0 && unwanted(answer) && std::chrono::steady_clock::now() < stuck) {
       usleep(20000);
       answer = workers_[owner]->ask(command);
     }
@@ -290,7 +289,6 @@ class Test {
   LockModel model_;
   std::unique_ptr<Waiting> waiting_;
   std::deque<std::string> history_;
-  std::chrono::steady_clock::time_point gone_by_{};  // until then a killed process's locks may still be seen
   uint64_t step_ = 0;
   unsigned long long granted_ = 0, denied_ = 0, waited_ = 0, interrupted_ = 0, killed_ = 0;
 };

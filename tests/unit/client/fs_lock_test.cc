@@ -248,6 +248,70 @@ INSTANTIATE_TEST_SUITE_P(Loops, LockLoops, testing::Values(1u, 4u));
 
 // local_lock= and what the descriptor must allow are the front end's and the server's matter; ranges are
 // ours.
+// --- processes that are killed: nobody waits for their flush ---
+
+class KilledLoops : public LockLoops {
+ protected:
+  void SetUp() override {
+    server->configure([](filer::Switches& s) { s.close_frees_locks = false; });
+  }
+};
+
+// Section 18.2.3: "the client SHOULD release all locks before sending a CLOSE".
+TEST_P(KilledLoops, ReleasedBeforeTheUnlockIsDone_ClosesAfterIt) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0);
+  const auto rule = server->faults().add(on::request_with(OP_LOCKU), filer::fault::Stall{});
+  auto flushed = mount.start(mount.fs().flush(mount.user(), file, 1));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  auto released = mount.start(mount.fs().release(mount.user(), file, std::nullopt));
+  EXPECT_EQ(released.wait_for(100ms), std::future_status::timeout);
+  server->faults().release(rule);
+  EXPECT_EQ(errno_of(flushed.get()), 0);
+  released.get();
+  EXPECT_TRUE(server->states().empty());
+  EXPECT_EQ(server->executed(OP_CLOSE).executed, 1u);
+}
+
+TEST_P(KilledLoops, LocksNobodyReleased_AreReleasedBeforeTheClose) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0);
+  ASSERT_EQ(mount.lock(file, LockType::kRead, 20, 29, 2), 0);
+  mount.run(mount.fs().release(mount.user(), file, std::nullopt));
+  EXPECT_TRUE(server->states().empty());
+  EXPECT_EQ(server->executed(OP_CLOSE).executed, 1u);
+}
+
+// What the server counts as held and we do not.
+TEST_P(KilledLoops, CloseRefusedBecauseOfLocks_IsRepeatedWithoutThem) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0);
+  server->faults().add(on::request_with(OP_CLOSE), filer::fault::Answer{OP_CLOSE, NFS4ERR_LOCKS_HELD});
+  EXPECT_EQ(mount.close(file, 1), 0);
+  EXPECT_TRUE(server->states().empty());
+}
+
+// The kernel names lock-owners by addresses: the next process may have that of one whose flush is not done.
+TEST_P(KilledLoops, NextOwnerOfThatName_KeepsWhatItLocks) {
+  const auto file = mount.open("file", O_RDWR), next = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0);
+  ASSERT_EQ(mount.write(file, 0, "dirty"), 0);
+  const auto rule = server->faults().add(on::request_with(OP_WRITE), filer::fault::Stall{});
+  auto flushed = mount.start(mount.fs().flush(mount.user(), file, 1));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  auto locked = mount.start(mount.fs().setlk(mount.user(), next, 1, {LockType::kWrite, 0, 9, 1}, false));
+  EXPECT_EQ(locked.wait_for(100ms), std::future_status::timeout);
+  server->faults().release(rule);
+  EXPECT_EQ(errno_of(flushed.get()), 0);
+  EXPECT_EQ(errno_of(locked.get()), 0);
+  EXPECT_EQ(mount.lock(next, LockType::kWrite, 0, 9, 2), EAGAIN);
+  mount.run(mount.fs().release(mount.user(), file, std::nullopt));
+  mount.close(next, 1);
+  EXPECT_TRUE(server->states().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, KilledLoops, testing::Values(1u, 4u));
+
 TEST(LockRanges, ToTheEndAndTheLastByte_AreKeptApart) {
   auto server = start_filer();
   server->make_file("/export/file", "");

@@ -63,6 +63,26 @@ TEST_P(StateLoops, ReadWriteDescriptorGone_LeavesWhatOthersOpened) {
   EXPECT_TRUE(live(StateKind::kOpen).empty());
 }
 
+// Answers come in any order: the open that was executed after the downgrade is what counts.
+TEST_P(StateLoops, DowngradeAnsweredAfterALaterOpen_DoesNotUndoIt) {
+  const auto both = mount->open("file", O_RDWR);
+  const auto reader = mount->open("file", O_RDONLY);
+  const auto rule = server->faults().add(on::reply_to(OP_OPEN_DOWNGRADE), filer::fault::Stall{});
+  auto closed = mount->start(mount->fs().release(mount->user(), both, std::nullopt));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  const auto later = mount->create("file", O_RDWR);  // by name: it waits for nobody
+  server->faults().release(rule);
+  closed.get();
+  ASSERT_EQ(live(StateKind::kOpen).size(), 1u);
+  EXPECT_EQ(live(StateKind::kOpen)[0].access, OPEN4_SHARE_ACCESS_BOTH);
+  EXPECT_EQ(mount->lock(later, client::LockType::kWrite), 0);
+  EXPECT_EQ(server->executed(OP_LOCK).executed, 1u) << "with the newer stateid";
+  mount->close(reader);
+  EXPECT_EQ(server->executed(OP_OPEN_DOWNGRADE).executed, 1u) << "the later one reads, too";
+  mount->close(later);
+  EXPECT_TRUE(live(StateKind::kOpen).empty());
+}
+
 TEST_P(StateLoops, TwoUsers_AreTwoOpens) {
   const auto root = mount->open("file", O_RDWR);
   auto other = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDWR));
