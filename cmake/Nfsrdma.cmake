@@ -36,22 +36,16 @@ function(nfsrdma_library name)
   nfsrdma_target(${name})
 endfunction()
 
-# nfsrdma_test(NAME SOURCES file... LIBS lib... [LABELS label...] [TIMEOUT seconds] [PENDING test...])
-# One GoogleTest binary; every TEST becomes a ctest entry, but for the pending ones: docs/STATUS.md says why.
+# nfsrdma_test(NAME SOURCES file... LIBS lib... [LABELS label...] [TIMEOUT seconds])
+# One GoogleTest binary; every TEST becomes a ctest entry.
 function(nfsrdma_test name)
-  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS;LABELS;PENDING" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
-  endif()
-  set(filter)
-  if(T_PENDING)
-    list(TRANSFORM T_PENDING REPLACE "(.+)" "*\\1*")
-    list(JOIN T_PENDING ":" patterns)
-    set(filter TEST_FILTER "-${patterns}")
   endif()
   add_executable(${name} ${T_SOURCES})
   nfsrdma_target(${name})
   target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gtest GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 ${filter}
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
 endfunction()

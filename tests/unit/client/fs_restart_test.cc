@@ -178,11 +178,14 @@ TEST_P(Restart, StableStorageLostToo_OpensAnewAndLosesTheLocks) {
   EXPECT_EQ(mount->close(plain), 0);
 }
 
+// A server that promised OPEN4_RESULT_PRESERVE_UNLINKED would have to keep the file for its reclaim (section
+// 18.16.3).
 TEST_P(Restart, FileRemovedMeanwhile_IsStaleForItsReadersOnly) {
+  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
   const auto doomed = mount->open("file");
   const auto other = mount->create("other", O_RDWR);
   server->go_down();
-  server->with_core([](filer::Core& core) { core.switches.preserve_unlinked = false; });
   server->remove_file("/export/file");
   ASSERT_TRUE(server->come_up({}));
   EXPECT_EQ(mount->write(other, 0, "text"), 0);
