@@ -90,7 +90,8 @@ ssize_t Handshake::write_reply(int fd, struct iovec* pieces, int count, void* us
     handshake.done_ = true;
   }
   PipedReply* piped = Loop::current() != nullptr ? &adaptor.here().requests->piped_reply() : nullptr;
-  const bool spliced = piped != nullptr && piped->expected();
+  // The data's place is held by a piece without an address.
+  const bool spliced = piped != nullptr && piped->expected() && count == 2 && pieces[1].iov_base == nullptr;
   const ssize_t n = spliced ? piped->send(fd, pieces[0]) : ::writev(fd, pieces, count);
   // The library prints what it cannot write unless the session is over.
   if (n < 0 && (errno == ENODEV || errno == EPERM || errno == ENOTCONN)) {

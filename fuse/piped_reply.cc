@@ -1,7 +1,12 @@
 #include "fuse/piped_reply.h"
 
+#include <linux/fuse.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace nfsrdma::fuse {
@@ -50,6 +55,14 @@ bool take_back(Pipe& to, const iovec& header, std::vector<BulkData>& data) {
   return true;
 }
 
+ssize_t answer_eio(int device, const iovec& header) {
+  fuse_out_header out;
+  std::memcpy(&out, header.iov_base, sizeof out);
+  out.len = sizeof out;
+  out.error = -EIO;
+  return ::write(device, &out, sizeof out);
+}
+
 }  // namespace
 
 bool PipedReply::suits(const std::vector<BulkData>& data) {
@@ -59,27 +72,28 @@ bool PipedReply::suits(const std::vector<BulkData>& data) {
     memory += d.size() - d.piped.size();
     piped = piped || !d.piped.empty();
   }
-  return piped && memory <= kMaxMemoryBytes;
+  return piped && memory <= kMaxMemoryBytes && data.size() <= kMaxPieces;
 }
 
 ssize_t PipedReply::send(int device, const iovec& header) {
   std::vector<BulkData>& data = *std::exchange(data_, nullptr);
-  if (const PipeRef whole = pool_->get()) {
-    if (gather(*whole, header, data)) return whole->drain(device, whole->size());
-    if (!take_back(*whole, header, data)) {
-      errno = EIO;
-      return -1;
+  if (const PipeRef whole = pool_->get_reserved()) {
+    if (gather(*whole, header, data)) {
+      const ssize_t n = whole->drain(device, whole->size());
+      // Before it took anything; else the device has the data, or the request is gone.
+      if (n >= 0 || errno != ENOMEM) return n;
+    } else {
+      pool_->pause();  // more fragments than slots
     }
+    if (!take_back(*whole, header, data)) return answer_eio(device, header);
   }
-  std::vector<iovec> pieces{header};
+  std::array<iovec, kMaxPieces + 1> pieces{header};
+  size_t count = 1;
   for (BulkData& d : data) {
-    if (!d.land()) {
-      errno = EIO;
-      return -1;
-    }
-    pieces.push_back({d.slice.bytes.data(), d.size()});
+    if (!d.land()) return answer_eio(device, header);
+    pieces[count++] = {d.slice.bytes.data(), d.size()};
   }
-  return ::writev(device, pieces.data(), static_cast<int>(pieces.size()));
+  return ::writev(device, pieces.data(), static_cast<int>(count));
 }
 
 }  // namespace nfsrdma::fuse

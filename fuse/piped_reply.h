@@ -23,6 +23,7 @@ class PipedReply {
  public:
   // More than this in memory is not copied into the pipe.
   static constexpr size_t kMaxMemoryBytes = 64u << 10;
+  static constexpr size_t kMaxPieces = 16;
 
   // Whether this is the way to answer with `data`.
   static bool suits(const std::vector<BulkData>& data);
@@ -34,7 +35,8 @@ class PipedReply {
   }
   void forget() { data_ = nullptr; }
   bool expected() const { return data_ != nullptr; }
-  // As writev(2) of header and data.
+  // As writev(2) of header and data. What cannot be sent is answered with EIO: a request without a reply
+  // would hold its application for ever.
   ssize_t send(int device, const iovec& header);
 
  private:

@@ -76,8 +76,8 @@ CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* 
   }
 }
 
-void CompoundBuilder::expect_read(Slice destination, Pipe* pipe) {
-  call_.sink = {std::move(destination), locate_read_data, kReadDataOffset, pipe};
+void CompoundBuilder::expect_read(Slice destination, PipePool* pipes) {
+  call_.sink = {std::move(destination), locate_read_data, kReadDataOffset, pipes};
 }
 
 rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {

@@ -41,8 +41,8 @@ class CompoundBuilder {
 
   // Bulk memory that must outlive the call.
   void keep(Slice slice) { call_.keep.push_back(std::move(slice)); }
-  // SEQUENCE, PUTFH, READ: the data goes to `destination`, or to `pipe` as far as it can.
-  void expect_read(Slice destination, Pipe* pipe = nullptr);
+  // SEQUENCE, PUTFH, READ: the data goes to `destination`, or to one of `pipes`.
+  void expect_read(Slice destination, PipePool* pipes = nullptr);
 
   // The request must not go out any more: whoever runs it gets `error`.
   void refuse(Error error) { refused_ = std::move(error); }
@@ -100,8 +100,9 @@ class CompoundReply {
   // The operation that failed, by its place among the results: the last one. For errors raised before
   // reading.
   bool placed() const { return reply_.placed; }
-  // Of the bulk item: what is in the pipe given to expect_read() instead of in its destination.
+  // Of the bulk item: what is in pipe() instead of in its destination.
   ByteRange piped() const { return reply_.piped; }
+  PipeRef take_pipe() { return std::move(reply_.pipe); }
 
   // The request, or an earlier copy of it whose answer was lost together with the server's reply cache, may
   // have been executed before this reply's: NOENT and EXIST may then report our own success.

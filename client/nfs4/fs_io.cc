@@ -19,6 +19,21 @@ constexpr size_t kPartBytes = 512u << 10;
 // Smaller reads are cheaper through memory: a pipe costs four more system calls.
 constexpr size_t kMinPipedBytes = 64u << 10;
 
+// Adjacent memory becomes one piece.
+void append(ReadReply& reply, BulkData data) {
+  reply.size += data.size();
+  if (!reply.data.empty() && data.piped.empty()) {
+    Slice& last = reply.data.back().slice;
+    const bool same = last.buffer.operator->() == data.slice.buffer.operator->();
+    if (same && reply.data.back().piped.empty() &&
+        last.bytes.data() + last.size() == data.slice.bytes.data()) {
+      last.bytes = {last.bytes.data(), last.size() + data.size()};
+      return;
+    }
+  }
+  reply.data.push_back(std::move(data));
+}
+
 }  // namespace
 
 Result<nfs4::stateid4> Nfs4Filesystem::io_stateid(const Nfs4File& handle) {
@@ -27,13 +42,10 @@ Result<nfs4::stateid4> Nfs4Filesystem::io_stateid(const Nfs4File& handle) {
 }
 
 Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open, uint64_t offset,
-                                                                   size_t size) {
+                                                                   Slice destination) {
   Nfs4File& handle = nfs4_file(open);
-  ReadPiece piece;
-  piece.data.slice = buffers_.slice(size);
-  const Slice& destination = piece.data.slice;
-  if (!destination.buffer) co_return fail(system_error(ENOMEM, "READ"));
-  if (size >= kMinPipedBytes) piece.data.pipe = buffers_.pipes().get();
+  const size_t size = destination.size();
+  PipePool* const pipes = size >= kMinPipedBytes ? &buffers_.pipes() : nullptr;
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   nfs4::READ4args args;
   args.offset = offset;
@@ -42,7 +54,7 @@ Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef o
     auto stateid = io_stateid(handle);
     if (!stateid) return b.refuse(std::move(stateid.error()));
     args.stateid = *stateid;
-    b.putfh(fh).add(args).expect_read(destination, piece.data.pipe.get());
+    b.putfh(fh).add(args).expect_read(destination, pipes);
   };
   const Request request{nfs4::OP_READ, handle.credential, false, build, destination};
   Result<CompoundReply> reply = co_await states_.run(request, handle.node, handle.file, handle.state);
@@ -56,26 +68,30 @@ Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef o
   if (!reply->placed() && !data.empty()) std::copy(data.begin(), data.end(), destination.bytes.begin());
   if (data.empty() && !res->resok4.eof && size != 0)
     co_return fail(system_error(EIO, "READ", "the server sent nothing, and no end of file"));
+  ReadPiece piece;
   piece.data.slice = destination.first(data.size());
   piece.data.piped = reply->piped();
-  if (piece.data.piped.empty()) piece.data.pipe.reset();
+  piece.data.pipe = reply->take_pipe();
   piece.eof = res->resok4.eof;
   co_return piece;
 }
 
 Task<Result<ReadReply>> Nfs4Filesystem::read_in_turn(OpenFileRef open, uint64_t offset, size_t size) {
   ReadReply reply;
+  Slice room;
   while (reply.size < size) {
-    const size_t want = std::min<size_t>(size - reply.size, rsize_);
-    auto piece = co_await read_piece(open, offset + reply.size, want);
+    // What a short READ left is the next one's.
+    if (room.bytes.empty()) room = buffers_.slice(std::min<size_t>(size - reply.size, rsize_));
+    if (!room.buffer) co_return fail(system_error(ENOMEM, "READ"));
+    auto piece = co_await read_piece(open, offset + reply.size, room);
     if (!piece) {
       // What came before the error is an answer of its own; the error comes with the next read.
       if (reply.size != 0) break;
       co_return fail(std::move(piece.error()));
     }
     const size_t got = piece->data.size();
-    reply.size += got;
-    if (got != 0) reply.data.push_back(std::move(piece->data));
+    if (got != 0) append(reply, std::move(piece->data));
+    room.bytes = room.bytes.subspan(got);
     // Section 18.22.4: a short READ without eof is legal; the next turn asks for the rest.
     if (piece->eof) break;
   }

@@ -142,7 +142,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
     BulkData data;
     bool eof = false;
   };
-  Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, size_t size);
+  // One READ of destination.size() bytes.
+  Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, Slice destination);
   struct ReadPart {
     ReadPart(uint64_t o, size_t s) : offset(o), size(s) {}
     const uint64_t offset;

@@ -4,15 +4,15 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <cstdint>
 
 namespace nfsrdma {
 namespace {
 
-constexpr int kPageBytes = 4096;
-constexpr unsigned kFlags = SPLICE_F_NONBLOCK | SPLICE_F_MOVE;
+// Not SPLICE_F_MOVE: a socket's pages cannot be moved, and moving ours into the page cache is a way that
+// kernels have got wrong.
+constexpr unsigned kFlags = SPLICE_F_NONBLOCK;
 
 template <class Call>
 ssize_t uninterrupted(Call call) {
@@ -29,7 +29,8 @@ std::unique_ptr<Pipe> Pipe::create() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return nullptr;
   std::unique_ptr<Pipe> pipe(new Pipe(ends[0], ends[1]));
-  if (::fcntl(ends[1], F_SETPIPE_SZ, static_cast<int>(kSlots) * kPageBytes) < 0) return nullptr;
+  const auto bytes = static_cast<int>(kSlots) * static_cast<int>(::sysconf(_SC_PAGESIZE));
+  if (::fcntl(ends[1], F_SETPIPE_SZ, bytes) < 0) return nullptr;
   return pipe;
 }
 
@@ -73,38 +74,52 @@ ssize_t Pipe::drain(int to, size_t bytes) {
   return n;
 }
 
-bool Pipe::clear() {
-  std::array<std::byte, 16384> scratch;
-  while (size_ > 0) {
-    if (read(scratch) <= 0) return false;
-  }
-  return true;
-}
-
 void PipeReturn::operator()(Pipe* pipe) const {
+  const int errnum = errno;  // of the call that the pipe was lent for
   pool->put(pipe);
+  errno = errnum;
 }
 
 PipeRef PipePool::get() {
+  return get_of(kMaxPipes - kReserved);
+}
+
+PipeRef PipePool::get_reserved() {
+  return get_of(kMaxPipes);
+}
+
+PipeRef PipePool::get_of(size_t most) {
+  std::unique_ptr<Pipe> pipe;
   std::lock_guard lock(mutex_);
-  if (!free_.empty()) {
-    PipeRef pipe(free_.back().release(), PipeReturn{this});
-    free_.pop_back();
-    return pipe;
+  if (lent_ < most && std::chrono::steady_clock::now() >= paused_until_) {
+    if (!free_.empty()) {
+      pipe = std::move(free_.back());
+      free_.pop_back();
+    } else {
+      pipe = Pipe::create();
+      if (!pipe) pause_locked();
+    }
   }
-  if (refused_ || made_ == kMaxPipes) return PipeRef(nullptr, PipeReturn{this});
-  std::unique_ptr<Pipe> pipe = Pipe::create();
-  refused_ = pipe == nullptr;
-  if (pipe) ++made_;
+  if (pipe) ++lent_;
   return PipeRef(pipe.release(), PipeReturn{this});
+}
+
+void PipePool::pause() {
+  std::lock_guard lock(mutex_);
+  pause_locked();
+}
+
+void PipePool::pause_locked() {
+  paused_until_ = std::chrono::steady_clock::now() + next_pause_;
+  next_pause_ = std::min(next_pause_ * 2, kLongestPause);
 }
 
 void PipePool::put(Pipe* returned) {
   std::unique_ptr<Pipe> pipe(returned);
   std::lock_guard lock(mutex_);
+  --lent_;
   // What is left in it is of no use to anybody.
-  if (pipe->size() == 0) return free_.push_back(std::move(pipe));
-  --made_;
+  if (pipe->size() == 0) free_.push_back(std::move(pipe));
 }
 
 }  // namespace nfsrdma

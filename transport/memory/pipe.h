@@ -8,11 +8,13 @@
 // data on Ethernet), as many as an unprivileged user may have (pipe-max-size, 1 MiB): it may be full at any
 // number of bytes. All operations are non-blocking and return as system calls do: bytes, 0, or -1 with errno.
 //
-// PipePool: any thread. At most kMaxPipes, which stay below what a user may have in all
-// (pipe-user-pages-soft, 16384 slots, kernel 4.5). No pipe to be had is no error: the data is received into
-// memory then.
+// PipePool: any thread. At most kMaxPipes, a third of what a user may have in all (pipe-user-pages-soft,
+// 16384 slots, kernel 4.5). No pipe to be had is no error: the data is received into memory then. Where pipes
+// do not help, because fragments are so short that the data does not fit, whoever notices says so, and none
+// are lent for a while.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -35,16 +37,16 @@ class Pipe {
   Pipe& operator=(const Pipe&) = delete;
 
   size_t size() const { return size_; }
-  // No fragment has room. After EAGAIN of fill(): whether it was the pipe's or the socket's.
+
+  // No slot is free.
   bool full() const;
 
+  // EAGAIN: `from` has nothing, or the pipe is full, or what comes next cannot be spliced.
   ssize_t fill(int from, size_t bytes);
   ssize_t fill(Pipe& from, size_t bytes);
   ssize_t write(ConstBytes bytes);
   ssize_t read(MutableBytes into);
   ssize_t drain(int to, size_t bytes);
-  // Empties it. False: it cannot be used any more.
-  bool clear();
 
  private:
   Pipe(int out, int in) : out_(out), in_(in) {}
@@ -62,19 +64,29 @@ using PipeRef = std::unique_ptr<Pipe, PipeReturn>;
 
 class PipePool {
  public:
-  static constexpr size_t kMaxPipes = 48;
+  static constexpr size_t kMaxPipes = 20;
+  static constexpr size_t kReserved = 4;
+  static constexpr std::chrono::seconds kFirstPause{1};
+  static constexpr std::chrono::seconds kLongestPause{64};
 
-  // Empty. Null: none is left, or the system gives none.
+  // Empty, for data to arrive. Null: none is left, the system gives none, or they do not help.
   PipeRef get();
+  // To put a reply together: of the last kReserved, too.
+  PipeRef get_reserved();
+  // They do not help just now. Each time for twice as long.
+  void pause();
 
  private:
   friend struct PipeReturn;
+  PipeRef get_of(size_t most);
   void put(Pipe* pipe);
+  void pause_locked();
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Pipe>> free_;
-  size_t made_ = 0;  // and not destroyed
-  bool refused_ = false;
+  size_t lent_ = 0;
+  std::chrono::seconds next_pause_ = kFirstPause;
+  std::chrono::steady_clock::time_point paused_until_{};
 };
 
 }  // namespace nfsrdma

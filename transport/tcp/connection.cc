@@ -17,8 +17,7 @@ constexpr size_t kMaxPieces = 256;
 constexpr size_t kFlushBytes = 256u << 10;
 // After so many bytes the loop's other work gets its turn.
 constexpr size_t kReceiveTurnBytes = 4u << 20;
-// In the middle of a READ's data that comes fast: wake up for so much of it, not for each segment. A link
-// that suddenly gets slow still shows progress within the shortest timeo, 1 s.
+// In the middle of a READ's data that comes fast: wake up for so much of it, not for each segment.
 constexpr size_t kStreamBytes = 64u << 10;
 constexpr size_t kMaxLowWater = 256u << 10;
 
@@ -59,7 +58,8 @@ void Connection::drop(Error why) {
 void Connection::set_low_water() {
   const size_t left = reader_.window().direct.size();
   const bool stream = last_received_ >= kStreamBytes && left >= kStreamBytes;
-  const int bytes = stream ? static_cast<int>(std::min(left, kMaxLowWater)) : 1;
+  // Half of what came last: a link that gets slow is asked for less each time.
+  const int bytes = stream ? static_cast<int>(std::min({left, kMaxLowWater, last_received_ / 2})) : 1;
   if (bytes == low_water_) return;
   if (::setsockopt(descriptor_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0)
     low_water_ = bytes;
@@ -97,19 +97,38 @@ Connection::Received Connection::receive() {
   const RecordReader::Window window = reader_.window();
   if (window.pipe != nullptr) {
     if (const auto received = receive_into_pipe(window)) return *received;
-    reader_.leave_pipe();
   }
   return receive_into_memory(window);
 }
 
 std::optional<Connection::Received> Connection::receive_into_pipe(const RecordReader::Window& window) {
   const ssize_t n = window.pipe->fill(descriptor_.native_handle(), window.direct.size());
-  if (n < 0 && errno == EAGAIN && !window.pipe->full()) return Received::kNothing;
-  // The end of the stream, and what is wrong with the socket, are recvmsg's to tell.
-  if (n <= 0) return std::nullopt;
-  reader_.commit_piped(static_cast<size_t>(n));
-  received(static_cast<size_t>(n));
-  return static_cast<size_t>(n) < window.direct.size() ? Received::kDrained : Received::kMore;
+  if (n > 0) {
+    stuck_ = false;
+    reader_.commit_piped(static_cast<size_t>(n));
+    received(static_cast<size_t>(n));
+    return static_cast<size_t>(n) < window.direct.size() ? Received::kDrained : Received::kMore;
+  }
+  if (n == 0) return std::nullopt;  // the end: recvmsg tells
+  const int errnum = errno;
+  if (errnum == EAGAIN) {
+    if (window.pipe->full()) {
+      reader_.pipe_full();
+      return std::nullopt;
+    }
+    // Nothing there. When the socket says otherwise next time: splice stops at an urgent byte, recvmsg steps
+    // over it.
+    if (!std::exchange(stuck_, true)) return Received::kNothing;
+    stuck_ = false;
+    return std::nullopt;
+  }
+  if (errnum == EINVAL || errnum == ENOSYS || errnum == EPERM || errnum == ENOMEM) {
+    reader_.leave_pipe();
+    return std::nullopt;
+  }
+  // splice has taken the socket's error: nobody else gets to see it.
+  drop(lost(errnum, {}));
+  return Received::kClosed;
 }
 
 Connection::Received Connection::receive_into_memory(const RecordReader::Window& window) {

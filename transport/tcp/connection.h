@@ -76,7 +76,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   enum class Received : uint8_t { kMore, kDrained, kNothing, kClosed };
   Received receive();
   Received receive_into_memory(const RecordReader::Window& window);
-  // nullopt: the pipe takes no more, or cannot be used.
+  // nullopt: to be tried with memory.
   std::optional<Received> receive_into_pipe(const RecordReader::Window& window);
   void received(size_t bytes);
   void hand_out();
@@ -99,7 +99,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   RecordReader reader_;
   SendQueue queue_;
   size_t last_received_ = 0;
-  int low_water_ = 1;  // SO_RCVLOWAT
+  bool stuck_ = false;  // splice had nothing when the socket was last said to be readable
+  int low_water_ = 1;   // SO_RCVLOWAT
   bool flush_queued_ = false;
   bool waits_writable_ = false;
 };

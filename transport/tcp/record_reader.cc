@@ -35,10 +35,20 @@ RecordReader::Window RecordReader::window() {
   if (direct()) {
     const size_t done = message_.bulk_length - item_left_;
     w.direct = sink_.destination.bytes.subspan(done, std::min(item_left_, fragment_left_));
-    if (!message_.piped.empty() || w.direct.size() >= limits_.piped_min_bytes) w.pipe = sink_.pipe;
+    w.pipe = pipe_for(w.direct.size());
   }
   window_direct_ = w.direct.size();
   return w;
+}
+
+// Lent when the item is there, so that no call holds one while it waits.
+Pipe* RecordReader::pipe_for(size_t bytes) {
+  if (sink_.pipes == nullptr) return nullptr;
+  if (!message_.piped.empty()) return message_.pipe.get();
+  if (bytes < limits_.piped_min_bytes) return nullptr;
+  if (!message_.pipe) message_.pipe = sink_.pipes->get();
+  if (!message_.pipe) leave_pipe();
+  return message_.pipe.get();
 }
 
 // Bytes to the end of this fragment and, when it is the record's last, to the bulk item of the next reply.
@@ -91,6 +101,11 @@ void RecordReader::commit(size_t received) {
   window_direct_ = 0;
   if (direct > 0 && !message_.piped.empty()) leave_pipe();  // one range is what a reply can say
   staged_ = {staging_.get(), received - direct};
+}
+
+void RecordReader::pipe_full() {
+  if (sink_.pipes != nullptr && item_left_ >= limits_.piped_min_bytes) sink_.pipes->pause();
+  leave_pipe();
 }
 
 void RecordReader::commit_piped(size_t received) {
@@ -271,8 +286,6 @@ void RecordReader::try_locate() {
 void RecordReader::place(rpc::BulkPlace at) {
   if (at.length > sink_.destination.size()) return reject("more data than was asked for");
   if (at.offset > limits_.max_record_bytes) return reject("data beyond the end of the record");
-  // What an earlier connection brought of it is out of date.
-  if (sink_.pipe != nullptr && !sink_.pipe->clear()) leave_pipe();
   message_.placed = true;
   message_.bulk_length = at.length;
   item_at_ = at.offset;
@@ -328,6 +341,7 @@ RecordReader::Step RecordReader::finish() {
   if (stage_ == Stage::kUpToItem || stage_ == Stage::kItem || stage_ == Stage::kPadding) {
     reject("record ends within its data");
   }
+  if (message_.piped.empty()) message_.pipe.reset();
   sink_ = rpc::Sink{};
   return outcome_;
 }

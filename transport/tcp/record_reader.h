@@ -84,7 +84,8 @@ class RecordReader {
     ByteVector head;  // from the XID on, without the bulk item if it was placed
     bool placed = false;
     size_t bulk_length = 0;
-    ByteRange piped;               // of the bulk item: in the sink's pipe
+    ByteRange piped;  // of the bulk item: in `pipe`
+    PipeRef pipe{nullptr, PipeReturn{nullptr}};
     const char* defect = nullptr;  // set: the reply cannot be used; head is not complete
   };
 
@@ -94,8 +95,10 @@ class RecordReader {
   void commit(size_t received);
   // `received` bytes, at most direct.size(), went into the window's pipe.
   void commit_piped(size_t received);
-  // The pipe takes no more of this item.
-  void leave_pipe() { sink_.pipe = nullptr; }
+  // The pipe takes no more of this item. pipe_full(): fragments are so short that the next items would not
+  // fit either.
+  void pipe_full();
+  void leave_pipe() { sink_.pipes = nullptr; }
   Step next();
 
   // The message next() has just returned; to be moved out before the next next().
@@ -142,6 +145,7 @@ class RecordReader {
   size_t staging_limit() const;
   size_t after_message(size_t hint) const;
   bool direct() const;
+  Pipe* pipe_for(size_t bytes);
 
   ReplyDirectory& directory_;
   const Limits limits_;

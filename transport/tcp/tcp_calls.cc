@@ -37,6 +37,7 @@ Result<rpc::Reply> open_reply(RecordReader::Message& m, const char* op) {
   reply.placed = m.placed;
   reply.bulk_length = m.bulk_length;
   reply.piped = m.piped;
+  reply.pipe = std::move(m.pipe);
   return reply;
 }
 

@@ -2,8 +2,10 @@
 #include "fuse/piped_reply.h"
 
 #include <gtest/gtest.h>
+#include <linux/fuse.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -18,13 +20,13 @@ struct PipedReplyTest : ::testing::Test {
   // Data of `size` bytes, of which [begin, end) is in a pipe, in slots of `slot` bytes.
   void add(size_t size, size_t begin, size_t end, size_t slot = 4096) {
     BulkData d;
-    d.slice = buffers.slice(size);
+    d.slice = pool->slice(size);
     std::string text(size, '\0');
     for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + (want.size() + i) % 26);
     std::memcpy(d.slice.bytes.data(), text.data(), size);
     if (begin != end) {
       d.piped = {begin, end};
-      d.pipe = buffers.pipes().get();
+      d.pipe = pool->pipes().get();
       ASSERT_NE(d.pipe, nullptr);
       std::memset(d.slice.bytes.data() + begin, '#', end - begin);
       for (size_t at = begin; at < end; at += slot) {
@@ -42,7 +44,7 @@ struct PipedReplyTest : ::testing::Test {
     std::FILE* device = std::tmpfile();
     ASSERT_NE(device, nullptr);
     PipedReply reply;
-    reply.expect(data, buffers.pipes());
+    reply.expect(data, pool->pipes());
     ASSERT_TRUE(reply.expected());
     const ssize_t n = reply.send(::fileno(device), {header, kHeaderBytes});
     EXPECT_FALSE(reply.expected());
@@ -58,6 +60,7 @@ struct PipedReplyTest : ::testing::Test {
   }
 
   BufferPool buffers;
+  BufferPool* pool = &buffers;
   std::vector<BulkData> data;
   std::string want;
 };
@@ -80,19 +83,51 @@ TEST_F(PipedReplyTest, MoreFragmentsThanSlots_IsAnsweredFromMemory) {
 
 TEST_F(PipedReplyTest, StuckAtAnyPlace_IsAnsweredFromMemory) {
   for (const size_t pages : {253, 254, 255, 256}) {
-    data.clear();
+    // A pool that met a full pipe lends none for a while: each round has one of its own.
+    BufferPool fresh;
+    pool = &fresh;
     want.clear();
     add(pages * 4096, 0, pages * 4096);
     add(9000, 3, 8000, 1000);
     send();
+    data.clear();
   }
 }
 
 TEST_F(PipedReplyTest, NoPipeLeft_IsAnsweredFromMemory) {
   add(70000, 100, 69000);
   std::vector<PipeRef> lent;
-  while (PipeRef p = buffers.pipes().get()) lent.push_back(std::move(p));
+  while (PipeRef p = buffers.pipes().get_reserved()) lent.push_back(std::move(p));
   send();
+}
+
+// The one answer that must not be missing.
+TEST_F(PipedReplyTest, PipeHoldsLessThanItShould_EioIsTheAnswer) {
+  add(70000, 0, 69000);
+  ByteVector lost(1);
+  ASSERT_EQ(data.front().pipe->read(lost), 1);
+  fuse_out_header header{};
+  header.len = static_cast<uint32_t>(sizeof header + 70000);
+  header.unique = 77;
+  std::FILE* device = std::tmpfile();
+  ASSERT_NE(device, nullptr);
+  PipedReply reply;
+  reply.expect(data, buffers.pipes());
+  EXPECT_EQ(reply.send(::fileno(device), {&header, sizeof header}), static_cast<ssize_t>(sizeof header));
+  fuse_out_header got{};
+  ASSERT_EQ(::pread(::fileno(device), &got, sizeof got, 0), static_cast<ssize_t>(sizeof got));
+  EXPECT_EQ(got.len, sizeof got);
+  EXPECT_EQ(got.error, -EIO);
+  EXPECT_EQ(got.unique, 77u);
+  std::fclose(device);
+}
+
+TEST_F(PipedReplyTest, ManyPieces_DoNotSuit) {
+  for (size_t i = 0; i <= PipedReply::kMaxPieces; ++i) {
+    EXPECT_EQ(PipedReply::suits(data), i > 0) << i;
+    add(100, 0, i == 0 ? 100 : 0);
+  }
+  EXPECT_FALSE(PipedReply::suits(data));
 }
 
 TEST_F(PipedReplyTest, MuchInMemory_DoesNotSuit) {

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "transport/memory/bulk_data.h"
 
@@ -60,8 +61,8 @@ TEST_F(PipeTest, EverySlotUsed_Full) {
   EXPECT_TRUE(pipe->full());
   EXPECT_EQ(pipe->write(page), -1);
   EXPECT_EQ(errno, EAGAIN);
-  EXPECT_TRUE(pipe->clear());
-  EXPECT_EQ(pipe->size(), 0u);
+  ByteVector back(page.size());
+  EXPECT_TRUE(read_all(*pipe, back));
   EXPECT_FALSE(pipe->full());
 }
 
@@ -81,8 +82,23 @@ TEST_F(PipeTest, ReturnedWithBytesInIt_NobodyGetsThem) {
 TEST_F(PipeTest, AllLent_NoneMore) {
   std::vector<PipeRef> lent;
   while (PipeRef p = pool.get()) lent.push_back(std::move(p));
-  EXPECT_LT(lent.size(), PipePool::kMaxPipes);
-  lent.pop_back();
+  EXPECT_EQ(lent.size() + 1, PipePool::kMaxPipes - PipePool::kReserved);
+  for (size_t i = 0; i < PipePool::kReserved; ++i) {
+    lent.push_back(pool.get_reserved());
+    EXPECT_NE(lent.back(), nullptr) << "a reply can still be put together";
+  }
+  EXPECT_EQ(pool.get_reserved(), nullptr);
+  lent.erase(lent.begin() + PipePool::kReserved, lent.end());
+  EXPECT_NE(pool.get(), nullptr);
+}
+
+TEST_F(PipeTest, Paused_NoneForAWhile) {
+  pool.pause();
+  EXPECT_EQ(pool.get(), nullptr);
+  EXPECT_EQ(pool.get_reserved(), nullptr);
+  pipe.reset();
+  EXPECT_EQ(pool.get(), nullptr);
+  std::this_thread::sleep_for(PipePool::kFirstPause);
   EXPECT_NE(pool.get(), nullptr);
 }
 

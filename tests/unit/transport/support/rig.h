@@ -66,11 +66,11 @@ class Rig {
   }
   // A call whose reply carries read_results() of up to `size` bytes.
   std::future<rpc::Outcome> read(Slice destination, size_t expected_offset = kReadDataOffset,
-                                 Pipe* pipe = nullptr) {
+                                 PipePool* pipes = nullptr) {
     rpc::Call c;
     c.op = "READ";
     c.head = call_head();
-    c.sink = {std::move(destination), locate_read, expected_offset, pipe};
+    c.sink = {std::move(destination), locate_read, expected_offset, pipes};
     return call(std::move(c));
   }
 
