@@ -302,6 +302,8 @@ class MountCommand(SystemCase):
         self.run_program("mount", "-T", table, path)
         with self.assertRaises(OSError):
             os.mkdir(os.path.join(path, "new"))
+        self.run_program("mount", "-T", table, "-o", "remount,rw", path)
+        os.mkdir(os.path.join(path, "new"))
         self.run_program("umount", path)
         self.wait_until(lambda: not daemons(), "the daemon ends")
 
