@@ -107,11 +107,6 @@ void NameCache::remove(Node& directory, std::string_view name) {
   if (it != map_.end()) erase(it);
 }
 
-void NameCache::clear(Node& directory) {
-  std::lock_guard lock(mutex_);
-  while (NameEntry* e = links_(directory).as_directory) erase(*e);
-}
-
 void NameCache::forget(Node& node) {
   std::lock_guard lock(mutex_);
   while (NameEntry* e = links_(node).as_directory) erase(*e);

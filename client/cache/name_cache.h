@@ -74,8 +74,6 @@ class NameCache {
   // The server said so in an answer to a request that began as `belief` says.
   Learnt learn(Node& directory, std::string_view name, Node* child, NameBelief belief);
   void remove(Node& directory, std::string_view name);
-  // Everything known of the directory's names.
-  void clear(Node& directory);
   // The Node is about to die.
   void forget(Node& node);
   // Some name that leads to the Node, for operations that need one; nothing when none is known.
