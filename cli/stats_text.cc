@@ -103,11 +103,10 @@ void add_transports(std::string& out, const Snapshot& s) {
     add_row(out, "",
             fmt::format("{} calls, {} replies, {} sent again, {} connects, {} bad messages", t.calls,
                         t.replies, t.retransmissions, t.connects, t.bad_messages));
-    add_row(
-        out, "",
-        fmt::format("{} sent, {} received: {} placed without a copy ({} spliced), {} copied",
-                    bytes_text(t.bytes_sent), bytes_text(t.bytes_received), bytes_text(t.bytes_placed),
-                    bytes_text(t.bytes_spliced), bytes_text(t.bytes_copied)));
+    add_row(out, "",
+            fmt::format("{} sent, {} received: {} placed without a copy ({} spliced), {} copied",
+                        bytes_text(t.bytes_sent), bytes_text(t.bytes_received), bytes_text(t.bytes_placed),
+                        bytes_text(t.bytes_spliced), bytes_text(t.bytes_copied)));
   }
 }
 

@@ -30,8 +30,9 @@ Outcome<Json> ask(const MountEntry& entry, const Json& request) {
   const std::string mount = fmt::format("{} on {}", entry.source, entry.mount_point);
   auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
   if (!daemon) {
-    return refuse(ToolExit::kFailed, fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'", mount,
-                                                 daemon.error().text, entry.mount_point));
+    return refuse(ToolExit::kFailed,
+                  fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'", mount,
+                              daemon.error().text, entry.mount_point));
   }
   auto answer = daemon->ask(request, deadline_in(kAnswerTime));
   if (!answer) return refuse(ToolExit::kFailed, fmt::format("{}: {}", mount, answer.error().text));

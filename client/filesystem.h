@@ -139,7 +139,8 @@ struct DirectoryPage {
 };
 
 struct ReadReply {
-  // In file order; together `size` bytes, shorter than asked only at end of file. To be landed before it is looked at.
+  // In file order; together `size` bytes, shorter than asked only at end of file. To be landed before it is
+  // looked at.
   std::vector<BulkData> data;
   size_t size = 0;
 };

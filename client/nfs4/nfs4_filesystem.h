@@ -99,8 +99,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted);
 
   // --- fs_names.cc ---
-  // Books a change of ours to `directory`: change_info4, and attributes asked for afterwards (null: none). What
-  // it says of the names it was about: believed, if nobody else changed the directory before `after`.
+  // Books a change of ours to `directory`: change_info4, and attributes asked for afterwards (null: none).
+  // What it says of the names it was about: believed, if nobody else changed the directory before `after`.
   Task<NameBelief> directory_changed(NodeRef directory, nfs4::change_info4 info,
                                      Result<nfs4::GETATTR4res> after, uint64_t order);
   // The epoch of names that came after this change attribute in one COMPOUND whose attributes are booked.

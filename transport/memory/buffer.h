@@ -1,9 +1,9 @@
 // Buffers for bulk data: where a FUSE request is read, where READ data lands, what a WRITE is sent from.
 //
-// A Buffer is page-aligned memory of one power-of-two size class, 4 KiB...2 MiB, reference-counted by BufferRef (any
-// thread) and returned to its BufferPool when the last reference goes. Pools are shared by all loops; a short lock per
-// get and put. Plain memory today; the registered arena takes its place behind the same interface, which is
-// why nothing outside this folder allocates bulk memory by itself.
+// A Buffer is page-aligned memory of one power-of-two size class, 4 KiB...2 MiB, reference-counted by
+// BufferRef (any thread) and returned to its BufferPool when the last reference goes. Pools are shared by all
+// loops; a short lock per get and put. Plain memory today; the registered arena takes its place behind the
+// same interface, which is why nothing outside this folder allocates bulk memory by itself.
 //
 // Slice: a reference with a window; copying one shares the memory.
 #pragma once
@@ -51,7 +51,9 @@ class BufferRef {
   }
   ~BufferRef() { reset(); }
   void reset();
-  bool unique() const { return buffer_ != nullptr && buffer_->references_.load(std::memory_order_acquire) == 1; }
+  bool unique() const {
+    return buffer_ != nullptr && buffer_->references_.load(std::memory_order_acquire) == 1;
+  }
 
   explicit operator bool() const { return buffer_ != nullptr; }
   Buffer* operator->() const { return buffer_; }

@@ -1,7 +1,8 @@
 // Credential: who a request is made for (RFC 5531 section 8.2, AUTH_SYS in appendix A).
 //
-// Immutable, shared between requests, loops and reconnects; the encoded opaque_auth is made once. AUTH_SYS carries at
-// most 16 supplementary groups: more are cut, and the server sees only those (docs/SEMANTICS.md says so).
+// Immutable, shared between requests, loops and reconnects; the encoded opaque_auth is made once. AUTH_SYS
+// carries at most 16 supplementary groups: more are cut, and the server sees only those (docs/SEMANTICS.md
+// says so).
 #pragma once
 
 #include <cstdint>

@@ -45,8 +45,8 @@ using BulkLocator = Locate (*)(ConstBytes prefix, BulkPlace& place);
 struct Sink {
   Slice destination;  // empty: no bulk item expected
   BulkLocator locate = nullptr;
-  size_t expected_offset =
-      0;  // where the item begins in the usual success reply (bytes from the XID); a hint
+  // Where the item begins in the usual success reply (bytes from the XID); a hint.
+  size_t expected_offset = 0;
   PipePool* pipes = nullptr;
 };
 
@@ -57,8 +57,8 @@ struct Call {
   std::vector<Slice> keep;  // what keeps the bulk items' memory alive: also when the call has ended without a
                             // reply, until its record, once begun, has left
   Sink sink;
-  bool handshake =
-      false;  // part of the connection's handshake: sent before ready, failed (kReconnect) on loss
+  // Part of the connection's handshake: sent before ready, failed (kReconnect) on loss.
+  bool handshake = false;
 };
 
 struct Reply {

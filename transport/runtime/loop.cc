@@ -55,9 +55,13 @@ void Loop::run() {
   current_loop = nullptr;
 }
 
-void Loop::stop() { context_.stop(); }
+void Loop::stop() {
+  context_.stop();
+}
 
-void Loop::post(std::function<void()> fn) { asio::post(context_, std::move(fn)); }
+void Loop::post(std::function<void()> fn) {
+  asio::post(context_, std::move(fn));
+}
 
 void Loop::post(std::coroutine_handle<> h) {
   asio::post(context_, [h] { h.resume(); });
@@ -73,13 +77,17 @@ void Loop::spawn(Task<> task) {
   }
 }
 
-Loop* Loop::current() { return current_loop; }
+Loop* Loop::current() {
+  return current_loop;
+}
 
 LoopPool::LoopPool(unsigned n) {
   for (unsigned i = 0; i < n; ++i) loops_.push_back(std::make_unique<Loop>(i));
 }
 
-LoopPool::~LoopPool() { stop_and_join(); }
+LoopPool::~LoopPool() {
+  stop_and_join();
+}
 
 void LoopPool::start() {
   for (auto& loop : loops_) threads_.emplace_back([&l = *loop] { l.run(); });

@@ -1,8 +1,8 @@
 // Loop: one thread, one Asio io_context(1), everything that is pinned to it (DESIGN.md section 3).
 //
-// Owner: main (or a test) creates loops before anything that runs on them and destroys them last. run() is called
-// by exactly one thread, which becomes the loop's thread until it returns. Everything but post(), spawn() and stop()
-// is for that thread only; functions named *_ol ("on loop") assert it.
+// Owner: main (or a test) creates loops before anything that runs on them and destroys them last. run() is
+// called by exactly one thread, which becomes the loop's thread until it returns. Everything but post(),
+// spawn() and stop() is for that thread only; functions named *_ol ("on loop") assert it.
 //
 // A request never blocks a loop: waiting is co_await on a timer, a descriptor or one of sync.h's queues.
 #pragma once
@@ -64,8 +64,8 @@ class Loop {
   std::atomic<size_t> live_tasks_{0};
 };
 
-// A re-armable timer on one loop. wait_until/wait_for end with true at expiry, false when cancelled or re-armed.
-// At most one waiter. Loop thread only.
+// A re-armable timer on one loop. wait_until/wait_for end with true at expiry, false when cancelled or
+// re-armed. At most one waiter. Loop thread only.
 class Timer {
  public:
   explicit Timer(Loop& loop) : timer_(loop.context()) {}

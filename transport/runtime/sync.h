@@ -1,8 +1,8 @@
 // Waiting across loops: WaitQueue, AsyncMutex, Completion.
 //
 // A coroutine waits on its own loop and is resumed there, whichever loop wakes it. Each object has one short
-// std::mutex inside that is never held across a resumption. None of them allocates: waiters live in the frames
-// of the coroutines that wait.
+// std::mutex inside that is never held across a resumption. None of them allocates: waiters live in the
+// frames of the coroutines that wait.
 #pragma once
 
 #include <cassert>
@@ -35,8 +35,8 @@ class WaitQueue {
   WaitQueue& operator=(const WaitQueue&) = delete;
   ~WaitQueue() { assert(head_ == nullptr); }
 
-  // Enqueues and releases `lock` once suspended; after resumption the lock is NOT held. The result is false when the
-  // wait was ended by cancel().
+  // Enqueues and releases `lock` once suspended; after resumption the lock is NOT held. The result is false
+  // when the wait was ended by cancel().
   auto wait(std::unique_lock<std::mutex>& lock) { return Awaiter(*this, lock, nullptr); }
   // As wait(), with a handle through which cancel() can end it early. *out is set while waiting.
   auto wait(std::unique_lock<std::mutex>& lock, Waiter** out) { return Awaiter(*this, lock, out); }
@@ -59,7 +59,8 @@ class WaitQueue {
       waiter_.handle = h;
       queue_.push(&waiter_);
       if (out_ != nullptr) *out_ = &waiter_;
-      // After unlock another loop may resume this coroutine and end this frame: touch nothing of it afterwards.
+      // After unlock another loop may resume this coroutine and end this frame: touch nothing of it
+      // afterwards.
       std::unique_lock<std::mutex> lock = std::move(lock_);
       lock.unlock();
     }
@@ -115,8 +116,8 @@ class AsyncMutex {
   WaitQueue queue_;
 };
 
-// One value, one waiter: the hand-over from the reader of replies to the coroutine that made the call. When both are
-// on the same loop the waiter is resumed inline, inside set(): call set() last.
+// One value, one waiter: the hand-over from the reader of replies to the coroutine that made the call. When
+// both are on the same loop the waiter is resumed inline, inside set(): call set() last.
 template <class T>
 class Completion {
  public:

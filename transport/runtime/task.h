@@ -1,16 +1,17 @@
 // Task<T>: a lazy coroutine with one awaiter.
 //
-// Owner: whoever holds the Task; awaiting it starts it and ends with its value. A Task runs on the loop that awaits
-// it and never changes loops by itself. Its frame dies with the Task object, which the awaiting expression keeps.
-// Exceptions other than bad_alloc do not cross layers here: one that escapes a Task is rethrown to the awaiter, and
-// at the root (Loop::spawn) it ends the process with its text.
+// Owner: whoever holds the Task; awaiting it starts it and ends with its value. A Task runs on the loop that
+// awaits it and never changes loops by itself. Its frame dies with the Task object, which the awaiting
+// expression keeps. Exceptions other than bad_alloc do not cross layers here: one that escapes a Task is
+// rethrown to the awaiter, and at the root (Loop::spawn) it ends the process with its text.
 //
-// The stack stays flat in every build: a Task that ends without suspending returns to its awaiter like a function, one
-// that suspended resumes it. Symmetric transfer alone would not do: without optimisation, and under the sanitizers, it is
-// a nested call, and a loop over Tasks that are ready at once would eat the stack.
+// The stack stays flat in every build: a Task that ends without suspending returns to its awaiter like a
+// function, one that suspended resumes it. Symmetric transfer alone would not do: without optimisation, and
+// under the sanitizers, it is a nested call, and a loop over Tasks that are ready at once would eat the
+// stack.
 //
-// Why not asio::awaitable: a call here is one indirect jump, with no executor, no thread frame and no exception_ptr
-// on the value path (docs/ARCHITECTURE.md has the measurement).
+// Why not asio::awaitable: a call here is one indirect jump, with no executor, no thread frame and no
+// exception_ptr on the value path (docs/ARCHITECTURE.md has the measurement).
 #pragma once
 
 #include <coroutine>
@@ -27,8 +28,8 @@ namespace detail {
 
 struct TaskPromiseBase;
 
-// A Task being started, up to its first suspension or its end. It lives on the stack of who starts it; `innermost` is
-// this thread's.
+// A Task being started, up to its first suspension or its end. It lives on the stack of who starts it;
+// `innermost` is this thread's.
 struct TaskStart {
   TaskPromiseBase* promise;
   bool ended = false;
@@ -109,8 +110,8 @@ class [[nodiscard]] Task {
         detail::TaskStart start{&handle.promise()};
         detail::TaskStart* outer = std::exchange(detail::TaskStart::innermost, &start);
         handle.resume();
-        // If it has suspended, another thread may have resumed and ended it and its awaiter by now: only the stack
-        // may be touched.
+        // If it has suspended, another thread may have resumed and ended it and its awaiter by now: only the
+        // stack may be touched.
         detail::TaskStart::innermost = outer;
         return !start.ended;
       }

@@ -25,7 +25,7 @@ const std::vector<Runner::Kind>& Runner::kinds() {
       {"mmap", 6, &Runner::map_file},           {"mread", 6, &Runner::map_read},
       {"mwrite", 8, &Runner::map_write},        {"munmap", 4, &Runner::unmap},
       {"fsync", 3, &Runner::sync_file},         {"seek", 2, &Runner::seek_file},
-      {"copy", 20, &Runner::copy_range},         {"drop", 2, &Runner::drop_cache},
+      {"copy", 20, &Runner::copy_range},        {"drop", 2, &Runner::drop_cache},
       {"allocate", 1, &Runner::allocate},       {"mkdir", 2, &Runner::make_directory},
       {"rmdir", 3, &Runner::remove_directory},  {"unlink", 3, &Runner::unlink_name},
       {"rename", 6, &Runner::rename_name},      {"link", 2, &Runner::link_name},

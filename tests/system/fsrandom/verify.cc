@@ -173,8 +173,7 @@ Tree load_tree(const std::string& file) {
     InodePtr inode;
     if (path.empty()) {
       inode = tree.root();
-    } else if (const auto same = known.find(number);
-               type != Type::Directory && same != known.end()) {
+    } else if (const auto same = known.find(number); type != Type::Directory && same != known.end()) {
       inode = same->second;
       const Place place = tree.resolve(path, false);
       place.directory->entries[place.name] = inode;

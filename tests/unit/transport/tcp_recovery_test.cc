@@ -95,7 +95,8 @@ TEST(TcpRecovery, CutAtEveryByteOfAPlacedReply_DataIsWhole) {
   }
 }
 
-// RFC 6093: urgent data is not part of the stream here. splice(2) stops before it for ever, recvmsg(2) steps over it.
+// RFC 6093: urgent data is not part of the stream here. splice(2) stops before it for ever, recvmsg(2) steps
+// over it.
 TEST(TcpRecovery, UrgentByteWithinAPipedReply_IsSteppedOver) {
   constexpr size_t kData = 300'000;
   Peer peer([&](Listener& l) {
