@@ -97,10 +97,9 @@ class CompoundReply {
     if (!nfs4::decode_res(decoder_, res)) return fail(malformed(nfs4::op_name(nfs4::op_of<Res>)));
     return res;
   }
-  // The operation that failed, by its place among the results: the last one. For errors raised before
-  // reading.
+  // READ's data went to the sink.
   bool placed() const { return reply_.placed; }
-  // Of the bulk item: what is in pipe() instead of in its destination.
+  // Of the bulk item: what is in take_pipe() instead of in its destination.
   ByteRange piped() const { return reply_.piped; }
   PipeRef take_pipe() { return std::move(reply_.pipe); }
 

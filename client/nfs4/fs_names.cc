@@ -43,9 +43,7 @@ Duration Nfs4Filesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) con
   if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
   // With many users a cached name would let anybody walk through a directory that only some may search.
   if (options_.many_users && (d.attributes.get().mode & 0111) != 0111) return Duration::zero();
-  const bool believed =
-      epoch == d.names_epoch && d.contents_known && d.attributes.get().change == d.contents_change;
-  return believed ? d.attributes.remaining(Clock::now()) : Duration::zero();
+  return d.names_hold(epoch) ? d.attributes.remaining(Clock::now()) : Duration::zero();
 }
 
 Task<NameBelief> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::change_info4 info,
@@ -79,8 +77,7 @@ Task<Result<Entry>> Nfs4Filesystem::lookup(RequestContext ctx, NodeRef directory
     {
       const TimePoint now = Clock::now();
       std::lock_guard lock(d.mutex);
-      good = found->belief.epoch == d.names_epoch && d.attributes.fresh(now) && d.contents_known &&
-             d.attributes.get().change == d.contents_change &&
+      good = d.names_hold(found->belief.epoch) && d.attributes.fresh(now) &&
              (!d.names_uncertain || now - found->belief.since < options_.acdirmax);
     }
     if (good) {

@@ -54,6 +54,10 @@ class Nfs4Node final : public Node {
   bool listing_known = false;
   // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
   uint64_t names_epoch = 1;
+  // With mutex held: whether names of that epoch are still what the directory holds, as far as is known.
+  bool names_hold(uint64_t epoch) const {
+    return epoch == names_epoch && contents_known && attributes.get().change == contents_change;
+  }
   // Directories: the last change was ours and the server could not say whether it was the only one
   // (change_info4.atomic false): names must be verified again after acdirmax at the latest.
   bool names_uncertain = false;

@@ -126,7 +126,8 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       executed_before = executed_before || size.transmissions > 0;
       continue;
     }
-    switch (judge(*reply, *ticket)) {
+    const Verdict verdict = judge(*reply, *ticket);
+    switch (verdict) {
       case Verdict::kAnswered:
         counters_.add(request.op, {.error = !reply->ok(),
                                    .transmissions = size.transmissions,
@@ -140,12 +141,9 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       case Verdict::kAgainExecuted: executed_before = true; break;
       // Section 15.1.1.3: an operation behind the one that changes something may be the one that is delayed.
       case Verdict::kDelay:
-        executed_before = executed_before || (request.cache_this && reply->results() > size.place);
-        co_await pause(delay.next());
-        break;
       case Verdict::kGrace:
         executed_before = executed_before || (request.cache_this && reply->results() > size.place);
-        co_await pause(grace.next());
+        co_await pause(verdict == Verdict::kDelay ? delay.next() : grace.next());
         break;
     }
   }

@@ -21,7 +21,7 @@ struct ByteRange {
 struct BulkData {
   Slice slice;
   ByteRange piped{};
-  PipeRef pipe{nullptr, PipeReturn{nullptr}};
+  PipeRef pipe;
 
   size_t size() const { return slice.size(); }
   // False when the pipe does not give what it was counted to hold: the data is lost (EIO).

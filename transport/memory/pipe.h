@@ -56,7 +56,7 @@ class Pipe {
 };
 
 struct PipeReturn {
-  PipePool* pool;
+  PipePool* pool = nullptr;
   void operator()(Pipe* pipe) const;
 };
 // Null, or back to its pool when it goes.

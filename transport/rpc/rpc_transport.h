@@ -67,7 +67,7 @@ struct Reply {
   bool placed = false;     // the bulk item went to the sink
   size_t bulk_length = 0;  // its length; its padding is gone
   ByteRange piped;         // of the item: what is in `pipe`
-  PipeRef pipe{nullptr, PipeReturn{nullptr}};
+  PipeRef pipe;
 };
 
 struct Outcome {

@@ -95,10 +95,7 @@ size_t RecordReader::staging_limit() const {
 
 void RecordReader::commit(size_t received) {
   const size_t direct = std::min(received, window_direct_);
-  item_left_ -= direct;
-  fragment_left_ -= direct;
-  placed_bytes_ += direct;
-  window_direct_ = 0;
+  placed(direct);
   if (direct > 0 && !message_.piped.empty()) leave_pipe();  // one range is what a reply can say
   staged_ = {staging_.get(), received - direct};
 }
@@ -113,10 +110,15 @@ void RecordReader::commit_piped(size_t received) {
   ByteRange& piped = message_.piped;
   if (piped.empty()) piped.begin = piped.end = message_.bulk_length - item_left_;
   piped.end += received;
-  item_left_ -= received;
-  fragment_left_ -= received;
-  placed_bytes_ += received;
   spliced_bytes_ += received;
+  placed(received);
+}
+
+// Bytes of the window's direct part are where they belong.
+void RecordReader::placed(size_t bytes) {
+  item_left_ -= bytes;
+  fragment_left_ -= bytes;
+  placed_bytes_ += bytes;
   window_direct_ = 0;
 }
 

@@ -85,7 +85,7 @@ class RecordReader {
     bool placed = false;
     size_t bulk_length = 0;
     ByteRange piped;  // of the bulk item: in `pipe`
-    PipeRef pipe{nullptr, PipeReturn{nullptr}};
+    PipeRef pipe;
     const char* defect = nullptr;  // set: the reply cannot be used; head is not complete
   };
 
@@ -145,6 +145,7 @@ class RecordReader {
   size_t staging_limit() const;
   size_t after_message(size_t hint) const;
   bool direct() const;
+  void placed(size_t bytes);
   Pipe* pipe_for(size_t bytes);
 
   ReplyDirectory& directory_;
