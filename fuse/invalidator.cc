@@ -143,8 +143,14 @@ void Invalidator::tell(const std::vector<Done>& waiting) {
 }
 
 void Invalidator::send(const Name& name) {
-  check(fuse_lowlevel_notify_inval_entry(session_, inodes_.id(name.first), name.second.c_str(),
-                                         name.second.size()));
+  // Expired, a name is looked up before it is used again, and what is in use under it stays where it is:
+  // getcwd(2) of a process below a dropped one fails. Before Linux 6.2 there is only dropping.
+  const auto directory = inodes_.id(name.first);
+  const std::string& text = name.second;
+  const int expired =
+      fuse_lowlevel_notify_expire_entry(session_, directory, text.c_str(), text.size(), FUSE_LL_EXPIRE_ONLY);
+  check(expired == -ENOSYS ? fuse_lowlevel_notify_inval_entry(session_, directory, text.c_str(), text.size())
+                           : expired);
 }
 
 void Invalidator::check(int result) {

@@ -121,6 +121,14 @@ std::optional<NameCache::Name> NameCache::name_of(Node& node) {
   return std::nullopt;
 }
 
+std::vector<std::string> NameCache::names_in(Node& directory) const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const NameEntry* e = links_(directory).as_directory; e != nullptr; e = e->in_directory.next)
+    names.push_back(*e->name);
+  return names;
+}
+
 size_t NameCache::size() const {
   std::lock_guard lock(mutex_);
   return map_.size();

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "client/node.h"
 #include "transport/runtime/loop.h"
@@ -82,6 +83,8 @@ class NameCache {
     std::string name;
   };
   std::optional<Name> name_of(Node& node);
+  // Every name known of the directory, of absent files too.
+  std::vector<std::string> names_in(Node& directory) const;
   size_t size() const;
 
  private:

@@ -37,10 +37,11 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
   const Attributes attributes = to_attributes(from, n.export_index(), *uid, *gid);
 
   const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
-  bool outdated = false, good = true;
+  bool outdated = false, good = true, closed = false;
   {
     std::lock_guard lock(n.mutex);
     const bool directory = is_directory(attributes);
+    const bool was_searchable = directory && all_may_search(n.attributes.get());
     const bool kernel_is_current = n.kernel_knows && n.kernel_change == n.attributes.get().change;
     const auto update =
         n.attributes.update(attributes, order, nodes_.next_start(), Clock::now(), limits(directory));
@@ -64,6 +65,7 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
         ++n.names_epoch;
       }
     }
+    closed = was_searchable && !all_may_search(n.attributes.get());
     // fstat(2) after open(2) must not show what was before.
     if (opened && n.kernel_knows && n.kernel_change != n.attributes.get().change) outdated = true;
     if (outdated) {
@@ -71,6 +73,10 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
       ++n.drops_under_way;
     }
     good = good && n.drops_under_way == 0;
+  }
+  // chmod(2) of the directory holds its lock in the kernel, so the names are dropped beside it.
+  if (closed) {
+    for (std::string& name : nodes_.names().names_in(n)) front_end_->invalidate_entry(node, std::move(name));
   }
   if (outdated && cause == Cause::kOpened) {
     co_await drop_kernel_data(node);
@@ -168,6 +174,10 @@ Task<Result<AttributesReply>> Nfs4Filesystem::getattr(RequestContext ctx, NodeRe
 Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRef node, SetAttributes set,
                                                       OpenFileRef open) {
   Nfs4Node& n = nfs4_node(node);
+  // Servers let the owner change the size whatever the mode says, for the sake of those who have it open for
+  // writing. truncate(2) and open(2) with O_TRUNC are about the mode.
+  const bool opened_to_write = open && (nfs4_file(open).access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
+  if (set.size && !opened_to_write) NFSRDMA_CO_TRY(co_await access(ctx, node, W_OK));
   std::shared_ptr<FileState> file;
   OpenStateRef state;
   {
@@ -234,8 +244,8 @@ Task<Result<uint32_t>> Nfs4Filesystem::access_bits(RequestContext ctx, NodeRef n
     std::lock_guard lock(n.mutex);
     const auto& a = n.access;
     if (a.uid == ctx.credential->uid() && a.gid == ctx.credential->gid() &&
-        a.groups == ctx.credential->groups() && (wanted & ~a.asked) == 0 &&
-        a.change == n.attributes.get().change && Clock::now() < a.expires && n.attributes.known()) {
+        a.groups == ctx.credential->groups() && a.change == n.attributes.get().change &&
+        Clock::now() < a.expires && n.attributes.known()) {
       co_return a.allowed& wanted;
     }
   }
@@ -246,9 +256,9 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access(RequestContext ctx, NodeRef no
   Nfs4Node& n = nfs4_node(node);
   const nfs4::nfs_fh4 fh = n.fh();
   const uint64_t order = nodes_.next_start();
-  constexpr uint32_t kAll = nfs4::ACCESS4_READ | nfs4::ACCESS4_LOOKUP | nfs4::ACCESS4_MODIFY |
-                            nfs4::ACCESS4_EXTEND | nfs4::ACCESS4_DELETE | nfs4::ACCESS4_EXECUTE;
-  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::ACCESS4args{kAll}).getattr(kFileAttributes); };
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
+  };
   const Request request{nfs4::OP_ACCESS, ctx.credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
@@ -260,16 +270,19 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access(RequestContext ctx, NodeRef no
   if (!res) co_return fail(std::move(res.error()));
   const uint64_t change = res->resok4.obj_attributes.change;
   co_await apply(node, std::move(res->resok4.obj_attributes), order, Cause::kAsked);
+  co_return note_access(ctx, n, *answer, change) & wanted;
+}
+
+uint32_t Nfs4Filesystem::note_access(const RequestContext& ctx, Nfs4Node& n, const nfs4::ACCESS4res& answer,
+                                     uint64_t change) {
   std::lock_guard lock(n.mutex);
-  const uint32_t allowed = answer->resok4.access & answer->resok4.supported;
-  n.access = {ctx.credential->uid(),
-              ctx.credential->gid(),
-              ctx.credential->groups(),
-              kAll,
-              allowed,
-              change,
-              Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min};
-  co_return allowed& wanted;
+  n.access = {.uid = ctx.credential->uid(),
+              .gid = ctx.credential->gid(),
+              .groups = ctx.credential->groups(),
+              .allowed = answer.resok4.access & answer.resok4.supported,
+              .change = change,
+              .expires = Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min};
+  return n.access.allowed;
 }
 
 Task<Result<>> Nfs4Filesystem::access(RequestContext ctx, NodeRef node, int mask) {
@@ -288,10 +301,14 @@ Task<Result<>> Nfs4Filesystem::access(RequestContext ctx, NodeRef node, int mask
   co_return Result<>{};
 }
 
+bool Nfs4Filesystem::all_may_search(const Attributes& directory) const {
+  const bool only_its_owner_comes = !options_.many_users && directory.uid == machine_->uid();
+  const uint32_t needed = only_its_owner_comes ? S_IXUSR : S_IXUSR | S_IXGRP | S_IXOTH;
+  return (directory.mode & needed) == needed;
+}
+
 Task<Result<>> Nfs4Filesystem::check_search(RequestContext ctx, NodeRef directory) {
-  if (!options_.many_users) co_return Result<>{};
-  const uint32_t mode = known_attributes(directory).mode;
-  if ((mode & 0111) == 0111) co_return Result<>{};
+  if (all_may_search(known_attributes(directory))) co_return Result<>{};
   auto bits = co_await access_bits(ctx, directory, nfs4::ACCESS4_LOOKUP);
   if (!bits) co_return fail(std::move(bits.error()));
   if (*bits == 0) co_return fail(system_error(EACCES, "LOOKUP"));

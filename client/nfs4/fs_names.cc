@@ -41,8 +41,7 @@ Duration Nfs4Filesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) con
   const Nfs4Node& d = nfs4_node(directory);
   std::lock_guard lock(d.mutex);
   if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
-  // With many users a cached name would let anybody walk through a directory that only some may search.
-  if (options_.many_users && (d.attributes.get().mode & 0111) != 0111) return Duration::zero();
+  if (!all_may_search(d.attributes.get())) return Duration::zero();
   return d.names_hold(epoch) ? d.attributes.remaining(Clock::now()) : Duration::zero();
 }
 

@@ -26,6 +26,17 @@ uint32_t share_access(int flags) {
   }
 }
 
+// RFC 8881 section 18.16.3 leaves it to the server whom it lets open a file for reading, and servers let
+// those who may only execute it, and its owner always: they cannot tell what for. The open that execve(2)
+// makes can be told.
+constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
+
+uint32_t access_needed(int flags) {
+  if ((flags & kOpenedToExecute) != 0) return nfs4::ACCESS4_EXECUTE;
+  if ((share_access(flags) & nfs4::OPEN4_SHARE_ACCESS_READ) != 0) return nfs4::ACCESS4_READ;
+  return 0;
+}
+
 nfs4::verifier4 random_verifier() {
   static thread_local std::mt19937_64 random{std::random_device{}()};
   return nfs4::verifier4::of(random());
@@ -50,7 +61,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   args.claim.claim = nfs4::CLAIM_FH;
   auto build = [&](CompoundBuilder& b) {
     args.owner.clientid = session_.client_id();
-    b.putfh(fh).add(args).getattr(kFileAttributes);
+    b.putfh(fh).add(args).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -76,10 +87,17 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
   OpenReply result;
   result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous);
-  auto attributes = reply->take<nfs4::GETATTR4res>();
-  if (!attributes) {
+  auto asked = reply->take<nfs4::ACCESS4res>();
+  Result<nfs4::GETATTR4res> attributes = fail(Error{});
+  if (asked) attributes = reply->take<nfs4::GETATTR4res>();
+  if (!asked || !attributes) {
     co_await release(ctx, result.file, std::nullopt);
-    co_return fail(std::move(attributes.error()));
+    co_return fail(std::move(asked ? attributes.error() : asked.error()));
+  }
+  const uint32_t allowed = note_access(ctx, n, *asked, attributes->resok4.obj_attributes.change);
+  if ((access_needed(flags) & ~allowed) != 0) {
+    co_await release(ctx, result.file, std::nullopt);
+    co_return fail(system_error(EACCES, "OPEN"));
   }
   result.keep_cache =
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);

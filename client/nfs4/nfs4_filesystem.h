@@ -93,10 +93,16 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause);
   // Asks again unless fresh.
   Task<Result<>> revalidate(RequestContext ctx, NodeRef node);
+  // Whether the mode lets everybody who comes through this mount search the directory, so that its names may
+  // be kept by the kernel, which asks nobody before it follows one.
+  bool all_may_search(const Attributes& directory) const;
   Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
   Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
   // As access_bits(), of the server, with new attributes.
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted);
+  // Books an ACCESS answer that came with attributes of this change attribute; gives what is allowed.
+  uint32_t note_access(const RequestContext& ctx, Nfs4Node& n, const nfs4::ACCESS4res& answer,
+                       uint64_t change);
 
   // --- fs_names.cc ---
   // Books a change of ours to `directory`: change_info4, and attributes asked for afterwards (null: none).

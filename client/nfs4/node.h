@@ -61,11 +61,12 @@ class Nfs4Node final : public Node {
   // Directories: the last change was ours and the server could not say whether it was the only one
   // (change_info4.atomic false): names must be verified again after acdirmax at the latest.
   bool names_uncertain = false;
-  // The last ACCESS answer: whose, which bits were asked and allowed, until when it may be believed.
+  // The last ACCESS answer (every bit is asked for each time): whose, what is allowed, until when it may be
+  // believed.
   struct Access {
     uint32_t uid = UINT32_MAX, gid = UINT32_MAX;
     std::vector<uint32_t> groups;
-    uint32_t asked = 0, allowed = 0;
+    uint32_t allowed = 0;
     uint64_t change = 0;
     TimePoint expires = TimePoint::min();
   } access;

@@ -136,6 +136,27 @@ TEST_P(NamesLoops, Access_IsTheServersAnswer) {
 
 // --- what is remembered ---
 
+// The kernel follows a name it keeps without asking whether the caller may search the directory.
+TEST_P(NamesLoops, DirectoryClosedToSomeSearchers_LosesItsNames) {
+  TestMount m(*server, settings());
+  ASSERT_EQ(m.mkdir("d"), 0);
+  ASSERT_EQ(m.write_file("d/f", "text"), 0);
+  const client::NodeRef directory = m.node("d");
+  ASSERT_GT(m.lookup("d/f")->entry_ttl.count(), 0);
+  const auto chmod = [&](uint32_t mode) {
+    client::SetAttributes set;
+    set.mode = mode;
+    return errno_of(m.run(m.fs().setattr(m.user(), directory, set, nullptr)));
+  };
+  ASSERT_EQ(chmod(0711), 0);
+  EXPECT_EQ(m.front_end.names(directory), std::set<std::string>{});
+  ASSERT_EQ(chmod(0600), 0);
+  EXPECT_EQ(m.front_end.names(directory), std::set<std::string>{"f"});
+  EXPECT_EQ(m.lookup("d/f")->entry_ttl.count(), 0);
+  ASSERT_EQ(chmod(0755), 0);
+  EXPECT_GT(m.lookup("d/f")->entry_ttl.count(), 0);
+}
+
 TEST_P(NamesLoops, FreshNames_CostNoRequest) {
   server->make_file("/export/file", "content");
   TestMount mount(*server, settings());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <map>
 #include <thread>
 
@@ -142,6 +143,17 @@ TEST_F(NameCacheTest, NameOf_IsOneOfTheNames) {
   ASSERT_TRUE(name);
   EXPECT_EQ(name->name, "a");
   EXPECT_EQ(name->directory, directory);
+}
+
+TEST_F(NameCacheTest, NamesIn_AreTheDirectorysOfAbsentFilesToo) {
+  const NodeRef directory = node(0), other = node(1), file = node(2);
+  EXPECT_TRUE(cache.names_in(*directory.get()).empty());
+  cache.put(*directory.get(), "a", file.get(), kNow);
+  cache.put(*directory.get(), "absent", nullptr, kNow);
+  cache.put(*other.get(), "elsewhere", file.get(), kNow);
+  auto names = cache.names_in(*directory.get());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "absent"}));
 }
 
 TEST_F(NameCacheTest, TooManyAbsentNames_DropTheOldest) {

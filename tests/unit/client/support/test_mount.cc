@@ -19,7 +19,16 @@ Task<> RecordingFrontEnd::drop_data(NodeRef node) {
 
 void RecordingFrontEnd::invalidate_attributes(NodeRef) {}
 
-void RecordingFrontEnd::invalidate_entry(NodeRef, std::string) {}
+void RecordingFrontEnd::invalidate_entry(NodeRef directory, std::string name) {
+  std::lock_guard lock(mutex_);
+  names_[directory.get()].insert(std::move(name));
+}
+
+std::set<std::string> RecordingFrontEnd::names(const NodeRef& directory) const {
+  std::lock_guard lock(mutex_);
+  const auto it = names_.find(directory.get());
+  return it == names_.end() ? std::set<std::string>{} : it->second;
+}
 
 unsigned RecordingFrontEnd::data(const NodeRef& node) const {
   std::lock_guard lock(mutex_);

@@ -28,10 +28,13 @@ class RecordingFrontEnd final : public client::FrontEnd {
   void invalidate_entry(client::NodeRef directory, std::string name) override;
   // How often data of the node was to be forgotten.
   unsigned data(const client::NodeRef& node) const;
+  // Names of the directory that were to be forgotten.
+  std::set<std::string> names(const client::NodeRef& directory) const;
 
  private:
   mutable std::mutex mutex_;
   std::map<const client::Node*, unsigned> data_;
+  std::map<const client::Node*, std::set<std::string>> names_;
 };
 
 template <class T>
