@@ -48,6 +48,11 @@ def user_ids():
     return "games"
 
 
+def is_sanitized(build):
+    with open(os.path.join(build, "CMakeCache.txt")) as cache:
+        return any(line.startswith("NFSRDMA_SANITIZE:") and line.split("=", 1)[1].strip() for line in cache)
+
+
 def end_with(parent):
     """SIGTERM for us when the caller dies, in whatever way: the lifeline below ends the rest."""
     PR_SET_PDEATHSIG = 1
@@ -71,6 +76,8 @@ def main():
     else:
         init += ["verbose" if args.verbose else "test", *args.modules]
     env = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("NFSRDMA_")]
+    if is_sanitized(args.build):
+        env.append("NFSRDMA_TEST_SANITIZED=1")
     command = ["env", *env, "unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--propagation",
                "private", "--mount-proc", "--", *init]
     if os.getuid() != 0:

@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from harness.case import SystemCase, needs_mount, scaled, tool
+from harness.case import SystemCase, needs_mount, seconds, tool
 
 # Works in a directory for some seconds and minds no error: only ending matters. The clock decides how long, not whether.
 WORK = """\
@@ -49,7 +49,7 @@ class Hostile(SystemCase):
     LIMIT = 300
     SERVER = {"lease": 10, "grace": 5}
 
-    def spoil(self, *rules, seconds=None, options="timeo=20,retrans=2"):
+    def spoil(self, *rules, options="timeo=20,retrans=2"):
         chaos = self.proxy()
         mounted = self.mount(options, port=chaos.port)
         path = self.directory(mounted)
@@ -57,9 +57,9 @@ class Hostile(SystemCase):
         chaos.command("seed 5")
         for rule in rules:
             chaos.command(rule)
-        seconds = seconds or scaled(4, 60)
-        workers = [self.start_program(sys.executable, "-c", WORK, path, seconds, seed, stdout=subprocess.PIPE) for seed in (1, 2)]
-        deadline = time.monotonic() + seconds + 90
+        duration = seconds(4, 60)
+        workers = [self.start_program(sys.executable, "-c", WORK, path, duration, seed, stdout=subprocess.PIPE) for seed in (1, 2)]
+        deadline = time.monotonic() + duration + 90
         while any(worker.poll() is None for worker in workers) and time.monotonic() < deadline:
             time.sleep(0.1)
             if time.monotonic() > deadline - 60:

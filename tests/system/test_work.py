@@ -21,7 +21,7 @@ class Git(SystemCase):
 
     def test_clone_gc_fsck(self):
         source = os.path.join(HOME, "source")
-        trees.git_repository(source)
+        trees.git_repository(source, files=scaled(4000))
         clone = os.path.join(self.mount().path, "clone")
         self.git("clone", "-q", "file://" + source, clone)
         self.git("-C", clone, "gc", "-q", "--prune=now")
@@ -73,7 +73,7 @@ class Tar(SystemCase):
 
     def test_ten_thousand_small_files(self):
         source = self.local("small")
-        trees.small_files(source, 10000)
+        trees.small_files(source, scaled(10000))
         archive = os.path.join(HOME, "small.tar")
         self.run_program("tar", "-C", source, "--format=posix", "-cf", archive, ".")
         mounted = self.mount()

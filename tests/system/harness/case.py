@@ -31,7 +31,20 @@ def full_size():
     return os.environ.get("NFSRDMA_TEST_FULL") == "1"
 
 
-def scaled(small, full):
+def sanitized():
+    """The programs under test are several times slower (run.py finds out)."""
+    return os.environ.get("NFSRDMA_TEST_SANITIZED") == "1"
+
+
+def scaled(small, full=None):
+    """A number of steps: `small` each time, `full` in full size, a fifth under a sanitizer."""
+    if full_size() and full:
+        return full
+    return max(1, small // 5) if sanitized() else small
+
+
+def seconds(small, full):
+    """How long to go on with what is random in time."""
     return full if full_size() else small
 
 
@@ -71,15 +84,18 @@ class SystemCase(unittest.TestCase):
         self.mounted = []
         self.stuck = False
         self.begin = time.monotonic()
-        self.watchdog = threading.Timer(self.LIMIT, self.end_stuck)
+        self.watchdog = threading.Timer(self.limit(), self.end_stuck)
         self.watchdog.daemon = True
         self.watchdog.start()
         print(f"{self.id()} as uid {os.getuid()}", file=sys.stderr, flush=True)
 
+    def limit(self):
+        return self.LIMIT * 3 if sanitized() else self.LIMIT
+
     def end_stuck(self):
         """Says where the test hangs and ends what it may hang on: the programs it started and the daemons."""
         self.stuck = True
-        print(f"STUCK: {self.id()} has not ended within {self.LIMIT} s", file=sys.stderr)
+        print(f"STUCK: {self.id()} has not ended within {self.limit()} s", file=sys.stderr)
         faulthandler.dump_traceback(all_threads=True)
         for process in self.started:
             process.kill()
@@ -141,7 +157,7 @@ class SystemCase(unittest.TestCase):
             if process.poll() is None:
                 process.kill()
             process.wait(60)
-        problems = [f"stuck for {self.LIMIT} s"] if self.stuck else []
+        problems = [f"stuck for {self.limit()} s"] if self.stuck else []
         result = self._outcome.result
         failed = any(test is self for test, _ in result.failures + result.errors)
         for mounted in self.mounted:
@@ -170,4 +186,4 @@ class SystemCase(unittest.TestCase):
 
 
 __all__ = ["CONTROL", "ChaosProxy", "Export", "Ganesha", "HOME", "Mount", "SystemCase", "WORK", "daemons", "full_size",
-           "is_mounted", "needs_mount", "needs_root", "needs_user", "scaled", "steward", "tool"]
+           "is_mounted", "needs_mount", "needs_root", "needs_user", "sanitized", "scaled", "seconds", "steward", "tool"]
