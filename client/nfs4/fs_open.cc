@@ -26,15 +26,17 @@ uint32_t share_access(int flags) {
   }
 }
 
-// RFC 8881 section 18.16.3 leaves it to the server whom it lets open a file for reading, and servers let
-// those who may only execute it, and its owner always: they cannot tell what for. The open that execve(2)
-// makes can be told.
+// RFC 8881 section 18.16.3 leaves it to the server whom it lets open a file. For reading, servers let those
+// who may only execute it, because they cannot tell what for; the open that execve(2) makes can be told here.
+// And some let those write who had it open for writing before the mode changed.
 constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
 
-uint32_t access_needed(int flags) {
-  if ((flags & kOpenedToExecute) != 0) return nfs4::ACCESS4_EXECUTE;
-  if ((share_access(flags) & nfs4::OPEN4_SHARE_ACCESS_READ) != 0) return nfs4::ACCESS4_READ;
-  return 0;
+bool suffices(uint32_t allowed, int flags) {
+  const uint32_t share = share_access(flags);
+  const uint32_t read = (flags & kOpenedToExecute) != 0 ? nfs4::ACCESS4_EXECUTE : nfs4::ACCESS4_READ;
+  const uint32_t write = nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
+  return ((share & nfs4::OPEN4_SHARE_ACCESS_READ) == 0 || (allowed & read) != 0) &&
+         ((share & nfs4::OPEN4_SHARE_ACCESS_WRITE) == 0 || (allowed & write) != 0);
 }
 
 nfs4::verifier4 random_verifier() {
@@ -95,7 +97,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
     co_return fail(std::move(asked ? attributes.error() : asked.error()));
   }
   const uint32_t allowed = note_access(ctx, n, *asked, attributes->resok4.obj_attributes.change);
-  if ((access_needed(flags) & ~allowed) != 0) {
+  if (!suffices(allowed, flags)) {
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(system_error(EACCES, "OPEN"));
   }

@@ -154,6 +154,39 @@ class AnyUser(PosixCase):
         self.me("listdir", ".")
         self.finish()
 
+    def test_mode_taken_away_while_open(self):
+        """Permission is asked for when a file is opened."""
+        self.me("write", "file", b"0123456789", os.O_CREAT)
+        for name, flags in (("rw", os.O_RDWR), ("r", os.O_RDONLY), ("w", os.O_WRONLY), ("a", os.O_WRONLY | os.O_APPEND)):
+            self.me("hold", name, "file", flags)
+        for mode in (0, 0o444, 0o222, 0o600):
+            self.me("chmod", "file", mode)
+            for name in ("rw", "r", "w", "a"):
+                for call in (("pread", 100, 0), ("pwrite", b"more", 8), ("fsync",), ("ftruncate", 12), ("fstat",)):
+                    self.me("held_do", name, *call)
+            for call in (("read", "file"), ("write", "file", b"x"), ("truncate", "file", 9), ("access", "file", os.W_OK)):
+                self.me(*call)
+            self.me("lstat", "file")
+        for name in ("rw", "r", "w", "a"):
+            self.me("drop", name)
+        self.me("chmod", "file", 0o600)
+        self.me("read", "file")
+        self.finish()
+
+    def test_made_without_permission_for_what_it_is_opened_for(self):
+        for mode, flags in itertools.product((0, 0o444, 0o222, 0o111), (os.O_RDWR, os.O_RDONLY, os.O_WRONLY)):
+            self.me("hold", "f", "file", flags | os.O_CREAT | os.O_EXCL, mode)
+            self.me("held_do", "f", "pwrite", b"data", 0)
+            self.me("held_do", "f", "pread", 10, 0)
+            self.me("held_do", "f", "ftruncate", 2)
+            self.me("open", "file", flags)
+            self.me("open", "file", flags | os.O_CREAT)
+            self.me("held_do", "f", "fsync")
+            self.me("drop", "f")
+            self.me("lstat", "file")
+            self.me("unlink", "file")
+        self.finish()
+
     def test_lengths(self):
         self.me("write", "file", b"0123456789", os.O_CREAT)
         self.me("hold", "f", "file", os.O_RDWR)
