@@ -23,6 +23,11 @@ client::LookupCache lookup_cache_of(LookupCache cache) {
   return client::LookupCache::kAll;
 }
 
+// Where attributes have no lifetime, read(2) shall not show what was kept from before a change by others.
+bool attributes_before_reads(const MountOptions& o) {
+  return !o.attribute_cache || o.acregmax.count() == 0;
+}
+
 }  // namespace
 
 bool serves_other_users(const MountOptions& options, bool root) {
@@ -50,6 +55,7 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.lookupcache = lookup_cache_of(o.lookup_cache);
   c.close_to_open = o.close_to_open;
   c.readdirplus = o.readdirplus;
+  c.attributes_before_reads = attributes_before_reads(o);
   c.sync = o.synchronous_writes();
   c.read_only = o.read_only;
   c.id_mapping = o.idmap == IdMap::kNfsidmap ? client::IdMapping::kNfsidmap : client::IdMapping::kNumeric;
@@ -75,6 +81,7 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.local_posix_locks = o.local_posix_locks;
   f.local_flock = o.local_flock;
   f.readdirplus = o.readdirplus;
+  f.attributes_before_reads = attributes_before_reads(o);
   f.read_ahead_kb = o.read_ahead_kb;
   if (root && !f.read_ahead_kb) f.read_ahead_kb = kRootReadAheadKb;
   f.machine_name = machine;

@@ -44,6 +44,9 @@ struct ClientOptions {
   LookupCache lookupcache = LookupCache::kAll;
   bool close_to_open = true;  // nocto turns it off
   bool readdirplus = true;
+  // The front end asks for attributes before it reads what it has kept, and drops it itself when mtime or
+  // size differ.
+  bool attributes_before_reads = false;
   bool sync = false;  // every write is FILE_SYNC before it returns
   bool read_only = false;
   IdMapping id_mapping = IdMapping::kNumeric;

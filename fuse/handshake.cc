@@ -29,15 +29,14 @@ unsigned wanted_capabilities(const FuseOptions& options) {
   // A symbolic link's target never changes under one file handle.
   want |= FUSE_CAP_CACHE_SYMLINKS;
   if (options.readdirplus) want |= FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
+  if (options.attributes_before_reads) want |= FUSE_CAP_AUTO_INVAL_DATA;
   return want;
   // Not wanted:
   //  - ATOMIC_O_TRUNC: the kernel holds back the write-back of mapped pages during SETATTR, not during OPEN:
-  //  such
-  //    pages would bring the old end of the file back;
-  //  - AUTO_INVAL_DATA: the kernel would drop pages by mtime; the Filesystem does it by the change attribute;
-  //  - EXPLICIT_INVAL_DATA: keeps pages even when a reply brings another size. Then a page that was
-  //  zero-filled beyond
-  //    the old end would be read until our invalidation arrives, which is asynchronous;
+  //    such pages would bring the old end of the file back;
+  //  - AUTO_INVAL_DATA otherwise: it drops pages by mtime; the Filesystem does it by the change attribute;
+  //  - EXPLICIT_INVAL_DATA: keeps pages even when a reply brings another size. Then a page that was filled
+  //    with zeros beyond the old end would be read until our invalidation arrives, which is asynchronous;
   //  - WRITEBACK_CACHE: close-to-open consistency needs write errors and order to stay ours;
   //  - DONT_MASK: the kernel applies the umask, as it does for its NFS client without ACLs;
   //  - SPLICE_*: for the library's own pipes; what comes in pipes is ours to reply with (PipedReply);

@@ -70,7 +70,9 @@ struct FileState {
   AsyncMutex commit_mutex;
 
   std::vector<OpenStateRef> opens;
-  WaitQueue unlocked;  // blocking lock waits of this mount, woken when a lock is dropped here
+  WaitQueue unlocked;  // lock waits of this mount, woken when a lock is dropped here
+  unsigned unlocks_under_way = 0;
+  uint64_t unlocks_ended = 0;
 
   // Written data; see write_extents.h. Disjoint across the three maps.
   ExtentMap writes;              // held, or WRITE is under way

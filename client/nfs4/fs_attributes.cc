@@ -20,6 +20,10 @@ bool writing(const FileState* file) {
   return file != nullptr && (file->dirty_bytes != 0 || file->writes_under_way != 0);
 }
 
+bool same_size_and_mtime(const Attributes& a, const Attributes& b) {
+  return a.size == b.size && a.mtime.tv_sec == b.mtime.tv_sec && a.mtime.tv_nsec == b.mtime.tv_nsec;
+}
+
 }  // namespace
 
 AttributeCache::Limits Nfs4Filesystem::limits(bool directory) const {
@@ -41,8 +45,9 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
   {
     std::lock_guard lock(n.mutex);
     const bool directory = is_directory(attributes);
-    const bool was_searchable = directory && all_may_search(n.attributes.get());
-    const bool kernel_is_current = n.kernel_knows && n.kernel_change == n.attributes.get().change;
+    const Attributes before = n.attributes.get();
+    const bool was_searchable = directory && all_may_search(before);
+    const bool kernel_is_current = n.kernel_knows && n.kernel_change == before.change;
     const auto update =
         n.attributes.update(attributes, order, nodes_.next_start(), Clock::now(), limits(directory));
     if (update == AttributeCache::Update::kIgnored) {
@@ -54,7 +59,8 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
       // Our changes are the kernel's: it booked them itself.
       if (own && kernel_is_current) n.kernel_change = attributes.change;
       if (own && !same && n.contents_known) n.contents_mixed = true;
-      outdated = !good && n.contents_known && !directory;
+      const bool drops_itself = options_.attributes_before_reads && !same_size_and_mtime(before, attributes);
+      outdated = !good && n.contents_known && !directory && !drops_itself;
       // Pages enter the kernel only through an open: before the first one there are none to be known.
       if (opened || directory || n.contents_known) {
         n.contents_change = attributes.change;

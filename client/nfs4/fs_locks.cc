@@ -16,6 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// Another lock may be on its way out behind the one that was waited for.
+constexpr unsigned kMostDroppedLocks = 8;
 constexpr Duration kFirstPause = 20ms;
 constexpr Duration kLongestPause = 2s;
 // Lock-owners without a lock are kept for their next one, but not without limit.
@@ -34,6 +36,19 @@ OpenStateRef state_of_owner(const FileState& file, const std::string& owner, con
     if (find_owner(*state, owner) != nullptr) return state;
   }
   return otherwise;
+}
+
+uint64_t unlocks_ended(const FileState& file) {
+  std::lock_guard lock(file.node.mutex);
+  return file.unlocks_ended;
+}
+
+// What becomes of locks of this mount on the file meanwhile.
+enum class Drops : uint8_t { kNone, kUnderWay, kEnded };
+Drops drops_since(const FileState& file, uint64_t ended_before) {
+  std::lock_guard lock(file.node.mutex);
+  if (file.unlocks_ended != ended_before) return Drops::kEnded;
+  return file.unlocks_under_way != 0 ? Drops::kUnderWay : Drops::kNone;
 }
 
 struct LockPause {
@@ -110,11 +125,17 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
                                                   Lock lock, bool wait) {
   if (lock.type == LockType::kUnlock) co_return co_await unlock(open, owner, lock);
   Duration pause = kFirstPause;
-  for (;;) {
+  for (unsigned turn = 0;; ++turn) {
+    const uint64_t ended_before = unlocks_ended(*nfs4_file(open).file);
     auto granted = co_await try_lock(open, owner, lock, wait);
     if (!granted) co_return fail(std::move(granted.error()));
     if (*granted) break;
-    if (!wait) co_return fail(system_error(EAGAIN, "LOCK"));
+    // Locks of an open file description go with its last close(2), which returns before the kernel tells: who
+    // asks afterwards must not be refused for them.
+    const auto dropping = drops_since(*nfs4_file(open).file, ended_before);
+    if (!wait && (dropping == Drops::kNone || turn == kMostDroppedLocks))
+      co_return fail(system_error(EAGAIN, "LOCK"));
+    if (dropping == Drops::kEnded && turn < kMostDroppedLocks) continue;
     if (!co_await wait_for_unlock(ctx, nfs4_file(open).file, pause))
       co_return fail(system_error(EINTR, "LOCK"));
     pause = std::min(pause * 2, kLongestPause);
@@ -210,14 +231,22 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
     const LockState* mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
     dirty = file->unsaved();
+    ++file->unlocks_under_way;
   }
   // The next holder must see what was written under the lock; errors of that stay for fsync and close.
   if (dirty) {
     co_await settle_all(handle.node, file);
     co_await commit(handle.node, file);
   }
-  auto guard = co_await file->lock_mutex.lock();
-  co_return co_await unlock_in_turn(std::move(open), std::move(owner), lock);
+  Result<> unlocked;
+  {
+    auto guard = co_await file->lock_mutex.lock();
+    unlocked = co_await unlock_in_turn(open, owner, lock);
+  }
+  std::lock_guard node_lock(file->node.mutex);
+  --file->unlocks_under_way;
+  ++file->unlocks_ended;
+  co_return unlocked;
 }
 
 Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owner, Lock lock) {

@@ -151,13 +151,21 @@ class WithoutAttributeCache(CloseToOpen):
             with open(os.path.join(self.here, "open"), "r+b", buffering=0) as writer:
                 for i in range(20):
                     os.pwrite(writer.fileno(), b"%03d" % i, 0)
-                    self.assertEqual(os.fstat(reader.fileno()).st_size, 100)
-                    os.posix_fadvise(reader.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                     self.assertEqual(os.pread(reader.fileno(), 3, 0), b"%03d" % i)
 
 
 class OneCachesTheOtherNot(CloseToOpen):
     FIRST, SECOND = "threads=4", "actimeo=0,lookupcache=none"
+
+    def test_reads_follow_a_log(self):
+        """tail -f without stat(2): of a file that another mount appends to, and of its first bytes."""
+        self.put(self.here, "log", b"")
+        with open(os.path.join(self.there, "log"), "rb", buffering=0) as reader:
+            for i in range(20):
+                with open(os.path.join(self.here, "log"), "ab", buffering=0) as writer:
+                    writer.write(b"%03d\n" % i)
+                self.assertEqual(reader.read(100), b"%03d\n" % i)
+                self.assertEqual(os.pread(reader.fileno(), 1000, 0), b"".join(b"%03d\n" % j for j in range(i + 1)))
 
 
 @needs_mount()

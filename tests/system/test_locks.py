@@ -83,6 +83,14 @@ class Locks(SystemCase):
                 fcntl.fcntl(two, fcntl.F_OFD_SETLK, whole)
             one.close()
             fcntl.fcntl(two, fcntl.F_OFD_SETLK, whole)
+            for _ in range(100):  # at once, though the kernel tells of a close(2) after it has returned
+                with open(path, "r+b") as other:
+                    with self.assertRaises(OSError):
+                        fcntl.fcntl(other, fcntl.F_OFD_SETLK, whole)
+                    two.close()
+                    fcntl.fcntl(other, fcntl.F_OFD_SETLK, whole)
+                    two = os.fdopen(os.dup(other.fileno()), "r+b")
+            two.close()
 
     def test_every_waiter_gets_its_turn(self):
         one, two = self.two()

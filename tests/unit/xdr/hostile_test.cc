@@ -22,6 +22,11 @@ void* counted(size_t n) {
   return p;
 }
 
+// Not inlined: g++ takes malloc() and free() behind new and delete for a mismatch.
+[[gnu::noinline]] void release(void* p) {
+  std::free(p);
+}
+
 }  // namespace
 
 void* operator new(size_t n) {
@@ -31,16 +36,16 @@ void* operator new[](size_t n) {
   return counted(n);
 }
 void operator delete(void* p) noexcept {
-  std::free(p);
+  release(p);
 }
 void operator delete[](void* p) noexcept {
-  std::free(p);
+  release(p);
 }
 void operator delete(void* p, size_t) noexcept {
-  std::free(p);
+  release(p);
 }
 void operator delete[](void* p, size_t) noexcept {
-  std::free(p);
+  release(p);
 }
 
 namespace nfsrdma::golden {
