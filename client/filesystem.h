@@ -169,6 +169,7 @@ class FrontEnd {
   // request that holds up the file's pages (read, write).
   virtual Task<> drop_data(NodeRef node) = 0;
   virtual void invalidate_attributes(NodeRef node) = 0;  // attributes only
+  // The name is looked up before it is used again.
   virtual void invalidate_entry(NodeRef directory, std::string name) = 0;
 };
 

@@ -341,7 +341,7 @@ TEST_F(MountedBackChannel, Garbage_IsAnsweredAndCostsNothingElse) {
     filer::Callback callback;
     callback.ops = {{CB_RECALL4args{}}};
     callback.edit = [cut](ByteVector& message) {
-      message.resize(message.size() - std::min(message.size(), cut));
+      message.erase(message.end() - static_cast<ptrdiff_t>(std::min(message.size(), cut)), message.end());
     };
     const auto id = server->call_back(callback);
     if (!id) continue;

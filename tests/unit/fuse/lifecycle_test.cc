@@ -194,9 +194,34 @@ TEST_P(Lifecycle, InvalidatedEntry_IsLookedUpAgain) {
   m.fs().external_remove("f");
   m.client([&] { EXPECT_POSIX(::access(m.path("f").c_str(), F_OK)); });
   m.mount().front_end()->invalidate_entry(m.fs().root().node, "f");
-  // The kernel drops the name and, being unused, the inode.
-  EXPECT_TRUE(eventually([&] { return m.statistics().kernel_inodes == 0; }));
+  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 1; }));
   m.client([&] { EXPECT_ERRNO(::access(m.path("f").c_str(), F_OK), ENOENT); });
+  EXPECT_TRUE(eventually([&] { return m.statistics().kernel_inodes == 0; }));
+}
+
+// What is in use under an invalidated name stays where it is.
+TEST_P(Lifecycle, InvalidatedEntry_KeepsTheWorkingDirectory) {
+  MountSetup s = mount_setup();
+  s.lifetimes.attributes = s.lifetimes.entries = std::chrono::hours(1);
+  TestMount m(s);
+  const pid_t child = m.start_client([&] {
+    sigset_t go;
+    ::sigemptyset(&go);
+    ::sigaddset(&go, SIGUSR1);
+    ::sigprocmask(SIG_BLOCK, &go, nullptr);
+    EXPECT_POSIX(::mkdir(m.path("d").c_str(), 0755));
+    EXPECT_POSIX(::chdir(m.path("d").c_str()));
+    EXPECT_POSIX(::mkdir("ready", 0755));
+    int signal = 0;
+    ::sigwait(&go, &signal);
+    char name[PATH_MAX];
+    EXPECT_NE(::getcwd(name, sizeof name), nullptr) << strerrordesc_np(errno);
+  });
+  EXPECT_TRUE(eventually([&] { return m.statistics().kernel_inodes == 2; }));
+  m.mount().front_end()->invalidate_entry(m.fs().root().node, "d");
+  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 1; }));
+  ::kill(child, SIGUSR1);
+  EXPECT_EQ(m.wait_client(child), 0);
 }
 
 TEST_P(Lifecycle, DropData_ReturnsWhenTheKernelHasDoneIt) {
@@ -314,9 +339,9 @@ TEST_P(Lifecycle, ChurnWithInvalidations_CountsLookupsExactly) {
     ::usleep(500);
   }
   // Now the kernel may keep none of them.
-  for (int i = 0; i < kNames; ++i) {
-    m.mount().front_end()->invalidate_entry(m.fs().root().node, "n" + std::to_string(i));
-  }
+  m.client([&] {
+    for (int i = 0; i < kNames; ++i) (void)::remove(m.path("n" + std::to_string(i)).c_str());
+  });
   EXPECT_TRUE(eventually([&] { return m.statistics().kernel_inodes == 0; })) << m.statistics().kernel_inodes;
   EXPECT_LE(m.fs().live_nodes(), 1u);
 }

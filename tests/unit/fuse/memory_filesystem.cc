@@ -101,6 +101,13 @@ NodeRef MemoryFilesystem::node(const std::string& path) {
   return node_of(find(path));
 }
 
+void MemoryFilesystem::external_create(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  InodePtr inode = make({}, S_IFREG | 0644);
+  inode->parent = root_;
+  attach(*root_, name, inode);
+}
+
 void MemoryFilesystem::external_write(const std::string& path, const std::string& data) {
   std::lock_guard lock(mutex_);
   const InodePtr inode = find(path);

@@ -85,6 +85,7 @@ class MemoryFilesystem final : public Filesystem {
   NodeRef node(const std::string& path);
   // From now on a lock is only granted when the kernel has dropped the file's pages.
   void drop_data_on_lock(FrontEnd* front_end) { dropper_ = front_end; }
+  void external_create(const std::string& name);  // in the root
   void external_write(const std::string& path, const std::string& data);
   void external_remove(const std::string& path);
   std::string contents(const std::string& path) const;
