@@ -108,6 +108,7 @@ void Invalidator::invalidate_entry(NodeRef directory, std::string name) {
 
 void Invalidator::run() {
   std::unique_lock lock(mutex_);
+  bool was_name = false;
   for (;;) {
     wake_.wait(lock, [this] { return stop_ || everything_ || !order_.empty() || !names_.empty(); });
     if (stop_) break;
@@ -115,18 +116,20 @@ void Invalidator::run() {
       const auto waiting = std::exchange(waiting_for_everything_, {});
       lock.unlock();
       send_everything(waiting);
-    } else if (!names_.empty()) {
-      // Names first: a path walk must not find the old inode by a name that is already known to be wrong.
+    } else if (!names_.empty() && (order_.empty() || !was_name)) {
+      // In turns: there may be very many names, and somebody may wait for a node.
       const auto name = names_.extract(names_.begin());
       ++numbers_.sent;
       lock.unlock();
       send(name.value());
+      was_name = true;
     } else {
       const auto wish = nodes_.extract(order_.front());
       order_.pop_front();
       ++numbers_.sent;
       lock.unlock();
       send(wish.mapped());
+      was_name = false;
     }
     lock.lock();
   }

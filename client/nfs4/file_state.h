@@ -71,6 +71,7 @@ struct FileState {
 
   std::vector<OpenStateRef> opens;
   WaitQueue unlocked;  // lock waits of this mount, woken when a lock is dropped here
+  // Of locks of this mount: from before the data written under them is sent until LOCKU is answered.
   unsigned unlocks_under_way = 0;
   uint64_t unlocks_ended = 0;
 

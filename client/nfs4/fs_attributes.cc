@@ -20,8 +20,8 @@ bool writing(const FileState* file) {
   return file != nullptr && (file->dirty_bytes != 0 || file->writes_under_way != 0);
 }
 
-bool same_size_and_mtime(const Attributes& a, const Attributes& b) {
-  return a.size == b.size && a.mtime.tv_sec == b.mtime.tv_sec && a.mtime.tv_nsec == b.mtime.tv_nsec;
+bool equal_times(const timespec& a, const timespec& b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
 }  // namespace
@@ -59,7 +59,9 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
       // Our changes are the kernel's: it booked them itself.
       if (own && kernel_is_current) n.kernel_change = attributes.change;
       if (own && !same && n.contents_known) n.contents_mixed = true;
-      const bool drops_itself = options_.attributes_before_reads && !same_size_and_mtime(before, attributes);
+      const bool drops_itself =
+          options_.attributes_before_reads &&
+          (n.kernel_size != attributes.size || !equal_times(n.kernel_mtime, attributes.mtime));
       outdated = !good && n.contents_known && !directory && !drops_itself;
       // Pages enter the kernel only through an open: before the first one there are none to be known.
       if (opened || directory || n.contents_known) {
@@ -118,6 +120,8 @@ AttributesReply Nfs4Filesystem::attributes_reply(const NodeRef& node) const {
   const Duration ttl = n.attributes.remaining(Clock::now());
   n.kernel_knows = ttl > Duration::zero();
   n.kernel_change = attributes.change;
+  n.kernel_size = attributes.size;
+  n.kernel_mtime = attributes.mtime;
   return {attributes, ttl};
 }
 
@@ -183,7 +187,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   // Servers let the owner change the size whatever the mode says, for the sake of those who have it open for
   // writing. truncate(2) and open(2) with O_TRUNC are about the mode.
   const bool opened_to_write = open && (nfs4_file(open).access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
-  if (set.size && !opened_to_write) NFSRDMA_CO_TRY(co_await access(ctx, node, W_OK));
+  if (set.size && !opened_to_write) NFSRDMA_CO_TRY(co_await check_writable(ctx, node));
   std::shared_ptr<FileState> file;
   OpenStateRef state;
   {
@@ -281,11 +285,17 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access(RequestContext ctx, NodeRef no
 
 uint32_t Nfs4Filesystem::note_access(const RequestContext& ctx, Nfs4Node& n, const nfs4::ACCESS4res& answer,
                                      uint64_t change) {
+  // Section 18.1.3: `supported` is what the server can tell. What it cannot, the operation itself will show;
+  // a server that has no execute permission is asked for READ.
+  const uint32_t supported = answer.resok4.supported;
+  uint32_t allowed = (answer.resok4.access & supported) | (kEveryAccess & ~supported);
+  if ((supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
+    allowed &= ~nfs4::ACCESS4_EXECUTE;
   std::lock_guard lock(n.mutex);
   n.access = {.uid = ctx.credential->uid(),
               .gid = ctx.credential->gid(),
               .groups = ctx.credential->groups(),
-              .allowed = answer.resok4.access & answer.resok4.supported,
+              .allowed = allowed,
               .change = change,
               .expires = Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min};
   return n.access.allowed;
@@ -307,9 +317,23 @@ Task<Result<>> Nfs4Filesystem::access(RequestContext ctx, NodeRef node, int mask
   co_return Result<>{};
 }
 
+Task<Result<>> Nfs4Filesystem::check_writable(RequestContext ctx, NodeRef node) {
+  constexpr uint32_t kWrite = nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
+  auto bits = co_await access_bits(ctx, node, kWrite);
+  if (!bits) co_return fail(std::move(bits.error()));
+  if (*bits != kWrite) co_return fail(system_error(EACCES, "SETATTR"));
+  co_return Result<>{};
+}
+
 bool Nfs4Filesystem::all_may_search(const Attributes& directory) const {
-  const bool only_its_owner_comes = !options_.many_users && directory.uid == machine_->uid();
-  const uint32_t needed = only_its_owner_comes ? S_IXUSR : S_IXUSR | S_IXGRP | S_IXOTH;
+  constexpr uint32_t kEverybody = S_IXUSR | S_IXGRP | S_IXOTH;
+  uint32_t needed = kEverybody;
+  if (!options_.many_users) {
+    const auto& groups = machine_->groups();
+    const bool member = directory.gid == machine_->gid() ||
+                        std::find(groups.begin(), groups.end(), directory.gid) != groups.end();
+    needed = directory.uid == machine_->uid() ? S_IXUSR : member ? S_IXGRP : S_IXOTH;
+  }
   return (directory.mode & needed) == needed;
 }
 

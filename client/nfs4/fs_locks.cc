@@ -135,10 +135,10 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
     const auto dropping = drops_since(*nfs4_file(open).file, ended_before);
     if (!wait && (dropping == Drops::kNone || turn == kMostDroppedLocks))
       co_return fail(system_error(EAGAIN, "LOCK"));
-    if (dropping == Drops::kEnded && turn < kMostDroppedLocks) continue;
+    if (dropping == Drops::kEnded) continue;
     if (!co_await wait_for_unlock(ctx, nfs4_file(open).file, pause))
       co_return fail(system_error(EINTR, "LOCK"));
-    pause = std::min(pause * 2, kLongestPause);
+    if (wait) pause = std::min(pause * 2, kLongestPause);
   }
   // Section 10.3.2: "after obtaining a lock, the client must... validate its cached data".
   const NodeRef node = nfs4_file(open).node;
@@ -246,6 +246,7 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   std::lock_guard node_lock(file->node.mutex);
   --file->unlocks_under_way;
   ++file->unlocks_ended;
+  file->unlocked.notify_all();
   co_return unlocked;
 }
 
@@ -260,7 +261,8 @@ Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owne
     state = state_of_owner(*file, owner, state);
     mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
-    on_server = !mine->ranges.empty() && !mine->lost;
+    // Of a lost owner the server may have given back some ranges before it refused one.
+    on_server = !mine->ranges.empty() && mine->established;
   }
   Result<> unlocked;
   if (on_server) {

@@ -26,7 +26,7 @@ uint32_t share_access(int flags) {
   }
 }
 
-// RFC 8881 section 18.16.3 leaves it to the server whom it lets open a file. For reading, servers let those
+// RFC 8881 section 18.16.4 leaves it to the server whom it lets open a file. For reading, servers let those
 // who may only execute it, because they cannot tell what for; the open that execve(2) makes can be told here.
 // And some let those write who had it open for writing before the mode changed.
 constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
@@ -96,13 +96,13 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(std::move(asked ? attributes.error() : asked.error()));
   }
-  const uint32_t allowed = note_access(ctx, n, *asked, attributes->resok4.obj_attributes.change);
-  if (!suffices(allowed, flags)) {
+  const uint64_t change = attributes->resok4.obj_attributes.change;
+  result.keep_cache =
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+  if (!suffices(note_access(ctx, n, *asked, change), flags)) {
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(system_error(EACCES, "OPEN"));
   }
-  result.keep_cache =
-      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
   if (!options_.close_to_open) result.keep_cache = true;
   co_return result;
 }
@@ -165,6 +165,15 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
       co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
   nodes_.names().put(*directory.get(), name, node.get(), belief);
 
+  // It was there before and the kernel did not know: nobody has asked whether the caller may.
+  const auto& cinfo = opened->resok4.cinfo;
+  if (!exclusive && cinfo.atomic && cinfo.before == cinfo.after) {
+    const Result<uint32_t> allowed = co_await access_bits(ctx, node, kEveryAccess);
+    if (!allowed || !suffices(*allowed, flags)) {
+      co_await release(ctx, result.open.file, std::nullopt);
+      co_return fail(allowed ? system_error(EACCES, "OPEN") : allowed.error());
+    }
+  }
   if (exclusive) note_owner(ctx.credential->uid(), known_attributes(node).uid);
   const bool mode_owed = (args.openhow.how.createattrs.attrmask.test(nfs4::FATTR4_MODE) || exclusive) &&
                          exclusive && !opened->resok4.attrset.test(nfs4::FATTR4_MODE);

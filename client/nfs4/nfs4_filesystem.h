@@ -93,6 +93,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause);
   // Asks again unless fresh.
   Task<Result<>> revalidate(RequestContext ctx, NodeRef node);
+  // EACCES unless the caller may change the file's data.
+  Task<Result<>> check_writable(RequestContext ctx, NodeRef node);
   // Whether the mode lets everybody who comes through this mount search the directory, so that its names may
   // be kept by the kernel, which asks nobody before it follows one.
   bool all_may_search(const Attributes& directory) const;

@@ -43,8 +43,10 @@ class Nfs4Node final : public Node {
   // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
   // then drops the pages.
   bool contents_mixed = false;
-  // The change attribute of the attributes that the kernel was last given and may still believe.
+  // Of the attributes that the kernel was last given; it may still believe them with `kernel_knows`.
   uint64_t kernel_change = 0;
+  uint64_t kernel_size = 0;
+  timespec kernel_mtime{};
   bool kernel_knows = false;
   // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
   // open may keep them.

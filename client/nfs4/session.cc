@@ -60,7 +60,10 @@ Session::Session(LoopPool& loops, const ClientOptions& options, rpc::CredentialP
     hooks.on_call = [this](rpc::RpcTransport&, ByteVector call) {
       return callbacks_->serve(std::move(call));
     };
-    transports_.push_back(tcp::make_tcp_transport(loops[i], tcp_options(options), std::move(hooks)));
+    tcp::TcpOptions tcp = tcp_options(options);
+    tcp.address = server_address_;
+    tcp.follows = i != 0;
+    transports_.push_back(tcp::make_tcp_transport(loops[i], std::move(tcp), std::move(hooks)));
   }
 }
 

@@ -29,6 +29,7 @@
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/gate.h"
 #include "transport/runtime/sync.h"
+#include "transport/tcp/server_address.h"
 
 namespace nfsrdma::client {
 
@@ -151,6 +152,8 @@ class Session {
   Task<Result<>> reclaim(RecoveryChannel& channel);
   Task<Result<>> reclaim_complete(RecoveryChannel& channel);
   Task<> drop_pending(Error error);
+  // The first connection is made, perhaps to another address than before: the others follow.
+  Task<> send_others_after();
   // The session of `generation` is unusable: close the slots, recover on loop 0.
   void invalidate(uint64_t generation, const char* why);
   Task<> recover_live();
@@ -183,6 +186,8 @@ class Session {
   const rpc::CredentialPtr machine_;
   StateKeeper* keeper_ = nullptr;
   CallbackService* callbacks_ = nullptr;
+  const std::shared_ptr<tcp::ServerAddress> server_address_ = std::make_shared<tcp::ServerAddress>();
+  std::string address_;  // as text; loop 0
   std::vector<std::unique_ptr<rpc::RpcTransport>> transports_;
   SlotTable slots_;
   OperationCounters counters_;

@@ -1,6 +1,7 @@
 // Establishing and recovering: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, reclaim. Loop 0, except
 // bind() of the other loops' connections. RFC 8881 sections 2.4, 2.10.10, 8.4.2, 18.34-18.37, 18.51.
 #include <cerrno>
+#include <utility>
 
 #include "client/nfs4/back_channel.h"
 #include "client/nfs4/session.h"
@@ -86,6 +87,7 @@ Task<Result<>> Session::on_connected(unsigned index) {
     invalidate(slots_.generation(), "BIND_CONN_TO_SESSION found no session");
     co_return bound;
   }
+  co_await send_others_after();
   auto guard = co_await recovery_mutex_.lock();
   // destroy_all() is done: the server shall not get to know us again.
   if (stopping_ && !have_client_id_)
@@ -98,6 +100,18 @@ Task<Result<>> Session::on_connected(unsigned index) {
     set_ready(false);
   }
   co_return co_await recover();
+}
+
+// The name may stand for another machine by now, which does not know what the others are connected to.
+Task<> Session::send_others_after() {
+  const std::string before = std::exchange(address_, tcp::to_string(*server_address_->get()));
+  if (before.empty() || before == address_) co_return;
+  log::info("server {}: now at {}, before at {}", options_.host, address_, before);
+  for (unsigned i = 1; i < loops_.size(); ++i) {
+    co_await loops_[i].resume_here();
+    transports_[i]->reconnect("the server has another address");
+  }
+  co_await loops_[0].resume_here();
 }
 
 void Session::invalidate(uint64_t generation, const char* why) {

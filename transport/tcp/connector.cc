@@ -10,6 +10,7 @@
 #include <random>
 
 #include "transport/runtime/log.h"
+#include "transport/tcp/server_address.h"
 
 namespace nfsrdma::tcp {
 namespace {
@@ -103,6 +104,12 @@ struct Connector::Attempt {
 
 Task<Result<Connected>> Connector::connect() {
   cancelled_ = false;
+  if (options_.follows) {
+    const std::optional<Endpoint> taken = options_.address->get();
+    if (!taken) co_return fail(connect_error(EHOSTUNREACH, "the first connection is not made yet"));
+    Endpoints only{*taken};
+    co_return co_await connect_any(std::move(only));
+  }
   Result<Endpoints> endpoints = co_await resolver_.resolve(options_.host, options_.port, options_.family);
   if (!endpoints) co_return fail(std::move(endpoints).error());
   if (cancelled_) co_return fail(cancelled_error());
@@ -115,6 +122,7 @@ Task<Result<Connected>> Connector::connect_any(Endpoints endpoints) {
   std::string cause;
   for (const Endpoint& endpoint : endpoints) {
     Result<Connected> connected = co_await connect_one(endpoint);
+    if (connected && options_.address) options_.address->set(endpoint);
     if (connected) co_return connected;
     if (cancelled_) co_return fail(cancelled_error());
     errnum = connected.error().errnum;

@@ -1,6 +1,7 @@
 // Connector: from a host name to a connected, configured, non-blocking socket.
 //
-// Every address of the host is tried in the resolver's order, each for at most connect_timeout. Set on the
+// Every address of the host is tried in the resolver's order, each for at most connect_timeout; a connection
+// that follows another (server_address.h) has only that one's. Set on the
 // socket: TCP_NODELAY (a request must not wait for the acknowledgement of the one before), keepalive and
 // TCP_USER_TIMEOUT from timeo and retrans (as the kernel's client has them), and, if asked and permitted, a
 // reserved local port.

@@ -21,8 +21,13 @@ namespace nfsrdma::tcp {
 
 enum class Family : uint8_t { kAny, kIpv4, kIpv6 };
 
+class ServerAddress;
+
 struct TcpOptions {
   std::string host;  // name or literal address; looked up afresh for every connect
+  // Null, or where it is noted which address of the host was taken; with `follows` that one is connected to.
+  std::shared_ptr<ServerAddress> address;
+  bool follows = false;
   uint16_t port = 2049;
   Family family = Family::kAny;
   bool reserved_port = false;  // bind a local port below 1024 when permitted (nfs(5) resvport)

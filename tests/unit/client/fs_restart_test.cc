@@ -147,6 +147,21 @@ TEST_P(Restart, LockNotGivenBack_FailsItsHoldersIoAndNobodyElses) {
   }
 }
 
+TEST_P(Restart, OneOfTwoLocksNotGivenBack_UnlockReleasesTheOther) {
+  const auto holder = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
+  ASSERT_EQ(mount->lock(holder, LockType::kWrite, 20, 29), 0);
+  server->faults().add(on::request_with(OP_LOCK).nth(2), Answer{OP_LOCK, NFS4ERR_RECLAIM_BAD});
+  server->restart();
+  EXPECT_EQ(errno_of(mount->read(holder)), EIO);
+  EXPECT_EQ(mount->lock(holder, LockType::kUnlock), 0);
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 0, 9), 0);
+  EXPECT_EQ(other.close(theirs), 0);
+  EXPECT_EQ(mount->close(holder), 0);
+}
+
 TEST_P(Restart, OpenNotGivenBack_IsOpenedAnewAndItsLocksAreLost) {
   for (const nfsstat4 status : {NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT, NFS4ERR_NO_GRACE}) {
     const auto locked = mount->open("file", O_RDWR);

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <latch>
 #include <thread>
 
 namespace nfsrdma::fuse::test {
@@ -49,6 +50,8 @@ TestMount::TestMount(MountSetup setup) : loops_(setup.loops) {
   options.source = "memory:/export";
   options.mount_point = directory_;
   options.machine_name = "test";
+  // As root the mounts are in a namespace of the program's own (main()).
+  if (::geteuid() != 0) options.auto_unmount = true;
   auto mount = FuseMount::create(options, *filesystem_, loops_, pool_);
   if (!mount) throw std::runtime_error(describe(mount.error()));
   mount_ = std::move(*mount);
@@ -102,9 +105,29 @@ void TestMount::check_accounts() {
   EXPECT_EQ(s.kernel_inodes, 0u);
 }
 
+// The loops stand still meanwhile: a child of a process with threads has their locks as they were, and ASan's
+// allocator has locks that fork(2) does not know of.
+pid_t TestMount::fork_quietly() {
+  struct Stop {
+    explicit Stop(unsigned loops) : standing(loops) {}
+    std::latch standing, go_on{1};
+  };
+  const auto stop = std::make_shared<Stop>(loops_.size());
+  for (unsigned i = 0; i < loops_.size(); ++i) {
+    loops_[i].post([stop] {
+      stop->standing.count_down();
+      stop->go_on.wait();
+    });
+  }
+  stop->standing.wait();
+  const pid_t child = ::fork();
+  if (child != 0) stop->go_on.count_down();
+  return child;
+}
+
 pid_t TestMount::start_client(const std::function<void()>& what) {
   std::fflush(nullptr);
-  const pid_t child = ::fork();
+  const pid_t child = fork_quietly();
   if (child != 0) return child;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // Above all the parent's /dev/fuse.

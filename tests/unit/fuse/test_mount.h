@@ -62,6 +62,7 @@ class TestMount {
 
  private:
   void check_accounts();
+  pid_t fork_quietly();
 
   std::string directory_;
   BufferPool pool_;

@@ -9,6 +9,7 @@
 
 #include "tests/unit/transport/support/black_hole.h"
 #include "tests/unit/transport/support/rig.h"
+#include "transport/tcp/server_address.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -72,6 +73,28 @@ TEST(Connector, AddressesInOrder_FirstThatAnswersIsTaken) {
   EXPECT_EQ(c->peer, "127.0.0.2:" + std::to_string(second.port()));
   EXPECT_TRUE(second.accept());
   EXPECT_TRUE(third.quiet());
+}
+
+// A session lives on one machine, and a name may stand for several.
+TEST(Connector, Follower_GoesWhereTheFirstWent) {
+  Listener listener("127.0.0.2");
+  const auto address = std::make_shared<tcp::ServerAddress>();
+  Fixture first, other;
+  first.options.host = "127.0.0.2";
+  first.options.port = listener.port();
+  other.options.host = "no.such.host.invalid";
+  other.options.follows = true;
+  first.options.address = other.options.address = address;
+
+  const Result<Connected> early = run_on(*other.loop, other.make().connect());
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().recovery, Recovery::kReconnect);
+
+  ASSERT_TRUE(run_on(*first.loop, first.make().connect()));
+  EXPECT_TRUE(listener.accept());
+  const Result<Connected> c = run_on(*other.loop, other.connector->connect());
+  ASSERT_TRUE(c) << describe(c.error());
+  EXPECT_EQ(c->peer, "127.0.0.2:" + std::to_string(listener.port()));
 }
 
 TEST(Connector, EveryAddressRefuses_ErrorNamesEachAndWhy) {
