@@ -10,7 +10,7 @@ import time
 import unittest
 
 from harness import nfs41
-from harness.case import SystemCase, daemons, needs_mount
+from harness.case import HOME, Mount, SystemCase, daemons, needs_mount, steward
 
 LOCK_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 
@@ -218,6 +218,46 @@ class Lost(SystemCase):
         outcome, self.stolen = self.try_to_steal(client, names)
         client.compound(("PUTROOTFH", b""))
         return outcome == "taken"
+
+
+@needs_mount()
+class Moved(SystemCase):
+    """The name stands for another address when the server comes back: it is looked up for every connection."""
+
+    SERVER = {"lease": 6, "grace": 6, "bind": "0.0.0.0"}
+    HOSTS = os.path.join(HOME, "hosts")
+
+    def name_means(self, *addresses):
+        with open(self.HOSTS, "w") as file:
+            file.writelines(f"{address} moving.test\n" for address in addresses)
+
+    def peers(self):
+        """Addresses the daemon has connections to (of the server's port)."""
+        with open("/proc/net/tcp") as table:
+            rows = [line.split() for line in table][1:]
+        found = [row[2].split(":") for row in rows if row[3] == "01"]
+        return sorted(".".join(str(b) for b in reversed(bytes.fromhex(address))) for address, port in found
+                      if int(port, 16) == self.server.port)
+
+    def test_work_goes_on_where_the_server_went(self):
+        self.name_means("127.0.0.1")
+        steward.run(["mount", "--bind", self.HOSTS, "/etc/hosts"])
+        self.addCleanup(steward.run, ["umount", "/etc/hosts"])
+        mounted = Mount(self.server.source(host="moving.test"), self.server.port, "timeo=50,threads=3",
+                        control_path=self.server.path())
+        self.mounted.append(mounted)
+        path = self.directory(mounted)
+        self.assertEqual(self.peers(), ["127.0.0.1"] * 3)
+        with open(os.path.join(path, "kept"), "w+b", buffering=0) as file:
+            fcntl.lockf(file, LOCK_NOW)
+            self.server.kill()
+            self.name_means("127.0.0.2", "127.0.0.3")
+            self.server.start()
+            file.write(b"after")
+            os.fsync(file.fileno())
+            self.wait_until(lambda: self.peers() == ["127.0.0.2"] * 3, "every connection is to the new address", 60)
+            self.assertEqual(os.stat(file.name).st_size, 5)
+        self.assertIn("now at 127.0.0.2", mounted.log_text())
 
 
 @needs_mount()
