@@ -15,6 +15,7 @@ Adaptor::Adaptor(FuseOptions o, Filesystem& fs, LoopPool& loops, BufferPool& p)
       filesystem(fs),
       pool(p),
       credentials(options.machine_name, options.caller_credentials),
+      errors(options.source, options.mount_point),
       handshake(options) {
   for (unsigned i = 0; i < loops.size(); ++i) {
     Loop& loop = loops[i];

@@ -46,8 +46,8 @@ int ErrnoMap::report(Operation operation, const Error& error) {
       log::debug("fuse: {}: {} ({})", name_of(operation), describe(error), strerrorname_np(e));
     }
   } else if (const uint64_t n = warnings_[static_cast<size_t>(operation)].hit(); n != 0) {
-    log::warn("fuse: {}: {} ({}, failure {} of this operation)", name_of(operation), describe(error),
-              strerrorname_np(e), n);
+    log::warn("{}: {}: {} ({}, failure {} of this operation); run 'nfsrdma-fuse status {}'", source_,
+              name_of(operation), describe(error), strerrorname_np(e), n, mount_point_);
   }
   return e;
 }

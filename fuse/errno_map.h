@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "fuse/statistics.h"
 #include "transport/runtime/log.h"
@@ -23,10 +24,15 @@ bool is_ordinary(int errnum);
 
 class ErrnoMap {
  public:
+  // Both for the log lines: what is mounted, and where.
+  ErrnoMap(std::string source, std::string mount_point)
+      : source_(std::move(source)), mount_point_(std::move(mount_point)) {}
+
   // to_errno(), with the log line.
   int report(Operation operation, const Error& error);
 
  private:
+  const std::string source_, mount_point_;
   std::array<log::Throttle, kOperations> warnings_;
 };
 

@@ -118,7 +118,13 @@ void LoopRequests::judge(RequestRecord& record) {
   }
   const auto status = read_thread_status(record.caller.tid);
   // A caller we cannot see while the filer is silent: rather EINTR than a process that nobody can kill.
-  judge(record, status ? signal_intent(*status) : SignalIntent::kStop);
+  judge(record, status ? intent_of(record, *status) : SignalIntent::kStop);
+}
+
+// A signal that is still pending while its thread exits has killed it, whichever it is: only its files wait.
+SignalIntent LoopRequests::intent_of(const RequestRecord& record, const ThreadStatus& status) {
+  const SignalIntent intent = signal_intent(status);
+  return intent == SignalIntent::kStop && is_exiting(record.caller.tid) ? SignalIntent::kFatal : intent;
 }
 
 void LoopRequests::judge_old(RequestRecord& record) {
@@ -129,7 +135,8 @@ void LoopRequests::judge_old(RequestRecord& record) {
   if (!status) return;
   if (flush) {
     // Let a process go that cannot reach the filer with its last words; they are still written.
-    if (is_exiting(record.caller.tid)) judge(record, SignalIntent::kStop);
+    if (is_exiting(record.caller.tid))
+      judge(record, std::max(intent_of(record, *status), SignalIntent::kStop));
     return;
   }
   judge(record, is_exiting(record.caller.tid) ? SignalIntent::kFatal : signal_intent(*status));

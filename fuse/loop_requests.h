@@ -98,6 +98,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   void judge(RequestRecord& r);
   void judge_old(RequestRecord& r);
   void judge(RequestRecord& r, SignalIntent intent);
+  static SignalIntent intent_of(const RequestRecord& record, const ThreadStatus& status);
   void answer_early(RequestRecord& r, int errnum);
   void list(RequestRecord& r);
   void unlist(RequestRecord& r);

@@ -75,8 +75,11 @@ Task<Result<Nfs4Filesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef no
 void Nfs4Filesystem::write_failed(FileState& file, Error error, const char* verb) {
   ++file.write_errors;
   file.write_error = std::move(error);
-  log::warn("data of a file could not be {}: {}; the next fsync or close reports it", verb,
-            describe(file.write_error));
+  const uint64_t ino = file.node.attributes.get().ino;
+  log::warn(
+      "server {}: data of inode {} could not be {}: {}; the next fsync or close reports it; which file: run "
+      "'find -inum {}' in the mount",
+      options_.host, ino, verb, describe(file.write_error), ino);
 }
 
 Task<> Nfs4Filesystem::write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentMap::iterator entry,

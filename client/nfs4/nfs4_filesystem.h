@@ -174,7 +174,7 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<> write_extent(NodeRef node, std::shared_ptr<FileState> file, ExtentMap::iterator entry,
                       nfs4::stable_how4 stable);
   // The rest of these under the Node's mutex. Keeps the first error for the next fsync or close.
-  static void write_failed(FileState& file, Error error, const char* verb);
+  void write_failed(FileState& file, Error error, const char* verb);
   // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
   void supersede(FileState& file, uint64_t offset, uint64_t end);
   ExtentMap::iterator add_extent(FileState& file, WriteExtent extent);
