@@ -11,8 +11,8 @@ namespace {
 using client::IdMap;
 using client::IdMapping;
 
-uint32_t resolve(IdMap& map, const std::string& name) {
-  LoopThread loop;
+// Declared before the IdMap, as in a mount: its thread resumes whoever asked on their loop.
+uint32_t resolve(LoopThread& loop, IdMap& map, const std::string& name) {
   return run_on(*loop, map.resolve(IdMap::Kind::kUser, name));
 }
 
@@ -27,11 +27,12 @@ TEST(IdMap, Numbers_AreThemselvesWithoutAsking) {
 }
 
 TEST(IdMap, WhatIsNoNumber_IsNobody) {
+  LoopThread loop;
   IdMap map(IdMapping::kNumeric);
   for (const char* name : {"", "root", "root@example.net", "12x", "x12", " 12", "12 ", "-1", "+1",
                            "4294967296", "99999999999999999999", "0x10", "1.0"}) {
     EXPECT_EQ(map.known(IdMap::Kind::kUser, name), IdMap::kNobody) << name;
-    EXPECT_EQ(resolve(map, name), IdMap::kNobody) << name;
+    EXPECT_EQ(resolve(loop, map, name), IdMap::kNobody) << name;
   }
 }
 
@@ -41,25 +42,26 @@ TEST(IdMap, NumberWithANul_IsNobody) {
 }
 
 TEST(IdMap, Numeric_SendsNumbers) {
-  IdMap map(IdMapping::kNumeric);
   LoopThread loop;
+  IdMap map(IdMapping::kNumeric);
   EXPECT_EQ(run_on(*loop, map.name_of(IdMap::Kind::kUser, 0)), "0");
   EXPECT_EQ(run_on(*loop, map.name_of(IdMap::Kind::kGroup, 4294967295u)), "4294967295");
 }
 
 // With the library or, where it is not installed, without: nobody knows these.
 TEST(IdMap, NfsidmapAndNobodyKnows_IsNobodyAndANumber) {
-  IdMap map(IdMapping::kNfsidmap);
-  EXPECT_EQ(resolve(map, "no-such-user-4711@no.such.domain.invalid"), IdMap::kNobody);
-  EXPECT_EQ(resolve(map, "1000"), 1000u);
   LoopThread loop;
+  IdMap map(IdMapping::kNfsidmap);
+  EXPECT_EQ(resolve(loop, map, "no-such-user-4711@no.such.domain.invalid"), IdMap::kNobody);
+  EXPECT_EQ(resolve(loop, map, "1000"), 1000u);
   EXPECT_EQ(run_on(*loop, map.name_of(IdMap::Kind::kUser, 3999999999u)), "3999999999");
 }
 
 TEST(IdMap, AnswerOfTheLibrary_IsKnownAfterwards) {
+  LoopThread loop;
   IdMap map(IdMapping::kNfsidmap);
   const std::string name = "no-such-user-4712@no.such.domain.invalid";
-  EXPECT_EQ(resolve(map, name), IdMap::kNobody);
+  EXPECT_EQ(resolve(loop, map, name), IdMap::kNobody);
   EXPECT_EQ(map.known(IdMap::Kind::kUser, name), IdMap::kNobody);
 }
 
