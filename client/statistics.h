@@ -15,7 +15,7 @@ namespace nfsrdma::client {
 
 struct OperationStatistics {
   std::string name;       // "READ", "LOOKUP", ...
-  uint64_t requests = 0;  // COMPOUNDs completed
+  uint64_t requests = 0;  // COMPOUNDs answered
   uint64_t errors = 0;    // completed with a status other than NFS4_OK
   uint64_t retransmissions = 0;
   uint64_t bytes_sent = 0;

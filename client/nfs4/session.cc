@@ -99,29 +99,41 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
   call.handshake = handshake;
   size.sent = call.head.size();
   for (const xdr::Bulk& bulk : call.bulks) size.sent += bulk.data.size();
+  const TimePoint sent = Clock::now();
   rpc::Outcome outcome = co_await transports_[transport]->call(std::move(call));
   size.transmissions = outcome.transmissions;
   if (!outcome.reply) co_return fail(std::move(outcome.reply.error()));
   size.received = outcome.reply->head.size() + outcome.reply->bulk_length;
-  co_return CompoundReply::parse(std::move(*outcome.reply), request.sink, name, true);
+  Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), request.sink, name, true);
+  count(request.op, size, sent, reply);
+  co_return reply;
+}
+
+void Session::count(nfs4::nfs_opnum4 op, const CallSize& size, TimePoint sent,
+                    const Result<CompoundReply>& reply) {
+  if (!reply) return;
+  counters_.add(op, {.error = !reply->ok(),
+                     .transmissions = size.transmissions,
+                     .sent = size.sent,
+                     .received = size.received,
+                     .queue = sent - size.queued,
+                     .response = Clock::now() - sent});
 }
 
 Task<Result<CompoundReply>> Session::run(Request request) {
   const char* name = nfs4::op_name(request.op);
   const unsigned here = Loop::current()->index();
-  const TimePoint queued = Clock::now();
   bool executed_before = false;
   Backoff delay(100ms, 15s);
   Backoff grace(250ms, 5s);
   for (;;) {
+    CallSize size;
     std::optional<SlotTicket> ticket = co_await slots_.acquire();
     if (!ticket) co_return fail(shut_down_error(name));
     if (ticket->uncertain) {
       co_await probe_slot(*ticket);
       continue;
     }
-    const TimePoint sent = Clock::now();
-    CallSize size;
     Result<CompoundReply> reply = co_await attempt(here, request, *ticket, false, size);
     if (!reply) {
       slots_.release(*ticket, size.transmissions == 0 ? SlotUse::kNotExecuted : SlotUse::kUncertain);
@@ -131,15 +143,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
     }
     const Verdict verdict = judge(*reply, *ticket);
     switch (verdict) {
-      case Verdict::kAnswered:
-        counters_.add(request.op, {.error = !reply->ok(),
-                                   .transmissions = size.transmissions,
-                                   .sent = size.sent,
-                                   .received = size.received,
-                                   .queue = sent - queued,
-                                   .response = Clock::now() - sent});
-        reply->maybe_executed_before = executed_before;
-        co_return reply;
+      case Verdict::kAnswered: reply->maybe_executed_before = executed_before; co_return reply;
       case Verdict::kAgain: break;
       case Verdict::kAgainExecuted: executed_before = true; break;
       // Section 15.1.1.3: an operation behind the one that changes something may be the one that is delayed.

@@ -136,10 +136,13 @@ class Session {
     kGrace,          // when grace is over
   };
   struct CallSize {
+    TimePoint queued = Clock::now();
     unsigned transmissions = 0;
     size_t sent = 0, received = 0;
     uint32_t place = 0;  // of the operation that the COMPOUND is for
   };
+  // Every COMPOUND that was answered, DELAY and GRACE included.
+  void count(nfs4::nfs_opnum4 op, const CallSize& size, TimePoint sent, const Result<CompoundReply>& reply);
 
   rpc::RpcTransport& transport_here();
   // Handshake hook of transport `index`.

@@ -183,10 +183,16 @@ Task<Result<CompoundReply>> Session::run_alone(unsigned transport, nfs4::nfs_opn
     build(builder);
     rpc::Call call = builder.finish(nullptr, false);
     call.handshake = true;
+    CallSize size;
+    size.sent = call.head.size();
+    const TimePoint sent = Clock::now();
     rpc::Outcome outcome = co_await transports_[transport]->call(std::move(call));
     if (!outcome.reply) co_return fail(std::move(outcome.reply.error()));
+    size.transmissions = outcome.transmissions;
+    size.received = outcome.reply->head.size();
     const Slice none;
     Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), none, name, false);
+    count(op, size, sent, reply);
     if (!reply || reply->status() != nfs4::NFS4ERR_DELAY || stopping_) co_return reply;
     co_await pause(250ms);
   }

@@ -38,18 +38,12 @@ Task<> Session::renew_lease() {
     auto nothing = [](CompoundBuilder&) {};
     const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
     CallSize size;
-    const TimePoint sent = Clock::now();
     Result<CompoundReply> reply = co_await attempt(0, request, *ticket, false, size);
     if (!reply) {
       slots_.release(*ticket, size.transmissions == 0 ? SlotUse::kNotExecuted : SlotUse::kUncertain);
       continue;
     }
     judge(*reply, *ticket);
-    counters_.add(nfs4::OP_SEQUENCE, {.error = !reply->ok(),
-                                      .transmissions = size.transmissions,
-                                      .sent = size.sent,
-                                      .received = size.received,
-                                      .response = Clock::now() - sent});
   }
 }
 

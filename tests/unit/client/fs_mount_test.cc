@@ -31,6 +31,29 @@ TEST_P(MountLoops, Mount_EstablishesOneClientOneSessionAndABackChannel) {
   EXPECT_EQ(statistics.transports.size(), GetParam());
 }
 
+TEST_P(MountLoops, Statistics_CountEveryAnswer) {
+  TestMount mount(*server, settings());
+  server->faults().add(filer::on::request_with(OP_OPEN).times(2),
+                       filer::fault::Answer{OP_OPEN, NFS4ERR_DELAY});
+  EXPECT_EQ(mount.write_file("file", "content"), 0);
+  const auto open = mount.open("file");
+  server->restart();
+  EXPECT_EQ(mount.read(open).value_or("error"), "content");
+  EXPECT_EQ(mount.close(open), 0);
+
+  const auto statistics = mount.fs().statistics();
+  uint64_t requests = 0, replies = 0, opens_refused = 0;
+  for (const auto& operation : statistics.operations) {
+    requests += operation.requests;
+    if (operation.name == "OPEN") opens_refused = operation.errors;
+  }
+  for (const auto& transport : statistics.transports) replies += transport.replies;
+  EXPECT_EQ(requests, replies);
+  EXPECT_EQ(opens_refused, 2u);
+  EXPECT_EQ(mount.requests("EXCHANGE_ID"), 2u);
+  EXPECT_GE(mount.requests("CREATE_SESSION"), 2u);
+}
+
 TEST_P(MountLoops, Unmount_LeavesNothingOnTheServer) {
   {
     TestMount mount(*server, settings());
