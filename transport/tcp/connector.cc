@@ -104,11 +104,13 @@ struct Connector::Attempt {
 
 Task<Result<Connected>> Connector::connect() {
   cancelled_ = false;
-  if (options_.follows) {
+  while (options_.follows) {
     const std::optional<Endpoint> taken = options_.address->get();
     if (!taken) co_return fail(connect_error(EHOSTUNREACH, "the first connection is not made yet"));
     Endpoints only{*taken};
-    co_return co_await connect_any(std::move(only));
+    Result<Connected> connected = co_await connect_any(std::move(only));
+    // Meanwhile the first one may have gone elsewhere.
+    if (!connected || to_string(*options_.address->get()) == to_string(*taken)) co_return connected;
   }
   Result<Endpoints> endpoints = co_await resolver_.resolve(options_.host, options_.port, options_.family);
   if (!endpoints) co_return fail(std::move(endpoints).error());
@@ -122,7 +124,7 @@ Task<Result<Connected>> Connector::connect_any(Endpoints endpoints) {
   std::string cause;
   for (const Endpoint& endpoint : endpoints) {
     Result<Connected> connected = co_await connect_one(endpoint);
-    if (connected && options_.address) options_.address->set(endpoint);
+    if (connected && options_.address && !options_.follows) options_.address->set(endpoint);
     if (connected) co_return connected;
     if (cancelled_) co_return fail(cancelled_error());
     errnum = connected.error().errnum;
