@@ -187,7 +187,9 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   // Servers let the owner change the size whatever the mode says, for the sake of those who have it open for
   // writing. truncate(2) and open(2) with O_TRUNC are about the mode.
   const bool opened_to_write = open && (nfs4_file(open).access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
-  if (set.size && !opened_to_write) NFSRDMA_CO_TRY(co_await check_writable(ctx, node));
+  if (set.size && !opened_to_write)
+    NFSRDMA_CO_TRY(
+        co_await require_access(ctx, node, nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND, "SETATTR"));
   std::shared_ptr<FileState> file;
   OpenStateRef state;
   {
@@ -311,17 +313,14 @@ Task<Result<>> Nfs4Filesystem::access(RequestContext ctx, NodeRef node, int mask
   if ((mask & X_OK) != 0) wanted |= directory ? nfs4::ACCESS4_LOOKUP : nfs4::ACCESS4_EXECUTE;
   if ((mask & W_OK) != 0 && options_.read_only) co_return fail(system_error(EROFS, "ACCESS"));
   if (wanted == 0) co_return Result<>{};  // F_OK: it exists
-  auto bits = co_await access_bits(ctx, node, wanted);
-  if (!bits) co_return fail(std::move(bits.error()));
-  if (*bits != wanted) co_return fail(system_error(EACCES, "ACCESS"));
-  co_return Result<>{};
+  co_return co_await require_access(ctx, node, wanted, "ACCESS");
 }
 
-Task<Result<>> Nfs4Filesystem::check_writable(RequestContext ctx, NodeRef node) {
-  constexpr uint32_t kWrite = nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
-  auto bits = co_await access_bits(ctx, node, kWrite);
+Task<Result<>> Nfs4Filesystem::require_access(RequestContext ctx, NodeRef node, uint32_t wanted,
+                                              const char* op) {
+  auto bits = co_await access_bits(ctx, node, wanted);
   if (!bits) co_return fail(std::move(bits.error()));
-  if (*bits != kWrite) co_return fail(system_error(EACCES, "SETATTR"));
+  if (*bits != wanted) co_return fail(system_error(EACCES, op));
   co_return Result<>{};
 }
 
@@ -339,10 +338,7 @@ bool Nfs4Filesystem::all_may_search(const Attributes& directory) const {
 
 Task<Result<>> Nfs4Filesystem::check_search(RequestContext ctx, NodeRef directory) {
   if (all_may_search(known_attributes(directory))) co_return Result<>{};
-  auto bits = co_await access_bits(ctx, directory, nfs4::ACCESS4_LOOKUP);
-  if (!bits) co_return fail(std::move(bits.error()));
-  if (*bits == 0) co_return fail(system_error(EACCES, "LOOKUP"));
-  co_return Result<>{};
+  co_return co_await require_access(ctx, directory, nfs4::ACCESS4_LOOKUP, "LOOKUP");
 }
 
 }  // namespace nfsrdma::client

@@ -93,8 +93,8 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause);
   // Asks again unless fresh.
   Task<Result<>> revalidate(RequestContext ctx, NodeRef node);
-  // EACCES unless the caller may change the file's data.
-  Task<Result<>> check_writable(RequestContext ctx, NodeRef node);
+  // EACCES unless the caller has every bit of `wanted`; `op` is what it is for.
+  Task<Result<>> require_access(RequestContext ctx, NodeRef node, uint32_t wanted, const char* op);
   // Whether the mode lets everybody who comes through this mount search the directory, so that its names may
   // be kept by the kernel, which asks nobody before it follows one.
   bool all_may_search(const Attributes& directory) const;
