@@ -34,6 +34,8 @@ class Bench(unittest.TestCase):
         for metric in METRICS:
             contenders = document["medians"][metric]
             self.assertIn("mount", contenders, metric)
+            if metric.split(",")[0] in ("read", "write", "random read"):
+                self.assertIn("relay", contenders, metric)
             key = "ops_per_s" if "depth" in metric else "mib_per_s"
             for name, figures in contenders.items():
                 self.assertGreater(figures[key]["median"], 0, (metric, name))

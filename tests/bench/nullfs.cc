@@ -1,14 +1,17 @@
 // nullfs: the FUSE file system that does nothing, as fast as FUSE lets it: the ceiling for any daemon behind
 // /dev/fuse.
 //
-// usage: nullfs [--size BYTES] [--files N] [--direct] MOUNTPOINT
+// usage: nullfs [--size BYTES] [--files N] [--direct] [--relay] MOUNTPOINT
 //
 // Reads are answered from one constant buffer, writes are dropped where they arrived. The root holds `data`
 // with the given size and N (default 0) files f0, f1, ... of 4096 bytes; files may be created and are
 // remembered by name. One thread reads /dev/fuse, as the daemon does; entries and attributes are valid for 3
 // s, as nfs(5)'s acregmin has it; data is not kept over an open. Runs in the foreground until it is
-// unmounted.
+// unmounted. With --relay the data of READs and WRITEs crosses a TCP connection to a process that does
+// nothing else (relay.h).
 #include <fcntl.h>
+#include <linux/fuse.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,12 +20,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#define FUSE_USE_VERSION 312
-#include <fuse3/fuse_lowlevel.h>
+#include "relay.h"
 
 namespace {
 
@@ -35,6 +38,8 @@ constexpr off_t kSmallFileBytes = 4096;
 struct NullFs {
   off_t size = 0;
   bool direct = false;
+  std::unique_ptr<Relay> relay;
+  uint64_t unique = 0;  // of the request that is being handled
   std::vector<char> content = std::vector<char>(kMaxIo, 'n');
   std::unordered_map<std::string, fuse_ino_t> names;
   fuse_ino_t next = kFirstFile;
@@ -115,11 +120,20 @@ void read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, fuse_file_i
   const NullFs& fs = of(req);
   const off_t end = size_of(fs, ino);
   const size_t left = offset < end ? static_cast<size_t>(end - offset) : 0;
-  fuse_reply_buf(req, fs.content.data(), std::min({size, left, fs.content.size()}));
+  const size_t found = std::min({size, left, fs.content.size()});
+  if (fs.relay && found != 0) {
+    fs.relay->read(req, fs.unique, found);
+  } else {
+    fuse_reply_buf(req, fs.content.data(), found);
+  }
 }
 
-void write(fuse_req_t req, fuse_ino_t, const char*, size_t size, off_t, fuse_file_info*) {
-  fuse_reply_write(req, size);
+void write(fuse_req_t req, fuse_ino_t, const char* data, size_t size, off_t, fuse_file_info*) {
+  if (const NullFs& fs = of(req); fs.relay) {
+    fs.relay->write(req, data, size);
+  } else {
+    fuse_reply_write(req, size);
+  }
 }
 
 void done(fuse_req_t req, fuse_ino_t, fuse_file_info*) {
@@ -151,6 +165,28 @@ fuse_lowlevel_ops operations() {
   return ops;
 }
 
+// What fuse_session_loop() does, with the relay's answers beside the kernel's requests. Requests go first:
+// the far end works on the next one while this process passes on an answer.
+int relay_loop(NullFs& fs, fuse_session* session) {
+  fuse_buf buffer{};
+  const int fuse = fuse_session_fd(session);
+  pollfd ready[] = {{fuse, POLLIN, 0}, {fs.relay->socket(), POLLIN, 0}};
+  bool working = true;
+  while (working && !fuse_session_exited(session)) {
+    if (::poll(ready, 2, -1) < 0) break;
+    if (ready[0].revents != 0) {
+      working = fuse_session_receive_buf(session, &buffer) > 0;
+      if (!working) break;
+      fs.unique = static_cast<const fuse_in_header*>(buffer.mem)->unique;
+      fuse_session_process_buf(session, &buffer);
+    } else if (ready[1].revents != 0) {
+      working = fs.relay->answer(fuse);
+    }
+  }
+  std::free(buffer.mem);
+  return working || fuse_session_exited(session) ? 0 : 1;
+}
+
 int serve(NullFs& fs, const char* mountpoint) {
   char name[] = "nullfs";
   char opt[] = "-o";
@@ -163,7 +199,7 @@ int serve(NullFs& fs, const char* mountpoint) {
   int result = 1;
   if (fuse_set_signal_handlers(session) == 0) {
     if (fuse_session_mount(session, mountpoint) == 0) {
-      result = fuse_session_loop(session) == 0 ? 0 : 1;
+      result = fs.relay ? relay_loop(fs, session) : fuse_session_loop(session) == 0 ? 0 : 1;
       fuse_session_unmount(session);
     }
     fuse_remove_signal_handlers(session);
@@ -188,6 +224,12 @@ int main(int argc, char** argv) {
       }
     } else if (arg == "--direct") {
       fs.direct = true;
+    } else if (arg == "--relay") {
+      fs.relay = Relay::start(kMaxIo);
+      if (!fs.relay) {
+        std::perror("nullfs: no far end");
+        return 1;
+      }
     } else if (mountpoint == nullptr && arg[0] != '-') {
       mountpoint = argv[i];
     } else {
@@ -196,7 +238,7 @@ int main(int argc, char** argv) {
     }
   }
   if (mountpoint == nullptr) {
-    std::fprintf(stderr, "usage: nullfs [--size BYTES] [--files N] [--direct] MOUNTPOINT\n");
+    std::fprintf(stderr, "usage: nullfs [--size BYTES] [--files N] [--direct] [--relay] MOUNTPOINT\n");
     return 2;
   }
   fs.names.emplace("data", kData);
