@@ -3,7 +3,7 @@
 
 usage: demo_test.py --build BUILDDIR --as root|user
 
-Runs outside of the demo's world, as scripts/demo does. Its processes are found by a mark in their environment.
+Runs outside of the demo's world, as scripts/demo does.
 """
 
 import argparse
@@ -11,20 +11,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import unittest
-import uuid
+
+from leftovers import LeftoverCase
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
 arguments = None
 
 
-class Demo(unittest.TestCase):
-    def setUp(self):
-        self.mark = f"NFSRDMA_TEST_MARK={uuid.uuid4()}"
-        self.mounts = self.our_mounts()
-
+class Demo(LeftoverCase):
     def command(self, *more):
         return ["env", self.mark, sys.executable, os.path.join(HERE, "run.py"), "--build", arguments.build, "--as", arguments.identity,
                 "--timeout", "200", "--script", os.path.join(HERE, "demo.py"), "--size", "16", *more]
@@ -34,24 +30,6 @@ class Demo(unittest.TestCase):
         if done.returncode == SKIPPED:
             self.skipTest(done.stderr.strip())
         return done
-
-    @staticmethod
-    def our_mounts():
-        with open("/proc/self/mountinfo") as table:
-            return [line for line in table if "rpcrdma" in line or "nfsrdma" in line]
-
-    def processes(self):
-        """Those that carry the mark; an unprivileged caller may not look into root's."""
-        sudo = [] if os.getuid() == 0 else ["sudo", "-n"]
-        found = subprocess.run([*sudo, "sh", "-c", f"grep -lszF -e {self.mark} /proc/[0-9]*/environ"], capture_output=True, text=True)
-        return found.stdout.split()
-
-    def nothing_left(self, within=0.0):
-        deadline = time.monotonic() + within
-        while self.processes() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        self.assertEqual(self.processes(), [])
-        self.assertEqual(self.our_mounts(), self.mounts)
 
     def test_to_its_end(self):
         done = self.run_demo()

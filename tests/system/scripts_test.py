@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""scripts/test and scripts/demo interrupted at every step: they end at once, and leave no process, mount or changed system file.
+
+usage: scripts_test.py --build BUILDDIR
+
+The scripts themselves run, from a folder whose setup, cmake and ctest are stand-ins that can be made to go on for ever; the
+demo runs really, in the build that there is.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from leftovers import LeftoverCase
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SKIPPED = 77
+STATUS = 130  # of what a signal has ended
+# Notes its call. At the step that the file stop-at names it says so and goes on until the file go is there, with a process of its
+# own beside it, as compilers and tests are.
+STAND_IN = """\
+#!/bin/sh
+step="$(basename "$0") ${1-}"
+echo "$step" >>"$TREE/called"
+echo "$*" >>"$TREE/arguments"
+case "$step" in
+  "$(cat "$TREE/stop-at")"*)
+    env --default-signal=INT sleep 1000 &  # a shell without jobs has it ignore SIGINT
+    beside=$!
+    echo reached >"$TREE/reached"
+    while [ ! -e "$TREE/go" ]; do sleep 0.05; done
+    kill $beside
+    ;;
+esac
+exit "$(cat "$TREE/status")"
+"""
+arguments = None
+
+
+class ScriptCase(LeftoverCase):
+    def setUp(self):
+        super().setUp()
+        self.tree = tempfile.mkdtemp(prefix="nfsrdma-scripts.")
+        self.addCleanup(shutil.rmtree, self.tree)
+        for folder in ("scripts", "bin", "build"):
+            os.mkdir(os.path.join(self.tree, folder))
+        for name in ("lib.sh", "test", "demo"):
+            os.symlink(os.path.join(ROOT, "scripts", name), os.path.join(self.tree, "scripts", name))
+        os.symlink(os.path.join(ROOT, "tests"), os.path.join(self.tree, "tests"))
+        os.symlink(os.path.abspath(arguments.build), os.path.join(self.tree, "build", "release"))
+        for name in ("scripts/setup", "bin/cmake", "bin/ctest"):
+            self.put(name, STAND_IN)
+            os.chmod(os.path.join(self.tree, name), 0o755)
+        self.put("stop-at", "nowhere")
+        self.put("status", "0")
+        self.put("called", "")
+        os.mkfifo(os.path.join(self.tree, "reached"))
+
+    def put(self, name, text):
+        with open(os.path.join(self.tree, name), "w") as file:
+            file.write(text)
+
+    def text(self, name):
+        with open(os.path.join(self.tree, name)) as file:
+            return file.read()
+
+    def start(self, script, *argv):
+        name, mark = self.mark.split("=")
+        env = {**os.environ, name: mark, "TREE": self.tree, "PATH": os.path.join(self.tree, "bin") + ":" + os.environ["PATH"]}
+
+        def as_from_a_terminal():  # who started us may have had SIGINT ignored, which bash then keeps
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(signum, signal.SIG_DFL)
+
+        process = subprocess.Popen([os.path.join(self.tree, "scripts", script), *argv], env=env, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                                   preexec_fn=as_from_a_terminal)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.terminate()
+            process.wait(60)
+        process.stdout.close()
+
+    def start_and_stop_at(self, step, script):
+        self.put("stop-at", step)
+        process = self.start(script)
+        self.assertEqual(self.text("reached"), "reached\n")  # waits for it
+        self.assertTrue(self.processes(), "the mark is seen")
+        return process
+
+    def called(self):
+        return [line.strip() for line in self.text("called").splitlines()]
+
+
+class Test(ScriptCase):
+    STEPS = ["setup", "cmake --preset", "cmake --build", "ctest --test-dir"]
+
+    def test_to_its_end(self):
+        process = self.start("test")
+        self.assertEqual(process.wait(60), 0, process.stdout.read())
+        self.assertEqual(self.called(), self.STEPS)
+        self.nothing_left()
+
+    def test_a_step_that_fails_is_the_last_one(self):
+        self.put("status", "3")
+        self.assertEqual(self.start("test").wait(60), 3)
+        self.assertEqual(self.called(), self.STEPS[:1])
+        self.nothing_left()
+
+    def test_signals_end_it_at_each_step(self):
+        for number, step in enumerate(self.STEPS[1:], 2):
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                with self.subTest(step=step, signal=signum.name):
+                    self.put("called", "")
+                    process = self.start_and_stop_at(step, "test")
+                    process.send_signal(signum)
+                    self.assertEqual(process.wait(30), STATUS)
+                    self.assertEqual(self.called(), self.STEPS[:number])
+                    self.nothing_left(within=10)
+
+    def test_control_c_reaches_every_process_of_the_terminal(self):
+        for step in self.STEPS:
+            with self.subTest(step=step):
+                process = self.start_and_stop_at(step, "test")
+                os.killpg(process.pid, signal.SIGINT)
+                self.assertEqual(process.wait(30), STATUS)
+                self.nothing_left(within=10)
+
+    def test_an_installation_comes_to_its_end_first(self):
+        """apt-get is not torn away from dpkg; but nothing is begun after it."""
+        process = self.start_and_stop_at("setup", "test")
+        process.send_signal(signal.SIGTERM)
+        self.put("go", "")
+        self.assertEqual(process.wait(30), STATUS)
+        self.assertEqual(self.called(), ["setup"])
+        self.nothing_left(within=10)
+
+
+class Demo(ScriptCase):
+    def test_what_it_builds_can_be_built(self):
+        self.start_and_stop_at("cmake --build", "demo")
+        asked = re.search("--target (.*?) --", self.text("arguments")).group(1).split()
+        known = subprocess.run(["cmake", "--build", arguments.build, "--target", "help"], capture_output=True, text=True, check=True)
+        for target in asked:
+            self.assertRegex(known.stdout, rf"(?m)^(\.\.\. )?{re.escape(target)}(:|$)")
+
+    def test_signals_end_it_at_work(self):
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=signum.name):
+                process = self.start("demo", "--size", "16")
+                said = []
+                for line in process.stdout:
+                    said.append(line)
+                    if "Small files" in line:
+                        break
+                else:
+                    if process.wait(30) == SKIPPED:
+                        self.skipTest("needs root, or sudo that does not ask")
+                    self.fail("the demo ended early:\n" + "".join(said))
+                self.assertTrue(self.processes(), "the mark is seen while the demo runs")
+                process.send_signal(signum)
+                self.assertEqual(process.wait(60), STATUS)
+                self.nothing_left(within=30)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", required=True)
+    arguments = parser.parse_args()
+    if os.getuid() != 0 and subprocess.call(["sudo", "-n", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) != 0:
+        print("skipped: needs root, or sudo that does not ask", file=sys.stderr)
+        sys.exit(SKIPPED)
+    unittest.main(argv=sys.argv[:1])
