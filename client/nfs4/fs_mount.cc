@@ -57,11 +57,12 @@ std::vector<std::string> components_of(const std::string& path) {
 }
 
 uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_session) {
-  uint64_t size = asked != 0 ? std::min(asked, kLargestIo) : kLargestIo;
-  if (of_file_system != 0) size = std::min(size, of_file_system);
-  size = std::min<uint64_t>(size, of_session - kMessageOverhead);
-  // Whole pages, as the kernel asks.
-  return static_cast<uint32_t>(size >= 4096 ? size / 4096 * 4096 : size);
+  uint64_t most = kLargestIo;
+  if (of_file_system != 0) most = std::min(most, of_file_system);
+  most = std::min<uint64_t>(most, of_session - kMessageOverhead);
+  // Whole pages, as the kernel asks, where nobody has asked for something else.
+  if (most >= 4096) most = most / 4096 * 4096;
+  return static_cast<uint32_t>(asked != 0 ? std::min<uint64_t>(asked, most) : most);
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ class Options(RandomCase):
         self.check("rsize=4096,wsize=4096", 13)
 
     def test_odd_transfers(self):
-        self.check("rsize=65536,wsize=7168", 14)
+        self.check("rsize=66560,wsize=7168", 14)
 
     def test_one_loop(self):
         self.check("threads=1", 15, 6000)

@@ -101,9 +101,11 @@ class Cursor {
     need(bytes);
     at_ += bytes;
   }
-  void opaque() {
-    const uint64_t length = u32();
-    skip((length + 3) / 4 * 4);
+  void opaque() { counted(); }
+  uint32_t counted() {  // an opaque, whose length is wanted
+    const uint32_t length = u32();
+    skip((uint64_t{length} + 3) / 4 * 4);
+    return length;
   }
   void words() { skip(size_t{4} * u32()); }  // a counted array of 32-bit items, e.g. bitmap4
   void fattr() {
@@ -197,8 +199,8 @@ void skip_create_session(Cursor& in) {
   }
 }
 
-// Moves over one operation's arguments.
-void skip_arguments(Cursor& in, uint32_t operation) {
+// Moves over one operation's arguments, and notes what of them is counted.
+void skip_arguments(Cursor& in, uint32_t operation, Message& message) {
   const std::string name = operation_name(operation);
   struct Fixed {
     const char* name;
@@ -214,7 +216,6 @@ void skip_arguments(Cursor& in, uint32_t operation) {
       {"LOOKUPP", 0},
       {"READLINK", 0},
       {"ACCESS", 4},
-      {"READ", kStateid + 12},
       {"COMMIT", 12},
       {"CLOSE", 4 + kStateid},
       {"LOCKU", 8 + kStateid + 16},
@@ -253,9 +254,15 @@ void skip_arguments(Cursor& in, uint32_t operation) {
     in.skip(8 + kVerifier + 8);
     return in.words();
   }
+  if (name == "READ") {
+    in.skip(kStateid + 8);
+    message.read_bytes = std::max(message.read_bytes, in.u32());
+    return;
+  }
   if (name == "WRITE") {
     in.skip(kStateid + 12);
-    return in.opaque();
+    message.write_bytes = std::max(message.write_bytes, in.counted());
+    return;
   }
   if (name == "LOCKT") {
     in.skip(4 + 16 + 8);
@@ -293,7 +300,7 @@ std::optional<Message> parse_message(const std::string& record) {
     in.skip(4);   // minor version
     for (uint32_t count = std::min(in.u32(), kMaxOperations); count > 0; --count) {
       message.operations.push_back(in.u32());
-      skip_arguments(in, message.operations.back());
+      skip_arguments(in, message.operations.back(), message);
     }
   } catch (const Unknown&) {
     // The operations found so far are what can be said.

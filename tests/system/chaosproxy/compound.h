@@ -17,9 +17,12 @@ constexpr uint32_t kAny = 0xffffffff;  // an operation that matches every record
 struct Message {
   uint32_t xid = 0;
   bool is_call = false;
-  uint32_t program = 0;              // calls only
-  uint32_t procedure = 0;            // calls only
-  std::vector<uint32_t> operations;  // NFSv4 COMPOUND calls only, in their order
+  uint32_t program = 0;    // calls only
+  uint32_t procedure = 0;  // calls only
+  // NFSv4 COMPOUND calls only:
+  std::vector<uint32_t> operations;  // in their order
+  uint32_t read_bytes = 0;           // asked for by the largest READ
+  uint32_t write_bytes = 0;          // carried by the largest WRITE
 };
 
 // The head of a record and, of an NFSv4 COMPOUND call, its operations. Empty when it is no RPC message.

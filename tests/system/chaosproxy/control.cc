@@ -110,7 +110,8 @@ std::string Proxy::statistics() const {
       << ", \"calls\": " << statistics_.calls << ", \"compounds\": " << statistics_.compounds
       << ", \"replies\": " << statistics_.replies << ", \"callbacks\": " << statistics_.callbacks
       << ", \"cuts\": " << statistics_.cuts << ", \"triggered\": " << faults_.triggered()
-      << ", \"operations\": {";
+      << ", \"largest_read\": " << statistics_.largest_read
+      << ", \"largest_write\": " << statistics_.largest_write << ", \"operations\": {";
   const char* separator = "";
   for (const auto& [name, count] : statistics_.operations) {
     out << separator << "\"" << name << "\": " << count;

@@ -235,6 +235,8 @@ void Proxy::relay(Connection& c, bool from_client, std::string record) {
     ++statistics_.calls;
     if (!operations.empty()) ++statistics_.compounds;
     for (const uint32_t operation : operations) ++statistics_.operations[operation_name(operation)];
+    statistics_.largest_read = std::max(statistics_.largest_read, message->read_bytes);
+    statistics_.largest_write = std::max(statistics_.largest_write, message->write_bytes);
   } else if (message && !from_client && !message->is_call) {
     ++statistics_.replies;
     const auto call = c.outstanding.find(message->xid);

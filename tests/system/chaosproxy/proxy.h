@@ -76,6 +76,8 @@ struct Statistics {
   uint64_t cuts = 0;
   std::map<std::string, uint64_t> operations;
   uint64_t compounds = 0;
+  uint32_t largest_read = 0;  // bytes asked for, and carried
+  uint32_t largest_write = 0;
 };
 
 class Proxy {
