@@ -69,6 +69,12 @@ class Adaptor {
   // Answers with what a lookup, mkdir... found, and keeps the kernel's count exact.
   void answer_entry(FuseRequest& request, const Result<client::Entry>& entry);
   fuse_entry_param entry_param(const client::Entry& entry) const;
+  // How long the kernel may believe an answer: seconds, as libfuse wants them. With allow_root the kernel
+  // lets everybody in and libfuse looks at each request's user: what the kernel needs not ask for, all would
+  // see.
+  double lifetime(Duration ttl) const {
+    return options.allow_root ? 0 : std::chrono::duration<double>(ttl).count();
+  }
 
   // The kernel is gone: closes what it left open. Loop thread; the work goes on by itself.
   void release_everything();
@@ -76,11 +82,6 @@ class Adaptor {
  private:
   static void report_exception(Operation operation) noexcept;
 };
-
-// Seconds, as libfuse wants them.
-inline double to_seconds(Duration d) {
-  return std::chrono::duration<double>(d).count();
-}
 
 // The table of callbacks for fuse_session_new().
 fuse_lowlevel_ops make_operations(bool readdirplus);

@@ -12,7 +12,7 @@ namespace {
 
 void answer_attributes(Adaptor& a, FuseRequest& request, const Result<AttributesReply>& reply) {
   if (!reply) return request.fail(reply.error());
-  request.attributes(a.to_stat(reply->attributes), to_seconds(reply->ttl));
+  request.attributes(a.to_stat(reply->attributes), a.lifetime(reply->ttl));
 }
 
 // Under the opener's identity when there is an open file, as ftruncate(2) on a descriptor demands.

@@ -1,10 +1,10 @@
-"""What mount options change on the wire and in the kernel: sizes of transfers and questions not asked."""
+"""What mount options change on the wire and in the kernel: sizes of transfers, questions not asked, who may look in."""
 
 import os
 import stat
 import unittest
 
-from harness.case import SystemCase, needs_mount
+from harness.case import HOME, SystemCase, needs_mount, steward
 from harness.mount import mounts
 
 
@@ -111,6 +111,32 @@ class Kernel(WireCase):
                 os.close(fd)
                 os.unlink(os.path.join(path, "renamed"))
                 self.assertEqual(os.listdir(served), [])
+
+    def look_in(self, path, uid):
+        """Whether this user may."""
+        status, said = steward.run(["setpriv", f"--reuid={uid}", "--regid=65534", "--clear-groups", "stat", path], check=False)
+        if status != 0:
+            self.assertIn("Permission denied", said)
+        return status == 0
+
+    def test_allow_root_lets_root_in_and_nobody_else(self):
+        os.chmod(HOME, 0o755)
+        conf = os.path.join(HOME, "fuse.conf")
+        with open(conf, "w") as file:
+            file.write("user_allow_other\n")
+        steward.call("chown", conf, 0, 0)
+        if not os.path.exists("/etc/fuse.conf"):
+            self.skipTest("there is no /etc/fuse.conf that could be covered")
+        steward.run(["mount", "--bind", conf, "/etc/fuse.conf"])
+        self.addCleanup(steward.run, ["umount", "/etc/fuse.conf"])
+        path = self.directory(self.mount("allow_root"))
+        os.chmod(path, 0o755)
+        name = os.path.join(path, "file")
+        open(name, "w").close()
+        for known in (os.path.dirname(path), path, name):  # by now, to the kernel
+            os.stat(known)
+            self.assertTrue(self.look_in(known, 0))
+            self.assertFalse(self.look_in(known, 1 << 20), f"{known} is seen by everybody")
 
 
 if __name__ == "__main__":
