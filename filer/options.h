@@ -44,6 +44,7 @@ struct Switches {
   bool atomic_change_info = true;
   bool preserve_unlinked = true;  // OPEN4_RESULT_PRESERVE_UNLINKED
   bool lose_unstable_on_restart = true;
+  bool keep_sessions_on_restart = false;  // client IDs, sessions and reply caches survive, state does not
   bool writes_are_stable = false;  // answer FILE_SYNC4 to every WRITE
   uint64_t short_write_bytes = 0;  // write at most so much of each WRITE; 0: all
   uint64_t short_read_bytes = 0;   // return at most so much of each READ; 0: all

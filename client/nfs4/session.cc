@@ -141,10 +141,12 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       executed_before = executed_before || size.transmissions > 0;
       continue;
     }
-    const Verdict verdict = judge(*reply, *ticket);
+    const Verdict verdict = judge(request, *reply, *ticket);
     switch (verdict) {
       case Verdict::kAnswered: reply->maybe_executed_before = executed_before; co_return reply;
-      case Verdict::kAgain: break;
+      case Verdict::kAgain:
+        executed_before = executed_before || (request.cache_this && reply->results() > size.place);
+        break;
       case Verdict::kAgainExecuted: executed_before = true; break;
       // Section 15.1.1.3: an operation behind the one that changes something may be the one that is delayed.
       case Verdict::kDelay:
@@ -156,7 +158,8 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   }
 }
 
-Session::Verdict Session::judge(const CompoundReply& reply, const SlotTicket& ticket) {
+Session::Verdict Session::judge(const Request& request, const CompoundReply& reply,
+                                const SlotTicket& ticket) {
   using namespace nfs4;  // NOLINT: the statuses
   if (!reply.sequence()) {
     slots_.release(ticket, SlotUse::kUncertain);
@@ -194,6 +197,10 @@ Session::Verdict Session::judge(const CompoundReply& reply, const SlotTicket& ti
   }
   note_sequence(sequence, ticket);
   slots_.release(ticket, SlotUse::kExecuted);
+  // Nor has it the unstable data that is written again after recovery: what may be done twice is.
+  if (without_state(reply, ticket) &&
+      (!request.cache_this || recovery_of(reply.status()) == Recovery::kRecoverState))
+    return Verdict::kAgain;
   switch (reply.status()) {
     case NFS4ERR_DELAY: return Verdict::kDelay;
     case NFS4ERR_GRACE: return Verdict::kGrace;
@@ -219,15 +226,24 @@ Task<> Session::probe_slot(SlotTicket ticket) {
     slots_.release(ticket, SlotUse::kExecuted);
     co_return;
   }
-  if (judge(*reply, ticket) == Verdict::kDelay) co_await pause(100ms);
+  if (judge(request, *reply, ticket) == Verdict::kDelay) co_await pause(100ms);
+}
+
+bool Session::without_state(const CompoundReply& reply, const SlotTicket& ticket) const {
+  if ((reply.sequence()->resok4.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) == 0)
+    return false;
+  return !slots_.is_open() || slots_.generation() != ticket.generation;
 }
 
 void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket) {
   const auto& ok = sequence.resok4;
   last_sequence_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   slots_.set_target(ticket, std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid));
-  if (ok.sr_status_flags == 0 || flags_in_hand_.exchange(true, std::memory_order_acq_rel)) return;
-  loops_[0].spawn(handle_status_flags(ok.sr_status_flags, ticket.generation));
+  if (ok.sr_status_flags == 0) return;
+  if ((ok.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) reclaim_soon(ticket.generation);
+  const uint32_t others = ok.sr_status_flags & ~nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
+  if (others == 0 || flags_in_hand_.exchange(true, std::memory_order_acq_rel)) return;
+  loops_[0].spawn(handle_status_flags(others, ticket.generation));
 }
 
 rpc::RpcTransport& Session::transport_here() {

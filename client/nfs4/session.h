@@ -108,7 +108,8 @@ class Session {
   Task<Result<CompoundReply>> run(Request request);
 
   nfs4::clientid4 client_id() const { return client_id_.load(std::memory_order_acquire); }
-  // Counts the client IDs established so far: state of an earlier epoch is gone on the server.
+  // Counts the client IDs established so far, and the restarts that one survived: state of an earlier epoch
+  // is gone on the server.
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
   uint32_t max_request_bytes() const { return max_request_.load(std::memory_order_relaxed); }
   uint32_t max_response_bytes() const { return max_response_.load(std::memory_order_relaxed); }
@@ -161,14 +162,19 @@ class Session {
   void invalidate(uint64_t generation, const char* why);
   Task<> recover_live();
   Task<> restore_state();
+  // The server lost its state and kept the session of `generation`: as invalidate(), and the state is
+  // reclaimed.
+  void reclaim_soon(uint64_t generation);
+  Task<> reclaim_live();
   // As invalidate(), for a session that still works: without interrupting anybody.
   Task<> replace_session(uint64_t generation);
   // The slots are closed: until those in use are released.
   Task<> outstanding_requests();
   // One operation in a COMPOUND of its own, without SEQUENCE, as part of a handshake; waits out DELAY.
   Task<Result<CompoundReply>> run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build);
-  // `patient`: also over the next connection, when this one is lost.
-  Task<> destroy_session(bool patient);
+  // `patient`: also over the next connection, when this one is lost. Otherwise that is an error, and the
+  // session still to be destroyed: a server that has one does not let go of the client ID.
+  Task<Result<>> destroy_session(bool patient);
   Task<> destroy_all();
   Task<> pause(Duration d);  // ends early when stopping
 
@@ -176,7 +182,9 @@ class Session {
   Task<Result<CompoundReply>> attempt(unsigned transport, const Request& request, const SlotTicket& ticket,
                                       bool handshake, CallSize& size);
   // What the SEQUENCE result says about the slot and the session; releases the slot of an ordinary request.
-  Verdict judge(const CompoundReply& reply, const SlotTicket& ticket);
+  Verdict judge(const Request& request, const CompoundReply& reply, const SlotTicket& ticket);
+  // SEQ4_STATUS_RESTART_RECLAIM_NEEDED in this reply: from a server without the state it is about.
+  bool without_state(const CompoundReply& reply, const SlotTicket& ticket) const;
   void note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket);
   Task<> probe_slot(SlotTicket ticket);
   Task<> renew_lease();
@@ -221,6 +229,7 @@ class Session {
   std::atomic<uint32_t> lease_seconds_{90};
   std::atomic<int64_t> last_sequence_{0};  // steady clock ticks of the last SEQUENCE that was answered
   std::atomic<bool> flags_in_hand_{false};
+  std::atomic<int64_t> no_reclaim_before_{0};  // steady clock ticks; see reclaim_soon()
   std::atomic<bool> stopping_{false};
   std::atomic<bool> back_channel_{false};
   std::atomic<uint64_t> sessions_created_{0}, recoveries_{0};

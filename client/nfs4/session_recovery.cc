@@ -79,6 +79,7 @@ Task<Result<>> Session::start() {
 }
 
 Task<Result<>> Session::on_connected(unsigned index) {
+  no_reclaim_before_.store(0, std::memory_order_release);  // a restart ends connections: this may be another
   if (index != 0) {
     if (!co_await wait_ready())
       co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "connect", "shutting down"});
@@ -149,7 +150,7 @@ Task<Result<>> Session::recover() {
   // Each turn needs the server to have forgotten us in between: a few are plenty.
   for (int turn = 0;; ++turn) {
     if (!have_client_id_) NFSRDMA_CO_TRY(co_await exchange_id());
-    if (have_session_) co_await destroy_session(false);
+    if (have_session_) NFSRDMA_CO_TRY(co_await destroy_session(false));
     Result<> created = co_await create_session();
     if (created) break;
     const Error& e = created.error();
@@ -324,12 +325,13 @@ Task<Result<>> Session::reclaim_complete(RecoveryChannel& channel) {
   co_return done;
 }
 
-Task<> Session::destroy_session(bool patient) {
+Task<Result<>> Session::destroy_session(bool patient) {
   nfs4::DESTROY_SESSION4args args{.dsa_sessionid = session_id_};
   auto build = [&](CompoundBuilder& b) { b.add(args); };
   for (bool bound = false;;) {
-    const Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_DESTROY_SESSION, build);
-    if (patient && !reply && reply.error().recovery == Recovery::kReconnect) {
+    Result<CompoundReply> reply = co_await run_alone(0, nfs4::OP_DESTROY_SESSION, build);
+    if (!reply && reply.error().recovery == Recovery::kReconnect) {
+      if (!patient) co_return fail(std::move(reply.error()));
       co_await Loop::current()->sleep(50ms);
       continue;
     }
@@ -339,6 +341,7 @@ Task<> Session::destroy_session(bool patient) {
     (void)co_await bind(0);
   }
   have_session_ = false;  // whatever the answer is, it is not used any more
+  co_return Result<>{};
 }
 
 }  // namespace nfsrdma::client

@@ -43,7 +43,7 @@ Task<> Session::renew_lease() {
       slots_.release(*ticket, size.transmissions == 0 ? SlotUse::kNotExecuted : SlotUse::kUncertain);
       continue;
     }
-    judge(*reply, *ticket);
+    judge(request, *reply, *ticket);
   }
 }
 
@@ -59,16 +59,6 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
     Result<> bound = co_await bind(0);
     if (!bound) log::warn("server {}: no back channel: {}", options_.host, describe(bound.error()));
   }
-  if ((flags & SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) {
-    // Client ID and session survived the server's restart, opens and locks did not.
-    if (slots_.close(generation)) {
-      set_ready(false);
-      co_await outstanding_requests();
-      epoch_.fetch_add(1);
-      reclaim_owed_ = true;
-      co_await recover_live();
-    }
-  }
   constexpr uint32_t kRevoked = SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED |
                                 SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED | SEQ4_STATUS_ADMIN_STATE_REVOKED |
                                 SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
@@ -78,6 +68,26 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
   }
   co_await pause(kFlagsPause);
   flags_in_hand_.store(false, std::memory_order_release);
+}
+
+void Session::reclaim_soon(uint64_t generation) {
+  // A server that still says so right after RECLAIM_COMPLETE, on the same connection, is not believed each
+  // time.
+  const int64_t now = Clock::now().time_since_epoch().count();
+  if (now < no_reclaim_before_.load(std::memory_order_acquire) || !slots_.close(generation)) return;
+  set_ready(false);
+  log::info("server {}: it restarted, and kept the session but no state; reclaiming", options_.host);
+  loops_[0].spawn(reclaim_live());
+}
+
+Task<> Session::reclaim_live() {
+  const Gate::Pass pass = gate_.enter();
+  co_await outstanding_requests();
+  epoch_.fetch_add(1);
+  reclaim_owed_ = true;
+  co_await recover_live();
+  const TimePoint pause = Clock::now() + kFlagsPause;
+  if (!reclaim_owed_) no_reclaim_before_.store(pause.time_since_epoch().count(), std::memory_order_release);
 }
 
 Task<> Session::outstanding_requests() {

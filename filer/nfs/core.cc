@@ -33,7 +33,11 @@ void Core::restart(bool forget_reclaims) {
   recovery.remember(clients, states, forget_reclaims);
   back.restart();
   states.restart(boot + 1);
-  clients.restart(boot + 1);
+  if (switches.keep_sessions_on_restart) {
+    clients.restart_persistent();
+  } else {
+    clients.restart(boot + 1);
+  }
   ++boot;
   write_verifier = verifier4::of(boot << 32 | 1);
   denied_locks.clear();

@@ -1,6 +1,7 @@
 #include "filer/state/clients.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace nfsrdma::filer {
 
@@ -61,6 +62,21 @@ void ClientTable::restart(uint64_t boot) {
   boot_ = boot;
   next_client_ = 1;
   next_session_ = 1;
+}
+
+void ClientTable::restart_persistent() {
+  for (auto& [id, client] : clients_) {
+    client->reclaim_complete = false;
+    client->revoked_expired = client->revoked_admin = client->revoked_recall = 0;
+    client->expired_all = false;
+  }
+  for (auto& [id, session] : sessions_) {
+    session->fore_links.clear();
+    session->back_links.clear();
+    for (Slot& slot : session->slots) {
+      if (std::exchange(slot.in_progress, false)) --slot.sequence;
+    }
+  }
 }
 
 Client* ClientTable::find_record(const std::string& ownerid, bool confirmed) {

@@ -36,6 +36,8 @@ class ClientTable {
   // A new instance of the server: nothing is remembered, and no client ID or session ID of an earlier one
   // comes back.
   void restart(uint64_t boot);
+  // The same with persistent client IDs and sessions (section 2.10.6.5); what was being executed was not.
+  void restart_persistent();
 
   nfs4::EXCHANGE_ID4res exchange_id(const nfs4::EXCHANGE_ID4args& args, const Principal& who,
                                     LeaseClock::Duration now, LeaseClock::Duration lease);

@@ -107,6 +107,39 @@ TEST_P(Restart, ConnectionCutDuringEachStepOfReclaim_LosesNothing) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
+// Section 18.46.3: "When set, indicates that due to server restart, the client must reclaim locking state.
+// Until the client sends a global RECLAIM_COMPLETE (Section 18.51), every SEQUENCE operation will return
+// SEQ4_STATUS_RESTART_RECLAIM_NEEDED." The session lives on: nothing but the flag tells.
+TEST_P(Restart, SessionThatSurvives_StateIsReclaimed) {
+  server->configure([](filer::Switches& s) { s.keep_sessions_on_restart = true; });
+  const auto reader = mount->open("file", O_RDONLY);
+  const auto writer = mount->create("other", O_RDWR);
+  ASSERT_EQ(mount->lock(writer, LockType::kWrite, 0, 9, 1), 0);
+  for (int n = 0; n < 3; ++n) {
+    server->clear_journal();
+    const std::string text = "text" + std::to_string(n);
+    ASSERT_EQ(mount->write(writer, 0, text), 0);
+    server->restart();
+    // A file that was open meets the restart first, then one with locks.
+    EXPECT_EQ(*mount->read(n == 1 ? writer : reader), n == 1 ? text : "content");
+    EXPECT_EQ(mount->fsync(writer), 0);
+    EXPECT_EQ(*mount->read(writer), text);
+    EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+      return core.journal.count(OP_RECLAIM_COMPLETE).succeeded == 1;
+    })) << n;
+    EXPECT_FALSE(server->in_grace());
+    EXPECT_EQ(count(StateKind::kOpen), 2u);
+    EXPECT_EQ(count(StateKind::kLock), 1u);
+  }
+  TestMount other(*server);
+  const auto contender = other.open("other", O_RDWR);
+  EXPECT_EQ(other.lock(contender, LockType::kRead, 5, 5), EAGAIN);
+  EXPECT_EQ(other.close(contender), 0);
+  EXPECT_EQ(mount->close(writer, 1), 0);
+  EXPECT_EQ(mount->close(reader), 0);
+  EXPECT_TRUE(server->states().empty());
+}
+
 TEST_P(Restart, WhileDown_RequestsWaitAndThenSucceed) {
   const auto file = mount->open("file", O_RDWR);
   server->go_down();

@@ -204,14 +204,16 @@ TEST_P(StatusFlags, BackChannelFault_ReplacesTheSession) {
   expect_leads_to(SEQ4_STATUS_BACKCHANNEL_FAULT, OP_CREATE_SESSION);
 }
 
-TEST_P(StatusFlags, StateRevoked_IsLookedFor) {
+TEST_P(StatusFlags, ExpiredSome_IsLookedFor) {
   const auto file = mount->open("file");
-  for (const uint32_t flag : {SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED, SEQ4_STATUS_ADMIN_STATE_REVOKED,
-                              SEQ4_STATUS_RECALLABLE_STATE_REVOKED}) {
-    // One kind after the other: flags are looked at no more often than every few seconds.
-    if (flag != SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED) break;
-    expect_leads_to(flag, OP_TEST_STATEID);
-  }
+  expect_leads_to(SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED, OP_TEST_STATEID);
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(StatusFlags, ExpiredAll_IsLookedFor) {
+  const auto file = mount->open("file");
+  expect_leads_to(SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, OP_TEST_STATEID);
   EXPECT_EQ(*mount->read(file), "content");
   EXPECT_EQ(mount->close(file), 0);
 }
@@ -225,6 +227,16 @@ TEST_P(StatusFlags, AdminRevoked_IsLookedFor) {
 TEST_P(StatusFlags, RecallableRevoked_IsLookedFor) {
   const auto file = mount->open("file");
   expect_leads_to(SEQ4_STATUS_RECALLABLE_STATE_REVOKED, OP_TEST_STATEID);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(StatusFlags, ReclaimNeededWithoutEnd_IsReclaimedOnceAndThenWorkedWith) {
+  const auto file = mount->open("file");
+  expect_leads_to(SEQ4_STATUS_RESTART_RECLAIM_NEEDED, OP_RECLAIM_COMPLETE);
+  server->configure([](filer::Switches& s) { s.extra_status_flags = SEQ4_STATUS_RESTART_RECLAIM_NEEDED; });
+  const auto reclaimed = server->executed(OP_RECLAIM_COMPLETE).executed;
+  for (int n = 0; n < 20; ++n) EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_LE(server->executed(OP_RECLAIM_COMPLETE).executed, reclaimed + 1);
   EXPECT_EQ(mount->close(file), 0);
 }
 
