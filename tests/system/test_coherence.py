@@ -3,6 +3,7 @@
 Every wait here is for something that must come; nothing is concluded from a time that has passed.
 """
 
+import errno
 import os
 import threading
 import unittest
@@ -92,7 +93,11 @@ class CloseToOpen(SystemCase):
         def read():
             while not stop.is_set():
                 least = closed[0]
-                number = int(self.get(self.there, "count"))
+                try:
+                    number = int(self.get(self.there, "count"))
+                except (OSError, ValueError) as error:
+                    problems.append(str(error))
+                    continue
                 if number < least:
                     problems.append(f"{number} after {least} was closed")
 
@@ -116,7 +121,13 @@ class CloseToOpen(SystemCase):
         def read():
             last = 0
             while not stop.is_set():
-                data = self.get(self.there, "version.link")
+                try:
+                    data = self.get(self.there, "version.link")
+                except OSError as error:
+                    # Replaced between lookup and open, and once more when the kernel tried again.
+                    if error.errno != errno.ESTALE:
+                        problems.append(str(error))
+                    continue
                 number = int(data[:10])
                 if data != b"%010d" % number * 500:
                     problems.append("mixed versions")
