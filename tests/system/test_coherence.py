@@ -5,11 +5,13 @@ Every wait here is for something that must come; nothing is concluded from a tim
 
 import errno
 import os
+import subprocess
+import sys
 import threading
 import unittest
 
 from harness import nfs41
-from harness.case import Export, SystemCase, needs_mount
+from harness.case import HOME, Export, SystemCase, needs_mount
 
 
 @needs_mount()
@@ -84,6 +86,34 @@ class CloseToOpen(SystemCase):
         self.wait_until(lambda: os.path.exists(name), "the name appears", 90)
         os.unlink(os.path.join(self.here, "name"))
         self.wait_until(lambda: not os.path.exists(name), "the name goes", 90)
+
+    def test_attributes_follow_within_the_cache_times(self):
+        """Of a file that nobody here opens again."""
+        self.put(self.here, "grows", b"1")
+        name = os.path.join(self.there, "grows")
+        self.assertEqual(os.stat(name).st_size, 1)
+        self.put(self.here, "grows", b"22")
+        self.wait_until(lambda: os.stat(name).st_size == 2, "the size follows", 90)
+        os.chmod(os.path.join(self.here, "grows"), 0o600)
+        self.wait_until(lambda: os.stat(name).st_mode & 0o777 == 0o600, "and the mode", 90)
+
+    def may_look_at(self, name):
+        """Whether an ordinary user may; root may always."""
+        program = "import os,sys\ntry: os.stat(sys.argv[1])\nexcept PermissionError: sys.exit(3)"
+        ids = {"user": 1 << 20, "group": 1 << 20, "extra_groups": []} if os.getuid() == 0 else {}
+        status = subprocess.run([sys.executable, "-c", program, name], timeout=60, **ids).returncode
+        self.assertIn(status, (0, 3))
+        return status == 0
+
+    def test_a_directory_that_another_client_closes_is_closed_here_within_the_cache_times(self):
+        os.chmod(HOME, 0o755)
+        os.chmod(self.here, 0o755)
+        os.mkdir(os.path.join(self.here, "closed"), 0o755)
+        self.put(os.path.join(self.here, "closed"), "name", b"")
+        name = os.path.join(self.there, "closed", "name")
+        self.wait_until(lambda: self.may_look_at(name), "the name is seen", 90)
+        os.chmod(os.path.join(self.here, "closed"), 0o600)
+        self.wait_until(lambda: not self.may_look_at(name), "it is out of reach", 90)
 
     def test_many_openers_at_once(self):
         """An open that begins after a close sees what was written, whichever other opens are under way."""

@@ -100,6 +100,16 @@ class Files(SystemCase):
             self.assertEqual(self.served("shared")[5000:5005], b"there")
         self.assertEqual(other.wait(30), 0)
 
+    def test_mapped_pages_reach_the_server_at_fsync_and_close(self):
+        path = self.write("mapped", b"a" * 10000)
+        with open(path, "r+b") as file:
+            with mmap.mmap(file.fileno(), 10000) as mapping:
+                mapping[9000:9004] = b"sync"
+                os.fsync(file.fileno())
+                self.assertEqual(self.served("mapped")[9000:9004], b"sync")
+                mapping[9000:9005] = b"close"
+        self.assertEqual(self.served("mapped")[9000:9005], b"close")
+
     def test_a_mapping_outlives_its_descriptor(self):
         path = self.write("mapped", b"a" * 10000)
         fd = os.open(path, os.O_RDWR)
@@ -186,6 +196,17 @@ class Files(SystemCase):
             self.assertEqual(self.served("sync"), b"synchronous")
             os.close(fd)
 
+    @needs_mount()
+    def test_every_write_is_on_the_server_when_it_returns_with_sync_and_noac(self):
+        for options in ("sync", "noac"):
+            path = os.path.join(self.mount(options).path, options)
+            fd = os.open(path, os.O_CREAT | os.O_WRONLY)
+            for text in (b"synchronous", b"again"):
+                os.write(fd, text)
+                with open(self.on_server(path), "rb") as truth:
+                    self.assertTrue(truth.read().endswith(text))
+            os.close(fd)
+
     def test_close_and_fsync_bring_data_to_the_server(self):
         with open(self.at("flushed"), "wb", buffering=0) as file:
             file.write(b"1" * 3_000_000)
@@ -225,6 +246,17 @@ class Files(SystemCase):
         self.assertGreater(hole, 1 << 20)
         self.assertLessEqual(hole, 3 << 20)
         self.fails(errno.ENXIO, os.lseek, fd, 3 << 20, os.SEEK_DATA)
+        os.close(fd)
+
+    @needs_mount()
+    def test_holes_are_not_told_from_data(self):
+        """NFSv4.1 has no SEEK."""
+        fd = os.open(self.at("sparse"), os.O_CREAT | os.O_RDWR)
+        os.ftruncate(fd, 3 << 20)
+        for offset in (0, 1 << 20, (3 << 20) - 1):
+            self.assertEqual(os.lseek(fd, offset, os.SEEK_DATA), offset)
+            self.assertEqual(os.lseek(fd, offset, os.SEEK_HOLE), 3 << 20)
+        self.fails(errno.ENXIO, os.lseek, fd, 3 << 20, os.SEEK_HOLE)
         os.close(fd)
 
     # Names

@@ -92,6 +92,19 @@ class Locks(SystemCase):
                     two = os.fdopen(os.dup(other.fileno()), "r+b")
             two.close()
 
+    def test_open_file_description_locks_two_mounts(self):
+        one, two = self.two()
+        whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        none = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
+        with open(os.path.join(one, "ofd"), "w+b") as here, open(os.path.join(two, "ofd"), "r+b") as there:
+            fcntl.fcntl(here, fcntl.F_OFD_SETLK, whole)
+            with self.assertRaises(OSError):
+                fcntl.fcntl(there, fcntl.F_OFD_SETLK, whole)
+            with self.assertRaises(OSError):
+                fcntl.lockf(there, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(here, fcntl.F_OFD_SETLK, none)
+            fcntl.fcntl(there, fcntl.F_OFD_SETLK, whole)
+
     def test_every_waiter_gets_its_turn(self):
         one, two = self.two()
         path = os.path.join(one, "turn")

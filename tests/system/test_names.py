@@ -256,6 +256,22 @@ class Exports(SystemCase):
             self.assertGreater(os.statvfs(os.path.join(root, name)).f_blocks, 0)
         self.assertIn("three", os.listdir(os.path.join(root, "one")))
 
+    def test_inode_numbers_say_which_export_a_file_is_of(self):
+        """One mount has one device number; the server's numbers may be the same in two of its file systems."""
+        root = self.root()
+        differ = set()
+        for number, name in enumerate(("one", "deep/down/two", "one/three")):
+            path = os.path.join(root, name, "numbered")
+            open(path, "w").close()
+            seen = os.stat(path).st_ino
+            truth = os.stat(os.path.join(self.server.path(self.server.exports[number]), "numbered")).st_ino
+            self.assertEqual(seen >> 63, 1, hex(seen))
+            self.assertEqual(seen & 0xffffffff, truth & 0xffffffff, "the server's, but for the upper half")
+            differ.add(seen ^ truth)
+            entry, = [entry for entry in os.scandir(os.path.dirname(path)) if entry.name == "numbered"]
+            self.assertEqual(entry.inode(), seen)
+        self.assertEqual(len(differ), 3, "each export has a mark of its own")
+
     def test_rename_and_link_do_not_cross(self):
         root = self.root()
         with open(os.path.join(root, "one/stay"), "w"):

@@ -108,6 +108,22 @@ class Restart(SystemCase):
         file.close()
         self.wait_until(lambda: os.listdir(path) == [], "the file goes with its last close")
 
+    def test_replaced_while_open_survives_a_restart(self):
+        path = self.directory(self.mount())
+        file = open(os.path.join(path, "replaced"), "w+b", buffering=0)
+        file.write(b"the old one")
+        with open(os.path.join(path, "new"), "wb") as new:
+            new.write(b"the new one")
+        os.rename(new.name, file.name)
+        self.server.restart()
+        file.seek(0)
+        self.assertEqual(file.read(), b"the old one")
+        file.write(b", written to")
+        file.close()
+        with open(os.path.join(path, "replaced"), "rb") as replaced:
+            self.assertEqual(replaced.read(), b"the new one")
+        self.wait_until(lambda: os.listdir(path) == ["replaced"], "the old file goes with its last close")
+
     def test_a_waiting_lock_is_granted_after_a_restart(self):
         path = self.directory(self.mount())
         holder = open(os.path.join(path, "awaited"), "w+b")
