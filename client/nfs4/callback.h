@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <vector>
 
@@ -25,8 +26,13 @@ namespace nfsrdma::client {
 
 class CallbackServer final : public CallbackService {
  public:
-  // `slots`: the fore channel's (Session::slots()), for CB_RECALL_SLOT and referring calls.
-  CallbackServer(SlotTable& slots, NodeTable& nodes) : slots_(slots), nodes_(nodes) {}
+  // How long a recall waits at a time for the reply it has overtaken.
+  static constexpr Duration kRacePause = std::chrono::milliseconds(5);
+
+  // `slots`: the fore channel's (Session::slots()), for CB_RECALL_SLOT and referring calls. `race_pause`: for
+  // tests that have no time.
+  CallbackServer(SlotTable& slots, NodeTable& nodes, Duration race_pause = kRacePause)
+      : slots_(slots), nodes_(nodes), race_pause_(race_pause) {}
 
   Task<ByteVector> serve(ByteVector call) override;
   void session_opened(const nfs4::sessionid4& session, const nfs4::channel_attrs4& back_channel) override {
@@ -73,6 +79,7 @@ class CallbackServer final : public CallbackService {
 
   SlotTable& slots_;
   NodeTable& nodes_;
+  const Duration race_pause_;
   BackChannel channel_;
   std::atomic<uint64_t> calls_{0};
 

@@ -1,6 +1,5 @@
 // The callback operations (RFC 8881 section 20; valid errors in section 15.3).
 #include <algorithm>
-#include <chrono>
 
 #include "client/nfs4/callback.h"
 #include "client/nfs4/file_state.h"
@@ -10,11 +9,9 @@ namespace nfsrdma::client {
 namespace {
 
 using namespace nfs4;  // NOLINT: statuses and operations
-using namespace std::chrono_literals;
 
-// How long a recall waits for the reply it has overtaken: some round trips on a network worth mounting over.
-// The server asks again after NFS4ERR_DELAY.
-constexpr auto kRacePause = 5ms;
+// How often a recall waits for the reply it has overtaken: in all some round trips on a network worth
+// mounting over. The server asks again after NFS4ERR_DELAY.
 constexpr int kRacePauses = 20;
 
 // Section 20.6.3: "When a bit is set in the type mask that corresponds to an undefined type of recallable
@@ -114,7 +111,7 @@ Task<nfsstat4> CallbackServer::recall(CB_RECALL4args args, std::vector<referring
     if (!racing && booked) co_return status;
     booked = !racing;
     if (pause == kRacePauses) co_return NFS4ERR_DELAY;
-    co_await Loop::current()->sleep(kRacePause);
+    co_await Loop::current()->sleep(race_pause_);
   }
 }
 
