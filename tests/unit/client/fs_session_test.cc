@@ -347,6 +347,20 @@ TEST_F(MountedBackChannel, DelegationNobodyAskedFor_GoesBackAtOnce) {
       server->wait_until([](filer::Core& core) { return core.journal.count(OP_DELEGRETURN).executed == 1; }));
 }
 
+TEST_F(MountedBackChannel, ServerThatGrantsWhatIsWanted_IsAskedForNoDelegation) {
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->make_file("/export/read", "content");
+  server->make_file("/export/written", "content");
+  const std::vector<client::OpenFileRef> files = {mount.open("read"), mount.open("written", O_RDWR),
+                                                  mount.create("new")};
+  ASSERT_EQ(server->clients().size(), 1u);
+  EXPECT_EQ(server->clients()[0].delegations, 0u) << "none is held";
+  server->with_core([](filer::Core& core) {
+    EXPECT_EQ(core.journal.count(OP_DELEGRETURN).executed, 0u) << "nor was one given back";
+  });
+  for (const auto& file : files) EXPECT_EQ(mount.close(file), 0);
+}
+
 TEST_F(MountedBackChannel, Garbage_IsAnsweredAndCostsNothingElse) {
   server->make_file("/export/file", "content");
   for (size_t cut = 1; cut < 120; cut += 3) {
