@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <set>
+#include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "client/nfs4/nfs4_filesystem.h"
+#include "transport/runtime/log.h"
 #include "xdr/nfs4/dir_ops.h"
 #include "xdr/nfs4/handle_ops.h"
 
@@ -19,6 +22,8 @@ constexpr uint32_t kReplyBytes = 128u << 10;
 constexpr size_t kPlusBytes = 160, kPlainBytes = 32;
 // How often a listing whose cookies do not hold is begun again for one entry that was not seen yet.
 constexpr int kMaxRestarts = 20;
+// Entries that were given out and come again, beyond twice as many as there were: there is no end to them.
+constexpr size_t kMostDropped = 1000;
 
 bool place_is_gone(const Error& e) {
   return e.is_status(nfs4::NFS4ERR_NOT_SAME) || e.is_status(nfs4::NFS4ERR_BAD_COOKIE);
@@ -39,15 +44,15 @@ struct Nfs4Filesystem::DirectoryHandle final : OpenDirectory {
   nfs4::verifier4 verifier;
   size_t delivered = 0;      // of `entries`
   std::set<uint64_t> begun;  // where READDIRs of this listing began, without a jump between them
-  // What was given out since the beginning, in order, if the server's verifier says that its cookies may end
-  // (section 18.23.3).
+  // What was given out since the beginning, in order.
   struct Given {
     uint64_t cookie;
     size_t name;  // hashed
   };
   std::vector<Given> given;
   bool given_from_start = false;
-  bool sift = false;  // the server has lost its cookies: what follows may have been given out
+  bool sift = false;  // the server's cookies ended, or go in a circle: what follows may have been given out
+  bool told = false;  // of the circle
 
   bool all_given_until(uint64_t cookie) const {
     return given_from_start && !given.empty() && given.back().cookie == cookie;
@@ -67,19 +72,61 @@ struct Nfs4Filesystem::DirectoryHandle final : OpenDirectory {
   }
   void give(const nfs4::entry4& entry) {
     delivered = static_cast<size_t>(&entry - entries.data()) + 1;
-    if (verifier == nfs4::verifier4{}) {
-      given_from_start = false;
-      return;
-    }
     given.push_back({entry.cookie, std::hash<std::string_view>{}(entry.name)});
   }
 
-  // Whether going on after an answer that ends with `last` leads to entries that were not seen yet. Cookies
-  // may come twice within an answer: nfs-ganesha's do when a directory changes under it.
-  bool leads_on(uint64_t cookie, uint64_t last) {
+  // A READDIR from `cookie` comes next.
+  void begin(uint64_t cookie) {
     if (cookie == 0 || entries.empty() || entries.back().cookie != cookie) begun.clear();
     begun.insert(cookie);
-    return !begun.contains(last);
+  }
+  // Going on after the answer at hand leads to what this listing has had. (Cookies may come twice within an
+  // answer: nfs-ganesha's do when a directory changes under it.)
+  bool leads_back() const { return !eof && !entries.empty() && begun.contains(entries.back().cookie); }
+
+  // The same, seen by the last name: a circle longer than an answer.
+  bool ends_again() const {
+    if (entries.empty()) return false;
+    const size_t name = std::hash<std::string_view>{}(entries.back().name);
+    return std::any_of(given.begin(), given.end(), [&](const Given& g) { return g.name == name; });
+  }
+
+  // A name is in a directory once. What is left leads on as the whole answer does.
+  void drop_repeats() {
+    std::unordered_set<std::string_view> names;
+    names.reserve(entries.size());
+    bool repeats = false;
+    for (nfs4::entry4& e : entries) {
+      if (names.insert(e.name).second) continue;
+      e.name.clear();
+      repeats = true;
+    }
+    if (!repeats) return;
+    const uint64_t last = entries.back().cookie;
+    std::erase_if(entries, [](const nfs4::entry4& e) { return e.name.empty(); });
+    entries.back().cookie = last;
+    sift = true;
+  }
+  void drop_given() {
+    std::unordered_set<size_t> names;
+    for (const Given& g : given) names.insert(g.name);
+    std::erase_if(entries, [&](const nfs4::entry4& e) {
+      return names.contains(std::hash<std::string_view>{}(e.name));
+    });
+  }
+  // The server's cookies lead nowhere else: what they led to is the listing.
+  void end_at(uint64_t cookie) {
+    from = cookie;
+    eof = filled = true;
+    if (std::exchange(told, true)) return;
+    std::unique_lock lock(nfs4_node(node).mutex);
+    const uint64_t ino = nfs4_node(node).attributes.get().ino;
+    lock.unlock();
+    log::warn(
+        "the server's READDIR cookies of directory inode {} go in a circle: what they led to is listed, and "
+        "may not "
+        "be all; which directory: run 'find -inum {}' in the mount",
+        ino, ino);
   }
 
   // Where in `entries` the one after `cookie` is, if the answer at hand covers that.
@@ -117,13 +164,23 @@ Task<Result<OpenDirectoryReply>> Nfs4Filesystem::opendir(RequestContext ctx, Nod
 Task<Result<>> Nfs4Filesystem::fill(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie, bool plus) {
   handle.sift = handle.sift && handle.all_given_until(cookie);
   if (handle.sift) co_return co_await find_place(ctx, handle, cookie, plus, cookie);
+  handle.begin(cookie);
   Result<> read = co_await read_entries(ctx, handle, cookie, plus);
-  if (read || cookie == 0 || !place_is_gone(read.error())) co_return read;
+  if (!read) {
+    if (cookie == 0 || !place_is_gone(read.error())) co_return read;
+  } else if (!handle.leads_back() && !(handle.all_given_until(cookie) && handle.ends_again())) {
+    co_return read;
+  } else if (!handle.all_given_until(cookie)) {
+    handle.drop_given();
+    handle.end_at(cookie);
+    co_return read;
+  }
   co_return co_await find_place(ctx, handle, cookie, plus, 0);
 }
 
-// The listing begins again, and what was given out is left out; the place of a seekdir(3) is where the same
-// cookie is. A directory that changes between any two READDIRs cannot be read from such a server.
+// The server's cookies have ended or go in a circle. The listing begins again, and what was given out is left
+// out; the place of a seekdir(3) is where the same cookie is. A directory that changes between any two
+// READDIRs cannot be read from a server whose cookies end with each change.
 Task<Result<>> Nfs4Filesystem::find_place(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie,
                                           bool plus, uint64_t first) {
   const bool by_name = handle.sift = handle.all_given_until(cookie);
@@ -133,20 +190,29 @@ Task<Result<>> Nfs4Filesystem::find_place(RequestContext ctx, DirectoryHandle& h
   for (int turn = 0; turn < kMaxRestarts; ++turn) {
     bool passed = by_name;
     std::set<uint64_t> begun;
-    for (uint64_t next = turn == 0 ? first : 0;;) {
-      if (!begun.insert(next).second)
+    const uint64_t start = turn == 0 ? first : 0;
+    size_t dropped = 0;
+    for (uint64_t next = start;;) {
+      const bool new_place = begun.insert(next).second;
+      if (!new_place && !by_name)
         co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
+      if (!new_place || dropped > kMostDropped + 2 * seen.size()) {
+        if (start != 0) break;  // all of it once more: the directory may have changed under the server
+        handle.end_at(cookie);
+        co_return Result<>{};
+      }
       Result<> read = co_await read_entries(ctx, handle, next, plus);
       handle.change = change;  // what was given out is of then
       if (!read && next != 0 && place_is_gone(read.error())) break;
       if (!read) co_return read;
       const uint64_t last = handle.entries.empty() ? next : handle.entries.back().cookie;
-      std::erase_if(handle.entries, [&](const nfs4::entry4& e) {
+      const size_t erased = std::erase_if(handle.entries, [&](const nfs4::entry4& e) {
         if (by_name) return seen.contains(std::hash<std::string_view>{}(e.name));
         const bool before = !passed;
         passed = passed || e.cookie == cookie;
         return before;
       });
+      if (by_name) dropped += erased;
       if (!handle.entries.empty() || (handle.eof && passed)) {
         handle.from = cookie;
         co_return Result<>{};
@@ -190,9 +256,6 @@ Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, DirectoryHandle&
   const bool reserved = std::any_of(list.entries.begin(), list.entries.end(),
                                     [](const auto& e) { return e.cookie <= kAfterDotDot; });
   if (reserved) co_return fail(system_error(EIO, "READDIR", "the server uses reserved cookies"));
-  const uint64_t last = list.entries.empty() ? cookie : list.entries.back().cookie;
-  const bool leads_on = handle.leads_on(cookie, last);
-  if (!list.eof && !leads_on) co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
   handle.entries = std::move(list.entries);
   handle.eof = list.eof;
   handle.verifier = res->resok4.cookieverf;
@@ -201,6 +264,7 @@ Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, DirectoryHandle&
   handle.filled = true;
   handle.delivered = 0;
   handle.belief = belief;
+  handle.drop_repeats();
   co_return Result<>{};
 }
 

@@ -58,8 +58,12 @@ READDIR4res execute(Context& c, const READDIR4args& args) {
   size_t names_left = args.dircount == 0 ? SIZE_MAX : args.dircount;
   Res res;
   res.resok4.cookieverf = cookie_verifier(c, dir);
-  const Directory::Entry* at = dir.names.next(args.cookie);
-  for (; at != nullptr; at = dir.names.next(at->cookie)) {
+  const auto next = [&](uint64_t cookie) {
+    const Directory::Entry* entry = dir.names.next(cookie);
+    return entry == nullptr && c.core.switches.looping_cookies ? dir.names.next(0) : entry;
+  };
+  const Directory::Entry* at = next(args.cookie);
+  for (; at != nullptr; at = next(at->cookie)) {
     const size_t name_bytes = 8 + 4 + xdr_padded(at->name.size());
     // One entry is returned whatever dircount says: it is a hint, and nothing would be no progress.
     if (name_bytes > names_left && !res.resok4.reply.entries.empty()) break;

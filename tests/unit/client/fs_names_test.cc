@@ -458,6 +458,47 @@ TEST_P(NamesLoops, PlaceInAListingThatEnded_IsFoundAgain) {
   EXPECT_EQ(errno_of(nowhere), EIO);
 }
 
+// nfs-ganesha's cookies do this over a tmpfs whose files change places: behind the last entry comes the first
+// one. What they lead to is listed, each name once, whether one answer holds the circle or many do.
+TEST_P(NamesLoops, CookiesInACircle_EveryNameOnceAndAnEnd) {
+  server->configure([](filer::Switches& s) { s.looping_cookies = true; });
+  for (const int names : {1, 2, 3, 700, 5000}) {
+    const std::string path = "/export/d" + std::to_string(names);
+    server->make_directory(path, 0777);
+    for (int i = 0; i < names; ++i) server->make_file(path + "/name " + std::to_string(i), "");
+    TestMount mount(*server, settings());
+    const auto node = mount.node("d" + std::to_string(names));
+    for (const bool plus : {false, true}) {
+      const auto handle = mount.run(mount.fs().opendir(mount.user(), node));
+      std::map<std::string, unsigned> seen;
+      uint64_t offset = 0, middle = 0;
+      for (;;) {
+        const auto page = mount.run(mount.fs().readdir(mount.user(), handle->directory, offset, 4096, plus));
+        ASSERT_TRUE(page) << describe(page.error());
+        if (page->entries.empty()) break;
+        for (const auto& e : page->entries) ++seen[e.name];
+        offset = page->entries.back().next;
+        if (middle == 0) middle = offset;
+        ASSERT_EQ(seen[page->entries.back().name], 1u) << "and no end";
+      }
+      EXPECT_EQ(seen.size(), 2u + static_cast<unsigned>(names));
+      for (const auto& [name, times] : seen) EXPECT_EQ(times, 1u) << name;
+      // After a seekdir(3) there is an end, too.
+      size_t more = 0;
+      for (offset = middle; more < 4u * static_cast<unsigned>(names) + 4;) {
+        const auto page = mount.run(mount.fs().readdir(mount.user(), handle->directory, offset, 4096, plus));
+        ASSERT_TRUE(page) << describe(page.error());
+        if (page->entries.empty()) break;
+        more += page->entries.size();
+        offset = page->entries.back().next;
+      }
+      EXPECT_LE(more, 2u * static_cast<unsigned>(names)) << "no end";
+      mount.run(mount.fs().releasedir(handle->directory));
+    }
+    EXPECT_EQ(mount.list("d" + std::to_string(names)).size(), static_cast<unsigned>(names));
+  }
+}
+
 // What was read in one READDIR is given out in pieces; what we have removed since is not given out as there.
 TEST_P(NamesLoops, RemovedAfterItWasRead_IsNotListed) {
   server->make_directory("/export/d", 0777);
