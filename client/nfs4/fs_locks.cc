@@ -3,7 +3,8 @@
 //
 // A lock orders data: before LOCKU what was written under it is on the server, and after LOCK the kernel's
 // pages are dropped if somebody else changed the file. Waiting is asking again, with back-off; a lock that is
-// dropped on this mount, or CB_NOTIFY_LOCK, ends a pause early.
+// dropped on this mount, or CB_NOTIFY_LOCK, ends a pause early. POSIX owners of this mount that wait for each
+// other get EDEADLK, as on a local file system; of other clients' waiting nothing is known here.
 #include <algorithm>
 #include <cerrno>
 
@@ -111,25 +112,32 @@ Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, u
 
 Task<Result<>> Nfs4Filesystem::setlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock,
                                      bool wait) {
-  co_return co_await lock_owner_request(ctx, open, posix_owner(owner), lock, wait);
+  if (!wait) co_return co_await lock_owner_request(ctx, open, posix_owner(owner), lock, false, nullptr);
+  LockWaits::Wait waiting(lock_waits_, posix_owner(owner));
+  co_return co_await lock_owner_request(ctx, open, posix_owner(owner), lock, true, &waiting);
 }
 
 Task<Result<>> Nfs4Filesystem::flock(RequestContext ctx, OpenFileRef open, uint64_t owner, LockType type,
                                      bool wait) {
   Lock whole;
   whole.type = type;
-  co_return co_await lock_owner_request(ctx, open, flock_owner(owner), whole, wait);
+  co_return co_await lock_owner_request(ctx, open, flock_owner(owner), whole, wait, nullptr);
 }
 
 Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRef open, std::string owner,
-                                                  Lock lock, bool wait) {
+                                                  Lock lock, bool wait, LockWaits::Wait* waiting) {
   if (lock.type == LockType::kUnlock) co_return co_await unlock(open, owner, lock);
   Duration pause = kFirstPause;
   for (unsigned turn = 0;; ++turn) {
     const uint64_t ended_before = unlocks_ended(*nfs4_file(open).file);
-    auto granted = co_await try_lock(open, owner, lock, wait);
-    if (!granted) co_return fail(std::move(granted.error()));
-    if (*granted) break;
+    if (waiting != nullptr) waiting->ask();
+    auto tried = co_await try_lock(open, owner, lock, wait);
+    if (!tried) co_return fail(std::move(tried.error()));
+    const std::optional<nfs4::lock_owner4>& holder = *tried;
+    if (!holder) break;
+    const bool ours = holder->clientid == session_.client_id();
+    if (waiting != nullptr && waiting->denied(ours ? holder->owner : std::string()))
+      co_return fail(system_error(EDEADLK, "LOCK"));
     // Locks of an open file description go with its last close(2), which returns before the kernel tells: who
     // asks afterwards must not be refused for them.
     const auto dropping = drops_since(*nfs4_file(open).file, ended_before);
@@ -167,7 +175,8 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
   co_return Result<>{};
 }
 
-Task<Result<bool>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner, Lock lock, bool waiting) {
+Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner,
+                                                                        Lock lock, bool waiting) {
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
   OpenStateRef state = handle.state;
@@ -204,7 +213,7 @@ Task<Result<bool>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner,
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto res = reply->take_any<nfs4::LOCK4res>();
   if (!res) co_return fail(std::move(res.error()));
-  if (res->status == nfs4::NFS4ERR_DENIED) co_return false;
+  if (res->status == nfs4::NFS4ERR_DENIED) co_return std::optional(std::move(res->denied.owner));
   if (res->status != nfs4::NFS4_OK) co_return fail(nfs4::nfs_error(res->status, "LOCK"));
   std::lock_guard node_lock(file->node.mutex);
   const auto& stateid = res->resok4.lock_stateid;
@@ -212,7 +221,8 @@ Task<Result<bool>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner,
   mine->established = true;
   record_lock(mine->ranges, range);
   handle.lock_used.store(true, std::memory_order_relaxed);
-  co_return true;
+  lock_waits_.changed(owner);  // a write lock may have become a read lock
+  co_return std::optional<nfs4::lock_owner4>();
 }
 
 bool Nfs4Filesystem::may_hold(const Nfs4File& handle, const std::string& owner) {
@@ -296,6 +306,7 @@ Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owne
   if (mine->lost) unlocked = {};  // nothing is held any more
   if (unlocked) record_lock(mine->ranges, {lock.start, lock.end, LockType::kUnlock});
   if (mine->ranges.empty()) mine->lost = false;
+  lock_waits_.changed(owner);
   file->unlocked.notify_all();
   co_return unlocked;
 }

@@ -14,6 +14,7 @@
 #include "client/filesystem.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
+#include "client/nfs4/lock_waits.h"
 #include "client/nfs4/session.h"
 #include "client/nfs4/state_manager.h"
 #include "client/options.h"
@@ -212,8 +213,10 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
 
   // --- fs_locks.cc ---
   Task<Result<>> lock_owner_request(RequestContext ctx, OpenFileRef file, std::string owner, Lock lock,
-                                    bool wait);
-  Task<Result<bool>> try_lock(OpenFileRef file, std::string owner, Lock lock, bool waiting);
+                                    bool wait, LockWaits::Wait* waiting);
+  // Nothing when it is granted, else whose lock is in the way.
+  Task<Result<std::optional<nfs4::lock_owner4>>> try_lock(OpenFileRef file, std::string owner, Lock lock,
+                                                          bool waiting);
   Task<Result<>> unlock(OpenFileRef file, std::string owner, Lock lock);
   // As unlock(), with the file's lock_mutex held and the data on the server.
   Task<Result<>> unlock_in_turn(OpenFileRef file, std::string owner, Lock lock);
@@ -265,6 +268,7 @@ class Nfs4Filesystem final : public Filesystem, private RecoveryHooks {
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> dirty_bytes_{0};  // held and sending, all files
   AsyncMutex commit_everything_mutex_;
+  LockWaits lock_waits_;
   std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
   mutable std::atomic<uint64_t> attribute_hits_{0}, attribute_misses_{0}, name_hits_{0}, name_misses_{0};
 };

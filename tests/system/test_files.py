@@ -120,6 +120,16 @@ class Files(SystemCase):
         mapping.close()
         self.assertEqual(self.served("mapped")[9000:9004], b"late")
 
+    def test_times_set_after_msync_outlive_a_mapping(self):
+        path = self.write("mapped", b"a" * 10000)
+        fd = os.open(path, os.O_RDWR)
+        with mmap.mmap(fd, 10000) as mapping:
+            mapping[0:4] = b"text"
+            mapping.flush()
+            os.utime(fd, (200, 200))
+        os.close(fd)
+        self.assertEqual(os.stat(path).st_mtime, 200)
+
     def test_private_mapping_does_not_write(self):
         path = self.write("private", b"b" * 5000)
         with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE) as mapping:

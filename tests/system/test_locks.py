@@ -120,6 +120,31 @@ class Locks(SystemCase):
                 self.assertEqual(waiter.wait(120), 0)
         self.assertEqual(os.stat(self.on_server(path)).st_size, 6)
 
+    def test_two_that_wait_for_each_other(self):
+        """fcntl(2): EDEADLK. Of whom nobody waits for nothing is said."""
+        directory = self.directory(self.mount())
+        program = ("import errno,fcntl,os,sys\n"
+                   "mine, other = (open(name, 'r+b') for name in sys.argv[1:])\n"
+                   "fcntl.lockf(mine, fcntl.LOCK_EX)\nprint('locked', flush=True)\nsys.stdin.readline()\n"
+                   "try: fcntl.lockf(other, fcntl.LOCK_EX); print('granted', flush=True)\n"
+                   "except OSError as e: print('deadlock' if e.errno == errno.EDEADLK else e, flush=True)\n")
+        names = [os.path.join(directory, name) for name in ("a", "b")]
+        for name in names:
+            open(name, "wb").close()
+        processes = [subprocess.Popen([sys.executable, "-c", program, *order], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                     for order in (names, names[::-1])]
+        try:
+            for process in processes:
+                self.assertEqual(process.stdout.readline(), "locked\n")
+            for process in processes:
+                print(file=process.stdin, flush=True)
+            # Who is refused ends, and its locks with it.
+            self.assertEqual(sorted(process.communicate(timeout=60)[0] for process in processes), ["deadlock\n", "granted\n"])
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
     def test_a_read_only_descriptor_cannot_lock_for_writing(self):
         path = os.path.join(self.directory(self.mount()), "mode")
         open(path, "w").close()

@@ -142,6 +142,50 @@ TEST_P(LockLoops, WaitingHere_IsGrantedWhenTheHolderHereUnlocks) {
   mount.close(file, 2);
 }
 
+// fcntl(2): EDEADLK, "It was detected that the specified F_SETLKW command would cause a deadlock."
+TEST_P(LockLoops, WaitingForEachOther_IsADeadlockAndEndsForOne) {
+  server->make_file("/export/other", "", 0666);
+  const auto file = mount.open("file", O_RDWR), other = mount.open("other", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  ASSERT_EQ(mount.lock(other, LockType::kWrite, 0, UINT64_MAX, 2), 0);
+  auto first = start_waiting(mount, other, LockType::kWrite, 1);
+  auto second = start_waiting(mount, file, LockType::kWrite, 2);
+  const auto either = [&] { return first.wait_for(1ms) == std::future_status::ready; };
+  while (!either() && second.wait_for(1ms) != std::future_status::ready) continue;
+  auto& refused = either() ? first : second;
+  auto& granted = &refused == &first ? second : first;
+  EXPECT_EQ(errno_of(refused.get()), EDEADLK);
+  EXPECT_EQ(granted.wait_for(0s), std::future_status::timeout) << "the other one waits on";
+  // Who is refused keeps what it has until it gives that up.
+  const bool first_refused = &refused == &first;
+  EXPECT_EQ(mount.lock(first_refused ? file : other, LockType::kUnlock, 0, UINT64_MAX, first_refused ? 1 : 2),
+            0);
+  EXPECT_EQ(errno_of(granted.get()), 0);
+  mount.close(file, 1);
+  mount.close(other, 2);
+}
+
+TEST_P(LockLoops, WaitingForEachOtherInTurn_IsNoDeadlock) {
+  const auto file = mount.open("file", O_RDWR);
+  for (int n = 0; n < 20; ++n) {
+    ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+    auto second = start_waiting(mount, file, LockType::kWrite, 2);
+    wait_for_denial();
+    EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+    // The second one waits for the first one no more, whatever it was told before.
+    auto first = start_waiting(mount, file, LockType::kWrite, 1);
+    const auto ready = [](auto& lock) { return lock.wait_for(1ms) == std::future_status::ready; };
+    bool first_has_it = false;
+    while (!(first_has_it = ready(first)) && !ready(second)) continue;
+    EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, first_has_it ? 1 : 2), 0);
+    EXPECT_EQ(errno_of(first.get()), 0);
+    EXPECT_EQ(errno_of(second.get()), 0);
+    EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, first_has_it ? 2 : 1), 0);
+    server->clear_journal();
+  }
+  mount.close(file);
+}
+
 TEST_P(LockLoops, WaitingForAnotherMount_IsGrantedWhenThatUnlocks) {
   TestMount other(*server);
   const auto here = mount.open("file", O_RDWR), there = other.open("file", O_RDWR);

@@ -1,0 +1,50 @@
+// LockWaits: which lock-owner of this mount waits for which other one, so that a circle is an error (EDEADLK,
+// fcntl(2)) and not a wait without end. The server knows of no circles: our waiting is asking again.
+//
+// Owned by Nfs4Filesystem; any thread. Size: one entry for each lock that is waited for. An entry is of the
+// last answer, so whatever its holder gives up voids it; the next answer writes it again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace nfsrdma::client {
+
+class LockWaits {
+ public:
+  // One request for a lock, from its first LOCK to its end.
+  class Wait {
+   public:
+    Wait(LockWaits& waits, std::string owner);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    // Before each LOCK.
+    void ask();
+    // `holder` was said to be in the way; "": somebody of another client. True if it waits for our own owner,
+    // by itself or through others, and nothing of the circle was given up since ask().
+    bool denied(const std::string& holder);
+
+   private:
+    LockWaits& waits_;
+    const std::string owner_;
+    uint64_t asked_ = 0;
+  };
+
+  // `owner` holds less, or other locks than before.
+  void changed(const std::string& owner);
+
+ private:
+  bool leads_to(const std::string& from, const std::string& to, size_t depth) const;
+
+  std::mutex mutex_;
+  std::map<const Wait*, std::pair<std::string, std::string>>
+      waits_;                                // who waits, and for whom; "": not known
+  std::map<std::string, uint64_t> changes_;  // by owner: when, while anybody waits
+  uint64_t clock_ = 0;
+};
+
+}  // namespace nfsrdma::client
