@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "cli/translate.h"
+
 namespace nfsrdma::cli {
 
 std::string_view operation_under_way(const client::Statistics& statistics) {
@@ -20,8 +22,16 @@ std::string_view operation_under_way(const client::Statistics& statistics) {
   return "mount";
 }
 
-std::string probe_advice(std::string_view source) {
-  return fmt::format("run 'nfsrdma-fuse probe {}'", source);
+std::string probe_advice(const Source& source, std::optional<uint16_t> port) {
+  if (!port || *port == kNfsPort || source.port)
+    return fmt::format("run 'nfsrdma-fuse probe {}'", source.text);
+  std::string host = source.host;
+  if (source.host_kind == HostKind::kIpv6) {
+    if (const size_t zone = host.find('%'); zone != std::string::npos)
+      host.insert(zone + 1, "25");  // RFC 6874
+    host = "[" + host + "]";
+  }
+  return fmt::format("run 'nfsrdma-fuse probe nfs://{}:{}/'", host, *port);
 }
 
 }  // namespace nfsrdma::cli

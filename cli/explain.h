@@ -2,9 +2,12 @@
 // user can run next. Pure functions on values.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "cli/source.h"
 #include "client/statistics.h"
 
 namespace nfsrdma::cli {
@@ -13,7 +16,8 @@ namespace nfsrdma::cli {
 // "connect", "EXCHANGE_ID", "CREATE_SESSION", "LOOKUP"...
 std::string_view operation_under_way(const client::Statistics& statistics);
 
-// "run 'nfsrdma-fuse probe SOURCE'": for a mount that failed.
-std::string probe_advice(std::string_view source);
+// "run 'nfsrdma-fuse probe SOURCE'": for a mount that failed. `port`: of -o port=, which probe takes in a
+// URL.
+std::string probe_advice(const Source& source, std::optional<uint16_t> port);
 
 }  // namespace nfsrdma::cli

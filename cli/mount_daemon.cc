@@ -213,7 +213,7 @@ class MountDaemon {
     reporter_.ready();
   }
 
-  std::string advice() const { return probe_advice(plan_.source.text); }
+  std::string advice() const { return probe_advice(plan_.source, plan_.options.port); }
 
   std::string no_answer() const {
     const auto operation = filesystem_ ? operation_under_way(filesystem_->statistics()) : "mount";
@@ -301,9 +301,19 @@ class MountDaemon {
     s.mount_point = mount_point_;
     s.log_level = to_string(cli::log_level());
     s.client = filesystem_->statistics();
-    s.mount_options = show_options(options_in_use(plan_.options, plan_.root, s.client.transports));
+    s.mount_options = show_options(options_now(s.client));
     s.fuse = make_fuse_snapshot(mount_->statistics());
     return s;
+  }
+
+  MountOptions options_now(const client::Statistics& client) const {
+    MountOptions options = options_in_use(plan_.options, plan_.root, client.transports);
+    // The kernel's to say, and to change with mount -o remount.
+    for (const MountEntry& entry : read_mountinfo()) {
+      if (entry.ours() && entry.mount_point == mount_point_)
+        options.read_only = ("," + entry.options + ",").find(",ro,") != std::string::npos;
+    }
+    return options;
   }
 
   uint64_t unwritten() const {

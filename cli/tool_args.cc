@@ -193,6 +193,10 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   sub->add_option("DIR", log_level.directory, "the mount")->required();
   sub->add_option("LEVEL", log_level.level, "error, warning, info, debug or trace");
 
+  const std::string first = arguments.empty() ? std::string() : arguments.front();
+  const auto named = [&](const CLI::App* verb) { return verb->get_name() == first; };
+  if (!first.empty() && first.front() != '-' && app.get_subcommands(named).empty())
+    return refuse(usage, fmt::format("there is no command \"{}\"; see 'nfsrdma-fuse --help'", first));
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);

@@ -57,7 +57,6 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.readdirplus = o.readdirplus;
   c.attributes_before_reads = attributes_before_reads(o);
   c.sync = o.synchronous_writes();
-  c.read_only = o.read_only;
   c.id_mapping = o.idmap == IdMap::kNfsidmap ? client::IdMapping::kNfsidmap : client::IdMapping::kNumeric;
   c.many_users = serves_other_users(o, root) || o.allow_root;
   return c;

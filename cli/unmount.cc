@@ -147,6 +147,9 @@ class Unmounter {
           fmt::format("{}: the kernel is still writing data back; --force gives it up", entry_.mount_point));
     }
     if (answer->error == 0 || !still_mounted(entry_)) return {};
+    // The kernel and the daemon, told to give up, take it away at the same time; the users are left with
+    // nothing.
+    if (options_.force && answer->error == EBUSY && gone_soon()) return {};
     if (answer->error == EBUSY && options_.read_only && geteuid() == 0) return remount_read_only();
     const std::string reason = answer->said.empty() ? std::strerror(answer->error) : answer->said;
     if (answer->error == EBUSY) {
@@ -157,6 +160,15 @@ class Unmounter {
       return failed(fmt::format("{}: fusermount3 is missing; install the package fuse3", entry_.mount_point));
     }
     return failed(fmt::format("{}: {}", entry_.mount_point, reason));
+  }
+
+  bool gone_soon() const {
+    const Deadline deadline = soon();
+    while (still_mounted(entry_)) {
+      if (std::chrono::steady_clock::now() >= *deadline) return false;
+      std::this_thread::sleep_for(kLookAgain);
+    }
+    return true;
   }
 
   Outcome<> remount_read_only() const {

@@ -48,7 +48,6 @@ struct ClientOptions {
   // size differ.
   bool attributes_before_reads = false;
   bool sync = false;  // every write is FILE_SYNC before it returns
-  bool read_only = false;
   IdMapping id_mapping = IdMapping::kNumeric;
 
   // Several users reach this mount (allow_other): names under directories that not everybody may search are

@@ -311,7 +311,6 @@ Task<Result<>> Nfs4Filesystem::access(RequestContext ctx, NodeRef node, int mask
   if ((mask & R_OK) != 0) wanted |= nfs4::ACCESS4_READ;
   if ((mask & W_OK) != 0) wanted |= nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
   if ((mask & X_OK) != 0) wanted |= directory ? nfs4::ACCESS4_LOOKUP : nfs4::ACCESS4_EXECUTE;
-  if ((mask & W_OK) != 0 && options_.read_only) co_return fail(system_error(EROFS, "ACCESS"));
   if (wanted == 0) co_return Result<>{};  // F_OK: it exists
   co_return co_await require_access(ctx, node, wanted, "ACCESS");
 }

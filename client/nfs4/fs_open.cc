@@ -48,8 +48,6 @@ nfs4::verifier4 random_verifier() {
 
 Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
   const uint32_t access = share_access(flags);
-  if (options_.read_only && (access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
-    co_return fail(system_error(EROFS, "OPEN"));
   Nfs4Node& n = nfs4_node(node);
   const std::shared_ptr<FileState> file = states_.pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();
@@ -109,7 +107,6 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
 
 Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
                                                  uint32_t mode, int flags) {
-  if (options_.read_only) co_return fail(system_error(EROFS, "OPEN"));
   if (name.size() > name_max_) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
   const nfs4::nfs_fh4 directory_fh = fh_of(directory);
   const uint32_t access = share_access(flags);

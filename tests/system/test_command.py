@@ -128,14 +128,15 @@ class Errors(SystemCase):
             self.assertTrue(done.stderr)
 
     def test_interrupted_while_trying(self):
-        process = subprocess.Popen([HELPER, "127.0.0.1:/export", self.local("mnt"), "-o", f"port={free_port()},retry=5"],
+        port = free_port()
+        process = subprocess.Popen([HELPER, "127.0.0.1:/export", self.local("mnt"), "-o", f"port={port},retry=5"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(1)
         self.assertIsNone(process.poll(), "retry= minutes are not over")
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 8)
-        self.assertIn("127.0.0.1:/export: mount: interrupted; run 'nfsrdma-fuse probe 127.0.0.1:/export'", said)
+        self.assertIn(f"127.0.0.1:/export: mount: interrupted; run 'nfsrdma-fuse probe nfs://127.0.0.1:{port}/'", said)
         self.assertEqual(daemons(), [])
 
     def test_retry_waits_for_a_server_that_comes(self):

@@ -355,11 +355,29 @@ class Remount(OptionCase):
         with self.assertRaises(PermissionError):
             subprocess.run([name], check=True)
         self.run_program("mount", "-o", "remount,exec,acregmin=7", mounted.path)
+        self.assertIn("rw", self.options_of(mounted))
         subprocess.run([name], check=True)
         done = subprocess.run(["mount", "-o", "remount,acregmin=8", mounted.path], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("acregmin cannot be changed by remount", done.stderr)
         self.helper("127.0.0.1:/export", "remount", status=32)
+
+    @needs_root()
+    def test_a_read_only_mount_becomes_writable(self):
+        mounted = self.mount("ro")
+        name = os.path.join(mounted.path, "file")
+        for attempt in (lambda: open(name, "w"), lambda: os.mkdir(name), lambda: os.unlink(name)):
+            with self.assertRaises(OSError) as failed:
+                attempt()
+            self.assertEqual(failed.exception.errno, errno.EROFS)
+        self.assertIn("ro", self.options_of(mounted))
+        self.run_program("mount", "-o", "remount,rw", mounted.path)
+        self.assertIn("rw", self.options_of(mounted))
+        with open(name, "w") as file:
+            file.write("text")
+        with open(name, "r+") as file:
+            self.assertEqual(file.read(), "text")
+        self.assertTrue(os.access(name, os.W_OK))
 
     @needs_user()
     def test_it_takes_root(self):

@@ -28,6 +28,18 @@ TEST(Explain, OperationUnderWay_IsTheFirstThatHasNoAnswer) {
   EXPECT_EQ(waiting_for(State::kReady, 1, 1), "LOOKUP");
 }
 
+TEST(Explain, ProbeAdvice_AsksWhereTheMountDid) {
+  const auto advice = [](const char* source, std::optional<uint16_t> port) {
+    return probe_advice(*parse_source(source), port);
+  };
+  EXPECT_EQ(advice("filer:/export", {}), "run 'nfsrdma-fuse probe filer:/export'");
+  EXPECT_EQ(advice("filer:/export", 2049), "run 'nfsrdma-fuse probe filer:/export'");
+  EXPECT_EQ(advice("nfs://filer:3049/export", 3049), "run 'nfsrdma-fuse probe nfs://filer:3049/export'");
+  EXPECT_EQ(advice("filer:/export", 3049), "run 'nfsrdma-fuse probe nfs://filer:3049/'");
+  EXPECT_EQ(advice("[::1]:/export", 3049), "run 'nfsrdma-fuse probe nfs://[::1]:3049/'");
+  EXPECT_EQ(advice("[fe80::1%lo]:/e", 3049), "run 'nfsrdma-fuse probe nfs://[fe80::1%25lo]:3049/'");
+}
+
 // 4 means "done with a warning" to the users of the tools.
 TEST(Explain, Defect_HasTheStatusOfItsFamily) {
   using Argv = std::vector<std::string>;

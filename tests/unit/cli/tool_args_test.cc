@@ -117,6 +117,12 @@ TEST(ToolUsage, Errors_HaveTheStatusOfTheirVerb) {
   }
 }
 
+TEST(ToolUsage, UnknownCommand_IsNamed) {
+  const auto parsed = parse_tool_arguments({"bogus", "/a"});
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().text, "there is no command \"bogus\"; see 'nfsrdma-fuse --help'");
+}
+
 TEST(ToolUmount, Flags_AreTaken) {
   const auto v = parse<UmountVerb>({"umount", "--lazy", "/mnt", "--force", "--timeout", "7"});
   EXPECT_EQ(v.directory, "/mnt");

@@ -52,7 +52,6 @@ TEST(Translate, Defaults_AreTheClientsOwn) {
   EXPECT_EQ(c.close_to_open, d.close_to_open);
   EXPECT_EQ(c.readdirplus, d.readdirplus);
   EXPECT_EQ(c.sync, d.sync);
-  EXPECT_EQ(c.read_only, d.read_only);
   EXPECT_EQ(c.id_mapping, d.id_mapping);
   EXPECT_EQ(c.many_users, d.many_users);
 }
@@ -83,7 +82,6 @@ TEST(Translate, EveryClientOption_Arrives) {
   EXPECT_EQ(client("lookupcache=none").lookupcache, client::LookupCache::kNone);
   EXPECT_FALSE(client("nocto").close_to_open);
   EXPECT_FALSE(client("nordirplus").readdirplus);
-  EXPECT_TRUE(client("ro").read_only);
   EXPECT_EQ(client("idmap=nfsidmap").id_mapping, client::IdMapping::kNfsidmap);
 }
 

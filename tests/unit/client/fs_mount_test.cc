@@ -235,15 +235,6 @@ TEST_F(MountTest, FarewellThatIsCut_LeavesNothingRunning) {
   EXPECT_EQ(call_on(loop, [&] { return loop.live_tasks(); }), 1u) << "besides the one that asks";
 }
 
-TEST_F(MountTest, ReadOnlyMount_ChangesNothing) {
-  server->make_file("/export/file", "content");
-  TestMount mount(*server, {.options = [](client::ClientOptions& o) { o.read_only = true; }});
-  EXPECT_EQ(mount.read_file("file"), "content");
-  EXPECT_EQ(errno_of(mount.try_open("file", O_RDWR)), EROFS);
-  EXPECT_EQ(errno_of(mount.try_create("new")), EROFS);
-  EXPECT_EQ(errno_of(mount.run(mount.fs().access(mount.user(), mount.node("file"), W_OK))), EROFS);
-}
-
 TEST_F(MountTest, SmallestGrant_IsEnough) {
   filer::Options options{.manual_clock = true};
   options.limits.max_slots = 1;
