@@ -270,19 +270,26 @@ TEST_F(ControlServerTest, SocketOfALiveDaemon_IsRespected) {
 
 TEST_F(ControlServerTest, OtherUser_IsTurnedAway) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
-  start();
-  ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
-  ASSERT_EQ(chmod(temp_.path().c_str(), 0755), 0);
+  // Before there are threads: one may hold the allocator's lock, which the child would wait for.
+  int started[2];
+  ASSERT_EQ(pipe(started), 0);
   const pid_t child = fork();
   if (child == 0) {
-    if (setresuid(65534, 65534, 65534) != 0) _exit(9);
+    char byte;
+    if (setresuid(65534, 65534, 65534) != 0 || read(started[0], &byte, 1) != 1) _exit(9);
     auto c = ControlClient::connect(path_, 0, deadline_in(10s));
     if (!c) _exit(8);
     _exit(c->ask({{"command", "echo"}}, deadline_in(10s)) ? 1 : 0);
   }
+  start();
+  ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
+  ASSERT_EQ(chmod(temp_.path().c_str(), 0755), 0);
+  ASSERT_EQ(write(started[1], "x", 1), 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0) << "1: a stranger was answered";
+  close(started[0]);
+  close(started[1]);
 }
 
 TEST(ControlClient, SocketOfAStranger_IsNotBelieved) {

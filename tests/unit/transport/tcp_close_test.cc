@@ -240,15 +240,18 @@ TEST(TcpClose, Connecting_StartEndsInterrupted) {
 }
 
 TEST(TcpClose, Handshake_ItsCallsEndInterrupted) {
-  Peer peer([](Listener& l) {
+  std::promise<void> asked;
+  Peer peer([&](Listener& l) {
     PeerSocket s = l.accept();
     EXPECT_TRUE(s.read_record());
+    asked.set_value();
     EXPECT_TRUE(s.closed_by_client());
   });
   Handshakes h;
   Rig rig(quick_options(peer.port()), shaking(&h));
   auto started = start_on(rig.loop(), rig.transport().start());
   EXPECT_TRUE(rig.reaches(TransportState::kHandshake));
+  asked.get_future().wait();
   auto other = rig.call(words({1}));
   rig.close();
   EXPECT_FALSE(started.get());
