@@ -4,7 +4,6 @@
 #include <utility>
 
 namespace nfsrdma::client {
-
 LockWaits::Wait::Wait(LockWaits& waits, std::string owner) : waits_(waits), owner_(std::move(owner)) {
   std::lock_guard lock(waits_.mutex_);
   waits_.waits_.emplace(this, std::pair(owner_, std::string()));
@@ -36,10 +35,23 @@ bool LockWaits::Wait::denied(const std::string& holder) {
 void LockWaits::changed(const std::string& owner) {
   std::lock_guard lock(mutex_);
   if (waits_.empty()) return;
+  if (changes_.size() >= look_at_) forget_old_changes();
   changes_[owner] = ++clock_;
   for (auto& [wait, entry] : waits_) {
     if (entry.second == owner) entry.second.clear();
   }
+}
+
+void LockWaits::forget_old_changes() {
+  uint64_t oldest = clock_;
+  for (const auto& [wait, entry] : waits_) oldest = std::min(oldest, wait->asked_);
+  std::erase_if(changes_, [&](const auto& change) { return change.second <= oldest; });
+  look_at_ = std::max(kManyChanges, 2 * changes_.size());
+}
+
+size_t LockWaits::remembered() const {
+  std::lock_guard lock(mutex_);
+  return changes_.size();
 }
 
 bool LockWaits::leads_to(const std::string& from, const std::string& to, size_t depth) const {

@@ -29,6 +29,7 @@ class LockWaits {
     bool denied(const std::string& holder);
 
    private:
+    friend class LockWaits;
     LockWaits& waits_;
     const std::string owner_;
     uint64_t asked_ = 0;
@@ -36,15 +37,20 @@ class LockWaits {
 
   // `owner` holds less, or other locks than before.
   void changed(const std::string& owner);
+  // Owners whose changes are remembered: those since the oldest question that is under way, and some more.
+  size_t remembered() const;
 
  private:
+  void forget_old_changes();
   bool leads_to(const std::string& from, const std::string& to, size_t depth) const;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<const Wait*, std::pair<std::string, std::string>>
       waits_;                                // who waits, and for whom; "": not known
   std::map<std::string, uint64_t> changes_;  // by owner: when, while anybody waits
   uint64_t clock_ = 0;
+  static constexpr size_t kManyChanges = 1024;
+  size_t look_at_ = kManyChanges;  // changes, before old ones are looked for again
 };
 
 }  // namespace nfsrdma::client

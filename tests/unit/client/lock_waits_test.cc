@@ -68,6 +68,26 @@ TEST_F(LockWaitsTest, OneselfAndOtherClients_AreNoCircle) {
   EXPECT_FALSE(asks(a, "b"));
 }
 
+TEST_F(LockWaitsTest, ChangesOfManyOwners_AreNotAllKept) {
+  a.ask();
+  for (int n = 0; n < 3000; ++n) {
+    b.ask();
+    c.ask();
+    waits.changed(std::to_string(n));
+  }
+  EXPECT_FALSE(a.denied("0")) << "kept: a asked before";
+  EXPECT_FALSE(asks(a, "b"));
+  for (int n = 0; n < 3000; ++n) {
+    a.ask();
+    b.ask();
+    c.ask();
+    waits.changed("another " + std::to_string(n));
+  }
+  EXPECT_LT(waits.remembered(), 2500u);
+  EXPECT_FALSE(asks(a, "b"));
+  EXPECT_TRUE(asks(b, "a"));
+}
+
 // Two threads of one process wait as the same owner, each for itself.
 TEST_F(LockWaitsTest, OwnerThatWaitsTwice_CountsWithEachWait) {
   LockWaits::Wait also_a(waits, "a");
