@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -67,6 +68,9 @@ class FailingMount : public testing::Test {
     std::ifstream file(temp_.path(name));
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  std::string advice() const {
+    return fmt::format("run 'nfsrdma-fuse probe nfs://127.0.0.1:{}/'\n", *plan_.options.port);
+  }
   size_t attempts() const {
     const std::string log = text("log");
     size_t count = 0;
@@ -92,7 +96,7 @@ TEST_F(FailingMount, RefusedConnection_IsTriedAgainUntilRetryIsOver) {
   const std::string line = text("stderr");
   EXPECT_TRUE(line.starts_with("prog: 127.0.0.1:/e: connect: ")) << line;
   EXPECT_NE(line.find("Connection refused"), std::string::npos) << line;
-  EXPECT_TRUE(line.ends_with("; run 'nfsrdma-fuse probe 127.0.0.1:/e'\n")) << line;
+  EXPECT_TRUE(line.ends_with("; " + advice())) << line;
   EXPECT_EQ(line.find('\n'), line.size() - 1) << "one line";
 }
 
@@ -109,8 +113,7 @@ TEST_F(FailingMount, SilentServer_IsGivenUpWhenRetryIsOver) {
   start();
   EXPECT_EQ(finish(), 32);
   EXPECT_GE(took_, 2s);
-  EXPECT_EQ(text("stderr"),
-            "prog: 127.0.0.1:/e: EXCHANGE_ID: no answer in time; run 'nfsrdma-fuse probe 127.0.0.1:/e'\n");
+  EXPECT_EQ(text("stderr"), "prog: 127.0.0.1:/e: EXCHANGE_ID: no answer in time; " + advice());
 }
 
 TEST_F(FailingMount, Signal_EndsTheTrying) {
@@ -119,8 +122,7 @@ TEST_F(FailingMount, Signal_EndsTheTrying) {
   while (attempts() == 0) std::this_thread::sleep_for(1ms);
   kill(child_, SIGTERM);
   EXPECT_EQ(finish(), 8);
-  EXPECT_EQ(text("stderr"),
-            "prog: 127.0.0.1:/e: mount: interrupted; run 'nfsrdma-fuse probe 127.0.0.1:/e'\n");
+  EXPECT_EQ(text("stderr"), "prog: 127.0.0.1:/e: mount: interrupted; " + advice());
 }
 
 }  // namespace
