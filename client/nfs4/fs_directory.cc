@@ -107,9 +107,13 @@ struct Nfs4Filesystem::DirectoryHandle final : OpenDirectory {
     entries.back().cookie = last;
     sift = true;
   }
-  void drop_given() {
+  std::unordered_set<size_t> given_names() const {
     std::unordered_set<size_t> names;
     for (const Given& g : given) names.insert(g.name);
+    return names;
+  }
+  void drop_given() {
+    const std::unordered_set<size_t> names = given_names();
     std::erase_if(entries, [&](const nfs4::entry4& e) {
       return names.contains(std::hash<std::string_view>{}(e.name));
     });
@@ -184,8 +188,7 @@ Task<Result<>> Nfs4Filesystem::fill(RequestContext ctx, DirectoryHandle& handle,
 Task<Result<>> Nfs4Filesystem::find_place(RequestContext ctx, DirectoryHandle& handle, uint64_t cookie,
                                           bool plus, uint64_t first) {
   const bool by_name = handle.sift = handle.all_given_until(cookie);
-  std::unordered_set<size_t> seen;
-  for (const auto& g : handle.given) seen.insert(g.name);
+  const std::unordered_set<size_t> seen = handle.given_names();
   const uint64_t change = handle.change;
   for (int turn = 0; turn < kMaxRestarts; ++turn) {
     bool passed = by_name;
