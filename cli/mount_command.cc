@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "cli/explain.h"
 #include "cli/launch.h"
@@ -22,19 +23,19 @@ namespace {
 
 // Options that a remount cannot change may be given (mount(8) adds those of fstab), but only as they are.
 Outcome<> check_remount(const MountPlan& plan, const MountEntry& entry) {
-  std::string now;
+  std::optional<std::string> now;
   for (const RawOption& option : plan.request.options) {
     const OptionMatch match = find_option(option.name);
     if (match.spec == nullptr || match.spec->show == nullptr ||
         match.spec->mutability == Mutability::kRemount)
       continue;
-    if (now.empty()) {
+    if (!now) {
       const auto snapshot = take_snapshot(entry);
       if (!snapshot) return refuse(MountExit::kFailed, snapshot.error().text);
-      now = "," + snapshot->mount_options + ",";
+      now = snapshot->mount_options;
     }
     const std::string wanted = match.spec->show(plan.options);
-    if (!wanted.empty() && now.find("," + wanted + ",") == std::string::npos) {
+    if (!wanted.empty() && !has_option(*now, wanted)) {
       return refuse(MountExit::kUsage, fmt::format("option {} cannot be changed by remount", option.name));
     }
   }
@@ -49,14 +50,13 @@ Outcome<> remount(const MountPlan& plan) {
   if (!entry) return refuse(MountExit::kFailed, entry.error().text);
   if (auto done = check_remount(plan, *entry); !done || plan.request.fake) return done;
   const MountOptions& o = plan.options;
-  const std::string fs_options = "," + entry->fs_options + ",";
   unsigned long flags = MS_REMOUNT;
   if (o.read_only) flags |= MS_RDONLY;
   if (!o.dev) flags |= MS_NODEV;
   if (!o.suid) flags |= MS_NOSUID;
   if (!o.exec) flags |= MS_NOEXEC;
-  if (fs_options.find(",sync,") != std::string::npos) flags |= MS_SYNCHRONOUS;
-  if (fs_options.find(",dirsync,") != std::string::npos) flags |= MS_DIRSYNC;
+  if (has_option(entry->fs_options, "sync")) flags |= MS_SYNCHRONOUS;
+  if (has_option(entry->fs_options, "dirsync")) flags |= MS_DIRSYNC;
   if (mount(nullptr, entry->mount_point.c_str(), nullptr, flags, nullptr) != 0) {
     const bool permission = errno == EPERM || errno == EACCES;
     return refuse(permission ? MountExit::kUsage : MountExit::kFailed,

@@ -310,8 +310,7 @@ class MountDaemon {
     MountOptions options = options_in_use(plan_.options, plan_.root, client.transports);
     // The kernel's to say, and to change with mount -o remount.
     for (const MountEntry& entry : read_mountinfo()) {
-      if (entry.ours() && entry.mount_point == mount_point_)
-        options.read_only = ("," + entry.options + ",").find(",ro,") != std::string::npos;
+      if (entry.ours() && entry.mount_point == mount_point_) options.read_only = entry.read_only();
     }
     return options;
   }

@@ -115,6 +115,17 @@ const MountEntry* our_mount_above(const std::vector<MountEntry>& table, std::str
 
 }  // namespace
 
+bool has_option(std::string_view options, std::string_view option) {
+  while (!options.empty()) {
+    const size_t end = std::min(options.find(','), options.size());
+    if (options.substr(0, end) == option) return true;
+    options.remove_prefix(std::min(end + 1, options.size()));
+  }
+  return false;
+}
+
+bool MountEntry::read_only() const { return has_option(options, "ro"); }
+
 uid_t MountEntry::owner() const {
   constexpr std::string_view kKey = "user_id=";
   for (size_t at = fs_options.find(kKey); at != std::string::npos; at = fs_options.find(kKey, at + 1)) {

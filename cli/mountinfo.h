@@ -36,9 +36,13 @@ struct MountEntry {
   std::string fs_options;  // of the file system: "rw,user_id=0,group_id=0,allow_other"
 
   bool ours() const { return type == kFuseType; }
+  bool read_only() const;  // this mount of the file system, which may itself be writable
   // Who mounted it (FUSE's user_id=); root when it is not there.
   uid_t owner() const;
 };
+
+// Whether a comma-separated list has the option, spelled exactly so.
+bool has_option(std::string_view options, std::string_view option);
 
 // Lines that are not mountinfo lines are skipped.
 std::vector<MountEntry> parse_mountinfo(std::string_view text);

@@ -121,7 +121,7 @@ class Locks(SystemCase):
         self.assertEqual(os.stat(self.on_server(path)).st_size, 6)
 
     def test_two_that_wait_for_each_other(self):
-        """fcntl(2): EDEADLK. Of whom nobody waits for nothing is said."""
+        """fcntl(2): the second of two that wait for each other gets EDEADLK, and the first gets the lock."""
         directory = self.directory(self.mount())
         program = ("import errno,fcntl,os,sys\n"
                    "mine, other = (open(name, 'r+b') for name in sys.argv[1:])\n"

@@ -41,6 +41,20 @@ TEST(MountInfo, Lines_AreUnderstoodAndUnescaped) {
   EXPECT_FALSE(table[5].ours());
 }
 
+TEST(MountInfo, Option_IsFoundWholeAndOnlyWhole) {
+  EXPECT_TRUE(has_option("ro", "ro"));
+  EXPECT_TRUE(has_option("ro,nosuid", "ro"));
+  EXPECT_TRUE(has_option("nosuid,ro", "ro"));
+  EXPECT_FALSE(has_option("rw,errors=remount-ro,nodiro,roof", "ro"));
+  EXPECT_FALSE(has_option("", "ro"));
+  MountEntry entry;
+  entry.options = "rw,relatime";
+  entry.fs_options = "ro";
+  EXPECT_FALSE(entry.read_only());
+  entry.options = "ro,relatime";
+  EXPECT_TRUE(entry.read_only());
+}
+
 TEST(MountInfo, TopmostMount_IsTheLastOne) {
   const auto table = parse_mountinfo(kTable);
   EXPECT_EQ(mount_at(table, "/mnt/c")->id, 42u);
