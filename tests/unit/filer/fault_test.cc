@@ -335,16 +335,20 @@ TEST_F(FaultTest, ApiFromOtherThreads_IsSafe) {
       if (i % 50 == 49) server->drop_connections();
     }
   });
+  unsigned answered = 0;
   for (int i = 0; i < 200; ++i) {
     const auto reply = client->receive(client->send(ops(client->next_sequence())));
-    if (!reply) {
+    if (reply) {
+      ++answered;
+    } else {  // how often depends on how fast the other thread is
       client->undo_sequence();
       client->reconnect();
     }
   }
   stop = true;
   meddler.join();
-  EXPECT_GE(server->executed(OP_SEQUENCE).succeeded + server->replays(), 200u - 20u);
+  EXPECT_GT(answered, 0u);
+  EXPECT_GE(server->executed(OP_SEQUENCE).succeeded + server->replays(), answered);
 }
 
 // A server on a loop that somebody else runs.

@@ -262,6 +262,10 @@ TEST_P(Interrupts, StormOfSignals_KeepsEveryAccount) {
         }
         ::unlink(name.c_str());
       }
+      // libfuse keeps an INTERRUPT that it read after its request had ended until another request comes: each
+      // takes one, and what is left when the session ends it does not free.
+      ::sigprocmask(SIG_BLOCK, &sigint, nullptr);
+      for (int i = 0; i < 64; ++i) ::access(m.path("none" + std::to_string(i)).c_str(), F_OK);
     }));
   }
   ::sigprocmask(SIG_UNBLOCK, &sigint, nullptr);
