@@ -1,0 +1,23 @@
+// One RDMA segment as every version of RPC-over-RDMA has it on the wire (RFC 8166 section 3.4.3,
+// draft-cel-nfsv4-rpcrdma-version-two-09 section 3.2): [handle u32][length u32][offset u64], 16 bytes.
+#pragma once
+
+#include "xdr/codec.h"
+
+namespace nfsrdma::rpcrdma {
+
+using xdr::Ref;
+
+struct segment {
+  uint32_t handle = 0;  // steering tag, R_key
+  uint32_t length = 0;
+  uint64_t offset = 0;  // where the memory begins in the handle's own numbering
+  bool operator==(const segment&) const = default;
+};
+
+template <class X>
+bool xdr(X& x, Ref<X, segment> v) {
+  return x(v.handle) && x(v.length) && x(v.offset);
+}
+
+}  // namespace nfsrdma::rpcrdma
