@@ -1,6 +1,6 @@
 // RpcTransport: moves RPC messages between this client and one server over one connection at a time.
 //
-// What every transport (TCP now, RPC-over-RDMA next) has in common, and all that client/ knows of them.
+// What every transport has in common, and all that client/ knows of them.
 //
 // One transport lives on one loop; call() and the hooks run there. It owns the connection's life: connect,
 // handshake (a hook: EXCHANGE_ID, BIND_CONN_TO_SESSION...), ready, lost, back-off, connect again. A call

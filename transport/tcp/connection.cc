@@ -27,26 +27,26 @@ Error lost(int errnum, std::string cause) {
 
 }  // namespace
 
-Connection::Connection(Loop& loop, Connected connected, ConnectionOwner& owner, PendingCalls& calls,
-                       Counters& counters, Limits limits, Gate::Pass pass)
+TcpConnection::TcpConnection(Loop& loop, Connected connected, rpc::ConnectionUse use, Limits limits)
     : loop_(loop),
-      owner_(owner),
-      calls_(calls),
-      counters_(counters),
-      pass_(std::move(pass)),
+      owner_(use.owner),
+      calls_(use.calls),
+      counters_(use.counters),
+      pass_(std::move(use.pass)),
       peer_(std::move(connected.peer)),
       local_(std::move(connected.local)),
       descriptor_(loop.context(), connected.socket.release()),
-      reader_(calls, limits.reader),
+      due_(use.calls, limits.reader.direct_min_bytes),
+      reader_(due_, limits.reader),
       queue_(limits.send_fragment_bytes) {}
 
-void Connection::begin() {
+void TcpConnection::begin() {
   wait_readable();
 }
 
-void Connection::drop(Error why) {
+void TcpConnection::drop(Error why) {
   if (!std::exchange(open_, false)) return;
-  const auto self = shared_from_this();
+  const auto keep_alive = shared_from_this();
   asio::error_code ignored;
   descriptor_.close(ignored);
   owner_.on_dropped(*this, std::move(why));
@@ -55,7 +55,7 @@ void Connection::drop(Error why) {
 // ---------------------------------------------------------------------------------------------------------
 // Receiving.
 
-void Connection::set_low_water() {
+void TcpConnection::set_low_water() {
   const size_t left = reader_.window().direct.size();
   const bool stream = last_received_ >= kStreamBytes && left >= kStreamBytes;
   // Half of what came last: a link that gets slow is asked for less each time.
@@ -65,15 +65,15 @@ void Connection::set_low_water() {
     low_water_ = bytes;
 }
 
-void Connection::wait_readable() {
+void TcpConnection::wait_readable() {
   set_low_water();
   descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
-                         [self = shared_from_this()](const asio::error_code& ec) {
+                         [self = self()](const asio::error_code& ec) {
                            if (!ec) self->on_readable();
                          });
 }
 
-void Connection::on_readable() {
+void TcpConnection::on_readable() {
   const uint64_t begin = counters_.bytes_received.get();
   uint64_t flushed = begin;
   while (open_) {
@@ -87,13 +87,13 @@ void Connection::on_readable() {
     if (!open_) return;
     if (received != Received::kMore) return wait_readable();
     if (now - begin >= kReceiveTurnBytes) {
-      asio::post(loop_.context(), [self = shared_from_this()] { self->on_readable(); });
+      asio::post(loop_.context(), [self = self()] { self->on_readable(); });
       return;
     }
   }
 }
 
-Connection::Received Connection::receive() {
+TcpConnection::Received TcpConnection::receive() {
   const RecordReader::Window window = reader_.window();
   if (window.pipe != nullptr) {
     if (const auto received = receive_into_pipe(window)) return *received;
@@ -101,7 +101,7 @@ Connection::Received Connection::receive() {
   return receive_into_memory(window);
 }
 
-std::optional<Connection::Received> Connection::receive_into_pipe(const RecordReader::Window& window) {
+std::optional<TcpConnection::Received> TcpConnection::receive_into_pipe(const RecordReader::Window& window) {
   const ssize_t n = window.pipe->fill(descriptor_.native_handle(), window.direct.size());
   if (n > 0) {
     stuck_ = false;
@@ -131,7 +131,7 @@ std::optional<Connection::Received> Connection::receive_into_pipe(const RecordRe
   return Received::kClosed;
 }
 
-Connection::Received Connection::receive_into_memory(const RecordReader::Window& window) {
+TcpConnection::Received TcpConnection::receive_into_memory(const RecordReader::Window& window) {
   iovec pieces[2];
   msghdr message{};
   message.msg_iov = pieces;
@@ -157,14 +157,14 @@ Connection::Received Connection::receive_into_memory(const RecordReader::Window&
   return bytes < window.size() ? Received::kDrained : Received::kMore;
 }
 
-void Connection::received(size_t bytes) {
+void TcpConnection::received(size_t bytes) {
   last_received_ = bytes;
   counters_.bytes_received.add(bytes);
   owner_.on_bytes_received();
 }
 
 // Gives away every message that is complete.
-void Connection::hand_out() {
+void TcpConnection::hand_out() {
   while (open_) {
     const RecordReader::Step step = reader_.next();
     counters_.bytes_placed.add(reader_.take_placed());
@@ -173,11 +173,22 @@ void Connection::hand_out() {
     switch (step) {
       case RecordReader::Step::kNeedBytes: return;
       case RecordReader::Step::kReply: owner_.on_reply(*this, std::move(reader_.message())); break;
-      case RecordReader::Step::kCall: owner_.on_call(*this, std::move(reader_.message())); break;
-      case RecordReader::Step::kStray: owner_.on_bad_message(*this, nullptr); break;
-      case RecordReader::Step::kViolation:
-        owner_.on_bad_message(*this, reader_.violation());
+      case RecordReader::Step::kCall: {
+        const uint32_t xid = reader_.message().xid;
+        owner_.on_call(*this, xid, std::move(reader_.message().head));
+        break;
+      }
+      case RecordReader::Step::kStray: {
+        const uint32_t xid = reader_.message().xid;
+        owner_.on_bad_message(*this, {"reply to a call that was never made", false, true, xid});
+        break;
+      }
+      case RecordReader::Step::kViolation: {
+        std::optional<uint32_t> xid;
+        if (reader_.xid_known()) xid = reader_.message().xid;
+        owner_.on_bad_message(*this, {reader_.violation(), true, false, xid});
         return drop(lost(EPROTO, reader_.violation()));
+      }
     }
   }
 }
@@ -185,32 +196,33 @@ void Connection::hand_out() {
 // ---------------------------------------------------------------------------------------------------------
 // Sending.
 
-void Connection::send(PendingCall& call) {
+void TcpConnection::send(PendingCall& call) {
   calls_.queued(call, Clock::now());
   queue_.push(call);
   queue_flush();
 }
 
-void Connection::send(ByteVector message) {
-  queue_.push(std::move(message));
+void TcpConnection::send(ByteVector reply) {
+  queue_.push(std::move(reply));
   queue_flush();
 }
 
-void Connection::forget(PendingCall& call) {
+void TcpConnection::forget(PendingCall& call) {
   reader_.abandon(call.xid);
+  due_.forget(call);
   if (call.stage == PendingCall::Stage::kQueued) queue_.forget(call);
-  if (call.stage != PendingCall::Stage::kReceiving && call.transmissions > 0) calls_.abandon(call.xid);
+  if (call.stage != PendingCall::Stage::kReceiving && call.transmissions > 0) due_.abandon(call.xid);
 }
 
-void Connection::queue_flush() {
+void TcpConnection::queue_flush() {
   if (std::exchange(flush_queued_, true)) return;
-  asio::post(loop_.context(), [self = shared_from_this()] {
+  asio::post(loop_.context(), [self = self()] {
     self->flush_queued_ = false;
     self->flush();
   });
 }
 
-void Connection::flush() {
+void TcpConnection::flush() {
   while (open_ && !waits_writable_ && !queue_.empty()) {
     const std::span<iovec> pieces = queue_.front(kMaxPieces);
     msghdr message{};
@@ -228,21 +240,21 @@ void Connection::flush() {
   }
 }
 
-void Connection::wait_writable() {
+void TcpConnection::wait_writable() {
   waits_writable_ = true;
   descriptor_.async_wait(asio::posix::stream_descriptor::wait_write,
-                         [self = shared_from_this()](const asio::error_code& ec) {
+                         [self = self()](const asio::error_code& ec) {
                            self->waits_writable_ = false;
                            if (!ec) self->flush();
                          });
 }
 
-void Connection::first_byte_sent(PendingCall& call) {
+void TcpConnection::first_byte_sent(PendingCall& call) {
   if (++call.transmissions > 1) counters_.retransmissions.add();
 }
 
-void Connection::last_byte_sent(PendingCall& call) {
-  calls_.sent(call);
+void TcpConnection::last_byte_sent(PendingCall& call) {
+  due_.sent(call);
 }
 
 }  // namespace nfsrdma::tcp

@@ -1,12 +1,8 @@
-// Connection: one connected socket with its send queue and its record reader.
+// TcpConnection: one connected socket with its send queue and its record reader.
 //
 // Tries first and waits only on EAGAIN: ::recvmsg and ::sendmsg directly, Asio for readiness. What is queued
-// in one turn of the loop, or while the replies of one receive are handed out, leaves in one sendmsg.
-//
-// Knows bytes and messages; what they mean is its owner's. Handing out a message may resume any coroutine,
-// which may call anything here, also drop(); the connection stays alive (handlers share it) and does nothing
-// more once dropped. The owner outlives it: the Pass keeps the owner's gate until the last handler is gone.
-// Loop thread only.
+// in one turn of the loop, or while the replies of one receive are handed out, leaves in one sendmsg. Knows
+// bytes and messages; what they mean is its owner's (transport/rpc/connection.h). Loop thread only.
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -14,61 +10,39 @@
 #include <optional>
 #include <string>
 
-#include "transport/runtime/gate.h"
+#include "transport/rpc/connection.h"
 #include "transport/tcp/connector.h"
-#include "transport/tcp/counters.h"
-#include "transport/tcp/pending_calls.h"
+#include "transport/tcp/due_replies.h"
 #include "transport/tcp/record_reader.h"
 #include "transport/tcp/send_queue.h"
 
 namespace nfsrdma::tcp {
 
-class Connection;
-
-class ConnectionOwner {
- public:
-  virtual void on_reply(Connection& connection, RecordReader::Message message) = 0;
-  virtual void on_call(Connection& connection, RecordReader::Message message) = 0;
-  // A reply nobody waits for, or (violation set) a stream that cannot be read on; drop() follows then.
-  virtual void on_bad_message(Connection& connection, const char* violation) = 0;
-  virtual void on_bytes_received() = 0;
-  // Once, as drop()'s last action.
-  virtual void on_dropped(Connection& connection, Error why) = 0;
-
- protected:
-  ~ConnectionOwner() = default;
-};
-
-class Connection final : public std::enable_shared_from_this<Connection>, private SendQueue::Observer {
+class TcpConnection final : public rpc::Connection, private SendQueue::Observer {
  public:
   struct Limits {
     RecordReader::Limits reader;
     size_t send_fragment_bytes = 0;
   };
 
-  Connection(Loop& loop, Connected connected, ConnectionOwner& owner, PendingCalls& calls, Counters& counters,
-             Limits limits, Gate::Pass pass);
+  TcpConnection(Loop& loop, Connected connected, rpc::ConnectionUse use, Limits limits);
 
-  // Begins to receive.
-  void begin();
-
-  void send(PendingCall& call);
-  void send(ByteVector message);
-  size_t replies_queued() const { return queue_.replies(); }
-  // `call` is about to end without a reply.
-  void forget(PendingCall& call);
-
-  // Closes the socket and tells the owner. Does nothing when done before.
-  void drop(Error why);
-  bool open() const { return open_; }
-
-  const std::string& peer() const { return peer_; }
-  const std::string& local() const { return local_; }
-  RecordReader& reader() { return reader_; }
-
-  size_t callbacks_in_progress = 0;  // the owner's count of back channel calls it is answering
+  void begin() override;
+  void send(PendingCall& call) override;
+  void send(ByteVector reply) override;
+  size_t replies_queued() const override { return queue_.replies(); }
+  void forget(PendingCall& call) override;
+  // Closes the socket and tells the owner, at once.
+  void drop(Error why) override;
+  bool open() const override { return open_; }
+  const std::string& peer() const override { return peer_; }
+  const std::string& local() const override { return local_; }
+  std::string protocol() const override { return "tcp"; }
 
  private:
+  std::shared_ptr<TcpConnection> self() {
+    return std::static_pointer_cast<TcpConnection>(shared_from_this());
+  }
   void wait_readable();
   void set_low_water();
   void on_readable();
@@ -88,14 +62,15 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void last_byte_sent(PendingCall& call) override;
 
   Loop& loop_;
-  ConnectionOwner& owner_;
+  rpc::ConnectionOwner& owner_;
   PendingCalls& calls_;
-  Counters& counters_;
+  rpc::Counters& counters_;
   const Gate::Pass pass_;  // before the descriptor: released after it is closed
   const std::string peer_;
   const std::string local_;
   asio::posix::stream_descriptor descriptor_;
   bool open_ = true;
+  DueReplies due_;
   RecordReader reader_;
   SendQueue queue_;
   size_t last_received_ = 0;

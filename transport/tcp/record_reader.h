@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "transport/rpc/rpc_transport.h"
+#include "transport/rpc/connection.h"
 #include "xdr/record_mark.h"
 #include "xdr/support/bytes.h"
 
@@ -79,15 +79,7 @@ class RecordReader {
     kViolation,  // violation() says what; the connection is of no more use
   };
 
-  struct Message {
-    uint32_t xid = 0;
-    ByteVector head;  // from the XID on, without the bulk item if it was placed
-    bool placed = false;
-    size_t bulk_length = 0;
-    ByteRange piped;  // of the bulk item: in `pipe`
-    PipeRef pipe;
-    const char* defect = nullptr;  // set: the reply cannot be used; head is not complete
-  };
+  using Message = rpc::ReceivedReply;  // of a call: xid and head
 
   RecordReader(ReplyDirectory& directory, Limits limits);
 

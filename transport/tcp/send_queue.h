@@ -17,9 +17,11 @@
 #include <span>
 #include <vector>
 
-#include "transport/tcp/pending_calls.h"
+#include "transport/rpc/pending_calls.h"
 
 namespace nfsrdma::tcp {
+
+using rpc::PendingCall;
 
 class SendQueue {
  public:

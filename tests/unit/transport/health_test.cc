@@ -1,5 +1,5 @@
 // Health and Backoff, with a clock of the test's own.
-#include "transport/tcp/health.h"
+#include "transport/rpc/health.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using tcp::Backoff;
-using tcp::Health;
+using rpc::Backoff;
+using rpc::Health;
 
 constexpr TimePoint at(int s) {
   return TimePoint(seconds(s));

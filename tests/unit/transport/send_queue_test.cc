@@ -11,9 +11,8 @@
 namespace nfsrdma::test {
 namespace {
 
-using tcp::Expected;
-using tcp::PendingCall;
-using tcp::PendingCalls;
+using rpc::PendingCall;
+using rpc::PendingCalls;
 using tcp::SendQueue;
 
 // A pending call and its parts.
@@ -180,7 +179,7 @@ struct Table {
   PendingCalls calls;
   std::vector<std::unique_ptr<Made>> made;
 
-  explicit Table(uint32_t first) : calls(first, 4096) {}
+  explicit Table(uint32_t first) : calls(first) {}
   ~Table() {
     while (calls.oldest() != nullptr) calls.remove(*calls.oldest());
   }
@@ -229,60 +228,14 @@ TEST(PendingCalls, Thousands_AllFoundAndInOrderOfAge) {
   EXPECT_EQ(i, 5000u);
 }
 
-TEST(PendingCalls, Expect_KnowsHowFarACallHasCome) {
+TEST(PendingCalls, ConnectionLost_EveryCallWaitsAgain) {
   Table t(1);
   PendingCall& p = t.add();
-  EXPECT_EQ(t.calls.expect(p.xid).kind, Expected::Kind::kEarly) << "not given to the connection";
   t.calls.queued(p, TimePoint{});
-  EXPECT_EQ(t.calls.expect(p.xid).kind, Expected::Kind::kEarly) << "not sent completely";
-  t.calls.sent(p);
-  const Expected e = t.calls.expect(p.xid);
-  EXPECT_EQ(e.kind, Expected::Kind::kAwaited);
-  EXPECT_EQ(e.sink, &p.call->sink);
-  EXPECT_EQ(t.calls.expect(p.xid).kind, Expected::Kind::kEarly) << "its reply is being received already";
+  p.mark = 7;
   t.calls.connection_lost();
-  EXPECT_EQ(t.calls.expect(p.xid).kind, Expected::Kind::kEarly);
-  EXPECT_EQ(t.calls.expect(999).kind, Expected::Kind::kUnknown);
-}
-
-TEST(PendingCalls, AbandonedXid_IsIgnoredOnceAndForgottenWithTheConnection) {
-  Table t(1);
-  t.calls.abandon(50);
-  t.calls.abandon(51);
-  EXPECT_EQ(t.calls.expect(50).kind, Expected::Kind::kAbandoned);
-  EXPECT_EQ(t.calls.expect(50).kind, Expected::Kind::kUnknown);
-  t.calls.connection_lost();
-  EXPECT_EQ(t.calls.expect(51).kind, Expected::Kind::kUnknown);
-}
-
-TEST(PendingCalls, PrefixHint_WhileLargeSinksAreDue) {
-  BufferPool pool;
-  Table t(1);
-  const auto with_sink = [&](size_t size) -> PendingCall& {
-    PendingCall& p = t.add();
-    p.call->sink = {pool.slice(size), locate_read, 100};
-    t.calls.queued(p, TimePoint{});
-    return p;
-  };
-  PendingCall& small = with_sink(4095);
-  t.calls.sent(small);
-  EXPECT_EQ(t.calls.prefix_hint(), 0u);
-  PendingCall& a = with_sink(4096);
-  PendingCall& b = with_sink(65536);
-  EXPECT_EQ(t.calls.prefix_hint(), 0u) << "no reply before the call is sent";
-  t.calls.sent(a);
-  t.calls.sent(b);
-  EXPECT_EQ(t.calls.prefix_hint(), 100u);
-  t.calls.expect(a.xid);
-  EXPECT_EQ(t.calls.prefix_hint(), 100u);
-  t.calls.remove(a);
-  EXPECT_EQ(t.calls.prefix_hint(), 100u) << "b is still due";
-  t.calls.remove(b);
-  EXPECT_EQ(t.calls.prefix_hint(), 0u);
-  PendingCall& c = with_sink(65536);
-  t.calls.sent(c);
-  t.calls.connection_lost();
-  EXPECT_EQ(t.calls.prefix_hint(), 0u);
+  EXPECT_EQ(p.stage, PendingCall::Stage::kWaiting);
+  EXPECT_EQ(p.mark, 0u);
 }
 
 }  // namespace

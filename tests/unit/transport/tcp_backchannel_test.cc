@@ -5,7 +5,7 @@
 
 #include "tests/unit/transport/support/rig.h"
 #include "transport/rpc/call_message.h"
-#include "transport/tcp/tcp_transport_impl.h"
+#include "transport/rpc/client_transport.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -124,7 +124,7 @@ TEST(TcpBackChannel, EmptyReply_DropsTheCallOnly) {
 }
 
 TEST(TcpBackChannel, Flood_AllowedNumberIsHeldOneMoreCostsTheConnection) {
-  constexpr size_t kMax = tcp::TcpTransport::kMaxCallbacks;
+  constexpr size_t kMax = rpc::ClientTransport::kMaxCallbacks;
   Dam dam;
   Peer peer([&](Listener& l) {
     PeerSocket s = l.accept();

@@ -6,19 +6,16 @@
 // coroutines; the table points to them. A second thread through them is the list by age, in which they are
 // sent again after a reconnect.
 //
-// Knows for the record reader (ReplyDirectory) which replies may come on the present connection. Loop thread
-// only.
+// Loop thread only.
 #pragma once
 
 #include <cstdint>
-#include <unordered_set>
 #include <vector>
 
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/sync.h"
-#include "transport/tcp/record_reader.h"
 
-namespace nfsrdma::tcp {
+namespace nfsrdma::rpc {
 
 struct PendingCall {
   // How far the call has come on the present connection.
@@ -34,7 +31,7 @@ struct PendingCall {
   rpc::Call* call;
   uint32_t xid = 0;
   Stage stage = Stage::kWaiting;
-  bool due_in_place = false;  // counted in PendingCalls::due_in_place_
+  uint32_t mark = 0;  // the present connection's own; 0 when it gets the call
   unsigned transmissions = 0;
   TimePoint issued{};  // when call() took it
   TimePoint queued{};  // when the present connection got it; valid unless kWaiting
@@ -43,10 +40,9 @@ struct PendingCall {
   Completion<rpc::Outcome> done;
 };
 
-class PendingCalls final : public ReplyDirectory {
+class PendingCalls {
  public:
-  // Sinks of at least `direct_min_bytes` count as due in place.
-  PendingCalls(uint32_t first_xid, size_t direct_min_bytes);
+  explicit PendingCalls(uint32_t first_xid);
   PendingCalls(const PendingCalls&) = delete;
   PendingCalls& operator=(const PendingCalls&) = delete;
   ~PendingCalls();  // must be empty
@@ -59,29 +55,18 @@ class PendingCalls final : public ReplyDirectory {
   size_t size() const { return size_; }
 
   void queued(PendingCall& p, TimePoint now);
-  void sent(PendingCall& p);
-  // A late reply to this XID on the present connection is to be expected and ignored.
-  void abandon(uint32_t xid) { abandoned_.insert(xid); }
   // The connection is gone: every call is back at kWaiting.
   void connection_lost();
-
-  Expected expect(uint32_t xid) override;
-  size_t prefix_hint() const override { return due_in_place_ == 0 ? 0 : prefix_hint_; }
 
  private:
   PendingCall*& slot(uint32_t xid) { return table_[xid & (table_.size() - 1)]; }
   void grow();
-  void count_in_place(PendingCall& p, bool due);
 
-  const size_t direct_min_bytes_;
   uint32_t next_xid_;
   std::vector<PendingCall*> table_;  // size is a power of two, more than twice size_
   size_t size_ = 0;
   PendingCall* oldest_ = nullptr;
   PendingCall* newest_ = nullptr;
-  size_t due_in_place_ = 0;
-  size_t prefix_hint_ = 0;
-  std::unordered_set<uint32_t> abandoned_;
 };
 
-}  // namespace nfsrdma::tcp
+}  // namespace nfsrdma::rpc

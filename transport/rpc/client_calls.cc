@@ -3,14 +3,11 @@
 #include <utility>
 
 #include "transport/rpc/call_message.h"
-#include "transport/tcp/tcp_transport_impl.h"
+#include "transport/rpc/client_transport.h"
 #include "xdr/rpc.h"
 
-namespace nfsrdma::tcp {
+namespace nfsrdma::rpc {
 namespace {
-
-using rpc::Outcome;
-using rpc::TransportState;
 
 Error closed_error(const char* op) {
   return {Layer::kTransport, Recovery::kInterrupted, EINTR, 0, op, "the transport is closed"};
@@ -24,14 +21,14 @@ Error bad_reply(const char* op, const char* cause) {
   return {Layer::kRpc, Recovery::kPermanent, EIO, 0, op, cause};
 }
 
-// A reply that is whole as a record, to what its caller gets.
-Result<rpc::Reply> open_reply(RecordReader::Message& m, const char* op) {
+// A reply that is whole as a message, to what its caller gets.
+Result<Reply> open_reply(ReceivedReply& m, const char* op) {
   if (m.defect != nullptr) return fail(bad_reply(op, m.defect));
   xdr::Decoder x(m.head);
-  rpc::reply_header header;
+  reply_header header;
   if (!x(header)) return fail(bad_reply(op, x.failure()));
-  NFSRDMA_TRY(rpc::check(header, op));
-  rpc::Reply reply;
+  NFSRDMA_TRY(check(header, op));
+  Reply reply;
   reply.body = x.position();
   reply.head = std::move(m.head);
   reply.placed = m.placed;
@@ -43,11 +40,12 @@ Result<rpc::Reply> open_reply(RecordReader::Message& m, const char* op) {
 
 }  // namespace
 
-Task<Outcome> TcpTransport::call(rpc::Call call) {
+Task<Outcome> ClientTransport::call(Call call) {
   assert(loop_.on_loop());
-  assert(call.head.size() >= rpc::kPrefixBytes);
+  assert(call.head.size() >= kPrefixBytes);
   if (closed()) co_return Outcome{fail(closed_error(call.op)), 0};
-  if (call.handshake && !connection_) co_return Outcome{fail(lost_error(call.op)), 0};
+  if (call.handshake && !(connection_ && connection_->open()))
+    co_return Outcome{fail(lost_error(call.op)), 0};
 
   PendingCall pending(call);
   calls_.add(pending, Clock::now());
@@ -59,64 +57,76 @@ Task<Outcome> TcpTransport::call(rpc::Call call) {
 }
 
 // Before the handshake is over only its own calls may go out; ready() sends the others.
-void TcpTransport::send_if_possible(PendingCall& p) {
-  if (connection_ && (p.call->handshake || state() == TransportState::kReady)) connection_->send(p);
+void ClientTransport::send_if_possible(PendingCall& p) {
+  if (!connection_ || !connection_->open()) return;
+  if (p.call->handshake || state() == TransportState::kReady) connection_->send(p);
 }
 
-void TcpTransport::on_reply(Connection&, RecordReader::Message message) {
-  PendingCall* p = calls_.find(message.xid);
-  if (p == nullptr) return;
-  calls_.remove(*p);
+// The server lives: `p` has its answer.
+void ClientTransport::answered(PendingCall& p) {
+  calls_.remove(p);
   pending_.store(calls_.size(), std::memory_order_relaxed);
   counters_.replies.add();
-  answered_ = answered_ || !p->call->handshake;
-  health_.answered(p->queued);
+  answered_ = answered_ || !p.call->handshake;
+  health_.answered(p.queued);
   if (health_.reply(Clock::now())) {
     responding_.store(true, std::memory_order_relaxed);
     log::warn("server {} OK", options_.host);
   }
-  Result<rpc::Reply> reply = open_reply(message, p->call->op);
+}
+
+void ClientTransport::on_reply(Connection&, ReceivedReply received) {
+  PendingCall* p = calls_.find(received.xid);
+  if (p == nullptr) return;
+  answered(*p);
+  Result<Reply> reply = open_reply(received, p->call->op);
   if (!reply && reply.error().status == 0) {
     counters_.bad_messages.add();
     if (const uint64_t n = bad_messages_.hit()) {
       log::warn("server {}: unusable reply, xid {:#010x}: {} ({} bad messages so far)", options_.host,
-                message.xid, describe(reply.error()), n);
+                received.xid, describe(reply.error()), n);
     }
   }
   const unsigned transmissions = p->transmissions;
   p->done.set(Outcome{std::move(reply), transmissions});  // resumes the caller: nothing may follow
 }
 
-void TcpTransport::on_bad_message(Connection& connection, const char* violation) {
+void ClientTransport::on_refused(Connection&, PendingCall& p, Error why) {
+  answered(p);
+  why.op = p.call->op;
+  const unsigned transmissions = p.transmissions;
+  p.done.set(Outcome{fail(std::move(why)), transmissions});  // resumes the caller: nothing may follow
+}
+
+void ClientTransport::on_bad_message(Connection&, const BadMessage& bad) {
   counters_.bad_messages.add();
-  if (violation == nullptr) health_.stray_reply(Clock::now());
+  if (bad.stray) health_.stray_reply(Clock::now());
   const uint64_t n = bad_messages_.hit();
   if (n == 0) return;
-  const char* what = violation != nullptr ? violation : "reply to a call that was never made";
-  const char* then = violation != nullptr ? "connection dropped" : "ignored";
-  if (violation == nullptr || connection.reader().xid_known()) {
-    log::warn("server {}: {}, xid {:#010x}; {} ({} bad messages so far)", options_.host, what,
-              connection.reader().message().xid, then, n);
+  const char* then = bad.fatal ? "connection dropped" : "ignored";
+  if (bad.xid) {
+    log::warn("server {}: {}, xid {:#010x}; {} ({} bad messages so far)", options_.host, bad.what, *bad.xid,
+              then, n);
   } else {
-    log::warn("server {}: {}; {} ({} bad messages so far)", options_.host, what, then, n);
+    log::warn("server {}: {}; {} ({} bad messages so far)", options_.host, bad.what, then, n);
   }
 }
 
 // ---------------------------------------------------------------------------------------------------------
 // The back channel.
 
-void TcpTransport::on_call(Connection& connection, RecordReader::Message message) {
+void ClientTransport::on_call(Connection& connection, uint32_t xid, ByteVector message) {
   // A server that calls and does not read the replies must not fill our memory: replies that wait count too.
   if (connection.callbacks_in_progress + connection.replies_queued() >= kMaxCallbacks) {
     constexpr const char* kFlood = "more calls from the server than may be outstanding";
-    on_bad_message(connection, kFlood);
+    on_bad_message(connection, {kFlood, true, false, xid});
     return connection.drop({Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "connection", kFlood});
   }
-  if (!hooks_.on_call) return connection.send(rpc::reply_prog_unavail(message.xid));
-  loop_.spawn(answer(connection.shared_from_this(), std::move(message.head)));
+  if (!hooks_.on_call) return connection.send(reply_prog_unavail(xid));
+  loop_.spawn(answer(connection.shared_from_this(), std::move(message)));
 }
 
-Task<> TcpTransport::answer(std::shared_ptr<Connection> connection, ByteVector message) {
+Task<> ClientTransport::answer(std::shared_ptr<Connection> connection, ByteVector message) {
   const Gate::Pass pass = gate_.enter();
   ++connection->callbacks_in_progress;
   ByteVector reply = co_await hooks_.on_call(*this, std::move(message));
@@ -127,13 +137,13 @@ Task<> TcpTransport::answer(std::shared_ptr<Connection> connection, ByteVector m
 
 // ---------------------------------------------------------------------------------------------------------
 
-void TcpTransport::fail_pending(const Error& error) {
+void ClientTransport::fail_pending(const Error& error) {
   assert(loop_.on_loop());
   end_calls(error, false, true);
 }
 
 // The calls leave the table first and are resumed then: what they do, e.g. make new calls, is not affected.
-void TcpTransport::end_calls(const Error& error, bool handshake, bool others) {
+void ClientTransport::end_calls(const Error& error, bool handshake, bool others) {
   PendingCall* ended = nullptr;  // linked by `newer`, oldest first
   PendingCall** tail = &ended;
   for (PendingCall* p = calls_.oldest(); p != nullptr;) {
@@ -156,10 +166,9 @@ void TcpTransport::end_calls(const Error& error, bool handshake, bool others) {
   }
 }
 
-rpc::TransportStatus TcpTransport::status() const {
-  rpc::TransportStatus s;
+TransportStatus ClientTransport::status() const {
+  TransportStatus s;
   s.state = state();
-  s.protocol = "tcp";
   s.calls = counters_.calls.get();
   s.replies = counters_.replies.get();
   s.retransmissions = counters_.retransmissions.get();
@@ -174,10 +183,11 @@ rpc::TransportStatus TcpTransport::status() const {
   s.responding = responding_.load(std::memory_order_relaxed);
   s.stalled_since = TimePoint(TimePoint::duration(stalled_since_.load(std::memory_order_relaxed)));
   std::lock_guard lock(text_mutex_);
+  s.protocol = protocol_;
   s.peer = peer_;
   s.local = local_;
   s.last_error = last_error_;
   return s;
 }
 
-}  // namespace nfsrdma::tcp
+}  // namespace nfsrdma::rpc

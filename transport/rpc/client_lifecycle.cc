@@ -4,40 +4,47 @@
 #include <random>
 #include <utility>
 
-#include "transport/tcp/tcp_transport_impl.h"
+#include "transport/rpc/client_transport.h"
 
-namespace nfsrdma::tcp {
+namespace nfsrdma::rpc {
+namespace {
 
-using rpc::TransportState;
+Error closed_error() {
+  return {Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "closed"};
+}
 
-TcpTransport::TcpTransport(Loop& loop, TcpOptions options, rpc::TransportHooks hooks)
+}  // namespace
+
+ClientTransport::ClientTransport(Loop& loop, std::unique_ptr<Dialer> dialer, ClientTransportOptions options,
+                                 TransportHooks hooks)
     : loop_(loop),
       options_(std::move(options)),
       hooks_(std::move(hooks)),
       gate_(loop),
-      connector_(loop, options_),
-      calls_(std::random_device{}(), options_.direct_receive_min_bytes),
+      dialer_(std::move(dialer)),
+      calls_(std::random_device{}()),
       health_(options_.timeo, options_.retrans),
       backoff_(options_.backoff_first, options_.backoff_max),
       backoff_timer_(loop),
-      watch_timer_(loop) {}
+      watch_timer_(loop),
+      protocol_(options_.protocol) {}
 
-TcpTransport::~TcpTransport() {
+ClientTransport::~ClientTransport() {
   assert(gate_.inside() == 0 && "close() first");
 }
 
-void TcpTransport::set_state(TransportState state) {
+void ClientTransport::set_state(TransportState state) {
   state_.store(state, std::memory_order_relaxed);
 }
 
-void TcpTransport::note_error(const Error& error) {
+void ClientTransport::note_error(const Error& error) {
   std::lock_guard lock(text_mutex_);
   last_error_ = describe(error);
 }
 
-Task<Result<>> TcpTransport::start() {
+Task<Result<>> ClientTransport::start() {
   assert(loop_.on_loop());
-  if (closed()) co_return fail({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "closed"});
+  if (closed()) co_return fail(closed_error());
   assert(state() == TransportState::kIdle);
   Result<> result = co_await attempt();
   if (!result && !closed()) set_state(TransportState::kIdle);
@@ -45,49 +52,57 @@ Task<Result<>> TcpTransport::start() {
 }
 
 // One round: connect, shake hands, send what waits.
-Task<Result<>> TcpTransport::attempt() {
+Task<Result<>> ClientTransport::attempt() {
   const Gate::Pass pass = gate_.enter();
   set_state(TransportState::kConnecting);
-  Result<Connected> connected = co_await connector_.connect();
-  if (closed()) co_return fail({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "closed"});
-  if (!connected) {
-    note_error(connected.error());
-    co_return fail(std::move(connected).error());
+  ConnectionUse use{*this, calls_, counters_, gate_.enter()};
+  Result<std::shared_ptr<Connection>> dialed = co_await dialer_->dial(std::move(use));
+  if (!dialed) {
+    if (closed()) co_return fail(closed_error());
+    note_error(dialed.error());
+    co_return fail(std::move(dialed).error());
   }
-  {
-    std::lock_guard lock(text_mutex_);
-    peer_ = connected->peer;
-    local_ = connected->local;
-  }
-  counters_.connects.add();
-  health_.connected(Clock::now());
-  answered_ = false;
-  const Connection::Limits limits{{options_.max_record_bytes, options_.direct_receive_min_bytes},
-                                  options_.send_fragment_bytes};
-  const auto connection =
-      std::make_shared<Connection>(loop_, std::move(*connected), static_cast<ConnectionOwner&>(*this), calls_,
-                                   counters_, limits, gate_.enter());
+  const std::shared_ptr<Connection> connection = *std::move(dialed);
   connection_ = connection;
-  set_state(TransportState::kHandshake);
-  connection->begin();
-
-  if (hooks_.on_connected) {
-    Result<> handshake = co_await hooks_.on_connected(*this);
-    if (!handshake) {
-      connection->drop(handshake.error());
-      co_return handshake;
+  Result<> result = closed() ? fail(closed_error()) : Result<>{};
+  if (result) result = co_await shake_hands(connection);
+  if (!result) {
+    connection->drop(result.error());
+    if (connection_ == connection) {
+      Completion<bool> gone;
+      gone_ = &gone;
+      co_await gone.wait();
     }
-  }
-  if (connection_ != connection) {  // lost during a handshake that did not notice
-    const bool ended = closed();
-    co_return fail({Layer::kTransport, ended ? Recovery::kInterrupted : Recovery::kReconnect,
-                    ended ? EINTR : ENOTCONN, 0, "connect", "the connection was lost during its handshake"});
+    co_return result;
   }
   ready();
   co_return Result<>{};
 }
 
-void TcpTransport::ready() {
+Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connection) {
+  {
+    std::lock_guard lock(text_mutex_);
+    protocol_ = connection->protocol();
+    peer_ = connection->peer();
+    local_ = connection->local();
+  }
+  counters_.connects.add();
+  health_.connected(Clock::now());
+  answered_ = false;
+  set_state(TransportState::kHandshake);
+  connection->begin();
+  if (hooks_.on_connected) {
+    Result<> handshake = co_await hooks_.on_connected(*this);
+    if (!handshake) co_return handshake;
+  }
+  if (connection_ == connection && connection->open()) co_return Result<>{};
+  // Lost during a handshake that did not notice.
+  if (closed()) co_return fail(closed_error());
+  co_return fail({Layer::kTransport, Recovery::kReconnect, ENOTCONN, 0, "connect",
+                  "the connection was lost during its handshake"});
+}
+
+void ClientTransport::ready() {
   set_state(TransportState::kReady);
   ready_since_ = Clock::now();
   for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
@@ -96,20 +111,23 @@ void TcpTransport::ready() {
   log::debug("server {}: connected, {} to {}", options_.host, connection_->local(), connection_->peer());
 }
 
-void TcpTransport::reconnect(const char* why) {
+void ClientTransport::reconnect(const char* why) {
   assert(loop_.on_loop());
   if (const auto connection = connection_) {
     connection->drop({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", why});
   }
 }
 
-void TcpTransport::on_dropped(Connection& connection, Error why) {
+void ClientTransport::on_dropped(Connection& connection, Error why) {
   assert(connection_.get() == &connection);
   (void)connection;
   connection_.reset();
   calls_.connection_lost();
   note_error(why);
-  if (closed()) return;  // close() ends the calls
+  if (closed()) {  // close() ends the calls
+    if (Completion<bool>* gone = std::exchange(gone_, nullptr)) gone->set(true);
+    return;
+  }
   const bool was_ready = state() == TransportState::kReady;
   set_state(TransportState::kBackoff);
   if (was_ready) {
@@ -121,10 +139,11 @@ void TcpTransport::on_dropped(Connection& connection, Error why) {
   why.op = "";  // each call puts its own
   why.recovery = Recovery::kReconnect;
   end_calls(why, true, false);
+  if (Completion<bool>* gone = std::exchange(gone_, nullptr)) gone->set(true);
 }
 
 // Attempts until one succeeds. The timer makes it a turn of its own even without a delay.
-Task<> TcpTransport::recover(Duration delay) {
+Task<> ClientTransport::recover(Duration delay) {
   const Gate::Pass pass = gate_.enter();
   while (!closed()) {
     set_state(TransportState::kBackoff);
@@ -138,10 +157,10 @@ Task<> TcpTransport::recover(Duration delay) {
 }
 
 // close() may be called in any state, and more than once.
-Task<> TcpTransport::close() {
+Task<> ClientTransport::close() {
   assert(loop_.on_loop());
   set_state(TransportState::kClosed);
-  connector_.cancel();
+  dialer_->cancel();
   backoff_timer_.cancel();
   watch_timer_.cancel();
   const Error error{Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "", "the transport is closed"};
@@ -154,12 +173,12 @@ Task<> TcpTransport::close() {
 // The watch over a server that is silent. It sleeps until the earliest moment something could be late, not
 // from call to call, and ends when nothing is pending: an RPC costs no timer.
 
-void TcpTransport::start_watch() {
+void ClientTransport::start_watch() {
   if (std::exchange(watching_, true)) return;
   loop_.spawn(watch());
 }
 
-Task<> TcpTransport::watch() {
+Task<> ClientTransport::watch() {
   const Gate::Pass pass = gate_.enter();
   Duration delay = health_.timeo();
   while (!closed()) {
@@ -190,9 +209,4 @@ Task<> TcpTransport::watch() {
   watching_ = false;
 }
 
-std::unique_ptr<rpc::RpcTransport> make_tcp_transport(Loop& loop, TcpOptions options,
-                                                      rpc::TransportHooks hooks) {
-  return std::make_unique<TcpTransport>(loop, std::move(options), std::move(hooks));
-}
-
-}  // namespace nfsrdma::tcp
+}  // namespace nfsrdma::rpc

@@ -15,7 +15,7 @@
 
 #include "transport/runtime/loop.h"
 
-namespace nfsrdma::tcp {
+namespace nfsrdma::rpc {
 
 class Health {
  public:
@@ -123,4 +123,4 @@ class Backoff {
   Duration next_;
 };
 
-}  // namespace nfsrdma::tcp
+}  // namespace nfsrdma::rpc

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace nfsrdma::tcp {
+namespace nfsrdma::rpc {
 
 // One writer: adding needs no locked instruction.
 class Counter {
@@ -29,4 +29,4 @@ struct Counters {
   Counter bad_messages;
 };
 
-}  // namespace nfsrdma::tcp
+}  // namespace nfsrdma::rpc

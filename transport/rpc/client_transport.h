@@ -1,0 +1,113 @@
+// ClientTransport: the RpcTransport of every kind of connection. It keeps the calls until they are answered
+// and the connection in order; what a connection is, its Dialer knows.
+//
+// calls (client_calls.cc)           call(), replies, the back channel, fail_pending()
+// life cycle (client_lifecycle.cc)  start(), attempts, loss, back-off, reconnect(), close(), the watch over
+// silence
+//
+//            start()            hook ok
+//   kIdle --------> kConnecting ----> kHandshake ----> kReady       close() from anywhere: kClosed
+//     ^   failed        ^   | failed      | failed        | lost
+//     +-----------------+   v             v               v
+//     (first attempt)   +---------- kBackoff <------------+
+//
+// Resuming a waiter may run any code, also code that calls back here: whoever resumes does it last, or checks
+// afterwards what still holds. close() waits at the gate for every coroutine, connection and handler.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "transport/rpc/connection.h"
+#include "transport/rpc/counters.h"
+#include "transport/rpc/health.h"
+#include "transport/rpc/pending_calls.h"
+#include "transport/runtime/gate.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::rpc {
+
+struct ClientTransportOptions {
+  std::string host;      // for logs
+  std::string protocol;  // while there is no connection: "tcp", "rdma"
+  std::chrono::milliseconds timeo{60'000};
+  unsigned retrans = 2;
+  std::chrono::milliseconds backoff_first{100};  // doubles up to
+  std::chrono::milliseconds backoff_max{10'000};
+};
+
+class ClientTransport final : public RpcTransport, private ConnectionOwner {
+ public:
+  // Calls of the server answered at once; the Linux client draws the line there as well.
+  static constexpr size_t kMaxCallbacks = 32;
+
+  ClientTransport(Loop& loop, std::unique_ptr<Dialer> dialer, ClientTransportOptions options,
+                  TransportHooks hooks);
+  ~ClientTransport() override;
+
+  Loop& loop() override { return loop_; }
+  Task<Result<>> start() override;
+  Task<Outcome> call(Call call) override;
+  void fail_pending(const Error& error) override;
+  void reconnect(const char* why) override;
+  Task<> close() override;
+  TransportStatus status() const override;
+
+ private:
+  // ConnectionOwner.
+  void on_reply(Connection& connection, ReceivedReply reply) override;
+  void on_refused(Connection& connection, PendingCall& call, Error why) override;
+  void on_call(Connection& connection, uint32_t xid, ByteVector message) override;
+  void on_bad_message(Connection& connection, const BadMessage& bad) override;
+  void on_bytes_received() override { health_.bytes(Clock::now()); }
+  void on_dropped(Connection& connection, Error why) override;
+
+  Task<> answer(std::shared_ptr<Connection> connection, ByteVector message);
+  void end_calls(const Error& error, bool handshake, bool others);
+  void send_if_possible(PendingCall& p);
+  void answered(PendingCall& p);
+
+  Task<Result<>> attempt();
+  Task<Result<>> shake_hands(std::shared_ptr<Connection> connection);
+  void ready();
+  Task<> recover(Duration delay);
+  Task<> watch();
+  void start_watch();
+  void set_state(TransportState state);
+  TransportState state() const { return state_.load(std::memory_order_relaxed); }
+  bool closed() const { return state() == TransportState::kClosed; }
+  void note_error(const Error& error);
+
+  Loop& loop_;
+  const ClientTransportOptions options_;
+  const TransportHooks hooks_;
+  Gate gate_;
+  const std::unique_ptr<Dialer> dialer_;
+  PendingCalls calls_;
+  Counters counters_;
+  Health health_;
+  Backoff backoff_;
+  Timer backoff_timer_;
+  Timer watch_timer_;
+  std::shared_ptr<Connection> connection_;  // kHandshake, kReady; until it says that it is gone
+  Completion<bool>* gone_ = nullptr;        // who waits for that
+  bool watching_ = false;
+  bool answered_ = false;  // the present connection brought a reply after its handshake
+  TimePoint ready_since_{};
+  log::Throttle bad_messages_;
+  log::Throttle losses_;
+
+  // For status(), any thread.
+  std::atomic<TransportState> state_{TransportState::kIdle};
+  std::atomic<size_t> pending_{0};
+  std::atomic<bool> responding_{true};
+  std::atomic<TimePoint::rep> stalled_since_{0};
+  mutable std::mutex text_mutex_;
+  std::string protocol_;
+  std::string peer_;
+  std::string local_;
+  std::string last_error_;
+};
+
+}  // namespace nfsrdma::rpc

@@ -1,0 +1,43 @@
+// DueReplies: which replies may come on a TCP connection, for its record reader (ReplyDirectory): those of
+// calls that have left completely; of these, whose bulk item is to be received in place.
+//
+// Owner: one connection; it ends with it. PendingCall::mark is its. Loop thread only.
+#pragma once
+
+#include <unordered_set>
+
+#include "transport/rpc/pending_calls.h"
+#include "transport/tcp/record_reader.h"
+
+namespace nfsrdma::tcp {
+
+using rpc::PendingCall;
+using rpc::PendingCalls;
+
+class DueReplies final : public ReplyDirectory {
+ public:
+  // Sinks of at least `direct_min_bytes` count as due in place.
+  DueReplies(PendingCalls& calls, size_t direct_min_bytes)
+      : calls_(calls), direct_min_bytes_(direct_min_bytes) {}
+
+  // Every byte of the call has left.
+  void sent(PendingCall& p);
+  // The call is about to end without a reply.
+  void forget(PendingCall& p) { count_in_place(p, false); }
+  // A late reply to this XID is to be expected and ignored.
+  void abandon(uint32_t xid) { abandoned_.insert(xid); }
+
+  Expected expect(uint32_t xid) override;
+  size_t prefix_hint() const override { return due_in_place_ == 0 ? 0 : prefix_hint_; }
+
+ private:
+  void count_in_place(PendingCall& p, bool due);
+
+  PendingCalls& calls_;
+  const size_t direct_min_bytes_;
+  size_t due_in_place_ = 0;
+  size_t prefix_hint_ = 0;
+  std::unordered_set<uint32_t> abandoned_;
+};
+
+}  // namespace nfsrdma::tcp
