@@ -1,0 +1,214 @@
+#include "transport/rdma/plan.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "transport/rdma/credits.h"
+#include "transport/rdma/version_memory.h"
+
+namespace nfsrdma::rdma {
+namespace {
+
+PlanLimits linux_server() {
+  return {.inline_send = 4096, .inline_receive = 4096, .ddp_threshold = SIZE_MAX, .version = 1};
+}
+
+CallSizes small_call() {
+  return {.head = 200, .bulk = 0, .bulks = 0, .reply = 200, .sink = 0, .segments = 1};
+}
+
+TEST(Plan, SmallCallAndReply_AreInline) {
+  EXPECT_EQ(make_plan(linux_server(), small_call()), (Plan{CallForm::kInline, ReplyForm::kInline, 0}));
+}
+
+TEST(Plan, Read_IsPlaced) {
+  CallSizes read = small_call();
+  read.sink = 1 << 20;
+  EXPECT_EQ(make_plan(linux_server(), read), (Plan{CallForm::kInline, ReplyForm::kWriteChunk, 0}));
+}
+
+TEST(Plan, ReadThatFitsInline_ComesInline) {
+  CallSizes read = small_call();
+  read.sink = 2048;
+  EXPECT_EQ(make_plan(linux_server(), read).reply, ReplyForm::kInline);
+}
+
+// The 2003 paper, section 3.4: "a minimum chunk size", tunable.
+TEST(Plan, ReadOfTheThreshold_IsPlacedAlthoughItFits) {
+  PlanLimits limits = linux_server();
+  limits.ddp_threshold = 1024;
+  CallSizes read = small_call();
+  read.sink = 1024;
+  EXPECT_EQ(make_plan(limits, read).reply, ReplyForm::kWriteChunk);
+  read.sink = 1023;
+  EXPECT_EQ(make_plan(limits, read).reply, ReplyForm::kInline);
+}
+
+TEST(Plan, Write_IsAReadChunk) {
+  CallSizes write = small_call();
+  write.bulk = 1 << 20;
+  write.bulks = 1;
+  EXPECT_EQ(make_plan(linux_server(), write), (Plan{CallForm::kReadChunk, ReplyForm::kInline, 0}));
+}
+
+TEST(Plan, SmallWrite_IsInline) {
+  CallSizes write = small_call();
+  write.bulk = 1000;
+  write.bulks = 1;
+  EXPECT_EQ(make_plan(linux_server(), write).call, CallForm::kInline);
+}
+
+// RFC 8166 section 3.5.3: what no chunk can make short enough goes as a whole.
+TEST(Plan, LongCallWithoutData_IsPositionZero) {
+  CallSizes call = small_call();
+  call.head = 5000;
+  EXPECT_EQ(make_plan(linux_server(), call).call, CallForm::kPositionZero);
+}
+
+// Linux 6.1 mixes up the data of several Read chunks.
+TEST(Plan, TwoDataItemsThatDoNotFit_ArePositionZero) {
+  CallSizes call = small_call();
+  call.bulk = 8000;
+  call.bulks = 2;
+  EXPECT_EQ(make_plan(linux_server(), call).call, CallForm::kPositionZero);
+}
+
+TEST(Plan, LongReply_HasAReplyChunkForAllOfIt) {
+  CallSizes list = small_call();
+  list.reply = 65536;
+  EXPECT_EQ(make_plan(linux_server(), list), (Plan{CallForm::kInline, ReplyForm::kReplyChunk, 65536}));
+}
+
+// Never a Write list and a Reply chunk in one call: Linux' server counts the placed data twice then.
+TEST(Plan, LongReplyWithData_HasAReplyChunkOnly) {
+  CallSizes call = small_call();
+  call.reply = 5000;
+  call.sink = 10001;
+  EXPECT_EQ(make_plan(linux_server(), call), (Plan{CallForm::kInline, ReplyForm::kReplyChunk, 5000 + 10004}));
+}
+
+// RFC 8166 section 3.3.2: the threshold is of the message, its transport header included: 28 bytes, 36 in
+// version 2.
+TEST(Plan, AtTheThreshold_EveryByteCounts) {
+  PlanLimits limits{.inline_send = 1024, .inline_receive = 1024, .ddp_threshold = SIZE_MAX, .version = 1};
+  CallSizes call = small_call();
+  call.head = 1024 - 28;
+  call.reply = 1024 - 28;
+  EXPECT_EQ(make_plan(limits, call), Plan{});
+  call.head += 4;
+  EXPECT_EQ(make_plan(limits, call).call, CallForm::kPositionZero);
+  call.head -= 4;
+  call.reply += 4;
+  EXPECT_EQ(make_plan(limits, call).reply, ReplyForm::kReplyChunk);
+  limits.version = 2;
+  call.head = call.reply = 1024 - 36;
+  EXPECT_EQ(make_plan(limits, call), Plan{});
+  call.head += 4;
+  EXPECT_EQ(make_plan(limits, call).call, CallForm::kPositionZero);
+}
+
+// Whatever is asked: what goes inline fits, and nothing is left without a way.
+RC_GTEST_PROP(PlanProperty, EveryPlan_Fits, ()) {
+  PlanLimits limits;
+  limits.version = *rc::gen::element<uint32_t>(1, 2);
+  limits.inline_send = *rc::gen::inRange<size_t>(1024, 16384);
+  limits.inline_receive = *rc::gen::inRange<size_t>(1024, 16384);
+  limits.ddp_threshold = *rc::gen::element<size_t>(0, 1024, 4096, SIZE_MAX);
+  CallSizes sizes;
+  sizes.head = *rc::gen::inRange<size_t>(40, 20000);
+  sizes.bulks = *rc::gen::inRange<size_t>(0, 3);
+  sizes.bulk = sizes.bulks == 0 ? 0 : *rc::gen::inRange<size_t>(4, 1 << 20);
+  sizes.reply = *rc::gen::inRange<size_t>(24, 20000);
+  sizes.sink = *rc::gen::element<size_t>(0, 1, 4096, 1 << 20);
+  sizes.segments = *rc::gen::inRange<size_t>(1, 17);
+  const Plan plan = make_plan(limits, sizes);
+  const size_t bare = limits.version == 1 ? 28 : 36;
+  const size_t reply_list = plan.reply == ReplyForm::kInline ? 0 : 8 + 16 * sizes.segments;
+  if (plan.call == CallForm::kInline) {
+    RC_ASSERT(bare + reply_list + sizes.head + sizes.bulk <= limits.inline_send);
+  }
+  if (plan.call == CallForm::kReadChunk) {
+    RC_ASSERT(sizes.bulks == 1U);
+    RC_ASSERT(bare + reply_list + 24 * sizes.segments + sizes.head <= limits.inline_send);
+  }
+  if (plan.reply == ReplyForm::kInline) {
+    RC_ASSERT(bare + sizes.reply + (sizes.sink + 3) / 4 * 4 <= limits.inline_receive);
+  }
+  if (plan.reply == ReplyForm::kWriteChunk) {
+    RC_ASSERT(sizes.sink > 0U);
+    RC_ASSERT(bare + reply_list + sizes.reply <= limits.inline_receive);
+  }
+  if (plan.reply == ReplyForm::kReplyChunk) {
+    RC_ASSERT(plan.reply_chunk >= sizes.reply + sizes.sink);
+  } else {
+    RC_ASSERT(plan.reply_chunk == 0U);
+  }
+}
+
+// --- credits
+
+// RFC 8166 section 3.3.1: "Until the Requester has received the first Reply... only a single outstanding".
+TEST(Credits, BeforeTheFirstGrant_OneCallIsOut) {
+  Credits credits(64);
+  EXPECT_TRUE(credits.available(false));
+  credits.take();
+  EXPECT_FALSE(credits.available(false));
+  EXPECT_FALSE(credits.available(true));
+}
+
+TEST(Credits, Grant_IsBoundedByTheRequest) {
+  Credits credits(64);
+  credits.granted(128);
+  EXPECT_EQ(credits.limit(), 64U);
+  credits.granted(UINT32_MAX);
+  EXPECT_EQ(credits.limit(), 64U);
+  credits.granted(10);
+  EXPECT_EQ(credits.limit(), 10U);
+}
+
+// "A credit value of zero is a deadlock": taken for one.
+TEST(Credits, GrantOfZero_IsOne) {
+  Credits credits(64);
+  credits.granted(0);
+  EXPECT_EQ(credits.limit(), 1U);
+  EXPECT_TRUE(credits.available(false));
+}
+
+TEST(Credits, LoweredOnTheFly_NothingGoesUntilEnoughCameBack) {
+  Credits credits(64);
+  credits.granted(8);
+  for (int i = 0; i < 7; ++i) credits.take();
+  credits.granted(4);
+  EXPECT_FALSE(credits.available(true));
+  for (int i = 0; i < 3; ++i) credits.give_back();
+  EXPECT_FALSE(credits.available(true)) << "four are out, four are granted";
+  credits.give_back();
+  EXPECT_TRUE(credits.available(true));
+  EXPECT_FALSE(credits.available(false));
+}
+
+TEST(Credits, LastOne_IsForTheLease) {
+  Credits credits(64);
+  credits.granted(2);
+  credits.take();
+  EXPECT_FALSE(credits.available(false));
+  EXPECT_TRUE(credits.available(true));
+}
+
+// --- what is known of a server
+
+TEST(VersionMemory, ServerWithoutVersion2_IsAskedAgainAfterAWhile) {
+  VersionMemory memory;
+  const TimePoint now{std::chrono::hours(1)};
+  EXPECT_FALSE(memory.lacks_version2(now));
+  memory.note_lacks_version2(now);
+  EXPECT_TRUE(memory.lacks_version2(now));
+  EXPECT_TRUE(memory.lacks_version2(now + VersionMemory::kExpiry - std::chrono::seconds(1)));
+  EXPECT_FALSE(memory.lacks_version2(now + VersionMemory::kExpiry));
+  memory.note_lacks_version2(now);
+  memory.note_has_version2();
+  EXPECT_FALSE(memory.lacks_version2(now));
+}
+
+}  // namespace
+}  // namespace nfsrdma::rdma

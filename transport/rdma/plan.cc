@@ -1,0 +1,58 @@
+#include "transport/rdma/plan.h"
+
+#include "xdr/support/bytes.h"
+
+namespace nfsrdma::rdma {
+namespace {
+
+constexpr size_t kWord = 4;
+constexpr size_t kSegmentBytes = 16;
+
+// Four words, three empty lists; version 2 adds flags and inv_handle.
+size_t bare_header(uint32_t version) {
+  return (version == 1 ? 7 : 9) * kWord;
+}
+
+size_t write_chunk_bytes(size_t segments) {
+  return 2 * kWord + segments * kSegmentBytes;
+}
+
+size_t read_chunk_bytes(size_t segments) {
+  return segments * (2 * kWord + kSegmentBytes);
+}
+
+ReplyForm reply_form(const PlanLimits& limits, const CallSizes& sizes) {
+  // A reply without chunks has the bare header; one with a Write chunk gives back its segments.
+  const size_t bare = bare_header(limits.version);
+  if (sizes.sink == 0) {
+    return bare + sizes.reply <= limits.inline_receive ? ReplyForm::kInline : ReplyForm::kReplyChunk;
+  }
+  const bool fits = bare + sizes.reply + xdr_padded(sizes.sink) <= limits.inline_receive;
+  if (fits && sizes.sink < limits.ddp_threshold) return ReplyForm::kInline;
+  const size_t rest = bare + write_chunk_bytes(sizes.segments) + sizes.reply;
+  return rest <= limits.inline_receive ? ReplyForm::kWriteChunk : ReplyForm::kReplyChunk;
+}
+
+}  // namespace
+
+Plan make_plan(const PlanLimits& limits, const CallSizes& sizes) {
+  Plan plan;
+  plan.reply = reply_form(limits, sizes);
+  if (plan.reply == ReplyForm::kReplyChunk) plan.reply_chunk = sizes.reply + xdr_padded(sizes.sink);
+  // What the chunk of the reply adds to the call's header.
+  const size_t reply_list = plan.reply == ReplyForm::kInline ? 0 : write_chunk_bytes(sizes.segments);
+  const size_t header = bare_header(limits.version) + reply_list;
+  if (header + sizes.head + sizes.bulk <= limits.inline_send && sizes.bulk < limits.ddp_threshold) {
+    plan.call = CallForm::kInline;
+  } else if (sizes.bulks == 1 &&
+             header + read_chunk_bytes(sizes.segments) + sizes.head <= limits.inline_send) {
+    plan.call = CallForm::kReadChunk;
+  } else if (header + sizes.head + sizes.bulk <= limits.inline_send) {
+    plan.call = CallForm::kInline;
+  } else {
+    plan.call = CallForm::kPositionZero;
+  }
+  return plan;
+}
+
+}  // namespace nfsrdma::rdma
