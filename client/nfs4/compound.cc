@@ -54,6 +54,7 @@ class PrefixCursor {
 CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence)
     : encoder_(call_.head, &call_.bulks) {
   call_.op = op;
+  call_.max_reply_bytes = kReplyHeadBytes;
   call_.head.reserve(512);
   // RFC 5531 section 9: call_body. The transport writes the XID.
   encoder_(uint32_t{0});

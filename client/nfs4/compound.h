@@ -12,6 +12,7 @@
 
 #include <optional>
 
+#include "client/nfs4/reply_bounds.h"
 #include "client/nfs4/slot_table.h"
 #include "transport/rpc/credential.h"
 #include "transport/rpc/rpc_transport.h"
@@ -28,6 +29,7 @@ class CompoundBuilder {
   template <class Args>
   CompoundBuilder& add(const Args& args) {
     nfs4::encode_op(encoder_, args);
+    call_.max_reply_bytes += max_result_bytes(args);
     ++operations_;
     if (nfs4::op_of<Args> == watched_ && place_ == 0) place_ = operations_;
     return *this;

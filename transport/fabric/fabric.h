@@ -4,9 +4,9 @@
 // and RDMAP in user space over a TCP socket). transport/rdma knows only this file; both pass the same tests.
 //
 // An Endpoint is one reliable connection (RFC 8166 section 2.2.2: "reliable connected"): Sends arrive in the
-// order they were posted, each in one Receive of the peer; an RDMA Write is in the peer's memory before a Send
-// posted after it arrives; an RDMA Read is complete when its initiator says so. It lives on one loop; all calls
-// and all events are there. Nothing here blocks.
+// order they were posted, each in one Receive of the peer; an RDMA Write is in the peer's memory before a
+// Send posted after it arrives; an RDMA Read is complete when its initiator says so. It lives on one loop;
+// all calls and all events are there. Nothing here blocks.
 //
 // Memory of this side is reachable for the peer only while it is exposed, only in the range and only for the
 // access that was exposed, and never after invalidate() is done or on_disconnected() was called. A peer that
@@ -42,8 +42,8 @@ struct Received {
   uint32_t invalidated = 0;  // the handle the peer invalidated with its Send; 0: none
 };
 
-// Called on the endpoint's loop. An event may call anything of the endpoint, also disconnect() (on_disconnected
-// then comes later, from the loop), but must not destroy it.
+// Called on the endpoint's loop. An event may call anything of the endpoint, also disconnect()
+// (on_disconnected then comes later, from the loop), but must not destroy it.
 class EndpointEvents {
  public:
   virtual void on_receive(Received received) = 0;
@@ -60,10 +60,10 @@ class EndpointEvents {
 };
 
 struct EndpointLimits {
-  size_t max_message_bytes = 0;   // of a Send, to be posted by us (what the peer takes is RPC-over-RDMA's)
-  size_t max_segment_bytes = 0;   // of one exposed segment
-  size_t max_read_bytes = 0;      // of one RDMA Read
-  unsigned max_segments = 0;      // that one expose() may need for its memory
+  size_t max_message_bytes = 0;  // of a Send, to be posted by us (what the peer takes is RPC-over-RDMA's)
+  size_t max_segment_bytes = 0;  // of one exposed segment
+  size_t max_read_bytes = 0;     // of one RDMA Read
+  unsigned max_segments = 0;     // that one expose() may need for its memory
   // True if every handle that expose() gives may be invalidated by the peer (RFC 8797 section 4.1).
   bool remote_invalidation = false;
 };
@@ -75,11 +75,11 @@ struct EndpointCounters {
   uint64_t sends_with_invalidate = 0;
   uint64_t remotely_invalidated = 0;
   uint64_t locally_invalidated = 0;
-  uint64_t exposed = 0;         // segments
-  uint64_t bytes_written = 0;   // by our RDMA Writes
-  uint64_t bytes_read = 0;      // by our RDMA Reads
-  uint64_t bytes_placed = 0;    // in our exposed memory, by the peer; 0 where the hardware does not say
-  uint64_t bytes_fetched = 0;   // from our exposed memory, by the peer; likewise
+  uint64_t exposed = 0;        // segments
+  uint64_t bytes_written = 0;  // by our RDMA Writes
+  uint64_t bytes_read = 0;     // by our RDMA Reads
+  uint64_t bytes_placed = 0;   // in our exposed memory, by the peer; 0 where the hardware does not say
+  uint64_t bytes_fetched = 0;  // from our exposed memory, by the peer; likewise
 };
 
 // Keeps local memory alive until an operation is complete or the connection has ended.
@@ -122,7 +122,7 @@ class Endpoint {
   virtual EndpointCounters counters() const = 0;
   // CM or MPA private data of the peer, as it came; may be padded (RFC 8797 is searched in it).
   virtual ConstBytes peer_private_data() const = 0;
-  virtual const std::string& peer() const = 0;   // "10.0.0.1:20049"
+  virtual const std::string& peer() const = 0;  // "10.0.0.1:20049"
   virtual const std::string& local() const = 0;
 };
 
@@ -165,8 +165,12 @@ class Fabric {
   virtual std::string name() const = 0;
 
   // Errors: kTransport. kPermanent: the host does not exist; kReconnect: not reachable, refused, no RDMA
-  // there (EPROTO: something answered that is not of this fabric); kInterrupted after cancel(). One at a time.
+  // there (EPROTO: something answered that is not of this fabric); kInterrupted after cancel(). One at a
+  // time.
   virtual Task<Result<std::unique_ptr<Endpoint>>> connect(ConnectOptions options) = 0;
+  // Whether its endpoints will have EndpointLimits::remote_invalidation: said to the peer while connecting.
+  virtual bool remote_invalidation() const = 0;
+
   // The connect() under way ends soon.
   virtual void cancel() = 0;
 

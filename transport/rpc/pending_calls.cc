@@ -17,16 +17,25 @@ PendingCalls::~PendingCalls() {
 
 void PendingCalls::add(PendingCall& p, TimePoint now) {
   if ((size_ + 1) * 2 >= table_.size()) grow();
-  while (slot(next_xid_) != nullptr) ++next_xid_;
-  p.xid = next_xid_++;
+  give_xid(p);
   p.issued = now;
-  slot(p.xid) = &p;
-  store_be32(p.call->head.data(), p.xid);
   p.older = newest_;
   p.newer = nullptr;
   (newest_ != nullptr ? newest_->newer : oldest_) = &p;
   newest_ = &p;
   ++size_;
+}
+
+void PendingCalls::give_xid(PendingCall& p) {
+  while (slot(next_xid_) != nullptr) ++next_xid_;
+  p.xid = next_xid_++;
+  slot(p.xid) = &p;
+  store_be32(p.call->head.data(), p.xid);
+}
+
+void PendingCalls::renew_xid(PendingCall& p) {
+  slot(p.xid) = nullptr;
+  give_xid(p);
 }
 
 void PendingCalls::grow() {

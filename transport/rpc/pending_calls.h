@@ -50,6 +50,8 @@ class PendingCalls {
   // Gives the call its XID and puts it into the first four bytes of its head.
   void add(PendingCall& p, TimePoint now);
   void remove(PendingCall& p);
+  // Another XID for a call that stays where it is in age: what is sent next is a new call to the server's RPC layer.
+  void renew_xid(PendingCall& p);
   PendingCall* find(uint32_t xid) const;
   PendingCall* oldest() const { return oldest_; }
   size_t size() const { return size_; }
@@ -60,6 +62,7 @@ class PendingCalls {
 
  private:
   PendingCall*& slot(uint32_t xid) { return table_[xid & (table_.size() - 1)]; }
+  void give_xid(PendingCall& p);
   void grow();
 
   uint32_t next_xid_;

@@ -57,6 +57,10 @@ struct Call {
   std::vector<Slice> keep;  // what keeps the bulk items' memory alive: also when the call has ended without a
                             // reply, until its record, once begun, has left
   Sink sink;
+  // The longest the reply may get, from the XID to the end, without its bulk item.
+  size_t max_reply_bytes = 0;
+  // Keeps the lease alive: does not wait behind calls that wait for a credit.
+  bool renewal = false;
   // Part of the connection's handshake: sent before ready, failed (kReconnect) on loss.
   bool handshake = false;
 };
