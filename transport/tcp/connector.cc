@@ -33,16 +33,6 @@ Result<> set_option(int fd, int level, int name, int value, const char* what) {
   return fail(connect_error(errno, what));
 }
 
-Result<> configure(int fd, const DeadPeerTimes& t) {
-  NFSRDMA_TRY(set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY"));
-  NFSRDMA_TRY(set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE"));
-  NFSRDMA_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, t.keepalive_idle_s, "TCP_KEEPIDLE"));
-  NFSRDMA_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, t.keepalive_interval_s, "TCP_KEEPINTVL"));
-  NFSRDMA_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, t.keepalive_count, "TCP_KEEPCNT"));
-  return set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(t.user_timeout_ms),
-                    "TCP_USER_TIMEOUT");
-}
-
 bool bind_port(int fd, int family, unsigned port) {
   sockaddr_storage any{};
   any.ss_family = static_cast<sa_family_t>(family);
@@ -58,6 +48,16 @@ bool bind_port(int fd, int family, unsigned port) {
 }
 
 }  // namespace
+
+Result<> configure(int fd, const DeadPeerTimes& t) {
+  NFSRDMA_TRY(set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY"));
+  NFSRDMA_TRY(set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE"));
+  NFSRDMA_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, t.keepalive_idle_s, "TCP_KEEPIDLE"));
+  NFSRDMA_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, t.keepalive_interval_s, "TCP_KEEPINTVL"));
+  NFSRDMA_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, t.keepalive_count, "TCP_KEEPCNT"));
+  return set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(t.user_timeout_ms),
+                    "TCP_USER_TIMEOUT");
+}
 
 DeadPeerTimes dead_peer_times(std::chrono::milliseconds timeo, unsigned retrans) {
   constexpr int64_t kMaxKeepaliveSeconds = 32767;  // MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL

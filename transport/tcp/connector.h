@@ -28,6 +28,8 @@ struct DeadPeerTimes {
 };
 // Clamped to what the kernel accepts.
 DeadPeerTimes dead_peer_times(std::chrono::milliseconds timeo, unsigned retrans);
+// TCP_NODELAY and those times; also for sockets that others accepted.
+Result<> configure(int fd, const DeadPeerTimes& times);
 
 struct Connected {
   Socket socket;

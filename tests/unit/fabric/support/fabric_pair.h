@@ -1,0 +1,105 @@
+// Two endpoints of one fabric, connected to each other, on a loop with its thread; and what each of them was
+// told. Tests run in their own thread and go to the loop with on_loop().
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "tests/unit/transport/support/peer.h"
+#include "tests/unit/transport/support/run_on.h"
+#include "transport/fabric/fabric.h"
+
+namespace nfsrdma::test {
+
+using fabric::Cookie;
+
+// Polls until `condition` holds; false after kPatience.
+bool soon(const std::function<bool()>& condition);
+
+// One end: the endpoint and its events. Any thread may ask what has happened.
+class Side final : public fabric::EndpointEvents {
+ public:
+  void on_receive(fabric::Received received) override;
+  void on_completed(Cookie cookie) override;
+  void on_invalidated(Cookie cookie) override;
+  void on_disconnected(const Error& why) override;
+
+  fabric::Endpoint* operator->() { return endpoint.get(); }
+
+  size_t received() const;
+  ByteVector message(size_t i) const;
+  uint32_t invalidated(size_t i) const;
+  std::vector<Cookie> completed() const;
+  std::vector<Cookie> done_invalidating() const;
+  std::vector<Error> disconnected() const;
+  // Nothing came after on_disconnected().
+  bool silent_after_the_end() const;
+
+  bool receives(size_t n) {
+    return soon([&] { return received() >= n; });
+  }
+  bool completes(size_t n) {
+    return soon([&] { return completed().size() >= n; });
+  }
+  bool disconnects() {
+    return soon([&] { return !disconnected().empty(); });
+  }
+
+  std::unique_ptr<fabric::Endpoint> endpoint;
+  // Called on the loop, in the event. Set before anything can come.
+  std::function<void(fabric::Received)> hook;
+
+ private:
+  void note();
+  mutable std::mutex mutex_;
+  std::vector<ByteVector> messages_;
+  std::vector<uint32_t> invalidated_;
+  std::vector<Cookie> completed_;
+  std::vector<Cookie> done_invalidating_;
+  std::vector<Error> disconnected_;
+  bool after_the_end_ = false;
+};
+
+using MakeFabric = std::function<std::unique_ptr<fabric::Fabric>(Loop&)>;
+
+class FabricPair {
+ public:
+  explicit FabricPair(const MakeFabric& make, std::string address = "127.0.0.1");
+  ~FabricPair();
+
+  // Connects and starts both ends. Options of the active and of the passive side.
+  void connect(fabric::EndpointOptions active = {}, fabric::EndpointOptions passive = {});
+  // Both ends, not started.
+  void connect_only(fabric::EndpointOptions active, fabric::EndpointOptions passive);
+  void start();
+
+  template <class F>
+  auto on_loop(F f) {
+    return call_on(*loop_, std::move(f));
+  }
+  Loop& loop() { return *loop_; }
+  fabric::Fabric& fabric() { return *fabric_; }
+  const std::string& address() const { return address_; }
+
+  // Of `side`, exposed to the other.
+  std::vector<rpcrdma::segment> expose(Side& side, MutableBytes memory, fabric::Access access);
+  void send(Side& side, ConstBytes message, uint32_t invalidate = 0);
+  // True when it is done, at once or later.
+  bool invalidate(Side& side, const std::vector<rpcrdma::segment>& segments);
+  void destroy(Side& side);
+
+  Side active;
+  Side passive;
+
+ private:
+  static Task<Result<std::unique_ptr<fabric::Endpoint>>> accept(fabric::Incoming* incoming,
+                                                                fabric::EndpointOptions options);
+  LoopThread loop_;
+  const std::string address_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+};
+
+}  // namespace nfsrdma::test

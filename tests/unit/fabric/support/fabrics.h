@@ -1,0 +1,32 @@
+// The fabrics that the conformance tests are run with. A new one is a line in fabrics.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/fabric/support/fabric_pair.h"
+
+namespace nfsrdma::test {
+
+struct FabricCase {
+  std::string name;
+  MakeFabric make;
+  std::string address;  // to listen on and to connect to
+};
+
+inline void PrintTo(const FabricCase& c, std::ostream* out) {
+  *out << c.name;
+}
+
+const std::vector<FabricCase>& fabrics();
+
+class Conformance : public testing::TestWithParam<FabricCase> {
+ protected:
+  FabricPair pair{GetParam().make, GetParam().address};
+};
+
+inline std::string name_of(const testing::TestParamInfo<FabricCase>& info) {
+  return info.param.name;
+}
+
+}  // namespace nfsrdma::test

@@ -1,0 +1,28 @@
+// CRC32c (Castagnoli), as iSCSI has it (RFC 3720 section 12.1) and MPA uses it (RFC 5044 section 4.4).
+//
+// Incremental: Crc32c c; c.add(a); c.add(b); c.value() is the CRC of a followed by b. On the wire the value
+// lies with its least significant byte first. Any thread. The processor's instruction is used where there is
+// one, three streams at a time: it takes three cycles to give its result and can begin one each cycle.
+#pragma once
+
+#include "xdr/support/bytes.h"
+
+namespace nfsrdma::fabric::iwarp {
+
+class Crc32c {
+ public:
+  void add(ConstBytes bytes);
+  uint32_t value() const { return ~state_; }
+  // Stores value() as it is on the wire.
+  void store(std::byte* to) const;
+
+ private:
+  uint32_t state_ = 0xffffffff;
+};
+
+// What add() chooses from, for tests: both take and give the state, not the value.
+uint32_t crc32c_by_table(uint32_t state, ConstBytes bytes);
+bool crc32c_has_instruction();
+uint32_t crc32c_by_instruction(uint32_t state, ConstBytes bytes);
+
+}  // namespace nfsrdma::fabric::iwarp

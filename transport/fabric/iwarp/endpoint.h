@@ -1,0 +1,36 @@
+// The fabric::Endpoint of software RDMA: a handle on an EndpointCore, which ends by itself when this goes.
+#pragma once
+
+#include <memory>
+
+#include "transport/fabric/iwarp/endpoint_core.h"
+
+namespace nfsrdma::fabric::iwarp {
+
+class IwarpEndpoint final : public Endpoint {
+ public:
+  IwarpEndpoint(Loop& loop, const Options& options, Established established);
+  ~IwarpEndpoint() override;
+
+  void start(EndpointEvents& events) override;
+  void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited) override;
+  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access) override;
+  // Always done at once.
+  bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie) override;
+  void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, Cookie cookie,
+             bool wants_completion) override;
+  void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie) override;
+  void disconnect(Error why) override;
+
+  const EndpointLimits& limits() const override { return limits_; }
+  EndpointCounters counters() const override { return core_->counters(); }
+  ConstBytes peer_private_data() const override { return core_->peer_private_data(); }
+  const std::string& peer() const override { return core_->peer(); }
+  const std::string& local() const override { return core_->local(); }
+
+ private:
+  const EndpointLimits limits_;
+  const std::shared_ptr<EndpointCore> core_;
+};
+
+}  // namespace nfsrdma::fabric::iwarp

@@ -1,0 +1,59 @@
+// The passive side of software RDMA: accepts TCP connections, reads each one's MPA request, and hands it to
+// its owner as an Incoming.
+//
+// At most max_startups connections are between accept() and their request, each for at most startup_timeout;
+// while there are as many, the others wait in the system's queue. Loop thread only.
+#pragma once
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "transport/fabric/iwarp/iwarp.h"
+#include "transport/fabric/iwarp/startup.h"
+
+namespace nfsrdma::fabric::iwarp {
+
+using OnIncoming = std::function<void(std::unique_ptr<Incoming>)>;
+
+// Shared by the listener and the coroutines and handlers it has begun.
+class ListenerCore final : public std::enable_shared_from_this<ListenerCore> {
+ public:
+  ListenerCore(Loop& loop, const Options& options, tcp::Socket socket, OnIncoming on_incoming);
+  void begin();
+  void stop();
+
+ private:
+  void wait();
+  void on_readable();
+  static Task<> start_up(std::shared_ptr<ListenerCore> self, tcp::Connected connected);
+
+  Loop& loop_;
+  const Options options_;
+  asio::posix::stream_descriptor descriptor_;
+  asio::steady_timer pause_;  // after an accept() that failed for want of something
+  OnIncoming on_incoming_;
+  std::set<StartupSocket*> startups_;
+  bool waiting_ = false;
+  bool stopped_ = false;
+};
+
+class IwarpListener final : public Listener {
+ public:
+  IwarpListener(std::shared_ptr<ListenerCore> core, uint16_t port) : core_(std::move(core)), port_(port) {}
+  ~IwarpListener() override { core_->stop(); }
+  uint16_t port() const override { return port_; }
+
+ private:
+  const std::shared_ptr<ListenerCore> core_;
+  const uint16_t port_;
+};
+
+// Errors: kTransport, op "listen", with the errno of what failed.
+Result<std::unique_ptr<Listener>> make_listener(Loop& loop, const Options& options,
+                                                const std::string& address, uint16_t port,
+                                                OnIncoming on_incoming);
+
+}  // namespace nfsrdma::fabric::iwarp

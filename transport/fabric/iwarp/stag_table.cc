@@ -1,0 +1,87 @@
+#include "transport/fabric/iwarp/stag_table.h"
+
+#include <random>
+
+namespace nfsrdma::fabric::iwarp {
+namespace {
+
+constexpr unsigned kIndexBits = 13;
+constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
+static_assert(StagTable::kMaxTags == kIndexMask + 1u);
+// A system call each time would cost more than the rest of add().
+constexpr size_t kRandomWords = 64;
+
+}  // namespace
+
+// The kernel's generator, not one whose next value follows from what was seen.
+uint32_t StagTable::random() {
+  if (pool_.empty()) {
+    std::random_device device;
+    for (size_t i = 0; i < kRandomWords; ++i) pool_.push_back(device());
+  }
+  const uint32_t word = pool_.back();
+  pool_.pop_back();
+  return word;
+}
+
+std::optional<StagTable::Tag> StagTable::add(MutableBytes memory, TagUse use) {
+  uint32_t index = 0;
+  if (!free_.empty()) {
+    index = free_.back();
+    free_.pop_back();
+  } else if (entries_.size() < kMaxTags) {
+    index = static_cast<uint32_t>(entries_.size());
+    entries_.emplace_back();
+  } else {
+    return std::nullopt;
+  }
+  Entry& e = entries_[index];
+  do {
+    e.stag = (random() & ~kIndexMask) | index;
+  } while (e.stag == 0);
+  // Below 2^59: no length makes it wrap. A multiple of 4096, so that pages of both sides are in step.
+  e.offset = (uint64_t{random()} << 27 ^ uint64_t{random()} << 12) & ~uint64_t{4095};
+  e.use = use;
+  e.memory = memory;
+  ++used_;
+  return Tag{e.stag, e.offset};
+}
+
+const StagTable::Entry* StagTable::entry(uint32_t stag) const {
+  const uint32_t index = stag & kIndexMask;
+  if (stag == 0 || index >= entries_.size() || entries_[index].stag != stag) return nullptr;
+  return &entries_[index];
+}
+
+bool StagTable::remove(uint32_t stag) {
+  if (entry(stag) == nullptr) return false;
+  entries_[stag & kIndexMask] = {};
+  free_.push_back(stag & kIndexMask);
+  --used_;
+  return true;
+}
+
+void StagTable::clear() {
+  entries_.clear();
+  free_.clear();
+  used_ = 0;
+}
+
+std::optional<TagUse> StagTable::use_of(uint32_t stag) const {
+  const Entry* e = entry(stag);
+  if (e == nullptr) return std::nullopt;
+  return e->use;
+}
+
+StagTable::Found StagTable::find(uint32_t stag, uint64_t offset, size_t bytes, TagUse use) const {
+  const Entry* e = entry(stag);
+  if (e == nullptr) return {nullptr, Fault::kInvalid};
+  if (e->use != use) return {nullptr, Fault::kAccess};
+  if (offset + bytes < offset) return {nullptr, Fault::kWrap};
+  if (offset < e->offset || offset - e->offset > e->memory.size() ||
+      bytes > e->memory.size() - (offset - e->offset))
+    return {nullptr, Fault::kBounds};
+  return {e->memory.data() + (offset - e->offset), Fault::kNone};
+}
+
+}  // namespace nfsrdma::fabric::iwarp

@@ -1,0 +1,65 @@
+// StagTable: the memory of one endpoint that its peer can reach, by steering tag.
+//
+// A tag is an index and a random key, 32 bits together, and its memory begins at a random tagged offset: who
+// guesses has to hit both at once, and a wrong guess costs the connection. The key changes with every use of
+// an index, so an old tag does not reach new memory. Every access is checked for tag, access right, wrap and
+// bounds (RFC 5040 section 7.2, RFC 5041 section 7.1).
+//
+// Owner: one endpoint; its loop only. It refers to memory, it owns none.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "transport/fabric/iwarp/words.h"
+
+namespace nfsrdma::fabric::iwarp {
+
+enum class TagUse : uint8_t {
+  kRemoteRead,   // exposed: the peer may fetch
+  kRemoteWrite,  // exposed: the peer may place
+  kReadSink,     // where the answer to our own RDMA Read goes; no business of the peer's Writes
+};
+
+class StagTable {
+ public:
+  static constexpr size_t kMaxTags = 8192;
+
+  struct Tag {
+    uint32_t stag = 0;  // never 0
+    uint64_t offset = 0;
+  };
+  // nullopt: kMaxTags are in use.
+  std::optional<Tag> add(MutableBytes memory, TagUse use);
+  // False if there is none. The memory is out of reach when it returns.
+  bool remove(uint32_t stag);
+  void clear();
+  size_t size() const { return used_; }
+
+  std::optional<TagUse> use_of(uint32_t stag) const;
+
+  enum class Fault : uint8_t { kNone, kInvalid, kAccess, kWrap, kBounds };
+  struct Found {
+    std::byte* at = nullptr;
+    Fault fault = Fault::kNone;
+  };
+  // Where the `bytes` (> 0) from `offset` lie.
+  Found find(uint32_t stag, uint64_t offset, size_t bytes, TagUse use) const;
+
+ private:
+  struct Entry {
+    uint32_t stag = 0;  // 0: free
+    TagUse use{};
+    uint64_t offset = 0;
+    MutableBytes memory;
+  };
+  const Entry* entry(uint32_t stag) const;
+  uint32_t random();
+
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> free_;
+  size_t used_ = 0;
+  std::vector<uint32_t> pool_;  // random words not used yet
+};
+
+}  // namespace nfsrdma::fabric::iwarp
