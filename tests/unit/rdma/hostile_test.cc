@@ -1,0 +1,505 @@
+// The client against a server that says anything: what is wrong costs the call it answers, or the connection,
+// never more; and errors get the reaction the standard has for them.
+#include <gtest/gtest.h>
+
+#include "tests/unit/rdma/support/rdma_rig.h"
+#include "xdr/rpcrdma/header.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
+using rdma::Versions;
+
+ByteVector encoded(const header& h, ConstBytes body = {}) {
+  ByteVector out;
+  EXPECT_TRUE(encode(out, h));
+  out.insert(out.end(), body.begin(), body.end());
+  return out;
+}
+
+header answer_to(const header& call) {
+  header h;
+  h.xid = call.xid;
+  h.vers = call.vers;
+  h.credit = 32;
+  h.flags = call.vers == 2 ? RPCRDMA2_F_RESPONSE : 0;
+  return h;
+}
+
+header error_to(const header& call, rpcrdma::error e) {
+  header h = answer_to(call);
+  h.type = RDMA_ERROR;
+  h.error = e;
+  return h;
+}
+
+// A server whose answer to each message a test gives.
+class Hostile : public testing::Test {
+ protected:
+  using Script = std::function<void(size_t connection, const header& in, size_t nth)>;
+
+  LoopThread loop;
+  RawServer server{*loop};
+  std::unique_ptr<Client> client;
+  std::atomic<size_t> messages{0};
+  Script script;
+
+  Hostile() {
+    server.hook = [this](size_t connection, fabric::Received received) {
+      header in;
+      size_t length = 0;
+      decode(received.message, in, &length);
+      script(connection, in, messages++);
+    };
+  }
+  ~Hostile() override { client.reset(); }
+
+  void start(Versions versions, bool expect = true) {
+    rdma::RdmaOptions options = quick_rdma(server.port(), versions);
+    options.negotiation_timeout = std::chrono::milliseconds(200);
+    client = std::make_unique<Client>(*loop, options);
+    const Result<> started = client->start();
+    EXPECT_EQ(started.has_value(), expect) << (started ? "started" : describe(started.error()));
+  }
+  // Version 2's first message, answered as it should be.
+  bool properties(size_t connection, const header& in) {
+    if (in.type != RDMA2_CONNPROP) return false;
+    header h = answer_to(in);
+    h.type = RDMA2_CONNPROP;
+    server.send(connection, encoded(h));
+    return true;
+  }
+  void ok(size_t connection, const header& in) {
+    header h = answer_to(in);
+    h.chunks = in.chunks;
+    h.chunks.reads.clear();
+    for (segment& s : h.chunks.reply) s.length = 0;
+    for (size_t i = 0; i < h.chunks.writes.size(); ++i) {
+      for (segment& s : h.chunks.writes[i]) s.length = 0;
+    }
+    server.send(connection, encoded(h, reply(in.xid)));
+  }
+  rpc::Call read_call(size_t size) {
+    rpc::Call c = plain_call({}, 8);
+    c.sink = {client->pool().slice(size), locate_read, kReadDataOffset, nullptr};
+    return c;
+  }
+  int errno_of(rpc::Call call) {
+    const rpc::Outcome outcome = client->call(std::move(call)).get();
+    return outcome.reply ? 0 : outcome.reply.error().errnum;
+  }
+};
+
+// --- which version
+
+// RFC 8166 section 4.5: "the Responder... RDMA_ERROR with ERR_VERS"; draft section 7: version 1 goes on, on
+// the same connection. As Linux 6.1 answers: XID and version echoed.
+TEST_F(Hostile, ServerOfVersion1_IsSpokenToOverTheSameConnection) {
+  script = [&](size_t connection, const header& in, size_t) {
+    EXPECT_EQ(connection, 0U);
+    if (in.vers == 2) return server.send(connection, encoded(error_to(in, {ERR_VERS, 1, 1})));
+    ok(connection, in);
+  };
+  start(Versions::kAuto);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(messages, 2U);
+}
+
+TEST_F(Hostile, ServerOfOtherVersions_IsNotSpokenTo) {
+  script = [&](size_t connection, const header& in, size_t) {
+    server.send(connection, encoded(error_to(in, {ERR_VERS, 3, 4})));
+  };
+  start(Versions::kAuto, false);
+}
+
+TEST_F(Hostile, Version2WasAskedFor_Version1IsNotTaken) {
+  script = [&](size_t connection, const header& in, size_t) {
+    server.send(connection, encoded(error_to(in, {ERR_VERS, 1, 1})));
+  };
+  start(Versions::kOnly2, false);
+}
+
+// Draft section 7.2: the first message lost, or the connection: the next one begins with version 1, and so
+// does every later one.
+TEST_F(Hostile, SilenceToVersion2_MeansVersion1OnANewConnection) {
+  script = [&](size_t connection, const header& in, size_t) {
+    if (in.vers == 1) ok(connection, in);
+  };
+  start(Versions::kAuto);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_TRUE(server.connected(2));
+}
+
+TEST_F(Hostile, ConnectionLostByVersion2_MeansVersion1OnEveryLaterOne) {
+  script = [&](size_t connection, const header& in, size_t nth) {
+    if (in.vers == 2 || nth == 1) return server.side(connection)->disconnect({});
+    ok(connection, in);
+  };
+  start(Versions::kAuto);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_TRUE(server.connected(3));
+}
+
+TEST_F(Hostile, GarbageToVersion2_MeansVersion1) {
+  script = [&](size_t connection, const header& in, size_t) {
+    if (in.vers == 1) return ok(connection, in);
+    server.send(connection, words({in.xid, 2, 1, 9, 0}));  // of the other draft
+  };
+  start(Versions::kAuto);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+}
+
+// --- credits
+
+// Section 3.3.1 of RFC 8166: one until the first reply, then as many as are granted, never more.
+TEST_F(Hostile, Credits_AreNotExceeded) {
+  std::atomic<size_t> outstanding{0};
+  std::atomic<size_t> most{0};
+  std::vector<header> waiting;
+  script = [&](size_t connection, const header& in, size_t nth) {
+    most = std::max<size_t>(most, ++outstanding);
+    waiting.push_back(in);
+    const size_t limit = nth == 0 ? 1 : 3;
+    if (waiting.size() < limit) return;
+    for (const header& call : std::exchange(waiting, {})) {
+      --outstanding;
+      header h = answer_to(call);
+      h.credit = 4;  // the fourth is kept for the lease
+      server.send(connection, encoded(h, reply(call.xid)));
+    }
+  };
+  start(Versions::kOnly1);
+  std::vector<std::future<rpc::Outcome>> calls;
+  for (int i = 0; i < 31; ++i) calls.push_back(client->call(plain_call()));
+  for (auto& call : calls) EXPECT_TRUE(call.get().reply);
+  EXPECT_EQ(most, 3U);
+}
+
+TEST_F(Hostile, CreditsOfZeroAndOfFourBillion_AreTakenForWhatMakesSense) {
+  script = [&](size_t connection, const header& in, size_t nth) {
+    header h = answer_to(in);
+    h.credit = nth % 2 == 0 ? 0 : UINT32_MAX;
+    server.send(connection, encoded(h, reply(in.xid)));
+  };
+  start(Versions::kOnly1);
+  std::vector<std::future<rpc::Outcome>> calls;
+  for (int i = 0; i < 200; ++i) calls.push_back(client->call(plain_call()));
+  for (auto& call : calls) EXPECT_TRUE(call.get().reply);
+}
+
+// --- replies that are wrong
+
+struct BadReply {
+  const char* name;
+  std::function<void(header& answer, ByteVector& body)> spoil;
+};
+void PrintTo(const BadReply& b, std::ostream* out) {
+  *out << b.name;
+}
+
+const BadReply kBadReplies[] = {
+    {"ReadList",
+     [](header& h, ByteVector&) {
+       h.chunks.reads = {{0, {1, 2, 3}}};
+     }},
+    {"ChunkNotOffered", [](header& h, ByteVector&) { h.chunks.writes.add_chunk(); }},
+    {"OtherHandle", [](header& h, ByteVector&) { h.chunks.writes[0][0].handle ^= 1; }},
+    {"OtherOffset", [](header& h, ByteVector&) { h.chunks.writes[0][0].offset += 1; }},
+    {"MoreThanOffered", [](header& h, ByteVector&) { h.chunks.writes[0][0].length = 65537; }},
+    {"OneSegmentMore",
+     [](header& h, ByteVector&) {
+       h.chunks.writes.add_segment({1, 2, 3});
+     }},
+    {"PlacedAndNotSaid", [](header& h, ByteVector&) { h.chunks.writes[0][0].length = 100; }},
+    {"ReplyChunkNotOffered",
+     [](header& h, ByteVector&) {
+       h.chunks.has_reply = true;
+       h.chunks.reply = {{1, 2, 3}};
+     }},
+    {"LongWithoutAChunk",
+     [](header& h, ByteVector& body) {
+       h.type = RDMA_NOMSG;
+       body.clear();
+     }},
+    {"NoRpcReply", [](header&, ByteVector& body) { body.resize(8); }},
+};
+
+class HostileReply : public Hostile, public testing::WithParamInterface<BadReply> {};
+
+// "costs at most its own request (EIO)": the next call over the same connection is answered.
+TEST_P(HostileReply, CostsItsOwnCallOnly) {
+  script = [&](size_t connection, const header& in, size_t nth) {
+    EXPECT_EQ(connection, 0U);
+    if (nth != 1) return ok(connection, in);
+    header h = answer_to(in);
+    h.chunks = in.chunks;
+    for (segment& s : h.chunks.writes[0]) s.length = 0;
+    ByteVector body = reply(in.xid, words({0, 0}));
+    GetParam().spoil(h, body);
+    server.send(connection, encoded(h, body));
+  };
+  start(Versions::kOnly1);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(errno_of(read_call(65536)), EIO);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(client->status().connects, 1U);
+}
+
+std::string name_of(const testing::TestParamInfo<BadReply>& reply) {
+  return reply.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(All, HostileReply, testing::ValuesIn(kBadReplies), name_of);
+
+TEST_F(Hostile, ReplyToNothing_IsIgnored) {
+  script = [&](size_t connection, const header& in, size_t) {
+    header other = answer_to(in);
+    other.xid ^= 0x80000000;
+    server.send(connection, encoded(other, reply(other.xid)));
+    server.send(connection, encoded(error_to(other, {ERR_CHUNK, 0, 0})));
+    ok(connection, in);
+  };
+  start(Versions::kOnly1);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(client->status().connects, 1U);
+  EXPECT_EQ(client->status().bad_messages, 20U);
+}
+
+// RFC 8166 section 4.6: "silently discarded".
+TEST_F(Hostile, ObsoleteTypes_AreDiscarded) {
+  script = [&](size_t connection, const header& in, size_t) {
+    server.send(connection, words({in.xid, 1, 32, RDMA_DONE}));
+    server.send(connection, words({in.xid, 1, 32, RDMA_MSGP, 4, 4096, 0, 0, 0}));
+    ok(connection, in);
+  };
+  start(Versions::kOnly1);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(client->status().bad_messages, 0U);
+}
+
+// Every message cut at every byte: a call answered so fails or is answered over the next connection; nothing
+// else happens.
+TEST_F(Hostile, HeaderCutAnywhere_DoesNoHarm) {
+  std::atomic<size_t> cut{0};
+  script = [&](size_t connection, const header& in, size_t) {
+    header h = answer_to(in);
+    h.chunks = in.chunks;
+    for (size_t i = 0; i < h.chunks.writes.size(); ++i) h.chunks.writes[i][0].length = 0;
+    ByteVector whole = encoded(h, reply(in.xid, words({0, 0})));
+    if (cut < whole.size()) whole.resize(cut++);
+    server.send(connection, whole);
+  };
+  start(Versions::kOnly1);
+  while (true) {
+    const size_t before = cut;
+    const int errnum = errno_of(read_call(65536));
+    EXPECT_TRUE(errnum == 0 || errnum == EIO) << errnum;
+    if (cut == before) break;
+  }
+}
+
+// --- errors, version 1
+
+TEST_F(Hostile, ErrChunkToARead_IsEio) {
+  script = [&](size_t connection, const header& in, size_t nth) {
+    if (nth == 0) return ok(connection, in);
+    server.send(connection, encoded(error_to(in, {ERR_CHUNK, 0, 0})));
+  };
+  start(Versions::kOnly1);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(errno_of(read_call(65536)), EIO);
+  EXPECT_EQ(messages, 2U);
+}
+
+// RFC 8267 section 3.1: asked again with a longer Reply chunk, under a new XID, once.
+TEST_F(Hostile, ErrChunkToAReplyThatWasTooLong_IsAskedAgainOnce) {
+  std::vector<header> calls;
+  script = [&](size_t connection, const header& in, size_t) {
+    calls.push_back(in);
+    server.send(connection, encoded(error_to(in, {ERR_CHUNK, 0, 0})));
+  };
+  start(Versions::kOnly1);
+  EXPECT_EQ(errno_of(plain_call()), EIO);
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_FALSE(calls[0].chunks.has_reply);
+  EXPECT_TRUE(calls[1].chunks.has_reply);
+  EXPECT_GE(chunk_bytes(calls[1].chunks.reply), size_t{1} << 20);
+  EXPECT_NE(calls[0].xid, calls[1].xid);
+}
+
+// --- errors, version 2 (section 5.3.3)
+
+class Version2Errors : public Hostile {
+ protected:
+  std::vector<header> calls;
+  // Answers the first call with `e`, later ones with success.
+  void answer_first(rpcrdma::error e) {
+    script = [this, e](size_t connection, const header& in, size_t) {
+      if (properties(connection, in)) return;
+      calls.push_back(in);
+      if (calls.size() == 1) return server.send(connection, encoded(error_to(in, e)));
+      header h = answer_to(in);
+      h.chunks = in.chunks;
+      h.chunks.reads.clear();
+      for (size_t i = 0; i < h.chunks.writes.size(); ++i) h.chunks.writes[i][0].length = 0;
+      for (segment& s : h.chunks.reply) s.length = 0;
+      server.send(connection, encoded(h, reply(in.xid, words({0, 0}))));
+    };
+    start(Versions::kOnly2);
+  }
+  rpc::Call write_call(size_t size) {
+    rpc::Call c = plain_call(words({1}), 64);
+    const Slice data = client->pool().slice(size);
+    c.bulks = {{c.head.size(), data.bytes, c.head.size()}};
+    c.keep = {data};
+    return c;
+  }
+};
+
+TEST_F(Version2Errors, ReadChunks_IsSentAgainAsALongCall) {
+  answer_first({RDMA2_ERR_READ_CHUNKS, 1, 0});
+  EXPECT_EQ(errno_of(write_call(65536)), 0);
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0].type, RDMA_MSG);
+  EXPECT_NE(calls[0].chunks.reads.at(0).position, 0U);
+  EXPECT_EQ(calls[1].type, RDMA_NOMSG);
+  EXPECT_EQ(calls[1].chunks.reads.at(0).position, 0U);
+  EXPECT_EQ(calls[0].xid, calls[1].xid) << "the same XID";
+}
+
+TEST_F(Version2Errors, ReadChunksToALongCall_IsEio) {
+  answer_first({RDMA2_ERR_READ_CHUNKS, 1, 0});
+  EXPECT_EQ(errno_of(plain_call(pattern(20000, 1))), EIO);
+  EXPECT_EQ(calls.size(), 1U);
+}
+
+TEST_F(Version2Errors, WriteChunks_IsSentAgainWithAReplyChunk) {
+  answer_first({RDMA2_ERR_WRITE_CHUNKS, 0, 0});
+  EXPECT_EQ(errno_of(read_call(65536)), 0);
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0].chunks.writes.size(), 1U);
+  EXPECT_TRUE(calls[1].chunks.writes.empty());
+  EXPECT_GE(chunk_bytes(calls[1].chunks.reply), 65536U);
+}
+
+TEST_F(Version2Errors, ReplyResource_IsSentAgainWithWhatIsNeeded) {
+  answer_first({RDMA2_ERR_REPLY_RESOURCE, 20000, 0});
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_GE(chunk_bytes(calls[1].chunks.reply), 20000U);
+}
+
+TEST_F(Version2Errors, ReplyResourceOfNothingOrOfTooMuch_IsEio) {
+  answer_first({RDMA2_ERR_REPLY_RESOURCE, 0, 0});
+  EXPECT_EQ(errno_of(plain_call()), EIO);
+  calls.clear();
+  script = [this](size_t connection, const header& in, size_t) {
+    calls.push_back(in);
+    server.send(connection, encoded(error_to(in, {RDMA2_ERR_REPLY_RESOURCE, UINT32_MAX, 0})));
+  };
+  EXPECT_EQ(errno_of(plain_call()), EIO);
+  EXPECT_EQ(calls.size(), 1U);
+}
+
+// A server that always wants more is not asked for ever.
+TEST_F(Version2Errors, ReplyResourceAgainAndAgain_Ends) {
+  answer_first({RDMA2_ERR_REPLY_RESOURCE, 5000, 0});
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  calls.clear();
+  script = [this](size_t connection, const header& in, size_t) {
+    calls.push_back(in);
+    const auto more = static_cast<uint32_t>(5000 * calls.size());
+    server.send(connection, encoded(error_to(in, {RDMA2_ERR_REPLY_RESOURCE, more, 0})));
+  };
+  EXPECT_EQ(errno_of(plain_call()), EIO);
+  EXPECT_LE(calls.size(), 4U);
+}
+
+TEST_F(Version2Errors, WriteResource_IsSentAgainWithoutTheChunk) {
+  answer_first({RDMA2_ERR_WRITE_RESOURCE, 1, 100000});
+  EXPECT_EQ(errno_of(read_call(65536)), 0);
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_TRUE(calls[1].chunks.writes.empty());
+}
+
+// "i = n = 0": the transaction is terminated.
+TEST_F(Version2Errors, WriteResourceOfNothing_IsEio) {
+  answer_first({RDMA2_ERR_WRITE_RESOURCE, 0, 0});
+  EXPECT_EQ(errno_of(read_call(65536)), EIO);
+}
+
+TEST_F(Version2Errors, PermanentOnes_AreEio) {
+  for (const errcode code : {RDMA2_ERR_BAD_XDR, RDMA2_ERR_INVAL_HTYPE, RDMA2_ERR_SYSTEM, errcode{77}}) {
+    calls.clear();
+    if (client) client.reset();
+    answer_first({code, 0, 0});
+    EXPECT_EQ(errno_of(plain_call()), EIO) << code;
+    EXPECT_EQ(calls.size(), 1U);
+    EXPECT_EQ(errno_of(plain_call()), 0) << "the connection goes on";
+  }
+}
+
+// Section 5.3.4: "not allowed to change subsequently".
+TEST_F(Version2Errors, PropertiesTwice_AreIgnored) {
+  script = [this](size_t connection, const header& in, size_t) {
+    if (properties(connection, in)) return;
+    header h = answer_to(in);
+    h.type = RDMA2_CONNPROP;
+    h.properties.receive_buffer_bytes = 1;
+    server.send(connection, encoded(h));
+    ok(connection, in);
+  };
+  start(Versions::kOnly2);
+  EXPECT_EQ(errno_of(plain_call(pattern(2000, 1))), 0);
+  EXPECT_EQ(errno_of(plain_call(pattern(2000, 1))), 0);
+}
+
+// --- memory
+
+// RFC 8166 section 8.1: once the reply is there, the memory is not the server's any more.
+TEST_F(Hostile, WriteAfterTheReply_IsRefused) {
+  std::vector<segment> offered;
+  script = [&](size_t connection, const header& in, size_t nth) {
+    if (nth == 0) {
+      offered.assign(in.chunks.writes.all().begin(), in.chunks.writes.all().end());
+      static const ByteVector late = pattern(65536, 7);
+      ok(connection, in);
+      server.side(connection)->write(offered.at(0), late, nullptr, 0, false);
+      return;
+    }
+    if (connection > 0) ok(connection, in);
+  };
+  start(Versions::kOnly1);
+  rpc::Call call = read_call(65536);
+  const Slice sink = call.sink.destination;
+  std::ranges::fill(sink.bytes, std::byte{0x5a});
+  ASSERT_TRUE(client->call(std::move(call)).get().reply);
+  // The connection is lost for it; the memory is untouched, and the next connection works.
+  EXPECT_TRUE(soon([&] { return client->status().connects == 2; }));
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_TRUE(std::ranges::all_of(sink.bytes, [](std::byte b) { return b == std::byte{0x5a}; }));
+}
+
+TEST_F(Hostile, RemoteInvalidationOfAnotherCallsHandle_CostsTheConnectionOnly) {
+  std::vector<header> calls;
+  script = [&](size_t connection, const header& in, size_t nth) {
+    if (nth == 0 || connection > 0) return ok(connection, in);
+    calls.push_back(in);
+    if (calls.size() < 2) return;
+    header h = answer_to(calls[0]);
+    h.chunks = calls[0].chunks;
+    h.chunks.writes[0][0].length = 0;
+    server.send(connection, encoded(h, reply(calls[0].xid, words({0, 0}))),
+                calls[1].chunks.writes[0][0].handle);
+  };
+  start(Versions::kOnly1);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  auto a = client->call(read_call(65536));
+  auto b = client->call(read_call(65536));
+  EXPECT_TRUE(a.get().reply);
+  EXPECT_TRUE(b.get().reply);
+  EXPECT_EQ(client->status().connects, 2U);
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,149 @@
+// RdmaConnection: the Requester's side of one RPC-over-RDMA connection (RFC 8166 for version 1,
+// draft-cel-nfsv4-rpcrdma-version-two-09 for version 2), over any fabric.
+//
+// send           connection_send.cc      credits, chunks, the header
+// receive        connection_receive.cc   replies, calls of the server, what is wrong with either
+// errors         connection_errors.cc    RDMA_ERROR and what to do about each
+// beginning      connection_begin.cc     which version both sides speak
+//
+// A call's memory is open to the server from the moment it is sent until its reply is in; the caller gets the
+// reply when it is closed again. Replies of the back channel and the server's calls go inline (RFC 8167). One
+// loop; nothing blocks.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "transport/fabric/fabric.h"
+#include "transport/rdma/credits.h"
+#include "transport/rdma/exchange.h"
+#include "transport/rdma/options.h"
+#include "transport/rdma/rdma_counters.h"
+#include "transport/rpc/connection.h"
+#include "transport/runtime/sync.h"
+#include "xdr/rpcrdma/header.h"
+
+namespace nfsrdma::rdma {
+
+class RdmaConnection final : public rpc::Connection, private fabric::EndpointEvents {
+ public:
+  RdmaConnection(Loop& loop, std::unique_ptr<fabric::Endpoint> endpoint, rpc::ConnectionOwner& owner,
+                 rpc::PendingCalls& calls, rpc::Counters& counters, const RdmaOptions& options,
+                 RdmaCounters& rdma_counters, BufferPool& pool);
+  ~RdmaConnection() override;
+
+  // What came of the first message.
+  enum class Agreement : uint8_t {
+    kVersion1,
+    kVersion2,
+    kNoVersion2,  // nothing, the end, or something else came: to be tried again with version 1
+    kNeither,     // the server named its versions, and ours is not among them
+  };
+  // Once, before begin(). `ask`: whether to begin with version 2.
+  Task<Agreement> agree(bool ask);
+
+  // The owner's gate stays open for it from now on.
+  void hold(Gate::Pass pass) { pass_ = std::move(pass); }
+
+  void begin() override {}
+  void send(rpc::PendingCall& call) override;
+  void send(ByteVector reply) override;
+  size_t replies_queued() const override;
+  void forget(rpc::PendingCall& call) override;
+  void drop(Error why) override;
+  bool open() const override { return open_; }
+  const std::string& peer() const override { return endpoint_->peer(); }
+  const std::string& local() const override { return endpoint_->local(); }
+  std::string protocol() const override { return "rdma"; }
+
+ private:
+  // EndpointEvents.
+  void on_receive(fabric::Received received) override;
+  void on_completed(fabric::Cookie) override {}
+  void on_invalidated(fabric::Cookie cookie) override;
+  void on_disconnected(const Error& why) override;
+
+  // Sending.
+  void pump();
+  bool start(rpc::PendingCall& call);
+  bool transmit(Exchange& x);
+  CallSizes sizes_of(const rpc::Call& call) const;
+  PlanLimits plan_limits() const;
+  Plan plan_for(const Exchange& x) const;
+  Result<> expose_call(Exchange& x);
+  Result<> expose_reply(Exchange& x);
+  Result<> expose(Exchange& x, MutableBytes memory, fabric::Access access);
+  void fill_header(const Exchange& x);
+  void post(const Exchange& x);
+  void count(const Exchange& x);
+
+  // Receiving.
+  void on_reply(ConstBytes body, uint32_t invalidated);
+  void on_call(ConstBytes body);
+  void on_defect(rpcrdma::Defect defect);
+  void on_abandoned(Exchange& x);
+  const char* take_reply(Exchange& x, ConstBytes body);
+  const char* take_inline(Exchange& x, ConstBytes body);
+  const char* take_long(Exchange& x);
+  void answer(Exchange& x, const char* defect, uint32_t invalidated);
+  void refuse(Exchange& x, Error why, uint32_t invalidated);
+  void close(Exchange& x, uint32_t invalidated);
+  void finish(Exchange& x);
+  void stray();
+  void broken(const char* what);
+  rpc::PendingCall* pending(uint32_t xid);
+  bool is_of(const rpc::PendingCall* call, uint32_t handle);
+
+  // Errors.
+  void on_error(uint32_t invalidated);
+  bool react_version1(Exchange& x);
+  bool react_version2(Exchange& x);
+  void send_again(Exchange& x);
+  void send_error(const rpcrdma::header& to, const rpcrdma::error& error);
+
+  // Beginning.
+  void on_first_message(rpcrdma::Defect defect);
+  void on_properties();
+  void take_properties();
+  void agreed(Agreement agreement);
+  Task<> give_up_waiting(std::shared_ptr<RdmaConnection> keep_alive);
+  void send_properties(uint32_t xid);
+  void set_version(uint32_t version);
+
+  std::shared_ptr<RdmaConnection> self() {
+    return std::static_pointer_cast<RdmaConnection>(shared_from_this());
+  }
+
+  Loop& loop_;
+  rpc::ConnectionOwner& owner_;
+  rpc::PendingCalls& calls_;
+  rpc::Counters& counters_;
+  RdmaCounters& rdma_counters_;
+  BufferPool& pool_;
+  Gate::Pass pass_;  // before the endpoint: released after it is gone
+  const RdmaOptions& options_;
+  const std::unique_ptr<fabric::Endpoint> endpoint_;
+  bool open_ = true;
+
+  uint32_t version_ = 0;  // 0: not agreed upon yet
+  size_t inline_send_ = 1024;
+  size_t inline_receive_ = 1024;
+  bool remote_invalidation_ = false;
+  uint32_t first_xid_ = 0;
+  Completion<Agreement>* agreeing_ = nullptr;
+  Timer agree_timer_;
+
+  Credits credits_;
+  std::deque<rpc::PendingCall*> queue_;   // wait for a credit
+  std::deque<rpc::PendingCall*> urgent_;  // likewise: handshake, renewals
+  Exchanges exchanges_;
+
+  rpcrdma::header in_;   // of the message being received
+  rpcrdma::header out_;  // of the message being sent
+  ByteVector out_bytes_;
+  std::vector<ConstBytes> parts_;
+};
+
+}  // namespace nfsrdma::rdma

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "transport/rdma/connection.h"
+#include "xdr/rpcrdma/private_data.h"
+
+namespace nfsrdma::rdma {
+
+// draft-cel-nfsv4-rpcrdma-version-two-09 section 7: the first message is version 2's, at most 1024 bytes, and
+// nothing else is sent until it is answered. CONNPROP is one that executes nothing. The Responder answers
+// with its own; who does not know version 2 answers ERR_VERS, and version 1 goes on over the same connection.
+
+RdmaConnection::RdmaConnection(Loop& loop, std::unique_ptr<fabric::Endpoint> endpoint,
+                               rpc::ConnectionOwner& owner, rpc::PendingCalls& calls, rpc::Counters& counters,
+                               const RdmaOptions& options, RdmaCounters& rdma_counters, BufferPool& pool)
+    : loop_(loop),
+      owner_(owner),
+      calls_(calls),
+      counters_(counters),
+      rdma_counters_(rdma_counters),
+      pool_(pool),
+      options_(options),
+      endpoint_(std::move(endpoint)),
+      agree_timer_(loop),
+      credits_(options.credits) {
+  const rpcrdma::private_data theirs = rpcrdma::find_private_data(endpoint_->peer_private_data());
+  // RFC 8797 section 4.2: "the smaller of its own send size and the server's reported receive size".
+  inline_send_ = std::min(options.inline_bytes, theirs.receive_bytes);
+  inline_receive_ = std::min(options.inline_bytes, theirs.send_bytes);
+}
+
+RdmaConnection::~RdmaConnection() {
+  exchanges_.for_each([](Exchange& x) {
+    if (x.call != nullptr) x.call->mark = 0;
+  });
+}
+
+Task<RdmaConnection::Agreement> RdmaConnection::agree(bool ask) {
+  endpoint_->start(*this);
+  if (!ask) {
+    set_version(rpcrdma::kVersion1);
+    co_return Agreement::kVersion1;
+  }
+  Completion<Agreement> agreeing;
+  agreeing_ = &agreeing;
+  loop_.spawn(give_up_waiting(self()));
+  first_xid_ = std::random_device{}();
+  send_properties(first_xid_);
+  const Agreement agreement = co_await agreeing.wait();
+  agree_timer_.cancel();
+  co_return agreement;
+}
+
+Task<> RdmaConnection::give_up_waiting(std::shared_ptr<RdmaConnection> keep_alive) {
+  const bool expired = co_await agree_timer_.wait_for(options_.negotiation_timeout);
+  if (expired) agreed(Agreement::kNoVersion2);
+  (void)keep_alive;
+}
+
+// The endpoint may be on the stack, and who waits may end it: it goes on in a turn of its own.
+void RdmaConnection::agreed(Agreement agreement) {
+  Completion<Agreement>* waiting = std::exchange(agreeing_, nullptr);
+  if (waiting == nullptr) return;
+  loop_.post([keep_alive = self(), waiting, agreement] { waiting->set(agreement); });
+}
+
+void RdmaConnection::set_version(uint32_t version) {
+  version_ = version;
+  const rpcrdma::private_data theirs = rpcrdma::find_private_data(endpoint_->peer_private_data());
+  const bool ours = endpoint_->limits().remote_invalidation;
+  // Version 2 asks for nothing but a handle in the header (section 3.3); version 1 for both sides' R (RFC
+  // 8797 section 4.1), and its headers have no place for a handle.
+  remote_invalidation_ = ours && (version == rpcrdma::kVersion2 || theirs.remote_invalidation);
+  rdma_counters_.version.store(version, std::memory_order_relaxed);
+  rdma_counters_.credit_limit.store(credits_.limit(), std::memory_order_relaxed);
+  rdma_counters_.inline_send.store(inline_send_, std::memory_order_relaxed);
+  rdma_counters_.inline_receive.store(inline_receive_, std::memory_order_relaxed);
+  rdma_counters_.remote_invalidation.store(remote_invalidation_, std::memory_order_relaxed);
+}
+
+void RdmaConnection::send_properties(uint32_t xid) {
+  out_.clear();
+  out_.xid = xid;
+  out_.vers = rpcrdma::kVersion2;
+  out_.credit = credits_.requested();
+  out_.type = rpcrdma::RDMA2_CONNPROP;
+  out_.properties.receive_buffer_bytes = static_cast<uint32_t>(options_.receive_bytes);
+  out_.properties.reverse_request_support = rpcrdma::RDMA2_RVREQSUP_INLINE;
+  out_bytes_.clear();
+  rpcrdma::encode(out_bytes_, out_);
+  const ConstBytes parts[] = {out_bytes_};
+  endpoint_->send(parts);
+}
+
+void RdmaConnection::on_first_message(rpcrdma::Defect defect) {
+  if (agreeing_ == nullptr) return;  // decided already
+  if (defect != rpcrdma::Defect::kNone) return agreed(Agreement::kNoVersion2);
+  const bool answer = in_.xid == first_xid_;
+  if (answer && in_.type == rpcrdma::RDMA2_CONNPROP && in_.response()) {
+    take_properties();
+    credits_.granted(in_.credit);
+    set_version(rpcrdma::kVersion2);
+    return agreed(Agreement::kVersion2);
+  }
+  if (!answer || in_.type != rpcrdma::RDMA_ERROR) return agreed(Agreement::kNoVersion2);
+  if (in_.error.code == rpcrdma::ERR_VERS && in_.error.first > rpcrdma::kVersion1)
+    return agreed(Agreement::kNeither);
+  // Whatever else a server of version 1 says about a message it does not know.
+  if (in_.error.code != rpcrdma::ERR_VERS && in_.vers != rpcrdma::kVersion1)
+    return agreed(Agreement::kNoVersion2);
+  set_version(rpcrdma::kVersion1);
+  agreed(Agreement::kVersion1);
+}
+
+// Section 5.3.4: properties "are not allowed to change subsequently"; one that did would find us at odds with
+// what was planned by the first.
+void RdmaConnection::on_properties() {
+  owner_.on_bad_message(*this, {"transport properties a second time", false, false, in_.xid});
+}
+
+void RdmaConnection::take_properties() {
+  const size_t theirs = std::max<size_t>(in_.properties.receive_buffer_bytes, 1024);
+  inline_send_ = std::min(options_.inline_bytes, theirs);
+  // What a Responder is able to Send it does not say: no more than is usual, though more can be received.
+  inline_receive_ = std::min(options_.inline_bytes, options_.receive_bytes);
+}
+
+}  // namespace nfsrdma::rdma

@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/rdma/connection.h"
+#include "xdr/rpc.h"
+
+namespace nfsrdma::rdma {
+namespace {
+
+using rpc::PendingCall;
+using rpcrdma::Defect;
+using rpcrdma::segment;
+
+Error unusable(const char* op, const char* cause) {
+  return {Layer::kRpc, Recovery::kPermanent, EIO, 0, op, cause};
+}
+
+// How many bytes came in a chunk that was offered so and is given back so. RFC 8166 section 4.3.2: the
+// Responder gives the segments back in order, "with the length fields overwritten"; they are filled one after
+// the other. Nothing: it is not what was offered.
+std::optional<size_t> bytes_in(std::span<const segment> offered, std::span<const segment> given) {
+  if (offered.size() != given.size()) return std::nullopt;
+  size_t bytes = 0;
+  bool full = true;
+  for (size_t i = 0; i < offered.size(); ++i) {
+    if (given[i].handle != offered[i].handle || given[i].offset != offered[i].offset) return std::nullopt;
+    if (given[i].length > offered[i].length || (!full && given[i].length != 0)) return std::nullopt;
+    full = given[i].length == offered[i].length;
+    bytes += given[i].length;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+PendingCall* RdmaConnection::pending(uint32_t xid) {
+  PendingCall* p = calls_.find(xid);
+  return p != nullptr && p->mark != 0 && exchanges_.at(p->mark).state == Exchange::State::kSent ? p : nullptr;
+}
+
+bool RdmaConnection::is_of(const PendingCall* call, uint32_t handle) {
+  if (call == nullptr) return false;
+  const auto& exposed = exchanges_.at(call->mark).exposed;
+  return std::ranges::any_of(exposed, [&](const segment& s) { return s.handle == handle; });
+}
+
+void RdmaConnection::on_receive(fabric::Received received) {
+  if (!open_) return;
+  counters_.bytes_received.add(received.message.size());
+  if (received.invalidated != 0) rdma_counters_.remotely_invalidated.add();
+  owner_.on_bytes_received();
+  size_t length = 0;
+  const Defect defect = rpcrdma::decode(received.message, in_, &length);
+  const ConstBytes body = received.message.subspan(length);
+  if (version_ == 0) return on_first_message(defect);
+  // RFC 8797 section 4.1: "MUST invalidate an STag associated only with the Transaction ID".
+  if (received.invalidated != 0 && !is_of(pending(in_.xid), received.invalidated))
+    return broken("a handle was invalidated that is not of the call that was answered");
+  if (defect == Defect::kNone && in_.vers != version_ && in_.type != rpcrdma::RDMA_ERROR)
+    return broken("a message of another version than was agreed upon");
+  if (defect != Defect::kNone) return on_defect(defect);
+  if (in_.type == rpcrdma::RDMA_ERROR) return on_error(received.invalidated);
+  if (in_.type == rpcrdma::RDMA2_CONNPROP) return on_properties();
+  // RFC 8166 section 4.2.1: "the XID in the RPC-over-RDMA header MUST be the RPC message's".
+  if (in_.type == rpcrdma::RDMA_MSG && (body.size() < 8 || load_be32(body.data()) != in_.xid))
+    return on_defect(Defect::kXdr);
+  // Who looks for the XID first takes the server's calls for answers: both sides number as they like (RFC
+  // 8167 section 3.1).
+  bool call = in_.type == rpcrdma::RDMA_NOMSG && !in_.chunks.reads.empty();
+  if (in_.type == rpcrdma::RDMA_MSG) call = load_be32(body.data() + 4) == rpc::CALL;
+  if (version_ == rpcrdma::kVersion2 && in_.response() == call) return on_defect(Defect::kXdr);
+  if (call) return on_call(body);
+  on_reply(body, received.invalidated);
+}
+
+// A message that cannot be understood costs the call it answers, if that can be told, and itself otherwise.
+void RdmaConnection::on_defect(Defect defect) {
+  if (defect == Defect::kForeign || defect == Defect::kVersion)
+    return broken("a message of another version than was agreed upon");
+  if (defect == Defect::kShort) return broken("a message without a transport header");
+  const bool obsolete =
+      version_ == rpcrdma::kVersion1 && (in_.type == rpcrdma::RDMA_DONE || in_.type == rpcrdma::RDMA_MSGP);
+  if (obsolete) return;  // RFC 8166 section 4.6: discarded silently
+  // A prefix that names one of our calls is taken for its answer; never is an answer answered.
+  if (PendingCall* p = pending(in_.xid)) {
+    credits_.give_back();
+    return refuse(exchanges_.at(p->mark), unusable("", "the transport header of the reply is malformed"), 0);
+  }
+  owner_.on_bad_message(*this, {"a malformed transport header", false, true, in_.xid});
+}
+
+void RdmaConnection::broken(const char* what) {
+  owner_.on_bad_message(*this, {what, true, false, in_.xid});
+  drop({Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "connection", what});
+}
+
+void RdmaConnection::stray() {
+  owner_.on_bad_message(*this, {"reply to a call that was never made", false, true, in_.xid});
+}
+
+void RdmaConnection::on_call(ConstBytes body) {
+  if (!in_.chunks.empty() || in_.type != rpcrdma::RDMA_MSG) {
+    // Reverse direction calls come inline (RFC 8167 section 5.3; what we say in CONNPROP).
+    rpcrdma::error error{rpcrdma::ERR_CHUNK, 0, 0};
+    if (version_ == rpcrdma::kVersion2) {
+      const bool reads = !in_.chunks.reads.empty();
+      error.code = reads ? rpcrdma::RDMA2_ERR_READ_CHUNKS : rpcrdma::RDMA2_ERR_WRITE_CHUNKS;
+    }
+    return send_error(in_, error);
+  }
+  owner_.on_call(*this, in_.xid, ByteVector(body.begin(), body.end()));
+}
+
+void RdmaConnection::on_reply(ConstBytes body, uint32_t invalidated) {
+  PendingCall* p = pending(in_.xid);
+  Exchange* x = p != nullptr ? &exchanges_.at(p->mark) : exchanges_.find_abandoned(in_.xid);
+  if (x == nullptr) return stray();
+  credits_.granted(in_.credit);
+  rdma_counters_.credit_limit.store(credits_.limit(), std::memory_order_relaxed);
+  credits_.give_back();
+  if (p == nullptr) return on_abandoned(*x);
+  p->stage = PendingCall::Stage::kReceiving;
+  answer(*x, take_reply(*x, body), invalidated);
+}
+
+// Its memory was closed when the caller went.
+void RdmaConnection::on_abandoned(Exchange& x) {
+  x.state = Exchange::State::kClosing;
+  if (!x.invalidating) finish(x);
+}
+
+// Null, and x.reply is filled; or what is wrong with the reply.
+const char* RdmaConnection::take_reply(Exchange& x, ConstBytes body) {
+  // RFC 8166 section 4.3.1: "Responders MUST leave the Read list empty in all replies".
+  if (!in_.chunks.reads.empty()) return "the reply has a Read list";
+  const size_t writes = x.plan.reply == ReplyForm::kWriteChunk ? 1 : 0;
+  if (in_.chunks.writes.size() > writes) return "the reply has a Write chunk that was not offered";
+  if (in_.chunks.has_reply && x.plan.reply != ReplyForm::kReplyChunk)
+    return "the reply has a Reply chunk that was not offered";
+  return in_.type == rpcrdma::RDMA_NOMSG ? take_long(x) : take_inline(x, body);
+}
+
+const char* RdmaConnection::take_inline(Exchange& x, ConstBytes body) {
+  rpc::ReceivedReply& reply = x.reply;
+  reply.head.assign(body.begin(), body.end());
+  rdma_counters_.inline_replies.add();
+  rdma_counters_.bytes_inline.add(body.size());
+  const rpc::Sink& sink = x.call->call->sink;
+  if (in_.chunks.has_reply && rpcrdma::chunk_bytes(in_.chunks.reply) != 0)
+    return "the reply is inline and in the Reply chunk";
+  if (in_.chunks.writes.empty()) {
+    if (sink.destination.size() != 0) rdma_counters_.reads_not_placed.add();
+    return nullptr;
+  }
+  const std::optional<size_t> bytes = bytes_in(x.reply_segments(), in_.chunks.writes[0]);
+  if (!bytes) return "the Write chunk of the reply is not the one that was offered";
+  if (*bytes == 0) return nullptr;
+  rdma_counters_.write_chunks.add();
+  rdma_counters_.bytes_placed.add(*bytes);
+  counters_.bytes_placed.add(*bytes);
+  counters_.bytes_received.add(*bytes);
+  reply.placed = true;
+  reply.bulk_length = *bytes;
+  // RFC 5666 section 3.7 counts the padding in, RFC 8166 section 3.4.6.2 does not: the item's own count
+  // decides.
+  rpc::BulkPlace place;
+  if (sink.locate(reply.head, place) != rpc::Locate::kFound) return "data came with a reply that has none";
+  if (*bytes != place.length && *bytes != xdr_padded(place.length))
+    return "the Write chunk has another length than the data";
+  reply.bulk_length = place.length;
+  return nullptr;
+}
+
+const char* RdmaConnection::take_long(Exchange& x) {
+  if (!in_.chunks.has_reply || x.plan.reply != ReplyForm::kReplyChunk)
+    return "a long reply without a Reply chunk";
+  const std::optional<size_t> bytes = bytes_in(x.reply_segments(), in_.chunks.reply);
+  if (!bytes) return "the Reply chunk of the reply is not the one that was offered";
+  if (*bytes < 8) return "a long reply without an RPC message";
+  rdma_counters_.reply_chunks.add();
+  rdma_counters_.bytes_long.add(*bytes);
+  counters_.bytes_received.add(*bytes);
+  if (x.call->call->sink.destination.size() != 0) rdma_counters_.reads_not_placed.add();
+  x.reply_bytes = *bytes;
+  return nullptr;
+}
+
+// --- the end of an exchange
+
+void RdmaConnection::answer(Exchange& x, const char* defect, uint32_t invalidated) {
+  x.reply.xid = x.xid;
+  x.reply.defect = defect;
+  close(x, invalidated);
+}
+
+void RdmaConnection::refuse(Exchange& x, Error why, uint32_t invalidated) {
+  x.refused = std::make_unique<Error>(std::move(why));
+  close(x, invalidated);
+}
+
+// "The Requester MUST ensure that memory is no longer accessible before it uses it" (RFC 8166 section 8.1.1).
+void RdmaConnection::close(Exchange& x, uint32_t invalidated) {
+  x.state = Exchange::State::kClosing;
+  x.invalidating = !x.exposed.empty() && !endpoint_->invalidate(x.exposed, invalidated, x.number);
+  if (!x.invalidating) finish(x);
+}
+
+void RdmaConnection::on_invalidated(fabric::Cookie cookie) {
+  Exchange& x = exchanges_.at(cookie);
+  x.invalidating = false;
+  if (x.state == Exchange::State::kClosing) finish(x);
+}
+
+void RdmaConnection::finish(Exchange& x) {
+  const auto keep_alive = self();
+  if (x.again && x.call != nullptr) return send_again(x);
+  if (x.again) credits_.give_back();
+  PendingCall* p = std::exchange(x.call, nullptr);
+  rpc::ReceivedReply reply = std::move(x.reply);
+  const std::unique_ptr<Error> refused = std::move(x.refused);
+  // Only now is nobody left who could still change it.
+  if (x.reply_bytes != 0 && reply.defect == nullptr && p != nullptr) {
+    const ConstBytes message = ConstBytes(x.reply_chunk.bytes).first(x.reply_bytes);
+    reply.head.assign(message.begin(), message.end());
+    if (load_be32(reply.head.data()) != x.xid) reply.defect = "the long reply is another call's";
+  }
+  exchanges_.release(x);
+  if (p != nullptr) {
+    p->mark = 0;
+    if (refused != nullptr) {
+      owner_.on_refused(*this, *p, *refused);
+    } else {
+      owner_.on_reply(*this, std::move(reply));
+    }
+  }
+  pump();
+}
+
+void RdmaConnection::on_disconnected(const Error& why) {
+  const auto keep_alive = self();
+  // The endpoint is on the stack: it goes in a turn of its own.
+  loop_.post([keep_alive] {});
+  open_ = false;
+  queue_.clear();
+  urgent_.clear();
+  exchanges_.for_each([&](Exchange& x) {
+    if (x.call != nullptr) x.call->mark = 0;
+    exchanges_.release(x);
+  });
+  if (version_ == 0) return agreed(Agreement::kNoVersion2);
+  owner_.on_dropped(*this, why);
+}
+
+void RdmaConnection::drop(Error why) {
+  if (!std::exchange(open_, false)) return;
+  endpoint_->disconnect(std::move(why));
+}
+
+}  // namespace nfsrdma::rdma

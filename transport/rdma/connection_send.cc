@@ -1,0 +1,267 @@
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/rdma/connection.h"
+
+namespace nfsrdma::rdma {
+namespace {
+
+using fabric::Access;
+using rpc::PendingCall;
+
+// XDR padding is zero (RFC 4506 section 4.10).
+constexpr std::array<std::byte, 4> kZeros{};
+
+// The whole message, bulk items and their padding where they belong: a function call for each piece.
+template <class Add>
+void each_piece(const rpc::Call& call, Add add) {
+  const ConstBytes head = call.head;
+  size_t at = 0;
+  for (const xdr::Bulk& bulk : call.bulks) {
+    add(head.subspan(at, bulk.inline_offset - at));
+    at = bulk.inline_offset;
+    add(bulk.data);
+    add(ConstBytes(kZeros).first(xdr_padding(bulk.data.size())));
+  }
+  add(head.subspan(at));
+}
+
+size_t bulk_bytes(const rpc::Call& call) {
+  size_t bytes = 0;
+  for (const xdr::Bulk& bulk : call.bulks) bytes += xdr_padded(bulk.data.size());
+  return bytes;
+}
+
+Error no_memory(const char* what) {
+  return {Layer::kTransport, Recovery::kReconnect, ENOMEM, 0, "expose", what};
+}
+
+}  // namespace
+
+void RdmaConnection::send(PendingCall& call) {
+  calls_.queued(call, Clock::now());
+  (call.call->handshake || call.call->renewal ? urgent_ : queue_).push_back(&call);
+  pump();
+}
+
+void RdmaConnection::pump() {
+  while (open_ && version_ != 0) {
+    auto& queue = urgent_.empty() ? queue_ : urgent_;
+    if (queue.empty() || !credits_.available(&queue == &urgent_)) return;
+    PendingCall& call = *queue.front();
+    queue.pop_front();
+    if (start(call)) continue;
+    // No window or registration to be had: the end of another call frees one.
+    if (exchanges_.in_use() == 0) {
+      drop(no_memory("no memory can be opened to the server"));
+    } else {
+      queue.push_front(&call);
+    }
+    return;
+  }
+}
+
+bool RdmaConnection::start(PendingCall& call) {
+  Exchange& x = exchanges_.take(call);
+  if (!transmit(x)) {
+    call.mark = 0;
+    x.call = nullptr;
+    x.state = Exchange::State::kClosing;
+    if (!x.invalidating) exchanges_.release(x);
+    return false;
+  }
+  credits_.take();
+  if (++call.transmissions > 1) counters_.retransmissions.add();
+  return true;
+}
+
+// Opens what the call needs open and sends it; false, and nothing is open, if it cannot be had.
+bool RdmaConnection::transmit(Exchange& x) {
+  x.plan = plan_for(x);
+  x.keep = x.call->call->keep;
+  Result<> exposed = expose_call(x);
+  x.read_segments = x.exposed.size();
+  if (exposed) exposed = expose_reply(x);
+  if (!exposed) {
+    x.invalidating = !endpoint_->invalidate(x.exposed, 0, x.number);
+    return false;
+  }
+  fill_header(x);
+  post(x);
+  x.state = Exchange::State::kSent;
+  x.call->stage = PendingCall::Stage::kSent;
+  count(x);
+  return true;
+}
+
+CallSizes RdmaConnection::sizes_of(const rpc::Call& call) const {
+  CallSizes sizes;
+  sizes.head = call.head.size();
+  sizes.bulk = bulk_bytes(call);
+  sizes.bulks = call.bulks.size();
+  sizes.reply = call.max_reply_bytes;
+  sizes.sink = call.sink.destination.size();
+  sizes.segments = endpoint_->limits().max_segments;
+  return sizes;
+}
+
+PlanLimits RdmaConnection::plan_limits() const {
+  return {inline_send_, inline_receive_, options_.ddp_threshold, version_};
+}
+
+// The plan, as far as an error of the Responder has not told otherwise.
+Plan RdmaConnection::plan_for(const Exchange& x) const {
+  CallSizes sizes = sizes_of(*x.call->call);
+  if (x.no_write_chunk) {
+    sizes.reply += xdr_padded(sizes.sink);
+    sizes.sink = 0;
+  }
+  Plan plan = make_plan(plan_limits(), sizes);
+  if (x.reply_at_least != 0) {
+    plan.reply = ReplyForm::kReplyChunk;
+    plan.reply_chunk = std::max(plan.reply_chunk, x.reply_at_least);
+  }
+  if (x.no_read_chunk && plan.call == CallForm::kReadChunk) plan.call = CallForm::kPositionZero;
+  return plan;
+}
+
+Result<> RdmaConnection::expose(Exchange& x, MutableBytes memory, Access access) {
+  Result<std::vector<rpcrdma::segment>> segments = endpoint_->expose(memory, access);
+  if (!segments) return fail(std::move(segments).error());
+  x.exposed.insert(x.exposed.end(), segments->begin(), segments->end());
+  return {};
+}
+
+Result<> RdmaConnection::expose_call(Exchange& x) {
+  const rpc::Call& call = *x.call->call;
+  if (x.plan.call == CallForm::kReadChunk) {
+    // The peer only reads it; a fabric asks for memory without const because registrations do.
+    const ConstBytes data = call.bulks.front().data;
+    return expose(x, {const_cast<std::byte*>(data.data()), data.size()}, Access::kRemoteRead);
+  }
+  if (x.plan.call == CallForm::kInline) return {};
+  const size_t bytes = call.head.size() + bulk_bytes(call);
+  if (bytes > BufferPool::kMaxBytes) return fail(no_memory("a call longer than a buffer"));
+  Slice whole = pool_.slice(bytes);
+  if (!whole.buffer) return fail(no_memory("a long call"));
+  std::byte* to = whole.bytes.data();
+  each_piece(call, [&](ConstBytes piece) {
+    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  });
+  const MutableBytes memory = whole.bytes;
+  x.keep.push_back(std::move(whole));
+  return expose(x, memory, Access::kRemoteRead);
+}
+
+Result<> RdmaConnection::expose_reply(Exchange& x) {
+  if (x.plan.reply == ReplyForm::kInline) return {};
+  if (x.plan.reply == ReplyForm::kWriteChunk) {
+    x.keep.push_back(x.call->call->sink.destination);
+    return expose(x, x.keep.back().bytes, Access::kRemoteWrite);
+  }
+  if (x.plan.reply_chunk > BufferPool::kMaxBytes) return fail(no_memory("a reply longer than a buffer"));
+  x.reply_chunk = pool_.slice(x.plan.reply_chunk);
+  if (!x.reply_chunk.buffer) return fail(no_memory("a long reply"));
+  return expose(x, x.reply_chunk.bytes, Access::kRemoteWrite);
+}
+
+void RdmaConnection::fill_header(const Exchange& x) {
+  out_.clear();
+  out_.xid = x.xid;
+  out_.vers = version_;
+  out_.credit = credits_.requested();
+  out_.type = x.plan.call == CallForm::kPositionZero ? rpcrdma::RDMA_NOMSG : rpcrdma::RDMA_MSG;
+  const uint32_t position =
+      x.plan.call == CallForm::kReadChunk ? static_cast<uint32_t>(x.call->call->bulks.front().position) : 0;
+  for (const rpcrdma::segment& s : std::span(x.exposed).first(x.read_segments))
+    out_.chunks.reads.push_back({position, s});
+  if (x.plan.reply == ReplyForm::kWriteChunk) out_.chunks.writes.add(x.reply_segments());
+  if (x.plan.reply == ReplyForm::kReplyChunk) {
+    out_.chunks.has_reply = true;
+    out_.chunks.reply.assign(x.reply_segments().begin(), x.reply_segments().end());
+  }
+  // "rdma_inv_handle ... one of the rdma_handle values in the same header": the last one, the reply's if
+  // there is one.
+  if (remote_invalidation_ && !x.exposed.empty()) out_.inv_handle = x.exposed.back().handle;
+}
+
+void RdmaConnection::post(const Exchange& x) {
+  out_bytes_.clear();
+  const bool encoded = rpcrdma::encode(out_bytes_, out_);
+  assert(encoded);
+  (void)encoded;
+  parts_.clear();
+  parts_.push_back(out_bytes_);
+  const rpc::Call& call = *x.call->call;
+  if (x.plan.call == CallForm::kReadChunk) {
+    parts_.push_back(call.head);  // the item's padding stays away, too (RFC 8166 section 3.4.4.4)
+  } else if (x.plan.call == CallForm::kInline) {
+    each_piece(call, [&](ConstBytes piece) {
+      if (!piece.empty()) parts_.push_back(piece);
+    });
+  }
+  size_t bytes = 0;
+  for (const ConstBytes part : parts_) bytes += part.size();
+  counters_.bytes_sent.add(bytes);
+  rdma_counters_.bytes_inline.add(bytes - out_bytes_.size());
+  endpoint_->send(parts_);
+}
+
+void RdmaConnection::count(const Exchange& x) {
+  const rpc::Call& call = *x.call->call;
+  switch (x.plan.call) {
+    case CallForm::kInline: rdma_counters_.inline_calls.add(); break;
+    case CallForm::kReadChunk:
+      rdma_counters_.read_chunks.add();
+      rdma_counters_.bytes_fetched.add(call.bulks.front().data.size());
+      counters_.bytes_sent.add(call.bulks.front().data.size());
+      break;
+    case CallForm::kPositionZero:
+      rdma_counters_.long_calls.add();
+      rdma_counters_.bytes_long.add(call.head.size() + bulk_bytes(call));
+      counters_.bytes_sent.add(call.head.size() + bulk_bytes(call));
+      break;
+  }
+}
+
+// Back channel: "an RPC-over-RDMA version 1 reply in the reverse direction" is inline, without chunks (RFC
+// 8167 section 5).
+void RdmaConnection::send(ByteVector reply) {
+  if (!open_) return;
+  out_.clear();
+  out_.xid = load_be32(reply.data());
+  out_.vers = version_;
+  out_.credit = options_.callback_credits;
+  out_.flags = version_ == rpcrdma::kVersion2 ? rpcrdma::RPCRDMA2_F_RESPONSE : 0;
+  out_bytes_.clear();
+  rpcrdma::encode(out_bytes_, out_);
+  if (out_bytes_.size() + reply.size() > inline_send_)
+    return broken("a reply to the server's call would not fit into one message");
+  const ConstBytes parts[] = {out_bytes_, reply};
+  counters_.bytes_sent.add(out_bytes_.size() + reply.size());
+  endpoint_->send(parts);
+}
+
+size_t RdmaConnection::replies_queued() const {
+  return 0;
+}
+
+void RdmaConnection::forget(PendingCall& call) {
+  if (call.mark == 0) {
+    std::erase(queue_, &call);
+    std::erase(urgent_, &call);
+    return;
+  }
+  Exchange& x = exchanges_.at(call.mark);
+  call.mark = 0;
+  x.call = nullptr;
+  if (x.state == Exchange::State::kClosing) return;  // ends when its memory is closed
+  // The caller may use the sink again at once. A server that still writes there loses the connection.
+  x.state = Exchange::State::kAbandoned;
+  x.invalidating = !endpoint_->invalidate(x.exposed, 0, x.number);
+}
+
+}  // namespace nfsrdma::rdma

@@ -1,0 +1,42 @@
+// What an RPC-over-RDMA transport is made with.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace nfsrdma::rdma {
+
+enum class Versions : uint8_t {
+  kAuto,  // 2 where the server has it, else 1
+  kOnly1,
+  kOnly2,
+};
+
+struct RdmaOptions {
+  std::string host;  // name or literal address; looked up afresh for every connect
+  uint16_t port = 20049;
+  Versions versions = Versions::kAuto;
+  std::chrono::milliseconds timeo{60'000};
+  unsigned retrans = 2;
+  std::chrono::milliseconds connect_timeout{10'000};
+  // How long the answer to the first message of version 2 may take.
+  std::chrono::milliseconds negotiation_timeout{5'000};
+  std::chrono::milliseconds backoff_first{100};
+  std::chrono::milliseconds backoff_max{10'000};
+  // Calls outstanding at most. Linux' server grants 64 (6.1) or 128; Chimera echoes what is asked for, up
+  // to 64.
+  uint32_t credits = 64;
+  uint32_t callback_credits = 8;
+  // Inline thresholds offered in both directions; RFC 8797 and version 2 have 4096 as what is usual.
+  size_t inline_bytes = 4096;
+  // Each posted Receive. More than is offered: Linux' server Sends up to three pages inline whatever it was
+  // told.
+  size_t receive_bytes = 12288;
+  // Data items of at least so many bytes travel by RDMA even where they would fit inline.
+  size_t ddp_threshold = SIZE_MAX;
+  // The longest reply that is made room for when a server says that the Reply chunk was too small.
+  size_t max_reply_bytes = (1u << 20) + (64u << 10);
+};
+
+}  // namespace nfsrdma::rdma

@@ -1,0 +1,39 @@
+// RdmaCounters: what status says of a mount's RPC-over-RDMA, beside what every transport counts. Written by
+// the transport's loop alone, read by any thread.
+#pragma once
+
+#include "transport/rpc/counters.h"
+
+namespace nfsrdma::rdma {
+
+using rpc::Counter;
+
+struct RdmaCounters {
+  // Messages by how they travelled.
+  Counter inline_calls;
+  Counter read_chunks;
+  Counter long_calls;  // Position-Zero Read chunk
+  Counter inline_replies;
+  Counter write_chunks;
+  Counter reply_chunks;
+  // Bytes of RPC messages and their data by path.
+  Counter bytes_inline;
+  Counter bytes_placed;      // by Write chunks
+  Counter bytes_fetched;     // offered in Read chunks of data
+  Counter bytes_long;        // long calls and long replies
+  Counter reads_not_placed;  // READs whose data came inline or in a long reply
+
+  Counter remotely_invalidated;
+  Counter errors_received;
+  Counter calls_repeated;  // for a reason that an error gave
+  Counter errors_sent;
+
+  // The present connection.
+  std::atomic<uint32_t> version{0};
+  std::atomic<uint32_t> credit_limit{0};
+  std::atomic<size_t> inline_send{0};
+  std::atomic<size_t> inline_receive{0};
+  std::atomic<bool> remote_invalidation{false};
+};
+
+}  // namespace nfsrdma::rdma

@@ -1,0 +1,23 @@
+// make_rdma_transport(): RPC over RDMA to one server, over one fabric, for one loop.
+//
+// The RpcTransport is ClientTransport; here is what connects for it: the fabric's connection, then the
+// agreement on a version, on the same connection where the server allows it
+// (draft-cel-nfsv4-rpcrdma-version-two-09 section 7). What was learnt of the server is kept in a
+// VersionMemory that the mount's transports share.
+#pragma once
+
+#include <memory>
+
+#include "transport/fabric/fabric.h"
+#include "transport/rdma/options.h"
+#include "transport/rdma/version_memory.h"
+#include "transport/rpc/rpc_transport.h"
+
+namespace nfsrdma::rdma {
+
+std::unique_ptr<rpc::RpcTransport> make_rdma_transport(Loop& loop, std::unique_ptr<fabric::Fabric> fabric,
+                                                       RdmaOptions options,
+                                                       std::shared_ptr<VersionMemory> memory,
+                                                       BufferPool& pool, rpc::TransportHooks hooks);
+
+}  // namespace nfsrdma::rdma

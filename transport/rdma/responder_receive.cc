@@ -1,0 +1,290 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "transport/rdma/responder.h"
+#include "xdr/rpc.h"
+#include "xdr/rpcrdma/private_data.h"
+
+namespace nfsrdma::rdma {
+namespace {
+
+using rpcrdma::Defect;
+using rpcrdma::segment;
+
+constexpr size_t kLeastRpcBytes = 8;  // XID and message type
+
+}  // namespace
+
+Responder::Responder(std::unique_ptr<fabric::Endpoint> endpoint, ResponderOptions options,
+                     ResponderEvents& events)
+    : options_(options),
+      events_(events),
+      endpoint_(std::move(endpoint)),
+      granted_(options.credits),
+      call_credits_(options.callback_credits) {
+  const rpcrdma::private_data theirs = rpcrdma::find_private_data(endpoint_->peer_private_data());
+  // RFC 8797 section 4.2: "the smaller of its own send size and the client's reported receive size".
+  inline_send_ = std::min(options_.inline_bytes, theirs.receive_bytes);
+  client_invalidates_ = theirs.remote_invalidation;
+}
+
+void Responder::start() {
+  endpoint_->start(*this);
+}
+
+void Responder::close(Error why) {
+  closed_ = true;
+  endpoint_->disconnect(std::move(why));
+}
+
+void Responder::broken(const char* what) {
+  close({Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "connection", what});
+}
+
+void Responder::on_disconnected(const Error& why) {
+  closed_ = true;
+  fetches_.clear();
+  offers_.clear();
+  calls_.clear();
+  events_.on_closed(why);
+}
+
+void Responder::on_receive(fabric::Received received) {
+  if (closed_) return;
+  size_t length = 0;
+  const Defect defect = rpcrdma::decode(received.message, in_, &length);
+  if (!speak(defect)) return;
+  const ConstBytes body = received.message.subspan(length);
+  if (in_.type == rpcrdma::RDMA2_CONNPROP) return on_properties();
+  if (in_.type == rpcrdma::RDMA_ERROR) {
+    // To one of our calls: it is over, unanswered.
+    if (call_credits_.outstanding() > 0) call_credits_.give_back();
+    return pump_calls();
+  }
+  if (in_.type == rpcrdma::RDMA_MSG && (body.size() < kLeastRpcBytes || load_be32(body.data()) != in_.xid))
+    return refuse({version_ == 1 ? rpcrdma::ERR_CHUNK : rpcrdma::RDMA2_ERR_BAD_XDR, 0, 0});
+  if (in_.type == rpcrdma::RDMA_MSG && load_be32(body.data() + 4) == rpc::REPLY) {
+    call_credits_.granted(in_.credit);
+    if (call_credits_.outstanding() > 0) call_credits_.give_back();
+    events_.on_message(ByteVector(body.begin(), body.end()));
+    return pump_calls();
+  }
+  on_call(body);
+}
+
+// What version the connection speaks, and whether this message is of it. Who is answered ERR_VERS may go on
+// in another version on the same connection (section 7; RFC 8166 section 4.5).
+bool Responder::speak(Defect defect) {
+  if (defect == Defect::kShort) {
+    broken("a message without a transport header");
+    return false;
+  }
+  if (version_ == 0 || in_.vers != version_) {
+    const bool known = (in_.vers == 1 && options_.version1) || (in_.vers == 2 && options_.version2);
+    if (!known || version_ != 0) {
+      const uint32_t low = options_.version1 ? 1 : 2;
+      const uint32_t high = options_.version2 ? 2 : 1;
+      send_error(in_.xid, in_.vers, {rpcrdma::ERR_VERS, low, high});
+      return false;
+    }
+    version_ = in_.vers;
+    // The default of version 2, whatever was said while connecting, until CONNPROP says more.
+    if (version_ == 2) inline_send_ = std::min<size_t>(options_.inline_bytes, 4096);
+  }
+  if (defect == Defect::kNone) return true;
+  if (version_ == 1) {
+    if (in_.type == rpcrdma::RDMA_DONE) return false;  // RFC 8166 section 4.6.2: discarded silently
+    send_error(in_.xid, 1, {rpcrdma::ERR_CHUNK, 0, 0});
+  } else if (!in_.response()) {  // nobody answers an answer
+    const bool type = defect == Defect::kType || defect == Defect::kForeign;
+    send_error(in_.xid, 2, {type ? rpcrdma::RDMA2_ERR_INVAL_HTYPE : rpcrdma::RDMA2_ERR_BAD_XDR, 0, 0});
+  }
+  return false;
+}
+
+// Properties are exchanged once (section 5.3.4): the first are believed and answered with ours.
+void Responder::on_properties() {
+  if (in_.response() || std::exchange(properties_seen_, true)) return;
+  const size_t theirs = std::max<size_t>(in_.properties.receive_buffer_bytes, 1024);
+  inline_send_ = std::min(options_.inline_bytes, theirs);
+  begin_header(in_.xid, true);
+  out_.type = rpcrdma::RDMA2_CONNPROP;
+  out_.properties.receive_buffer_bytes = static_cast<uint32_t>(options_.receive_bytes);
+  out_.properties.reverse_request_support = rpcrdma::RDMA2_RVREQSUP_INLINE;
+  post({}, 0);
+}
+
+void Responder::refuse(const rpcrdma::error& error) {
+  send_error(in_.xid, in_.vers, error);
+}
+
+void Responder::send_error(uint32_t xid, uint32_t vers, const rpcrdma::error& error) {
+  ++counters_.errors_sent;
+  begin_header(xid, true);
+  out_.vers = vers;
+  out_.type = rpcrdma::RDMA_ERROR;
+  out_.error = error;
+  // RFC 8166 section 4.5: the failing request's version is given back, whatever it is; the layout is fixed.
+  if (error.code == rpcrdma::ERR_VERS) {
+    out_.vers = 1;
+    out_bytes_.clear();
+    rpcrdma::encode(out_bytes_, out_);
+    store_be32(out_bytes_.data() + 4, vers);
+    const ConstBytes parts[] = {out_bytes_};
+    return endpoint_->send(parts);
+  }
+  post({}, 0);
+}
+
+// --- calls
+
+std::optional<rpcrdma::error> Responder::check_chunks() const {
+  const rpcrdma::chunk_lists& c = in_.chunks;
+  const auto refusal = [&](rpcrdma::errcode code, uint32_t limit) {
+    return rpcrdma::error{version_ == 1 ? rpcrdma::ERR_CHUNK : code, version_ == 1 ? 0 : limit, 0};
+  };
+  std::map<uint32_t, size_t> positions;
+  for (const rpcrdma::read_segment& r : c.reads) {
+    if (r.position % 4 != 0) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
+    if (++positions[r.position] > options_.max_segments)
+      return refusal(rpcrdma::RDMA2_ERR_SEGMENTS, options_.max_segments);
+  }
+  if (positions.size() > options_.max_read_chunks)
+    return refusal(rpcrdma::RDMA2_ERR_READ_CHUNKS, options_.max_read_chunks);
+  if (c.writes.size() > options_.max_write_chunks)
+    return refusal(rpcrdma::RDMA2_ERR_WRITE_CHUNKS, options_.max_write_chunks);
+  bool too_many = c.reply.size() > options_.max_segments;
+  for (size_t i = 0; i < c.writes.size(); ++i) too_many |= c.writes[i].size() > options_.max_segments;
+  if (too_many) return refusal(rpcrdma::RDMA2_ERR_SEGMENTS, options_.max_segments);
+  const bool zero = positions.contains(0);
+  if (zero != (in_.type == rpcrdma::RDMA_NOMSG)) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
+  return std::nullopt;
+}
+
+// The handle that a reply may invalidate. Version 1 has no word for it: one that the call names, if both
+// sides said R (RFC 8797 section 4.1).
+uint32_t Responder::handle_to_invalidate() const {
+  if (!options_.invalidate) return 0;
+  if (version_ == 2) return in_.inv_handle;
+  if (!client_invalidates_) return 0;
+  const rpcrdma::chunk_lists& c = in_.chunks;
+  if (c.has_reply && !c.reply.empty()) return c.reply.back().handle;
+  if (!c.writes.all().empty()) return c.writes.all().back().handle;
+  return c.reads.empty() ? 0 : c.reads.back().target.handle;
+}
+
+void Responder::on_call(ConstBytes body) {
+  ++counters_.calls;
+  if (offers_.size() >= std::max(options_.credits, uint32_t{1}) + 1)
+    return broken("more calls outstanding than credits were granted");
+  if (refusal_) {
+    if (const auto error = refusal_(in_)) return refuse(*error);
+  }
+  if (const auto error = check_chunks()) return refuse(*error);
+  Offer& offer = offers_[in_.xid];
+  offer = Offer{in_.chunks.writes, in_.chunks.reply, in_.chunks.has_reply, handle_to_invalidate()};
+  if (!in_.chunks.reads.empty()) return fetch(body);
+  ++counters_.inline_calls;
+  events_.on_message(ByteVector(body.begin(), body.end()));
+}
+
+// The chunks' bytes go to where they belong in the message; what came inline fills the rest, without the
+// padding that chunks have not brought (RFC 8166 section 3.4.5).
+void Responder::fetch(ConstBytes body) {
+  auto f = std::make_shared<Fetch>();
+  f->xid = in_.xid;
+  std::map<uint32_t, std::vector<const segment*>> chunks;
+  for (const rpcrdma::read_segment& r : in_.chunks.reads) chunks[r.position].push_back(&r.target);
+  std::map<uint32_t, uint64_t> sizes;
+  uint64_t total = body.size();
+  for (const auto& [position, segments] : chunks) {
+    uint64_t bytes = 0;
+    for (const segment* s : segments) bytes += s->length;
+    if (bytes > options_.max_call_bytes) bytes = total = options_.max_call_bytes + 1;
+    sizes[position] = bytes;
+    total += position == 0 ? bytes : xdr_padded(bytes);
+  }
+  const rpcrdma::error bad{version_ == 1 ? rpcrdma::ERR_CHUNK : rpcrdma::RDMA2_ERR_BAD_XDR, 0, 0};
+  const auto give_up = [&] {
+    offers_.erase(f->xid);
+    refuse(bad);
+  };
+  if (total > options_.max_call_bytes || total < kLeastRpcBytes) return give_up();
+  size_t end = 0;
+  for (const auto& [position, bytes] : sizes) {
+    if (position == 0) continue;
+    if (position < end || position + xdr_padded(bytes) > total) return give_up();
+    end = position + xdr_padded(bytes);
+    f->items.emplace_back(position, end);
+  }
+  f->message.resize(total);
+  const bool has_zero = chunks.contains(0);
+  f->scatter = has_zero && chunks.size() > 1;
+  if (f->scatter) f->base.resize(sizes[0]);
+  if (!has_zero) {
+    fill(*f, body);
+    counters_.read_chunks += chunks.size();
+  } else {
+    ++counters_.long_calls;
+  }
+  const uint64_t id = next_fetch_++;
+  fetches_[id] = f;
+  f->left = 1;
+  for (const auto& [position, segments] : chunks) {
+    const MutableBytes whole = position == 0 && f->scatter ? MutableBytes(f->base) : MutableBytes(f->message);
+    read_into(whole.subspan(position, sizes[position]), segments, id, f);
+  }
+  if (--f->left == 0) on_fetched(id);
+}
+
+void Responder::fill(Fetch& f, ConstBytes from) {
+  size_t at = 0;
+  const auto take = [&](size_t to) {
+    const size_t n = to - at;
+    if (n > 0) std::memcpy(f.message.data() + at, from.data(), n);
+    from = from.subspan(n);
+  };
+  for (const auto& [begin, end] : f.items) {
+    take(begin);
+    at = end;
+  }
+  take(f.message.size());
+}
+
+void Responder::read_into(MutableBytes target, std::span<const segment* const> segments, uint64_t id,
+                          const std::shared_ptr<Fetch>& f) {
+  const size_t most = endpoint_->limits().max_read_bytes;
+  for (const segment* s : segments) {
+    for (uint32_t done = 0; done < s->length;) {
+      const auto n = static_cast<uint32_t>(std::min<size_t>(s->length - done, most));
+      ++f->left;
+      endpoint_->read(target.first(n), {s->handle, n, s->offset + done}, f, id);
+      target = target.subspan(n);
+      done += n;
+    }
+  }
+}
+
+void Responder::on_completed(fabric::Cookie cookie) {
+  const auto at = fetches_.find(cookie);
+  if (at != fetches_.end() && --at->second->left == 0) on_fetched(cookie);
+}
+
+void Responder::on_fetched(uint64_t id) {
+  const auto at = fetches_.find(id);
+  const std::shared_ptr<Fetch> f = std::move(at->second);
+  fetches_.erase(at);
+  if (closed_) return;
+  if (f->scatter) fill(*f, f->base);
+  if (load_be32(f->message.data()) != f->xid) {
+    offers_.erase(f->xid);
+    return send_error(f->xid, version_,
+                      {version_ == 1 ? rpcrdma::ERR_CHUNK : rpcrdma::RDMA2_ERR_BAD_XDR, 0, 0});
+  }
+  events_.on_message(std::move(f->message));
+}
+
+}  // namespace nfsrdma::rdma
