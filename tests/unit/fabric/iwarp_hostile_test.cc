@@ -219,7 +219,7 @@ TEST(IwarpTerminate, FromThePeer_InTheMiddleOfAnything) {
     ASSERT_TRUE(t.ours.receives(1));
     t.on_loop([&] {
       t.ours->write({1, static_cast<uint32_t>(data.size()), 0}, data, owner, 1, true);
-      t.ours->read(data, {1, 10'000, 0}, owner, 2);
+      t.ours->read(MutableBytes(data).first(10'000), {1, 10'000, 0}, owner, 2);
     });
     Segment s = send_segment(1);
     s.opcode = Opcode::kTerminate;
