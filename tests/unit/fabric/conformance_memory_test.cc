@@ -92,6 +92,8 @@ TEST_P(ConformanceMemory, Write_CompletesOnceAndLetsTheOwnerGo) {
   EXPECT_EQ(pair.passive.completed(), (std::vector<Cookie>{0, 2, 4, 6, 8, 10, 12, 14, 16, 18}));
   EXPECT_TRUE(soon(
       [&] { return std::all_of(owners.begin(), owners.end(), [](const auto& o) { return o.expired(); }); }));
+  pair.send(pair.passive, {});
+  ASSERT_TRUE(pair.active.receives(1)) << "what has left has arrived: the target may go";
 }
 
 TEST_P(ConformanceMemory, Reads_FetchWhatIsExposed_MoreOfThemThanMayBeOutstanding) {

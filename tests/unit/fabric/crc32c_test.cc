@@ -1,0 +1,85 @@
+#include "transport/fabric/iwarp/crc32c.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace nfsrdma::fabric::iwarp {
+namespace {
+
+struct Vector {
+  const char* name;
+  ByteVector bytes;
+  uint32_t crc;
+};
+
+// RFC 3720 appendix B.4, "CRC Examples", as numbers; on the wire the least significant byte is first.
+std::vector<Vector> rfc3720() {
+  ByteVector up(32);
+  ByteVector down(32);
+  for (size_t i = 0; i < 32; ++i) {
+    up[i] = static_cast<std::byte>(i);
+    down[i] = static_cast<std::byte>(31 - i);
+  }
+  ByteVector read(48);  // "An iSCSI - SCSI Read (10) Command PDU"
+  const std::pair<size_t, unsigned> set[] = {{0, 0x01},  {1, 0xc0},  {16, 0x14}, {22, 0x04},
+                                             {27, 0x14}, {31, 0x18}, {32, 0x28}, {40, 0x02}};
+  for (const auto& [at, value] : set) read[at] = static_cast<std::byte>(value);
+  return {{"32 bytes of zeroes", ByteVector(32), 0x8a9136aa},
+          {"32 bytes of ones", ByteVector(32, std::byte{0xff}), 0x62a8ab43},
+          {"32 bytes of incrementing 00..1f", up, 0x46dd794e},
+          {"32 bytes of decrementing 1f..00", down, 0x113fdb5c},
+          {"an iSCSI SCSI Read (10) command PDU", read, 0xd9963a56}};
+}
+
+TEST(Crc32c, Rfc3720Examples) {
+  for (const Vector& v : rfc3720()) {
+    Crc32c c;
+    c.add(v.bytes);
+    EXPECT_EQ(c.value(), v.crc) << v.name;
+    EXPECT_EQ(~crc32c_by_table(0xffffffff, v.bytes), v.crc) << v.name;
+  }
+}
+
+TEST(Crc32c, OnTheWire_LeastSignificantByteFirst) {
+  Crc32c c;
+  c.add(ByteVector(32));
+  std::byte wire[4];
+  c.store(wire);
+  EXPECT_EQ(load_be32(wire), 0xaa36918au);  // "aa 36 91 8a" in RFC 3720
+}
+
+// Lengths around those where the three streams begin, and all alignments.
+TEST(Crc32c, InstructionAndTable_Agree) {
+  if (!crc32c_has_instruction()) GTEST_SKIP() << "this processor has no CRC32 instruction";
+  std::mt19937 random(1);
+  ByteVector bytes(70'000);
+  for (auto& b : bytes) b = static_cast<std::byte>(random());
+  for (size_t n : {0, 1, 7, 8, 9, 4079, 4080, 4081, 8160, 8167, 12'241, 65'000}) {
+    for (size_t at = 0; at < 9; ++at) {
+      const ConstBytes part = ConstBytes(bytes).subspan(at, n);
+      const auto state = static_cast<uint32_t>(random());
+      EXPECT_EQ(crc32c_by_instruction(state, part), crc32c_by_table(state, part)) << n << " at " << at;
+    }
+  }
+}
+
+TEST(Crc32c, InPieces_IsTheSame) {
+  std::mt19937 random(2);
+  ByteVector bytes(20'000);
+  for (auto& b : bytes) b = static_cast<std::byte>(random());
+  Crc32c whole;
+  whole.add(bytes);
+  for (int round = 0; round < 50; ++round) {
+    Crc32c c;
+    for (ConstBytes left = bytes; !left.empty();) {
+      const size_t n = std::min<size_t>(left.size(), random() % 6000);
+      c.add(left.first(n));
+      left = left.subspan(n);
+    }
+    EXPECT_EQ(c.value(), whole.value());
+  }
+}
+
+}  // namespace
+}  // namespace nfsrdma::fabric::iwarp

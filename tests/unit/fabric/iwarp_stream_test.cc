@@ -1,0 +1,361 @@
+// SendQueue against StreamReader: what one side cuts into frames, the other puts together, however the bytes
+// are cut on the way; and what comes when a byte is wrong.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/unit/fabric/support/captured.h"
+#include "tests/unit/fabric/support/hex.h"
+#include "transport/fabric/iwarp/send_queue.h"
+#include "transport/fabric/iwarp/stream_reader.h"
+
+namespace nfsrdma::fabric::iwarp {
+namespace {
+
+using Step = StreamReader::Step;
+
+constexpr size_t kMemory = 200'000;
+constexpr uint32_t kTag = 0x1234;
+constexpr uint64_t kBase = uint64_t{1} << 40;
+
+// One range of memory.
+class Range final : public Placement {
+ public:
+  Place place(const Segment& s, size_t bytes) override {
+    if (bytes == 0) return {};
+    if (s.stag != kTag) return {nullptr, term::kInvalidStag};
+    if (s.offset < kBase || s.offset - kBase > kMemory || bytes > kMemory - (s.offset - kBase))
+      return {nullptr, term::kBounds};
+    return {memory.data() + (s.offset - kBase), std::nullopt};
+  }
+  ByteVector memory = ByteVector(kMemory);
+};
+
+struct Event {
+  Step step{};
+  Opcode opcode{};
+  uint32_t invalidate = 0;
+  ByteVector message;
+  size_t placed = 0;
+  bool operator==(const Event&) const = default;
+};
+
+void showValue(const Event& e, std::ostream& out) {
+  out << "step " << static_cast<int>(e.step) << " opcode " << static_cast<int>(e.opcode) << " message "
+      << e.message.size() << " placed " << e.placed;
+}
+
+// Gives `stream` to the reader in pieces of these sizes, over and over; empty: as much as it takes.
+std::vector<Event> feed(StreamReader& reader, ConstBytes stream, const std::vector<size_t>& pieces) {
+  std::vector<Event> events;
+  for (size_t i = 0; !stream.empty(); ++i) {
+    const StreamReader::Window w = reader.window();
+    size_t n = std::min(stream.size(), w.size());
+    if (!pieces.empty()) n = std::min(n, std::max<size_t>(pieces[i % pieces.size()], 1));
+    const size_t direct = std::min(n, w.direct.size());
+    if (direct > 0) std::memcpy(w.direct.data(), stream.data(), direct);
+    if (n > direct) std::memcpy(w.staging.data(), stream.data() + direct, n - direct);
+    reader.commit(n);
+    stream = stream.subspan(n);
+    for (Step step = reader.next(); step != Step::kNeedBytes; step = reader.next()) {
+      Event e;
+      e.step = step;
+      e.opcode = reader.segment().opcode;
+      if (step == Step::kSend || step == Step::kTerminate) {
+        e.message.assign(reader.message().begin(), reader.message().end());
+        if (invalidates(e.opcode)) e.invalidate = reader.segment().invalidate;
+      }
+      if (step == Step::kPlaced) e.placed = reader.placed_bytes();
+      events.push_back(std::move(e));
+      if (step == Step::kViolation) return events;
+    }
+  }
+  return events;
+}
+
+// All that a queue has to send, taken in amounts of these sizes.
+ByteVector drain(SendQueue& queue, const std::vector<size_t>& amounts) {
+  ByteVector out;
+  for (size_t i = 0; !queue.empty(); ++i) {
+    size_t left = amounts.empty() ? SIZE_MAX : std::max<size_t>(amounts[i % amounts.size()], 1);
+    size_t taken = 0;
+    for (const iovec& piece : queue.front()) {
+      const size_t n = std::min(left, piece.iov_len);
+      const auto* data = static_cast<const std::byte*>(piece.iov_base);
+      out.insert(out.end(), data, data + n);
+      taken += n;
+      left -= n;
+    }
+    queue.advance(taken);
+  }
+  return out;
+}
+
+ByteVector some_bytes(size_t n, unsigned seed) {
+  ByteVector b(n);
+  for (size_t i = 0; i < n; ++i) b[i] = static_cast<std::byte>(i * 31 + seed + i / 251);
+  return b;
+}
+
+TEST(Stream, RandomMessagesInRandomFragments_ArriveAsTheyWere) {
+  EXPECT_TRUE(rc::check([] {
+    const bool crc = *rc::gen::arbitrary<bool>();
+    const size_t ulpdu = *rc::gen::element<size_t>(122, 1442, 8938, 40'002, 65'486);
+    const auto sizes = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 70'000));
+    const auto amounts = *rc::gen::container<std::vector<size_t>>(rc::gen::inRange<size_t>(1, 100'000));
+    const auto pieces = *rc::gen::container<std::vector<size_t>>(rc::gen::inRange<size_t>(1, 100'000));
+    SendQueue queue({ulpdu, crc});
+    Range range;
+    StreamReader reader(range, {70'000, crc});
+    ByteVector expected_memory(kMemory);
+    std::vector<Event> expected;
+    std::vector<ByteVector> sources;
+    sources.reserve(sizes.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const auto n = static_cast<size_t>(sizes[i]);
+      const ByteVector& bytes = sources.emplace_back(some_bytes(n, static_cast<unsigned>(i)));
+      if (n % 3 == 0) {
+        const size_t at = n * 7 % (kMemory - 70'000);
+        queue.write({kTag, static_cast<uint32_t>(n), kBase + at}, bytes, nullptr, i);
+        std::copy(bytes.begin(), bytes.end(), expected_memory.begin() + static_cast<ptrdiff_t>(at));
+        continue;
+      }
+      const uint32_t invalidate = n % 3 == 1 ? 0 : 99;
+      const size_t half = n / 2;
+      const ConstBytes parts[] = {ConstBytes(bytes).first(half), ConstBytes(bytes).subspan(half)};
+      queue.send(parts, invalidate, n % 5 == 0);
+      Event e;
+      e.step = Step::kSend;
+      e.opcode = n % 5 == 0 ? (invalidate != 0 ? Opcode::kSendSolicitedInvalidate : Opcode::kSendSolicited)
+                            : (invalidate != 0 ? Opcode::kSendInvalidate : Opcode::kSend);
+      e.invalidate = invalidate;
+      e.message = bytes;
+      expected.push_back(std::move(e));
+    }
+    const ByteVector stream = drain(queue, amounts);
+    RC_ASSERT(stream.size() % 4 == 0U);
+    auto events = feed(reader, stream, pieces);
+    std::erase_if(events, [](const Event& e) { return e.step == Step::kPlaced; });
+    RC_ASSERT(events == expected);
+    RC_ASSERT(range.memory == expected_memory);
+    RC_ASSERT(!reader.inside_frame());
+    RC_ASSERT(queue.owned_bytes() == 0U);
+  }));
+}
+
+// A frame with a valid CRC, from ULPDU bytes.
+ByteVector fpdu(const ByteVector& ulpdu) {
+  ByteVector f(2);
+  store_be16(f.data(), static_cast<uint16_t>(ulpdu.size()));
+  f.insert(f.end(), ulpdu.begin(), ulpdu.end());
+  f.resize(f.size() + fpdu_padding(ulpdu.size()));
+  Crc32c crc;
+  crc.add(f);
+  f.resize(f.size() + kCrcBytes);
+  crc.store(&f[f.size() - kCrcBytes]);
+  return f;
+}
+
+ByteVector ulpdu(const Segment& s, size_t payload) {
+  ByteVector b(s.header_bytes());
+  store_segment(s, b.data());
+  const ByteVector data = some_bytes(payload, 1);
+  b.insert(b.end(), data.begin(), data.end());
+  return b;
+}
+
+Segment untagged(Opcode opcode, uint32_t queue, uint32_t msn, uint32_t offset = 0, bool last = true) {
+  Segment s;
+  s.opcode = opcode;
+  s.queue = queue;
+  s.msn = msn;
+  s.message_offset = offset;
+  s.last = last;
+  return s;
+}
+
+Segment tagged(Opcode opcode, uint64_t offset, uint32_t stag = kTag) {
+  Segment s;
+  s.tagged = true;
+  s.last = true;
+  s.opcode = opcode;
+  s.stag = stag;
+  s.offset = offset;
+  return s;
+}
+
+// "When an FPDU is received, and CRC checking is enabled": any one bit, anywhere in the frame behind its
+// length.
+TEST(Stream, AnyWrongBit_IsFoundByTheCrc_OrByAnEarlierCheck) {
+  for (const bool is_tagged : {false, true}) {
+    const Segment s = is_tagged ? tagged(Opcode::kWrite, kBase) : untagged(Opcode::kSend, 0, 1);
+    const ByteVector good = fpdu(ulpdu(s, 61));
+    for (size_t bit = 16; bit < good.size() * 8; ++bit) {
+      ByteVector bad = good;
+      bad[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+      Range range;
+      StreamReader reader(range, {1000, true});
+      bad.resize(bad.size() + 100);  // the header may now be longer
+      const auto events = feed(reader, bad, {});
+      ASSERT_EQ(events.size(), 1u) << bit;
+      ASSERT_EQ(events[0].step, Step::kViolation) << bit;
+    }
+  }
+}
+
+// "When CRCs are not in use, the CRC field MUST be considered valid for FPDU checking regardless of its
+// contents."
+TEST(Stream, WithoutCrcs_TheFieldMeansNothing) {
+  ByteVector f = fpdu(ulpdu(untagged(Opcode::kSend, 0, 1), 9));
+  f.back() ^= std::byte{1};
+  Range range;
+  StreamReader reader(range, {1000, false});
+  const auto events = feed(reader, f, {1});
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].step, Step::kSend);
+}
+
+TEST(Stream, CapturedFrames_AreRead) {
+  ByteVector stream;
+  for (const char* text :
+       {test::captured::kSend, test::captured::kSendInvalidate, test::captured::kReadRequest}) {
+    const ByteVector frame = test::from_hex(text);
+    stream.insert(stream.end(), frame.begin(), frame.end());
+  }
+  for (const size_t piece : {size_t{1}, size_t{7}, size_t{10'000}}) {
+    Range range;
+    StreamReader reader(range, {1024, false});
+    const auto events = feed(reader, stream, {piece});
+    ASSERT_EQ(events.size(), 3u);
+    EXPECT_EQ(events[0].message.size(), 68u);
+    EXPECT_EQ(events[1].invalidate, 0x44a39f01u);
+    EXPECT_EQ(events[2].step, Step::kReadRequest);
+    EXPECT_EQ(reader.read_request().bytes, 262144u);
+  }
+}
+
+struct Fault {
+  const char* name;
+  std::vector<ByteVector> ulpdus;  // all but the last are in order
+  TermCode code;
+};
+
+std::vector<Fault> faults() {
+  const auto send = [](uint32_t msn, uint32_t offset, bool last, size_t n) {
+    return ulpdu(untagged(Opcode::kSend, 0, msn, offset, last), n);
+  };
+  Segment version = untagged(Opcode::kSend, 0, 1);
+  version.ddp_version = 2;
+  Segment rdmap = untagged(Opcode::kSend, 0, 1);
+  rdmap.rdmap_version = 2;
+  Segment tagged_version = tagged(Opcode::kWrite, kBase);
+  tagged_version.ddp_version = 0;
+  return {
+      {"Empty", {ByteVector{}}, term::kFpduStart},
+      {"ShorterThanATaggedHeader", {ByteVector(13, std::byte{0xc1})}, term::kFpduStart},
+      {"ShorterThanAnUntaggedHeader", {ByteVector(17, std::byte{0x41})}, term::kFpduStart},
+      {"DdpVersion", {ulpdu(version, 4)}, term::kUntaggedVersion},
+      {"DdpVersionTagged", {ulpdu(tagged_version, 4)}, term::kTaggedVersion},
+      {"RdmapVersion", {ulpdu(rdmap, 4)}, term::kRdmapVersion},
+      {"UnknownQueue", {ulpdu(untagged(Opcode::kSend, 3, 1), 4)}, term::kInvalidQueue},
+      {"LargestQueue", {ulpdu(untagged(Opcode::kSend, ~0u, 1), 4)}, term::kInvalidQueue},
+      {"SendOnTheReadQueue", {ulpdu(untagged(Opcode::kSend, 1, 1), 4)}, term::kInvalidQueue},
+      {"ReadRequestOnTheSendQueue", {ulpdu(untagged(Opcode::kReadRequest, 0, 1), 28)}, term::kInvalidQueue},
+      {"TerminateOnTheSendQueue", {ulpdu(untagged(Opcode::kTerminate, 0, 1), 4)}, term::kInvalidQueue},
+      {"UntaggedWrite", {ulpdu(untagged(Opcode::kWrite, 0, 1), 4)}, term::kUnexpectedOpcode},
+      {"TaggedSend", {ulpdu(tagged(Opcode::kSend, kBase), 4)}, term::kUnexpectedOpcode},
+      {"ReservedOpcode", {ulpdu(untagged(static_cast<Opcode>(8), 0, 1), 4)}, term::kUnexpectedOpcode},
+      {"FirstMsnIsNotOne", {send(0, 0, true, 4)}, term::kInvalidMsn},
+      {"MsnJumps", {send(1, 0, true, 4), send(3, 0, true, 4)}, term::kInvalidMsn},
+      {"MsnAgain", {send(1, 0, true, 4), send(1, 0, true, 4)}, term::kInvalidMsn},
+      {"MsnFarAhead", {send(0x80000001, 0, true, 4)}, term::kInvalidMsn},
+      {"NewMessageInsideAnother", {send(1, 0, false, 4), send(2, 0, true, 4)}, term::kInvalidMsn},
+      {"OffsetAtTheStart", {send(1, 4, true, 4)}, term::kInvalidOffset},
+      {"OffsetLeavesAGap", {send(1, 0, false, 4), send(1, 8, true, 4)}, term::kInvalidOffset},
+      {"OffsetAgain", {send(1, 0, false, 4), send(1, 0, true, 4)}, term::kInvalidOffset},
+      {"OffsetWraps", {send(1, ~0u, true, 4)}, term::kInvalidOffset},
+      {"TooLong", {send(1, 0, true, 1001)}, term::kTooLong},
+      {"TooLongInTwo", {send(1, 0, false, 600), send(1, 600, true, 401)}, term::kTooLong},
+      {"LargestFrame", {send(1, 0, true, kMaxUlpduBytes - kUntaggedBytes)}, term::kTooLong},
+      {"OpcodeChanges",
+       {send(1, 0, false, 4), ulpdu(untagged(Opcode::kSendInvalidate, 0, 1, 4), 4)},
+       term::kUnexpectedOpcode},
+      {"ReadRequestTooShort", {ulpdu(untagged(Opcode::kReadRequest, 1, 1), 27)}, term::kUnspecified},
+      {"ReadRequestTooLong", {ulpdu(untagged(Opcode::kReadRequest, 1, 1), 29)}, term::kTooLong},
+      {"TerminateTooLong", {ulpdu(untagged(Opcode::kTerminate, 2, 1), 53)}, term::kTooLong},
+      {"UnknownTag", {ulpdu(tagged(Opcode::kWrite, kBase, 5), 1)}, term::kInvalidStag},
+      {"OutOfBounds", {ulpdu(tagged(Opcode::kWrite, kBase + kMemory - 3), 4)}, term::kBounds},
+  };
+}
+
+TEST(Stream, EveryFault_HasItsCode_InAnyFragments) {
+  for (const Fault& fault : faults()) {
+    for (const size_t piece : {size_t{1}, size_t{100'000}}) {
+      SCOPED_TRACE(fault.name);
+      Range range;
+      StreamReader reader(range, {1000, true});
+      ByteVector stream;
+      for (const ByteVector& u : fault.ulpdus) {
+        const ByteVector f = fpdu(u);
+        stream.insert(stream.end(), f.begin(), f.end());
+      }
+      const auto events = feed(reader, stream, {piece});
+      ASSERT_FALSE(events.empty());
+      EXPECT_EQ(events.back().step, Step::kViolation);
+      EXPECT_EQ(to_string(reader.violation().code), to_string(fault.code));
+      EXPECT_EQ(reader.violation().ddp_header.has_value(), fault.code.layer != 2);
+      EXPECT_EQ(range.memory, ByteVector(kMemory)) << "nothing was placed";
+    }
+  }
+}
+
+// A header that is refused is refused before its payload comes: nobody waits for what is thrown away.
+TEST(Stream, RefusedHeader_IsToldWithoutItsPayload) {
+  const ByteVector f = fpdu(ulpdu(tagged(Opcode::kWrite, kBase, 5), 60'000));
+  for (size_t n = 0; n < 16; ++n) {
+    Range range;
+    StreamReader reader(range, {1000, false});
+    EXPECT_TRUE(feed(reader, ConstBytes(f).first(n), {}).empty()) << n;
+  }
+  Range range;
+  StreamReader reader(range, {1000, false});
+  EXPECT_EQ(feed(reader, ConstBytes(f).first(16), {}).size(), 1u);
+}
+
+// After finish(): the rest of the frame that has begun, the Terminate, and nothing of anybody's memory.
+TEST(SendQueueFinish, AtEveryByte_LeavesWholeFrames) {
+  const Terminate last{term::kInvalidStag, {}, {}, {}};
+  for (size_t sent = 0; sent < 700; ++sent) {
+    auto source = std::make_unique<ByteVector>(some_bytes(300, 1));
+    SendQueue queue({122, true});
+    const ConstBytes part = *source;
+    queue.send({&part, 1}, 0, false);
+    queue.write({kTag, 300, kBase}, *source, nullptr, 1);
+    ByteVector stream;
+    for (size_t n = 0; n < sent;) {
+      const auto pieces = queue.front();
+      if (pieces.empty()) break;
+      const size_t take = std::min(sent - n, pieces[0].iov_len);
+      const auto* data = static_cast<const std::byte*>(pieces[0].iov_base);
+      stream.insert(stream.end(), data, data + take);
+      queue.advance(take);
+      n += take;
+    }
+    queue.finish(last);
+    source.reset();
+    const ByteVector rest = drain(queue, {1, 50});
+    stream.insert(stream.end(), rest.begin(), rest.end());
+    Range range;
+    StreamReader reader(range, {1000, true});
+    const auto events = feed(reader, stream, {});
+    ASSERT_FALSE(events.empty()) << sent;
+    ASSERT_EQ(events.back().step, Step::kTerminate) << sent;
+    ASSERT_FALSE(reader.inside_frame()) << sent;
+    EXPECT_EQ(queue.owned_bytes(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace nfsrdma::fabric::iwarp
