@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "transport/rdma/options.h"
+
 namespace nfsrdma::client {
 
 enum class LookupCache : uint8_t { kAll, kPositive, kNone };
@@ -21,12 +23,19 @@ constexpr std::chrono::milliseconds soft_patience(std::chrono::milliseconds time
   return timeo * (int64_t{retrans} + 1);
 }
 
+enum class TransportKind : uint8_t {
+  kTcp,
+  kSoftwareRdma,  // RPC over RDMA, the RDMA in user space over TCP
+};
+
 struct ClientOptions {
   std::string host;
   std::string export_path = "/";
   uint16_t port = 2049;
   AddressFamily family = AddressFamily::kAny;
   bool reserved_port = false;
+  TransportKind transport = TransportKind::kTcp;
+  rdma::Versions rdma_versions = rdma::Versions::kAuto;
 
   bool soft = false;                 // hard is nfs(5)'s default
   bool soft_error_timedout = false;  // softerr: ETIMEDOUT instead of EIO

@@ -24,6 +24,7 @@ struct Dispatcher::Exchange {
   std::unique_ptr<CompoundRun> run;
 
   ByteVector reply;
+  BulkPlaces items;  // in `reply`
   std::vector<ByteVector> before;
   std::vector<ByteVector> after;
   std::vector<ByteVector> raw_before;
@@ -217,19 +218,23 @@ void Dispatcher::execute(const ExchangePtr& x) {
       }
       if (const clientid4 client = x->run->executed().client; client != 0)
         last_client_[x->link->id()] = client;
-      if (x->reply.empty()) answer(*x, accepted_with(rpc::SUCCESS), x->run->body());
+      if (x->reply.empty()) answer(*x, accepted_with(rpc::SUCCESS), x->run->body(), x->run->items());
     }
   }
   begin_reply(x);
 }
 
-void Dispatcher::answer(Exchange& x, const rpc::reply_header& given, ConstBytes results) {
+void Dispatcher::answer(Exchange& x, const rpc::reply_header& given, ConstBytes results,
+                        std::span<const rpc::BulkPlace> items) {
   rpc::reply_header header = given;
   header.xid = x.header.xid;
   x.reply.clear();
   x.reply.reserve(32 + results.size());
   xdr::Encoder out(x.reply);
   if (!out(header) || !out.raw(results)) log::error("filer: a reply cannot be encoded: {}", out.failure());
+  const size_t head = x.reply.size() - results.size();
+  x.items.clear();
+  for (const rpc::BulkPlace& item : items) x.items.push_back({head + item.offset, item.length});
 }
 
 void Dispatcher::begin_reply(const ExchangePtr& x) {
@@ -243,15 +248,15 @@ void Dispatcher::begin_reply(const ExchangePtr& x) {
 void Dispatcher::transmit(Exchange& x) {
   std::vector<Held>& held = held_[x.link->id()];
   if (x.hold_behind > 0) {
-    held.push_back(
-        {std::exchange(x.hold_behind, 0), [link = x.link, reply = x.reply] { link->send(reply); }});
+    held.push_back({std::exchange(x.hold_behind, 0),
+                    [link = x.link, reply = x.reply, items = x.items] { link->send(reply, items); }});
     return;
   }
   for (ByteVector& m : x.raw_before) x.link->send_raw(std::move(m));
   for (ByteVector& m : x.before) x.link->send(std::move(m));
   if (!x.reply.empty()) {
-    for (unsigned i = 1; i < x.copies; ++i) x.link->send(x.reply);
-    x.link->send(std::move(x.reply));
+    for (unsigned i = 1; i < x.copies; ++i) x.link->send(x.reply, x.items);
+    x.link->send(std::move(x.reply), std::move(x.items));
   }
   for (ByteVector& m : x.after) x.link->send(std::move(m));
   for (ByteVector& m : x.raw_after) x.link->send_raw(std::move(m));
@@ -315,6 +320,7 @@ Dispatcher::Verdict Dispatcher::on_request(const ExchangePtr& x, const FaultPlan
 Dispatcher::Verdict Dispatcher::on_reply(const ExchangePtr& x, const FaultPlan::Fired& fired) {
   if (const auto* mangle = std::get_if<fault::Mangle>(&fired.action)) {
     mangle->edit(x->reply);
+    x->items.clear();  // it may have moved
   } else if (const auto* duplicate = std::get_if<fault::Duplicate>(&fired.action)) {
     x->copies += duplicate->copies;
   } else if (const auto* hold = std::get_if<fault::HoldBehind>(&fired.action)) {

@@ -11,12 +11,21 @@
 #include <vector>
 
 #include "filer/state/clients.h"
+#include "transport/rdma/responder.h"
 
 namespace nfsrdma::filer {
 
+// RPC over RDMA, beside TCP, over software RDMA.
+struct RdmaListenOptions {
+  bool listen = false;
+  uint16_t port = 0;  // 0: one that is free
+  rdma::ResponderOptions responder{};
+};
+
 struct Options {
   std::string address = "127.0.0.1";
-  uint16_t port = 0;  // 0: one that is free
+  uint16_t port = 0;  // TCP; 0: one that is free
+  RdmaListenOptions rdma{};
   std::vector<std::string> exports = {"/export"};
   ClientTable::Identity identity{};
   ClientTable::Limits limits{};

@@ -4,7 +4,9 @@
 #include <future>
 
 #include "filer/server_impl.h"
+#include "transport/fabric/iwarp/iwarp.h"
 #include "transport/runtime/log.h"
+#include "xdr/rpcrdma/private_data.h"
 
 namespace nfsrdma::filer {
 
@@ -45,7 +47,10 @@ Server::Impl::Impl(Options options, Loop* given)
 
 Result<> Server::Impl::open() {
   Result<> listening;
-  on_loop([&] { listening = listen_ol(core.options.port); });
+  on_loop([&] {
+    listening = listen_ol(core.options.port);
+    if (listening && core.options.rdma.listen) listening = listen_rdma_ol(core.options.rdma.port);
+  });
   return listening;
 }
 
@@ -102,8 +107,8 @@ void Server::Impl::accept_ol() {
   });
 }
 
-void Server::Impl::accepted_ol(tcp::socket socket) {
-  TcpLink::Events events;
+LinkEvents Server::Impl::link_events() {
+  LinkEvents events;
   events.on_message = [weak = weak_from_this()](const LinkPtr& link, ByteVector message) {
     const auto self = weak.lock();
     if (!self || self->closed) return;
@@ -122,16 +127,59 @@ void Server::Impl::accepted_ol(tcp::socket socket) {
     }
     self->dispatcher.closed(link->id());
   };
-  std::shared_ptr<TcpLink> link;
+  return events;
+}
+
+template <class Make>
+void Server::Impl::add_link(Make make) {
+  decltype(make(LinkId{})) link;
   {
     std::lock_guard lock(core.mutex);
     const LinkId id = next_link++;
-    link = std::make_shared<TcpLink>(loop, std::move(socket), id, std::move(events), max_record(core.options),
-                                     fragment_bytes);
+    link = make(id);
     links.emplace(id, link);
     core.changed.notify_all();
   }
   if (dispatcher.accepted(link)) link->start();
+}
+
+void Server::Impl::accepted_ol(tcp::socket socket) {
+  add_link([&](LinkId id) {
+    return std::make_shared<TcpLink>(loop, std::move(socket), id, link_events(), max_record(core.options),
+                                     fragment_bytes);
+  });
+}
+
+Result<> Server::Impl::listen_rdma_ol(uint16_t wanted) {
+  if (!rdma_fabric) rdma_fabric = fabric::iwarp::make_fabric(loop);
+  auto listener = rdma_fabric->listen(core.options.address, wanted,
+                                      [weak = weak_from_this()](std::unique_ptr<fabric::Incoming> incoming) {
+                                        const auto self = weak.lock();
+                                        if (self && !self->closed)
+                                          self->loop.spawn(self->accept_rdma(std::move(incoming)));
+                                      });
+  if (!listener) return fail(std::move(listener).error());
+  rdma_listener = *std::move(listener);
+  rdma_port = rdma_listener->port();
+  return {};
+}
+
+Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
+  const auto self = shared_from_this();
+  const rdma::ResponderOptions& responder = core.options.rdma.responder;
+  fabric::EndpointOptions options;
+  options.receive_bytes = responder.receive_bytes;
+  options.receives = responder.credits + responder.callback_credits + 1;
+  rpcrdma::private_data ours;
+  ours.remote_invalidation = responder.invalidate;
+  ours.send_bytes = ours.receive_bytes = responder.inline_bytes;
+  const auto bytes = rpcrdma::encode(ours);
+  options.private_data.assign(bytes.begin(), bytes.end());
+  Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await incoming->accept(std::move(options));
+  if (!endpoint || closed || !rdma_listener) co_return;
+  add_link([&](LinkId id) {
+    return std::make_shared<RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder);
+  });
 }
 
 LinkPtr Server::Impl::find_link(LinkId id) const {
@@ -140,7 +188,7 @@ LinkPtr Server::Impl::find_link(LinkId id) const {
 }
 
 void Server::Impl::close_links(bool abort) {
-  std::map<LinkId, std::shared_ptr<TcpLink>> gone;
+  std::map<LinkId, LinkPtr> gone;
   {
     std::lock_guard lock(core.mutex);
     gone = std::exchange(links, {});
@@ -152,6 +200,7 @@ void Server::Impl::stop_listening() {
   on_loop([this] {
     asio::error_code ignored;
     acceptor.close(ignored);
+    rdma_listener.reset();
   });
 }
 
@@ -168,6 +217,7 @@ void Server::Impl::shut_down() {
     closed = true;
     asio::error_code ignored;
     acceptor.close(ignored);
+    rdma_listener.reset();
   });
   close_links(true);
   on_loop([] {});  // the closes above have been carried out
@@ -192,6 +242,9 @@ Server::~Server() {
 
 uint16_t Server::port() const {
   return impl_->port;
+}
+uint16_t Server::rdma_port() const {
+  return impl_->rdma_port;
 }
 FaultPlan& Server::faults() {
   return impl_->faults;
@@ -221,7 +274,10 @@ void Server::go_down() {
 Result<> Server::come_up(RestartOptions options) {
   impl_->restart(options);
   Result<> listening;
-  impl_->on_loop([&] { listening = impl_->listen_ol(impl_->port); });
+  impl_->on_loop([&] {
+    listening = impl_->listen_ol(impl_->port);
+    if (listening && impl_->rdma_port != 0) listening = impl_->listen_rdma_ol(impl_->rdma_port);
+  });
   return listening;
 }
 

@@ -1,4 +1,5 @@
-// Server: the embedded NFSv4.1 filer (DESIGN.md section 7), listening on TCP.
+// Server: the embedded NFSv4.1 filer (DESIGN.md section 7), listening on TCP and, if asked, for RPC over
+// RDMA.
 //
 // Owner: a test or a command. It runs on a loop of its own thread, or on one it is given; every function may
 // be called from any thread (with a given loop: also from that loop), except that the destructor must not run
@@ -81,6 +82,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   uint16_t port() const;
+  uint16_t rdma_port() const;  // 0: it does not listen there
   FaultPlan& faults();
   // Changes switches: server.configure([](Switches& s) { s.delegations = Delegations::kRead; }).
   void configure(const std::function<void(Switches&)>& change);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "filer/dispatcher.h"
+#include "filer/net/rdma_link.h"
 #include "filer/net/tcp_link.h"
 #include "filer/server.h"
 
@@ -27,6 +28,11 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   Result<> listen_ol(uint16_t port);
   void accept_ol();
   void accepted_ol(asio::ip::tcp::socket socket);
+  Result<> listen_rdma_ol(uint16_t port);
+  Task<> accept_rdma(std::unique_ptr<fabric::Incoming> incoming);
+  LinkEvents link_events();
+  template <class Make>
+  void add_link(Make make);
   void after(std::chrono::milliseconds delay, std::function<void()> fn);
 
   void stop_listening();
@@ -40,13 +46,16 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   std::thread thread;
   asio::ip::tcp::acceptor acceptor;
   uint16_t port = 0;
+  std::unique_ptr<fabric::Fabric> rdma_fabric;
+  std::unique_ptr<fabric::Listener> rdma_listener;
+  uint16_t rdma_port = 0;
   size_t fragment_bytes = 0;
   bool closed = false;  // loop thread
 
   FaultPlan faults;
   Core core;
   Dispatcher dispatcher;
-  std::map<LinkId, std::shared_ptr<TcpLink>> links;
+  std::map<LinkId, LinkPtr> links;
   LinkId next_link = 1;
 };
 

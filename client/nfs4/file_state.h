@@ -19,7 +19,7 @@
 #include "client/nfs4/node.h"
 #include "client/nfs4/write_extents.h"
 #include "transport/runtime/sync.h"
-#include "xdr/nfs4/basic.h"
+#include "xdr/nfs4/open_ops.h"
 
 namespace nfsrdma::client {
 
@@ -54,6 +54,18 @@ struct OpenState {
     uint32_t access = 0;
     for (uint32_t a = 1; a < openers.size(); ++a) access |= openers[a] != 0 ? a : 0;
     return access;
+  }
+  // Each to be opened by itself when the state is made anew: an OPEN_DOWNGRADE must name "the union of the
+  // share_access ... for some subset of the OPENs in effect" (RFC 8881 section 18.18.3). `unsaved`: there is
+  // data to be written, perhaps of a descriptor that is closed.
+  std::vector<uint32_t> modes(bool unsaved) const {
+    std::vector<uint32_t> all;
+    for (uint32_t a = 1; a < openers.size(); ++a) {
+      if (openers[a] != 0) all.push_back(a);
+    }
+    const bool writes = (needed_access() & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
+    if (all.empty() || (unsaved && !writes)) all.push_back(nfs4::OPEN4_SHARE_ACCESS_WRITE);
+    return all;
   }
 };
 using OpenStateRef = std::shared_ptr<OpenState>;

@@ -73,7 +73,7 @@ Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptio
       options_(with_client_name(std::move(options))),
       machine_(process_credential()),
       ids_(options_.id_mapping),
-      session_(loops_, options_, machine_),
+      session_(loops_, buffers_, options_, machine_),
       states_(session_, nodes_.names(), *this),
       callbacks_(session_.slots(), nodes_),
       held_timer_(loops_[0]) {

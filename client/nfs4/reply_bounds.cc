@@ -14,7 +14,8 @@ size_t attribute(uint32_t number) {
     case nfs4::FATTR4_OWNER_GROUP:
     case nfs4::FATTR4_MIMETYPE: return kPrincipal;
     case nfs4::FATTR4_FILEHANDLE: return kHandle;
-    default: return 40;  // the longest of the rest: fs_charset_cap, layout types, fs_status without its strings
+    default:
+      return 40;  // the longest of the rest: fs_charset_cap, layout types, fs_status without its strings
   }
 }
 

@@ -1,9 +1,9 @@
-// The longest result of each operation this client sends, in bytes, its operation number and status included: what
-// a Reply chunk must have room for, or an inline reply fits into (RFC 8267 section 6.2).
+// The longest result of each operation this client sends, in bytes, its operation number and status included:
+// what a Reply chunk must have room for, or an inline reply fits into (RFC 8267 section 6.2).
 //
-// READ's data is not counted: it is a bulk item. Strings without a limit in the protocol (names of users, links)
-// have the one that real servers keep to; where a reply is longer all the same, the transport asks again with
-// more room. Pure; any thread.
+// READ's data is not counted: it is a bulk item. Strings without a limit in the protocol (names of users,
+// links) have the one that real servers keep to; where a reply is longer all the same, the transport asks
+// again with more room. Pure; any thread.
 #pragma once
 
 #include "xdr/nfs4/compound.h"
@@ -15,11 +15,11 @@ namespace reply_bounds {
 inline constexpr size_t kBare = 8;  // opnum, status
 inline constexpr size_t kStateid = 16;
 inline constexpr size_t kChangeInfo = 20;
-inline constexpr size_t kBitmap = 4 + 3 * 4;  // three words hold every attribute of RFC 8881 and 7862
-inline constexpr size_t kHandle = 4 + 128;    // NFS4_FHSIZE
+inline constexpr size_t kBitmap = 4 + 3 * 4;   // three words hold every attribute of RFC 8881 and 7862
+inline constexpr size_t kHandle = 4 + 128;     // NFS4_FHSIZE
 inline constexpr size_t kPrincipal = 4 + 256;  // user@domain
-inline constexpr size_t kLink = 4 + 4096;     // PATH_MAX
-inline constexpr size_t kOwner = 4 + 1024;    // NFS4_OPAQUE_LIMIT
+inline constexpr size_t kLink = 4 + 4096;      // PATH_MAX
+inline constexpr size_t kOwner = 4 + 1024;     // NFS4_OPAQUE_LIMIT
 inline constexpr size_t kLockDenied = 8 + 8 + 4 + 8 + kOwner;
 inline constexpr size_t kAce = 12 + kPrincipal;
 inline constexpr size_t kUnbounded = 64u << 10;  // ACLs, locations
@@ -67,8 +67,8 @@ size_t max_result_bytes(const Args& args) {
   } else if constexpr (std::is_same_v<Args, CREATE_SESSION4args>) {
     return kBare + 16 + 8 + 2 * 36;
   } else {
-    // A status alone, or with a stateid, a verifier, a session ID and a word or two: BIND_CONN_TO_SESSION's is the
-    // longest.
+    // A status alone, or with a stateid, a verifier, a session ID and a word or two: BIND_CONN_TO_SESSION's
+    // is the longest.
     return kBare + 24;
   }
 }

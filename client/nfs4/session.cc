@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "transport/fabric/iwarp/iwarp.h"
+#include "transport/rdma/rdma_transport.h"
 #include "transport/runtime/log.h"
 #include "transport/tcp/tcp_transport.h"
 
@@ -39,13 +41,25 @@ tcp::TcpOptions tcp_options(const ClientOptions& o) {
   return t;
 }
 
+rdma::RdmaOptions rdma_options(const ClientOptions& o) {
+  rdma::RdmaOptions r;
+  r.host = o.host;
+  r.port = o.port;
+  r.versions = o.rdma_versions;
+  r.timeo = o.timeo;
+  r.retrans = o.retrans;
+  r.max_reply_bytes = kMaxIoBytes + kRecordSlack;
+  return r;
+}
+
 Error shut_down_error(const char* op) {
   return {Layer::kSession, Recovery::kInterrupted, EIO, 0, op, "the mount is being taken down"};
 }
 
 }  // namespace
 
-Session::Session(LoopPool& loops, const ClientOptions& options, rpc::CredentialPtr machine)
+Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& options,
+                 rpc::CredentialPtr machine)
     : loops_(loops),
       options_(options),
       machine_(std::move(machine)),
@@ -60,11 +74,20 @@ Session::Session(LoopPool& loops, const ClientOptions& options, rpc::CredentialP
     hooks.on_call = [this](rpc::RpcTransport&, ByteVector call) {
       return callbacks_->serve(std::move(call));
     };
-    tcp::TcpOptions tcp = tcp_options(options);
-    tcp.address = server_address_;
-    tcp.follows = i != 0;
-    transports_.push_back(tcp::make_tcp_transport(loops[i], std::move(tcp), std::move(hooks)));
+    transports_.push_back(make_transport(loops[i], buffers, std::move(hooks)));
   }
+}
+
+std::unique_ptr<rpc::RpcTransport> Session::make_transport(Loop& loop, BufferPool& buffers,
+                                                           rpc::TransportHooks hooks) {
+  if (options_.transport == TransportKind::kSoftwareRdma) {
+    return rdma::make_rdma_transport(loop, fabric::iwarp::make_fabric(loop), rdma_options(options_),
+                                     rdma_versions_, buffers, std::move(hooks));
+  }
+  tcp::TcpOptions tcp = tcp_options(options_);
+  tcp.address = server_address_;
+  tcp.follows = loop.index() != 0;
+  return tcp::make_tcp_transport(loop, std::move(tcp), std::move(hooks));
 }
 
 Session::~Session() = default;

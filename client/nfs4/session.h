@@ -26,6 +26,7 @@
 #include "client/nfs4/slot_table.h"
 #include "client/options.h"
 #include "client/statistics.h"
+#include "transport/rdma/version_memory.h"
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/gate.h"
 #include "transport/runtime/sync.h"
@@ -72,6 +73,8 @@ class StateKeeper {
   // locks as lost. An error (kReconnect) makes recovery start over; what was reclaimed under the same epoch
   // is not reclaimed again.
   virtual Task<Result<>> reclaim(RecoveryChannel& channel, uint64_t epoch) = 0;
+  // Instead of reclaim(): nothing is to be had back; everything is marked.
+  virtual void lose_all(const char* why) = 0;
   // The new session is in use again after a restart: open anew what is marked, send unstable writes again.
   virtual Task<> recovered() = 0;
   // SEQ4_STATUS_*_REVOKED: find out what is gone (TEST_STATEID, FREE_STATEID) and open it anew. May use
@@ -90,7 +93,7 @@ class CallbackService {
 
 class Session {
  public:
-  Session(LoopPool& loops, const ClientOptions& options, rpc::CredentialPtr machine);
+  Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& options, rpc::CredentialPtr machine);
   ~Session();
   void attach(StateKeeper* keeper, CallbackService* callbacks);
 
@@ -153,6 +156,7 @@ class Session {
   Task<Result<>> recover();
   Task<Result<>> exchange_id();
   Task<Result<>> create_session();
+  Task<Result<>> fetch_lease(RecoveryChannel& channel);
   Task<Result<>> reclaim(RecoveryChannel& channel);
   Task<Result<>> reclaim_complete(RecoveryChannel& channel);
   Task<> drop_pending(Error error);
@@ -176,6 +180,8 @@ class Session {
   // session still to be destroyed: a server that has one does not let go of the client ID.
   Task<Result<>> destroy_session(bool patient);
   Task<> destroy_all();
+  std::unique_ptr<rpc::RpcTransport> make_transport(Loop& loop, BufferPool& buffers,
+                                                    rpc::TransportHooks hooks);
   Task<> pause(Duration d);  // ends early when stopping
 
   // References: to the frame of the caller, which awaits.
@@ -198,6 +204,7 @@ class Session {
   StateKeeper* keeper_ = nullptr;
   CallbackService* callbacks_ = nullptr;
   const std::shared_ptr<tcp::ServerAddress> server_address_ = std::make_shared<tcp::ServerAddress>();
+  const std::shared_ptr<rdma::VersionMemory> rdma_versions_ = std::make_shared<rdma::VersionMemory>();
   std::string address_;  // as text; loop 0
   std::vector<std::unique_ptr<rpc::RpcTransport>> transports_;
   SlotTable slots_;
@@ -212,6 +219,8 @@ class Session {
   nfs4::sequenceid4 create_sequence_ = 0;
   nfs4::sessionid4 session_id_{};
   bool have_session_ = false;
+  bool client_id_confirmed_ = false;  // a session was made with client_id_
+  bool other_scope_ = false;          // the new client ID is of a server of another scope
   uint32_t granted_slots_ = 1;
   bool destroyed_ = false;  // the server answered DESTROY_CLIENTID
   bool reclaim_owed_ =

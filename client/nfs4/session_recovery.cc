@@ -162,6 +162,7 @@ Task<Result<>> Session::recover() {
   Channel channel(*this, 0);
   const uint64_t epoch_now = epoch();
   const bool restarted = reclaim_owed_ && epoch_now > 1;
+  if (restarted) NFSRDMA_CO_TRY(co_await fetch_lease(channel));
   NFSRDMA_CO_TRY(co_await reclaim(channel));
   slots_.open(generation, session_id_, granted_slots_, channel.next_sequence());
   set_ready(true);
@@ -169,6 +170,21 @@ Task<Result<>> Session::recover() {
     log::info("server {}: recovered after its restart", options_.host);
     loops_[0].spawn(restore_state());
   }
+  co_return Result<>{};
+}
+
+// Section 8.4.2.1: the lease of a server that has restarted "may be different"; it is asked for again before
+// anything else takes its time.
+Task<Result<>> Session::fetch_lease(RecoveryChannel& channel) {
+  const nfs4::bitmap4 wanted = nfs4::bitmap4::of({nfs4::FATTR4_LEASE_TIME});
+  auto build = [&](CompoundBuilder& b) { b.add(nfs4::PUTROOTFH4args{}).getattr(wanted); };
+  const Request request{nfs4::OP_GETATTR, machine_, false, build, {}};
+  Result<CompoundReply> reply = co_await channel.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  if (!reply->expect<nfs4::PUTROOTFH4res>()) co_return Result<>{};  // the lease that was known must do
+  auto res = reply->take<nfs4::GETATTR4res>();
+  if (res && res->resok4.obj_attributes.has(nfs4::FATTR4_LEASE_TIME))
+    set_lease(std::chrono::seconds(res->resok4.obj_attributes.fs->lease_time));
   co_return Result<>{};
 }
 
@@ -219,14 +235,18 @@ Task<Result<>> Session::exchange_id() {
   const bool confirmed = (ok.eir_flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0;
   // Section 18.35.3: eir_sequenceid is for a client ID that CREATE_SESSION has yet to confirm.
   if (!same || !confirmed) create_sequence_ = ok.eir_sequenceid;
-  if (!same) {
+  // Another client ID, or one that was confirmed and is not any more: the server has lost what it knew.
+  if (!same || (!confirmed && client_id_confirmed_)) {
     client_id_.store(ok.eir_clientid, std::memory_order_release);
     epoch_.fetch_add(1, std::memory_order_acq_rel);
     reclaim_owed_ = true;
     have_session_ = false;
+    client_id_confirmed_ = false;
   }
   have_client_id_ = true;
   std::lock_guard lock(info_mutex_);
+  // Section 8.4.2.1: "If the server scope is different, the client should not attempt to reclaim locks."
+  if (epoch() > 1 && server_scope_ != ok.eir_server_scope) other_scope_ = true;
   server_owner_ = ok.eir_server_owner.so_major_id;
   server_scope_ = ok.eir_server_scope;
   server_implementation_ = ok.eir_server_impl_id ? ok.eir_server_impl_id->nii_name : "";
@@ -266,6 +286,7 @@ Task<Result<>> Session::create_session() {
   const auto& fore = ok.csr_fore_chan_attrs;
   session_id_ = ok.csr_sessionid;
   have_session_ = true;
+  client_id_confirmed_ = true;
   if (fore.ca_maxrequests == 0 || fore.ca_maxrequestsize < kLeastBytes ||
       fore.ca_maxresponsesize < kLeastBytes || fore.ca_maxoperations < kLeastOperations) {
     co_return fail({Layer::kSession, Recovery::kPermanent, EPROTO, 0, "CREATE_SESSION",
@@ -308,9 +329,13 @@ Task<Result<>> Session::bind(unsigned index) {
 
 Task<Result<>> Session::reclaim(RecoveryChannel& channel) {
   if (!reclaim_owed_) co_return Result<>{};
-  if (epoch() > 1) NFSRDMA_CO_TRY(co_await keeper_->reclaim(channel, epoch()));
+  if (other_scope_) {
+    keeper_->lose_all("the server is another one now");
+  } else if (epoch() > 1) {
+    NFSRDMA_CO_TRY(co_await keeper_->reclaim(channel, epoch()));
+  }
   NFSRDMA_CO_TRY(co_await reclaim_complete(channel));
-  reclaim_owed_ = false;
+  reclaim_owed_ = other_scope_ = false;
   co_return Result<>{};
 }
 

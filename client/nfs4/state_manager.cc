@@ -219,14 +219,14 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
       state->established = false;
       state->held_access = 0;
     } else if (state->established) {
-      // An OPEN of the same file by name may have been executed after it, and answered before.
-      state->held_access = needed | state->needed_access();
       Result<nfs4::OPEN_DOWNGRADE4res> res = fail(Error{});
       if (reply && reply->expect<nfs4::PUTFH4res>()) res = reply->take<nfs4::OPEN_DOWNGRADE4res>();
       if (!res) {
         state->stateid.seqid = 0;  // the current one, whichever that is (section 8.2.2)
-      } else if (newer(res->resok4.open_stateid, state->stateid)) {
-        state->stateid = res->resok4.open_stateid;
+      } else {
+        // An OPEN of the same file by name may have been executed after it, and answered before.
+        state->held_access = needed | state->needed_access();
+        if (newer(res->resok4.open_stateid, state->stateid)) state->stateid = res->resok4.open_stateid;
       }
     }
     break;

@@ -66,6 +66,7 @@ class StateManager final : public StateKeeper {
 
   // StateKeeper
   Task<Result<>> reclaim(RecoveryChannel& channel, uint64_t epoch) override;
+  void lose_all(const char* why) override;
   Task<> recovered() override;
   Task<> state_revoked() override;
 

@@ -9,6 +9,21 @@
 #include "xdr/nfs4/state_ops.h"
 
 namespace nfsrdma::client {
+namespace {
+
+uint32_t union_of(const std::vector<uint32_t>& modes) {
+  uint32_t access = 0;
+  for (const uint32_t mode : modes) access |= mode;
+  return access;
+}
+
+// PUTFH, OPEN.
+Result<nfs4::OPEN4res> opened_again(CompoundReply& reply) {
+  if (auto put = reply.expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
+  return reply.take<nfs4::OPEN4res>();
+}
+
+}  // namespace
 
 Task<> StateManager::free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential) {
   auto build = [&](CompoundBuilder& b) { b.add(nfs4::FREE_STATEID4args{stateid}); };
@@ -19,7 +34,7 @@ Task<> StateManager::free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr cre
 Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
                                     uint64_t version) {
   auto guard = co_await file->open_mutex.lock();
-  uint32_t access = 0;
+  std::vector<uint32_t> modes;
   nfs4::stateid4 old;
   bool was_established = false;
   bool lost_locks = false;
@@ -30,12 +45,10 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
       co_return fail(
           {Layer::kNfs, Recovery::kPermanent, state->failed, 0, "OPEN", "the file's open state is lost"});
     if (state->version != version) co_return Result<>{};  // somebody else has done it
-    access = state->needed_access();
-    if (access == 0) {
-      // Closed while this waited: nobody would close it again.
-      if (!file->unsaved()) co_return fail(system_error(EBADF, "OPEN", "the file was closed meanwhile"));
-      access = nfs4::OPEN4_SHARE_ACCESS_WRITE;  // only write-behind is left
-    }
+    // Closed while this waited: nobody would close it again.
+    if (state->needed_access() == 0 && !file->unsaved())
+      co_return fail(system_error(EBADF, "OPEN", "the file was closed meanwhile"));
+    modes = state->modes(file->unsaved());
     was_established = state->established;
     old = state->stateid;
     for (const LockState& owner : state->locks) {
@@ -50,7 +63,6 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
 
   const nfs4::nfs_fh4 fh = file->node.fh();
   nfs4::OPEN4args open;
-  open.share_access = access | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   open.owner = open_owner(state->uid);
   open.claim.claim = nfs4::CLAIM_FH;
   auto build = [&](CompoundBuilder& b) {
@@ -58,13 +70,13 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
     b.putfh(fh).add(open);
   };
   const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
-  Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
   Result<nfs4::OPEN4res> res = fail(Error{});
-  if (auto put = reply->expect<nfs4::PUTFH4res>(); !put) {
-    res = fail(std::move(put.error()));
-  } else {
-    res = reply->take<nfs4::OPEN4res>();
+  for (const uint32_t mode : modes) {
+    open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+    Result<CompoundReply> reply = co_await session_.run(request);
+    if (!reply) co_return fail(std::move(reply.error()));
+    res = opened_again(*reply);
+    if (!res) break;
   }
   std::lock_guard lock(file->node.mutex);
   if (!res) {
@@ -74,10 +86,23 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
   }
   state->stateid = res->resok4.stateid;
   state->established = true;
-  state->held_access = access;
+  state->held_access = union_of(modes);
   state->epoch = session_.epoch();
   ++state->version;
   co_return Result<>{};
+}
+
+void StateManager::lose_all(const char* why) {
+  for (const NodeRef& node : files()) {
+    bool lost_locks = false;
+    {
+      std::lock_guard lock(nfs4_node(node).mutex);
+      const auto& file = nfs4_node(node).file;
+      if (!file) continue;
+      for (const OpenStateRef& state : file->opens) lost_locks |= lose(*state);
+    }
+    if (lost_locks) report_lost_locks(node, why);
+  }
 }
 
 Task<Result<>> StateManager::reclaim(RecoveryChannel& channel, uint64_t epoch) {
@@ -113,25 +138,23 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
                                           OpenStateRef state, uint64_t epoch) {
   const nfs4::nfs_fh4 fh = file.node.fh();
   nfs4::OPEN4args open;
+  std::vector<uint32_t> modes;
   {
     std::lock_guard lock(file.node.mutex);
-    open.share_access = state->held_access != 0 ? state->held_access : state->needed_access();
+    modes = state->modes(file.unsaved());
   }
-  if (open.share_access == 0) open.share_access = nfs4::OPEN4_SHARE_ACCESS_WRITE;
-  const uint32_t access = open.share_access;
-  open.share_access |= nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   open.owner = open_owner(state->uid);
   open.claim.claim = nfs4::CLAIM_PREVIOUS;
   open.claim.delegate_type = nfs4::OPEN_DELEGATE_NONE;
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(open); };
   const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
-  Result<CompoundReply> reply = co_await channel.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
   Result<nfs4::OPEN4res> res = fail(Error{});
-  if (auto put = reply->expect<nfs4::PUTFH4res>(); !put) {
-    res = fail(std::move(put.error()));
-  } else {
-    res = reply->take<nfs4::OPEN4res>();
+  for (const uint32_t mode : modes) {
+    open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+    Result<CompoundReply> reply = co_await channel.run(request);
+    if (!reply) co_return fail(std::move(reply.error()));
+    res = opened_again(*reply);
+    if (!res) break;
   }
   if (!res) {
     // Not in grace, or not remembered: it is opened anew when it is next used; its locks are lost.
@@ -148,7 +171,7 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
     std::lock_guard lock(file.node.mutex);
     state->stateid = res->resok4.stateid;
     state->established = true;
-    state->held_access = access;
+    state->held_access = union_of(modes);
     ++state->version;
     for (LockState& lock_state : state->locks) lock_state.established = false;
   }

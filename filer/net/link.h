@@ -1,18 +1,25 @@
 // Link: the server's end of one connection, whatever carries it.
 //
-// TCP today (net/connection.h); RPC-over-RDMA stands behind the same interface. A link is shared between the
+// TCP (net/tcp_link.h) or RPC-over-RDMA (net/rdma_link.h). A link is shared between the
 // listener and whoever answers on it; it outlives its connection and is silent then. All functions may be
 // called from any thread, and return at once: what is sent leaves in the order of the calls.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "transport/rpc/rpc_transport.h"
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma::filer {
 
 using LinkId = uint64_t;  // 1, 2, 3... in the order of arrival; never reused
+
+// Where in a reply READ's data is, for links that place it directly; `offset` from the XID on.
+using BulkPlaces = std::vector<rpc::BulkPlace>;
 
 class Link {
  public:
@@ -20,13 +27,22 @@ class Link {
 
   virtual LinkId id() const = 0;
   // One RPC message, from XID to the end; framing is the link's.
-  virtual void send(ByteVector message) = 0;
+  virtual void send(ByteVector message, BulkPlaces items) = 0;
+  void send(ByteVector message) { send(std::move(message), {}); }
   // Bytes as they are, framing included: for faults.
   virtual void send_raw(ByteVector bytes) = 0;
   // Ends the connection after what has been sent before; `abort` ends it at once, with a reset.
   virtual void close(bool abort) = 0;
+  // Stops or goes on taking what the client sends: back pressure towards it.
+  virtual void pause_reading(bool pause) = 0;
 };
 
 using LinkPtr = std::shared_ptr<Link>;
+
+// What a link tells, on its loop.
+struct LinkEvents {
+  std::function<void(const LinkPtr&, ByteVector)> on_message;
+  std::function<void(const LinkPtr&)> on_closed;  // last, exactly once
+};
 
 }  // namespace nfsrdma::filer

@@ -31,8 +31,8 @@ ByteVector framed(ByteVector message, size_t fragment) {
 
 }  // namespace
 
-TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, Events events, size_t max_record_bytes,
-                 size_t fragment_bytes)
+TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents events,
+                 size_t max_record_bytes, size_t fragment_bytes)
     : loop_(loop),
       socket_(std::move(socket)),
       id_(id),
@@ -77,7 +77,7 @@ void TcpLink::received_ol(size_t bytes) {
   read_ol();
 }
 
-void TcpLink::send(ByteVector message) {
+void TcpLink::send(ByteVector message, BulkPlaces) {
   send_raw(framed(std::move(message), fragment_bytes_));
 }
 

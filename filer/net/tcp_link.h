@@ -19,24 +19,20 @@ namespace nfsrdma::filer {
 
 class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
-  struct Events {
-    std::function<void(const LinkPtr&, ByteVector)> on_message;
-    std::function<void(const LinkPtr&)> on_closed;
-  };
   static constexpr size_t kMaxQueuedBytes = 256u << 20;
 
-  TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, Events events, size_t max_record_bytes,
+  TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents events, size_t max_record_bytes,
           size_t fragment_bytes);
 
   // Loop thread.
   void start();
 
   LinkId id() const override { return id_; }
-  void send(ByteVector message) override;
+  using Link::send;
+  void send(ByteVector message, BulkPlaces items) override;
   void send_raw(ByteVector bytes) override;
   void close(bool abort) override;
-  // Stops or goes on reading from the socket: back pressure towards the client.
-  void pause_reading(bool pause);
+  void pause_reading(bool pause) override;
 
  private:
   void read_ol();
@@ -49,7 +45,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   Loop& loop_;
   asio::ip::tcp::socket socket_;
   const LinkId id_;
-  Events events_;
+  LinkEvents events_;
   RecordReader reader_;
   const size_t fragment_bytes_;
   std::vector<std::byte> buffer_;

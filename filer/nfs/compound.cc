@@ -268,6 +268,7 @@ void CompoundRun::run_one(nfs_opnum4 op) {
     }
     if (session != nullptr && c_.session == session && body_.size() - start > c_.room) {
       body_.resize(start);
+      while (!items_.empty() && items_.back().offset > start) items_.pop_back();
       --results_;
       put_status(op, too_big());
     }
@@ -302,6 +303,10 @@ void CompoundRun::put(const Res& res) {
   if (x(op_of<Res>) && x(res)) {
     status_ = res.status;
     ++results_;
+    if constexpr (std::is_same_v<Res, READ4res>) {  // its data ends the result
+      const size_t bytes = status_ == NFS4_OK ? res.resok4.data.size() : 0;
+      items_.push_back({body_.size() - xdr_padded(bytes), bytes});
+    }
     return;
   }
   log::error("filer: the result of {} cannot be encoded: {}", op_name(op_of<Res>), x.failure());

@@ -35,6 +35,8 @@ class CompoundRun {
   void resume();
 
   ByteVector& body() { return body_; }
+  // Where READ's data is in body().
+  const BulkPlaces& items() const { return items_; }
   const ExecutedCompound& executed() const { return executed_; }
   rpc::Xid xid() const { return executed_.xid; }
   const LinkPtr& link() const { return c_.link; }
@@ -59,6 +61,7 @@ class CompoundRun {
   ByteVector message_;
   xdr::Decoder in_;
   ByteVector body_;
+  BulkPlaces items_;
   CompoundOrders orders_;
   uint32_t results_ = 0;
   nfs4::nfsstat4 status_ = nfs4::NFS4_OK;

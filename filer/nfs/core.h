@@ -50,7 +50,7 @@ class Core {
   std::mutex mutex;
   std::condition_variable changed;  // something a test may wait for has happened
 
-  const Options options;
+  Options options;  // fixed, but for the lease, which another server may have another of
   Switches switches;
   LeaseClock clock;
   Tree tree;

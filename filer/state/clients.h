@@ -55,6 +55,9 @@ class ClientTable {
   void drop_unconfirmed(LeaseClock::Duration now, LeaseClock::Duration lease);
   void link_gone(LinkId link);
 
+  // As who the server presents itself from now on: it has become another one.
+  Identity& identity() { return identity_; }
+
   template <class Visit>
   void each_client(Visit visit) {
     for (auto& [id, client] : clients_) visit(*client);

@@ -60,6 +60,50 @@ TEST_P(Restart, OpensAndLocks_AreReclaimedBeforeGraceEnds) {
   EXPECT_TRUE(server->states().empty());
 }
 
+// RFC 8881 section 8.4.2.1: clients "should, once a new client ID is established, refetch the lease_time
+// attribute".
+TEST_P(Restart, LeaseOfTheNewServer_IsTheOneThatIsRenewed) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->fs().statistics().session.lease_seconds, 90u);
+  server->with_core([](filer::Core& core) { core.options.lease = std::chrono::seconds(6); });
+  server->restart();
+  EXPECT_EQ(mount->write(file, 0, "text"), 0);
+  EXPECT_EQ(mount->fs().statistics().session.lease_seconds, 6u);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+// Section 18.18.3: an OPEN_DOWNGRADE names "the union of the share_access ... for some subset of the OPENs in
+// effect": what was opened for reading and for writing is reclaimed so.
+TEST_P(Restart, WriterClosedAfterIt_GivesBackWriteAccess) {
+  const auto reader = mount->open("file", O_RDONLY);
+  const auto writer = mount->open("file", O_WRONLY);
+  server->restart();
+  EXPECT_EQ(mount->write(writer, 0, "text"), 0);
+  EXPECT_EQ(mount->close(writer), 0);
+  const auto downgrades = server->executed(OP_OPEN_DOWNGRADE);
+  EXPECT_EQ(downgrades.executed, 1u);
+  EXPECT_EQ(downgrades.succeeded, 1u);
+  ASSERT_EQ(server->states().size(), 1u);
+  EXPECT_EQ(server->states()[0].access, OPEN4_SHARE_ACCESS_READ);
+  EXPECT_EQ(*mount->read(reader), "textent");
+  EXPECT_EQ(mount->close(reader), 0);
+}
+
+// Section 8.4.2.1: "If the server scope is different, the client should not attempt to reclaim locks. In this
+// situation, no lock reclaim is possible."
+TEST_P(Restart, ServerOfAnotherScope_IsAskedForNothingBack) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+  server->with_core([](filer::Core& core) { core.clients.identity().scope = "another"; });
+  server->restart();
+  server->end_grace();
+  EXPECT_EQ(mount->write(file, 0, "text"), EIO) << "the lock is lost";
+  EXPECT_EQ(server->executed(OP_LOCK).executed, 1u) << "no reclaim";
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock), 0);
+  EXPECT_EQ(mount->write(file, 0, "text"), 0);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
 TEST_P(Restart, SeveralInARow_LoseNothing) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);

@@ -1,6 +1,7 @@
 #include "tests/unit/client/support/test_mount.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 
 namespace nfsrdma::test {
@@ -36,7 +37,20 @@ unsigned RecordingFrontEnd::data(const NodeRef& node) const {
   return it == data_.end() ? 0 : it->second;
 }
 
+TransportKind transport_under_test() {
+  const char* wanted = std::getenv("NFSRDMA_TEST_TRANSPORT");  // NOLINT(concurrency-mt-unsafe)
+  return wanted != nullptr ? TransportKind::kSoftwareRdma : TransportKind::kTcp;
+}
+
+rdma::Versions versions_under_test() {
+  const std::string_view wanted = std::getenv("NFSRDMA_TEST_TRANSPORT");  // NOLINT(concurrency-mt-unsafe)
+  if (wanted == "rdma1") return rdma::Versions::kOnly1;
+  EXPECT_EQ(wanted, "rdma2");
+  return rdma::Versions::kOnly2;
+}
+
 std::unique_ptr<filer::Server> start_filer(filer::Options options) {
+  options.rdma.listen = transport_under_test() == TransportKind::kSoftwareRdma;
   const std::vector<std::string> exports = options.exports;
   auto server = filer::Server::start(std::move(options));
   EXPECT_TRUE(server) << describe(server.error());
@@ -51,6 +65,11 @@ TestMount::TestMount(filer::Server& server, Settings settings) : server_(server)
   ClientOptions options;
   options.host = "127.0.0.1";
   options.port = server.port();
+  options.transport = transport_under_test();
+  if (options.transport == TransportKind::kSoftwareRdma) {
+    options.port = server.rdma_port();
+    options.rdma_versions = versions_under_test();
+  }
   options.export_path = settings.export_path;
   options.client_name = client_name_ = "test mount " + std::to_string(++count);
   if (settings.options) settings.options(options);

@@ -4,6 +4,9 @@
 // them. Errors are errno values, 0 for none. The destructor unmounts and checks that nothing is left: no
 // coroutine on a loop, no buffer, no client on the server (unless the test has said that the server will not
 // answer).
+//
+// Over TCP; with NFSRDMA_TEST_TRANSPORT=rdma1 or rdma2 in the environment over software RDMA, so that every
+// test of the client is one of that transport, too.
 #pragma once
 
 #include <fcntl.h>
@@ -18,6 +21,8 @@
 #include "tests/unit/transport/support/run_on.h"
 
 namespace nfsrdma::test {
+
+client::TransportKind transport_under_test();
 
 // What the client asked its front end to forget.
 class RecordingFrontEnd final : public client::FrontEnd {

@@ -1,0 +1,70 @@
+#include "filer/net/rdma_link.h"
+
+#include <cerrno>
+#include <utility>
+
+namespace nfsrdma::filer {
+
+RdmaLink::RdmaLink(Loop& loop, std::unique_ptr<fabric::Endpoint> endpoint, LinkId id, LinkEvents events,
+                   const rdma::ResponderOptions& options)
+    : loop_(loop), id_(id), events_(std::move(events)), responder_(std::move(endpoint), options, *this) {}
+
+void RdmaLink::start() {
+  responder_.start();
+}
+
+void RdmaLink::on_loop(std::function<void()> fn) {
+  loop_.post([self = shared_from_this(), fn = std::move(fn)] {
+    if (!self->ended_) fn();
+  });
+}
+
+void RdmaLink::send(ByteVector message, BulkPlaces items) {
+  auto shared = std::make_shared<ByteVector>(std::move(message));
+  on_loop([this, shared, items = std::move(items)] { responder_.send(std::move(*shared), items); });
+}
+
+void RdmaLink::send_raw(ByteVector bytes) {
+  auto shared = std::make_shared<ByteVector>(std::move(bytes));
+  on_loop([this, shared] {
+    const ConstBytes parts[] = {*shared};
+    responder_.endpoint().send(parts);
+  });
+}
+
+// There is nothing between an orderly end and an abort: what has been posted may be lost either way.
+void RdmaLink::close(bool) {
+  on_loop([this] {
+    responder_.close({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", "closed"});
+  });
+}
+
+void RdmaLink::pause_reading(bool pause) {
+  on_loop([this, pause] {
+    paused_ = pause;
+    while (!paused_ && !ended_ && !waiting_.empty()) {
+      ByteVector message = std::move(waiting_.front());
+      waiting_.pop_front();
+      events_.on_message(shared_from_this(), std::move(message));
+    }
+  });
+}
+
+void RdmaLink::on_message(ByteVector message) {
+  if (paused_) {
+    waiting_.push_back(std::move(message));
+  } else {
+    events_.on_message(shared_from_this(), std::move(message));
+  }
+}
+
+void RdmaLink::on_closed(const Error&) {
+  ended_ = true;
+  const auto self = shared_from_this();
+  events_.on_closed(self);
+  events_ = {};
+  // The endpoint is on the stack: it goes in a turn of its own.
+  loop_.post([self] {});
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,48 @@
+// RdmaLink: one accepted RPC-over-RDMA connection, of version 1 or 2.
+//
+// Its loop's thread runs the Responder; what comes is handed to `on_message` there. Sends may come from any
+// thread. While paused, what has come waits here; the credits bound it.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "filer/net/link.h"
+#include "transport/rdma/responder.h"
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma::filer {
+
+class RdmaLink final : public Link,
+                       private rdma::ResponderEvents,
+                       public std::enable_shared_from_this<RdmaLink> {
+ public:
+  RdmaLink(Loop& loop, std::unique_ptr<fabric::Endpoint> endpoint, LinkId id, LinkEvents events,
+           const rdma::ResponderOptions& options);
+
+  // Loop thread.
+  void start();
+  rdma::Responder& responder() { return responder_; }
+
+  LinkId id() const override { return id_; }
+  using Link::send;
+  void send(ByteVector message, BulkPlaces items) override;
+  void send_raw(ByteVector bytes) override;
+  void close(bool abort) override;
+  void pause_reading(bool pause) override;
+
+ private:
+  void on_message(ByteVector message) override;
+  void on_closed(const Error& why) override;
+  void on_loop(std::function<void()> fn);
+
+  Loop& loop_;
+  const LinkId id_;
+  LinkEvents events_;
+  rdma::Responder responder_;
+  std::deque<ByteVector> waiting_;
+  bool paused_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace nfsrdma::filer
