@@ -33,6 +33,11 @@ Error transport_error(std::string_view text) {
   return e;
 }
 
+std::string library_error(rpc_context* rpc) {
+  const char* said = rpc != nullptr ? rpc_get_error(rpc) : nullptr;
+  return said != nullptr && *said != '\0' ? said : "the connection was closed";
+}
+
 struct Numeric {
   std::string host;
   int port = 0;
@@ -64,7 +69,7 @@ Task<Result<>> RawConnection::connect(tcp::Endpoint server, Duration limit) {
   connecting_ = std::make_unique<Completion<Result<>>>();
   // The address is numeric: nothing is looked up, so nothing waits.
   if (rpc_connect_async(rpc_, to->host.c_str(), to->port, on_connect, this) != 0) {
-    Error error = transport_error(rpc_get_error(rpc_));
+    Error error = transport_error(library_error(rpc_));
     destroy();
     co_return fail(std::move(error));
   }
@@ -100,8 +105,7 @@ void RawConnection::on_connect(rpc_context* rpc, int status, void* data, void* t
   if (!self.connecting_) return;
   Result<> done;
   if (status != RPC_STATUS_SUCCESS) {
-    const char* text = data != nullptr ? static_cast<const char*>(data) : rpc_get_error(rpc);
-    done = fail(transport_error(text != nullptr ? text : "no reason given"));
+    done = fail(transport_error(data != nullptr ? static_cast<const char*>(data) : library_error(rpc)));
   }
   self.end_connecting(std::move(done));
 }
@@ -127,31 +131,30 @@ void RawConnection::on_reply(rpc_context*, int status, void* data, void* tag) {
        told ? static_cast<const char*>(data) : std::string("the library gave the call up")});
 }
 
-void RawConnection::set_credential(const rpc::CredentialPtr& credential) {
-  if (credential == credential_) return;
-  if (credential_ && std::ranges::equal(credential->encoded(), credential_->encoded())) return;
+bool RawConnection::set_credential(const rpc::CredentialPtr& credential) {
+  if (credential == credential_) return true;
+  if (credential_ && std::ranges::equal(credential->encoded(), credential_->encoded())) return true;
   std::vector<uint32_t> groups = credential->groups();
   static const std::string machine = client::machine_name();
   // The library encodes the credential into a call when it is given the call, and frees the one before.
   AUTH* auth = libnfs_authunix_create(machine.c_str(), credential->uid(), credential->gid(),
                                       static_cast<uint32_t>(groups.size()), groups.data());
-  if (auth == nullptr) return;
+  if (auth == nullptr) return false;  // not under somebody else's
   rpc_set_auth(rpc_, auth);
   credential_ = credential;
+  return true;
 }
 
 void RawConnection::send(RawCall& call) {
   bool taken = false;
-  if (connected_) {
-    set_credential(call.credential);
+  if (connected_ && set_credential(call.credential)) {
     rpc_set_next_xid(rpc_, call.xid);
     auto tag = std::make_unique<Tag>(Tag{this, &call});
     taken = call.issue(rpc_, on_reply, call.args, tag.get()) == 0;
     if (taken) (void)tag.release();
   }
   if (!taken) {
-    const char* why = rpc_ != nullptr ? rpc_get_error(rpc_) : nullptr;
-    ended_.push_back({&call, connected_ ? RawEnd::kRefused : RawEnd::kLost, why != nullptr ? why : ""});
+    ended_.push_back({&call, connected_ ? RawEnd::kRefused : RawEnd::kLost, library_error(rpc_)});
     loop_.post([self = shared_from_this()] { self->deliver(); });
     return;
   }
@@ -164,7 +167,12 @@ void RawConnection::flush() {
   const int rc = rpc_service(rpc_, POLLOUT);
   in_library_ = false;
   // Who calls does not expect its call to end in here.
-  if (rc != 0 || !ended_.empty()) return loop_.post([self = shared_from_this()] { self->service(0); });
+  if (rc != 0) {
+    return loop_.post([self = shared_from_this(), why = library_error(rpc_)] {
+      if (self->rpc_ != nullptr) self->lost(why);
+    });
+  }
+  if (!ended_.empty()) loop_.post([self = shared_from_this()] { self->deliver(); });
   if ((rpc_which_events(rpc_) & POLLOUT) != 0) watch_writes();
 }
 
@@ -192,8 +200,7 @@ void RawConnection::service(int events) {
   const int rc = rpc_service(rpc_, events);
   in_library_ = false;
   if (rc != 0) {
-    const char* said = rpc_get_error(rpc_);
-    const std::string text = said != nullptr && *said != '\0' ? said : "the connection was closed";
+    const std::string text = library_error(rpc_);
     if (connected_) return lost(text);
     return end_connecting(fail(transport_error(text)));
   }

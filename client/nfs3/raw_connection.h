@@ -78,7 +78,8 @@ class RawConnection : public std::enable_shared_from_this<RawConnection> {
   static void on_connect(rpc_context* rpc, int status, void* data, void* tag);
   static void on_reply(rpc_context* rpc, int status, void* data, void* tag);
   void end_connecting(Result<> done);
-  void set_credential(const rpc::CredentialPtr& credential);
+  // False when there is no memory for it.
+  bool set_credential(const rpc::CredentialPtr& credential);
   void watch_reads();
   void watch_writes();
   // rpc_service(), and what has ended in it is told.

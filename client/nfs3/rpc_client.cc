@@ -202,12 +202,12 @@ Task<> RpcClient::reconnect(Duration wait) {
 Task<> RpcClient::watch() {
   while (!closing()) {
     const TimePoint now = Clock::now();
-    tcp::Health::Outstanding o;
+    rpc::Health::Outstanding o;
     for (const auto& [serial, p] : pending_) {
       if (!o.oldest_issued) o.oldest_issued = p->issued;
       if (p->on_connection && (!o.oldest_queued || p->queued < *o.oldest_queued)) o.oldest_queued = p->queued;
     }
-    const tcp::Health::Verdict verdict = health_.check(now, o);
+    const rpc::Health::Verdict verdict = health_.check(now, o);
     if (verdict.stalled_now) {
       responding_.store(false, std::memory_order_relaxed);
       std::unique_lock lock(status_mutex_);

@@ -5,7 +5,7 @@
 // duplicate request cache (RFC 1813 section 4.5); Outcome.transmissions tells.
 //
 // "Not responding" and giving up a silent connection follow nfs(5)'s timeo and retrans, as for NFSv4.1
-// (transport/tcp/health.h). Loop thread only, unless said otherwise.
+// (transport/rpc/health.h). Loop thread only, unless said otherwise.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@
 
 #include "client/nfs3/raw_connection.h"
 #include "client/options.h"
+#include "transport/rpc/health.h"
 #include "transport/rpc/rpc_transport.h"
-#include "transport/tcp/health.h"
 
 namespace nfsrdma::nfs3 {
 
@@ -67,8 +67,8 @@ class RpcClient {
   Loop& loop_;
   const client::ClientOptions& options_;
   const Hooks hooks_;
-  tcp::Health health_;
-  tcp::Backoff backoff_;
+  rpc::Health health_;
+  rpc::Backoff backoff_;
   Timer pause_, check_;
   std::shared_ptr<RawConnection> connection_;
   std::map<uint32_t, Pending*> pending_;  // by serial: in the order of making
