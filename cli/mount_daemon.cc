@@ -24,6 +24,7 @@
 #include "cli/snapshot.h"
 #include "cli/translate.h"
 #include "cli/version.h"
+#include "client/nfs3/nfs3_filesystem.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "fuse/session.h"
 #include "transport/runtime/log.h"
@@ -82,6 +83,7 @@ class MountDaemon {
  public:
   MountDaemon(const MountPlan& plan, Reporter& reporter)
       : plan_(plan),
+        options_(plan.options),
         reporter_(reporter),
         policy_(plan.options, std::chrono::steady_clock::now()),
         loops_(loop_count(plan.options, std::thread::hardware_concurrency())) {}
@@ -121,11 +123,10 @@ class MountDaemon {
   void begin_attempt() {
     stage_ = Stage::kAttempting;
     if (!find_mount_point()) return;
-    filesystem_ = std::make_unique<client::Nfs4Filesystem>(
-        loops_, pool_, make_client_options(plan_.options, plan_.source, plan_.root));
+    make_filesystem();
     auto mount = fuse::FuseMount::create(
-        make_fuse_options(plan_.options, plan_.source, mount_point_, machine_name(), plan_.root),
-        *filesystem_, loops_, pool_);
+        make_fuse_options(options_, plan_.source, mount_point_, machine_name(), plan_.root), *filesystem_,
+        loops_, pool_);
     if (!mount) return fail(mount.error());
     mount_ = *std::move(mount);
     timer_.expires_at(policy_.deadline());
@@ -135,6 +136,33 @@ class MountDaemon {
     loops_[0].spawn(attempt(*filesystem_, mount_->front_end(), [this](Result<Entry> root) {
       asio::post(control_, [this, result = std::move(root)]() mutable { attempt_ended(std::move(result)); });
     }));
+  }
+
+  void make_filesystem() {
+    client::ClientOptions options = make_client_options(options_, plan_.source, plan_.root);
+    if (options_.major_version == 3) {
+      filesystem_ = client::make_nfs3_filesystem(loops_, pool_, std::move(options));
+    } else {
+      filesystem_ = std::make_unique<client::Nfs4Filesystem>(loops_, pool_, std::move(options));
+    }
+  }
+
+  // No version was asked for, and the server has answered that it has no NFSv4.1: NFSv3 is tried, once.
+  bool step_down(const Error& error) {
+    if (stepped_down_because_) return false;
+    if (!options_.any_version || error.errnum != EPROTONOSUPPORT) return false;
+    stepped_down_because_ = error;
+    options_ = stepped_down(options_);
+    log::info("{}: {}; trying NFS version 3", plan_.source.text, describe(error));
+    return true;
+  }
+
+  // What an NFSv3 mount does not promise is said at mount, and again by `status`.
+  std::string notice() const {
+    if (options_.major_version == 4) return {};
+    std::string text = "with NFS version 3 locks exclude programs of this machine only";
+    if (!stepped_down_because_) return text;
+    return fmt::format("the server has no NFS version 4.1 ({}); {}", describe(*stepped_down_because_), text);
   }
 
   // With bg the directory may appear later (nfs(5)); it was checked before the fork otherwise.
@@ -160,8 +188,17 @@ class MountDaemon {
     if (root) return finish_mount(*std::move(root));
     mount_.reset();
     filesystem_.reset();
-    last_error_ = describe(root.error());
-    pause(root.error());
+    if (step_down(root.error())) return begin_attempt();
+    Error error = std::move(root.error());
+    if (stepped_down_because_) {
+      // What was wrong at first is wrong still.
+      const std::string also = describe(error);
+      error = *stepped_down_because_;
+      error.cause =
+          fmt::format("{}{}with NFS version 3: {}", error.cause, error.cause.empty() ? "" : "; ", also);
+    }
+    last_error_ = describe(error);
+    pause(error);
   }
 
   void pause(const Error& error) {
@@ -210,6 +247,7 @@ class MountDaemon {
     stage_ = Stage::kMounted;
     open_control_socket();
     log::info("mounted {}, {}", plan_.source.text, snapshot().mount_options);
+    if (const std::string text = notice(); !text.empty()) log::warn("{}: {}", plan_.source.text, text);
     reporter_.ready();
   }
 
@@ -299,6 +337,7 @@ class MountDaemon {
     s.responding = filesystem_->responding();
     s.source = plan_.source.text;
     s.mount_point = mount_point_;
+    s.notice = notice();
     s.log_level = to_string(cli::log_level());
     s.client = filesystem_->statistics();
     s.mount_options = show_options(options_now(s.client));
@@ -307,7 +346,7 @@ class MountDaemon {
   }
 
   MountOptions options_now(const client::Statistics& client) const {
-    MountOptions options = options_in_use(plan_.options, plan_.root, client.transports);
+    MountOptions options = options_in_use(options_, plan_.root, client.transports);
     // The kernel's to say, and to change with mount -o remount.
     for (const MountEntry& entry : read_mountinfo()) {
       if (entry.ours() && entry.mount_point == mount_point_) options.read_only = entry.read_only();
@@ -445,6 +484,8 @@ class MountDaemon {
   }
 
   const MountPlan& plan_;
+  MountOptions options_;  // the plan's, until the version is stepped down
+  std::optional<Error> stepped_down_because_;
   Reporter& reporter_;
   RetryPolicy policy_;
   ProcessLog log_;

@@ -34,11 +34,16 @@ std::optional<LogLevel> parse_log_level(std::string_view name);
 
 struct MountOptions {
   // --- protocol
-  unsigned major_version = 4;
+  unsigned major_version = 4;          // or 3
+  bool any_version = true;             // none was asked for: down to 3 if the server has nothing newer
   std::optional<unsigned> minor_version;  // 1 once validated
   AddressFamily family = AddressFamily::kAny;
   std::optional<uint16_t> port;       // absent: the source's (nfs://host:port/), else 2049
   std::optional<bool> reserved_port;  // absent: when privileged
+
+  // --- NFSv3 only
+  std::optional<uint16_t> mount_port;  // absent: the portmapper is asked
+  std::string mount_host;              // empty: the server
 
   // --- waiting
   OnTimeout on_timeout = OnTimeout::kHard;

@@ -19,7 +19,7 @@ std::optional<unsigned> digits(std::string_view text) {
 }
 
 Outcome<> bad_version(std::string_view version) {
-  return bad(fmt::format("version {} is not implemented, use vers=4.1", version));
+  return bad(fmt::format("version {} is not implemented, use vers=4.1 or vers=3", version));
 }
 
 }  // namespace
@@ -29,22 +29,40 @@ Outcome<> set_version(MountOptions& o, const OptionValue& v) {
   const auto major = digits(v.text.substr(0, dot));
   const auto minor = dot < v.text.size() ? digits(v.text.substr(dot + 1)) : std::nullopt;
   if (!major || (dot < v.text.size() && !minor)) {
-    return bad(fmt::format("\"{}\" is not a protocol version, use vers=4.1", v.text));
+    return bad(fmt::format("\"{}\" is not a protocol version, use vers=4.1 or vers=3", v.text));
   }
-  if (*major != 4 || (minor && *minor != 1)) return bad_version(v.text);
+  const bool known = (*major == 4 && minor.value_or(1) == 1) || (*major == 3 && !minor);
+  if (!known) return bad_version(v.text);
+  o.any_version = false;
   o.major_version = *major;
-  if (minor) o.minor_version = minor;
+  o.minor_version = minor;
   return {};
 }
 
 Outcome<> set_minor_version(MountOptions& o, const OptionValue& v) {
   if (v.number != 1) return bad_version(fmt::format("4.{}", v.number));
+  o.any_version = false;
   o.minor_version = static_cast<unsigned>(v.number);
   return {};
 }
 
+// NLM needs a lock manager and a status monitor on this side, reachable by the server; there is none.
+Outcome<> set_no_lock(MountOptions&, const OptionValue& v) {
+  if (!v.on) return bad("locks of an NFSv3 mount stay on this machine, use nolock");
+  return {};
+}
+
+Outcome<> set_nothing(MountOptions&, const OptionValue&) {
+  return {};
+}
+
+std::string show_mount_host(const MountOptions& o) {
+  return o.mount_host.empty() ? std::string() : "mounthost=" + o.mount_host;
+}
+
 // vers=4 alone leaves the minor version to the client, which has one.
 std::string show_version(const MountOptions& o) {
+  if (o.major_version == 3) return "vers=3";
   return fmt::format("vers={}.{}", o.major_version, o.minor_version.value_or(1));
 }
 
@@ -56,7 +74,7 @@ Outcome<> set_protocol(MountOptions& o, const OptionValue& v) {
   } else if (v.text == "rdma" || v.text == "rdma6") {
     return bad(fmt::format("{} is not implemented, use proto=tcp", v.text));
   } else if (v.text == "udp" || v.text == "udp6") {
-    return bad(fmt::format("NFSv4 does not run over {}, use proto=tcp", v.text));  // RFC 8881 section 2.9.1
+    return bad(fmt::format("{} is not possible, use proto=tcp", v.text));  // RFC 8881 section 2.9.1
   } else {
     return bad(fmt::format("\"{}\" is not a transport, use tcp or tcp6", v.text));
   }

@@ -32,8 +32,7 @@ constexpr OptionSpec ignored(std::string_view name, std::string_view help, std::
   return {.name = name, .aliases = aliases, .kind = K::kIgnored, .section = S::kIgnored, .help = help};
 }
 
-constexpr std::string_view kV3Only = "belongs to NFSv3, this is NFSv4";
-constexpr std::string_view kOnlyV41 = "is not implemented, use vers=4.1";
+constexpr std::string_view kOnlyV41 = "is not implemented, use vers=4.1 or vers=3";
 constexpr std::string_view kReserved = "is set by the program";
 constexpr std::string_view kTimes =
     "is decided by attribute caching, use acregmin, acregmax, acdirmin and acdirmax";
@@ -48,23 +47,25 @@ constexpr OptionSpec kTable[] = {
      .set = set_switch<&O::read_only>, .show = show_switch<&O::read_only, "ro", "rw">},
 
     // --- protocol and server
-    {.name = "vers", .aliases = "nfsvers", .kind = K::kText, .section = S::kServer, .unit = "VERSION", .words = "4.1|4",
-     .fallback = "4.1", .help = "NFS protocol version",
+    {.name = "vers", .aliases = "nfsvers", .kind = K::kText, .section = S::kServer, .unit = "VERSION", .words = "4.1|4|3",
+     .fallback = "(4.1, and 3 of a server that has no 4.1)", .help = "NFS protocol version, 4.1 or 3",
      .set = set_version, .show = show_version},
     {.name = "minorversion", .kind = K::kNumber, .section = S::kServer, .unit = "N", .min = 0, .max = kMaxUint32,
      .fallback = "1", .help = "minor version: vers=4,minorversion=1 is vers=4.1",
      .set = set_minor_version},
     {.name = "v4.1", .section = S::kServer, .help = "the same as vers=4.1",
      .set = [](O& o, const OptionValue&) { return set_version(o, {.text = "4.1"}); }},
-    refused(S::kServer, "v4.2", kOnlyV41, "v4.0|v3|v2"),
+    {.name = "v3", .section = S::kServer, .help = "the same as vers=3",
+     .set = [](O& o, const OptionValue&) { return set_version(o, {.text = "3"}); }},
+    refused(S::kServer, "v4.2", kOnlyV41, "v4.0|v2"),
     {.name = "proto", .kind = K::kText, .section = S::kServer, .unit = "NETID", .words = "tcp|tcp6",
      .fallback = "(TCP over IPv4 or IPv6)", .help = "transport: tcp is IPv4 only, tcp6 IPv6 only",
      .set = set_protocol, .show = show_protocol},
     {.name = "tcp", .section = S::kServer, .help = "the same as proto=tcp", .set = set_tcp},
     refused(S::kServer, "rdma", "is not implemented, use proto=tcp"),
-    refused(S::kServer, "udp", "is not possible with NFSv4, use proto=tcp"),
+    refused(S::kServer, "udp", "is not possible, use proto=tcp"),
     {.name = "port", .kind = K::kNumber, .section = S::kServer, .unit = "PORT", .min = 1, .max = 65535,
-     .fallback = "(2049, or the port in nfs://host:port/path)", .help = "the server's port",
+     .fallback = "(2049, or the port in nfs://host:port/path; with vers=3 what the server's portmapper says)", .help = "the server's port",
      .set = set_number<&O::port>, .show = show_number<&O::port, "port">},
     {.name = "resvport", .off = "noresvport", .section = S::kServer, .fallback = "(on for root)",
      .help = "connect from a port below 1024, as servers want unless they export with \"insecure\"",
@@ -149,6 +150,24 @@ constexpr OptionSpec kTable[] = {
      .fallback = "none", .help = "which locks stay on this machine",
      .set = set_local_lock, .show = show_local_lock},
 
+    {.name = "nolock", .off = "lock", .section = S::kLocking, .fallback = "(on with vers=3)",
+     .help = "NFSv3 only: locks stay on this machine; lock: is not possible",
+     .set = set_no_lock},
+
+    // --- NFSv3
+    {.name = "mountport", .kind = K::kNumber, .section = S::kServer, .unit = "PORT", .min = 1, .max = 65535,
+     .fallback = "(what the server's portmapper says)", .help = "NFSv3 only: the port of the server's MOUNT service",
+     .set = set_number<&O::mount_port>, .show = show_number<&O::mount_port, "mountport">},
+    {.name = "mounthost", .aliases = "mountaddr", .kind = K::kText, .section = S::kServer, .unit = "HOST",
+     .fallback = "(the server)", .help = "NFSv3 only: where the MOUNT service is",
+     .set = set_text<&O::mount_host>, .show = show_mount_host},
+    {.name = "mountproto", .kind = K::kWord, .section = S::kServer, .words = "tcp|tcp6",
+     .fallback = "(as proto)", .help = "NFSv3 only: the MOUNT service's transport; it follows proto",
+     .set = set_nothing},
+    {.name = "mountvers", .kind = K::kNumber, .section = S::kServer, .unit = "N", .min = 3, .max = 3,
+     .fallback = "3", .help = "NFSv3 only: the MOUNT service's version",
+     .set = set_nothing},
+
     // --- security
     {.name = "sec", .kind = K::kText, .section = S::kSecurity, .unit = "FLAVOR", .words = "sys",
      .fallback = "sys", .help = "security flavor, or a list of acceptable ones with colons between",
@@ -208,8 +227,8 @@ constexpr OptionSpec kTable[] = {
      .set = set_switch<&O::sloppy>},
 
     // --- of other versions and features
-    refused(S::kForeign, "mountport", kV3Only, "mountproto|mounthost|mountaddr|mountvers|namlen|namelen|acl|noacl"),
-    refused(S::kForeign, "nolock", "belongs to NFSv3, use local_lock=all", "lock"),
+    refused(S::kForeign, "namlen", "is the server's to say", "namelen"),
+    refused(S::kForeign, "acl", "is not implemented"),
     refused(S::kForeign, "sharecache", "is not possible: every mount has a cache of its own"),
     refused(S::kForeign, "fsc", "is not implemented"),
     refused(S::kForeign, "trunkdiscovery", "is not implemented"),
@@ -221,6 +240,7 @@ constexpr OptionSpec kTable[] = {
     ignored("noatime", kAtime, "atime|diratime|nodiratime|relatime|norelatime|strictatime|nostrictatime|lazytime|nolazytime"),
     ignored("intr", kLegacy, "nointr"),
     ignored("clientaddr", "is for NFSv4.0: here the server calls back over the client's connection", "migration|nomigration"),
+    ignored("noacl", "is always so"),
     ignored("nosharecache", "is always so"),
     ignored("nofsc", "is always so"),
     ignored("nosoftreval", "is always so", "notrunkdiscovery"),
@@ -242,6 +262,11 @@ bool in_list(std::string_view list, std::string_view name) {
 
 std::span<const OptionSpec> option_table() {
   return kTable;
+}
+
+std::span<const std::string_view> version3_options() {
+  static constexpr std::string_view kNames[] = {"mountport", "mounthost", "mountproto", "mountvers", "nolock"};
+  return kNames;
 }
 
 std::vector<std::string_view> split_words(std::string_view words) {

@@ -81,6 +81,9 @@ struct OptionSpec {
 
 std::span<const OptionSpec> option_table();
 
+// Options that mean something with vers=3 only, by the table's names.
+std::span<const std::string_view> version3_options();
+
 // How a name was found: by its own name or an alias, or (`negated`) by the name that turns it off.
 struct OptionMatch {
   const OptionSpec* spec = nullptr;

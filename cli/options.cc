@@ -125,12 +125,25 @@ Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, boo
     }
   }
   parsed.values.sloppy = sloppy;
+  if (parsed.values.major_version == 3) return parsed;
+  for (const std::string_view name : version3_options()) {
+    if (!parsed.given(name)) continue;
+    const std::string text = fmt::format("option {}: belongs to NFSv3, use vers=3", name);
+    if (!sloppy) return refuse(MountExit::kUsage, text);
+    parsed.skipped.push_back(text);
+  }
   return parsed;
 }
 
 Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
   MountOptions& o = parsed.values;
-  o.minor_version = o.minor_version.value_or(1);
+  if (o.major_version == 4) o.minor_version = o.minor_version.value_or(1);
+  if (o.major_version == 3 && o.minor_version) return bad("minorversion belongs to NFSv4, this is vers=3");
+  if (o.major_version == 3) {
+    if (parsed.given("local_lock") && !(o.local_flock && o.local_posix_locks))
+      return bad("locks of an NFSv3 mount stay on this machine, use local_lock=all or nolock");
+    o.local_flock = o.local_posix_locks = true;
+  }
   if (o.family == AddressFamily::kIpv4 && source.host_kind == HostKind::kIpv6) {
     return bad(fmt::format("proto=tcp means IPv4 and {} is an IPv6 address, use proto=tcp6", source.host));
   }

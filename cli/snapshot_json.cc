@@ -177,6 +177,7 @@ constexpr auto whole = [](auto& x, auto& s) {
   x.field("responding", s.responding);
   x.field("source", s.source);
   x.field("mount_point", s.mount_point);
+  x.field("notice", s.notice);
   x.field("mount_options", s.mount_options);
   x.field("log_level", s.log_level);
   x.field("server", s.client.server);

@@ -117,17 +117,19 @@ std::string stats_mountstats(const std::vector<Snapshot>& snapshots) {
   std::string out;
   for (const Snapshot& s : snapshots) {
     // The readers take only mounts of type nfs and nfs4 for NFS mounts.
-    fmt::format_to(Out(out), "device {} mounted on {} with fstype nfs4 statvers=1.1\n", escape(s.source),
-                   escape(s.mount_point));
+    const bool version3 = s.mount_options.find("vers=3") != std::string::npos;
+    fmt::format_to(Out(out), "device {} mounted on {} with fstype {} statvers=1.1\n", escape(s.source),
+                   escape(s.mount_point), version3 ? "nfs" : "nfs4");
     fmt::format_to(Out(out), "\topts:\t{}\n", escape(s.mount_options));
     fmt::format_to(Out(out), "\tage:\t{}\n", s.client.age_seconds);
     fmt::format_to(Out(out), "\tcaps:\twtmult=4096,dtsize={},bsize=0,namlen=255\n",
                    s.client.session.max_response_bytes);
-    out += "\tnfsv4:\tsessions,lease_time=" + fmt::format("{}", s.client.session.lease_seconds) + "\n";
+    if (!version3)
+      out += "\tnfsv4:\tsessions,lease_time=" + fmt::format("{}", s.client.session.lease_seconds) + "\n";
     out += "\tsec:\tflavor=1,pseudoflavor=1\n";
     add_events(out, s);
     add_bytes(out, s);
-    out += "\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)\n";
+    fmt::format_to(Out(out), "\tRPC iostats version: 1.1  p/v: 100003/{} (nfs)\n", version3 ? 3 : 4);
     add_transports(out, s);
     add_operations(out, s);
     out += '\n';

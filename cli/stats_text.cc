@@ -119,12 +119,14 @@ std::string status_text(const Snapshot& s) {
       out, "daemon",
       fmt::format("process {}, version {}, up {}", s.pid, s.version, duration_text(s.client.age_seconds)));
   add_row(out, "options", s.mount_options);
+  if (!s.notice.empty()) add_row(out, "notice", printable(s.notice));
   const client::SessionStatistics& session = s.client.session;
   add_row(out, "transfer", fmt::format("rsize {}, wsize {}", session.rsize, session.wsize));
   for (const rpc::TransportStatus& t : s.client.transports) add_row(out, "transport", transport_line(t));
-  add_row(out, "session", session_line(session));
-  add_row(out, "server",
-          session.server_implementation.empty() ? session.server_owner : session.server_implementation);
+  if (!session.session_id.empty()) add_row(out, "session", session_line(session));
+  const std::string& server =
+      session.server_implementation.empty() ? session.server_owner : session.server_implementation;
+  if (!server.empty()) add_row(out, "server", server);
   if (session.sessions_created > 1 || session.state_recoveries != 0) {
     add_row(out, "recovery",
             fmt::format("{} sessions made, {} client IDs, state recovered {} times", session.sessions_created,

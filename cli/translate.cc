@@ -39,6 +39,9 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.host = source.host;
   c.export_path = source.path;
   c.port = o.port.value_or(kNfsPort);
+  c.v3.port = o.port.value_or(0);
+  c.v3.mount_port = o.mount_port.value_or(0);
+  c.v3.mount_host = o.mount_host;
   c.family = family_of(o.family);
   c.reserved_port = o.reserved_port.value_or(root);
   c.soft = o.on_timeout != OnTimeout::kHard;
@@ -88,6 +91,15 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.caller_credentials = root && f.allow_other;
   if (o.on_timeout != OnTimeout::kHard) f.soft_limit = client::soft_patience(o.timeo, o.retrans);
   return f;
+}
+
+MountOptions stepped_down(MountOptions options) {
+  options.major_version = 3;
+  options.minor_version.reset();
+  // It answered there, if only to say that it has no NFSv4.1.
+  options.port = options.port.value_or(kNfsPort);
+  options.local_flock = options.local_posix_locks = true;
+  return options;
 }
 
 MountOptions options_in_use(MountOptions options, bool root,

@@ -25,6 +25,9 @@ client::ClientOptions make_client_options(const MountOptions& options, const Sou
 fuse::FuseOptions make_fuse_options(const MountOptions& options, const Source& source,
                                     const std::string& mount_point, const std::string& machine, bool root);
 
+// The same mount with NFSv3, of a server that has no NFSv4.1: locks then stay on this machine.
+MountOptions stepped_down(MountOptions options);
+
 // threads=; by default one loop below 8 processors, then one per 4, at most 4: a loop serves a small NFS
 // installation by itself, and each is a connection and a share of the session's slots.
 unsigned loop_count(const MountOptions& options, unsigned processors);

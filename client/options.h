@@ -63,6 +63,13 @@ struct ClientOptions {
   // then answered with no lifetime, so that every path walk asks under its own credential.
   bool many_users = false;
 
+  // NFSv3 only. A port of 0: the server's portmapper is asked.
+  struct Version3 {
+    uint16_t port = 0;  // NFS's; `port` is not looked at
+    uint16_t mount_port = 0;
+    std::string mount_host;  // empty: `host`
+  } v3;
+
   std::string client_name;  // co_ownerid: unique per mount; empty: host name, pid and a random part
 };
 

@@ -8,6 +8,7 @@ find_package(tl-expected QUIET)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 find_path(EXPECTED_INCLUDE_DIR tl/expected.hpp REQUIRED)
 pkg_check_modules(FUSE3 REQUIRED IMPORTED_TARGET fuse3)
+pkg_check_modules(LIBNFS REQUIRED IMPORTED_TARGET libnfs)
 find_package(CLI11 REQUIRED)
 
 # Standalone Asio, header only.

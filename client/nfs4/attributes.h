@@ -13,9 +13,6 @@ namespace nfsrdma::client {
 
 // Asked for with every GETATTR and READDIR of a file.
 extern const nfs4::bitmap4 kFileAttributes;
-// What ACCESS asks for, always: the answer serves whoever asks next.
-constexpr uint32_t kEveryAccess = nfs4::ACCESS4_READ | nfs4::ACCESS4_LOOKUP | nfs4::ACCESS4_MODIFY |
-                                  nfs4::ACCESS4_EXTEND | nfs4::ACCESS4_DELETE | nfs4::ACCESS4_EXECUTE;
 // READDIR adds these: the handle, and what READDIR needs to say about entries that fail or are mount points.
 extern const nfs4::bitmap4 kEntryAttributes;
 // READDIR without attributes.

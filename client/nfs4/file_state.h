@@ -1,5 +1,5 @@
-// FileState: what a file has on the server and in memory while it is open: opens, byte-range locks, unwritten
-// data.
+// FileState: what a file has on the server while it is open: opens and byte-range locks; in memory: unwritten
+// data (cached_file.h).
 //
 // Hangs in its Nfs4Node, guarded by the Node's mutex unless said otherwise. One OpenState per file and
 // open-owner (RFC 8881 section 9.1: the open-owner is the user), however many descriptors share it; one
@@ -11,13 +11,12 @@
 #include <array>
 #include <list>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "client/cache/cached_file.h"
 #include "client/filesystem.h"
 #include "client/nfs4/node.h"
-#include "client/nfs4/write_extents.h"
 #include "transport/runtime/sync.h"
 #include "xdr/nfs4/open_ops.h"
 
@@ -70,16 +69,12 @@ struct OpenState {
 };
 using OpenStateRef = std::shared_ptr<OpenState>;
 
-struct FileState {
-  explicit FileState(Nfs4Node& n) : node(n) {}
+struct FileState final : CachedFile {
+  explicit FileState(Nfs4Node& n) : CachedFile(n), node(n) {}
 
   Nfs4Node& node;
-  // Held across OPEN by file handle, OPEN_DOWNGRADE, CLOSE and reopening: one at a time per file.
-  AsyncMutex open_mutex;
   // Held across LOCK and LOCKU of the file, so that the book of held ranges follows the server's order.
   AsyncMutex lock_mutex;
-  // Held across COMMIT.
-  AsyncMutex commit_mutex;
 
   std::vector<OpenStateRef> opens;
   WaitQueue unlocked;  // lock waits of this mount, woken when a lock is dropped here
@@ -87,67 +82,24 @@ struct FileState {
   unsigned unlocks_under_way = 0;
   uint64_t unlocks_ended = 0;
 
-  // Written data; see write_extents.h. Disjoint across the three maps.
-  ExtentMap writes;              // held, or WRITE is under way
-  WriteExtent* held = nullptr;   // of `writes`, not sent: may still grow (adjacent small writes are gathered)
-  std::set<uint64_t> under_way;  // serials of `writes`
-  ExtentMap unstable;            // WRITE was answered UNSTABLE4: kept until COMMIT gives the same verifier
-  ExtentMap committing;          // of `unstable`, while COMMIT is under way
-  uint64_t next_serial = 1;
-  WaitQueue written;              // an extent left `writes`, or a COMMIT is over
-  uint64_t unstable_epoch = 0;    // Session::epoch() of the oldest of `unstable`
-  uint64_t committing_epoch = 0;  // of `committing`; 0: no COMMIT is under way
-  bool commit_spawned = false;
-  uint64_t dirty_bytes = 0;        // of `writes`
-  uint64_t unstable_bytes = 0;     // of `unstable`
-  uint32_t writes_under_way = 0;   // write-through WRITEs and SETATTRs of the size
-  Error write_error;               // the latest of write-behind
-  uint64_t write_errors = 0;       // how many; each descriptor is told once of what it has not seen
-  bool preserve_unlinked = false;  // OPEN4_RESULT_PRESERVE_UNLINKED
-  // Silly rename: the name to remove at the last close.
-  NodeRef hidden_directory;
-  std::string hidden_name;
-  rpc::CredentialPtr hidden_by;  // who removed the name, and may remove this one
-
   uint32_t pins = 0;  // OPENs under way
 
-  // Where the file ends at least, whatever the server says before it has everything. What it has answered
-  // counts only if it restarted since: somebody else may have truncated the file.
-  uint64_t written_end(uint64_t epoch) const {
-    uint64_t end = writes.end_offset();
-    if (unstable_epoch != epoch) end = std::max(end, unstable.end_offset());
-    if (committing_epoch != epoch) end = std::max(end, committing.end_offset());
-    return end;
-  }
-
-  // Something is not on stable storage.
-  bool unsaved() const { return !writes.empty() || !unstable.empty() || committing_epoch != 0; }
-  bool in_use() const { return pins != 0 || !opens.empty() || unsaved(); }
+  bool opened() const override { return !opens.empty(); }
+  bool in_use() const { return pins != 0 || opened() || unsaved(); }
 };
 
 // An open file description of the front end.
-class Nfs4File final : public OpenFile {
+class Nfs4File final : public CachedOpen {
  public:
   Nfs4File(NodeRef n, std::shared_ptr<FileState> f, OpenStateRef s, rpc::CredentialPtr c, uint32_t a,
            bool sync)
-      : node(std::move(n)),
-        file(std::move(f)),
-        state(std::move(s)),
-        credential(std::move(c)),
-        access(a),
-        synchronous(sync) {
-    std::lock_guard lock(file->node.mutex);
-    errors_seen = file->write_errors;
-  }
+      : CachedOpen(std::move(n), f, std::move(c), a, sync), file(std::move(f)), state(std::move(s)) {}
 
-  const NodeRef node;
+  WriteUnder under() const override { return {state, credential, lock_used.load(std::memory_order_relaxed)}; }
+
   const std::shared_ptr<FileState> file;
   const OpenStateRef state;
-  const rpc::CredentialPtr credential;
-  const uint32_t access;               // OPEN4_SHARE_ACCESS_*
-  const bool synchronous;              // O_SYNC, O_DSYNC, O_DIRECT or `sync`
   std::atomic<bool> lock_used{false};  // a lock was taken through it: a lost lock of its owner fails its I/O
-  uint64_t errors_seen = 0;            // of FileState::write_errors; guarded by the Node's mutex
 };
 
 inline Nfs4File& nfs4_file(const OpenFileRef& f) {

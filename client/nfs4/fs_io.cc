@@ -1,10 +1,9 @@
-// READ, and the front of writing (RFC 8881 sections 18.22, 18.32). What happens to written data is in
-// fs_write_back.cc.
+// READ, WRITE and COMMIT (RFC 8881 sections 18.3, 18.22, 18.32), and what close(2) waits for. What happens to
+// written data is in client/cache/fs_write_back.cc.
 #include <algorithm>
 #include <cerrno>
-#include <deque>
-#include <iterator>
 
+#include "client/nfs4/locks.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "xdr/nfs4/file_ops.h"
 #include "xdr/nfs4/handle_ops.h"
@@ -12,27 +11,8 @@
 namespace nfsrdma::client {
 namespace {
 
-// A larger read goes out as several READs at once: the server works on the second while the first one
-// travels. nfs-ganesha 4.3 takes 1.6 times the CPU per byte for READs of 1 MiB (2026-11-20, loopback).
-constexpr size_t kPartBytes = 512u << 10;
-
 // Smaller reads are cheaper through memory: a pipe costs four more system calls.
 constexpr size_t kMinPipedBytes = 64u << 10;
-
-// Adjacent memory becomes one piece.
-void append(ReadReply& reply, BulkData data) {
-  reply.size += data.size();
-  if (!reply.data.empty() && data.piped.empty()) {
-    Slice& last = reply.data.back().slice;
-    const bool same = last.buffer.operator->() == data.slice.buffer.operator->();
-    if (same && reply.data.back().piped.empty() &&
-        last.bytes.data() + last.size() == data.slice.bytes.data()) {
-      last.bytes = {last.bytes.data(), last.size() + data.size()};
-      return;
-    }
-  }
-  reply.data.push_back(std::move(data));
-}
 
 }  // namespace
 
@@ -41,8 +21,8 @@ Result<nfs4::stateid4> Nfs4Filesystem::io_stateid(const Nfs4File& handle) {
                                   handle.lock_used.load(std::memory_order_relaxed));
 }
 
-Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open, uint64_t offset,
-                                                                   Slice destination) {
+Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open, uint64_t offset,
+                                                                      Slice destination) {
   Nfs4File& handle = nfs4_file(open);
   const size_t size = destination.size();
   PipePool* const pipes = size >= kMinPipedBytes ? &buffers_.pipes() : nullptr;
@@ -76,113 +56,116 @@ Task<Result<Nfs4Filesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef o
   co_return piece;
 }
 
-Task<Result<ReadReply>> Nfs4Filesystem::read_in_turn(OpenFileRef open, uint64_t offset, size_t size) {
-  ReadReply reply;
-  Slice room;
-  while (reply.size < size) {
-    // What a short READ left is the next one's.
-    if (room.bytes.empty()) room = buffers_.slice(std::min<size_t>(size - reply.size, rsize_));
-    if (!room.buffer) co_return fail(system_error(ENOMEM, "READ"));
-    auto piece = co_await read_piece(open, offset + reply.size, room);
-    if (!piece) {
-      // What came before the error is an answer of its own; the error comes with the next read.
-      if (reply.size != 0) break;
-      co_return fail(std::move(piece.error()));
-    }
-    const size_t got = piece->data.size();
-    if (got != 0) append(reply, std::move(piece->data));
-    room.bytes = room.bytes.subspan(got);
-    // Section 18.22.4: a short READ without eof is legal; the next turn asks for the rest.
-    if (piece->eof) break;
-  }
-  co_return reply;
+Result<> Nfs4Filesystem::usable(const CachedOpen& open) const {
+  NFSRDMA_TRY(io_stateid(static_cast<const Nfs4File&>(open)));
+  return {};
 }
 
-Task<> Nfs4Filesystem::read_part(OpenFileRef open, ReadPart* part) {
-  auto reply = co_await read_in_turn(std::move(open), part->offset, part->size);
-  part->done.set(std::move(reply));
-}
-
-Task<Result<ReadReply>> Nfs4Filesystem::read_range(OpenFileRef open, uint64_t offset, size_t size) {
-  const size_t part_size = std::min<size_t>(kPartBytes, rsize_);
-  if (size <= part_size) co_return co_await read_in_turn(std::move(open), offset, size);
-  std::deque<ReadPart> parts;
-  for (size_t at = 0; at < size; at += part_size) {
-    ReadPart& part = parts.emplace_back(offset + at, std::min(size - at, part_size));
-    Loop::current()->spawn(read_part(open, &part));
-  }
-  Result<ReadReply> whole = ReadReply{};
-  bool complete = true;
-  for (ReadPart& part : parts) {
-    auto reply = co_await part.done.wait();  // also of parts that are not wanted any more
-    if (!complete) continue;
-    if (!reply) {
-      if (whole->size == 0) whole = fail(std::move(reply.error()));
-      complete = false;
+Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef node, CachedFileRef cached,
+                                                                         WriteUnder under, uint64_t offset,
+                                                                         Slice data,
+                                                                         nfs4::stable_how4 stable) {
+  const auto file = std::static_pointer_cast<FileState>(cached);
+  const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
+  Written result{nfs4::FILE_SYNC4, {}};
+  for (size_t done = 0; done < data.size();) {
+    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, wsize_));
+    const uint64_t order = nodes_.next_start();
+    nfs4::WRITE4args args;
+    args.offset = offset + done;
+    args.stable = stable;
+    args.data = piece.bytes;
+    auto build = [&](CompoundBuilder& b) {
+      auto stateid = StateManager::io_stateid(*file, *under.state, under.locked);
+      if (!stateid) return b.refuse(std::move(stateid.error()));
+      args.stateid = *stateid;
+      b.putfh(fh).add(args).getattr(kFileAttributes).keep(piece);
+    };
+    const Request request{nfs4::OP_WRITE, under.credential, false, build, {}};
+    Result<CompoundReply> reply = co_await states_.run(request, node, file, under.state);
+    if (!reply) co_return fail(std::move(reply.error()));
+    NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+    auto res = reply->take<nfs4::WRITE4res>();
+    if (!res) co_return fail(std::move(res.error()));
+    const auto& ok = res->resok4;
+    if (ok.count == 0 || ok.count > piece.size())
+      co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
+    auto attributes = reply->take<nfs4::GETATTR4res>();
+    if (attributes) co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
+    // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
+    if (done != 0 && result.committed == nfs4::UNSTABLE4 && ok.writeverf != result.verifier) {
+      result = {nfs4::FILE_SYNC4, {}};
+      done = 0;
       continue;
     }
-    whole->size += reply->size;
-    std::move(reply->data.begin(), reply->data.end(), std::back_inserter(whole->data));
-    complete = reply->size == part.size;
+    result.committed = std::min(result.committed, ok.committed);
+    result.verifier = ok.writeverf;
+    done += ok.count;
   }
-  co_return whole;
+  co_return result;
 }
 
-Task<Result<ReadReply>> Nfs4Filesystem::read(RequestContext, OpenFileRef open, uint64_t offset, size_t size) {
-  Nfs4File& handle = nfs4_file(open);
-  if ((handle.access & nfs4::OPEN4_SHARE_ACCESS_READ) == 0) co_return fail(system_error(EBADF, "READ"));
-  NFSRDMA_CO_TRY(io_stateid(handle));
-  for (;;) {
-    co_await settle(handle.node, handle.file, offset, offset + size);
-    const uint64_t epoch = session_.epoch();
-    co_await restore_lost_writes(handle.node, handle.file);
-    auto reply = co_await read_range(open, offset, size);
-    // The end may lie further out, in data that is on its way: then this was a hole.
-    if (reply && reply->size < size && co_await settle_beyond(handle.node, handle.file, offset + reply->size))
-      continue;
-    // A server that restarted meanwhile may have answered without what it lost and has not got again yet.
-    if (session_.epoch() == epoch) co_return reply;
+Task<Result<nfs4::verifier4>> Nfs4Filesystem::commit_on_server(NodeRef node, rpc::CredentialPtr credential) {
+  const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
+  const uint64_t order = nodes_.next_start();
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::COMMIT4args{0, 0}).getattr(kFileAttributes); };
+  const Request request{nfs4::OP_COMMIT, credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  Result<nfs4::COMMIT4res> committed = fail(Error{});
+  if (!reply) {
+    committed = fail(std::move(reply.error()));
+  } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
+    committed = fail(std::move(put.error()));
+  } else {
+    committed = reply->take<nfs4::COMMIT4res>();
   }
+  if (committed) {
+    auto attributes = reply->take<nfs4::GETATTR4res>();
+    if (attributes) co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
+  }
+  if (!committed) co_return fail(std::move(committed.error()));
+  co_return committed->resok4.writeverf;
 }
 
-Task<Result<>> Nfs4Filesystem::write(RequestContext, OpenFileRef open, uint64_t offset, Slice data) {
-  Nfs4File& handle = nfs4_file(open);
-  const NodeRef node = handle.node;
-  const std::shared_ptr<FileState> file = handle.file;
-  if (data.bytes.empty()) co_return Result<>{};
-  if ((handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) == 0) co_return fail(system_error(EBADF, "WRITE"));
-  if (offset > static_cast<uint64_t>(INT64_MAX) - data.size()) co_return fail(system_error(EFBIG, "WRITE"));
-  NFSRDMA_CO_TRY(io_stateid(handle));
-  bool through = handle.synchronous;
+Task<> Nfs4Filesystem::resend_writes(NodeRef node) {
+  std::shared_ptr<FileState> file;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
-    // After an error the application is told at once, until it has seen the first one.
-    through = through || file->write_errors != handle.errors_seen;
+    file = nfs4_node(node).file;
   }
-  if (through) co_return co_await write_through(open, offset, std::move(data));
-  if (!gather(node, file, handle, offset, data)) co_await send_pieces(open, offset, std::move(data));
-  co_await throttle(node, file);
-  co_return Result<>{};
+  if (file) co_await restore_lost_writes(node, file);
 }
 
-Task<Result<>> Nfs4Filesystem::write_through(OpenFileRef open, uint64_t offset, Slice data) {
+Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint64_t lock_owner) {
   Nfs4File& handle = nfs4_file(open);
-  const NodeRef node = handle.node;
-  const std::shared_ptr<FileState> file = handle.file;
-  for (bool clear = false; !clear;) {
-    co_await settle(node, file, offset, offset + data.size());
-    std::lock_guard lock(nfs4_node(node).mutex);
-    clear = !file->writes.overlaps(offset, offset + data.size());
-    if (!clear) continue;
-    supersede(*file, offset, offset + data.size());
-    ++file->writes_under_way;
+  // First in line, and until the owner's locks are dropped: nobody waits for the flush of a process that was
+  // killed, and its owner number may be the next process's, who must keep what it locks from now on.
+  const std::string owner = posix_owner(lock_owner);
+  AsyncMutex::Guard turn;
+  if (may_hold(handle, owner)) {
+    auto locking = co_await handle.file->lock_mutex.lock();
+    turn = std::move(locking);
   }
-  const WriteUnder under{handle.state, handle.credential, handle.lock_used.load(std::memory_order_relaxed)};
-  auto written = co_await write_on_server(node, file, under, offset, std::move(data), nfs4::FILE_SYNC4);
-  std::lock_guard lock(nfs4_node(node).mutex);
-  --file->writes_under_way;
-  if (!written) co_return fail(std::move(written.error()));
-  co_return Result<>{};
+  bool dirty = false;
+  {
+    std::lock_guard lock(nfs4_node(handle.node).mutex);
+    dirty = handle.file->unsaved();
+  }
+  const bool writer = (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
+  if (dirty && writer) co_await write_back(handle.node, handle.file);
+  Result<> written;
+  if (writer) written = unreported_error(handle);
+  if (turn) {
+    // The next holder must see what was written under the lock, also by others.
+    if (dirty && !writer) {
+      co_await settle_all(handle.node, handle.file);
+      co_await commit(handle.node, handle.file);
+    }
+    const Lock whole;
+    (void)co_await unlock_in_turn(open, owner, whole);
+  }
+  (void)ctx;
+  co_return written;
 }
 
 }  // namespace nfsrdma::client

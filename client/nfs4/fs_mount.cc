@@ -16,32 +16,17 @@ namespace {
 
 // RPC and COMPOUND around the data of a READ or WRITE, with room for a long credential.
 constexpr uint32_t kMessageOverhead = 1024;
-constexpr uint32_t kLargestIo = 1u << 20;
 // A server rarely names components in a mount path deeper than it can take in one COMPOUND.
 constexpr size_t kComponentsPerCompound = 8;
 // DESTROY_SESSION and DESTROY_CLIENTID of a server that is connected but silent.
 constexpr Duration kFarewell = std::chrono::seconds(10);
-
-std::string host_name() {
-  char name[256] = "";
-  if (gethostname(name, sizeof name - 1) != 0) return "localhost";
-  return name;
-}
-
-rpc::CredentialPtr process_credential() {
-  std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
-  const int n = getgroups(static_cast<int>(groups.size()), groups.data());
-  groups.resize(static_cast<size_t>(std::max(0, n)));
-  return std::make_shared<rpc::Credential>(host_name(), geteuid(), getegid(),
-                                           std::vector<uint32_t>(groups.begin(), groups.end()));
-}
 
 ClientOptions with_client_name(ClientOptions options) {
   // Section 2.4: co_ownerid must differ between the instances of a client that run at the same time.
   if (options.client_name.empty()) {
     std::random_device random;
     options.client_name =
-        fmt::format("nfsrdma-fuse {} {} {:08x}{:08x}", host_name(), getpid(), random(), random());
+        fmt::format("nfsrdma-fuse {} {} {:08x}{:08x}", machine_name(), getpid(), random(), random());
   }
   return options;
 }
@@ -56,27 +41,14 @@ std::vector<std::string> components_of(const std::string& path) {
   return all;
 }
 
-uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_session) {
-  uint64_t most = kLargestIo;
-  if (of_file_system != 0) most = std::min(most, of_file_system);
-  most = std::min<uint64_t>(most, of_session - kMessageOverhead);
-  // Whole pages, as the kernel asks, where nobody has asked for something else.
-  if (most >= 4096) most = most / 4096 * 4096;
-  return static_cast<uint32_t>(asked != 0 ? std::min<uint64_t>(asked, most) : most);
-}
-
 }  // namespace
 
 Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
-    : loops_(loops),
-      buffers_(buffers),
-      options_(with_client_name(std::move(options))),
-      machine_(process_credential()),
+    : CachingFilesystem(loops, buffers, with_client_name(std::move(options)), nodes_),
       ids_(options_.id_mapping),
       session_(loops_, buffers_, options_, machine_),
       states_(session_, nodes_.names(), *this),
-      callbacks_(session_.slots(), nodes_),
-      held_timer_(loops_[0]) {
+      callbacks_(session_.slots(), nodes_) {
   session_.attach(&states_, &callbacks_);
 }
 
@@ -153,10 +125,10 @@ Task<Result<>> Nfs4Filesystem::read_limits(NodeRef root) {
   if (a.has(nfs4::FATTR4_LEASE_TIME)) session_.set_lease(std::chrono::seconds(a.fs->lease_time));
   if (a.has(nfs4::FATTR4_MAXNAME) && a.fs->maxname != 0) name_max_ = std::min(a.fs->maxname, 255U);
   if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) exclusive_create_attributes_ = a.fs->suppattr_exclcreat;
-  rsize_ =
-      io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0, session_.max_response_bytes());
+  rsize_ = io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0,
+                   session_.max_response_bytes() - kMessageOverhead);
   wsize_ = io_size(options_.wsize, a.has(nfs4::FATTR4_MAXWRITE) ? a.fs->maxwrite : 0,
-                   session_.max_request_bytes());
+                   session_.max_request_bytes() - kMessageOverhead);
   co_return Result<>{};
 }
 
@@ -225,10 +197,6 @@ bool Nfs4Filesystem::soft_timed_out() const {
   return since != TimePoint{} && Clock::now() - since > soft_patience(options_.timeo, options_.retrans);
 }
 
-int Nfs4Filesystem::soft_errno() const {
-  return options_.soft_error_timedout ? ETIMEDOUT : EIO;
-}
-
 bool Nfs4Filesystem::responding() const {
   return session_.responding();
 }
@@ -237,22 +205,14 @@ Statistics Nfs4Filesystem::statistics() const {
   Statistics s;
   s.server = options_.host;
   s.export_path = options_.export_path;
-  s.age_seconds = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - created_).count());
+  s.age_seconds = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(age()).count());
   s.operations = const_cast<Session&>(session_).counters().snapshot();
   s.transports = session_.transport_status();
   s.session = session_.statistics();
   s.session.rsize = rsize_;
   s.session.wsize = wsize_;
   s.session.callbacks = callbacks_.count();
-  s.cache.nodes = nodes_.size();
-  s.cache.names = const_cast<NodeTable&>(nodes_).names().size();
-  s.cache.attribute_hits = attribute_hits_;
-  s.cache.attribute_misses = attribute_misses_;
-  s.cache.name_hits = name_hits_;
-  s.cache.name_misses = name_misses_;
-  s.cache.dirty_bytes = dirty_bytes_;
-  s.cache.uncommitted_bytes = unstable_bytes_;
+  s.cache = cache_statistics();
   const StateManager::Counts counts = states_.counts();
   s.cache.open_files = counts.opens;
   s.cache.locks = counts.locks;

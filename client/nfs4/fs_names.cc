@@ -22,74 +22,17 @@ Error name_error(int errnum, const char* op) {
   return system_error(errnum, op);
 }
 
-// What no server may see as a component (section 18.13.4: NFS4ERR_BADNAME and friends); the kernel sends none
-// of these.
-bool valid_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
-}
-
 }  // namespace
-
-uint64_t Nfs4Filesystem::names_epoch(const NodeRef& directory, uint64_t change) {
-  const Nfs4Node& d = nfs4_node(directory);
-  std::lock_guard lock(d.mutex);
-  return d.contents_known && d.contents_change == change ? d.names_epoch : 0;
-}
-
-Duration Nfs4Filesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) const {
-  const Nfs4Node& d = nfs4_node(directory);
-  std::lock_guard lock(d.mutex);
-  if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
-  if (!all_may_search(d.attributes.get())) return Duration::zero();
-  return d.names_hold(epoch) ? d.attributes.remaining(Clock::now()) : Duration::zero();
-}
 
 Task<NameBelief> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::change_info4 info,
                                                    Result<nfs4::GETATTR4res> after, uint64_t order) {
-  Nfs4Node& d = nfs4_node(directory);
-  bool ours_alone = false;
-  {
-    std::lock_guard lock(d.mutex);
-    ours_alone = d.contents_known && d.contents_change == info.before;
-    if (ours_alone) {
-      d.contents_change = info.after;
-      if (!info.atomic) d.names_uncertain = true;
-    } else {
-      d.contents_known = false;
-      d.names_uncertain = false;
-      ++d.names_epoch;
-    }
-    if (!after) d.attributes.expire();
+  std::optional<Attributes> attributes;
+  if (after) {
+    Task<Attributes> booked =
+        to_booked(std::move(after->resok4.obj_attributes), nfs4_node(directory).export_index());
+    attributes = co_await std::move(booked);
   }
-  if (after) co_await apply(directory, std::move(after->resok4.obj_attributes), order, Cause::kAsked);
-  co_return NameBelief{Clock::now(), names_epoch(directory, info.after), nodes_.next_start()};
-}
-
-Task<Result<Entry>> Nfs4Filesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
-  Nfs4Node& d = nfs4_node(directory);
-  if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
-  auto found = options_.lookupcache == LookupCache::kNone ? std::nullopt : nodes_.names().find(d, name);
-  if (found && !found->child && options_.lookupcache == LookupCache::kPositive) found.reset();
-  if (found) {
-    bool good = false;
-    {
-      const TimePoint now = Clock::now();
-      std::lock_guard lock(d.mutex);
-      good = d.names_hold(found->belief.epoch) && d.attributes.fresh(now) &&
-             (!d.names_uncertain || now - found->belief.since < options_.acdirmax);
-    }
-    if (good) {
-      NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
-      name_hits_.fetch_add(1, std::memory_order_relaxed);
-      if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
-      Result<> valid = co_await revalidate(ctx, found->child);
-      if (valid) co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
-      nodes_.names().remove(d, name);  // the file is gone under its name: ask
-    }
-  }
-  name_misses_.fetch_add(1, std::memory_order_relaxed);
-  co_return co_await lookup_on_server(ctx, directory, std::move(name));
+  co_return co_await book_own_change(directory, info.before, info.after, info.atomic, attributes, order);
 }
 
 Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef directory,
@@ -118,20 +61,16 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
   Result<> looked_up = reply->expect<nfs4::LOOKUP4res>();
   if (!looked_up) {
     if (!looked_up.error().is_status(nfs4::NFS4ERR_NOENT)) co_return fail(std::move(looked_up.error()));
-    if (options_.lookupcache != LookupCache::kAll) co_return Entry{};
-    if (nodes_.names().learn(*directory.get(), name, nullptr, belief) != NameCache::Learnt::kStored)
-      co_return Entry{};
-    co_return Entry{{}, {}, {}, entry_ttl(directory, belief.epoch)};
+    const NodeRef nobody;
+    co_return learnt_entry(directory, name, nobody, belief);
   }
   auto handle = reply->take<nfs4::GETFH4res>();
   if (!handle) co_return fail(std::move(handle.error()));
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
-  Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
-                                    order, Cause::kAsked);
-  if (nodes_.names().learn(*directory.get(), name, entry.node.get(), belief) == NameCache::Learnt::kStored)
-    entry.entry_ttl = entry_ttl(directory, belief.epoch);
-  co_return entry;
+  const Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
+                                          order, Cause::kAsked);
+  co_return learnt_entry(directory, name, entry.node, belief);
 }
 
 Task<Result<std::string>> Nfs4Filesystem::readlink(RequestContext ctx, NodeRef node) {

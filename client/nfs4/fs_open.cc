@@ -26,19 +26,6 @@ uint32_t share_access(int flags) {
   }
 }
 
-// RFC 8881 section 18.16.4 leaves it to the server whom it lets open a file. For reading, servers let those
-// who may only execute it, because they cannot tell what for; the open that execve(2) makes can be told here.
-// And some let those write who had it open for writing before the mode changed.
-constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
-
-bool suffices(uint32_t allowed, int flags) {
-  const uint32_t share = share_access(flags);
-  const uint32_t read = (flags & kOpenedToExecute) != 0 ? nfs4::ACCESS4_EXECUTE : nfs4::ACCESS4_READ;
-  const uint32_t write = nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
-  return ((share & nfs4::OPEN4_SHARE_ACCESS_READ) == 0 || (allowed & read) != 0) &&
-         ((share & nfs4::OPEN4_SHARE_ACCESS_WRITE) == 0 || (allowed & write) != 0);
-}
-
 nfs4::verifier4 random_verifier() {
   static thread_local std::mt19937_64 random{std::random_device{}()};
   return nfs4::verifier4::of(random());
@@ -97,7 +84,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   const uint64_t change = attributes->resok4.obj_attributes.change;
   result.keep_cache =
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
-  if (!suffices(note_access(ctx, n, *asked, change), flags)) {
+  if (!suffices(note_access(ctx, n, asked->resok4.supported, asked->resok4.access, change), flags)) {
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(system_error(EACCES, "OPEN"));
   }
@@ -218,21 +205,7 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<u
     co_await write_back(node, file);
   }
   co_await states_.closed(file, state, handle.access);
-
-  NodeRef hidden_directory;
-  std::string hidden;
-  rpc::CredentialPtr hidden_by;
-  {
-    std::lock_guard lock(nfs4_node(node).mutex);
-    if (file->opens.empty()) {
-      if (!file->hidden_name.empty()) {
-        hidden_directory = std::move(file->hidden_directory);
-        hidden = std::exchange(file->hidden_name, {});
-        hidden_by = std::move(file->hidden_by);
-      }
-    }
-  }
-  if (!hidden.empty()) co_await remove_hidden(hidden_by, hidden_directory, hidden);
+  co_await remove_if_hidden(node, file);
   states_.drop_if_unused(nfs4_node(node));
 }
 

@@ -1,87 +1,24 @@
-// Nfs4Node: what the NFSv4.1 client keeps per file object, and the table that finds it by file handle.
-//
-// A Node is created by NodeTable::get() and destroyed when the last NodeRef goes. Its mutable parts are
-// guarded by its mutex (rank 2; the table's shard locks are rank 1, the name cache's lock is a leaf), which
-// is short and never held across co_await. What only open files need (opens, locks, unwritten data) hangs in
-// FileState and exists only then.
+// Nfs4Node: what the NFSv4.1 client keeps per file object (cached_node.h), and the table of them by nfs_fh4.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <memory>
-#include <mutex>
-#include <string>
-#include <unordered_map>
-#include <vector>
 
-#include "client/cache/attribute_cache.h"
-#include "client/cache/name_cache.h"
+#include "client/cache/cached_node.h"
 #include "xdr/nfs4/basic.h"
 
 namespace nfsrdma::client {
 
-class NodeTable;
 struct FileState;
 
-class Nfs4Node final : public Node {
+class Nfs4Node final : public CachedNode {
  public:
-  Nfs4Node(NodeTable& table, const nfs4::nfs_fh4& fh, uint32_t export_index);
+  Nfs4Node(CachedNodeTable& table, std::string_view handle, uint32_t export_index);
   ~Nfs4Node() override;
 
-  nfs4::nfs_fh4 fh() const { return nfs4::nfs_fh4(as_const_bytes(handle_)); }
-  std::string_view handle() const { return handle_; }
-  // Which file system of the server it is on: 0 is that of the mount's root.
-  uint32_t export_index() const { return export_index_; }
+  nfs4::nfs_fh4 fh() const { return nfs4::nfs_fh4(as_const_bytes(handle())); }
 
-  mutable std::mutex mutex;
-  // --- guarded by mutex ---
-  AttributeCache attributes;
-  // Regular files: the change attribute that the kernel's pages are known to be of; directories: that the
-  // name cache's entries (and the kernel's cached listing) are of. Valid with `contents_known`.
-  uint64_t contents_change = 0;
-  bool contents_known = false;
-  // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
-  // then drops the pages.
-  bool contents_mixed = false;
-  // Of the attributes that the kernel was last given; it may still believe them with `kernel_knows`.
-  uint64_t kernel_change = 0;
-  uint64_t kernel_size = 0;
-  timespec kernel_mtime{};
-  bool kernel_knows = false;
-  // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
-  // open may keep them.
-  uint32_t drops_under_way = 0;
-  // Directories: the change attribute of the last complete listing, which the kernel may have cached.
-  uint64_t listing_change = 0;
-  bool listing_known = false;
-  // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
-  uint64_t names_epoch = 1;
-  // With mutex held: whether names of that epoch are still what the directory holds, as far as is known.
-  bool names_hold(uint64_t epoch) const {
-    return epoch == names_epoch && contents_known && attributes.get().change == contents_change;
-  }
-  // Directories: the last change was ours and the server could not say whether it was the only one
-  // (change_info4.atomic false): names must be verified again after acdirmax at the latest.
-  bool names_uncertain = false;
-  // The last ACCESS answer (every bit is asked for each time): whose, what is allowed, until when it may be
-  // believed.
-  struct Access {
-    uint32_t uid = UINT32_MAX, gid = UINT32_MAX;
-    std::vector<uint32_t> groups;
-    uint32_t allowed = 0;
-    uint64_t change = 0;
-    TimePoint expires = TimePoint::min();
-  } access;
-  std::shared_ptr<FileState> file;  // null while nobody has it open
-  // --- guarded by the name cache's lock ---
-  NameLinks names;
-
- private:
-  void last_reference() noexcept override;
-
-  NodeTable& table_;
-  const std::string handle_;
-  const uint32_t export_index_;
+  std::shared_ptr<CachedFile> cached_file() const override;
+  std::shared_ptr<FileState> file;  // null while nobody has it open; guarded by mutex
 };
 
 inline Nfs4Node& nfs4_node(Node& n) {
@@ -91,36 +28,15 @@ inline Nfs4Node& nfs4_node(const NodeRef& n) {
   return static_cast<Nfs4Node&>(*n.get());
 }
 
-class NodeTable {
+class NodeTable : public CachedNodeTable {
  public:
   NodeTable();
-  ~NodeTable();
 
   // The Node of `fh`, new or known.
-  NodeRef get(const nfs4::nfs_fh4& fh, uint32_t export_index);
-  NodeRef find(const nfs4::nfs_fh4& fh);
-  size_t size() const { return size_.load(std::memory_order_relaxed); }
-
-  NameCache& names() { return names_; }
-  // The order in which requests are started, see AttributeCache.
-  uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
-
- private:
-  friend class Nfs4Node;
-  static constexpr size_t kShards = 16;
-  struct Shard {
-    std::mutex mutex;
-    std::unordered_map<std::string_view, Nfs4Node*> nodes;  // keys point into the Nodes
-  };
-  Shard& shard_of(std::string_view handle) {
-    return shards_[std::hash<std::string_view>{}(handle) % kShards];
+  NodeRef get(const nfs4::nfs_fh4& fh, uint32_t export_index) {
+    return CachedNodeTable::get(as_string_view(fh.bytes()), export_index);
   }
-  void drop(Nfs4Node& node);
-
-  std::array<Shard, kShards> shards_;
-  NameCache names_;
-  std::atomic<size_t> size_{0};
-  std::atomic<uint64_t> starts_{0};
+  NodeRef find(const nfs4::nfs_fh4& fh) { return CachedNodeTable::find(as_string_view(fh.bytes())); }
 };
 
 }  // namespace nfsrdma::client

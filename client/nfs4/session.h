@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "client/nfs4/compound.h"
-#include "client/nfs4/operation_counters.h"
+#include "client/operation_counters.h"
 #include "client/nfs4/slot_table.h"
 #include "client/options.h"
 #include "client/statistics.h"

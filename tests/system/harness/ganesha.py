@@ -3,7 +3,8 @@
 What was found out about Debian 12's 4.3 (VFS backend), and is relied upon here:
   - It runs without rpcbind, D-Bus and nfs-common's services: the log then complains about registration, D-Bus and
     Kerberos at CRIT or MAJ, and the server works.
-  - NFSv3 cannot be had without rpcbind, mountd included; `v3` starts one inside the world (for libnfs's tools).
+  - NFSv3 cannot be had without rpcbind, mountd included; `v3` starts one inside the world. v3="only" leaves NFSv4 out:
+    a call of it is answered with PROG_MISMATCH. Mount_Path_Pseudo makes MNT take the names that NFSv4 has.
   - The VFS backend opens files by handle: it needs root and a backing file system with handles (ext4, tmpfs; not
     overlayfs), which it finds through /proc/mounts and an fsid.
   - Bind_addr is resolved with AI_ADDRCONFIG: 127.0.0.1 fails when the only address is on loopback (init.py adds one).
@@ -25,7 +26,9 @@ import time
 from . import steward
 from .steward import WORK
 
-NULL_CALL = struct.pack(">I10I", 0x80000000 | 40, 1, 0, 2, 100003, 4, 0, 0, 0, 0, 0)
+
+def null_call(version):
+    return struct.pack(">I10I", 0x80000000 | 40, 1, 0, 2, 100003, version, 0, 0, 0, 0, 0)
 
 
 @dataclasses.dataclass
@@ -105,10 +108,11 @@ class Ganesha:
         return f"{host}:{(export or self.exports[0]).pseudo}"
 
     def config(self):
-        protocols = "3,4" if self.v3 else "4"
+        protocols = "3" if self.v3 == "only" else "3,4" if self.v3 else "4"
         blocks = [f"""NFS_CORE_PARAM {{
   NFS_Port = {self.port}; Bind_addr = {self.bind}; Protocols = {protocols};
   Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; MNT_Port = {self.mount_port};
+  Mount_Path_Pseudo = true;
   {self.core}
 }}
 NFSv4 {{
@@ -151,7 +155,7 @@ LOG {{ Default_Log_Level = EVENT; }}
         """A NULL call is answered, so requests are served."""
         try:
             with socket.create_connection((self.bind, self.port), 2) as sock:
-                sock.sendall(NULL_CALL)
+                sock.sendall(null_call(3 if self.v3 == "only" else 4))
                 return len(sock.recv(64)) >= 28
         except OSError:
             return False

@@ -120,21 +120,52 @@ TEST(Options, DashAndUnderscore_AreEqual) {
   EXPECT_EQ(options("read-ahead_kb=5").read_ahead_kb, 5u);
 }
 
-TEST(Options, Versions_OnlyFourOneIsTaken) {
+TEST(Options, Versions_OnlyFourOneAndThreeAreTaken) {
   for (const char* good :
        {"vers=4.1", "nfsvers=4.1", "vers=4", "vers=4,minorversion=1", "minorversion=1", "v4.1"}) {
     EXPECT_EQ(options(good).major_version, 4u) << good;
     EXPECT_EQ(options(good).minor_version.value_or(1), 1u) << good;
   }
-  EXPECT_EQ(error_of("vers=4.2"), "option vers: version 4.2 is not implemented, use vers=4.1");
-  EXPECT_EQ(error_of("nfsvers=3"), "option nfsvers: version 3 is not implemented, use vers=4.1");
-  EXPECT_EQ(error_of("vers=4.0"), "option vers: version 4.0 is not implemented, use vers=4.1");
+  for (const char* good : {"vers=3", "nfsvers=3", "v3", "vers=4.1,vers=3"}) {
+    EXPECT_EQ(options(good).major_version, 3u) << good;
+    EXPECT_FALSE(options(good).any_version) << good;
+  }
+  EXPECT_TRUE(options("").any_version);
+  EXPECT_FALSE(options("vers=4").any_version);
+  EXPECT_EQ(error_of("vers=4.2"), "option vers: version 4.2 is not implemented, use vers=4.1 or vers=3");
+  EXPECT_EQ(error_of("nfsvers=2"), "option nfsvers: version 2 is not implemented, use vers=4.1 or vers=3");
+  EXPECT_EQ(error_of("vers=4.0"), "option vers: version 4.0 is not implemented, use vers=4.1 or vers=3");
+  EXPECT_NE(error_of("vers=3.1"), "accepted");
   EXPECT_EQ(error_of("vers=4,minorversion=2"),
-            "option minorversion: version 4.2 is not implemented, use vers=4.1");
+            "option minorversion: version 4.2 is not implemented, use vers=4.1 or vers=3");
   for (const char* wrong :
        {"vers=", "vers", "vers=x", "vers=4.", "vers=.1", "vers=4.1.0", "vers=4.1 ", "vers=-4"}) {
     EXPECT_NE(error_of(wrong), "accepted") << wrong;
   }
+}
+
+// nfs(5): mountport and its like are "valid only for NFS version 2 and version 3 mounts".
+TEST(Options, OfVersionThree_NeedIt) {
+  const auto three =
+      checked("vers=3,mountport=20048,mounthost=other,mountproto=tcp,mountvers=3,nolock", "s:/e");
+  ASSERT_TRUE(three) << three.error().text;
+  EXPECT_EQ(three->values.mount_port, 20048);
+  EXPECT_EQ(three->values.mount_host, "other");
+  EXPECT_EQ(error_of("mountport=4"), "option mountport: belongs to NFSv3, use vers=3");
+  EXPECT_EQ(error_of("vers=4.1,nolock"), "option nolock: belongs to NFSv3, use vers=3");
+  EXPECT_EQ(error_of("vers=3,lock"), "option lock: locks of an NFSv3 mount stay on this machine, use nolock");
+  EXPECT_NE(error_of("vers=3,mountvers=1"), "accepted");
+}
+
+TEST(Options, VersionThree_KeepsLocksHere) {
+  const auto three = checked("vers=3", "s:/e");
+  ASSERT_TRUE(three) << three.error().text;
+  EXPECT_TRUE(three->values.local_flock && three->values.local_posix_locks);
+  EXPECT_FALSE(three->values.minor_version);
+  EXPECT_TRUE(checked("vers=3,local_lock=all", "s:/e"));
+  EXPECT_FALSE(checked("vers=3,local_lock=none", "s:/e"));
+  EXPECT_FALSE(checked("vers=3,local_lock=flock", "s:/e"));
+  EXPECT_FALSE(checked("vers=3,minorversion=1", "s:/e"));
 }
 
 TEST(Options, Transports_OnlyTcpIsTaken) {
@@ -144,7 +175,7 @@ TEST(Options, Transports_OnlyTcpIsTaken) {
   EXPECT_EQ(options("proto=tcp6").family, AddressFamily::kIpv6);
   EXPECT_EQ(error_of("proto=rdma"), "option proto: rdma is not implemented, use proto=tcp");
   EXPECT_EQ(error_of("rdma"), "option rdma is not implemented, use proto=tcp");
-  EXPECT_NE(error_of("proto=udp").find("does not run over udp"), std::string::npos);
+  EXPECT_NE(error_of("proto=udp").find("udp is not possible"), std::string::npos);
   EXPECT_NE(error_of("udp"), "accepted");
   EXPECT_NE(error_of("proto=xyz"), "accepted");
 }
@@ -186,7 +217,7 @@ TEST(Options, Sloppy_SkipsUnknownAndForeignOptions) {
 
 TEST(Options, Sloppy_DoesNotExcuseWhatWouldChangeThePromise) {
   for (const char* list :
-       {"vers=3", "v3", "proto=rdma", "rdma", "sec=krb5", "rsize=x", "hard=1", "xprtsec=tls"}) {
+       {"vers=2", "v2", "proto=rdma", "rdma", "sec=krb5", "rsize=x", "hard=1", "xprtsec=tls"}) {
     EXPECT_FALSE(parse(list, true)) << list;
   }
 }

@@ -1,4 +1,4 @@
-#include "client/nfs4/operation_counters.h"
+#include "client/operation_counters.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // ExtentMap against a plain map of bytes.
-#include "client/nfs4/write_extents.h"
+#include "client/cache/write_extents.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/nfs4/write_extents.h"
+#include "client/cache/write_extents.h"
 
 #include <algorithm>
 #include <utility>

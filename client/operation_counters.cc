@@ -1,4 +1,6 @@
-#include "client/nfs4/operation_counters.h"
+#include "client/operation_counters.h"
+
+#include "xdr/nfs4/op.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -9,7 +11,11 @@ uint64_t us(Duration d) {
 
 }  // namespace
 
-void OperationCounters::add(nfs4::nfs_opnum4 op, const Sample& s) {
+OperationCounters::OperationCounters()
+    : OperationCounters(
+          [](uint32_t op) -> std::string { return nfs4::op_name(static_cast<nfs4::nfs_opnum4>(op)); }) {}
+
+void OperationCounters::add(uint32_t op, const Sample& s) {
   if (op >= kOperations) return;
   Counter& c = counters_[op];
   constexpr auto relaxed = std::memory_order_relaxed;
@@ -29,7 +35,7 @@ std::vector<OperationStatistics> OperationCounters::snapshot() const {
     const uint64_t requests = c.requests.load(std::memory_order_relaxed);
     if (requests == 0) continue;
     OperationStatistics s;
-    s.name = nfs4::op_name(static_cast<nfs4::nfs_opnum4>(op));
+    s.name = name_of_(op);
     s.requests = requests;
     s.errors = c.errors.load(std::memory_order_relaxed);
     s.retransmissions = c.retransmissions.load(std::memory_order_relaxed);

@@ -1,9 +1,10 @@
 // WriteExtent and ExtentMap: written data that the server does not surely have on stable storage.
 //
-// A FileState has three maps, guarded by its Node's mutex: `writes` (held back, or WRITE is under way),
+// A CachedFile has three maps, guarded by its Node's mutex: `writes` (held back, or WRITE is under way),
 // `unstable` (WRITE was answered UNSTABLE4) and `committing` (a COMMIT is under way for it). No two extents
 // of a file overlap, across all three: new data is punched out of the others, so what is sent again after a
-// restart never brings older bytes back (RFC 8881 section 18.3.4 leaves that order to the client).
+// restart never brings older bytes back (RFC 8881 section 18.3.4 and RFC 1813 section
+// 3.3.21 leave that order to the client).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct OpenState;
 
 // On whose account data is written.
 struct WriteUnder {
-  std::shared_ptr<OpenState> state;
+  std::shared_ptr<OpenState> state;  // NFSv4.1 only
   rpc::CredentialPtr credential;
   bool locked = false;  // a lock was taken through the descriptor: without it the data must not be written
 };

@@ -1,14 +1,14 @@
-// OperationCounters: COMPOUNDs per purpose and operations on the wire, counted without a lock. Any thread.
+// OperationCounters: requests by the operation they are for, counted without a lock. Any thread.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "client/statistics.h"
 #include "transport/runtime/loop.h"
-#include "xdr/nfs4/op.h"
 
 namespace nfsrdma::client {
 
@@ -25,7 +25,12 @@ class OperationCounters {
     Duration response{};
   };
 
-  void add(nfs4::nfs_opnum4 op, const Sample& sample);
+  // NFSv4's operations unless other names are given.
+  using NameOf = std::string (*)(uint32_t op);
+  OperationCounters();
+  explicit OperationCounters(NameOf name_of) : name_of_(name_of) {}
+
+  void add(uint32_t op, const Sample& sample);
   std::vector<OperationStatistics> snapshot() const;
 
  private:
@@ -33,6 +38,7 @@ class OperationCounters {
     std::atomic<uint64_t> requests{0}, errors{0}, retransmissions{0}, sent{0}, received{0}, queue_us{0},
         response_us{0};
   };
+  const NameOf name_of_;
   std::array<Counter, kOperations> counters_;
 };
 

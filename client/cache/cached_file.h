@@ -1,0 +1,97 @@
+// CachedFile: what the client keeps of an open file whatever the protocol's version: written data that is not
+// surely on the server's disk, and its name while it is hidden. CachedOpen: an open file description.
+//
+// Hangs in its CachedNode, guarded by the Node's mutex unless said otherwise. A protocol derives from both
+// and adds what it has on the server (opens, locks).
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "client/cache/cached_node.h"
+#include "client/cache/write_extents.h"
+#include "client/filesystem.h"
+#include "transport/runtime/sync.h"
+
+namespace nfsrdma::client {
+
+struct CachedFile {
+  explicit CachedFile(CachedNode& n) : cached(n) {}
+  CachedFile(const CachedFile&) = delete;
+  CachedFile& operator=(const CachedFile&) = delete;
+  virtual ~CachedFile() = default;
+
+  CachedNode& cached;
+  // Held across COMMIT.
+  AsyncMutex commit_mutex;
+  // Held across what opens and closes the file on the server, where there is such a thing.
+  AsyncMutex open_mutex;
+
+  // Written data; see write_extents.h. Disjoint across the three maps.
+  ExtentMap writes;              // held, or WRITE is under way
+  WriteExtent* held = nullptr;   // of `writes`, not sent: may still grow (adjacent small writes are gathered)
+  std::set<uint64_t> under_way;  // serials of `writes`
+  ExtentMap unstable;            // WRITE was answered UNSTABLE: kept until COMMIT gives the same verifier
+  ExtentMap committing;          // of `unstable`, while COMMIT is under way
+  uint64_t next_serial = 1;
+  WaitQueue written;              // an extent left `writes`, or a COMMIT is over
+  uint64_t unstable_epoch = 0;    // CachingFilesystem::epoch() of the oldest of `unstable`
+  uint64_t committing_epoch = 0;  // of `committing`; 0: no COMMIT is under way
+  bool commit_spawned = false;
+  uint64_t dirty_bytes = 0;        // of `writes`
+  uint64_t unstable_bytes = 0;     // of `unstable`
+  uint32_t writes_under_way = 0;   // write-through WRITEs and SETATTRs of the size
+  Error write_error;               // the latest of write-behind
+  uint64_t write_errors = 0;       // how many; each descriptor is told once of what it has not seen
+  bool preserve_unlinked = false;  // the server keeps a file that is removed while it is open
+  // Silly rename: the name to remove at the last close.
+  NodeRef hidden_directory;
+  std::string hidden_name;
+  rpc::CredentialPtr hidden_by;  // who removed the name, and may remove this one
+
+  // A descriptor is open.
+  virtual bool opened() const = 0;
+
+  // Where the file ends at least, whatever the server says before it has everything. What it has answered
+  // counts only if it restarted since: somebody else may have truncated the file.
+  uint64_t written_end(uint64_t epoch) const {
+    uint64_t end = writes.end_offset();
+    if (unstable_epoch != epoch) end = std::max(end, unstable.end_offset());
+    if (committing_epoch != epoch) end = std::max(end, committing.end_offset());
+    return end;
+  }
+  // The kernel's pages of a file that we are writing change together with its change attribute.
+  bool writing() const { return dirty_bytes != 0 || writes_under_way != 0; }
+  // Something is not on stable storage.
+  bool unsaved() const { return !writes.empty() || !unstable.empty() || committing_epoch != 0; }
+};
+using CachedFileRef = std::shared_ptr<CachedFile>;
+
+// An open file description of the front end.
+class CachedOpen : public OpenFile {
+ public:
+  // The bits of OPEN4_SHARE_ACCESS_*.
+  static constexpr uint32_t kRead = 1, kWrite = 2;
+
+  CachedOpen(NodeRef n, CachedFileRef f, rpc::CredentialPtr c, uint32_t a, bool sync)
+      : node(std::move(n)), cached(std::move(f)), credential(std::move(c)), access(a), synchronous(sync) {
+    std::lock_guard lock(cached->cached.mutex);
+    errors_seen = cached->write_errors;
+  }
+  virtual WriteUnder under() const = 0;
+
+  const NodeRef node;
+  const CachedFileRef cached;
+  const rpc::CredentialPtr credential;
+  const uint32_t access;     // kRead, kWrite
+  const bool synchronous;    // O_SYNC, O_DSYNC, O_DIRECT or `sync`
+  uint64_t errors_seen = 0;  // of CachedFile::write_errors; guarded by the Node's mutex
+};
+
+inline CachedOpen& cached_open(const OpenFileRef& f) {
+  return static_cast<CachedOpen&>(*f);
+}
+
+}  // namespace nfsrdma::client

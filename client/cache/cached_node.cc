@@ -1,0 +1,51 @@
+#include "client/cache/cached_node.h"
+
+#include <cassert>
+
+namespace nfsrdma::client {
+
+void CachedNode::last_reference() noexcept {
+  table_.drop(*this);
+}
+
+CachedNodeTable::CachedNodeTable(Make make)
+    : make_(make), names_([](Node& n) -> NameLinks& { return cached_node(n).names; }) {}
+
+CachedNodeTable::~CachedNodeTable() {
+  assert(size() == 0);
+}
+
+NodeRef CachedNodeTable::get(std::string_view handle, uint32_t export_index) {
+  Shard& shard = shard_of(handle);
+  std::lock_guard lock(shard.mutex);
+  if (const auto it = shard.nodes.find(handle); it != shard.nodes.end()) {
+    if (NodeTableAccess::try_acquire(*it->second)) return NodeRef::adopt(it->second);
+    shard.nodes.erase(it);  // dying: drop() will find itself no longer listed
+  }
+  CachedNode* node = make_(*this, handle, export_index);
+  shard.nodes.emplace(node->handle(), node);
+  size_.fetch_add(1, std::memory_order_relaxed);
+  return NodeRef(node);
+}
+
+NodeRef CachedNodeTable::find(std::string_view handle) {
+  Shard& shard = shard_of(handle);
+  std::lock_guard lock(shard.mutex);
+  const auto it = shard.nodes.find(handle);
+  if (it == shard.nodes.end() || !NodeTableAccess::try_acquire(*it->second)) return {};
+  return NodeRef::adopt(it->second);
+}
+
+void CachedNodeTable::drop(CachedNode& node) {
+  names_.forget(node);
+  {
+    Shard& shard = shard_of(node.handle());
+    std::lock_guard lock(shard.mutex);
+    const auto it = shard.nodes.find(node.handle());
+    if (it != shard.nodes.end() && it->second == &node) shard.nodes.erase(it);
+  }
+  size_.fetch_sub(1, std::memory_order_relaxed);
+  delete &node;
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,132 @@
+// CachedNode: what the client keeps per file object whatever the protocol's version, and the table that finds
+// it by file handle.
+//
+// A Node is created by CachedNodeTable::get() and destroyed when the last NodeRef goes. Its mutable parts are
+// guarded by its mutex (rank 2; the table's shard locks are rank 1, the name cache's lock is a leaf), which
+// is short and never held across co_await. What only open files need hangs in a CachedFile and exists only
+// then.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "client/cache/attribute_cache.h"
+#include "client/cache/name_cache.h"
+
+namespace nfsrdma::client {
+
+class CachedNodeTable;
+struct CachedFile;
+
+class CachedNode : public Node {
+ public:
+  std::string_view handle() const { return handle_; }
+  // Which file system of the server it is on: 0 is that of the mount's root.
+  uint32_t export_index() const { return export_index_; }
+
+  mutable std::mutex mutex;
+  // --- guarded by mutex ---
+  AttributeCache attributes;
+  // Regular files: the change attribute that the kernel's pages are known to be of; directories: that the
+  // name cache's entries (and the kernel's cached listing) are of. Valid with `contents_known`.
+  uint64_t contents_change = 0;
+  bool contents_known = false;
+  // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
+  // then drops the pages.
+  bool contents_mixed = false;
+  // Of the attributes that the kernel was last given; it may still believe them with `kernel_knows`.
+  uint64_t kernel_change = 0;
+  uint64_t kernel_size = 0;
+  timespec kernel_mtime{};
+  bool kernel_knows = false;
+  // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
+  // open may keep them.
+  uint32_t drops_under_way = 0;
+  // Directories: the change attribute of the last complete listing, which the kernel may have cached.
+  uint64_t listing_change = 0;
+  bool listing_known = false;
+  // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
+  uint64_t names_epoch = 1;
+  // With mutex held: whether names of that epoch are still what the directory holds, as far as is known.
+  bool names_hold(uint64_t epoch) const {
+    return epoch == names_epoch && contents_known && attributes.get().change == contents_change;
+  }
+  // Directories: the last change was ours and the server could not say whether it was the only one: names
+  // must be verified again after acdirmax at the latest.
+  bool names_uncertain = false;
+  // The last ACCESS answer (every bit is asked for each time): whose, what is allowed, until when it may be
+  // believed.
+  struct Access {
+    uint32_t uid = UINT32_MAX, gid = UINT32_MAX;
+    std::vector<uint32_t> groups;
+    uint32_t allowed = 0;
+    uint64_t change = 0;
+    TimePoint expires = TimePoint::min();
+  } access;
+  // Null while nobody has it open. Mutex held.
+  virtual std::shared_ptr<CachedFile> cached_file() const = 0;
+  // --- guarded by the name cache's lock ---
+  NameLinks names;
+
+ protected:
+  CachedNode(CachedNodeTable& table, std::string_view handle, uint32_t export_index)
+      : table_(table), handle_(handle), export_index_(export_index) {}
+
+ private:
+  friend class CachedNodeTable;
+  void last_reference() noexcept override;
+
+  CachedNodeTable& table_;
+  const std::string handle_;
+  const uint32_t export_index_;
+};
+
+inline CachedNode& cached_node(Node& n) {
+  return static_cast<CachedNode&>(n);
+}
+inline CachedNode& cached_node(const NodeRef& n) {
+  return static_cast<CachedNode&>(*n.get());
+}
+
+class CachedNodeTable {
+ public:
+  // Makes a Node of the protocol's own class, by new.
+  using Make = CachedNode* (*)(CachedNodeTable& table, std::string_view handle, uint32_t export_index);
+  explicit CachedNodeTable(Make make);
+  ~CachedNodeTable();
+
+  // The Node of the file handle, new or known.
+  NodeRef get(std::string_view handle, uint32_t export_index);
+  NodeRef find(std::string_view handle);
+  size_t size() const { return size_.load(std::memory_order_relaxed); }
+
+  NameCache& names() { return names_; }
+  // The order in which requests are started, see AttributeCache.
+  uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+ private:
+  friend class CachedNode;
+  static constexpr size_t kShards = 16;
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<std::string_view, CachedNode*> nodes;  // keys point into the Nodes
+  };
+  Shard& shard_of(std::string_view handle) {
+    return shards_[std::hash<std::string_view>{}(handle) % kShards];
+  }
+  void drop(CachedNode& node);
+
+  const Make make_;
+  std::array<Shard, kShards> shards_;
+  NameCache names_;
+  std::atomic<size_t> size_{0};
+  std::atomic<uint64_t> starts_{0};
+};
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,65 @@
+// What is known of a mount as a whole.
+#include "client/cache/caching_filesystem.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace nfsrdma::client {
+namespace {
+
+constexpr uint32_t kLargestIo = 1u << 20;
+
+rpc::CredentialPtr process_credential() {
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
+  const int n = getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<size_t>(std::max(0, n)));
+  return std::make_shared<rpc::Credential>(machine_name(), geteuid(), getegid(),
+                                           std::vector<uint32_t>(groups.begin(), groups.end()));
+}
+
+}  // namespace
+
+std::string machine_name() {
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0) return "localhost";
+  return name;
+}
+
+uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_message) {
+  uint64_t most = kLargestIo;
+  if (of_file_system != 0) most = std::min(most, of_file_system);
+  most = std::min<uint64_t>(most, of_message);
+  // Whole pages, as the kernel asks, where nobody has asked for something else.
+  if (most >= 4096) most = most / 4096 * 4096;
+  return static_cast<uint32_t>(asked != 0 ? std::min<uint64_t>(asked, most) : most);
+}
+
+CachingFilesystem::CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options,
+                                     CachedNodeTable& table)
+    : loops_(loops),
+      buffers_(buffers),
+      options_(std::move(options)),
+      machine_(process_credential()),
+      held_timer_(loops_[0]),
+      table_(table) {}
+
+int CachingFilesystem::soft_errno() const {
+  return options_.soft_error_timedout ? ETIMEDOUT : EIO;
+}
+
+CacheStatistics CachingFilesystem::cache_statistics() const {
+  CacheStatistics s;
+  s.nodes = table_.size();
+  s.names = table_.names().size();
+  s.attribute_hits = attribute_hits_;
+  s.attribute_misses = attribute_misses_;
+  s.name_hits = name_hits_;
+  s.name_misses = name_misses_;
+  s.dirty_bytes = dirty_bytes_;
+  s.uncommitted_bytes = unstable_bytes_;
+  return s;
+}
+
+}  // namespace nfsrdma::client

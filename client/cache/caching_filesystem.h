@@ -1,0 +1,260 @@
+// CachingFilesystem: what every version of NFS has in common above the wire: attributes and names and how
+// long they are believed, written data until it is on the server's disk, directory listings, reading in
+// pieces, files that are removed while they are open.
+//
+// A protocol (client/nfs4, client/nfs3) derives from it, gives it its Nodes and open files, and answers the
+// questions of the section "the wire". Its methods are spread over client/cache/fs_*.cc by subject; each runs
+// on its caller's loop. What loops share is in CachedNode (its mutex), CachedFile and the name cache.
+//
+// Change attributes are NFSv4's; a protocol without them makes them up so that they move when the file does.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/cache/cached_file.h"
+#include "client/cache/cached_node.h"
+#include "client/filesystem.h"
+#include "client/options.h"
+#include "xdr/nfs4/file_ops.h"
+
+namespace nfsrdma::client {
+
+// One entry of a directory as the server listed it.
+struct ListedEntry {
+  std::string name;
+  uint64_t cookie = 0;
+  uint64_t ino = 0;
+  uint32_t type = 0;  // S_IFMT bits; 0: not known
+  // With attributes and a file handle, to be looked up no more.
+  bool complete = false;
+  std::string handle;
+  uint32_t export_index = 0;
+  Attributes attributes;
+};
+
+// What ACCESS asks for, always: the answer serves whoever asks next. NFSv3's bits are the same.
+constexpr uint32_t kEveryAccess = nfs4::ACCESS4_READ | nfs4::ACCESS4_LOOKUP | nfs4::ACCESS4_MODIFY |
+                                  nfs4::ACCESS4_EXTEND | nfs4::ACCESS4_DELETE | nfs4::ACCESS4_EXECUTE;
+
+// What AUTH_SYS calls this host.
+std::string machine_name();
+// rsize or wsize: what was asked for (0: nothing), within what the file system and a message allow (0: no
+// limit known).
+uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_message);
+
+struct Listing;  // an open directory (fs_directory.cc, listing.h)
+
+class CachingFilesystem : public Filesystem {
+ public:
+  Task<Result<Entry>> lookup(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<AttributesReply>> getattr(RequestContext ctx, NodeRef node, OpenFileRef file) override;
+  Task<Result<>> access(RequestContext ctx, NodeRef node, int mask) override;
+  Task<Result<>> unlink(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<>> rmdir(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<>> rename(RequestContext ctx, NodeRef from_directory, std::string from, NodeRef to_directory,
+                        std::string to, unsigned flags) override;
+  Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset, size_t size) override;
+  Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) override;
+  Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) override;
+  Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) override;
+  Task<Result<DirectoryPage>> readdir(RequestContext ctx, OpenDirectoryRef directory, uint64_t offset,
+                                      size_t bytes, bool plus) override;
+  Task<> releasedir(OpenDirectoryRef directory) override;
+  Task<Result<>> fsyncdir(RequestContext ctx, OpenDirectoryRef directory) override;
+  int soft_errno() const override;
+
+ protected:
+  CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table);
+
+  // Why attributes came: it decides what a new change attribute means for cached contents.
+  enum class Cause : uint8_t {
+    kAsked,    // somebody else may have changed the file
+    kOwn,      // we changed it
+    kOpened,   // kAsked, and the kernel's pages are dealt with by the open reply
+    kCreated,  // kOpened, with the directory's lock held in the kernel: its invalidation is not waited for
+  };
+  struct ReadPiece {
+    BulkData data;
+    bool eof = false;
+  };
+  struct Written {
+    nfs4::stable_how4 committed;
+    nfs4::verifier4 verifier;
+  };
+
+  // --- the wire ---
+  // Changes whenever the server may have lost what was UNSTABLE there. Never 0.
+  virtual uint64_t epoch() const = 0;
+  // Every file with something open or unwritten.
+  virtual std::vector<NodeRef> files_in_use() const = 0;
+  virtual Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) = 0;
+  // ACCESS with new attributes; what of `wanted` (ACCESS4_*) is allowed.
+  virtual Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) = 0;
+  virtual Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) = 0;
+  virtual Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
+                                          bool is_directory) = 0;
+  virtual Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
+                                          NodeRef to_directory, std::string to) = 0;
+  // The descriptor may be read and written through; else what its I/O fails with.
+  virtual Result<> usable(const CachedOpen& open) const = 0;
+  // One READ of destination.size() bytes.
+  virtual Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, Slice destination) = 0;
+  // WRITEs all of `data`.
+  virtual Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, WriteUnder under,
+                                                uint64_t offset, Slice data, nfs4::stable_how4 stable) = 0;
+  // COMMIT of the whole file.
+  virtual Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) = 0;
+  // One READDIR from `cookie` into the listing, with its attributes booked.
+  virtual Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) = 0;
+
+  // --- fs_attributes.cc ---
+  // Books `attributes` for `node`; returns whether the kernel's pages are still good (kOpened).
+  Task<bool> book(NodeRef node, Attributes attributes, uint64_t order, Cause cause);
+  Entry cached_entry(const NodeRef& node, Duration entry_ttl) const;
+  // For the kernel, and booked as known to it.
+  AttributesReply attributes_reply(const NodeRef& node) const;
+  static Attributes known_attributes(const NodeRef& node);
+  // With CachedNode::drops_under_way counted up: counts down when the kernel has no old pages or attributes.
+  Task<> drop_kernel_data(NodeRef node);
+  // An answer for a file that the server no longer has: what led to it is asked again. The kernel walks a
+  // path anew when it gets ESTALE.
+  Error gone(const NodeRef& node, Error error);
+  AttributeCache::Limits limits(bool directory) const;
+  bool fresh(const CachedNode& node) const;
+  // Asks again unless fresh.
+  Task<Result<>> revalidate(RequestContext ctx, NodeRef node);
+  // EACCES unless the caller has every bit of `wanted`; `op` is what it is for.
+  Task<Result<>> require_access(RequestContext ctx, NodeRef node, uint32_t wanted, const char* op);
+  // Whether the mode lets everybody who comes through this mount search the directory, so that its names may
+  // be kept by the kernel, which asks nobody before it follows one.
+  bool all_may_search(const Attributes& directory) const;
+  Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
+  Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
+  // Books an ACCESS answer that came with attributes of this change attribute; gives what is allowed.
+  uint32_t note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
+                       uint64_t change);
+  // Whether ACCESS bits `allowed` let the caller have what open(2) was called with `flags` for.
+  static bool suffices(uint32_t allowed, int flags);
+
+  // --- fs_names.cc ---
+  // Books a change of ours to `directory`: its change attribute before and after, whether the server vouches
+  // that nobody else's change is between (`atomic`), and attributes asked for afterwards, if any. What it
+  // says of the names it was about: believed, if nobody else changed the directory before `after`.
+  Task<NameBelief> book_own_change(NodeRef directory, uint64_t before, uint64_t after, bool atomic,
+                                   std::optional<Attributes> attributes, uint64_t order);
+  // The epoch of names that came after this change attribute in one answer whose attributes are booked.
+  static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
+  // How long the kernel may believe a name of that epoch.
+  Duration entry_ttl(const NodeRef& directory, uint64_t epoch) const;
+  // What lookup_on_server() found out, booked and answered; `node` null: no such name.
+  Entry learnt_entry(const NodeRef& directory, const std::string& name, const NodeRef& node,
+                     const NameBelief& belief);
+  // What is known of the names of a RENAME before it is sent.
+  struct Moving {
+    NodeRef moved, replaced;
+  };
+  Moving moving(const NodeRef& from_directory, const std::string& from, const NodeRef& to_directory,
+                const std::string& to);
+  // It was done: the names and the attributes that follow from it.
+  void names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
+                   const NameBelief& from_belief, const NodeRef& to_directory, const std::string& to,
+                   const NameBelief& to_belief);
+  // What no server may see as a component; the kernel sends none of these.
+  static bool valid_name(const std::string& name);
+
+  // --- fs_remove.cc ---
+  // Renames an open file out of the way; true when that is what `name` needed.
+  // kMove: under a hidden name instead of its own; kBeside: under both.
+  enum class Hide : uint8_t { kMove, kBeside };
+  Task<Result<bool>> hide_open_file(RequestContext ctx, NodeRef directory, std::string name, Hide how);
+  // The file keeps its name after all.
+  Task<> show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name);
+  Task<> remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name);
+  // The last descriptor was closed: removes the name that was hidden, if any.
+  Task<> remove_if_hidden(NodeRef node, CachedFileRef file);
+
+  // --- fs_io.cc, fs_write_back.cc ---
+  struct ReadPart {
+    ReadPart(uint64_t o, size_t s) : offset(o), size(s) {}
+    const uint64_t offset;
+    const size_t size;
+    Completion<Result<ReadReply>> done;
+  };
+  // One READ after the other until there are `size` bytes or the end of the file.
+  Task<Result<ReadReply>> read_in_turn(OpenFileRef file, uint64_t offset, size_t size);
+  Task<> read_part(OpenFileRef file, ReadPart* part);
+  Task<Result<ReadReply>> read_range(OpenFileRef file, uint64_t offset, size_t size);
+  // WRITEs an extent of `writes` and moves it on.
+  Task<> write_extent(NodeRef node, CachedFileRef file, ExtentMap::iterator entry, nfs4::stable_how4 stable);
+  // The rest of these under the Node's mutex. Keeps the first error for the next fsync or close.
+  void write_failed(CachedFile& file, Error error, const char* verb);
+  // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
+  void supersede(CachedFile& file, uint64_t offset, uint64_t end);
+  ExtentMap::iterator add_extent(CachedFile& file, WriteExtent extent);
+  bool grow_held(CachedFile& file, const CachedOpen& handle, uint64_t offset, const Slice& data);
+
+  // `whole_file`: the held extent may be all there will be of a small file.
+  void send_held(const NodeRef& node, const CachedFileRef& file, bool whole_file = false);
+  // Takes a small write into the held extent; false when it is to be sent by itself.
+  bool gather(const NodeRef& node, const CachedFileRef& file, const CachedOpen& handle, uint64_t offset,
+              const Slice& data);
+  Task<Result<>> write_through(OpenFileRef open, uint64_t offset, Slice data);
+  Task<> send_pieces(OpenFileRef open, uint64_t offset, Slice data);
+  // Until no unanswered extent overlaps [offset, end).
+  Task<> settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end);
+  // Until everything written before the call is answered.
+  Task<> settle_all(NodeRef node, CachedFileRef file);
+  Task<> settle_node(NodeRef node);
+  // True when there was something unanswered beyond `offset`, and it is answered now.
+  Task<bool> settle_beyond(NodeRef node, CachedFileRef file, uint64_t offset);
+  Task<> throttle(NodeRef node, CachedFileRef file);
+  // The mount keeps too much that is not committed.
+  Task<> commit_everything();
+  Task<> commit(NodeRef node, CachedFileRef file);
+  Task<> send_again(NodeRef node, CachedFileRef file);
+  // Everything on stable storage, or an error noted.
+  Task<> write_back(NodeRef node, CachedFileRef file);
+  // The latest error of writing that this descriptor was not told.
+  static Result<> unreported_error(CachedOpen& handle);
+  Task<> commit_in_background(NodeRef node, CachedFileRef file);
+  Task<> send_held_periodically();
+  // After a restart of the server: data that was UNSTABLE there is sent again before anybody reads the file.
+  Task<> restore_lost_writes(NodeRef node, CachedFileRef file);
+
+  // --- fs_directory.cc ---
+  // The entries that follow `cookie`.
+  Task<Result<>> fill(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus);
+  // As fill(), of a server that does not know the cookie any more; `first`: where to begin to look.
+  Task<Result<>> find_place(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus, uint64_t first);
+  // Nothing for a name that we have removed since it was read.
+  Task<std::optional<DirectoryEntry>> directory_entry(Listing& listing, size_t index, bool plus);
+
+  CacheStatistics cache_statistics() const;
+  Duration age() const { return Clock::now() - created_; }
+
+  LoopPool& loops_;
+  BufferPool& buffers_;
+  const ClientOptions options_;
+  const rpc::CredentialPtr machine_;
+  FrontEnd* front_end_ = nullptr;
+  Timer held_timer_;
+  uint32_t rsize_ = 65536, wsize_ = 65536;  // fixed after mount()
+  uint32_t name_max_ = 255;
+  std::atomic<bool> stopping_{false};
+  mutable std::atomic<uint64_t> attribute_misses_{0};
+
+ private:
+  CachedNodeTable& table_;
+  const TimePoint created_ = Clock::now();
+  std::atomic<uint64_t> dirty_bytes_{0};     // held and sending, all files
+  std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
+  AsyncMutex commit_everything_mutex_;
+  mutable std::atomic<uint64_t> attribute_hits_{0}, name_hits_{0}, name_misses_{0};
+};
+
+}  // namespace nfsrdma::client

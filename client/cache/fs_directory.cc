@@ -1,0 +1,226 @@
+// Directory listings (RFC 8881 section 18.23, RFC 1813 sections 3.3.16 and 3.3.17). Offsets are the server's
+// cookies, so that telldir and seekdir outlive changes by others; "." and "..", which the protocol does not
+// return, are offsets 1 and 2, which its cookies never are.
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "client/cache/listing.h"
+#include "transport/runtime/log.h"
+#include "xdr/nfs4_status.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// What an entry takes in a front end's buffer besides its name: with attributes, and without.
+constexpr size_t kPlusBytes = 160, kPlainBytes = 32;
+// How often a listing whose cookies do not hold is begun again for one entry that was not seen yet.
+constexpr int kMaxRestarts = 20;
+// Entries that were given out and come again, beyond twice as many as there were: there is no end to them.
+constexpr size_t kMostDropped = 1000;
+
+bool place_is_gone(const Error& e) {
+  return e.is_status(nfs4::NFS4ERR_NOT_SAME) || e.is_status(nfs4::NFS4ERR_BAD_COOKIE);
+}
+
+}  // namespace
+
+Result<> Listing::answer(uint64_t cookie, bool with_attributes, std::vector<ListedEntry> answered, bool end,
+                         NameBelief of) {
+  if (answered.empty() && !end)
+    return fail(system_error(EIO, "READDIR", "the server sent neither entries nor the end"));
+  const bool reserved = std::any_of(answered.begin(), answered.end(),
+                                    [](const ListedEntry& e) { return e.cookie <= kAfterDotDot; });
+  if (reserved) return fail(system_error(EIO, "READDIR", "the server uses reserved cookies"));
+  entries = std::move(answered);
+  eof = end;
+  from = cookie;
+  plus = with_attributes;
+  filled = true;
+  delivered = 0;
+  belief = of;
+  drop_repeats();
+  return {};
+}
+
+void Listing::end_at(uint64_t cookie) {
+  from = cookie;
+  eof = filled = true;
+  if (std::exchange(told, true)) return;
+  std::unique_lock lock(cached_node(node).mutex);
+  const uint64_t ino = cached_node(node).attributes.get().ino;
+  lock.unlock();
+  log::warn(
+      "the server's READDIR cookies of directory inode {} go in a circle: what they led to is listed, and "
+      "may not "
+      "be all; which directory: run 'find -inum {}' in the mount",
+      ino, ino);
+}
+
+Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, NodeRef node) {
+  CachedNode& n = cached_node(node);
+  // Close-to-open holds for directories too: what they are now, not what they were within acdirmax.
+  Result<uint32_t> bits = fail(Error{});
+  if (options_.close_to_open) {
+    bits = co_await ask_access(ctx, node, nfs4::ACCESS4_READ);
+  } else {
+    bits = co_await access_bits(ctx, node, nfs4::ACCESS4_READ);
+  }
+  if (!bits) co_return fail(std::move(bits.error()));
+  if (*bits == 0) co_return fail(system_error(EACCES, "READDIR"));
+  if (!options_.close_to_open) NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  OpenDirectoryReply reply;
+  reply.directory = std::make_shared<Listing>(node);
+  std::lock_guard lock(n.mutex);
+  reply.keep_cache = n.listing_known && n.attributes.get().change == n.listing_change;
+  co_return reply;
+}
+
+Task<Result<>> CachingFilesystem::fill(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) {
+  listing.sift = listing.sift && listing.all_given_until(cookie);
+  if (listing.sift) co_return co_await find_place(ctx, listing, cookie, plus, cookie);
+  listing.begin(cookie);
+  Result<> read = co_await read_entries(ctx, listing, cookie, plus);
+  if (!read) {
+    if (cookie == 0 || !place_is_gone(read.error())) co_return read;
+  } else if (!listing.leads_back() && !(listing.all_given_until(cookie) && listing.ends_again())) {
+    co_return read;
+  } else if (!listing.all_given_until(cookie)) {
+    listing.drop_given();
+    listing.end_at(cookie);
+    co_return read;
+  }
+  co_return co_await find_place(ctx, listing, cookie, plus, 0);
+}
+
+// The server's cookies have ended or go in a circle. The listing begins again, and what was given out is left
+// out; the place of a seekdir(3) is where the same cookie is. A directory that changes between any two
+// READDIRs cannot be read from a server whose cookies end with each change.
+Task<Result<>> CachingFilesystem::find_place(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus,
+                                             uint64_t first) {
+  const bool by_name = listing.sift = listing.all_given_until(cookie);
+  const std::unordered_set<size_t> seen = listing.given_names();
+  const uint64_t change = listing.change;
+  for (int turn = 0; turn < kMaxRestarts; ++turn) {
+    bool passed = by_name;
+    std::set<uint64_t> begun;
+    const uint64_t start = turn == 0 ? first : 0;
+    size_t dropped = 0;
+    for (uint64_t next = start;;) {
+      const bool new_place = begun.insert(next).second;
+      if (!new_place && !by_name)
+        co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
+      if (!new_place || dropped > kMostDropped + 2 * seen.size()) {
+        if (start != 0) break;  // all of it once more: the directory may have changed under the server
+        listing.end_at(cookie);
+        co_return Result<>{};
+      }
+      Result<> read = co_await read_entries(ctx, listing, next, plus);
+      listing.change = change;  // what was given out is of then
+      if (!read && next != 0 && place_is_gone(read.error())) break;
+      if (!read) co_return read;
+      const uint64_t last = listing.entries.empty() ? next : listing.entries.back().cookie;
+      const size_t erased = std::erase_if(listing.entries, [&](const ListedEntry& e) {
+        if (by_name) return seen.contains(std::hash<std::string_view>{}(e.name));
+        const bool before = !passed;
+        passed = passed || e.cookie == cookie;
+        return before;
+      });
+      if (by_name) dropped += erased;
+      if (!listing.entries.empty() || (listing.eof && passed)) {
+        listing.from = cookie;
+        co_return Result<>{};
+      }
+      if (listing.eof) co_return fail(system_error(EIO, "READDIR", "the place in the directory is gone"));
+      next = last;
+    }
+  }
+  co_return fail(system_error(EIO, "READDIR", "the directory changes faster than it can be read"));
+}
+
+Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& listing, size_t index,
+                                                                       bool plus) {
+  const ListedEntry& from = listing.entries[index];
+  DirectoryEntry entry;
+  entry.name = from.name;
+  entry.next = from.cookie;
+  entry.type = from.type;
+  entry.ino = from.ino != 0 ? from.ino : 1;  // readdir(3) users skip inode 0
+  if (!plus || !from.complete) co_return entry;
+  const NodeRef node = table_.get(from.handle, from.export_index);
+  co_await book(node, from.attributes, listing.belief.order, Cause::kAsked);
+  Entry full = cached_entry(node, Duration::zero());
+  switch (table_.names().learn(*listing.node.get(), entry.name, full.node.get(), listing.belief)) {
+    case NameCache::Learnt::kStored: break;
+    case NameCache::Learnt::kAbsent: co_return std::nullopt;
+    case NameCache::Learnt::kOther: co_return entry;
+  }
+  full.entry_ttl = entry_ttl(listing.node, listing.belief.epoch);
+  entry.ino = full.attributes.ino;
+  entry.entry = std::move(full);
+  co_return entry;
+}
+
+Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenDirectoryRef directory,
+                                                       uint64_t offset, size_t bytes, bool plus) {
+  auto& listing = static_cast<Listing&>(*directory);
+  auto guard = co_await listing.mutex.lock();
+  plus = plus && options_.readdirplus;
+  DirectoryPage page;
+  size_t used = 0;
+  const size_t overhead = plus ? kPlusBytes : kPlainBytes;
+  if (offset < Listing::kAfterDotDot) {
+    const uint64_t self = known_attributes(listing.node).ino;
+    uint64_t parent = self;
+    if (auto name = table_.names().name_of(*listing.node.get()))
+      parent = known_attributes(name->directory).ino;
+    if (offset < Listing::kAfterDot)
+      page.entries.push_back({".", self, S_IFDIR, Listing::kAfterDot, std::nullopt});
+    page.entries.push_back({"..", parent, S_IFDIR, Listing::kAfterDotDot, std::nullopt});
+    used = page.entries.size() * (overhead + 8);
+  }
+  if (offset < Listing::kAfterDot) listing.filled = false;  // rewinddir(3): the directory as it is now
+  uint64_t cookie = offset <= Listing::kAfterDotDot ? 0 : offset;
+  listing.seek(cookie);
+  while (used < bytes) {
+    std::optional<size_t> index = listing.position_after(cookie, plus);
+    if (!index || (*index == listing.entries.size() && !listing.eof)) {
+      Result<> filled = co_await fill(ctx, listing, cookie, plus);
+      if (!filled) {
+        if (!page.entries.empty()) break;  // what is there first; the error comes with the next call
+        co_return fail(std::move(filled.error()));
+      }
+      index = 0;
+    }
+    for (; *index < listing.entries.size() && used < bytes; ++*index) {
+      auto entry = co_await directory_entry(listing, *index, plus);
+      listing.give(listing.entries[*index]);
+      cookie = listing.entries[*index].cookie;
+      if (!entry) continue;
+      used += overhead + entry->name.size();
+      page.entries.push_back(std::move(*entry));
+    }
+    if (*index == listing.entries.size() && listing.eof) {
+      std::lock_guard lock(cached_node(listing.node).mutex);
+      cached_node(listing.node).listing_change = listing.change;
+      cached_node(listing.node).listing_known = true;
+      break;
+    }
+  }
+  co_return page;
+}
+
+Task<> CachingFilesystem::releasedir(OpenDirectoryRef) {
+  co_return;
+}
+
+Task<Result<>> CachingFilesystem::fsyncdir(RequestContext, OpenDirectoryRef) {
+  // Section 18.4.4 and its like: CREATE, REMOVE, RENAME and LINK are on stable storage when they are
+  // answered.
+  co_return Result<>{};
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,131 @@
+// Names: the name cache and how long it is believed (RFC 8881 section 10.8).
+//
+// A cached name is believed while its directory's attributes are fresh and its change attribute is the one
+// the names were learnt under. Changes of ours come with the directory's new attributes in the same COMPOUND,
+// so that they do not cost that belief; a change by somebody else shows up as another change attribute and
+// ends the epoch in which names are believed. An answer counts for the epoch of the directory's attributes
+// that came before it in its COMPOUND.
+#include <algorithm>
+#include <cerrno>
+
+#include "client/cache/caching_filesystem.h"
+
+namespace nfsrdma::client {
+namespace {
+
+Error name_error(int errnum, const char* op) {
+  return system_error(errnum, op);
+}
+
+}  // namespace
+
+bool CachingFilesystem::valid_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+uint64_t CachingFilesystem::names_epoch(const NodeRef& directory, uint64_t change) {
+  const CachedNode& d = cached_node(directory);
+  std::lock_guard lock(d.mutex);
+  return d.contents_known && d.contents_change == change ? d.names_epoch : 0;
+}
+
+Duration CachingFilesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) const {
+  const CachedNode& d = cached_node(directory);
+  std::lock_guard lock(d.mutex);
+  if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
+  if (!all_may_search(d.attributes.get())) return Duration::zero();
+  return d.names_hold(epoch) ? d.attributes.remaining(Clock::now()) : Duration::zero();
+}
+
+Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t before, uint64_t after,
+                                                    bool atomic, std::optional<Attributes> attributes,
+                                                    uint64_t order) {
+  CachedNode& d = cached_node(directory);
+  bool ours_alone = false;
+  {
+    std::lock_guard lock(d.mutex);
+    ours_alone = d.contents_known && d.contents_change == before;
+    if (ours_alone) {
+      d.contents_change = after;
+      if (!atomic) d.names_uncertain = true;
+    } else {
+      d.contents_known = false;
+      d.names_uncertain = false;
+      ++d.names_epoch;
+    }
+    if (!attributes) d.attributes.expire();
+  }
+  if (attributes) co_await book(directory, *attributes, order, Cause::kAsked);
+  co_return NameBelief{Clock::now(), names_epoch(directory, after), table_.next_start()};
+}
+
+Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
+  CachedNode& d = cached_node(directory);
+  if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
+  auto found = options_.lookupcache == LookupCache::kNone ? std::nullopt : table_.names().find(d, name);
+  if (found && !found->child && options_.lookupcache == LookupCache::kPositive) found.reset();
+  if (found) {
+    bool good = false;
+    {
+      const TimePoint now = Clock::now();
+      std::lock_guard lock(d.mutex);
+      good = d.names_hold(found->belief.epoch) && d.attributes.fresh(now) &&
+             (!d.names_uncertain || now - found->belief.since < options_.acdirmax);
+    }
+    if (good) {
+      NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
+      name_hits_.fetch_add(1, std::memory_order_relaxed);
+      if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
+      Result<> valid = co_await revalidate(ctx, found->child);
+      if (valid) co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
+      table_.names().remove(d, name);  // the file is gone under its name: ask
+    }
+  }
+  name_misses_.fetch_add(1, std::memory_order_relaxed);
+  co_return co_await lookup_on_server(ctx, directory, std::move(name));
+}
+
+Entry CachingFilesystem::learnt_entry(const NodeRef& directory, const std::string& name, const NodeRef& node,
+                                      const NameBelief& belief) {
+  Entry entry;
+  if (node) {
+    entry = cached_entry(node, Duration::zero());
+  } else if (options_.lookupcache != LookupCache::kAll) {
+    return entry;
+  }
+  if (table_.names().learn(*directory.get(), name, node.get(), belief) == NameCache::Learnt::kStored)
+    entry.entry_ttl = entry_ttl(directory, belief.epoch);
+  return entry;
+}
+
+CachingFilesystem::Moving CachingFilesystem::moving(const NodeRef& from_directory, const std::string& from,
+                                                    const NodeRef& to_directory, const std::string& to) {
+  Moving m;
+  if (auto found = table_.names().find(*from_directory.get(), from)) m.moved = found->child;
+  if (auto found = table_.names().find(*to_directory.get(), to)) m.replaced = found->child;
+  return m;
+}
+
+void CachingFilesystem::names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
+                                    const NameBelief& from_belief, const NodeRef& to_directory,
+                                    const std::string& to, const NameBelief& to_belief) {
+  NameCache& names = table_.names();
+  if (m.moved != m.replaced || !m.moved) {
+    names.put(*from_directory.get(), from, nullptr, from_belief);
+    if (m.moved) {
+      names.put(*to_directory.get(), to, m.moved.get(), to_belief);
+    } else {
+      // To what is not known: as after a change of ours that is forgotten.
+      names.put(*to_directory.get(), to, nullptr, to_belief);
+      names.remove(*to_directory.get(), to);
+    }
+  }
+  for (const NodeRef& node : {m.moved, m.replaced}) {
+    if (!node) continue;
+    std::lock_guard lock(cached_node(node).mutex);
+    cached_node(node).attributes.expire();
+  }
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,149 @@
+// Removing and renaming, and the silly rename that keeps an open file usable where the server would not (RFC
+// 8881 sections 18.25, 18.26 and OPEN4_RESULT_PRESERVE_UNLINKED in 18.16; RFC 1813 section 4.9).
+#include <atomic>
+#include <cerrno>
+
+#include "client/cache/caching_filesystem.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// ".nfs" and a number, as every NFS client names them and cleaning scripts know them.
+std::string hidden_name(const CachedNode& node) {
+  static std::atomic<uint32_t> count{0};
+  const uint64_t unique = static_cast<uint64_t>(Clock::now().time_since_epoch().count());
+  return fmt::format(".nfs{:016x}{:08x}", std::hash<std::string_view>{}(node.handle()) ^ unique,
+                     count.fetch_add(1));
+}
+
+}  // namespace
+
+Task<Result<>> CachingFilesystem::unlink(RequestContext ctx, NodeRef directory, std::string name) {
+  auto hidden = co_await hide_open_file(ctx, directory, name, Hide::kMove);
+  if (!hidden) co_return fail(std::move(hidden.error()));
+  if (*hidden) co_return Result<>{};
+  co_return co_await remove_on_server(ctx, directory, std::move(name), false);
+}
+
+Task<Result<>> CachingFilesystem::rmdir(RequestContext ctx, NodeRef directory, std::string name) {
+  co_return co_await remove_on_server(ctx, directory, std::move(name), true);
+}
+
+Task<Result<bool>> CachingFilesystem::hide_open_file(RequestContext ctx, NodeRef directory, std::string name,
+                                                     Hide how) {
+  auto found = table_.names().find(*directory.get(), name);
+  if (!found || !found->child) co_return false;
+  const NodeRef node = found->child;
+  CachedFileRef file;
+  {
+    std::lock_guard lock(cached_node(node).mutex);
+    file = cached_node(node).cached_file();
+    if (!file || !file->opened() || file->preserve_unlinked) co_return false;
+    // As the Linux client: what rm -r finds under this name is still in use.
+    if (file->hidden_name == name && file->hidden_directory == directory)
+      co_return fail(system_error(EBUSY, "REMOVE", "the file was removed before and is still open"));
+    if (!file->hidden_name.empty()) co_return false;
+  }
+  // close(2) returns before its RELEASE is done. A CLOSE that is under way is cheaper to wait for than RENAME
+  // and a second REMOVE.
+  auto closing = co_await file->open_mutex.lock();
+  closing.unlock();
+  {
+    std::lock_guard lock(cached_node(node).mutex);
+    if (!file->opened()) co_return false;
+  }
+  // Whether another name keeps the file alive is worth asking: a hidden name would be counted as a link.
+  NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  {
+    std::lock_guard lock(cached_node(node).mutex);
+    const Attributes& a = cached_node(node).attributes.get();
+    if (a.nlink > 1) co_return false;
+  }
+  const std::string hidden = hidden_name(cached_node(node));
+  bool moved = how == Hide::kMove;
+  if (!moved) {
+    Result<Entry> linked = co_await link(ctx, node, directory, hidden);
+    moved = !linked;  // a server without hard links
+  }
+  if (moved) {
+    Result<> renamed = co_await rename_on_server(ctx, directory, name, directory, hidden);
+    if (!renamed) co_return fail(std::move(renamed.error()));
+  }
+  bool still_open = false;
+  {
+    std::lock_guard lock(cached_node(node).mutex);
+    still_open = file->opened();
+    if (still_open) {
+      file->hidden_directory = directory;
+      file->hidden_name = hidden;
+      file->hidden_by = ctx.credential;
+    }
+  }
+  if (!still_open) co_await remove_hidden(ctx.credential, directory, hidden);
+  co_return true;
+}
+
+Task<> CachingFilesystem::remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name) {
+  const RequestContext ctx{std::move(credential), nullptr};  // named: g++ 12 destroys such temporaries twice
+  Result<> removed = co_await remove_on_server(ctx, directory, name, false);
+  if (!removed && removed.error().errnum != ENOENT) {
+    log::warn("\"{}\", a file that was removed while it was open, is still on the server: {}", name,
+              describe(removed.error()));
+  }
+}
+
+Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_directory, std::string from,
+                                         NodeRef to_directory, std::string to, unsigned flags) {
+  // RENAME always replaces (section 18.26.3); looking first and renaming then would be a lie.
+  if (flags != 0) co_return fail(system_error(EINVAL, "RENAME", "the protocol has no rename with flags"));
+  if (to.size() > name_max_) co_return fail(system_error(ENAMETOOLONG, "RENAME"));
+  // A rename onto another name of the same file does nothing (POSIX), so nothing is to be hidden.
+  auto source = table_.names().find(*from_directory.get(), from);
+  auto target = table_.names().find(*to_directory.get(), to);
+  if (target && target->child && !(source && source->child == target->child)) {
+    // Its name must stand until the RENAME replaces it, and for good if that fails.
+    const NodeRef replaced = target->child;
+    auto hidden = co_await hide_open_file(ctx, to_directory, to, Hide::kBeside);
+    if (!hidden) co_return fail(std::move(hidden.error()));
+    auto renamed = co_await rename_on_server(ctx, from_directory, std::move(from), to_directory, to);
+    if (!renamed && *hidden) co_await show_again(ctx, replaced, to_directory, to);
+    co_return renamed;
+  }
+  co_return co_await rename_on_server(ctx, from_directory, std::move(from), to_directory, std::move(to));
+}
+
+Task<> CachingFilesystem::show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) {
+  std::string hidden;
+  {
+    std::lock_guard lock(cached_node(node).mutex);
+    const CachedFileRef file = cached_node(node).cached_file();
+    if (!file || file->hidden_name.empty() || file->hidden_directory != directory) co_return;
+    hidden = std::exchange(file->hidden_name, {});
+    file->hidden_directory = {};
+    file->hidden_by = {};
+  }
+  auto there = co_await lookup_on_server(ctx, directory, name);
+  if (there && there->node == node) co_return co_await remove_hidden(ctx.credential, directory, hidden);
+  Result<> back = co_await rename_on_server(ctx, directory, hidden, directory, name);
+  if (!back) log::warn("\"{}\" is now called \"{}\": {}", name, hidden, describe(back.error()));
+}
+
+Task<> CachingFilesystem::remove_if_hidden(NodeRef node, CachedFileRef file) {
+  NodeRef hidden_directory;
+  std::string hidden;
+  rpc::CredentialPtr hidden_by;
+  {
+    std::lock_guard lock(cached_node(node).mutex);
+    if (!file->opened()) {
+      if (!file->hidden_name.empty()) {
+        hidden_directory = std::move(file->hidden_directory);
+        hidden = std::exchange(file->hidden_name, {});
+        hidden_by = std::move(file->hidden_by);
+      }
+    }
+  }
+  if (!hidden.empty()) co_await remove_hidden(hidden_by, hidden_directory, hidden);
+}
+
+}  // namespace nfsrdma::client

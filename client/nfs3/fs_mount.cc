@@ -1,0 +1,220 @@
+// Mounting and unmounting (RFC 1813 appendix I, RFC 1833), and what is known of a mount as a whole.
+#include <algorithm>
+#include <cerrno>
+
+#include "client/nfs3/nfs3_client.h"
+#include "client/nfs3/one_call.h"
+#include "transport/runtime/deadline.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// UMNT of a server that is silent.
+constexpr Duration kFarewell = std::chrono::seconds(2);
+// The largest message libnfs 4.0 takes is this and 4096 bytes.
+constexpr uint32_t kLibraryIo = 1u << 20;
+
+tcp::Family family_of(AddressFamily family) {
+  switch (family) {
+    case AddressFamily::kIpv4: return tcp::Family::kIpv4;
+    case AddressFamily::kIpv6: return tcp::Family::kIpv6;
+    case AddressFamily::kAny: break;
+  }
+  return tcp::Family::kAny;
+}
+
+bool same_address(tcp::Endpoint a, tcp::Endpoint b) {
+  nfs3::set_port(a, 0);
+  nfs3::set_port(b, 0);
+  return tcp::to_string(a) == tcp::to_string(b);
+}
+
+}  // namespace
+
+std::unique_ptr<Filesystem> make_nfs3_filesystem(LoopPool& loops, BufferPool& buffers,
+                                                 ClientOptions options) {
+  return std::make_unique<Nfs3Filesystem>(loops, buffers, std::move(options));
+}
+
+Nfs3Filesystem::Nfs3Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
+    : CachingFilesystem(loops, buffers, std::move(options), nodes_) {
+  for (unsigned i = 0; i < loops.size(); ++i) {
+    nfs3::RpcClient::Hooks hooks;
+    hooks.find_server = [this](Loop& loop) { return find_server(loop); };
+    hooks.on_reconnected = [this] { epoch_.fetch_add(1, std::memory_order_acq_rel); };
+    clients_.push_back(std::make_unique<nfs3::RpcClient>(loops[i], options_, std::move(hooks)));
+  }
+}
+
+Nfs3Filesystem::~Nfs3Filesystem() = default;
+
+Task<Result<tcp::Endpoint>> Nfs3Filesystem::resolve(Loop& loop, std::string host) {
+  tcp::Resolver resolver(loop);
+  auto endpoints = co_await resolver.resolve(std::move(host), options_.port, family_of(options_.family));
+  if (!endpoints) co_return fail(std::move(endpoints.error()));
+  std::optional<tcp::Endpoint> known;
+  {
+    std::lock_guard lock(mutex_);
+    known = address_;
+  }
+  // All connections go to one of the server's addresses as long as it has that.
+  for (const tcp::Endpoint& endpoint : *endpoints) {
+    if (known && same_address(endpoint, *known)) co_return endpoint;
+  }
+  co_return endpoints->front();
+}
+
+Task<Result<tcp::Endpoint>> Nfs3Filesystem::find_server(Loop& loop) {
+  auto found = co_await resolve(loop, options_.host);
+  if (!found) co_return found;
+  std::lock_guard lock(mutex_);
+  const bool v6 = address_->family() == AF_INET6;
+  const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address_->address);
+  const auto* in4 = reinterpret_cast<const sockaddr_in*>(&address_->address);
+  nfs3::set_port(*found, ntohs(v6 ? in6->sin6_port : in4->sin_port));
+  address_ = *found;
+  co_return found;
+}
+
+Task<Result<std::string>> Nfs3Filesystem::find_export() {
+  Loop& loop = loops_[0];
+  auto server = co_await resolve(loop, options_.host);
+  if (!server) co_return fail(std::move(server.error()));
+  Result<uint16_t> port = options_.v3.port;
+  if (*port == 0) port = co_await nfs3::ask_port(loop, *server, nfs3::kNfsProgram, nfs3::kNfsVersion);
+  if (!port) co_return fail(std::move(port.error()));
+  nfs3::set_port(*server, *port);
+  Result<tcp::Endpoint> mountd = *server;
+  if (!options_.v3.mount_host.empty()) mountd = co_await resolve(loop, options_.v3.mount_host);
+  if (!mountd) co_return fail(std::move(mountd.error()));
+  port = options_.v3.mount_port;
+  if (*port == 0) port = co_await nfs3::ask_port(loop, *mountd, nfs3::kMountProgram, nfs3::kMountVersion);
+  if (!port) co_return fail(std::move(port.error()));
+  nfs3::set_port(*mountd, *port);
+  mountd_ = *mountd;
+  {
+    std::lock_guard lock(mutex_);
+    address_ = *server;
+  }
+  co_return co_await nfs3::mount_export(loop, mountd_, options_.export_path, machine_);
+}
+
+Task<Result<>> Nfs3Filesystem::connect_all() {
+  for (const auto& client : clients_) {
+    co_await client->loop().resume_here();
+    Result<> started = co_await client->start();
+    // That it speaks version 3 at all.
+    if (started && client == clients_[0]) started = co_await server_.null(machine_);
+    if (started) continue;
+    co_await loops_[0].resume_here();
+    co_return started;
+  }
+  co_await loops_[0].resume_here();
+  co_return Result<>{};
+}
+
+Task<Result<Entry>> Nfs3Filesystem::read_root(std::string handle) {
+  const uint64_t order = nodes_.next_start();
+  auto asking = server_.getattr(machine_, handle);
+  auto root = co_await std::move(asking);
+  if (!root) co_return fail(std::move(root.error()));
+  if (root->status != 0) co_return fail(nfs3::nfs3_error(root->status, "GETATTR"));
+  if (!S_ISDIR(root->object.attributes.mode))
+    co_return fail(system_error(ENOTDIR, "MNT", options_.export_path));
+  const NodeRef node = nodes_.get(handle, export_of(root->object));
+  co_await note(node, root->object, order, Cause::kAsked);
+  auto asking_limits = server_.fsinfo(machine_, handle);
+  auto limits = co_await std::move(asking_limits);
+  if (!limits) co_return fail(std::move(limits.error()));
+  if (limits->status != 0) co_return fail(nfs3::nfs3_error(limits->status, "FSINFO"));
+  rsize_ = io_size(options_.rsize, limits->rtmax, kLibraryIo);
+  wsize_ = io_size(options_.wsize, limits->wtmax, kLibraryIo);
+  auto asking_names = server_.pathconf(machine_, handle);
+  auto names = co_await std::move(asking_names);
+  if (!names) co_return fail(std::move(names.error()));
+  if (names->status == 0 && names->name_max != 0) name_max_ = std::min(names->name_max, 255U);
+  co_return cached_entry(node, Duration::zero());
+}
+
+Task<Result<Entry>> Nfs3Filesystem::mount(FrontEnd* front_end) {
+  front_end_ = front_end;
+  co_await loops_[0].resume_here();
+  auto handle = co_await find_export();
+  if (!handle) co_return fail(std::move(handle.error()));
+  mounted_ = true;  // by MNT: unmount() says UMNT
+  NFSRDMA_CO_TRY(co_await connect_all());
+  auto root = co_await read_root(*handle);
+  if (root) loops_[0].spawn(send_held_periodically());
+  co_return root;
+}
+
+Task<> Nfs3Filesystem::write_back_everything() {
+  for (const NodeRef& node : files_in_use()) {
+    std::shared_ptr<Nfs3FileState> file;
+    {
+      std::lock_guard lock(nfs3_node(node).mutex);
+      file = nfs3_node(node).file;
+    }
+    if (!file) continue;
+    co_await write_back(node, file);
+    {
+      std::lock_guard lock(nfs3_node(node).mutex);
+      file->openers = 0;
+    }
+    co_await remove_if_hidden(node, file);
+    drop_if_unused(nfs3_node(node));
+  }
+}
+
+Task<> Nfs3Filesystem::farewell() {
+  co_await nfs3::unmount_export(loops_[0], mountd_, options_.export_path, machine_);
+}
+
+Task<bool> Nfs3Filesystem::unmount(Duration patience) {
+  co_await loops_[0].resume_here();
+  stopping_ = true;
+  held_timer_.cancel();
+  bool written = true;
+  if (std::exchange(mounted_, false)) {
+    written = co_await finish_within(loops_[0], write_back_everything(), patience);
+    (void)co_await finish_within(loops_[0], farewell(), std::min<Duration>(patience, kFarewell));
+  }
+  for (const auto& client : clients_) co_await client->close();
+  co_await loops_[0].resume_here();
+  co_return written;
+}
+
+bool Nfs3Filesystem::soft_timed_out() const {
+  if (!options_.soft) return false;
+  const Duration patience = soft_patience(options_.timeo, options_.retrans);
+  return std::any_of(clients_.begin(), clients_.end(), [&](const auto& client) {
+    const TimePoint since = client->stalled_since();
+    return since != TimePoint{} && Clock::now() - since > patience;
+  });
+}
+
+bool Nfs3Filesystem::responding() const {
+  return std::all_of(clients_.begin(), clients_.end(),
+                     [](const auto& client) { return client->responding(); });
+}
+
+Statistics Nfs3Filesystem::statistics() const {
+  Statistics s;
+  s.server = options_.host;
+  s.export_path = options_.export_path;
+  s.age_seconds = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(age()).count());
+  s.operations = server_.counters();
+  for (const auto& client : clients_) s.transports.push_back(client->status());
+  s.session.rsize = rsize_;
+  s.session.wsize = wsize_;
+  s.cache = cache_statistics();
+  std::lock_guard lock(mutex_);
+  for (const auto& [node, reference] : files_) {
+    std::lock_guard node_lock(node->mutex);
+    s.cache.open_files += node->file ? node->file->openers : 0;
+  }
+  return s;
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,225 @@
+// Opening, creating, closing (RFC 1813 sections 3.3.4, 3.3.8, 4.11): close-to-open consistency lives here.
+//
+// The protocol has no OPEN. open(2) is ACCESS, which says whether the caller may and brings the attributes by
+// which the kernel's pages are judged; close(2) brings what was written to the server's disk. Permission is
+// checked once, here: READ and WRITE go under the opener's credential, and servers let a file's owner through
+// whatever the mode says by then.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <random>
+
+#include "client/nfs3/nfs3_client.h"
+
+namespace nfsrdma::client {
+namespace {
+
+uint32_t share_access(int flags) {
+  switch (flags & O_ACCMODE) {
+    case O_WRONLY: return CachedOpen::kWrite;
+    case O_RDWR: return CachedOpen::kRead | CachedOpen::kWrite;
+    default: return CachedOpen::kRead;
+  }
+}
+
+uint64_t random_verifier() {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return random();
+}
+
+}  // namespace
+
+std::shared_ptr<Nfs3FileState> Nfs3Filesystem::pin_file(Nfs3Node& node) {
+  std::lock_guard lock(mutex_);
+  std::lock_guard node_lock(node.mutex);
+  if (!node.file) {
+    node.file = std::make_shared<Nfs3FileState>(node);
+    files_.emplace(&node, NodeRef(&node));
+  }
+  ++node.file->pins;
+  return node.file;
+}
+
+void Nfs3Filesystem::unpin_file(Nfs3Node& node) {
+  {
+    std::lock_guard node_lock(node.mutex);
+    --node.file->pins;
+  }
+  drop_if_unused(node);
+}
+
+void Nfs3Filesystem::drop_if_unused(Nfs3Node& node) {
+  NodeRef last;  // released after the locks
+  std::shared_ptr<Nfs3FileState> file;
+  std::lock_guard lock(mutex_);
+  std::lock_guard node_lock(node.mutex);
+  if (!node.file || node.file->in_use()) return;
+  file = std::move(node.file);
+  const auto it = files_.find(&node);
+  last = std::move(it->second);
+  files_.erase(it);
+}
+
+std::vector<NodeRef> Nfs3Filesystem::files_in_use() const {
+  std::lock_guard lock(mutex_);
+  std::vector<NodeRef> all;
+  all.reserve(files_.size());
+  for (const auto& [node, reference] : files_) all.push_back(reference);
+  return all;
+}
+
+OpenFileRef Nfs3Filesystem::make_open(const NodeRef& node, const std::shared_ptr<Nfs3FileState>& file,
+                                      const RequestContext& ctx, int flags) const {
+  {
+    std::lock_guard lock(nfs3_node(node).mutex);
+    ++file->openers;
+  }
+  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
+  return std::make_shared<Nfs3File>(node, file, ctx.credential, share_access(flags), synchronous);
+}
+
+Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
+  // The server must have what was written here before it says what the file is now.
+  co_await settle_node(node);
+  OpenReply reply;
+  const std::shared_ptr<Nfs3FileState> file = pin_file(nfs3_node(node));
+  auto allowed = co_await ask_access_for(ctx, node, Cause::kOpened, &reply.keep_cache);
+  Result<> done;
+  if (!allowed) {
+    done = fail(std::move(allowed.error()));
+  } else if (!suffices(*allowed, flags)) {
+    done = fail(system_error(EACCES, "ACCESS"));
+  } else {
+    reply.file = make_open(node, file, ctx, flags);
+  }
+  unpin_file(nfs3_node(node));
+  if (!done) co_return fail(std::move(done.error()));
+  if (!options_.close_to_open) reply.keep_cache = true;
+  co_return reply;
+}
+
+Task<Result<CreateReply>> Nfs3Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
+                                                 uint32_t mode, int flags) {
+  NFSRDMA_CO_TRY(check_new_name(name, "CREATE"));
+  // GUARDED where the kernel's client has UNCHECKED: whether the file was there decides whose permission
+  // counts.
+  std::optional<uint64_t> exclusive;
+  if ((flags & O_EXCL) != 0) exclusive = random_verifier();
+  uint64_t order = nodes_.next_start();
+  auto asking = server_.create(ctx.credential, fh_of(directory), name, exclusive, mode);
+  auto answer = co_await std::move(asking);
+  if (answer && exclusive && answer->status == nfs3::NFS3ERR_NOTSUPP_) {
+    exclusive.reset();
+    order = nodes_.next_start();
+    asking = server_.create(ctx.credential, fh_of(directory), name, exclusive, mode);
+    answer = co_await std::move(asking);
+  }
+  const bool there = answer && answer->status == nfs3::NFS3ERR_EXIST_;
+  if (there && (flags & O_EXCL) == 0) co_return co_await open_existing(ctx, directory, name, flags);
+  auto entry = co_await created(ctx, directory, name, std::move(answer), order, "CREATE", Cause::kCreated);
+  if (!entry) co_return fail(std::move(entry.error()));
+  const NodeRef node = entry->node;
+  if (exclusive) NFSRDMA_CO_TRY(co_await finish_exclusive(ctx, node, mode));
+  CreateReply reply;
+  const std::shared_ptr<Nfs3FileState> file = pin_file(nfs3_node(node));
+  reply.open.file = make_open(node, file, ctx, flags);
+  unpin_file(nfs3_node(node));
+  reply.entry = cached_entry(node, entry->entry_ttl);
+  co_return reply;
+}
+
+Task<Result<>> Nfs3Filesystem::finish_exclusive(RequestContext ctx, NodeRef node, uint32_t mode) {
+  // The server keeps the verifier in the times.
+  SetAttributes set;
+  set.mode = mode & 07777;
+  set.atime = set.mtime = SetAttributes::Time{true, {}};
+  const uint64_t order = nodes_.next_start();
+  auto asking = server_.setattr(ctx.credential, fh_of(node), set);
+  auto answer = co_await std::move(asking);
+  if (!answer) co_return fail(std::move(answer.error()));
+  if (answer->status != 0) co_return fail(failed(node, answer->status, "SETATTR"));
+  co_await note_own(node, answer->wcc, order);
+  co_return Result<>{};
+}
+
+Task<Result<CreateReply>> Nfs3Filesystem::open_existing(RequestContext ctx, NodeRef directory,
+                                                        std::string name, int flags) {
+  auto there = co_await lookup_on_server(ctx, directory, name);
+  if (!there) co_return fail(std::move(there.error()));
+  // Gone again: the kernel walks the path anew and asks another time.
+  if (!there->node) co_return fail(system_error(ESTALE, "CREATE"));
+  const uint32_t type = there->attributes.mode & S_IFMT;
+  if (type == S_IFDIR) co_return fail(system_error(EISDIR, "CREATE"));
+  if (type == S_IFLNK) co_return fail(system_error(ELOOP, "CREATE"));
+  CreateReply reply;
+  auto opened = co_await open(ctx, there->node, flags);
+  if (!opened) co_return fail(std::move(opened.error()));
+  reply.open = *opened;
+  if ((flags & O_TRUNC) != 0) {
+    SetAttributes set;
+    set.size = 0;
+    auto cut = co_await setattr(ctx, there->node, set, reply.open.file);
+    if (!cut) {
+      co_await release(ctx, reply.open.file, std::nullopt);
+      co_return fail(std::move(cut.error()));
+    }
+  }
+  reply.entry = cached_entry(there->node, there->entry_ttl);
+  co_return reply;
+}
+
+Task<Result<>> Nfs3Filesystem::flush(RequestContext, OpenFileRef open, uint64_t) {
+  CachedOpen& handle = cached_open(open);
+  if ((handle.access & CachedOpen::kWrite) == 0) co_return Result<>{};
+  bool dirty = false;
+  {
+    std::lock_guard lock(nfs3_node(handle.node).mutex);
+    dirty = handle.cached->unsaved();
+  }
+  if (dirty) co_await write_back(handle.node, handle.cached);
+  co_return unreported_error(handle);
+}
+
+Task<> Nfs3Filesystem::release(RequestContext, OpenFileRef open, std::optional<uint64_t>) {
+  CachedOpen& handle = cached_open(open);
+  const NodeRef node = handle.node;
+  const auto file = std::static_pointer_cast<Nfs3FileState>(handle.cached);
+  bool unsaved = false;
+  {
+    std::lock_guard lock(nfs3_node(node).mutex);
+    unsaved = file->unsaved();
+  }
+  // flush() has reported its errors, except those of writes that came later through a mapping.
+  if (unsaved && (handle.access & CachedOpen::kWrite) != 0) co_await write_back(node, file);
+  {
+    std::lock_guard lock(nfs3_node(node).mutex);
+    if (file->openers != 0) --file->openers;
+  }
+  co_await remove_if_hidden(node, file);
+  drop_if_unused(nfs3_node(node));
+}
+
+namespace {
+
+Error no_locks() {
+  return system_error(ENOLCK, "LOCK",
+                      "locks of an NFSv3 mount are kept by the kernel, for this machine alone");
+}
+
+}  // namespace
+
+Task<Result<Lock>> Nfs3Filesystem::getlk(RequestContext, OpenFileRef, uint64_t, Lock) {
+  co_return fail(no_locks());
+}
+
+Task<Result<>> Nfs3Filesystem::setlk(RequestContext, OpenFileRef, uint64_t, Lock lock, bool) {
+  if (lock.type == LockType::kUnlock) co_return Result<>{};
+  co_return fail(no_locks());
+}
+
+Task<Result<>> Nfs3Filesystem::flock(RequestContext, OpenFileRef, uint64_t, LockType type, bool) {
+  if (type == LockType::kUnlock) co_return Result<>{};
+  co_return fail(no_locks());
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,134 @@
+// Nfs3Filesystem: the NFSv3 client, one per mount. Its methods are spread over fs_*.cc by subject. Private to
+// client/nfs3; others make one through nfs3_filesystem.h.
+//
+// Every answer brings attributes, and those of a change what they were before it (weak cache consistency, RFC
+// 1813 section 2.6): they take the place of NFSv4's change_info4. They are not vouched for as atomic.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "client/cache/caching_filesystem.h"
+#include "client/nfs3/nfs3_filesystem.h"
+#include "client/nfs3/node.h"
+#include "client/nfs3/procedures.h"
+#include "client/nfs4/attributes.h"
+
+namespace nfsrdma::client {
+
+class Nfs3Filesystem final : public CachingFilesystem {
+ public:
+  Nfs3Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options);
+  ~Nfs3Filesystem() override;
+
+  Task<Result<Entry>> mount(FrontEnd* front_end) override;
+  Task<bool> unmount(Duration patience) override;
+  Task<Result<AttributesReply>> setattr(RequestContext ctx, NodeRef node, SetAttributes set,
+                                        OpenFileRef file) override;
+  Task<Result<std::string>> readlink(RequestContext ctx, NodeRef node) override;
+  Task<Result<Entry>> mknod(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode,
+                            uint32_t rdev_major, uint32_t rdev_minor) override;
+  Task<Result<Entry>> mkdir(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode) override;
+  Task<Result<Entry>> symlink(RequestContext ctx, NodeRef directory, std::string name,
+                              std::string target) override;
+  Task<Result<Entry>> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) override;
+  Task<Result<OpenReply>> open(RequestContext ctx, NodeRef node, int flags) override;
+  Task<Result<CreateReply>> create(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode,
+                                   int flags) override;
+  Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) override;
+  Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) override;
+  Task<Result<FilesystemStatus>> statfs(RequestContext ctx, NodeRef node) override;
+  Task<Result<Lock>> getlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock) override;
+  Task<Result<>> setlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock, bool wait) override;
+  Task<Result<>> flock(RequestContext ctx, OpenFileRef file, uint64_t owner, LockType type,
+                       bool wait) override;
+  bool soft_timed_out() const override;
+  bool responding() const override;
+  Statistics statistics() const override;
+
+ private:
+  // --- fs_attributes.cc ---
+  // As they are booked: with an st_ino that is unique in this mount.
+  Attributes to_booked(const nfs3::FileAttributes& from);
+  uint32_t export_of(const nfs3::FileAttributes& from);
+  // Books attributes that came with an answer, if they did; else they are asked for when next needed.
+  Task<bool> note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause);
+  // Books a change of ours to a file. Without a change by others between what is cached and `wcc`, it is ours
+  // alone.
+  Task<> note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order);
+  // Books a change of ours to a directory.
+  Task<NameBelief> note_change(NodeRef directory, nfs3::Wcc wcc, uint64_t order);
+  // The change attribute of the directory that its names are known under; 0: none.
+  static uint64_t names_change(const NodeRef& directory);
+  // Names that an answer brought with the directory's attributes: its epoch if these are what they were
+  // before.
+  static uint64_t epoch_of(const NodeRef& directory, uint64_t before, const nfs3::PostAttributes& after);
+  Error failed(const NodeRef& node, uint32_t status, const char* op);
+  Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
+  Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
+  // ACCESS, with its attributes booked for `cause`; `good`: what book() says.
+  Task<Result<uint32_t>> ask_access_for(RequestContext ctx, NodeRef node, Cause cause, bool* good);
+
+  // --- fs_names.cc ---
+  Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
+                                  bool is_directory) override;
+  Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
+                                  NodeRef to_directory, std::string to) override;
+  // What CREATE, MKDIR, SYMLINK or MKNOD answered.
+  Task<Result<Entry>> created(RequestContext ctx, NodeRef directory, std::string name,
+                              Result<nfs3::ObjectAnswer> answer, uint64_t order, const char* op, Cause cause);
+  // The Node of an answer's file handle, its attributes booked or asked for.
+  Task<Result<NodeRef>> object(RequestContext ctx, const nfs3::ObjectAnswer& answer, uint64_t order,
+                               Cause cause);
+  Result<> check_new_name(const std::string& name, const char* op) const;
+
+  // --- fs_open.cc ---
+  std::shared_ptr<Nfs3FileState> pin_file(Nfs3Node& node);
+  void unpin_file(Nfs3Node& node);
+  void drop_if_unused(Nfs3Node& node);
+  OpenFileRef make_open(const NodeRef& node, const std::shared_ptr<Nfs3FileState>& file,
+                        const RequestContext& ctx, int flags) const;
+  // What EXCLUSIVE cannot carry (RFC 1813 section 3.3.8).
+  Task<Result<>> finish_exclusive(RequestContext ctx, NodeRef node, uint32_t mode);
+  // The name was there after all.
+  Task<Result<CreateReply>> open_existing(RequestContext ctx, NodeRef directory, std::string name, int flags);
+  std::vector<NodeRef> files_in_use() const override;
+
+  // --- fs_io.cc ---
+  Result<> usable(const CachedOpen&) const override { return {}; }
+  Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, Slice destination) override;
+  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, WriteUnder under, uint64_t offset,
+                                        Slice data, nfs4::stable_how4 stable) override;
+  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) override;
+  Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;
+  uint64_t epoch() const override { return epoch_.load(std::memory_order_acquire); }
+
+  // --- fs_mount.cc ---
+  Task<Result<tcp::Endpoint>> resolve(Loop& loop, std::string host);
+  Task<Result<tcp::Endpoint>> find_server(Loop& loop);
+  // The ports of NFS and MOUNT, and the root's file handle.
+  Task<Result<std::string>> find_export();
+  Task<Result<>> connect_all();
+  Task<Result<Entry>> read_root(std::string handle);
+  Task<> write_back_everything();
+  Task<> farewell();
+
+  static std::string fh_of(const NodeRef& n) { return nfs3_node(n).fh(); }
+
+  Nfs3NodeTable nodes_;
+  Exports exports_;
+  std::vector<std::unique_ptr<nfs3::RpcClient>> clients_;  // by loop
+  nfs3::Procedures server_{clients_};
+  std::atomic<uint64_t> epoch_{1};  // of connections: any new one may be to a server that restarted
+  mutable std::mutex mutex_;        // of the following; rank 1: taken before a Node's
+  std::unordered_map<Nfs3Node*, NodeRef> files_;
+  std::optional<tcp::Endpoint> address_;  // with NFS's port
+  tcp::Endpoint mountd_;                  // fixed after mount()
+  bool mounted_ = false;
+};
+
+}  // namespace nfsrdma::client

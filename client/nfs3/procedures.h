@@ -1,0 +1,67 @@
+// Procedures: NFSv3's procedures as coroutines, on the connection of the loop they are called on.
+//
+// An answer with an NFS error is an answer: `status` says so, and its attributes count. The Result is an
+// error only when there is no answer to be had (RpcClient). JUKEBOX ("later", RFC 1813 section 2.6) is waited
+// out here, as long as it takes. Each method counts what it did.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "client/nfs3/rpc_client.h"
+#include "client/nfs3/wire.h"
+#include "client/operation_counters.h"
+
+namespace nfsrdma::nfs3 {
+
+class Procedures {
+ public:
+  using Credential = rpc::CredentialPtr;
+
+  explicit Procedures(std::vector<std::unique_ptr<RpcClient>>& clients) : clients_(clients) {}
+
+  Task<Result<>> null(Credential credential);
+  Task<Result<AttributesAnswer>> getattr(Credential credential, std::string handle);
+  Task<Result<ChangeAnswer>> setattr(Credential credential, std::string handle, client::SetAttributes set);
+  Task<Result<ObjectAnswer>> lookup(Credential credential, std::string directory, std::string name);
+  Task<Result<AccessAnswer>> access(Credential credential, std::string handle, uint32_t wanted);
+  Task<Result<ReadlinkAnswer>> readlink(Credential credential, std::string handle);
+  // At most destination.size() bytes, copied there.
+  Task<Result<ReadAnswer>> read(Credential credential, std::string handle, uint64_t offset,
+                                Slice destination);
+  Task<Result<WriteAnswer>> write(Credential credential, std::string handle, uint64_t offset, Slice data,
+                                  uint32_t stable);
+  // With `exclusive` the verifier alone, else GUARDED with `mode`.
+  Task<Result<ObjectAnswer>> create(Credential credential, std::string directory, std::string name,
+                                    std::optional<uint64_t> exclusive, uint32_t mode);
+  Task<Result<ObjectAnswer>> mkdir(Credential credential, std::string directory, std::string name,
+                                   uint32_t mode);
+  Task<Result<ObjectAnswer>> symlink(Credential credential, std::string directory, std::string name,
+                                     std::string target);
+  // `mode` with its type.
+  Task<Result<ObjectAnswer>> mknod(Credential credential, std::string directory, std::string name,
+                                   uint32_t mode, uint32_t major, uint32_t minor);
+  Task<Result<ChangeAnswer>> remove(Credential credential, std::string directory, std::string name,
+                                    bool is_directory);
+  Task<Result<RenameAnswer>> rename(Credential credential, std::string from_directory, std::string from,
+                                    std::string to_directory, std::string to);
+  Task<Result<LinkAnswer>> link(Credential credential, std::string handle, std::string directory,
+                                std::string name);
+  Task<Result<ReaddirAnswer>> readdir(Credential credential, std::string directory, uint64_t cookie,
+                                      nfs4::verifier4 verifier, uint32_t bytes, bool plus);
+  Task<Result<FsstatAnswer>> fsstat(Credential credential, std::string handle);
+  Task<Result<FsinfoAnswer>> fsinfo(Credential credential, std::string handle);
+  Task<Result<PathconfAnswer>> pathconf(Credential credential, std::string handle);
+  Task<Result<WriteAnswer>> commit(Credential credential, std::string handle);
+
+  std::vector<client::OperationStatistics> counters() const { return counters_.snapshot(); }
+
+ private:
+  // Calls until the answer is another than JUKEBOX.
+  Task<Result<>> run(Procedure procedure, RawCall call, Answer* answer, size_t sent, size_t received);
+
+  std::vector<std::unique_ptr<RpcClient>>& clients_;
+  client::OperationCounters counters_{procedure_name};
+};
+
+}  // namespace nfsrdma::nfs3
