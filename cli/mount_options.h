@@ -34,8 +34,8 @@ std::optional<LogLevel> parse_log_level(std::string_view name);
 
 struct MountOptions {
   // --- protocol
-  unsigned major_version = 4;          // or 3
-  bool any_version = true;             // none was asked for: down to 3 if the server has nothing newer
+  unsigned major_version = 4;             // or 3
+  bool any_version = true;                // none was asked for: down to 3 if the server has nothing newer
   std::optional<unsigned> minor_version;  // 1 once validated
   AddressFamily family = AddressFamily::kAny;
   std::optional<uint16_t> port;       // absent: the source's (nfs://host:port/), else 2049

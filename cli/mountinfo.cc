@@ -124,7 +124,9 @@ bool has_option(std::string_view options, std::string_view option) {
   return false;
 }
 
-bool MountEntry::read_only() const { return has_option(options, "ro"); }
+bool MountEntry::read_only() const {
+  return has_option(options, "ro");
+}
 
 uid_t MountEntry::owner() const {
   constexpr std::string_view kKey = "user_id=";

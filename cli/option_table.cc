@@ -265,7 +265,8 @@ std::span<const OptionSpec> option_table() {
 }
 
 std::span<const std::string_view> version3_options() {
-  static constexpr std::string_view kNames[] = {"mountport", "mounthost", "mountproto", "mountvers", "nolock"};
+  static constexpr std::string_view kNames[] = {"mountport", "mounthost", "mountproto", "mountvers",
+                                                "nolock"};
   return kNames;
 }
 

@@ -113,8 +113,8 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
     std::lock_guard lock(n.mutex);
     file = n.file;
   }
-  if (file && set.size) {
-    // A write that is sent again after a restart must not undo the truncation.
+  if (file && (set.size || set.mtime || set.mode)) {
+    // A write that is sent again after a restart must not undo the truncation, the time or a set-id bit.
     co_await write_back(node, file);
   } else {
     co_await settle_node(node);

@@ -65,8 +65,8 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     }
     if (state && (state->held_access & nfs4::OPEN4_SHARE_ACCESS_WRITE) == 0) state.reset();
   }
-  if (file && set.size) {
-    // A write that is sent again after a restart must not undo the truncation.
+  if (file && (set.size || set.mtime || set.mode)) {
+    // A write that is sent again after a restart must not undo the truncation, the time or a set-id bit.
     co_await write_back(node, file);
   } else {
     co_await settle_node(node);

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "client/nfs4/compound.h"
-#include "client/operation_counters.h"
 #include "client/nfs4/slot_table.h"
+#include "client/operation_counters.h"
 #include "client/options.h"
 #include "client/statistics.h"
 #include "transport/rdma/version_memory.h"

@@ -32,9 +32,11 @@ class LeftoverCase(unittest.TestCase):
         return mounts, files
 
     def processes(self):
-        """Those that carry the mark; an unprivileged caller may not look into root's."""
+        """Those that carry the mark; an unprivileged caller may not look into root's. Not an argument: sudo puts its command line
+        into the environment."""
         sudo = [] if os.getuid() == 0 else ["sudo", "-n"]
-        found = subprocess.run([*sudo, "sh", "-c", f"grep -lszF -e {self.mark} /proc/[0-9]*/environ"], capture_output=True, text=True)
+        found = subprocess.run([*sudo, "sh", "-c", "grep -lszF -f - /proc/[0-9]*/environ"], input=self.mark + "\n",
+                               capture_output=True, text=True)
         return found.stdout.split()
 
     def nothing_left(self, within=0.0):

@@ -50,7 +50,8 @@ class PendingCalls {
   // Gives the call its XID and puts it into the first four bytes of its head.
   void add(PendingCall& p, TimePoint now);
   void remove(PendingCall& p);
-  // Another XID for a call that stays where it is in age: what is sent next is a new call to the server's RPC layer.
+  // Another XID for a call that stays where it is in age: what is sent next is a new call to the server's RPC
+  // layer.
   void renew_xid(PendingCall& p);
   PendingCall* find(uint32_t xid) const;
   PendingCall* oldest() const { return oldest_; }

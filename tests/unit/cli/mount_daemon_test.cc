@@ -27,6 +27,9 @@ using Clock = std::chrono::steady_clock;
 
 class FailingMount : public testing::Test {
  protected:
+  void SetUp() override {
+    if (access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "/dev/fuse may not be opened by this user";
+  }
   // A port nobody else gets; whoever connects is refused until listen().
   FailingMount() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};

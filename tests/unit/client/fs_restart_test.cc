@@ -67,7 +67,7 @@ TEST_P(Restart, LeaseOfTheNewServer_IsTheOneThatIsRenewed) {
   ASSERT_EQ(mount->fs().statistics().session.lease_seconds, 90u);
   server->with_core([](filer::Core& core) { core.options.lease = std::chrono::seconds(6); });
   server->restart();
-  EXPECT_EQ(mount->write(file, 0, "text"), 0);
+  EXPECT_EQ(mount->read(file).value_or("error"), "content");
   EXPECT_EQ(mount->fs().statistics().session.lease_seconds, 6u);
   EXPECT_EQ(mount->close(file), 0);
 }
@@ -97,7 +97,7 @@ TEST_P(Restart, ServerOfAnotherScope_IsAskedForNothingBack) {
   server->with_core([](filer::Core& core) { core.clients.identity().scope = "another"; });
   server->restart();
   server->end_grace();
-  EXPECT_EQ(mount->write(file, 0, "text"), EIO) << "the lock is lost";
+  EXPECT_EQ(errno_of(mount->read(file)), EIO) << "the lock is lost";
   EXPECT_EQ(server->executed(OP_LOCK).executed, 1u) << "no reclaim";
   EXPECT_EQ(mount->lock(file, LockType::kUnlock), 0);
   EXPECT_EQ(mount->write(file, 0, "text"), 0);
@@ -313,6 +313,20 @@ TEST_P(Restart, UnstableWrites_AreWrittenAgain) {
   EXPECT_EQ(server->read_file("/export/data"), expected);
   EXPECT_FALSE(server->stat("/export/data")->unstable);
   EXPECT_EQ(mount->close(file), 0);
+}
+
+// A time that was set stays: what was written before it is not written again after it.
+TEST_P(Restart, TimeSetAfterAWrite_IsNotUndoneByWritingAgain) {
+  const auto file = mount->create("data", O_RDWR);
+  ASSERT_EQ(mount->write(file, 0, pattern(150'000, 1)), 0);
+  client::SetAttributes set;
+  set.mtime = client::SetAttributes::Time{.now = false, .value = {.tv_sec = 1'000'000'000, .tv_nsec = 7}};
+  ASSERT_TRUE(mount->run(mount->fs().setattr(mount->user(), mount->node("data"), set, nullptr)));
+  server->restart();
+  EXPECT_EQ(mount->fsync(file), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(server->stat("/export/data")->modified.seconds, 1'000'000'000);
+  EXPECT_EQ(server->read_file("/export/data"), pattern(150'000, 1));
 }
 
 TEST_P(Restart, ReadAfterIt_SeesWhatWasWrittenBefore) {

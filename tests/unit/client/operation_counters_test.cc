@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "xdr/nfs4/op.h"
+
 namespace nfsrdma::test {
 namespace {
 

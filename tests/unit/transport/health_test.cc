@@ -6,10 +6,10 @@
 namespace nfsrdma::test {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using rpc::Backoff;
 using rpc::Health;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 constexpr TimePoint at(int s) {
   return TimePoint(seconds(s));
