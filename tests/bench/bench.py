@@ -146,7 +146,7 @@ class Bench:
 
     def libnfs(self, metric, op, version, depth, **options):
         server = Process(self.server.pid)
-        path = self.server.path() if version == 3 else "/export"
+        path = "/export"
         if op in ("stat", "create", "smallread"):
             path += "/small"
         argv = [os.path.join(TOOLS, "nfsload"), "--op", op, "--version", version, "--port", self.server.port, "--mount-port",
@@ -171,10 +171,10 @@ class Bench:
         v4 = f"version=4&nfsport={self.server.port}"
         v3 = f"version=3&nfsport={self.server.port}&mountport={self.server.mount_port}"
         self.tool("read", "nfs-cat v4", "nfs-cat", f"nfs://127.0.0.1/export/data?{v4}")
-        self.tool("read", "nfs-cat v3", "nfs-cat", f"nfs://127.0.0.1{self.server.path()}/data?{v3}")
+        self.tool("read", "nfs-cat v3", "nfs-cat", f"nfs://127.0.0.1/export/data?{v3}")
         fresh = f"copied{self.round}"
         self.tool("write new file", "nfs-cp v3", "nfs-cp", os.path.join(HOME, "local"),
-                  f"nfs://127.0.0.1{self.server.path()}/{fresh}?{v3}")
+                  f"nfs://127.0.0.1/export/{fresh}?{v3}")
         os.unlink(os.path.join(self.server.path(), fresh))
 
     def tool(self, metric, contender, *argv):

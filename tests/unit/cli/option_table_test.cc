@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "cli/options.h"
@@ -9,7 +10,14 @@
 namespace nfsrdma::cli {
 namespace {
 
-ParsedOptions parse(const std::string& list) {
+// What only NFSv3 has needs vers=3 beside it.
+bool of_version3(std::string_view item) {
+  const std::string_view name = item.substr(0, item.find('='));
+  return std::ranges::find(version3_options(), name) != version3_options().end();
+}
+
+ParsedOptions parse(const std::string& given) {
+  const std::string list = of_version3(given) ? "vers=3," + given : given;
   const auto items = split_options(list);
   EXPECT_TRUE(items) << list;
   std::vector<OptionLayer> layers;
@@ -17,6 +25,11 @@ ParsedOptions parse(const std::string& list) {
   auto parsed = parse_options(layers, false);
   EXPECT_TRUE(parsed) << list << ": " << parsed.error().text;
   return parsed ? *std::move(parsed) : ParsedOptions{};
+}
+
+// What is shown without the item.
+std::string shown_without(std::string_view item) {
+  return show_options(of_version3(item) ? parse("vers=3").values : MountOptions{});
 }
 
 std::string error_of(const std::string& list) {
@@ -62,7 +75,7 @@ TEST(OptionTable, EveryRow_IsComplete) {
     const bool active = spec.kind != OptionKind::kRefused && spec.kind != OptionKind::kIgnored;
     EXPECT_EQ(spec.set != nullptr, active) << spec.name << ": parsed and ignored?";
     if (spec.kind == OptionKind::kNumber || spec.kind == OptionKind::kSize) {
-      EXPECT_LT(spec.min, spec.max) << spec.name;
+      EXPECT_LE(spec.min, spec.max) << spec.name;
       EXPECT_FALSE(spec.unit.empty()) << spec.name;
     }
     if (spec.kind == OptionKind::kWord) {
@@ -76,7 +89,6 @@ TEST(OptionTable, EveryRow_IsComplete) {
 
 // The default that help and manual pages print is the one that holds.
 TEST(OptionTable, PrintedDefault_IsTheDefaultInEffect) {
-  const std::string untouched = show_options(MountOptions{});
   for (const OptionSpec& spec : option_table()) {
     if (spec.fallback.empty() || spec.fallback.starts_with('(')) continue;
     std::string item(spec.name);
@@ -88,15 +100,17 @@ TEST(OptionTable, PrintedDefault_IsTheDefaultInEffect) {
     }
     MountOptions options = parse(item).values;
     options.family = AddressFamily::kAny;
-    EXPECT_EQ(show_options(options), untouched) << item;
+    EXPECT_EQ(show_options(options), shown_without(item)) << item;
   }
 }
 
 // Every option that has an effect shows it, so that `status` cannot lie by omission.
 TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
   // The row that shows the effect of one that has no text of its own.
-  const std::set<std::string> same_as_default{"vers", "minorversion", "v4.1",   "proto",
-                                              "sec",  "xprtsec",      "sloppy", "remount"};
+  // Those of NFSv3 say what holds there anyway: locks stay local, MOUNT follows proto.
+  const std::set<std::string> same_as_default{"vers",   "minorversion", "v4.1",      "proto",
+                                              "sec",    "xprtsec",      "sloppy",    "remount",
+                                              "nolock", "mountvers",    "mountproto"};
   for (const OptionSpec& spec : option_table()) {
     if (spec.set == nullptr || same_as_default.contains(std::string(spec.name))) continue;
     std::string item;
@@ -112,7 +126,7 @@ TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
       }
       default: item = std::string(spec.name) + "=/some/file";
     }
-    EXPECT_NE(show_options(parse(item).values), show_options(MountOptions{})) << item;
+    EXPECT_NE(show_options(parse(item).values), shown_without(item)) << item;
   }
 }
 
