@@ -23,6 +23,8 @@ LONG = "n" * 255
 
 class PosixCase(SystemCase):
     people = PEOPLE
+    LINK_LENGTHS = (4095, 4096)
+    LATEST = (1 << 32) + 5  # of times, in seconds
 
     def setUp(self):
         super().setUp()
@@ -72,7 +74,7 @@ class AnyUser(PosixCase):
                 self.me("link", name, "other")
                 self.me("remove", "other")
                 self.me("remove", name)
-        for length in (4095, 4096):
+        for length in self.LINK_LENGTHS:
             deep = ("d/" * 3000)[:length - 1] + "x"
             self.me("lstat", deep)
             self.me("symlink", "s" * length, "long")
@@ -246,7 +248,7 @@ class AnyUser(PosixCase):
     def test_times_that_are_set(self):
         for kind in ("regular", "directory", "fifo"):
             self.me("make", kind, "x")
-            for atime, mtime in ((0, 0), (1, 999_999_999), (10**18, 2 * 10**18), ((1 << 31) * 10**9, ((1 << 32) + 5) * 10**9)):
+            for atime, mtime in ((0, 0), (1, 999_999_999), (10**18, 2 * 10**18), ((1 << 31) * 10**9, self.LATEST * 10**9)):
                 self.me("set_times", "x", atime, mtime)
                 self.changed(["x"], "me", "chmod", "x", 0o600)
                 self.me("set_times", "x", atime, mtime)
