@@ -1,13 +1,14 @@
 // Golden messages: complete RPC messages in hexadecimal, one per file, whose origin README.md names.
 //
 // The name says what a file holds: *_call and *_reply are of the NFS program, *_cb_call and *_cb_reply of the
-// callback program. Lines starting with # are comments; white space means nothing. Used by the golden,
+// callback program. Used by the golden,
 // hostile and fuzz tests.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "tests/golden/hex.h"
 #include "xdr/nfs4/cb_compound.h"
 #include "xdr/nfs4/compound.h"
 #include "xdr/rpc.h"
@@ -21,10 +22,6 @@ struct Message {
   Kind kind = Kind::kCall;
   ByteVector bytes;
 };
-
-// Hexadecimal text to bytes. Anything but hex digits, white space and #-comments ends the test run.
-ByteVector from_hex(std::string_view text);
-std::string to_hex(ByteVector const& bytes);
 
 // All messages of tests/golden, by name.
 const std::vector<Message>& messages();

@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "tests/golden/hex.h"
 #include "tests/unit/fabric/support/captured.h"
-#include "tests/unit/fabric/support/hex.h"
 #include "transport/fabric/iwarp/terminate.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
 namespace captured = test::captured;
-using test::from_hex;
+using golden::from_hex;
 
 // The header comes out, goes in again as the same bytes, and the frame has the length it should have.
 Segment read_and_write(const ByteVector& frame) {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/golden/hex.h"
 #include "tests/unit/fabric/support/captured.h"
-#include "tests/unit/fabric/support/hex.h"
 #include "transport/fabric/iwarp/send_queue.h"
 #include "transport/fabric/iwarp/stream_reader.h"
 
@@ -221,7 +221,7 @@ TEST(Stream, CapturedFrames_AreRead) {
   ByteVector stream;
   for (const char* text :
        {test::captured::kSend, test::captured::kSendInvalidate, test::captured::kReadRequest}) {
-    const ByteVector frame = test::from_hex(text);
+    const ByteVector frame = golden::from_hex(text);
     stream.insert(stream.end(), frame.begin(), frame.end());
   }
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{10'000}}) {

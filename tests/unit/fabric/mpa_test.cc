@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/golden/hex.h"
 #include "tests/unit/fabric/support/captured.h"
-#include "tests/unit/fabric/support/hex.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
 using Kind = StartupFrame::Kind;
-using test::from_hex;
+using golden::from_hex;
 namespace captured = test::captured;
 
 StartupTerms terms(uint16_t ird, uint16_t ord, bool crc = false) {

@@ -4,42 +4,13 @@
 
 #include <string>
 
+#include "tests/golden/hex.h"
+
 namespace nfsrdma::rpcrdma {
 namespace {
 
-ByteVector from_hex(std::string_view hex) {
-  ByteVector out;
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  int high = -1;
-  for (const char c : hex) {
-    if (c == ' ') continue;
-    if (high < 0) {
-      high = digit(c);
-    } else {
-      out.push_back(static_cast<std::byte>(high * 16 + digit(c)));
-      high = -1;
-    }
-  }
-  return out;
-}
-
-std::string to_hex(ConstBytes bytes) {
-  std::string out;
-  for (const std::byte b : bytes) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    out += kDigits[std::to_integer<unsigned>(b) >> 4];
-    out += kDigits[std::to_integer<unsigned>(b) & 15];
-  }
-  return out;
-}
-
-std::string without_spaces(std::string_view hex) {
-  std::string out;
-  for (const char c : hex) {
-    if (c != ' ') out += c;
-  }
-  return out;
-}
+using golden::from_hex;
+using golden::to_hex;
 
 header decoded(ConstBytes message, Defect expected = Defect::kNone) {
   header h;
@@ -117,7 +88,7 @@ TEST(RpcRdmaHeader, Version1Message_HasSevenWords) {
   h.credit = 32;
   ByteVector out;
   ASSERT_TRUE(encode(out, h));
-  EXPECT_EQ(to_hex(out), without_spaces("01020304 00000001 00000020 00000000 00000000 00000000 00000000"));
+  EXPECT_EQ(to_hex(out), "01020304 00000001 00000020 00000000 00000000 00000000 00000000");
 }
 
 // v2 sections 3.2 and 5.2: flags after the four fixed words, then the handle that may be invalidated.
@@ -129,9 +100,7 @@ TEST(RpcRdmaHeader, Version2Message_HasNineWords) {
   h.inv_handle = 0xabcd;
   ByteVector out;
   ASSERT_TRUE(encode(out, h));
-  EXPECT_EQ(
-      to_hex(out),
-      without_spaces("01020304 00000002 00000020 00000000 00000000 0000abcd 00000000 00000000 00000000"));
+  EXPECT_EQ(to_hex(out), "01020304 00000002 00000020 00000000 00000000 0000abcd 00000000 00000000 00000000");
   EXPECT_EQ(decoded(out).inv_handle, 0xabcdU);
 }
 
@@ -186,7 +155,7 @@ TEST(RpcRdmaHeader, Errors_HaveTheirWords) {
     h.error = c.e;
     ByteVector out;
     ASSERT_TRUE(encode(out, h));
-    EXPECT_EQ(to_hex(ConstBytes(out).subspan(16)), without_spaces(c.words));
+    EXPECT_EQ(to_hex(ConstBytes(out).subspan(16)), c.words);
     EXPECT_EQ(encoded_bytes(h), out.size());
     EXPECT_EQ(decoded(out).error, c.e);
   }
@@ -299,7 +268,7 @@ TEST(RpcRdmaProperties, BothKnownOnes_AreEncodedAndUnderstood) {
   ByteVector out;
   ASSERT_TRUE(encode(out, h));
   EXPECT_EQ(to_hex(ConstBytes(out).subspan(20)),
-            without_spaces("00000002 00000001 00000004 00004000 00000002 00000004 00000002"));
+            "00000002 00000001 00000004 00004000 00000002 00000004 00000002");
   EXPECT_EQ(decoded(out).properties, h.properties);
 }
 
