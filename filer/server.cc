@@ -5,8 +5,8 @@
 
 #include "filer/server_impl.h"
 #include "transport/fabric/iwarp/iwarp.h"
+#include "transport/rdma/endpoint_options.h"
 #include "transport/runtime/log.h"
-#include "xdr/rpcrdma/private_data.h"
 
 namespace nfsrdma::filer {
 
@@ -167,14 +167,12 @@ Result<> Server::Impl::listen_rdma_ol(uint16_t wanted) {
 Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
   const auto self = shared_from_this();
   const rdma::ResponderOptions& responder = core.options.rdma.responder;
-  fabric::EndpointOptions options;
-  options.receive_bytes = responder.receive_bytes;
-  options.receives = responder.credits + responder.callback_credits + 1;
   rpcrdma::private_data ours;
   ours.remote_invalidation = responder.invalidate;
   ours.send_bytes = ours.receive_bytes = responder.inline_bytes;
-  const auto bytes = rpcrdma::encode(ours);
-  options.private_data.assign(bytes.begin(), bytes.end());
+  // One for each call, one for each reply to a callback, one for the properties.
+  const unsigned receives = responder.credits + responder.callback_credits + 1;
+  fabric::EndpointOptions options = rdma::make_endpoint_options(responder.receive_bytes, receives, ours);
   Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await incoming->accept(std::move(options));
   if (!endpoint || closed || !rdma_listener) co_return;
   add_link([&](LinkId id) {

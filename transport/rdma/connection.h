@@ -24,6 +24,7 @@
 #include "transport/rpc/connection.h"
 #include "transport/runtime/sync.h"
 #include "xdr/rpcrdma/header.h"
+#include "xdr/rpcrdma/private_data.h"
 
 namespace nfsrdma::rdma {
 
@@ -50,7 +51,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   void begin() override {}
   void send(rpc::PendingCall& call) override;
   void send(ByteVector reply) override;
-  size_t replies_queued() const override;
+  // The fabric takes what is sent, and does not listen to a peer who does not read it (endpoint_receive.cc).
+  size_t replies_queued() const override { return 0; }
   void forget(rpc::PendingCall& call) override;
   void drop(Error why) override;
   bool open() const override { return open_; }
@@ -127,6 +129,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   const std::unique_ptr<fabric::Endpoint> endpoint_;
   bool open_ = true;
 
+  const rpcrdma::private_data theirs_;
   uint32_t version_ = 0;  // 0: not agreed upon yet
   size_t inline_send_ = 1024;
   size_t inline_receive_ = 1024;

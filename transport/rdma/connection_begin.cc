@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "transport/rdma/connection.h"
-#include "xdr/rpcrdma/private_data.h"
 
 namespace nfsrdma::rdma {
 
@@ -22,12 +21,12 @@ RdmaConnection::RdmaConnection(Loop& loop, std::unique_ptr<fabric::Endpoint> end
       pool_(pool),
       options_(options),
       endpoint_(std::move(endpoint)),
+      theirs_(rpcrdma::find_private_data(endpoint_->peer_private_data())),
       agree_timer_(loop),
       credits_(options.credits) {
-  const rpcrdma::private_data theirs = rpcrdma::find_private_data(endpoint_->peer_private_data());
   // RFC 8797 section 4.2: "the smaller of its own send size and the server's reported receive size".
-  inline_send_ = std::min(options.inline_bytes, theirs.receive_bytes);
-  inline_receive_ = std::min(options.inline_bytes, theirs.send_bytes);
+  inline_send_ = std::min(options.inline_bytes, theirs_.receive_bytes);
+  inline_receive_ = std::min(options.inline_bytes, theirs_.send_bytes);
 }
 
 RdmaConnection::~RdmaConnection() {
@@ -67,11 +66,10 @@ void RdmaConnection::agreed(Agreement agreement) {
 
 void RdmaConnection::set_version(uint32_t version) {
   version_ = version;
-  const rpcrdma::private_data theirs = rpcrdma::find_private_data(endpoint_->peer_private_data());
   const bool ours = endpoint_->limits().remote_invalidation;
   // Version 2 asks for nothing but a handle in the header (section 3.3); version 1 for both sides' R (RFC
   // 8797 section 4.1), and its headers have no place for a handle.
-  remote_invalidation_ = ours && (version == rpcrdma::kVersion2 || theirs.remote_invalidation);
+  remote_invalidation_ = ours && (version == rpcrdma::kVersion2 || theirs_.remote_invalidation);
   rdma_counters_.version.store(version, std::memory_order_relaxed);
   rdma_counters_.credit_limit.store(credits_.limit(), std::memory_order_relaxed);
   rdma_counters_.inline_send.store(inline_send_, std::memory_order_relaxed);

@@ -245,10 +245,6 @@ void RdmaConnection::send(ByteVector reply) {
   endpoint_->send(parts);
 }
 
-size_t RdmaConnection::replies_queued() const {
-  return 0;
-}
-
 void RdmaConnection::forget(PendingCall& call) {
   if (call.mark == 0) {
     std::erase(queue_, &call);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "transport/rdma/connection.h"
+#include "transport/rdma/endpoint_options.h"
 #include "transport/rpc/client_transport.h"
-#include "xdr/rpcrdma/private_data.h"
 
 namespace nfsrdma::rdma {
 namespace {
@@ -70,14 +70,12 @@ class RdmaDialer final : public rpc::Dialer {
     o.host = options_.host;
     o.port = options_.port;
     o.timeout = options_.connect_timeout;
-    o.endpoint.receive_bytes = options_.receive_bytes;
-    // One for each reply, one for each call of the server, one for the properties.
-    o.endpoint.receives = options_.credits + options_.callback_credits + 1;
     rpcrdma::private_data ours;
     ours.send_bytes = ours.receive_bytes = options_.inline_bytes;
     ours.remote_invalidation = fabric_->remote_invalidation();
-    const auto bytes = rpcrdma::encode(ours);
-    o.endpoint.private_data.assign(bytes.begin(), bytes.end());
+    // One for each reply, one for each call of the server, one for the properties.
+    const unsigned receives = options_.credits + options_.callback_credits + 1;
+    o.endpoint = make_endpoint_options(options_.receive_bytes, receives, ours);
     return o;
   }
 

@@ -124,10 +124,11 @@ void ClientTransport::on_dropped(Connection& connection, Error why) {
   connection_.reset();
   calls_.connection_lost();
   note_error(why);
-  if (closed()) {  // close() ends the calls
-    if (Completion<bool>* gone = std::exchange(gone_, nullptr)) gone->set(true);
-    return;
-  }
+  if (!closed()) begin_again(std::move(why));  // else close() ends the calls
+  if (Completion<bool>* gone = std::exchange(gone_, nullptr)) gone->set(true);
+}
+
+void ClientTransport::begin_again(Error why) {
   const bool was_ready = state() == TransportState::kReady;
   set_state(TransportState::kBackoff);
   if (was_ready) {
@@ -139,7 +140,6 @@ void ClientTransport::on_dropped(Connection& connection, Error why) {
   why.op = "";  // each call puts its own
   why.recovery = Recovery::kReconnect;
   end_calls(why, true, false);
-  if (Completion<bool>* gone = std::exchange(gone_, nullptr)) gone->set(true);
 }
 
 // Attempts until one succeeds. The timer makes it a turn of its own even without a delay.

@@ -71,6 +71,7 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   Task<Result<>> attempt();
   Task<Result<>> shake_hands(std::shared_ptr<Connection> connection);
   void ready();
+  void begin_again(Error why);
   Task<> recover(Duration delay);
   Task<> watch();
   void start_watch();

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "transport/tcp/socket_io.h"
+
 namespace nfsrdma::tcp {
 namespace {
 
@@ -132,15 +134,7 @@ std::optional<TcpConnection::Received> TcpConnection::receive_into_pipe(const Re
 }
 
 TcpConnection::Received TcpConnection::receive_into_memory(const RecordReader::Window& window) {
-  iovec pieces[2];
-  msghdr message{};
-  message.msg_iov = pieces;
-  if (!window.direct.empty()) pieces[message.msg_iovlen++] = {window.direct.data(), window.direct.size()};
-  pieces[message.msg_iovlen++] = {window.staging.data(), window.staging.size()};
-  ssize_t n = 0;
-  do {
-    n = ::recvmsg(descriptor_.native_handle(), &message, 0);
-  } while (n < 0 && errno == EINTR);
+  const ssize_t n = receive_into(descriptor_.native_handle(), window.direct, window.staging);
   if (n < 0) {
     if (errno == EAGAIN) return Received::kNothing;
     drop(lost(errno, {}));

@@ -3,8 +3,6 @@
 #include <netinet/tcp.h>
 
 #include <algorithm>
-#include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -71,37 +69,6 @@ DeadPeerTimes dead_peer_times(std::chrono::milliseconds timeo, unsigned retrans)
           static_cast<unsigned>(timeout)};
 }
 
-// Waits until a connecting socket is decided. The handlers share it: the one that comes last may find the
-// waiter gone.
-struct Connector::Attempt {
-  enum class End : uint8_t { kDecided, kTimeout, kCancelled };
-
-  Attempt(Loop& loop, int fd) : descriptor(loop.context(), fd), timer(loop.context()) {}
-  ~Attempt() { descriptor.release(); }  // the socket belongs to the coroutine
-
-  static void arm(std::shared_ptr<Attempt> self, Duration timeout) {
-    self->timer.expires_after(timeout);
-    self->timer.async_wait([self](const asio::error_code& ec) {
-      if (!ec) self->finish(End::kTimeout);
-    });
-    self->descriptor.async_wait(asio::posix::stream_descriptor::wait_write,
-                                [self](const asio::error_code& ec) {
-                                  if (!ec) self->finish(End::kDecided);
-                                });
-  }
-  void finish(End end) {
-    if (std::exchange(finished, true)) return;
-    timer.cancel();
-    descriptor.release();  // also cancels the wait; the descriptor stays open
-    done.set(end);
-  }
-
-  asio::posix::stream_descriptor descriptor;
-  asio::steady_timer timer;
-  Completion<End> done;
-  bool finished = false;
-};
-
 Task<Result<Connected>> Connector::connect() {
   cancelled_ = false;
   while (options_.follows) {
@@ -143,13 +110,14 @@ Task<Result<Connected>> Connector::connect_one(Endpoint endpoint) {
 
   if (::connect(socket.get(), endpoint.get(), endpoint.length) != 0) {
     if (errno != EINPROGRESS) co_return fail(connect_error(errno, {}));
-    auto attempt = std::make_shared<Attempt>(loop_, socket.get());
+    auto attempt = std::make_shared<SocketWait>(loop_, socket.get());
     attempt_ = attempt;
-    Attempt::arm(attempt, options_.connect_timeout);
-    const Attempt::End end = co_await attempt->done.wait();
+    SocketWait::arm(attempt, asio::posix::stream_descriptor::wait_write,
+                    Clock::now() + options_.connect_timeout);
+    const SocketWait::End end = co_await attempt->wait();
     attempt_.reset();
-    if (end == Attempt::End::kTimeout) co_return fail(connect_error(ETIMEDOUT, {}));
-    if (end == Attempt::End::kCancelled) co_return fail(cancelled_error());
+    if (end == SocketWait::End::kTimeout) co_return fail(connect_error(ETIMEDOUT, {}));
+    if (end == SocketWait::End::kCancelled) co_return fail(cancelled_error());
   }
   int errnum = 0;
   socklen_t size = sizeof(errnum);
@@ -192,7 +160,7 @@ void Connector::bind_reserved(int fd, int family) {
 void Connector::cancel() {
   cancelled_ = true;
   resolver_.cancel();
-  if (const auto attempt = attempt_) attempt->finish(Attempt::End::kCancelled);
+  if (const auto attempt = attempt_) attempt->finish(SocketWait::End::kCancelled);
 }
 
 }  // namespace nfsrdma::tcp

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "transport/tcp/endpoint.h"
+#include "transport/tcp/socket_io.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace nfsrdma::tcp {
@@ -49,7 +50,6 @@ class Connector {
   void cancel();
 
  private:
-  struct Attempt;
   Task<Result<Connected>> connect_one(Endpoint endpoint);
   Result<Socket> open(const Endpoint& endpoint);
   void bind_reserved(int fd, int family);
@@ -57,7 +57,7 @@ class Connector {
   Loop& loop_;
   const TcpOptions& options_;
   Resolver resolver_;
-  std::shared_ptr<Attempt> attempt_;
+  std::shared_ptr<SocketWait> attempt_;  // until the socket is decided
   bool cancelled_ = false;
   bool reserved_port_refused_ = false;  // said once
 };

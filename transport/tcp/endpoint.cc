@@ -39,6 +39,19 @@ Result<Endpoints> look_up(const std::string& host, uint16_t port, Family family,
 
 }  // namespace
 
+uint16_t Endpoint::port() const {
+  return ntohs(family() == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(get())->sin6_port
+                                    : reinterpret_cast<const sockaddr_in*>(get())->sin_port);
+}
+
+void Endpoint::set_port(uint16_t port) {
+  if (family() == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
+  }
+}
+
 std::string to_string(const Endpoint& e) {
   char host[NI_MAXHOST] = "";
   char port[NI_MAXSERV] = "";

@@ -25,6 +25,8 @@ struct Endpoint {
 
   int family() const { return address.ss_family; }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+  uint16_t port() const;
+  void set_port(uint16_t port);
 };
 
 // "10.0.0.1:2049", "[fe80::1%eth0]:2049".

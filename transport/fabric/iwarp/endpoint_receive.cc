@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "transport/fabric/iwarp/endpoint_core.h"
+#include "transport/tcp/socket_io.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {
@@ -88,15 +89,7 @@ void EndpointCore::on_readable() {
 
 EndpointCore::Received EndpointCore::receive(size_t& total) {
   const StreamReader::Window window = reader_.window();
-  iovec pieces[2];
-  msghdr message{};
-  message.msg_iov = pieces;
-  if (!window.direct.empty()) pieces[message.msg_iovlen++] = {window.direct.data(), window.direct.size()};
-  pieces[message.msg_iovlen++] = {window.staging.data(), window.staging.size()};
-  ssize_t n = 0;
-  do {
-    n = ::recvmsg(descriptor_.native_handle(), &message, 0);
-  } while (n < 0 && errno == EINTR);
+  const ssize_t n = tcp::receive_into(descriptor_.native_handle(), window.direct, window.staging);
   if (n < 0 && errno == EAGAIN) return Received::kDrained;
   if (n <= 0) {
     const char* cut = reader_.inside_frame() ? "the peer closed the connection in the middle of a frame"

@@ -90,11 +90,6 @@ Result<tcp::Socket> open_socket(const std::string& address, uint16_t port) {
   return s;
 }
 
-uint16_t port_of(const tcp::Endpoint& e) {
-  return ntohs(e.family() == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(e.get())->sin6_port
-                                      : reinterpret_cast<const sockaddr_in*>(e.get())->sin_port);
-}
-
 }  // namespace
 
 ListenerCore::ListenerCore(Loop& loop, const Options& options, tcp::Socket socket, OnIncoming on_incoming)
@@ -185,7 +180,7 @@ Result<std::unique_ptr<Listener>> make_listener(Loop& loop, const Options& optio
   if (!bound) return fail(bound.error());
   auto core = std::make_shared<ListenerCore>(loop, options, std::move(*socket), std::move(on_incoming));
   core->begin();
-  return std::make_unique<IwarpListener>(std::move(core), port_of(*bound));
+  return std::make_unique<IwarpListener>(std::move(core), bound->port());
 }
 
 }  // namespace nfsrdma::fabric::iwarp

@@ -2,8 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <asio/posix/stream_descriptor.hpp>
-#include <asio/steady_timer.hpp>
 #include <cerrno>
 
 #include "transport/fabric/iwarp/send_queue.h"
@@ -17,56 +15,22 @@ Error cancelled_error() {
 
 }  // namespace
 
-// One wait. The handlers share it: the one that comes last may find the waiter gone.
-struct StartupSocket::Wait {
-  enum class End : uint8_t { kReady, kTimeout, kCancelled };
-
-  Wait(Loop& loop, int fd) : descriptor(loop.context(), fd), timer(loop.context()) {}
-  ~Wait() { release(); }
-
-  static void arm(const std::shared_ptr<Wait>& self, For what, TimePoint deadline) {
-    self->timer.expires_at(deadline);
-    self->timer.async_wait([self](const asio::error_code& ec) {
-      if (!ec) self->finish(End::kTimeout);
-    });
-    const auto type = what == For::kRead ? asio::posix::stream_descriptor::wait_read
-                                         : asio::posix::stream_descriptor::wait_write;
-    self->descriptor.async_wait(type, [self](const asio::error_code& ec) {
-      if (!ec) self->finish(End::kReady);
-    });
-  }
-  void finish(End end) {
-    if (std::exchange(finished, true)) return;
-    timer.cancel();
-    release();
-    done.set(end);
-  }
-  // The socket belongs to the StartupSocket. Releasing also cancels the wait.
-  void release() {
-    if (descriptor.is_open()) descriptor.release();
-  }
-
-  asio::posix::stream_descriptor descriptor;
-  asio::steady_timer timer;
-  Completion<End> done;
-  bool finished = false;
-};
-
 Task<Result<>> StartupSocket::ready(For what) {
   if (cancelled_) co_return fail(cancelled_error());
-  auto wait = std::make_shared<Wait>(loop_, socket_.get());
+  using Descriptor = asio::posix::stream_descriptor;
+  auto wait = std::make_shared<tcp::SocketWait>(loop_, socket_.get());
   wait_ = wait;
-  Wait::arm(wait, what, deadline_);
-  const Wait::End end = co_await wait->done.wait();
+  tcp::SocketWait::arm(wait, what == For::kRead ? Descriptor::wait_read : Descriptor::wait_write, deadline_);
+  const tcp::SocketWait::End end = co_await wait->wait();
   wait_.reset();
-  if (end == Wait::End::kTimeout) co_return fail(startup_error("no answer in time", ETIMEDOUT));
-  if (end == Wait::End::kCancelled) co_return fail(cancelled_error());
+  if (end == tcp::SocketWait::End::kTimeout) co_return fail(startup_error("no answer in time", ETIMEDOUT));
+  if (end == tcp::SocketWait::End::kCancelled) co_return fail(cancelled_error());
   co_return Result<>{};
 }
 
 void StartupSocket::cancel() {
   cancelled_ = true;
-  if (const auto wait = wait_) wait->finish(Wait::End::kCancelled);
+  if (const auto wait = wait_) wait->finish(tcp::SocketWait::End::kCancelled);
 }
 
 Task<Result<>> StartupSocket::read(MutableBytes into) {

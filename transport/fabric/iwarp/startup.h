@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "transport/fabric/iwarp/mpa.h"
-#include "transport/runtime/sync.h"
 #include "transport/tcp/connector.h"
+#include "transport/tcp/socket_io.h"
 
 namespace nfsrdma::fabric::iwarp {
 
@@ -29,12 +29,9 @@ class StartupSocket {
 
   // What is under way ends soon, and nothing more begins.
   void cancel();
-  void set_deadline(TimePoint deadline) { deadline_ = deadline; }
-  int fd() const { return socket_.get(); }
   tcp::Socket release() { return std::move(socket_); }
 
  private:
-  struct Wait;
   enum class For : uint8_t { kRead, kWrite };
   Task<Result<>> ready(For what);
   Task<Result<>> read(MutableBytes into);
@@ -42,8 +39,8 @@ class StartupSocket {
 
   Loop& loop_;
   tcp::Socket socket_;
-  TimePoint deadline_;
-  std::shared_ptr<Wait> wait_;
+  const TimePoint deadline_;
+  std::shared_ptr<tcp::SocketWait> wait_;
   bool cancelled_ = false;
 };
 

@@ -33,11 +33,7 @@ Task<> Acceptor::accept(std::unique_ptr<fabric::Incoming> incoming) {
 }
 
 fabric::EndpointOptions server_endpoint(rpcrdma::private_data ours) {
-  fabric::EndpointOptions options;
-  options.receive_bytes = 16384;
-  const auto bytes = rpcrdma::encode(ours);
-  options.private_data.assign(bytes.begin(), bytes.end());
-  return options;
+  return rdma::make_endpoint_options(16384, 64, ours);
 }
 
 // ---------------------------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@
 #include "tests/unit/transport/support/rpc_bytes.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "transport/fabric/iwarp/iwarp.h"
+#include "transport/rdma/endpoint_options.h"
 #include "transport/rdma/rdma_transport.h"
 #include "transport/rdma/responder.h"
-#include "xdr/rpcrdma/private_data.h"
 
 namespace nfsrdma::test {
 

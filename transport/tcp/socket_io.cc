@@ -1,0 +1,45 @@
+#include "transport/tcp/socket_io.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace nfsrdma::tcp {
+
+ssize_t receive_into(int fd, MutableBytes direct, MutableBytes staging) {
+  iovec pieces[2];
+  msghdr message{};
+  message.msg_iov = pieces;
+  if (!direct.empty()) pieces[message.msg_iovlen++] = {direct.data(), direct.size()};
+  pieces[message.msg_iovlen++] = {staging.data(), staging.size()};
+  ssize_t n = 0;
+  do {
+    n = ::recvmsg(fd, &message, 0);
+  } while (n < 0 && errno == EINTR);
+  return n;
+}
+
+void SocketWait::arm(const std::shared_ptr<SocketWait>& self, asio::posix::stream_descriptor::wait_type what,
+                     TimePoint deadline) {
+  self->timer_.expires_at(deadline);
+  self->timer_.async_wait([self](const asio::error_code& ec) {
+    if (!ec) self->finish(End::kTimeout);
+  });
+  self->descriptor_.async_wait(what, [self](const asio::error_code& ec) {
+    if (!ec) self->finish(End::kReady);
+  });
+}
+
+void SocketWait::finish(End end) {
+  if (std::exchange(finished_, true)) return;
+  timer_.cancel();
+  release();
+  done_.set(end);
+}
+
+void SocketWait::release() {
+  if (descriptor_.is_open()) descriptor_.release();
+}
+
+}  // namespace nfsrdma::tcp

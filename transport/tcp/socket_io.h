@@ -1,0 +1,41 @@
+// What every owner of a non-blocking TCP socket does with it: receive into a place of its own and what
+// follows it, and wait for readiness with a deadline. Loop thread only.
+#pragma once
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <memory>
+
+#include "transport/runtime/sync.h"
+#include "xdr/support/bytes.h"
+
+namespace nfsrdma::tcp {
+
+// One recvmsg: fills `direct` (may be empty) first, then `staging`. As recvmsg(2), without EINTR.
+ssize_t receive_into(int fd, MutableBytes direct, MutableBytes staging);
+
+// Waits once until the socket, which stays its owner's, is ready. The handlers share it: the one that comes
+// last may find the waiter gone.
+class SocketWait {
+ public:
+  enum class End : uint8_t { kReady, kTimeout, kCancelled };
+
+  SocketWait(Loop& loop, int fd) : descriptor_(loop.context(), fd), timer_(loop.context()) {}
+  ~SocketWait() { release(); }
+
+  static void arm(const std::shared_ptr<SocketWait>& self, asio::posix::stream_descriptor::wait_type what,
+                  TimePoint deadline);
+  auto wait() { return done_.wait(); }
+  void finish(End end);
+
+ private:
+  // Also cancels the wait for the socket; the descriptor stays open.
+  void release();
+
+  asio::posix::stream_descriptor descriptor_;
+  asio::steady_timer timer_;
+  Completion<End> done_;
+  bool finished_ = false;
+};
+
+}  // namespace nfsrdma::tcp
