@@ -5,6 +5,8 @@
 // and adds what it has on the server (opens, locks).
 #pragma once
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -74,6 +76,14 @@ class CachedOpen : public OpenFile {
  public:
   // The bits of OPEN4_SHARE_ACCESS_*.
   static constexpr uint32_t kRead = 1, kWrite = 2;
+  // Of open(2)'s flags.
+  static uint32_t access_of(int flags) {
+    switch (flags & O_ACCMODE) {
+      case O_WRONLY: return kWrite;
+      case O_RDWR: return kRead | kWrite;
+      default: return kRead;
+    }
+  }
 
   CachedOpen(NodeRef n, CachedFileRef f, rpc::CredentialPtr c, uint32_t a, bool sync)
       : node(std::move(n)), cached(std::move(f)), credential(std::move(c)), access(a), synchronous(sync) {

@@ -1,6 +1,7 @@
 // What is known of a mount as a whole.
 #include "client/cache/caching_filesystem.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,6 +48,10 @@ CachingFilesystem::CachingFilesystem(LoopPool& loops, BufferPool& buffers, Clien
 
 int CachingFilesystem::soft_errno() const {
   return options_.soft_error_timedout ? ETIMEDOUT : EIO;
+}
+
+bool CachingFilesystem::synchronous(int flags) const {
+  return options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
 }
 
 CacheStatistics CachingFilesystem::cache_statistics() const {

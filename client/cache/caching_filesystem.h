@@ -234,6 +234,10 @@ class CachingFilesystem : public Filesystem {
   // Nothing for a name that we have removed since it was read.
   Task<std::optional<DirectoryEntry>> directory_entry(Listing& listing, size_t index, bool plus);
 
+  // Whether what is written through a descriptor of these open(2) flags is on the server before write(2)
+  // returns.
+  bool synchronous(int flags) const;
+
   CacheStatistics cache_statistics() const;
   Duration age() const { return Clock::now() - created_; }
 

@@ -25,8 +25,8 @@ tcp::Family family_of(AddressFamily family) {
 }
 
 bool same_address(tcp::Endpoint a, tcp::Endpoint b) {
-  nfs3::set_port(a, 0);
-  nfs3::set_port(b, 0);
+  a.set_port(0);
+  b.set_port(0);
   return tcp::to_string(a) == tcp::to_string(b);
 }
 
@@ -69,10 +69,7 @@ Task<Result<tcp::Endpoint>> Nfs3Filesystem::find_server(Loop& loop) {
   auto found = co_await resolve(loop, options_.host);
   if (!found) co_return found;
   std::lock_guard lock(mutex_);
-  const bool v6 = address_->family() == AF_INET6;
-  const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address_->address);
-  const auto* in4 = reinterpret_cast<const sockaddr_in*>(&address_->address);
-  nfs3::set_port(*found, ntohs(v6 ? in6->sin6_port : in4->sin_port));
+  found->set_port(address_->port());
   address_ = *found;
   co_return found;
 }
@@ -84,14 +81,14 @@ Task<Result<std::string>> Nfs3Filesystem::find_export() {
   Result<uint16_t> port = options_.v3.port;
   if (*port == 0) port = co_await nfs3::ask_port(loop, *server, nfs3::kNfsProgram, nfs3::kNfsVersion);
   if (!port) co_return fail(std::move(port.error()));
-  nfs3::set_port(*server, *port);
+  server->set_port(*port);
   Result<tcp::Endpoint> mountd = *server;
   if (!options_.v3.mount_host.empty()) mountd = co_await resolve(loop, options_.v3.mount_host);
   if (!mountd) co_return fail(std::move(mountd.error()));
   port = options_.v3.mount_port;
   if (*port == 0) port = co_await nfs3::ask_port(loop, *mountd, nfs3::kMountProgram, nfs3::kMountVersion);
   if (!port) co_return fail(std::move(port.error()));
-  nfs3::set_port(*mountd, *port);
+  mountd->set_port(*port);
   mountd_ = *mountd;
   {
     std::lock_guard lock(mutex_);
@@ -163,7 +160,7 @@ Task<> Nfs3Filesystem::write_back_everything() {
       file->openers = 0;
     }
     co_await remove_if_hidden(node, file);
-    drop_if_unused(nfs3_node(node));
+    files_.drop_if_unused(nfs3_node(node));
   }
 }
 
@@ -209,10 +206,10 @@ Statistics Nfs3Filesystem::statistics() const {
   s.session.rsize = rsize_;
   s.session.wsize = wsize_;
   s.cache = cache_statistics();
-  std::lock_guard lock(mutex_);
-  for (const auto& [node, reference] : files_) {
-    std::lock_guard node_lock(node->mutex);
-    s.cache.open_files += node->file ? node->file->openers : 0;
+  for (const NodeRef& node : files_.all()) {
+    std::lock_guard lock(nfs3_node(node).mutex);
+    const auto& file = nfs3_node(node).file;
+    s.cache.open_files += file ? file->openers : 0;
   }
   return s;
 }

@@ -14,14 +14,6 @@
 namespace nfsrdma::client {
 namespace {
 
-uint32_t share_access(int flags) {
-  switch (flags & O_ACCMODE) {
-    case O_WRONLY: return CachedOpen::kWrite;
-    case O_RDWR: return CachedOpen::kRead | CachedOpen::kWrite;
-    default: return CachedOpen::kRead;
-  }
-}
-
 uint64_t random_verifier() {
   static thread_local std::mt19937_64 random{std::random_device{}()};
   return random();
@@ -29,60 +21,21 @@ uint64_t random_verifier() {
 
 }  // namespace
 
-std::shared_ptr<Nfs3FileState> Nfs3Filesystem::pin_file(Nfs3Node& node) {
-  std::lock_guard lock(mutex_);
-  std::lock_guard node_lock(node.mutex);
-  if (!node.file) {
-    node.file = std::make_shared<Nfs3FileState>(node);
-    files_.emplace(&node, NodeRef(&node));
-  }
-  ++node.file->pins;
-  return node.file;
-}
-
-void Nfs3Filesystem::unpin_file(Nfs3Node& node) {
-  {
-    std::lock_guard node_lock(node.mutex);
-    --node.file->pins;
-  }
-  drop_if_unused(node);
-}
-
-void Nfs3Filesystem::drop_if_unused(Nfs3Node& node) {
-  NodeRef last;  // released after the locks
-  std::shared_ptr<Nfs3FileState> file;
-  std::lock_guard lock(mutex_);
-  std::lock_guard node_lock(node.mutex);
-  if (!node.file || node.file->in_use()) return;
-  file = std::move(node.file);
-  const auto it = files_.find(&node);
-  last = std::move(it->second);
-  files_.erase(it);
-}
-
-std::vector<NodeRef> Nfs3Filesystem::files_in_use() const {
-  std::lock_guard lock(mutex_);
-  std::vector<NodeRef> all;
-  all.reserve(files_.size());
-  for (const auto& [node, reference] : files_) all.push_back(reference);
-  return all;
-}
-
 OpenFileRef Nfs3Filesystem::make_open(const NodeRef& node, const std::shared_ptr<Nfs3FileState>& file,
                                       const RequestContext& ctx, int flags) const {
   {
     std::lock_guard lock(nfs3_node(node).mutex);
     ++file->openers;
   }
-  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
-  return std::make_shared<Nfs3File>(node, file, ctx.credential, share_access(flags), synchronous);
+  return std::make_shared<Nfs3File>(node, file, ctx.credential, CachedOpen::access_of(flags),
+                                    synchronous(flags));
 }
 
 Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
   // The server must have what was written here before it says what the file is now.
   co_await settle_node(node);
   OpenReply reply;
-  const std::shared_ptr<Nfs3FileState> file = pin_file(nfs3_node(node));
+  const std::shared_ptr<Nfs3FileState> file = files_.pin(nfs3_node(node));
   auto allowed = co_await ask_access_for(ctx, node, Cause::kOpened, &reply.keep_cache);
   Result<> done;
   if (!allowed) {
@@ -92,7 +45,7 @@ Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, i
   } else {
     reply.file = make_open(node, file, ctx, flags);
   }
-  unpin_file(nfs3_node(node));
+  files_.unpin(nfs3_node(node));
   if (!done) co_return fail(std::move(done.error()));
   if (!options_.close_to_open) reply.keep_cache = true;
   co_return reply;
@@ -121,9 +74,9 @@ Task<Result<CreateReply>> Nfs3Filesystem::create(RequestContext ctx, NodeRef dir
   const NodeRef node = entry->node;
   if (exclusive) NFSRDMA_CO_TRY(co_await finish_exclusive(ctx, node, mode));
   CreateReply reply;
-  const std::shared_ptr<Nfs3FileState> file = pin_file(nfs3_node(node));
+  const std::shared_ptr<Nfs3FileState> file = files_.pin(nfs3_node(node));
   reply.open.file = make_open(node, file, ctx, flags);
-  unpin_file(nfs3_node(node));
+  files_.unpin(nfs3_node(node));
   reply.entry = cached_entry(node, entry->entry_ttl);
   co_return reply;
 }
@@ -196,7 +149,7 @@ Task<> Nfs3Filesystem::release(RequestContext, OpenFileRef open, std::optional<u
     if (file->openers != 0) --file->openers;
   }
   co_await remove_if_hidden(node, file);
-  drop_if_unused(nfs3_node(node));
+  files_.drop_if_unused(nfs3_node(node));
 }
 
 namespace {

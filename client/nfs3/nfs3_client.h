@@ -8,10 +8,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "client/cache/caching_filesystem.h"
+#include "client/cache/open_files.h"
 #include "client/nfs3/nfs3_filesystem.h"
 #include "client/nfs3/node.h"
 #include "client/nfs3/procedures.h"
@@ -87,16 +87,13 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Result<> check_new_name(const std::string& name, const char* op) const;
 
   // --- fs_open.cc ---
-  std::shared_ptr<Nfs3FileState> pin_file(Nfs3Node& node);
-  void unpin_file(Nfs3Node& node);
-  void drop_if_unused(Nfs3Node& node);
   OpenFileRef make_open(const NodeRef& node, const std::shared_ptr<Nfs3FileState>& file,
                         const RequestContext& ctx, int flags) const;
   // What EXCLUSIVE cannot carry (RFC 1813 section 3.3.8).
   Task<Result<>> finish_exclusive(RequestContext ctx, NodeRef node, uint32_t mode);
   // The name was there after all.
   Task<Result<CreateReply>> open_existing(RequestContext ctx, NodeRef directory, std::string name, int flags);
-  std::vector<NodeRef> files_in_use() const override;
+  std::vector<NodeRef> files_in_use() const override { return files_.all(); }
 
   // --- fs_io.cc ---
   Result<> usable(const CachedOpen&) const override { return {}; }
@@ -124,8 +121,8 @@ class Nfs3Filesystem final : public CachingFilesystem {
   std::vector<std::unique_ptr<nfs3::RpcClient>> clients_;  // by loop
   nfs3::Procedures server_{clients_};
   std::atomic<uint64_t> epoch_{1};  // of connections: any new one may be to a server that restarted
-  mutable std::mutex mutex_;        // of the following; rank 1: taken before a Node's
-  std::unordered_map<Nfs3Node*, NodeRef> files_;
+  OpenFiles<Nfs3Node, Nfs3FileState> files_;
+  std::mutex mutex_;                      // of the following
   std::optional<tcp::Endpoint> address_;  // with NFS's port
   tcp::Endpoint mountd_;                  // fixed after mount()
   bool mounted_ = false;

@@ -146,16 +146,8 @@ int mount_errno(int status) {
 
 }  // namespace
 
-void set_port(tcp::Endpoint& endpoint, uint16_t port) {
-  if (endpoint.family() == AF_INET6) {
-    reinterpret_cast<sockaddr_in6&>(endpoint.address).sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in&>(endpoint.address).sin_port = htons(port);
-  }
-}
-
 Task<Result<uint16_t>> ask_port(Loop& loop, tcp::Endpoint server, uint32_t program, uint32_t version) {
-  set_port(server, kPortmapperPort);
+  server.set_port(kPortmapperPort);
   PortQuestion question{program, version};
   // Version 2 knows IPv4 only.
   char netid[] = "tcp6", empty[] = "";

@@ -13,8 +13,6 @@ namespace nfsrdma::nfs3 {
 constexpr uint32_t kNfsProgram = 100003, kMountProgram = 100005, kNfsVersion = 3, kMountVersion = 3;
 constexpr uint16_t kPortmapperPort = 111;
 
-void set_port(tcp::Endpoint& endpoint, uint16_t port);
-
 // Where the program listens on TCP; kPermanent with EPROTONOSUPPORT when it is not registered.
 Task<Result<uint16_t>> ask_port(Loop& loop, tcp::Endpoint server, uint32_t program, uint32_t version);
 

@@ -18,14 +18,6 @@
 namespace nfsrdma::client {
 namespace {
 
-uint32_t share_access(int flags) {
-  switch (flags & O_ACCMODE) {
-    case O_WRONLY: return nfs4::OPEN4_SHARE_ACCESS_WRITE;
-    case O_RDWR: return nfs4::OPEN4_SHARE_ACCESS_BOTH;
-    default: return nfs4::OPEN4_SHARE_ACCESS_READ;
-  }
-}
-
 nfs4::verifier4 random_verifier() {
   static thread_local std::mt19937_64 random{std::random_device{}()};
   return nfs4::verifier4::of(random());
@@ -34,7 +26,7 @@ nfs4::verifier4 random_verifier() {
 }  // namespace
 
 Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
-  const uint32_t access = share_access(flags);
+  const uint32_t access = CachedOpen::access_of(flags);
   Nfs4Node& n = nfs4_node(node);
   const std::shared_ptr<FileState> file = states_.pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();
@@ -71,9 +63,8 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   states_.unpin_file(n);
   if (ok.delegation.granted())
     Loop::current()->spawn(return_delegation(fh, ok.delegation.stateid, ctx.credential));
-  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
   OpenReply result;
-  result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous);
+  result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
   auto asked = reply->take<nfs4::ACCESS4res>();
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (asked) attributes = reply->take<nfs4::GETATTR4res>();
@@ -96,7 +87,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
                                                  uint32_t mode, int flags) {
   if (name.size() > name_max_) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
   const nfs4::nfs_fh4 directory_fh = fh_of(directory);
-  const uint32_t access = share_access(flags);
+  const uint32_t access = CachedOpen::access_of(flags);
   const bool exclusive = (flags & O_EXCL) != 0;
   const bool mode_with_create = !exclusive || exclusive_create_attributes_.test(nfs4::FATTR4_MODE);
   const uint64_t order = nodes_.next_start();
@@ -136,8 +127,8 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4);
   states_.unpin_file(nfs4_node(node));
-  const bool synchronous = options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
-  result.open.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous);
+  result.open.file =
+      std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
   const auto& delegation = opened->resok4.delegation;
   if (delegation.granted()) Loop::current()->spawn(return_delegation(fh, delegation.stateid, ctx.credential));
   result.open.keep_cache =

@@ -41,45 +41,6 @@ bool newer(const nfs4::stateid4& a, const nfs4::stateid4& b) {
 
 }  // namespace
 
-std::shared_ptr<FileState> StateManager::pin_file(Nfs4Node& node) {
-  std::lock_guard lock(mutex_);
-  std::lock_guard node_lock(node.mutex);
-  if (!node.file) {
-    node.file = std::make_shared<FileState>(node);
-    files_.emplace(&node, NodeRef(&node));
-  }
-  ++node.file->pins;
-  return node.file;
-}
-
-void StateManager::unpin_file(Nfs4Node& node) {
-  {
-    std::lock_guard node_lock(node.mutex);
-    --node.file->pins;
-  }
-  drop_if_unused(node);
-}
-
-void StateManager::drop_if_unused(Nfs4Node& node) {
-  NodeRef last;  // released after the locks
-  std::shared_ptr<FileState> file;
-  std::lock_guard lock(mutex_);
-  std::lock_guard node_lock(node.mutex);
-  if (!node.file || node.file->in_use()) return;
-  file = std::move(node.file);
-  const auto it = files_.find(&node);
-  last = std::move(it->second);
-  files_.erase(it);
-}
-
-std::vector<NodeRef> StateManager::files() const {
-  std::lock_guard lock(mutex_);
-  std::vector<NodeRef> all;
-  all.reserve(files_.size());
-  for (const auto& [node, reference] : files_) all.push_back(reference);
-  return all;
-}
-
 StateManager::Counts StateManager::counts() const {
   Counts counts;
   for (const NodeRef& node : files()) {

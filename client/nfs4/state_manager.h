@@ -6,10 +6,9 @@
 // Nfs4Filesystem; any loop.
 #pragma once
 
-#include <mutex>
-#include <unordered_map>
 #include <vector>
 
+#include "client/cache/open_files.h"
 #include "client/nfs4/file_state.h"
 #include "client/nfs4/session.h"
 #include "xdr/nfs4/open_ops.h"
@@ -31,11 +30,11 @@ class StateManager final : public StateKeeper {
   StateManager(Session& session, NameCache& names, RecoveryHooks& hooks)
       : session_(session), names_(names), hooks_(hooks) {}
 
-  // The file's state, made and registered when there is none. It stays until unpin_file() and until nothing
-  // is open, unwritten or unreported; the register keeps the Node alive meanwhile.
-  std::shared_ptr<FileState> pin_file(Nfs4Node& node);
-  void unpin_file(Nfs4Node& node);
-  void drop_if_unused(Nfs4Node& node);
+  // The files with state: opens, locks, unwritten data.
+  std::shared_ptr<FileState> pin_file(Nfs4Node& node) { return files_.pin(node); }
+  void unpin_file(Nfs4Node& node) { files_.unpin(node); }
+  void drop_if_unused(Nfs4Node& node) { files_.drop_if_unused(node); }
+  std::vector<NodeRef> files() const { return files_.all(); }
 
   nfs4::open_owner4 open_owner(uint32_t uid) const;
   // Finds or makes the user's OpenState, and counts one opener with `access` in it.
@@ -57,8 +56,6 @@ class StateManager final : public StateKeeper {
 
   Task<> free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential);
 
-  // Every file with state, as of now.
-  std::vector<NodeRef> files() const;
   struct Counts {
     uint64_t opens = 0, locks = 0;
   };
@@ -86,8 +83,7 @@ class StateManager final : public StateKeeper {
   Session& session_;
   NameCache& names_;  // for messages
   RecoveryHooks& hooks_;
-  mutable std::mutex mutex_;  // rank 1: taken before a node's
-  std::unordered_map<Nfs4Node*, NodeRef> files_;
+  OpenFiles<Nfs4Node, FileState> files_;
 };
 
 }  // namespace nfsrdma::client
