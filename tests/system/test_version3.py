@@ -66,9 +66,14 @@ class Names(Only3, test_names.Names):
 
     def test_a_link_longer_than_libnfs_can_send(self):
         """What libnfs 4.0 cannot encode is refused here, not sent in part."""
+        directory = self.directory(self.mount())
+        os.symlink("x" * 3072, os.path.join(directory, "fits"))
+        self.assertEqual(os.readlink(os.path.join(directory, "fits")), "x" * 3072)
         with self.assertRaises(OSError) as failed:
-            os.symlink("x" * 4095, os.path.join(self.directory(self.mount()), "long"))
-        self.assertEqual(failed.exception.errno, errno.EIO)
+            os.symlink("x" * 4095, os.path.join(directory, "long"))
+        self.assertEqual(failed.exception.errno, errno.ENAMETOOLONG)
+        os.symlink("x" * 4095, os.path.join(self.on_server(directory), "there"))
+        self.assertEqual(os.readlink(os.path.join(directory, "there")), "x" * 4095)
 
 
 class Large(Only3, test_names.Large):

@@ -116,6 +116,18 @@ TEST(Layers, Libfuse_IsKnownToFuseOnly) {
   }
 }
 
+TEST(Layers, Libnfs_IsKnownToNfs3Only) {
+  size_t seen = 0;
+  for (const auto& [layer, allowed] : kMayInclude) {
+    for (const Include& include : includes_of_layer(layer)) {
+      if (include.quoted || !include.name.starts_with("nfsc/")) continue;
+      ++seen;
+      EXPECT_TRUE(include.where.starts_with("client/nfs3/")) << include.where << ": " << include.name;
+    }
+  }
+  EXPECT_GT(seen, 0u);
+}
+
 TEST(Layers, TheProduct_IncludesNothingOfTheTests) {
   for (const auto& [layer, allowed] : kMayInclude) {
     for (const Include& include : includes_of_layer(layer)) {
