@@ -88,13 +88,26 @@ Outcome<> ControlClient::send(const Json& request, Deadline deadline) {
   return {};
 }
 
+Outcome<> ControlClient::wait_until_heard(Deadline deadline) {
+  if (auto line = next_line(deadline); !line) return tl::unexpected(std::move(line).error());
+  return {};
+}
+
 Outcome<Json> ControlClient::receive(Deadline deadline) {
+  while (true) {
+    const auto size = next_line(deadline);
+    if (!size) return tl::unexpected(size.error());
+    const std::string line = in_.substr(0, *size);
+    if (!is_later_notice(line)) return decode_response(line);
+    in_.erase(0, *size + 1);
+  }
+}
+
+Outcome<size_t> ControlClient::next_line(Deadline deadline) {
   char buffer[16384];
   size_t searched = 0;
   while (true) {
-    if (const size_t end = in_.find('\n', searched); end != std::string::npos) {
-      return decode_response(std::string_view(in_).substr(0, end));
-    }
+    if (const size_t end = in_.find('\n', searched); end != std::string::npos) return end;
     searched = in_.size();
     if (in_.size() > kMaxResponseBytes) return failed("the daemon's answer is too long");
     const ssize_t n = recv(fd_.get(), buffer, sizeof buffer, 0);

@@ -29,6 +29,8 @@ class ControlClient {
 
   // Sends the request without waiting for the answer.
   Outcome<> send(const Json& request, Deadline deadline);
+  // Waits until the daemon has begun with what was sent: until it says so, or has answered.
+  Outcome<> wait_until_heard(Deadline deadline);
   // Waits for the answer to what was sent.
   Outcome<Json> receive(Deadline deadline);
   Outcome<Json> ask(const Json& request, Deadline deadline);
@@ -37,6 +39,9 @@ class ControlClient {
 
  private:
   ControlClient(Fd fd, pid_t peer) : fd_(std::move(fd)), peer_(peer) {}
+  // `in_` begins with a line of this many bytes, without its newline.
+  Outcome<size_t> next_line(Deadline deadline);
+
   Fd fd_;
   pid_t peer_ = 0;
   std::string in_;

@@ -24,6 +24,15 @@ Json error_response(std::string_view text) {
   return {{"ok", false}, {"error", std::string(text)}};
 }
 
+Json later_notice() {
+  return {{"later", true}};
+}
+
+bool is_later_notice(std::string_view line) {
+  const Json message = Json::parse(line, nullptr, false);
+  return message == later_notice();
+}
+
 Outcome<Json> decode_response(std::string_view line) {
   Json response = Json::parse(line, nullptr, false);
   const auto broken = [] { return refuse(ToolExit::kFailed, "the daemon's answer is not understandable"); };

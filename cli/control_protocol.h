@@ -6,6 +6,11 @@
 //     {"command":"log-level","level":"debug"}     -> {"ok":true,"result":{...}}
 //     {"command":"nonsense"}                      -> {"ok":false,"error":"unknown command nonsense"}
 //
+// A command whose answer takes its time is acknowledged first, so that the tool knows that it was heard:
+//
+//     {"command":"watch"}                         -> {"later":true}
+//                                                 -> {"ok":true,"result":{...}}
+//
 // Both sides bound what they read: a request is at most 4 KiB, a response at most 16 MiB. Text that is not
 // UTF-8 (file names may be anything) has its odd bytes replaced. Pure functions.
 #pragma once
@@ -31,6 +36,9 @@ Outcome<Json> decode_request(std::string_view line);
 
 Json success_response(Json result);
 Json error_response(std::string_view text);
+
+Json later_notice();
+bool is_later_notice(std::string_view line);
 
 // The result of a response, or the error in it; ToolExit::kFailed.
 Outcome<Json> decode_response(std::string_view line);

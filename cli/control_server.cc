@@ -137,6 +137,16 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
         if (self == nullptr) return;
         self->write(result ? success_response(*std::move(result)) : error_response(result.error().text));
       });
+      if (pending->session != nullptr) tell_later(*pending);
+    }
+
+    // The socket's buffer is empty: it has room for the line.
+    void tell_later(Pending& pending) {
+      const std::string line = encode_line(later_notice());
+      const ssize_t n = send(socket_.native_handle(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n == static_cast<ssize_t>(line.size())) return;
+      pending.session = nullptr;
+      end();
     }
 
     // A tool that gives up waiting frees its place.
@@ -145,7 +155,9 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
         const auto self = weak.lock();
         if (error || self == nullptr) return;
         char byte;
-        if (recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) self->end();
+        const ssize_t n = recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        // A reset, when it has not read what it was told.
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) self->end();
       });
     }
 

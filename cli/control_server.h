@@ -4,7 +4,8 @@
 // never harm the mount: at most kMaxConnections at a time, requests of at most 4 KiB that must arrive within
 // kIoTime, answers that must be taken within kIoTime, and only root and the daemon's own user are heard
 // (SO_PEERCRED; the socket's mode is 0600 as well). A handler answers through its Reply, at once or later on
-// the same loop; until then the connection waits without a limit. After close() replies are dropped.
+// the same loop; when it is later, the tool is told that it was heard, and the connection waits without a
+// limit. After close() replies are dropped.
 #pragma once
 
 #include <asio/io_context.hpp>

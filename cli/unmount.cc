@@ -124,7 +124,9 @@ class Unmounter {
       say(fmt::format("{}: no daemon answers ({})", entry_.mount_point, daemon.error().text));
       return;
     }
-    if (daemon->send({{"command", "watch"}}, soon())) daemon_ = *std::move(daemon);
+    // Heard, and not only sent: the daemon may be gone a moment after the mount is.
+    if (daemon->send({{"command", "watch"}}, soon()) && daemon->wait_until_heard(soon()))
+      daemon_ = *std::move(daemon);
   }
 
   void abort() {

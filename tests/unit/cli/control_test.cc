@@ -188,6 +188,26 @@ TEST_F(ControlServerTest, LateReply_IsDelivered) {
   EXPECT_EQ(*answer, "now");
 }
 
+// What umount(8) builds on: the mount may end as soon as its daemon knows that somebody waits for its last
+// word.
+TEST_F(ControlServerTest, LateReply_IsAnnouncedWhenTheHandlerHasTheRequest) {
+  start();
+  auto tool = client();
+  ASSERT_TRUE(tool);
+  ASSERT_TRUE(tool->send({{"command", "later"}}, deadline_in(10s)));
+  ASSERT_TRUE(tool->wait_until_heard(deadline_in(10s)));
+  ASSERT_EQ(on_loop([this] { return waiting_.size(); }), 1u) << "the handler has run";
+  on_loop([this] { waiting_.at(0)(Json("at last")); });
+  const auto answer = tool->receive(deadline_in(10s));
+  ASSERT_TRUE(answer) << answer.error().text;
+  EXPECT_EQ(*answer, "at last");
+}
+
+TEST_F(ControlServerTest, AnswerAtOnce_IsNotAnnounced) {
+  start();
+  EXPECT_EQ(raw("{\"command\":\"echo\"}\n").find("later"), std::string::npos);
+}
+
 TEST_F(ControlServerTest, SecondReply_IsDropped) {
   start();
   EXPECT_EQ(raw("{\"command\":\"twice\"}\n"), encode_line(success_response(1)));
