@@ -135,10 +135,8 @@ void RpcClient::ended(RawCall& call, RawEnd end, std::string text) {
   answered_ = true;
   health_.bytes(now);
   health_.answered(p.queued);
-  if (health_.reply(now)) {
-    responding_.store(true, std::memory_order_relaxed);
-    log::warn("server {} OK", options_.host);
-  }
+  if (health_.reply(now)) log::warn("server {} OK", options_.host);
+  responding_.store(true, std::memory_order_relaxed);
   {
     std::lock_guard lock(status_mutex_);
     ++status_.replies;
@@ -212,9 +210,8 @@ Task<> RpcClient::watch() {
       responding_.store(false, std::memory_order_relaxed);
       std::unique_lock lock(status_mutex_);
       status_.stalled_since = *o.oldest_issued;
-      lock.unlock();
-      log::warn("server {} not responding, still trying", options_.host);
     }
+    if (verdict.say_now) log::warn("server {} not responding, still trying", options_.host);
     if (verdict.give_up != nullptr && connection_) {
       const auto connection = connection_;
       connection->close(verdict.give_up);

@@ -69,10 +69,8 @@ void ClientTransport::answered(PendingCall& p) {
   counters_.replies.add();
   answered_ = answered_ || !p.call->handshake;
   health_.answered(p.queued);
-  if (health_.reply(Clock::now())) {
-    responding_.store(true, std::memory_order_relaxed);
-    log::warn("server {} OK", options_.host);
-  }
+  if (health_.reply(Clock::now())) log::warn("server {} OK", options_.host);
+  responding_.store(true, std::memory_order_relaxed);
 }
 
 void ClientTransport::on_reply(Connection&, ReceivedReply received) {

@@ -198,8 +198,8 @@ Task<> ClientTransport::watch() {
     if (verdict.stalled_now) {
       stalled_since_.store(calls_.oldest()->issued.time_since_epoch().count(), std::memory_order_relaxed);
       responding_.store(false, std::memory_order_relaxed);
-      log::warn("server {} not responding, still trying", options_.host);
     }
+    if (verdict.say_now) log::warn("server {} not responding, still trying", options_.host);
     delay = std::max<Duration>(*verdict.next_check - now, std::chrono::milliseconds(1));
     if (const auto connection = connection_; connection && verdict.give_up) {
       connection->drop(

@@ -1,12 +1,13 @@
 // Health and Backoff: when a server counts as not responding, when its connection is given up, and how long
 // to wait before the next one. Pure: the caller brings the time. Loop thread only.
 //
-// nfs(5): `timeo` is how long a reply may take; after timeo * (retrans + 1) of silence the connection is
-// dropped. A reply that answers no call may be the spoiled one of a call: if one that was outstanding then is
-// still unanswered after `timeo`, its reply is taken for lost, and only a new connection allows to ask again
-// (RFC 8881 section 2.9.2). Likewise when a call is answered that was made timeo * (retrans + 1) after one
-// that is still not. If the server is just slow with that one, the new connection costs little: it knows the
-// request by its slot.
+// nfs(5): `timeo` is how long a reply may take; after timeo * (retrans + 1) of silence the log has it
+// ("server not responding" comes "after retrans retries") and the connection is dropped. A reply that answers
+// no call may be the spoiled one of a call: if one that was outstanding then is still unanswered after
+// `timeo`, its reply is taken for lost, and only a new connection allows to ask again (RFC 8881
+// section 2.9.2). Likewise when a call is answered that was made timeo * (retrans + 1) after one that is
+// still not. If the server is just slow with that one, the new connection costs little: it knows the request
+// by its slot.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +34,8 @@ class Health {
     std::optional<uint32_t> oldest_sent{};   // XID of the oldest of which every byte is sent
   };
   struct Verdict {
-    bool stalled_now = false;             // the server has just stopped responding: say so, once
+    bool stalled_now = false;             // the server has just stopped responding
+    bool say_now = false;                 // and has not for so long that the log must have it, once
     const char* give_up = nullptr;        // why the connection is not to be waited for any longer
     std::optional<TimePoint> next_check;  // absent: nothing is outstanding
   };
@@ -48,19 +50,22 @@ class Health {
   void stray_reply(TimePoint now) { last_stray_ = now; }
   // A call was answered that the connection had been given then.
   void answered(TimePoint queued) { last_answered_ = std::max(last_answered_, queued); }
-  // True when the server had been stalled and responds again.
+  // The server responds (again). True when it had been said that it does not.
   bool reply(TimePoint now) {
     last_reply_ = now;
-    return std::exchange(responding_, true) == false;
+    responding_ = true;
+    return std::exchange(said_, false);
   }
 
   Verdict check(TimePoint now, Outstanding o) {
     Verdict v;
     if (!o.oldest_issued) return v;
     // One call that takes long does not make a server silent that answers others.
-    const TimePoint stalls = std::max(*o.oldest_issued, last_reply_) + timeo_;
+    const TimePoint quiet_since = std::max(*o.oldest_issued, last_reply_);
+    const TimePoint stalls = quiet_since + timeo_, says = quiet_since + silence_;
     if (now >= stalls) v.stalled_now = std::exchange(responding_, false);
-    v.next_check = now >= stalls ? now + timeo_ : stalls;
+    if (now >= says) v.say_now = !std::exchange(said_, true);
+    v.next_check = now < stalls ? stalls : now < says ? std::min(now + timeo_, says) : now + timeo_;
     if (o.oldest_sent != waiting_for_) {
       waiting_for_ = o.oldest_sent;
       waiting_since_ = now;
@@ -88,6 +93,7 @@ class Health {
   const Duration timeo_;
   const Duration silence_;
   bool responding_ = true;
+  bool said_ = false;  // that it is not
   TimePoint last_reply_{};
   TimePoint last_bytes_{};
   std::optional<TimePoint> last_stray_;  // on this connection

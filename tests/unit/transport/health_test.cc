@@ -38,10 +38,23 @@ TEST(Health, CallOlderThanTimeo_StallsOnceUntilAReply) {
   v = h.check(at(1060), calls_since(1000, 1000));
   EXPECT_TRUE(v.stalled_now);
   EXPECT_FALSE(h.responding());
-  EXPECT_FALSE(h.check(at(1070), calls_since(1000, 1000)).stalled_now) << "said once";
-  EXPECT_TRUE(h.reply(at(1071))) << "OK is due";
-  EXPECT_FALSE(h.reply(at(1072))) << "and said once";
+  EXPECT_FALSE(h.check(at(1070), calls_since(1000, 1000)).stalled_now) << "once";
+  EXPECT_FALSE(h.reply(at(1071))) << "nothing was said, so nothing is taken back";
   EXPECT_TRUE(h.responding());
+}
+
+// nfs(5), retrans: 'The NFS client generates a "server not responding" message after retrans retries'.
+TEST(Health, CallOlderThanTimeoTimesRetransPlusOne_IsSaidOnceUntilAReply) {
+  Health h(seconds(60), 2);
+  h.connected(at(1000));
+  auto v = h.check(at(1170), calls_since(1000, 1000));
+  EXPECT_TRUE(v.stalled_now);
+  EXPECT_FALSE(v.say_now);
+  EXPECT_EQ(v.next_check, at(1180));
+  EXPECT_TRUE(h.check(at(1180), calls_since(1000, 1000)).say_now);
+  EXPECT_FALSE(h.check(at(1240), calls_since(1000, 1000)).say_now) << "said once";
+  EXPECT_TRUE(h.reply(at(1250))) << "OK is due";
+  EXPECT_FALSE(h.reply(at(1251))) << "and said once";
 }
 
 TEST(Health, OneSlowCallAmongAnsweredOnes_DoesNotStall) {
