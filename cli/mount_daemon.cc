@@ -354,9 +354,10 @@ class MountDaemon {
     return options;
   }
 
+  // Before the end: what is not written yet. In the end: what the server did not take, too.
   uint64_t unwritten() const {
     const client::CacheStatistics cache = filesystem_->statistics().cache;
-    return cache.dirty_bytes + cache.uncommitted_bytes;
+    return cache.dirty_bytes + cache.uncommitted_bytes + (cache.refused_bytes - refused_before_);
   }
 
   // --- unmounting
@@ -381,6 +382,7 @@ class MountDaemon {
     if (std::exchange(kernel_gone_, true)) return;
     stage_ = Stage::kUnmounting;
     notify_service_manager("STOPPING=1");
+    refused_before_ = filesystem_->statistics().cache.refused_bytes;  // fsync or close told of these
     log::info("unmounting");
     loops_[0].spawn(drain(*filesystem_, patience_,
                           [this](bool clean) { asio::post(control_, [this, clean] { drained(clean); }); }));
@@ -497,6 +499,7 @@ class MountDaemon {
   bool backgrounded_ = false;
   bool kernel_gone_ = false;
   bool given_up_ = false;
+  uint64_t refused_before_ = 0;
   Duration patience_ = kForEver;
   int exit_code_ = 0;
   std::string mount_point_;

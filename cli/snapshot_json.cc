@@ -143,6 +143,7 @@ constexpr auto cache = [](auto& x, auto& c) {
   x.field("name_misses", c.name_misses);
   x.field("dirty_bytes", c.dirty_bytes);
   x.field("uncommitted_bytes", c.uncommitted_bytes);
+  x.field("refused_bytes", c.refused_bytes);
   x.field("open_files", c.open_files);
   x.field("locks", c.locks);
 };

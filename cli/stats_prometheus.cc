@@ -175,6 +175,8 @@ void add_mount(Exposition& x) {
          [](const Snapshot& s) { return s.client.cache.dirty_bytes; });
   single("uncommitted_bytes", "gauge", "bytes written and not yet on the server's stable storage",
          [](const Snapshot& s) { return s.client.cache.uncommitted_bytes; });
+  single("refused_bytes_total", "counter", "bytes written by applications that the server did not take",
+         [](const Snapshot& s) { return s.client.cache.refused_bytes; });
   single("open_files", "gauge", "files open on the server",
          [](const Snapshot& s) { return s.client.cache.open_files; });
   single("cached_inodes", "gauge", "files and directories known to the client",

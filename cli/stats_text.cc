@@ -139,6 +139,8 @@ std::string status_text(const Snapshot& s) {
   add_row(out, "unwritten",
           fmt::format("{}, and {} written but not committed", bytes_text(cache.dirty_bytes),
                       bytes_text(cache.uncommitted_bytes)));
+  if (cache.refused_bytes != 0)
+    add_row(out, "lost", fmt::format("{} that the server did not take", bytes_text(cache.refused_bytes)));
   return out;
 }
 

@@ -55,6 +55,9 @@ class Cancellation {
 struct RequestContext {
   rpc::CredentialPtr credential;
   std::shared_ptr<Cancellation> cancellation;  // blocking lock requests only; else null
+  // The calling thread in the daemon's PID namespace; 0: not known, as of pages that the kernel writes back.
+  // Looked at by what locks have to do with: read, write, setattr.
+  uint32_t thread = 0;
 };
 
 struct Attributes {

@@ -55,6 +55,7 @@ struct CacheStatistics {
   uint64_t name_misses = 0;
   uint64_t dirty_bytes = 0;        // not yet acknowledged by WRITE
   uint64_t uncommitted_bytes = 0;  // acknowledged UNSTABLE, kept until COMMIT
+  uint64_t refused_bytes = 0;      // given up after an error, of which fsync or close tells
   uint64_t open_files = 0;
   uint64_t locks = 0;
 };

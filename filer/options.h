@@ -55,6 +55,7 @@ struct Switches {
   bool lose_unstable_on_restart = true;
   bool keep_sessions_on_restart = false;  // client IDs, sessions and reply caches survive, state does not
   bool writes_are_stable = false;         // answer FILE_SYNC4 to every WRITE
+  bool writes_are_unstable = false;       // answer UNSTABLE4 to every WRITE, though that is not allowed
   uint64_t short_write_bytes = 0;         // write at most so much of each WRITE; 0: all
   uint64_t short_read_bytes = 0;          // return at most so much of each READ; 0: all
   Delegations delegations = Delegations::kNever;

@@ -115,4 +115,11 @@ void Server::set_space(std::string_view export_path, uint64_t bytes_total) {
   impl_->for_path(export_path, [&](Node& node) { node.fs->bytes_total = bytes_total; });
 }
 
+void Server::set_limits(std::string_view export_path, uint64_t max_io, size_t max_name) {
+  impl_->for_path(export_path, [&](Node& node) {
+    node.fs->max_io = max_io;
+    node.fs->max_name = max_name;
+  });
+}
+
 }  // namespace nfsrdma::filer

@@ -35,7 +35,7 @@ void Adaptor::report_exception(Operation operation) noexcept {
 }
 
 RequestContext Adaptor::context(const FuseRequest& request) {
-  return {credentials.get(request.caller()), nullptr};
+  return {credentials.get(request.caller()), nullptr, static_cast<uint32_t>(request.caller().tid)};
 }
 
 struct stat Adaptor::to_stat(const Attributes& a) const {

@@ -63,7 +63,11 @@ class Adaptor {
 
   // On whose behalf a request is made that names files, and one on an open file.
   client::RequestContext context(const FuseRequest& request);
-  static client::RequestContext context(const rpc::CredentialPtr& opener) { return {opener, nullptr}; }
+  static client::RequestContext context(const rpc::CredentialPtr& opener) { return {opener, nullptr, 0}; }
+  // Of the caller's thread under the opener's identity.
+  static client::RequestContext context(const rpc::CredentialPtr& opener, const FuseRequest& request) {
+    return {opener, nullptr, static_cast<uint32_t>(request.caller().tid)};
+  }
 
   struct stat to_stat(const client::Attributes& a) const;
   // Answers with what a lookup, mkdir... found, and keeps the kernel's count exact.

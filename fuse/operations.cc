@@ -4,9 +4,9 @@
 // the kernel's NFSv4.1 client gives:
 //  - lseek: the kernel falls back to its generic SEEK_DATA/SEEK_HOLE (all data, one hole at the end) after
 //  GETATTR;
-//  - fallocate, tmpfile, setxattr, getxattr, listxattr, removexattr: EOPNOTSUPP, without asking again. This
-//  also
-//    stops the kernel from asking for security.capability before every write;
+//  - fallocate, tmpfile: EOPNOTSUPP, without asking again;
+//  - setxattr, getxattr, listxattr, removexattr: likewise; the kernel's client has nothing else either but
+//    system.nfs4_acl. It also stops the kernel from asking for security.capability before every write;
 //  - copy_file_range: copied by the kernel through the page cache;
 //  - poll: always ready. bmap: only for block devices.
 // ioctl is the exception: older kernels hand ENOSYS to the application, where a file system says ENOTTY.

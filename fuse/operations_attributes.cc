@@ -17,7 +17,7 @@ void answer_attributes(Adaptor& a, FuseRequest& request, const Result<Attributes
 
 // Under the opener's identity when there is an open file, as ftruncate(2) on a descriptor demands.
 RequestContext context_of(Adaptor& a, const FuseRequest& request, const FileUse& use) {
-  return use.file ? Adaptor::context(use.credential) : a.context(request);
+  return use.file ? Adaptor::context(use.credential, request) : a.context(request);
 }
 
 Task<> getattr(Adaptor& a, FuseRequest request, NodeRef node, FileUse use) {

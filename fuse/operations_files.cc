@@ -58,7 +58,7 @@ Task<> create(Adaptor& a, FuseRequest request, NodeRef directory, std::string na
 }
 
 Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_t size) {
-  auto call = a.filesystem.read(Adaptor::context(use.credential), use.file, offset, size);
+  auto call = a.filesystem.read(Adaptor::context(use.credential, request), use.file, offset, size);
   Result<ReadReply> reply = co_await std::move(call);
   if (!reply) co_return request.fail(reply.error());
   const size_t n = std::min(size, reply->size);
@@ -68,7 +68,8 @@ Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_
 
 Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slice data) {
   const size_t size = data.size();
-  auto call = a.filesystem.write(Adaptor::context(use.credential), use.file, offset, std::move(data));
+  auto call =
+      a.filesystem.write(Adaptor::context(use.credential, request), use.file, offset, std::move(data));
   const Result<> result = co_await std::move(call);
   if (!result) co_return request.fail(result.error());
   request.counters().write_bytes.add(size);

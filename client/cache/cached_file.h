@@ -90,7 +90,8 @@ class CachedOpen : public OpenFile {
     std::lock_guard lock(cached->cached.mutex);
     errors_seen = cached->write_errors;
   }
-  virtual WriteUnder under() const = 0;
+  // What I/O through it for `ctx` counts as. The Node's mutex is not held.
+  virtual IoAccount account(const RequestContext& ctx) const = 0;
 
   const NodeRef node;
   const CachedFileRef cached;

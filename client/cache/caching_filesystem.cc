@@ -64,6 +64,7 @@ CacheStatistics CachingFilesystem::cache_statistics() const {
   s.name_misses = name_misses_;
   s.dirty_bytes = dirty_bytes_;
   s.uncommitted_bytes = unstable_bytes_;
+  s.refused_bytes = refused_bytes_;
   return s;
 }
 

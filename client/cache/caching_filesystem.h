@@ -88,6 +88,12 @@ class CachingFilesystem : public Filesystem {
   };
 
   // --- the wire ---
+  // Of the file system that the file is on.
+  struct Limits {
+    uint32_t rsize = 65536, wsize = 65536;  // bytes of a READ, of a WRITE
+    uint32_t name_max = 255;                // bytes
+  };
+  virtual Limits limits_of(const NodeRef&) const { return limits_; }
   // Changes whenever the server may have lost what was UNSTABLE there. Never 0.
   virtual uint64_t epoch() const = 0;
   // Every file with something open or unwritten.
@@ -100,12 +106,13 @@ class CachingFilesystem : public Filesystem {
                                           bool is_directory) = 0;
   virtual Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
                                           NodeRef to_directory, std::string to) = 0;
-  // The descriptor may be read and written through; else what its I/O fails with.
-  virtual Result<> usable(const CachedOpen& open) const = 0;
-  // One READ of destination.size() bytes.
-  virtual Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, Slice destination) = 0;
+  // The descriptor may be read and written through on this account; else what its I/O fails with.
+  virtual Result<> usable(const CachedOpen& open, const IoAccount& account) const = 0;
+  // One READ of destination.size() bytes. `account` outlives it.
+  virtual Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                             Slice destination) = 0;
   // WRITEs all of `data`.
-  virtual Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, WriteUnder under,
+  virtual Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account,
                                                 uint64_t offset, Slice data, nfs4::stable_how4 stable) = 0;
   // COMMIT of the whole file.
   virtual Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) = 0;
@@ -185,26 +192,34 @@ class CachingFilesystem : public Filesystem {
     const size_t size;
     Completion<Result<ReadReply>> done;
   };
-  // One READ after the other until there are `size` bytes or the end of the file.
-  Task<Result<ReadReply>> read_in_turn(OpenFileRef file, uint64_t offset, size_t size);
-  Task<> read_part(OpenFileRef file, ReadPart* part);
-  Task<Result<ReadReply>> read_range(OpenFileRef file, uint64_t offset, size_t size);
+  // One READ after the other until there are `size` bytes or the end of the file. `account`, here and below,
+  // outlives the call.
+  Task<Result<ReadReply>> read_in_turn(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                       size_t size);
+  Task<> read_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
+  Task<Result<ReadReply>> read_range(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                     size_t size);
   // WRITEs an extent of `writes` and moves it on.
   Task<> write_extent(NodeRef node, CachedFileRef file, ExtentMap::iterator entry, nfs4::stable_how4 stable);
-  // The rest of these under the Node's mutex. Keeps the first error for the next fsync or close.
-  void write_failed(CachedFile& file, Error error, const char* verb);
+  // The rest of these under the Node's mutex. `bytes` are given up; keeps the error for the next fsync or
+  // close.
+  void write_failed(CachedFile& file, Error error, uint64_t bytes, const char* verb);
   // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
   void supersede(CachedFile& file, uint64_t offset, uint64_t end);
   ExtentMap::iterator add_extent(CachedFile& file, WriteExtent extent);
-  bool grow_held(CachedFile& file, const CachedOpen& handle, uint64_t offset, const Slice& data);
+  bool grow_held(CachedFile& file, const IoAccount& account, uint64_t offset, const Slice& data,
+                 uint32_t wsize);
 
   // `whole_file`: the held extent may be all there will be of a small file.
   void send_held(const NodeRef& node, const CachedFileRef& file, bool whole_file = false);
   // Takes a small write into the held extent; false when it is to be sent by itself.
-  bool gather(const NodeRef& node, const CachedFileRef& file, const CachedOpen& handle, uint64_t offset,
+  bool gather(const NodeRef& node, const CachedFileRef& file, const IoAccount& account, uint64_t offset,
               const Slice& data);
-  Task<Result<>> write_through(OpenFileRef open, uint64_t offset, Slice data);
-  Task<> send_pieces(OpenFileRef open, uint64_t offset, Slice data);
+  Task<Result<>> write_through(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
+  Task<> send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
+  // FILE_SYNC, whatever the server takes that for.
+  Task<Result<>> write_stably(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
+                              Slice data);
   // Until no unanswered extent overlaps [offset, end).
   Task<> settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end);
   // Until everything written before the call is answered.
@@ -216,6 +231,8 @@ class CachingFilesystem : public Filesystem {
   // The mount keeps too much that is not committed.
   Task<> commit_everything();
   Task<> commit(NodeRef node, CachedFileRef file);
+  // One COMMIT; true when the server had lost something and it was written again.
+  Task<bool> commit_once(NodeRef node, CachedFileRef file);
   Task<> send_again(NodeRef node, CachedFileRef file);
   // Everything on stable storage, or an error noted.
   Task<> write_back(NodeRef node, CachedFileRef file);
@@ -247,8 +264,7 @@ class CachingFilesystem : public Filesystem {
   const rpc::CredentialPtr machine_;
   FrontEnd* front_end_ = nullptr;
   Timer held_timer_;
-  uint32_t rsize_ = 65536, wsize_ = 65536;  // fixed after mount()
-  uint32_t name_max_ = 255;
+  Limits limits_;  // of the mount's root; fixed after mount()
   std::atomic<bool> stopping_{false};
   mutable std::atomic<uint64_t> attribute_misses_{0};
 
@@ -257,6 +273,7 @@ class CachingFilesystem : public Filesystem {
   const TimePoint created_ = Clock::now();
   std::atomic<uint64_t> dirty_bytes_{0};     // held and sending, all files
   std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
+  std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
   AsyncMutex commit_everything_mutex_;
   mutable std::atomic<uint64_t> attribute_hits_{0}, name_hits_{0}, name_misses_{0};
 };

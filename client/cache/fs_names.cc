@@ -62,7 +62,7 @@ Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t 
 
 Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
   CachedNode& d = cached_node(directory);
-  if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
+  if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
   auto found = options_.lookupcache == LookupCache::kNone ? std::nullopt : table_.names().find(d, name);
   if (found && !found->child && options_.lookupcache == LookupCache::kPositive) found.reset();
   if (found) {

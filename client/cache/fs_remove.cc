@@ -97,7 +97,7 @@ Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_direct
                                          NodeRef to_directory, std::string to, unsigned flags) {
   // RENAME always replaces (section 18.26.3); looking first and renaming then would be a lie.
   if (flags != 0) co_return fail(system_error(EINVAL, "RENAME", "the protocol has no rename with flags"));
-  if (to.size() > name_max_) co_return fail(system_error(ENAMETOOLONG, "RENAME"));
+  if (to.size() > limits_of(to_directory).name_max) co_return fail(system_error(ENAMETOOLONG, "RENAME"));
   // A rename onto another name of the same file does nothing (POSIX), so nothing is to be hidden.
   auto source = table_.names().find(*from_directory.get(), from);
   auto target = table_.names().find(*to_directory.get(), to);

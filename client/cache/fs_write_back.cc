@@ -20,17 +20,15 @@ using namespace std::chrono_literals;
 constexpr size_t kGatherBytes = 64u << 10;
 constexpr size_t kFirstHeldBytes = 64u << 10;  // most small files are smaller
 constexpr Duration kHoldFor = 500ms;
+constexpr int kMostCommits = 16;  // of one fsync, each finding that the server restarted since the last
 constexpr uint64_t kCommitAtBytes = 32u << 20;    // of one file: COMMIT in the background
 constexpr uint64_t kDirtyLimitBytes = 64u << 20;  // of the mount, not answered: writers wait
 constexpr uint64_t kKeepLimitBytes = 256u << 20;  // of the mount, not committed: writers wait
 
-bool same_account(const WriteUnder& a, const WriteUnder& b) {
-  return a.state == b.state && a.credential->uid() == b.credential->uid();
-}
-
 }  // namespace
 
-void CachingFilesystem::write_failed(CachedFile& file, Error error, const char* verb) {
+void CachingFilesystem::write_failed(CachedFile& file, Error error, uint64_t bytes, const char* verb) {
+  refused_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   ++file.write_errors;
   file.write_error = std::move(error);
   const uint64_t ino = file.cached.attributes.get().ino;
@@ -43,14 +41,16 @@ void CachingFilesystem::write_failed(CachedFile& file, Error error, const char* 
 Task<> CachingFilesystem::write_extent(NodeRef node, CachedFileRef file, ExtentMap::iterator entry,
                                        nfs4::stable_how4 stable) {
   WriteExtent& extent = entry->second;
-  auto written = co_await write_on_server(node, file, extent.under, extent.offset, extent.data, stable);
+  auto written = co_await write_on_server(node, file, extent.account, extent.offset, extent.data, stable);
   const size_t size = extent.data.size();
   dirty_bytes_.fetch_sub(size, std::memory_order_relaxed);
   ExtentMap finished;  // its memory goes after the lock
   std::lock_guard lock(cached_node(node).mutex);
   file->dirty_bytes -= size;
   file->under_way.erase(extent.serial);
-  if (written && written->committed == nfs4::UNSTABLE4) {
+  // Also of one that was to be FILE_SYNC: a server that answers less (section 18.3.3: it must not) gets its
+  // COMMIT.
+  if (written && written->committed != nfs4::FILE_SYNC4) {
     extent.verifier = written->verifier;
     if (file->unstable.empty()) file->unstable_epoch = epoch();
     file->unstable.take(file->writes, entry);
@@ -58,7 +58,7 @@ Task<> CachingFilesystem::write_extent(NodeRef node, CachedFileRef file, ExtentM
     unstable_bytes_.fetch_add(size, std::memory_order_relaxed);
   } else {
     finished.take(file->writes, entry);
-    if (!written) write_failed(*file, std::move(written.error()), "written");
+    if (!written) write_failed(*file, std::move(written.error()), size, "written");
   }
   file->written.notify_all();
 }
@@ -80,18 +80,17 @@ ExtentMap::iterator CachingFilesystem::add_extent(CachedFile& file, WriteExtent 
   return file.writes.insert(std::move(extent));
 }
 
-bool CachingFilesystem::grow_held(CachedFile& file, const CachedOpen& handle, uint64_t offset,
-                                  const Slice& data) {
+bool CachingFilesystem::grow_held(CachedFile& file, const IoAccount& account, uint64_t offset,
+                                  const Slice& data, uint32_t wsize) {
   WriteExtent* held = file.held;
-  if (held == nullptr || !same_account(held->under, handle.under()) || held->end() != offset) return false;
+  if (held == nullptr || !(held->account == account) || held->end() != offset) return false;
   const size_t used = held->data.size();
   const MutableBytes room =
-      held->data.buffer.bytes().first(std::min<size_t>(held->data.buffer->capacity(), wsize_));
+      held->data.buffer.bytes().first(std::min<size_t>(held->data.buffer->capacity(), wsize));
   if (room.size() - used < data.size() || file.writes.overlaps(offset, offset + data.size())) return false;
   supersede(file, offset, offset + data.size());
   std::copy(data.bytes.begin(), data.bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(used));
   held->data.bytes = room.first(used + data.size());
-  held->under.locked = held->under.locked || handle.under().locked;
   file.under_way.erase(held->serial);
   held->serial = file.next_serial++;
   file.under_way.insert(held->serial);
@@ -100,16 +99,17 @@ bool CachingFilesystem::grow_held(CachedFile& file, const CachedOpen& handle, ui
   return true;
 }
 
-bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, const CachedOpen& handle,
+bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, const IoAccount& account,
                                uint64_t offset, const Slice& data) {
-  if (data.size() >= std::min<size_t>(kGatherBytes, wsize_)) return false;
+  const uint32_t wsize = limits_of(node).wsize;
+  if (data.size() >= std::min<size_t>(kGatherBytes, wsize)) return false;
   {
     std::lock_guard lock(cached_node(node).mutex);
-    if (grow_held(*file, handle, offset, data)) return true;
+    if (grow_held(*file, account, offset, data, wsize)) return true;
   }
   send_held(node, file);
   BufferRef buffer =
-      buffers_.get(offset < kFirstHeldBytes ? kFirstHeldBytes : std::min<size_t>(wsize_, 1u << 20));
+      buffers_.get(offset < kFirstHeldBytes ? kFirstHeldBytes : std::min<size_t>(wsize, 1u << 20));
   if (!buffer) return false;
   std::lock_guard lock(cached_node(node).mutex);
   if (file->held != nullptr || file->writes.overlaps(offset, offset + data.size())) return false;
@@ -117,16 +117,17 @@ bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, c
   extent.offset = offset;
   extent.data = {buffer, buffer.bytes().first(data.size())};
   std::copy(data.bytes.begin(), data.bytes.end(), extent.data.bytes.begin());
-  extent.under = handle.under();
+  extent.account = account;
   extent.since = Clock::now();
   file->held = &add_extent(*file, std::move(extent))->second;
   return true;
 }
 
-Task<> CachingFilesystem::send_pieces(OpenFileRef open, uint64_t offset, Slice data) {
+Task<> CachingFilesystem::send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data) {
   const CachedOpen& handle = cached_open(open);
+  const uint32_t wsize = limits_of(handle.node).wsize;
   for (size_t at = 0; at < data.size();) {
-    const size_t size = std::min<size_t>(data.size() - at, wsize_);
+    const size_t size = std::min<size_t>(data.size() - at, wsize);
     co_await settle(handle.node, handle.cached, offset + at, offset + at + size);
     ExtentMap::iterator entry;
     {
@@ -136,7 +137,7 @@ Task<> CachingFilesystem::send_pieces(OpenFileRef open, uint64_t offset, Slice d
       WriteExtent extent;
       extent.offset = offset + at;
       extent.data = data.subslice(at, size);
-      extent.under = handle.under();
+      extent.account = account;
       entry = add_extent(*handle.cached, std::move(extent));
     }
     Loop::current()->spawn(write_extent(handle.node, handle.cached, entry, nfs4::UNSTABLE4));
@@ -245,12 +246,25 @@ Task<> CachingFilesystem::commit_in_background(NodeRef node, CachedFileRef file)
 
 Task<> CachingFilesystem::commit(NodeRef node, CachedFileRef file) {
   auto guard = co_await file->commit_mutex.lock();
+  // What was lost is written again as FILE_SYNC, so a second turn is for a server that answers that with
+  // less.
+  for (int turn = 0; turn < kMostCommits; ++turn) {
+    auto again = commit_once(node, file);
+    if (!co_await std::move(again)) co_return;
+  }
+  std::lock_guard lock(cached_node(node).mutex);
+  if (file->unstable.empty()) co_return;
+  write_failed(*file, system_error(EIO, "COMMIT", "the server's write verifier is another one each time"), 0,
+               "committed");
+}
+
+Task<bool> CachingFilesystem::commit_once(NodeRef node, CachedFileRef file) {
   rpc::CredentialPtr credential;  // a writer's: whoever asks for the COMMIT may not be allowed to
   {
     std::lock_guard lock(cached_node(node).mutex);
-    if (file->unstable.empty()) co_return;
+    if (file->unstable.empty()) co_return false;
     file->committing.swap(file->unstable);
-    credential = file->committing.begin()->second.under.credential;
+    credential = file->committing.begin()->second.account.credential;
     file->unstable_bytes = 0;
     file->committing_epoch = file->unstable_epoch;
   }
@@ -263,7 +277,7 @@ Task<> CachingFilesystem::commit(NodeRef node, CachedFileRef file) {
       const nfs4::verifier4& verifier = *committed;
       file->committing.erase_if([&](const WriteExtent& e) { return e.verifier == verifier; });
     } else {
-      write_failed(*file, std::move(committed.error()), "committed");
+      write_failed(*file, std::move(committed.error()), before, "committed");
       file->committing.clear();
     }
     unstable_bytes_.fetch_sub(before - file->committing.bytes(), std::memory_order_relaxed);
@@ -273,6 +287,7 @@ Task<> CachingFilesystem::commit(NodeRef node, CachedFileRef file) {
   std::lock_guard lock(cached_node(node).mutex);
   file->committing_epoch = 0;
   file->written.notify_all();
+  co_return lost;
 }
 
 Task<> CachingFilesystem::send_again(NodeRef node, CachedFileRef file) {

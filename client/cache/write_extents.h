@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "transport/memory/buffer.h"
 #include "transport/rpc/credential.h"
@@ -20,11 +21,16 @@ namespace nfsrdma::client {
 
 struct OpenState;
 
-// On whose account data is written.
-struct WriteUnder {
+// On whose account data is read or written.
+struct IoAccount {
   std::shared_ptr<OpenState> state;  // NFSv4.1 only
   rpc::CredentialPtr credential;
-  bool locked = false;  // a lock was taken through the descriptor: without it the data must not be written
+  std::string lock_owner;  // whose byte-range lock it relies on: once that is lost, it fails; empty: none
+
+  bool operator==(const IoAccount& other) const {
+    return state == other.state && credential->uid() == other.credential->uid() &&
+           lock_owner == other.lock_owner;
+  }
 };
 
 struct WriteExtent {
@@ -32,7 +38,7 @@ struct WriteExtent {
   uint64_t offset = 0;
   Slice data;
   nfs4::verifier4 verifier;  // of the WRITE that was answered UNSTABLE4
-  WriteUnder under;
+  IoAccount account;
   TimePoint since{};  // when a held one was begun
 
   uint64_t end() const { return offset + data.size(); }

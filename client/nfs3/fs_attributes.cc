@@ -139,7 +139,7 @@ Task<Result<FilesystemStatus>> Nfs3Filesystem::statfs(RequestContext ctx, NodeRe
   if (answer->status != 0) co_return fail(failed(node, answer->status, "FSSTAT"));
   FilesystemStatus s = answer->space;
   s.block_size = 4096;
-  s.name_max = name_max_;
+  s.name_max = limits_.name_max;
   co_return s;
 }
 

@@ -8,10 +8,11 @@
 
 namespace nfsrdma::client {
 
-Task<Result<CachingFilesystem::ReadPiece>> Nfs3Filesystem::read_piece(OpenFileRef open, uint64_t offset,
-                                                                      Slice destination) {
+Task<Result<CachingFilesystem::ReadPiece>> Nfs3Filesystem::read_piece(OpenFileRef open,
+                                                                      const IoAccount& account,
+                                                                      uint64_t offset, Slice destination) {
   const CachedOpen& handle = cached_open(open);
-  auto asking = server_.read(handle.credential, fh_of(handle.node), offset, destination);
+  auto asking = server_.read(account.credential, fh_of(handle.node), offset, destination);
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) co_return fail(failed(handle.node, answer->status, "READ"));
@@ -24,14 +25,14 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs3Filesystem::read_piece(OpenFileRe
 }
 
 Task<Result<CachingFilesystem::Written>> Nfs3Filesystem::write_on_server(NodeRef node, CachedFileRef,
-                                                                         WriteUnder under, uint64_t offset,
+                                                                         IoAccount account, uint64_t offset,
                                                                          Slice data,
                                                                          nfs4::stable_how4 stable) {
   Written result{nfs4::FILE_SYNC4, {}};
   for (size_t done = 0; done < data.size();) {
-    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, wsize_));
+    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, limits_.wsize));
     const uint64_t order = nodes_.next_start();
-    auto asking = server_.write(under.credential, fh_of(node), offset + done, piece, stable);
+    auto asking = server_.write(account.credential, fh_of(node), offset + done, piece, stable);
     auto answer = co_await std::move(asking);
     if (!answer) co_return fail(std::move(answer.error()));
     if (answer->status != 0) co_return fail(failed(node, answer->status, "WRITE"));

@@ -125,12 +125,12 @@ Task<Result<Entry>> Nfs3Filesystem::read_root(std::string handle) {
   auto limits = co_await std::move(asking_limits);
   if (!limits) co_return fail(std::move(limits.error()));
   if (limits->status != 0) co_return fail(nfs3::nfs3_error(limits->status, "FSINFO"));
-  rsize_ = io_size(options_.rsize, limits->rtmax, kLibraryIo);
-  wsize_ = io_size(options_.wsize, limits->wtmax, kLibraryIo);
+  limits_.rsize = io_size(options_.rsize, limits->rtmax, kLibraryIo);
+  limits_.wsize = io_size(options_.wsize, limits->wtmax, kLibraryIo);
   auto asking_names = server_.pathconf(machine_, handle);
   auto names = co_await std::move(asking_names);
   if (!names) co_return fail(std::move(names.error()));
-  if (names->status == 0 && names->name_max != 0) name_max_ = std::min(names->name_max, 255U);
+  if (names->status == 0 && names->name_max != 0) limits_.name_max = std::min(names->name_max, 255U);
   co_return cached_entry(node, Duration::zero());
 }
 
@@ -203,8 +203,8 @@ Statistics Nfs3Filesystem::statistics() const {
   s.age_seconds = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(age()).count());
   s.operations = server_.counters();
   for (const auto& client : clients_) s.transports.push_back(client->status());
-  s.session.rsize = rsize_;
-  s.session.wsize = wsize_;
+  s.session.rsize = limits_.rsize;
+  s.session.wsize = limits_.wsize;
   s.cache = cache_statistics();
   for (const NodeRef& node : files_.all()) {
     std::lock_guard lock(nfs3_node(node).mutex);

@@ -20,7 +20,7 @@ constexpr size_t kSureTarget = 3072;
 
 Result<> Nfs3Filesystem::check_new_name(const std::string& name, const char* op) const {
   if (!valid_name(name)) return fail(system_error(EINVAL, op));
-  if (name.size() > name_max_) return fail(system_error(ENAMETOOLONG, op));
+  if (name.size() > limits_.name_max) return fail(system_error(ENAMETOOLONG, op));
   return {};
 }
 

@@ -96,9 +96,10 @@ class Nfs3Filesystem final : public CachingFilesystem {
   std::vector<NodeRef> files_in_use() const override { return files_.all(); }
 
   // --- fs_io.cc ---
-  Result<> usable(const CachedOpen&) const override { return {}; }
-  Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, Slice destination) override;
-  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, WriteUnder under, uint64_t offset,
+  Result<> usable(const CachedOpen&, const IoAccount&) const override { return {}; }
+  Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                     Slice destination) override;
+  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                                         Slice data, nfs4::stable_how4 stable) override;
   Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) override;
   Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;

@@ -47,7 +47,7 @@ class Nfs3NodeTable : public CachedNodeTable {
 class Nfs3File final : public CachedOpen {
  public:
   using CachedOpen::CachedOpen;
-  WriteUnder under() const override { return {nullptr, credential, false}; }
+  IoAccount account(const RequestContext&) const override { return {nullptr, credential, {}}; }
 };
 
 }  // namespace nfsrdma::client

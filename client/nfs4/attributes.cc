@@ -35,11 +35,23 @@ const bitmap4 kSpaceAttributes =
 
 uint32_t Exports::index_of(const fsid4& fsid) {
   std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < fsids_.size(); ++i) {
-    if (fsids_[i] == fsid) return static_cast<uint32_t>(i);
-  }
-  fsids_.push_back(fsid);
-  return static_cast<uint32_t>(fsids_.size() - 1);
+  const auto known = indices_.find({fsid.major, fsid.minor});
+  if (known != indices_.end()) return known->second;
+  const auto next = static_cast<uint32_t>(indices_.size());
+  if (next >= kMost) return kMost;
+  indices_.insert({{fsid.major, fsid.minor}, next});
+  return next;
+}
+
+std::optional<ExportLimits> Exports::limits(uint32_t export_index) const {
+  std::lock_guard lock(mutex_);
+  const auto known = limits_.find(export_index);
+  return known == limits_.end() ? std::nullopt : std::optional(known->second);
+}
+
+void Exports::set_limits(uint32_t export_index, const ExportLimits& limits) {
+  std::lock_guard lock(mutex_);
+  limits_.insert_or_assign(export_index, limits);
 }
 
 uint64_t Exports::ino(uint32_t export_index, const fsid4& fsid, uint64_t fileid) {

@@ -1,8 +1,10 @@
 // Attributes on the wire and ours: fattr4 to Attributes and back (RFC 8881 section 5).
 #pragma once
 
+#include <map>
 #include <mutex>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "client/filesystem.h"
 #include "client/nfs4/id_map.h"
@@ -21,17 +23,31 @@ extern const nfs4::bitmap4 kNameAttributes;
 extern const nfs4::bitmap4 kLimitAttributes;
 extern const nfs4::bitmap4 kSpaceAttributes;
 
+// What a file system of the server takes in one operation.
+struct ExportLimits {
+  uint32_t rsize = 65536, wsize = 65536;      // bytes
+  uint32_t name_max = 255;                    // bytes
+  nfs4::bitmap4 exclusive_create_attributes;  // suppattr_exclcreat
+};
+
 // The server's file systems that this mount has come across; 0 is that of its root. Any thread.
 class Exports {
  public:
+  // A server that has no end of them gets one index for the rest: only their limits are then one another's.
+  static constexpr uint32_t kMost = 4096;
+
   uint32_t index_of(const nfs4::fsid4& fsid);
+  // Nothing: not asked for yet.
+  std::optional<ExportLimits> limits(uint32_t export_index) const;
+  void set_limits(uint32_t export_index, const ExportLimits& limits);
   // st_ino: the fileid, set apart for file systems below the root's, whose fileids may be the same (one mount
   // has one st_dev here).
   static uint64_t ino(uint32_t export_index, const nfs4::fsid4& fsid, uint64_t fileid);
 
  private:
-  std::mutex mutex_;
-  std::vector<nfs4::fsid4> fsids_;
+  mutable std::mutex mutex_;
+  std::map<std::pair<uint64_t, uint64_t>, uint32_t> indices_;  // by fsid4
+  std::map<uint32_t, ExportLimits> limits_;
 };
 
 uint32_t file_type_bits(nfs4::nfs_ftype4 type);

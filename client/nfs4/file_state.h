@@ -30,7 +30,7 @@ struct LockRange {
 
 struct LockState {
   std::string owner;  // lock_owner4.owner, unique per mount
-  uint32_t pid = 0;   // of the last lock request, for F_GETLK
+  uint32_t pid = 0;   // of the last lock request; 0: a flock, which is the descriptor's
   nfs4::stateid4 stateid;
   bool established = false;  // stateid is valid; else the next LOCK is made from the open stateid
   bool lost = false;  // the server revoked or could not give back a lock: I/O fails until it is unlocked
@@ -95,11 +95,11 @@ class Nfs4File final : public CachedOpen {
            bool sync)
       : CachedOpen(std::move(n), f, std::move(c), a, sync), file(std::move(f)), state(std::move(s)) {}
 
-  WriteUnder under() const override { return {state, credential, lock_used.load(std::memory_order_relaxed)}; }
+  IoAccount account(const RequestContext& ctx) const override;
 
   const std::shared_ptr<FileState> file;
   const OpenStateRef state;
-  std::atomic<bool> lock_used{false};  // a lock was taken through it: a lost lock of its owner fails its I/O
+  std::vector<std::string> lock_owners;  // who took locks through it; guarded by the Node's mutex
 };
 
 inline Nfs4File& nfs4_file(const OpenFileRef& f) {

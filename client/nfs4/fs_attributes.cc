@@ -23,6 +23,7 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
 Task<Entry> Nfs4Filesystem::make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause) {
   const NodeRef node = nodes_.get(fh, exports_.index_of(from.fsid));
   co_await apply(node, std::move(from), order, cause);
+  co_await learn_limits(node);
   co_return cached_entry(node, Duration::zero());
 }
 
@@ -80,10 +81,11 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   args.obj_attributes = to_fattr(set, owner, group);
   const uint64_t order = nodes_.next_start();
   bool under_open = set.size.has_value() && state != nullptr;
-  const bool locked = open && nfs4_file(open).lock_used.load(std::memory_order_relaxed);
+  IoAccount account{state, ctx.credential, {}};
+  if (open && under_open) account.lock_owner = nfs4_file(open).account(ctx).lock_owner;
   auto build = [&](CompoundBuilder& b) {
     if (under_open) {
-      auto stateid = StateManager::io_stateid(*file, *state, locked);
+      auto stateid = StateManager::io_stateid(*file, account);
       if (!stateid) return b.refuse(std::move(stateid.error()));
       args.stateid = *stateid;
     }

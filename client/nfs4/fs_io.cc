@@ -16,13 +16,9 @@ constexpr size_t kMinPipedBytes = 64u << 10;
 
 }  // namespace
 
-Result<nfs4::stateid4> Nfs4Filesystem::io_stateid(const Nfs4File& handle) {
-  return StateManager::io_stateid(*handle.file, *handle.state,
-                                  handle.lock_used.load(std::memory_order_relaxed));
-}
-
-Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open, uint64_t offset,
-                                                                      Slice destination) {
+Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open,
+                                                                      const IoAccount& account,
+                                                                      uint64_t offset, Slice destination) {
   Nfs4File& handle = nfs4_file(open);
   const size_t size = destination.size();
   PipePool* const pipes = size >= kMinPipedBytes ? &buffers_.pipes() : nullptr;
@@ -31,7 +27,7 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
   args.offset = offset;
   args.count = static_cast<uint32_t>(size);
   auto build = [&](CompoundBuilder& b) {
-    auto stateid = io_stateid(handle);
+    auto stateid = StateManager::io_stateid(*handle.file, account);
     if (!stateid) return b.refuse(std::move(stateid.error()));
     args.stateid = *stateid;
     b.putfh(fh).add(args).expect_read(destination, pipes);
@@ -56,33 +52,34 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
   co_return piece;
 }
 
-Result<> Nfs4Filesystem::usable(const CachedOpen& open) const {
-  NFSRDMA_TRY(io_stateid(static_cast<const Nfs4File&>(open)));
+Result<> Nfs4Filesystem::usable(const CachedOpen& open, const IoAccount& account) const {
+  NFSRDMA_TRY(StateManager::io_stateid(*static_cast<const Nfs4File&>(open).file, account));
   return {};
 }
 
 Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef node, CachedFileRef cached,
-                                                                         WriteUnder under, uint64_t offset,
+                                                                         IoAccount account, uint64_t offset,
                                                                          Slice data,
                                                                          nfs4::stable_how4 stable) {
   const auto file = std::static_pointer_cast<FileState>(cached);
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
+  const uint32_t wsize = limits_of(node).wsize;
   Written result{nfs4::FILE_SYNC4, {}};
   for (size_t done = 0; done < data.size();) {
-    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, wsize_));
+    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, wsize));
     const uint64_t order = nodes_.next_start();
     nfs4::WRITE4args args;
     args.offset = offset + done;
     args.stable = stable;
     args.data = piece.bytes;
     auto build = [&](CompoundBuilder& b) {
-      auto stateid = StateManager::io_stateid(*file, *under.state, under.locked);
+      auto stateid = StateManager::io_stateid(*file, account);
       if (!stateid) return b.refuse(std::move(stateid.error()));
       args.stateid = *stateid;
       b.putfh(fh).add(args).getattr(kFileAttributes).keep(piece);
     };
-    const Request request{nfs4::OP_WRITE, under.credential, false, build, {}};
-    Result<CompoundReply> reply = co_await states_.run(request, node, file, under.state);
+    const Request request{nfs4::OP_WRITE, account.credential, false, build, {}};
+    Result<CompoundReply> reply = co_await states_.run(request, node, file, account.state);
     if (!reply) co_return fail(std::move(reply.error()));
     NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
     auto res = reply->take<nfs4::WRITE4res>();

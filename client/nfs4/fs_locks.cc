@@ -24,12 +24,6 @@ constexpr Duration kLongestPause = 2s;
 // Lock-owners without a lock are kept for their next one, but not without limit.
 constexpr size_t kIdleOwners = 32;
 
-LockState* find_owner(OpenState& state, const std::string& owner) {
-  const auto it = std::find_if(state.locks.begin(), state.locks.end(),
-                               [&](const LockState& l) { return l.owner == owner; });
-  return it == state.locks.end() ? nullptr : &*it;
-}
-
 // The OpenState under which `owner` has locks, else `otherwise`: a POSIX lock belongs to the process, any of
 // its descriptors may change it, whoever opened it. Node mutex held.
 OpenStateRef state_of_owner(const FileState& file, const std::string& owner, const OpenStateRef& otherwise) {
@@ -37,6 +31,12 @@ OpenStateRef state_of_owner(const FileState& file, const std::string& owner, con
     if (find_owner(*state, owner) != nullptr) return state;
   }
   return otherwise;
+}
+
+std::vector<LockRange> held_ranges(const Nfs4File& handle, const std::string& owner) {
+  std::lock_guard lock(handle.file->node.mutex);
+  const LockState* mine = find_owner(*state_of_owner(*handle.file, owner, handle.state), owner);
+  return mine == nullptr ? std::vector<LockRange>() : mine->ranges;
 }
 
 uint64_t unlocks_ended(const FileState& file) {
@@ -75,6 +75,11 @@ Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::share
 }
 
 }  // namespace
+
+IoAccount Nfs4File::account(const RequestContext& ctx) const {
+  std::lock_guard lock(file->node.mutex);
+  return {state, credential, lock_relied_on(*this, ctx.thread)};
+}
 
 Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {
   Nfs4File& handle = nfs4_file(open);
@@ -127,6 +132,7 @@ Task<Result<>> Nfs4Filesystem::flock(RequestContext ctx, OpenFileRef open, uint6
 Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRef open, std::string owner,
                                                   Lock lock, bool wait, LockWaits::Wait* waiting) {
   if (lock.type == LockType::kUnlock) co_return co_await unlock(open, owner, lock);
+  const std::vector<LockRange> held_before = held_ranges(nfs4_file(open), owner);
   Duration pause = kFirstPause;
   for (unsigned turn = 0;; ++turn) {
     const uint64_t ended_before = unlocks_ended(*nfs4_file(open).file);
@@ -159,17 +165,26 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
     known = n.contents_known;
   }
   co_await settle_node(node);
-  NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
+  const Result<> asked = co_await fetch_attributes(ctx, node, Cause::kAsked);
   bool changed = false;
   {
     std::lock_guard guard(n.mutex);
-    changed = !known || n.contents_change != before || n.contents_mixed || n.drops_under_way != 0;
+    // Not knowing is no reason to refuse the lock, but one to read everything anew.
+    changed = !asked || !known || n.contents_change != before || n.contents_mixed || n.drops_under_way != 0;
     n.contents_mixed = false;
   }
   if (changed) co_await front_end_->drop_data(node);
   if (ctx.cancellation && ctx.cancellation->cancelled() && wait) {
-    // The application was told EINTR while the last request was under way.
-    (void)co_await unlock(open, owner, lock);
+    // The application was told EINTR while the last request was under way: it has what it had before.
+    const LockRange range{lock.start, lock.end, lock.type};
+    for (const LockRange& step : way_back(held_before, range)) {
+      const Lock back{step.type, step.start, step.end, lock.pid};
+      if (step.type == LockType::kUnlock) {
+        (void)co_await unlock(open, owner, back);
+      } else {
+        (void)co_await try_lock(open, owner, back, false);
+      }
+    }
     co_return fail(system_error(EINTR, "LOCK"));
   }
   co_return Result<>{};
@@ -203,6 +218,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
     nfs4::LOCK4args args;
     {
       std::lock_guard node_lock(file->node.mutex);
+      if (mine->lost) return b.refuse(system_error(EIO, "LOCK", "an earlier lock was lost meanwhile"));
       args = lock_args(session_.client_id(), *state, *mine, range, waiting);
     }
     b.putfh(fh).add(args);
@@ -220,7 +236,8 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   mine->stateid = stateid;
   mine->established = true;
   record_lock(mine->ranges, range);
-  handle.lock_used.store(true, std::memory_order_relaxed);
+  if (std::find(handle.lock_owners.begin(), handle.lock_owners.end(), owner) == handle.lock_owners.end())
+    handle.lock_owners.push_back(owner);
   lock_waits_.changed(owner);  // a write lock may have become a read lock
   co_return std::optional<nfs4::lock_owner4>();
 }

@@ -62,6 +62,8 @@ Task<Result<Entry>> Nfs4Filesystem::mount(FrontEnd* front_end) {
   Result<Entry> root = co_await walk_to_export();
   if (!root) co_return root;
   NFSRDMA_CO_TRY(co_await read_limits(root->node));
+  root_limits_ = *exports_.limits(0);
+  limits_ = {root_limits_.rsize, root_limits_.wsize, root_limits_.name_max};
   mounted_ = true;
   loops_[0].spawn(send_held_periodically());
   co_return root;
@@ -112,8 +114,8 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
   co_return root;
 }
 
-Task<Result<>> Nfs4Filesystem::read_limits(NodeRef root) {
-  const nfs4::nfs_fh4 fh = fh_of(root);
+Task<Result<>> Nfs4Filesystem::read_limits(NodeRef node) {
+  const nfs4::nfs_fh4 fh = fh_of(node);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kLimitAttributes); };
   const Request request{nfs4::OP_GETATTR, machine_, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -123,13 +125,37 @@ Task<Result<>> Nfs4Filesystem::read_limits(NodeRef root) {
   if (!res) co_return fail(std::move(res.error()));
   const nfs4::fattr4& a = res->resok4.obj_attributes;
   if (a.has(nfs4::FATTR4_LEASE_TIME)) session_.set_lease(std::chrono::seconds(a.fs->lease_time));
-  if (a.has(nfs4::FATTR4_MAXNAME) && a.fs->maxname != 0) name_max_ = std::min(a.fs->maxname, 255U);
-  if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) exclusive_create_attributes_ = a.fs->suppattr_exclcreat;
-  rsize_ = io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0,
-                   session_.max_response_bytes() - kMessageOverhead);
-  wsize_ = io_size(options_.wsize, a.has(nfs4::FATTR4_MAXWRITE) ? a.fs->maxwrite : 0,
-                   session_.max_request_bytes() - kMessageOverhead);
+  ExportLimits limits;
+  if (a.has(nfs4::FATTR4_MAXNAME) && a.fs->maxname != 0) limits.name_max = std::min(a.fs->maxname, 255U);
+  if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) limits.exclusive_create_attributes = a.fs->suppattr_exclcreat;
+  limits.rsize = io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0,
+                         session_.max_response_bytes() - kMessageOverhead);
+  limits.wsize = io_size(options_.wsize, a.has(nfs4::FATTR4_MAXWRITE) ? a.fs->maxwrite : 0,
+                         session_.max_request_bytes() - kMessageOverhead);
+  exports_.set_limits(nfs4_node(node).export_index(), limits);
   co_return Result<>{};
+}
+
+Task<> Nfs4Filesystem::learn_limits(NodeRef node) {
+  const uint32_t index = nfs4_node(node).export_index();
+  if (index == 0 || exports_.limits(index)) co_return;
+  const Result<> read = co_await read_limits(node);
+  if (read) co_return;
+  log::info(
+      "server {}: a file system below the mount's does not tell its limits ({}); taken to be the mount's",
+      options_.host, describe(read.error()));
+  exports_.set_limits(index, root_limits_);
+}
+
+ExportLimits Nfs4Filesystem::export_limits(const NodeRef& node) const {
+  if (const auto own = exports_.limits(nfs4_node(node).export_index())) return *own;
+  return root_limits_;
+}
+
+CachingFilesystem::Limits Nfs4Filesystem::limits_of(const NodeRef& node) const {
+  if (nfs4_node(node).export_index() == 0) return limits_;
+  const ExportLimits limits = export_limits(node);
+  return {limits.rsize, limits.wsize, limits.name_max};
 }
 
 Task<> Nfs4Filesystem::write_back_everything() {
@@ -181,7 +207,7 @@ Task<Result<FilesystemStatus>> Nfs4Filesystem::statfs(RequestContext ctx, NodeRe
   const nfs4::fattr4& a = res->resok4.obj_attributes;
   FilesystemStatus s;
   s.block_size = 4096;
-  s.name_max = name_max_;
+  s.name_max = limits_of(node).name_max;
   if (a.has(nfs4::FATTR4_SPACE_TOTAL)) s.total_bytes = a.fs->space_total;
   if (a.has(nfs4::FATTR4_SPACE_FREE)) s.free_bytes = a.fs->space_free;
   if (a.has(nfs4::FATTR4_SPACE_AVAIL)) s.available_bytes = a.fs->space_avail;
@@ -209,8 +235,8 @@ Statistics Nfs4Filesystem::statistics() const {
   s.operations = const_cast<Session&>(session_).counters().snapshot();
   s.transports = session_.transport_status();
   s.session = session_.statistics();
-  s.session.rsize = rsize_;
-  s.session.wsize = wsize_;
+  s.session.rsize = limits_.rsize;
+  s.session.wsize = limits_.wsize;
   s.session.callbacks = callbacks_.count();
   s.cache = cache_statistics();
   const StateManager::Counts counts = states_.counts();

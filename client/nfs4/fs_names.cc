@@ -131,7 +131,7 @@ Task<Result<Entry>> Nfs4Filesystem::symlink(RequestContext ctx, NodeRef director
 Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef directory, std::string name,
                                                   nfs4::createtype4 type, uint32_t mode) {
   if (!valid_name(name)) co_return fail(name_error(EINVAL, "CREATE"));
-  if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "CREATE"));
+  if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "CREATE"));
   const nfs4::nfs_fh4 fh = fh_of(directory);
   const uint64_t order = nodes_.next_start();
   const timespec since = known_attributes(directory).ctime;
@@ -226,7 +226,7 @@ Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef
 Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeRef directory,
                                          std::string name) {
   if (!valid_name(name)) co_return fail(name_error(EINVAL, "LINK"));
-  if (name.size() > name_max_) co_return fail(name_error(ENAMETOOLONG, "LINK"));
+  if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "LINK"));
   co_await settle_node(node);
   const nfs4::nfs_fh4 fh = fh_of(node);
   const nfs4::nfs_fh4 directory_fh = fh_of(directory);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <optional>
 #include <random>
 
 #include "client/nfs4/locks.h"
@@ -85,11 +86,12 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
 
 Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
                                                  uint32_t mode, int flags) {
-  if (name.size() > name_max_) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
+  if (name.size() > export_limits(directory).name_max) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
   const nfs4::nfs_fh4 directory_fh = fh_of(directory);
   const uint32_t access = CachedOpen::access_of(flags);
   const bool exclusive = (flags & O_EXCL) != 0;
-  const bool mode_with_create = !exclusive || exclusive_create_attributes_.test(nfs4::FATTR4_MODE);
+  const bool mode_with_create =
+      !exclusive || export_limits(directory).exclusive_create_attributes.test(nfs4::FATTR4_MODE);
   const uint64_t order = nodes_.next_start();
   nfs4::OPEN4args args;
   args.share_access = access | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
@@ -117,9 +119,14 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   auto opened = reply->take<nfs4::OPEN4res>();
   if (!opened) co_return fail(std::move(opened.error()));
   auto handle = reply->take<nfs4::GETFH4res>();
-  if (!handle) co_return fail(std::move(handle.error()));
-  auto attributes = reply->take<nfs4::GETATTR4res>();
-  if (!attributes) co_return fail(std::move(attributes.error()));
+  Result<nfs4::GETATTR4res> attributes = fail(Error{});
+  if (handle) attributes = reply->take<nfs4::GETATTR4res>();
+  if (!handle || !attributes) {
+    std::optional<nfs4::nfs_fh4> opened_fh;
+    if (handle) opened_fh = handle->resok4.object;
+    co_await close_unknown(directory_fh, name, opened_fh, opened->resok4, access, ctx.credential);
+    co_return fail(std::move(handle ? attributes.error() : handle.error()));
+  }
 
   CreateReply result;
   const nfs4::nfs_fh4 fh = handle->resok4.object;
@@ -164,6 +171,23 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   }
   result.entry = cached_entry(node, entry_ttl(directory, belief.epoch));
   co_return result;
+}
+
+Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
+                                     std::optional<nfs4::nfs_fh4> fh, nfs4::OPEN4resok opened,
+                                     uint32_t access, rpc::CredentialPtr credential) {
+  if (states_.note_upgrade(opened.stateid, access)) co_return;
+  auto build = [&](CompoundBuilder& b) {
+    if (fh) {
+      b.putfh(*fh);
+    } else {
+      b.putfh(directory).add(nfs4::LOOKUP4args{name});
+    }
+    b.add(nfs4::CLOSE4args{0, opened.stateid});
+    if (opened.delegation.granted()) b.add(nfs4::DELEGRETURN4args{opened.delegation.stateid});
+  };
+  const Request request{nfs4::OP_CLOSE, std::move(credential), true, build, {}};
+  (void)co_await session_.run(request);
 }
 
 Task<> Nfs4Filesystem::return_delegation(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid,

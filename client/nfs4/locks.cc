@@ -1,10 +1,44 @@
 #include "client/nfs4/locks.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace nfsrdma::client {
+namespace {
+
+bool belongs_to(uint32_t thread, uint32_t process) {
+  if (thread == process) return true;
+  return thread != 0 && access(fmt::format("/proc/{}/task/{}", process, thread).c_str(), F_OK) == 0;
+}
+
+}  // namespace
+
+const LockState* find_owner(const OpenState& state, const std::string& owner) {
+  const auto it = std::find_if(state.locks.begin(), state.locks.end(),
+                               [&](const LockState& l) { return l.owner == owner; });
+  return it == state.locks.end() ? nullptr : &*it;
+}
+
+LockState* find_owner(OpenState& state, const std::string& owner) {
+  return const_cast<LockState*>(find_owner(std::as_const(state), owner));
+}
+
+std::string lock_relied_on(const Nfs4File& handle, uint32_t thread) {
+  const LockState* found = nullptr;
+  for (const OpenStateRef& open : handle.file->opens) {
+    for (const LockState& lock : open->locks) {
+      if (lock.ranges.empty() && !lock.lost) continue;
+      const auto& through = handle.lock_owners;
+      const bool counts = std::find(through.begin(), through.end(), lock.owner) != through.end() ||
+                          (thread == 0 ? lock.lost : lock.pid != 0 && belongs_to(thread, lock.pid));
+      if (counts && (found == nullptr || lock.lost)) found = &lock;
+    }
+  }
+  return found == nullptr ? std::string() : found->owner;
+}
 
 nfs4::LOCK4args lock_args(nfs4::clientid4 client, const OpenState& open, const LockState& owner,
                           const LockRange& range, bool waiting) {
@@ -52,6 +86,23 @@ void record_lock(std::vector<LockRange>& ranges, const LockRange& range) {
       ranges.push_back(r);
     }
   }
+}
+
+std::vector<LockRange> way_back(const std::vector<LockRange>& before, const LockRange& range) {
+  std::vector<LockRange> held, gaps;
+  uint64_t next = range.start;
+  bool done = false;
+  for (const LockRange& r : before) {
+    if (r.end < range.start || r.start > range.end) continue;
+    const uint64_t start = std::max(r.start, range.start), end = std::min(r.end, range.end);
+    if (r.type != range.type) held.push_back({start, end, r.type});
+    if (start > next) gaps.push_back({next, start - 1, LockType::kUnlock});
+    done = end == range.end;
+    next = done ? end : end + 1;
+  }
+  if (!done) gaps.push_back({next, range.end, LockType::kUnlock});
+  held.insert(held.end(), gaps.begin(), gaps.end());
+  return held;
 }
 
 std::string posix_owner(uint64_t owner) {

@@ -19,6 +19,21 @@ uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length);
 // replaces what it overlaps, neighbours of one type merge.
 void record_lock(std::vector<LockRange>& ranges, const LockRange& range);
 
+// What takes `range` back to `before`, in the order in which it is done: what was held in another way first
+// (of which another owner's lock can keep nothing but a read lock that was made of a write lock), then what
+// was not held.
+std::vector<LockRange> way_back(const std::vector<LockRange>& before, const LockRange& range);
+
+// The state of `owner` under `state`; null: it never locked there.
+LockState* find_owner(OpenState& state, const std::string& owner);
+const LockState* find_owner(const OpenState& state, const std::string& owner);
+
+// Whose lock I/O through `handle` by `thread` (RequestContext) relies on; empty: nobody's. A POSIX lock is
+// its process's, whichever descriptor that reads and writes through; any lock counts for the open file
+// description it was taken through, and one that was lost for a thread that is not known: pages of a mapping
+// are written back by the kernel's own. The Node's mutex is held.
+std::string lock_relied_on(const Nfs4File& handle, uint32_t thread);
+
 // lock_owner4.owner for a POSIX lock owner or an open file description.
 std::string posix_owner(uint64_t owner);
 std::string flock_owner(uint64_t owner);

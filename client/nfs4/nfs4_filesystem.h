@@ -88,14 +88,17 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
                                   NodeRef to_directory, std::string to) override;
 
   // --- fs_open.cc ---
+  // CLOSE of a file that was opened by name, of which the same answer did not tell enough to use it.
+  Task<> close_unknown(nfs4::nfs_fh4 directory, std::string name, std::optional<nfs4::nfs_fh4> fh,
+                       nfs4::OPEN4resok opened, uint32_t access, rpc::CredentialPtr credential);
   // A delegation that nobody asked for goes back at once.
   Task<> return_delegation(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::CredentialPtr credential);
 
   // --- fs_io.cc ---
-  static Result<nfs4::stateid4> io_stateid(const Nfs4File& file);
-  Result<> usable(const CachedOpen& open) const override;
-  Task<Result<ReadPiece>> read_piece(OpenFileRef file, uint64_t offset, Slice destination) override;
-  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, WriteUnder under, uint64_t offset,
+  Result<> usable(const CachedOpen& open, const IoAccount& account) const override;
+  Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                     Slice destination) override;
+  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                                         Slice data, nfs4::stable_how4 stable) override;
   Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) override;
   Task<> resend_writes(NodeRef node) override;
@@ -123,7 +126,12 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
 
   // --- fs_mount.cc ---
   Task<Result<Entry>> walk_to_export();
-  Task<Result<>> read_limits(NodeRef root);
+  // Asks for the limits of the file system that the node is on.
+  Task<Result<>> read_limits(NodeRef node);
+  // The same, for a node that was just looked up: once for each file system that is crossed into.
+  Task<> learn_limits(NodeRef node);
+  ExportLimits export_limits(const NodeRef& node) const;
+  Limits limits_of(const NodeRef& node) const override;
   Task<> write_back_everything();
   nfs4::nfs_fh4 fh_of(const NodeRef& n) const { return nfs4_node(n).fh(); }
   uint64_t epoch() const override { return session_.epoch(); }
@@ -136,7 +144,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   StateManager states_;
   CallbackServer callbacks_;
 
-  nfs4::bitmap4 exclusive_create_attributes_;
+  ExportLimits root_limits_;  // fixed after mount()
   mutable std::mutex owners_mutex_;
   std::unordered_map<uint32_t, uint32_t> owners_;  // note_owner(): where they differ
   bool mounted_ = false;

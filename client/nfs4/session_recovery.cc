@@ -83,9 +83,10 @@ Task<Result<>> Session::on_connected(unsigned index) {
   if (index != 0) {
     if (!co_await wait_ready())
       co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "connect", "shutting down"});
+    const uint64_t generation = slots_.generation();  // the answer may come when there is a newer one
     Result<> bound = co_await bind(index);
     if (bound || !session_gone(bound.error())) co_return bound;
-    invalidate(slots_.generation(), "BIND_CONN_TO_SESSION found no session");
+    invalidate(generation, "BIND_CONN_TO_SESSION found no session");
     co_return bound;
   }
   co_await send_others_after();

@@ -40,14 +40,17 @@ class StateManager final : public StateKeeper {
   // Finds or makes the user's OpenState, and counts one opener with `access` in it.
   OpenStateRef opened(FileState& file, const rpc::CredentialPtr& credential, uint32_t access,
                       const nfs4::OPEN4resok& result);
+  // An OPEN of somebody's open, without a new opener: the next close() brings it down again. False when the
+  // stateid is not of an open here.
+  bool note_upgrade(const nfs4::stateid4& stateid, uint32_t access);
   // An opener with `access` is gone: CLOSE, with the locks that are left, or OPEN_DOWNGRADE as needed.
   // Neither `file.lock_mutex` nor `file.open_mutex` is held.
   Task<> closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access);
 
-  // The stateid for READ, WRITE and SETATTR: seqid 0, "the current one" (section 8.2.2). `locked`: the I/O
-  // relies on locks taken under `state`; EIO once one of them is lost. Call while building: a lock may be
-  // lost while the request waits for recovery.
-  static Result<nfs4::stateid4> io_stateid(const FileState& file, const OpenState& state, bool locked);
+  // The stateid for READ, WRITE and SETATTR: seqid 0, "the current one" (section 8.2.2). Of the lock that the
+  // I/O relies on, so that the server can tell when it is gone; of the open where there is none. EIO once the
+  // lock is lost. Call while building: that may happen while the request waits for recovery.
+  static Result<nfs4::stateid4> io_stateid(const FileState& file, const IoAccount& account);
 
   // Runs `request` under `state`, bringing the state back as often as needed. `lock_state`: whose stateid a
   // LOCK or LOCKU carries; it lives until the request is over.
@@ -68,6 +71,10 @@ class StateManager final : public StateKeeper {
   Task<> state_revoked() override;
 
  private:
+  // Asks the server which stateids of `state` are gone, and gives up the locks among them.
+  enum class Gone : uint8_t { kUnknown, kNothing, kLocks, kOpen };
+  Task<Gone> test_stateids(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
+                           uint64_t version);
   Task<Result<>> reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state, uint64_t version);
   Task<Result<>> reclaim_file(RecoveryChannel& channel, NodeRef node, std::shared_ptr<FileState> file,
                               uint64_t epoch);

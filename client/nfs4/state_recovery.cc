@@ -243,6 +243,47 @@ Task<> StateManager::recovered() {
   }
 }
 
+Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_ptr<FileState> file,
+                                                     OpenStateRef state, uint64_t version) {
+  nfs4::TEST_STATEID4args test;
+  {
+    std::lock_guard lock(file->node.mutex);
+    if (!state->established || state->version != version) co_return Gone::kUnknown;
+    test.ts_stateids.push_back(state->stateid);
+    for (const LockState& owner : state->locks) {
+      if (owner.established) test.ts_stateids.push_back(owner.stateid);
+    }
+  }
+  auto build = [&](CompoundBuilder& b) { b.add(test); };
+  const Request request{nfs4::OP_TEST_STATEID, state->credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return Gone::kUnknown;
+  auto res = reply->take<nfs4::TEST_STATEID4res>();
+  if (!res || res->resok4.tsr_status_codes.size() != test.ts_stateids.size()) co_return Gone::kUnknown;
+  const auto& codes = res->resok4.tsr_status_codes;
+  const auto valid = [](nfs4::nfsstat4 code) {
+    return code == nfs4::NFS4_OK || code == nfs4::NFS4ERR_OLD_STATEID;
+  };
+  if (!valid(codes[0])) co_return Gone::kOpen;  // its locks go with it when it is opened anew
+  Gone gone = Gone::kNothing;
+  for (size_t i = 1; i < codes.size(); ++i) {
+    if (valid(codes[i])) continue;
+    bool lost = false;
+    {
+      std::lock_guard lock(file->node.mutex);
+      for (LockState& owner : state->locks) {
+        if (!owner.established || !owner.stateid.same_state(test.ts_stateids[i])) continue;
+        owner.established = false;
+        lost = owner.lost = !owner.ranges.empty();
+        gone = Gone::kLocks;
+      }
+    }
+    if (lost) report_lost_locks(node, "the server revoked them");
+    co_await free_stateid(test.ts_stateids[i], state->credential);
+  }
+  co_return gone;
+}
+
 Task<> StateManager::state_revoked() {
   for (const NodeRef& node : files()) {
     std::shared_ptr<FileState> file;
@@ -254,38 +295,8 @@ Task<> StateManager::state_revoked() {
       for (const OpenStateRef& state : file->opens) opens.emplace_back(state, state->version);
     }
     for (const auto& [state, version] : opens) {
-      nfs4::TEST_STATEID4args test;
-      {
-        std::lock_guard lock(file->node.mutex);
-        if (!state->established || state->version != version) continue;
-        test.ts_stateids.push_back(state->stateid);
-        for (const LockState& owner : state->locks) {
-          if (owner.established) test.ts_stateids.push_back(owner.stateid);
-        }
-      }
-      auto build = [&](CompoundBuilder& b) { b.add(test); };
-      const Request request{nfs4::OP_TEST_STATEID, state->credential, false, build, {}};
-      Result<CompoundReply> reply = co_await session_.run(request);
-      if (!reply) co_return;
-      auto res = reply->take<nfs4::TEST_STATEID4res>();
-      if (!res || res->resok4.tsr_status_codes.size() != test.ts_stateids.size()) continue;
-      const auto& codes = res->resok4.tsr_status_codes;
-      const bool open_gone = codes[0] != nfs4::NFS4_OK && codes[0] != nfs4::NFS4ERR_OLD_STATEID;
-      for (size_t i = 1; i < codes.size(); ++i) {
-        if (codes[i] == nfs4::NFS4_OK || codes[i] == nfs4::NFS4ERR_OLD_STATEID) continue;
-        bool lost = false;
-        {
-          std::lock_guard lock(file->node.mutex);
-          for (LockState& owner : state->locks) {
-            if (!owner.established || !owner.stateid.same_state(test.ts_stateids[i])) continue;
-            owner.established = false;
-            lost = owner.lost = !owner.ranges.empty();
-          }
-        }
-        if (lost) report_lost_locks(node, "the server revoked them");
-        co_await free_stateid(test.ts_stateids[i], state->credential);
-      }
-      if (open_gone) (void)co_await reopen(node, file, state, version);
+      auto testing = test_stateids(node, file, state, version);
+      if (co_await std::move(testing) == Gone::kOpen) (void)co_await reopen(node, file, state, version);
     }
   }
 }

@@ -43,7 +43,7 @@ READ4res execute(Context& c, const READ4args& args) {
   if (!state) return refused<READ4res>(state.error());
   Node& node = *c.current.node;
   if (!may_io(node, c.who, kMayRead)) return refused<READ4res>(NFS4ERR_ACCESS);
-  uint64_t count = std::min<uint64_t>(args.count, c.core.options.max_read_bytes);
+  uint64_t count = std::min<uint64_t>(args.count, std::min(c.core.options.max_read_bytes, node.fs->max_io));
   if (c.core.switches.short_read_bytes != 0) count = std::min(count, c.core.switches.short_read_bytes);
   if (args.offset < node.size()) count = std::min(count, node.size() - args.offset);
   if (args.offset >= node.size()) count = 0;
@@ -62,11 +62,14 @@ WRITE4res execute(Context& c, const WRITE4args& args) {
   if (!state) return refused<WRITE4res>(state.error());
   Node& node = *c.current.node;
   if (!may_io(node, c.who, kMayWrite)) return refused<WRITE4res>(NFS4ERR_ACCESS);
-  ConstBytes data = args.data.first(std::min<uint64_t>(args.data.size(), c.core.options.max_write_bytes));
+  const uint64_t most = std::min(c.core.options.max_write_bytes, node.fs->max_io);
+  ConstBytes data = args.data.first(std::min<uint64_t>(args.data.size(), most));
   if (c.core.switches.short_write_bytes != 0) {
     data = data.first(std::min<uint64_t>(data.size(), c.core.switches.short_write_bytes));
   }
-  const stable_how4 stable = c.core.switches.writes_are_stable ? FILE_SYNC4 : args.stable;
+  const stable_how4 stable = c.core.switches.writes_are_stable     ? FILE_SYNC4
+                             : c.core.switches.writes_are_unstable ? UNSTABLE4
+                                                                   : args.stable;
   const nfsstat4 status = c.core.tree.write(node, args.offset, data, stable != UNSTABLE4);
   if (status != NFS4_OK) return refused<WRITE4res>(status);
   if (!data.empty()) clear_set_id(node, c.who);

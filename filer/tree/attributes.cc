@@ -91,8 +91,8 @@ void fill_fs(fs_attributes4& a, const FileSystem& fs, const ServerFacts& facts) 
   a.files_total = fs.files_total;
   a.files_free = a.files_avail = left(fs.files_total, fs.files_used);
   a.maxfilesize = SparseFile::kMaxFileBytes;
-  a.maxread = facts.max_read;
-  a.maxwrite = facts.max_write;
+  a.maxread = std::min(facts.max_read, fs.max_io);
+  a.maxwrite = std::min(facts.max_write, fs.max_io);
   a.space_total = fs.bytes_total;
   a.space_free = a.space_avail = left(fs.bytes_total, fs.bytes_used);
   a.time_delta = {0, 1};

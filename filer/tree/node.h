@@ -34,7 +34,8 @@ struct FileSystem {
   uint64_t files_total = uint64_t{1} << 24;
   uint64_t files_used = 0;
   uint32_t max_links = 65000;
-  size_t max_name = 255;  // bytes
+  size_t max_name = 255;         // bytes
+  uint64_t max_io = UINT64_MAX;  // bytes of a READ or WRITE, if less than the server's
 };
 
 struct Node {

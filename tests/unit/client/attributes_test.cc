@@ -92,6 +92,14 @@ TEST(Exports, EachFileSystem_HasItsIndexForGood) {
   EXPECT_EQ(exports.index_of({1, 1}), 0u);
 }
 
+TEST(Exports, ServerWithoutAnEndOfThem_TakesNoMemoryWithoutAnEnd) {
+  client::Exports exports;
+  for (uint64_t i = 0; i < client::Exports::kMost + 10u; ++i) exports.index_of({i, 7});
+  EXPECT_EQ(exports.index_of({client::Exports::kMost - 1, 7}), client::Exports::kMost - 1);
+  EXPECT_EQ(exports.index_of({client::Exports::kMost, 7}), client::Exports::kMost);
+  EXPECT_EQ(exports.index_of({client::Exports::kMost + 5, 7}), client::Exports::kMost);
+}
+
 TEST(Exports, InodeNumbers_AreTheFileidsAtHomeAndApartElsewhere) {
   EXPECT_EQ(client::Exports::ino(0, {5, 6}, 42), 42u);
   EXPECT_NE(client::Exports::ino(1, {5, 6}, 42), 42u);

@@ -24,7 +24,7 @@ class LockLoops : public testing::TestWithParam<unsigned> {
                                       std::shared_ptr<client::Cancellation> cancellation = nullptr) {
     client::RequestContext user = m.user();
     user.cancellation = std::move(cancellation);
-    return m.start(m.fs().setlk(user, file, owner, {type, 0, UINT64_MAX, 1}, true));
+    return m.start(m.fs().setlk(user, file, owner, {type, 0, UINT64_MAX, TestMount::process(owner)}, true));
   }
   // The server has refused a LOCK: whoever waits for it waits.
   void wait_for_denial() {
@@ -59,7 +59,7 @@ TEST_P(LockLoops, TestOfALock_TellsWhoHoldsIt) {
   EXPECT_EQ(found->type, LockType::kWrite);
   EXPECT_EQ(found->start, 10u);
   EXPECT_EQ(found->end, 19u);
-  EXPECT_EQ(found->pid, 4711u) << "held on this mount";
+  EXPECT_EQ(found->pid, TestMount::process(1)) << "held on this mount";
   EXPECT_EQ(mount.test_lock(file, LockType::kWrite, 20, 30, 2)->type, LockType::kUnlock);
   EXPECT_EQ(mount.test_lock(file, LockType::kWrite, 0, 9, 2)->type, LockType::kUnlock);
   EXPECT_EQ(mount.test_lock(file, LockType::kWrite, 10, 19, 1)->type, LockType::kUnlock) << "one's own";
@@ -248,6 +248,39 @@ TEST_P(LockLoops, CancelledWhileTheServerGrantsIt_IsGivenBack) {
   EXPECT_EQ(errno_of(waiting.get()), EINTR);
   EXPECT_EQ(mount.lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
   mount.close(file, 1);
+}
+
+// An upgrade and a longer range, granted too late: what the process had before is what it has now.
+TEST_P(LockLoops, CancelledUpgrade_LeavesWhatWasHeldBefore) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kRead, 0, 9, 2), 0);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite, 20, 29, 2), 0);
+  const auto cancellation = std::make_shared<client::Cancellation>();
+  const auto rule = server->faults().add(on::request_with(OP_LOCK), filer::fault::Stall{});
+  auto waiting = start_waiting(mount, file, LockType::kWrite, 2, cancellation);
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  cancellation->cancel();
+  server->faults().release(rule);
+  EXPECT_EQ(errno_of(waiting.get()), EINTR);
+  EXPECT_EQ(mount.lock(file, LockType::kRead, 0, 9, 1), 0) << "a read lock again";
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), EAGAIN) << "but not nothing";
+  EXPECT_EQ(mount.lock(file, LockType::kRead, 20, 29, 1), EAGAIN) << "still a write lock";
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 10, 19, 1), 0);
+  EXPECT_EQ(mount.lock(file, LockType::kWrite, 30, UINT64_MAX, 1), 0);
+  mount.close(file, 2);
+  mount.close(mount.open("file", O_RDWR), 1);
+}
+
+// The lock is there, whatever the server says of the attributes next.
+TEST_P(LockLoops, GrantedWithoutAttributes_IsGrantedAndTheKernelsPagesAreForgotten) {
+  const auto file = mount.open("file", O_RDWR);
+  const unsigned before = mount.front_end.data(mount.node("file"));
+  server->faults().add(
+      on::request_with(OP_GETATTR).nth(1).if_([](const filer::FaultEvent& e) { return !e.has(OP_LOOKUP); }),
+      filer::fault::Answer{OP_GETATTR, NFS4ERR_IO});
+  EXPECT_EQ(mount.lock(file, LockType::kWrite), 0);
+  EXPECT_EQ(mount.front_end.data(mount.node("file")), before + 1);
+  mount.close(file);
 }
 
 TEST_P(LockLoops, ManyWaiters_GetItOneAfterTheOther) {

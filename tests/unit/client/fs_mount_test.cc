@@ -168,6 +168,29 @@ TEST_F(MountTest, Root_ShowsExportsThroughThePseudoFileSystem) {
   EXPECT_NE(mount.mkdir("not in the pseudo file system"), 0);
 }
 
+// Section 5.8.2: maxread, maxwrite and maxname are of "the file system": one that is crossed into has its
+// own.
+TEST_F(MountTest, CrossedExport_HasLimitsOfItsOwn) {
+  auto exporting = start_filer({.exports = {"/big", "/small"}, .manual_clock = true});
+  exporting->set_limits("/small", 4096, 10);
+  TestMount mount(*exporting, {.export_path = "/"});
+  const std::string text(20'000, 'x');
+  ASSERT_EQ(mount.write_file("big/file", text), 0);
+  EXPECT_EQ(mount.requests("WRITE"), 1u);
+  ASSERT_EQ(mount.write_file("small/file", text), 0);
+  EXPECT_EQ(mount.requests("WRITE"), 6u) << "five of at most 4096 bytes";
+  const auto file = mount.open("small/file");
+  EXPECT_EQ(mount.read(file, 0, text.size()).value_or("error"), text);
+  EXPECT_EQ(mount.requests("READ"), 5u);
+  mount.close(file);
+  EXPECT_EQ(exporting->read_file("/small/file"), text);
+  const uint64_t asked = mount.requests("OPEN");
+  EXPECT_EQ(errno_of(mount.try_create("small/longer name")), ENAMETOOLONG);
+  EXPECT_EQ(mount.requests("OPEN"), asked) << "known without asking";
+  EXPECT_EQ(mount.write_file("big/longer name", "x"), 0);
+  EXPECT_EQ(mount.run(mount.fs().statfs(mount.user(), mount.node("small")))->name_max, 10u);
+}
+
 TEST_F(MountTest, ServerThatIsDown_IsAnErrorOfTheFirstAttempt) {
   server->go_down();
   TestMount mount(*server, {.mount = false});

@@ -200,24 +200,25 @@ TEST_P(Restart, WhileDown_RequestsWaitAndThenSucceed) {
 
 // Section 8.4.2.1: the server that cannot tell whether somebody else had the lock in between refuses.
 TEST_P(Restart, LockNotGivenBack_FailsItsHoldersIoAndNobodyElses) {
+  constexpr uint64_t kProcess = 7;  // another than the bystander's
   for (const nfsstat4 status :
        {NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT, NFS4ERR_NO_GRACE, NFS4ERR_DENIED}) {
     const auto holder = mount->open("file", O_RDWR);
     const auto bystander = mount->open("file", O_RDONLY);
-    ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
+    ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9, kProcess), 0);
     const unsigned forgotten = mount->front_end.data(mount->node("file"));
     server->faults().add(on::request_with(OP_LOCK), Answer{OP_LOCK, status});
     server->restart();
     EXPECT_EQ(mount->read(bystander).value_or("error"), "content") << name_of(status);
     EXPECT_EQ(errno_of(mount->read(holder)), EIO) << name_of(status);
     EXPECT_EQ(mount->write(holder, 0, "x"), EIO);
-    EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), EIO) << "until it is released";
+    EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9, kProcess), EIO) << "until it is released";
     EXPECT_GT(mount->front_end.data(mount->node("file")), forgotten)
         << "the kernel must not read on from its pages";
-    EXPECT_EQ(mount->lock(holder, LockType::kUnlock), 0);
+    EXPECT_EQ(mount->lock(holder, LockType::kUnlock, 0, UINT64_MAX, kProcess), 0);
     EXPECT_EQ(mount->read(holder).value_or("error"), "content") << name_of(status);
-    EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9), 0);
-    EXPECT_EQ(mount->close(holder), 0);
+    EXPECT_EQ(mount->lock(holder, LockType::kWrite, 0, 9, kProcess), 0);
+    EXPECT_EQ(mount->close(holder, kProcess), 0);
     EXPECT_EQ(mount->close(bystander), 0);
     EXPECT_EQ(server->read_file("/export/file"), "content");
     EXPECT_TRUE(server->states().empty());

@@ -1,5 +1,10 @@
 // State that the server took away while it was running: expired, revoked, unknown or outdated stateids (RFC
 // 8881 sections 8.2, 8.4.2.4, 8.5), and the book of opens behind it.
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <thread>
+
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -157,17 +162,55 @@ TEST_P(StateLoops, CreatesAndClosesAtOnce_EndInAgreement) {
   EXPECT_TRUE(server->states().empty());
 }
 
+// OPEN by name was done, and what follows it in the COMPOUND was not: nobody has the file, and nobody would
+// close it.
+TEST_P(StateLoops, CreateWhoseAnswerEndsAfterTheOpen_IsClosed) {
+  for (const nfs_opnum4 op : {OP_GETFH, OP_GETATTR}) {
+    server->faults().add(on::request_with(OP_OPEN), Answer{op, NFS4ERR_IO});
+    EXPECT_EQ(errno_of(mount->try_create("new")), EIO);
+    EXPECT_TRUE(live(StateKind::kOpen).empty()) << op;
+  }
+  // Not the open that somebody else has.
+  const auto file = mount->create("new");
+  ASSERT_EQ(mount->lock(file, LockType::kWrite), 0);
+  for (const nfs_opnum4 op : {OP_GETFH, OP_GETATTR}) {
+    server->faults().add(on::request_with(OP_OPEN), Answer{op, NFS4ERR_IO});
+    EXPECT_EQ(errno_of(mount->try_create("new")), EIO);
+    EXPECT_EQ(live(StateKind::kLock).size(), 1u);
+  }
+  EXPECT_EQ(mount->write(file, 0, "text"), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(server->read_file("/export/new"), "text");
+  EXPECT_TRUE(server->states().empty());
+}
+
 // --- stateids that are no longer good ---
 
-class StateRefused : public StateLoops {};
+class StateRefused : public StateLoops {
+ protected:
+  // The server says that the stateid is good when it is asked, and refuses it all the same.
+  static constexpr unsigned kRefusals = 3;
+};
+
+TEST_P(StateRefused, OnceAndThenFoundToBeThere_IsSentAgainAndNothingIsOpened) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+  const uint64_t opens = mount->requests("OPEN");
+  server->faults().add(on::request_with(OP_READ), Answer{OP_READ, NFS4ERR_BAD_STATEID});
+  EXPECT_EQ(mount->read(file).value_or("error"), "content");
+  EXPECT_EQ(mount->requests("OPEN"), opens);
+  EXPECT_EQ(live(StateKind::kLock).size(), 1u);
+  EXPECT_EQ(mount->close(file), 0);
+}
 
 TEST_P(StateRefused, OnRead_IsOpenedAnewAndReadAgain) {
   for (const nfsstat4 status : {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID,
                                 NFS4ERR_OLD_STATEID, NFS4ERR_DELEG_REVOKED}) {
     const auto file = mount->open("file");
-    const auto rule = server->faults().add(on::request_with(OP_READ), Answer{OP_READ, status});
+    const auto rule =
+        server->faults().add(on::request_with(OP_READ).times(kRefusals), Answer{OP_READ, status});
     EXPECT_EQ(mount->read(file).value_or("error"), "content") << name_of(status);
-    EXPECT_EQ(server->faults().fired(rule), 1u);
+    EXPECT_EQ(server->faults().fired(rule), kRefusals);
     EXPECT_EQ(mount->close(file), 0);
     EXPECT_TRUE(live(StateKind::kOpen).empty()) << name_of(status);
   }
@@ -177,7 +220,7 @@ TEST_P(StateRefused, OnWrite_IsOpenedAnewAndWrittenAgain) {
   for (const nfsstat4 status :
        {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID}) {
     const auto file = mount->open("file", O_RDWR);
-    server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, status});
+    server->faults().add(on::request_with(OP_WRITE).times(kRefusals), Answer{OP_WRITE, status});
     EXPECT_EQ(mount->write(file, 0, name_of(status)), 0);
     EXPECT_EQ(mount->fsync(file), 0) << name_of(status);
     EXPECT_EQ(server->read_file("/export/file")->substr(0, name_of(status).size()), name_of(status));
@@ -189,7 +232,7 @@ TEST_P(StateRefused, OnWriteUnderALock_IsEioAndWritesNothing) {
   for (const nfsstat4 status : {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID}) {
     const auto file = mount->open("file", O_RDWR | O_SYNC);
     ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
-    server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, status});
+    server->faults().add(on::request_with(OP_WRITE).times(kRefusals), Answer{OP_WRITE, status});
     EXPECT_EQ(mount->write(file, 0, "without the lock"), EIO) << name_of(status);
     EXPECT_EQ(server->read_file("/export/file"), "content");
     EXPECT_EQ(errno_of(mount->read(file)), EIO);
@@ -203,7 +246,7 @@ TEST_P(StateRefused, OnLock_IsOpenedAnewAndLocked) {
   for (const nfsstat4 status :
        {NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED, NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID}) {
     const auto file = mount->open("file", O_RDWR);
-    server->faults().add(on::request_with(OP_LOCK), Answer{OP_LOCK, status});
+    server->faults().add(on::request_with(OP_LOCK).times(kRefusals), Answer{OP_LOCK, status});
     EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0) << name_of(status);
     EXPECT_EQ(live(StateKind::kLock).size(), 1u);
     EXPECT_EQ(mount->close(file), 0);
@@ -222,7 +265,7 @@ TEST_P(StateRefused, OnClose_IsClosedAllTheSame) {
 
 TEST_P(StateRefused, OnSetattrOfTheSize_IsOpenedAnewAndSet) {
   const auto file = mount->open("file", O_RDWR);
-  server->faults().add(on::request_with(OP_SETATTR), Answer{OP_SETATTR, NFS4ERR_EXPIRED});
+  server->faults().add(on::request_with(OP_SETATTR).times(kRefusals), Answer{OP_SETATTR, NFS4ERR_EXPIRED});
   client::SetAttributes set;
   set.size = 4;
   EXPECT_EQ(errno_of(mount->run(mount->fs().setattr(mount->user(), mount->node("file"), set, file))), 0);
@@ -232,7 +275,7 @@ TEST_P(StateRefused, OnSetattrOfTheSize_IsOpenedAnewAndSet) {
 
 TEST_P(StateRefused, AndNotToBeHadAgain_IsThatError) {
   const auto file = mount->open("file");
-  server->faults().add(on::request_with(OP_READ), Answer{OP_READ, NFS4ERR_EXPIRED});
+  server->faults().add(on::request_with(OP_READ).times(kRefusals), Answer{OP_READ, NFS4ERR_EXPIRED});
   server->faults().add(on::request_with(OP_OPEN), Answer{OP_OPEN, NFS4ERR_ACCESS});
   EXPECT_EQ(errno_of(mount->read(file)), EACCES);
   EXPECT_EQ(errno_of(mount->read(file)), EACCES) << "it stays so for this descriptor";
@@ -283,6 +326,68 @@ TEST_P(StateRefused, LockRevokedByAnAdministrator_IsEioUnderItOnly) {
   mount->close(holder, kProcess);
   mount->close(bystander);
   EXPECT_TRUE(server->states().empty());
+}
+
+// The lock is its process's: through whichever descriptor that writes, and for nobody else. READ and WRITE
+// name the lock's stateid (section 8.2.5 orders stateids so), or the server could not know.
+TEST_P(StateRefused, LockRevoked_IsEioForItsProcessThroughEveryDescriptor) {
+  constexpr uint64_t kProcess = 7;
+  const auto holder = mount->open("file", O_RDWR | O_SYNC);
+  const auto other = mount->open("file", O_RDWR | O_SYNC);
+  ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9, kProcess), 0);
+  ASSERT_TRUE(server->revoke(live(StateKind::kLock).at(0).id));
+  mount->call_as(TestMount::process(kProcess));
+  EXPECT_EQ(mount->write(other, 0, "without the lock"), EIO) << "the first request after the revocation";
+  EXPECT_EQ(server->read_file("/export/file"), "content");
+  EXPECT_EQ(errno_of(mount->read(other)), EIO);
+  client::SetAttributes set;
+  set.size = 3;
+  EXPECT_EQ(errno_of(mount->run(mount->fs().setattr(mount->user(), mount->node("file"), set, other))), EIO);
+  mount->call_as(TestMount::process(8));
+  EXPECT_EQ(mount->write(other, 0, "C"), 0) << "another process has not relied on it";
+  EXPECT_EQ(mount->write(holder, 0, "c"), EIO) << "unless through the descriptor that was locked";
+  // Pages of a mapping come without a process.
+  mount->call_as(0);
+  EXPECT_EQ(mount->write(other, 0, "c"), EIO);
+  mount->call_as(TestMount::process(kProcess));
+  EXPECT_EQ(mount->lock(other, LockType::kUnlock, 0, UINT64_MAX, kProcess), 0);
+  EXPECT_EQ(mount->write(other, 0, "K"), 0);
+  EXPECT_EQ(live(StateKind::kOpen).size(), 1u) << "the open was not revoked, and stayed";
+  mount->close(other, kProcess);
+  mount->close(holder, kProcess);
+  EXPECT_EQ(server->read_file("/export/file"), "Kontent");
+  EXPECT_TRUE(server->states().empty());
+}
+
+// Threads are the process's: the kernel says which thread asks, and which process locks.
+TEST_P(StateRefused, LockRevoked_IsEioForEveryThreadOfItsProcess) {
+  const auto file = mount->open("file", O_RDWR | O_SYNC);
+  const auto other = mount->open("file", O_RDWR | O_SYNC);
+  const client::Lock lock{LockType::kWrite, 0, 9, static_cast<uint32_t>(getpid())};
+  ASSERT_EQ(errno_of(mount->run(mount->fs().setlk(mount->user(), file, 1, lock, false))), 0);
+  ASSERT_TRUE(server->revoke(live(StateKind::kLock).at(0).id));
+  int written = 0;
+  std::thread([&] {
+    mount->call_as(static_cast<uint32_t>(gettid()));
+    written = mount->write(other, 0, "without");
+  }).join();
+  EXPECT_EQ(written, EIO);
+  EXPECT_EQ(server->read_file("/export/file"), "content");
+  mount->close(file);
+  mount->close(other);
+}
+
+// Data that was written under the lock and not sent yet when it was lost.
+TEST_P(StateRefused, LockRevokedBeforeTheDataIsSent_IsEioAtFsyncAndWritesNothing) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+  ASSERT_EQ(mount->write(file, 0, "without"), 0);
+  ASSERT_TRUE(server->revoke(live(StateKind::kLock).at(0).id));
+  EXPECT_EQ(mount->fsync(file), EIO);
+  EXPECT_EQ(server->read_file("/export/file"), "content");
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(mount->fs().statistics().cache.refused_bytes, 7u);
 }
 
 // Section 8.4.3: the lease ran out, e.g. because the network was down.

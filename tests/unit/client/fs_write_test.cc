@@ -80,6 +80,35 @@ TEST_P(WriteLoops, SynchronousWrite_IsStableWhenItReturns) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
+// Section 18.3.3: "If stable is FILE_SYNC4, the server MUST commit the data written plus all file system
+// metadata to stable storage before returning results." One that says it did not is asked to COMMIT.
+TEST_P(WriteLoops, ServerThatSyncsLessThanItWasAsked_IsToldToCommit) {
+  server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
+  const auto file = mount.create("synchronous", O_RDWR | O_SYNC);
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  EXPECT_FALSE(server->stat("/export/synchronous")->unstable);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(mount.write_file("small", "in one piece"), 0);
+  EXPECT_FALSE(server->stat("/export/small")->unstable);
+  EXPECT_EQ(mount.requests("COMMIT"), 2u);
+}
+
+// The same server loses unstable data in a restart: what is sent again is not stable either until a COMMIT
+// says so.
+TEST_P(WriteLoops, ServerThatSyncsLessAndRestarts_LosesNothing) {
+  server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
+  const auto file = mount.create("file");
+  const std::string text(300'000, 'x');
+  ASSERT_EQ(mount.write(file, 0, text), 0);
+  EXPECT_TRUE(
+      server->wait_until([](filer::Core& core) { return core.journal.count(OP_WRITE).succeeded >= 1; }));
+  server->restart();
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(server->read_file("/export/file"), text);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
 TEST_P(WriteLoops, ServerThatWritesLess_IsGivenTheRest) {
   server->configure([](filer::Switches& s) { s.short_write_bytes = 10'000; });
   std::string text(95'000, '\0');

@@ -37,6 +37,25 @@ rc::Gen<LockRange> any_range() {
   });
 }
 
+// Whatever was held, taking a range and going back leaves it as it was.
+TEST(WayBack, AfterAnyLock_LeavesWhatWasHeld) {
+  const bool ok = rc::check([] {
+    std::vector<LockRange> held;
+    for (const LockRange& step : *rc::gen::container<std::vector<LockRange>>(any_range()))
+      client::record_lock(held, step);
+    LockRange taken = *any_range();
+    if (taken.type == LockType::kUnlock) taken.type = LockType::kWrite;
+    std::vector<LockRange> ranges = held;
+    client::record_lock(ranges, taken);
+    for (const LockRange& step : client::way_back(held, taken)) {
+      RC_ASSERT(taken.start <= step.start && step.start <= step.end && step.end <= taken.end);
+      client::record_lock(ranges, step);
+    }
+    for (size_t i = 0; i < kPoints; ++i) RC_ASSERT(type_at(ranges, point(i)) == type_at(held, point(i)));
+  });
+  EXPECT_TRUE(ok);
+}
+
 TEST(RecordLock, AnySequence_EqualsAMapOfBytes) {
   const bool ok = rc::check([] {
     const auto steps = *rc::gen::container<std::vector<LockRange>>(any_range());

@@ -120,7 +120,7 @@ TestMount::~TestMount() {
 }
 
 RequestContext TestMount::user(uint32_t uid, uint32_t gid) {
-  return {std::make_shared<rpc::Credential>("host", uid, gid, std::vector<uint32_t>{}), nullptr};
+  return {std::make_shared<rpc::Credential>("host", uid, gid, std::vector<uint32_t>{}), nullptr, thread_};
 }
 
 Result<Entry> TestMount::remember(Result<Entry> entry) {
@@ -300,7 +300,7 @@ int TestMount::write_file(std::string_view path, std::string_view text) {
 }
 
 int TestMount::lock(const OpenFileRef& file, LockType type, uint64_t start, uint64_t end, uint64_t owner) {
-  return errno_of(run(fs_->setlk(user(), file, owner, {type, start, end, 4711}, false)));
+  return errno_of(run(fs_->setlk(user(), file, owner, {type, start, end, process(owner)}, false)));
 }
 
 Result<Lock> TestMount::test_lock(const OpenFileRef& file, LockType type, uint64_t start, uint64_t end,

@@ -114,7 +114,10 @@ class TestMount {
   std::string read_file(std::string_view path);                  // opened and closed
   int write_file(std::string_view path, std::string_view text);  // created, written, closed
 
-  // --- locks ---
+  // --- locks. An owner number stands for a process of as many threads as the test says; none is real. ---
+  static constexpr uint32_t process(uint64_t owner) { return 1u << 30 | static_cast<uint32_t>(owner); }
+  // Who calls from now on.
+  void call_as(uint32_t thread) { thread_ = thread; }
   int lock(const client::OpenFileRef& file, client::LockType type, uint64_t start = 0,
            uint64_t end = UINT64_MAX, uint64_t owner = 1);
   Result<client::Lock> test_lock(const client::OpenFileRef& file, client::LockType type, uint64_t start = 0,
@@ -132,6 +135,7 @@ class TestMount {
 
   filer::Server& server_;
   std::atomic<unsigned> turn_{0};
+  std::atomic<uint32_t> thread_{process(1)};
   LoopPool loops_;
   BufferPool buffers_;
   std::unique_ptr<client::Nfs4Filesystem> fs_;
