@@ -66,6 +66,26 @@ class Semantics(unittest.TestCase):
                     self.assertIn(rest.split(".")[0], classes, f"{name} is not run: {promise}")
 
 
+class Protocol(unittest.TestCase):
+    def test_every_rule_names_tests_that_exist_or_says_why_not(self):
+        sources = subprocess.run(["grep", "-rhoE", r"^(TEST|TEST_F|TEST_P)\(\w+, *\w+\)", os.path.join(ROOT, "tests", "unit")],
+                                 capture_output=True, text=True).stdout
+        tests = {".".join(re.findall(r"\w+", line)[1:]) for line in sources.splitlines()}
+        rules = 0
+        for line in text_of("docs", "PROTOCOL.md").splitlines():
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if not re.match(r"\| [SV]\d", line):
+                continue
+            rules += 1
+            named = re.findall(r"`(\w+\.\w+)`", cells[-1])
+            for name in named:
+                if not name.endswith((".h", ".cc")):
+                    self.assertIn(name, tests, cells[0])
+            said = named or re.search(r"none:|Open:|S\d\.\d|`\w+_test`|this program", cells[-1])
+            self.assertTrue(said, f"neither a test nor a reason: {cells[0]}")
+        self.assertGreater(rules, 100, "the page was not understood")
+
+
 class Readme(unittest.TestCase):
     def test_what_it_names_is_there(self):
         text = text_of("README.md")

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -188,23 +189,32 @@ class Lost(SystemCase):
         handle, stateid, _ = stolen
         client.write(handle, stateid, 0, b"THEIRS")
         self.expect_eio(lambda: (file.seek(0), file.write(b"ours"), os.fsync(file.fileno())))
+        # The lock is the process's, whichever descriptor it writes through; others have not relied on it.
+        for _ in range(2):
+            with self.assertRaises(OSError) as failed:
+                self.twin.seek(0), self.twin.write(b"ours"), os.fsync(self.twin.fileno())
+            self.assertEqual(failed.exception.errno, errno.EIO)
         with open(self.on_server(file.name), "rb") as truth:
             self.assertEqual(truth.read(6), b"THEIRS")
+        argv = ["dd", f"of={file.name}", "seek=10", "bs=1", "conv=notrunc,fsync"]
+        self.assertEqual(subprocess.run(argv, input=b"!", capture_output=True, check=False, timeout=60).returncode, 0)
         bystander.write(b"fine")
         os.fsync(bystander.fileno())
         lost = [line for line in self.mounted[0].log_text().splitlines() if "are lost" in line]
         self.assertEqual(len(lost), 1, f"reported once in the log: {lost}")
         self.assertIn(f"run 'nfsrdma-fuse status {self.mounted[0].path}'", self.mounted[0].log_text())
-        try:
-            file.close()
-        except OSError:
-            pass
+        for descriptor in (file, self.twin):
+            try:
+                descriptor.close()
+            except OSError:
+                pass
         with open(file.name, "rb") as again:  # a new open works again
             self.assertEqual(again.read(6), b"THEIRS")
 
     def open_two(self, path):
         file = open(os.path.join(path, "lost"), "w+b", buffering=0)
         bystander = open(os.path.join(path, "other"), "w+b", buffering=0)
+        self.twin = open(file.name, "r+b", buffering=0)
         fcntl.lockf(file, LOCK_NOW)
         file.write(b"before")
         os.fsync(file.fileno())

@@ -95,6 +95,7 @@ bool Responder::speak(Defect defect) {
     if (version_ == 2) inline_send_ = std::min<size_t>(options_.inline_bytes, 4096);
   }
   if (defect == Defect::kNone) return true;
+  if (in_.type == rpcrdma::RDMA_ERROR) return false;  // nobody answers an error, were it malformed
   if (version_ == 1) {
     if (in_.type == rpcrdma::RDMA_DONE) return false;  // RFC 8166 section 4.6.2: discarded silently
     send_error(in_.xid, 1, {rpcrdma::ERR_CHUNK, 0, 0});

@@ -1,0 +1,437 @@
+// The Responder against a client that says anything: every byte of these messages is the test's. What is
+// wrong costs its own message, or the connection, and never more.
+#include <gtest/gtest.h>
+
+#include "tests/unit/rdma/support/rdma_rig.h"
+#include "xdr/rpcrdma/header.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
+
+constexpr uint32_t kCreditsGranted = 4;
+constexpr uint32_t kXid = 0x1234;
+
+// The RPC call that every test can make: `arguments` come back as its results.
+ByteVector rpc_call(uint32_t xid, ConstBytes arguments = {}) {
+  ByteVector message = call_head(arguments);
+  store_be32(message.data(), xid);
+  return message;
+}
+
+class RawClient : public testing::Test {
+ protected:
+  LoopThread loop;
+  std::atomic<size_t> read_bytes{SIZE_MAX};  // results are a READ of so much
+  std::atomic<bool> silent{false};           // calls are not answered
+  std::atomic<size_t> calls{0};
+  std::unique_ptr<TestServer> server;
+  Side client;
+  std::unique_ptr<fabric::Fabric> fabric_;
+
+  void SetUp() override {
+    rdma::ResponderOptions options;
+    options.credits = kCreditsGranted;
+    options.max_call_bytes = 100'000;
+    options.max_segments = 3;
+    options.max_read_chunks = 2;
+    options.max_write_chunks = 1;
+    server = std::make_unique<TestServer>(*loop, options,
+                                          [this](auto& c, ByteVector message) { answer(c, message); });
+    call_on(*loop, [this] { fabric_ = fabric::iwarp::make_fabric(*loop); });
+    fabric::ConnectOptions to;
+    to.host = "127.0.0.1";
+    to.port = server->port();
+    to.endpoint = rdma::make_endpoint_options(16384, 64, {true, 4096, 4096});
+    auto connected = run_on(*loop, fabric_->connect(to));
+    ASSERT_TRUE(connected) << describe(connected.error());
+    client.endpoint = *std::move(connected);
+    call_on(*loop, [this] { client.endpoint->start(client); });
+  }
+  void TearDown() override {
+    call_on(*loop, [this] { client.endpoint.reset(); });
+    server.reset();
+    call_on(*loop, [this] { fabric_.reset(); });
+  }
+
+  void answer(TestServer::Connection& c, const ByteVector& message) {
+    ++calls;
+    if (silent) return;
+    const uint32_t xid = xid_of(message);
+    if (read_bytes == SIZE_MAX)
+      return c.responder->send(reply(xid, ConstBytes(message).subspan(kCallHeaderBytes)));
+    const ByteVector data = pattern(read_bytes, xid);
+    const rpc::BulkPlace place[] = {{kReadDataOffset, data.size()}};
+    c.responder->send(reply(xid, read_results(data)), place);
+  }
+
+  // --- what is sent ---
+  header header_of(uint32_t vers, uint32_t xid = kXid, proc type = RDMA_MSG) {
+    header h;
+    h.xid = xid;
+    h.vers = vers;
+    h.credit = 8;
+    h.type = type;
+    return h;
+  }
+  void send(ConstBytes message) {
+    call_on(*loop, [&] {
+      const ConstBytes parts[] = {message};
+      client->send(parts);
+    });
+  }
+  void send(const header& h, ConstBytes body = {}) {
+    ByteVector out;
+    ASSERT_TRUE(encode(out, h));
+    out.insert(out.end(), body.begin(), body.end());
+    send(out);
+  }
+  std::vector<segment> expose(ByteVector& memory, fabric::Access access) {
+    auto segments = call_on(*loop, [&] { return client->expose(memory, access); });
+    EXPECT_TRUE(segments);
+    return segments ? *segments : std::vector<segment>{};
+  }
+
+  // --- what comes back ---
+  // The header of message `i`; `rest` is what follows it.
+  header received(size_t i, ByteVector* rest = nullptr) {
+    header h;
+    if (!client.receives(i + 1)) {
+      ADD_FAILURE() << "nothing came";
+      return h;
+    }
+    const ByteVector message = client.message(i);
+    size_t length = 0;
+    EXPECT_EQ(decode(message, h, &length), Defect::kNone);
+    if (rest != nullptr) rest->assign(message.begin() + static_cast<ptrdiff_t>(length), message.end());
+    return h;
+  }
+  void expect_error(size_t i, uint32_t vers, rpcrdma::error error, uint32_t xid = kXid) {
+    const header h = received(i);
+    EXPECT_EQ(h.type, RDMA_ERROR);
+    EXPECT_EQ(h.vers, vers);
+    EXPECT_EQ(h.xid, xid);
+    EXPECT_EQ(h.error, error);
+    if (vers == kVersion2) EXPECT_EQ(h.flags, RPCRDMA2_F_RESPONSE);
+  }
+  // A call like any other is answered as message `i`: nothing has been broken.
+  void expect_service(size_t i, uint32_t vers) {
+    const ByteVector arguments = pattern(40, 7);
+    send(header_of(vers, 0x7777), rpc_call(0x7777, arguments));
+    ByteVector rest;
+    const header h = received(i, &rest);
+    EXPECT_EQ(h.type, RDMA_MSG);
+    EXPECT_EQ(h.credit, kCreditsGranted);
+    EXPECT_EQ(rest, reply(0x7777, arguments));
+  }
+};
+
+class ResponderV1 : public RawClient {};
+class ResponderV2 : public RawClient {};
+class ResponderBoth : public RawClient, public testing::WithParamInterface<uint32_t> {
+ protected:
+  uint32_t vers() const { return GetParam(); }
+  // In version 1 everything that is wrong with chunks is ERR_CHUNK.
+  rpcrdma::error refusal(errcode code, uint32_t limit = 0) const {
+    return vers() == kVersion1 ? rpcrdma::error{ERR_CHUNK, 0, 0} : rpcrdma::error{code, limit, 0};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Versions, ResponderBoth, testing::Values(kVersion1, kVersion2));
+
+// --- versions ---
+
+// RFC 8166 section 4.5: low and high are where they are in every version, and the failing version is given
+// back.
+TEST_P(ResponderBoth, UnknownVersion_IsToldWhatThereIs) {
+  ByteVector message;
+  encode(message, header_of(kVersion1));
+  store_be32(message.data() + 4, 9);
+  send(message);
+  ASSERT_TRUE(client.receives(1));
+  EXPECT_EQ(client.message(0), words({kXid, 9, kCreditsGranted, RDMA_ERROR, ERR_VERS, 1, 2}));
+  expect_service(1, vers());
+}
+
+// Version 2 section 7.3: the version of a connection does not change.
+TEST_P(ResponderBoth, OtherVersionLater_IsErrVers) {
+  expect_service(0, vers());
+  const uint32_t other = 3 - vers();
+  send(header_of(other), rpc_call(kXid));
+  ASSERT_TRUE(client.receives(2));
+  EXPECT_EQ(client.message(1), words({kXid, other, kCreditsGranted, RDMA_ERROR, ERR_VERS, 1, 2}));
+  expect_service(2, vers());
+}
+
+// --- headers ---
+
+TEST_P(ResponderBoth, XidOfTheMessageIsAnotherOne_IsRefused) {
+  send(header_of(vers()), rpc_call(kXid + 1));
+  expect_error(0, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  send(header_of(vers()), words({kXid}));
+  expect_error(1, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  EXPECT_EQ(calls, 0u);
+  expect_service(2, vers());
+}
+
+// RFC 8166 section 4.5: "A Responder MUST discard" errors, and a malformed one is no reason to answer either:
+// two ends would never stop.
+TEST_P(ResponderBoth, Errors_AreNotAnswered) {
+  expect_service(0, vers());
+  header h = header_of(vers(), kXid, RDMA_ERROR);
+  h.flags = vers() == kVersion2 ? RPCRDMA2_F_RESPONSE : 0;
+  h.error = {RDMA2_ERR_SYSTEM, 0, 0};
+  if (vers() == kVersion1) h.error = {ERR_CHUNK, 0, 0};
+  ByteVector message;
+  encode(message, h);
+  send(message);
+  message.resize(message.size() - 4);
+  send(message);
+  store_be32(message.data() + 16, 0);  // without F_RESPONSE, where there are flags
+  send(message);
+  expect_service(1, vers());
+}
+
+TEST_P(ResponderBoth, HeaderCutAnywhere_DoesNoHarm) {
+  header h = header_of(vers());
+  ByteVector memory = pattern(64, 1);
+  for (const segment& s : expose(memory, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({40, s});
+  h.chunks.has_reply = true;
+  h.chunks.reply = {{1, 2, 3}};
+  ByteVector whole;
+  encode(whole, h);
+  for (size_t size = kPrefixBytes; size < whole.size(); ++size) {
+    send(ConstBytes(whole).first(size));
+    // Where the header's end is not known, there is no message.
+    expect_error(size - kPrefixBytes, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  }
+  EXPECT_EQ(calls, 0u);
+  expect_service(whole.size() - kPrefixBytes, vers());
+}
+
+TEST_P(ResponderBoth, MessageWithoutAPrefix_CostsTheConnection) {
+  send(words({kXid, vers(), 1}));
+  EXPECT_TRUE(client.disconnects());
+}
+
+// RFC 8166 section 4.6: RDMA_DONE is discarded silently, RDMA_MSGP answered ERR_CHUNK.
+TEST_F(ResponderV1, ObsoleteTypes_AreDiscardedOrRefused) {
+  expect_service(0, kVersion1);
+  send(words({kXid, 1, 8, RDMA_DONE}));
+  send(words({kXid, 1, 8, RDMA_MSGP, 64, 1024, 0, 0, 0}));
+  expect_error(1, kVersion1, {ERR_CHUNK, 0, 0});
+  expect_service(2, kVersion1);
+}
+
+TEST_F(ResponderV2, UnknownTypes_AreInvalHtype) {
+  expect_service(0, kVersion2);
+  for (const uint32_t type : {2u, 3u, 6u, 13u, 0xffffffffu})
+    send(words({kXid + type, 2, 8, type, 0, 0, 0, 0, 0}));
+  size_t i = 1;
+  for (const uint32_t type : {2u, 3u, 6u, 13u, 0xffffffffu})
+    expect_error(i++, kVersion2, {RDMA2_ERR_INVAL_HTYPE, 0, 0}, kXid + type);
+  expect_service(i, kVersion2);
+}
+
+// --- properties (version 2 section 4, 5.3.4) ---
+
+TEST_F(ResponderV2, Properties_AreAnsweredOnce) {
+  header h = header_of(kVersion2, kXid, RDMA2_CONNPROP);
+  h.properties.receive_buffer_bytes = 2048;
+  send(h);
+  const header answered = received(0);
+  EXPECT_EQ(answered.type, RDMA2_CONNPROP);
+  EXPECT_EQ(answered.xid, kXid);
+  EXPECT_EQ(answered.flags, RPCRDMA2_F_RESPONSE);
+  EXPECT_EQ(answered.credit, kCreditsGranted);
+  EXPECT_EQ(answered.properties.receive_buffer_bytes, 8192u);
+  send(h);  // "are not allowed to change subsequently"
+  expect_service(1, kVersion2);
+}
+
+// Section 4.1: the receiver is required to answer a known property that is malformed with BAD_XDR.
+TEST_F(ResponderV2, MalformedProperties_AreBadXdr) {
+  send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 1, RDMA2_PROPID_RBSIZ, 2, 0}));  // two bytes of a uint32
+  expect_error(0, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
+  send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 1, RDMA2_PROPID_BRS, 4, 3}));  // no such level
+  expect_error(1, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
+  send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 2, RDMA2_PROPID_RBSIZ, 4, 4096}));  // one of two
+  expect_error(2, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
+  send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 1, RDMA2_PROPID_RBSIZ, 0x7fffffff, 0}));
+  expect_error(3, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
+  expect_service(4, kVersion2);
+}
+
+// Nobody answers an answer.
+TEST_F(ResponderV2, ResponsesThatAreMalformed_AreNotAnswered) {
+  expect_service(0, kVersion2);
+  send(words({kXid, 2, 8, RDMA_MSG, RPCRDMA2_F_RESPONSE, 0, 7}));
+  send(words({kXid, 2, 8, 2, RPCRDMA2_F_RESPONSE, 0, 0}));
+  send(words({kXid, 2, 8, RDMA2_CONNPROP, RPCRDMA2_F_RESPONSE, 1, RDMA2_PROPID_RBSIZ, 2, 0}));
+  expect_service(1, kVersion2);
+}
+
+// --- chunks ---
+
+TEST_P(ResponderBoth, PositionZeroInline_IsRefused) {
+  ByteVector memory = rpc_call(kXid);
+  header h = header_of(vers());
+  for (const segment& s : expose(memory, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({0, s});
+  send(h, rpc_call(kXid));
+  expect_error(0, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  // And a long call without it.
+  send(header_of(vers(), kXid, RDMA_NOMSG));
+  expect_error(1, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  EXPECT_EQ(calls, 0u);
+  expect_service(2, vers());
+}
+
+// RFC 8166 section 4.3.1: "position" says where in the message the bytes of a chunk belong, beside one of
+// zero.
+TEST_P(ResponderBoth, LongCallWithAnotherChunk_IsPutTogether) {
+  const ByteVector before = pattern(40, 1), data = pattern(3001, 2), after = pattern(12, 3);
+  ByteVector rest = rpc_call(kXid, concat({before, after}));
+  ByteVector item = data;
+  header h = header_of(vers(), kXid, RDMA_NOMSG);
+  for (const segment& s : expose(rest, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({0, s});
+  const auto position = static_cast<uint32_t>(kCallHeaderBytes + before.size());
+  for (const segment& s : expose(item, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({position, s});
+  ByteVector room(8192);
+  h.chunks.has_reply = true;
+  h.chunks.reply = expose(room, fabric::Access::kRemoteWrite);
+  send(h);
+  ByteVector inline_reply;
+  const header answered = received(0, &inline_reply);
+  const ByteVector expected =
+      reply(kXid, concat({before, data, ByteVector(xdr_padding(data.size())), after}));
+  // 3 KiB fit inline, so that the Reply chunk may stay empty.
+  EXPECT_EQ(answered.type, RDMA_MSG);
+  EXPECT_EQ(inline_reply, expected);
+}
+
+TEST_P(ResponderBoth, MoreChunksThanItTakes_AreRefusedWithTheLimit) {
+  const segment s{0x1000, 4, 0};
+  header h = header_of(vers());
+  for (const uint32_t position : {40u, 44u, 48u}) h.chunks.reads.push_back({position, s});
+  send(h, rpc_call(kXid));
+  expect_error(0, vers(), refusal(RDMA2_ERR_READ_CHUNKS, 2));
+  h = header_of(vers());
+  for (int i = 0; i < 4; ++i) h.chunks.reads.push_back({40, s});
+  send(h, rpc_call(kXid));
+  expect_error(1, vers(), refusal(RDMA2_ERR_SEGMENTS, 3));
+  h = header_of(vers());
+  for (int i = 0; i < 2; ++i) h.chunks.writes.add(std::span(&s, 1));
+  send(h, rpc_call(kXid));
+  expect_error(2, vers(), refusal(RDMA2_ERR_WRITE_CHUNKS, 1));
+  h = header_of(vers());
+  h.chunks.has_reply = true;
+  h.chunks.reply.assign(4, s);
+  send(h, rpc_call(kXid));
+  expect_error(3, vers(), refusal(RDMA2_ERR_SEGMENTS, 3));
+  EXPECT_EQ(calls, 0u);
+  expect_service(4, vers());
+}
+
+// Lengths are believed before anything is read: they must not cost what they claim.
+TEST_P(ResponderBoth, ChunksLongerThanAnyCall_AreRefusedUnread) {
+  header h = header_of(vers());
+  for (int i = 0; i < 3; ++i) h.chunks.reads.push_back({40, {0x1000, 0xffffffff, 0}});
+  send(h, rpc_call(kXid));
+  expect_error(0, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  h = header_of(vers(), kXid, RDMA_NOMSG);
+  h.chunks.reads = {{0, {0x1000, 100'001, 0}}};
+  send(h);
+  expect_error(1, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  h.chunks.reads = {{0, {0x1000, 4, 0}}};  // less than an XID and a direction
+  send(h);
+  expect_error(2, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  h = header_of(vers());
+  h.chunks.reads = {{4000, {0x1000, 4, 0}}};  // behind the message's end
+  send(h, rpc_call(kXid));
+  expect_error(3, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  h.chunks.reads = {{41, {0x1000, 4, 0}}};  // where no item can begin
+  send(h, rpc_call(kXid));
+  expect_error(4, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  EXPECT_EQ(calls, 0u);
+  expect_service(5, vers());
+}
+
+TEST_P(ResponderBoth, ReadChunkThatIsNotThere_CostsTheConnection) {
+  header h = header_of(vers());
+  h.chunks.reads = {{40, {0xdead, 64, 0}}};
+  send(h, rpc_call(kXid));
+  EXPECT_TRUE(client.disconnects());
+  EXPECT_EQ(calls, 0u);
+}
+
+// RFC 8166 section 3.4.6.2: the returned length is the item's, without padding; RFC 8267 section 6.4.2: a
+// chunk that is too small is an error.
+TEST_P(ResponderBoth, WriteChunk_IsFilledOrSaidToBeTooSmall) {
+  read_bytes = 1001;
+  ByteVector room(1004, std::byte{0xee});
+  header h = header_of(vers());
+  const std::vector<segment> exposed = expose(room, fabric::Access::kRemoteWrite);
+  h.chunks.writes.add(exposed);
+  send(h, rpc_call(kXid));
+  ByteVector rest;
+  const header answered = received(0, &rest);
+  ASSERT_EQ(answered.chunks.writes.size(), 1u);
+  EXPECT_EQ(answered.chunks.writes[0][0].length, 1001u);
+  EXPECT_EQ(rest, reply(kXid, words({0, 1001}))) << "the length stays, data and padding do not";
+  EXPECT_TRUE(std::ranges::equal(std::span(room).first(1001), pattern(1001, kXid)));
+  EXPECT_EQ(room[1001], std::byte{0xee}) << "no padding is written";
+
+  h.xid = kXid + 1;
+  segment small = exposed[0];
+  small.length = 1000;
+  h.chunks.writes.clear();
+  h.chunks.writes.add(std::span(&small, 1));
+  send(h, rpc_call(kXid + 1));
+  const rpcrdma::error too_small = vers() == kVersion1 ? rpcrdma::error{ERR_CHUNK, 0, 0}
+                                                       : rpcrdma::error{RDMA2_ERR_WRITE_RESOURCE, 1, 1001};
+  expect_error(1, vers(), too_small, kXid + 1);
+  read_bytes = SIZE_MAX;
+  expect_service(2, vers());
+}
+
+TEST_P(ResponderBoth, LongReply_GoesToTheReplyChunkOrSaysWhatItNeeds) {
+  read_bytes = 20'000;
+  ByteVector room(30'000);
+  header h = header_of(vers());
+  h.chunks.has_reply = true;
+  h.chunks.reply = expose(room, fabric::Access::kRemoteWrite);
+  send(h, rpc_call(kXid));
+  const header answered = received(0);
+  const ByteVector expected = reply(kXid, read_results(pattern(20'000, kXid)));
+  EXPECT_EQ(answered.type, RDMA_NOMSG);
+  ASSERT_TRUE(answered.chunks.has_reply);
+  EXPECT_EQ(chunk_bytes(answered.chunks.reply), expected.size());
+  EXPECT_TRUE(std::ranges::equal(std::span(room).first(expected.size()), expected));
+
+  h.xid = kXid + 1;
+  h.chunks.reply[0].length = 20'000;
+  send(h, rpc_call(kXid + 1));
+  expect_error(1, vers(), refusal(RDMA2_ERR_REPLY_RESOURCE, static_cast<uint32_t>(expected.size())),
+               kXid + 1);
+  // And without any.
+  send(header_of(vers(), kXid + 2), rpc_call(kXid + 2));
+  expect_error(2, vers(), refusal(RDMA2_ERR_REPLY_RESOURCE, static_cast<uint32_t>(expected.size())),
+               kXid + 2);
+}
+
+// --- credits ---
+
+// RFC 8166 section 3.3.1: "the Requester MUST NOT send unacknowledged requests in excess of this granted
+// Responder limit". One more than that is what the first message of version 2 may be.
+TEST_P(ResponderBoth, MoreCallsThanCredits_CostTheConnection) {
+  silent = true;
+  for (uint32_t i = 0; i <= kCreditsGranted; ++i) send(header_of(vers(), kXid + i), rpc_call(kXid + i));
+  EXPECT_TRUE(soon([&] { return calls == kCreditsGranted + 1; }));
+  EXPECT_TRUE(client.disconnected().empty());
+  send(header_of(vers(), kXid + 100), rpc_call(kXid + 100));
+  EXPECT_TRUE(client.disconnects());
+  EXPECT_EQ(calls, kCreditsGranted + 1);
+}
+
+}  // namespace
+}  // namespace nfsrdma::test
