@@ -54,7 +54,9 @@ class Cancellation {
 // On whose behalf a request runs.
 struct RequestContext {
   rpc::CredentialPtr credential;
-  std::shared_ptr<Cancellation> cancellation;  // blocking lock requests only; else null
+  // Lock requests only, else null: nobody waits for the answer any more. What is granted afterwards is given
+  // back.
+  std::shared_ptr<Cancellation> cancellation;
   // The calling thread in the daemon's PID namespace; 0: not known, as of pages that the kernel writes back.
   // Looked at by what locks have to do with: read, write, setattr.
   uint32_t thread = 0;
@@ -219,6 +221,9 @@ class Filesystem {
   virtual Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) = 0;
   // close(2) of one descriptor: writes back, reports write errors once, drops `lock_owner`'s POSIX locks.
   virtual Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) = 0;
+  // An error of flush() or fsync() has reached the application. Until then the next of them gives it again:
+  // their callers may have been answered early.
+  virtual void error_told(const OpenFileRef& file) = 0;
   virtual Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) = 0;
   // Last reference of an open file description. `flock_owner`: drop its flock, if any.
   virtual Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) = 0;

@@ -57,6 +57,7 @@ void LoopRequests::end(RequestRecord* r) {
   assert(r->request == nullptr && !r->listed);
   if (running_ == r) running_ = nullptr;
   r->cancellation.reset();
+  r->waits_for_a_lock = false;
   r->next = std::exchange(free_, r);
   counters_.in_flight.sub();
 }
@@ -111,7 +112,8 @@ RequestRecord* LoopRequests::find(uint64_t number) const {
 
 void LoopRequests::judge(RequestRecord& record) {
   const uint64_t number = record.number;
-  if (const auto cancellation = record.cancellation; cancellation && !cancellation->cancelled()) {
+  const auto cancellation = record.cancellation;
+  if (cancellation && record.waits_for_a_lock && !cancellation->cancelled()) {
     cancellation->cancel();
     // Its coroutine may have been resumed inside cancel(), answered and ended.
     if (find(number) == nullptr) return;
@@ -152,6 +154,8 @@ void LoopRequests::answer_early(RequestRecord& r, int errnum) {
   fuse_req_t request = take(r, errnum);
   if (request == nullptr) return;
   counters_.early_answers.add();
+  // Before the application can ask again. Nobody hears of what it makes of it: the request is answered.
+  if (const auto cancellation = r.cancellation) cancellation->cancel();
   fuse_reply_err(request, errnum);
 }
 
@@ -185,7 +189,7 @@ void LoopRequests::give_up_old_ones() {
   for (RequestRecord* r = head_; r != nullptr;) {
     RequestRecord* next = r->next;
     // A lock wait is not the filer's silence.
-    if (!r->cancellation && r->started <= oldest) answer_early(*r, filesystem_.soft_errno());
+    if (!r->waits_for_a_lock && r->started <= oldest) answer_early(*r, filesystem_.soft_errno());
     r = next;
   }
 }

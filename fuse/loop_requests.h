@@ -53,7 +53,8 @@ struct RequestRecord {
   Operation operation{};
   Caller caller;
   TimePoint started;
-  std::shared_ptr<client::Cancellation> cancellation;  // a blocking lock wait
+  std::shared_ptr<client::Cancellation> cancellation;  // a lock request
+  bool waits_for_a_lock = false;
   bool listed = false;
   bool interrupted = false;
   RequestRecord* next = nullptr;  // listed, or free

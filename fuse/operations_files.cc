@@ -76,17 +76,24 @@ Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slic
   request.written(size);
 }
 
+// An error of writing, which is told once: not to somebody who has stopped to wait for it.
+void tell(Adaptor& a, FuseRequest& request, const FileUse& use, const Error& error) {
+  if (request.answered()) return;
+  request.fail(error);
+  a.filesystem.error_told(use.file);
+}
+
 Task<> flush(Adaptor& a, FuseRequest request, FileUse use, uint64_t lock_owner) {
   auto call = a.filesystem.flush(Adaptor::context(use.credential), use.file, lock_owner);
   const Result<> result = co_await std::move(call);
-  if (!result) co_return request.fail(result.error());
+  if (!result) co_return tell(a, request, use, result.error());
   request.ok();
 }
 
 Task<> fsync(Adaptor& a, FuseRequest request, FileUse use, bool data_only) {
   auto call = a.filesystem.fsync(Adaptor::context(use.credential), use.file, data_only);
   const Result<> result = co_await std::move(call);
-  if (!result) co_return request.fail(result.error());
+  if (!result) co_return tell(a, request, use, result.error());
   request.ok();
 }
 

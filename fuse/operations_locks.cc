@@ -1,7 +1,7 @@
 // getlk, setlk, flock.
 //
 // A lock that was granted after its request had been answered early (the process is dying, or was told EINTR)
-// is given back, as the kernel's NFS client does for a cancelled LOCK.
+// is given back by the Filesystem, as the kernel's NFS client does for a cancelled LOCK.
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -43,33 +43,26 @@ Task<> getlk(Adaptor& a, FuseRequest request, FileUse use, uint64_t owner, Lock 
   request.lock(to_flock(*found));
 }
 
+// Answered early: the Filesystem knew (Cancellation), and holds nothing that nobody was told of.
+void answer(FuseRequest& request, const Result<>& result) {
+  if (!result) return request.fail(result.error());
+  if (!request.answered()) request.ok();
+}
+
 Task<> setlk(Adaptor& a, FuseRequest request, FileUse use, uint64_t owner, Lock lock, bool wait) {
   RequestContext ctx = Adaptor::context(use.credential);
-  if (wait) ctx.cancellation = request.make_cancellable();
+  if (lock.type != LockType::kUnlock) ctx.cancellation = request.make_cancellable(wait);
   auto call = a.filesystem.setlk(std::move(ctx), use.file, owner, lock, wait);
   const Result<> result = co_await std::move(call);
-  if (!result) co_return request.fail(result.error());
-  if (!request.answered()) co_return request.ok();
-  if (lock.type == LockType::kUnlock) co_return;
-  request.counters().undone.add();
-  lock.type = LockType::kUnlock;
-  auto undo = a.filesystem.setlk(Adaptor::context(use.credential), use.file, owner, lock, false);
-  const Result<> undone = co_await std::move(undo);
-  if (!undone) a.errors.report(Operation::kSetlk, undone.error());
+  answer(request, result);
 }
 
 Task<> flock(Adaptor& a, FuseRequest request, FileUse use, uint64_t owner, LockType type, bool wait) {
   RequestContext ctx = Adaptor::context(use.credential);
-  if (wait) ctx.cancellation = request.make_cancellable();
+  if (type != LockType::kUnlock) ctx.cancellation = request.make_cancellable(wait);
   auto call = a.filesystem.flock(std::move(ctx), use.file, owner, type, wait);
   const Result<> result = co_await std::move(call);
-  if (!result) co_return request.fail(result.error());
-  if (!request.answered()) co_return request.ok();
-  if (type == LockType::kUnlock) co_return;
-  request.counters().undone.add();
-  auto undo = a.filesystem.flock(Adaptor::context(use.credential), use.file, owner, LockType::kUnlock, false);
-  const Result<> undone = co_await std::move(undo);
-  if (!undone) a.errors.report(Operation::kFlock, undone.error());
+  answer(request, result);
 }
 
 FileHandle& handle_of(const fuse_file_info* fi) {

@@ -27,8 +27,9 @@ bool FuseRequest::answer(int errnum, Reply reply) {
   return request != nullptr && reply(request) == 0;
 }
 
-const std::shared_ptr<client::Cancellation>& FuseRequest::make_cancellable() {
+const std::shared_ptr<client::Cancellation>& FuseRequest::make_cancellable(bool waits) {
   record_->cancellation = std::make_shared<client::Cancellation>();
+  record_->waits_for_a_lock = waits;
   return record_->cancellation;
 }
 

@@ -31,8 +31,8 @@ class FuseRequest {
   bool answered() const { return record_->request == nullptr; }
   OperationCounters& counters() { return record_->owner->counters(); }
 
-  // Lets a signal end the wait for a lock.
-  const std::shared_ptr<client::Cancellation>& make_cancellable();
+  // Cancelled when the request is answered early, and, if it `waits` for a lock, by any signal.
+  const std::shared_ptr<client::Cancellation>& make_cancellable(bool waits);
 
   void ok() { error(0); }
   void error(int errnum);

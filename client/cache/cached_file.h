@@ -44,7 +44,6 @@ struct CachedFile {
   bool commit_spawned = false;
   uint64_t dirty_bytes = 0;        // of `writes`
   uint64_t unstable_bytes = 0;     // of `unstable`
-  uint32_t writes_under_way = 0;   // write-through WRITEs and SETATTRs of the size
   Error write_error;               // the latest of write-behind
   uint64_t write_errors = 0;       // how many; each descriptor is told once of what it has not seen
   bool preserve_unlinked = false;  // the server keeps a file that is removed while it is open
@@ -65,7 +64,7 @@ struct CachedFile {
     return end;
   }
   // The kernel's pages of a file that we are writing change together with its change attribute.
-  bool writing() const { return dirty_bytes != 0 || writes_under_way != 0; }
+  bool writing() const { return dirty_bytes != 0; }
   // Something is not on stable storage.
   bool unsaved() const { return !writes.empty() || !unstable.empty() || committing_epoch != 0; }
 };
@@ -88,7 +87,7 @@ class CachedOpen : public OpenFile {
   CachedOpen(NodeRef n, CachedFileRef f, rpc::CredentialPtr c, uint32_t a, bool sync)
       : node(std::move(n)), cached(std::move(f)), credential(std::move(c)), access(a), synchronous(sync) {
     std::lock_guard lock(cached->cached.mutex);
-    errors_seen = cached->write_errors;
+    errors_seen = errors_answered = cached->write_errors;
   }
   // What I/O through it for `ctx` counts as. The Node's mutex is not held.
   virtual IoAccount account(const RequestContext& ctx) const = 0;
@@ -96,9 +95,11 @@ class CachedOpen : public OpenFile {
   const NodeRef node;
   const CachedFileRef cached;
   const rpc::CredentialPtr credential;
-  const uint32_t access;     // kRead, kWrite
-  const bool synchronous;    // O_SYNC, O_DSYNC, O_DIRECT or `sync`
-  uint64_t errors_seen = 0;  // of CachedFile::write_errors; guarded by the Node's mutex
+  const uint32_t access;   // kRead, kWrite
+  const bool synchronous;  // O_SYNC, O_DSYNC, O_DIRECT or `sync`
+  // Of CachedFile::write_errors, guarded by the Node's mutex: what fsync or close has told the application,
+  // and what the latest of them was about.
+  uint64_t errors_seen = 0, errors_answered = 0;
 };
 
 inline CachedOpen& cached_open(const OpenFileRef& f) {

@@ -66,6 +66,7 @@ class CachingFilesystem : public Filesystem {
                                       size_t bytes, bool plus) override;
   Task<> releasedir(OpenDirectoryRef directory) override;
   Task<Result<>> fsyncdir(RequestContext ctx, OpenDirectoryRef directory) override;
+  void error_told(const OpenFileRef& file) override;
   int soft_errno() const override;
 
  protected:
@@ -204,6 +205,8 @@ class CachingFilesystem : public Filesystem {
   // The rest of these under the Node's mutex. `bytes` are given up; keeps the error for the next fsync or
   // close.
   void write_failed(CachedFile& file, Error error, uint64_t bytes, const char* verb);
+  // The extent was answered: it is not dirty any more.
+  void sent(CachedFile& file, const WriteExtent& extent);
   // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
   void supersede(CachedFile& file, uint64_t offset, uint64_t end);
   ExtentMap::iterator add_extent(CachedFile& file, WriteExtent extent);
@@ -236,7 +239,7 @@ class CachingFilesystem : public Filesystem {
   Task<> send_again(NodeRef node, CachedFileRef file);
   // Everything on stable storage, or an error noted.
   Task<> write_back(NodeRef node, CachedFileRef file);
-  // The latest error of writing that this descriptor was not told.
+  // The latest error of writing that this descriptor was not told; it is told by error_told().
   static Result<> unreported_error(CachedOpen& handle);
   Task<> commit_in_background(NodeRef node, CachedFileRef file);
   Task<> send_held_periodically();

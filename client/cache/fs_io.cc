@@ -134,17 +134,26 @@ Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount acco
   CachedOpen& handle = cached_open(open);
   const NodeRef node = handle.node;
   const CachedFileRef file = handle.cached;
+  // In its turn with every other write of these bytes, also one whose caller has not waited for its answer.
+  ExtentMap::iterator entry;
   for (bool clear = false; !clear;) {
     co_await settle(node, file, offset, offset + data.size());
     std::lock_guard lock(cached_node(node).mutex);
     clear = !file->writes.overlaps(offset, offset + data.size());
     if (!clear) continue;
-    supersede(*file, offset, offset + data.size());
-    ++file->writes_under_way;
+    WriteExtent extent;
+    extent.offset = offset;
+    extent.data = data;
+    extent.account = account;
+    entry = add_extent(*file, std::move(extent));
   }
-  Result<> written = co_await write_stably(node, file, account, offset, std::move(data));
+  Result<> written = co_await write_stably(node, file, std::move(account), offset, std::move(data));
+  if (!written) front_end_->invalidate_data(node);
+  ExtentMap finished;  // its memory goes after the lock
   std::lock_guard lock(cached_node(node).mutex);
-  --file->writes_under_way;
+  sent(*file, entry->second);
+  finished.take(file->writes, entry);
+  file->written.notify_all();
   co_return written;
 }
 

@@ -7,6 +7,7 @@
 // for those under way that it overlaps, so the server cannot take them in another order.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "client/cache/caching_filesystem.h"
 #include "transport/runtime/log.h"
@@ -41,18 +42,18 @@ void CachingFilesystem::write_failed(CachedFile& file, Error error, uint64_t byt
 Task<> CachingFilesystem::write_extent(NodeRef node, CachedFileRef file, ExtentMap::iterator entry,
                                        nfs4::stable_how4 stable) {
   WriteExtent& extent = entry->second;
+  const uint64_t before = epoch();  // the server that answers may be gone when the answer is booked
   auto written = co_await write_on_server(node, file, extent.account, extent.offset, extent.data, stable);
+  if (!written) front_end_->invalidate_data(node);  // what the server did not take is not to be read
   const size_t size = extent.data.size();
-  dirty_bytes_.fetch_sub(size, std::memory_order_relaxed);
   ExtentMap finished;  // its memory goes after the lock
   std::lock_guard lock(cached_node(node).mutex);
-  file->dirty_bytes -= size;
-  file->under_way.erase(extent.serial);
+  sent(*file, extent);
   // Also of one that was to be FILE_SYNC: a server that answers less (section 18.3.3: it must not) gets its
   // COMMIT.
   if (written && written->committed != nfs4::FILE_SYNC4) {
     extent.verifier = written->verifier;
-    if (file->unstable.empty()) file->unstable_epoch = epoch();
+    file->unstable_epoch = file->unstable.empty() ? before : std::min(file->unstable_epoch, before);
     file->unstable.take(file->writes, entry);
     file->unstable_bytes += size;
     unstable_bytes_.fetch_add(size, std::memory_order_relaxed);
@@ -61,6 +62,12 @@ Task<> CachingFilesystem::write_extent(NodeRef node, CachedFileRef file, ExtentM
     if (!written) write_failed(*file, std::move(written.error()), size, "written");
   }
   file->written.notify_all();
+}
+
+void CachingFilesystem::sent(CachedFile& file, const WriteExtent& extent) {
+  dirty_bytes_.fetch_sub(extent.data.size(), std::memory_order_relaxed);
+  file.dirty_bytes -= extent.data.size();
+  file.under_way.erase(extent.serial);
 }
 
 void CachingFilesystem::supersede(CachedFile& file, uint64_t offset, uint64_t end) {
@@ -252,10 +259,14 @@ Task<> CachingFilesystem::commit(NodeRef node, CachedFileRef file) {
     auto again = commit_once(node, file);
     if (!co_await std::move(again)) co_return;
   }
+  front_end_->invalidate_data(node);
   std::lock_guard lock(cached_node(node).mutex);
   if (file->unstable.empty()) co_return;
-  write_failed(*file, system_error(EIO, "COMMIT", "the server's write verifier is another one each time"), 0,
-               "committed");
+  const uint64_t lost = std::exchange(file->unstable_bytes, 0);
+  unstable_bytes_.fetch_sub(lost, std::memory_order_relaxed);
+  file->unstable.clear();
+  write_failed(*file, system_error(EIO, "COMMIT", "the server's write verifier is another one each time"),
+               lost, "committed");
 }
 
 Task<bool> CachingFilesystem::commit_once(NodeRef node, CachedFileRef file) {
@@ -269,6 +280,7 @@ Task<bool> CachingFilesystem::commit_once(NodeRef node, CachedFileRef file) {
     file->committing_epoch = file->unstable_epoch;
   }
   Result<nfs4::verifier4> committed = co_await commit_on_server(node, credential);
+  if (!committed) front_end_->invalidate_data(node);
   bool lost = false;
   {
     std::lock_guard lock(cached_node(node).mutex);
@@ -349,9 +361,15 @@ Task<> CachingFilesystem::write_back(NodeRef node, CachedFileRef file) {
 
 Result<> CachingFilesystem::unreported_error(CachedOpen& handle) {
   std::lock_guard lock(handle.cached->cached.mutex);
-  if (std::exchange(handle.errors_seen, handle.cached->write_errors) == handle.cached->write_errors)
-    return {};
+  handle.errors_answered = handle.cached->write_errors;
+  if (handle.errors_seen == handle.errors_answered) return {};
   return fail(handle.cached->write_error);
+}
+
+void CachingFilesystem::error_told(const OpenFileRef& file) {
+  CachedOpen& handle = cached_open(file);
+  std::lock_guard lock(handle.cached->cached.mutex);
+  handle.errors_seen = handle.errors_answered;
 }
 
 Task<Result<>> CachingFilesystem::fsync(RequestContext, OpenFileRef open, bool) {

@@ -37,6 +37,11 @@ struct LockState {
   std::vector<LockRange> ranges;  // held, disjoint, ascending
 };
 
+// Section 8.2.2: seqids of one state wrap, and answers may arrive out of order.
+inline bool is_newer(const nfs4::stateid4& a, const nfs4::stateid4& b) {
+  return static_cast<int32_t>(a.seqid - b.seqid) > 0;
+}
+
 struct OpenState {
   uint32_t uid = 0;
   rpc::CredentialPtr credential;  // of the user's first open; recovery uses it

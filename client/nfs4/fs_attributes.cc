@@ -61,10 +61,10 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     // truncate(2) of a file the user has open for writing goes under that open.
     for (size_t i = 0; file && !state && i < file->opens.size(); ++i) {
       const OpenState& o = *file->opens[i];
-      if (o.uid == ctx.credential->uid() && (o.held_access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
+      if (o.uid == ctx.credential->uid() && (o.needed_access() & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
         state = file->opens[i];
     }
-    if (state && (state->held_access & nfs4::OPEN4_SHARE_ACCESS_WRITE) == 0) state.reset();
+    if (open && !opened_to_write) state.reset();
   }
   if (file && (set.size || set.mtime || set.mode)) {
     // A write that is sent again after a restart must not undo the truncation, the time or a set-id bit.

@@ -132,15 +132,22 @@ Task<Result<>> Nfs4Filesystem::flock(RequestContext ctx, OpenFileRef open, uint6
 Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRef open, std::string owner,
                                                   Lock lock, bool wait, LockWaits::Wait* waiting) {
   if (lock.type == LockType::kUnlock) co_return co_await unlock(open, owner, lock);
-  const std::vector<LockRange> held_before = held_ranges(nfs4_file(open), owner);
   Duration pause = kFirstPause;
   for (unsigned turn = 0;; ++turn) {
     const uint64_t ended_before = unlocks_ended(*nfs4_file(open).file);
     if (waiting != nullptr) waiting->ask();
+    // Held until the lock is the application's or given back: it may have been told EINTR meanwhile, and ask
+    // again.
+    auto turn_of_file = co_await nfs4_file(open).file->lock_mutex.lock();
+    const std::vector<LockRange> held_before = held_ranges(nfs4_file(open), owner);
     auto tried = co_await try_lock(open, owner, lock, wait);
     if (!tried) co_return fail(std::move(tried.error()));
     const std::optional<nfs4::lock_owner4>& holder = *tried;
-    if (!holder) break;
+    if (!holder) {
+      auto keeping = keep_or_give_back(ctx, open, owner, lock, held_before);
+      co_return co_await std::move(keeping);
+    }
+    turn_of_file.unlock();
     const bool ours = holder->clientid == session_.client_id();
     if (waiting != nullptr && waiting->denied(ours ? holder->owner : std::string()))
       co_return fail(system_error(EDEADLK, "LOCK"));
@@ -154,6 +161,10 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
       co_return fail(system_error(EINTR, "LOCK"));
     if (wait) pause = std::min(pause * 2, kLongestPause);
   }
+}
+
+Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef open, std::string owner,
+                                                 Lock lock, std::vector<LockRange> held_before) {
   // Section 10.3.2: "after obtaining a lock, the client must... validate its cached data".
   const NodeRef node = nfs4_file(open).node;
   Nfs4Node& n = nfs4_node(node);
@@ -174,13 +185,13 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
     n.contents_mixed = false;
   }
   if (changed) co_await front_end_->drop_data(node);
-  if (ctx.cancellation && ctx.cancellation->cancelled() && wait) {
+  if (ctx.cancellation && ctx.cancellation->cancelled()) {
     // The application was told EINTR while the last request was under way: it has what it had before.
     const LockRange range{lock.start, lock.end, lock.type};
     for (const LockRange& step : way_back(held_before, range)) {
       const Lock back{step.type, step.start, step.end, lock.pid};
       if (step.type == LockType::kUnlock) {
-        (void)co_await unlock(open, owner, back);
+        (void)co_await unlock_in_turn(open, owner, back);
       } else {
         (void)co_await try_lock(open, owner, back, false);
       }
@@ -195,7 +206,6 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
   OpenStateRef state = handle.state;
-  auto guard = co_await file->lock_mutex.lock();
   LockState* mine = nullptr;
   bool many = false;
   {

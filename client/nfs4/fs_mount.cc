@@ -18,6 +18,8 @@ namespace {
 constexpr uint32_t kMessageOverhead = 1024;
 // A server rarely names components in a mount path deeper than it can take in one COMPOUND.
 constexpr size_t kComponentsPerCompound = 8;
+// SEQUENCE, PUTROOTFH or PUTFH, GETFH, GETATTR.
+constexpr size_t kOperationsBesideLookups = 4;
 // DESTROY_SESSION and DESTROY_CLIENTID of a server that is connected but silent.
 constexpr Duration kFarewell = std::chrono::seconds(10);
 
@@ -73,8 +75,10 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
   const std::vector<std::string> path = components_of(options_.export_path);
   nfs4::nfs_fh4 fh;
   Entry root;
-  for (size_t at = 0; at == 0 || at < path.size(); at += kComponentsPerCompound) {
-    const size_t end = std::min(path.size(), at + kComponentsPerCompound);
+  const size_t at_once =
+      std::min(kComponentsPerCompound, session_.max_operations() - kOperationsBesideLookups);
+  for (size_t at = 0; at == 0 || at < path.size(); at += at_once) {
+    const size_t end = std::min(path.size(), at + at_once);
     const bool last = end == path.size();
     const uint64_t order = nodes_.next_start();
     auto build = [&](CompoundBuilder& b) {
@@ -153,9 +157,15 @@ ExportLimits Nfs4Filesystem::export_limits(const NodeRef& node) const {
 }
 
 CachingFilesystem::Limits Nfs4Filesystem::limits_of(const NodeRef& node) const {
-  if (nfs4_node(node).export_index() == 0) return limits_;
-  const ExportLimits limits = export_limits(node);
-  return {limits.rsize, limits.wsize, limits.name_max};
+  Limits limits = limits_;
+  if (nfs4_node(node).export_index() != 0) {
+    const ExportLimits own = export_limits(node);
+    limits = {own.rsize, own.wsize, own.name_max};
+  }
+  // A session that was made since the mount may have been granted less.
+  limits.rsize = std::min(limits.rsize, session_.max_response_bytes() - kMessageOverhead);
+  limits.wsize = std::min(limits.wsize, session_.max_request_bytes() - kMessageOverhead);
+  return limits;
 }
 
 Task<> Nfs4Filesystem::write_back_everything() {

@@ -44,6 +44,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
     b.putfh(fh).add(args).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
+  const uint64_t epoch = session_.epoch();
   Result<CompoundReply> reply = co_await session_.run(request);
   Result<nfs4::OPEN4res> opened = fail(Error{});
   if (!reply) {
@@ -59,7 +60,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
     co_return fail(gone(node, std::move(opened.error())));
   }
   const auto& ok = opened->resok4;
-  const OpenStateRef state = states_.opened(*file, ctx.credential, access, ok);
+  const OpenStateRef state = states_.opened(*file, ctx.credential, access, ok, epoch);
   guard.unlock();
   states_.unpin_file(n);
   if (ok.delegation.granted())
@@ -111,6 +112,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
+  const uint64_t epoch = session_.epoch();
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -132,7 +134,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const nfs4::nfs_fh4 fh = handle->resok4.object;
   const NodeRef node = nodes_.get(fh, exports_.index_of(attributes->resok4.obj_attributes.fsid));
   const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
-  const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4);
+  const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
   states_.unpin_file(nfs4_node(node));
   result.open.file =
       std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
@@ -176,6 +178,8 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
 Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
                                      std::optional<nfs4::nfs_fh4> fh, nfs4::OPEN4resok opened,
                                      uint32_t access, rpc::CredentialPtr credential) {
+  if (fh && opened.delegation.granted())
+    Loop::current()->spawn(return_delegation(*fh, opened.delegation.stateid, credential));
   if (states_.note_upgrade(opened.stateid, access)) co_return;
   auto build = [&](CompoundBuilder& b) {
     if (fh) {
@@ -184,7 +188,7 @@ Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
       b.putfh(directory).add(nfs4::LOOKUP4args{name});
     }
     b.add(nfs4::CLOSE4args{0, opened.stateid});
-    if (opened.delegation.granted()) b.add(nfs4::DELEGRETURN4args{opened.delegation.stateid});
+    if (!fh && opened.delegation.granted()) b.add(nfs4::DELEGRETURN4args{opened.delegation.stateid});
   };
   const Request request{nfs4::OP_CLOSE, std::move(credential), true, build, {}};
   (void)co_await session_.run(request);

@@ -107,7 +107,11 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   // --- fs_locks.cc ---
   Task<Result<>> lock_owner_request(RequestContext ctx, OpenFileRef file, std::string owner, Lock lock,
                                     bool wait, LockWaits::Wait* waiting);
-  // Nothing when it is granted, else whose lock is in the way.
+  // The lock was granted: what it orders, and whether somebody still wants it; else EINTR, and what was held
+  // before is held again. The file's lock_mutex is held.
+  Task<Result<>> keep_or_give_back(RequestContext ctx, OpenFileRef file, std::string owner, Lock lock,
+                                   std::vector<LockRange> held_before);
+  // Nothing when it is granted, else whose lock is in the way. The file's lock_mutex is held.
   Task<Result<std::optional<nfs4::lock_owner4>>> try_lock(OpenFileRef file, std::string owner, Lock lock,
                                                           bool waiting);
   Task<Result<>> unlock(OpenFileRef file, std::string owner, Lock lock);

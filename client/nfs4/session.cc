@@ -147,30 +147,51 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   const char* name = nfs4::op_name(request.op);
   const unsigned here = Loop::current()->index();
   bool executed_before = false;
+  bool repeated = false;             // what is in the slot was sent before
+  std::optional<SlotTicket> ticket;  // kept from the turn before: kSameSlot
   Backoff delay(100ms, 15s);
   Backoff grace(250ms, 5s);
   for (;;) {
     CallSize size;
-    std::optional<SlotTicket> ticket = co_await slots_.acquire();
-    if (!ticket) co_return fail(shut_down_error(name));
-    if (ticket->uncertain) {
-      co_await probe_slot(*ticket);
-      continue;
+    if (!ticket) {
+      ticket = co_await slots_.acquire();
+      if (!ticket) co_return fail(shut_down_error(name));
+      if (ticket->uncertain) {
+        co_await probe_slot(*std::exchange(ticket, std::nullopt));
+        continue;
+      }
     }
     Result<CompoundReply> reply = co_await attempt(here, request, *ticket, false, size);
+    repeated = repeated || size.transmissions > 1;
     if (!reply) {
-      slots_.release(*ticket, size.transmissions == 0 ? SlotUse::kNotExecuted : SlotUse::kUncertain);
+      const bool sent = repeated || size.transmissions > 0;
+      slots_.release(*ticket, sent ? SlotUse::kUncertain : SlotUse::kNotExecuted);
       if (reply.error().recovery != Recovery::kNewSession) co_return fail(std::move(reply.error()));
-      executed_before = executed_before || size.transmissions > 0;
+      executed_before = executed_before || sent;
+      ticket.reset();
       continue;
     }
     const Verdict verdict = judge(request, *reply, *ticket);
+    if (verdict == Verdict::kSameSlot) {
+      repeated = true;
+      co_await pause(delay.next());
+      continue;
+    }
+    ticket.reset();
     switch (verdict) {
       case Verdict::kAnswered: reply->maybe_executed_before = executed_before; co_return reply;
+      case Verdict::kSameSlot: break;
       case Verdict::kAgain:
-        executed_before = executed_before || (request.cache_this && reply->results() > size.place);
+        // After a session error nothing is known of what was sent before.
+        executed_before = executed_before ||
+                          (repeated && !(reply->sequence() && reply->sequence()->status == nfs4::NFS4_OK)) ||
+                          (request.cache_this && reply->results() > size.place);
         break;
       case Verdict::kAgainExecuted: executed_before = true; break;
+      case Verdict::kUncached:
+        executed_before = executed_before || reply->results() > size.place;
+        request.cache_this = false;
+        break;
       // Section 15.1.1.3: an operation behind the one that changes something may be the one that is delayed.
       case Verdict::kDelay:
       case Verdict::kGrace:
@@ -192,8 +213,9 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
   switch (sequence.status) {
     case NFS4_OK: break;
     // RFC 8881 section 18.46.3: "If SEQUENCE returns an error, then the state of the slot (sequence ID,
-    // cached reply) MUST NOT change, and the associated lease MUST NOT be renewed."
-    case NFS4ERR_DELAY: slots_.release(ticket, SlotUse::kNotExecuted); return Verdict::kDelay;
+    // cached reply) MUST NOT change, and the associated lease MUST NOT be renewed." The request may be what
+    // the server is still executing (section 2.10.6.2): it stays that slot's until it is answered.
+    case NFS4ERR_DELAY: return Verdict::kSameSlot;
     case NFS4ERR_RETRY_UNCACHED_REP:
       slots_.release(ticket, SlotUse::kExecuted);
       return Verdict::kAgainExecuted;
@@ -229,6 +251,8 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
     case NFS4ERR_GRACE: return Verdict::kGrace;
     // Section 2.10.6.1.3: a retry whose reply was not kept fails in the operation after SEQUENCE.
     case NFS4ERR_RETRY_UNCACHED_REP: return Verdict::kAgainExecuted;
+    // ca_maxresponsesize_cached was granted smaller than this reply.
+    case NFS4ERR_REP_TOO_BIG_TO_CACHE: return request.cache_this ? Verdict::kUncached : Verdict::kAnswered;
     default: return Verdict::kAnswered;
   }
 }
@@ -249,7 +273,9 @@ Task<> Session::probe_slot(SlotTicket ticket) {
     slots_.release(ticket, SlotUse::kExecuted);
     co_return;
   }
-  if (judge(request, *reply, ticket) == Verdict::kDelay) co_await pause(100ms);
+  const Verdict verdict = judge(request, *reply, ticket);
+  if (verdict == Verdict::kSameSlot) slots_.release(ticket, SlotUse::kUncertain);
+  if (verdict == Verdict::kSameSlot || verdict == Verdict::kDelay) co_await pause(100ms);
 }
 
 bool Session::without_state(const CompoundReply& reply, const SlotTicket& ticket) const {

@@ -116,6 +116,7 @@ class Session {
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
   uint32_t max_request_bytes() const { return max_request_.load(std::memory_order_relaxed); }
   uint32_t max_response_bytes() const { return max_response_.load(std::memory_order_relaxed); }
+  uint32_t max_operations() const { return max_operations_.load(std::memory_order_relaxed); }
   // Loop 0. The server's lease_time, once it is known.
   void set_lease(std::chrono::seconds lease);
 
@@ -135,8 +136,10 @@ class Session {
   enum class Verdict : uint8_t {
     kAnswered,       // the caller's to read
     kAgain,          // at once, in another slot or session
+    kUncached,       // as kAgain, without sa_cachethis
     kAgainExecuted,  // as kAgain; the server had executed the request and kept no reply
     kDelay,          // later (DELAY)
+    kSameSlot,       // later, in the same slot, which is not released (DELAY of SEQUENCE)
     kGrace,          // when grace is over
   };
   struct CallSize {

@@ -43,7 +43,7 @@ Task<> Session::renew_lease() {
       slots_.release(*ticket, size.transmissions == 0 ? SlotUse::kNotExecuted : SlotUse::kUncertain);
       continue;
     }
-    judge(request, *reply, *ticket);
+    if (judge(request, *reply, *ticket) == Verdict::kSameSlot) slots_.release(*ticket, SlotUse::kUncertain);
   }
 }
 

@@ -36,11 +36,6 @@ void count_up(nfs4::stateid4& stateid, const nfs4::stateid4& sent) {
   if (++stateid.seqid == 0) stateid.seqid = 1;
 }
 
-// Section 8.2.2: seqids of one state wrap, and answers may arrive out of order.
-bool newer(const nfs4::stateid4& a, const nfs4::stateid4& b) {
-  return static_cast<int32_t>(a.seqid - b.seqid) > 0;
-}
-
 }  // namespace
 
 StateManager::Counts StateManager::counts() const {
@@ -62,7 +57,7 @@ nfs4::open_owner4 StateManager::open_owner(uint32_t uid) const {
 }
 
 OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& credential, uint32_t access,
-                                  const nfs4::OPEN4resok& result) {
+                                  const nfs4::OPEN4resok& result, uint64_t epoch) {
   std::lock_guard lock(file.node.mutex);
   auto it = std::find_if(file.opens.begin(), file.opens.end(),
                          [&](const auto& o) { return o->uid == credential->uid(); });
@@ -73,18 +68,21 @@ OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& cre
     it = file.opens.insert(file.opens.end(), std::move(state));
   }
   OpenState& state = **it;
+  file.preserve_unlinked = (result.rflags & nfs4::OPEN4_RESULT_PRESERVE_UNLINKED) != 0;
+  ++state.openers[access];
+  // Of before a restart that this state has survived: the stateid is gone, and run() opens what is missing.
+  if (state.established && epoch < state.epoch) return *it;
   const bool same = state.established && state.stateid.same_state(result.stateid);
-  if (!same || newer(result.stateid, state.stateid)) state.stateid = result.stateid;
+  if (!same || is_newer(result.stateid, state.stateid)) state.stateid = result.stateid;
   if (!same) {
+    // Whoever had it open in another way is opened again by run().
     state.held_access = 0;
     state.failed = 0;
     ++state.version;
   }
   state.established = true;
-  state.epoch = session_.epoch();
+  state.epoch = epoch;
   state.held_access |= access;
-  ++state.openers[access];
-  file.preserve_unlinked = (result.rflags & nfs4::OPEN4_RESULT_PRESERVE_UNLINKED) != 0;
   return *it;
 }
 
@@ -95,7 +93,7 @@ bool StateManager::note_upgrade(const nfs4::stateid4& stateid, uint32_t access) 
     for (size_t i = 0; file && i < file->opens.size(); ++i) {
       OpenState& state = *file->opens[i];
       if (!state.established || !state.stateid.same_state(stateid)) continue;
-      if (newer(stateid, state.stateid)) state.stateid = stateid;
+      if (is_newer(stateid, state.stateid)) state.stateid = stateid;
       state.held_access |= access;
       return true;
     }
@@ -166,6 +164,8 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
       std::lock_guard lock(file->node.mutex);
       stateid = state->stateid;
     }
+    // The answer that has the seqid is not to be had: 0 is the current one (section 8.2.2).
+    if (turn >= kMaxContradictions) stateid.seqid = 0;
     auto build = [&](CompoundBuilder& b) {
       b.putfh(fh);
       if (needed == 0) {
@@ -204,7 +204,7 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
       } else {
         // An OPEN of the same file by name may have been executed after it, and answered before.
         state->held_access = needed | state->needed_access();
-        if (newer(res->resok4.open_stateid, state->stateid)) state->stateid = res->resok4.open_stateid;
+        if (is_newer(res->resok4.open_stateid, state->stateid)) state->stateid = res->resok4.open_stateid;
       }
     }
     break;
@@ -232,7 +232,7 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
                                               OpenStateRef state, LockState* lock_state) {
   for (int turn = 0;; ++turn) {
     uint64_t version = 0;
-    bool established = false;
+    bool usable = false;
     nfs4::stateid4 sent;
     {
       std::lock_guard lock(file->node.mutex);
@@ -242,18 +242,31 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
                         "the file's open state is lost"});
       }
       version = state->version;
-      established = state->established;
+      usable = state->established && missing_access(*state) == 0;
     }
-    if (established) {
+    if (usable) {
       Result<CompoundReply> reply = co_await session_.run(request);
-      if (!reply || !about_state(reply->status()) || turn == kMaxRecoveries) co_return reply;
+      if (!reply || turn == kMaxRecoveries) co_return reply;
+      // The server's open allows less than was booked: what is needed is opened again.
+      if (reply->status() == nfs4::NFS4ERR_OPENMODE && turn < kMaxContradictions) {
+        std::lock_guard lock(file->node.mutex);
+        if (state->version == version) state->held_access = 0;
+        continue;
+      }
+      if (!about_state(reply->status())) co_return reply;
       if (reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
         // Requests of one lock-owner are one at a time: only we ourselves can have counted it up.
         if (lock_state != nullptr && reply->maybe_executed_before) {
           std::lock_guard lock(file->node.mutex);
           count_up(lock_state->stateid, sent);
+          continue;
         }
-        continue;  // else a newer seqid is on its way to us
+        // A newer seqid is on its way to us, or has been lost: 0 is the current one (section 8.2.2).
+        co_await Loop::current()->sleep(std::chrono::milliseconds(5));
+        std::lock_guard lock(file->node.mutex);
+        if (turn >= kMaxContradictions)
+          (lock_state != nullptr && lock_state->established ? lock_state->stateid : state->stateid).seqid = 0;
+        continue;
       }
       // It may be the lock that is gone and not the open: what stays valid is kept. Or nothing is: the
       // stateid was of a lock-owner that has been forgotten meanwhile. A server that contradicts itself is

@@ -37,9 +37,10 @@ class StateManager final : public StateKeeper {
   std::vector<NodeRef> files() const { return files_.all(); }
 
   nfs4::open_owner4 open_owner(uint32_t uid) const;
-  // Finds or makes the user's OpenState, and counts one opener with `access` in it.
+  // Finds or makes the user's OpenState, and counts one opener with `access` in it. `epoch`: the session's
+  // before the OPEN was sent.
   OpenStateRef opened(FileState& file, const rpc::CredentialPtr& credential, uint32_t access,
-                      const nfs4::OPEN4resok& result);
+                      const nfs4::OPEN4resok& result, uint64_t epoch);
   // An OPEN of somebody's open, without a new opener: the next close() brings it down again. False when the
   // stateid is not of an open here.
   bool note_upgrade(const nfs4::stateid4& stateid, uint32_t access);
@@ -76,6 +77,12 @@ class StateManager final : public StateKeeper {
   Task<Gone> test_stateids(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
                            uint64_t version);
   Task<Result<>> reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state, uint64_t version);
+  // One OPEN for each of `modes`, booked. open_mutex held.
+  Task<Result<>> open_again(FileState& file, OpenStateRef state, std::vector<uint32_t> modes);
+  // With its mutex held: the server's open does not allow what its openers need.
+  static uint32_t missing_access(const OpenState& state) {
+    return state.needed_access() & ~state.held_access;
+  }
   Task<Result<>> reclaim_file(RecoveryChannel& channel, NodeRef node, std::shared_ptr<FileState> file,
                               uint64_t epoch);
   Task<Result<>> reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state,

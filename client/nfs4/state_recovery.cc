@@ -17,6 +17,13 @@ uint32_t union_of(const std::vector<uint32_t>& modes) {
   return access;
 }
 
+// Of a request during recovery: what only another connection or session mends. Anything else, also an answer
+// that cannot be read, costs the state it was about and not the mount.
+bool starts_over(const Error& e) {
+  return e.recovery == Recovery::kReconnect || e.recovery == Recovery::kNewSession ||
+         e.recovery == Recovery::kInterrupted;
+}
+
 // PUTFH, OPEN.
 Result<nfs4::OPEN4res> opened_again(CompoundReply& reply) {
   if (auto put = reply.expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
@@ -49,19 +56,27 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
     if (state->needed_access() == 0 && !file->unsaved())
       co_return fail(system_error(EBADF, "OPEN", "the file was closed meanwhile"));
     modes = state->modes(file->unsaved());
-    was_established = state->established;
-    old = state->stateid;
-    for (const LockState& owner : state->locks) {
-      if (owner.established) old_locks.push_back(owner.stateid);
+    // The open is good and allows too little: it stays, with its locks, and is opened in the other ways, too.
+    const bool upgrade = state->established && missing_access(*state) != 0;
+    if (!upgrade) {
+      was_established = state->established;
+      old = state->stateid;
+      for (const LockState& owner : state->locks) {
+        if (owner.established) old_locks.push_back(owner.stateid);
+      }
+      lost_locks = lose(*state);
     }
-    lost_locks = lose(*state);
   }
   if (lost_locks) report_lost_locks(node, "the server revoked them");
   // Section 8.4.3: each revoked stateid is acknowledged, the locks before the open they hang on.
   for (const nfs4::stateid4& stateid : old_locks) co_await free_stateid(stateid, state->credential);
   if (was_established) co_await free_stateid(old, state->credential);
+  auto opening = open_again(*file, state, std::move(modes));
+  co_return co_await std::move(opening);
+}
 
-  const nfs4::nfs_fh4 fh = file->node.fh();
+Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std::vector<uint32_t> modes) {
+  const nfs4::nfs_fh4 fh = file.node.fh();
   nfs4::OPEN4args open;
   open.owner = open_owner(state->uid);
   open.claim.claim = nfs4::CLAIM_FH;
@@ -70,25 +85,35 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
     b.putfh(fh).add(open);
   };
   const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
-  Result<nfs4::OPEN4res> res = fail(Error{});
   for (const uint32_t mode : modes) {
     open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+    const uint64_t epoch = session_.epoch();
     Result<CompoundReply> reply = co_await session_.run(request);
     if (!reply) co_return fail(std::move(reply.error()));
-    res = opened_again(*reply);
-    if (!res) break;
+    Result<nfs4::OPEN4res> res = opened_again(*reply);
+    bool lost_locks = false;
+    {
+      std::lock_guard lock(file.node.mutex);
+      if (!res) {
+        state->failed = res.error().errnum == 0 ? EIO : res.error().errnum;
+        log::error("a file that was open cannot be opened anew: {}", describe(res.error()));
+        co_return fail(std::move(res.error()));
+      }
+      const nfs4::stateid4& stateid = res->resok4.stateid;
+      const bool same = state->established && state->stateid.same_state(stateid);
+      if (!same) {
+        lost_locks = lose(*state);  // of an open that had gone without a word
+        state->stateid = stateid;
+      } else if (is_newer(stateid, state->stateid)) {
+        state->stateid = stateid;
+      }
+      state->established = true;
+      state->held_access |= mode;
+      state->epoch = epoch;
+      ++state->version;
+    }
+    if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
   }
-  std::lock_guard lock(file->node.mutex);
-  if (!res) {
-    state->failed = res.error().errnum == 0 ? EIO : res.error().errnum;
-    log::error("a file that was open cannot be opened anew: {}", describe(res.error()));
-    co_return fail(std::move(res.error()));
-  }
-  state->stateid = res->resok4.stateid;
-  state->established = true;
-  state->held_access = union_of(modes);
-  state->epoch = session_.epoch();
-  ++state->version;
   co_return Result<>{};
 }
 
@@ -152,8 +177,10 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
   for (const uint32_t mode : modes) {
     open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
     Result<CompoundReply> reply = co_await channel.run(request);
-    if (!reply) co_return fail(std::move(reply.error()));
-    res = opened_again(*reply);
+    if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
+    res = fail(Error{});
+    if (!reply) res = fail(std::move(reply.error()));
+    if (reply) res = opened_again(*reply);
     if (!res) break;
   }
   if (!res) {
@@ -204,9 +231,11 @@ Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef nod
       auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(args); };
       const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
       Result<CompoundReply> reply = co_await channel.run(request);
-      if (!reply) co_return fail(std::move(reply.error()));
+      if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
       Result<nfs4::LOCK4res> res = fail(Error{});
-      if (auto put = reply->expect<nfs4::PUTFH4res>(); !put) {
+      if (!reply) {
+        res = fail(std::move(reply.error()));
+      } else if (auto put = reply->expect<nfs4::PUTFH4res>(); !put) {
         res = fail(std::move(put.error()));
       } else {
         res = reply->take<nfs4::LOCK4res>();

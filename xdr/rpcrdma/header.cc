@@ -115,9 +115,11 @@ Defect get_version2(xdr::Decoder& x, ConstBytes message, header& h) {
   if (h.type == RDMA_ERROR && is_fixed_err_vers(message))
     return get_error(x, kVersion1, h.error) ? Defect::kNone : Defect::kXdr;
   if (is_foreign(message, h)) return Defect::kForeign;
+  const bool flags =
+      x(h.flags);  // of every type (section 3.1): who does not know it must know whether to answer
   if (h.type != RDMA_MSG && h.type != RDMA_NOMSG && h.type != RDMA_ERROR && h.type != RDMA2_CONNPROP)
     return Defect::kType;
-  if (!x(h.flags)) return Defect::kXdr;
+  if (!flags) return Defect::kXdr;
   bool ok = false;
   if (h.type == RDMA_ERROR) {
     ok = get_error(x, kVersion2, h.error);

@@ -250,6 +250,28 @@ TEST_P(LockLoops, CancelledWhileTheServerGrantsIt_IsGivenBack) {
   mount.close(file, 1);
 }
 
+// The application was told EINTR, and asks again while the first LOCK is still on its way: that must not take
+// away what the second one gets.
+TEST_P(LockLoops, CancelledAndAskedForAgain_IsHeld) {
+  for (const bool wait : {false, true}) {
+    const auto file = mount.open("file", O_RDWR);
+    const auto cancellation = std::make_shared<client::Cancellation>();
+    const auto rule = server->faults().add(on::request_with(OP_LOCK), filer::fault::Stall{});
+    client::RequestContext user = mount.user();
+    user.cancellation = cancellation;
+    const client::Lock lock{LockType::kWrite, 0, UINT64_MAX, TestMount::process(2)};
+    auto first = mount.start(mount.fs().setlk(user, file, 2, lock, wait));
+    ASSERT_TRUE(server->faults().wait_fired(rule));
+    cancellation->cancel();
+    auto second = mount.start(mount.fs().setlk(mount.user(), file, 2, lock, wait));
+    server->faults().release(rule);
+    EXPECT_EQ(errno_of(first.get()), EINTR);
+    EXPECT_EQ(errno_of(second.get()), 0);
+    EXPECT_EQ(mount.lock(file, LockType::kRead, 0, UINT64_MAX, 1), EAGAIN) << "held";
+    mount.close(file, 2);
+  }
+}
+
 // An upgrade and a longer range, granted too late: what the process had before is what it has now.
 TEST_P(LockLoops, CancelledUpgrade_LeavesWhatWasHeldBefore) {
   const auto file = mount.open("file", O_RDWR);

@@ -129,6 +129,25 @@ TEST_P(SessionLoops, ConnectionNotBound_IsBound) {
   EXPECT_EQ(session().sessions_created, 1u);
 }
 
+// Section 2.10.6.2: the server answers the retry of a request "that is still in progress" with NFS4ERR_DELAY
+// in SEQUENCE. The slot stays that request's, whatever else is sent meanwhile.
+TEST_P(SessionLoops, RetryOfWhatIsStillExecuted_StaysInItsSlot) {
+  server->make_file("/export/from", "text");
+  const auto rule = server->faults().add(on::request_with(OP_RENAME), filer::fault::StallInProgress{});
+  auto renaming =
+      mount->start(mount->fs().rename(mount->user(), mount->root(), "from", mount->root(), "to", 0));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  server->drop_connections();
+  // The RENAME is sent again and delayed; others come and go in the slots that are free.
+  for (int n = 0; n < 20; ++n) ASSERT_EQ(mount->mkdir("d" + std::to_string(n)), 0);
+  server->faults().release(rule);
+  const auto renamed = renaming.get();
+  EXPECT_TRUE(renamed) << describe(renamed.error());
+  EXPECT_EQ(server->executed(OP_RENAME).executed, 1u);
+  EXPECT_EQ(server->read_file("/export/to"), "text");
+  EXPECT_EQ(session().sessions_created, 1u);
+}
+
 // --- slots ---
 
 TEST_P(SessionLoops, TargetLowered_IsFollowed) {

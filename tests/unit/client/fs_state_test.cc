@@ -293,6 +293,29 @@ TEST_P(StateRefused, ForEver_IsAnErrorAfterSoManyAttempts) {
 
 // --- real revocation ---
 
+// Whoever opens the file first after the open was lost opens it in his own way only: what the others had it
+// open for is opened again, too.
+TEST_P(StateRefused, OpenedForReadingAfterTheWritersOpenWasRevoked_CanBeWrittenOn) {
+  for (const bool created : {false, true}) {
+    const auto writer = mount->open("file", O_RDWR);
+    ASSERT_TRUE(server->revoke(live(StateKind::kOpen).at(0).id));
+    const auto reader =
+        created ? mount->try_create("file", O_RDONLY).value_or(nullptr) : mount->open("file", O_RDONLY);
+    ASSERT_TRUE(reader);
+    EXPECT_EQ(mount->write(writer, 0, "C"), 0);
+    EXPECT_EQ(mount->fsync(writer), 0);
+    client::SetAttributes set;
+    set.size = 4;
+    EXPECT_EQ(errno_of(mount->run(mount->fs().setattr(mount->user(), mount->node("file"), set, writer))), 0);
+    EXPECT_EQ(mount->read(reader).value_or("error"), "Cont");
+    EXPECT_EQ(mount->close(reader), 0);
+    EXPECT_EQ(mount->write(writer, 4, "ent"), 0);
+    EXPECT_EQ(mount->close(writer), 0);
+    EXPECT_EQ(server->read_file("/export/file"), "Content");
+    EXPECT_TRUE(live(StateKind::kOpen).empty());
+  }
+}
+
 TEST_P(StateRefused, RevokedByAnAdministrator_IsOpenedAnewAndFreed) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_TRUE(server->revoke(live(StateKind::kOpen).at(0).id));

@@ -237,6 +237,44 @@ TEST_P(WriteLoops, ServerThatIsReallyFull_LosesNothingItAcknowledged) {
   EXPECT_EQ(server->read_file("/export/file")->substr(0, 100'000), std::string(100'000, 'a'));
 }
 
+// Whoever asked may have been answered early (EINTR), and asks again: the error is told until somebody hears
+// it.
+TEST_P(WriteLoops, ErrorThatNobodyHeard_IsToldAgain) {
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});
+  EXPECT_EQ(errno_of(mount.run(mount.fs().fsync(mount.user(), file, false))), ENOSPC);
+  EXPECT_EQ(errno_of(mount.run(mount.fs().flush(mount.user(), file, 1))), ENOSPC);
+  EXPECT_EQ(mount.fsync(file), ENOSPC) << "now it is heard";
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// The kernel has the bytes that the server did not take.
+TEST_P(WriteLoops, FailedWrite_MakesTheKernelForgetItsPages) {
+  const auto file = mount.create("file");
+  const unsigned before = mount.front_end.data(mount.node("file"));
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});
+  EXPECT_EQ(mount.fsync(file), ENOSPC);
+  EXPECT_GT(mount.front_end.data(mount.node("file")), before);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// Two writes of the same bytes, of which nobody waits for the first one any more: the server must see them in
+// their order, however long the first one takes.
+TEST_P(WriteLoops, SynchronousWritesOfTheSameBytes_KeepTheirOrder) {
+  const auto file = mount.create("file", O_RDWR | O_SYNC);
+  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_DELAY});
+  auto first = mount.start(mount.write_task(file, 0, "first"));
+  while (mount.fs().statistics().cache.dirty_bytes == 0) std::this_thread::yield();
+  auto second = mount.start(mount.write_task(file, 0, "SECOND"));
+  EXPECT_EQ(errno_of(first.get()), 0);
+  EXPECT_EQ(errno_of(second.get()), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "SECOND");
+  EXPECT_EQ(mount.close(file), 0);
+}
+
 TEST_P(WriteLoops, SynchronousWriteThatFails_SaysSoItself) {
   const auto file = mount.create("file", O_RDWR | O_SYNC);
   server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});

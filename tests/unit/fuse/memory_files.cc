@@ -266,6 +266,7 @@ Task<Result<>> MemoryFilesystem::setlk(RequestContext ctx, OpenFileRef file, uin
     guard = std::unique_lock(mutex_);
     --waiting_["setlk wait"];
   }
+  if (ctx.cancellation && ctx.cancellation->cancelled()) co_return refuse(EINTR);
   apply(inode, owner, lock);
   lock_waiters_.notify_all();
   FrontEnd* const dropper = dropper_;
@@ -304,6 +305,7 @@ Task<Result<>> MemoryFilesystem::flock(RequestContext ctx, OpenFileRef file, uin
     guard = std::unique_lock(mutex_);
     --waiting_["flock wait"];
   }
+  if (ctx.cancellation && ctx.cancellation->cancelled()) co_return refuse(EINTR);
   if (type == LockType::kUnlock) {
     inode.flocks.erase(owner);
   } else {

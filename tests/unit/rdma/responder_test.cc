@@ -113,7 +113,9 @@ class RawClient : public testing::Test {
     EXPECT_EQ(h.vers, vers);
     EXPECT_EQ(h.xid, xid);
     EXPECT_EQ(h.error, error);
-    if (vers == kVersion2) EXPECT_EQ(h.flags, RPCRDMA2_F_RESPONSE);
+    if (vers == kVersion2) {
+      EXPECT_EQ(h.flags, RPCRDMA2_F_RESPONSE);
+    }
   }
   // A call like any other is answered as message `i`: nothing has been broken.
   void expect_service(size_t i, uint32_t vers) {

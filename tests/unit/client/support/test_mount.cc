@@ -274,11 +274,14 @@ Result<std::string> TestMount::read(const OpenFileRef& file, uint64_t offset, si
 }
 
 int TestMount::fsync(const OpenFileRef& file) {
-  return errno_of(run(fs_->fsync(user(), file, false)));
+  const int told = errno_of(run(fs_->fsync(user(), file, false)));
+  fs_->error_told(file);
+  return told;
 }
 
 int TestMount::close(OpenFileRef file, uint64_t owner) {
   const int flushed = errno_of(run(fs_->flush(user(), file, owner)));
+  fs_->error_told(file);
   run(fs_->release(user(), std::move(file), std::nullopt));
   return flushed;
 }
