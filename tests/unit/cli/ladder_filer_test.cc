@@ -5,6 +5,7 @@
 
 #include "cli/ladder.h"
 #include "cli/options.h"
+#include "cli/probe.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "tests/unit/cli/local_filer.h"
 #include "tests/unit/transport/support/run_on.h"
@@ -88,8 +89,21 @@ class LadderFiler : public testing::Test {
     descent_ = std::make_unique<Descent>(list, loops);
     return *descent_;
   }
+  // What `nfsrdma-fuse probe` prints.
+  int probe(const std::string& list) {
+    ProbeVerb verb;
+    verb.server = local_address() + ":/export";
+    verb.options = *split_options(list);
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int status = run_probe("prog", verb);
+    printed_ = testing::internal::GetCapturedStdout();
+    reported_ = testing::internal::GetCapturedStderr();
+    return status;
+  }
   std::unique_ptr<filer::Server> server_;
   std::unique_ptr<Descent> descent_;
+  std::string printed_, reported_;
 };
 
 TEST_F(LadderFiler, ServerWithRdma_IsMountedOverIt) {
@@ -196,6 +210,34 @@ TEST_F(LadderFiler, NoSuchExport_IsNoReasonToLeaveRdma) {
   ASSERT_FALSE(m.root());
   EXPECT_EQ(m.root().error().errnum, ENOENT);
   EXPECT_TRUE(m.rdma());
+}
+
+TEST_F(LadderFiler, Probe_ShowsEveryRungAndTakesTheFirst) {
+  start(true);
+  if (!server_) return;
+  EXPECT_EQ(probe(""), 0) << printed_ << reported_;
+  EXPECT_NE(printed_.find("rdma      " + local_address() +
+                          ":20049: software RDMA, version 2, 64 credits, inline up to 4096 bytes"),
+            std::string::npos)
+      << printed_;
+  EXPECT_NE(printed_.find(local_address() + ":2049: connected"), std::string::npos) << printed_;
+  EXPECT_NE(printed_.find("session"), std::string::npos) << printed_;
+  EXPECT_EQ(server_->executed(nfs4::OP_CREATE_SESSION).executed, 1u);
+  EXPECT_EQ(probe("proto=tcp"), 0) << printed_ << reported_;
+  EXPECT_EQ(printed_.find("rdma "), std::string::npos) << printed_;
+}
+
+TEST_F(LadderFiler, ProbeWithoutRdma_SaysSo) {
+  start(false);
+  if (!server_) return;
+  EXPECT_EQ(probe(""), 0) << printed_ << reported_;
+  EXPECT_NE(printed_.find(local_address() + ":20049: Connection refused"), std::string::npos) << printed_;
+  EXPECT_NE(printed_.find("session"), std::string::npos) << printed_;
+  EXPECT_EQ(probe("proto=rdma"), 1);
+  EXPECT_NE(reported_.find("; see that " + local_address() + " offers NFS over RDMA on port 20049"),
+            std::string::npos)
+      << reported_;
+  EXPECT_EQ(printed_.find("session"), std::string::npos) << printed_;
 }
 
 }  // namespace
