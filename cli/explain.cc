@@ -22,16 +22,20 @@ std::string_view operation_under_way(const client::Statistics& statistics) {
   return "mount";
 }
 
-std::string probe_advice(const Source& source, std::optional<uint16_t> port) {
-  if (!port || *port == kNfsPort || source.port)
-    return fmt::format("run 'nfsrdma-fuse probe {}'", source.text);
+std::string probe_advice(const Source& source, const MountOptions& options) {
+  const bool rdma = options.transport == Transport::kRdma;
+  const char* const proto = options.family == AddressFamily::kIpv6 ? "rdma6" : "rdma";
+  const std::string how = rdma ? fmt::format("-o proto={} ", proto) : std::string();
+  const std::optional<uint16_t>& port = options.port;
+  if (!port || *port == (rdma ? kNfsRdmaPort : kNfsPort) || source.port)
+    return fmt::format("run 'nfsrdma-fuse probe {}{}'", how, source.text);
   std::string host = source.host;
   if (source.host_kind == HostKind::kIpv6) {
     if (const size_t zone = host.find('%'); zone != std::string::npos)
       host.insert(zone + 1, "25");  // RFC 6874
     host = "[" + host + "]";
   }
-  return fmt::format("run 'nfsrdma-fuse probe nfs://{}:{}/'", host, *port);
+  return fmt::format("run 'nfsrdma-fuse probe {}nfs://{}:{}/'", how, host, *port);
 }
 
 }  // namespace nfsrdma::cli

@@ -2,11 +2,10 @@
 // user can run next. Pure functions on values.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "cli/mount_options.h"
 #include "cli/source.h"
 #include "client/statistics.h"
 
@@ -16,8 +15,8 @@ namespace nfsrdma::cli {
 // "connect", "EXCHANGE_ID", "CREATE_SESSION", "LOOKUP"...
 std::string_view operation_under_way(const client::Statistics& statistics);
 
-// "run 'nfsrdma-fuse probe SOURCE'": for a mount that failed. `port`: of -o port=, which probe takes in a
-// URL.
-std::string probe_advice(const Source& source, std::optional<uint16_t> port);
+// "run 'nfsrdma-fuse probe SOURCE'": for a mount that failed; with what of the options leads to the same
+// port by the same transport.
+std::string probe_advice(const Source& source, const MountOptions& options);
 
 }  // namespace nfsrdma::cli

@@ -102,7 +102,7 @@ int run_mount(const std::string& program, const MountRequest& request) {
   LaunchOptions launch;
   launch.program = program;
   launch.source = plan->source.text;
-  launch.advice = probe_advice(plan->source, plan->options.port);
+  launch.advice = probe_advice(plan->source, plan->options);
   launch.verbose = request.verbose;
   launch.bound = longest_wait(plan->options);
   return launch_in_background(launch, [&](Reporter& reporter) { return run_mount_daemon(*plan, reporter); });

@@ -16,6 +16,7 @@
 #include "cli/control_path.h"
 #include "cli/control_server.h"
 #include "cli/explain.h"
+#include "cli/ladder.h"
 #include "cli/log_setup.h"
 #include "cli/mount_point.h"
 #include "cli/option_table.h"
@@ -83,7 +84,7 @@ class MountDaemon {
  public:
   MountDaemon(const MountPlan& plan, Reporter& reporter)
       : plan_(plan),
-        options_(plan.options),
+        ladder_(plan.options),
         reporter_(reporter),
         policy_(plan.options, std::chrono::steady_clock::now()),
         loops_(loop_count(plan.options, std::thread::hardware_concurrency())) {}
@@ -125,8 +126,8 @@ class MountDaemon {
     if (!find_mount_point()) return;
     make_filesystem();
     auto mount = fuse::FuseMount::create(
-        make_fuse_options(options_, plan_.source, mount_point_, machine_name(), plan_.root), *filesystem_,
-        loops_, pool_);
+        make_fuse_options(ladder_.options(), plan_.source, mount_point_, machine_name(), plan_.root),
+        *filesystem_, loops_, pool_);
     if (!mount) return fail(mount.error());
     mount_ = *std::move(mount);
     timer_.expires_at(policy_.deadline());
@@ -139,30 +140,12 @@ class MountDaemon {
   }
 
   void make_filesystem() {
-    client::ClientOptions options = make_client_options(options_, plan_.source, plan_.root);
-    if (options_.major_version == 3) {
+    client::ClientOptions options = ladder_.client_options(plan_.source, plan_.root);
+    if (ladder_.options().major_version == 3) {
       filesystem_ = client::make_nfs3_filesystem(loops_, pool_, std::move(options));
     } else {
       filesystem_ = std::make_unique<client::Nfs4Filesystem>(loops_, pool_, std::move(options));
     }
-  }
-
-  // No version was asked for, and the server has answered that it has no NFSv4.1: NFSv3 is tried, once.
-  bool step_down(const Error& error) {
-    if (stepped_down_because_) return false;
-    if (!options_.any_version || error.errnum != EPROTONOSUPPORT) return false;
-    stepped_down_because_ = error;
-    options_ = stepped_down(options_);
-    log::info("{}: {}; trying NFS version 3", plan_.source.text, describe(error));
-    return true;
-  }
-
-  // What an NFSv3 mount does not promise is said at mount, and again by `status`.
-  std::string notice() const {
-    if (options_.major_version == 4) return {};
-    std::string text = "with NFS version 3 locks exclude programs of this machine only";
-    if (!stepped_down_because_) return text;
-    return fmt::format("the server has no NFS version 4.1 ({}); {}", describe(*stepped_down_because_), text);
   }
 
   // With bg the directory may appear later (nfs(5)); it was checked before the fork otherwise.
@@ -188,15 +171,12 @@ class MountDaemon {
     if (root) return finish_mount(*std::move(root));
     mount_.reset();
     filesystem_.reset();
-    if (step_down(root.error())) return begin_attempt();
-    Error error = std::move(root.error());
-    if (stepped_down_because_) {
-      // What was wrong at first is wrong still.
-      const std::string also = describe(error);
-      error = *stepped_down_because_;
-      error.cause =
-          fmt::format("{}{}with NFS version 3: {}", error.cause, error.cause.empty() ? "" : "; ", also);
+    if (ladder_.step_down(root.error())) {
+      if (const std::string text = ladder_.announcement(); !text.empty())
+        log::info("{}: {}", plan_.source.text, text);
+      return begin_attempt();
     }
+    const Error error = ladder_.verdict(std::move(root.error()));
     last_error_ = describe(error);
     pause(error);
   }
@@ -211,7 +191,9 @@ class MountDaemon {
     log::debug("{}", line);
     timer_.expires_after(*wait);
     timer_.async_wait([this](std::error_code cancelled) {
-      if (!cancelled && stage_ == Stage::kPausing) begin_attempt();
+      if (cancelled || stage_ != Stage::kPausing) return;
+      ladder_.begin_again();
+      begin_attempt();
     });
   }
 
@@ -247,11 +229,12 @@ class MountDaemon {
     stage_ = Stage::kMounted;
     open_control_socket();
     log::info("mounted {}, {}", plan_.source.text, snapshot().mount_options);
-    if (const std::string text = notice(); !text.empty()) log::warn("{}: {}", plan_.source.text, text);
+    if (const std::string text = ladder_.warning(); !text.empty())
+      log::warn("{}: {}", plan_.source.text, text);
     reporter_.ready();
   }
 
-  std::string advice() const { return probe_advice(plan_.source, plan_.options.port); }
+  std::string advice() const { return probe_advice(plan_.source, plan_.options); }
 
   std::string no_answer() const {
     const auto operation = filesystem_ ? operation_under_way(filesystem_->statistics()) : "mount";
@@ -266,7 +249,8 @@ class MountDaemon {
       const bool permission = error.errnum == EPERM || error.errnum == EACCES;
       return fail(Failure(permission ? MountExit::kUsage : MountExit::kFailed, text));
     }
-    const char* hint = error.errnum == EPROTONOSUPPORT ? "the server has no NFS version 4.1; " : "";
+    const bool version = error.errnum == EPROTONOSUPPORT && error.layer != Layer::kTransport;
+    const char* hint = version ? "the server has no NFS version 4.1; " : "";
     fail(Failure(MountExit::kFailed, fmt::format("{}; {}{}", text, hint, advice())));
   }
 
@@ -337,7 +321,7 @@ class MountDaemon {
     s.responding = filesystem_->responding();
     s.source = plan_.source.text;
     s.mount_point = mount_point_;
-    s.notice = notice();
+    s.notice = ladder_.notice();
     s.log_level = to_string(cli::log_level());
     s.client = filesystem_->statistics();
     s.mount_options = show_options(options_now(s.client));
@@ -346,7 +330,7 @@ class MountDaemon {
   }
 
   MountOptions options_now(const client::Statistics& client) const {
-    MountOptions options = options_in_use(options_, plan_.root, client.transports);
+    MountOptions options = options_in_use(ladder_.options(), plan_.root, client.transports);
     // The kernel's to say, and to change with mount -o remount.
     for (const MountEntry& entry : read_mountinfo()) {
       if (entry.ours() && entry.mount_point == mount_point_) options.read_only = entry.read_only();
@@ -486,8 +470,7 @@ class MountDaemon {
   }
 
   const MountPlan& plan_;
-  MountOptions options_;  // the plan's, until the version is stepped down
-  std::optional<Error> stepped_down_because_;
+  Ladder ladder_;
   Reporter& reporter_;
   RetryPolicy policy_;
   ProcessLog log_;

@@ -14,7 +14,13 @@
 
 namespace nfsrdma::cli {
 
-enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };  // proto= absent, tcp, tcp6
+// proto=; a netid names a transport and an address family (RFC 5665, RFC 8166 section 5.1).
+enum class Transport : uint8_t {
+  kAuto,  // down the ladder (cli/ladder.h)
+  kTcp,
+  kRdma,
+};
+enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };
 
 // What becomes of a request that was not answered after retrans retries.
 enum class OnTimeout : uint8_t {
@@ -37,8 +43,10 @@ struct MountOptions {
   unsigned major_version = 4;             // or 3
   bool any_version = true;                // none was asked for: down to 3 if the server has nothing newer
   std::optional<unsigned> minor_version;  // 1 once validated
+  Transport transport = Transport::kAuto;
   AddressFamily family = AddressFamily::kAny;
-  std::optional<uint16_t> port;       // absent: the source's (nfs://host:port/), else 2049
+  unsigned rdma_version = 0;          // RPC-over-RDMA's, 1 or 2; 0: 2, and 1 of a server that has no 2
+  std::optional<uint16_t> port;       // absent: the source's (nfs://host:port/), else the transport's own
   std::optional<bool> reserved_port;  // absent: when privileged
 
   // --- NFSv3 only
@@ -92,6 +100,11 @@ struct MountOptions {
   LogFormat log_format = LogFormat::kText;
   bool sloppy = false;
 
+  // Without proto= a port is TCP's: what listens at RDMA's own may be another server.
+  bool may_use_rdma() const {
+    if (transport == Transport::kAuto) return major_version == 4 && !port;
+    return transport == Transport::kRdma;
+  }
   // noac is "sync plus actimeo=0" (nfs(5), THE REMOUNT OPTION).
   bool synchronous_writes() const { return sync || !attribute_cache; }
   std::chrono::milliseconds retry_time() const {

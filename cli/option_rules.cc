@@ -67,31 +67,44 @@ std::string show_version(const MountOptions& o) {
 }
 
 Outcome<> set_protocol(MountOptions& o, const OptionValue& v) {
-  if (v.text == "tcp") {
-    o.family = AddressFamily::kIpv4;
-  } else if (v.text == "tcp6") {
-    o.family = AddressFamily::kIpv6;
-  } else if (v.text == "rdma" || v.text == "rdma6") {
-    return bad(fmt::format("{} is not implemented, use proto=tcp", v.text));
-  } else if (v.text == "udp" || v.text == "udp6") {
-    return bad(fmt::format("{} is not possible, use proto=tcp", v.text));  // RFC 8881 section 2.9.1
-  } else {
-    return bad(fmt::format("\"{}\" is not a transport, use tcp or tcp6", v.text));
+  struct Netid {
+    std::string_view name;
+    Transport transport;
+    AddressFamily family;
+  };
+  static constexpr Netid kNetids[] = {{"auto", Transport::kAuto, AddressFamily::kAny},
+                                      {"rdma", Transport::kRdma, AddressFamily::kIpv4},
+                                      {"rdma6", Transport::kRdma, AddressFamily::kIpv6},
+                                      {"tcp", Transport::kTcp, AddressFamily::kIpv4},
+                                      {"tcp6", Transport::kTcp, AddressFamily::kIpv6}};
+  for (const Netid& netid : kNetids) {
+    if (netid.name != v.text) continue;
+    o.transport = netid.transport;
+    o.family = netid.family;
+    return {};
   }
-  return {};
-}
-
-Outcome<> set_tcp(MountOptions& o, const OptionValue&) {
-  return set_protocol(o, {.text = "tcp"});
+  if (v.text == "udp" || v.text == "udp6")
+    return bad(fmt::format("{} is not possible, use proto=tcp", v.text));  // RFC 8881 section 2.9.1
+  return bad(fmt::format("\"{}\" is not a transport, use rdma, tcp or auto", v.text));
 }
 
 std::string show_protocol(const MountOptions& o) {
+  const char* const name = o.transport == Transport::kRdma ? "rdma" : "tcp";
   switch (o.family) {
     case AddressFamily::kAny: return {};  // not known before there is a connection, see options_in_use()
-    case AddressFamily::kIpv4: return "proto=tcp";
-    case AddressFamily::kIpv6: return "proto=tcp6";
+    case AddressFamily::kIpv4: return fmt::format("proto={}", name);
+    case AddressFamily::kIpv6: return fmt::format("proto={}6", name);
   }
   return {};
+}
+
+Outcome<> set_rdma_version(MountOptions& o, const OptionValue& v) {
+  o.rdma_version = digits(v.text).value_or(0);
+  return {};
+}
+
+std::string show_rdma_version(const MountOptions& o) {
+  return o.rdma_version == 0 ? std::string() : fmt::format("rdmavers={}", o.rdma_version);
 }
 
 // nfs(5): a colon-separated list of flavors that may be used. This program has AUTH_SYS.

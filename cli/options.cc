@@ -99,6 +99,26 @@ bool given(const std::vector<OptionLayer>& layers, std::string_view name) {
                      [name](const OptionLayer& layer) { return option_name(layer.option.name) == name; });
 }
 
+Outcome<> check_address_family(const MountOptions& o, const Source& source) {
+  const char* const name = o.transport == Transport::kRdma ? "rdma" : "tcp";
+  if (o.family == AddressFamily::kIpv4 && source.host_kind == HostKind::kIpv6) {
+    return bad(
+        fmt::format("proto={0} means IPv4 and {1} is an IPv6 address, use proto={0}6", name, source.host));
+  }
+  if (o.family == AddressFamily::kIpv6 && source.host_kind == HostKind::kIpv4) {
+    return bad(
+        fmt::format("proto={0}6 means IPv6 and {1} is an IPv4 address, use proto={0}", name, source.host));
+  }
+  return {};
+}
+
+Outcome<> check_rdma(const MountOptions& o) {
+  if (o.transport == Transport::kRdma && o.major_version == 3)
+    return bad("NFSv3 goes over TCP here, use vers=4.1 or proto=tcp");
+  if (o.rdma_version != 0 && !o.may_use_rdma()) return bad("rdmavers belongs to RDMA, use proto=rdma");
+  return {};
+}
+
 }  // namespace
 
 Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, bool sloppy) {
@@ -144,12 +164,7 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
       return bad("locks of an NFSv3 mount stay on this machine, use local_lock=all or nolock");
     o.local_flock = o.local_posix_locks = true;
   }
-  if (o.family == AddressFamily::kIpv4 && source.host_kind == HostKind::kIpv6) {
-    return bad(fmt::format("proto=tcp means IPv4 and {} is an IPv6 address, use proto=tcp6", source.host));
-  }
-  if (o.family == AddressFamily::kIpv6 && source.host_kind == HostKind::kIpv4) {
-    return bad(fmt::format("proto=tcp6 means IPv6 and {} is an IPv4 address, use proto=tcp", source.host));
-  }
+  if (auto done = check_address_family(o, source); !done) return done;
   if (source.port) {
     const auto origin = parsed.origins.find("port");
     const bool typed = origin != parsed.origins.end() && origin->second == OptionOrigin::kCommandLine;
@@ -158,6 +173,7 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
     }
     o.port = source.port;
   }
+  if (auto done = check_rdma(o); !done) return done;
   // One of the pair alone moves the other along; both given the wrong way round is a mistake.
   const auto order = [&](auto& low, auto& high, const char* low_name, const char* high_name) -> Outcome<> {
     if (low <= high) return {};

@@ -18,6 +18,7 @@
 #include "cli/fd.h"
 #include "cli/log_setup.h"
 #include "cli/options.h"
+#include "cli/probe_rdma.h"
 #include "cli/translate.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "transport/rpc/call_message.h"
@@ -66,6 +67,10 @@ std::string connect_advice(const client::ClientOptions& o) {
   return fmt::format(
       "see that {} runs and listens on port {} ('ss -ltn' there), or give another with -o port=", o.host,
       o.port);
+}
+std::string rdma_advice(const client::ClientOptions& o) {
+  return fmt::format("see that {} offers NFS over RDMA on port {}, or try TCP with -o proto=tcp", o.host,
+                     o.port);
 }
 std::string null_advice(const client::ClientOptions& o) {
   return fmt::format("see that port {} is that of the NFS server, or give another with -o port=", o.port);
@@ -365,7 +370,13 @@ class Probe {
   std::unique_ptr<client::Filesystem> filesystem_;
 };
 
-Outcome<client::ClientOptions> probe_options(const ProbeVerb& verb) {
+// What is tried: each transport that a mount with the same options may take.
+struct Wanted {
+  std::optional<client::ClientOptions> rdma;
+  std::optional<client::ClientOptions> tcp;
+};
+
+Outcome<Wanted> probe_options(const ProbeVerb& verb) {
   const auto source = parse_server(verb.server);
   if (!source) return refuse(ToolExit::kUsage, source.error().text);
   std::vector<OptionLayer> layers;
@@ -373,18 +384,45 @@ Outcome<client::ClientOptions> probe_options(const ProbeVerb& verb) {
   auto parsed = parse_options(layers, false);
   if (!parsed) return refuse(ToolExit::kUsage, parsed.error().text);
   if (auto done = check_options(*parsed, *source); !done) return refuse(ToolExit::kUsage, done.error().text);
-  return make_client_options(parsed->values, *source, geteuid() == 0);
+  const bool root = geteuid() == 0;
+  const auto over = [&](Transport transport) {
+    MountOptions options = parsed->values;
+    options.transport = transport;
+    return make_client_options(options, *source, root);
+  };
+  Wanted wanted;
+  if (parsed->values.may_use_rdma()) wanted.rdma = over(Transport::kRdma);
+  if (parsed->values.transport != Transport::kRdma) wanted.tcp = over(Transport::kTcp);
+  return wanted;
 }
 
-Outcome<> probe(const std::string& program, const std::string& name, const client::ClientOptions& options) {
-  const auto endpoints = resolve(options);
+Outcome<> try_rdma(const client::ClientOptions& options) {
+  const Stopwatch watch;
+  const auto found = probe_rdma(options);
+  step("rdma", found ? *found : found.error().text, watch);
+  if (!found) return failed(fmt::format("{}; {}", found.error().text, rdma_advice(options)));
+  return {};
+}
+
+Outcome<> try_tcp(const client::ClientOptions& options, const std::vector<tcp::Endpoint>& endpoints) {
+  const auto connection = connect_any(options, endpoints);
+  if (!connection) return tl::unexpected(connection.error());
+  return with_advice(call_null(*connection), null_advice(options));
+}
+
+// Every rung is shown; the session is made over the first that is there.
+Outcome<> probe(const std::string& program, const std::string& name, const Wanted& wanted) {
+  const auto endpoints = resolve(wanted.tcp ? *wanted.tcp : *wanted.rdma);
   if (!endpoints) return tl::unexpected(endpoints.error());
-  {
-    const auto connection = connect_any(options, *endpoints);
-    if (!connection) return tl::unexpected(connection.error());
-    if (auto done = with_advice(call_null(*connection), null_advice(options)); !done) return done;
+  Outcome<> rdma = failed("");
+  if (wanted.rdma) rdma = try_rdma(*wanted.rdma);
+  if (!wanted.tcp && !rdma) return rdma;
+  if (wanted.tcp) {
+    const auto tcp = try_tcp(*wanted.tcp, *endpoints);
+    if (!tcp && !rdma) return tcp;
+    if (!tcp) fmt::print("{:<9} {}\n", "tcp", printable(tcp.error().text));
   }
-  return Probe(program, name, options).run();
+  return Probe(program, name, rdma ? *wanted.rdma : *wanted.tcp).run();
 }
 
 }  // namespace
@@ -392,9 +430,9 @@ Outcome<> probe(const std::string& program, const std::string& name, const clien
 int run_probe(const std::string& program, const ProbeVerb& verb) {
   const ProcessLog log;
   set_log_level(LogLevel::kError);
-  const auto options = probe_options(verb);
-  if (!options) return report(program, options.error());
-  const auto done = probe(program, verb.server, *options);
+  const auto wanted = probe_options(verb);
+  if (!wanted) return report(program, wanted.error());
+  const auto done = probe(program, verb.server, *wanted);
   if (done) return static_cast<int>(ToolExit::kOk);
   return report(program,
                 Failure(done.error().exit_code, fmt::format("{}: {}", verb.server, done.error().text)));

@@ -30,6 +30,10 @@ class Writer {
     Writer writer(json_[name] = Json::object());
     describe(writer, value);
   }
+  template <class T, class Describe>
+  void optional(const char* name, const std::optional<T>& value, Describe describe) {
+    if (value) object(name, *value, describe);
+  }
   void state(const char* name, rpc::TransportState value) { json_[name] = transport_state_name(value); }
 
  private:
@@ -69,6 +73,11 @@ class Reader {
     const Reader reader(*found);
     describe(reader, value);
   }
+  template <class T, class Describe>
+  void optional(const char* name, std::optional<T>& value, Describe describe) const {
+    const auto found = json_.find(name);
+    if (found != json_.end() && found->is_object()) object(name, value.emplace(), describe);
+  }
   void state(const char* name, rpc::TransportState& value) const {
     std::string text;
     field(name, text);
@@ -93,6 +102,36 @@ constexpr auto operation = [](auto& x, auto& o) {
   x.field("total_us", o.total_us);
 };
 
+constexpr auto rdma_transport = [](auto& x, auto& r) {
+  x.field("fabric", r.fabric);
+  x.field("version", r.version);
+  x.field("version_reason", r.version_reason);
+  x.field("credits_asked", r.credits_asked);
+  x.field("credits_granted", r.credits_granted);
+  x.field("credits_in_use", r.credits_in_use);
+  x.field("inline_send", r.inline_send);
+  x.field("inline_receive", r.inline_receive);
+  x.field("exposure", r.exposure);
+  x.field("remote_invalidation", r.remote_invalidation);
+  x.field("inline_calls", r.inline_calls);
+  x.field("read_chunks", r.read_chunks);
+  x.field("long_calls", r.long_calls);
+  x.field("inline_replies", r.inline_replies);
+  x.field("write_chunks", r.write_chunks);
+  x.field("reply_chunks", r.reply_chunks);
+  x.field("bytes_inline", r.bytes_inline);
+  x.field("bytes_placed", r.bytes_placed);
+  x.field("bytes_fetched", r.bytes_fetched);
+  x.field("bytes_long", r.bytes_long);
+  x.field("reads_inline", r.reads_inline);
+  x.field("reads_long", r.reads_long);
+  x.field("reads_chunk_unused", r.reads_chunk_unused);
+  x.field("remotely_invalidated", r.remotely_invalidated);
+  x.field("errors_received", r.errors_received);
+  x.field("errors_sent", r.errors_sent);
+  x.field("calls_repeated", r.calls_repeated);
+};
+
 constexpr auto transport = [](auto& x, auto& t) {
   x.state("state", t.state);
   x.field("protocol", t.protocol);
@@ -111,6 +150,7 @@ constexpr auto transport = [](auto& x, auto& t) {
   x.field("pending", t.pending);
   x.field("responding", t.responding);
   x.field("last_error", t.last_error);
+  x.optional("rdma", t.rdma, rdma_transport);
 };
 
 constexpr auto session = [](auto& x, auto& s) {
@@ -259,6 +299,14 @@ void subtract(T& now, const T& before, Member... member) {
   ((now.*member = minus(now.*member, before.*member)), ...);
 }
 
+void subtract_rdma(rdma::RdmaStatus& now, const rdma::RdmaStatus& before) {
+  using R = rdma::RdmaStatus;
+  subtract(now, before, &R::inline_calls, &R::read_chunks, &R::long_calls, &R::inline_replies,
+           &R::write_chunks, &R::reply_chunks, &R::bytes_inline, &R::bytes_placed, &R::bytes_fetched,
+           &R::bytes_long, &R::reads_inline, &R::reads_long, &R::reads_chunk_unused, &R::remotely_invalidated,
+           &R::errors_received, &R::errors_sent, &R::calls_repeated);
+}
+
 }  // namespace
 
 Snapshot difference(const Snapshot& now, const Snapshot& before) {
@@ -276,10 +324,12 @@ Snapshot difference(const Snapshot& now, const Snapshot& before) {
   }
   using Transport = rpc::TransportStatus;
   for (size_t i = 0; i < std::min(out.client.transports.size(), before.client.transports.size()); ++i) {
-    subtract(out.client.transports[i], before.client.transports[i], &Transport::calls, &Transport::replies,
-             &Transport::retransmissions, &Transport::connects, &Transport::bytes_sent,
-             &Transport::bytes_received, &Transport::bytes_placed, &Transport::bytes_spliced,
-             &Transport::bytes_copied, &Transport::bad_messages);
+    Transport& t = out.client.transports[i];
+    const Transport& b = before.client.transports[i];
+    subtract(t, b, &Transport::calls, &Transport::replies, &Transport::retransmissions, &Transport::connects,
+             &Transport::bytes_sent, &Transport::bytes_received, &Transport::bytes_placed,
+             &Transport::bytes_spliced, &Transport::bytes_copied, &Transport::bad_messages);
+    if (t.rdma && b.rdma) subtract_rdma(*t.rdma, *b.rdma);
   }
   using Session = client::SessionStatistics;
   subtract(out.client.session, before.client.session, &Session::sessions_created,

@@ -2,6 +2,7 @@
 // nfs-common read a mount of ours like the kernel's. Columns that this client does not count are 0.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 
@@ -92,10 +93,28 @@ unsigned port_of(std::string_view address) {
   return port;
 }
 
+// xprt: rdma port bind connect connect-time idle-time sends receives bad-xids inflight backlog, then
+// xprtrdma's: read, write and reply chunks, bytes requested and replied by RDMA, pull-ups, fix-ups, hardway
+// registrations, failed marshalings, bad replies, long calls; memory regions recycled, orphaned, allocated;
+// local invalidations, empty send queue, waits for Sends (net/sunrpc/xprtrdma/transport.c).
+void add_rdma_transport(std::string& out, const rpc::TransportStatus& t) {
+  const rdma::RdmaStatus& r = *t.rdma;
+  const uint64_t exposing = r.read_chunks + r.long_calls + r.write_chunks + r.reply_chunks;
+  fmt::format_to(Out(out),
+                 "\txprt:\trdma 0 1 {} 0 0 {} {} {} 0 0 {} {} {} {} {} 0 0 0 0 {} {} 0 0 0 {} 0 0\n",
+                 t.connects, t.calls + t.retransmissions, t.replies, t.bad_messages, r.read_chunks,
+                 r.write_chunks, r.reply_chunks, r.bytes_fetched, r.bytes_placed, r.errors_received,
+                 r.long_calls, exposing - std::min(exposing, r.remotely_invalidated));
+}
+
 // xprt: tcp port bind connect connect-time idle-time sends receives bad-xids inflight backlog slots sending
 // pending
 void add_transports(std::string& out, const Snapshot& s) {
   for (const rpc::TransportStatus& t : s.client.transports) {
+    if (t.rdma) {
+      add_rdma_transport(out, t);
+      continue;
+    }
     fmt::format_to(Out(out), "\txprt:\ttcp {} 1 {} 0 0 {} {} {} 0 0 {} 0 0\n", port_of(t.local), t.connects,
                    t.calls + t.retransmissions, t.replies, t.bad_messages, s.client.session.slots);
   }

@@ -183,6 +183,96 @@ void add_mount(Exposition& x) {
          [](const Snapshot& s) { return s.client.cache.nodes; });
 }
 
+// What is counted of RPC over RDMA, by a label that says which.
+struct RdmaMetric {
+  const char* name;
+  const char* type;
+  const char* help;
+  const char* label;
+  std::vector<std::pair<const char*, uint64_t (*)(const rdma::RdmaStatus&)>> values;
+};
+
+std::vector<RdmaMetric> rdma_metrics() {
+  using R = rdma::RdmaStatus;
+  return {
+      {"rdma_messages_total",
+       "counter",
+       "RPC-over-RDMA messages and chunks, by how they travelled",
+       "form",
+       {{"inline_call", [](const R& r) { return r.inline_calls; }},
+        {"read_chunk", [](const R& r) { return r.read_chunks; }},
+        {"long_call", [](const R& r) { return r.long_calls; }},
+        {"inline_reply", [](const R& r) { return r.inline_replies; }},
+        {"write_chunk", [](const R& r) { return r.write_chunks; }},
+        {"reply_chunk", [](const R& r) { return r.reply_chunks; }}}},
+      {"rdma_bytes_total",
+       "counter",
+       "bytes of RPC messages and their data, by path",
+       "path",
+       {{"inline", [](const R& r) { return r.bytes_inline; }},
+        {"placed", [](const R& r) { return r.bytes_placed; }},
+        {"fetched", [](const R& r) { return r.bytes_fetched; }},
+        {"long", [](const R& r) { return r.bytes_long; }}}},
+      {"rdma_reads_not_placed_total",
+       "counter",
+       "READs whose data did not come through a Write chunk, by reason",
+       "reason",
+       {{"inline", [](const R& r) { return r.reads_inline; }},
+        {"long_reply", [](const R& r) { return r.reads_long; }},
+        {"chunk_unused", [](const R& r) { return r.reads_chunk_unused; }}}},
+      {"rdma_events_total",
+       "counter",
+       "handles that the server closed, transport errors, calls repeated because of one",
+       "event",
+       {{"remote_invalidation", [](const R& r) { return r.remotely_invalidated; }},
+        {"error_received", [](const R& r) { return r.errors_received; }},
+        {"error_sent", [](const R& r) { return r.errors_sent; }},
+        {"call_repeated", [](const R& r) { return r.calls_repeated; }}}},
+      {"rdma_credits",
+       "gauge",
+       "calls that may be outstanding",
+       "state",
+       {{"asked", [](const R& r) { return uint64_t{r.credits_asked}; }},
+        {"granted", [](const R& r) { return uint64_t{r.credits_granted}; }},
+        {"in_use", [](const R& r) { return uint64_t{r.credits_in_use}; }}}},
+      {"rdma_inline_threshold_bytes",
+       "gauge",
+       "longest message without chunks",
+       "direction",
+       {{"send", [](const R& r) { return r.inline_send; }},
+        {"receive", [](const R& r) { return r.inline_receive; }}}},
+  };
+}
+
+// Of all connections of a mount together: those of RDMA have the same terms.
+void add_rdma(Exposition& x) {
+  x.metric("rdma_info", "gauge", "how the mount's RPC over RDMA goes; 1",
+           [](const Snapshot& s, const Exposition::Emit& emit) {
+             for (const rpc::TransportStatus& t : s.client.transports) {
+               if (!t.rdma) continue;
+               return emit({{"fabric", t.rdma->fabric},
+                            {"version", fmt::format("{}", t.rdma->version)},
+                            {"exposure", t.rdma->exposure}},
+                           "1");
+             }
+           });
+  for (const RdmaMetric& m : rdma_metrics()) {
+    const bool threshold = std::string_view(m.name) == "rdma_inline_threshold_bytes";
+    x.metric(m.name, m.type, m.help, [&](const Snapshot& s, const Exposition::Emit& emit) {
+      for (const auto& [label, value] : m.values) {
+        uint64_t total = 0;
+        bool any = false;
+        for (const rpc::TransportStatus& t : s.client.transports) {
+          if (!t.rdma) continue;
+          any = true;
+          total = threshold ? value(*t.rdma) : total + value(*t.rdma);
+        }
+        if (any) emit({{m.label, label}}, fmt::format("{}", total));
+      }
+    });
+  }
+}
+
 }  // namespace
 
 std::string stats_prometheus(const std::vector<Snapshot>& snapshots) {
@@ -190,6 +280,7 @@ std::string stats_prometheus(const std::vector<Snapshot>& snapshots) {
   add_operations(x);
   add_fuse(x);
   add_mount(x);
+  add_rdma(x);
   return x.take();
 }
 

@@ -63,6 +63,36 @@ std::string transport_line(const rpc::TransportStatus& t) {
   return line;
 }
 
+std::string rdma_line(const rdma::RdmaStatus& r) {
+  if (r.version == 0) return r.fabric;
+  std::string line = fmt::format("{}, version {}", r.fabric, r.version);
+  if (!r.version_reason.empty()) line += fmt::format(" ({})", r.version_reason);
+  line += fmt::format(", {} of {} credits in use ({} asked for)", r.credits_in_use, r.credits_granted,
+                      r.credits_asked);
+  line += fmt::format(", inline up to {} bytes out and {} in, memory {}", r.inline_send, r.inline_receive,
+                      r.exposure);
+  return line + (r.remote_invalidation ? ", closed by the server's replies" : ", closed by ourselves");
+}
+
+void add_rdma_counters(std::string& out, const rdma::RdmaStatus& r) {
+  add_row(out, "",
+          fmt::format("calls: {} inline, {} with a Read chunk, {} long; replies: {} inline ({} with a Write "
+                      "chunk), {} long",
+                      r.inline_calls, r.read_chunks, r.long_calls, r.inline_replies, r.write_chunks,
+                      r.reply_chunks));
+  add_row(out, "",
+          fmt::format("{} inline, {} placed, {} fetched, {} in long calls and replies",
+                      bytes_text(r.bytes_inline), bytes_text(r.bytes_placed), bytes_text(r.bytes_fetched),
+                      bytes_text(r.bytes_long)));
+  add_row(out, "",
+          fmt::format("READs not placed: {} short enough to come inline, {} in a long reply, {} with a chunk "
+                      "that the server did not use",
+                      r.reads_inline, r.reads_long, r.reads_chunk_unused));
+  add_row(out, "",
+          fmt::format("{} handles closed by the server, {} errors received, {} sent, {} calls repeated",
+                      r.remotely_invalidated, r.errors_received, r.errors_sent, r.calls_repeated));
+}
+
 void add_operations(std::string& out, const Snapshot& s, double seconds) {
   auto operations = s.client.operations;
   std::erase_if(operations, [](const auto& o) { return o.requests == 0; });
@@ -107,6 +137,9 @@ void add_transports(std::string& out, const Snapshot& s) {
             fmt::format("{} sent, {} received: {} placed without a copy ({} spliced), {} copied",
                         bytes_text(t.bytes_sent), bytes_text(t.bytes_received), bytes_text(t.bytes_placed),
                         bytes_text(t.bytes_spliced), bytes_text(t.bytes_copied)));
+    if (!t.rdma) continue;
+    add_row(out, "rdma", rdma_line(*t.rdma));
+    add_rdma_counters(out, *t.rdma);
   }
 }
 
@@ -122,7 +155,10 @@ std::string status_text(const Snapshot& s) {
   if (!s.notice.empty()) add_row(out, "notice", printable(s.notice));
   const client::SessionStatistics& session = s.client.session;
   add_row(out, "transfer", fmt::format("rsize {}, wsize {}", session.rsize, session.wsize));
-  for (const rpc::TransportStatus& t : s.client.transports) add_row(out, "transport", transport_line(t));
+  for (const rpc::TransportStatus& t : s.client.transports) {
+    add_row(out, "transport", transport_line(t));
+    if (t.rdma) add_row(out, "rdma", rdma_line(*t.rdma));
+  }
   if (!session.session_id.empty()) add_row(out, "session", session_line(session));
   const std::string& server =
       session.server_implementation.empty() ? session.server_owner : session.server_implementation;

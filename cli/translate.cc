@@ -28,17 +28,28 @@ bool attributes_before_reads(const MountOptions& o) {
   return !o.attribute_cache || o.acregmax.count() == 0;
 }
 
+rdma::Versions rdma_versions_of(unsigned version) {
+  if (version == 0) return rdma::Versions::kAuto;
+  return version == 1 ? rdma::Versions::kOnly1 : rdma::Versions::kOnly2;
+}
+
 }  // namespace
 
 bool serves_other_users(const MountOptions& options, bool root) {
   return options.allow_other.value_or(root && !options.allow_root);
 }
 
+uint16_t port_of(const MountOptions& options) {
+  return options.port.value_or(options.transport == Transport::kRdma ? kNfsRdmaPort : kNfsPort);
+}
+
 client::ClientOptions make_client_options(const MountOptions& o, const Source& source, bool root) {
   client::ClientOptions c;
   c.host = source.host;
   c.export_path = source.path;
-  c.port = o.port.value_or(kNfsPort);
+  c.port = port_of(o);
+  if (o.transport == Transport::kRdma) c.transport = client::TransportKind::kSoftwareRdma;
+  c.rdma_versions = rdma_versions_of(o.rdma_version);
   c.v3.port = o.port.value_or(0);
   c.v3.mount_port = o.mount_port.value_or(0);
   c.v3.mount_host = o.mount_host;

@@ -17,8 +17,13 @@ namespace nfsrdma::cli {
 // The kernel's read-ahead window when the daemon may set it: requests of 1 MiB instead of 128 KiB, half the
 // CPU per byte and nearly twice the throughput from a server on loopback (2026-11-20).
 inline constexpr uint32_t kRootReadAheadKb = 4096;
-inline constexpr uint16_t kNfsPort = 2049;  // RFC 8881 section 2.9.3
+inline constexpr uint16_t kNfsPort = 2049;       // RFC 8881 section 2.9.3
+inline constexpr uint16_t kNfsRdmaPort = 20049;  // RFC 8267 section 9, RFC 8881 section 2.9.3
 
+// The port of the transport that the options name; TCP's if none.
+uint16_t port_of(const MountOptions& options);
+
+// The transport is what the options name; without a name TCP: a step of the ladder (cli/ladder.h) has one.
 client::ClientOptions make_client_options(const MountOptions& options, const Source& source, bool root);
 
 // `mount_point` is canonical; `machine` is what AUTH_SYS calls this host.

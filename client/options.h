@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "transport/rdma/options.h"
+#include "transport/rdma/version_memory.h"
 
 namespace nfsrdma::client {
 
@@ -23,6 +25,7 @@ constexpr std::chrono::milliseconds soft_patience(std::chrono::milliseconds time
   return timeo * (int64_t{retrans} + 1);
 }
 
+// The rungs of DESIGN.md section 4 that NFSv4.1 has; a device (verbs) will be one more.
 enum class TransportKind : uint8_t {
   kTcp,
   kSoftwareRdma,  // RPC over RDMA, the RDMA in user space over TCP
@@ -36,6 +39,10 @@ struct ClientOptions {
   bool reserved_port = false;
   TransportKind transport = TransportKind::kTcp;
   rdma::Versions rdma_versions = rdma::Versions::kAuto;
+  // What earlier attempts to mount have learnt of the server; null: nothing.
+  std::shared_ptr<rdma::VersionMemory> rdma_memory;
+  // How long connecting with RDMA may take until it has succeeded once.
+  std::chrono::milliseconds rdma_first_connect_timeout{10'000};
 
   bool soft = false;                 // hard is nfs(5)'s default
   bool soft_error_timedout = false;  // softerr: ETIMEDOUT instead of EIO

@@ -124,6 +124,7 @@ LinkEvents Server::Impl::link_events() {
     {
       std::lock_guard lock(self->core.mutex);
       self->links.erase(link->id());
+      self->closing.erase(link->id());
     }
     self->dispatcher.closed(link->id());
   };
@@ -190,6 +191,7 @@ void Server::Impl::close_links(bool abort) {
   {
     std::lock_guard lock(core.mutex);
     gone = std::exchange(links, {});
+    closing.insert(gone.begin(), gone.end());
   }
   for (const auto& [id, link] : gone) link->close(abort);
 }

@@ -56,6 +56,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   Core core;
   Dispatcher dispatcher;
   std::map<LinkId, LinkPtr> links;
+  std::map<LinkId, LinkPtr> closing;  // told to end: kept until they have, so that on_closed comes
   LinkId next_link = 1;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "client/transport_options.h"
 #include "transport/fabric/iwarp/iwarp.h"
 #include "transport/rdma/rdma_transport.h"
 #include "transport/runtime/log.h"
@@ -12,10 +13,6 @@ namespace nfsrdma::client {
 namespace {
 
 using namespace std::chrono_literals;
-
-// Room for everything of a READ reply or a WRITE request but its data.
-constexpr size_t kRecordSlack = 64u << 10;
-constexpr size_t kMaxIoBytes = 1u << 20;
 
 // Linux polls DELAY from 0.1 s to 15 s; RFC 8881 section 15.1.1.3 leaves it to the client.
 class Backoff {
@@ -27,29 +24,11 @@ class Backoff {
   Duration next_, max_;
 };
 
-tcp::TcpOptions tcp_options(const ClientOptions& o) {
-  tcp::TcpOptions t;
-  t.host = o.host;
-  t.port = o.port;
-  t.family = o.family == AddressFamily::kIpv4   ? tcp::Family::kIpv4
-             : o.family == AddressFamily::kIpv6 ? tcp::Family::kIpv6
-                                                : tcp::Family::kAny;
-  t.reserved_port = o.reserved_port;
-  t.timeo = o.timeo;
-  t.retrans = o.retrans;
-  t.max_record_bytes = kMaxIoBytes + kRecordSlack;
-  return t;
-}
-
-rdma::RdmaOptions rdma_options(const ClientOptions& o) {
-  rdma::RdmaOptions r;
-  r.host = o.host;
-  r.port = o.port;
-  r.versions = o.rdma_versions;
-  r.timeo = o.timeo;
-  r.retrans = o.retrans;
-  r.max_reply_bytes = kMaxIoBytes + kRecordSlack;
-  return r;
+fabric::iwarp::Options iwarp_options(const ClientOptions& o) {
+  fabric::iwarp::Options i;
+  i.timeo = o.timeo;
+  i.retrans = o.retrans;
+  return i;
 }
 
 Error shut_down_error(const char* op) {
@@ -63,6 +42,7 @@ Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& opti
     : loops_(loops),
       options_(options),
       machine_(std::move(machine)),
+      rdma_memory_(options.rdma_memory ? options.rdma_memory : std::make_shared<rdma::VersionMemory>()),
       gate_(loops[0]),
       renew_timer_(loops[0]) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
@@ -80,13 +60,17 @@ Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& opti
 
 std::unique_ptr<rpc::RpcTransport> Session::make_transport(Loop& loop, BufferPool& buffers,
                                                            rpc::TransportHooks hooks) {
+  const bool follows = loop.index() != 0;
   if (options_.transport == TransportKind::kSoftwareRdma) {
-    return rdma::make_rdma_transport(loop, fabric::iwarp::make_fabric(loop), rdma_options(options_),
-                                     rdma_versions_, buffers, std::move(hooks));
+    rdma::RdmaOptions rdma = rdma_options(options_);
+    rdma.address = server_address_;
+    rdma.follows = follows;
+    return rdma::make_rdma_transport(loop, fabric::iwarp::make_fabric(loop, iwarp_options(options_)),
+                                     std::move(rdma), rdma_memory_, buffers, std::move(hooks));
   }
   tcp::TcpOptions tcp = tcp_options(options_);
   tcp.address = server_address_;
-  tcp.follows = loop.index() != 0;
+  tcp.follows = follows;
   return tcp::make_tcp_transport(loop, std::move(tcp), std::move(hooks));
 }
 

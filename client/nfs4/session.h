@@ -26,7 +26,6 @@
 #include "client/operation_counters.h"
 #include "client/options.h"
 #include "client/statistics.h"
-#include "transport/rdma/version_memory.h"
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/gate.h"
 #include "transport/runtime/sync.h"
@@ -207,7 +206,7 @@ class Session {
   StateKeeper* keeper_ = nullptr;
   CallbackService* callbacks_ = nullptr;
   const std::shared_ptr<tcp::ServerAddress> server_address_ = std::make_shared<tcp::ServerAddress>();
-  const std::shared_ptr<rdma::VersionMemory> rdma_versions_ = std::make_shared<rdma::VersionMemory>();
+  const std::shared_ptr<rdma::VersionMemory> rdma_memory_;
   std::string address_;  // as text; loop 0
   std::vector<std::unique_ptr<rpc::RpcTransport>> transports_;
   SlotTable slots_;

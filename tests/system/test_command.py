@@ -94,7 +94,7 @@ class Errors(SystemCase):
         self.assertIn("timeo", line.replace("timeoo", ""), "the nearest name is offered")
 
     def test_bad_values(self):
-        for option in ("timeo=fast", "rsize=0x", "acregmin=-1", "lookupcache=some", "vers=2", "ro=1", "sec=", "proto=rdma"):
+        for option in ("timeo=fast", "rsize=0x", "acregmin=-1", "lookupcache=some", "vers=2", "ro=1", "sec=", "proto=udp", "rdmavers=1"):
             self.fails("127.0.0.1:/export", 1, [option.split("=")[0]], option)
 
     def test_bad_sources(self):

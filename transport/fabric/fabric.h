@@ -21,6 +21,7 @@
 
 #include "transport/memory/buffer.h"
 #include "transport/runtime/loop.h"
+#include "transport/tcp/tcp_transport.h"
 #include "xdr/rpcrdma/segment.h"
 #include "xdr/support/bytes.h"
 #include "xdr/support/result.h"
@@ -136,7 +137,12 @@ struct EndpointOptions {
 struct ConnectOptions {
   std::string host;
   uint16_t port = 20049;
-  std::chrono::milliseconds timeout{10'000};
+  // As in tcp::TcpOptions: RDMA is reached by IP addresses, too (rdma_cm, MPA).
+  std::shared_ptr<tcp::ServerAddress> address;
+  bool follows = false;
+  tcp::Family family = tcp::Family::kAny;
+  bool reserved_port = false;
+  std::chrono::milliseconds timeout{10'000};  // one address; and again for RDMA's beginning
   EndpointOptions endpoint;
 };
 

@@ -69,6 +69,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
 
   // Sending.
   void pump();
+  void send_queued();
+  void note_credits();
   bool start(rpc::PendingCall& call);
   bool transmit(Exchange& x);
   CallSizes sizes_of(const rpc::Call& call) const;
@@ -89,6 +91,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   const char* take_reply(Exchange& x, ConstBytes body);
   const char* take_inline(Exchange& x, ConstBytes body);
   const char* take_long(Exchange& x);
+  void note_not_placed(const Exchange& x);
   void answer(Exchange& x, const char* defect, uint32_t invalidated);
   void refuse(Exchange& x, Error why, uint32_t invalidated);
   void close(Exchange& x, uint32_t invalidated);

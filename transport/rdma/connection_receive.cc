@@ -118,7 +118,6 @@ void RdmaConnection::on_reply(ConstBytes body, uint32_t invalidated) {
   Exchange* x = p != nullptr ? &exchanges_.at(p->mark) : exchanges_.find_abandoned(in_.xid);
   if (x == nullptr) return stray();
   credits_.granted(in_.credit);
-  rdma_counters_.credit_limit.store(credits_.limit(), std::memory_order_relaxed);
   credits_.give_back();
   if (p == nullptr) return on_abandoned(*x);
   p->stage = PendingCall::Stage::kReceiving;
@@ -151,12 +150,15 @@ const char* RdmaConnection::take_inline(Exchange& x, ConstBytes body) {
   if (in_.chunks.has_reply && rpcrdma::chunk_bytes(in_.chunks.reply) != 0)
     return "the reply is inline and in the Reply chunk";
   if (in_.chunks.writes.empty()) {
-    if (sink.destination.size() != 0) rdma_counters_.reads_not_placed.add();
+    note_not_placed(x);
     return nullptr;
   }
   const std::optional<size_t> bytes = bytes_in(x.reply_segments(), in_.chunks.writes[0]);
   if (!bytes) return "the Write chunk of the reply is not the one that was offered";
-  if (*bytes == 0) return nullptr;
+  if (*bytes == 0) {
+    note_not_placed(x);
+    return nullptr;
+  }
   rdma_counters_.write_chunks.add();
   rdma_counters_.bytes_placed.add(*bytes);
   counters_.bytes_placed.add(*bytes);
@@ -182,9 +184,19 @@ const char* RdmaConnection::take_long(Exchange& x) {
   rdma_counters_.reply_chunks.add();
   rdma_counters_.bytes_long.add(*bytes);
   counters_.bytes_received.add(*bytes);
-  if (x.call->call->sink.destination.size() != 0) rdma_counters_.reads_not_placed.add();
+  if (x.call->call->sink.destination.size() != 0) rdma_counters_.reads_long.add();
   x.reply_bytes = *bytes;
   return nullptr;
+}
+
+// An inline reply of a call with a sink: if it has data, they were not placed.
+void RdmaConnection::note_not_placed(const Exchange& x) {
+  const rpc::Sink& sink = x.call->call->sink;
+  if (sink.destination.size() == 0) return;
+  rpc::BulkPlace place;
+  if (sink.locate(x.reply.head, place) != rpc::Locate::kFound || place.length == 0) return;
+  const bool offered = x.plan.reply == ReplyForm::kWriteChunk;
+  (offered ? rdma_counters_.reads_chunk_unused : rdma_counters_.reads_inline).add();
 }
 
 // --- the end of an exchange
@@ -227,6 +239,7 @@ void RdmaConnection::finish(Exchange& x) {
     if (load_be32(reply.head.data()) != x.xid) reply.defect = "the long reply is another call's";
   }
   exchanges_.release(x);
+  note_credits();
   if (p != nullptr) {
     p->mark = 0;
     if (refused != nullptr) {
@@ -243,6 +256,8 @@ void RdmaConnection::on_disconnected(const Error& why) {
   // The endpoint is on the stack: it goes in a turn of its own.
   loop_.post([keep_alive] {});
   open_ = false;
+  note_credits();
+  rdma_counters_.version.store(0, std::memory_order_relaxed);
   queue_.clear();
   urgent_.clear();
   exchanges_.for_each([&](Exchange& x) {

@@ -47,6 +47,16 @@ void RdmaConnection::send(PendingCall& call) {
 }
 
 void RdmaConnection::pump() {
+  send_queued();
+  note_credits();
+}
+
+void RdmaConnection::note_credits() {
+  rdma_counters_.credit_limit.store(open_ ? credits_.limit() : 0, std::memory_order_relaxed);
+  rdma_counters_.credits_in_use.store(open_ ? credits_.outstanding() : 0, std::memory_order_relaxed);
+}
+
+void RdmaConnection::send_queued() {
   while (open_ && version_ != 0) {
     auto& queue = urgent_.empty() ? queue_ : urgent_;
     if (queue.empty() || !credits_.available(&queue == &urgent_)) return;

@@ -3,7 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "transport/tcp/tcp_transport.h"
 
 namespace nfsrdma::rdma {
 
@@ -16,10 +19,18 @@ enum class Versions : uint8_t {
 struct RdmaOptions {
   std::string host;  // name or literal address; looked up afresh for every connect
   uint16_t port = 20049;
+  // As in tcp::TcpOptions: all connections of a mount go to one address of the server.
+  std::shared_ptr<tcp::ServerAddress> address;
+  bool follows = false;
+  tcp::Family family = tcp::Family::kAny;
+  bool reserved_port = false;
   Versions versions = Versions::kAuto;
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
+  // One address, and RDMA's beginning there.
   std::chrono::milliseconds connect_timeout{10'000};
+  // Likewise, until a connection has been made: who can turn to another transport does not wait for long.
+  std::chrono::milliseconds first_connect_timeout{10'000};
   // How long the answer to the first message of version 2 may take.
   std::chrono::milliseconds negotiation_timeout{5'000};
   std::chrono::milliseconds backoff_first{100};

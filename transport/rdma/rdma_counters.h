@@ -1,7 +1,7 @@
-// RdmaCounters: what status says of a mount's RPC-over-RDMA, beside what every transport counts. Written by
-// the transport's loop alone, read by any thread.
+// RdmaCounters: what RdmaStatus reports. Written by the transport's loop alone, read by any thread.
 #pragma once
 
+#include "transport/rdma/rdma_status.h"
 #include "transport/rpc/counters.h"
 
 namespace nfsrdma::rdma {
@@ -18,10 +18,13 @@ struct RdmaCounters {
   Counter reply_chunks;
   // Bytes of RPC messages and their data by path.
   Counter bytes_inline;
-  Counter bytes_placed;      // by Write chunks
-  Counter bytes_fetched;     // offered in Read chunks of data
-  Counter bytes_long;        // long calls and long replies
-  Counter reads_not_placed;  // READs whose data came inline or in a long reply
+  Counter bytes_placed;   // by Write chunks
+  Counter bytes_fetched;  // offered in Read chunks of data
+  Counter bytes_long;     // long calls and long replies
+  // READs whose data was not placed (rdma_status.h).
+  Counter reads_inline;
+  Counter reads_long;
+  Counter reads_chunk_unused;
 
   Counter remotely_invalidated;
   Counter errors_received;
@@ -31,6 +34,7 @@ struct RdmaCounters {
   // The present connection.
   std::atomic<uint32_t> version{0};
   std::atomic<uint32_t> credit_limit{0};
+  std::atomic<uint32_t> credits_in_use{0};
   std::atomic<size_t> inline_send{0};
   std::atomic<size_t> inline_receive{0};
   std::atomic<bool> remote_invalidation{false};

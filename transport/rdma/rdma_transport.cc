@@ -6,12 +6,18 @@
 #include "transport/rdma/connection.h"
 #include "transport/rdma/endpoint_options.h"
 #include "transport/rpc/client_transport.h"
+#include "transport/runtime/log.h"
 
 namespace nfsrdma::rdma {
 namespace {
 
 Error no_version(const char* cause, Recovery recovery) {
   return {Layer::kTransport, recovery, EPROTONOSUPPORT, 0, "connect", cause};
+}
+
+const char* why_not_version2(RdmaConnection::Agreement agreement) {
+  return agreement == RdmaConnection::Agreement::kNoVersion2 ? "it did not answer in RPC-over-RDMA version 2"
+                                                             : "it has no RPC-over-RDMA version 2 (ERR_VERS)";
 }
 
 class RdmaDialer final : public rpc::Dialer {
@@ -31,17 +37,17 @@ class RdmaDialer final : public rpc::Dialer {
       fabric::ConnectOptions connect = connect_options();
       Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await fabric_->connect(std::move(connect));
       if (!endpoint) co_return fail(std::move(endpoint).error());
+      connected_before_ = true;
       auto connection = std::make_shared<RdmaConnection>(loop_, *std::move(endpoint), use.owner, use.calls,
                                                          use.counters, options_, counters_, pool_);
       using Agreement = RdmaConnection::Agreement;
       agreeing_ = connection;
       const Agreement agreement = co_await connection->agree(ask);
       if (agreement == Agreement::kVersion2) memory_->note_has_version2();
-      if (ask && agreement != Agreement::kVersion2) memory_->note_lacks_version2(Clock::now());
+      if (ask && agreement != Agreement::kVersion2) note_lacks_version2(agreement);
       const bool wanted = agreement == Agreement::kVersion2 ||
                           (agreement == Agreement::kVersion1 && options_.versions != Versions::kOnly2);
-      if (cancelled_)
-        co_return fail({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "cancelled"});
+      if (cancelled_) co_return fail(cancelled_error());
       if (wanted) {
         connection->hold(std::move(use.pass));
         co_return connection;
@@ -60,16 +66,70 @@ class RdmaDialer final : public rpc::Dialer {
   void cancel() override {
     cancelled_ = true;
     fabric_->cancel();
-    if (const auto connection = agreeing_.lock())
-      connection->drop({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "cancelled"});
+    if (const auto connection = agreeing_.lock()) connection->drop(cancelled_error());
+  }
+
+  void describe(rpc::TransportStatus& status) const override {
+    RdmaStatus& s = status.rdma.emplace();
+    s.fabric = fabric_name_;
+    describe_connection(s);
+    describe_traffic(s);
   }
 
  private:
+  static Error cancelled_error() {
+    return {Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "cancelled"};
+  }
+
+  void note_lacks_version2(RdmaConnection::Agreement agreement) {
+    const char* why = why_not_version2(agreement);
+    const bool news = memory_->note_lacks_version2(Clock::now(), why);
+    if (news && options_.versions == Versions::kAuto && agreement != RdmaConnection::Agreement::kNeither)
+      log::info("server {}: {}; using version 1", options_.host, why);
+  }
+
+  void describe_connection(RdmaStatus& s) const {
+    s.version = counters_.version.load(std::memory_order_relaxed);
+    if (s.version == rpcrdma::kVersion1 && options_.versions == Versions::kAuto)
+      s.version_reason = memory_->reason();
+    s.credits_asked = options_.credits;
+    s.credits_granted = counters_.credit_limit.load(std::memory_order_relaxed);
+    s.credits_in_use = counters_.credits_in_use.load(std::memory_order_relaxed);
+    s.inline_send = counters_.inline_send.load(std::memory_order_relaxed);
+    s.inline_receive = counters_.inline_receive.load(std::memory_order_relaxed);
+    s.exposure = "fenced";
+    s.remote_invalidation = counters_.remote_invalidation.load(std::memory_order_relaxed);
+  }
+
+  void describe_traffic(RdmaStatus& s) const {
+    s.inline_calls = counters_.inline_calls.get();
+    s.read_chunks = counters_.read_chunks.get();
+    s.long_calls = counters_.long_calls.get();
+    s.inline_replies = counters_.inline_replies.get();
+    s.write_chunks = counters_.write_chunks.get();
+    s.reply_chunks = counters_.reply_chunks.get();
+    s.bytes_inline = counters_.bytes_inline.get();
+    s.bytes_placed = counters_.bytes_placed.get();
+    s.bytes_fetched = counters_.bytes_fetched.get();
+    s.bytes_long = counters_.bytes_long.get();
+    s.reads_inline = counters_.reads_inline.get();
+    s.reads_long = counters_.reads_long.get();
+    s.reads_chunk_unused = counters_.reads_chunk_unused.get();
+    s.remotely_invalidated = counters_.remotely_invalidated.get();
+    s.errors_received = counters_.errors_received.get();
+    s.errors_sent = counters_.errors_sent.get();
+    s.calls_repeated = counters_.calls_repeated.get();
+  }
+
   fabric::ConnectOptions connect_options() const {
     fabric::ConnectOptions o;
     o.host = options_.host;
     o.port = options_.port;
-    o.timeout = options_.connect_timeout;
+    o.address = options_.address;
+    o.follows = options_.follows;
+    o.family = options_.family;
+    o.reserved_port = options_.reserved_port;
+    o.timeout = connected_before_ ? options_.connect_timeout : options_.first_connect_timeout;
     rpcrdma::private_data ours;
     ours.send_bytes = ours.receive_bytes = options_.inline_bytes;
     ours.remote_invalidation = fabric_->remote_invalidation();
@@ -81,11 +141,13 @@ class RdmaDialer final : public rpc::Dialer {
 
   Loop& loop_;
   const std::unique_ptr<fabric::Fabric> fabric_;
+  const std::string fabric_name_ = fabric_->name();
   const RdmaOptions options_;
   const std::shared_ptr<VersionMemory> memory_;
   BufferPool& pool_;
   RdmaCounters counters_;
   std::weak_ptr<RdmaConnection> agreeing_;
+  bool connected_before_ = false;
   bool cancelled_ = false;
 };
 

@@ -3,7 +3,7 @@
 // The RpcTransport is ClientTransport; here is what connects for it: the fabric's connection, then the
 // agreement on a version, on the same connection where the server allows it
 // (draft-cel-nfsv4-rpcrdma-version-two-09 section 7). What was learnt of the server is kept in a
-// VersionMemory that the mount's transports share.
+// VersionMemory that the mount's transports share; that version 1 is spoken for want of 2 is logged once.
 #pragma once
 
 #include <memory>

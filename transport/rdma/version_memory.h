@@ -3,11 +3,12 @@
 // its connection to the first message must not try version 2 there for ever). Forgotten after a while:
 // servers are updated.
 //
-// Owner: the mount's transports together. Any loop.
+// Owner: the mount's transports, and its attempts, together. Any loop.
 #pragma once
 
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "transport/runtime/loop.h"
 
@@ -21,18 +22,29 @@ class VersionMemory {
     std::lock_guard lock(mutex_);
     return learnt_ && now - *learnt_ < kExpiry;
   }
-  void note_lacks_version2(TimePoint now) {
+  // True: this reason is new, and worth a line in the log.
+  bool note_lacks_version2(TimePoint now, std::string reason) {
     std::lock_guard lock(mutex_);
     learnt_ = now;
+    const bool changed = reason != reason_;
+    reason_ = std::move(reason);
+    return changed;
   }
   void note_has_version2() {
     std::lock_guard lock(mutex_);
     learnt_.reset();
+    reason_.clear();
+  }
+  // Why version 2 is not spoken; empty: nothing is known.
+  std::string reason() const {
+    std::lock_guard lock(mutex_);
+    return reason_;
   }
 
  private:
   mutable std::mutex mutex_;
   std::optional<TimePoint> learnt_;
+  std::string reason_;
 };
 
 }  // namespace nfsrdma::rdma

@@ -180,6 +180,7 @@ TransportStatus ClientTransport::status() const {
   s.pending = pending_.load(std::memory_order_relaxed);
   s.responding = responding_.load(std::memory_order_relaxed);
   s.stalled_since = TimePoint(TimePoint::duration(stalled_since_.load(std::memory_order_relaxed)));
+  dialer_->describe(s);
   std::lock_guard lock(text_mutex_);
   s.protocol = protocol_;
   s.peer = peer_;

@@ -99,6 +99,8 @@ class Dialer {
   virtual Task<Result<std::shared_ptr<Connection>>> dial(ConnectionUse use) = 0;
   // The dial() under way, and every later one, ends soon with kInterrupted.
   virtual void cancel() = 0;
+  // Adds what only this kind of connection has to say. Any thread.
+  virtual void describe(TransportStatus&) const {}
 };
 
 }  // namespace nfsrdma::rpc

@@ -12,10 +12,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "transport/memory/bulk_data.h"
+#include "transport/rdma/rdma_status.h"
 #include "transport/runtime/loop.h"
 #include "xdr/codec.h"
 #include "xdr/support/bytes.h"
@@ -93,7 +95,7 @@ enum class TransportState : uint8_t {
 // Counters and state for status and statistics. Snapshot; any thread may ask for one.
 struct TransportStatus {
   TransportState state = TransportState::kIdle;
-  std::string protocol;  // "tcp"
+  std::string protocol;  // "tcp", "rdma"
   std::string peer;      // "10.0.0.1:2049", the address in use
   std::string local;     // our address
   uint64_t calls = 0;
@@ -107,9 +109,10 @@ struct TransportStatus {
   uint64_t bytes_copied = 0;   // bulk bytes that were copied from a receive buffer
   uint64_t bad_messages = 0;   // malformed, unsolicited or oversized
   size_t pending = 0;
-  bool responding = true;     // false between "not responding" and "OK"
-  TimePoint stalled_since{};  // valid while !responding: when the oldest unanswered call was sent
-  std::string last_error;     // why the connection was lost last
+  bool responding = true;                // false between "not responding" and "OK"
+  TimePoint stalled_since{};             // valid while !responding: when the oldest unanswered call was sent
+  std::string last_error;                // why the connection was lost last
+  std::optional<rdma::RdmaStatus> rdma;  // of an RPC-over-RDMA transport
 };
 
 class RpcTransport;

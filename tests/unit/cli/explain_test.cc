@@ -29,13 +29,23 @@ TEST(Explain, OperationUnderWay_IsTheFirstThatHasNoAnswer) {
 }
 
 TEST(Explain, ProbeAdvice_AsksWhereTheMountDid) {
-  const auto advice = [](const char* source, std::optional<uint16_t> port) {
-    return probe_advice(*parse_source(source), port);
+  const auto advice = [](const char* source, std::optional<uint16_t> port,
+                         Transport transport = Transport::kAuto) {
+    MountOptions options;
+    options.port = port;
+    options.transport = transport;
+    return probe_advice(*parse_source(source), options);
   };
   EXPECT_EQ(advice("filer:/export", {}), "run 'nfsrdma-fuse probe filer:/export'");
   EXPECT_EQ(advice("filer:/export", 2049), "run 'nfsrdma-fuse probe filer:/export'");
   EXPECT_EQ(advice("nfs://filer:3049/export", 3049), "run 'nfsrdma-fuse probe nfs://filer:3049/export'");
   EXPECT_EQ(advice("filer:/export", 3049), "run 'nfsrdma-fuse probe nfs://filer:3049/'");
+  EXPECT_EQ(advice("filer:/export", {}, Transport::kRdma),
+            "run 'nfsrdma-fuse probe -o proto=rdma filer:/export'");
+  EXPECT_EQ(advice("filer:/export", 20049, Transport::kRdma),
+            "run 'nfsrdma-fuse probe -o proto=rdma filer:/export'");
+  EXPECT_EQ(advice("filer:/export", 2049, Transport::kRdma),
+            "run 'nfsrdma-fuse probe -o proto=rdma nfs://filer:2049/'");
   EXPECT_EQ(advice("[::1]:/export", 3049), "run 'nfsrdma-fuse probe nfs://[::1]:3049/'");
   EXPECT_EQ(advice("[fe80::1%lo]:/e", 3049), "run 'nfsrdma-fuse probe nfs://[fe80::1%25lo]:3049/'");
 }

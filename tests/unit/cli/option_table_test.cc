@@ -132,8 +132,10 @@ TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
 
 TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
   const char* lists[] = {
-      "", "ro,soft,timeo=50,retrans=5,rsize=32k,wsize=64k,noac,nocto,nordirplus,lookupcache=pos",
+      "",
+      "ro,soft,timeo=50,retrans=5,rsize=32k,wsize=64k,noac,nocto,nordirplus,lookupcache=pos",
       "proto=tcp6,port=20049,noresvport,softerr,bg,retry=3,acregmin=1,acdirmax=9,local_lock=flock",
+      "proto=rdma6,rdmavers=2",
       "sync,dirsync,dev,suid,noexec,allow_other,default_permissions,auto_unmount,threads=4",
       "allow_root,idmap=nfsidmap,log=/var/log/x,log_level=debug,log_format=json,read_ahead_kb=1024"};
   for (const char* list : lists) {
@@ -157,6 +159,9 @@ TEST(OptionTable, Proto_IsShownWhenItIsKnown) {
   EXPECT_EQ(show_options(MountOptions{}).find("proto="), std::string::npos);
   EXPECT_NE(show_options(parse("proto=tcp").values).find(",proto=tcp,"), std::string::npos);
   EXPECT_NE(show_options(parse("proto=tcp6").values).find(",proto=tcp6,"), std::string::npos);
+  EXPECT_NE(show_options(parse("rdma").values).find(",proto=rdma,"), std::string::npos);
+  EXPECT_NE(show_options(parse("proto=rdma6,rdmavers=1").values).find(",proto=rdma6,rdmavers=1,"),
+            std::string::npos);
 }
 
 TEST(OptionTable, FixedChanges_AreWhatSighupCannotDo) {

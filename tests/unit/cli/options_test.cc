@@ -168,16 +168,53 @@ TEST(Options, VersionThree_KeepsLocksHere) {
   EXPECT_FALSE(checked("vers=3,minorversion=1", "s:/e"));
 }
 
-TEST(Options, Transports_OnlyTcpIsTaken) {
-  EXPECT_EQ(options("").family, AddressFamily::kAny);
-  EXPECT_EQ(options("proto=tcp").family, AddressFamily::kIpv4);
-  EXPECT_EQ(options("tcp").family, AddressFamily::kIpv4);
-  EXPECT_EQ(options("proto=tcp6").family, AddressFamily::kIpv6);
-  EXPECT_EQ(error_of("proto=rdma"), "option proto: rdma is not implemented, use proto=tcp");
-  EXPECT_EQ(error_of("rdma"), "option rdma is not implemented, use proto=tcp");
+// nfs(5), proto: "a netid"; RFC 8166 section 5.1 and RFC 5665 name them.
+TEST(Options, Netid_IsTransportAndAddressFamily) {
+  const auto takes = [](const char* list, Transport transport, AddressFamily family) {
+    const MountOptions o = options(list);
+    return o.transport == transport && o.family == family;
+  };
+  EXPECT_TRUE(takes("", Transport::kAuto, AddressFamily::kAny));
+  EXPECT_TRUE(takes("proto=tcp", Transport::kTcp, AddressFamily::kIpv4));
+  EXPECT_TRUE(takes("tcp", Transport::kTcp, AddressFamily::kIpv4));
+  EXPECT_TRUE(takes("proto=tcp6", Transport::kTcp, AddressFamily::kIpv6));
+  EXPECT_TRUE(takes("proto=rdma", Transport::kRdma, AddressFamily::kIpv4));
+  EXPECT_TRUE(takes("rdma", Transport::kRdma, AddressFamily::kIpv4));
+  EXPECT_TRUE(takes("proto=rdma6", Transport::kRdma, AddressFamily::kIpv6));
+  EXPECT_TRUE(takes("proto=rdma,proto=auto", Transport::kAuto, AddressFamily::kAny)) << "the last one counts";
   EXPECT_NE(error_of("proto=udp").find("udp is not possible"), std::string::npos);
   EXPECT_NE(error_of("udp"), "accepted");
   EXPECT_NE(error_of("proto=xyz"), "accepted");
+}
+
+TEST(Options, RdmaVersion_NeedsRdma) {
+  EXPECT_EQ(checked("", "s:/e")->values.rdma_version, 0u);
+  EXPECT_EQ(checked("rdmavers=2", "s:/e")->values.rdma_version, 2u);
+  EXPECT_EQ(checked("proto=rdma,rdmavers=1,port=99", "s:/e")->values.rdma_version, 1u);
+  EXPECT_EQ(checked("rdmavers=1,rdmavers=auto,tcp", "s:/e")->values.rdma_version, 0u);
+  for (const char* list : {"proto=tcp,rdmavers=1", "port=2049,rdmavers=1", "vers=3,rdmavers=1"}) {
+    const auto refused = checked(list, "s:/e");
+    ASSERT_FALSE(refused) << list;
+    EXPECT_EQ(refused.error().text, "rdmavers belongs to RDMA, use proto=rdma");
+  }
+  EXPECT_NE(error_of("rdmavers=3"), "accepted");
+}
+
+TEST(Options, VersionThree_GoesOverTcp) {
+  const auto refused = checked("vers=3,proto=rdma", "s:/e");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().exit_code, 1);
+  EXPECT_EQ(refused.error().text, "NFSv3 goes over TCP here, use vers=4.1 or proto=tcp");
+}
+
+// Another server may listen at RDMA's port of a machine whose NFS port is not the usual one.
+TEST(Options, PortWithoutTransport_IsTcps) {
+  EXPECT_TRUE(checked("", "s:/e")->values.may_use_rdma());
+  EXPECT_FALSE(checked("port=2049", "s:/e")->values.may_use_rdma());
+  EXPECT_FALSE(checked("", "nfs://s:99/e")->values.may_use_rdma());
+  EXPECT_TRUE(checked("proto=rdma", "nfs://s:99/e")->values.may_use_rdma());
+  EXPECT_FALSE(checked("vers=3", "s:/e")->values.may_use_rdma());
+  EXPECT_FALSE(checked("proto=tcp", "s:/e")->values.may_use_rdma());
 }
 
 // nfs(5): sec is "A colon-separated list of one or more security flavors".
@@ -217,7 +254,7 @@ TEST(Options, Sloppy_SkipsUnknownAndForeignOptions) {
 
 TEST(Options, Sloppy_DoesNotExcuseWhatWouldChangeThePromise) {
   for (const char* list :
-       {"vers=2", "v2", "proto=rdma", "rdma", "sec=krb5", "rsize=x", "hard=1", "xprtsec=tls"}) {
+       {"vers=2", "v2", "proto=udp", "rdmavers=3", "sec=krb5", "rsize=x", "hard=1", "xprtsec=tls"}) {
     EXPECT_FALSE(parse(list, true)) << list;
   }
 }
@@ -254,6 +291,9 @@ TEST(Options, AddressFamily_MustFitTheAddress) {
   EXPECT_FALSE(checked("proto=tcp", "[::1]:/e"));
   EXPECT_FALSE(checked("proto=tcp6", "127.0.0.1:/e"));
   EXPECT_TRUE(checked("proto=tcp6", "srv:/e"));
+  EXPECT_TRUE(checked("proto=rdma6", "[::1]:/e"));
+  EXPECT_EQ(checked("proto=rdma", "[::1]:/e").error().text,
+            "proto=rdma means IPv4 and ::1 is an IPv6 address, use proto=rdma6");
 }
 
 TEST(Options, PortOfTheUrl_BeatsTheFileAndMustAgreeWithTheCommandLine) {

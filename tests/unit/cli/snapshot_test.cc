@@ -59,6 +59,41 @@ Snapshot example() {
   return s;
 }
 
+Snapshot rdma_example() {
+  Snapshot s = example();
+  rpc::TransportStatus& t = s.client.transports[0];
+  t.protocol = "rdma";
+  t.peer = "10.0.0.1:20049";
+  t.rdma = {.fabric = "software RDMA",
+            .version = 1,
+            .version_reason = "it has no version 2",
+            .credits_asked = 64,
+            .credits_granted = 32,
+            .credits_in_use = 3,
+            .inline_send = 4096,
+            .inline_receive = 4000,
+            .exposure = "fenced",
+            .remote_invalidation = true,
+            .inline_calls = 101,
+            .read_chunks = 102,
+            .long_calls = 103,
+            .inline_replies = 104,
+            .write_chunks = 105,
+            .reply_chunks = 106,
+            .bytes_inline = 2048,
+            .bytes_placed = 4096,
+            .bytes_fetched = 8192,
+            .bytes_long = 16384,
+            .reads_inline = 111,
+            .reads_long = 112,
+            .reads_chunk_unused = 113,
+            .remotely_invalidated = 114,
+            .errors_received = 115,
+            .errors_sent = 116,
+            .calls_repeated = 117};
+  return s;
+}
+
 TEST(Snapshot, Json_CarriesEveryField) {
   const Json json = to_json(example());
   const auto back = snapshot_from_json(json);
@@ -69,6 +104,20 @@ TEST(Snapshot, Json_CarriesEveryField) {
   EXPECT_EQ(back->client.session.wsize, 1'048'576u);
   EXPECT_EQ(back->client.cache.locks, 1u);
   EXPECT_EQ(back->pid, 4711u);
+  EXPECT_FALSE(back->client.transports[0].rdma);
+}
+
+TEST(Snapshot, Json_CarriesEveryFieldOfRdma) {
+  const Json json = to_json(rdma_example());
+  const auto back = snapshot_from_json(json);
+  ASSERT_TRUE(back) << back.error().text;
+  EXPECT_EQ(to_json(*back), json);
+  const Json& rdma = json["transports"][0]["rdma"];
+  EXPECT_EQ(rdma.size(), 27u);
+  for (const auto& [name, value] : rdma.items()) {
+    EXPECT_NE(value, Json(0)) << name << " is not told from a default";
+    EXPECT_NE(value, Json("")) << name;
+  }
 }
 
 TEST(Snapshot, JsonOfAnotherVersion_LeavesDefaults) {
@@ -109,6 +158,17 @@ TEST(Difference, Counters_AreSubtractedLevelsAreKept) {
   EXPECT_EQ(d.fuse.read_bytes, 3u);
 }
 
+TEST(Difference, CountersOfRdma_AreSubtractedItsTermsAreKept) {
+  Snapshot now = rdma_example();
+  now.client.transports[0].rdma->write_chunks += 9;
+  now.client.transports[0].rdma->credits_in_use = 7;
+  const Snapshot d = difference(now, rdma_example());
+  EXPECT_EQ(d.client.transports[0].rdma->write_chunks, 9u);
+  EXPECT_EQ(d.client.transports[0].rdma->bytes_placed, 0u);
+  EXPECT_EQ(d.client.transports[0].rdma->credits_in_use, 7u);
+  EXPECT_EQ(d.client.transports[0].rdma->inline_send, 4096u);
+}
+
 TEST(Difference, SnapshotOfAnotherMount_CountsAsNothing) {
   Snapshot other = example();
   other.pid = 1;
@@ -128,6 +188,30 @@ TEST(StatusText, Snapshot_IsReadable) {
   Snapshot silent = example();
   silent.responding = false;
   EXPECT_NE(status_text(silent).find("server not responding"), std::string::npos);
+}
+
+TEST(StatusText, Rdma_IsShownWithItsTerms) {
+  const std::string text = status_text(rdma_example());
+  EXPECT_NE(text.find("rdma connected to 10.0.0.1:20049"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("software RDMA, version 1 (it has no version 2), 3 of 32 credits in use (64 asked for), "
+                "inline up to 4096 bytes out and 4000 in, memory fenced, closed by the server's replies"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(status_text(example()).find("rdma"), std::string::npos);
+}
+
+TEST(StatsTable, Rdma_IsShownByChunksAndPaths) {
+  const std::string text = stats_table(rdma_example(), 10, {false, true});
+  for (const char* part :
+       {"calls: 101 inline, 102 with a Read chunk, 103 long; replies: 104 inline (105 with a Write chunk), "
+        "106 "
+        "long",
+        "2.0 KiB inline, 4.0 KiB placed, 8.0 KiB fetched, 16.0 KiB in long calls and replies",
+        "READs not placed: 111 short enough to come inline, 112 in a long reply, 113 with a chunk",
+        "114 handles closed by the server, 115 errors received, 116 sent, 117 calls repeated"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
 }
 
 TEST(StatusText, NamesFromTheServer_CannotDriveTheTerminal) {
@@ -161,7 +245,10 @@ TEST(StatsTable, EmptyMount_DividesByNothing) {
 TEST(StatsPrometheus, Exposition_IsWellFormed) {
   Snapshot second = example();
   second.mount_point = "/other\"\\\n";
-  const std::string text = stats_prometheus({example(), second});
+  Snapshot third = rdma_example();
+  third.mount_point = "/third";
+  third.client.transports.push_back(third.client.transports[0]);
+  const std::string text = stats_prometheus({example(), second, third});
   const std::regex sample(
       R"re(^(nfsrdma_fuse_[a-z_]+)(\{([a-z]+="([^"\\\n]|\\["\\n])*",?)*\}) [0-9]+(\.[0-9]+)?$)re");
   std::set<std::string> closed, seen;
@@ -187,6 +274,11 @@ TEST(StatsPrometheus, Exposition_IsWellFormed) {
       text.find("nfsrdma_fuse_nfs_operations_requests_total{export=\"srv1:/exp a\",mountpoint=\"/mnt/a b\","
                 "protocol=\"tcp\",operation=\"READ\"} 1000\n"),
       std::string::npos);
+  const std::string rdma = "{export=\"srv1:/exp a\",mountpoint=\"/third\",";
+  EXPECT_NE(text.find("nfsrdma_fuse_rdma_messages_total" + rdma + "form=\"write_chunk\"} 210\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("nfsrdma_fuse_rdma_inline_threshold_bytes" + rdma + "direction=\"send\"} 4096\n"),
+            std::string::npos);
   EXPECT_NE(text.find("nfsrdma_fuse_reconnects_total{export=\"srv1:/exp a\",mountpoint=\"/mnt/a b\"} 1\n"),
             std::string::npos);
 }
@@ -216,7 +308,9 @@ TEST(StatsMountstats, MountstatsOfNfsCommon_ReadsIt) {
   second.mount_point = "/mnt/second";
   second.client.transports.clear();
   second.client.operations.clear();
-  const std::string file = temp.write("stats", stats_mountstats({example(), second}));
+  Snapshot third = rdma_example();
+  third.mount_point = "/mnt/third";
+  const std::string file = temp.write("stats", stats_mountstats({example(), second, third}));
   for (const char* verb :
        {"", "mountstats --raw", "mountstats --nfs", "mountstats --xprt", "nfsstat", "iostat"}) {
     const Ran ran = run(std::string("mountstats ") + verb + " -f " + file);

@@ -61,6 +61,14 @@ TEST(Translate, EveryClientOption_Arrives) {
   EXPECT_EQ(client("port=98").port, 98);
   EXPECT_EQ(client("proto=tcp").family, client::AddressFamily::kIpv4);
   EXPECT_EQ(client("proto=tcp6").family, client::AddressFamily::kIpv6);
+  EXPECT_EQ(client("").transport, client::TransportKind::kTcp);
+  EXPECT_EQ(client("rdma").transport, client::TransportKind::kSoftwareRdma);
+  EXPECT_EQ(client("rdma").port, 20049);
+  EXPECT_EQ(client("rdma,port=98").port, 98);
+  EXPECT_EQ(client("proto=rdma6").family, client::AddressFamily::kIpv6);
+  EXPECT_EQ(client("rdma").rdma_versions, rdma::Versions::kAuto);
+  EXPECT_EQ(client("rdma,rdmavers=1").rdma_versions, rdma::Versions::kOnly1);
+  EXPECT_EQ(client("rdma,rdmavers=2").rdma_versions, rdma::Versions::kOnly2);
   EXPECT_TRUE(client("").reserved_port);
   EXPECT_FALSE(client("noresvport").reserved_port);
   EXPECT_TRUE(client("resvport", "srv:/e", false).reserved_port);

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "tests/unit/rdma/support/rdma_rig.h"
+#include "transport/tcp/server_address.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -183,6 +184,84 @@ std::string name_of(const testing::TestParamInfo<Versions>& version) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Versions, Exchange, testing::Values(Versions::kOnly1, Versions::kOnly2), name_of);
+
+// --- one mount's connections, and what is said of one
+
+// The first connection looks the name up and says where it went; the others go there.
+TEST(Following, Connection_GoesWhereTheFirstWent) {
+  LoopThread loop;
+  TestServer server{*loop, {}, [](auto&, ByteVector) {}};
+  const auto address = std::make_shared<tcp::ServerAddress>();
+  rdma::RdmaOptions options = quick_rdma(server.port());
+  options.address = address;
+  rdma::RdmaOptions following = options;
+  following.host = "nobody.invalid";
+  following.follows = true;
+  Client second{*loop, following};
+  EXPECT_EQ(second.start().error().errnum, EHOSTUNREACH) << "the first connection is not made yet";
+  Client first{*loop, options};
+  ASSERT_TRUE(first.start());
+  ASSERT_TRUE(address->get());
+  EXPECT_EQ(tcp::to_string(*address->get()), first.status().peer);
+  ASSERT_TRUE(second.start());
+  EXPECT_EQ(second.status().peer, first.status().peer);
+}
+
+// Who has another transport to turn to does not wait long for the first connection, but for later ones.
+TEST(Following, SilentPort_IsLeftAfterTheFirstTimeout) {
+  LoopThread loop;
+  const tcp::Socket listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(listening.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any), 0);
+  ASSERT_EQ(::listen(listening.get(), 4), 0);
+  rdma::RdmaOptions options = quick_rdma(tcp::local_endpoint(listening.get())->port());
+  options.connect_timeout = std::chrono::minutes(1);
+  options.first_connect_timeout = std::chrono::milliseconds(100);
+  Client client{*loop, options};
+  const TimePoint before = Clock::now();
+  const Result<> started = client.start();
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().errnum, ETIMEDOUT) << describe(started.error());
+  EXPECT_LT(Clock::now() - before, std::chrono::seconds(30));
+}
+
+TEST_P(Exchange, Status_NamesTheTermsOfTheConnection) {
+  EXPECT_EQ(client.status().rdma->version, 0U);
+  ASSERT_TRUE(client.start());
+  client.call(plain_call()).get();
+  const rdma::RdmaStatus s = *client.status().rdma;
+  EXPECT_EQ(s.fabric, "software RDMA");
+  EXPECT_EQ(s.version, GetParam() == Versions::kOnly1 ? 1U : 2U);
+  EXPECT_EQ(s.version_reason, "");
+  EXPECT_EQ(s.credits_asked, rdma::RdmaOptions{}.credits);
+  EXPECT_EQ(s.credits_granted, rdma::ResponderOptions{}.credits);
+  EXPECT_EQ(s.credits_in_use, 0U);
+  EXPECT_EQ(s.inline_send, 4096U);
+  EXPECT_EQ(s.inline_receive, 4096U);
+  EXPECT_EQ(s.exposure, "fenced");
+  EXPECT_TRUE(s.remote_invalidation);
+  client.close();
+  EXPECT_EQ(client.status().rdma->version, 0U);
+  EXPECT_EQ(client.status().rdma->credits_granted, 0U);
+}
+
+// A READ's data is placed, or it is said why not.
+TEST_P(Exchange, Status_SaysWhyAReadWasNotPlaced) {
+  ASSERT_TRUE(client.start());
+  echo.read_bytes = 100;
+  read(client.pool().slice(100));
+  EXPECT_EQ(client.status().rdma->reads_inline, 1U);
+  echo.read_bytes = 50'000;
+  read(client.pool().slice(50'000));
+  EXPECT_EQ(client.status().rdma->write_chunks, 1U);
+  EXPECT_EQ(client.status().rdma->bytes_placed, 50'000U);
+  echo.read_bytes = 0;
+  read(client.pool().slice(50'000));
+  const rdma::RdmaStatus s = *client.status().rdma;
+  EXPECT_EQ(s.reads_inline + s.reads_long + s.reads_chunk_unused, 1U) << "there was no data to be placed";
+}
 
 }  // namespace
 }  // namespace nfsrdma::test

@@ -201,13 +201,16 @@ TEST(VersionMemory, ServerWithoutVersion2_IsAskedAgainAfterAWhile) {
   VersionMemory memory;
   const TimePoint now{std::chrono::hours(1)};
   EXPECT_FALSE(memory.lacks_version2(now));
-  memory.note_lacks_version2(now);
+  EXPECT_TRUE(memory.note_lacks_version2(now, "ERR_VERS"));
   EXPECT_TRUE(memory.lacks_version2(now));
+  EXPECT_EQ(memory.reason(), "ERR_VERS");
   EXPECT_TRUE(memory.lacks_version2(now + VersionMemory::kExpiry - std::chrono::seconds(1)));
   EXPECT_FALSE(memory.lacks_version2(now + VersionMemory::kExpiry));
-  memory.note_lacks_version2(now);
+  EXPECT_FALSE(memory.note_lacks_version2(now, "ERR_VERS")) << "said already";
+  EXPECT_TRUE(memory.note_lacks_version2(now, "silence"));
   memory.note_has_version2();
   EXPECT_FALSE(memory.lacks_version2(now));
+  EXPECT_EQ(memory.reason(), "");
 }
 
 }  // namespace

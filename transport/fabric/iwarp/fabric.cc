@@ -34,10 +34,13 @@ class IwarpFabric final : public Fabric {
 };
 
 Task<Result<std::unique_ptr<Endpoint>>> IwarpFabric::connect(ConnectOptions options) {
-  const TimePoint deadline = Clock::now() + options.timeout;
   tcp_ = {};
   tcp_.host = options.host;
   tcp_.port = options.port;
+  tcp_.address = std::move(options.address);
+  tcp_.follows = options.follows;
+  tcp_.family = options.family;
+  tcp_.reserved_port = options.reserved_port;
   tcp_.timeo = options_.timeo;
   tcp_.retrans = options_.retrans;
   tcp_.connect_timeout = options.timeout;
@@ -45,6 +48,7 @@ Task<Result<std::unique_ptr<Endpoint>>> IwarpFabric::connect(ConnectOptions opti
   Result<tcp::Connected> connected = co_await connector_->connect();
   connector_.reset();
   if (!connected) co_return fail(std::move(connected).error());
+  const TimePoint deadline = Clock::now() + options.timeout;
   co_return co_await start_up(std::move(*connected), std::move(options.endpoint), deadline);
 }
 

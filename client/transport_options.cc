@@ -1,0 +1,47 @@
+#include "client/transport_options.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// Room for everything of a READ reply or a WRITE request but its data.
+constexpr size_t kRecordSlack = 64u << 10;
+constexpr size_t kMaxIoBytes = 1u << 20;
+
+tcp::Family family_of(AddressFamily family) {
+  switch (family) {
+    case AddressFamily::kAny: break;
+    case AddressFamily::kIpv4: return tcp::Family::kIpv4;
+    case AddressFamily::kIpv6: return tcp::Family::kIpv6;
+  }
+  return tcp::Family::kAny;
+}
+
+}  // namespace
+
+tcp::TcpOptions tcp_options(const ClientOptions& o) {
+  tcp::TcpOptions t;
+  t.host = o.host;
+  t.port = o.port;
+  t.family = family_of(o.family);
+  t.reserved_port = o.reserved_port;
+  t.timeo = o.timeo;
+  t.retrans = o.retrans;
+  t.max_record_bytes = kMaxIoBytes + kRecordSlack;
+  return t;
+}
+
+rdma::RdmaOptions rdma_options(const ClientOptions& o) {
+  rdma::RdmaOptions r;
+  r.host = o.host;
+  r.port = o.port;
+  r.family = family_of(o.family);
+  r.reserved_port = o.reserved_port;
+  r.versions = o.rdma_versions;
+  r.timeo = o.timeo;
+  r.retrans = o.retrans;
+  r.first_connect_timeout = o.rdma_first_connect_timeout;
+  r.max_reply_bytes = kMaxIoBytes + kRecordSlack;
+  return r;
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,12 @@
+// What a mount's options mean to its transports. Pure.
+#pragma once
+
+#include "client/options.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace nfsrdma::client {
+
+tcp::TcpOptions tcp_options(const ClientOptions& options);
+rdma::RdmaOptions rdma_options(const ClientOptions& options);
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,129 @@
+#include "cli/ladder.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "cli/options.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using client::TransportKind;
+
+MountOptions options(const std::string& list) {
+  std::vector<OptionLayer> layers;
+  const auto items = split_options(list);
+  for (const RawOption& item : *items) layers.push_back({OptionOrigin::kCommandLine, {}, item});
+  auto parsed = parse_options(layers, false);
+  EXPECT_TRUE(parsed) << list;
+  EXPECT_TRUE(check_options(*parsed, *parse_source("srv:/e"))) << list;
+  return parsed->values;
+}
+
+const Error kRefused{Layer::kTransport, Recovery::kReconnect,     ECONNREFUSED, 0,
+                     "connect",         "10.0.0.1:20049: refused"};
+const Error kNoVersion4{Layer::kRpc, Recovery::kPermanent, EPROTONOSUPPORT,
+                        0,           "EXCHANGE_ID",        "PROG_MISMATCH"};
+const Error kNoSuchExport{Layer::kNfs, Recovery::kPermanent, ENOENT, 2, "LOOKUP", ""};
+
+client::ClientOptions next(const Ladder& ladder) {
+  return ladder.client_options(*parse_source("srv:/e"), false);
+}
+
+TEST(Ladder, NothingAskedFor_BeginsWithRdmaAndGoesDown) {
+  Ladder ladder(options(""));
+  EXPECT_EQ(next(ladder).transport, TransportKind::kSoftwareRdma);
+  EXPECT_EQ(next(ladder).port, 20049);
+  EXPECT_EQ(next(ladder).rdma_first_connect_timeout, Ladder::kRdmaPatience);
+  EXPECT_EQ(ladder.notice(), "");
+  ASSERT_TRUE(ladder.step_down(kRefused));
+  EXPECT_EQ(next(ladder).transport, TransportKind::kTcp);
+  EXPECT_EQ(next(ladder).port, 2049);
+  EXPECT_EQ(ladder.announcement(), describe(kRefused) + "; trying TCP");
+  EXPECT_EQ(ladder.notice(), "no RDMA (" + describe(kRefused) + ")");
+  EXPECT_EQ(ladder.warning(), "");
+  ASSERT_TRUE(ladder.step_down(kNoVersion4));
+  EXPECT_EQ(ladder.options().major_version, 3u);
+  EXPECT_TRUE(ladder.options().local_flock && ladder.options().local_posix_locks);
+  EXPECT_EQ(ladder.options().port, 2049) << "it answered there";
+  EXPECT_EQ(ladder.announcement(), describe(kNoVersion4) + "; trying NFS version 3");
+  EXPECT_EQ(ladder.warning(), "the server has no NFS version 4.1 (" + describe(kNoVersion4) +
+                                  "); with NFS version 3 locks exclude programs of this machine only");
+  EXPECT_EQ(ladder.notice(), "no RDMA (" + describe(kRefused) + "); " + ladder.warning());
+  EXPECT_FALSE(ladder.step_down(kNoVersion4)) << "there is no further rung";
+}
+
+TEST(Ladder, RungThatWasAskedFor_IsNotLeft) {
+  const auto stays = [](const char* list, const Error& why) {
+    Ladder ladder(options(list));
+    return !ladder.step_down(why) && ladder.notice().empty();
+  };
+  EXPECT_TRUE(stays("proto=rdma", kRefused));
+  EXPECT_TRUE(stays("proto=rdma", kNoVersion4)) << "NFSv3 goes over TCP";
+  EXPECT_TRUE(stays("proto=tcp", kRefused));
+  EXPECT_TRUE(stays("proto=tcp,vers=4.1", kNoVersion4));
+  EXPECT_TRUE(stays("port=99", kRefused));
+  EXPECT_FALSE(stays("proto=tcp", kNoVersion4)) << "no version was asked for";
+  Ladder three(options("vers=3"));
+  EXPECT_FALSE(three.step_down(kRefused));
+  EXPECT_EQ(three.notice(), "with NFS version 3 locks exclude programs of this machine only");
+  EXPECT_EQ(next(Ladder(options("proto=rdma"))).rdma_first_connect_timeout,
+            client::ClientOptions{}.rdma_first_connect_timeout)
+      << "there is nothing else to turn to";
+}
+
+TEST(Ladder, WhatTheServerSaysOverRdma_IsTheMountsError) {
+  const Error unknown{Layer::kTransport, Recovery::kPermanent, ENOENT, 0, "resolve", "no such host"};
+  const Error cancelled{Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "cancelled"};
+  for (const Error& why : {kNoSuchExport, unknown, cancelled}) {
+    Ladder ladder(options(""));
+    EXPECT_FALSE(ladder.step_down(why)) << describe(why);
+    EXPECT_EQ(ladder.verdict(why).op, why.op);
+  }
+  // A server may have NFSv4.1 over TCP and something older over RDMA.
+  Ladder ladder(options(""));
+  EXPECT_TRUE(ladder.step_down(kNoVersion4));
+  EXPECT_EQ(next(ladder).transport, TransportKind::kTcp);
+  const Error neither{Layer::kTransport, Recovery::kPermanent, EPROTONOSUPPORT, 0, "connect", "neither"};
+  Ladder other(options("vers=4.1"));
+  EXPECT_TRUE(other.step_down(neither)) << "no common version of RPC-over-RDMA";
+  EXPECT_FALSE(other.step_down(neither)) << "over TCP that is no answer about NFS";
+}
+
+// A server that is starting: after a pause RDMA is asked for again, and the log does not repeat itself.
+TEST(Ladder, AfterAPause_BeginsAgainAndSaysNothingTwice) {
+  Ladder ladder(options("vers=4.1"));
+  const auto memory = next(ladder).rdma_memory;
+  ASSERT_TRUE(ladder.step_down(kRefused));
+  EXPECT_NE(ladder.announcement(), "");
+  EXPECT_FALSE(ladder.step_down(kRefused)) << "TCP refuses, too";
+  ladder.begin_again();
+  EXPECT_EQ(next(ladder).transport, TransportKind::kSoftwareRdma);
+  EXPECT_EQ(next(ladder).rdma_memory, memory) << "what is known of the server's versions stays known";
+  EXPECT_EQ(ladder.notice(), "");
+  ASSERT_TRUE(ladder.step_down(kRefused));
+  EXPECT_EQ(ladder.announcement(), "");
+  EXPECT_NE(ladder.notice(), "");
+}
+
+TEST(Ladder, FailureOfVersionThree_NamesWhatWasWrongAtFirst) {
+  Ladder ladder(options("proto=tcp"));
+  ASSERT_TRUE(ladder.step_down(kNoVersion4));
+  ladder.begin_again();
+  EXPECT_EQ(ladder.options().major_version, 3u) << "a server's version does not come with time";
+  const Error verdict = ladder.verdict(kRefused);
+  EXPECT_EQ(verdict.errnum, EPROTONOSUPPORT);
+  EXPECT_EQ(verdict.cause, "PROG_MISMATCH; with NFS version 3: " + describe(kRefused));
+}
+
+// mount(8) gives the options of fstab to a remount, which compares them with what is shown.
+TEST(Ladder, RdmaVersion_StaysShownOverTcp) {
+  Ladder ladder(options("rdmavers=1"));
+  EXPECT_EQ(next(ladder).rdma_versions, rdma::Versions::kOnly1);
+  ASSERT_TRUE(ladder.step_down(kRefused));
+  EXPECT_EQ(ladder.options().rdma_version, 1u);
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli

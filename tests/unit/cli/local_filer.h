@@ -1,0 +1,36 @@
+// A filer at the ports where a mount without port= looks for one, on an address of the loopback network that
+// this process alone uses.
+#pragma once
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "cli/translate.h"
+#include "filer/server.h"
+
+namespace nfsrdma::cli {
+
+// 127.0.0.0/8 is this machine's (RFC 1122 section 3.2.1.3).
+inline std::string local_address() {
+  const auto id = static_cast<unsigned>(getpid());
+  return fmt::format("127.{}.{}.{}", 64 + id / 254 / 256 % 64, id / 254 % 256, 1 + id % 254);
+}
+
+// Null: a server of this machine listens at that port of every address.
+inline std::unique_ptr<filer::Server> start_local_filer(bool rdma, rdma::ResponderOptions responder = {}) {
+  filer::Options options{.manual_clock = true};
+  options.address = local_address();
+  options.port = kNfsPort;
+  options.rdma.listen = rdma;
+  options.rdma.port = kNfsRdmaPort;
+  options.rdma.responder = responder;
+  auto server = filer::Server::start(std::move(options));
+  if (!server) return nullptr;
+  (*server)->with_core([](filer::Core& core) { core.tree.walk("/export")->mode = 0777; });
+  return *std::move(server);
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,48 @@
+// RdmaStatus: what status says of one RPC-over-RDMA transport, beside what every transport counts. Plain
+// values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace nfsrdma::rdma {
+
+struct RdmaStatus {
+  std::string fabric;  // "software RDMA"
+
+  // The present connection; 0 while there is none.
+  uint32_t version = 0;
+  std::string version_reason;  // why it is not 2; empty: it is, or 1 was asked for
+  uint32_t credits_asked = 0;
+  uint32_t credits_granted = 0;
+  uint32_t credits_in_use = 0;
+  uint64_t inline_send = 0;  // bytes, transport header included
+  uint64_t inline_receive = 0;
+  std::string exposure;              // "fenced": memory is open to the server during one call
+  bool remote_invalidation = false;  // the server closes it with its reply
+
+  // Messages by how they travelled, since the mount began.
+  uint64_t inline_calls = 0;
+  uint64_t read_chunks = 0;
+  uint64_t long_calls = 0;
+  uint64_t inline_replies = 0;
+  uint64_t write_chunks = 0;
+  uint64_t reply_chunks = 0;
+  // Bytes by path: in Sends; placed by Write chunks; offered in Read chunks; of long calls and replies.
+  uint64_t bytes_inline = 0;
+  uint64_t bytes_placed = 0;
+  uint64_t bytes_fetched = 0;
+  uint64_t bytes_long = 0;
+  // READs whose data was not placed: it was so short that it came inline; the reply around it was too long
+  // for that and came as a whole; the server did not use the Write chunk that it was offered.
+  uint64_t reads_inline = 0;
+  uint64_t reads_long = 0;
+  uint64_t reads_chunk_unused = 0;
+
+  uint64_t remotely_invalidated = 0;
+  uint64_t errors_received = 0;
+  uint64_t errors_sent = 0;
+  uint64_t calls_repeated = 0;
+};
+
+}  // namespace nfsrdma::rdma
