@@ -9,8 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/fd.h"
 #include "cli/option_table.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 namespace {

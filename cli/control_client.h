@@ -11,8 +11,8 @@
 #include <string>
 
 #include "cli/control_protocol.h"
-#include "cli/fd.h"
 #include "cli/outcome.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <set>
 
-#include "cli/fd.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "cli/fd.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cli/fd.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 namespace {

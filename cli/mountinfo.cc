@@ -9,7 +9,7 @@
 #include <charconv>
 #include <climits>
 
-#include "cli/fd.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 namespace {

@@ -15,13 +15,13 @@
 #include <memory>
 
 #include "cli/explain.h"
-#include "cli/fd.h"
 #include "cli/log_setup.h"
 #include "cli/options.h"
 #include "cli/probe_rdma.h"
 #include "cli/translate.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "transport/rpc/call_message.h"
+#include "transport/runtime/fd.h"
 #include "transport/tcp/endpoint.h"
 #include "xdr/record_mark.h"
 #include "xdr/rpc.h"

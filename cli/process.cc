@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/fd.h"
+#include "transport/runtime/fd.h"
 
 // Linux 5.6; Debian 12's headers have it, older ones do not.
 #ifndef PR_SET_IO_FLUSHER

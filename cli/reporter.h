@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "cli/fd.h"
 #include "cli/outcome.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "filer/net/link.h"
-#include "filer/tree/access.h"
-#include "filer/tree/directory.h"
+#include "filer/tree/node.h"
 #include "xdr/nfs4/compound.h"
 
 namespace nfsrdma::filer {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "filer/state/clients.h"
+#include "filer/tree/host_export.h"
 #include "transport/rdma/responder.h"
 
 namespace nfsrdma::filer {
@@ -18,7 +19,8 @@ namespace nfsrdma::filer {
 // RPC over RDMA, beside TCP, over software RDMA.
 struct RdmaListenOptions {
   bool listen = false;
-  uint16_t port = 0;  // 0: one that is free
+  std::string address{};  // empty: that of TCP
+  uint16_t port = 0;      // 0: one that is free
   rdma::ResponderOptions responder{};
 };
 
@@ -26,7 +28,12 @@ struct Options {
   std::string address = "127.0.0.1";
   uint16_t port = 0;  // TCP; 0: one that is free
   RdmaListenOptions rdma{};
-  std::vector<std::string> exports = {"/export"};
+  std::vector<std::string> exports = {"/export"};  // kept in memory
+  std::vector<HostExport> directories{};           // kept by the host
+  // Where the server keeps what the next run must know (state/stable_storage.h): who may reclaim, and the key
+  // of filehandles. Empty: nowhere, and neither survives.
+  std::string state_directory{};
+  bool journal = true;  // keeps what was executed, for tests
   ClientTable::Identity identity{};
   ClientTable::Limits limits{};
   std::chrono::seconds lease{90};

@@ -2,6 +2,7 @@
 
 #include <asio/ip/address.hpp>
 #include <future>
+#include <random>
 
 #include "filer/server_impl.h"
 #include "transport/fabric/iwarp/iwarp.h"
@@ -46,12 +47,29 @@ Server::Impl::Impl(Options options, Loop* given)
 }
 
 Result<> Server::Impl::open() {
+  NFSRDMA_TRY(export_directories());
   Result<> listening;
   on_loop([&] {
     listening = listen_ol(core.options.port);
     if (listening && core.options.rdma.listen) listening = listen_rdma_ol(core.options.rdma.port);
   });
   return listening;
+}
+
+Result<> Server::Impl::export_directories() {
+  HandleKey key{};
+  if (core.options.state_directory.empty()) {
+    std::random_device random;
+    for (uint64_t& word : key) word = uint64_t{random()} << 32 | random();
+  } else {
+    auto storage = StableStorage::open(core.options.state_directory);
+    if (!storage) return fail(std::move(storage).error());
+    key = (*storage)->key();
+    core.remember_from(*std::move(storage));
+  }
+  for (const HostExport& directory : core.options.directories)
+    NFSRDMA_TRY(core.tree.add_directory(directory, key));
+  return {};
 }
 
 void Server::Impl::start_thread() {
@@ -153,7 +171,8 @@ void Server::Impl::accepted_ol(tcp::socket socket) {
 
 Result<> Server::Impl::listen_rdma_ol(uint16_t wanted) {
   if (!rdma_fabric) rdma_fabric = fabric::iwarp::make_fabric(loop);
-  auto listener = rdma_fabric->listen(core.options.address, wanted,
+  const RdmaListenOptions& rdma = core.options.rdma;
+  auto listener = rdma_fabric->listen(rdma.address.empty() ? core.options.address : rdma.address, wanted,
                                       [weak = weak_from_this()](std::unique_ptr<fabric::Incoming> incoming) {
                                         const auto self = weak.lock();
                                         if (self && !self->closed)

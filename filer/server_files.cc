@@ -20,8 +20,16 @@ NodePtr make(Core& core, std::string_view path, const Initial& initial) {
   const auto [parent, name] = split(path);
   const NodePtr dir = core.tree.walk(parent);
   if (dir == nullptr || !dir->is_directory()) return nullptr;
-  const Answer<NodePtr> node = core.tree.create(*dir, name, initial);
-  return node ? *node : nullptr;
+  const Answer<NodePtr> node = core.tree.create(*dir, name, initial, Principal::superuser());
+  if (!node) return nullptr;
+  // What the host has made of it is its own business otherwise.
+  const NewAttributes wanted{.mode = initial.type == NF4LNK ? std::nullopt : std::optional(initial.mode),
+                             .uid = initial.uid,
+                             .gid = initial.gid};
+  const bool differs = (*node)->mode != wanted.mode.value_or((*node)->mode) || (*node)->uid != initial.uid ||
+                       (*node)->gid != initial.gid;
+  if (differs) core.tree.set(**node, wanted, Principal::superuser());
+  return *node;
 }
 
 }  // namespace
@@ -61,15 +69,16 @@ bool Server::remove_file(std::string_view path) {
   std::lock_guard lock(impl_->core.mutex);
   const auto [parent, name] = split(path);
   const NodePtr dir = impl_->core.tree.walk(parent);
-  return dir != nullptr && impl_->core.tree.remove(*dir, name) == NFS4_OK;
+  return dir != nullptr && impl_->core.tree.remove(*dir, name, Principal::superuser()) == NFS4_OK;
 }
 
 std::optional<std::string> Server::read_file(std::string_view path) {
   std::optional<std::string> content;
   impl_->for_path(path, [&](Node& node) {
     if (node.type != NF4REG) return;
-    content.emplace(node.data.size(), '\0');
-    node.data.read(0, std::as_writable_bytes(std::span(content->data(), content->size())));
+    content.emplace(node.size, '\0');
+    const MutableBytes to = std::as_writable_bytes(std::span(content->data(), content->size()));
+    content->resize(impl_->core.tree.read(node, 0, to).value_or(0));
   });
   return content;
 }
@@ -77,17 +86,18 @@ std::optional<std::string> Server::read_file(std::string_view path) {
 std::optional<FileFacts> Server::stat(std::string_view path) {
   std::optional<FileFacts> facts;
   impl_->for_path(path, [&](Node& node) {
-    facts = FileFacts{.fileid = node.id,
+    const auto* memory = dynamic_cast<const MemoryNode*>(&node);
+    facts = FileFacts{.fileid = node.fileid,
                       .type = node.type,
                       .mode = node.mode,
                       .uid = node.uid,
                       .gid = node.gid,
                       .links = node.links,
-                      .size = node.size(),
-                      .allocated_bytes = node.data.allocated_bytes(),
+                      .size = node.size,
+                      .allocated_bytes = node.allocated,
                       .change = node.change,
                       .modified = node.modified,
-                      .unstable = node.data.has_unstable(),
+                      .unstable = memory != nullptr && memory->data.has_unstable(),
                       .handle = impl_->core.tree.handle(node)};
   });
   return facts;
@@ -96,9 +106,10 @@ std::optional<FileFacts> Server::stat(std::string_view path) {
 std::vector<std::string> Server::list(std::string_view path) {
   std::vector<std::string> names;
   impl_->for_path(path, [&](Node& node) {
-    for (const Directory::Entry* e = node.names.next(0); e != nullptr; e = node.names.next(e->cookie)) {
+    if (!node.is_directory()) return;
+    const Tree& tree = impl_->core.tree;
+    for (auto e = tree.next(node, 0); e && e->node != nullptr; e = tree.next(node, e->cookie))
       names.push_back(e->name);
-    }
   });
   return names;
 }

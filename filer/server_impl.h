@@ -20,6 +20,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   Impl(Options options, Loop* loop);
 
   Result<> open();
+  Result<> export_directories();
   void start_thread();
   void shut_down();
 

@@ -96,8 +96,10 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   Result<CompoundReply> reply = fail(Error{});
   if (under_open) {
     reply = co_await states_.run(request, node, file, state);
-    // truncate(2) beside the last close(2): without an open then.
-    if (!reply && !open && reply.error().errnum == EBADF) under_open = false;
+    // truncate(2) beside the last close(2), or the last one of a writer: without an open then.
+    const bool closed = !reply && reply.error().errnum == EBADF;
+    const bool downgraded = reply && reply->status() == nfs4::NFS4ERR_OPENMODE;
+    if (!open && (closed || downgraded)) under_open = false;
   }
   if (!under_open) {
     args.stateid = {};

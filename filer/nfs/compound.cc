@@ -14,7 +14,7 @@ constexpr size_t kReplyHeaderBytes = 24;
 // opnum and status: the least any result takes.
 constexpr size_t kBareResultBytes = 8;
 // GETFH's result: filehandle-changing operations make room for it ("SHOULD", section 2.10.6.4).
-constexpr size_t kGetfhBytes = 8 + 4 + 16;
+constexpr size_t kGetfhBytes = 8 + 4 + NFS4_FHSIZE;
 
 // The most that a success takes, for operations that change something: they are not executed where it would
 // not fit. Nothing else needs a bound, because its result can be taken back.
@@ -102,8 +102,7 @@ std::string name_in(const RENAME4args& a) {
 
 nfsstat4 need_current(const Context& c) {
   if (c.current.node == nullptr) return NFS4ERR_NOFILEHANDLE;
-  if (c.core.tree.find(c.current.node->id) == nullptr) return NFS4ERR_STALE;
-  return NFS4_OK;
+  return c.core.tree.refresh(*c.current.node);
 }
 
 CompoundRun::CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, ByteVector message,
@@ -170,7 +169,7 @@ void CompoundRun::run_sequence() {
     executed_.replay = true;
     executed_.status = static_cast<nfsstat4>(load_be32(body_.data()));
     done_ = true;
-    c_.core.journal.record(executed_);
+    if (c_.core.options.journal) c_.core.journal.record(executed_);
     c_.core.changed.notify_all();
     return;
   }
@@ -334,12 +333,13 @@ void CompoundRun::note(nfs_opnum4 op, const NodePtr& before, bool injected) {
 void CompoundRun::seal() {
   if (done_) return;
   done_ = true;
+  c_.core.save_clients();
   store_be32(body_.data(), status_);
   const size_t tag_bytes = load_be32(body_.data() + 4);
   store_be32(body_.data() + 8 + xdr_padded(tag_bytes), results_);
   if (sequenced_) finish_sequence(c_.core, c_.sequence, c_.operations, body_);
   executed_.status = status_;
-  c_.core.journal.record(executed_);
+  if (c_.core.options.journal) c_.core.journal.record(executed_);
   c_.core.changed.notify_all();
 }
 

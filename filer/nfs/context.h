@@ -45,14 +45,17 @@ struct Context {
   void go_to(NodePtr node) { current = {std::move(node), {}}; }
 };
 
-// The usual beginning: NOFILEHANDLE without a current filehandle, STALE when its object is gone.
+// The usual beginning: NOFILEHANDLE without a current filehandle, STALE when its object is gone. Its
+// attributes are those of now.
 nfs4::nfsstat4 need_current(const Context& c);
 
 // A change_info4 of a directory, before and after.
 class ChangeInfo {
  public:
   ChangeInfo(const Context& c, NodePtr dir)
-      : atomic_(c.core.switches.atomic_change_info), dir_(std::move(dir)), before_(dir_->change) {}
+      : atomic_(c.core.switches.atomic_change_info && dir->fs->atomic_changes),
+        dir_(std::move(dir)),
+        before_(dir_->change) {}
   nfs4::change_info4 done() const { return {atomic_, before_, dir_->change}; }
 
  private:

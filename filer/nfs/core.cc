@@ -15,6 +15,7 @@ Core::Core(const Options& given, BackChannel::Environment environment)
               {.holds_state = [this](const Client& client) { return states.holds_any(client); },
                .on_client_gone =
                    [this](Client& client) {
+                     clients_moved = true;
                      for (Session* session : client.sessions) back.session_gone(*session);
                      states.remove_client(client);
                    }}),
@@ -48,7 +49,22 @@ void Core::restart(bool forget_reclaims) {
   changed.notify_all();
 }
 
+void Core::remember_from(std::unique_ptr<StableStorage> storage) {
+  storage_ = std::move(storage);
+  recovery.remember(storage_->clients());
+  recovery.begin_grace(clock.now(), options.grace);
+  if (recovery.in_grace())
+    log::info("filer: {} clients may reclaim within {} seconds", storage_->clients().size(),
+              options.grace.count());
+}
+
+void Core::save_clients() {
+  if (!std::exchange(clients_moved, false) || storage_ == nullptr) return;
+  storage_->save(recovery.reclaimers(clients));
+}
+
 void Core::expire_client(Client& client) {
+  clients_moved = true;
   if (switches.expiry == Expiry::kForgetClient) {
     clients.destroy_client(client);
     return;
@@ -61,7 +77,10 @@ void Core::expire_client(Client& client) {
 
 void Core::tick() {
   apply_switches();
-  if (recovery.expire(clock.now())) tree.forget_unlinked();
+  if (recovery.expire(clock.now())) {
+    clients_moved = true;
+    tree.forget_unlinked();
+  }
   clients.drop_unconfirmed(clock.now(), lease());
   std::vector<Client*> expired;
   clients.each_client([&](Client& client) {
@@ -78,6 +97,7 @@ void Core::tick() {
     states.revoke(*state, Revoked::kRecall);
     return true;
   });
+  save_clients();
 }
 
 bool Core::take_from_expired(State& state) {

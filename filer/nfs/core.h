@@ -14,6 +14,7 @@
 #include "filer/nfs/back_channel.h"
 #include "filer/options.h"
 #include "filer/state/recovery.h"
+#include "filer/state/stable_storage.h"
 #include "filer/state/states.h"
 #include "filer/tree/attributes.h"
 
@@ -30,6 +31,11 @@ class Core {
   void apply_switches() { tree.preserve_unlinked(switches.preserve_unlinked); }
   // The memory is gone. Links are the caller's to close.
   void restart(bool forget_reclaims);
+  // At the start: this server is the next run of the one that wrote this. Begins a grace period if anybody
+  // may reclaim.
+  void remember_from(std::unique_ptr<StableStorage> storage);
+  // Who may reclaim has changed: it is written down before the operation that did it is answered.
+  void save_clients();
   void expire_client(Client& client);
   // Takes a state away, as an administrator would.
   void revoke(State& state) { states.revoke(state, Revoked::kAdmin); }
@@ -59,6 +65,7 @@ class Core {
   Recovery recovery;
   Journal journal;
   BackChannel back;
+  bool clients_moved = false;  // save_clients() has something to do
   uint64_t boot = 0;
   nfs4::verifier4 write_verifier;
   std::map<NodeId, uint64_t> cookie_generation;  // READDIR verifiers made invalid by a test
@@ -71,7 +78,8 @@ class Core {
   std::vector<DeniedLock> denied_locks;
 
  private:
-  std::vector<nfs4::stateid4> recalled_;  // delegations to be revoked when their time is over
+  std::unique_ptr<StableStorage> storage_;  // null: nothing is kept
+  std::vector<nfs4::stateid4> recalled_;    // delegations to be revoked when their time is over
 };
 
 }  // namespace nfsrdma::filer

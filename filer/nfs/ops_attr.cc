@@ -68,8 +68,9 @@ ACCESS4res execute(Context& c, const ACCESS4args& args) {
   if ((bits & kMayRead) != 0) granted |= ACCESS4_READ;
   if ((bits & kMayExecute) != 0) granted |= dir ? ACCESS4_LOOKUP : ACCESS4_EXECUTE;
   if ((bits & kMayWrite) != 0 && !node.fs->read_only) {
-    if (!dir) granted |= ACCESS4_MODIFY | ACCESS4_EXTEND;
-    if (dir && (bits & kMayExecute) != 0) granted |= ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE;
+    // Of a directory, what access(2) says; names in it are made and removed by who may search it, too.
+    granted |= ACCESS4_MODIFY | ACCESS4_EXTEND;
+    if (dir && (bits & kMayExecute) != 0) granted |= ACCESS4_DELETE;
   }
   ACCESS4res res;
   res.resok4.supported = args.access & meaningful;

@@ -40,7 +40,7 @@ nfsstat4 may_lose_name(Context& c, const Node& node) {
 
 nfsstat4 need_saved(const Context& c) {
   if (c.saved.node == nullptr) return NFS4ERR_NOFILEHANDLE;
-  return c.core.tree.find(c.saved.node->id) == nullptr ? NFS4ERR_STALE : NFS4_OK;
+  return c.core.tree.refresh(*c.saved.node);
 }
 
 }  // namespace
@@ -62,34 +62,38 @@ CREATE4res execute(Context& c, const CREATE4args& args) {
   if (const nfsstat4 status = c.core.tree.check_name(*dir->fs, args.objname); status != NFS4_OK) {
     return refused<Res>(status);
   }
-  const Answer<Changes> changes = parse_changes(args.createattrs);
+  Answer<Changes> changes = parse_changes(args.createattrs);
   if (!changes) return refused<Res>(changes.error());
   if (changes->size) return refused<Res>(NFS4ERR_INVAL);
   if (args.objtype.type == NF4LNK && args.objtype.linkdata.empty()) return refused<Res>(NFS4ERR_INVAL);
-  if (dir->names.find(args.objname) != nullptr) return refused<Res>(NFS4ERR_EXIST);
+  const Answer<NodePtr> there = c.core.tree.child(*dir, args.objname);
+  if (there || there.error() != NFS4ERR_NOENT) return refused<Res>(there ? NFS4ERR_EXIST : there.error());
   if (const nfsstat4 status = need_writable_directory(c, *dir); status != NFS4_OK)
     return refused<Res>(status);
-  if (changes->uid && *changes->uid != c.who.uid && !c.who.root()) return refused<Res>(NFS4ERR_PERM);
+  const Principal& who = acting(*dir->fs, c.who);
+  if (changes->uid && *changes->uid != who.uid && !who.root()) return refused<Res>(NFS4ERR_PERM);
+  const bool inherits = args.objtype.type == NF4DIR && (dir->mode & 02000) != 0;
+  if (inherits && changes->mode) *changes->mode |= 02000;
+  if (args.objtype.type == NF4LNK) changes->mode.reset();  // a symbolic link's mode says nothing
+  const uint32_t usual = args.objtype.type == NF4DIR ? 0755 : args.objtype.type == NF4LNK ? 0777 : 0644;
 
   const Initial initial{.type = args.objtype.type,
-                        .mode = args.objtype.type == NF4DIR   ? 0755u
-                                : args.objtype.type == NF4LNK ? 0777u
-                                                              : 0644u,
-                        .uid = c.who.uid,
+                        .mode = changes->mode.value_or(usual | (inherits ? 02000u : 0u)),
+                        .uid = who.uid,
                         .gid = inherited_group(*dir, c.who),
                         .target = args.objtype.linkdata,
                         .device = args.objtype.devdata};
   const ChangeInfo change(c, dir);
-  const Answer<NodePtr> node = c.core.tree.create(*dir, args.objname, initial);
+  const Answer<NodePtr> node = c.core.tree.create(*dir, args.objname, initial, who);
   if (!node) return refused<Res>(node.error());
   Res res;
+  settle_initial(**node, *changes, res.resok4.attrset);
   // What POSIX lets nobody do to an existing object (a group one is not in) is refused before there is one.
   res.status = apply_changes(c.core.tree, **node, *changes, c.who, res.resok4.attrset);
   if (res.status != NFS4_OK) {
-    c.core.tree.remove(*dir, args.objname);
+    c.core.tree.remove(*dir, args.objname, who);
     return refused<Res>(res.status);
   }
-  if ((*node)->is_directory()) (*node)->mode |= dir->mode & 02000;
   res.resok4.cinfo = change.done();
   c.go_to(*node);
   return res;
@@ -109,7 +113,7 @@ LINK4res execute(Context& c, const LINK4args& args) {
   if (recall_conflicting(c, *node, true)) return refused<LINK4res>(NFS4ERR_DELAY);
   const ChangeInfo change(c, dir);
   LINK4res res;
-  res.status = c.core.tree.link(*node, *dir, args.newname);
+  res.status = c.core.tree.link(*node, *dir, args.newname, acting(*dir->fs, c.who));
   res.resok4.cinfo = change.done();
   return res;
 }
@@ -122,15 +126,15 @@ REMOVE4res execute(Context& c, const REMOVE4args& args) {
     return refused<REMOVE4res>(status);
   }
   if (!may(*dir, c.who, kMayExecute)) return refused<REMOVE4res>(NFS4ERR_ACCESS);
-  const Directory::Entry* entry = dir->names.find(args.target);
-  if (entry == nullptr) return refused<REMOVE4res>(NFS4ERR_NOENT);
-  const NodePtr node = c.core.tree.find(entry->node);
+  const Answer<NodePtr> found = c.core.tree.child(*dir, args.target);
+  if (!found) return refused<REMOVE4res>(found.error());
+  const NodePtr& node = *found;
   if (!may_delete(*dir, *node, c.who)) return refused<REMOVE4res>(NFS4ERR_ACCESS);
   if (names_are_frozen(c)) return refused<REMOVE4res>(NFS4ERR_GRACE);
   if (const nfsstat4 status = may_lose_name(c, *node); status != NFS4_OK) return refused<REMOVE4res>(status);
   const ChangeInfo change(c, dir);
   REMOVE4res res;
-  res.status = c.core.tree.remove(*dir, args.target);
+  res.status = c.core.tree.remove(*dir, args.target, acting(*dir->fs, c.who));
   res.resok4.cinfo = change.done();
   return res;
 }
@@ -148,11 +152,12 @@ RENAME4res execute(Context& c, const RENAME4args& args) {
   if (const nfsstat4 s = tree.check_name(*to->fs, args.newname); s != NFS4_OK) return refused<RENAME4res>(s);
   if (!may(*from, c.who, kMayExecute) || !may(*to, c.who, kMayExecute))
     return refused<RENAME4res>(NFS4ERR_ACCESS);
-  const Directory::Entry* source = from->names.find(args.oldname);
-  if (source == nullptr) return refused<RENAME4res>(NFS4ERR_NOENT);
-  const NodePtr node = tree.find(source->node);
-  const Directory::Entry* target = to->names.find(args.newname);
-  const NodePtr victim = target != nullptr ? tree.find(target->node) : nullptr;
+  const Answer<NodePtr> source = tree.child(*from, args.oldname);
+  if (!source) return refused<RENAME4res>(source.error());
+  const NodePtr& node = *source;
+  const Answer<NodePtr> target = tree.child(*to, args.newname);
+  if (!target && target.error() != NFS4ERR_NOENT) return refused<RENAME4res>(target.error());
+  const NodePtr victim = target ? *target : nullptr;
   if (!may_delete(*from, *node, c.who)) return refused<RENAME4res>(NFS4ERR_ACCESS);
   if (const nfsstat4 s = need_writable_directory(c, *to); s != NFS4_OK) return refused<RENAME4res>(s);
   if (victim != nullptr && !may_delete(*to, *victim, c.who)) return refused<RENAME4res>(NFS4ERR_ACCESS);
@@ -169,7 +174,7 @@ RENAME4res execute(Context& c, const RENAME4args& args) {
   const ChangeInfo source_change(c, from);
   const ChangeInfo target_change(c, to);
   RENAME4res res;
-  res.status = tree.rename(*from, args.oldname, *to, args.newname);
+  res.status = tree.rename(*from, args.oldname, *to, args.newname, acting(*from->fs, c.who));
   res.resok4.source_cinfo = source_change.done();
   res.resok4.target_cinfo = target_change.done();
   return res;

@@ -16,14 +16,14 @@ std::vector<secinfo4> flavors() {
 
 Answer<NodePtr> look_up(Context& c, const std::string& name) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refuse(status);
-  const Node& dir = *c.current.node;
+  Node& dir = *c.current.node;
   if (dir.is_directory() && !may(dir, c.who, kMayExecute)) return refuse(NFS4ERR_ACCESS);
   return c.core.tree.lookup(dir, name);
 }
 
 Answer<NodePtr> look_up_parent(Context& c) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refuse(status);
-  const Node& dir = *c.current.node;
+  Node& dir = *c.current.node;
   if (dir.is_directory() && !may(dir, c.who, kMayExecute)) return refuse(NFS4ERR_ACCESS);
   return c.core.tree.parent(dir);
 }

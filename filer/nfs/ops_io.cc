@@ -29,10 +29,13 @@ bool may_io(const Node& node, const Principal& who, Permission wanted) {
 }
 
 // A write by anyone but root takes set-id bits away.
-void clear_set_id(Node& node, const Principal& who) {
+void clear_set_id(Tree& tree, Node& node, const Principal& caller) {
+  const Principal& who = acting(*node.fs, caller);
   if (who.root()) return;
-  node.mode &= ~04000u;
-  if ((node.mode & 010) != 0) node.mode &= ~02000u;
+  uint32_t mode = node.mode & ~04000u;
+  if ((mode & 010) != 0 || !who.in_group(node.gid)) mode &= ~02000u;
+  if (mode != node.mode)
+    tree.set(node, {.mode = mode}, Principal::superuser());  // not the writer, who may not
 }
 
 }  // namespace
@@ -45,14 +48,16 @@ READ4res execute(Context& c, const READ4args& args) {
   if (!may_io(node, c.who, kMayRead)) return refused<READ4res>(NFS4ERR_ACCESS);
   uint64_t count = std::min<uint64_t>(args.count, std::min(c.core.options.max_read_bytes, node.fs->max_io));
   if (c.core.switches.short_read_bytes != 0) count = std::min(count, c.core.switches.short_read_bytes);
-  if (args.offset < node.size()) count = std::min(count, node.size() - args.offset);
-  if (args.offset >= node.size()) count = 0;
+  if (args.offset < node.size) count = std::min(count, node.size - args.offset);
+  if (args.offset >= node.size) count = 0;
   c.data.resize(count);
-  node.data.read(args.offset, c.data);
-  c.core.tree.accessed(node);
+  const Answer<size_t> got = c.core.tree.read(node, args.offset, c.data);
+  if (!got) return refused<READ4res>(got.error());
+  c.data.resize(*got);
   READ4res res;
   res.resok4.data = c.data;
-  res.resok4.eof = args.offset >= node.size() || args.offset + count >= node.size();
+  // Fewer bytes than there should be: somebody on the host has made the file shorter meanwhile.
+  res.resok4.eof = *got < count || args.offset >= node.size || args.offset + count >= node.size;
   return res;
 }
 
@@ -72,7 +77,7 @@ WRITE4res execute(Context& c, const WRITE4args& args) {
                                                                    : args.stable;
   const nfsstat4 status = c.core.tree.write(node, args.offset, data, stable != UNSTABLE4);
   if (status != NFS4_OK) return refused<WRITE4res>(status);
-  if (!data.empty()) clear_set_id(node, c.who);
+  if (!data.empty()) clear_set_id(c.core.tree, node, c.who);
   WRITE4res res;
   res.resok4.count = static_cast<count4>(data.size());
   // Stable storage here has data and metadata at once: DATA_SYNC4 is FILE_SYNC4.
@@ -85,8 +90,8 @@ COMMIT4res execute(Context& c, const COMMIT4args& args) {
   if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<COMMIT4res>(status);
   Node& node = *c.current.node;
   if (!may_io(node, c.who, kMayWrite)) return refused<COMMIT4res>(NFS4ERR_ACCESS);
-  node.data.commit(args.offset, args.count);
   COMMIT4res res;
+  res.status = c.core.tree.commit(node, args.offset, args.count);
   res.resok4.writeverf = c.core.write_verifier;
   return res;
 }
@@ -96,7 +101,9 @@ READLINK4res execute(Context& c, const READLINK4args&) {
   // "an error of NFS4ERR_WRONG_TYPE must be returned if the object is not a symbolic link" (section 18.24).
   if (c.current.node->type != NF4LNK) return refused<READLINK4res>(NFS4ERR_WRONG_TYPE);
   READLINK4res res;
-  res.resok4.link = c.current.node->target;
+  Answer<std::string> target = c.core.tree.read_link(*c.current.node);
+  if (!target) return refused<READLINK4res>(target.error());
+  res.resok4.link = *std::move(target);
   return res;
 }
 

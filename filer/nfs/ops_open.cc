@@ -106,7 +106,7 @@ nfsstat4 Opening::find_file() {
   if (const nfsstat4 status = c_.core.tree.check_name(*dir->fs, args_.claim.file); status != NFS4_OK)
     return status;
   if (!may(*dir, c_.who, kMayExecute)) return NFS4ERR_ACCESS;
-  cinfo_ = {c_.core.switches.atomic_change_info, dir->change, dir->change};
+  cinfo_ = ChangeInfo(c_, dir).done();
   const Answer<NodePtr> node = c_.core.tree.lookup(*dir, args_.claim.file);
   if (node) return found(*node);
   if (node.error() != NFS4ERR_NOENT || !creates()) return node.error();
@@ -144,15 +144,16 @@ nfsstat4 Opening::create(const NodePtr& dir) {
   if (!changes) return changes.error();
   // "SHOULD NOT leave the file's access control to anyone but the owner" when nothing was said.
   const Initial initial{.type = NF4REG,
-                        .mode = how.mode == EXCLUSIVE4 ? 0600u : 0644u,
-                        .uid = c_.who.uid,
+                        .mode = changes->mode.value_or(how.mode == EXCLUSIVE4 ? 0600u : 0644u) & 01777,
+                        .uid = acting(*dir->fs, c_.who).uid,
                         .gid = inherited_group(*dir, c_.who)};
-  const Answer<NodePtr> node = c_.core.tree.create(*dir, args_.claim.file, initial);
+  const Answer<NodePtr> node = c_.core.tree.create(*dir, args_.claim.file, initial, acting(*dir->fs, c_.who));
   if (!node) return node.error();
   node_ = *node;
   created_ = true;
+  settle_initial(*node_, *changes, attrset_);
   const nfsstat4 status = set_initial(*node_, *changes);
-  if (status != NFS4_OK) c_.core.tree.remove(*dir, args_.claim.file);
+  if (status != NFS4_OK) c_.core.tree.remove(*dir, args_.claim.file, acting(*dir->fs, c_.who));
   return status;
 }
 
@@ -253,7 +254,8 @@ OPEN4resok Opening::take_state() {
   r.stateid = StateTable::advance(*open);
   r.cinfo = cinfo_;
   r.rflags = OPEN4_RESULT_LOCKTYPE_POSIX;
-  if (c_.core.switches.preserve_unlinked) r.rflags |= OPEN4_RESULT_PRESERVE_UNLINKED;
+  if (c_.core.switches.preserve_unlinked && node_->fs->keeps_unlinked)
+    r.rflags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   if (c_.core.switches.notify_locks) r.rflags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
   r.attrset = attrset_;
   r.delegation = reclaims() ? reclaim_delegation(c_, node_, args_.claim.delegate_type)

@@ -18,10 +18,11 @@ constexpr size_t kFrameBytes = 8 + 4 + 4;
 constexpr size_t kResultBytes = 8;
 
 verifier4 cookie_verifier(const Context& c, const Node& dir) {
+  constexpr uint64_t kFileidBits = (uint64_t{1} << 40) - 1;
   if (c.core.switches.strict_cookie_verifier) return verifier4::of(dir.change);
   const auto at = c.core.cookie_generation.find(dir.id);
   const uint64_t generation = at == c.core.cookie_generation.end() ? 0 : at->second;
-  return verifier4::of(uint64_t{1} << 63 | generation << 40 | dir.id);
+  return verifier4::of(uint64_t{1} << 63 | generation << 40 | (dir.fileid & kFileidBits));
 }
 
 nfsstat4 check_start(const Context& c, const Node& dir, const READDIR4args& args) {
@@ -29,14 +30,20 @@ nfsstat4 check_start(const Context& c, const Node& dir, const READDIR4args& args
   // "the cookieverf field must match the cookieverf returned by the READDIR in which the cookie was
   // acquired".
   if (args.cookieverf != cookie_verifier(c, dir)) return NFS4ERR_NOT_SAME;
-  return dir.names.issued(args.cookie) ? NFS4_OK : NFS4ERR_BAD_COOKIE;
+  return c.core.tree.issued(dir, args.cookie) ? NFS4_OK : NFS4ERR_BAD_COOKIE;
 }
 
-entry4 make_entry(const Context& c, const Directory::Entry& entry, const bitmap4& wanted) {
-  const Tree& tree = c.core.tree;
+entry4 make_entry(const Context& c, const NamedNode& entry, const bitmap4& wanted) {
   // What is mounted there is what the name leads to.
-  const NodePtr node = tree.top(tree.find(entry.node));
-  return {entry.cookie, entry.name, read_attributes(tree, *node, wanted, c.core.facts())};
+  const NodePtr node = Tree::top(entry.node);
+  return {entry.cookie, entry.name, read_attributes(c.core.tree, *node, wanted, c.core.facts())};
+}
+
+// The entry behind `cookie`; without a node at the end.
+Answer<NamedNode> next_entry(const Context& c, Node& dir, uint64_t cookie) {
+  Answer<NamedNode> entry = c.core.tree.next(dir, cookie);
+  const bool loops = entry && entry->node == nullptr && c.core.switches.looping_cookies;
+  return loops ? c.core.tree.next(dir, 0) : entry;
 }
 
 }  // namespace
@@ -58,12 +65,8 @@ READDIR4res execute(Context& c, const READDIR4args& args) {
   size_t names_left = args.dircount == 0 ? SIZE_MAX : args.dircount;
   Res res;
   res.resok4.cookieverf = cookie_verifier(c, dir);
-  const auto next = [&](uint64_t cookie) {
-    const Directory::Entry* entry = dir.names.next(cookie);
-    return entry == nullptr && c.core.switches.looping_cookies ? dir.names.next(0) : entry;
-  };
-  const Directory::Entry* at = next(args.cookie);
-  for (; at != nullptr; at = next(at->cookie)) {
+  Answer<NamedNode> at = next_entry(c, dir, args.cookie);
+  for (; at && at->node != nullptr; at = next_entry(c, dir, at->cookie)) {
     const size_t name_bytes = 8 + 4 + xdr_padded(at->name.size());
     // One entry is returned whatever dircount says: it is a hint, and nothing would be no progress.
     if (name_bytes > names_left && !res.resok4.reply.entries.empty()) break;
@@ -74,8 +77,10 @@ READDIR4res execute(Context& c, const READDIR4args& args) {
     names_left -= std::min(names_left, name_bytes);
     res.resok4.reply.entries.push_back(std::move(entry));
   }
-  if (at != nullptr && res.resok4.reply.entries.empty()) return refused<Res>(NFS4ERR_TOOSMALL);
-  res.resok4.reply.eof = at == nullptr;
+  if (!at) return refused<Res>(at.error());
+  const bool more = at->node != nullptr;
+  if (more && res.resok4.reply.entries.empty()) return refused<Res>(NFS4ERR_TOOSMALL);
+  res.resok4.reply.eof = !more;
   c.core.tree.accessed(dir);
   return res;
 }

@@ -105,6 +105,7 @@ RECLAIM_COMPLETE4res execute(Context& c, const RECLAIM_COMPLETE4args& args) {
   }
   if (c.client->reclaim_complete) return refused<RECLAIM_COMPLETE4res>(NFS4ERR_COMPLETE_ALREADY);
   c.core.recovery.complete(*c.client);
+  c.core.clients_moved = true;
   if (!c.core.recovery.in_grace()) c.core.tree.forget_unlinked();
   return {};
 }

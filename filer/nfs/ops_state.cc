@@ -38,6 +38,7 @@ FREE_STATEID4res execute(Context& c, const FREE_STATEID4args& args) {
   if (state == nullptr || state->client != c.client) return refused<FREE_STATEID4res>(NFS4ERR_BAD_STATEID);
   if (!state->live()) {  // "the client acknowledges the loss of those locks"
     c.core.states.remove(*state);
+    c.core.clients_moved = true;
     return {};
   }
   const Answer<State*> valid = c.core.states.check(*id, *c.client, nullptr, kAnyState);

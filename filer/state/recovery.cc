@@ -42,6 +42,26 @@ void Recovery::remember(ClientTable& clients, StateTable& states, bool forget) {
   records_ = std::move(now);
 }
 
+void Recovery::remember(const std::set<std::string>& owners) {
+  for (const std::string& owner : owners) records_[owner].unverified = true;
+}
+
+std::set<std::string> Recovery::reclaimers(ClientTable& clients) const {
+  std::set<std::string> owners;
+  for (const auto& [owner, record] : records_) {
+    if (in_grace_ && !record.spoiled) owners.insert(owner);
+  }
+  clients.each_client([&](const Client& client) {
+    if (!client.confirmed || !client.reclaim_complete) return;
+    if (client.expired_all) {
+      owners.erase(client.owner.co_ownerid);
+    } else {
+      owners.insert(client.owner.co_ownerid);
+    }
+  });
+  return owners;
+}
+
 void Recovery::begin_grace(LeaseClock::Duration now, LeaseClock::Duration length) {
   in_grace_ = true;
   grace_end_ = now + length;
@@ -81,6 +101,7 @@ void Recovery::complete(Client& client) {
 }
 
 bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Open& open) {
+  if (record.unverified) return true;
   return std::any_of(record.opens.begin(), record.opens.end(), [&](const ReclaimRecord::Open& held) {
     return held.node == open.node && held.owner == open.owner && (open.access & ~held.access) == 0 &&
            (open.deny & ~held.deny) == 0;
@@ -88,6 +109,7 @@ bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Open& op
 }
 
 bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Lock& lock) {
+  if (record.unverified) return true;
   return std::any_of(record.locks.begin(), record.locks.end(), [&](const ReclaimRecord::Lock& held) {
     return held.node == lock.node && held.owner == lock.owner && (held.write || !lock.write) &&
            held.range.first <= lock.range.first && lock.range.last <= held.range.last;
@@ -95,6 +117,7 @@ bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Lock& lo
 }
 
 bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Delegation& delegation) {
+  if (record.unverified) return true;
   return std::any_of(record.delegations.begin(), record.delegations.end(), [&](const auto& held) {
     return held.node == delegation.node && (held.write || !delegation.write);
   });

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,13 +39,18 @@ struct ReclaimRecord {
   std::vector<Open> opens;
   std::vector<Lock> locks;
   std::vector<Delegation> delegations;
-  bool spoiled = false;  // an edge condition: no reclaim
+  bool spoiled = false;     // an edge condition: no reclaim
+  bool unverified = false;  // only that the client held state is known, not what: all is taken for true
 };
 
 class Recovery {
  public:
   // Before the tables are cleared. `forget`: the stable storage is lost too.
   void remember(ClientTable& clients, StateTable& states, bool forget);
+  // What an earlier run has written down: who held state.
+  void remember(const std::set<std::string>& owners);
+  // Who may reclaim if the server restarted now, by co_ownerid.
+  std::set<std::string> reclaimers(ClientTable& clients) const;
   void begin_grace(LeaseClock::Duration now, LeaseClock::Duration length);
   // Unreclaimed records become void.
   void end_grace();

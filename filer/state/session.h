@@ -13,7 +13,7 @@
 
 #include "filer/net/link.h"
 #include "filer/state/clock.h"
-#include "filer/tree/access.h"
+#include "filer/tree/principal.h"
 #include "xdr/nfs4/client_ops.h"
 #include "xdr/nfs4/session_ops.h"
 

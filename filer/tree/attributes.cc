@@ -76,6 +76,10 @@ constexpr bitmap4 kOfFileSystem = bitmap4::of({FATTR4_SUPPORTED_ATTRS, FATTR4_SU
                                                FATTR4_CASE_PRESERVING, FATTR4_CHOWN_RESTRICTED,
                                                FATTR4_HOMOGENEOUS,     FATTR4_NO_TRUNC});
 
+// Those of them that change.
+constexpr bitmap4 kMeasured = bitmap4::of({FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL,
+                                           FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL});
+
 uint64_t left(uint64_t total, uint64_t used) {
   return total - std::min(total, used);
 }
@@ -90,7 +94,7 @@ void fill_fs(fs_attributes4& a, const FileSystem& fs, const ServerFacts& facts) 
   a.maxname = static_cast<uint32_t>(fs.max_name);
   a.files_total = fs.files_total;
   a.files_free = a.files_avail = left(fs.files_total, fs.files_used);
-  a.maxfilesize = SparseFile::kMaxFileBytes;
+  a.maxfilesize = fs.max_file_bytes;
   a.maxread = std::min(facts.max_read, fs.max_io);
   a.maxwrite = std::min(facts.max_write, fs.max_io);
   a.space_total = fs.bytes_total;
@@ -101,11 +105,11 @@ void fill_fs(fs_attributes4& a, const FileSystem& fs, const ServerFacts& facts) 
   a.case_insensitive = false;
 }
 
-uint64_t mounted_on(const Tree& tree, const Node& node) {
-  if (node.covers == 0) return node.id;
-  // "the fileid of the directory that is covered" (section 5.8.2.23); exports may be stacked.
-  const NodePtr below = tree.find(node.covers);
-  return below != nullptr ? mounted_on(tree, *below) : node.id;
+// "the fileid of the directory that is covered" (section 5.8.2.23); exports may be stacked.
+uint64_t mounted_on(const Node& node) {
+  const Node* at = &node;
+  while (at->covers != nullptr) at = at->covers;
+  return at->fileid;
 }
 
 // A decimal number, which is how this server names users and groups. Also "7@anything", as some clients send.
@@ -159,11 +163,11 @@ fattr4 read_attributes(const Tree& tree, const Node& node, const bitmap4& wanted
   a.attrmask = wanted & kReadable;
   a.type = node.type;
   a.change = node.change;
-  a.size = node.size();
-  a.space_used = node.data.allocated_bytes();
+  a.size = node.size;
+  a.space_used = node.allocated;
   a.fsid = node.fs->fsid;
-  a.fileid = node.id;
-  if (a.has(FATTR4_MOUNTED_ON_FILEID)) a.mounted_on_fileid = mounted_on(tree, node);
+  a.fileid = node.fileid;
+  if (a.has(FATTR4_MOUNTED_ON_FILEID)) a.mounted_on_fileid = mounted_on(node);
   a.mode = node.mode;
   a.numlinks = node.links;
   a.rawdev = node.device;
@@ -174,6 +178,7 @@ fattr4 read_attributes(const Tree& tree, const Node& node, const bitmap4& wanted
   if (a.has(FATTR4_OWNER)) a.owner = std::to_string(node.uid);
   if (a.has(FATTR4_OWNER_GROUP)) a.owner_group = std::to_string(node.gid);
   if (a.has(FATTR4_FILEHANDLE)) a.filehandle = tree.handle(node);
+  if (!(a.attrmask & kMeasured).empty()) tree.measure(*node.fs);
   if (!(a.attrmask & kOfFileSystem).empty()) fill_fs(a.fs.edit(), *node.fs, facts);
   return a;
 }
@@ -210,38 +215,35 @@ Answer<Changes> parse_changes(const fattr4& a) {
   return c;
 }
 
-nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal& who, bitmap4& set) {
+void settle_initial(const Node& node, Changes& changes, bitmap4& set) {
+  if (changes.mode != node.mode) return;
+  changes.mode.reset();
+  set.set(FATTR4_MODE);
+}
+
+nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal& caller, bitmap4& set) {
   if (node.fs->read_only && !c.empty()) return NFS4ERR_ROFS;
+  const Principal& who = acting(*node.fs, caller);
   if (const nfsstat4 status = check_allowed(node, c, who); status != NFS4_OK) return status;
-  if (c.uid || c.gid) {
-    if (c.uid) node.uid = *c.uid;
-    if (c.gid) node.gid = *c.gid;
-    if (!node.is_directory() && !who.root()) node.mode &= ~06000u;  // chown takes set-id bits away
-    if (c.uid) set.set(FATTR4_OWNER);
-    if (c.gid) set.set(FATTR4_OWNER_GROUP);
-  }
+  NewAttributes to{.uid = c.uid, .gid = c.gid, .accessed = c.accessed, .modified = c.modified};
+  uint32_t mode = node.mode;
+  if ((c.uid || c.gid) && !node.is_directory() && !who.root())
+    mode &= ~06000u;  // chown takes set-id bits away
   if (c.mode || c.mode_masked) {
-    const uint32_t mode = c.mode ? *c.mode
-                                 : (node.mode & ~c.mode_masked->mm_mask_bits) |
-                                       (c.mode_masked->mm_value_to_set & c.mode_masked->mm_mask_bits);
-    node.mode = mode;
+    mode = c.mode ? *c.mode
+                  : (mode & ~c.mode_masked->mm_mask_bits) |
+                        (c.mode_masked->mm_value_to_set & c.mode_masked->mm_mask_bits);
     // chmod by someone outside of the file's group cannot make it set-group-id.
-    if (!who.root() && !who.in_group(node.gid)) node.mode &= ~02000u;
-    set.set(c.mode ? FATTR4_MODE : FATTR4_MODE_SET_MASKED);
+    if (!who.root() && !who.in_group(c.gid.value_or(node.gid))) mode &= ~02000u;
   }
-  const bool any = c.uid || c.gid || c.mode || c.mode_masked || c.accessed || c.modified;
-  if (any) tree.touch(node, false);
-  const auto resolve = [&](const settime4& t) {
-    return t.set_it == SET_TO_CLIENT_TIME4 ? t.time : tree.now();
-  };
-  if (c.accessed) {
-    node.accessed = resolve(*c.accessed);
-    set.set(FATTR4_TIME_ACCESS_SET);
-  }
-  if (c.modified) {
-    node.modified = resolve(*c.modified);
-    set.set(FATTR4_TIME_MODIFY_SET);
-  }
+  if (mode != node.mode || c.mode || c.mode_masked) to.mode = mode;
+  if (const nfsstat4 status = tree.set(node, to, who); status != NFS4_OK) return status;
+  if (c.uid) set.set(FATTR4_OWNER);
+  if (c.gid) set.set(FATTR4_OWNER_GROUP);
+  if (c.mode) set.set(FATTR4_MODE);
+  if (c.mode_masked) set.set(FATTR4_MODE_SET_MASKED);
+  if (c.accessed) set.set(FATTR4_TIME_ACCESS_SET);
+  if (c.modified) set.set(FATTR4_TIME_MODIFY_SET);
   return NFS4_OK;
 }
 

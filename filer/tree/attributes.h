@@ -41,6 +41,9 @@ struct Changes {
 };
 Answer<Changes> parse_changes(const nfs4::fattr4& attributes);
 
+// Takes out of `changes` what a new object has got already, and adds it to `set`.
+void settle_initial(const Node& node, Changes& changes, nfs4::bitmap4& set);
+
 // Everything of `changes` but the size, or nothing. `set` tells which attributes that were.
 nfs4::nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& changes, const Principal& who,
                              nfs4::bitmap4& set);

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace nfsrdma::filer {
+#include "filer/tree/node.h"
 
-using NodeId = uint64_t;
+namespace nfsrdma::filer {
 
 class Directory {
  public:

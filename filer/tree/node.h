@@ -1,8 +1,9 @@
-// Node: one object of the memory tree, with everything that survives a restart of the server.
+// Node: one object of an exported file system, as the server knows it.
 //
-// Nodes are owned by Tree and shared with the states that refer to them; ids are never reused, so a
-// filehandle of a removed object stays NFS4ERR_STALE for ever. Only Tree changes a node, and with every
-// change its change attribute grows (RFC 8881 section 5.8.1.4). Everything happens under the server's lock.
+// Nodes belong to the store of their file system (store.h) and are shared with the states that refer to them;
+// two Nodes are never the same object. Attributes are what they were when the store last looked
+// (Store::refresh); with every change the change attribute moves (RFC 8881 section 5.8.1.4). Only stores
+// change a node. Everything happens under the server's lock.
 #pragma once
 
 #include <memory>
@@ -10,11 +11,15 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "filer/tree/directory.h"
-#include "filer/tree/sparse_file.h"
+#include "filer/tree/principal.h"
 #include "xdr/nfs4/attributes.h"
 
 namespace nfsrdma::filer {
+
+class Store;
+
+// Names an object inside of one run of the server; never used twice.
+using NodeId = uint64_t;
 
 // A value, or the nfsstat4 that the operation answers with.
 template <class T>
@@ -24,8 +29,9 @@ inline tl::unexpected<nfs4::nfsstat4> refuse(nfs4::nfsstat4 status) {
   return tl::unexpected<nfs4::nfsstat4>(status);
 }
 
-// One file system: what shares an fsid, a size and a read-only flag.
+// One file system: what shares an fsid, a size and a read-only flag. Lives as long as the tree.
 struct FileSystem {
+  Store* store = nullptr;
   uint32_t number = 0;  // part of filehandles
   nfs4::fsid4 fsid;
   bool read_only = false;
@@ -33,43 +39,44 @@ struct FileSystem {
   uint64_t bytes_used = 0;
   uint64_t files_total = uint64_t{1} << 24;
   uint64_t files_used = 0;
+  uint64_t max_file_bytes = uint64_t{1} << 62;
   uint32_t max_links = 65000;
-  size_t max_name = 255;         // bytes
-  uint64_t max_io = UINT64_MAX;  // bytes of a READ or WRITE, if less than the server's
+  uint64_t max_io = UINT64_MAX;           // bytes of a READ or WRITE, if less than the server's
+  size_t max_name = 255;                  // bytes
+  bool any_bytes = false;                 // names need not be UTF-8
+  bool keeps_unlinked = true;             // open files live on without a name, also when the server restarts
+  bool atomic_changes = true;             // nobody else changes it: change_info4 is atomic
+  std::optional<Principal> everybody;     // who every caller is here (all_squash)
+  std::optional<Principal> root_becomes;  // who AUTH_SYS user 0 is here (root_squash)
 };
 
 struct Node {
+  virtual ~Node() = default;
+
   NodeId id = 0;
   FileSystem* fs = nullptr;
+  uint64_t fileid = 0;
   nfs4::nfs_ftype4 type = nfs4::NF4REG;
   uint32_t mode = 0;
   uint32_t uid = 0;
   uint32_t gid = 0;
   uint32_t links = 1;
+  uint64_t size = 0;       // bytes
+  uint64_t allocated = 0;  // bytes
   nfs4::changeid4 change = 1;
   nfs4::nfstime4 accessed;
   nfs4::nfstime4 modified;
   nfs4::nfstime4 changed;
   nfs4::nfstime4 created;
-
-  SparseFile data;                            // NF4REG
-  Directory names;                            // NF4DIR
-  std::string target;                         // NF4LNK
   nfs4::specdata4 device;                     // NF4BLK, NF4CHR
-  std::optional<nfs4::verifier4> created_by;  // the verifier of an exclusive create
+  std::optional<nfs4::verifier4> created_by;  // the verifier of an exclusive create, in this run
+  bool has_acl = false;                       // the mode does not say everything about permissions
 
-  NodeId parent =
-      0;  // NF4DIR: "..", also for the root of an export (the directory it covers has the same parent)
-  NodeId covered_by = 0;  // NF4DIR: the root of the export that is mounted here
-  NodeId covers = 0;      // the root of an export: the directory it is mounted on
-  uint32_t holds = 0;     // opens: an unlinked node lives on while there are any
+  std::shared_ptr<Node> covered_by;  // NF4DIR: the root of the export that is mounted here
+  Node* covers = nullptr;            // the root of an export: the directory it is mounted on, which stays
+  uint32_t holds = 0;                // opens: an unlinked node lives on while there are any
 
   bool is_directory() const { return type == nfs4::NF4DIR; }
-  uint64_t size() const {
-    if (type == nfs4::NF4REG) return data.size();
-    if (type == nfs4::NF4LNK) return target.size();
-    return is_directory() ? 4096 : 0;
-  }
 };
 
 using NodePtr = std::shared_ptr<Node>;

@@ -1,94 +1,100 @@
-// Tree: the file systems the server exports, in memory, by the rules of POSIX.
+// Tree: the file systems the server exports, and the pseudo file system that leads to them (RFC 8881
+// section 7.3).
 //
-// The root file system is a read-only pseudo file system that leads to the exports (RFC 8881 section 7.3),
-// each of which is a file system of its own with its own fsid; "/" may be exported itself. The tree stands
-// for the server's disk: it survives Server::restart(), except for what was not committed. Filehandles are
-// persistent and say nothing about names.
+// Each export is a file system of its own with its own fsid, kept by a store: memory, or a directory of the
+// host; "/" may be exported itself, from memory. The tree stands for the server's disk: it survives
+// Server::restart(), except for what was not committed. Filehandles are persistent and say nothing about
+// names.
 //
 // Who may do what is not decided here (access.h), nor what is locked or delegated (state/). All functions
-// answer with the nfsstat4 of RFC 8881 section 15.2. Names are checked here: empty or not UTF-8 is INVAL, "."
-// and ".." are BADNAME,
-// '/' and NUL are BADCHAR, longer than the file system's limit is NAMETOOLONG.
+// answer with the nfsstat4 of RFC 8881 section 15.2. Names are checked here: empty, or not UTF-8 where that
+// is demanded, is INVAL, "." and ".." are BADNAME, '/' and NUL are BADCHAR, longer than the file system's
+// limit is NAMETOOLONG.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "filer/tree/node.h"
+#include "filer/tree/host_export.h"
+#include "filer/tree/memory_store.h"
+#include "filer/tree/store.h"
+#include "xdr/support/result.h"
 
 namespace nfsrdma::filer {
-
-// What a new object begins with.
-struct Initial {
-  nfs4::nfs_ftype4 type = nfs4::NF4REG;
-  uint32_t mode = 0644;
-  uint32_t uid = 0;
-  uint32_t gid = 0;
-  std::string target{};      // NF4LNK
-  nfs4::specdata4 device{};  // NF4BLK, NF4CHR
-};
 
 class Tree {
  public:
   explicit Tree(std::function<nfs4::nfstime4()> now);
+  ~Tree();
 
   // Makes `path` (absolute; "/" too) an export with an fsid of its own, and what leads to it. The reference
   // stays valid. An existing export is returned as it is.
   FileSystem& add_export(std::string_view path);
-  NodePtr root() const { return root_; }
+  // The same for a directory of the host. Errors: what opening it says; EEXIST for a path that is exported.
+  Result<> add_directory(const HostExport& what, const HandleKey& key);
+  NodePtr root() const { return memory_.root(); }
 
   nfs4::nfs_fh4 handle(const Node& node) const;
   Answer<NodePtr> find(const nfs4::nfs_fh4& handle) const;  // BADHANDLE, STALE
-  NodePtr find(NodeId id) const;                            // null when gone
+  // Looks again: STALE when the object is gone, else its attributes are those of now.
+  nfs4::nfsstat4 refresh(Node& node) const { return node.fs->store->refresh(node); }
   // Follows names from the root, into exports; for tests and tools. Null when there is no such object.
   NodePtr walk(std::string_view path) const;
 
   // The node itself, or the root of the export mounted on it.
-  NodePtr top(NodePtr node) const;
+  static NodePtr top(NodePtr node);
 
-  Answer<NodePtr> lookup(const Node& dir, std::string_view name) const;
-  Answer<NodePtr> parent(const Node& dir) const;  // NOENT at the root
-  Answer<NodePtr> create(Node& dir, std::string_view name, const Initial& initial);
-  nfs4::nfsstat4 link(Node& node, Node& dir, std::string_view name);
-  nfs4::nfsstat4 remove(Node& dir, std::string_view name);
-  nfs4::nfsstat4 rename(Node& from, std::string_view old_name, Node& to, std::string_view new_name);
+  // What a name leads to, the export that is mounted there included.
+  Answer<NodePtr> lookup(Node& dir, std::string_view name) const;
+  // What a name is of: the covered directory, not the export.
+  Answer<NodePtr> child(Node& dir, std::string_view name) const;
+  Answer<NodePtr> parent(Node& dir) const;  // NOENT at the root
+  Answer<NamedNode> next(Node& dir, uint64_t cookie) const { return dir.fs->store->next(dir, cookie); }
+  bool issued(const Node& dir, uint64_t cookie) const { return dir.fs->store->issued(dir, cookie); }
+  // How much room there is, as of now.
+  void measure(FileSystem& fs) const { fs.store->measure(fs); }
 
+  Answer<NodePtr> create(Node& dir, std::string_view name, const Initial& initial, const Principal& who);
+  nfs4::nfsstat4 link(Node& node, Node& dir, std::string_view name, const Principal& who);
+  nfs4::nfsstat4 remove(Node& dir, std::string_view name, const Principal& who);
+  nfs4::nfsstat4 rename(Node& from, std::string_view old_name, Node& to, std::string_view new_name,
+                        const Principal& who);
+  nfs4::nfsstat4 set(Node& node, const NewAttributes& attributes, const Principal& who);
+
+  Answer<size_t> read(Node& file, uint64_t offset, MutableBytes to);
   nfs4::nfsstat4 write(Node& file, uint64_t offset, ConstBytes data, bool stable);
   nfs4::nfsstat4 resize(Node& file, uint64_t size);
-  void accessed(Node& node) { node.accessed = now_(); }
-  // The change attribute and ctime move; mtime too when `data` changed.
-  void touch(Node& node, bool data);
-  nfs4::nfstime4 now() const { return now_(); }
+  nfs4::nfsstat4 commit(Node& file, uint64_t offset, uint64_t length);
+  Answer<std::string> read_link(Node& link) { return link.fs->store->read_link(link); }
+  void accessed(Node& node) { node.fs->store->accessed(node); }
 
   // Opens keep unlinked files alive. release() of the last hold of a file without names ends it.
-  void hold(Node& node) { ++node.holds; }
-  void release(Node& node);
-  // Names of open files may be removed and the files live on; when false, they are gone at once.
-  void preserve_unlinked(bool preserve) { preserve_unlinked_ = preserve; }
+  void hold(Node& node) { node.fs->store->hold(node); }
+  void release(Node& node) { node.fs->store->release(node); }
+  // Names of open files of memory may be removed and the files live on; when false, they are gone at once.
+  void preserve_unlinked(bool preserve) { memory_.preserve_unlinked(preserve); }
 
-  // The power goes: unstable data is lost in every file, all holds are forgotten. Unlinked files stay for
-  // reclaim until forget_unlinked().
+  // The power goes: unstable data is lost in every file of memory, all holds are forgotten. Unlinked files
+  // stay for reclaim until forget_unlinked().
   void crash(bool lose_unstable);
   void forget_unlinked();
 
   nfs4::nfsstat4 check_name(const FileSystem& fs, std::string_view name) const;
 
  private:
-  NodePtr make(FileSystem& fs, const Initial& initial);
-  NodePtr descend(NodePtr from, std::string_view path, bool create);
-  void unlink(Node& node);
-  void drop(Node& node);
-  bool inside(const Node& dir, NodeId ancestor) const;
+  NodePtr descend(NodePtr from, std::string_view path, bool create) const;
+  FileSystem& add_file_system(Store& store);
+  void cover(const NodePtr& place, const NodePtr& with);
+  template <class Visit>
+  void each_store(Visit visit);
 
-  std::function<nfs4::nfstime4()> now_;
+  std::shared_ptr<NodeId> next_id_;  // shared by the stores
+  mutable MemoryStore memory_;
   std::vector<std::unique_ptr<FileSystem>> file_systems_;
-  std::unordered_map<NodeId, NodePtr> nodes_;
-  NodeId next_id_ = 2;
-  NodePtr root_;
-  bool preserve_unlinked_ = true;
+  std::vector<std::unique_ptr<Store>> host_;
 };
 
 }  // namespace nfsrdma::filer

@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 const fs::path kRoot = NFSRDMA_SOURCE_DIR;
 constexpr size_t kMaxLines = 800;
 
-// xdr <- transport <- client <- fuse <- cli, and transport <- filer: what each layer may include.
+// xdr <- transport <- client <- fuse <- cli, and transport <- filer <- cli: what each layer may include.
 const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"xdr", {"xdr"}},
     {"transport", {"transport", "xdr"}},
     {"client", {"client", "transport", "xdr"}},
     {"fuse", {"fuse", "client", "transport", "xdr"}},
-    {"cli", {"cli", "fuse", "client", "transport", "xdr"}},
+    {"cli", {"cli", "fuse", "client", "filer", "transport", "xdr"}},
     {"filer", {"filer", "transport", "xdr"}},
 };
 
@@ -97,6 +97,13 @@ TEST(Layers, Includes_PointOneWay) {
           << include.where << ": paths are from the project's root: " << include.name;
     }
     EXPECT_GT(seen, 0u) << layer << " was not read";
+  }
+}
+
+TEST(Layers, TheFiler_IsKnownToItsOwnCommandOnly) {
+  for (const Include& include : includes_of_layer("cli")) {
+    if (!include.name.starts_with("filer/")) continue;
+    EXPECT_TRUE(include.where.starts_with("cli/filer/")) << include.where << ": " << include.name;
   }
 }
 

@@ -16,8 +16,8 @@
 #include <fstream>
 #include <thread>
 
-#include "cli/fd.h"
 #include "tests/unit/cli/temp_directory.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 namespace {

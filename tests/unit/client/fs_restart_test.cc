@@ -306,7 +306,7 @@ TEST_P(Restart, UnstableWrites_AreWrittenAgain) {
   // Everything is on the server, and nothing of it is stable.
   ASSERT_TRUE(server->wait_until([&](filer::Core& core) {
     const auto node = core.tree.walk("/export/data");
-    return node->data.size() == expected.size();
+    return node->size == expected.size();
   }));
   EXPECT_TRUE(server->stat("/export/data")->unstable);
   server->restart();
@@ -335,7 +335,7 @@ TEST_P(Restart, ReadAfterIt_SeesWhatWasWrittenBefore) {
   const std::string text = pattern(200'000, 1);
   ASSERT_EQ(mount->write(file, 0, text), 0);
   ASSERT_TRUE(server->wait_until(
-      [&](filer::Core& core) { return core.tree.walk("/export/data")->data.size() == text.size(); }));
+      [&](filer::Core& core) { return core.tree.walk("/export/data")->size == text.size(); }));
   server->restart();
   EXPECT_EQ(mount->read(file, 0, text.size()).value_or("error"), text);
   EXPECT_EQ(mount->close(file), 0);
@@ -365,8 +365,8 @@ TEST_P(Restart, BetweenTwoWrites_WritesTheFirstAgain) {
   const auto file = mount->create("data", O_RDWR);
   const std::string text = pattern(300'000, 3);
   ASSERT_EQ(mount->write(file, 0, text.substr(0, 150'000)), 0);
-  ASSERT_TRUE(server->wait_until(
-      [&](filer::Core& core) { return core.tree.walk("/export/data")->data.size() == 150'000; }));
+  ASSERT_TRUE(
+      server->wait_until([&](filer::Core& core) { return core.tree.walk("/export/data")->size == 150'000; }));
   server->restart();
   ASSERT_EQ(mount->write(file, 150'000, text.substr(150'000)), 0);
   EXPECT_EQ(mount->close(file), 0);

@@ -42,7 +42,7 @@ TEST_P(WriteLoops, HeldData_GoesOutByItself) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.write(file, 0, "text"), 0);
   EXPECT_TRUE(
-      server->wait_until([](filer::Core& core) { return core.tree.walk("/export/file")->data.size() == 4; }));
+      server->wait_until([](filer::Core& core) { return core.tree.walk("/export/file")->size == 4; }));
   EXPECT_EQ(mount.close(file), 0);
 }
 

@@ -6,10 +6,11 @@
 namespace nfsrdma::filer::test {
 namespace {
 
-class FileTest : public ::testing::Test {
+class FileTest : public ::testing::TestWithParam<Kept> {
  protected:
   void SetUp() override {
-    server = start_server({.manual_clock = true});
+    if (on_host() && !may_act_as_callers()) GTEST_SKIP() << "needs root";
+    server = start_server(kept(GetParam(), directory, {.manual_clock = true}));
     server->make_file("/export/f", "content", 0644, 1000, 1000);
     root = std::make_unique<RawClient>(*server, "root");
     owner = std::make_unique<RawClient>(*server, "owner", User{.uid = 1000, .gid = 1000, .groups = {500}});
@@ -37,13 +38,16 @@ class FileTest : public ::testing::Test {
     return at<SETATTR4res>(c.run_at("/export/f", ops(SETATTR4args{id, a})), 0);
   }
 
+  static bool on_host() { return GetParam() == Kept::kByHost; }
+
+  TempDirectory directory;
   std::unique_ptr<Server> server;
   std::unique_ptr<RawClient> root;
   std::unique_ptr<RawClient> owner;
   std::unique_ptr<RawClient> user;
 };
 
-TEST_F(FileTest, Read_ReturnsDataAndEof) {
+TEST_P(FileTest, Read_ReturnsDataAndEof) {
   const auto read = [&](uint64_t offset, uint32_t count) {
     return at<READ4res>(root->run_at("/export/f", ops(READ4args{{}, offset, count})), 0).resok4;
   };
@@ -56,14 +60,14 @@ TEST_F(FileTest, Read_ReturnsDataAndEof) {
   EXPECT_EQ(read(7, 1).data.size(), 0u);
 }
 
-TEST_F(FileTest, ReadOrWriteOfOtherTypes_HasTheirErrors) {
+TEST_P(FileTest, ReadOrWriteOfOtherTypes_HasTheirErrors) {
   server->make_symlink("/export/l", "f");
   EXPECT_EQ(root->run_at("/export", ops(READ4args{{}, 0, 1})).status, NFS4ERR_ISDIR);
   EXPECT_EQ(root->run_at("/export/l", ops(READ4args{{}, 0, 1})).status, NFS4ERR_SYMLINK);
   EXPECT_EQ(root->run_at("/export", ops(COMMIT4args{0, 0})).status, NFS4ERR_ISDIR);
 }
 
-TEST_F(FileTest, SparseWrite_LeavesAHole) {
+TEST_P(FileTest, SparseWrite_LeavesAHole) {
   const stateid4 id = root->open("/export/f");
   EXPECT_EQ(root->write("/export/f", id, uint64_t{5} << 30, "far").resok4.count, 3u);
   EXPECT_EQ(root->read("/export/f", id, (uint64_t{5} << 30) - 2, 5), std::string("\0\0far", 5));
@@ -72,7 +76,8 @@ TEST_F(FileTest, SparseWrite_LeavesAHole) {
   EXPECT_EQ(a.space_used, 8192u);
 }
 
-TEST_F(FileTest, WriteBeyondTheLimits_Fails) {
+TEST_P(FileTest, WriteBeyondTheLimits_Fails) {
+  if (on_host()) GTEST_SKIP() << "the limits are those of the host";
   EXPECT_EQ(root->write("/export/f", {}, uint64_t{1} << 63, "x").status, NFS4ERR_FBIG);
   server->set_space("/export", 16384);
   EXPECT_EQ(root->write("/export/f", {}, 0, std::string(20'000, 'x')).status, NFS4ERR_NOSPC);
@@ -82,7 +87,7 @@ TEST_F(FileTest, WriteBeyondTheLimits_Fails) {
   EXPECT_EQ(setattr(*root, mode(0600)).status, NFS4ERR_ROFS);
 }
 
-TEST_F(FileTest, ShortWritesAndReads_CanBeSwitchedOn) {
+TEST_P(FileTest, ShortWritesAndReads_CanBeSwitchedOn) {
   server->configure([](Switches& s) { s.short_write_bytes = s.short_read_bytes = 3; });
   EXPECT_EQ(root->write("/export/f", {}, 0, "ABCDEF").resok4.count, 3u);
   EXPECT_EQ(root->read("/export/f"), "ABC");
@@ -90,7 +95,7 @@ TEST_F(FileTest, ShortWritesAndReads_CanBeSwitchedOn) {
 
 // --- the change attribute, section 5.8.1.4 ---
 
-TEST_F(FileTest, Change_MovesWithEveryChange) {
+TEST_P(FileTest, Change_MovesWithEveryChange) {
   const auto change = [&] { return root->attributes("/export/f", bitmap4::of({FATTR4_CHANGE})).change; };
   changeid4 before = change();
   EXPECT_EQ(change(), before) << "reading attributes is no change";
@@ -103,7 +108,8 @@ TEST_F(FileTest, Change_MovesWithEveryChange) {
   EXPECT_GT(change(), before);
 }
 
-TEST_F(FileTest, Times_FollowTheClockAndCanBeSet) {
+TEST_P(FileTest, Times_FollowTheClockAndCanBeSet) {
+  if (on_host()) GTEST_SKIP() << "the clock is that of the host";
   const bitmap4 wanted = bitmap4::of({FATTR4_TIME_MODIFY, FATTR4_TIME_METADATA, FATTR4_TIME_ACCESS});
   const fattr4 before = root->attributes("/export/f", wanted);
   server->advance_clock(std::chrono::seconds(10));
@@ -126,7 +132,7 @@ TEST_F(FileTest, Times_FollowTheClockAndCanBeSet) {
 
 // --- attributes ---
 
-TEST_F(FileTest, SupportedAttributes_IncludeAllRequiredOnes) {
+TEST_P(FileTest, SupportedAttributes_IncludeAllRequiredOnes) {
   const fattr4 a = root->attributes("/export/f", bitmap4::of({FATTR4_SUPPORTED_ATTRS}));
   for (const uint32_t required : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 19, 75}) {
     EXPECT_TRUE(a.fs->supported_attrs.test(required)) << required;
@@ -140,7 +146,7 @@ TEST_F(FileTest, SupportedAttributes_IncludeAllRequiredOnes) {
 
 // "If a client attempts to set a get-only attribute or get a set-only attributes, the server MUST return
 // NFS4ERR_INVAL."
-TEST_F(FileTest, AttributesTheWrongWay_AreInvalid) {
+TEST_P(FileTest, AttributesTheWrongWay_AreInvalid) {
   EXPECT_EQ(root->run_at("/export/f", ops(GETATTR4args{bitmap4::of({FATTR4_TIME_MODIFY_SET})})).status,
             NFS4ERR_INVAL);
   EXPECT_EQ(setattr(*root, attrs({FATTR4_CHANGE})).status, NFS4ERR_INVAL);
@@ -149,7 +155,7 @@ TEST_F(FileTest, AttributesTheWrongWay_AreInvalid) {
       << "left out by GETATTR";
 }
 
-TEST_F(FileTest, Owners_AreNumbersAndRestricted) {
+TEST_P(FileTest, Owners_AreNumbersAndRestricted) {
   const fattr4 a = root->attributes("/export/f", bitmap4::of({FATTR4_OWNER, FATTR4_OWNER_GROUP}));
   EXPECT_EQ(a.owner, "1000");
   EXPECT_EQ(a.owner_group, "1000");
@@ -168,14 +174,14 @@ TEST_F(FileTest, Owners_AreNumbersAndRestricted) {
   EXPECT_EQ(setattr(*user, mode(0777)).status, NFS4ERR_PERM);
 }
 
-TEST_F(FileTest, ModeSetMasked_ChangesOnlyTheMask) {
+TEST_P(FileTest, ModeSetMasked_ChangesOnlyTheMask) {
   fattr4 a = attrs({FATTR4_MODE_SET_MASKED});
   a.rare.edit().mode_set_masked = {0111, 0777 & 0111};
   EXPECT_EQ(setattr(*owner, a).status, NFS4_OK);
   EXPECT_EQ(server->stat("/export/f")->mode, 0755u);
 }
 
-TEST_F(FileTest, WriteByAUser_ClearsSetId) {
+TEST_P(FileTest, WriteByAUser_ClearsSetId) {
   setattr(*root, mode(06777));
   EXPECT_EQ(user->write("/export/f", {}, 0, "x").status, NFS4_OK);
   EXPECT_EQ(server->stat("/export/f")->mode, 0777u);
@@ -183,7 +189,7 @@ TEST_F(FileTest, WriteByAUser_ClearsSetId) {
 
 // --- SETATTR of the size is a write, section 18.30 ---
 
-TEST_F(FileTest, SizeChange_TruncatesAndExtends) {
+TEST_P(FileTest, SizeChange_TruncatesAndExtends) {
   EXPECT_EQ(setattr(*root, size(3)).attrsset, bitmap4::of({FATTR4_SIZE}));
   EXPECT_EQ(setattr(*root, size(6)).status, NFS4_OK);
   EXPECT_EQ(server->read_file("/export/f"), std::string("con\0\0\0", 6));
@@ -192,7 +198,7 @@ TEST_F(FileTest, SizeChange_TruncatesAndExtends) {
 
 // "the server MUST verify that the access mode allows writing and MUST return an NFS4ERR_OPENMODE error if it
 // does not."
-TEST_F(FileTest, SizeChange_NeedsAWritingStateid) {
+TEST_P(FileTest, SizeChange_NeedsAWritingStateid) {
   const stateid4 reading = root->open("/export/f", OPEN4_SHARE_ACCESS_READ);
   EXPECT_EQ(setattr(*root, size(0), reading).status, NFS4ERR_OPENMODE);
   EXPECT_EQ(root->write("/export/f", reading, 0, "x").status, NFS4ERR_OPENMODE);
@@ -202,12 +208,12 @@ TEST_F(FileTest, SizeChange_NeedsAWritingStateid) {
 }
 
 // "incompatible with a share reservation that specifies OPEN4_SHARE_DENY_WRITE".
-TEST_F(FileTest, SizeChangeAgainstDenyWrite_IsLocked) {
+TEST_P(FileTest, SizeChangeAgainstDenyWrite_IsLocked) {
   root->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE);
   EXPECT_EQ(setattr(*owner, size(0)).status, NFS4ERR_LOCKED);
 }
 
-TEST_F(FileTest, TruncateWithoutPermission_IsAccessAndWithTheOpenItIsNot) {
+TEST_P(FileTest, TruncateWithoutPermission_IsAccessAndWithTheOpenItIsNot) {
   setattr(*root, mode(0644));
   EXPECT_EQ(setattr(*user, size(0)).status, NFS4ERR_ACCESS);
   const stateid4 id = owner->open("/export/f");
@@ -218,7 +224,7 @@ TEST_F(FileTest, TruncateWithoutPermission_IsAccessAndWithTheOpenItIsNot) {
 
 // --- ACCESS, section 18.1 ---
 
-TEST_F(FileTest, Access_JudgesByModeAndType) {
+TEST_P(FileTest, Access_JudgesByModeAndType) {
   const auto access = [&](RawClient& c, const std::string& path, uint32_t bits) {
     return at<ACCESS4res>(c.run_at(path, ops(ACCESS4args{bits})), 0);
   };
@@ -237,7 +243,7 @@ TEST_F(FileTest, Access_JudgesByModeAndType) {
   EXPECT_EQ(access(*root, "/export/f", 0x3f).resok4.access, static_cast<uint32_t>(ACCESS4_READ));
 }
 
-TEST_F(FileTest, Io_ChecksPermissionsItself) {
+TEST_P(FileTest, Io_ChecksPermissionsItself) {
   setattr(*root, mode(0600));
   EXPECT_EQ(user->run_at("/export/f", ops(READ4args{{}, 0, 1})).status, NFS4ERR_ACCESS);
   EXPECT_EQ(user->write("/export/f", {}, 0, "x").status, NFS4ERR_ACCESS);
@@ -247,7 +253,7 @@ TEST_F(FileTest, Io_ChecksPermissionsItself) {
 
 // --- VERIFY, NVERIFY ---
 
-TEST_F(FileTest, Verify_ComparesValues) {
+TEST_P(FileTest, Verify_ComparesValues) {
   const bitmap4 wanted = bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE, FATTR4_OWNER, FATTR4_FSID, FATTR4_MAXREAD});
   fattr4 a = root->attributes("/export/f", wanted);
   EXPECT_EQ(root->run_at("/export/f", ops(VERIFY4args{a}, GETFH4args{})).status, NFS4_OK);
@@ -258,6 +264,8 @@ TEST_F(FileTest, Verify_ComparesValues) {
   EXPECT_EQ(root->run_at("/export/f", ops(VERIFY4args{attrs({FATTR4_HIDDEN})})).status, NFS4ERR_ATTRNOTSUPP);
   EXPECT_EQ(root->run_at("/export/f", ops(VERIFY4args{attrs({FATTR4_RDATTR_ERROR})})).status, NFS4ERR_INVAL);
 }
+
+INSTANTIATE_TEST_SUITE_P(Kept, FileTest, ::testing::Values(Kept::kInMemory, Kept::kByHost), name_of);
 
 }  // namespace
 }  // namespace nfsrdma::filer::test

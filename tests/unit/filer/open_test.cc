@@ -6,10 +6,11 @@
 namespace nfsrdma::filer::test {
 namespace {
 
-class OpenTest : public ::testing::Test {
+class OpenTest : public ::testing::TestWithParam<Kept> {
  protected:
   void SetUp() override {
-    server = start_server();
+    if (on_host() && !may_act_as_callers()) GTEST_SKIP() << "needs root";
+    server = start_server(kept(GetParam(), directory, {}));
     server->make_file("/export/f", "content", 0666);
     client = std::make_unique<RawClient>(*server, "one");
     other = std::make_unique<RawClient>(*server, "two");
@@ -30,13 +31,16 @@ class OpenTest : public ::testing::Test {
   }
   nfsstat4 close(RawClient& c, stateid4 id) { return c.run_at("/export/f", ops(CLOSE4args{0, id})).status; }
 
+  static bool on_host() { return GetParam() == Kept::kByHost; }
+
+  TempDirectory directory;
   std::unique_ptr<Server> server;
   std::unique_ptr<RawClient> client;
   std::unique_ptr<RawClient> other;
 };
 
 // "When such a set of locks is first created, the server returns a stateid with seqid value of one."
-TEST_F(OpenTest, FirstOpen_HasSeqidOne) {
+TEST_P(OpenTest, FirstOpen_HasSeqidOne) {
   const OPEN4res res = open(*client, client->open_args("f"));
   ASSERT_EQ(res.status, NFS4_OK);
   EXPECT_EQ(res.resok4.stateid.seqid, 1u);
@@ -46,7 +50,7 @@ TEST_F(OpenTest, FirstOpen_HasSeqidOne) {
 
 // "represented by a single stateid whose 'other' value matches that of the original open, and whose 'seqid'
 // value is incremented ... required in cases in which the 'upgrade' results in no change to the open mode".
-TEST_F(OpenTest, SecondOpenOfTheOwner_Upgrades) {
+TEST_P(OpenTest, SecondOpenOfTheOwner_Upgrades) {
   const stateid4 first = client->open("/export/f", OPEN4_SHARE_ACCESS_BOTH);
   const stateid4 second = client->open("/export/f", OPEN4_SHARE_ACCESS_READ);
   EXPECT_TRUE(first.same_state(second));
@@ -61,7 +65,7 @@ TEST_F(OpenTest, SecondOpenOfTheOwner_Upgrades) {
   EXPECT_EQ(close(*client, second), NFS4ERR_BAD_STATEID);
 }
 
-TEST_F(OpenTest, OtherOwner_HasItsOwnState) {
+TEST_P(OpenTest, OtherOwner_HasItsOwnState) {
   const stateid4 a = client->open("/export/f", OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_NONE, "a");
   const stateid4 b = client->open("/export/f", OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_NONE, "b");
   EXPECT_FALSE(a.same_state(b));
@@ -69,20 +73,20 @@ TEST_F(OpenTest, OtherOwner_HasItsOwnState) {
 
 // "the server MUST derive the client ID from the session ID": stateids "are implicitly qualified by the
 // current client ID".
-TEST_F(OpenTest, StateidOfAnotherClient_IsBad) {
+TEST_P(OpenTest, StateidOfAnotherClient_IsBad) {
   const stateid4 mine = client->open("/export/f");
   EXPECT_EQ(close(*other, mine), NFS4ERR_BAD_STATEID);
 }
 
 // "If the selected table entry does not match the current filehandle, return NFS4ERR_BAD_STATEID."
-TEST_F(OpenTest, StateidOfAnotherFile_IsBad) {
+TEST_P(OpenTest, StateidOfAnotherFile_IsBad) {
   server->make_file("/export/g", "x");
   const stateid4 f = client->open("/export/f");
   EXPECT_EQ(client->run_at("/export/g", ops(READ4args{f, 0, 10})).status, NFS4ERR_BAD_STATEID);
 }
 
 // "NFS4ERR_SHARE_DENIED" for every pair of access and deny that meet, in either direction.
-TEST_F(OpenTest, ShareReservations_ConflictExactlyWhereTheyMeet) {
+TEST_P(OpenTest, ShareReservations_ConflictExactlyWhereTheyMeet) {
   for (uint32_t access1 = 1; access1 <= 3; ++access1) {
     for (uint32_t deny1 = 0; deny1 <= 3; ++deny1) {
       const stateid4 held = client->open("/export/f", access1, deny1);
@@ -104,12 +108,12 @@ TEST_F(OpenTest, ShareReservations_ConflictExactlyWhereTheyMeet) {
 
 // "checking of share reservations for the new OPEN proceeds normally, with no exception for the existing OPEN
 // held by the same open-owner."
-TEST_F(OpenTest, OwnReservation_DeniesTheOwnerToo) {
+TEST_P(OpenTest, OwnReservation_DeniesTheOwnerToo) {
   client->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE);
   EXPECT_EQ(open(*client, client->open_args("f", OPEN4_SHARE_ACCESS_WRITE)).status, NFS4ERR_SHARE_DENIED);
 }
 
-TEST_F(OpenTest, BadShareBits_AreInvalid) {
+TEST_P(OpenTest, BadShareBits_AreInvalid) {
   for (const uint32_t access : {0u, 4u, 8u, 0x601u, 0x80001u}) {
     EXPECT_EQ(open(*client, client->open_args("f", access)).status, NFS4ERR_INVAL) << access;
   }
@@ -118,7 +122,7 @@ TEST_F(OpenTest, BadShareBits_AreInvalid) {
 
 // "in the event the server does not return a delegation, it MUST return a delegation type of
 // OPEN_DELEGATE_NONE_EXT".
-TEST_F(OpenTest, UnwantedDelegation_IsExplained) {
+TEST_P(OpenTest, UnwantedDelegation_IsExplained) {
   const OPEN4res res =
       open(*client, client->open_args("f", OPEN4_SHARE_ACCESS_READ | OPEN4_SHARE_ACCESS_WANT_NO_DELEG));
   EXPECT_EQ(res.resok4.delegation.delegation_type, OPEN_DELEGATE_NONE_EXT);
@@ -128,7 +132,7 @@ TEST_F(OpenTest, UnwantedDelegation_IsExplained) {
 // "If the component provided to OPEN is a symbolic link, the error NFS4ERR_SYMLINK ..., while if it is a
 // directory the error NFS4ERR_ISDIR ... neither of those but not an ordinary file, the error
 // NFS4ERR_WRONG_TYPE".
-TEST_F(OpenTest, OtherTypes_HaveTheirErrors) {
+TEST_P(OpenTest, OtherTypes_HaveTheirErrors) {
   server->make_symlink("/export/link", "f");
   server->make_directory("/export/dir");
   ASSERT_EQ(client->run_at("/export", ops(CREATE4args{{NF4FIFO, {}, {}}, "fifo", {}})).status, NFS4_OK);
@@ -139,7 +143,7 @@ TEST_F(OpenTest, OtherTypes_HaveTheirErrors) {
   EXPECT_EQ(client->run_at("/export/f", ops(client->open_args("x"))).status, NFS4ERR_NOTDIR);
 }
 
-TEST_F(OpenTest, ClaimFh_OpensTheCurrentFile) {
+TEST_P(OpenTest, ClaimFh_OpensTheCurrentFile) {
   OPEN4args args = client->open_args("");
   args.claim.claim = CLAIM_FH;
   const COMPOUND4res reply = client->run_at("/export/f", ops(args, READ4args{kCurrentStateid, 0, 100}));
@@ -150,7 +154,7 @@ TEST_F(OpenTest, ClaimFh_OpensTheCurrentFile) {
       << "the claim MUST be one that includes a component of a file name";
 }
 
-TEST_F(OpenTest, ClaimPreviousOutsideOfGrace_IsNoGrace) {
+TEST_P(OpenTest, ClaimPreviousOutsideOfGrace_IsNoGrace) {
   OPEN4args args = client->open_args("");
   args.claim.claim = CLAIM_PREVIOUS;
   EXPECT_EQ(client->run_at("/export/f", ops(args)).status, NFS4ERR_NO_GRACE);
@@ -160,14 +164,14 @@ TEST_F(OpenTest, ClaimPreviousOutsideOfGrace_IsNoGrace) {
 
 // --- creating ---
 
-TEST_F(OpenTest, UncheckedCreate_MakesOrTakesAndOnlyTruncates) {
+TEST_P(OpenTest, UncheckedCreate_MakesOrTakesAndOnlyTruncates) {
   fattr4 attrs;
   attrs.attrmask = bitmap4::of({FATTR4_MODE});
   attrs.mode = 0640;
   OPEN4res res = open(*client, create_args(UNCHECKED4, "new", 0, attrs));
   ASSERT_EQ(res.status, NFS4_OK);
   EXPECT_EQ(res.resok4.attrset, attrs.attrmask);
-  EXPECT_TRUE(res.resok4.cinfo.atomic);
+  EXPECT_EQ(res.resok4.cinfo.atomic, !on_host());
   EXPECT_GT(res.resok4.cinfo.after, res.resok4.cinfo.before);
   EXPECT_EQ(server->stat("/export/new")->mode, 0640u);
 
@@ -186,7 +190,7 @@ TEST_F(OpenTest, UncheckedCreate_MakesOrTakesAndOnlyTruncates) {
 }
 
 // "If a duplicate exists, NFS4ERR_EXIST is returned."
-TEST_F(OpenTest, GuardedCreate_RefusesWhatExists) {
+TEST_P(OpenTest, GuardedCreate_RefusesWhatExists) {
   EXPECT_EQ(open(*client, create_args(GUARDED4, "f")).status, NFS4ERR_EXIST);
   EXPECT_EQ(open(*client, create_args(GUARDED4, "g")).status, NFS4_OK);
 }
@@ -194,7 +198,7 @@ TEST_F(OpenTest, GuardedCreate_RefusesWhatExists) {
 // "If the object does exist and the stored verifier matches the client provided verifier, the server uses the
 // existing object as the newly created object. If the stored verifier does not match, then an error of
 // NFS4ERR_EXIST is returned."
-TEST_F(OpenTest, ExclusiveCreate_IsKnownByItsVerifier) {
+TEST_P(OpenTest, ExclusiveCreate_IsKnownByItsVerifier) {
   for (const createmode4 mode : {EXCLUSIVE4, EXCLUSIVE4_1}) {
     const std::string name = mode == EXCLUSIVE4 ? "old" : "new";
     const OPEN4res first = open(*client, create_args(mode, name, 42));
@@ -208,7 +212,7 @@ TEST_F(OpenTest, ExclusiveCreate_IsKnownByItsVerifier) {
 }
 
 // "The verifier MUST be stored in stable storage": it survives a restart.
-TEST_F(OpenTest, ExclusiveCreateVerifier_SurvivesARestart) {
+TEST_P(OpenTest, ExclusiveCreateVerifier_SurvivesARestart) {
   ASSERT_EQ(open(*client, create_args(EXCLUSIVE4_1, "x", 42)).status, NFS4_OK);
   server->restart();
   server->end_grace();
@@ -220,7 +224,7 @@ TEST_F(OpenTest, ExclusiveCreateVerifier_SurvivesARestart) {
 
 // "If the client attempts to set in cva_attrs an attribute that is not in suppattr_exclcreat, the server MUST
 // return NFS4ERR_INVAL."
-TEST_F(OpenTest, ExclusiveCreateWithForbiddenAttribute_IsInvalid) {
+TEST_P(OpenTest, ExclusiveCreateWithForbiddenAttribute_IsInvalid) {
   const fattr4 facts = client->attributes("/export", bitmap4::of({FATTR4_SUPPATTR_EXCLCREAT}));
   ASSERT_FALSE(facts.fs->suppattr_exclcreat.test(FATTR4_TIME_MODIFY_SET));
   fattr4 attrs;
@@ -237,7 +241,7 @@ TEST_F(OpenTest, ExclusiveCreateWithForbiddenAttribute_IsInvalid) {
 }
 
 // Whoever creates a read-only file may write through the open that made it.
-TEST_F(OpenTest, CreateWithModeZero_StillOpensForWriting) {
+TEST_P(OpenTest, CreateWithModeZero_StillOpensForWriting) {
   RawClient user(*server, "user", {.uid = 1000, .gid = 1000});
   ASSERT_TRUE(user.establish());
   server->make_directory("/export/tmp", 0777);
@@ -252,7 +256,7 @@ TEST_F(OpenTest, CreateWithModeZero_StillOpensForWriting) {
             NFS4ERR_ACCESS);
 }
 
-TEST_F(OpenTest, Names_AreChecked) {
+TEST_P(OpenTest, Names_AreChecked) {
   const std::pair<std::string, nfsstat4> cases[] = {{"", NFS4ERR_INVAL},
                                                     {".", NFS4ERR_BADNAME},
                                                     {"..", NFS4ERR_BADNAME},
@@ -263,7 +267,8 @@ TEST_F(OpenTest, Names_AreChecked) {
                                                     {std::string(255, 'n'), NFS4_OK},
                                                     {"\xc3\xa4\xe2\x82\xac", NFS4_OK}};
   for (const auto& [name, status] : cases) {
-    EXPECT_EQ(open(*client, create_args(UNCHECKED4, name)).status, status)
+    const bool any_bytes = on_host() && name == "\xff\xfe";  // the host's files may have been called anything
+    EXPECT_EQ(open(*client, create_args(UNCHECKED4, name)).status, any_bytes ? NFS4_OK : status)
         << name.size() << " bytes: " << name;
   }
 }
@@ -272,7 +277,7 @@ TEST_F(OpenTest, Names_AreChecked) {
 
 // "The bits in share_access SHOULD equal the union of the share_access bits ... specified for some subset of
 // the OPENs in effect"; otherwise INVAL.
-TEST_F(OpenTest, Downgrade_OnlyToASubsetOfTheOpens) {
+TEST_P(OpenTest, Downgrade_OnlyToASubsetOfTheOpens) {
   const auto downgrade = [&](stateid4 id, uint32_t access, uint32_t deny) {
     return at<OPEN_DOWNGRADE4res>(client->run_at("/export/f", ops(OPEN_DOWNGRADE4args{id, 0, access, deny})),
                                   0);
@@ -293,7 +298,7 @@ TEST_F(OpenTest, Downgrade_OnlyToASubsetOfTheOpens) {
 
 // --- current and special stateids, section 8.2.3, 16.2.3.1.2 ---
 
-TEST_F(OpenTest, CurrentStateid_IsThatOfTheOpen) {
+TEST_P(OpenTest, CurrentStateid_IsThatOfTheOpen) {
   const COMPOUND4res reply =
       client->run_at("/export", ops(client->open_args("f"), READ4args{kCurrentStateid, 0, 10}, SAVEFH4args{},
                                     PUTROOTFH4args{}, RESTOREFH4args{}, CLOSE4args{0, kCurrentStateid}));
@@ -303,7 +308,7 @@ TEST_F(OpenTest, CurrentStateid_IsThatOfTheOpen) {
 }
 
 // "PUTFH fh1; READ (1, 0) -> NFS4ERR_BAD_STATEID" (Figure 6).
-TEST_F(OpenTest, CurrentStateidWithoutOne_IsBad) {
+TEST_P(OpenTest, CurrentStateidWithoutOne_IsBad) {
   EXPECT_EQ(client->run_at("/export/f", ops(READ4args{kCurrentStateid, 0, 10})).status, NFS4ERR_BAD_STATEID);
   // "If an operation sets the current filehandle but does not return a stateid, the current stateid MUST be
   // set to the all-zeros special stateid".
@@ -316,7 +321,7 @@ TEST_F(OpenTest, CurrentStateidWithoutOne_IsBad) {
 
 // "If a stateid value is used that has all zeros or all ones in the 'other' field but does not match one of
 // the cases above, the server MUST return the error NFS4ERR_BAD_STATEID."
-TEST_F(OpenTest, SpecialStateids_OnlyTheDefinedOnes) {
+TEST_P(OpenTest, SpecialStateids_OnlyTheDefinedOnes) {
   stateid4 ones;
   ones.other = kAllOnes;
   ones.seqid = 5;
@@ -331,7 +336,7 @@ TEST_F(OpenTest, SpecialStateids_OnlyTheDefinedOnes) {
 // "When an anonymous stateid value is used and an existing open denies the form of access requested, then
 // access will be denied"; "rejected with error NFS4ERR_LOCKED"; the bypass stateid may read nevertheless, and
 // writes as anonymous.
-TEST_F(OpenTest, AnonymousIo_RespectsDenyModes) {
+TEST_P(OpenTest, AnonymousIo_RespectsDenyModes) {
   client->open("/export/f", OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_BOTH);
   EXPECT_EQ(other->run_at("/export/f", ops(READ4args{kAnonymousStateid, 0, 1})).status, NFS4ERR_LOCKED);
   EXPECT_EQ(other->read("/export/f", kReadBypassStateid), "content");
@@ -340,7 +345,7 @@ TEST_F(OpenTest, AnonymousIo_RespectsDenyModes) {
 }
 
 // Section 8.2.2: "It may set the seqid to zero".
-TEST_F(OpenTest, SeqidZero_MeansTheCurrentOne) {
+TEST_P(OpenTest, SeqidZero_MeansTheCurrentOne) {
   client->open("/export/f");
   stateid4 id = client->open("/export/f");
   id.seqid = 0;
@@ -348,7 +353,7 @@ TEST_F(OpenTest, SeqidZero_MeansTheCurrentOne) {
   EXPECT_EQ(close(*client, id), NFS4_OK);
 }
 
-TEST_F(OpenTest, Seqid_WrapsToOne) {
+TEST_P(OpenTest, Seqid_WrapsToOne) {
   const stateid4 id = client->open("/export/f");
   server->with_core([&](Core& core) { core.states.find(id)->id.seqid = NFS4_UINT32_MAX; });
   const stateid4 next = client->open("/export/f");
@@ -360,7 +365,7 @@ TEST_F(OpenTest, Seqid_WrapsToOne) {
 
 // --- TEST_STATEID, FREE_STATEID, revocation ---
 
-TEST_F(OpenTest, RevokedOpen_IsReportedTestedAndFreed) {
+TEST_P(OpenTest, RevokedOpen_IsReportedTestedAndFreed) {
   const stateid4 id = client->open("/export/f");
   ASSERT_TRUE(server->revoke(id));
   EXPECT_EQ(client->run_at("/export/f", ops(READ4args{id, 0, 1})).status, NFS4ERR_ADMIN_REVOKED);
@@ -378,14 +383,14 @@ TEST_F(OpenTest, RevokedOpen_IsReportedTestedAndFreed) {
 
 // "If there are valid locks (of any kind) associated with the stateid in question, the error
 // NFS4ERR_LOCKS_HELD".
-TEST_F(OpenTest, FreeingALiveOpen_IsRefused) {
+TEST_P(OpenTest, FreeingALiveOpen_IsRefused) {
   const stateid4 id = client->open("/export/f");
   EXPECT_EQ(client->run(ops(FREE_STATEID4args{id})).status, NFS4ERR_LOCKS_HELD);
 }
 
 // --- permissions ---
 
-TEST_F(OpenTest, Permissions_AreThoseOfTheMode) {
+TEST_P(OpenTest, Permissions_AreThoseOfTheMode) {
   server->make_file("/export/private", "x", 0600, 1000, 1000);
   server->make_file("/export/group", "x", 0040, 1, 2000);
   RawClient user(*server, "user", {.uid = 3000, .gid = 3000, .groups = {2000}});
@@ -396,6 +401,8 @@ TEST_F(OpenTest, Permissions_AreThoseOfTheMode) {
   user.user = {.uid = 1000, .gid = 1000};
   EXPECT_EQ(open(user, user.open_args("private", OPEN4_SHARE_ACCESS_BOTH)).status, NFS4_OK);
 }
+
+INSTANTIATE_TEST_SUITE_P(Kept, OpenTest, ::testing::Values(Kept::kInMemory, Kept::kByHost), name_of);
 
 }  // namespace
 }  // namespace nfsrdma::filer::test

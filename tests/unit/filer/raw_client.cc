@@ -5,6 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
 #include "xdr/record_mark.h"
 
 namespace nfsrdma::filer::test {
@@ -108,6 +112,37 @@ std::unique_ptr<Server> start_server(Options options) {
     return nullptr;
   }
   return std::move(*server);
+}
+
+TempDirectory::TempDirectory() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "filer.XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) ADD_FAILURE() << "mkdtemp: " << std::strerror(errno);
+  path_ = pattern;
+}
+
+TempDirectory::~TempDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string name_of(const ::testing::TestParamInfo<Kept>& info) {
+  return info.param == Kept::kInMemory ? "InMemory" : "ByHost";
+}
+
+Options kept(Kept where, const TempDirectory& directory, Options options) {
+  if (where == Kept::kInMemory) return options;
+  unsigned number = 0;
+  for (const std::string& path : std::exchange(options.exports, {})) {
+    const std::string below = directory.path() + "/" + std::to_string(number++);
+    std::filesystem::create_directory(below);
+    std::filesystem::permissions(below, std::filesystem::perms(0777));
+    options.directories.push_back({.path = path, .directory = below, .squash = Squash::kNone, .sync = false});
+  }
+  return options;
+}
+
+bool may_act_as_callers() {
+  return geteuid() == 0;
 }
 
 RawClient::RawClient(Server& server, std::string owner_name, User who)

@@ -150,4 +150,25 @@ Ops operator+(Ops a, const Ops& b);
 
 std::unique_ptr<Server> start_server(Options options = {});
 
+// A directory of the host that goes with its owner.
+class TempDirectory {
+ public:
+  TempDirectory();
+  ~TempDirectory();
+  TempDirectory(const TempDirectory&) = delete;
+  TempDirectory& operator=(const TempDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// What keeps "/export" in tests that hold for either.
+enum class Kept { kInMemory, kByHost };
+std::string name_of(const ::testing::TestParamInfo<Kept>& info);
+// The options with "/export" and the other exports kept so; callers are who they say they are.
+Options kept(Kept where, const TempDirectory& directory, Options options = {});
+// Acting as callers takes root: tests of permissions on the host are skipped without.
+bool may_act_as_callers();
+
 }  // namespace nfsrdma::filer::test

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace nfsrdma::cli {
+namespace nfsrdma {
 
 class Fd {
  public:
@@ -35,4 +35,4 @@ class Fd {
   int fd_ = -1;
 };
 
-}  // namespace nfsrdma::cli
+}  // namespace nfsrdma

@@ -1,0 +1,291 @@
+#include "cli/filer/filer_args.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/version.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr uint16_t kNfsPort = 2049;
+constexpr uint16_t kRdmaPort = 20049;
+
+constexpr const char* kFooter = R"(
+EXPORT is DIR, a directory of this host, found at its own path; or memory[:SIZE], found at /memory (SIZE with
+K, M, G or T); or /PATH=DIR, /PATH=memory[:SIZE], found at /PATH.
+
+Run as root, the server acts as its callers by their AUTH_SYS user and groups; user 0 becomes 65534 unless
+--no-root-squash is given. Run by anybody else, every caller is that user. Either way callers are believed: this is
+a server for networks one trusts, as any NFS server with AUTH_SYS.
+
+A fault RULE: EVENT [OPERATION] [nth N] [times N|always]: ACTION, for example
+  "request WRITE nth 3: cut"   "reply RENAME always: delay 50"   "request OPEN times 2: answer OPEN DELAY"
+EVENT: request, reply, accept. ACTION: cut, reset, drop, delay MS, answer OPERATION STATUS, truncate BYTES,
+flip OFFSET, garbage BYTES, duplicate [N], restart, forget, expire. A plan file has a rule a line, '#' comments.
+
+When it serves it says so on standard output in one line: "listening tcp ADDR:PORT [rdma ADDR:PORT]".
+Signals: TERM and INT end it. Exit status: 0 ended by a signal, 1 failed, 2 usage.)";
+
+tl::unexpected<Failure> usage(std::string text) {
+  return refuse(ToolExit::kUsage, std::move(text));
+}
+
+struct Endpoint {
+  std::string address;
+  uint16_t port = 0;
+};
+
+std::optional<uint16_t> port_number(std::string_view text) {
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return port;
+}
+
+// ADDR, ADDR:PORT, [ADDR6], [ADDR6]:PORT or :PORT.
+Outcome<Endpoint> parse_endpoint(const std::string& text, uint16_t usual_port) {
+  Endpoint endpoint{"127.0.0.1", usual_port};
+  std::string_view rest = text;
+  if (rest.starts_with('[')) {
+    const size_t end = rest.find(']');
+    if (end == rest.npos) return usage(fmt::format("\"{}\": there is no ']'", text));
+    endpoint.address = rest.substr(1, end - 1);
+    rest.remove_prefix(end + 1);
+  } else {
+    const std::string_view address = rest.substr(0, rest.find(':'));
+    if (!address.empty()) endpoint.address = address;
+    rest.remove_prefix(address.size());
+  }
+  if (rest.empty()) return endpoint;
+  const auto port = rest.front() == ':' ? port_number(rest.substr(1)) : std::nullopt;
+  if (!port) return usage(fmt::format("\"{}\" is not ADDR:PORT; IPv6 addresses stand in [ ]", text));
+  endpoint.port = *port;
+  return endpoint;
+}
+
+std::optional<uint64_t> size_of(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || value == 0) return std::nullopt;
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const unsigned shift = unit.empty()  ? 0
+                         : unit == "K" ? 10
+                         : unit == "M" ? 20
+                         : unit == "G" ? 30
+                         : unit == "T" ? 40
+                                       : 64;
+  if (shift == 64 || value > UINT64_MAX >> shift) return std::nullopt;
+  return value << shift;
+}
+
+struct Exporting {
+  bool read_only = false;
+  bool root_squash = true;
+  bool sync = true;
+};
+
+Outcome<> add_export(const std::string& text, const Exporting& how, FilerCommand& command) {
+  std::string path;
+  std::string what = text;
+  const size_t equals = text.find('=');
+  if (text.starts_with('/') && equals != std::string::npos && !std::filesystem::exists(text)) {
+    path = text.substr(0, equals);
+    what = text.substr(equals + 1);
+  }
+  if (what == "memory" || what.starts_with("memory:")) {
+    if (what != "memory") {
+      const auto bytes = size_of(std::string_view(what).substr(7));
+      if (!bytes) return usage(fmt::format("\"{}\": SIZE is a number, with K, M, G or T", text));
+      command.memory_bytes = *bytes;
+    }
+    command.options.exports.push_back(path.empty() ? "/memory" : path);
+    return {};
+  }
+  std::error_code error;
+  const std::string directory = std::filesystem::canonical(what, error).string();
+  if (error) return refuse(ToolExit::kFailed, fmt::format("{}: {}", what, error.message()));
+  if (path.empty()) path = directory;
+  if (path == "/") return usage("\"/\" cannot be a directory's path: give /PATH=DIR");
+  command.options.directories.push_back(
+      {.path = path,
+       .directory = directory,
+       .read_only = how.read_only,
+       .squash = how.root_squash ? filer::Squash::kRoot : filer::Squash::kNone,
+       .sync = how.sync});
+  return {};
+}
+
+Outcome<> set_versions(const std::string& list, rdma::ResponderOptions& options) {
+  options.version1 = list == "1" || list == "1,2" || list == "2,1";
+  options.version2 = list == "2" || list == "1,2" || list == "2,1";
+  if (!options.version1 && !options.version2) return usage("--rdma-versions is 1, 2 or 1,2");
+  return {};
+}
+
+// Beside what others of the system keep; the server makes the last directory of it.
+std::string usual_state_directory() {
+  namespace fs = std::filesystem;
+  if (geteuid() == 0) return "/var/lib/nfsrdma-filer";
+  const char* state = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  if (state == nullptr && home == nullptr) return {};
+  const fs::path base = state != nullptr ? fs::path(state) : fs::path(home) / ".local/state";
+  std::error_code ignored;
+  fs::create_directories(base, ignored);
+  return (base / "nfsrdma-filer").string();
+}
+
+Outcome<> add_fault_plan(const std::string& file, std::vector<filer::FaultRule>& faults) {
+  std::ifstream in(file);
+  if (!in) return refuse(ToolExit::kFailed, fmt::format("{}: {}", file, std::strerror(errno)));
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  auto rules = filer::parse_fault_rules(text);
+  if (!rules) return usage(fmt::format("{}: {}", file, rules.error().cause));
+  faults.insert(faults.end(), std::make_move_iterator(rules->begin()), std::make_move_iterator(rules->end()));
+  return {};
+}
+
+// The options as they were given.
+struct Given {
+  std::vector<std::string> exports;
+  std::string listen = "127.0.0.1:2049";
+  std::string rdma;
+  std::string rdma_versions = "1,2";
+  std::string delegations = "none";
+  std::string state_directory;
+  std::string fault_plan;
+  std::vector<std::string> faults;
+  std::string log_level = "info";
+  unsigned lease = 90;
+  unsigned grace = 90;
+  unsigned slots = 64;
+  unsigned credits = 64;
+  bool read_only = false;
+  bool no_root_squash = false;
+  bool async = false;
+  bool version = false;
+
+  void add_to(CLI::App& app) {
+    app.add_option("-e,--export", exports, "what to export; may be repeated")
+        ->type_name("EXPORT")
+        ->allow_extra_args(false);
+    app.add_option("-l,--listen", listen, "TCP address and port; port 0: one that is free")
+        ->type_name("ADDR:PORT")
+        ->capture_default_str();
+    app.add_option("--rdma", rdma, "also RPC over software RDMA, there; port 20049 if none is given")
+        ->type_name("ADDR[:PORT]");
+    app.add_option("--rdma-versions", rdma_versions, "RPC-over-RDMA versions spoken: 1, 2 or 1,2")
+        ->type_name("LIST")
+        ->capture_default_str();
+    app.add_option("--lease", lease, "lease time in seconds")
+        ->check(CLI::Range(1, 3600))
+        ->capture_default_str();
+    app.add_option("--grace", grace, "for how long clients may reclaim after a restart, in seconds")
+        ->check(CLI::Range(0, 3600))
+        ->capture_default_str();
+    app.add_option("--state-dir", state_directory,
+                   "keeps who may reclaim, and the key of filehandles; default with a DIR exported: "
+                   "/var/lib/nfsrdma-filer as root, else ~/.local/state/nfsrdma-filer")
+        ->type_name("DIR");
+    app.add_flag("--read-only", read_only, "exports cannot be changed");
+    app.add_flag("--no-root-squash", no_root_squash, "user 0 of a client is user 0 here");
+    app.add_flag("--async", async, "answer changes of names before they are on the disk");
+    app.add_option("--delegations", delegations,
+                   "none, read or write; this host's own programs do not recall them")
+        ->check(CLI::IsMember({"none", "read", "write"}))
+        ->capture_default_str();
+    app.add_option("--slots", slots, "session slots a client gets at most")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    app.add_option("--credits", credits, "RPC-over-RDMA credits granted")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    app.add_option("--fault", faults, "a fault rule; may be repeated")
+        ->type_name("RULE")
+        ->allow_extra_args(false);
+    app.add_option("--fault-plan", fault_plan, "fault rules from a file")->type_name("FILE");
+    app.add_option("--log-level", log_level, "error, warning, info, debug or trace")
+        ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}))
+        ->capture_default_str();
+    app.add_flag("-V,--version", version, "show the version");
+  }
+};
+
+Outcome<> set_addresses(const Given& given, filer::Options& options) {
+  auto tcp = parse_endpoint(given.listen, kNfsPort);
+  if (!tcp) return tl::unexpected(std::move(tcp).error());
+  options.address = tcp->address;
+  options.port = tcp->port;
+  if (auto set = set_versions(given.rdma_versions, options.rdma.responder); !set) return set;
+  if (given.rdma.empty()) return {};
+  auto rdma = parse_endpoint(given.rdma, kRdmaPort);
+  if (!rdma) return tl::unexpected(std::move(rdma).error());
+  options.rdma.listen = true;
+  options.rdma.address = rdma->address;
+  options.rdma.port = rdma->port;
+  return {};
+}
+
+Outcome<FilerCommand> command_of(const Given& given) {
+  FilerCommand command;
+  command.options.exports.clear();
+  command.options.journal = false;
+  command.options.lease = std::chrono::seconds(given.lease);
+  command.options.grace = std::chrono::seconds(given.grace);
+  command.options.limits.max_slots = given.slots;
+  command.options.rdma.responder.credits = given.credits;
+  command.read_only = given.read_only;
+  command.log_level = parse_log_level(given.log_level).value_or(LogLevel::kInfo);
+  command.switches.delegations = given.delegations == "none"   ? filer::Delegations::kNever
+                                 : given.delegations == "read" ? filer::Delegations::kRead
+                                                               : filer::Delegations::kReadOrWrite;
+  if (auto set = set_addresses(given, command.options); !set) return tl::unexpected(std::move(set).error());
+  if (given.exports.empty()) return usage("nothing is exported: --export DIR or --export memory");
+  const Exporting how{given.read_only, !given.no_root_squash, !given.async};
+  for (const std::string& text : given.exports) {
+    if (auto added = add_export(text, how, command); !added) return tl::unexpected(std::move(added).error());
+  }
+  command.options.state_directory = given.state_directory;
+  if (given.state_directory.empty() && !command.options.directories.empty())
+    command.options.state_directory = usual_state_directory();
+  for (const std::string& text : given.faults) {
+    auto rule = filer::parse_fault_rule(text);
+    if (!rule) return usage(fmt::format("--fault \"{}\": {}", text, rule.error().cause));
+    command.faults.push_back(*std::move(rule));
+  }
+  if (!given.fault_plan.empty()) {
+    if (auto read = add_fault_plan(given.fault_plan, command.faults); !read)
+      return tl::unexpected(std::move(read).error());
+  }
+  return command;
+}
+
+}  // namespace
+
+Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> arguments) {
+  CLI::App app("An NFSv4.1 server in user space, over TCP and software RDMA.", "nfsrdma-filer");
+  app.footer(kFooter);
+  Given given;
+  given.add_to(app);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    return FilerInvocation(FilerText{app.help()});
+  } catch (const CLI::ParseError& error) {
+    return usage(fmt::format("{}; see 'nfsrdma-filer --help'", error.what()));
+  }
+  if (given.version) return FilerInvocation(FilerText{fmt::format("nfsrdma-filer {}\n", kVersion)});
+  Outcome<FilerCommand> command = command_of(given);
+  if (!command) return tl::unexpected(std::move(command).error());
+  return FilerInvocation(*std::move(command));
+}
+
+}  // namespace nfsrdma::cli

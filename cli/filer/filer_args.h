@@ -1,0 +1,34 @@
+// The command line of `nfsrdma-filer`, read with CLI11. Pure but for --fault-plan, whose file is read, and
+// for the environment, which says where state is kept by default.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cli/mount_options.h"
+#include "cli/outcome.h"
+#include "filer/fault_rules.h"
+#include "filer/options.h"
+
+namespace nfsrdma::cli {
+
+struct FilerCommand {
+  filer::Options options;
+  filer::Switches switches;
+  std::vector<filer::FaultRule> faults;
+  uint64_t memory_bytes = 0;  // of each export in memory; 0: the server's default
+  bool read_only = false;     // also exports in memory
+  LogLevel log_level = LogLevel::kInfo;
+};
+
+struct FilerText {  // --help, --version
+  std::string text;
+};
+
+using FilerInvocation = std::variant<FilerCommand, FilerText>;
+
+// `arguments` without argv[0]. Refused with ToolExit::kUsage.
+Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> arguments);
+
+}  // namespace nfsrdma::cli

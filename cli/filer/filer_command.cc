@@ -1,0 +1,75 @@
+#include "cli/filer/filer_command.h"
+
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "cli/log_setup.h"
+#include "filer/server.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+std::string endpoint(const std::string& address, uint16_t port) {
+  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, port)
+                                                : fmt::format("[{}]:{}", address, port);
+}
+
+std::string ready_line(const filer::Options& options, const filer::Server& server) {
+  std::string line = "listening tcp " + endpoint(options.address, server.port());
+  if (options.rdma.listen) line += " rdma " + endpoint(options.rdma.address, server.rdma_port());
+  return line + "\n";
+}
+
+// Two servers that answer with the same owner are one server with two addresses to their clients (RFC 8881
+// section 2.10.5), so each has its own; the same again after a restart on the same port.
+void set_identity(filer::Options& options) {
+  char host[256] = "localhost";
+  gethostname(host, sizeof(host) - 1);
+  const std::string where =
+      options.port != 0 ? endpoint(options.address, options.port) : std::to_string(getpid());
+  options.identity.owner_major = options.identity.scope = fmt::format("nfsrdma-filer {} {}", host, where);
+}
+
+void prepare(filer::Server& server, const FilerCommand& command) {
+  server.configure([&](filer::Switches& switches) { switches = command.switches; });
+  for (const std::string& path : command.options.exports) {
+    if (command.memory_bytes != 0) server.set_space(path, command.memory_bytes);
+    if (command.read_only) server.set_read_only(path, true);
+  }
+  for (const filer::FaultRule& rule : command.faults) server.faults().add(rule.trigger, rule.action);
+}
+
+}  // namespace
+
+int run_filer(const std::string& program, FilerCommand command) {
+  ProcessLog log;
+  LogSettings settings;
+  settings.target = LogTarget::kStderr;
+  settings.level = command.log_level;
+  if (auto applied = log.apply(settings); !applied) return report(program, applied.error());
+  umask(0);  // clients say what modes are
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  sigaddset(&ending, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // the server's thread inherits it
+
+  set_identity(command.options);
+  auto server = filer::Server::start(command.options);
+  if (!server) return report(program, Failure(ToolExit::kFailed, describe(server.error())));
+  prepare(**server, command);
+  std::fputs(ready_line(command.options, **server).c_str(), stdout);
+  std::fflush(stdout);
+  int signal_number = 0;
+  sigwait(&ending, &signal_number);
+  log::info("filer: ended by signal {}", signal_number);
+  return 0;
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,141 @@
+#include "filer/fault_rules.h"
+
+#include <cerrno>
+#include <charconv>
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+tl::unexpected<Error> wrong(std::string why) {
+  return fail(system_error(EINVAL, "fault", std::move(why)));
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  for (size_t at = 0; (at = text.find_first_not_of(" \t\r", at)) != text.npos;) {
+    const size_t end = std::min(text.find_first_of(" \t\r", at), text.size());
+    words.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+std::optional<unsigned> number(const std::string& word) {
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size() || value > 1'000'000'000) return std::nullopt;
+  return value;
+}
+
+std::optional<nfs_opnum4> operation(const std::string& name) {
+  for (uint32_t op = OP_ACCESS; op <= OP_RECLAIM_COMPLETE; ++op) {
+    const auto candidate = static_cast<nfs_opnum4>(op);
+    if (name == op_name(candidate)) return candidate;
+  }
+  return std::nullopt;
+}
+
+std::optional<nfsstat4> status(const std::string& name) {
+  constexpr uint32_t kHighest = 11000;
+  for (uint32_t value = 1; value < kHighest; ++value) {
+    const auto candidate = static_cast<nfsstat4>(value);
+    const std::string known = name_of(candidate);
+    if (known == name || known == "NFS4ERR_" + name) return candidate;
+  }
+  return std::nullopt;
+}
+
+Result<Trigger> parse_trigger(const std::vector<std::string>& words) {
+  if (words.empty()) return wrong("there is no event: request, reply or accept");
+  Trigger trigger;
+  if (words[0] == "request") {
+    trigger = on::any_request();
+  } else if (words[0] == "reply") {
+    trigger = on::any_reply();
+  } else if (words[0] == "accept") {
+    trigger = on::accept();
+  } else {
+    return wrong("'" + words[0] + "' is no event: request, reply or accept");
+  }
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "always") {
+      trigger = trigger.always();
+      continue;
+    }
+    if (words[i] == "nth" || words[i] == "times") {
+      const auto n = i + 1 < words.size() ? number(words[i + 1]) : std::nullopt;
+      if (!n || *n == 0) return wrong("'" + words[i] + "' takes a number from 1 on");
+      trigger = words[i] == "nth" ? trigger.nth(*n) : trigger.times(*n);
+      ++i;
+      continue;
+    }
+    trigger.op = operation(words[i]);
+    if (!trigger.op) return wrong("'" + words[i] + "' is no operation of NFSv4.1");
+  }
+  return trigger;
+}
+
+Result<FaultAction> parse_answer(const std::vector<std::string>& words) {
+  const auto op = words.size() == 3 ? operation(words[1]) : std::nullopt;
+  const auto code = words.size() == 3 ? status(words[2]) : std::nullopt;
+  if (!op || !code) return wrong("'answer' takes an operation and a status: answer OPEN DELAY");
+  return FaultAction(fault::Answer{*op, *code});
+}
+
+Result<FaultAction> parse_action(const std::vector<std::string>& words) {
+  if (words.empty()) return wrong("there is no action");
+  const std::string& name = words[0];
+  if (name == "answer") return parse_answer(words);
+  const std::optional<unsigned> n = words.size() == 2 ? number(words[1]) : std::nullopt;
+  if (words.size() > 2 || (words.size() == 2 && !n)) return wrong("'" + name + "' takes one number at most");
+  const bool counts = name == "delay" || name == "truncate" || name == "flip" || name == "garbage";
+  if (counts && !n) return wrong("'" + name + "' takes a number");
+  if (!counts && name != "duplicate" && n) return wrong("'" + name + "' takes no number");
+  if (name == "cut") return FaultAction(fault::Cut{});
+  if (name == "reset") return FaultAction(fault::Cut{.abort = true});
+  if (name == "drop") return FaultAction(fault::Drop{});
+  if (name == "delay") return FaultAction(fault::Delay{std::chrono::milliseconds(*n)});
+  if (name == "truncate") return FaultAction(fault::truncate_to(*n));
+  if (name == "flip") return FaultAction(fault::flip(*n, std::byte{1}));
+  if (name == "garbage") return FaultAction(fault::garbage(*n));
+  if (name == "duplicate") return FaultAction(fault::Duplicate{n.value_or(1)});
+  if (name == "restart") return FaultAction(fault::Restart{});
+  if (name == "forget") return FaultAction(fault::Restart{.forget_reclaims = true});
+  if (name == "expire") return FaultAction(fault::ExpireLease{});
+  return wrong("'" + name + "' is no action");
+}
+
+}  // namespace
+
+Result<FaultRule> parse_fault_rule(std::string_view line) {
+  const size_t colon = line.find(':');
+  if (colon == line.npos) return wrong("a rule is EVENT [OPERATION] [nth N] [times N|always]: ACTION");
+  Result<Trigger> trigger = parse_trigger(words_of(line.substr(0, colon)));
+  if (!trigger) return fail(std::move(trigger).error());
+  Result<FaultAction> action = parse_action(words_of(line.substr(colon + 1)));
+  if (!action) return fail(std::move(action).error());
+  return FaultRule{*std::move(trigger), *std::move(action)};
+}
+
+Result<std::vector<FaultRule>> parse_fault_rules(std::string_view text) {
+  std::vector<FaultRule> rules;
+  for (size_t number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    line = line.substr(0, line.find('#'));
+    if (words_of(line).empty()) continue;
+    Result<FaultRule> rule = parse_fault_rule(line);
+    if (!rule) {
+      Error error = std::move(rule).error();
+      error.cause = "line " + std::to_string(number) + ": " + error.cause;
+      return fail(std::move(error));
+    }
+    rules.push_back(*std::move(rule));
+  }
+  return rules;
+}
+
+}  // namespace nfsrdma::filer

@@ -1,0 +1,49 @@
+// StableStorage: what a server remembers from one run to the next, in a directory of its own.
+//
+//     lock     held (flock(2)) while a server uses the directory: two must not
+//     key      16 random bytes: filehandles of host directories are sealed with it
+//     clients  who may reclaim after a restart, by co_ownerid: one line of hexadecimal digits each
+//
+// "The server must record in stable storage" who held state (RFC 8881 section 8.4.2.1): which clients, not
+// which locks, as the RFC allows; a client is recorded when it has sent RECLAIM_COMPLETE and until it is gone
+// or has lost its state. The file is replaced as a whole and is on the disk when save() returns. Owner: Core.
+// Under the server's lock; blocks.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "filer/tree/host_export.h"
+#include "transport/runtime/fd.h"
+#include "xdr/support/result.h"
+
+namespace nfsrdma::filer {
+
+class StableStorage {
+ public:
+  // Makes the directory and what is missing in it. Errors: what the system says; EBUSY when another server
+  // uses it.
+  static Result<std::unique_ptr<StableStorage>> open(const std::string& directory);
+
+  const HandleKey& key() const { return key_; }
+  const std::set<std::string>& clients() const { return clients_; }
+  // Logs what goes wrong: a server without stable storage goes on, and is strict after its next start.
+  void save(std::set<std::string> clients);
+
+ private:
+  explicit StableStorage(Fd directory) : directory_(std::move(directory)) {}
+  Result<> lock();
+  Result<> load_key();
+  Result<> load_clients();
+  // The content of a file; nothing when there is none.
+  Result<std::string> read(const char* name) const;
+  Result<> replace(const char* name, const std::string& content) const;
+
+  Fd directory_;
+  Fd lock_;
+  HandleKey key_{};
+  std::set<std::string> clients_;
+};
+
+}  // namespace nfsrdma::filer

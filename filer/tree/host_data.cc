@@ -1,0 +1,113 @@
+// HostStore: data of regular files, and what reaches the disk when.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <climits>
+
+#include "filer/tree/host_path.h"
+#include "filer/tree/host_status.h"
+#include "filer/tree/host_store.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+// Opened through /proc, so it is the object of the descriptor, whatever its names lead to by now.
+Fd open_again(int path, int how) {
+  return Fd(::open(host_path(path).c_str(), how | O_CLOEXEC));
+}
+
+}  // namespace
+
+Answer<int> HostStore::reader_of(HostNode& file) {
+  if (file.type != NF4REG) return refuse(NFS4ERR_WRONG_TYPE);  // others may block, or do things
+  if (file.reader) return file.reader.get();
+  // A file's maker may read it whatever its mode.
+  if (file.writer && (fcntl(file.writer.get(), F_GETFL) & O_ACCMODE) == O_RDWR) return file.writer.get();
+  const Answer<int> path = path_of(file);
+  if (!path) return path;
+  file.reader = open_again(*path, O_RDONLY);
+  if (!file.reader) return refuse(status_of(errno));
+  return file.reader.get();
+}
+
+Answer<int> HostStore::writer_of(HostNode& file) {
+  if (file.type != NF4REG) return refuse(NFS4ERR_WRONG_TYPE);
+  if (file.writer) return file.writer.get();
+  const Answer<int> path = path_of(file);
+  if (!path) return path;
+  file.writer = open_again(*path, O_RDWR);
+  if (!file.writer && errno == EACCES) file.writer = open_again(*path, O_WRONLY);
+  if (!file.writer) return refuse(status_of(errno));
+  return file.writer.get();
+}
+
+Answer<size_t> HostStore::read(Node& file, uint64_t offset, MutableBytes to) {
+  if (to.empty() || offset > INT64_MAX) return size_t{0};
+  const Answer<int> fd = reader_of(of_host(file));
+  if (!fd) return refuse(fd.error());
+  size_t got = 0;
+  while (got < to.size()) {
+    const ssize_t n = pread(*fd, to.data() + got, to.size() - got, static_cast<off_t>(offset + got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return refuse(status_of(errno));
+    if (n == 0) break;
+    got += static_cast<size_t>(n);
+  }
+  return got;
+}
+
+nfsstat4 HostStore::write(Node& file, uint64_t offset, ConstBytes data, bool stable) {
+  const Answer<int> fd = writer_of(of_host(file));
+  if (!fd) return fd.error();
+  size_t done = 0;
+  int error = 0;
+  while (done < data.size() && error == 0) {
+    const ssize_t n = pwrite(*fd, data.data() + done, data.size() - done, static_cast<off_t>(offset + done));
+    if (n >= 0) done += static_cast<size_t>(n);
+    if (n < 0 && errno != EINTR) error = errno;
+  }
+  if (error == 0 && stable && fsync(*fd) != 0) error = errno;
+  changed(file);
+  return status_of(error);
+}
+
+nfsstat4 HostStore::resize(Node& file, uint64_t size) {
+  const Answer<int> fd = writer_of(of_host(file));
+  if (!fd) return fd.error();
+  const int error = ftruncate(*fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
+  changed(file);
+  if (error == 0) settle(of_host(file));
+  return status_of(error);
+}
+
+nfsstat4 HostStore::commit(Node& file, uint64_t, uint64_t) {
+  HostNode& own = of_host(file);
+  const Answer<int> fd = own.writer ? Answer<int>(own.writer.get()) : reader_of(own);
+  if (!fd) return fd.error();
+  return fsync(*fd) == 0 ? NFS4_OK : status_of(errno);
+}
+
+Answer<std::string> HostStore::read_link(Node& link) {
+  const Answer<int> fd = path_of(of_host(link));
+  if (!fd) return refuse(fd.error());
+  std::string target(PATH_MAX, '\0');
+  const ssize_t bytes = readlinkat(*fd, "", target.data(), target.size());
+  if (bytes < 0) return refuse(status_of(errno));
+  target.resize(static_cast<size_t>(bytes));
+  return target;
+}
+
+void HostStore::settle(HostNode& node) {
+  if (!sync_ || (!node.is_directory() && node.type != NF4REG)) return;
+  const Answer<int> path = path_of(node);
+  if (!path) return;
+  // What cannot be opened to read cannot be asked for either; the host writes it in its own time.
+  const Fd fd = open_again(*path, O_RDONLY);
+  if (fd) fsync(fd.get());
+}
+
+}  // namespace nfsrdma::filer

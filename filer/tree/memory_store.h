@@ -1,0 +1,81 @@
+// MemoryStore: file systems in memory, by the rules of POSIX; also the pseudo file system.
+//
+// Ids are never reused, so a filehandle of a removed object stays NFS4ERR_STALE for ever. Owner: Tree. Under
+// the server's lock; never blocks.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+
+#include "filer/tree/directory.h"
+#include "filer/tree/sparse_file.h"
+#include "filer/tree/store.h"
+
+namespace nfsrdma::filer {
+
+struct MemoryNode final : Node {
+  SparseFile data;     // NF4REG
+  Directory names;     // NF4DIR
+  std::string target;  // NF4LNK
+  NodeId parent = 0;   // NF4DIR: ".."; 0 for the root of a file system
+};
+
+class MemoryStore final : public Store {
+ public:
+  MemoryStore(std::function<nfs4::nfstime4()> now, std::shared_ptr<NodeId> next_id);
+
+  // The root of `fs`, which this store keeps from now on. The first is root().
+  NodePtr make_root(FileSystem& fs, uint32_t mode);
+  NodePtr root() const { return root_; }
+  // A directory, whatever the file system allows: what leads to an export.
+  NodePtr make_path(Node& dir, std::string_view name);
+  // Names of open files may be removed and the files live on; when false, they are gone at once.
+  void preserve_unlinked(bool preserve) { preserve_unlinked_ = preserve; }
+
+  ByteVector handle(const Node& node) const override;
+  Answer<NodePtr> find(const FileSystem& fs, ConstBytes handle) override;
+  Status refresh(Node& node) override;
+  void measure(FileSystem&) override {}
+  uint32_t acl_permissions(const Node&, const Principal&) override { return 0; }
+
+  Answer<NodePtr> child(Node& dir, std::string_view name) override;
+  Answer<NodePtr> parent(Node& dir) override;
+  Answer<NamedNode> next(Node& dir, uint64_t cookie) override;
+  bool issued(const Node& dir, uint64_t cookie) const override;
+
+  Answer<NodePtr> create(Node& dir, std::string_view name, const Initial& initial,
+                         const Principal& who) override;
+  Status link(Node& node, Node& dir, std::string_view name, const Principal& who) override;
+  Status remove(Node& dir, std::string_view name, const Principal& who) override;
+  Status rename(Node& from, std::string_view old_name, Node& to, std::string_view new_name,
+                const Principal& who) override;
+  Status set(Node& node, const NewAttributes& attributes, const Principal& who) override;
+
+  Answer<size_t> read(Node& file, uint64_t offset, MutableBytes to) override;
+  Status write(Node& file, uint64_t offset, ConstBytes data, bool stable) override;
+  Status resize(Node& file, uint64_t size) override;
+  Status commit(Node& file, uint64_t offset, uint64_t length) override;
+  Answer<std::string> read_link(Node& link) override;
+  void accessed(Node& node) override { node.accessed = now_(); }
+
+  void release(Node& node) override;
+  void crash(bool lose_unstable) override;
+  void forget_unlinked() override;
+
+ private:
+  NodePtr find(NodeId id) const;  // null when gone
+  NodePtr make(FileSystem& fs, const Initial& initial);
+  // The change attribute and ctime move; mtime too when `data` changed.
+  void touch(Node& node, bool data);
+  void unlink(MemoryNode& node);
+  void drop(Node& node);
+  bool inside(const Node& dir, NodeId ancestor) const;
+
+  std::function<nfs4::nfstime4()> now_;
+  std::shared_ptr<NodeId> next_id_;
+  std::unordered_map<NodeId, NodePtr> nodes_;
+  NodePtr root_;
+  bool preserve_unlinked_ = true;
+};
+
+}  // namespace nfsrdma::filer

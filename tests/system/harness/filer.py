@@ -1,0 +1,72 @@
+"""A private nfsrdma-filer with a directory of the host: in the place of Ganesha.
+
+In the root variant of a test it runs as root and acts as its callers; in the user variant as that user.
+"""
+
+import os
+import signal
+import time
+
+from . import steward
+from .ganesha import free_port
+from .steward import WORK
+
+PROGRAM = os.path.join(WORK, "bin/nfsrdma-filer")
+
+
+class Filer:
+    """One server. Directories: <root>/{export,state}; `log` is what it says on either output."""
+
+    def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None):
+        self.as_root = os.getuid() == 0
+        self.root = os.path.join(WORK if self.as_root else os.environ["HOME"], name)
+        self.export, self.log = os.path.join(self.root, "export"), os.path.join(self.root, "output")
+        self.port = port or free_port()
+        self.argv = [PROGRAM, "--listen", f"127.0.0.1:{self.port}", "--export", f"/export={self.export}", "--state-dir",
+                     os.path.join(self.root, "state"), "--lease", str(lease), "--grace", str(grace), "--no-root-squash",
+                     "--async", *arguments]
+        self.pid = None
+        os.makedirs(self.export, exist_ok=True)
+        os.chmod(self.export, 0o1777)
+
+    def path(self, export=None):
+        return self.export
+
+    def source(self, export=None, host="127.0.0.1"):
+        return f"{host}:{export or '/export'}"
+
+    def start(self, timeout=20):
+        before = self.log_text().count("listening tcp")
+        # By process 1: a child of the test would first have to close its files in the mount, which wait for the server.
+        user = [] if self.as_root else ["setpriv", f"--reuid={os.getuid()}", f"--regid={os.getgid()}", "--clear-groups"]
+        self.pid = steward.spawn([*user, *self.argv], self.log, nofile=65536)
+        deadline = time.monotonic() + timeout
+        while self.log_text().count("listening tcp") == before:
+            if self.ended(0) is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the filer did not start:\n{self.log_text()[-4000:]}")
+            time.sleep(0.02)
+        return self
+
+    def ended(self, timeout):
+        """The exit status, or None when it has not ended within `timeout` seconds."""
+        return steward.wait(self.pid, timeout)
+
+    def kill(self, signum=signal.SIGKILL, timeout=20):
+        """Ends the server and returns its exit status."""
+        if self.pid is None:
+            return None
+        steward.kill(self.pid, signum)
+        status = self.ended(timeout)
+        self.pid = None
+        return status
+
+    def restart(self, down=0.0):
+        self.kill()
+        time.sleep(down)
+        return self.start()
+
+    def log_text(self):
+        if not os.path.exists(self.log):
+            return ""
+        with open(self.log, errors="replace") as file:
+            return file.read()

@@ -1,0 +1,86 @@
+// The command line of nfsrdma-filer.
+#include "cli/filer/filer_args.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace nfsrdma::cli {
+namespace {
+
+FilerCommand parsed(std::vector<std::string> arguments) {
+  auto invocation = parse_filer_arguments(std::move(arguments));
+  if (!invocation) {
+    ADD_FAILURE() << invocation.error().text;
+    return {};
+  }
+  return std::get<FilerCommand>(*std::move(invocation));
+}
+
+int refused(std::vector<std::string> arguments) {
+  const auto invocation = parse_filer_arguments(std::move(arguments));
+  return invocation ? 0 : invocation.error().exit_code;
+}
+
+TEST(FilerArguments, Memory_IsExportedWithASize) {
+  const FilerCommand command = parsed({"--export", "memory:64M", "--export", "/other=memory"});
+  EXPECT_EQ(command.options.exports, (std::vector<std::string>{"/memory", "/other"}));
+  EXPECT_EQ(command.memory_bytes, uint64_t{64} << 20);
+  EXPECT_TRUE(command.options.state_directory.empty()) << "memory does not survive, so nothing else need";
+  EXPECT_EQ(command.options.address, "127.0.0.1");
+  EXPECT_EQ(command.options.port, 2049);
+  EXPECT_FALSE(command.options.rdma.listen);
+}
+
+TEST(FilerArguments, ADirectory_IsFoundAtItsOwnPathOrAnother) {
+  const std::string here = std::filesystem::temp_directory_path().string();
+  FilerCommand command = parsed({"-e", here, "-e", "/data=" + here, "--read-only", "--state-dir", "/state"});
+  ASSERT_EQ(command.options.directories.size(), 2u);
+  EXPECT_EQ(command.options.directories[0].path, std::filesystem::canonical(here).string());
+  EXPECT_EQ(command.options.directories[1].path, "/data");
+  EXPECT_TRUE(command.options.directories[1].read_only);
+  EXPECT_TRUE(command.options.directories[1].sync);
+  EXPECT_EQ(command.options.directories[1].squash, filer::Squash::kRoot);
+  EXPECT_EQ(command.options.state_directory, "/state");
+  command = parsed({"-e", "/data=" + here, "--async", "--no-root-squash", "--state-dir", "/state"});
+  EXPECT_FALSE(command.options.directories[0].sync);
+  EXPECT_EQ(command.options.directories[0].squash, filer::Squash::kNone);
+}
+
+TEST(FilerArguments, AddressesAndVersions) {
+  const FilerCommand command =
+      parsed({"-e", "memory", "-l", "[::1]:0", "--rdma", "192.0.2.1", "--rdma-versions", "2"});
+  EXPECT_EQ(command.options.address, "::1");
+  EXPECT_EQ(command.options.port, 0);
+  EXPECT_TRUE(command.options.rdma.listen);
+  EXPECT_EQ(command.options.rdma.address, "192.0.2.1");
+  EXPECT_EQ(command.options.rdma.port, 20049);
+  EXPECT_FALSE(command.options.rdma.responder.version1);
+  EXPECT_TRUE(command.options.rdma.responder.version2);
+}
+
+TEST(FilerArguments, WhatCannotBe_IsRefused) {
+  const int usage = static_cast<int>(ToolExit::kUsage);
+  EXPECT_EQ(refused({}), usage);
+  EXPECT_EQ(refused({"-e", "memory:x"}), usage);
+  EXPECT_EQ(refused({"-e", "memory:99999999T"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "-l", "host:70000"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "-l", "[::1"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "--rdma-versions", "1,3"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "--fault", "reply: explode"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "--lease", "0"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "more"}), usage);
+  EXPECT_EQ(refused({"-e", "/no/such/directory"}), static_cast<int>(ToolExit::kFailed));
+  EXPECT_EQ(refused({"-e", "/="}), static_cast<int>(ToolExit::kFailed));
+}
+
+TEST(FilerArguments, HelpAndVersion) {
+  for (const char* flag : {"--help", "--version"}) {
+    const auto invocation = parse_filer_arguments({flag});
+    ASSERT_TRUE(invocation);
+    EXPECT_NE(std::get<FilerText>(*invocation).text.find("nfsrdma-filer"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace nfsrdma::cli

@@ -1,0 +1,57 @@
+// Fault rules as people write them.
+#include "filer/fault_rules.h"
+
+#include <gtest/gtest.h>
+
+namespace nfsrdma::filer::test {
+namespace {
+
+using namespace nfs4;
+
+TEST(FaultRules, SayWhatAndWhen) {
+  const auto rule = parse_fault_rule("request WRITE nth 3 times 2: cut");
+  ASSERT_TRUE(rule) << rule.error().cause;
+  EXPECT_EQ(rule->trigger.kind, FaultEvent::Kind::kRequest);
+  EXPECT_EQ(rule->trigger.op, OP_WRITE);
+  EXPECT_EQ(rule->trigger.first, 3u);
+  EXPECT_EQ(rule->trigger.count, 2u);
+  EXPECT_TRUE(std::holds_alternative<fault::Cut>(rule->action));
+
+  const auto always = parse_fault_rule("reply always : delay 50");
+  ASSERT_TRUE(always);
+  EXPECT_FALSE(always->trigger.op);
+  EXPECT_EQ(always->trigger.count, UINT32_MAX);
+  EXPECT_EQ(std::get<fault::Delay>(always->action).by, std::chrono::milliseconds(50));
+
+  for (const char* status : {"DELAY", "NFS4ERR_DELAY"}) {
+    const auto answer = parse_fault_rule(std::string("request OPEN: answer OPEN ") + status);
+    ASSERT_TRUE(answer) << status;
+    EXPECT_EQ(std::get<fault::Answer>(answer->action).status, NFS4ERR_DELAY);
+  }
+}
+
+TEST(FaultRules, RefuseWhatTheyDoNotKnow) {
+  for (const char* line :
+       {"", "reply", "reply READ cut", "sometimes: cut", "reply REED: cut", "reply nth: cut",
+        "reply nth 0: cut", "reply times x: cut", "reply:", "reply: explode", "reply: delay",
+        "reply: delay x", "reply: delay 1 2", "reply: cut 1", "reply: answer OPEN",
+        "reply: answer OPEN NONSENSE", "reply: answer REED DELAY"}) {
+    const auto rule = parse_fault_rule(line);
+    ASSERT_FALSE(rule) << line;
+    EXPECT_EQ(rule.error().errnum, EINVAL);
+    EXPECT_FALSE(rule.error().cause.empty());
+  }
+}
+
+TEST(FaultRules, AFileHasOneALine) {
+  const auto rules = parse_fault_rules("# comment\n\naccept: cut\n  reply READ: drop # why\n");
+  ASSERT_TRUE(rules) << rules.error().cause;
+  ASSERT_EQ(rules->size(), 2u);
+  EXPECT_EQ((*rules)[0].trigger.kind, FaultEvent::Kind::kAccept);
+  const auto wrong = parse_fault_rules("reply: cut\n\nreply: explode\n");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().cause.find("line 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace nfsrdma::filer::test

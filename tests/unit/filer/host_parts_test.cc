@@ -1,0 +1,87 @@
+// What a host directory is made of: the keyed hash, listings, stable storage.
+
+#include <fcntl.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "filer/state/stable_storage.h"
+#include "filer/tree/host_listing.h"
+#include "tests/unit/filer/raw_client.h"
+
+namespace nfsrdma::filer::test {
+namespace {
+
+// The test vectors of the SipHash paper's reference: key 00..0f, messages of the first n numbers.
+TEST(SipHash, TestVectors) {
+  const SipHash hash({0x0706050403020100, 0x0f0e0d0c0b0a0908});
+  std::string message;
+  EXPECT_EQ(hash(message), 0x726fdb47dd0e0e31u);
+  for (char c = 0; c < 15; ++c) message.push_back(c);
+  EXPECT_EQ(hash(message), 0xa129ca6149be45e5u);
+}
+
+TEST(HostListing, CookiesStay_WhateverHappensToOtherNames) {
+  const TempDirectory directory;
+  for (int i = 0; i < 300; ++i) std::ofstream(directory.path() + "/n" + std::to_string(i));
+  const Fd fd(open(directory.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const SipHash hash({1, 2});
+  const auto read_all = [&] {
+    std::map<std::string, uint64_t> cookies;
+    const Answer<HostListing> listing = HostListing::read(fd.get(), hash);
+    uint64_t at = 0;
+    while (const HostListing::Entry* entry = listing->next(at)) {
+      EXPECT_GE(entry->cookie, HostListing::kFirstCookie);
+      EXPECT_LT(entry->cookie, uint64_t{1} << 63);
+      EXPECT_GT(entry->cookie, at);
+      cookies.emplace(entry->name, at = entry->cookie);
+    }
+    return cookies;
+  };
+  const auto before = read_all();
+  ASSERT_EQ(before.size(), 300u);
+  for (int i = 0; i < 300; i += 2) std::filesystem::remove(directory.path() + "/n" + std::to_string(i));
+  std::ofstream(directory.path() + "/new");
+  const auto after = read_all();
+  EXPECT_EQ(after.size(), 151u);
+  for (const auto& [name, cookie] : after) {
+    if (name == "new") continue;
+    EXPECT_EQ(cookie, before.at(name)) << name;
+  }
+}
+
+TEST(StableStorage, RemembersKeyAndClients_AndBelongsToOneServer) {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/state";
+  HandleKey key{};
+  const std::set<std::string> clients{"one", std::string("b\0b\n", 4)};
+  {
+    auto storage = StableStorage::open(path);
+    ASSERT_TRUE(storage) << describe(storage.error());
+    key = (*storage)->key();
+    EXPECT_NE(key, HandleKey{});
+    EXPECT_TRUE((*storage)->clients().empty());
+    (*storage)->save(clients);
+    const auto second = StableStorage::open(path);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().errnum, EBUSY);
+  }
+  const auto again = StableStorage::open(path);
+  ASSERT_TRUE(again) << describe(again.error());
+  EXPECT_EQ((*again)->key(), key);
+  EXPECT_EQ((*again)->clients(), clients);
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0700));
+}
+
+TEST(StableStorage, SaysWhatIsDamaged) {
+  const TempDirectory directory;
+  std::ofstream(directory.path() + "/clients") << "xyz\n";
+  const auto storage = StableStorage::open(directory.path());
+  ASSERT_FALSE(storage);
+  EXPECT_NE(describe(storage.error()).find("damaged"), std::string::npos);
+  EXPECT_FALSE(StableStorage::open(directory.path() + "/no/such"));
+}
+
+}  // namespace
+}  // namespace nfsrdma::filer::test

@@ -1,0 +1,277 @@
+// A directory of the host as an export: what holds for it and not for memory. As root and as anybody.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/filer/raw_client.h"
+
+namespace nfsrdma::filer::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class HostTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directory(outside());
+    fs::create_directory(inside());
+    fs::permissions(inside(), fs::perms(0777));
+    std::ofstream(outside() + "/secret") << "secret";
+    begin();
+  }
+  void begin() {
+    client.reset();
+    server.reset();
+    Options options{.exports = {}, .state_directory = directory.path() + "/state"};
+    options.directories = {{.path = "/export", .directory = inside(), .squash = Squash::kNone, .sync = sync}};
+    server = start_server(std::move(options));
+    connect();
+  }
+  void connect() {
+    client = std::make_unique<RawClient>(*server, "client", User{.uid = geteuid(), .gid = getegid()});
+    ASSERT_TRUE(client->establish());
+  }
+  std::string inside() const { return directory.path() + "/inside"; }
+  std::string outside() const { return directory.path() + "/outside"; }
+  nfs4::changeid4 change() { return client->attributes("/export/f", bitmap4::of({FATTR4_CHANGE})).change; }
+  nfsstat4 put(const nfs_fh4& handle) {
+    return client->run(ops(PUTFH4args{handle}, GETATTR4args{bitmap4::of({FATTR4_SIZE})})).status;
+  }
+
+  TempDirectory directory;
+  bool sync = false;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<RawClient> client;
+};
+
+TEST_F(HostTest, WhatClientsWrite_IsOnTheHost_AndTheOtherWayRound) {
+  struct stat facts {};
+  std::ofstream(inside() + "/f") << "from the host";
+  EXPECT_EQ(client->read("/export/f"), "from the host");
+  EXPECT_EQ(client->write("/export/f", {}, uint64_t{5} << 30, "far").status, NFS4_OK);
+  ASSERT_EQ(stat((inside() + "/f").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_size, (off_t{5} << 30) + 3);
+  EXPECT_LT(facts.st_blocks, 1000) << "it is sparse";
+}
+
+TEST_F(HostTest, SymbolicLinksAreNeverFollowed) {
+  fs::create_symlink(outside(), inside() + "/way");
+  fs::create_symlink(outside() + "/secret", inside() + "/link");
+  EXPECT_EQ(client->run_at("/export/way", ops(LOOKUP4args{"secret"})).status, NFS4ERR_SYMLINK);
+  EXPECT_EQ(client->run_at("/export/link", ops(READ4args{{}, 0, 10})).status, NFS4ERR_SYMLINK);
+  EXPECT_EQ(client->run_at("/export", ops(client->open_args("link"))).status, NFS4ERR_SYMLINK);
+  EXPECT_EQ(client->run_at("/export/way", ops(CREATE4args{{NF4DIR}, "d", {}})).status, NFS4ERR_NOTDIR);
+  const auto reply = client->run_at("/export/link", ops(READLINK4args{}));
+  EXPECT_EQ(at<READLINK4res>(reply, 0).resok4.link, outside() + "/secret");
+}
+
+TEST_F(HostTest, NamesThatAreNoNames_LeadNowhere) {
+  for (const std::string name : {"..", ".", "../outside", "a/b", "/etc", ""}) {
+    for (const Ops& op : {ops(LOOKUP4args{name}), ops(REMOVE4args{name}),
+                          ops(CREATE4args{{NF4DIR}, name, {}}), ops(client->open_args(name))}) {
+      const nfsstat4 status = client->run_at("/export", op).status;
+      EXPECT_TRUE(status == NFS4ERR_BADNAME || status == NFS4ERR_BADCHAR || status == NFS4ERR_INVAL)
+          << name << ": " << name_of(status);
+    }
+  }
+  const std::string nul("secret\0", 7);
+  EXPECT_EQ(client->run_at("/export", ops(LOOKUP4args{nul})).status, NFS4ERR_BADCHAR);
+  EXPECT_TRUE(fs::exists(outside() + "/secret"));
+}
+
+TEST_F(HostTest, LookupParent_EndsAtTheExport) {
+  fs::create_directories(inside() + "/a/b");
+  const auto reply = client->run_at("/export/a/b", ops(LOOKUPP4args{}, LOOKUPP4args{}, GETFH4args{}));
+  EXPECT_EQ(at<GETFH4res>(reply, 2).resok4.object, client->handle_of("/export"));
+  const auto above = client->run_at("/export", ops(LOOKUPP4args{}, LOOKUP4args{"outside"}));
+  EXPECT_EQ(above.status, NFS4ERR_NOENT) << "above the export is the pseudo file system";
+}
+
+TEST_F(HostTest, ADirectoryThatWasMovedOut_HasNoWayUp) {
+  fs::create_directories(inside() + "/a");
+  const nfs_fh4 moved = client->handle_of("/export/a");
+  fs::rename(inside() + "/a", outside() + "/a");
+  const auto reply = client->run(ops(PUTFH4args{moved}, LOOKUPP4args{}));
+  EXPECT_EQ(reply.status, NFS4ERR_STALE);
+}
+
+TEST_F(HostTest, ForgedHandles_AreBadHandles) {
+  std::ofstream(inside() + "/f") << "x";
+  const nfs_fh4 real = client->handle_of("/export/f");
+  ASSERT_EQ(put(real), NFS4_OK);
+  const ConstBytes bytes = real.bytes();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    ByteVector forged(bytes.begin(), bytes.end());
+    forged[i] ^= std::byte{1};
+    EXPECT_EQ(put(nfs_fh4(forged)), NFS4ERR_BADHANDLE) << "byte " << i;
+  }
+  EXPECT_EQ(put(nfs_fh4(bytes.first(bytes.size() - 1))), NFS4ERR_BADHANDLE);
+  EXPECT_EQ(put(nfs_fh4(bytes.first(9))), NFS4ERR_BADHANDLE);
+}
+
+TEST_F(HostTest, HandlesSurviveARestart_AndRenames_AndAreStaleAfterRemoval) {
+  fs::create_directories(inside() + "/d/e");
+  std::ofstream(inside() + "/d/e/f") << "content";
+  std::ofstream(inside() + "/d/gone") << "x";
+  const nfs_fh4 file = client->handle_of("/export/d/e/f");
+  const nfs_fh4 dir = client->handle_of("/export/d/e");
+  const nfs_fh4 gone = client->handle_of("/export/d/gone");
+  fs::remove(inside() + "/d/gone");
+  fs::rename(inside() + "/d/e", inside() + "/moved");
+  begin();
+  EXPECT_EQ(put(file), NFS4_OK);
+  EXPECT_EQ(put(dir), NFS4_OK);
+  EXPECT_EQ(put(gone), NFS4ERR_STALE);
+  EXPECT_EQ(client->handle_of("/export/moved/f"), file);
+  std::ofstream(inside() + "/d/gone") << "another file, perhaps with the same inode";
+  EXPECT_EQ(put(gone), NFS4ERR_STALE);
+}
+
+TEST_F(HostTest, ChangeAttribute_MovesWithEveryChange) {
+  std::ofstream(inside() + "/f") << "x";
+  nfs4::changeid4 last = change();
+  for (int i = 0; i < 50; ++i) {  // many within one tick of the host's clock
+    ASSERT_EQ(
+        client->write("/export/f", {}, 0, std::string(1, static_cast<char>('a' + i % 26)), UNSTABLE4).status,
+        NFS4_OK);
+    const nfs4::changeid4 now = change();
+    EXPECT_GT(now, last);
+    last = now;
+  }
+  EXPECT_EQ(change(), last) << "without a change it stays";
+  std::ofstream(inside() + "/f", std::ios::app) << "by the host";
+  EXPECT_GT(change(), last);
+}
+
+TEST_F(HostTest, ChangeAttribute_IsTheSameAfterARestart) {
+  std::ofstream(inside() + "/f") << "x";
+  usleep(50'000);  // the host's clock has ticked
+  const nfs4::changeid4 before = change();
+  begin();
+  EXPECT_EQ(change(), before);
+}
+
+TEST_F(HostTest, AnUnlinkedOpenFile_LivesUntilItsClose) {
+  std::ofstream(inside() + "/f") << "content";
+  const stateid4 id = client->open("/export/f");
+  const nfs_fh4 handle = client->handle_of("/export/f");
+  EXPECT_EQ(client->run_at("/export", ops(REMOVE4args{"f"})).status, NFS4_OK);
+  EXPECT_FALSE(fs::exists(inside() + "/f"));
+  EXPECT_EQ(client->run(ops(PUTFH4args{handle}, READ4args{id, 0, 10})).status, NFS4_OK);
+  EXPECT_EQ(client->run(ops(PUTFH4args{handle}, WRITE4args{id, 0, FILE_SYNC4, {}})).status, NFS4_OK);
+  EXPECT_EQ(client->run(ops(PUTFH4args{handle}, CLOSE4args{0, id})).status, NFS4_OK);
+  EXPECT_EQ(put(handle), NFS4ERR_STALE);
+}
+
+TEST_F(HostTest, ReclaimAfterAnotherRun) {
+  std::ofstream(inside() + "/f") << "content";
+  client->open("/export/f");
+  const nfs_fh4 handle = client->handle_of("/export/f");
+  Options options{.exports = {}, .state_directory = directory.path() + "/state"};
+  options.directories = {{.path = "/export", .directory = inside(), .squash = Squash::kNone}};
+  server.reset();
+  server = start_server(std::move(options));
+  EXPECT_TRUE(server->in_grace());
+  RawClient stranger(*server, "stranger", User{.uid = geteuid()});
+  ASSERT_TRUE(stranger.establish());
+  EXPECT_EQ(stranger.run_at("/export", ops(stranger.open_args("f"))).status, NFS4ERR_GRACE);
+  RawClient back(*server, "client", User{.uid = geteuid(), .gid = getegid()});
+  ASSERT_TRUE(back.establish(false));
+  OPEN4args reclaim = back.open_args("");
+  reclaim.claim.claim = CLAIM_PREVIOUS;
+  EXPECT_EQ(back.run(ops(PUTFH4args{handle}, reclaim)).status, NFS4_OK);
+  EXPECT_EQ(back.run(ops(RECLAIM_COMPLETE4args{false})).status, NFS4_OK);
+  EXPECT_FALSE(server->in_grace()) << "everybody is back";
+}
+
+TEST_F(HostTest, WhatIsNotThere_CannotBeExported) {
+  Options options{.exports = {}};
+  options.directories = {{.path = "/export", .directory = directory.path() + "/none"}};
+  const auto failed = Server::start(std::move(options));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().errnum, ENOENT);
+}
+
+TEST_F(HostTest, ReadOnly_ChangesNothing) {
+  std::ofstream(inside() + "/f") << "content";
+  server->set_read_only("/export", true);
+  EXPECT_EQ(client->run_at("/export", ops(REMOVE4args{"f"})).status, NFS4ERR_ROFS);
+  EXPECT_EQ(client->run_at("/export", ops(CREATE4args{{NF4DIR}, "d", {}})).status, NFS4ERR_ROFS);
+  EXPECT_EQ(client->write("/export/f", {}, 0, "x").status, NFS4ERR_ROFS);
+  EXPECT_EQ(client->read("/export/f"), "content");
+}
+
+TEST_F(HostTest, NamesOfAnyBytes_AreListedAndFound) {
+  const std::string name = "caf\xe9";
+  std::ofstream(inside() + "/" + name) << "latin";
+  EXPECT_EQ(server->list("/export"), std::vector<std::string>{name});
+  EXPECT_EQ(client->run_at("/export", ops(LOOKUP4args{name})).status, NFS4_OK);
+}
+
+// --- as root only: the server acts as its callers
+
+class HostAsRootTest : public HostTest {
+ protected:
+  void SetUp() override {
+    if (!may_act_as_callers()) GTEST_SKIP() << "needs root";
+    fs::permissions(directory.path(), fs::perms(0755));
+    HostTest::SetUp();
+    user = std::make_unique<RawClient>(*server, "user", User{.uid = 1000, .gid = 1000, .groups = {500}});
+    ASSERT_TRUE(user->establish());
+  }
+  std::unique_ptr<RawClient> user;
+};
+
+TEST_F(HostAsRootTest, WhatACallerMakes_IsHis) {
+  ASSERT_EQ(user->run_at("/export", ops(CREATE4args{{NF4DIR}, "d", {}})).status, NFS4_OK);
+  struct stat facts {};
+  ASSERT_EQ(stat((inside() + "/d").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_uid, 1000u);
+  EXPECT_EQ(facts.st_gid, 1000u);
+}
+
+TEST_F(HostAsRootTest, OnlyRootMakesDevices) {
+  createtype4 device{NF4CHR};
+  device.devdata = {1, 3};
+  EXPECT_EQ(user->run_at("/export", ops(CREATE4args{device, "null", {}})).status, NFS4ERR_PERM);
+  EXPECT_EQ(user->run_at("/export", ops(CREATE4args{{NF4FIFO}, "fifo", {}})).status, NFS4_OK);
+  EXPECT_EQ(user->run_at("/export/fifo", ops(READ4args{{}, 0, 1})).status, NFS4ERR_WRONG_TYPE);
+}
+
+TEST_F(HostAsRootTest, RootOfAClient_IsNobody_WhenSquashed) {
+  server.reset();
+  Options options{.exports = {}};
+  options.directories = {{.path = "/export", .directory = inside()}};
+  server = start_server(std::move(options));
+  connect();
+  ASSERT_EQ(client->run_at("/export", ops(CREATE4args{{NF4DIR}, "d", {}})).status, NFS4_OK);
+  struct stat facts {};
+  ASSERT_EQ(stat((inside() + "/d").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_uid, Principal::kAnonymous);
+}
+
+TEST_F(HostAsRootTest, ThisThreadsRights_AreWhatTheyWere) {
+  for (int i = 0; i < 20; ++i)
+    user->run_at("/export", ops(CREATE4args{{NF4DIR}, "d" + std::to_string(i), {}}));
+  // The next caller is root, on the same loop: what he makes is root's.
+  ASSERT_EQ(client->run_at("/export", ops(CREATE4args{{NF4DIR}, "mine", {}})).status, NFS4_OK);
+  struct stat facts {};
+  ASSERT_EQ(stat((inside() + "/mine").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_uid, 0u);
+}
+
+TEST_F(HostAsRootTest, AccessControlLists_Count) {
+  std::ofstream(inside() + "/f") << "content";
+  chmod((inside() + "/f").c_str(), 0600);
+  const std::string command = "setfacl -m u:1000:r " + inside() + "/f 2>/dev/null";
+  if (std::system(command.c_str()) != 0) GTEST_SKIP() << "no setfacl, or a file system without ACLs";
+  EXPECT_EQ(user->read("/export/f"), "content");
+  EXPECT_EQ(user->write("/export/f", {}, 0, "x").status, NFS4ERR_ACCESS);
+}
+
+}  // namespace
+}  // namespace nfsrdma::filer::test
