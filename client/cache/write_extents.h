@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/memory/buffer.h"
 #include "transport/rpc/credential.h"
@@ -25,11 +26,11 @@ struct OpenState;
 struct IoAccount {
   std::shared_ptr<OpenState> state;  // NFSv4.1 only
   rpc::CredentialPtr credential;
-  std::string lock_owner;  // whose byte-range lock it relies on: once that is lost, it fails; empty: none
+  std::vector<std::string> lock_owners;  // whose byte-range locks it relies on: once one is lost, it fails
 
   bool operator==(const IoAccount& other) const {
     return state == other.state && credential->uid() == other.credential->uid() &&
-           lock_owner == other.lock_owner;
+           lock_owners == other.lock_owners;
   }
 };
 

@@ -82,7 +82,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   const uint64_t order = nodes_.next_start();
   bool under_open = set.size.has_value() && state != nullptr;
   IoAccount account{state, ctx.credential, {}};
-  if (open && under_open) account.lock_owner = nfs4_file(open).account(ctx).lock_owner;
+  if (open && under_open) account.lock_owners = nfs4_file(open).account(ctx).lock_owners;
   auto build = [&](CompoundBuilder& b) {
     if (under_open) {
       auto stateid = StateManager::io_stateid(*file, account);

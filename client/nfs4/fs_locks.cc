@@ -78,7 +78,7 @@ Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::share
 
 IoAccount Nfs4File::account(const RequestContext& ctx) const {
   std::lock_guard lock(file->node.mutex);
-  return {state, credential, lock_relied_on(*this, ctx.thread)};
+  return {state, credential, locks_relied_on(*this, ctx.thread)};
 }
 
 Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {

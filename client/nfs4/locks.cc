@@ -26,18 +26,18 @@ LockState* find_owner(OpenState& state, const std::string& owner) {
   return const_cast<LockState*>(find_owner(std::as_const(state), owner));
 }
 
-std::string lock_relied_on(const Nfs4File& handle, uint32_t thread) {
-  const LockState* found = nullptr;
+std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread) {
+  std::vector<std::string> owners;
+  const auto& through = handle.lock_owners;
   for (const OpenStateRef& open : handle.file->opens) {
     for (const LockState& lock : open->locks) {
       if (lock.ranges.empty() && !lock.lost) continue;
-      const auto& through = handle.lock_owners;
       const bool counts = std::find(through.begin(), through.end(), lock.owner) != through.end() ||
                           (thread == 0 ? lock.lost : lock.pid != 0 && belongs_to(thread, lock.pid));
-      if (counts && (found == nullptr || lock.lost)) found = &lock;
+      if (counts) owners.push_back(lock.owner);
     }
   }
-  return found == nullptr ? std::string() : found->owner;
+  return owners;
 }
 
 nfs4::LOCK4args lock_args(nfs4::clientid4 client, const OpenState& open, const LockState& owner,

@@ -28,11 +28,11 @@ std::vector<LockRange> way_back(const std::vector<LockRange>& before, const Lock
 LockState* find_owner(OpenState& state, const std::string& owner);
 const LockState* find_owner(const OpenState& state, const std::string& owner);
 
-// Whose lock I/O through `handle` by `thread` (RequestContext) relies on; empty: nobody's. A POSIX lock is
+// Whose locks I/O through `handle` by `thread` (RequestContext) relies on. A POSIX lock is
 // its process's, whichever descriptor that reads and writes through; any lock counts for the open file
 // description it was taken through, and one that was lost for a thread that is not known: pages of a mapping
 // are written back by the kernel's own. The Node's mutex is held.
-std::string lock_relied_on(const Nfs4File& handle, uint32_t thread);
+std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread);
 
 // lock_owner4.owner for a POSIX lock owner or an open file description.
 std::string posix_owner(uint64_t owner);

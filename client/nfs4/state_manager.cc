@@ -58,32 +58,52 @@ nfs4::open_owner4 StateManager::open_owner(uint32_t uid) const {
 
 OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& credential, uint32_t access,
                                   const nfs4::OPEN4resok& result, uint64_t epoch) {
-  std::lock_guard lock(file.node.mutex);
-  auto it = std::find_if(file.opens.begin(), file.opens.end(),
-                         [&](const auto& o) { return o->uid == credential->uid(); });
-  if (it == file.opens.end()) {
-    auto state = std::make_shared<OpenState>();
-    state->uid = credential->uid();
-    state->credential = credential;
-    it = file.opens.insert(file.opens.end(), std::move(state));
+  OpenStateRef opened;
+  std::vector<nfs4::stateid4> gone;  // locks first
+  bool lost_locks = false;
+  {
+    std::lock_guard lock(file.node.mutex);
+    const auto it = std::find_if(file.opens.begin(), file.opens.end(),
+                                 [&](const auto& o) { return o->uid == credential->uid(); });
+    if (it != file.opens.end()) {
+      opened = *it;
+    } else {
+      opened = file.opens.emplace_back(std::make_shared<OpenState>());
+      opened->uid = credential->uid();
+      opened->credential = credential;
+    }
+    OpenState& state = *opened;
+    file.preserve_unlinked = (result.rflags & nfs4::OPEN4_RESULT_PRESERVE_UNLINKED) != 0;
+    ++state.openers[access];
+    // Of before a restart that this state has survived: the stateid is gone, and run() opens what is missing.
+    if (state.established && epoch < state.epoch) return opened;
+    const bool same = state.established && state.stateid.same_state(result.stateid);
+    if (!same) {
+      // The server had taken the open away. Whoever had it in another way is opened again by run().
+      if (state.established) {
+        gone = stateids_of(state);
+        lost_locks = lose(state);
+      }
+      state.failed = 0;
+      ++state.version;
+    }
+    if (!same || is_newer(result.stateid, state.stateid)) state.stateid = result.stateid;
+    state.established = true;
+    state.epoch = epoch;
+    state.held_access |= access;
   }
-  OpenState& state = **it;
-  file.preserve_unlinked = (result.rflags & nfs4::OPEN4_RESULT_PRESERVE_UNLINKED) != 0;
-  ++state.openers[access];
-  // Of before a restart that this state has survived: the stateid is gone, and run() opens what is missing.
-  if (state.established && epoch < state.epoch) return *it;
-  const bool same = state.established && state.stateid.same_state(result.stateid);
-  if (!same || is_newer(result.stateid, state.stateid)) state.stateid = result.stateid;
-  if (!same) {
-    // Whoever had it open in another way is opened again by run().
-    state.held_access = 0;
-    state.failed = 0;
-    ++state.version;
+  if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
+  if (!gone.empty()) Loop::current()->spawn(free_stateids(std::move(gone), credential));
+  return opened;
+}
+
+std::vector<nfs4::stateid4> StateManager::stateids_of(const OpenState& state) {
+  std::vector<nfs4::stateid4> all;
+  for (const LockState& owner : state.locks) {
+    if (owner.established) all.push_back(owner.stateid);
   }
-  state.established = true;
-  state.epoch = epoch;
-  state.held_access |= access;
-  return *it;
+  if (state.established) all.push_back(state.stateid);
+  return all;
 }
 
 bool StateManager::note_upgrade(const nfs4::stateid4& stateid, uint32_t access) {
@@ -216,13 +236,14 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
 Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoAccount& account) {
   std::lock_guard lock(file.node.mutex);
   nfs4::stateid4 stateid = account.state->stateid;
-  for (const OpenStateRef& open : file.opens) {
-    if (account.lock_owner.empty()) break;
-    const LockState* owner = find_owner(*open, account.lock_owner);
-    if (owner == nullptr) continue;
-    // As the Linux client's lost locks: whoever relied on one must not go on as if nothing had happened.
-    if (owner->lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
-    if (open == account.state && owner->established && !owner->ranges.empty()) stateid = owner->stateid;
+  for (const std::string& name : account.lock_owners) {
+    for (const OpenStateRef& open : file.opens) {
+      const LockState* owner = find_owner(std::as_const(*open), name);
+      if (owner == nullptr) continue;
+      // As the Linux client's lost locks: whoever relied on one must not go on as if nothing had happened.
+      if (owner->lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
+      if (open == account.state && owner->established && !owner->ranges.empty()) stateid = owner->stateid;
+    }
   }
   stateid.seqid = 0;
   return stateid;

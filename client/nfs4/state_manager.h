@@ -59,6 +59,8 @@ class StateManager final : public StateKeeper {
                                   OpenStateRef state, LockState* lock_state = nullptr);
 
   Task<> free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential);
+  // Section 8.4.3: each stateid that was revoked is acknowledged, in this order.
+  Task<> free_stateids(std::vector<nfs4::stateid4> stateids, rpc::CredentialPtr credential);
 
   struct Counts {
     uint64_t opens = 0, locks = 0;
@@ -90,6 +92,8 @@ class StateManager final : public StateKeeper {
   Task<Result<>> reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state);
   // LOCKU for every owner under `state` that holds something; `all`: that has a stateid. lock_mutex held.
   Task<> drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all);
+  // Those that the server gave, the locks before the open they hang on; with the node's mutex held.
+  static std::vector<nfs4::stateid4> stateids_of(const OpenState& state);
   // The server's side of `state` is gone; with the node's mutex held. True when locks went with it.
   static bool lose(OpenState& state);
   void report_lost_locks(const NodeRef& node, const char* why);

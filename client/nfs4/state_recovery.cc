@@ -38,14 +38,16 @@ Task<> StateManager::free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr cre
   (void)co_await session_.run(request);  // the server may have freed it by itself
 }
 
+Task<> StateManager::free_stateids(std::vector<nfs4::stateid4> stateids, rpc::CredentialPtr credential) {
+  for (const nfs4::stateid4& stateid : stateids) co_await free_stateid(stateid, credential);
+}
+
 Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
                                     uint64_t version) {
   auto guard = co_await file->open_mutex.lock();
   std::vector<uint32_t> modes;
-  nfs4::stateid4 old;
-  bool was_established = false;
   bool lost_locks = false;
-  std::vector<nfs4::stateid4> old_locks;
+  std::vector<nfs4::stateid4> gone;
   {
     std::lock_guard lock(file->node.mutex);
     if (state->failed != 0)
@@ -59,18 +61,12 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
     // The open is good and allows too little: it stays, with its locks, and is opened in the other ways, too.
     const bool upgrade = state->established && missing_access(*state) != 0;
     if (!upgrade) {
-      was_established = state->established;
-      old = state->stateid;
-      for (const LockState& owner : state->locks) {
-        if (owner.established) old_locks.push_back(owner.stateid);
-      }
+      gone = stateids_of(*state);
       lost_locks = lose(*state);
     }
   }
   if (lost_locks) report_lost_locks(node, "the server revoked them");
-  // Section 8.4.3: each revoked stateid is acknowledged, the locks before the open they hang on.
-  for (const nfs4::stateid4& stateid : old_locks) co_await free_stateid(stateid, state->credential);
-  if (was_established) co_await free_stateid(old, state->credential);
+  co_await free_stateids(std::move(gone), state->credential);
   auto opening = open_again(*file, state, std::move(modes));
   co_return co_await std::move(opening);
 }

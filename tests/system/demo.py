@@ -18,7 +18,8 @@ import time
 
 import trees
 from harness import steward
-from harness.ganesha import Ganesha
+from harness.filer import Filer
+from harness.ganesha import Ganesha, free_port
 from harness.mount import HELPER, TOOL, Mount, daemons, is_mounted
 
 HOME = os.environ["HOME"]
@@ -77,13 +78,15 @@ class Demo:
         self.steps = []  # (name, seconds, RPCs, bytes)
         self.operations = {}  # what both mounts' lives came to
         self.server = None
+        self.port, self.proto = None, "tcp"
         self.mounted = None
 
-    def mount(self):
-        joined = ",".join(part for part in (f"port={self.server.port}", "proto=tcp", self.options) if part)
+    def mount(self, *options):
+        options = ",".join(part for part in (*options, self.options) if part)
+        joined = ",".join(part for part in (f"port={self.port}", f"proto={self.proto}", options) if part)
         path = os.path.join(HOME, "mnt")
         print(f"   $ {shown([HELPER, self.server.source(), path, '-o', joined])}", flush=True)
-        self.mounted = Mount(self.server.source(), self.server.port, self.options, path=path)
+        self.mounted = Mount(self.server.source(), self.port, options, path=path, proto=self.proto)
 
     def umount(self):
         """Also adds what this mount sent to the totals."""
@@ -112,7 +115,50 @@ class Demo:
         return os.path.join(self.mounted.path, *parts)
 
     def round(self):
+        self.own_server()
+        self.ganesha()
+        self.summary()
+
+    def own_server(self):
+        """One file over every transport: RPC-over-RDMA 2 and 1 (RDMA in user space), and TCP."""
+        rdma_port = free_port()
+        self.server = Filer(arguments=("--rdma", f"127.0.0.1:{rdma_port}")).start()
+        title(f"The server: nfsrdma-filer on 127.0.0.1, TCP port {self.server.port}, RDMA port {rdma_port}, exports a directory")
+        source = os.path.join(HOME, "sent")
+        self.random_file(source)
+        for name, proto, port, *options in (("RDMA version 2", "rdma", rdma_port, "rdmavers=2"),
+                                            ("RDMA version 1", "rdma", rdma_port, "rdmavers=1"), ("TCP", "tcp", self.server.port)):
+            title(f"{name}: write {self.size // MIB} MiB, mount again (nothing cached), read them, compare")
+            self.proto, self.port = proto, port
+            self.mount(*options)
+            self.step(f"write, {name}", lambda: (run("cp", source, self.at("sent")), run("sync", self.at("sent"))), self.size)
+            self.umount()
+            self.mount(*options)
+            self.step(f"read and compare, {name}", lambda: run("cmp", source, self.at("sent")), self.size)
+            self.show_placement(options)
+            self.umount()
+        os.unlink(source)
+        self.server.kill()
+
+    def show_placement(self, options):
+        transports = self.mounted.stats()["transports"]
+        if self.proto == "tcp":
+            return print(f"   received straight into their place: {sum(t['bytes_placed'] for t in transports)} bytes")
+        rdma = [t["rdma"] for t in transports]
+        total = {key: sum(r[key] for r in rdma) for key in ("bytes_placed", "bytes_inline", "bytes_long", "write_chunks")}
+        print(f"   {rdma[0]['fabric']}, RPC-over-RDMA version {rdma[0]['version']}: placed by RDMA Write {total['bytes_placed']} bytes in "
+              f"{total['write_chunks']} Write chunks; inline {total['bytes_inline']} bytes, in long messages {total['bytes_long']}")
+        require(f"rdmavers={rdma[0]['version']}" in options, "another version of RPC-over-RDMA is spoken than was asked for")
+        require(total["bytes_placed"] >= self.size, "not all of the file was placed directly")
+
+    def random_file(self, path):
+        with open(path, "wb") as file:
+            for _ in range(self.size // MIB):
+                file.write(os.urandom(MIB))
+
+    def ganesha(self):
         self.server = Ganesha().start()
+        self.port, self.proto = self.server.port, "tcp"
         version = subprocess.run(["ganesha.nfsd", "-v"], capture_output=True, text=True).stdout.split("\n")[0].split("=")[-1].strip()
         title(f"The server: nfs-ganesha {version} on 127.0.0.1:{self.server.port}, exports /export")
         title("Mount")
@@ -131,13 +177,10 @@ class Demo:
         self.umount()
         self.server.kill()
         print("   nothing is mounted, no daemon and no server is left")
-        self.summary()
 
     def large_file(self):
         source = os.path.join(HOME, "large")
-        with open(source, "wb") as file:
-            for _ in range(self.size // MIB):
-                file.write(os.urandom(MIB))
+        self.random_file(source)
         title(f"A file of {self.size // MIB} MiB: write it, mount again (nothing cached), read it, compare")
 
         def write():
@@ -191,7 +234,7 @@ class Demo:
         steps = 200
         with open(self.at("counter"), "w") as file:
             file.write("0\n")
-        other = Mount(self.server.source(), self.server.port, self.options)
+        other = Mount(self.server.source(), self.port, self.options)
 
         def count():
             print("   $ two times: lock, read, add one, write, unlock; 200 times each", flush=True)

@@ -287,6 +287,106 @@ class Moved(SystemCase):
         self.assertIn("now at 127.0.0.2", mounted.log_text())
 
 
+ASKS_AGAIN = """
+import fcntl, os, signal, sys, time
+signal.signal(signal.SIGHUP, lambda *_: None)
+name, said = sys.argv[1:]
+def say(word, text=""):
+    with open(f"{said}.{word}.new", "w") as file:
+        file.write(text)
+    os.rename(f"{said}.{word}.new", f"{said}.{word}")
+def wait_for(word):
+    while not os.path.exists(f"{said}.{word}"):
+        time.sleep(0.02)
+file = os.open(name, os.O_RDWR)
+"""
+
+
+@needs_mount()
+class Interrupted(SystemCase):
+    """A program that is told EINTR while the server is away, and asks again."""
+
+    SERVER = {"lease": 6, "grace": 6}
+    OPTIONS = "timeo=10,retrans=1"  # not responding after a second
+    try_to_steal = Restart.try_to_steal
+    thief = Restart.thief
+
+    def start(self, program):
+        """The program, up to its word "ready"."""
+        self.name = os.path.join(self.directory(self.mount()), "file")
+        with open(self.name, "w") as file:
+            file.write("x")
+        self.said = os.path.join(self.local("said"), "it")
+        process = self.start_program(sys.executable, "-c", ASKS_AGAIN + program, self.name, self.said)
+        self.wait_until(lambda: os.path.exists(self.said + ".ready"), "it begins")
+        return process
+
+    def tell(self, word):
+        with open(f"{self.said}.{word}", "w"):
+            pass
+
+    def interrupt(self, process):
+        """The server is down: what waits for it is answered EINTR, and asked again."""
+        time.sleep(3)
+        process.send_signal(signal.SIGHUP)
+        time.sleep(2)
+
+    def check_lock(self, call):
+        process = self.start(f"say('ready'); wait_for('go'); {call}; say('locked'); time.sleep(60)")
+        self.server.kill()
+        self.tell("go")
+        self.interrupt(process)
+        self.server.start()
+        self.wait_until(lambda: os.path.exists(self.said + ".locked"), "the lock is granted", 60)
+        client, names = self.thief(self.name)
+        self.assertEqual(self.try_to_steal(client, names)[0], "DENIED", "the program has the lock that it was given")
+
+    def test_lock_without_waiting(self):
+        self.check_lock("fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)")
+
+    def test_lock_with_waiting(self):
+        self.check_lock("fcntl.lockf(file, fcntl.LOCK_EX)")
+
+    def test_flock(self):
+        self.check_lock("fcntl.flock(file, fcntl.LOCK_EX)")
+
+    def test_fsync_of_data_that_is_lost(self):
+        process = self.start("""
+fcntl.lockf(file, fcntl.LOCK_EX)
+say('ready')
+wait_for('go')
+os.write(file, b'under a lock that is lost')
+try:
+    os.fsync(file)
+    say('result', 'written')
+except OSError as error:
+    say('result', str(error.errno))
+""")
+        self.server.kill()
+        self.tell("go")
+        self.interrupt(process)
+        self.server.restart(forget=True)
+        self.wait_until(lambda: os.path.exists(self.said + ".result"), "fsync returns", 60)
+        with open(self.said + ".result") as file:
+            self.assertEqual(file.read(), str(errno.EIO), "the first answer was not heard, so the second one says it")
+
+    def test_writer_whose_open_was_lost_and_a_reader_who_came_first(self):
+        self.name = os.path.join(self.directory(self.mount()), "file")
+        writer = open(self.name, "w+b", buffering=0)
+        writer.write(b"before")
+        os.fsync(writer.fileno())
+        self.server.kill()
+        reader = self.start_program(sys.executable, "-c", "import sys; print(open(sys.argv[1]).read())", self.name)
+        time.sleep(2)
+        self.server.restart(forget=True)
+        self.assertEqual(reader.wait(60), 0)
+        writer.write(b" and after")
+        os.fsync(writer.fileno())
+        with open(self.on_server(self.name), "rb") as truth:
+            self.assertEqual(truth.read(), b"before and after")
+        writer.close()
+
+
 @needs_mount()
 class Waiting(SystemCase):
     """Processes that wait for a server that does not answer."""

@@ -51,7 +51,7 @@ Snapshot example() {
   s.client.session = {"00ff",    "owner",  "scope", "Ganesha 4.3", 64, 64, 5, 1'053'696,
                       1'053'696, 16,       90,      true,          1,  1,  0, 7,
                       1'048'576, 1'048'576};
-  s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 3, 1};
+  s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 512, 3, 1};
   s.fuse.operations = {{"READ", 900, 1, 800'000, 5'000}, {"LOOKUP", 20, 4, 1'500, 300}};
   s.fuse.read_bytes = 4'096'000;
   s.fuse.write_bytes = 2'000'000;
@@ -102,6 +102,7 @@ TEST(Snapshot, Json_CarriesEveryField) {
   // Nothing was left at a default that the example does not have.
   EXPECT_EQ(back->client.transports[0].state, rpc::TransportState::kReady);
   EXPECT_EQ(back->client.session.wsize, 1'048'576u);
+  EXPECT_EQ(back->client.cache.refused_bytes, 512u);
   EXPECT_EQ(back->client.cache.locks, 1u);
   EXPECT_EQ(back->pid, 4711u);
   EXPECT_FALSE(back->client.transports[0].rdma);

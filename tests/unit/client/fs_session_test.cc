@@ -148,6 +148,16 @@ TEST_P(SessionLoops, RetryOfWhatIsStillExecuted_StaysInItsSlot) {
   EXPECT_EQ(session().sessions_created, 1u);
 }
 
+// Section 18.36.3: the server may keep less of a reply than we ask for (ca_maxresponsesize_cached), and says
+// so where it matters.
+TEST_P(SessionLoops, ReplyTooBigToBeKept_IsNotAskedToBeKept) {
+  server->make_file("/export/from", "text");
+  server->faults().add(on::request_with(OP_RENAME), Answer{OP_RENAME, NFS4ERR_REP_TOO_BIG_TO_CACHE});
+  EXPECT_EQ(mount->rename("from", "to"), 0);
+  EXPECT_EQ(server->read_file("/export/to"), "text");
+  EXPECT_EQ(session().sessions_created, 1u);
+}
+
 // --- slots ---
 
 TEST_P(SessionLoops, TargetLowered_IsFollowed) {

@@ -265,6 +265,38 @@ TEST_F(Hostile, ReplyToNothing_IsIgnored) {
   EXPECT_EQ(client->status().bad_messages, 20U);
 }
 
+// RFC 8167 section 5.3: reverse calls come inline. What has chunks is refused, and touches nothing.
+TEST_F(Hostile, CallsOfTheServerWithChunks_AreRefused) {
+  std::vector<header> refused;
+  script = [&](size_t connection, const header& in, size_t) {
+    if (in.vers == 2 && properties(connection, in)) return;
+    if (in.type == RDMA_ERROR) return refused.push_back(in);
+    for (const bool reads : {true, false}) {
+      header call;
+      call.xid = reads ? 0x51 : 0x52;
+      call.vers = 2;
+      call.credit = 8;
+      const segment somewhere{0x1000, 64, 0};
+      if (reads) call.chunks.reads.push_back({40, somewhere});
+      if (!reads) call.chunks.writes.add(std::span(&somewhere, 1));
+      ByteVector message = call_head();
+      store_be32(message.data(), call.xid);
+      server.send(connection, encoded(call, message));
+    }
+    ok(connection, in);
+  };
+  start(Versions::kOnly2);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_TRUE(soon([&] { return messages == 4; }));
+  call_on(*loop, [&] {
+    ASSERT_EQ(refused.size(), 2u);
+    EXPECT_EQ(refused[0].xid, 0x51u);
+    EXPECT_EQ(refused[0].error, (rpcrdma::error{RDMA2_ERR_READ_CHUNKS, 0, 0}));
+    EXPECT_EQ(refused[1].xid, 0x52u);
+    EXPECT_EQ(refused[1].error, (rpcrdma::error{RDMA2_ERR_WRITE_CHUNKS, 0, 0}));
+  });
+}
+
 // RFC 8166 section 4.6: "silently discarded".
 TEST_F(Hostile, ObsoleteTypes_AreDiscarded) {
   script = [&](size_t connection, const header& in, size_t) {
