@@ -94,7 +94,10 @@ bool CachingFilesystem::grow_held(CachedFile& file, const IoAccount& account, ui
   const size_t used = held->data.size();
   const MutableBytes room =
       held->data.buffer.bytes().first(std::min<size_t>(held->data.buffer->capacity(), wsize));
-  if (room.size() - used < data.size() || file.writes.overlaps(offset, offset + data.size())) return false;
+  // The room may have become smaller than what is in it: a new session, granted less.
+  if (room.size() < used || room.size() - used < data.size() ||
+      file.writes.overlaps(offset, offset + data.size()))
+    return false;
   supersede(file, offset, offset + data.size());
   std::copy(data.bytes.begin(), data.bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(used));
   held->data.bytes = room.first(used + data.size());

@@ -50,6 +50,8 @@ struct OpenState {
   uint64_t epoch = 0;                 // Session::epoch() it was made in
   uint64_t version = 0;               // changes when `stateid` was replaced by recovery
   int failed = 0;                     // errno: could not be opened anew; I/O fails with it
+  uint32_t refused_access = 0;        // could not be opened anew for this, but for the rest
+  int refused = 0;                    // errno of that
   std::array<uint32_t, 4> openers{};  // descriptors by share access (1 read, 2 write, 3 both)
   uint32_t held_access = 0;           // what the server has
   std::list<LockState> locks;

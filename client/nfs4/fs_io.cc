@@ -25,11 +25,11 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   nfs4::READ4args args;
   args.offset = offset;
-  args.count = static_cast<uint32_t>(size);
   auto build = [&](CompoundBuilder& b) {
     auto stateid = StateManager::io_stateid(*handle.file, account);
     if (!stateid) return b.refuse(std::move(stateid.error()));
     args.stateid = *stateid;
+    args.count = std::min(static_cast<uint32_t>(size), limits_of(handle.node).rsize);
     b.putfh(fh).add(args).expect_read(destination, pipes);
   };
   const Request request{nfs4::OP_READ, handle.credential, false, build, destination};
@@ -63,10 +63,9 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
                                                                          nfs4::stable_how4 stable) {
   const auto file = std::static_pointer_cast<FileState>(cached);
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
-  const uint32_t wsize = limits_of(node).wsize;
   Written result{nfs4::FILE_SYNC4, {}};
   for (size_t done = 0; done < data.size();) {
-    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, wsize));
+    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, limits_of(node).wsize));
     const uint64_t order = nodes_.next_start();
     nfs4::WRITE4args args;
     args.offset = offset + done;
@@ -81,6 +80,8 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
     const Request request{nfs4::OP_WRITE, account.credential, false, build, {}};
     Result<CompoundReply> reply = co_await states_.run(request, node, file, account.state);
     if (!reply) co_return fail(std::move(reply.error()));
+    // It waited for a session that was granted less.
+    if (reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG && piece.size() > limits_of(node).wsize) continue;
     NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
     auto res = reply->take<nfs4::WRITE4res>();
     if (!res) co_return fail(std::move(res.error()));

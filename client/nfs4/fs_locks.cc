@@ -206,6 +206,10 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
   OpenStateRef state = handle.state;
+  // flock(2), NFS: "in order to place an exclusive lock, the file must be opened for writing", and for a
+  // shared one for reading. POSIX locks are checked by the kernel.
+  const uint32_t access = lock.type == LockType::kWrite ? CachedOpen::kWrite : CachedOpen::kRead;
+  if ((handle.access & access) == 0) co_return fail(system_error(EBADF, "LOCK"));
   LockState* mine = nullptr;
   bool many = false;
   {
@@ -332,6 +336,7 @@ Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owne
   std::lock_guard node_lock(file->node.mutex);
   if (mine->lost) unlocked = {};  // nothing is held any more
   if (unlocked) record_lock(mine->ranges, {lock.start, lock.end, LockType::kUnlock});
+  if (mine->ranges.empty()) std::erase(handle.lock_owners, owner);
   if (mine->ranges.empty()) mine->lost = false;
   lock_waits_.changed(owner);
   file->unlocked.notify_all();

@@ -128,7 +128,9 @@ Task<Result<>> Nfs4Filesystem::read_limits(NodeRef node) {
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
   const nfs4::fattr4& a = res->resok4.obj_attributes;
-  if (a.has(nfs4::FATTR4_LEASE_TIME)) session_.set_lease(std::chrono::seconds(a.fs->lease_time));
+  // The lease is the server's, not the file system's; the mount's root is asked on loop 0.
+  if (nfs4_node(node).export_index() == 0 && a.has(nfs4::FATTR4_LEASE_TIME))
+    session_.set_lease(std::chrono::seconds(a.fs->lease_time));
   ExportLimits limits;
   if (a.has(nfs4::FATTR4_MAXNAME) && a.fs->maxname != 0) limits.name_max = std::min(a.fs->maxname, 255U);
   if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) limits.exclusive_create_attributes = a.fs->suppattr_exclcreat;

@@ -139,6 +139,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
     CallSize size;
     if (!ticket) {
       ticket = co_await slots_.acquire();
+      repeated = false;
       if (!ticket) co_return fail(shut_down_error(name));
       if (ticket->uncertain) {
         co_await probe_slot(*std::exchange(ticket, std::nullopt));
@@ -159,7 +160,9 @@ Task<Result<CompoundReply>> Session::run(Request request) {
     if (verdict == Verdict::kSameSlot) {
       repeated = true;
       co_await pause(delay.next());
-      continue;
+      if (!stopping_.load(std::memory_order_relaxed)) continue;
+      slots_.release(*ticket, SlotUse::kUncertain);
+      co_return fail(shut_down_error(name));
     }
     ticket.reset();
     switch (verdict) {
@@ -200,11 +203,14 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
     // cached reply) MUST NOT change, and the associated lease MUST NOT be renewed." The request may be what
     // the server is still executing (section 2.10.6.2): it stays that slot's until it is answered.
     case NFS4ERR_DELAY: return Verdict::kSameSlot;
+    case NFS4ERR_REP_TOO_BIG_TO_CACHE:
+      slots_.release(ticket, SlotUse::kNotExecuted);
+      return request.cache_this ? Verdict::kUncached : Verdict::kAnswered;
     case NFS4ERR_RETRY_UNCACHED_REP:
       slots_.release(ticket, SlotUse::kExecuted);
       return Verdict::kAgainExecuted;
     case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
-      slots_.release(ticket, SlotUse::kNotExecuted);
+      slots_.release(ticket, SlotUse::kUncertain);  // an earlier transmission may have been executed
       transport_here().reconnect("the connection is not bound to the session");
       return Verdict::kAgain;
     case NFS4ERR_BADSESSION:

@@ -43,7 +43,7 @@ class Session::Channel final : public RecoveryChannel {
       Result<CompoundReply> reply = co_await session_.attempt(0, request, ticket_, true, size);
       if (!reply) {
         // An answer that could not be read: the server has executed the request, whatever it was.
-        if (size.transmissions != 0 && reply.error().recovery == Recovery::kPermanent) ++ticket_.sequence;
+        if (size.transmissions != 0 && reply.error().layer == Layer::kXdr) ++ticket_.sequence;
         co_return reply;
       }
       if (!reply->sequence()) co_return fail(nfs4::nfs_error(reply->status(), nfs4::op_name(request.op)));

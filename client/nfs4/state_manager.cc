@@ -76,6 +76,8 @@ OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& cre
     file.preserve_unlinked = (result.rflags & nfs4::OPEN4_RESULT_PRESERVE_UNLINKED) != 0;
     ++state.openers[access];
     // Of before a restart that this state has survived: the stateid is gone, and run() opens what is missing.
+    state.failed = 0;
+    state.refused_access &= ~access;
     if (state.established && epoch < state.epoch) return opened;
     const bool same = state.established && state.stateid.same_state(result.stateid);
     if (!same) {
@@ -84,7 +86,6 @@ OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& cre
         gone = stateids_of(state);
         lost_locks = lose(state);
       }
-      state.failed = 0;
       ++state.version;
     }
     if (!same || is_newer(result.stateid, state.stateid)) state.stateid = result.stateid;
@@ -176,8 +177,8 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
     uint32_t needed = 0;
     {
       std::lock_guard lock(file->node.mutex);
-      needed = state->needed_access();
-      if (!state->established || needed == state->held_access) break;
+      needed = state->needed_access() & ~state->refused_access;
+      if (!state->established || (needed != 0 && needed == state->held_access)) break;
     }
     if (needed == 0) co_await drop_locks(file, state, turn != 0);
     {
@@ -252,6 +253,9 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
 Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std::shared_ptr<FileState> file,
                                               OpenStateRef state, LockState* lock_state) {
   for (int turn = 0;; ++turn) {
+    if (turn > kMaxRecoveries)
+      co_return fail(
+          system_error(EIO, nfs4::op_name(request.op), "the server takes the file's open away each time"));
     uint64_t version = 0;
     bool usable = false;
     nfs4::stateid4 sent;
@@ -271,6 +275,9 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
       // The server's open allows less than was booked: what is needed is opened again.
       if (reply->status() == nfs4::NFS4ERR_OPENMODE && turn < kMaxContradictions) {
         std::lock_guard lock(file->node.mutex);
+        if (state->refused_access != 0)
+          co_return fail({Layer::kNfs, Recovery::kPermanent, state->refused, 0, nfs4::op_name(request.op),
+                          "the file could not be opened anew for this"});
         if (state->version == version) state->held_access = 0;
         continue;
       }

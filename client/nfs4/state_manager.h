@@ -83,7 +83,7 @@ class StateManager final : public StateKeeper {
   Task<Result<>> open_again(FileState& file, OpenStateRef state, std::vector<uint32_t> modes);
   // With its mutex held: the server's open does not allow what its openers need.
   static uint32_t missing_access(const OpenState& state) {
-    return state.needed_access() & ~state.held_access;
+    return state.needed_access() & ~state.held_access & ~state.refused_access;
   }
   Task<Result<>> reclaim_file(RecoveryChannel& channel, NodeRef node, std::shared_ptr<FileState> file,
                               uint64_t epoch);

@@ -81,36 +81,45 @@ Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std
     b.putfh(fh).add(open);
   };
   const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
+  std::vector<nfs4::stateid4> gone;
+  uint32_t refused = 0;
+  bool lost_locks = false;
+  Error why;
   for (const uint32_t mode : modes) {
     open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
     const uint64_t epoch = session_.epoch();
     Result<CompoundReply> reply = co_await session_.run(request);
     if (!reply) co_return fail(std::move(reply.error()));
     Result<nfs4::OPEN4res> res = opened_again(*reply);
-    bool lost_locks = false;
-    {
-      std::lock_guard lock(file.node.mutex);
-      if (!res) {
-        state->failed = res.error().errnum == 0 ? EIO : res.error().errnum;
-        log::error("a file that was open cannot be opened anew: {}", describe(res.error()));
-        co_return fail(std::move(res.error()));
-      }
-      const nfs4::stateid4& stateid = res->resok4.stateid;
-      const bool same = state->established && state->stateid.same_state(stateid);
-      if (!same) {
-        lost_locks = lose(*state);  // of an open that had gone without a word
-        state->stateid = stateid;
-      } else if (is_newer(stateid, state->stateid)) {
-        state->stateid = stateid;
-      }
-      state->established = true;
-      state->held_access |= mode;
-      state->epoch = epoch;
-      ++state->version;
+    if (!res) {
+      // Others of the user may still have it in the way that they opened it.
+      log::error("a file that was open cannot be opened anew: {}", describe(res.error()));
+      why = std::move(res.error());
+      refused |= mode;
+      continue;
     }
-    if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
+    std::lock_guard lock(file.node.mutex);
+    const nfs4::stateid4& stateid = res->resok4.stateid;
+    const bool same = state->established && state->stateid.same_state(stateid);
+    if (!same) {  // of an open that had gone without a word
+      const auto before = stateids_of(*state);
+      gone.insert(gone.end(), before.begin(), before.end());
+      lost_locks |= lose(*state);
+    }
+    if (!same || is_newer(stateid, state->stateid)) state->stateid = stateid;
+    state->established = true;
+    state->held_access |= mode;
+    state->epoch = epoch;
+    ++state->version;
   }
-  co_return Result<>{};
+  if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
+  co_await free_stateids(std::move(gone), state->credential);
+  std::lock_guard lock(file.node.mutex);
+  state->refused_access = refused & ~state->held_access;
+  if (state->refused_access != 0) state->refused = why.errnum == 0 ? EIO : why.errnum;
+  if (state->held_access != 0 || refused == 0) co_return Result<>{};
+  state->failed = state->refused;
+  co_return fail(std::move(why));
 }
 
 void StateManager::lose_all(const char* why) {

@@ -10,7 +10,6 @@ import test_work
 from harness.case import SystemCase, needs_mount
 from harness.filer import Filer
 from harness.ganesha import free_port
-from harness.proxy import ChaosProxy
 
 MIB = 1 << 20
 
@@ -35,11 +34,6 @@ class OnRdma:
         joined = ",".join(part for part in (f"rdmavers={self.RDMA_VERSION}", options) if part)
         return super().mount(joined, export, port or self.rdma_port, **{"proto": "rdma", **more})
 
-    def proxy(self):
-        proxy = ChaosProxy(self.rdma_port)
-        self.addCleanup(proxy.close)
-        return proxy
-
 
 class Git(OnRdma, test_work.Git):
     pass
@@ -60,10 +54,6 @@ class Random(OnRdma, test_random.Quiet):
 
 class RandomVersion1(Random):
     RDMA_VERSION = 1
-
-
-class Cuts(OnRdma, test_random.Cuts):
-    pass
 
 
 @needs_mount()

@@ -86,6 +86,22 @@ TEST_P(LockLoops, Flock_IsPerDescription) {
 }
 
 // POSIX: any close of a file by a process drops all of its locks on it.
+// flock(2): over NFS "to place an exclusive lock ... requires the file to be opened for writing", as a
+// byte-range lock does; the server need not be asked.
+TEST_P(LockLoops, FlockThatTheDescriptorDoesNotAllow_IsABadDescriptor) {
+  const auto reader = mount.open("file", O_RDONLY);
+  const auto writer = mount.open("file", O_WRONLY);
+  const auto flock = [&](const client::OpenFileRef& file, LockType type) {
+    return errno_of(mount.run(mount.fs().flock(mount.user(), file, 5, type, false)));
+  };
+  EXPECT_EQ(flock(reader, LockType::kWrite), EBADF);
+  EXPECT_EQ(flock(writer, LockType::kRead), EBADF);
+  EXPECT_EQ(flock(reader, LockType::kRead), 0);
+  EXPECT_EQ(mount.read(reader).value_or("error"), "content");
+  mount.close(reader);
+  mount.close(writer);
+}
+
 TEST_P(LockLoops, CloseOfAnyDescriptor_DropsItsOwnersLocks) {
   const auto one = mount.open("file", O_RDWR), two = mount.open("file", O_RDWR);
   ASSERT_EQ(mount.lock(one, LockType::kWrite, 0, 9, 1), 0);

@@ -413,6 +413,23 @@ TEST_P(StateRefused, LockRevokedBeforeTheDataIsSent_IsEioAtFsyncAndWritesNothing
   EXPECT_EQ(mount->fs().statistics().cache.refused_bytes, 7u);
 }
 
+// What one descriptor may not have any more is nothing to the others.
+TEST_P(StateRefused, OpenedAnewForReadingOnly_LeavesTheReadersInPeace) {
+  const auto reader = mount->open("file", O_RDONLY);
+  const auto writer = mount->open("file", O_WRONLY);
+  ASSERT_TRUE(server->revoke(live(StateKind::kOpen).at(0).id));
+  server->faults().add(on::request_with(OP_OPEN).nth(2), Answer{OP_OPEN, NFS4ERR_ACCESS});
+  EXPECT_EQ(mount->read(reader).value_or("error"), "content");
+  ASSERT_EQ(mount->write(writer, 0, "C"), 0);
+  EXPECT_EQ(mount->fsync(writer), EACCES);
+  const auto another = mount->open("file", O_RDONLY);
+  EXPECT_EQ(mount->read(another).value_or("error"), "content");
+  EXPECT_EQ(mount->close(another), 0);
+  EXPECT_EQ(mount->close(writer), 0);
+  EXPECT_EQ(mount->close(reader), 0);
+  EXPECT_TRUE(live(StateKind::kOpen).empty());
+}
+
 // Section 8.4.3: the lease ran out, e.g. because the network was down.
 TEST_P(StateRefused, LeaseExpiredAndStateRevoked_IsOpenedAnewAndLocksAreLost) {
   const auto plain = mount->open("file", O_RDWR);
