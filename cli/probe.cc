@@ -20,6 +20,7 @@
 #include "cli/probe_rdma.h"
 #include "cli/translate.h"
 #include "client/nfs4/nfs4_filesystem.h"
+#include "client/no_front_end.h"
 #include "transport/rpc/call_message.h"
 #include "transport/runtime/fd.h"
 #include "transport/tcp/endpoint.h"
@@ -204,15 +205,6 @@ Outcome<> call_null(const Fd& fd) {
   return {};
 }
 
-// Nothing is cached on behalf of a kernel here.
-class NoFrontEnd final : public client::FrontEnd {
- public:
-  void invalidate_data(client::NodeRef) override {}
-  Task<> drop_data(client::NodeRef) override { co_return; }
-  void invalidate_attributes(client::NodeRef) override {}
-  void invalidate_entry(client::NodeRef, std::string) override {}
-};
-
 template <class T>
 using Promise = std::shared_ptr<std::promise<T>>;
 
@@ -366,7 +358,7 @@ class Probe {
   const client::ClientOptions options_;
   LoopPool loops_{1};
   BufferPool pool_;
-  NoFrontEnd front_end_;
+  client::NoFrontEnd front_end_;
   std::unique_ptr<client::Filesystem> filesystem_;
 };
 

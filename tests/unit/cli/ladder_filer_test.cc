@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/probe.h"
 #include "client/nfs4/nfs4_filesystem.h"
+#include "client/no_front_end.h"
 #include "tests/unit/cli/local_filer.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "transport/tcp/endpoint.h"
@@ -16,14 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::run_on;
-
-class NoFrontEnd final : public client::FrontEnd {
- public:
-  void invalidate_data(client::NodeRef) override {}
-  Task<> drop_data(client::NodeRef) override { co_return; }
-  void invalidate_attributes(client::NodeRef) override {}
-  void invalidate_entry(client::NodeRef, std::string) override {}
-};
 
 // Goes down as the daemon does, without its pauses, and stays mounted where it got to.
 class Descent {
@@ -74,7 +67,7 @@ class Descent {
   Ladder ladder_;
   LoopPool loops_;
   BufferPool pool_;
-  NoFrontEnd front_end_;
+  client::NoFrontEnd front_end_;
   std::unique_ptr<client::Nfs4Filesystem> filesystem_;
   Result<client::Entry> root_ = fail(Error{});
 };
