@@ -42,7 +42,7 @@ int ErrnoMap::report(Operation operation, const Error& error) {
   const int e = to_errno(error);
   if (is_ordinary(e)) {
     // describe() allocates; failing lookups are a hot path.
-    if (spdlog::should_log(spdlog::level::debug)) {
+    if (log::on(log::Level::kDebug)) {
       log::debug("fuse: {}: {} ({})", name_of(operation), describe(error), strerrorname_np(e));
     }
   } else if (const uint64_t n = warnings_[static_cast<size_t>(operation)].hit(); n != 0) {

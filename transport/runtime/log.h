@@ -1,31 +1,37 @@
 // Log: one line per event, kernel-style, with what to run next where that helps.
 //
-// spdlog does the work; this header fixes the logger's name, so that a library may log without knowing where
-// lines go. main installs the sinks (cli/). Any thread.
+// spdlog does the work, in log.cc: with its header, each file that logs would compile a formatter of its own.
+// A library may log without knowing where lines go; main installs the sinks (cli/). Any thread.
 #pragma once
 
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 
 #include <atomic>
 #include <cstdint>
 
 namespace nfsrdma::log {
 
+enum class Level : uint8_t { kDebug, kInfo, kWarn, kError };
+
+// Whether lines of this level go anywhere.
+bool on(Level level);
+void write(Level level, fmt::string_view format, fmt::format_args args);
+
 template <class... Args>
-void error(spdlog::format_string_t<Args...> fmt, Args&&... args) {
-  spdlog::error(fmt, std::forward<Args>(args)...);
+void error(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::kError, format, fmt::make_format_args(args...));
 }
 template <class... Args>
-void warn(spdlog::format_string_t<Args...> fmt, Args&&... args) {
-  spdlog::warn(fmt, std::forward<Args>(args)...);
+void warn(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::kWarn, format, fmt::make_format_args(args...));
 }
 template <class... Args>
-void info(spdlog::format_string_t<Args...> fmt, Args&&... args) {
-  spdlog::info(fmt, std::forward<Args>(args)...);
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::kInfo, format, fmt::make_format_args(args...));
 }
 template <class... Args>
-void debug(spdlog::format_string_t<Args...> fmt, Args&&... args) {
-  spdlog::debug(fmt, std::forward<Args>(args)...);
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::kDebug, format, fmt::make_format_args(args...));
 }
 
 // A gate for lines that a hostile or broken peer can provoke at will: opens for the 1st, 2nd, 4th, 8th...

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <spdlog/spdlog.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
