@@ -283,6 +283,18 @@ Result<> take(const LINK3res& from, LinkAnswer& into) {
   return {};
 }
 
+namespace {
+
+// The library puts the members of a list one behind the other, at any address.
+template <class Entry>
+Entry copied(const Entry* from) {
+  Entry entry;
+  std::memcpy(&entry, from, sizeof entry);
+  return entry;
+}
+
+}  // namespace
+
 Result<> take(const READDIR3res& from, ReaddirAnswer& into) {
   into.status = from.status;
   if (from.status != NFS3_OK) {
@@ -293,9 +305,11 @@ Result<> take(const READDIR3res& from, ReaddirAnswer& into) {
   into.directory = post(ok.dir_attributes);
   into.verifier = verifier(ok.cookieverf);
   into.eof = ok.reply.eof != 0;
-  for (const entry3* e = ok.reply.entries; e != nullptr; e = e->nextentry) {
-    ReaddirAnswer::Item item{e->fileid, e->cookie, {}, {}, {}};
-    NFSRDMA_TRY(copy_name(e->name, item.name));
+  for (const entry3* next = ok.reply.entries; next != nullptr;) {
+    const entry3 e = copied(next);
+    next = e.nextentry;
+    ReaddirAnswer::Item item{e.fileid, e.cookie, {}, {}, {}};
+    NFSRDMA_TRY(copy_name(e.name, item.name));
     if (!is_dot(item.name)) into.entries.push_back(std::move(item));
   }
   return {};
@@ -311,10 +325,12 @@ Result<> take(const READDIRPLUS3res& from, ReaddirAnswer& into) {
   into.directory = post(ok.dir_attributes);
   into.verifier = verifier(ok.cookieverf);
   into.eof = ok.reply.eof != 0;
-  for (const entryplus3* e = ok.reply.entries; e != nullptr; e = e->nextentry) {
-    ReaddirAnswer::Item item{e->fileid, e->cookie, {}, post(e->name_attributes), {}};
-    NFSRDMA_TRY(copy_name(e->name, item.name));
-    NFSRDMA_TRY(copy(e->name_handle, item.handle));
+  for (const entryplus3* next = ok.reply.entries; next != nullptr;) {
+    const entryplus3 e = copied(next);
+    next = e.nextentry;
+    ReaddirAnswer::Item item{e.fileid, e.cookie, {}, post(e.name_attributes), {}};
+    NFSRDMA_TRY(copy_name(e.name, item.name));
+    NFSRDMA_TRY(copy(e.name_handle, item.handle));
     if (!is_dot(item.name)) into.entries.push_back(std::move(item));
   }
   return {};
