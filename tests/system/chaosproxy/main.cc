@@ -1,7 +1,9 @@
-// usage: chaosproxy --listen PORT --target PORT --control SOCKET
+// usage: chaosproxy --listen PORT --target PORT --control SOCKET [--raw 1]
 //
 // Passes NFS connections from 127.0.0.1:PORT (0: any; the port is printed) to 127.0.0.1:PORT and breaks them
-// as told. Commands on the control socket, one per line, each answered with "ok ..." or "error ...":
+// as told. --raw: whatever the connections carry (software RDMA); without rules for records, then, and
+// nothing is counted but connections and cuts. Commands on the control socket, one per line, each answered
+// with "ok ..." or "error ...":
 //   on call|reply OPERATION N|1/K ACTION [PARAMETER]   strike the N-th such record (once), or each with
 //   chance 1/K;
 //                               OPERATION is an NFSv4 operation's name or `any`; for ACTION see faults.h
@@ -25,6 +27,7 @@ int main(int argc, char** argv) {
   std::string control;
   unsigned long listen_port = 0;
   unsigned long target_port = 0;
+  bool raw = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--listen") == 0) {
       listen_port = std::strtoul(argv[i + 1], nullptr, 10);
@@ -32,15 +35,17 @@ int main(int argc, char** argv) {
       target_port = std::strtoul(argv[i + 1], nullptr, 10);
     } else if (std::strcmp(argv[i], "--control") == 0) {
       control = argv[i + 1];
+    } else if (std::strcmp(argv[i], "--raw") == 0) {
+      raw = std::strcmp(argv[i + 1], "0") != 0;
     }
   }
   if (control.empty() || target_port == 0 || target_port > 65535 || listen_port > 65535) {
-    std::fprintf(stderr, "usage: chaosproxy --listen PORT --target PORT --control SOCKET\n");
+    std::fprintf(stderr, "usage: chaosproxy --listen PORT --target PORT --control SOCKET [--raw 1]\n");
     return 2;
   }
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    chaos::Proxy proxy(static_cast<uint16_t>(listen_port), static_cast<uint16_t>(target_port), control);
+    chaos::Proxy proxy(static_cast<uint16_t>(listen_port), static_cast<uint16_t>(target_port), control, raw);
     std::printf("%u\n", proxy.port());
     std::fflush(stdout);
     proxy.run();

@@ -90,8 +90,8 @@ bool RecordReader::next(std::string& record) {
   return true;
 }
 
-Proxy::Proxy(uint16_t port, uint16_t target_port, const std::string& control_path)
-    : port_(port), target_port_(target_port) {
+Proxy::Proxy(uint16_t port, uint16_t target_port, const std::string& control_path, bool raw)
+    : port_(port), target_port_(target_port), raw_(raw) {
   listen_again();
   control_listener_ = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -218,6 +218,10 @@ void Proxy::read_from(Connection& c, bool from_client) {
   if (count == 0) {
     pipe.finished = true;
     c.cut_after_flush = true;
+    return;
+  }
+  if (raw_) {
+    pipe.out.append(chunk.data(), static_cast<size_t>(count));
     return;
   }
   pipe.reader.feed(chunk.data(), static_cast<size_t>(count));

@@ -83,7 +83,7 @@ struct Statistics {
 class Proxy {
  public:
   // Listens on 127.0.0.1:port (0: any). Throws std::runtime_error.
-  Proxy(uint16_t port, uint16_t target_port, const std::string& control_path);
+  Proxy(uint16_t port, uint16_t target_port, const std::string& control_path, bool raw);
 
   uint16_t port() const { return port_; }
   void run();  // until the command `quit`
@@ -118,6 +118,7 @@ class Proxy {
   Faults faults_;
   Statistics statistics_;
 
+  const bool raw_;  // bytes, whatever they are, and no records
   bool quit_ = false;
   bool stalled_ = false;
   Clock::time_point stalled_until_ = Clock::time_point::max();
