@@ -45,7 +45,11 @@ struct MountOptions {
   std::optional<unsigned> minor_version;  // 1 once validated
   Transport transport = Transport::kAuto;
   AddressFamily family = AddressFamily::kAny;
-  unsigned rdma_version = 0;          // RPC-over-RDMA's, 1 or 2; 0: 2, and 1 of a server that has no 2
+  unsigned rdma_version = 0;             // RPC-over-RDMA's, 1 or 2; 0: 2, and 1 of a server that has no 2
+  std::optional<uint32_t> rdma_inline;   // bytes of a Send, a multiple of 1024 in [1024, 65536]
+  std::optional<uint32_t> rdma_credits;  // calls outstanding
+  std::optional<uint32_t> rdma_ddp_threshold;  // bytes; absent: only what does not fit inline goes by RDMA
+  bool rdma_configuration = false;             // RFC 5666 section 6
   std::optional<uint16_t> port;       // absent: the source's (nfs://host:port/), else the transport's own
   std::optional<bool> reserved_port;  // absent: when privileged
 

@@ -107,6 +107,12 @@ std::string show_rdma_version(const MountOptions& o) {
   return o.rdma_version == 0 ? std::string() : fmt::format("rdmavers={}", o.rdma_version);
 }
 
+// RFC 8797 section 4: the sizes are told in units of 1024 bytes.
+Outcome<> set_inline(MountOptions& o, const OptionValue& v) {
+  o.rdma_inline = static_cast<uint32_t>(v.number / 1024 * 1024);
+  return {};
+}
+
 // nfs(5): a colon-separated list of flavors that may be used. This program has AUTH_SYS.
 Outcome<> set_security(MountOptions&, const OptionValue& v) {
   bool sys = false;

@@ -109,6 +109,7 @@ constexpr auto rdma_transport = [](auto& x, auto& r) {
   x.field("credits_asked", r.credits_asked);
   x.field("credits_granted", r.credits_granted);
   x.field("credits_in_use", r.credits_in_use);
+  x.field("segments_open", r.segments_open);
   x.field("inline_send", r.inline_send);
   x.field("inline_receive", r.inline_receive);
   x.field("exposure", r.exposure);

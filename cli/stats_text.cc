@@ -69,8 +69,8 @@ std::string rdma_line(const rdma::RdmaStatus& r) {
   if (!r.version_reason.empty()) line += fmt::format(" ({})", r.version_reason);
   line += fmt::format(", {} of {} credits in use ({} asked for)", r.credits_in_use, r.credits_granted,
                       r.credits_asked);
-  line += fmt::format(", inline up to {} bytes out and {} in, memory {}", r.inline_send, r.inline_receive,
-                      r.exposure);
+  line += fmt::format(", inline up to {} bytes out and {} in, {} segments of memory open, {}", r.inline_send,
+                      r.inline_receive, r.segments_open, r.exposure);
   return line + (r.remote_invalidation ? ", closed by the server's replies" : ", closed by ourselves");
 }
 

@@ -50,6 +50,10 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.port = port_of(o);
   if (o.transport == Transport::kRdma) c.transport = client::TransportKind::kSoftwareRdma;
   c.rdma_versions = rdma_versions_of(o.rdma_version);
+  if (o.rdma_inline) c.rdma_inline_bytes = *o.rdma_inline;
+  if (o.rdma_credits) c.rdma_credits = *o.rdma_credits;
+  if (o.rdma_ddp_threshold) c.rdma_ddp_threshold = *o.rdma_ddp_threshold;
+  c.rdma_configuration_protocol = o.rdma_configuration;
   c.v3.port = o.port.value_or(0);
   c.v3.mount_port = o.mount_port.value_or(0);
   c.v3.mount_host = o.mount_host;

@@ -41,6 +41,10 @@ struct ClientOptions {
   rdma::Versions rdma_versions = rdma::Versions::kAuto;
   // What earlier attempts to mount have learnt of the server; null: nothing.
   std::shared_ptr<rdma::VersionMemory> rdma_memory;
+  size_t rdma_inline_bytes = 4096;
+  uint32_t rdma_credits = 64;
+  size_t rdma_ddp_threshold = SIZE_MAX;
+  bool rdma_configuration_protocol = false;
   // How long connecting with RDMA may take until it has succeeded once.
   std::chrono::milliseconds rdma_first_connect_timeout{10'000};
 

@@ -1,5 +1,7 @@
 #include "client/transport_options.h"
 
+#include <algorithm>
+
 namespace nfsrdma::client {
 namespace {
 
@@ -40,6 +42,11 @@ rdma::RdmaOptions rdma_options(const ClientOptions& o) {
   r.timeo = o.timeo;
   r.retrans = o.retrans;
   r.first_connect_timeout = o.rdma_first_connect_timeout;
+  r.inline_bytes = o.rdma_inline_bytes;
+  r.receive_bytes = std::max(r.receive_bytes, r.inline_bytes);
+  r.credits = o.rdma_credits;
+  r.ddp_threshold = o.rdma_ddp_threshold;
+  r.configuration_protocol = o.rdma_configuration_protocol;
   r.max_reply_bytes = kMaxIoBytes + kRecordSlack;
   return r;
 }

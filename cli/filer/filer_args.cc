@@ -27,8 +27,9 @@ a server for networks one trusts, as any NFS server with AUTH_SYS.
 
 A fault RULE: EVENT [OPERATION] [nth N] [times N|always]: ACTION, for example
   "request WRITE nth 3: cut"   "reply RENAME always: delay 50"   "request OPEN times 2: answer OPEN DELAY"
-EVENT: request, reply, accept. ACTION: cut, reset, drop, delay MS, answer OPERATION STATUS, truncate BYTES,
-flip OFFSET, garbage BYTES, duplicate [N], restart, forget, expire. A plan file has a rule a line, '#' comments.
+EVENT: request, reply, accept, header (of a call over RDMA). ACTION: cut, reset, drop, delay MS, answer OPERATION
+STATUS, truncate BYTES, flip OFFSET, garbage BYTES, duplicate [N], behind [N], restart, forget, expire, slots N,
+credits N, error NAME [N [N]] (to a header: CHUNK, REPLY_RESOURCE 9000...). A plan file has a rule a line, '#' comments.
 
 When it serves it says so on standard output in one line: "listening tcp ADDR:PORT [rdma ADDR:PORT]".
 Signals: TERM and INT end it. Exit status: 0 ended by a signal, 1 failed, 2 usage.)";
@@ -167,6 +168,8 @@ struct Given {
   unsigned grace = 90;
   unsigned slots = 64;
   unsigned credits = 64;
+  size_t inline_bytes = 4096;
+  bool ccp = false;
   bool read_only = false;
   bool no_root_squash = false;
   bool async = false;
@@ -207,6 +210,11 @@ struct Given {
     app.add_option("--credits", credits, "RPC-over-RDMA credits granted")
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
+    app.add_option("--inline", inline_bytes,
+                   "RPC-over-RDMA messages up to so many bytes go without RDMA Read or Write")
+        ->check(CLI::Range(1024, 65536))
+        ->capture_default_str();
+    app.add_flag("--ccp", ccp, "answer RFC 5666's Connection Configuration Protocol");
     app.add_option("--fault", faults, "a fault rule; may be repeated")
         ->type_name("RULE")
         ->allow_extra_args(false);
@@ -240,7 +248,11 @@ Outcome<FilerCommand> command_of(const Given& given) {
   command.options.lease = std::chrono::seconds(given.lease);
   command.options.grace = std::chrono::seconds(given.grace);
   command.options.limits.max_slots = given.slots;
-  command.options.rdma.responder.credits = given.credits;
+  rdma::ResponderOptions& responder = command.options.rdma.responder;
+  responder.credits = given.credits;
+  responder.inline_bytes = given.inline_bytes / 1024 * 1024;
+  responder.receive_bytes = std::max(responder.receive_bytes, responder.inline_bytes);
+  responder.configuration_protocol = given.ccp;
   command.read_only = given.read_only;
   command.log_level = parse_log_level(given.log_level).value_or(LogLevel::kInfo);
   command.switches.delegations = given.delegations == "none"   ? filer::Delegations::kNever

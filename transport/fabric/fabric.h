@@ -65,6 +65,7 @@ struct EndpointLimits {
   size_t max_segment_bytes = 0;  // of one exposed segment
   size_t max_read_bytes = 0;     // of one RDMA Read
   unsigned max_segments = 0;     // that one expose() may need for its memory
+  unsigned incoming_reads = 0;   // RDMA Reads of the peer that may be outstanding at once (IRD)
   // True if every handle that expose() gives may be invalidated by the peer (RFC 8797 section 4.1).
   bool remote_invalidation = false;
 };

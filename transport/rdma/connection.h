@@ -23,6 +23,7 @@
 #include "transport/rdma/rdma_counters.h"
 #include "transport/rpc/connection.h"
 #include "transport/runtime/sync.h"
+#include "xdr/rpcrdma/configuration.h"
 #include "xdr/rpcrdma/header.h"
 #include "xdr/rpcrdma/private_data.h"
 
@@ -44,6 +45,11 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   };
   // Once, before begin(). `ask`: whether to begin with version 2.
   Task<Agreement> agree(bool ask);
+
+  // What the Connection Configuration Protocol asks for, and what came of it. Version 1, during the
+  // handshake.
+  rpcrdma::config_rdma_req wanted() const;
+  void configured(const rpcrdma::config_rdma_reply& theirs);
 
   // The owner's gate stays open for it from now on.
   void hold(Gate::Pass pass) { pass_ = std::move(pass); }
@@ -79,6 +85,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   Result<> expose_call(Exchange& x);
   Result<> expose_reply(Exchange& x);
   Result<> expose(Exchange& x, MutableBytes memory, fabric::Access access);
+  void forget_exposed(Exchange& x);
+  void release(Exchange& x);
   void fill_header(const Exchange& x);
   void post(const Exchange& x);
   void count(const Exchange& x);
@@ -145,6 +153,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   std::deque<rpc::PendingCall*> queue_;   // wait for a credit
   std::deque<rpc::PendingCall*> urgent_;  // likewise: handshake, renewals
   Exchanges exchanges_;
+  size_t segments_open_ = 0;  // to the server
 
   rpcrdma::header in_;   // of the message being received
   rpcrdma::header out_;  // of the message being sent

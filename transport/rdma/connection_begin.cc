@@ -124,4 +124,17 @@ void RdmaConnection::take_properties() {
   inline_receive_ = std::min(options_.inline_bytes, options_.receive_bytes);
 }
 
+rpcrdma::config_rdma_req RdmaConnection::wanted() const {
+  const auto bytes = static_cast<uint32_t>(options_.inline_bytes);
+  return {bytes, bytes, endpoint_->limits().incoming_reads};
+}
+
+// RFC 5666 section 6.2: "The client MUST NOT send an inline call message larger than what the server will
+// accept."
+void RdmaConnection::configured(const rpcrdma::config_rdma_reply& theirs) {
+  inline_send_ = std::min<size_t>(options_.inline_bytes, theirs.maxcall_sendsize);
+  inline_receive_ = options_.inline_bytes;
+  set_version(version_);  // for status
+}
+
 }  // namespace nfsrdma::rdma

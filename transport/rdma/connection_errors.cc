@@ -98,7 +98,7 @@ bool RdmaConnection::react_version2(Exchange& x) {
 void RdmaConnection::send_again(Exchange& x) {
   x.again = false;
   ++x.repeats;
-  x.exposed.clear();
+  forget_exposed(x);
   x.keep.clear();
   x.reply_chunk = {};
   if (version_ == rpcrdma::kVersion1) {  // RFC 8267 section 3.1: a new XID
@@ -108,7 +108,7 @@ void RdmaConnection::send_again(Exchange& x) {
   rdma_counters_.calls_repeated.add();
   if (transmit(x)) return;
   credits_.give_back();
-  x.exposed.clear();
+  forget_exposed(x);
   refuse(x, {Layer::kTransport, Recovery::kPermanent, EIO, 0, "", "no memory to send the call again"}, 0);
 }
 

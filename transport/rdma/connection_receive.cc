@@ -238,7 +238,7 @@ void RdmaConnection::finish(Exchange& x) {
     reply.head.assign(message.begin(), message.end());
     if (load_be32(reply.head.data()) != x.xid) reply.defect = "the long reply is another call's";
   }
-  exchanges_.release(x);
+  release(x);
   note_credits();
   if (p != nullptr) {
     p->mark = 0;
@@ -262,7 +262,7 @@ void RdmaConnection::on_disconnected(const Error& why) {
   urgent_.clear();
   exchanges_.for_each([&](Exchange& x) {
     if (x.call != nullptr) x.call->mark = 0;
-    exchanges_.release(x);
+    release(x);
   });
   if (version_ == 0) return agreed(Agreement::kNoVersion2);
   owner_.on_dropped(*this, why);

@@ -54,6 +54,7 @@ void RdmaConnection::pump() {
 void RdmaConnection::note_credits() {
   rdma_counters_.credit_limit.store(open_ ? credits_.limit() : 0, std::memory_order_relaxed);
   rdma_counters_.credits_in_use.store(open_ ? credits_.outstanding() : 0, std::memory_order_relaxed);
+  rdma_counters_.segments_open.store(open_ ? segments_open_ : 0, std::memory_order_relaxed);
 }
 
 void RdmaConnection::send_queued() {
@@ -79,7 +80,7 @@ bool RdmaConnection::start(PendingCall& call) {
     call.mark = 0;
     x.call = nullptr;
     x.state = Exchange::State::kClosing;
-    if (!x.invalidating) exchanges_.release(x);
+    if (!x.invalidating) release(x);
     return false;
   }
   credits_.take();
@@ -141,7 +142,19 @@ Result<> RdmaConnection::expose(Exchange& x, MutableBytes memory, Access access)
   Result<std::vector<rpcrdma::segment>> segments = endpoint_->expose(memory, access);
   if (!segments) return fail(std::move(segments).error());
   x.exposed.insert(x.exposed.end(), segments->begin(), segments->end());
+  segments_open_ += segments->size();
   return {};
+}
+
+// They are closed.
+void RdmaConnection::forget_exposed(Exchange& x) {
+  segments_open_ -= x.exposed.size();
+  x.exposed.clear();
+}
+
+void RdmaConnection::release(Exchange& x) {
+  forget_exposed(x);
+  exchanges_.release(x);
 }
 
 Result<> RdmaConnection::expose_call(Exchange& x) {

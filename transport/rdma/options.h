@@ -46,6 +46,8 @@ struct RdmaOptions {
   size_t receive_bytes = 12288;
   // Data items of at least so many bytes travel by RDMA even where they would fit inline.
   size_t ddp_threshold = SIZE_MAX;
+  // Ask by the Connection Configuration Protocol (RFC 5666 section 6) what the server takes; version 1 only.
+  bool configuration_protocol = false;
   // The longest reply that is made room for when a server says that the Reply chunk was too small.
   size_t max_reply_bytes = (1u << 20) + (64u << 10);
 };

@@ -35,6 +35,7 @@ struct RdmaCounters {
   std::atomic<uint32_t> version{0};
   std::atomic<uint32_t> credit_limit{0};
   std::atomic<uint32_t> credits_in_use{0};
+  std::atomic<size_t> segments_open{0};
   std::atomic<size_t> inline_send{0};
   std::atomic<size_t> inline_receive{0};
   std::atomic<bool> remote_invalidation{false};

@@ -16,7 +16,8 @@ struct RdmaStatus {
   uint32_t credits_asked = 0;
   uint32_t credits_granted = 0;
   uint32_t credits_in_use = 0;
-  uint64_t inline_send = 0;  // bytes, transport header included
+  uint64_t segments_open = 0;  // of our memory, to the server, for the calls in progress
+  uint64_t inline_send = 0;    // bytes, transport header included
   uint64_t inline_receive = 0;
   std::string exposure;              // "fenced": memory is open to the server during one call
   bool remote_invalidation = false;  // the server closes it with its reply

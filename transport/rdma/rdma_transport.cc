@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "transport/rdma/configuration.h"
 #include "transport/rdma/connection.h"
 #include "transport/rdma/endpoint_options.h"
 #include "transport/rpc/client_transport.h"
@@ -63,6 +64,24 @@ class RdmaDialer final : public rpc::Dialer {
     }
   }
 
+  // Where it is asked for: what the connection just made may carry inline, by RFC 5666 section 6.
+  Task<Result<>> configure(rpc::RpcTransport& transport) {
+    const std::shared_ptr<RdmaConnection> connection = agreeing_.lock();
+    const bool version1 = counters_.version.load(std::memory_order_relaxed) == rpcrdma::kVersion1;
+    if (!options_.configuration_protocol || !version1 || connection == nullptr) co_return Result<>{};
+    rpc::Call call = configuration_call(connection->wanted());
+    const rpc::Outcome outcome = co_await transport.call(std::move(call));
+    auto theirs = configuration_from(outcome);
+    if (!theirs) co_return fail(std::move(theirs).error());
+    if (*theirs) {
+      connection->configured(**theirs);
+    } else if (!std::exchange(lacks_configuration_, true)) {
+      log::info("server {}: it has no Connection Configuration Protocol (RFC 5666); ccp has no effect",
+                options_.host);
+    }
+    co_return Result<>{};
+  }
+
   void cancel() override {
     cancelled_ = true;
     fabric_->cancel();
@@ -95,6 +114,7 @@ class RdmaDialer final : public rpc::Dialer {
     s.credits_asked = options_.credits;
     s.credits_granted = counters_.credit_limit.load(std::memory_order_relaxed);
     s.credits_in_use = counters_.credits_in_use.load(std::memory_order_relaxed);
+    s.segments_open = counters_.segments_open.load(std::memory_order_relaxed);
     s.inline_send = counters_.inline_send.load(std::memory_order_relaxed);
     s.inline_receive = counters_.inline_receive.load(std::memory_order_relaxed);
     s.exposure = "fenced";
@@ -149,7 +169,15 @@ class RdmaDialer final : public rpc::Dialer {
   std::weak_ptr<RdmaConnection> agreeing_;
   bool connected_before_ = false;
   bool cancelled_ = false;
+  bool lacks_configuration_ = false;
 };
+
+Task<Result<>> begin(RdmaDialer& dialer, std::function<Task<Result<>>(rpc::RpcTransport&)> next,
+                     rpc::RpcTransport& transport) {
+  Result<> configured = co_await dialer.configure(transport);
+  if (!configured || !next) co_return configured;
+  co_return co_await next(transport);
+}
 
 }  // namespace
 
@@ -163,8 +191,14 @@ std::unique_ptr<rpc::RpcTransport> make_rdma_transport(Loop& loop, std::unique_p
                                      .retrans = options.retrans,
                                      .backoff_first = options.backoff_first,
                                      .backoff_max = options.backoff_max};
+  const bool configure = options.configuration_protocol;
   auto dialer =
       std::make_unique<RdmaDialer>(loop, std::move(fabric), std::move(options), std::move(memory), pool);
+  if (configure) {
+    hooks.on_connected = [&d = *dialer, next = std::move(hooks.on_connected)](rpc::RpcTransport& transport) {
+      return begin(d, next, transport);
+    };
+  }
   return std::make_unique<rpc::ClientTransport>(loop, std::move(dialer), std::move(client), std::move(hooks));
 }
 

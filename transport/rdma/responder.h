@@ -34,9 +34,10 @@ struct ResponderOptions {
   uint32_t max_segments = 64;    // of one chunk
   uint32_t max_read_chunks = 8;  // the Position-Zero Read chunk included
   uint32_t max_write_chunks = 8;
-  uint32_t callback_credits = 8;       // asked for
-  bool use_every_reply_chunk = false;  // also for what fits inline, as Linux' server does
-  bool invalidate = true;              // Send With Invalidate where the client allows it
+  uint32_t callback_credits = 8;        // asked for
+  bool use_every_reply_chunk = false;   // also for what fits inline, as Linux' server does
+  bool configuration_protocol = false;  // answer RFC 5666 section 6's program
+  bool invalidate = true;               // Send With Invalidate where the client allows it
 };
 
 // What may be done to a call before it is looked at: nothing, or this error. For faults.
@@ -109,6 +110,7 @@ class Responder final : private fabric::EndpointEvents {
   bool speak(rpcrdma::Defect defect);
   void on_properties();
   void on_call(ConstBytes body);
+  bool answer_configuration(ConstBytes body);
   std::optional<rpcrdma::error> check_chunks() const;
   uint32_t handle_to_invalidate() const;
   void fetch(ConstBytes body);

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "transport/rdma/configuration.h"
 #include "transport/rdma/responder.h"
 #include "xdr/rpc.h"
 #include "xdr/rpcrdma/private_data.h"
@@ -189,7 +190,20 @@ void Responder::on_call(ConstBytes body) {
   offer = Offer{in_.chunks.writes, in_.chunks.reply, in_.chunks.has_reply, handle_to_invalidate()};
   if (!in_.chunks.reads.empty()) return fetch(body);
   ++counters_.inline_calls;
+  if (options_.configuration_protocol && version_ == 1 && answer_configuration(body)) return;
   events_.on_message(ByteVector(body.begin(), body.end()));
+}
+
+// RFC 5666 section 6.2. What the client takes inline counts from the next reply on.
+bool Responder::answer_configuration(ConstBytes body) {
+  const rpcrdma::config_rdma_reply ours{static_cast<uint32_t>(options_.receive_bytes), 4,
+                                        endpoint_->limits().incoming_reads};
+  std::optional<rpcrdma::config_rdma_req> theirs;
+  std::optional<ByteVector> reply = rdma::answer_configuration(body, ours, theirs);
+  if (!reply) return false;
+  send(*std::move(reply));
+  if (theirs) inline_send_ = std::clamp<size_t>(theirs->maxreply_sendsize, 1024, options_.inline_bytes);
+  return true;
 }
 
 // The chunks' bytes go to where they belong in the message; what came inline fills the rest, without the

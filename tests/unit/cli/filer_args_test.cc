@@ -47,6 +47,19 @@ TEST(FilerArguments, ADirectory_IsFoundAtItsOwnPathOrAnother) {
   EXPECT_EQ(command.options.directories[0].squash, filer::Squash::kNone);
 }
 
+TEST(FilerArguments, RdmaLimits_AreTheResponders) {
+  const rdma::ResponderOptions usual = parsed({"-e", "memory"}).options.rdma.responder;
+  EXPECT_EQ(usual.inline_bytes, 4096u);
+  EXPECT_FALSE(usual.configuration_protocol);
+  const rdma::ResponderOptions tuned =
+      parsed({"-e", "memory", "--inline", "16500", "--credits", "7", "--ccp"}).options.rdma.responder;
+  EXPECT_EQ(tuned.inline_bytes, 16384u);
+  EXPECT_EQ(tuned.receive_bytes, 16384u);
+  EXPECT_EQ(tuned.credits, 7u);
+  EXPECT_TRUE(tuned.configuration_protocol);
+  EXPECT_NE(refused({"-e", "memory", "--inline", "512"}), 0);
+}
+
 TEST(FilerArguments, AddressesAndVersions) {
   const FilerCommand command =
       parsed({"-e", "memory", "-l", "[::1]:0", "--rdma", "192.0.2.1", "--rdma-versions", "2"});

@@ -136,6 +136,7 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
       "ro,soft,timeo=50,retrans=5,rsize=32k,wsize=64k,noac,nocto,nordirplus,lookupcache=pos",
       "proto=tcp6,port=20049,noresvport,softerr,bg,retry=3,acregmin=1,acdirmax=9,local_lock=flock",
       "proto=rdma6,rdmavers=2",
+      "rdma,rdmavers=1,inline=8k,credits=16,ddp=1k,ccp",
       "sync,dirsync,dev,suid,noexec,allow_other,default_permissions,auto_unmount,threads=4",
       "allow_root,idmap=nfsidmap,log=/var/log/x,log_level=debug,log_format=json,read_ahead_kb=1024"};
   for (const char* list : lists) {

@@ -192,6 +192,12 @@ TEST(Options, RdmaVersion_NeedsRdma) {
   EXPECT_EQ(checked("rdmavers=2", "s:/e")->values.rdma_version, 2u);
   EXPECT_EQ(checked("proto=rdma,rdmavers=1,port=99", "s:/e")->values.rdma_version, 1u);
   EXPECT_EQ(checked("rdmavers=1,rdmavers=auto,tcp", "s:/e")->values.rdma_version, 0u);
+  EXPECT_EQ(checked("inline=5000", "s:/e")->values.rdma_inline, 4096u);
+  EXPECT_EQ(checked("inline=8k,credits=16,ddp=0,ccp", "s:/e")->values.rdma_credits, 16u);
+  for (const char* name : {"inline=4096", "credits=16", "ddp=1024", "ccp"}) {
+    EXPECT_FALSE(checked(std::string("tcp,") + name, "s:/e")) << name;
+    EXPECT_FALSE(checked(std::string("vers=3,") + name, "s:/e")) << name;
+  }
   for (const char* list : {"proto=tcp,rdmavers=1", "port=2049,rdmavers=1", "vers=3,rdmavers=1"}) {
     const auto refused = checked(list, "s:/e");
     ASSERT_FALSE(refused) << list;

@@ -70,6 +70,7 @@ Snapshot rdma_example() {
             .credits_asked = 64,
             .credits_granted = 32,
             .credits_in_use = 3,
+            .segments_open = 4,
             .inline_send = 4096,
             .inline_receive = 4000,
             .exposure = "fenced",
@@ -114,7 +115,7 @@ TEST(Snapshot, Json_CarriesEveryFieldOfRdma) {
   ASSERT_TRUE(back) << back.error().text;
   EXPECT_EQ(to_json(*back), json);
   const Json& rdma = json["transports"][0]["rdma"];
-  EXPECT_EQ(rdma.size(), 27u);
+  EXPECT_EQ(rdma.size(), 28u);
   for (const auto& [name, value] : rdma.items()) {
     EXPECT_NE(value, Json(0)) << name << " is not told from a default";
     EXPECT_NE(value, Json("")) << name;
@@ -196,7 +197,8 @@ TEST(StatusText, Rdma_IsShownWithItsTerms) {
   EXPECT_NE(text.find("rdma connected to 10.0.0.1:20049"), std::string::npos) << text;
   EXPECT_NE(
       text.find("software RDMA, version 1 (it has no version 2), 3 of 32 credits in use (64 asked for), "
-                "inline up to 4096 bytes out and 4000 in, memory fenced, closed by the server's replies"),
+                "inline up to 4096 bytes out and 4000 in, 4 segments of memory open, fenced, closed by the "
+                "server's replies"),
       std::string::npos)
       << text;
   EXPECT_EQ(status_text(example()).find("rdma"), std::string::npos);

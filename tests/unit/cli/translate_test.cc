@@ -69,6 +69,15 @@ TEST(Translate, EveryClientOption_Arrives) {
   EXPECT_EQ(client("rdma").rdma_versions, rdma::Versions::kAuto);
   EXPECT_EQ(client("rdma,rdmavers=1").rdma_versions, rdma::Versions::kOnly1);
   EXPECT_EQ(client("rdma,rdmavers=2").rdma_versions, rdma::Versions::kOnly2);
+  EXPECT_FALSE(client("rdma").rdma_configuration_protocol);
+  EXPECT_EQ(client("rdma").rdma_inline_bytes, rdma::RdmaOptions().inline_bytes);
+  EXPECT_EQ(client("rdma").rdma_credits, rdma::RdmaOptions().credits);
+  EXPECT_EQ(client("rdma").rdma_ddp_threshold, rdma::RdmaOptions().ddp_threshold);
+  const client::ClientOptions tuned = client("rdma,inline=8192,credits=8,ddp=1k,ccp");
+  EXPECT_EQ(tuned.rdma_inline_bytes, 8192u);
+  EXPECT_EQ(tuned.rdma_credits, 8u);
+  EXPECT_EQ(tuned.rdma_ddp_threshold, 1024u);
+  EXPECT_TRUE(tuned.rdma_configuration_protocol);
   EXPECT_TRUE(client("").reserved_port);
   EXPECT_FALSE(client("noresvport").reserved_port);
   EXPECT_TRUE(client("resvport", "srv:/e", false).reserved_port);

@@ -3,12 +3,13 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-EndpointLimits make_limits() {
+EndpointLimits make_limits(const Established& established) {
   EndpointLimits l;
   l.max_message_bytes = 1u << 20;  // it is copied; the protocol would take 4 GiB
   l.max_segment_bytes = EndpointCore::kMaxSegmentBytes;
   l.max_read_bytes = EndpointCore::kMaxSegmentBytes;
   l.max_segments = 16;
+  l.incoming_reads = established.agreed.ird;
   l.remote_invalidation = true;
   return l;
 }
@@ -16,7 +17,8 @@ EndpointLimits make_limits() {
 }  // namespace
 
 IwarpEndpoint::IwarpEndpoint(Loop& loop, const Options& options, Established established)
-    : limits_(make_limits()), core_(std::make_shared<EndpointCore>(loop, options, std::move(established))) {}
+    : limits_(make_limits(established)),
+      core_(std::make_shared<EndpointCore>(loop, options, std::move(established))) {}
 
 IwarpEndpoint::~IwarpEndpoint() {
   core_->detach();
