@@ -106,6 +106,20 @@ bool Dispatcher::accepted(const LinkPtr& link) {
   return true;
 }
 
+std::optional<rpcrdma::error> Dispatcher::header(const LinkPtr& link, const rpcrdma::header& header) {
+  if (!faults_.armed()) return std::nullopt;
+  std::optional<rpcrdma::error> answer;
+  for (const FaultPlan::Fired& fired :
+       faults_.match({FaultEvent::Kind::kHeader, link->id(), rpc::Xid{header.xid}, {}})) {
+    if (const auto* cut = std::get_if<fault::Cut>(&fired.action)) link->close(cut->abort);
+    if (const auto* call = std::get_if<fault::Call>(&fired.action)) call->function();
+    if (const auto* refusal = std::get_if<fault::RefuseHeader>(&fired.action)) answer = refusal->error;
+  }
+  if (answer && header.vers == rpcrdma::kVersion1 && answer->code != rpcrdma::ERR_VERS)
+    answer->code = rpcrdma::ERR_CHUNK;
+  return answer;
+}
+
 void Dispatcher::closed(LinkId link) {
   std::lock_guard lock(core_.mutex);
   held_.erase(link);
@@ -295,10 +309,9 @@ Dispatcher::Verdict Dispatcher::apply(const ExchangePtr& x, const FaultPlan::Fir
     expire_lease(x->link->id());
     return Verdict::kGoOn;
   }
-  if (const auto* call = std::get_if<fault::Call>(&action)) {
-    call->function();
-    return Verdict::kGoOn;
-  }
+  if (const auto* call = std::get_if<fault::Call>(&action)) call->function();
+  if (const auto* credits = std::get_if<fault::Credits>(&action)) x->link->grant(credits->granted);
+  if (const auto* slots = std::get_if<fault::Slots>(&action)) environment_.target_slots(slots->target);
   return x->phase == FaultEvent::Kind::kRequest ? on_request(x, fired) : on_reply(x, fired);
 }
 

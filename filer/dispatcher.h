@@ -20,6 +20,7 @@ class Dispatcher {
   struct Environment {
     std::function<void(std::chrono::milliseconds, std::function<void()>)> after;  // on the loop
     std::function<void(bool forget_reclaims)> restart;  // Server::restart, lock not held
+    std::function<void(uint32_t)> target_slots;         // likewise
   };
 
   Dispatcher(Core& core, FaultPlan& faults, Environment environment);
@@ -27,6 +28,8 @@ class Dispatcher {
 
   // False: the connection is not wanted.
   bool accepted(const LinkPtr& link);
+  // What a call's header is answered with instead of being looked at.
+  std::optional<rpcrdma::error> header(const LinkPtr& link, const rpcrdma::header& header);
   void received(const LinkPtr& link, ByteVector message);
   void closed(LinkId link);
 

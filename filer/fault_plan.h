@@ -24,12 +24,14 @@
 #include "filer/net/link.h"
 #include "xdr/nfs4/compound.h"
 #include "xdr/rpc.h"
+#include "xdr/rpcrdma/header.h"
 
 namespace nfsrdma::filer {
 
-// What happened. `ops` are those of the COMPOUND; empty for other calls and for kAccept.
+// What happened. `ops` are those of the COMPOUND; empty for other calls, for kAccept and kHeader.
 struct FaultEvent {
-  enum class Kind : uint8_t { kAccept, kRequest, kReply };
+  // kHeader: a call's RPC-over-RDMA header has come; nothing behind it has been looked at yet.
+  enum class Kind : uint8_t { kAccept, kHeader, kRequest, kReply };
   Kind kind = Kind::kRequest;
   LinkId link = 0;
   rpc::Xid xid{};
@@ -72,6 +74,9 @@ namespace on {
 inline Trigger accept() {
   return {FaultEvent::Kind::kAccept, {}, 1, 1, {}, {}};
 }
+inline Trigger header() {
+  return {FaultEvent::Kind::kHeader, {}, 1, 1, {}, {}};
+}
 inline Trigger any_request() {
   return {FaultEvent::Kind::kRequest, {}, 1, 1, {}, {}};
 }
@@ -86,8 +91,8 @@ inline Trigger reply_to(nfs4::nfs_opnum4 op) {
 }
 }  // namespace on
 
-// Each says what it means for a request (before it is executed) and for a reply (after). What is not said
-// does nothing.
+// A header can be cut, refused, and called for. Each says what it means for a request (before it is executed)
+// and for a reply (after). What is not said does nothing.
 namespace fault {
 
 struct Cut {  // the connection ends. Request: not executed. Reply: executed, not answered. Accept: at once.
@@ -127,7 +132,17 @@ struct Restart {  // the server restarts. Request: before it is executed, and it
   bool forget_reclaims = false;
 };
 struct ExpireLease {
-};             // of the client of the last SEQUENCE on this connection; request: before, reply: after
+};                     // of the client of the last SEQUENCE on this connection; request: before, reply: after
+struct RefuseHeader {  // header: its call is not looked at but answered with this error; version 1 has only
+                       // two
+  rpcrdma::error error;
+};
+struct Credits {  // of an RPC-over-RDMA connection, granted from the next reply on
+  uint32_t granted = 1;
+};
+struct Slots {  // sr_target_highest_slotid of all sessions; enforced when the client follows
+  uint32_t target = 1;
+};
 struct Call {  // anything; the rest goes on when it returns
   std::function<void()> function;
 };
@@ -146,10 +161,10 @@ Extra garbage(size_t bytes);
 
 }  // namespace fault
 
-using FaultAction =
-    std::variant<fault::Cut, fault::Drop, fault::Delay, fault::Stall, fault::StallInProgress, fault::Answer,
-                 fault::RefuseRpc, fault::Mangle, fault::Extra, fault::Duplicate, fault::HoldBehind,
-                 fault::Restart, fault::ExpireLease, fault::Call>;
+using FaultAction = std::variant<fault::Cut, fault::Drop, fault::Delay, fault::Stall, fault::StallInProgress,
+                                 fault::Answer, fault::RefuseRpc, fault::Mangle, fault::Extra,
+                                 fault::Duplicate, fault::HoldBehind, fault::Restart, fault::ExpireLease,
+                                 fault::RefuseHeader, fault::Credits, fault::Slots, fault::Call>;
 
 class FaultPlan {
  public:

@@ -1,5 +1,6 @@
 #include "filer/fault_rules.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 
@@ -49,7 +50,7 @@ std::optional<nfsstat4> status(const std::string& name) {
 }
 
 Result<Trigger> parse_trigger(const std::vector<std::string>& words) {
-  if (words.empty()) return wrong("there is no event: request, reply or accept");
+  if (words.empty()) return wrong("there is no event: request, reply, accept or header");
   Trigger trigger;
   if (words[0] == "request") {
     trigger = on::any_request();
@@ -57,8 +58,10 @@ Result<Trigger> parse_trigger(const std::vector<std::string>& words) {
     trigger = on::any_reply();
   } else if (words[0] == "accept") {
     trigger = on::accept();
+  } else if (words[0] == "header") {
+    trigger = on::header();
   } else {
-    return wrong("'" + words[0] + "' is no event: request, reply or accept");
+    return wrong("'" + words[0] + "' is no event: request, reply, accept or header");
   }
   for (size_t i = 1; i < words.size(); ++i) {
     if (words[i] == "always") {
@@ -85,15 +88,40 @@ Result<FaultAction> parse_answer(const std::vector<std::string>& words) {
   return FaultAction(fault::Answer{*op, *code});
 }
 
+Result<FaultAction> parse_error(const std::vector<std::string>& words) {
+  static constexpr std::pair<std::string_view, rpcrdma::errcode> kCodes[] = {
+      {"VERS", rpcrdma::ERR_VERS},
+      {"CHUNK", rpcrdma::ERR_CHUNK},
+      {"BAD_XDR", rpcrdma::RDMA2_ERR_BAD_XDR},
+      {"INVAL_HTYPE", rpcrdma::RDMA2_ERR_INVAL_HTYPE},
+      {"READ_CHUNKS", rpcrdma::RDMA2_ERR_READ_CHUNKS},
+      {"WRITE_CHUNKS", rpcrdma::RDMA2_ERR_WRITE_CHUNKS},
+      {"SEGMENTS", rpcrdma::RDMA2_ERR_SEGMENTS},
+      {"WRITE_RESOURCE", rpcrdma::RDMA2_ERR_WRITE_RESOURCE},
+      {"REPLY_RESOURCE", rpcrdma::RDMA2_ERR_REPLY_RESOURCE},
+      {"SYSTEM", rpcrdma::RDMA2_ERR_SYSTEM},
+  };
+  const auto at = [&](size_t i) { return i < words.size() ? number(words[i]) : std::optional(0U); };
+  const auto known = words.size() < 2
+                         ? std::end(kCodes)
+                         : std::ranges::find(kCodes, words[1], [](const auto& c) { return c.first; });
+  if (words.size() > 4 || known == std::end(kCodes) || !at(2) || !at(3))
+    return wrong("'error' takes an error of RPC-over-RDMA and its numbers: error REPLY_RESOURCE 9000");
+  return FaultAction(fault::RefuseHeader{{known->second, *at(2), *at(3)}});
+}
+
 Result<FaultAction> parse_action(const std::vector<std::string>& words) {
   if (words.empty()) return wrong("there is no action");
   const std::string& name = words[0];
   if (name == "answer") return parse_answer(words);
+  if (name == "error") return parse_error(words);
   const std::optional<unsigned> n = words.size() == 2 ? number(words[1]) : std::nullopt;
   if (words.size() > 2 || (words.size() == 2 && !n)) return wrong("'" + name + "' takes one number at most");
-  const bool counts = name == "delay" || name == "truncate" || name == "flip" || name == "garbage";
+  static constexpr std::string_view kCounting[] = {"delay",   "truncate", "flip",
+                                                   "garbage", "slots",    "credits"};
+  const bool counts = std::ranges::find(kCounting, name) != std::end(kCounting);
   if (counts && !n) return wrong("'" + name + "' takes a number");
-  if (!counts && name != "duplicate" && n) return wrong("'" + name + "' takes no number");
+  if (!counts && name != "duplicate" && name != "behind" && n) return wrong("'" + name + "' takes no number");
   if (name == "cut") return FaultAction(fault::Cut{});
   if (name == "reset") return FaultAction(fault::Cut{.abort = true});
   if (name == "drop") return FaultAction(fault::Drop{});
@@ -102,10 +130,28 @@ Result<FaultAction> parse_action(const std::vector<std::string>& words) {
   if (name == "flip") return FaultAction(fault::flip(*n, std::byte{1}));
   if (name == "garbage") return FaultAction(fault::garbage(*n));
   if (name == "duplicate") return FaultAction(fault::Duplicate{n.value_or(1)});
+  if (name == "behind") return FaultAction(fault::HoldBehind{n.value_or(1)});
+  if (name == "slots") return FaultAction(fault::Slots{*n});
+  if (name == "credits") return FaultAction(fault::Credits{*n});
   if (name == "restart") return FaultAction(fault::Restart{});
   if (name == "forget") return FaultAction(fault::Restart{.forget_reclaims = true});
   if (name == "expire") return FaultAction(fault::ExpireLease{});
   return wrong("'" + name + "' is no action");
+}
+
+// Which actions mean something to an event (fault_plan.h).
+bool means_something(FaultEvent::Kind kind, const FaultAction& action) {
+  using Kind = FaultEvent::Kind;
+  const auto is_any_of = [&](auto... samples) {
+    return (std::holds_alternative<decltype(samples)>(action) || ...);
+  };
+  if (is_any_of(fault::Cut{})) return true;
+  if (is_any_of(fault::RefuseHeader{})) return kind == Kind::kHeader;
+  if (is_any_of(fault::Extra{})) return kind == Kind::kAccept || kind == Kind::kReply;
+  if (kind == Kind::kAccept || kind == Kind::kHeader) return false;
+  if (is_any_of(fault::Answer{})) return kind == Kind::kRequest;
+  if (is_any_of(fault::Mangle{}, fault::Duplicate{}, fault::HoldBehind{})) return kind == Kind::kReply;
+  return true;
 }
 
 }  // namespace
@@ -117,6 +163,7 @@ Result<FaultRule> parse_fault_rule(std::string_view line) {
   if (!trigger) return fail(std::move(trigger).error());
   Result<FaultAction> action = parse_action(words_of(line.substr(colon + 1)));
   if (!action) return fail(std::move(action).error());
+  if (!means_something(trigger->kind, *action)) return wrong("this action means nothing to this event");
   return FaultRule{*std::move(trigger), *std::move(action)};
 }
 

@@ -2,14 +2,17 @@
 //
 //     EVENT [OPERATION] [nth N] [times N|always]: ACTION [ARGUMENT]
 //
-// EVENT     request (before it is executed), reply (after), accept (of a connection)
+// EVENT     request (before it is executed), reply (after), accept (of a connection), header (of a call over
+//           RDMA, before anything behind it is looked at)
 // OPERATION of the COMPOUND, as in RFC 8881: WRITE, RENAME...; without: any
 // nth N     the N-th such event triggers it (1); times N: and the following, N in all (1)
 // ACTION    cut | reset | drop | delay MILLISECONDS | answer OPERATION STATUS | truncate BYTES | flip OFFSET
 // |
-//           garbage BYTES | duplicate [COPIES] | restart | forget | expire
+//           garbage BYTES | duplicate [COPIES] | behind [REPLIES] | restart | forget | expire | slots N |
+//           credits N | error NAME [NUMBER [NUMBER]] (of RPC-over-RDMA, to a header)
 //
-// "request WRITE nth 3: cut", "reply RENAME always: delay 50", "request OPEN times 2: answer OPEN DELAY".
+// "request WRITE nth 3: cut", "reply RENAME always: delay 50", "request OPEN times 2: answer OPEN DELAY",
+// "header nth 5: error REPLY_RESOURCE 9000".
 // Empty lines and what follows a '#' are nothing. Pure.
 #pragma once
 

@@ -38,7 +38,8 @@ Server::Impl::Impl(Options options, Loop* given)
       dispatcher(core, faults,
                  {.after = [this](std::chrono::milliseconds delay,
                                   std::function<void()> fn) { after(delay, std::move(fn)); },
-                  .restart = [this](bool forget) { restart({.forget_reclaims = forget}); }}) {
+                  .restart = [this](bool forget) { restart({.forget_reclaims = forget}); },
+                  .target_slots = [this](uint32_t slots) { set_target_slots(slots); }}) {
   faults.set_post([this](std::function<void()> fn) {
     loop.post([weak = weak_from_this(), fn = std::move(fn)] {
       if (const auto self = weak.lock(); self && !self->closed) fn();
@@ -135,6 +136,10 @@ LinkEvents Server::Impl::link_events() {
       if (!self->links.contains(link->id())) return;
     }
     self->dispatcher.received(link, std::move(message));
+  };
+  events.on_header = [weak = weak_from_this()](const LinkPtr& link, const rpcrdma::header& header) {
+    const auto self = weak.lock();
+    return self ? self->dispatcher.header(link, header) : std::nullopt;
   };
   events.on_closed = [weak = weak_from_this()](const LinkPtr& link) {
     const auto self = weak.lock();

@@ -38,6 +38,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
 
   void stop_listening();
   void restart(RestartOptions options);
+  void set_target_slots(uint32_t slots);
   void close_links(bool abort);
   LinkPtr find_link(LinkId id) const;
   void for_path(std::string_view path, const std::function<void(Node&)>& visit);

@@ -100,14 +100,18 @@ void Server::forget_session(const sessionid4& id) {
 }
 
 void Server::set_target_slots(uint32_t slots) {
-  with_core([&](Core& core) {
-    core.clients.each_session([&](Session& session) {
-      const auto most = static_cast<uint32_t>(session.slots.size());
-      session.target_highest_slot = std::clamp(slots, 1u, most) - 1;
-      ++session.target_turn;
-      session.target_seen = false;
-    });
+  impl_->set_target_slots(slots);
+}
+
+void Server::Impl::set_target_slots(uint32_t slots) {
+  std::lock_guard lock(core.mutex);
+  core.clients.each_session([&](Session& session) {
+    const auto most = static_cast<uint32_t>(session.slots.size());
+    session.target_highest_slot = std::clamp(slots, 1u, most) - 1;
+    ++session.target_turn;
+    session.target_seen = false;
   });
+  core.changed.notify_all();
 }
 
 size_t Server::recall(std::string_view path) {

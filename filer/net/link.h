@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "transport/rpc/rpc_transport.h"
+#include "xdr/rpcrdma/header.h"
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma::filer {
@@ -33,6 +35,8 @@ class Link {
   virtual void send_raw(ByteVector bytes) = 0;
   // Ends the connection after what has been sent before; `abort` ends it at once, with a reset.
   virtual void close(bool abort) = 0;
+  // Credits granted with every reply from the next one on; nothing where there are none.
+  virtual void grant(uint32_t credits) { (void)credits; }
   // Stops or goes on taking what the client sends: back pressure towards it.
   virtual void pause_reading(bool pause) = 0;
 };
@@ -41,6 +45,8 @@ using LinkPtr = std::shared_ptr<Link>;
 
 // What a link tells, on its loop.
 struct LinkEvents {
+  // RPC-over-RDMA: a call's header has come. An error is its answer, and that is all of the call.
+  std::function<std::optional<rpcrdma::error>(const LinkPtr&, const rpcrdma::header&)> on_header;
   std::function<void(const LinkPtr&, ByteVector)> on_message;
   std::function<void(const LinkPtr&)> on_closed;  // last, exactly once
 };

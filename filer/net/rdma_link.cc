@@ -10,6 +10,10 @@ RdmaLink::RdmaLink(Loop& loop, std::unique_ptr<fabric::Endpoint> endpoint, LinkI
     : loop_(loop), id_(id), events_(std::move(events)), responder_(std::move(endpoint), options, *this) {}
 
 void RdmaLink::start() {
+  if (events_.on_header) {
+    responder_.set_refusal(
+        [this](const rpcrdma::header& header) { return events_.on_header(shared_from_this(), header); });
+  }
   responder_.start();
 }
 
@@ -39,6 +43,10 @@ void RdmaLink::close(bool) {
   });
 }
 
+void RdmaLink::grant(uint32_t credits) {
+  on_loop([this, credits] { responder_.grant(credits); });
+}
+
 void RdmaLink::pause_reading(bool pause) {
   on_loop([this, pause] {
     paused_ = pause;
@@ -62,6 +70,7 @@ void RdmaLink::on_closed(const Error&) {
   ended_ = true;
   const auto self = shared_from_this();
   events_.on_closed(self);
+  responder_.set_refusal({});
   events_ = {};
   // The endpoint is on the stack: it goes in a turn of its own.
   loop_.post([self] {});

@@ -29,6 +29,7 @@ class RdmaLink final : public Link,
   void send(ByteVector message, BulkPlaces items) override;
   void send_raw(ByteVector bytes) override;
   void close(bool abort) override;
+  void grant(uint32_t credits) override;
   void pause_reading(bool pause) override;
 
  private:

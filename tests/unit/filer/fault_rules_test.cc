@@ -30,12 +30,58 @@ TEST(FaultRules, SayWhatAndWhen) {
   }
 }
 
-TEST(FaultRules, RefuseWhatTheyDoNotKnow) {
+TEST(FaultRules, OfTheTransport) {
+  const auto error = parse_fault_rule("header nth 5: error WRITE_RESOURCE 1 9000");
+  ASSERT_TRUE(error) << error.error().cause;
+  EXPECT_EQ(error->trigger.kind, FaultEvent::Kind::kHeader);
+  EXPECT_EQ(std::get<fault::RefuseHeader>(error->action).error,
+            (rpcrdma::error{rpcrdma::RDMA2_ERR_WRITE_RESOURCE, 1, 9000}));
+  const auto credits = parse_fault_rule("reply READ: credits 0");
+  ASSERT_TRUE(credits);
+  EXPECT_EQ(std::get<fault::Credits>(credits->action).granted, 0u);
+  const auto slots = parse_fault_rule("request: slots 3");
+  ASSERT_TRUE(slots);
+  EXPECT_EQ(std::get<fault::Slots>(slots->action).target, 3u);
+  const auto behind = parse_fault_rule("reply: behind 2");
+  ASSERT_TRUE(behind);
+  EXPECT_EQ(std::get<fault::HoldBehind>(behind->action).replies, 2u);
+}
+
+TEST(FaultRules, ActionsThatMeanNothingToAnEvent_AreRefused) {
   for (const char* line :
-       {"", "reply", "reply READ cut", "sometimes: cut", "reply REED: cut", "reply nth: cut",
-        "reply nth 0: cut", "reply times x: cut", "reply:", "reply: explode", "reply: delay",
-        "reply: delay x", "reply: delay 1 2", "reply: cut 1", "reply: answer OPEN",
-        "reply: answer OPEN NONSENSE", "reply: answer REED DELAY"}) {
+       {"header: delay 1", "header: answer OPEN DELAY", "request: error CHUNK", "accept: restart",
+        "request: truncate 4", "reply: answer OPEN DELAY", "request: duplicate"}) {
+    EXPECT_FALSE(parse_fault_rule(line)) << line;
+  }
+  for (const char* line : {"header: cut", "accept: garbage 9", "reply: garbage 9", "request: expire"}) {
+    EXPECT_TRUE(parse_fault_rule(line)) << line;
+  }
+}
+
+TEST(FaultRules, RefuseWhatTheyDoNotKnow) {
+  for (const char* line : {"",
+                           "reply",
+                           "reply READ cut",
+                           "sometimes: cut",
+                           "reply REED: cut",
+                           "reply nth: cut",
+                           "reply nth 0: cut",
+                           "reply times x: cut",
+                           "reply:",
+                           "reply: explode",
+                           "reply: delay",
+                           "reply: delay x",
+                           "reply: delay 1 2",
+                           "reply: cut 1",
+                           "reply: answer OPEN",
+                           "reply: answer OPEN NONSENSE",
+                           "reply: answer REED DELAY",
+                           "header: error",
+                           "header: error ODD",
+                           "header: error CHUNK x",
+                           "header: error CHUNK 1 2 3",
+                           "reply: slots",
+                           "reply: credits"}) {
     const auto rule = parse_fault_rule(line);
     ASSERT_FALSE(rule) << line;
     EXPECT_EQ(rule.error().errnum, EINVAL);
