@@ -1,5 +1,6 @@
 """Mounts over software RDMA from nfsrdma-filer, in both versions of RPC-over-RDMA: the work of other modules, and how the data went."""
 
+import errno
 import os
 import signal
 
@@ -10,6 +11,7 @@ import test_work
 from harness.case import SystemCase, needs_mount
 from harness.filer import Filer
 from harness.ganesha import free_port
+from harness.proxy import ChaosProxy
 
 MIB = 1 << 20
 
@@ -45,6 +47,17 @@ class Locks(OnRdma, test_locks.Locks):
 
 class Restart(OnRdma, test_restart.Restart):
     pass
+
+
+class Cuts(OnRdma, test_random.Cuts):
+    """Connections of software RDMA are reset at random, half of them in the middle of what is being sent."""
+
+    test_replies_in_tiny_fragments = None  # fragments are TCP's
+
+    def proxy(self):
+        proxy = ChaosProxy(self.rdma_port, raw=True)
+        self.addCleanup(proxy.close)
+        return proxy
 
 
 class Random(OnRdma, test_random.Quiet):
@@ -83,3 +96,67 @@ class Placement(OnRdma, SystemCase):
             transport = self.transfer(version)
             self.assertEqual(transport["rdma"]["version"], version)
             self.assertGreaterEqual(transport["rdma"]["bytes_placed"], 8 * MIB, "every byte of the file was placed by RDMA Write")
+
+
+@needs_mount()
+class Faults(test_random.RandomCase):
+    """Servers that answer with errors of the transport, or take credits and slots away (nfsrdma-filer --fault)."""
+
+    ERRORS = ("BAD_XDR", "INVAL_HTYPE", "READ_CHUNKS 1", "WRITE_CHUNKS 1", "SEGMENTS 1", "WRITE_RESOURCE 1 9000",
+              "REPLY_RESOURCE 9000", "SYSTEM")
+
+    @classmethod
+    def setUpClass(cls):
+        pass  # a server for each test
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+    def serve(self, version, *rules):
+        self.rdma_port = free_port()
+        faults = [word for rule in rules for word in ("--fault", rule)]
+        self.server = Filer(name=f"rdma.{self._testMethodName}",
+                            arguments=("--rdma", f"127.0.0.1:{self.rdma_port}", *faults)).start()
+        self.addCleanup(self.server.kill)
+        return self.mount(f"rdmavers={version}", port=self.rdma_port, proto="rdma")
+
+    def work(self, mounted):
+        """Files that are written and read, and how often that failed; each failure must be EIO."""
+        directory, failures = self.directory(mounted, "work"), 0
+        for number in range(100):
+            path, data = os.path.join(directory, str(number)), os.urandom(20000)
+            try:
+                with open(path, "wb") as file:
+                    file.write(data)
+                with open(path, "rb") as file:
+                    read = file.read()
+            except OSError as error:
+                self.assertEqual(error.errno, errno.EIO)
+                failures += 1
+            else:
+                self.assertEqual(read, data)
+        return failures
+
+    def check_errors(self, version, names):
+        mounted = self.serve(version, *(f"header nth {60 + 17 * i}: error {name}" for i, name in enumerate(names)))
+        failures = self.work(mounted)
+        self.assertLessEqual(failures, len(names), "an error costs one call")
+        transport, = mounted.stats()["transports"]
+        self.assertGreaterEqual(transport["rdma"]["errors_received"], len(names))
+        self.assertEqual(transport["connects"], 1, "and not the connection")
+        self.run_program("cp", "-r", os.path.join(mounted.path, "work"), os.path.join(mounted.path, "copy"))
+
+    def test_version_2_errors_cost_a_call_at_most(self):
+        self.check_errors(2, self.ERRORS)
+
+    def test_version_1_errors_cost_a_call_at_most(self):
+        self.check_errors(1, ("CHUNK", "CHUNK"))
+
+    def test_credits_and_slots_taken_away_and_given_back(self):
+        mounted = self.serve(2, "reply nth 50: credits 1", "reply nth 500: credits 0", "reply nth 1500: credits 64",
+                             "request nth 100: slots 1", "request nth 2000: slots 64")
+        self.finish(self.fsrandom(self.directory(mounted), seed=7, steps=test_random.scaled(4000), workers=3))
+        transport, = mounted.stats()["transports"]
+        self.assertEqual(transport["rdma"]["credits_granted"], 64)
+        self.assertEqual(transport["connects"], 1)
