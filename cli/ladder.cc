@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "cli/translate.h"
 
@@ -24,48 +25,73 @@ bool lacks_rdma(const Error& e) {
 
 }  // namespace
 
-std::vector<Ladder::Rung> Ladder::rungs_of(const MountOptions& asked) {
+// With a device named, RDMA is that device; without, software RDMA is what remains where no device leads.
+std::vector<Ladder::Rung> Ladder::rungs_of(const MountOptions& asked, bool device) {
   if (asked.major_version == 3) return {Rung::kVersion3};
-  if (asked.transport == Transport::kRdma) return {Rung::kSoftwareRdma};
   std::vector<Rung> rungs;
-  if (asked.may_use_rdma()) rungs.push_back(Rung::kSoftwareRdma);
+  const bool software = asked.rdma_device == MountOptions::kSoftwareRdma;
+  const bool named = !software && !asked.rdma_device.empty();
+  if (asked.may_use_rdma() && (named || (device && !software))) rungs.push_back(Rung::kRdmaDevice);
+  if (asked.may_use_rdma() && !named) rungs.push_back(Rung::kSoftwareRdma);
+  if (asked.transport == Transport::kRdma) return rungs;
   rungs.push_back(Rung::kTcp);
   if (asked.any_version) rungs.push_back(Rung::kVersion3);
   return rungs;
 }
 
-Ladder::Ladder(const MountOptions& asked) : asked_(asked), rungs_(rungs_of(asked)) {
+std::string_view Ladder::name_of(Rung rung) {
+  switch (rung) {
+    case Rung::kRdmaDevice: return "an RDMA device";
+    case Rung::kSoftwareRdma: return "software RDMA";
+    case Rung::kTcp: return "TCP";
+    case Rung::kVersion3: break;
+  }
+  return "NFS version 3";
+}
+
+Ladder::Ladder(const MountOptions& asked, std::string no_device)
+    : asked_(asked), rungs_(rungs_of(asked, no_device.empty())), no_device_(std::move(no_device)) {
   stand_on(0);
 }
 
 void Ladder::stand_on(size_t at) {
   at_ = at;
   options_ = asked_;
-  options_.transport = rung() == Rung::kSoftwareRdma ? Transport::kRdma : Transport::kTcp;
+  options_.transport = over_rdma() ? Transport::kRdma : Transport::kTcp;
   if (rung() == Rung::kVersion3 && asked_.major_version != 3) options_ = stepped_down(options_);
 }
 
 client::ClientOptions Ladder::client_options(const Source& source, bool root) const {
   client::ClientOptions options = make_client_options(options_, source, root);
+  if (rung() == Rung::kRdmaDevice) options.transport = client::TransportKind::kRdmaDevice;
+  if (rung() == Rung::kSoftwareRdma && asked_.rdma_device.empty())
+    options.fabric_reason = device_failed_ ? describe(*device_failed_) : no_device_;
   options.rdma_memory = rdma_memory_;
   if (rungs_.size() > 1) options.rdma_first_connect_timeout = kRdmaPatience;
   return options;
 }
 
 bool Ladder::step_down(const Error& why) {
-  if (at_ + 1 == rungs_.size()) return false;
-  const bool rdma = rung() == Rung::kSoftwareRdma;
-  if (!lacks_version4(why) && !(rdma && lacks_rdma(why))) return false;
-  (rdma ? no_rdma_ : no_version4_) = why;
-  stand_on(at_ + 1);
+  size_t next = at_ + 1;
+  // Software RDMA would be another way to the same server.
+  if (lacks_version4(why) && next < rungs_.size() && rungs_[next] == Rung::kSoftwareRdma) ++next;
+  if (next >= rungs_.size()) return false;
+  if (!lacks_version4(why) && !(over_rdma() && lacks_rdma(why))) return false;
+  if (rungs_[next] == Rung::kSoftwareRdma) {
+    device_failed_ = why;
+  } else {
+    (over_rdma() ? no_rdma_ : no_version4_) = why;
+  }
+  stand_on(next);
   return true;
 }
 
 std::string Ladder::announcement() {
-  const bool version3 = rung() == Rung::kVersion3;
-  const std::optional<Error>& why = version3 ? no_version4_ : no_rdma_;
+  const std::optional<Error>& why = rung() == Rung::kVersion3       ? no_version4_
+                                    : rung() == Rung::kSoftwareRdma ? device_failed_
+                                                                    : no_rdma_;
   if (!why) return {};
-  std::string text = fmt::format("{}; trying {}", describe(*why), version3 ? "NFS version 3" : "TCP");
+  std::string text = fmt::format("{}; trying {}", describe(*why), name_of(rung()));
   return said_.insert(text).second ? text : std::string();
 }
 
@@ -90,8 +116,10 @@ std::string Ladder::warning() const {
 
 std::string Ladder::notice() const {
   std::string text = warning();
-  if (rung() == Rung::kSoftwareRdma || !no_rdma_) return text;
-  return fmt::format("no RDMA ({}){}{}", describe(*no_rdma_), text.empty() ? "" : "; ", text);
+  if (over_rdma() || !no_rdma_) return text;
+  const std::string device =
+      device_failed_ ? fmt::format("{}; software RDMA: ", describe(*device_failed_)) : std::string();
+  return fmt::format("no RDMA ({}{}){}{}", device, describe(*no_rdma_), text.empty() ? "" : "; ", text);
 }
 
 }  // namespace nfsrdma::cli

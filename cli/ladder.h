@@ -1,14 +1,15 @@
 // Ladder: by which transport and which version of NFS a mount is tried, and why not by a better one
 // (DESIGN.md section 4).
 //
-//     RDMA (software RDMA; a device will stand above it)    NFSv4.1, port 20049
-//     TCP                                                   NFSv4.1, port 2049
-//     NFSv3                                                 TCP, through libnfs
+//     RDMA device      NFSv4.1, port 20049; not where this machine has none
+//     software RDMA    likewise
+//     TCP              NFSv4.1, port 2049
+//     NFSv3            TCP, through libnfs
 //
-// Which rungs there are, proto=, port= and vers= say: with a transport given the mount never leaves it. A
-// rung is left when it cannot be had: from RDMA when no connection comes about there, from either when the
-// server answers that it has no NFSv4.1. Every other error is the mount's. What was left is said once in the
-// log and, as long as the mount lives, by `status`.
+// Which rungs there are, proto=, rdma_dev=, port= and vers= say: with a transport given the mount never
+// leaves it. A rung is left when it cannot be had: from RDMA when no connection comes about there (no device
+// leads to the server, nobody listens), from any when the server answers that it has no NFSv4.1. Every other
+// error is the mount's. What was left is said once in the log and, as long as the mount lives, by `status`.
 //
 // Owner: a mount daemon. Its control thread only.
 #pragma once
@@ -31,7 +32,8 @@ class Ladder {
   // Who has another rung does not wait long for RDMA: a lost first packet is sent again after one second.
   static constexpr std::chrono::milliseconds kRdmaPatience{2000};
 
-  explicit Ladder(const MountOptions& asked);
+  // `no_device`: why an RDMA device cannot be tried (fabric/verbs/verbs.h, missing()); empty: it can.
+  explicit Ladder(const MountOptions& asked, std::string no_device = "this machine has no RDMA device");
 
   // What was asked for, with the present rung's transport and version.
   const MountOptions& options() const { return options_; }
@@ -53,10 +55,12 @@ class Ladder {
   std::string notice() const;
 
  private:
-  enum class Rung : uint8_t { kSoftwareRdma, kTcp, kVersion3 };
+  enum class Rung : uint8_t { kRdmaDevice, kSoftwareRdma, kTcp, kVersion3 };
 
-  static std::vector<Rung> rungs_of(const MountOptions& asked);
+  static std::vector<Rung> rungs_of(const MountOptions& asked, bool device);
+  static std::string_view name_of(Rung rung);
   Rung rung() const { return rungs_[at_]; }
+  bool over_rdma() const { return rung() == Rung::kRdmaDevice || rung() == Rung::kSoftwareRdma; }
   void stand_on(size_t at);
 
   const MountOptions asked_;
@@ -64,8 +68,10 @@ class Ladder {
   const std::shared_ptr<rdma::VersionMemory> rdma_memory_ = std::make_shared<rdma::VersionMemory>();
   size_t at_ = 0;
   MountOptions options_;
-  std::optional<Error> no_rdma_;      // why RDMA was left
-  std::optional<Error> no_version4_;  // why NFSv4.1 was left
+  const std::string no_device_;         // why none was tried
+  std::optional<Error> device_failed_;  // why it was left
+  std::optional<Error> no_rdma_;        // why RDMA was left for TCP
+  std::optional<Error> no_version4_;    // why NFSv4.1 was left
   std::set<std::string> said_;
 };
 

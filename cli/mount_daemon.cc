@@ -28,6 +28,7 @@
 #include "client/nfs3/nfs3_filesystem.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "fuse/session.h"
+#include "transport/fabric/verbs/verbs.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::cli {
@@ -84,7 +85,7 @@ class MountDaemon {
  public:
   MountDaemon(const MountPlan& plan, Reporter& reporter)
       : plan_(plan),
-        ladder_(plan.options),
+        ladder_(plan.options, fabric::verbs::missing({})),
         reporter_(reporter),
         policy_(plan.options, std::chrono::steady_clock::now()),
         loops_(loop_count(plan.options, std::thread::hardware_concurrency())) {}

@@ -50,6 +50,12 @@ struct MountOptions {
   std::optional<uint32_t> rdma_credits;  // calls outstanding
   std::optional<uint32_t> rdma_ddp_threshold;  // bytes; absent: only what does not fit inline goes by RDMA
   bool rdma_configuration = false;             // RFC 5666 section 6
+  // rdma_dev=; empty: a device that leads to the server, else software RDMA. kSoftwareRdma: that only. Else
+  // this device only, with a port of it unless 0.
+  std::string rdma_device;
+  unsigned rdma_port = 0;
+  std::optional<unsigned> gid_index;  // of that device: where connections come from
+  std::chrono::microseconds poll{0};
   std::optional<uint16_t> port;       // absent: the source's (nfs://host:port/), else the transport's own
   std::optional<bool> reserved_port;  // absent: when privileged
 
@@ -103,6 +109,8 @@ struct MountOptions {
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   bool sloppy = false;
+
+  static constexpr const char* kSoftwareRdma = "software";
 
   // Without proto= a port is TCP's: what listens at RDMA's own may be another server.
   bool may_use_rdma() const {

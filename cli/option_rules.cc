@@ -113,6 +113,26 @@ Outcome<> set_inline(MountOptions& o, const OptionValue& v) {
   return {};
 }
 
+Outcome<> set_rdma_device(MountOptions& o, const OptionValue& v) {
+  std::string_view name = v.text;
+  unsigned port = 0;
+  if (const size_t colon = name.rfind(':'); colon != name.npos) {
+    port = digits(name.substr(colon + 1)).value_or(0);
+    if (port == 0 || port > 255) return bad(fmt::format("\"{}\" is not DEVICE:PORT", v.text));
+    name = name.substr(0, colon);
+  }
+  if (name.empty()) return bad(fmt::format("\"{}\" is not DEVICE:PORT", v.text));
+  o.rdma_device = name == "auto" ? std::string() : std::string(name);
+  o.rdma_port = port;
+  return {};
+}
+
+std::string show_rdma_device(const MountOptions& o) {
+  if (o.rdma_device.empty()) return {};
+  return o.rdma_port == 0 ? fmt::format("rdma_dev={}", o.rdma_device)
+                          : fmt::format("rdma_dev={}:{}", o.rdma_device, o.rdma_port);
+}
+
 // nfs(5): a colon-separated list of flavors that may be used. This program has AUTH_SYS.
 Outcome<> set_security(MountOptions&, const OptionValue& v) {
   bool sys = false;

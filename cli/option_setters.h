@@ -109,6 +109,8 @@ std::string show_protocol(const MountOptions& o);
 Outcome<> set_rdma_version(MountOptions& o, const OptionValue& v);
 std::string show_rdma_version(const MountOptions& o);
 Outcome<> set_inline(MountOptions& o, const OptionValue& v);
+Outcome<> set_rdma_device(MountOptions& o, const OptionValue& v);
+std::string show_rdma_device(const MountOptions& o);
 Outcome<> set_security(MountOptions& o, const OptionValue& v);
 std::string show_security(const MountOptions& o);
 Outcome<> set_rsize(MountOptions& o, const OptionValue& v);

@@ -80,6 +80,12 @@ constexpr OptionSpec kTable[] = {
     {.name = "ccp", .off = "noccp", .section = S::kServer, .fallback = "off",
      .help = "with rdmavers=1: ask for the server's limits by RFC 5666's Connection Configuration Protocol, which hardly any server has",
      .set = set_switch<&O::rdma_configuration>, .show = show_switch<&O::rdma_configuration, "ccp", "">},
+    {.name = "rdma_dev", .kind = K::kText, .section = S::kServer, .unit = "DEVICE[:PORT]|software|auto",
+     .fallback = "(auto)", .help = "RDMA device, see ibv_devices(1); auto: the one that leads to the server, and RDMA in software where there is none; software: that only",
+     .set = set_rdma_device, .show = show_rdma_device},
+    {.name = "gid_index", .kind = K::kNumber, .section = S::kServer, .unit = "N", .min = 0, .max = 65535,
+     .fallback = "(any that fits)", .help = "the entry of rdma_dev's GID table, on RoCE an address of its interface, that connections come from",
+     .set = set_number<&O::gid_index>, .show = show_number<&O::gid_index, "gid_index">},
     refused(S::kServer, "udp", "is not possible, use proto=tcp"),
     {.name = "port", .kind = K::kNumber, .section = S::kServer, .unit = "PORT", .min = 1, .max = 65535,
      .fallback = "(that in nfs://host:port/path, else 2049, with RDMA 20049; with vers=3 what the server's portmapper says)", .help = "the server's port; without proto it is TCP's",
@@ -129,6 +135,10 @@ constexpr OptionSpec kTable[] = {
     {.name = "read_ahead_kb", .kind = K::kNumber, .section = S::kTransfer, .unit = "KIB", .min = 0, .max = kMaxUint32,
      .fallback = "(4096 as root, else the kernel's, 128)", .help = "the kernel's read-ahead window; more than its own needs root",
      .set = set_number<&O::read_ahead_kb>, .show = show_number<&O::read_ahead_kb, "read_ahead_kb">},
+
+    {.name = "poll_us", .kind = K::kNumber, .section = S::kTransfer, .unit = "MICROSECONDS", .min = 0, .max = 1'000'000,
+     .fallback = "0", .help = "with an RDMA device: how long to poll for the next completion before the loop sleeps; costs that much CPU",
+     .set = set_number<&O::poll>, .show = show_number<&O::poll, "poll_us", std::chrono::microseconds>},
 
     // --- coherence
     {.name = "ac", .off = "noac", .section = S::kCoherence, .fallback = "on",

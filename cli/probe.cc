@@ -21,6 +21,7 @@
 #include "cli/translate.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "client/no_front_end.h"
+#include "transport/fabric/verbs/verbs.h"
 #include "transport/rpc/call_message.h"
 #include "transport/runtime/fd.h"
 #include "transport/tcp/endpoint.h"
@@ -364,7 +365,7 @@ class Probe {
 
 // What is tried: each transport that a mount with the same options may take.
 struct Wanted {
-  std::optional<client::ClientOptions> rdma;
+  std::vector<client::ClientOptions> rdma;  // through a device, in software
   std::optional<client::ClientOptions> tcp;
 };
 
@@ -383,7 +384,14 @@ Outcome<Wanted> probe_options(const ProbeVerb& verb) {
     return make_client_options(options, *source, root);
   };
   Wanted wanted;
-  if (parsed->values.may_use_rdma()) wanted.rdma = over(Transport::kRdma);
+  if (parsed->values.may_use_rdma()) {
+    const std::string& device = parsed->values.rdma_device;
+    const client::ClientOptions rdma = over(Transport::kRdma);
+    if (!device.empty() || fabric::verbs::missing({}).empty()) wanted.rdma.push_back(rdma);
+    if (!wanted.rdma.empty()) wanted.rdma[0].transport = client::TransportKind::kRdmaDevice;
+    if (device == MountOptions::kSoftwareRdma) wanted.rdma.clear();
+    if (device.empty() || device == MountOptions::kSoftwareRdma) wanted.rdma.push_back(rdma);
+  }
   if (parsed->values.transport != Transport::kRdma) wanted.tcp = over(Transport::kTcp);
   return wanted;
 }
@@ -404,17 +412,18 @@ Outcome<> try_tcp(const client::ClientOptions& options, const std::vector<tcp::E
 
 // Every rung is shown; the session is made over the first that is there.
 Outcome<> probe(const std::string& program, const std::string& name, const Wanted& wanted) {
-  const auto endpoints = resolve(wanted.tcp ? *wanted.tcp : *wanted.rdma);
+  const auto endpoints = resolve(wanted.tcp ? *wanted.tcp : wanted.rdma.front());
   if (!endpoints) return tl::unexpected(endpoints.error());
   Outcome<> rdma = failed("");
-  if (wanted.rdma) rdma = try_rdma(*wanted.rdma);
+  size_t used = 0;
+  for (size_t i = 0; i < wanted.rdma.size() && !rdma; ++i) rdma = try_rdma(wanted.rdma[used = i]);
   if (!wanted.tcp && !rdma) return rdma;
   if (wanted.tcp) {
     const auto tcp = try_tcp(*wanted.tcp, *endpoints);
     if (!tcp && !rdma) return tcp;
     if (!tcp) fmt::print("{:<9} {}\n", "tcp", printable(tcp.error().text));
   }
-  return Probe(program, name, rdma ? *wanted.rdma : *wanted.tcp).run();
+  return Probe(program, name, rdma ? wanted.rdma[used] : *wanted.tcp).run();
 }
 
 }  // namespace

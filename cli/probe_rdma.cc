@@ -6,8 +6,8 @@
 #include <future>
 #include <memory>
 
+#include "client/fabrics.h"
 #include "client/transport_options.h"
-#include "transport/fabric/iwarp/iwarp.h"
 #include "transport/rdma/rdma_transport.h"
 #include "transport/rpc/call_message.h"
 
@@ -55,9 +55,9 @@ std::string describe_connection(const rpc::TransportStatus& status) {
 Outcome<std::string> probe_rdma(const client::ClientOptions& options) {
   LoopPool loops{1};
   BufferPool pool;
-  const auto transport =
-      rdma::make_rdma_transport(loops[0], fabric::iwarp::make_fabric(loops[0]), client::rdma_options(options),
-                                std::make_shared<rdma::VersionMemory>(), pool, rpc::TransportHooks{});
+  const auto transport = rdma::make_rdma_transport(
+      loops[0], client::make_fabric(loops[0], options, fabric::verbs::make_shared_domains(pool)),
+      client::rdma_options(options), std::make_shared<rdma::VersionMemory>(), pool, rpc::TransportHooks{});
   loops.start();
   const auto promise = std::make_shared<std::promise<Result<rpc::TransportStatus>>>();
   auto answer = promise->get_future();

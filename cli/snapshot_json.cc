@@ -104,6 +104,7 @@ constexpr auto operation = [](auto& x, auto& o) {
 
 constexpr auto rdma_transport = [](auto& x, auto& r) {
   x.field("fabric", r.fabric);
+  x.field("fabric_reason", r.fabric_reason);
   x.field("version", r.version);
   x.field("version_reason", r.version_reason);
   x.field("credits_asked", r.credits_asked);

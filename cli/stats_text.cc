@@ -65,7 +65,9 @@ std::string transport_line(const rpc::TransportStatus& t) {
 
 std::string rdma_line(const rdma::RdmaStatus& r) {
   if (r.version == 0) return r.fabric;
-  std::string line = fmt::format("{}, version {}", r.fabric, r.version);
+  std::string line = r.fabric;
+  if (!r.fabric_reason.empty()) line += fmt::format(" ({})", r.fabric_reason);
+  line += fmt::format(", version {}", r.version);
   if (!r.version_reason.empty()) line += fmt::format(" ({})", r.version_reason);
   line += fmt::format(", {} of {} credits in use ({} asked for)", r.credits_in_use, r.credits_granted,
                       r.credits_asked);

@@ -33,6 +33,16 @@ rdma::Versions rdma_versions_of(unsigned version) {
   return version == 1 ? rdma::Versions::kOnly1 : rdma::Versions::kOnly2;
 }
 
+fabric::verbs::Options verbs_options_of(const MountOptions& o) {
+  fabric::verbs::Options v;
+  if (o.rdma_device != MountOptions::kSoftwareRdma) v.device = o.rdma_device;
+  v.port = o.rdma_port;
+  v.gid_index = o.gid_index;
+  v.poll = o.poll;
+  v.keepalive = o.timeo;
+  return v;
+}
+
 }  // namespace
 
 bool serves_other_users(const MountOptions& options, bool root) {
@@ -54,6 +64,7 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   if (o.rdma_credits) c.rdma_credits = *o.rdma_credits;
   if (o.rdma_ddp_threshold) c.rdma_ddp_threshold = *o.rdma_ddp_threshold;
   c.rdma_configuration_protocol = o.rdma_configuration;
+  c.verbs = verbs_options_of(o);
   c.v3.port = o.port.value_or(0);
   c.v3.mount_port = o.mount_port.value_or(0);
   c.v3.mount_host = o.mount_host;

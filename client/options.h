@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "transport/fabric/verbs/options.h"
 #include "transport/rdma/options.h"
 #include "transport/rdma/version_memory.h"
 
@@ -25,10 +26,11 @@ constexpr std::chrono::milliseconds soft_patience(std::chrono::milliseconds time
   return timeo * (int64_t{retrans} + 1);
 }
 
-// The rungs of DESIGN.md section 4 that NFSv4.1 has; a device (verbs) will be one more.
+// The rungs of the ladder (cli/ladder.h) that NFSv4.1 has.
 enum class TransportKind : uint8_t {
   kTcp,
   kSoftwareRdma,  // RPC over RDMA, the RDMA in user space over TCP
+  kRdmaDevice,    // RPC over RDMA, through a device of this machine
 };
 
 struct ClientOptions {
@@ -45,6 +47,10 @@ struct ClientOptions {
   uint32_t rdma_credits = 64;
   size_t rdma_ddp_threshold = SIZE_MAX;
   bool rdma_configuration_protocol = false;
+  // What is to be used of this machine for kRdmaDevice; nothing asked for: what leads to the server.
+  fabric::verbs::Options verbs;
+  // Why it is software RDMA and no device; for status.
+  std::string fabric_reason;
   // How long connecting with RDMA may take until it has succeeded once.
   std::chrono::milliseconds rdma_first_connect_timeout{10'000};
 

@@ -47,6 +47,7 @@ rdma::RdmaOptions rdma_options(const ClientOptions& o) {
   r.credits = o.rdma_credits;
   r.ddp_threshold = o.rdma_ddp_threshold;
   r.configuration_protocol = o.rdma_configuration_protocol;
+  r.fabric_reason = o.fabric_reason;
   r.max_reply_bytes = kMaxIoBytes + kRecordSlack;
   return r;
 }

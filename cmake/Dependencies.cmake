@@ -9,6 +9,7 @@ find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 find_path(EXPECTED_INCLUDE_DIR tl/expected.hpp REQUIRED)
 pkg_check_modules(FUSE3 REQUIRED IMPORTED_TARGET fuse3)
 pkg_check_modules(LIBNFS REQUIRED IMPORTED_TARGET libnfs)
+pkg_check_modules(RDMA REQUIRED IMPORTED_TARGET librdmacm libibverbs)
 find_package(CLI11 REQUIRED)
 
 # Standalone Asio, compiled once (transport/runtime/asio.cc) instead of in every file that includes it.

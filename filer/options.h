@@ -16,9 +16,11 @@
 
 namespace nfsrdma::filer {
 
-// RPC over RDMA, beside TCP, over software RDMA.
+// RPC over RDMA, beside TCP: in software, and through each RDMA device that has the address.
 struct RdmaListenOptions {
   bool listen = false;
+  bool software = true;
+  bool devices = true;  // one of both is enough to be found listening
   std::string address{};  // empty: that of TCP
   uint16_t port = 0;      // 0: one that is free
   rdma::ResponderOptions responder{};

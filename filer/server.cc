@@ -6,6 +6,7 @@
 
 #include "filer/server_impl.h"
 #include "transport/fabric/iwarp/iwarp.h"
+#include "transport/fabric/verbs/verbs.h"
 #include "transport/rdma/endpoint_options.h"
 #include "transport/runtime/log.h"
 
@@ -174,18 +175,40 @@ void Server::Impl::accepted_ol(tcp::socket socket) {
   });
 }
 
-Result<> Server::Impl::listen_rdma_ol(uint16_t wanted) {
-  if (!rdma_fabric) rdma_fabric = fabric::iwarp::make_fabric(loop);
+void Server::Impl::make_rdma_fabrics() {
+  if (!rdma_fabrics.empty()) return;
   const RdmaListenOptions& rdma = core.options.rdma;
-  auto listener = rdma_fabric->listen(rdma.address.empty() ? core.options.address : rdma.address, wanted,
-                                      [weak = weak_from_this()](std::unique_ptr<fabric::Incoming> incoming) {
-                                        const auto self = weak.lock();
-                                        if (self && !self->closed)
-                                          self->loop.spawn(self->accept_rdma(std::move(incoming)));
-                                      });
+  if (rdma.software) rdma_fabrics.push_back(fabric::iwarp::make_fabric(loop));
+  if (rdma.devices && (!rdma.software || fabric::verbs::missing({}).empty()))
+    rdma_fabrics.push_back(fabric::verbs::make_fabric(loop, {}, fabric::verbs::make_shared_domains(pool)));
+}
+
+// All on one port. An iWARP device and software RDMA cannot both have a TCP port: whoever has it serves both
+// kinds of clients. So what cannot be had beside another is no failure.
+Result<> Server::Impl::listen_rdma_ol(uint16_t wanted) {
+  make_rdma_fabrics();
+  std::optional<Error> failed;
+  for (const auto& fabric : rdma_fabrics) {
+    const uint16_t there = rdma_listeners.empty() ? wanted : rdma_port;
+    Result<> listening = listen_over(*fabric, there);
+    if (!listening) log::info("filer: {}: {}", fabric->name(), describe(listening.error()));
+    if (!listening && !failed) failed = std::move(listening).error();
+  }
+  if (rdma_listeners.empty()) return fail(*std::move(failed));
+  return {};
+}
+
+Result<> Server::Impl::listen_over(fabric::Fabric& fabric, uint16_t wanted) {
+  const RdmaListenOptions& rdma = core.options.rdma;
+  auto listener = fabric.listen(rdma.address.empty() ? core.options.address : rdma.address, wanted,
+                                [weak = weak_from_this()](std::unique_ptr<fabric::Incoming> incoming) {
+                                  const auto self = weak.lock();
+                                  if (self && !self->closed)
+                                    self->loop.spawn(self->accept_rdma(std::move(incoming)));
+                                });
   if (!listener) return fail(std::move(listener).error());
-  rdma_listener = *std::move(listener);
-  rdma_port = rdma_listener->port();
+  rdma_port = (*listener)->port();
+  rdma_listeners.push_back(*std::move(listener));
   return {};
 }
 
@@ -199,7 +222,7 @@ Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
   const unsigned receives = responder.credits + responder.callback_credits + 1;
   fabric::EndpointOptions options = rdma::make_endpoint_options(responder.receive_bytes, receives, ours);
   Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await incoming->accept(std::move(options));
-  if (!endpoint || closed || !rdma_listener) co_return;
+  if (!endpoint || closed || rdma_listeners.empty()) co_return;
   add_link([&](LinkId id) {
     return std::make_shared<RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder);
   });
@@ -224,7 +247,7 @@ void Server::Impl::stop_listening() {
   on_loop([this] {
     asio::error_code ignored;
     acceptor.close(ignored);
-    rdma_listener.reset();
+    rdma_listeners.clear();
   });
 }
 
@@ -241,7 +264,7 @@ void Server::Impl::shut_down() {
     closed = true;
     asio::error_code ignored;
     acceptor.close(ignored);
-    rdma_listener.reset();
+    rdma_listeners.clear();
   });
   close_links(true);
   on_loop([] {});  // the closes above have been carried out

@@ -30,6 +30,8 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   void accept_ol();
   void accepted_ol(asio::ip::tcp::socket socket);
   Result<> listen_rdma_ol(uint16_t port);
+  void make_rdma_fabrics();
+  Result<> listen_over(fabric::Fabric& fabric, uint16_t port);
   Task<> accept_rdma(std::unique_ptr<fabric::Incoming> incoming);
   LinkEvents link_events();
   template <class Make>
@@ -48,8 +50,9 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   std::thread thread;
   asio::ip::tcp::acceptor acceptor;
   uint16_t port = 0;
-  std::unique_ptr<fabric::Fabric> rdma_fabric;
-  std::unique_ptr<fabric::Listener> rdma_listener;
+  BufferPool pool;  // of what RDMA devices are given to copy from and to
+  std::vector<std::unique_ptr<fabric::Fabric>> rdma_fabrics;
+  std::vector<std::unique_ptr<fabric::Listener>> rdma_listeners;
   uint16_t rdma_port = 0;
   size_t fragment_bytes = 0;
   bool closed = false;  // loop thread

@@ -130,6 +130,15 @@ Outcome<> set_versions(const std::string& list, rdma::ResponderOptions& options)
   return {};
 }
 
+Outcome<> set_fabrics(const std::string& list, filer::RdmaListenOptions& options) {
+  const bool both = list == "software,verbs" || list == "verbs,software";
+  options.software = both || list == "software";
+  options.devices = both || list == "verbs";
+  if (!options.software && !options.devices)
+    return usage("--rdma-fabrics is software, verbs or software,verbs");
+  return {};
+}
+
 // Beside what others of the system keep; the server makes the last directory of it.
 std::string usual_state_directory() {
   namespace fs = std::filesystem;
@@ -158,6 +167,7 @@ struct Given {
   std::vector<std::string> exports;
   std::string listen = "127.0.0.1:2049";
   std::string rdma;
+  std::string rdma_fabrics = "software,verbs";
   std::string rdma_versions = "1,2";
   std::string delegations = "none";
   std::string state_directory;
@@ -182,8 +192,12 @@ struct Given {
     app.add_option("-l,--listen", listen, "TCP address and port; port 0: one that is free")
         ->type_name("ADDR:PORT")
         ->capture_default_str();
-    app.add_option("--rdma", rdma, "also RPC over software RDMA, there; port 20049 if none is given")
+    app.add_option("--rdma", rdma, "also RPC over RDMA, there; port 20049 if none is given")
         ->type_name("ADDR[:PORT]");
+    app.add_option("--rdma-fabrics", rdma_fabrics,
+                   "what carries RDMA: software, verbs (the devices that have the address), or software,verbs")
+        ->type_name("LIST")
+        ->capture_default_str();
     app.add_option("--rdma-versions", rdma_versions, "RPC-over-RDMA versions spoken: 1, 2 or 1,2")
         ->type_name("LIST")
         ->capture_default_str();
@@ -232,6 +246,7 @@ Outcome<> set_addresses(const Given& given, filer::Options& options) {
   options.address = tcp->address;
   options.port = tcp->port;
   if (auto set = set_versions(given.rdma_versions, options.rdma.responder); !set) return set;
+  if (auto set = set_fabrics(given.rdma_fabrics, options.rdma); !set) return set;
   if (given.rdma.empty()) return {};
   auto rdma = parse_endpoint(given.rdma, kRdmaPort);
   if (!rdma) return tl::unexpected(std::move(rdma).error());
@@ -282,7 +297,7 @@ Outcome<FilerCommand> command_of(const Given& given) {
 }  // namespace
 
 Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> arguments) {
-  CLI::App app("An NFSv4.1 server in user space, over TCP and software RDMA.", "nfsrdma-filer");
+  CLI::App app("An NFSv4.1 server in user space, over TCP and RDMA.", "nfsrdma-filer");
   app.footer(kFooter);
   Given given;
   given.add_to(app);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "client/fabrics.h"
 #include "client/transport_options.h"
-#include "transport/fabric/iwarp/iwarp.h"
 #include "transport/rdma/rdma_transport.h"
 #include "transport/runtime/log.h"
 #include "transport/tcp/tcp_transport.h"
@@ -24,13 +24,6 @@ class Backoff {
   Duration next_, max_;
 };
 
-fabric::iwarp::Options iwarp_options(const ClientOptions& o) {
-  fabric::iwarp::Options i;
-  i.timeo = o.timeo;
-  i.retrans = o.retrans;
-  return i;
-}
-
 Error shut_down_error(const char* op) {
   return {Layer::kSession, Recovery::kInterrupted, EIO, 0, op, "the mount is being taken down"};
 }
@@ -42,6 +35,7 @@ Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& opti
     : loops_(loops),
       options_(options),
       machine_(std::move(machine)),
+      rdma_domains_(fabric::verbs::make_shared_domains(buffers)),
       rdma_memory_(options.rdma_memory ? options.rdma_memory : std::make_shared<rdma::VersionMemory>()),
       gate_(loops[0]),
       renew_timer_(loops[0]) {
@@ -61,12 +55,12 @@ Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& opti
 std::unique_ptr<rpc::RpcTransport> Session::make_transport(Loop& loop, BufferPool& buffers,
                                                            rpc::TransportHooks hooks) {
   const bool follows = loop.index() != 0;
-  if (options_.transport == TransportKind::kSoftwareRdma) {
+  if (options_.transport != TransportKind::kTcp) {
     rdma::RdmaOptions rdma = rdma_options(options_);
     rdma.address = server_address_;
     rdma.follows = follows;
-    return rdma::make_rdma_transport(loop, fabric::iwarp::make_fabric(loop, iwarp_options(options_)),
-                                     std::move(rdma), rdma_memory_, buffers, std::move(hooks));
+    return rdma::make_rdma_transport(loop, make_fabric(loop, options_, rdma_domains_), std::move(rdma),
+                                     rdma_memory_, buffers, std::move(hooks));
   }
   tcp::TcpOptions tcp = tcp_options(options_);
   tcp.address = server_address_;

@@ -31,6 +31,10 @@
 #include "transport/runtime/sync.h"
 #include "transport/tcp/server_address.h"
 
+namespace nfsrdma::fabric::verbs {
+class Domains;
+}
+
 namespace nfsrdma::client {
 
 // Writes the operations of a request after its SEQUENCE; called once for each time the request is sent anew.
@@ -206,6 +210,7 @@ class Session {
   StateKeeper* keeper_ = nullptr;
   CallbackService* callbacks_ = nullptr;
   const std::shared_ptr<tcp::ServerAddress> server_address_ = std::make_shared<tcp::ServerAddress>();
+  const std::shared_ptr<fabric::verbs::Domains> rdma_domains_;
   const std::shared_ptr<rdma::VersionMemory> rdma_memory_;
   std::string address_;  // as text; loop 0
   std::vector<std::unique_ptr<rpc::RpcTransport>> transports_;

@@ -68,6 +68,8 @@ struct EndpointLimits {
   unsigned incoming_reads = 0;   // RDMA Reads of the peer that may be outstanding at once (IRD)
   // True if every handle that expose() gives may be invalidated by the peer (RFC 8797 section 4.1).
   bool remote_invalidation = false;
+  // How exposed memory is fenced, for status: "fenced", "fenced by memory windows"...; static.
+  const char* exposure = "fenced";
 };
 
 // Counters of one endpoint; loop thread.
@@ -126,13 +128,24 @@ class Endpoint {
   virtual ConstBytes peer_private_data() const = 0;
   virtual const std::string& peer() const = 0;  // "10.0.0.1:20049"
   virtual const std::string& local() const = 0;
+  // What carries it, for logs and status: "software RDMA", "rxe0 port 1, MTU 4096".
+  virtual const std::string& carrier() const = 0;
 };
+
+// What an endpoint says of itself while connecting, at most 56 bytes; null: nothing. Asked for when it is known
+// whether this side has its part in remote invalidation: who connects, by EndpointLimits::remote_invalidation;
+// who accepts, by being able to Send With Invalidate.
+using PrivateData = std::function<ByteVector(bool remote_invalidation)>;
 
 // What an endpoint is made with, on either side.
 struct EndpointOptions {
   size_t receive_bytes = 8192;  // of each Receive that is posted: the longest message the peer may Send
   unsigned receives = 64;       // how many are posted at any time
-  ByteVector private_data;      // at most 56 bytes
+  PrivateData private_data;
+
+  ByteVector say(bool remote_invalidation) const {
+    return private_data ? private_data(remote_invalidation) : ByteVector();
+  }
 };
 
 struct ConnectOptions {
@@ -168,15 +181,13 @@ class Fabric {
  public:
   virtual ~Fabric() = default;
 
-  // For logs and status: "software RDMA", "rxe0 port 1".
+  // For logs and status: "software RDMA", "RDMA device".
   virtual std::string name() const = 0;
 
   // Errors: kTransport. kPermanent: the host does not exist; kReconnect: not reachable, refused, no RDMA
-  // there (EPROTO: something answered that is not of this fabric); kInterrupted after cancel(). One at a
-  // time.
+  // there (EPROTO: something answered that is not of this fabric; ENODEV: no device of this machine leads
+  // there); kInterrupted after cancel(). One at a time.
   virtual Task<Result<std::unique_ptr<Endpoint>>> connect(ConnectOptions options) = 0;
-  // Whether its endpoints will have EndpointLimits::remote_invalidation: said to the peer while connecting.
-  virtual bool remote_invalidation() const = 0;
 
   // The connect() under way ends soon.
   virtual void cancel() = 0;

@@ -1,5 +1,7 @@
 #include "transport/memory/buffer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -7,45 +9,74 @@
 
 namespace nfsrdma {
 
+struct Slab {
+  Slab(BufferPool& p, std::byte* m, unsigned c) : pool(p), memory(m), size_class(c) {}
+  ~Slab() { std::free(memory); }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  BufferPool& pool;
+  std::byte* const memory;
+  const unsigned size_class;
+  size_t count = 0;
+  std::unique_ptr<Buffer[]> buffers;
+  std::vector<Buffer*> free;  // the one used last is taken first
+};
+
+namespace {
+
+const std::byte* slab_address(const std::byte* at) {
+  return reinterpret_cast<const std::byte*>(reinterpret_cast<uintptr_t>(at) & ~(BufferPool::kSlabBytes - 1));
+}
+
+}  // namespace
+
 void BufferRef::reset() {
   Buffer* b = std::exchange(buffer_, nullptr);
-  if (b != nullptr && b->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) b->pool_->put(b);
+  if (b != nullptr && b->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) b->slab_->pool.put(b);
 }
 
 BufferPool::BufferPool(size_t keep_bytes) : keep_bytes_(keep_bytes) {}
 
 BufferPool::~BufferPool() {
   assert(outstanding_bytes() == 0);
-  for (auto& list : free_) {
-    for (Buffer* b : list) {
-      std::free(b->data_);
-      delete b;
-    }
+  assert(watchers_.empty());
+}
+
+// With the lock held. Null: no memory.
+Slab* BufferPool::add_slab(unsigned size_class) {
+  void* memory = std::aligned_alloc(kSlabBytes, kSlabBytes);
+  if (memory == nullptr) return nullptr;
+  // Small buffers would make all of it resident for a few pages.
+  const size_t capacity = kMinBytes << size_class;
+  if (capacity >= kSlabBytes / 8) (void)::madvise(memory, kSlabBytes, MADV_HUGEPAGE);
+  auto slab = std::make_unique<Slab>(*this, static_cast<std::byte*>(memory), size_class);
+  slab->count = kSlabBytes / capacity;
+  slab->buffers = std::make_unique<Buffer[]>(slab->count);
+  for (size_t i = slab->count; i-- > 0;) {
+    Buffer& b = slab->buffers[i];
+    b.data_ = slab->memory + i * capacity;
+    b.capacity_ = capacity;
+    b.slab_ = slab.get();
+    slab->free.push_back(&b);
   }
+  free_bytes_ += kSlabBytes;
+  partial_[size_class].push_back(slab.get());
+  return slabs_.emplace(slab->memory, std::move(slab)).first->second.get();
 }
 
 BufferRef BufferPool::get(size_t bytes) {
   assert(bytes <= kMaxBytes);
   const size_t capacity = std::bit_ceil(std::max(bytes, kMinBytes));
   const auto size_class = static_cast<unsigned>(std::countr_zero(capacity / kMinBytes));
-  {
-    std::lock_guard lock(mutex_);
-    auto& list = free_[size_class];
-    if (!list.empty()) {
-      Buffer* b = list.back();
-      list.pop_back();
-      kept_bytes_ -= capacity;
-      outstanding_bytes_.fetch_add(capacity, std::memory_order_relaxed);
-      return BufferRef(b);
-    }
-  }
-  void* memory = std::aligned_alloc(kMinBytes, capacity);
-  if (memory == nullptr) return {};
-  auto* b = new Buffer;
-  b->data_ = static_cast<std::byte*>(memory);
-  b->capacity_ = capacity;
-  b->size_class_ = size_class;
-  b->pool_ = this;
+  std::lock_guard lock(mutex_);
+  auto& partial = partial_[size_class];
+  Slab* slab = partial.empty() ? add_slab(size_class) : partial.back();
+  if (slab == nullptr) return {};
+  Buffer* b = slab->free.back();
+  slab->free.pop_back();
+  if (slab->free.empty()) partial.pop_back();
+  free_bytes_ -= capacity;
   outstanding_bytes_.fetch_add(capacity, std::memory_order_relaxed);
   return BufferRef(b);
 }
@@ -59,16 +90,50 @@ Slice BufferPool::slice(size_t bytes) {
 
 void BufferPool::put(Buffer* b) {
   outstanding_bytes_.fetch_sub(b->capacity_, std::memory_order_relaxed);
+  std::unique_ptr<Slab> going;
   {
     std::lock_guard lock(mutex_);
-    if (kept_bytes_ + b->capacity_ <= keep_bytes_) {
-      kept_bytes_ += b->capacity_;
-      free_[b->size_class_].push_back(b);
-      return;
-    }
+    Slab* slab = b->slab_;
+    free_bytes_ += b->capacity_;
+    slab->free.push_back(b);
+    if (slab->free.size() == 1) partial_[slab->size_class].push_back(slab);
+    if (slab->free.size() == slab->count && free_bytes_ > keep_bytes_) going = take_out(slab);
   }
-  std::free(b->data_);
-  delete b;
+  if (!going) return;
+  std::lock_guard lock(watching_);
+  for (SlabWatcher* w : watchers_) w->on_slab_going(going->memory);
+}
+
+// With the lock held: nobody finds it from here on.
+std::unique_ptr<Slab> BufferPool::take_out(Slab* slab) {
+  free_bytes_ -= kSlabBytes;
+  std::erase(partial_[slab->size_class], slab);
+  const auto at = slabs_.find(slab->memory);
+  std::unique_ptr<Slab> taken = std::move(at->second);
+  slabs_.erase(at);
+  return taken;
+}
+
+const std::byte* BufferPool::slab_of(ConstBytes bytes) const {
+  const std::byte* address = slab_address(bytes.data());
+  if (bytes.data() + bytes.size() > address + kSlabBytes) return nullptr;
+  std::lock_guard lock(mutex_);
+  return slabs_.contains(address) ? address : nullptr;
+}
+
+size_t BufferPool::slabs() const {
+  std::lock_guard lock(mutex_);
+  return slabs_.size();
+}
+
+void BufferPool::add_watcher(SlabWatcher& watcher) {
+  std::lock_guard lock(watching_);
+  watchers_.push_back(&watcher);
+}
+
+void BufferPool::remove_watcher(SlabWatcher& watcher) {
+  std::lock_guard lock(watching_);
+  std::erase(watchers_, &watcher);
 }
 
 }  // namespace nfsrdma

@@ -2,8 +2,11 @@
 //
 // A Buffer is page-aligned memory of one power-of-two size class, 4 KiB...2 MiB, reference-counted by
 // BufferRef (any thread) and returned to its BufferPool when the last reference goes. Pools are shared by all
-// loops; a short lock per get and put. Plain memory today; the registered arena takes its place behind the
-// same interface, which is why nothing outside this folder allocates bulk memory by itself.
+// loops; a short lock per get and put.
+//
+// Buffers are cut from slabs: 2 MiB of memory aligned to 2 MiB, one huge page where the system gives one, all
+// buffers of one size. A slab is what an RDMA fabric registers, once, with the first buffer of it that it is
+// given; slab_of() tells which one that is, and a SlabWatcher hears of a slab before it goes.
 //
 // Slice: a reference with a window; copying one shares the memory.
 #pragma once
@@ -13,6 +16,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,6 +26,7 @@
 namespace nfsrdma {
 
 class BufferPool;
+struct Slab;
 
 class Buffer {
  public:
@@ -33,9 +38,8 @@ class Buffer {
   friend class BufferRef;
   std::byte* data_ = nullptr;
   size_t capacity_ = 0;
-  unsigned size_class_ = 0;
   std::atomic<uint32_t> references_{0};
-  BufferPool* pool_ = nullptr;
+  Slab* slab_ = nullptr;
 };
 
 class BufferRef {
@@ -74,12 +78,24 @@ struct Slice {
   Slice subslice(size_t offset, size_t n) const { return {buffer, bytes.subspan(offset, n)}; }
 };
 
+// Who keeps something by slab. Called by whichever thread gives the last buffer of the slab back, which
+// nobody has any more; when it returns, the memory goes back to the system.
+class SlabWatcher {
+ public:
+  virtual void on_slab_going(const std::byte* slab) = 0;
+
+ protected:
+  ~SlabWatcher() = default;
+};
+
 class BufferPool {
  public:
   static constexpr size_t kMinBytes = 4096;
   static constexpr size_t kMaxBytes = 2u << 20;
 
-  // At most `keep_bytes` stay in the free lists; the rest goes back to the system.
+  static constexpr size_t kSlabBytes = kMaxBytes;
+
+  // A slab of which nothing is in use goes back to the system when more than `keep_bytes` are free.
   explicit BufferPool(size_t keep_bytes = 64u << 20);
   ~BufferPool();  // every reference must be gone
   BufferPool(const BufferPool&) = delete;
@@ -95,16 +111,29 @@ class BufferPool {
 
   size_t outstanding_bytes() const { return outstanding_bytes_.load(std::memory_order_relaxed); }
 
+  // The slab that all of `bytes` is in, kSlabBytes long; null: this memory is not of this pool.
+  const std::byte* slab_of(ConstBytes bytes) const;
+  size_t slabs() const;
+  // Watchers outlive neither the pool nor their own removal.
+  void add_watcher(SlabWatcher& watcher);
+  void remove_watcher(SlabWatcher& watcher);
+
  private:
   friend class BufferRef;
   static constexpr unsigned kClasses = 10;  // 4 KiB << 0 ... 4 KiB << 9
   void put(Buffer* b);
+  Slab* add_slab(unsigned size_class);
+  std::unique_ptr<Slab> take_out(Slab* slab);
 
   const size_t keep_bytes_;
   PipePool pipes_;
-  std::mutex mutex_;
-  std::array<std::vector<Buffer*>, kClasses> free_;
-  size_t kept_bytes_ = 0;
+  mutable std::mutex mutex_;
+  std::array<std::vector<Slab*>, kClasses> partial_;  // slabs with a free buffer, the one to take from last
+  std::unordered_map<const std::byte*, std::unique_ptr<Slab>> slabs_;
+  size_t free_bytes_ = 0;
+
+  std::mutex watching_;  // held while watchers are told: who is removed hears no more
+  std::vector<SlabWatcher*> watchers_;
   std::atomic<size_t> outstanding_bytes_{0};
 };
 

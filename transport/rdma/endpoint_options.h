@@ -6,13 +6,18 @@
 
 namespace nfsrdma::rdma {
 
+// R, in what is said, is `ours` where the fabric can do it, too.
 inline fabric::EndpointOptions make_endpoint_options(size_t receive_bytes, unsigned receives,
                                                      const rpcrdma::private_data& ours) {
   fabric::EndpointOptions options;
   options.receive_bytes = receive_bytes;
   options.receives = receives;
-  const auto bytes = rpcrdma::encode(ours);
-  options.private_data.assign(bytes.begin(), bytes.end());
+  options.private_data = [ours](bool remote_invalidation) {
+    rpcrdma::private_data said = ours;
+    said.remote_invalidation &= remote_invalidation;
+    const auto bytes = rpcrdma::encode(said);
+    return ByteVector(bytes.begin(), bytes.end());
+  };
   return options;
 }
 

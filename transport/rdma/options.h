@@ -48,6 +48,8 @@ struct RdmaOptions {
   size_t ddp_threshold = SIZE_MAX;
   // Ask by the Connection Configuration Protocol (RFC 5666 section 6) what the server takes; version 1 only.
   bool configuration_protocol = false;
+  // Why this fabric and no better one; for status.
+  std::string fabric_reason;
   // The longest reply that is made room for when a server says that the Reply chunk was too small.
   size_t max_reply_bytes = (1u << 20) + (64u << 10);
 };

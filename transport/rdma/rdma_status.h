@@ -8,7 +8,8 @@
 namespace nfsrdma::rdma {
 
 struct RdmaStatus {
-  std::string fabric;  // "software RDMA"
+  std::string fabric;         // what carries it: "software RDMA", "rxe0 port 1, MTU 4096"
+  std::string fabric_reason;  // why it is not a device; empty: it is, or software RDMA was asked for
 
   // The present connection; 0 while there is none.
   uint32_t version = 0;
@@ -19,7 +20,7 @@ struct RdmaStatus {
   uint64_t segments_open = 0;  // of our memory, to the server, for the calls in progress
   uint64_t inline_send = 0;    // bytes, transport header included
   uint64_t inline_receive = 0;
-  std::string exposure;              // "fenced": memory is open to the server during one call
+  std::string exposure;              // "fenced...": memory is open to the server during one call; and how
   bool remote_invalidation = false;  // the server closes it with its reply
 
   // Messages by how they travelled, since the mount began.

@@ -1,6 +1,7 @@
 #include "transport/rdma/rdma_transport.h"
 
 #include <cerrno>
+#include <mutex>
 #include <utility>
 
 #include "transport/rdma/configuration.h"
@@ -39,6 +40,7 @@ class RdmaDialer final : public rpc::Dialer {
       Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await fabric_->connect(std::move(connect));
       if (!endpoint) co_return fail(std::move(endpoint).error());
       connected_before_ = true;
+      note_fabric(**endpoint);
       auto connection = std::make_shared<RdmaConnection>(loop_, *std::move(endpoint), use.owner, use.calls,
                                                          use.counters, options_, counters_, pool_);
       using Agreement = RdmaConnection::Agreement;
@@ -90,7 +92,7 @@ class RdmaDialer final : public rpc::Dialer {
 
   void describe(rpc::TransportStatus& status) const override {
     RdmaStatus& s = status.rdma.emplace();
-    s.fabric = fabric_name_;
+    s.fabric_reason = options_.fabric_reason;
     describe_connection(s);
     describe_traffic(s);
   }
@@ -107,6 +109,12 @@ class RdmaDialer final : public rpc::Dialer {
       log::info("server {}: {}; using version 1", options_.host, why);
   }
 
+  void note_fabric(const fabric::Endpoint& endpoint) {
+    std::lock_guard lock(mutex_);
+    carrier_ = endpoint.carrier();
+    exposure_ = endpoint.limits().exposure;
+  }
+
   void describe_connection(RdmaStatus& s) const {
     s.version = counters_.version.load(std::memory_order_relaxed);
     if (s.version == rpcrdma::kVersion1 && options_.versions == Versions::kAuto)
@@ -117,7 +125,11 @@ class RdmaDialer final : public rpc::Dialer {
     s.segments_open = counters_.segments_open.load(std::memory_order_relaxed);
     s.inline_send = counters_.inline_send.load(std::memory_order_relaxed);
     s.inline_receive = counters_.inline_receive.load(std::memory_order_relaxed);
-    s.exposure = "fenced";
+    {
+      std::lock_guard lock(mutex_);
+      s.fabric = carrier_;
+      s.exposure = exposure_;
+    }
     s.remote_invalidation = counters_.remote_invalidation.load(std::memory_order_relaxed);
   }
 
@@ -152,7 +164,7 @@ class RdmaDialer final : public rpc::Dialer {
     o.timeout = connected_before_ ? options_.connect_timeout : options_.first_connect_timeout;
     rpcrdma::private_data ours;
     ours.send_bytes = ours.receive_bytes = options_.inline_bytes;
-    ours.remote_invalidation = fabric_->remote_invalidation();
+    ours.remote_invalidation = true;
     // One for each reply, one for each call of the server, one for the properties.
     const unsigned receives = options_.credits + options_.callback_credits + 1;
     o.endpoint = make_endpoint_options(options_.receive_bytes, receives, ours);
@@ -161,7 +173,6 @@ class RdmaDialer final : public rpc::Dialer {
 
   Loop& loop_;
   const std::unique_ptr<fabric::Fabric> fabric_;
-  const std::string fabric_name_ = fabric_->name();
   const RdmaOptions options_;
   const std::shared_ptr<VersionMemory> memory_;
   BufferPool& pool_;
@@ -170,6 +181,10 @@ class RdmaDialer final : public rpc::Dialer {
   bool connected_before_ = false;
   bool cancelled_ = false;
   bool lacks_configuration_ = false;
+
+  mutable std::mutex mutex_;  // for who asks
+  std::string carrier_ = fabric_->name();
+  const char* exposure_ = "";
 };
 
 Task<Result<>> begin(RdmaDialer& dialer, std::function<Task<Result<>>(rpc::RpcTransport&)> next,

@@ -80,6 +80,7 @@ TEST(FilerArguments, WhatCannotBe_IsRefused) {
   EXPECT_EQ(refused({"-e", "memory", "-l", "host:70000"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "-l", "[::1"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "--rdma-versions", "1,3"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "--rdma-fabrics", "tcp"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "--fault", "reply: explode"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "--lease", "0"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "more"}), usage);

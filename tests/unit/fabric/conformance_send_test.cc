@@ -10,7 +10,7 @@ using ConformanceSend = Conformance;
 
 fabric::EndpointOptions with_private_data(ConstBytes data) {
   fabric::EndpointOptions o;
-  o.private_data.assign(data.begin(), data.end());
+  o.private_data = [said = ByteVector(data.begin(), data.end())](bool) { return said; };
   return o;
 }
 

@@ -25,7 +25,7 @@ struct Active {
     to.host = "127.0.0.1";
     to.port = port;
     to.timeout = timeout;
-    to.endpoint.private_data = pattern(8, 1);
+    to.endpoint.private_data = [](bool) { return pattern(8, 1); };
     return start_on(*loop, fabric->connect(std::move(to)));
   }
   LoopThread loop;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 #include <thread>
+#include <vector>
 
 namespace nfsrdma::test {
 namespace {
@@ -46,6 +48,46 @@ TEST(BufferPool, KeepLimit_ExcessGoesBackToTheSystem) {
     EXPECT_EQ(pool.outstanding_bytes(), 100u * 4096);
   }
   EXPECT_EQ(pool.outstanding_bytes(), 0u);
+  EXPECT_EQ(pool.slabs(), 0u);
+}
+
+TEST(BufferPool, BuffersOfOneSize_ShareSlabs) {
+  BufferPool pool;
+  std::vector<BufferRef> many;
+  for (size_t i = 0; i < BufferPool::kSlabBytes / 4096; ++i) many.push_back(pool.get(4096));
+  EXPECT_EQ(pool.slabs(), 1u);
+  many.push_back(pool.get(4096));
+  EXPECT_EQ(pool.slabs(), 2u);
+  many.push_back(pool.get(8192));
+  EXPECT_EQ(pool.slabs(), 3u) << "of another size";
+  std::set<const std::byte*> slabs;
+  for (const BufferRef& b : many) slabs.insert(pool.slab_of(b.bytes()));
+  EXPECT_EQ(slabs.size(), 3u);
+  EXPECT_FALSE(slabs.contains(nullptr));
+  const ByteVector other(100);
+  EXPECT_EQ(pool.slab_of(other), nullptr);
+  EXPECT_EQ(pool.slab_of({many[0]->data(), BufferPool::kSlabBytes + 1}), nullptr) << "longer than a slab";
+}
+
+// What is registered must end before its memory belongs to somebody else.
+TEST(BufferPool, SlabThatGoes_IsToldBefore_TillTheWatcherIsRemoved) {
+  struct Watcher final : SlabWatcher {
+    void on_slab_going(const std::byte* slab) override { gone.push_back(slab); }
+    std::vector<const std::byte*> gone;
+  } watcher;
+  BufferPool pool(0);
+  pool.add_watcher(watcher);
+  BufferRef a = pool.get(4096);
+  BufferRef b = pool.get(4096);
+  const std::byte* slab = pool.slab_of(a.bytes());
+  EXPECT_EQ(pool.slab_of(b.bytes()), slab);
+  a.reset();
+  EXPECT_TRUE(watcher.gone.empty()) << "half of it is in use";
+  b.reset();
+  EXPECT_EQ(watcher.gone, std::vector<const std::byte*>{slab});
+  pool.remove_watcher(watcher);
+  pool.get(4096).reset();
+  EXPECT_EQ(watcher.gone.size(), 1u);
 }
 
 TEST(Slice, Windows_ShareTheMemory) {

@@ -27,9 +27,11 @@ class IwarpEndpoint final : public Endpoint {
   ConstBytes peer_private_data() const override { return core_->peer_private_data(); }
   const std::string& peer() const override { return core_->peer(); }
   const std::string& local() const override { return core_->local(); }
+  const std::string& carrier() const override { return carrier_; }
 
  private:
   const EndpointLimits limits_;
+  const std::string carrier_ = kCarrier;
   const std::shared_ptr<EndpointCore> core_;
 };
 

@@ -12,9 +12,8 @@ class IwarpFabric final : public Fabric {
  public:
   IwarpFabric(Loop& loop, const Options& options) : loop_(loop), options_(options) {}
 
-  std::string name() const override { return "software RDMA"; }
+  std::string name() const override { return kCarrier; }
   Task<Result<std::unique_ptr<Endpoint>>> connect(ConnectOptions options) override;
-  bool remote_invalidation() const override { return true; }
   void cancel() override;
   Result<std::unique_ptr<Listener>> listen(std::string address, uint16_t port,
                                            OnIncoming on_incoming) override {
@@ -55,7 +54,7 @@ Task<Result<std::unique_ptr<Endpoint>>> IwarpFabric::connect(ConnectOptions opti
 Task<Result<std::unique_ptr<Endpoint>>> IwarpFabric::start_up(tcp::Connected connected,
                                                               EndpointOptions options, TimePoint deadline) {
   StartupSocket startup(loop_, std::move(connected.socket), deadline);
-  StartupTerms terms{options_.crc, options_.ird, options_.ord, std::move(options.private_data)};
+  StartupTerms terms{options_.crc, options_.ird, options_.ord, options.say(true)};
   Established e;
   startup_ = &startup;
   Result<Agreed> agreed = co_await startup.initiate(std::move(terms), &e.private_data);

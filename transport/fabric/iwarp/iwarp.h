@@ -38,6 +38,9 @@ struct Options {
   size_t max_startups = 64;
 };
 
+// What such a connection is called in logs and status.
+inline constexpr const char* kCarrier = "software RDMA";
+
 std::unique_ptr<Fabric> make_fabric(Loop& loop, Options options = {});
 
 }  // namespace nfsrdma::fabric::iwarp

@@ -41,7 +41,7 @@ Task<Result<std::unique_ptr<Endpoint>>> IwarpIncoming::accept(EndpointOptions op
   Established e;
   e.receive_bytes = options.receive_bytes;
   e.private_data = request_.private_data;
-  const StartupTerms terms{options_.crc, options_.ird, options_.ord, std::move(options.private_data)};
+  const StartupTerms terms{options_.crc, options_.ird, options_.ord, options.say(true)};
   Result<Answer> answer = make_answer(terms, request_);
   if (!answer) {
     refuse();

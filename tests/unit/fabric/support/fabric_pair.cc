@@ -140,7 +140,8 @@ void FabricPair::send(Side& side, ConstBytes message, uint32_t invalidate) {
 bool FabricPair::invalidate(Side& side, const std::vector<rpcrdma::segment>& segments) {
   const size_t before = side.done_invalidating().size();
   if (on_loop([&] { return side->invalidate(segments, 0, 77); })) return true;
-  return soon([&] { return side.done_invalidating().size() > before; });
+  // Its end closes everything, too.
+  return soon([&] { return side.done_invalidating().size() > before || !side.disconnected().empty(); });
 }
 
 void FabricPair::destroy(Side& side) {

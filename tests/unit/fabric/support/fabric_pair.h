@@ -87,7 +87,7 @@ class FabricPair {
   // Of `side`, exposed to the other.
   std::vector<rpcrdma::segment> expose(Side& side, MutableBytes memory, fabric::Access access);
   void send(Side& side, ConstBytes message, uint32_t invalidate = 0);
-  // True when it is done, at once or later.
+  // True when it is done, at once or later, or the connection has ended.
   bool invalidate(Side& side, const std::vector<rpcrdma::segment>& segments);
   void destroy(Side& side);
 

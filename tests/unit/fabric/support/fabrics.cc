@@ -1,6 +1,8 @@
 #include "tests/unit/fabric/support/fabrics.h"
 
+#include "tests/unit/fabric/support/rdma_device.h"
 #include "transport/fabric/iwarp/iwarp.h"
+#include "transport/fabric/verbs/verbs.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -8,6 +10,21 @@ namespace {
 FabricCase iwarp_case(std::string name, fabric::iwarp::Options options, std::string address = "127.0.0.1") {
   return {std::move(name), [options](Loop& loop) { return fabric::iwarp::make_fabric(loop, options); },
           std::move(address)};
+}
+
+// Endpoints need the pool until they are gone, and gone they are with the pair.
+BufferPool& verbs_pool() {
+  static BufferPool pool;
+  return pool;
+}
+
+FabricCase verbs_case(std::string name, fabric::verbs::Options options, const RdmaDevice& device) {
+  return {std::move(name),
+          [options](Loop& loop) {
+            return fabric::verbs::make_fabric(loop, options,
+                                              fabric::verbs::make_shared_domains(verbs_pool()));
+          },
+          device.address, device.lacking};
 }
 
 }  // namespace
@@ -20,8 +37,20 @@ const std::vector<FabricCase>& fabrics() {
     fabric::iwarp::Options small;
     small.frame_bytes = 1448;
     small.ird = small.ord = 1;
-    return std::vector<FabricCase>{iwarp_case("Iwarp", {}), iwarp_case("IwarpCrc", crc),
-                                   iwarp_case("IwarpSmallFrames", small)};
+    const RdmaDevice device = find_rdma_device(AF_INET);
+    // As small as it gets, so that everything has to wait for room.
+    fabric::verbs::Options narrow;
+    narrow.send_depth = 4;
+    narrow.reads = 1;
+    narrow.copy_below = 0;
+    fabric::verbs::Options polling;
+    polling.poll = std::chrono::microseconds(50);
+    return std::vector<FabricCase>{iwarp_case("Iwarp", {}),
+                                   iwarp_case("IwarpCrc", crc),
+                                   iwarp_case("IwarpSmallFrames", small),
+                                   verbs_case("Verbs", {}, device),
+                                   verbs_case("VerbsNarrow", narrow, device),
+                                   verbs_case("VerbsPolling", polling, find_rdma_device(AF_INET6))};
   }();
   return all;
 }

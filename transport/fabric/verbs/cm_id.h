@@ -1,0 +1,97 @@
+// CmChannel: the RDMA connection manager's events on a loop. CmId: one of its identifiers (a connection that
+// is being made, stands or ends; or a listener), which gets its own events.
+//
+// Resolving, connecting, accepting and disconnecting are asked for and answered by an event; none of them
+// blocks. An event is copied and acknowledged before anybody hears of it, so an identifier can be destroyed
+// at any time (rdma_destroy_id waits for unacknowledged ones). Loop thread only; a channel is shared by its
+// identifiers.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "transport/runtime/loop.h"
+#include "xdr/support/bytes.h"
+#include "xdr/support/result.h"
+
+namespace nfsrdma::fabric::verbs {
+
+class CmId;
+
+struct CmEvent {
+  rdma_cm_event_type type{};
+  int status = 0;
+  // Of CONNECT_REQUEST and ESTABLISHED, from this side's view: RDMA Reads of the peer, and of ours.
+  unsigned reads_answered = 0;
+  unsigned reads_initiated = 0;
+  ByteVector private_data;       // may be padded
+  rdma_cm_id* asking = nullptr;  // CONNECT_REQUEST: the new identifier, the receiver's
+};
+
+// What an event that is not the expected one says.
+Error to_error(const CmEvent& event);
+
+class CmChannel final : public std::enable_shared_from_this<CmChannel> {
+ public:
+  // Errors: ENODEV and its like where there is no connection manager.
+  static Result<std::shared_ptr<CmChannel>> open(Loop& loop);
+  ~CmChannel();
+  CmChannel(const CmChannel&) = delete;
+  CmChannel& operator=(const CmChannel&) = delete;
+
+  Loop& loop() const { return loop_; }
+  rdma_event_channel* get() const { return channel_; }
+
+ private:
+  CmChannel(Loop& loop, rdma_event_channel* channel);
+  void wait();
+  void drain();
+
+  Loop& loop_;
+  rdma_event_channel* const channel_;
+  asio::posix::stream_descriptor descriptor_;
+};
+
+class CmId {
+ public:
+  using Handler = std::function<void(CmEvent&)>;
+
+  static Result<std::unique_ptr<CmId>> create(std::shared_ptr<CmChannel> channel);
+  // One that a CONNECT_REQUEST brought.
+  CmId(std::shared_ptr<CmChannel> channel, rdma_cm_id* id);
+  ~CmId();
+  CmId(const CmId&) = delete;
+  CmId& operator=(const CmId&) = delete;
+
+  rdma_cm_id* get() const { return id_; }
+  rdma_cm_id* operator->() const { return id_; }
+  const std::shared_ptr<CmChannel>& channel() const { return channel_; }
+
+  std::string peer() const;
+  std::string local() const;
+
+  // The next event, which has to be this one. Errors: what came instead; ETIMEDOUT; kInterrupted after
+  // cancel(). One waiter, and no handler.
+  Task<Result<CmEvent>> expect(rdma_cm_event_type type, TimePoint deadline);
+  void cancel();
+
+  // From now on events go there, those that came before at once.
+  void set_handler(Handler handler);
+
+ private:
+  friend class CmChannel;
+  void deliver(CmEvent event);
+
+  const std::shared_ptr<CmChannel> channel_;
+  rdma_cm_id* const id_;
+  Handler handler_;
+  std::deque<CmEvent> events_;
+  Timer timer_;
+  bool cancelled_ = false;
+};
+
+}  // namespace nfsrdma::fabric::verbs

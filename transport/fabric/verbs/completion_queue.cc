@@ -1,0 +1,107 @@
+#include "transport/fabric/verbs/completion_queue.h"
+
+#include <fcntl.h>
+
+#include <asio/post.hpp>
+#include <cerrno>
+
+#include "transport/fabric/verbs/errors.h"
+
+namespace nfsrdma::fabric::verbs {
+namespace {
+
+constexpr int kBatch = 16;
+// Then the loop's other work has its turn.
+constexpr unsigned kBatchesATurn = 16;
+
+}  // namespace
+
+Result<std::shared_ptr<CompletionQueue>> CompletionQueue::make(Loop& loop, ibv_context* context,
+                                                               unsigned depth,
+                                                               std::chrono::microseconds poll) {
+  ibv_comp_channel* channel = ibv_create_comp_channel(context);
+  if (channel == nullptr) return fail(rdma_error(errno, "connect", "completion channel"));
+  std::shared_ptr<CompletionQueue> queue(new CompletionQueue(loop, channel, poll));
+  queue->cq_ = ibv_create_cq(context, static_cast<int>(depth), nullptr, channel, 0);
+  if (queue->cq_ == nullptr) return fail(rdma_error(errno, "connect", "completion queue"));
+  return queue;
+}
+
+CompletionQueue::CompletionQueue(Loop& loop, ibv_comp_channel* channel, std::chrono::microseconds poll)
+    : loop_(loop), channel_(channel), poll_for_(poll), descriptor_(loop.context(), channel->fd) {
+  ::fcntl(channel->fd, F_SETFL, ::fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
+}
+
+void CompletionQueue::start(Handler handler) {
+  handler_ = std::move(handler);
+  poll_later();
+}
+
+void CompletionQueue::close() {
+  if (std::exchange(closed_, true)) return;
+  if (cq_ != nullptr) ibv_destroy_cq(cq_);
+  cq_ = nullptr;
+  descriptor_.release();  // the descriptor is the channel's
+  ibv_destroy_comp_channel(channel_);
+}
+
+void CompletionQueue::poll_later() {
+  if (std::exchange(later_, true)) return;
+  asio::post(loop_.context(), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->later_ = false;
+    self->poll();
+  });
+}
+
+// Dry, armed, dry again: only then is nothing missed by sleeping.
+void CompletionQueue::poll() {
+  if (closed_ || polling_ || !handler_) return;
+  const auto keep_alive = shared_from_this();
+  if (!hand_out()) return;
+  if (poll_for_.count() > 0 && Clock::now() < busy_until_) return poll_later();
+  if (waiting_) return;  // armed
+  if (ibv_req_notify_cq(cq_, 0) != 0) return handler_({});
+  wait();
+  hand_out();
+}
+
+// True: it is dry. False: closed, or it goes on later.
+bool CompletionQueue::hand_out() {
+  ibv_wc batch[kBatch];
+  for (unsigned i = 0; i < kBatchesATurn; ++i) {
+    const int n = ibv_poll_cq(cq_, kBatch, batch);
+    if (n == 0) return true;
+    if (poll_for_.count() > 0) busy_until_ = Clock::now() + poll_for_;
+    polling_ = true;
+    handler_({batch, static_cast<size_t>(n > 0 ? n : 0)});
+    polling_ = false;
+    if (closed_ || n < 0) return false;
+  }
+  poll_later();
+  return false;
+}
+
+void CompletionQueue::wait() {
+  waiting_ = true;
+  descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [weak = weak_from_this()](const asio::error_code& ec) {
+                           const auto self = weak.lock();
+                           if (ec || !self || self->closed_) return;
+                           self->waiting_ = false;
+                           self->take_events();
+                           self->poll();
+                         });
+}
+
+// Every event has to be acknowledged before the queue can go.
+void CompletionQueue::take_events() {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  unsigned events = 0;
+  while (ibv_get_cq_event(channel_, &cq, &context) == 0) ++events;
+  if (events > 0) ibv_ack_cq_events(cq_, events);
+}
+
+}  // namespace nfsrdma::fabric::verbs

@@ -1,0 +1,35 @@
+// Connecting: what a fabric's connections begin with, on either side. Loop thread only.
+#pragma once
+
+#include <unordered_map>
+
+#include "transport/fabric/verbs/endpoint_core.h"
+
+namespace nfsrdma::fabric::verbs {
+
+// One fabric's part of a loop: shared with its listeners and with connections that begin.
+class Context final {
+ public:
+  Context(Loop& l, const Options& o, std::shared_ptr<Domains> d)
+      : loop(l), options(o), domains(std::move(d)) {}
+
+  // The one that is in use, or a new one.
+  Result<std::shared_ptr<CmChannel>> channel();
+  std::shared_ptr<DeviceWatch> watch(const std::shared_ptr<Domain>& domain);
+  // For an identifier that has a device.
+  Result<Established> prepare(std::unique_ptr<CmId> id, const EndpointOptions& wanted);
+
+  Loop& loop;
+  const Options options;
+  const std::shared_ptr<Domains> domains;
+
+ private:
+  std::weak_ptr<CmChannel> channel_;
+  std::unordered_map<const Domain*, std::weak_ptr<DeviceWatch>> watches_;
+};
+
+// What is given to rdma_connect() and rdma_accept(): `said` has to live as long.
+rdma_conn_param connection_parameters(const ByteVector& said, unsigned reads_answered,
+                                      unsigned reads_initiated);
+
+}  // namespace nfsrdma::fabric::verbs

@@ -1,0 +1,197 @@
+#include "transport/fabric/verbs/domain.h"
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/fabric/verbs/errors.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::fabric::verbs {
+namespace {
+
+unsigned at_least_zero(int value) {
+  return static_cast<unsigned>(std::max(value, 0));
+}
+
+Abilities abilities_of(const ibv_context& context, const ibv_device_attr& a) {
+  Abilities can;
+  can.iwarp = context.device->transport_type == IBV_TRANSPORT_IWARP;
+  can.send_with_invalidate = (a.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
+  const bool type2 =
+      (a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
+  // IBV_WR_LOCAL_INV comes with the extensions, too.
+  can.windows = type2 && can.send_with_invalidate && a.max_mw > 0;
+  can.work_requests = at_least_zero(a.max_qp_wr);
+  can.completions = at_least_zero(a.max_cqe);
+  can.reads_answered = at_least_zero(a.max_qp_rd_atom);
+  can.reads_initiated = at_least_zero(a.max_qp_init_rd_atom);
+  can.registration_bytes = a.max_mr_size;
+  return can;
+}
+
+// 0: no limit.
+uint64_t locked_memory_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
+  return limit.rlim_cur;
+}
+
+constexpr const char* kAdvice =
+    "'ulimit -l unlimited' before the mount, or LimitMEMLOCK=infinity in its unit, allows more";
+
+}  // namespace
+
+void Registration::reset() {
+  if (Domain* domain = std::exchange(domain_, nullptr)) domain->release(mr_, slab_);
+}
+
+Result<std::shared_ptr<Domain>> Domain::open(ibv_context* context, BufferPool& pool) {
+  ibv_device_attr attributes{};
+  if (const int errnum = ibv_query_device(context, &attributes))
+    return fail(rdma_error(errnum, "query device", ibv_get_device_name(context->device)));
+  ibv_pd* pd = ibv_alloc_pd(context);
+  if (pd == nullptr)
+    return fail(rdma_error(errno, "protection domain", ibv_get_device_name(context->device)));
+  return std::shared_ptr<Domain>(new Domain(context, pd, pool, attributes));
+}
+
+Domain::Domain(ibv_context* context, ibv_pd* pd, BufferPool& pool, const ibv_device_attr& attributes)
+    : context_(context),
+      pd_(pd),
+      pool_(pool),
+      name_(ibv_get_device_name(context->device)),
+      abilities_(abilities_of(*context, attributes)),
+      shared_access_(IBV_ACCESS_LOCAL_WRITE | (abilities_.windows ? IBV_ACCESS_MW_BIND : 0)) {
+  pool_.add_watcher(*this);
+}
+
+Domain::~Domain() {
+  pool_.remove_watcher(*this);
+  for (const auto& [slab, entry] : slabs_) ibv_dereg_mr(entry.mr);
+  ibv_dealloc_pd(pd_);
+}
+
+void Domain::on_slab_going(const std::byte* slab) {
+  std::lock_guard lock(mutex_);
+  const auto at = slabs_.find(slab);
+  if (at == slabs_.end()) return;
+  ibv_dereg_mr(at->second.mr);
+  slabs_.erase(at);
+}
+
+Result<Registration> Domain::share(ConstBytes memory) {
+  const std::byte* slab = pool_.slab_of(memory);
+  return slab != nullptr ? share_slab(slab) : own(memory, shared_access_);
+}
+
+Result<Registration> Domain::share_slab(const std::byte* slab) {
+  std::lock_guard lock(mutex_);
+  SlabEntry& entry = slabs_[slab];
+  entry.used_last = ++uses_;
+  ++entry.uses;  // not one that may be dropped
+  if (entry.mr == nullptr) {
+    ibv_mr* mr = register_locked(slab, BufferPool::kSlabBytes, shared_access_);
+    if (mr == nullptr) {
+      const int errnum = errno;
+      slabs_.erase(slab);
+      return fail(refused(errnum, BufferPool::kSlabBytes));
+    }
+    slabs_[slab].mr = mr;  // others may have gone meanwhile
+  }
+  return Registration(this, slabs_[slab].mr, slab);
+}
+
+Result<Registration> Domain::own(ConstBytes memory, int access) {
+  std::lock_guard lock(mutex_);
+  ibv_mr* mr = register_locked(memory.data(), memory.size(), access);
+  if (mr == nullptr) return fail(refused(errno, memory.size()));
+  return Registration(this, mr, nullptr);
+}
+
+// Null: errno says why, and nothing is left that could make room.
+ibv_mr* Domain::register_locked(const void* at, size_t bytes, int access) {
+  while (true) {
+    ibv_mr* mr = ibv_reg_mr(pd_, const_cast<void*>(at), bytes, access);
+    if (mr != nullptr) return mr;
+    const int errnum = errno;
+    if (errnum != ENOMEM || !drop_idle_locked()) {
+      errno = errnum;
+      return nullptr;
+    }
+    warn_of_limit_locked();
+  }
+}
+
+bool Domain::drop_idle_locked() {
+  auto oldest = slabs_.end();
+  for (auto at = slabs_.begin(); at != slabs_.end(); ++at) {
+    if (at->second.uses != 0) continue;
+    if (oldest == slabs_.end() || at->second.used_last < oldest->second.used_last) oldest = at;
+  }
+  if (oldest == slabs_.end()) return false;
+  ibv_dereg_mr(oldest->second.mr);
+  slabs_.erase(oldest);
+  return true;
+}
+
+void Domain::warn_of_limit_locked() {
+  if (std::exchange(warned_, true)) return;
+  log::warn(
+      "RDMA device {}: no more memory than {} buffers of 2 MiB can stay registered (RLIMIT_MEMLOCK is {} "
+      "KiB), going on with these; {}",
+      name_, slabs_.size(), locked_memory_limit() / 1024, kAdvice);
+}
+
+Error Domain::refused(int errnum, size_t bytes) const {
+  const uint64_t limit = locked_memory_limit();
+  if (limit == 0 || (errnum != ENOMEM && errnum != EPERM))
+    return rdma_error(errnum, "register", fmt::format("{}: {} bytes", name_, bytes));
+  return rdma_error(
+      errnum, "register",
+      fmt::format("{}: {} KiB beside what is registered are more than RLIMIT_MEMLOCK, {} KiB; {}", name_,
+                  bytes / 1024, limit / 1024, kAdvice));
+}
+
+void Domain::release(ibv_mr* mr, const std::byte* slab) {
+  if (slab == nullptr) {
+    ibv_dereg_mr(mr);
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  const auto at = slabs_.find(slab);
+  if (at != slabs_.end()) --at->second.uses;
+}
+
+size_t Domain::slabs_registered() const {
+  std::lock_guard lock(mutex_);
+  return slabs_.size();
+}
+
+void Domain::on_lost(const void* who, Loop& loop, Lost lost) {
+  std::lock_guard lock(mutex_);
+  listeners_.push_back({who, &loop, std::move(lost)});
+}
+
+void Domain::forget(const void* who) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(listeners_, [who](const Listener& l) { return l.who == who; });
+}
+
+void Domain::lose() {
+  std::lock_guard lock(mutex_);
+  for (const Listener& l : listeners_) l.loop->post(l.lost);
+}
+
+Result<std::shared_ptr<Domain>> Domains::of(ibv_context* context) {
+  std::lock_guard lock(mutex_);
+  if (std::shared_ptr<Domain> known = domains_[context].lock()) return known;
+  Result<std::shared_ptr<Domain>> opened = Domain::open(context, pool_);
+  if (opened) domains_[context] = *opened;
+  return opened;
+}
+
+}  // namespace nfsrdma::fabric::verbs

@@ -1,0 +1,142 @@
+// Domain: one RDMA device as a mount, or a server, uses it: what it can do, its protection domain, and the
+// memory that is registered there.
+//
+// Slabs of the buffer pool (transport/memory/buffer.h, 2 MiB each) are registered with their first use and
+// stay so until the pool gives them back or room is needed: when the system refuses more (RLIMIT_MEMLOCK),
+// the slab that has not been used for longest goes, which is said once in the log. Other memory is registered
+// for as long as its Registration lives. A Domain goes with the last connection that uses it, because
+// librdmacm may close a device of which it has no identifier left.
+//
+// Any loop; a lock, held while a slab is registered (once for each, some 100 microseconds).
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/memory/buffer.h"
+#include "transport/runtime/loop.h"
+#include "xdr/support/result.h"
+
+namespace nfsrdma::fabric::verbs {
+
+class Domain;
+
+// Local memory that work requests may name. The Domain outlives it.
+class Registration {
+ public:
+  Registration() = default;
+  Registration(Registration&& o) noexcept
+      : domain_(std::exchange(o.domain_, nullptr)), mr_(o.mr_), slab_(o.slab_) {}
+  Registration& operator=(Registration&& o) noexcept {
+    std::swap(domain_, o.domain_);
+    std::swap(mr_, o.mr_);
+    std::swap(slab_, o.slab_);
+    return *this;
+  }
+  ~Registration() { reset(); }
+  void reset();
+
+  explicit operator bool() const { return domain_ != nullptr; }
+  ibv_mr* mr() const { return mr_; }
+  uint32_t lkey() const { return mr_->lkey; }
+
+ private:
+  friend class Domain;
+  Registration(Domain* domain, ibv_mr* mr, const std::byte* slab) : domain_(domain), mr_(mr), slab_(slab) {}
+  Domain* domain_ = nullptr;
+  ibv_mr* mr_ = nullptr;
+  const std::byte* slab_ = nullptr;  // null: a registration of its own
+};
+
+struct Abilities {
+  bool windows = false;               // type 2 memory windows, bound and invalidated by work requests
+  bool send_with_invalidate = false;  // can ask a peer's to be invalidated
+  bool iwarp = false;
+  unsigned work_requests = 0;     // of one queue
+  unsigned completions = 0;       // of one completion queue
+  unsigned reads_answered = 0;    // RDMA Reads outstanding: of the peer
+  unsigned reads_initiated = 0;   // and of ours
+  size_t registration_bytes = 0;  // of one
+};
+
+class Domain final : private SlabWatcher {
+ public:
+  static Result<std::shared_ptr<Domain>> open(ibv_context* context, BufferPool& pool);
+  ~Domain();
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+
+  const std::string& name() const { return name_; }
+  const Abilities& abilities() const { return abilities_; }
+  ibv_pd* pd() const { return pd_; }
+  ibv_context* context() const { return context_; }
+  BufferPool& pool() const { return pool_; }
+
+  // For Sends, Receives, local sides of Writes and Reads, and to bind windows to. Errors: ENOMEM...
+  Result<Registration> share(ConstBytes memory);
+  // For this use only, with rights of its own (IBV_ACCESS_*).
+  Result<Registration> own(ConstBytes memory, int access);
+  bool in_pool(ConstBytes memory) const { return pool_.slab_of(memory) != nullptr; }
+
+  size_t slabs_registered() const;
+
+  // The device is said to have failed (IBV_EVENT_DEVICE_FATAL): told to each on its loop.
+  using Lost = std::function<void()>;
+  void on_lost(const void* who, Loop& loop, Lost lost);
+  void forget(const void* who);
+  void lose();
+
+ private:
+  friend class Registration;
+  struct SlabEntry {
+    ibv_mr* mr = nullptr;
+    unsigned uses = 0;
+    uint64_t used_last = 0;
+  };
+  struct Listener {
+    const void* who;
+    Loop* loop;
+    Lost lost;
+  };
+
+  Domain(ibv_context* context, ibv_pd* pd, BufferPool& pool, const ibv_device_attr& attributes);
+  void on_slab_going(const std::byte* slab) override;
+  Result<Registration> share_slab(const std::byte* slab);
+  ibv_mr* register_locked(const void* at, size_t bytes, int access);
+  bool drop_idle_locked();
+  void warn_of_limit_locked();
+  void release(ibv_mr* mr, const std::byte* slab);
+  Error refused(int errnum, size_t bytes) const;
+
+  ibv_context* const context_;
+  ibv_pd* const pd_;
+  BufferPool& pool_;
+  const std::string name_;
+  const Abilities abilities_;
+  const int shared_access_;
+
+  mutable std::mutex mutex_;
+  std::unordered_map<const std::byte*, SlabEntry> slabs_;
+  uint64_t uses_ = 0;
+  bool warned_ = false;
+  std::vector<Listener> listeners_;
+};
+
+// The domains of one mount or server: its loops share them, so that nothing is registered twice.
+class Domains {
+ public:
+  explicit Domains(BufferPool& pool) : pool_(pool) {}
+  Result<std::shared_ptr<Domain>> of(ibv_context* context);
+
+ private:
+  BufferPool& pool_;
+  std::mutex mutex_;
+  std::unordered_map<ibv_context*, std::weak_ptr<Domain>> domains_;
+};
+
+}  // namespace nfsrdma::fabric::verbs

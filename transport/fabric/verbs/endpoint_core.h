@@ -1,0 +1,130 @@
+// EndpointCore: one connection that has been established; everything behind fabric::Endpoint.
+//
+//   kNew     made, not started: what arrives waits in its Receives
+//   kUp      start() was called
+//   kEnding  over for the owner; all work requests are being flushed, for at most kFlush
+//   kClosed  windows, queue pair and registrations are gone, in this order; the owner has been told
+//
+// send queue   endpoint_send.cc      what fits is posted at the end of a turn, in one go; the rest waits here
+// completions  endpoint_receive.cc
+//
+// Shared by its handle (endpoint.h) and its handlers. Loop thread only.
+#pragma once
+
+#include <asio/steady_timer.hpp>
+#include <deque>
+#include <memory>
+
+#include "transport/fabric/verbs/device_watch.h"
+#include "transport/fabric/verbs/exposures.h"
+#include "transport/fabric/verbs/keep_alive.h"
+#include "transport/fabric/verbs/queue_pair.h"
+#include "transport/fabric/verbs/send_ledger.h"
+
+namespace nfsrdma::fabric::verbs {
+
+// A connection as its beginning leaves it.
+struct Established {
+  std::unique_ptr<QueuePair> pair;
+  std::shared_ptr<DeviceWatch> watch;
+  ByteVector private_data;       // the peer's
+  unsigned reads_initiated = 0;  // RDMA Reads of ours that may be outstanding
+  bool active = false;
+};
+
+class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
+ public:
+  static constexpr std::chrono::seconds kFlush{2};
+
+  EndpointCore(Loop& loop, const Options& options, Established established);
+  ~EndpointCore();
+
+  // As in fabric::Endpoint.
+  void begin();  // to listen to the connection manager
+  void start(EndpointEvents& events);
+  void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited);
+  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access);
+  bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie);
+  void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, std::optional<Cookie> cookie);
+  void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie);
+  void disconnect(Error why) { end(std::move(why)); }
+  // The handle goes: no event any more, and no memory is reachable or in use when it returns.
+  void detach();
+
+  const EndpointLimits& limits() const { return limits_; }
+  EndpointCounters counters() const { return counters_; }
+  const ByteVector& peer_private_data() const { return private_data_; }
+  const std::string& peer() const { return peer_; }
+  const std::string& local() const { return local_; }
+  const std::string& carrier() const { return carrier_; }
+
+ private:
+  enum class State : uint8_t { kNew, kUp, kEnding, kClosed };
+  bool usable() const { return state_ == State::kNew || state_ == State::kUp; }
+
+  // endpoint_core.cc: memory, and the end.
+  bool close_segments(std::span<const rpcrdma::segment> segments, uint32_t remotely,
+                      std::optional<Cookie> cookie);
+  void on_cm_event(const CmEvent& event);
+  void end(Error why);
+  void lost(int errnum, const char* op, std::string cause);
+  void close();
+  void release();
+  void tell();
+  void arm_keep_alive();
+
+  // endpoint_send.cc
+  Result<> prepare_local(Work& work, MutableBytes memory);
+  Result<> copy_local(Work& work, MutableBytes memory);
+  void submit(Work work);
+  void submit_read(Work work);
+  void flush();
+  bool post_batch();
+  bool ready(Work& work);
+  void fill(Work& work, ibv_send_wr& request, ibv_sge& sge);
+  void ask_peer();
+
+  // endpoint_receive.cc
+  void on_completions(std::span<const ibv_wc> batch);
+  void on_received(const ibv_wc& completion);
+  void on_sent(const ibv_wc& completion);
+  void finish(Work work);
+  void finish_invalidation(const Work& work);
+  void note_flushed(const ibv_wc& completion);
+  void failed(const ibv_wc& completion, const char* what);
+
+  Loop& loop_;
+  const Options options_;
+  std::unique_ptr<QueuePair> pair_;
+  const std::shared_ptr<DeviceWatch> watch_;
+  const ByteVector private_data_;
+  const std::string peer_;
+  const std::string local_;
+  const std::string carrier_;
+  const unsigned reads_at_once_;
+  const EndpointLimits limits_;
+  asio::steady_timer timer_;  // kUp: keep-alive; kEnding: kFlush
+  KeepAlive keep_alive_;
+  State state_ = State::kNew;
+  EndpointEvents* events_ = nullptr;  // null: not started, told of the end, or detached
+  std::optional<Error> why_;          // kEnding, kClosed
+  EndpointCounters counters_;
+
+  Exposures exposures_;
+  struct Invalidation {
+    std::optional<Cookie> cookie;  // nothing: nobody waits for it
+    unsigned left = 0;
+  };
+  std::unordered_map<uint64_t, Invalidation> invalidations_;  // by number
+  uint64_t next_invalidation_ = 1;
+
+  SendLedger ledger_;
+  std::vector<unsigned> slots_;  // free pieces of QueuePair::sends()
+  std::deque<Work> waiting_;     // for room in the send queue
+  std::deque<Work> posted_;      // in the order of the ledger
+  std::deque<Work> reads_;       // wait for other Reads to be over: the queue behind them goes on
+  unsigned reads_under_way_ = 0;
+  bool flush_queued_ = false;
+};
+
+}  // namespace nfsrdma::fabric::verbs

@@ -1,0 +1,129 @@
+// EndpointCore: completions.
+#include <cerrno>
+#include <cstring>
+
+#include "transport/fabric/verbs/endpoint_core.h"
+#include "transport/fabric/verbs/errors.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::fabric::verbs {
+namespace {
+
+// Linux' rxe gives a program the kernel's own bit for a Send With Invalidate (1 << 2, to a program "checksum
+// is right") instead of IBV_WC_WITH_INV (1 << 3). invalidated_rkey is right.
+constexpr unsigned kRxeWithInvalidate = 1u << 2;
+
+bool invalidated(const ibv_wc& wc) {
+  if ((wc.wc_flags & IBV_WC_WITH_INV) != 0) return true;
+  return (wc.wc_flags & kRxeWithInvalidate) != 0 && wc.invalidated_rkey != 0;
+}
+
+int errno_of(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR: return ETIMEDOUT;
+    case IBV_WC_WR_FLUSH_ERR: return ECONNRESET;
+    case IBV_WC_FATAL_ERR: return ENODEV;
+    default: return EPROTO;
+  }
+}
+
+}  // namespace
+
+void EndpointCore::on_completions(std::span<const ibv_wc> batch) {
+  if (batch.empty()) return lost(EIO, "connection", "the completion queue is broken");
+  for (const ibv_wc& wc : batch) {
+    if (!usable()) {
+      note_flushed(wc);
+    } else if ((wc.wr_id & ReceiveQueue::kMark) != 0) {
+      on_received(wc);
+    } else {
+      on_sent(wc);
+    }
+  }
+  if (!usable()) return;
+  if (const int errnum = pair_->receives().post_again(pair_->get())) return lost(errnum, "post", "receives");
+  flush();
+}
+
+void EndpointCore::on_received(const ibv_wc& wc) {
+  const ConstBytes message = pair_->receives().take(wc);
+  if (wc.status != IBV_WC_SUCCESS) return failed(wc, "receive");
+  keep_alive_.heard();
+  ++counters_.receives;
+  Received received{message, 0};
+  if (invalidated(wc)) {
+    received.invalidated = wc.invalidated_rkey;
+    ++counters_.remotely_invalidated;
+    if (!exposures_.closed_by_peer(received.invalidated))
+      return lost(EPROTO, "receive", "the peer invalidated what was not open to it");
+  }
+  events_->on_receive(received);
+  if (usable()) pair_->receives().give_back(wc);
+}
+
+void EndpointCore::on_sent(const ibv_wc& wc) {
+  if (wc.status != IBV_WC_SUCCESS) return failed(wc, "send");
+  keep_alive_.heard();
+  for (unsigned over = ledger_.complete(wc.wr_id); over > 0 && usable(); --over) {
+    Work work = std::move(posted_.front());
+    posted_.pop_front();
+    finish(std::move(work));
+  }
+}
+
+void EndpointCore::finish(Work work) {
+  switch (work.kind) {
+    case Work::Kind::kSend: slots_.push_back(*work.slot); break;
+    case Work::Kind::kWrite:
+      work.owner.reset();
+      if (work.cookie) events_->on_completed(*work.cookie);
+      break;
+    case Work::Kind::kRead:
+      --reads_under_way_;
+      if (!reads_.empty()) {
+        submit_read(std::move(reads_.front()));
+        reads_.pop_front();
+      }
+      counters_.bytes_read += work.local.size();
+      if (work.copy.buffer) std::memcpy(work.target.data(), work.copy.bytes.data(), work.target.size());
+      work.owner.reset();
+      events_->on_completed(*work.cookie);
+      break;
+    case Work::Kind::kInvalidate: finish_invalidation(work); break;
+    case Work::Kind::kBind:
+    case Work::Kind::kAskPeer: break;
+  }
+}
+
+void EndpointCore::finish_invalidation(const Work& work) {
+  exposures_.closed(work.invalidate);
+  const auto at = invalidations_.find(*work.cookie);
+  if (at == invalidations_.end() || --at->second.left > 0) return;
+  const std::optional<Cookie> cookie = at->second.cookie;
+  invalidations_.erase(at);
+  if (cookie) events_->on_invalidated(*cookie);
+}
+
+// kEnding: only counted. When the last Receive is back, everything is.
+void EndpointCore::note_flushed(const ibv_wc& wc) {
+  if (!pair_ || (wc.wr_id & ReceiveQueue::kMark) == 0) return;
+  (void)pair_->receives().take(wc);
+  if (pair_->receives().posted() > 0) return;
+  loop_.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->close();
+  });
+}
+
+void EndpointCore::failed(const ibv_wc& wc, const char* what) {
+  if (wc.status != IBV_WC_WR_FLUSH_ERR) {
+    static log::Throttle throttle;
+    if (const uint64_t n = throttle.hit())
+      log::warn("RDMA: {} over {}: {}: {} (failure {})", peer_, carrier_, what, ibv_wc_status_str(wc.status),
+                n);
+  }
+  lost(errno_of(wc.status), what, ibv_wc_status_str(wc.status));
+}
+
+}  // namespace nfsrdma::fabric::verbs

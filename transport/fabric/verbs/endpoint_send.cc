@@ -1,0 +1,221 @@
+// EndpointCore: the send queue.
+#include <algorithm>
+#include <array>
+#include <asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/fabric/verbs/endpoint_core.h"
+#include "transport/fabric/verbs/errors.h"
+
+namespace nfsrdma::fabric::verbs {
+namespace {
+
+constexpr size_t kBatch = 16;
+
+MutableBytes without_const(ConstBytes bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+void gather(std::span<const ConstBytes> parts, std::byte* to) {
+  for (const ConstBytes part : parts) {
+    if (!part.empty()) std::memcpy(to, part.data(), part.size());
+    to += part.size();
+  }
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------------
+// What is asked for.
+
+void EndpointCore::send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited) {
+  if (!usable()) return;
+  Work work;
+  work.kind = Work::Kind::kSend;
+  work.solicited = solicited;
+  if (pair_->domain().abilities().send_with_invalidate) work.invalidate = invalidate;
+  for (const ConstBytes part : parts) work.size += part.size();
+  if (work.size > limits_.max_message_bytes)
+    return lost(EMSGSIZE, "send", "a message longer than this side can send");
+  if (slots_.empty()) {
+    work.bytes.resize(work.size);
+    gather(parts, work.bytes.data());
+  } else {
+    work.slot = slots_.back();
+    slots_.pop_back();
+    gather(parts, pair_->sends().piece(*work.slot).data());
+  }
+  ++counters_.sends;
+  if (work.invalidate != 0) ++counters_.sends_with_invalidate;
+  submit(std::move(work));
+}
+
+void EndpointCore::write(const rpcrdma::segment& target, ConstBytes source, Owner owner,
+                         std::optional<Cookie> cookie) {
+  if (!usable()) return;
+  Work work;
+  work.kind = Work::Kind::kWrite;
+  work.cookie = cookie;
+  work.remote = target;
+  work.owner = std::move(owner);
+  if (Result<> prepared = prepare_local(work, without_const(source)); !prepared)
+    return end(std::move(prepared).error());
+  counters_.bytes_written += source.size();
+  submit(std::move(work));
+}
+
+void EndpointCore::read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie) {
+  if (!usable()) return;
+  if (reads_at_once_ == 0) return lost(ENOTSUP, "read", "the peer does not answer RDMA Reads");
+  Work work;
+  work.kind = Work::Kind::kRead;
+  work.cookie = cookie;
+  work.remote = source;
+  work.owner = std::move(owner);
+  work.target = target;
+  if (Result<> prepared = prepare_local(work, target); !prepared) return end(std::move(prepared).error());
+  submit_read(std::move(work));
+}
+
+// No more Reads are posted than the peer has resources for: the queue pair would hold back everything behind
+// the one too many.
+void EndpointCore::submit_read(Work work) {
+  if (reads_under_way_ >= reads_at_once_) return reads_.push_back(std::move(work));
+  ++reads_under_way_;
+  submit(std::move(work));
+}
+
+void EndpointCore::ask_peer() {
+  submit(Work{});
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// The local side of Writes and Reads.
+
+Result<> EndpointCore::prepare_local(Work& work, MutableBytes memory) {
+  Domain& domain = pair_->domain();
+  work.local = memory;
+  if (memory.empty()) return {};
+  const bool pooled = domain.in_pool(memory);
+  // An iWARP Read's answer is a Write of the peer's to where it is to go (RFC 5040 section 5.2).
+  const bool by_peer = work.kind == Work::Kind::kRead && domain.abilities().iwarp;
+  if (!pooled && !by_peer && memory.size() < options_.copy_below && copy_local(work, memory)) return {};
+  Result<Registration> registered =
+      by_peer ? domain.own(memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) : domain.share(memory);
+  if (registered) {
+    work.registration = std::move(*registered);
+    return {};
+  }
+  if (by_peer || pooled || memory.size() > BufferPool::kMaxBytes || !copy_local(work, memory))
+    return fail(std::move(registered).error());
+  return {};
+}
+
+Result<> EndpointCore::copy_local(Work& work, MutableBytes memory) {
+  Slice copy = pair_->domain().pool().slice(memory.size());
+  if (!copy.buffer) return fail(rdma_error(ENOMEM, "copy", ""));
+  Result<Registration> registered = pair_->domain().share(copy.bytes);
+  if (!registered) return fail(std::move(registered).error());
+  if (work.kind == Work::Kind::kWrite) std::memcpy(copy.bytes.data(), memory.data(), memory.size());
+  work.local = copy.bytes;
+  work.copy = std::move(copy);
+  work.registration = std::move(*registered);
+  return {};
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Posting.
+
+// What one turn of the loop asks for leaves together.
+void EndpointCore::submit(Work work) {
+  waiting_.push_back(std::move(work));
+  if (std::exchange(flush_queued_, true)) return;
+  asio::post(loop_.context(), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->flush_queued_ = false;
+    self->flush();
+  });
+}
+
+void EndpointCore::flush() {
+  while (usable() && post_batch()) {
+  }
+}
+
+// False: nothing more can be posted now.
+bool EndpointCore::post_batch() {
+  std::array<ibv_send_wr, kBatch> requests;
+  std::array<ibv_sge, kBatch> sges;
+  size_t n = 0;
+  for (; n < kBatch && !waiting_.empty() && ledger_.room() && ready(waiting_.front()); ++n) {
+    posted_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    fill(posted_.back(), requests[n], sges[n]);
+    if (n > 0) requests[n - 1].next = &requests[n];
+  }
+  if (n == 0) return false;
+  ibv_send_wr* bad = nullptr;
+  if (const int errnum = ibv_post_send(pair_->get(), requests.data(), &bad)) {
+    lost(errnum, "post", "work requests");
+    return false;
+  }
+  // The handles that bound windows have now; the next binding counts on from there.
+  for (size_t i = posted_.size() - n; i < posted_.size(); ++i) {
+    if (posted_[i].kind == Work::Kind::kBind) posted_[i].window->rkey = posted_[i].invalidate;
+  }
+  return true;
+}
+
+bool EndpointCore::ready(Work& work) {
+  if (work.kind != Work::Kind::kSend || work.slot) return true;
+  if (slots_.empty()) return false;
+  work.slot = slots_.back();
+  slots_.pop_back();
+  const ConstBytes bytes = work.bytes;
+  gather({&bytes, 1}, pair_->sends().piece(*work.slot).data());
+  work.bytes = {};
+  return true;
+}
+
+void EndpointCore::fill(Work& work, ibv_send_wr& request, ibv_sge& sge) {
+  const SendLedger::Entry entry = ledger_.add(work.awaited());
+  request = {};
+  request.wr_id = entry.number;
+  request.send_flags = entry.signalled ? IBV_SEND_SIGNALED : 0;
+  switch (work.kind) {
+    case Work::Kind::kSend:
+      request.opcode = work.invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+      if (work.invalidate != 0) request.invalidate_rkey = work.invalidate;
+      if (work.solicited) request.send_flags |= IBV_SEND_SOLICITED;
+      sge = pair_->sends().sge(*work.slot, work.size);
+      request.num_sge = work.size > 0 ? 1 : 0;
+      break;
+    case Work::Kind::kWrite:
+    case Work::Kind::kRead:
+    case Work::Kind::kAskPeer:
+      request.opcode = work.kind == Work::Kind::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+      request.wr.rdma.remote_addr = work.remote.offset;
+      request.wr.rdma.rkey = work.remote.handle;
+      request.num_sge = work.local.empty() ? 0 : 1;
+      if (!work.local.empty())
+        sge = {reinterpret_cast<uintptr_t>(work.local.data()), static_cast<uint32_t>(work.local.size()),
+               work.registration.lkey()};
+      break;
+    case Work::Kind::kBind:
+      request.opcode = IBV_WR_BIND_MW;
+      request.bind_mw.mw = work.window;
+      request.bind_mw.rkey = work.invalidate;
+      request.bind_mw.bind_info = {work.under, reinterpret_cast<uintptr_t>(work.local.data()),
+                                   work.local.size(), work.rights};
+      break;
+    case Work::Kind::kInvalidate:
+      request.opcode = IBV_WR_LOCAL_INV;
+      request.invalidate_rkey = work.invalidate;
+      break;
+  }
+  request.sg_list = request.num_sge > 0 ? &sge : nullptr;
+}
+
+}  // namespace nfsrdma::fabric::verbs

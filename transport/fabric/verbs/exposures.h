@@ -1,0 +1,61 @@
+// Exposures: what of this side's memory is open to the peer of one endpoint, and how it is fenced.
+//
+// With memory windows: memory is registered without rights for others, and a window is bound for each
+// exposure by a work request, and invalidated by the peer's Send With Invalidate or by a work request of
+// ours. Without: memory is registered for each exposure with the one right it needs, and deregistered to
+// close it, which is done when it returns. What asks for work requests is the endpoint; here is the table.
+#pragma once
+
+#include <unordered_map>
+
+#include "transport/fabric/verbs/windows.h"
+#include "transport/fabric/verbs/work.h"
+
+namespace nfsrdma::fabric::verbs {
+
+class Exposures {
+ public:
+  explicit Exposures(Domain& domain) : domain_(domain), windows_(domain.pd()) {}
+
+  bool with_windows() const { return domain_.abilities().windows; }
+  size_t size() const { return open_.size(); }
+
+  struct Opened {
+    rpcrdma::segment segment;
+    std::optional<Work> bind;  // to be posted before the peer hears of the segment
+  };
+  // `memory` is not empty, and no longer than one registration. Errors: ENOMEM, ENOBUFS...
+  Result<Opened> open(MutableBytes memory, Access access);
+
+  // The peer has invalidated this handle. False: it is none that could be.
+  bool closed_by_peer(uint32_t handle);
+
+  enum class Closing : uint8_t {
+    kUnknown,  // not open
+    kDone,
+    kAsked,  // a work request has to invalidate it, and then closed()
+  };
+  Closing close(uint32_t handle);
+  void closed(uint32_t handle);
+
+  // Everything at once: after this nothing is reachable through a window. Before the queue pair goes.
+  void fence() { windows_.clear(); }
+  // The registrations. After the queue pair is gone.
+  void clear() { open_.clear(); }
+
+ private:
+  struct Exposure {
+    Registration registration;
+    ibv_mw* window = nullptr;
+    bool closed_by_peer = false;
+    bool closing = false;
+  };
+  Result<Opened> open_window(MutableBytes memory, Access access);
+  Result<Opened> open_registration(MutableBytes memory, Access access);
+
+  Domain& domain_;
+  Windows windows_;
+  std::unordered_map<uint32_t, Exposure> open_;
+};
+
+}  // namespace nfsrdma::fabric::verbs

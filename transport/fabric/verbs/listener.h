@@ -1,0 +1,19 @@
+// The passive side: an identifier that listens, and peers that ask. Loop thread only.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "transport/fabric/verbs/connecting.h"
+
+namespace nfsrdma::fabric::verbs {
+
+using OnIncoming = std::function<void(std::unique_ptr<Incoming>)>;
+
+// On every device that has the address, devices that come later included. Errors: kTransport, op "listen";
+// ENODEV: no device has it.
+Result<std::unique_ptr<Listener>> make_listener(const std::shared_ptr<Context>& context,
+                                                const std::string& address, uint16_t port,
+                                                OnIncoming on_incoming);
+
+}  // namespace nfsrdma::fabric::verbs

@@ -1,0 +1,50 @@
+// Work: one work request of a send queue, from being asked for to being over.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <optional>
+
+#include "transport/fabric/fabric.h"
+#include "transport/fabric/verbs/domain.h"
+
+namespace nfsrdma::fabric::verbs {
+
+struct Work {
+  enum class Kind : uint8_t {
+    kSend,
+    kWrite,
+    kRead,
+    kBind,        // of a memory window
+    kInvalidate,  // of a bound window
+    kAskPeer,     // a zero-length RDMA Write
+  };
+  Kind kind = Kind::kAskPeer;
+  std::optional<Cookie> cookie;  // kWrite, kRead: on_completed(); kInvalidate: on_invalidated()
+
+  // kSend.
+  std::optional<unsigned> slot;  // where its bytes are; else here, until there is one
+  ByteVector bytes;
+  size_t size = 0;
+  uint32_t invalidate = 0;  // also kInvalidate: the handle
+  bool solicited = false;
+
+  // kWrite, kRead: the local side, as it is registered, and the peer's.
+  MutableBytes local;
+  rpcrdma::segment remote;
+  Owner owner;
+  Slice copy;           // stands for memory that is not registered...
+  MutableBytes target;  // ...and, of a Read, where its data belongs in the end
+
+  // kBind: `window`, over `local`, which is registered as `under`; its handle is `invalidate`.
+  ibv_mw* window = nullptr;
+  ibv_mr* under = nullptr;
+  unsigned rights = 0;
+
+  Registration registration;  // of `local`; kWrite, kRead
+
+  // Whether anybody waits for its end.
+  bool awaited() const { return kind != Kind::kSend && kind != Kind::kBind; }
+};
+
+}  // namespace nfsrdma::fabric::verbs
