@@ -54,6 +54,58 @@ TEST(Ladder, NothingAskedFor_BeginsWithRdmaAndGoesDown) {
   EXPECT_FALSE(ladder.step_down(kNoVersion4)) << "there is no further rung";
 }
 
+const Error kNoDeviceThere{Layer::kTransport, Recovery::kReconnect,  ENODEV, 0,
+                           "connect",         "10.0.0.1:20049: none"};
+
+TEST(Ladder, DeviceOfThisMachine_IsTriedBeforeSoftware_AndTheReasonIsKept) {
+  Ladder ladder(options(""), "");
+  EXPECT_EQ(next(ladder).transport, TransportKind::kRdmaDevice);
+  EXPECT_EQ(next(ladder).port, 20049);
+  EXPECT_EQ(next(ladder).rdma_first_connect_timeout, Ladder::kRdmaPatience);
+  ASSERT_TRUE(ladder.step_down(kNoDeviceThere));
+  EXPECT_EQ(ladder.announcement(), describe(kNoDeviceThere) + "; trying software RDMA");
+  EXPECT_EQ(next(ladder).transport, TransportKind::kSoftwareRdma);
+  EXPECT_EQ(next(ladder).fabric_reason, describe(kNoDeviceThere));
+  EXPECT_EQ(ladder.notice(), "") << "it is RDMA";
+  ASSERT_TRUE(ladder.step_down(kRefused));
+  EXPECT_EQ(next(ladder).transport, TransportKind::kTcp);
+  EXPECT_EQ(ladder.notice(),
+            "no RDMA (" + describe(kNoDeviceThere) + "; software RDMA: " + describe(kRefused) + ")");
+}
+
+TEST(Ladder, MachineWithoutDevice_SaysSo) {
+  Ladder ladder(options(""), "this machine has no RDMA device");
+  EXPECT_EQ(next(ladder).transport, TransportKind::kSoftwareRdma);
+  EXPECT_EQ(next(ladder).fabric_reason, "this machine has no RDMA device");
+}
+
+TEST(Ladder, DeviceAskedFor_IsTheOnlyRdma) {
+  Ladder named(options("rdma_dev=mlx5_0:2,gid_index=3,poll_us=20"), "this machine has no RDMA device");
+  EXPECT_EQ(next(named).transport, TransportKind::kRdmaDevice);
+  EXPECT_EQ(next(named).verbs.device, "mlx5_0");
+  EXPECT_EQ(next(named).verbs.port, 2u);
+  EXPECT_EQ(next(named).verbs.gid_index, 3u);
+  EXPECT_EQ(next(named).verbs.poll, std::chrono::microseconds(20));
+  ASSERT_TRUE(named.step_down(kNoDeviceThere));
+  EXPECT_EQ(next(named).transport, TransportKind::kTcp);
+  Ladder only(options("proto=rdma,rdma_dev=mlx5_0"), "");
+  EXPECT_FALSE(only.step_down(kNoDeviceThere));
+  Ladder software(options("rdma_dev=software"), "");
+  EXPECT_EQ(next(software).transport, TransportKind::kSoftwareRdma);
+  EXPECT_EQ(next(software).fabric_reason, "") << "it was asked for";
+  EXPECT_EQ(next(software).verbs.device, "");
+}
+
+TEST(Ladder, ServerWithoutVersion4OverADevice_IsNotAskedInSoftware) {
+  Ladder ladder(options(""), "");
+  ASSERT_TRUE(ladder.step_down(kNoVersion4));
+  EXPECT_EQ(next(ladder).transport, TransportKind::kTcp);
+  Ladder rdma(options("proto=rdma"), "");
+  EXPECT_FALSE(rdma.step_down(kNoVersion4));
+  Ladder lost(options("proto=rdma"), "");
+  EXPECT_TRUE(lost.step_down(kRefused)) << "software RDMA is RDMA, too";
+}
+
 TEST(Ladder, RungThatWasAskedFor_IsNotLeft) {
   const auto stays = [](const char* list, const Error& why) {
     Ladder ladder(options(list));

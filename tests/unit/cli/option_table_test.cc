@@ -137,6 +137,7 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
       "proto=tcp6,port=20049,noresvport,softerr,bg,retry=3,acregmin=1,acdirmax=9,local_lock=flock",
       "proto=rdma6,rdmavers=2",
       "rdma,rdmavers=1,inline=8k,credits=16,ddp=1k,ccp",
+      "proto=rdma,rdma_dev=rxe0:1,gid_index=2,poll_us=50",
       "sync,dirsync,dev,suid,noexec,allow_other,default_permissions,auto_unmount,threads=4",
       "allow_root,idmap=nfsidmap,log=/var/log/x,log_level=debug,log_format=json,read_ahead_kb=1024"};
   for (const char* list : lists) {

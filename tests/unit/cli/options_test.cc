@@ -204,6 +204,13 @@ TEST(Options, RdmaVersion_NeedsRdma) {
     EXPECT_EQ(refused.error().text, "rdmavers belongs to RDMA, use proto=rdma");
   }
   EXPECT_NE(error_of("rdmavers=3"), "accepted");
+  EXPECT_EQ(checked("rdma_dev=rxe0:1,gid_index=2", "s:/e")->values.rdma_device, "rxe0");
+  for (const char* list :
+       {"proto=tcp,rdma_dev=rxe0", "port=2049,poll_us=5", "gid_index=1", "rdma_dev=software,gid_index=1"})
+    EXPECT_FALSE(checked(list, "s:/e")) << list;
+  for (const char* list :
+       {"rdma_dev=rxe0:x", "rdma_dev=:1", "rdma_dev=rxe0:0", "gid_index=-1", "poll_us=2000000"})
+    EXPECT_NE(error_of(list), "accepted") << list;
 }
 
 TEST(Options, VersionThree_GoesOverTcp) {

@@ -19,8 +19,8 @@ constexpr int kStaleConnection = 10;
 constexpr int kRefusedByConsumer = 28;
 
 Error rejected(int status) {
-  // iWARP gives an errno, InfiniBand and RoCE the reason of the rejection.
-  if (status < 0) return rdma_error(-status, "connect", "refused");
+  // iWARP gives an errno (ECONNRESET is what siw says of an MPA rejection), InfiniBand and RoCE the reason.
+  if (status < 0) return rdma_error(status == -ECONNRESET ? ECONNREFUSED : -status, "connect", "refused");
   if (status == kStaleConnection)
     return rdma_error(ECONNRESET, "connect", "a connection of before is in the way");
   if (status == kNobodyListens) return rdma_error(ECONNREFUSED, "connect", "nobody listens");

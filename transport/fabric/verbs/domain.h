@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "transport/fabric/verbs/options.h"
 #include "transport/memory/buffer.h"
 #include "transport/runtime/loop.h"
 #include "xdr/support/result.h"
@@ -126,6 +127,11 @@ class Domain final : private SlabWatcher {
   bool warned_ = false;
   std::vector<Listener> listeners_;
 };
+
+// Whether memory is exposed through windows there.
+inline bool uses_windows(const Options& options, const Domain& domain) {
+  return options.windows && domain.abilities().windows;
+}
 
 // The domains of one mount or server: its loops share them, so that nothing is registered twice.
 class Domains {

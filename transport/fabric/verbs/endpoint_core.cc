@@ -13,15 +13,15 @@ namespace {
 
 constexpr size_t kMaxSegmentBytes = 1u << 30;
 
-EndpointLimits limits_of(QueuePair& pair) {
+EndpointLimits limits_of(QueuePair& pair, bool windows) {
   const Abilities& can = pair.domain().abilities();
   EndpointLimits l;
   l.max_message_bytes = pair.sends().piece_bytes();
   l.max_segment_bytes = std::min(can.registration_bytes, kMaxSegmentBytes);
   l.max_read_bytes = l.max_segment_bytes;
   l.max_segments = 16;
-  l.remote_invalidation = can.windows;
-  l.exposure = can.windows ? "fenced by memory windows" : "fenced by registrations (no memory windows)";
+  l.remote_invalidation = windows;
+  l.exposure = windows ? "fenced by memory windows" : "fenced by registrations (no memory windows)";
   return l;
 }
 
@@ -37,12 +37,12 @@ EndpointCore::EndpointCore(Loop& loop, const Options& options, Established e)
       local_(pair_->id().local()),
       carrier_(pair_->describe()),
       reads_at_once_(e.reads_initiated),
-      limits_(limits_of(*pair_)),
+      limits_(limits_of(*pair_, uses_windows(options, pair_->domain()))),
       timer_(loop.context()),
       keep_alive_(options.keepalive, e.active && pair_->domain().abilities().iwarp
                                          ? options.nudge_after
                                          : std::chrono::milliseconds(0)),
-      exposures_(pair_->domain()),
+      exposures_(pair_->domain(), limits_.remote_invalidation),
       ledger_(pair_->send_depth(), std::min(pair_->send_depth(), QueuePair::kSends) / 2) {
   for (unsigned i = QueuePair::kSends; i-- > 0;) slots_.push_back(i);
 }

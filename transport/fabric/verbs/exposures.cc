@@ -14,7 +14,7 @@ rpcrdma::segment segment_of(uint32_t handle, MutableBytes memory) {
 }  // namespace
 
 Result<Exposures::Opened> Exposures::open(MutableBytes memory, Access access) {
-  return with_windows() ? open_window(memory, access) : open_registration(memory, access);
+  return with_windows_ ? open_window(memory, access) : open_registration(memory, access);
 }
 
 Result<Exposures::Opened> Exposures::open_window(MutableBytes memory, Access access) {

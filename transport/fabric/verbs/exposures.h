@@ -15,9 +15,8 @@ namespace nfsrdma::fabric::verbs {
 
 class Exposures {
  public:
-  explicit Exposures(Domain& domain) : domain_(domain), windows_(domain.pd()) {}
-
-  bool with_windows() const { return domain_.abilities().windows; }
+  Exposures(Domain& domain, bool with_windows)
+      : domain_(domain), with_windows_(with_windows), windows_(domain.pd()) {}
   size_t size() const { return open_.size(); }
 
   struct Opened {
@@ -54,6 +53,7 @@ class Exposures {
   Result<Opened> open_registration(MutableBytes memory, Access access);
 
   Domain& domain_;
+  const bool with_windows_;
   Windows windows_;
   std::unordered_map<uint32_t, Exposure> open_;
 };

@@ -169,7 +169,7 @@ Task<Made> VerbsFabric::establish(const ConnectOptions& options, std::unique_ptr
   if (!e) co_return fail(std::move(e).error());
   const Abilities& can = e->pair->domain().abilities();
   const unsigned most = context_->options.reads;
-  const ByteVector said = options.endpoint.say(can.windows);
+  const ByteVector said = options.endpoint.say(uses_windows(context_->options, e->pair->domain()));
   rdma_conn_param p =
       connection_parameters(said, std::min(can.reads_answered, most), std::min(can.reads_initiated, most));
   CmId& asking = e->pair->id();

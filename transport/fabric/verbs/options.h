@@ -23,6 +23,8 @@ struct Options {
   std::chrono::milliseconds nudge_after{200};
   // Passive side: for the end of connecting.
   std::chrono::milliseconds startup_timeout{10'000};
+  // False: as on a device without memory windows; for tests.
+  bool windows = true;
   // Work requests of one send queue; fewer where the device has fewer.
   unsigned send_depth = 256;
   // RDMA Reads outstanding at most, in either direction; the device, and then the peer, may have fewer.

@@ -45,11 +45,13 @@ const std::vector<FabricCase>& fabrics() {
     narrow.copy_below = 0;
     fabric::verbs::Options polling;
     polling.poll = std::chrono::microseconds(50);
+
     return std::vector<FabricCase>{iwarp_case("Iwarp", {}),
                                    iwarp_case("IwarpCrc", crc),
                                    iwarp_case("IwarpSmallFrames", small),
                                    verbs_case("Verbs", {}, device),
                                    verbs_case("VerbsNarrow", narrow, device),
+
                                    verbs_case("VerbsPolling", polling, find_rdma_device(AF_INET6))};
   }();
   return all;

@@ -1,0 +1,120 @@
+// What only a fabric of RDMA devices has: windows and what replaces them, the limit of locked memory, a
+// device that goes. On a machine with an RDMA device; tests/interop has one.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tests/unit/fabric/support/fabric_pair.h"
+#include "tests/unit/fabric/support/rdma_device.h"
+#include "transport/fabric/verbs/verbs.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using fabric::Access;
+
+class VerbsDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    device_ = find_rdma_device(AF_INET);
+    if (!device_.lacking.empty()) GTEST_SKIP() << device_.lacking;
+  }
+  std::unique_ptr<FabricPair> connect(fabric::verbs::Options options = {}) {
+    auto pair = std::make_unique<FabricPair>(
+        [this, options](Loop& loop) {
+          return fabric::verbs::make_fabric(loop, options, fabric::verbs::make_shared_domains(pool_));
+        },
+        device_.address);
+    pair->connect();
+    return pair;
+  }
+  RdmaDevice device_;
+  BufferPool pool_;
+};
+
+TEST_F(VerbsDevice, Carrier_NamesTheDevice) {
+  const auto pair = connect();
+  EXPECT_EQ(pair->active->carrier().rfind(device_.name + " port ", 0), 0u) << pair->active->carrier();
+  EXPECT_EQ(std::string_view(pair->active->limits().exposure).rfind("fenced by ", 0), 0u);
+}
+
+// Memory of the pool is registered once; what is exposed of it is what its window says, and late Writes are
+// refused.
+TEST_F(VerbsDevice, LateWriteToPooledMemory_IsRefused_WithWindowsAndWithout) {
+  for (const bool windows : {true, false}) {
+    SCOPED_TRACE(windows);
+    fabric::verbs::Options options;
+    options.windows = windows;
+    const auto pair = connect(options);
+    const Slice slice = pool_.slice(100'000);
+    std::fill(slice.bytes.begin(), slice.bytes.end(), std::byte{0xa5});
+    const auto segments = pair->expose(pair->active, slice.bytes, Access::kRemoteWrite);
+    ASSERT_EQ(segments.size(), 1u);
+    pair->send(pair->active, {});
+    ASSERT_TRUE(pair->passive.receives(1));
+    const ByteVector data = pattern(1000, 3);
+    pair->on_loop([&] { pair->passive->write(segments[0], data, nullptr, 1, true); });
+    ASSERT_TRUE(pair->passive.completes(1));
+    EXPECT_TRUE(std::equal(data.begin(), data.end(), slice.bytes.begin()));
+    EXPECT_TRUE(pair->invalidate(pair->active, segments));
+    const ByteVector late = pattern(1000, 4);
+    pair->on_loop([&] { pair->passive->write(segments[0], late, nullptr, 2, true); });
+    EXPECT_TRUE(pair->active.disconnects());
+    EXPECT_TRUE(pair->passive.disconnects());
+    EXPECT_TRUE(std::equal(data.begin(), data.end(), slice.bytes.begin()));
+    EXPECT_EQ(pair->passive.completed().size(), 1u);
+  }
+}
+
+TEST_F(VerbsDevice, PeerThatIsAskedForALongTime_Answers) {
+  fabric::verbs::Options options;
+  options.keepalive = std::chrono::milliseconds(5);
+  const auto pair = connect(options);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  pair->send(pair->active, pattern(10, 1));
+  EXPECT_TRUE(pair->passive.receives(1));
+  EXPECT_TRUE(pair->active.disconnected().empty());
+}
+
+// Work requests that were posted and not carried out come back, and nothing is left.
+TEST_F(VerbsDevice, EndWithAFullQueue_FlushesAll) {
+  const auto pair = connect();
+  auto data = std::make_shared<ByteVector>(1u << 20);
+  const std::weak_ptr<ByteVector> used = data;
+  const auto segments = pair->expose(pair->active, *data, Access::kRemoteWrite);
+  pair->send(pair->active, {});
+  ASSERT_TRUE(pair->passive.receives(1));
+  auto source = std::make_shared<ByteVector>(1u << 20);
+  const std::weak_ptr<ByteVector> sent = source;
+  pair->on_loop([&] {
+    for (Cookie i = 0; i < 600; ++i) pair->passive->write(segments[0], *source, source, i, true);
+    source.reset();
+    pair->passive->disconnect({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "test", "enough"});
+  });
+  ASSERT_TRUE(pair->passive.disconnects());
+  EXPECT_TRUE(sent.expired());
+  EXPECT_TRUE(pair->active.disconnects());
+}
+
+// As an ordinary user; root may lock what it likes on some drivers.
+TEST_F(VerbsDevice, LimitOfLockedMemory_MakesRegistrationsGoAndNotFail) {
+  if (geteuid() == 0)
+    GTEST_SKIP() << "root is not held to RLIMIT_MEMLOCK by every driver: run it as another user";
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 8u << 20);
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  const auto pair = connect();
+  std::vector<Slice> many;
+  for (int i = 0; i < 16; ++i) {
+    many.push_back(pool_.slice(BufferPool::kMaxBytes));
+    const auto segments = pair->expose(pair->active, many.back().bytes, Access::kRemoteRead);
+    ASSERT_EQ(segments.size(), 1u) << i;
+    EXPECT_TRUE(pair->invalidate(pair->active, segments));
+  }
+}
+
+}  // namespace
+}  // namespace nfsrdma::test
