@@ -20,7 +20,7 @@ namespace nfsrdma::filer {
 struct RdmaListenOptions {
   bool listen = false;
   bool software = true;
-  bool devices = true;  // one of both is enough to be found listening
+  bool devices = true;    // one of both is enough to be found listening
   std::string address{};  // empty: that of TCP
   uint16_t port = 0;      // 0: one that is free
   rdma::ResponderOptions responder{};

@@ -194,8 +194,9 @@ struct Given {
         ->capture_default_str();
     app.add_option("--rdma", rdma, "also RPC over RDMA, there; port 20049 if none is given")
         ->type_name("ADDR[:PORT]");
-    app.add_option("--rdma-fabrics", rdma_fabrics,
-                   "what carries RDMA: software, verbs (the devices that have the address), or software,verbs")
+    app.add_option(
+           "--rdma-fabrics", rdma_fabrics,
+           "what carries RDMA: software, verbs (the devices that have the address), or software,verbs")
         ->type_name("LIST")
         ->capture_default_str();
     app.add_option("--rdma-versions", rdma_versions, "RPC-over-RDMA versions spoken: 1, 2 or 1,2")

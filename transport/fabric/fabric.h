@@ -132,9 +132,9 @@ class Endpoint {
   virtual const std::string& carrier() const = 0;
 };
 
-// What an endpoint says of itself while connecting, at most 56 bytes; null: nothing. Asked for when it is known
-// whether this side has its part in remote invalidation: who connects, by EndpointLimits::remote_invalidation;
-// who accepts, by being able to Send With Invalidate.
+// What an endpoint says of itself while connecting, at most 56 bytes; null: nothing. Asked for when it is
+// known whether this side has its part in remote invalidation: who connects, by
+// EndpointLimits::remote_invalidation; who accepts, by being able to Send With Invalidate.
 using PrivateData = std::function<ByteVector(bool remote_invalidation)>;
 
 // What an endpoint is made with, on either side.
