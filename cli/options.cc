@@ -118,13 +118,11 @@ Outcome<> check_rdma(const MountOptions& o) {
   const bool device = !o.rdma_device.empty() && o.rdma_device != MountOptions::kSoftwareRdma;
   if (o.gid_index && !device) return bad("gid_index belongs to a device, use rdma_dev=DEVICE");
   if (o.may_use_rdma()) return {};
-  const std::pair<bool, const char*> given[] = {{o.rdma_version != 0, "rdmavers"},
-                                                {o.rdma_inline.has_value(), "inline"},
-                                                {o.rdma_credits.has_value(), "credits"},
-                                                {o.rdma_ddp_threshold.has_value(), "ddp"},
-                                                {o.rdma_configuration, "ccp"},
-                                                {!o.rdma_device.empty(), "rdma_dev"},
-                                                {o.poll.count() != 0, "poll_us"}};
+  const std::pair<bool, const char*> given[] = {
+      {o.rdma_version != 0, "rdmavers"},       {o.rdma_inline.has_value(), "inline"},
+      {o.rdma_credits.has_value(), "credits"}, {o.rdma_ddp_threshold.has_value(), "ddp"},
+      {o.rdma_configuration, "ccp"},           {!o.rdma_device.empty(), "rdma_dev"},
+      {o.poll.count() != 0, "poll_us"}};
   for (const auto& [is_given, name] : given) {
     if (is_given) return bad(fmt::format("{} belongs to RDMA, use proto=rdma", name));
   }
