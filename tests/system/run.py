@@ -21,6 +21,8 @@ import sys
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE in CMakeLists.txt
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(os.path.dirname(HERE), "interop"))
+import kernel  # noqa: E402
 
 
 def parse(argv):
@@ -76,6 +78,7 @@ def main():
     else:
         init += ["verbose" if args.verbose else "test", *args.modules]
     env = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("NFSRDMA_")]
+    env.append(f"NFSRDMA_LAB={kernel.cache()}")  # the caller's, not root's
     if is_sanitized(args.build):
         env.append("NFSRDMA_TEST_SANITIZED=1")
     command = ["env", *env, "unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--propagation",

@@ -14,6 +14,7 @@ from harness.case import HOME, WORK, SystemCase, scaled
 
 class Git(SystemCase):
     LIMIT = 600
+    FILES = scaled(4000)
 
     def git(self, *argv, **more):
         return self.run_program("git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "safe.directory=*",
@@ -21,7 +22,7 @@ class Git(SystemCase):
 
     def test_clone_gc_fsck(self):
         source = os.path.join(HOME, "source")
-        trees.git_repository(source, files=scaled(4000))
+        trees.git_repository(source, files=self.FILES)
         clone = os.path.join(self.mount().path, "clone")
         self.git("clone", "-q", "file://" + source, clone)
         self.git("-C", clone, "gc", "-q", "--prune=now")
@@ -33,7 +34,7 @@ class Git(SystemCase):
 
     def test_work_within_the_mount(self):
         source = os.path.join(HOME, "small")
-        trees.git_repository(source, files=300, commits=5)
+        trees.git_repository(source, files=min(300, self.FILES), commits=5)
         mount = self.mount().path
         one, two = os.path.join(mount, "one"), os.path.join(mount, "two")
         self.git("clone", "-q", "--bare", "file://" + source, one)
@@ -70,10 +71,15 @@ class Copy(SystemCase):
 
 class Tar(SystemCase):
     LIMIT = 600
+    FILES = scaled(10000)
+
+    def left(self):
+        """What the server has at the end."""
+        return os.listdir(self.server.path())
 
     def test_ten_thousand_small_files(self):
         source = self.local("small")
-        trees.small_files(source, scaled(10000))
+        trees.small_files(source, self.FILES)
         archive = os.path.join(HOME, "small.tar")
         self.run_program("tar", "-C", source, "--format=posix", "-cf", archive, ".")
         mounted = self.mount()
@@ -88,7 +94,7 @@ class Tar(SystemCase):
         self.run_program("tar", "-C", target, "--format=posix", "-cf", packed, ".")
         self.run_program("tar", "-C", source, "--compare", "-f", packed)
         self.run_program("rm", "-r", target)
-        self.assertEqual(os.listdir(self.server.path()), ["again.tar"])
+        self.assertEqual(self.left(), ["again.tar"])
 
 
 class Build(SystemCase):

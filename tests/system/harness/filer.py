@@ -17,12 +17,12 @@ PROGRAM = os.path.join(WORK, "bin/nfsrdma-filer")
 class Filer:
     """One server. Directories: <root>/{export,state}; `log` is what it says on either output."""
 
-    def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None):
+    def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None, address="127.0.0.1"):
         self.as_root = os.getuid() == 0
         self.root = os.path.join(WORK if self.as_root else os.environ["HOME"], name)
         self.export, self.log = os.path.join(self.root, "export"), os.path.join(self.root, "output")
         self.port = port or free_port()
-        self.argv = [PROGRAM, "--listen", f"127.0.0.1:{self.port}", "--export", f"/export={self.export}", "--state-dir",
+        self.argv = [PROGRAM, "--listen", f"{address}:{self.port}", "--export", f"/export={self.export}", "--state-dir",
                      os.path.join(self.root, "state"), "--lease", str(lease), "--grace", str(grace), "--no-root-squash",
                      "--async", *arguments]
         self.pid = None

@@ -217,9 +217,9 @@ def start_test(work, identity, sock, mode, what):
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
         os.chdir(home)
+        modules = ":".join(os.path.join(work, "src", folder) for folder in ("system", "interop"))
         os.environ.update(NFSRDMA_STEWARD=str(sock.fileno()), NFSRDMA_WORK=work, HOME=home, TMPDIR=home, LC_ALL="C.UTF-8",
-                          PYTHONDONTWRITEBYTECODE="1", PYTHONUNBUFFERED="1", PYTHONPATH=os.path.join(work, "src", "system"),
-                          PATH=PATH)
+                          PYTHONDONTWRITEBYTECODE="1", PYTHONUNBUFFERED="1", PYTHONPATH=modules, PATH=PATH)
         for stray in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SUDO_COMMAND"):
             os.environ.pop(stray, None)
         os.umask(0o022)

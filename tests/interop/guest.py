@@ -1,0 +1,133 @@
+"""A throw-away guest with Debian's kernel, inside of the world of a test (tests/system/run.py).
+
+It sees the world's files, build included, and a tap device joins it with the world: host 10.9.9.1, guest 10.9.9.2.
+"""
+
+import json
+import os
+import queue
+import socket
+import threading
+import time
+
+import machine
+from harness import steward
+from harness.steward import WORK
+
+HOST, GUEST = "10.9.9.1", "10.9.9.2"
+TAP = "guest0"
+# Frames longer than Ethernet's: the guest's time goes into every packet, whatever its length.
+MTU = 9000
+
+
+class Command:
+    """One command that was started in the guest."""
+
+    def __init__(self, guest, ident, text):
+        self.guest, self.ident, self.text = guest, ident, text
+        self.answers = queue.Queue()
+
+    def wait(self, timeout=300, check=True):
+        """(status, output). Ends the command when it takes longer."""
+        try:
+            answer = self.answers.get(timeout=timeout)
+        except queue.Empty:
+            self.kill()
+            raise RuntimeError(f"guest: not within {timeout} s: {self.text}\n{self.guest.console()[-3000:]}") from None
+        if check and answer["status"] != 0:
+            raise RuntimeError(f"guest: {self.text}: status {answer['status']}: {answer['output'][-6000:]}\n"
+                               f"{self.guest.console()[-1000:]}")
+        return answer["status"], answer["output"]
+
+    def kill(self):
+        self.guest.request({"id": self.ident, "kill": True})
+
+
+class Guest:
+    """Runs from start() to end(); with the world it ends anyway."""
+
+    def __init__(self, name="guest"):
+        self.folder = os.path.join(WORK, name)
+        self.pid = None
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.commands = {}
+        self.last = 0
+        self.lock = threading.Lock()
+
+    def start(self, timeout=600):
+        steward.call("mkdir", self.folder, 0o755)
+        steward.call("chmod", self.folder, 0o1777)
+        initrd, port = (os.path.join(self.folder, name) for name in ("initrd", "port"))
+        machine.make_initrd(initrd)
+        for line in (f"tuntap add dev {TAP} mode tap", f"addr add {HOST}/24 dev {TAP}", f"link set {TAP} mtu {MTU} up"):
+            steward.run(["ip", *line.split()])
+        argv = [*machine.qemu(initrd), "-serial", f"file:{self.folder}/console",
+                "-netdev", f"tap,id=link,ifname={TAP},script=no,downscript=no", "-device", f"virtio-net-pci,netdev=link,host_mtu={MTU}",
+                "-device", "virtio-serial-pci", "-chardev", f"socket,id=port,path={port},server=on,wait=off",
+                "-device", "virtserialport,chardev=port,name=lab"]
+        # With an ordinary user's test, too, it is root's: it makes the tap's traffic and shows the guest all files.
+        self.pid = steward.spawn(["sh", "-c", 'umask 0; exec "$@"', "sh", *argv], os.path.join(self.folder, "output"))
+        deadline = time.monotonic() + timeout
+        while self.socket.connect_ex(port) != 0:
+            self.check_alive(deadline)
+            time.sleep(0.05)
+        started = Command(self, 0, "boot")
+        self.commands[0] = started
+        threading.Thread(target=self.listen, daemon=True).start()
+        self.release = started.wait(timeout)[1]
+        self.run(f"link_up {GUEST}/24 {MTU}")
+        return self
+
+    def check_alive(self, deadline=float("inf")):
+        if steward.wait(self.pid, 0) is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the guest did not start or has ended:\n{self.console()[-3000:]}")
+
+    def listen(self):
+        buffer = b""
+        while True:
+            try:
+                data = self.socket.recv(65536)
+            except OSError:
+                data = b""
+            if not data:
+                for command in self.commands.values():
+                    command.answers.put({"status": 125, "output": "the guest has ended"})
+                return
+            *lines, buffer = (buffer + data).split(b"\n")
+            for line in lines:
+                answer = json.loads(line)
+                self.commands.pop(answer["id"]).answers.put(answer)
+
+    def request(self, message):
+        with self.lock:
+            self.socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def begin(self, text, user=None):
+        """Starts bash commands in the guest, as root or as this user number, and returns a Command."""
+        with self.lock:
+            self.last += 1
+            ident = self.last
+        command = Command(self, ident, text)
+        self.commands[ident] = command
+        self.request({"id": ident, "command": text, **({"user": user} if user is not None else {})})
+        return command
+
+    def run(self, text, timeout=300, user=None):
+        """Runs them to the end and returns their output; raises RuntimeError when they fail."""
+        return self.begin(text, user).wait(timeout)[1]
+
+    def console(self):
+        texts = []
+        for name in ("console", "output"):
+            path = os.path.join(self.folder, name)
+            if os.path.exists(path):
+                with open(path, errors="replace") as file:
+                    texts.append(file.read())
+        return "".join(texts)
+
+    def end(self):
+        if self.pid is not None:
+            steward.kill(self.pid, 9)
+            steward.wait(self.pid, 20)
+            self.pid = None
+            steward.run(["ip", "link", "del", TAP], check=False)

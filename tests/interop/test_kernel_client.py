@@ -1,0 +1,159 @@
+"""The Linux kernel's NFSv4.1 client judges nfsrdma-filer: over software RDMA, which it meets with siw, and over TCP.
+
+The filer runs on the host and exports a directory there, so the server's side of everything is at hand. One guest for all
+tests of the module; commands in it work in the mount.
+"""
+
+import os
+import re
+import signal
+import time
+import unittest
+
+import kernel
+import trees
+from guest import HOST, Guest
+from harness.case import HOME, SystemCase, tool
+from harness.filer import Filer
+
+MIB = 1 << 20
+RDMA_PORT = 20049
+MOUNT = "/net"
+guest = None
+
+
+def setUpModule():
+    global guest
+    if problem := kernel.why_none():
+        raise unittest.SkipTest(problem)
+    guest = Guest().start()
+    guest.run("siw_up && modprobe -a nfsv4 rpcrdma")
+
+
+def tearDownModule():
+    guest.end()
+
+
+class KernelCase(SystemCase):
+    LIMIT = 600
+    ARGUMENTS = ()
+    OPTIONS = f"proto=rdma,port={RDMA_PORT}"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Filer(name=f"filer.{cls.__name__}", address=HOST, arguments=("--rdma", f"{HOST}:{RDMA_PORT}", *cls.ARGUMENTS)).start()
+        cls.options = cls.OPTIONS.format(port=cls.server.port)
+        guest.run(f"dmesg -C; kernel_mount {HOST}:/export {MOUNT} {cls.options}")
+
+    @classmethod
+    def tearDownClass(cls):
+        try:
+            guest.run(f"umount {MOUNT}")
+        finally:
+            status = cls.server.kill(signal.SIGTERM)
+        assert status == 0, f"the filer ended with {status}:\n{cls.server.log_text()[-4000:]}"
+
+    def setUp(self):
+        super().setUp()
+        self.name = self.id().rsplit(".", 1)[1]
+        self.there = os.path.join(MOUNT, self.name)
+        self.here = os.path.join(self.server.path(), self.name)
+        guest.run(f"mkdir {self.there}")
+
+    def tearDown(self):
+        super().tearDown()
+        complaints = guest.run("dmesg -c | grep -iE 'nfs|rpc|siw|bug|warn|oops' || true")
+        self.assertEqual(complaints, "", "the guest's kernel complains")
+        complaints = [line for line in self.server.log_text().splitlines() if re.search(" (warning|error) ", line)]
+        self.assertEqual(complaints, [], "the filer complains")
+
+    def work(self, commands, timeout=500):
+        """Commands in a fresh directory of the mount."""
+        return guest.run(f"set -e; cd {self.there}; {commands}", timeout)
+
+
+class Either:
+    """What is tested over both transports."""
+
+    def test_it_is_mounted_as_asked_for(self):
+        options = guest.run(f"grep ' {MOUNT} ' /proc/mounts")
+        self.assertIn("vers=4.1", options)
+        self.assertIn("proto=" + self.options.split("=")[1].split(",")[0], options)
+
+    def test_a_tree_is_the_same_here_and_there(self):
+        source = self.local("tree")
+        trees.small_files(source, 60)
+        self.work(f"cp -a {source} tree; ln -s tree link; ln 'tree/d0/file 0.txt' hard")
+        self.assertEqual(trees.differences(trees.describe(source), trees.describe(os.path.join(self.here, "tree"))), "")
+        self.remount()
+        self.work(f"diff -r --no-dereference {source} tree; [ $(readlink link) = tree ]; [ $(stat -c %h hard) = 2 ]")
+
+    def remount(self):
+        """So that everything comes from the server again."""
+        guest.run(f"umount {MOUNT}; kernel_mount {HOST}:/export {MOUNT} {self.options}")
+
+    def test_large_files(self):
+        data = os.urandom(6 * MIB + 3)
+        with open(os.path.join(self.here, "from-the-server"), "wb") as file:
+            file.write(data)
+        self.work("cp from-the-server copy; dd if=from-the-server of=direct bs=1M iflag=direct oflag=direct count=6 status=none; sync .")
+        for name, part in (("copy", data), ("direct", data[:6 * MIB])):
+            with open(os.path.join(self.here, name), "rb") as file:
+                self.assertEqual(file.read(), part, name)
+
+    def test_locks(self):
+        for mode in ("posix --seed 1 --steps 60", "flock --seed 2 --steps 40", "counter --rounds 20"):
+            self.work(f"{tool('locktest')} {mode} {self.there}")
+
+    def test_removed_while_open_and_renamed_over(self):
+        self.work("exec 3<>open; echo text >&3; rm open; echo more >&3; cat /proc/self/fd/3 | wc -c; exec 3>&-; "
+                  "echo one >a; echo two >b; exec 4<a; mv b a; [ \"$(cat <&4)\" = one ]; exec 4<&-; [ $(cat a) = two ]")
+        self.assertEqual(os.listdir(self.here), ["a"])
+
+    def test_the_filer_restarts_while_it_writes(self):
+        log = f"/run/{self.name}.log"
+        writer = guest.begin(f"{tool('ackcheck')} write --log {log} --workers 2 --seconds 12 {self.there}")
+        time.sleep(4)
+        self.server.restart(down=1)
+        writer.wait(200)
+        guest.run(f"sync {self.there}; {tool('ackcheck')} verify --log {log} {self.there}")
+
+
+class Rdma(Either, KernelCase):
+    def test_git(self):
+        source = os.path.join(HOME, "source")
+        trees.git_repository(source, files=40, commits=3)
+        self.work(f"""git='git -c safe.directory=* -c user.name=A -c user.email=a@example.com -c gc.autoDetach=false'
+            $git clone -q file://{source} clone; $git -C clone gc -q --prune=now; $git -C clone fsck --full --strict 2>&1
+            [ -z "$($git -C clone status --porcelain)" ]""")
+        self.run_program("diff", "-r", "--no-dereference", "--exclude=.git", source, os.path.join(self.here, "clone"))
+        self.run_program("git", "-c", "safe.directory=*", "-C", os.path.join(self.here, "clone"), "fsck", "--full", "--strict")
+
+    def test_tar(self):
+        source = os.path.join(HOME, "small")
+        trees.small_files(source, 60)
+        self.work(f"tar -C {source} --format=posix -cf packed.tar .; mkdir out; tar -C out -xpf packed.tar; tar -C out --compare -f packed.tar")
+        self.assertEqual(trees.differences(trees.describe(source), trees.describe(os.path.join(self.here, "out"))), "")
+        self.work("rm -r out")
+        self.assertEqual(os.listdir(self.here), ["packed.tar"])
+
+    def test_long_directories_and_names(self):
+        self.work("python3 -c 'for i in range(300): open(f\"{i:04}\" + \"x\" * 200, \"w\").close()'; [ $(ls | wc -l) = 300 ]")
+        self.assertEqual(len(os.listdir(self.here)), 300)
+        self.remount()
+        self.work("[ $(ls | wc -l) = 300 ]; rm *; [ $(ls | wc -l) = 0 ]")
+
+    def test_random_operations(self):
+        dump = f"/run/{self.name}.dump"
+        # Without hard links: the kernel's client is late with their number, with its own server, too.
+        self.work(f"{tool('fsrandom')} --tolerate silly --without link --seed 1 --steps 500 --dump {dump} {self.there}")
+        self.remount()
+        self.work(f"{tool('fsrandom')} --verify {dump} {self.there}")
+
+
+class Tcp(Either, KernelCase):
+    OPTIONS = "proto=tcp,port={port}"
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,191 @@
+"""Our client and Linux' server: software RDMA against the kernel's siw, RPC-over-RDMA version 1.
+
+One guest for all tests of the module. What is asserted of the server's side is looked at in the guest.
+"""
+
+import concurrent.futures
+import os
+import struct
+import time
+import unittest
+
+import kernel
+import test_work
+import trees
+from guest import GUEST, Guest
+from harness.case import HOME, WORK, Mount, SystemCase, needs_mount, tool
+from knfsd import EXPORT, Knfsd
+from relay import CLIENT, SERVER, Relay, messages
+
+MIB = 1 << 20
+guest = server = None
+
+
+def setUpModule():
+    global guest, server
+    if problem := kernel.why_none():
+        raise unittest.SkipTest(problem)
+    guest = Guest().start()
+    server = Knfsd(guest).start()
+
+
+def tearDownModule():
+    guest.end()
+
+
+class OnKnfsd:
+    """The tests of the class beside it, against Linux' server over RDMA."""
+
+    LIMIT = 600
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = server
+
+    @classmethod
+    def tearDownClass(cls):
+        guest.run(f"rm -rf {EXPORT}/*")
+
+    def mount(self, options="", host=GUEST, port=None):
+        mounted = Mount(server.source(host=host), port or server.rdma_port, options, proto="rdma")
+        self.mounted.append(mounted)
+        return mounted
+
+    def left(self):
+        return server.names()
+
+
+@needs_mount()
+class Version(OnKnfsd, SystemCase):
+    def test_version_2_is_asked_for_and_version_1_used_on_the_same_connection(self):
+        relay = Relay(GUEST, server.rdma_port)
+        self.addCleanup(relay.close)
+        mounted = self.mount("threads=1", host="127.0.0.1", port=relay.port)
+        path = self.directory(mounted)
+        with open(os.path.join(path, "file"), "wb") as file:
+            file.write(b"x" * 100000)
+        transport, = mounted.stats()["transports"]
+        self.assertEqual(transport["rdma"]["version"], 1)
+        self.assertIn("has no RPC-over-RDMA version 2 (ERR_VERS); using version 1", mounted.log_text())
+        self.assertIn("version 1 (it has no RPC-over-RDMA version 2 (ERR_VERS))",
+                      self.run_program(os.path.join(WORK, "bin/nfsrdma-fuse"), "status", mounted.path))
+        mounted.umount()
+        connection, = relay.connections
+        asked, answered = messages(connection.stream(CLIENT)), messages(connection.stream(SERVER))
+        words = [struct.unpack_from(">II", message) for message in asked]
+        self.assertEqual([version for _, version in words[:2]], [2, 1])
+        self.assertEqual({version for _, version in words[1:]}, {1})
+        # RFC 8166 section 4.5: XID, version, credits, RDMA_ERROR, ERR_VERS, lowest, highest.
+        xid, _, _, *error = struct.unpack(">7I", answered[0])
+        self.assertEqual((xid, error), (words[0][0], [4, 1, 1, 1]))
+
+    def test_what_is_placed(self):
+        data = os.urandom(4 * MIB + 1)
+        mounted = self.mount("threads=1")
+        path = os.path.join(self.directory(mounted), "file")
+        with open(path, "wb") as file:
+            file.write(data)
+        mounted.umount()
+        mounted = self.mount("threads=1")
+        with open(os.path.join(mounted.path, os.path.relpath(path, self.mounted[0].path)), "rb") as file:
+            self.assertEqual(file.read(), data)
+        rdma = mounted.stats()["transports"][0]["rdma"]
+        self.assertGreaterEqual(rdma["bytes_placed"], len(data), "every byte of the file came by RDMA Write")
+
+
+class Git(OnKnfsd, test_work.Git):
+    FILES = 80
+
+
+class Tar(OnKnfsd, test_work.Tar):
+    FILES = 120
+
+
+@needs_mount()
+class Work(OnKnfsd, SystemCase):
+    def two(self):
+        one, two = self.mount(), self.mount()
+        path = self.directory(one)
+        return path, os.path.join(two.path, os.path.basename(path))
+
+    def test_posix_locks_of_two_mounts(self):
+        self.run_program(tool("locktest"), "posix", "--seed", 1, "--steps", 60, *self.two())
+
+    def test_flock_of_two_mounts(self):
+        self.run_program(tool("locktest"), "flock", "--seed", 2, "--steps", 40, *self.two())
+
+    def test_counting_under_a_lock(self):
+        self.run_program(tool("locktest"), "counter", "--rounds", 20, *self.two())
+
+    def test_random_operations(self):
+        mounted = self.mount()
+        directory, dump = self.directory(mounted), os.path.join(HOME, "dump")
+        self.run_program(tool("fsrandom"), "--tolerate", "silly", "--seed", 1, "--steps", 1000, "--dump", dump, directory)
+        mounted.umount()
+        again = self.mount()
+        self.run_program(tool("fsrandom"), "--verify", dump, os.path.join(again.path, os.path.basename(directory)))
+
+    def test_a_tree_is_the_same_here_and_there(self):
+        source = self.local("source")
+        trees.small_files(source, 100)
+        self.run_program("cp", "-a", source, os.path.join(self.mount().path, "tree"))
+        self.mounted[0].umount()
+        found = trees.describe(os.path.join(self.mount().path, "tree"))
+        self.assertEqual(trees.differences(trees.describe(source), found), "")
+        self.assertEqual(guest.run(f"cd {EXPORT}/tree && find . -type f -print0 | sort -z | xargs -0 sha1sum"),
+                         self.run_program("sh", "-c", "find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha1sum", cwd=source))
+
+
+@needs_mount()
+class Trouble(OnKnfsd, SystemCase):
+    """Nothing acknowledged is lost while writers work and things go wrong."""
+
+    def while_writing(self, *troubles, host=GUEST, port=None):
+        """Writers run one after the other until the last trouble is over."""
+        mounted = self.mount("timeo=100", host, port)
+        trouble = concurrent.futures.ThreadPoolExecutor(1)
+        self.addCleanup(trouble.shutdown)
+        pending = [trouble.submit(call) for each in troubles for call in (lambda: time.sleep(1), each)]
+        written = []
+        while not written or not all(future.done() for future in pending):
+            name = f"{self._testMethodName}.{len(written)}"
+            log = os.path.join(HOME, name + ".log")
+            self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 3, "--seconds", 3, self.directory(mounted, name))
+            written.append(f"{tool('ackcheck')} verify --log {log} {EXPORT}/{name}")
+        for future in pending:
+            future.result()
+        mounted.umount()
+        guest.run(" && ".join(written))
+
+    def test_connections_are_cut(self):
+        relay = Relay(GUEST, server.rdma_port)
+        self.addCleanup(relay.close)
+
+        def cut():
+            self.wait_until(relay.cut, "a connection to cut", timeout=120)
+
+        self.while_writing(cut, cut, cut, host="127.0.0.1", port=relay.port)
+
+    def test_the_server_restarts(self):
+        self.while_writing(server.restart, lambda: server.restart(down=3))
+
+    def test_the_link_goes_down(self):
+        self.while_writing(lambda: guest.run("ip link set eth0 down; sleep 4; ip link set eth0 up"))
+
+
+class Unprivileged(OnKnfsd, SystemCase):
+    """A user of the guest, without any privilege, mounts there and works."""
+
+    def test_mount_work_unmount(self):
+        guest.run(f"""set -e
+            d=$(mktemp -d); cd $d; mkdir m
+            {WORK}/bin/mount.nfsrdma-fuse {GUEST}:/ m -o proto=rdma,log=$d/log || {{ cat log; exit 1; }}
+            {WORK}/bin/nfsrdma-fuse status m | grep -q 'software RDMA, version 1'
+            mkdir m/of-a-user; head -c 3000000 /dev/urandom >data; cp data m/of-a-user; cmp data m/of-a-user/data
+            [ "$(stat -c %u m/of-a-user/data)" = 65534 ]
+            {WORK}/bin/nfsrdma-fuse umount m
+            cmp data {EXPORT}/of-a-user/data""", user=65534)
+
+
+if __name__ == "__main__":
+    unittest.main()
