@@ -18,6 +18,7 @@
 #include "cli/explain.h"
 #include "cli/ladder.h"
 #include "cli/log_setup.h"
+#include "cli/mount_guard.h"
 #include "cli/mount_point.h"
 #include "cli/option_table.h"
 #include "cli/process.h"
@@ -92,6 +93,10 @@ class MountDaemon {
 
   int run() {
     prepare_daemon_process();
+    if (auto done = start_guard(); !done) {
+      reporter_.failed(done.error());
+      return done.error().exit_code;
+    }
     if (auto done = log_.apply(log_settings(plan_.options, plan_.mount_point, plan_.foreground)); !done) {
       reporter_.failed(done.error());
       return done.error().exit_code;
@@ -121,6 +126,14 @@ class MountDaemon {
   };
 
   // --- mounting
+
+  Outcome<> start_guard() {
+    if (!plan_.options.auto_unmount) return {};
+    auto guard = MountGuard::start();
+    if (!guard) return tl::unexpected(std::move(guard).error());
+    guard_ = *std::move(guard);
+    return {};
+  }
 
   void begin_attempt() {
     stage_ = Stage::kAttempting;
@@ -284,6 +297,7 @@ class MountDaemon {
     if (entry == nullptr || !entry->ours()) {
       return log::warn("no control socket: the mount is not in the mount table");
     }
+    if (guard_) guard_->arm(*entry);
     const auto path = make_control_path(system_control_places(), geteuid(), entry->major, entry->minor);
     if (!path) return log::warn("no control socket: {}", path.error().text);
     auto server = ControlServer::create(control_, *path, handlers());
@@ -365,6 +379,7 @@ class MountDaemon {
   // umount(8), fusermount3, or we ourselves.
   void kernel_has_gone() {
     if (std::exchange(kernel_gone_, true)) return;
+    if (guard_) guard_->disarm();
     stage_ = Stage::kUnmounting;
     notify_service_manager("STOPPING=1");
     refused_before_ = filesystem_->statistics().cache.refused_bytes;  // fsync or close told of these
@@ -475,6 +490,7 @@ class MountDaemon {
   Reporter& reporter_;
   RetryPolicy policy_;
   ProcessLog log_;
+  std::optional<MountGuard> guard_;
   asio::io_context control_{1};
   asio::signal_set signals_{control_};
   asio::steady_timer timer_{control_};           // pause, or the limit of an attempt, or of the end

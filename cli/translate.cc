@@ -100,7 +100,6 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.allow_other = serves_other_users(o, root);
   f.allow_root = o.allow_root;
   f.default_permissions = o.default_permissions;
-  f.auto_unmount = o.auto_unmount;
   f.dev = o.dev;
   f.suid = o.suid;
   f.exec = o.exec;

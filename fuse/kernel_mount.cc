@@ -129,7 +129,6 @@ std::string libfuse_options(const FuseOptions& o) {
   add(o.allow_other && !o.allow_root, "allow_other");
   add(o.allow_root, "allow_root");
   add(o.default_permissions, "default_permissions");
-  add(o.auto_unmount, "auto_unmount");
   add(o.dev, "dev");
   add(o.suid, "suid");
   add(!o.exec, "noexec");

@@ -21,7 +21,6 @@ struct FuseOptions {
   bool allow_other = false;
   bool allow_root = false;           // the mounting user and root; not together with allow_other
   bool default_permissions = false;  // off: the server decides, through ACCESS
-  bool auto_unmount = false;
   bool dev = false;
   bool suid = false;
   bool exec = true;

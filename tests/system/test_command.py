@@ -245,6 +245,25 @@ class LifeCycle(SystemCase):
         again = self.mount()
         os.listdir(again.path)
 
+    def test_auto_unmount_takes_the_mount_of_a_killed_daemon_away(self):
+        mounted = self.mount("auto_unmount")
+        open(os.path.join(mounted.path, "file"), "w").close()
+        os.kill(mounted.stats()["pid"], signal.SIGKILL)
+        self.wait_until(lambda: not is_mounted(mounted.path), "it is unmounted")
+        self.wait_until(lambda: not daemons(), "nobody is left")
+        again = self.mount("auto_unmount", path=mounted.path)
+        again.umount()
+        self.assertEqual(daemons(), [], "an orderly end leaves nobody either")
+
+    def test_auto_unmount_leaves_another_mount_in_its_place_alone(self):
+        first = self.mount("auto_unmount")
+        pid = first.stats()["pid"]
+        first.umount()
+        second = self.mount(path=first.path)
+        self.wait_until(lambda: pid not in daemons(), "the first daemon has ended")
+        time.sleep(0.5)
+        self.assertTrue(is_mounted(second.path))
+
     def test_mounting_again_and_again(self):
         for i in range(20):
             mounted = self.mount()

@@ -111,14 +111,12 @@ TEST(Translate, EveryFuseOption_Arrives) {
   EXPECT_TRUE(fuse_side("local_lock=all").local_posix_locks && fuse_side("local_lock=all").local_flock);
   EXPECT_TRUE(fuse_side("local_lock=flock").local_flock && !fuse_side("local_lock=flock").local_posix_locks);
   EXPECT_TRUE(fuse_side("local_lock=posix").local_posix_locks && !fuse_side("local_lock=posix").local_flock);
-  EXPECT_FALSE(d.read_only || d.default_permissions || d.auto_unmount || d.dev || d.suid || d.sync ||
-               d.dirsync);
+  EXPECT_FALSE(d.read_only || d.default_permissions || d.dev || d.suid || d.sync || d.dirsync);
   EXPECT_TRUE(d.exec && d.readdirplus);
   EXPECT_FALSE(d.read_ahead_kb);
   EXPECT_EQ(fuse_side("", true).read_ahead_kb, kRootReadAheadKb);
   EXPECT_TRUE(fuse_side("ro").read_only);
   EXPECT_TRUE(fuse_side("default_permissions").default_permissions);
-  EXPECT_TRUE(fuse_side("auto_unmount").auto_unmount);
   EXPECT_TRUE(fuse_side("dev").dev);
   EXPECT_TRUE(fuse_side("suid").suid);
   EXPECT_FALSE(fuse_side("noexec").exec);

@@ -51,8 +51,6 @@ TestMount::TestMount(MountSetup setup) : loops_(setup.loops) {
   options.source = "memory:/export";
   options.mount_point = directory_;
   options.machine_name = "test";
-  // As root the mounts are in a namespace of the program's own (main()).
-  if (::geteuid() != 0) options.auto_unmount = true;
   auto mount = FuseMount::create(options, *filesystem_, loops_, pool_);
   if (!mount) throw std::runtime_error(describe(mount.error()));
   mount_ = std::move(*mount);

@@ -129,34 +129,6 @@ TEST(UserMount, AllowOtherWithoutPermission_FailsWithTheReason) {
   });
 }
 
-TEST(AutoUnmount, KilledDaemon_LeavesNoMount) {
-  if (const std::string why = why_no_mount(); !why.empty()) GTEST_SKIP() << why;
-  int fds[2];
-  ASSERT_EQ(::pipe(fds), 0);
-  std::fflush(nullptr);
-  const pid_t daemon = ::fork();
-  if (daemon == 0) {
-    ::close(fds[0]);
-    MountSetup s;
-    s.options.auto_unmount = true;
-    TestMount m(s);
-    const std::string path = m.path();
-    if (::write(fds[1], path.data(), path.size()) < 0) ::_exit(1);
-    ::close(fds[1]);
-    ::pause();
-  }
-  ::close(fds[1]);
-  char path[256] = {};
-  const bool mounted = ::read(fds[0], path, sizeof path - 1) > 0;
-  ::close(fds[0]);
-  EXPECT_TRUE(mounted);
-  EXPECT_TRUE(find_mount(path));
-  ::kill(daemon, SIGKILL);
-  ::waitpid(daemon, nullptr, 0);
-  EXPECT_TRUE(eventually([&path] { return !find_mount(path); }));
-  ::rmdir(path);
-}
-
 TEST(KilledDaemon, LeavesAMountThatUmountRemoves) {
   if (const std::string why = why_no_mount(); !why.empty()) GTEST_SKIP() << why;
   if (::geteuid() != 0) GTEST_SKIP() << "umount(8) is root's";
