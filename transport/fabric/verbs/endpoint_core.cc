@@ -13,13 +13,15 @@ namespace {
 
 constexpr size_t kMaxSegmentBytes = 1u << 30;
 
-EndpointLimits limits_of(QueuePair& pair, bool windows) {
+EndpointLimits limits_of(QueuePair& pair, const Options& options) {
   const Abilities& can = pair.domain().abilities();
+  const bool windows = uses_windows(options, pair.domain());
   EndpointLimits l;
   l.max_message_bytes = pair.sends().piece_bytes();
   l.max_segment_bytes = std::min(can.registration_bytes, kMaxSegmentBytes);
   l.max_read_bytes = l.max_segment_bytes;
   l.max_segments = 16;
+  l.incoming_reads = std::min(can.reads_answered, options.reads);
   l.remote_invalidation = windows;
   l.exposure = windows ? "fenced by memory windows" : "fenced by registrations (no memory windows)";
   return l;
@@ -37,7 +39,7 @@ EndpointCore::EndpointCore(Loop& loop, const Options& options, Established e)
       local_(pair_->id().local()),
       carrier_(pair_->describe()),
       reads_at_once_(e.reads_initiated),
-      limits_(limits_of(*pair_, uses_windows(options, pair_->domain()))),
+      limits_(limits_of(*pair_, options)),
       timer_(loop.context()),
       keep_alive_(options.keepalive, e.active && pair_->domain().abilities().iwarp
                                          ? options.nudge_after
