@@ -8,8 +8,10 @@ namespace nfsrdma::test {
 namespace {
 
 FabricCase iwarp_case(std::string name, fabric::iwarp::Options options, std::string address = "127.0.0.1") {
-  return {std::move(name), [options](Loop& loop) { return fabric::iwarp::make_fabric(loop, options); },
-          std::move(address), {}};
+  return {std::move(name),
+          [options](Loop& loop) { return fabric::iwarp::make_fabric(loop, options); },
+          std::move(address),
+          {}};
 }
 
 // Endpoints need the pool until they are gone, and gone they are with the pair.
