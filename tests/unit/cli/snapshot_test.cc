@@ -65,6 +65,7 @@ Snapshot rdma_example() {
   t.protocol = "rdma";
   t.peer = "10.0.0.1:20049";
   t.rdma = {.fabric = "software RDMA",
+            .fabric_reason = "no RDMA device",
             .version = 1,
             .version_reason = "it has no version 2",
             .credits_asked = 64,
@@ -115,7 +116,7 @@ TEST(Snapshot, Json_CarriesEveryFieldOfRdma) {
   ASSERT_TRUE(back) << back.error().text;
   EXPECT_EQ(to_json(*back), json);
   const Json& rdma = json["transports"][0]["rdma"];
-  EXPECT_EQ(rdma.size(), 28u);
+  EXPECT_EQ(rdma.size(), 29u);
   for (const auto& [name, value] : rdma.items()) {
     EXPECT_NE(value, Json(0)) << name << " is not told from a default";
     EXPECT_NE(value, Json("")) << name;
@@ -196,7 +197,8 @@ TEST(StatusText, Rdma_IsShownWithItsTerms) {
   const std::string text = status_text(rdma_example());
   EXPECT_NE(text.find("rdma connected to 10.0.0.1:20049"), std::string::npos) << text;
   EXPECT_NE(
-      text.find("software RDMA, version 1 (it has no version 2), 3 of 32 credits in use (64 asked for), "
+      text.find("software RDMA (no RDMA device), version 1 (it has no version 2), 3 of 32 credits in use (64 "
+                "asked for), "
                 "inline up to 4096 bytes out and 4000 in, 4 segments of memory open, fenced, closed by the "
                 "server's replies"),
       std::string::npos)
