@@ -133,6 +133,10 @@ std::string show_rdma_device(const MountOptions& o) {
                           : fmt::format("rdma_dev={}:{}", o.rdma_device, o.rdma_port);
 }
 
+std::string show_poll(const MountOptions& o) {
+  return o.poll.count() == 0 ? std::string() : fmt::format("poll_us={}", o.poll.count());
+}
+
 // nfs(5): a colon-separated list of flavors that may be used. This program has AUTH_SYS.
 Outcome<> set_security(MountOptions&, const OptionValue& v) {
   bool sys = false;

@@ -111,6 +111,7 @@ std::string show_rdma_version(const MountOptions& o);
 Outcome<> set_inline(MountOptions& o, const OptionValue& v);
 Outcome<> set_rdma_device(MountOptions& o, const OptionValue& v);
 std::string show_rdma_device(const MountOptions& o);
+std::string show_poll(const MountOptions& o);
 Outcome<> set_security(MountOptions& o, const OptionValue& v);
 std::string show_security(const MountOptions& o);
 Outcome<> set_rsize(MountOptions& o, const OptionValue& v);

@@ -138,7 +138,7 @@ constexpr OptionSpec kTable[] = {
 
     {.name = "poll_us", .kind = K::kNumber, .section = S::kTransfer, .unit = "MICROSECONDS", .min = 0, .max = 1'000'000,
      .fallback = "0", .help = "with an RDMA device: how long to poll for the next completion before the loop sleeps; costs that much CPU",
-     .set = set_number<&O::poll>, .show = show_number<&O::poll, "poll_us", std::chrono::microseconds>},
+     .set = set_number<&O::poll>, .show = show_poll},
 
     // --- coherence
     {.name = "ac", .off = "noac", .section = S::kCoherence, .fallback = "on",
