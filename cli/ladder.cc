@@ -29,10 +29,8 @@ bool lacks_rdma(const Error& e) {
 std::vector<Ladder::Rung> Ladder::rungs_of(const MountOptions& asked, bool device) {
   if (asked.major_version == 3) return {Rung::kVersion3};
   std::vector<Rung> rungs;
-  const bool software = asked.rdma_device == MountOptions::kSoftwareRdma;
-  const bool named = !software && !asked.rdma_device.empty();
-  if (asked.may_use_rdma() && (named || (device && !software))) rungs.push_back(Rung::kRdmaDevice);
-  if (asked.may_use_rdma() && !named) rungs.push_back(Rung::kSoftwareRdma);
+  if (asked.may_use_rdma_device(device)) rungs.push_back(Rung::kRdmaDevice);
+  if (asked.may_use_software_rdma()) rungs.push_back(Rung::kSoftwareRdma);
   if (asked.transport == Transport::kRdma) return rungs;
   rungs.push_back(Rung::kTcp);
   if (asked.any_version) rungs.push_back(Rung::kVersion3);

@@ -241,11 +241,20 @@ class MountDaemon {
     mount_->on_unmounted([this] { asio::post(control_, [this] { kernel_has_gone(); }); });
     if (auto started = mount_->start(std::move(root)); !started) return fail(started.error());
     stage_ = Stage::kMounted;
-    open_control_socket();
+    find_mount();
     log::info("mounted {}, {}", plan_.source.text, snapshot().mount_options);
     if (const std::string text = ladder_.warning(); !text.empty())
       log::warn("{}: {}", plan_.source.text, text);
     reporter_.ready();
+  }
+
+  void find_mount() {
+    const auto table = read_mountinfo();
+    const MountEntry* entry = mount_at(table, mount_point_);
+    if (entry == nullptr || !entry->ours())
+      return log::warn("no control socket: the mount is not in the mount table");
+    if (guard_) guard_->arm(*entry);
+    open_control_socket(*entry);
   }
 
   std::string advice() const { return probe_advice(plan_.source, plan_.options); }
@@ -291,14 +300,8 @@ class MountDaemon {
 
   // --- the control socket
 
-  void open_control_socket() {
-    const auto table = read_mountinfo();
-    const MountEntry* entry = mount_at(table, mount_point_);
-    if (entry == nullptr || !entry->ours()) {
-      return log::warn("no control socket: the mount is not in the mount table");
-    }
-    if (guard_) guard_->arm(*entry);
-    const auto path = make_control_path(system_control_places(), geteuid(), entry->major, entry->minor);
+  void open_control_socket(const MountEntry& entry) {
+    const auto path = make_control_path(system_control_places(), geteuid(), entry.major, entry.minor);
     if (!path) return log::warn("no control socket: {}", path.error().text);
     auto server = ControlServer::create(control_, *path, handlers());
     if (!server) return log::warn("no control socket: {}", server.error().text);

@@ -117,6 +117,12 @@ struct MountOptions {
     if (transport == Transport::kAuto) return major_version == 4 && !port;
     return transport == Transport::kRdma;
   }
+  bool names_rdma_device() const { return !rdma_device.empty() && rdma_device != kSoftwareRdma; }
+  // `there`: this machine has a device. One that is named is tried in any case, and nothing else.
+  bool may_use_rdma_device(bool there) const {
+    return may_use_rdma() && (names_rdma_device() || (rdma_device.empty() && there));
+  }
+  bool may_use_software_rdma() const { return may_use_rdma() && !names_rdma_device(); }
   // noac is "sync plus actimeo=0" (nfs(5), THE REMOUNT OPTION).
   bool synchronous_writes() const { return sync || !attribute_cache; }
   std::chrono::milliseconds retry_time() const {

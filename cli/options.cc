@@ -115,8 +115,7 @@ Outcome<> check_address_family(const MountOptions& o, const Source& source) {
 Outcome<> check_rdma(const MountOptions& o) {
   if (o.transport == Transport::kRdma && o.major_version == 3)
     return bad("NFSv3 goes over TCP here, use vers=4.1 or proto=tcp");
-  const bool device = !o.rdma_device.empty() && o.rdma_device != MountOptions::kSoftwareRdma;
-  if (o.gid_index && !device) return bad("gid_index belongs to a device, use rdma_dev=DEVICE");
+  if (o.gid_index && !o.names_rdma_device()) return bad("gid_index belongs to a device, use rdma_dev=DEVICE");
   if (o.may_use_rdma()) return {};
   const std::pair<bool, const char*> given[] = {
       {o.rdma_version != 0, "rdmavers"},       {o.rdma_inline.has_value(), "inline"},

@@ -384,14 +384,11 @@ Outcome<Wanted> probe_options(const ProbeVerb& verb) {
     return make_client_options(options, *source, root);
   };
   Wanted wanted;
-  if (parsed->values.may_use_rdma()) {
-    const std::string& device = parsed->values.rdma_device;
-    const client::ClientOptions rdma = over(Transport::kRdma);
-    if (!device.empty() || fabric::verbs::missing({}).empty()) wanted.rdma.push_back(rdma);
-    if (!wanted.rdma.empty()) wanted.rdma[0].transport = client::TransportKind::kRdmaDevice;
-    if (device == MountOptions::kSoftwareRdma) wanted.rdma.clear();
-    if (device.empty() || device == MountOptions::kSoftwareRdma) wanted.rdma.push_back(rdma);
+  if (parsed->values.may_use_rdma_device(fabric::verbs::missing({}).empty())) {
+    wanted.rdma.push_back(over(Transport::kRdma));
+    wanted.rdma.back().transport = client::TransportKind::kRdmaDevice;
   }
+  if (parsed->values.may_use_software_rdma()) wanted.rdma.push_back(over(Transport::kRdma));
   if (parsed->values.transport != Transport::kRdma) wanted.tcp = over(Transport::kTcp);
   return wanted;
 }

@@ -35,7 +35,7 @@ rdma::Versions rdma_versions_of(unsigned version) {
 
 fabric::verbs::Options verbs_options_of(const MountOptions& o) {
   fabric::verbs::Options v;
-  if (o.rdma_device != MountOptions::kSoftwareRdma) v.device = o.rdma_device;
+  if (o.names_rdma_device()) v.device = o.rdma_device;
   v.port = o.rdma_port;
   v.gid_index = o.gid_index;
   v.poll = o.poll;
