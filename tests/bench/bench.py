@@ -1,443 +1,97 @@
-"""Measures a mount beside libnfs and beside an empty FUSE file system; scripts/bench runs it (see run.py for the world).
+"""Measures mounts beside what a user would pick instead, and beside their ceilings; scripts/bench runs it (see run.py for the world).
 
 usage: bench.py [--size MIB] [--repeats N] [--files N] [--options MOUNT_OPTIONS] [--only PART,...] [--no-mount]
+                [--no-touch]
 
-One Ganesha on loopback with a tmpfs behind it serves all of them; repeats are interleaved, so that a change of the
-machine's mood hits everybody. Figures are medians of the repeats, with the lowest and the highest beside them.
-  mount    this program, as root, O_DIRECT or through the page cache, by tests/bench/fsload
-  libnfs   tests/bench/nfsload over libnfs's raw asynchronous API (NFSv3 and NFSv4.0), best depth; nfs-cat and nfs-cp
-  nullfs   tests/bench/nullfs by fsload: what FUSE costs when nothing is behind it
-  relay    nullfs --relay by fsload: the same with each byte crossing a TCP connection, which is the most that a network client
-           behind FUSE can reach
-CPU of a mount is its daemon's alone, as is nullfs's and the relay's; that of libnfs is the whole client's.
+peers.py: Ganesha over TCP, libnfs, FUSE itself (parts transfers, metadata, memory, rpc_counts); fabrics.py: software RDMA
+beside TCP (part fabrics). Repeats are interleaved, so that a change of the machine's mood hits everybody. Figures are medians of
+the repeats, with the lowest and the highest beside them.
 """
 
 import argparse
 import json
-import mmap
 import os
 import platform
-import resource
-import shutil
-import statistics
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.environ["NFSRDMA_WORK"], "src/system"))
 
-import trees  # noqa: E402
-from harness import steward  # noqa: E402
-from harness.ganesha import Ganesha  # noqa: E402
-from harness.mount import Mount, is_mounted  # noqa: E402
-from harness.proxy import ChaosProxy  # noqa: E402
+from fabrics import Fabrics  # noqa: E402
+from measure import GIB, MIB, WORK, Results, take_free_memory  # noqa: E402
+from peers import Peers  # noqa: E402
 
-WORK = os.environ["NFSRDMA_WORK"]
-HOME = os.environ["HOME"]
-TOOLS = os.path.join(WORK, "build/tests/bench")
-MIB, GIB = 1 << 20, 1 << 30
-BLOCK = 1 << 20
+KINDS = (Peers, Fabrics)
+ALL = [part for kind in KINDS for part in kind.REPEATED + kind.ONCE]
 
 
-def run_json(argv):
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=600)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}: {done.stderr}")
-    return json.loads(done.stdout)
+def table(results, extra, targets):
+    lines = [f"{'':32}{'contender':24}{'median':>12}{'lowest':>12}{'highest':>12}{'CPU s/GiB':>11}{'of peer':>11}{'of nullfs':>11}"]
+    for metric, contenders in results.runs.items():
+        key = "ops_per_s" if "depth" in metric else "mib_per_s"
+        unit = "/s" if key == "ops_per_s" else " MiB/s"
+        # The peer: libnfs at its best, its tool, or among the fabrics our own TCP.
+        reference = next((found for prefix in ("libnfs", "nfs-", "TCP") if (found := results.best(metric, prefix, key)[0])), None)
+        ceiling = results.median(metric, "nullfs", key)
+        order = sorted(contenders, key=lambda name: (name != "mount", name == "nullfs", name))
+        for number, name in enumerate(order):
+            median = results.median(metric, name, key)
+            low, high = results.spread(metric, name, key)
+            cpu = results.median(metric, name, "cpu_per_gib") if key == "mib_per_s" else None
+            ratios = "".join(f"{median / other:>11.2f}" if other else f"{'':>11}" for other in (reference, ceiling))
+            lines.append(f"{metric + unit if number == 0 else '':32}{name:24}{median:>12.0f}{low:>12.0f}{high:>12.0f}"
+                         f"{f'{cpu:.3f}' if cpu is not None else '':>11}{ratios}")
+    return "\n".join([*lines, "", *remarks(extra), *verdicts(targets)])
 
 
-class Process:
-    """CPU time of a running process."""
-
-    def __init__(self, pid):
-        self.pid = pid
-
-    def cpu_seconds(self):
-        # schedstat counts nanoseconds where stat counts 10 ms ticks; each thread has its own.
-        total = 0
-        for thread in os.listdir(f"/proc/{self.pid}/task"):
-            with open(f"/proc/{self.pid}/task/{thread}/schedstat") as file:
-                total += int(file.read().split()[0])
-        return total / 1e9
+def remarks(extra):
+    if "resident_mib_per_100000_inodes" in extra:
+        yield (f"Resident memory per 100,000 cached inodes: {extra['resident_mib_per_100000_inodes']} MiB "
+               f"(before: {extra['resident_mib_before']} MiB)")
+    for name, count in extra.get("rpc_counts", {}).items():
+        ops = ", ".join(f"{op} {n}" for op, n in sorted(count["operations"].items(), key=lambda x: -x[1]) if op != "SEQUENCE")
+        yield f"COMPOUNDs of {name}: {count['compounds']} ({ops})"
+    for contender, why in extra.get("failed", {}).items():
+        yield f"{contender} failed: {why}"
 
 
-def take_free_memory(but):
-    """A virtual machine may give free pages back to its host (free page reporting). Touched again they cost ten times
-    their use, which would fall on whoever next reads through the page cache. Takes, and touches, all `but` so many
-    bytes; None where nothing is given back."""
-    if not os.path.exists("/sys/module/page_reporting"):
-        return None
-    with open("/proc/meminfo") as file:
-        free = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemFree"))
-    if free <= but:
-        return None
-    return mmap.mmap(-1, free - but, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
+def verdicts(targets):
+    for target in targets:
+        verdict = {True: "met", False: "MISSED", None: "limit"}[target["met"]]
+        wanted = " (at least {at_least})" if "at_least" in target else " (at most {at_most})" if "at_most" in target else ""
+        yield f"{verdict:7}{target['what']} = {target['value']}" + wanted.format(**target)
 
 
-def touch_free_memory():
-    """Before whatever goes through the page cache is measured."""
-    taken = take_free_memory(256 * MIB)
-    if taken:
-        taken.close()
+def document(results, extra, targets, arguments):
+    medians = {}
+    for metric, contenders in results.runs.items():
+        for name, runs in contenders.items():
+            keys = {key for run in runs for key in run}
+            medians.setdefault(metric, {})[name] = {
+                key: {"median": results.median(metric, name, key), "spread": results.spread(metric, name, key)}
+                for key in sorted(keys) if results.median(metric, name, key) is not None}
+    with open("/proc/cpuinfo") as cpuinfo:
+        model = next((line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")), "unknown")
+    return {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()},
+        "settings": {"size_mib": arguments.size, "repeats": arguments.repeats, "files": arguments.files, "options": arguments.options},
+        "medians": medians, "runs": results.runs, "extra": extra, "targets": targets,
+    }
 
 
-class Results:
-    """results[metric][contender] = list of runs."""
-
-    def __init__(self):
-        self.runs = {}
-
-    def add(self, metric, contender, run):
-        self.runs.setdefault(metric, {}).setdefault(contender, []).append(run)
-
-    def median(self, metric, contender, key):
-        values = [run[key] for run in self.runs.get(metric, {}).get(contender, []) if run.get(key) is not None]
-        return statistics.median(values) if values else None
-
-    def spread(self, metric, contender, key):
-        values = [run[key] for run in self.runs[metric][contender] if run.get(key) is not None]
-        return (min(values), max(values)) if values else None
-
-    def best(self, metric, prefix, key):
-        """The contender of this family with the highest median."""
-        found = [(self.median(metric, name, key), name) for name in self.runs.get(metric, {}) if name.startswith(prefix)]
-        found = [entry for entry in found if entry[0] is not None]
-        return max(found) if found else (None, None)
-
-
-class Bench:
-    def __init__(self, arguments):
-        self.size = arguments.size * MIB
-        self.files = arguments.files
-        self.options = arguments.options
-        self.results = Results()
-        self.extra = {}
-        self.with_mount = not arguments.no_mount
-        self.server = Ganesha(minor_versions="0,1,2", v3=True, lease=60, grace=2).start()
-        self.round = 0
-        self.prepare()
-
-    def prepare(self):
-        root = self.server.path()
-        block = os.urandom(MIB)
-        for name in ("data", "target"):
-            with open(os.path.join(root, name), "wb") as file:
-                for _ in range(self.size // MIB):
-                    file.write(block)
-            os.chmod(os.path.join(root, name), 0o666)
-        shutil.copyfile(os.path.join(root, "data"), os.path.join(HOME, "local"))
-        os.mkdir(os.path.join(root, "small"))
-        for i in range(self.files):
-            with open(os.path.join(root, "small", f"f{i}"), "wb") as file:
-                file.write(block[:4096])
-
-    # Contenders. Each run is {"ops_per_s", "mib_per_s", "cpu_per_gib", "cpu_us_per_op", "server_cpu_per_gib"}.
-
-    def figures(self, result, client_cpu, server_cpu):
-        gib = result["bytes"] / GIB
-        return {
-            "ops_per_s": result["operations"] / result["seconds"],
-            "mib_per_s": result["bytes"] / MIB / result["seconds"],
-            "cpu_per_gib": client_cpu / gib if gib else None,
-            "cpu_us_per_op": client_cpu / result["operations"] * 1e6,
-            "application_cpu_per_gib": result["cpu_seconds"] / gib if gib else None,
-            "server_cpu_per_gib": server_cpu / gib if gib and server_cpu is not None else None,
-        }
-
-    def libnfs(self, metric, op, version, depth, **options):
-        server = Process(self.server.pid)
-        path = "/export"
-        if op in ("stat", "create", "smallread"):
-            path += "/small"
-        argv = [os.path.join(TOOLS, "nfsload"), "--op", op, "--version", version, "--port", self.server.port, "--mount-port",
-                self.server.mount_port, "--path", path, "--depth", depth]
-        for name, value in options.items():
-            argv += ["--" + name, value]
-        before = server.cpu_seconds()
-        result = run_json(argv)
-        self.results.add(metric, f"libnfs v{version} depth {depth}",
-                         self.figures(result, result["cpu_seconds"], server.cpu_seconds() - before))
-
-    def fsload(self, metric, contender, daemon, argv, server=None):
-        if metric in ("read", "write"):
-            touch_free_memory()
-        before, served = daemon.cpu_seconds(), server.cpu_seconds() if server else 0
-        result = run_json([os.path.join(TOOLS, "fsload"), *argv])
-        self.results.add(metric, contender, self.figures(result, daemon.cpu_seconds() - before,
-                                                         server.cpu_seconds() - served if server else None))
-
-    def libnfs_tools(self):
-        """nfs-cat and nfs-cp, both protocol versions as far as they work."""
-        v4 = f"version=4&nfsport={self.server.port}"
-        v3 = f"version=3&nfsport={self.server.port}&mountport={self.server.mount_port}"
-        self.tool("read", "nfs-cat v4", "nfs-cat", f"nfs://127.0.0.1/export/data?{v4}")
-        self.tool("read", "nfs-cat v3", "nfs-cat", f"nfs://127.0.0.1/export/data?{v3}")
-        fresh = f"copied{self.round}"
-        self.tool("write new file", "nfs-cp v3", "nfs-cp", os.path.join(HOME, "local"),
-                  f"nfs://127.0.0.1/export/{fresh}?{v3}")
-        os.unlink(os.path.join(self.server.path(), fresh))
-
-    def tool(self, metric, contender, *argv):
-        touch_free_memory()
-        server, usage = Process(self.server.pid), resource.getrusage(resource.RUSAGE_CHILDREN)
-        served, begin = server.cpu_seconds(), time.monotonic()
-        done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=600)
-        seconds, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode != 0:
-            self.extra.setdefault("failed", {})[contender] = done.stderr.strip()
-            return
-        cpu = after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime
-        gib = self.size / GIB
-        self.results.add(metric, contender, {"ops_per_s": None, "mib_per_s": self.size / MIB / seconds, "cpu_per_gib": cpu / gib,
-                                             "cpu_us_per_op": None, "server_cpu_per_gib": (server.cpu_seconds() - served) / gib})
-
-    def mounted(self, options=""):
-        joined = ",".join(part for part in (self.options, options) if part)
-        return Mount(self.server.source(), self.server.port, joined)
-
-    def nullfs(self, *options):
-        path = os.path.join(HOME, "nullfs")
-        os.makedirs(path, exist_ok=True)
-        process = subprocess.Popen([os.path.join(TOOLS, "nullfs"), "--size", str(self.size), "--files", str(self.files), *options, path])
-        while not is_mounted(path):
-            time.sleep(0.01)
-        self.read_ahead(path)
-        return path, process
-
-    def read_ahead(self, path):
-        """The same read-ahead window as the mount's, which its daemon sets when it runs as root."""
-        device = os.stat(path).st_dev
-        control = f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb"
-        if self.window and os.path.exists(control):
-            try:
-                with open(control, "w") as file:
-                    file.write(str(self.window))
-            except OSError as error:  # read-only /sys in a container
-                self.extra["read_ahead"] = f"nullfs keeps the kernel's default: {error}"
-
-    window = None
-
-    def find_window(self, mounted):
-        device = os.stat(mounted.path).st_dev
-        try:
-            with open(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb") as file:
-                self.window = int(file.read())
-        except OSError:
-            return
-        self.extra["read_ahead_kb"] = self.window
-
-    # Parts
-
-    def transfers(self):
-        """Sequential and random transfers of one large file."""
-        size = str(self.size)
-        for version in (3, 4):
-            for depth in (1, 4, 8):
-                self.libnfs("read", "read", version, depth, file="data", size=size, block=512 << 10)
-            for depth in (1, 32):
-                self.libnfs(f"random read, depth {depth}", "randread", version, depth, file="data", size=size, block=4096, count=20000)
-        for depth in (1, 4, 8):
-            self.libnfs("write", "write", 3, depth, file="target", size=size, block=512 << 10)
-        self.libnfs_tools()
-        if self.with_mount:
-            mounted = self.mounted()
-            self.find_window(mounted)
-            self.load_file("mount", mounted.path + "/data", mounted.path + "/target", Process(mounted.pid), Process(self.server.pid))
-            touch_free_memory()
-            daemon = Process(mounted.pid)
-            begin, before = time.monotonic(), daemon.cpu_seconds()
-            # Not nfs-cp's name: Ganesha keeps what it knows of that one, which was removed behind its back.
-            fresh = os.path.join(mounted.path, f"written{self.round}")
-            subprocess.run(["cp", os.path.join(HOME, "local"), fresh], check=True)
-            subprocess.run(["sync", fresh], check=True)
-            self.results.add("write new file", "mount", {"mib_per_s": self.size / MIB / (time.monotonic() - begin),
-                                                         "cpu_per_gib": (daemon.cpu_seconds() - before) / (self.size / GIB)})
-            os.unlink(fresh)
-            mounted.umount()
-        for contender, options in (("nullfs", []), ("relay", ["--relay"])):
-            path, process = self.nullfs(*options)
-            self.load_file(contender, path + "/data", path + "/data", Process(process.pid))
-            subprocess.run(["umount", path], check=True)
-            process.wait(30)
-
-    def load_file(self, contender, source, target, daemon, server=None):
-        size = ["--size", self.size, "--block", BLOCK]
-        self.fsload("read", contender, daemon, ["--op", "read", "--path", source, *size], server)
-        self.fsload("read, O_DIRECT", contender, daemon, ["--op", "read", "--path", source, "--direct", 1, *size], server)
-        self.fsload("write", contender, daemon, ["--op", "write", "--path", target, *size], server)
-        self.fsload("write, O_DIRECT", contender, daemon, ["--op", "write", "--path", target, "--direct", 1, *size], server)
-        for depth in (1, 32):
-            self.fsload(f"random read, depth {depth}", contender, daemon,
-                        ["--op", "randread", "--path", source, "--size", self.size, "--block", 4096, "--depth", depth, "--count",
-                         20000, "--direct", 1, "--seed", self.round], server)
-
-    def metadata(self):
-        """stat, create and small files; every mount starts with empty caches."""
-        small = os.path.join(self.server.path(), "small")
-        for depth in (1, 16):
-            for version in (3, 4):
-                self.libnfs(f"stat, depth {depth}", "stat", version, depth, file="f", count=self.files)
-                self.libnfs(f"small file read, depth {depth}", "smallread", version, depth, file="f", count=self.files, block=4096)
-                self.libnfs(f"create, depth {depth}", "create", version, depth, file=self.new_names(), count=self.files)
-                self.remove_new(small)
-            if self.with_mount:
-                for op in ("stat", "smallread", "create"):
-                    mounted = self.mounted()
-                    self.load_names("mount", op, os.path.join(mounted.path, "small"), depth, Process(mounted.pid), Process(self.server.pid))
-                    mounted.umount()
-                self.remove_new(small)
-            for op in ("stat", "smallread", "create"):
-                path, process = self.nullfs()
-                self.load_names("nullfs", op, path, depth, Process(process.pid))
-                subprocess.run(["umount", path], check=True)
-                process.wait(30)
-
-    names = 0
-
-    def new_names(self):
-        """A prefix of its own for every run: Ganesha believes for a while in names that were removed behind its back."""
-        self.names += 1
-        return f"new{self.names}."
-
-    NAMES = {"stat": "stat", "smallread": "small file read", "create": "create"}
-
-    def load_names(self, contender, op, directory, depth, daemon, server=None):
-        prefix = os.path.join(directory, self.new_names() if op == "create" else "f")
-        self.fsload(f"{self.NAMES[op]}, depth {depth}", contender, daemon,
-                    ["--op", op, "--path", prefix, "--count", self.files, "--depth", depth, "--block", 4096], server)
-
-    @staticmethod
-    def remove_new(directory):
-        for name in os.listdir(directory):
-            if name.startswith("new"):
-                os.unlink(os.path.join(directory, name))
-
-    def memory(self):
-        """Resident memory of the daemon per 100,000 inodes the kernel knows."""
-        count = 100000
-        directory = os.path.join(self.server.path(), "many")
-        os.mkdir(directory)
-        for i in range(count):
-            os.close(os.open(os.path.join(directory, f"f{i}"), os.O_CREAT, 0o644))
-        mounted = self.mounted()
-        os.listdir(os.path.join(mounted.path, "small"))
-        before = mounted.resident_bytes()
-        with os.scandir(os.path.join(mounted.path, "many")) as entries:
-            for entry in entries:
-                entry.stat()
-        self.extra["resident_mib_per_100000_inodes"] = round((mounted.resident_bytes() - before) / MIB, 1)
-        self.extra["resident_mib_before"] = round(before / MIB, 1)
-        mounted.umount()
-
-    def rpc_counts(self):
-        """COMPOUNDs and operations of whole workloads, counted by the proxy on the way."""
-        source, archive = os.path.join(HOME, "repository"), os.path.join(HOME, "small.tar")
-        trees.git_repository(source, files=2000, commits=5)
-        tree = os.path.join(HOME, "tree")
-        trees.small_files(tree, 2000)
-        subprocess.run(["tar", "-C", tree, "-cf", archive, "."], check=True)
-        counts = {}
-        with ChaosProxy(self.server.port) as proxy:
-            joined = self.options
-            mounted = Mount(self.server.source(), proxy.port, joined)
-            top = mounted.path
-            os.mkdir(os.path.join(top, "untar"))
-            work = {
-                "git clone (2000 files)": ["git", "clone", "-q", "file://" + source, os.path.join(top, "clone")],
-                "tar x (2000 files)": ["tar", "-C", os.path.join(top, "untar"), "-xf", archive],
-                "ls -lR (2000 files, warm)": ["ls", "-lR", os.path.join(top, "untar")],
-                "rm -r (2000 files)": ["rm", "-r", os.path.join(top, "untar")],
-            }
-            for name, argv in work.items():
-                proxy.command("zero")
-                subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-                stats = proxy.stats()
-                counts[name] = {"compounds": stats["compounds"], "operations": stats["operations"]}
-            mounted.umount()
-            mounted = Mount(self.server.source(), proxy.port, joined)
-            proxy.command("zero")
-            subprocess.run(["ls", "-lR", os.path.join(mounted.path, "clone")], check=True, stdout=subprocess.DEVNULL)
-            stats = proxy.stats()
-            counts["ls -lR (clone, cold)"] = {"compounds": stats["compounds"], "operations": stats["operations"]}
-            mounted.umount()
-        self.extra["rpc_counts"] = counts
-
-    # The outcome
-
-    def targets(self):
-        """What is to be reached, and beside it, where it lies beyond what FUSE and TCP leave to anybody, what the relay does."""
-        found = []
-
-        def ratio(what, of, over, **target):
-            if of and over:
-                value = of / over
-                met = value >= target["at_least"] if "at_least" in target else value <= target["at_most"] if target else None
-                found.append({"what": what, "value": round(value, 3), **target, "met": met})
-
-        median = self.results.median
-        for metric in ("read", "write"):
-            reference, name = self.results.best(metric, "libnfs", "mib_per_s")
-            theirs = median(metric, name, "cpu_per_gib") if name else None
-            for variant in (metric, metric + ", O_DIRECT"):
-                ours, relay = (median(variant, who, "mib_per_s") for who in ("mount", "relay"))
-                ratio(f"sequential {variant}: mount / {name}", ours, reference, at_least=1.0)
-                ratio(f"sequential {variant}: relay / {name}", relay, reference)
-                ratio(f"sequential {variant}: mount / relay", ours, relay)
-                daemon, null, relay = (median(variant, who, "cpu_per_gib") for who in ("mount", "nullfs", "relay"))
-                both = theirs + null if theirs and null else None
-                ratio(f"CPU per GiB, {variant}: mount / (libnfs + nullfs)", daemon, both, at_most=0.9)
-                ratio(f"CPU per GiB, {variant}: relay / (libnfs + nullfs)", relay, both)
-        for metric, tool in (("read", "nfs-cat"), ("write new file", "nfs-cp")):
-            reference, name = self.results.best(metric, tool, "mib_per_s")
-            ratio(f"{metric}: mount / {name}", median(metric, "mount", "mib_per_s"), reference, at_least=1.0)
-        return found
-
-    def table(self):
-        lines = [f"{'':32}{'contender':24}{'median':>12}{'lowest':>12}{'highest':>12}{'CPU s/GiB':>11}{'of libnfs':>11}{'of nullfs':>11}"]
-        for metric, contenders in self.results.runs.items():
-            key = "ops_per_s" if "depth" in metric else "mib_per_s"
-            unit = "/s" if key == "ops_per_s" else " MiB/s"
-            reference = self.results.best(metric, "libnfs", key)[0] or self.results.best(metric, "nfs-", key)[0]
-            ceiling = self.results.median(metric, "nullfs", key)
-            order = sorted(contenders, key=lambda name: (name != "mount", name == "nullfs", name))
-            for number, name in enumerate(order):
-                median = self.results.median(metric, name, key)
-                low, high = self.results.spread(metric, name, key)
-                cpu = self.results.median(metric, name, "cpu_per_gib") if key == "mib_per_s" else None
-                ratios = "".join(f"{median / other:>11.2f}" if other else f"{'':>11}" for other in (reference, ceiling))
-                lines.append(f"{metric + unit if number == 0 else '':32}{name:24}{median:>12.0f}{low:>12.0f}{high:>12.0f}"
-                             f"{f'{cpu:.3f}' if cpu is not None else '':>11}{ratios}")
-        lines.append("")
-        if "resident_mib_per_100000_inodes" in self.extra:
-            lines.append(f"Resident memory per 100,000 cached inodes: {self.extra['resident_mib_per_100000_inodes']} MiB "
-                         f"(before: {self.extra['resident_mib_before']} MiB)")
-        for name, count in self.extra.get("rpc_counts", {}).items():
-            ops = ", ".join(f"{op} {n}" for op, n in sorted(count["operations"].items(), key=lambda x: -x[1]) if op != "SEQUENCE")
-            lines.append(f"COMPOUNDs of {name}: {count['compounds']} ({ops})")
-        for contender, why in self.extra.get("failed", {}).items():
-            lines.append(f"{contender} failed: {why}")
-        for target in self.targets():
-            verdict = {True: "met", False: "MISSED", None: "limit"}[target["met"]]
-            wanted = " (at least {at_least})" if "at_least" in target else " (at most {at_most})" if "at_most" in target else ""
-            lines.append(f"{verdict:7}{target['what']} = {target['value']}" + wanted.format(**target))
-        return "\n".join(lines)
-
-    def document(self, arguments):
-        medians = {}
-        for metric, contenders in self.results.runs.items():
-            for name, runs in contenders.items():
-                keys = {key for run in runs for key in run}
-                medians.setdefault(metric, {})[name] = {
-                    key: {"median": self.results.median(metric, name, key), "spread": self.results.spread(metric, name, key)}
-                    for key in sorted(keys) if self.results.median(metric, name, key) is not None}
-        with open("/proc/cpuinfo") as cpuinfo:
-            model = next((line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")), "unknown")
-        return {
-            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "machine": {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()},
-            "settings": {"size_mib": self.size // MIB, "repeats": arguments.repeats, "files": self.files, "options": self.options},
-            "medians": medians, "runs": self.results.runs, "extra": self.extra, "targets": self.targets(),
-        }
+def measure(kinds, wanted, repeats):
+    """Every wanted part: the repeated ones in turn, then those that are done once."""
+    for number in range(repeats):
+        for kind in kinds:
+            kind.round = number
+            for part in [p for p in kind.REPEATED if p in wanted]:
+                print(f"{part}, repeat {number + 1} of {repeats}", file=sys.stderr, flush=True)
+                getattr(kind, part)()
+    for kind in kinds:
+        for part in [p for p in kind.ONCE if p in wanted]:
+            print(part, file=sys.stderr, flush=True)
+            getattr(kind, part)()
 
 
 def main():
@@ -446,30 +100,29 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--files", type=int, default=5000, help="small files")
     parser.add_argument("--options", default="", help="more mount options")
-    parser.add_argument("--only", default="transfers,metadata,memory,rpc_counts", help="parts to run")
+    parser.add_argument("--only", default=",".join(ALL), help="parts to run")
     parser.add_argument("--no-mount", action="store_true", help="measure libnfs and nullfs only")
+    parser.add_argument("--no-touch", action="store_true", help="leave free memory as it is (quicker; costs more CPU where a host took it back)")
     arguments = parser.parse_args()
-    parts = arguments.only.split(",")
-    bench = Bench(arguments)
-    held = take_free_memory(max(2 * GIB, 3 * bench.size)) if "transfers" in parts else None
-    for bench.round in range(arguments.repeats):
-        for part in ("transfers", "metadata"):
-            if part in parts:
-                print(f"{part}, repeat {bench.round + 1} of {arguments.repeats}", file=sys.stderr, flush=True)
-                getattr(bench, part)()
+    wanted = [part for part in arguments.only.split(",") if not arguments.no_mount or part in Peers.REPEATED]
+    if unknown := set(wanted) - set(ALL):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    results, extra = Results(), {}
+    kinds = [kind(results, extra, arguments) for kind in KINDS if set(wanted) & set(kind.REPEATED + kind.ONCE)]
+    touch = not arguments.no_touch and {"transfers", "fabrics"} & set(wanted)
+    held = take_free_memory(max(2 * GIB, 3 * arguments.size * MIB)) if touch else None
+    measure(kinds, wanted, arguments.repeats)
     if held:
         held.close()
-    for part in ("memory", "rpc_counts"):
-        if part in parts and bench.with_mount:
-            print(part, file=sys.stderr, flush=True)
-            getattr(bench, part)()
+    targets = [target for kind in kinds for target in kind.targets()]
     out = os.path.join(WORK, "out")
     with open(os.path.join(out, "bench.json"), "w") as file:
-        json.dump(bench.document(arguments), file, indent=1)
+        json.dump(document(results, extra, targets, arguments), file, indent=1)
     with open(os.path.join(out, "bench.txt"), "w") as file:
-        file.write(bench.table() + "\n")
-    print(bench.table())
-    bench.server.kill()
+        file.write(table(results, extra, targets) + "\n")
+    print(table(results, extra, targets))
+    for kind in kinds:
+        kind.end()
 
 
 if __name__ == "__main__":

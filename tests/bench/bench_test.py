@@ -12,6 +12,8 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
+FABRICS = ["fabrics: " + metric for metric in ("read", "read, O_DIRECT", "one READ in flight", "write", "write, O_DIRECT",
+                                               "random read, depth 1", "random read, depth 32")]
 METRICS = ["read", "read, O_DIRECT", "write", "write, O_DIRECT", "write new file", "random read, depth 1", "random read, depth 32",
            "stat, depth 1", "stat, depth 16", "create, depth 1", "create, depth 16", "small file read, depth 1", "small file read, depth 16"]
 
@@ -21,7 +23,7 @@ class Bench(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             done = subprocess.run([sys.executable, os.path.join(HERE, "../system/run.py"), "--build", BUILD, "--as", "root", "--timeout",
                                    "250", "--out", out, "--script", os.path.join(HERE, "bench.py"), "--size", "8", "--repeats", "1",
-                                   "--files", "50", "--only", "transfers,metadata,rpc_counts"], capture_output=True, text=True)
+                                   "--files", "50", "--no-touch", "--only", "transfers,metadata,rpc_counts,fabrics"], capture_output=True, text=True)
             if done.returncode == SKIPPED:
                 print(done.stderr)
                 sys.exit(SKIPPED)
@@ -30,7 +32,9 @@ class Bench(unittest.TestCase):
                 document = json.load(file)
             with open(os.path.join(out, "bench.txt")) as file:
                 self.assertEqual(file.read(), done.stdout)
-        self.assertEqual(set(document["medians"]), set(METRICS))
+        self.assertEqual(set(document["medians"]), set(METRICS + FABRICS))
+        for metric in FABRICS:
+            self.assertEqual(set(document["medians"][metric]), {"RDMA 2", "RDMA 1", "TCP"}, metric)
         for metric in METRICS:
             contenders = document["medians"][metric]
             self.assertIn("mount", contenders, metric)
@@ -43,9 +47,9 @@ class Bench(unittest.TestCase):
         for workload in ("git clone", "tar x", "ls -lR", "rm -r"):
             counts = [c for name, c in document["extra"]["rpc_counts"].items() if name.startswith(workload)]
             self.assertTrue(counts and all(c["compounds"] > 0 for c in counts), workload)
-        self.assertGreaterEqual(len(document["targets"]), 4)
+        self.assertGreaterEqual(len(document["targets"]), 4 + 20)
         lines = done.stdout.splitlines()
-        for metric in METRICS:
+        for metric in METRICS + FABRICS:
             self.assertTrue(any(line.startswith(metric + ("/s" if "depth" in metric else " MiB/s")) for line in lines), metric)
         for target in document["targets"]:
             self.assertTrue(any(target["what"] in line for line in lines), target)
