@@ -10,6 +10,7 @@
 // long, since a change attribute need not grow (RFC 8881 section 5.8.1.4).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "client/filesystem.h"
@@ -31,11 +32,11 @@ class AttributeCache {
 
   Update update(const Attributes& attributes, uint64_t started, uint64_t arrived, TimePoint now,
                 Limits limits);
-  // The attributes must be asked for again before anybody relies on them.
-  void expire() { expires_ = TimePoint::min(); }
-  void drop() {
-    known_ = false;
-    expire();
+  // The attributes must be asked for again before anybody relies on them: something changed at `at` (a count,
+  // as above). What was asked for earlier and is answered later may be of the time before.
+  void expire(uint64_t at) {
+    expires_ = TimePoint::min();
+    expired_ = std::max(expired_, at);
   }
 
   bool known() const { return known_; }
@@ -49,6 +50,7 @@ class AttributeCache {
   Duration timeout_{};
   uint64_t started_ = 0;  // of the youngest request that was answered
   uint64_t arrived_ = 0;  // when `attributes_` did
+  uint64_t expired_ = 0;  // by expire()
   bool known_ = false;
 };
 

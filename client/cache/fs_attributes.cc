@@ -125,7 +125,7 @@ Error CachingFilesystem::gone(const NodeRef& node, Error error) {
   if (!error.is_status(nfs4::NFS4ERR_STALE)) return error;
   table_.names().forget(*node.get());
   std::lock_guard lock(cached_node(node).mutex);
-  cached_node(node).attributes.expire();
+  cached_node(node).attributes.expire(table_.next_start());
   return error;
 }
 

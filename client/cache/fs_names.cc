@@ -54,7 +54,7 @@ Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t 
       d.names_uncertain = false;
       ++d.names_epoch;
     }
-    if (!attributes) d.attributes.expire();
+    if (!attributes) d.attributes.expire(table_.next_start());
   }
   if (attributes) co_await book(directory, *attributes, order, Cause::kAsked);
   co_return NameBelief{Clock::now(), names_epoch(directory, after), table_.next_start()};
@@ -124,7 +124,7 @@ void CachingFilesystem::names_moved(const Moving& m, const NodeRef& from_directo
   for (const NodeRef& node : {m.moved, m.replaced}) {
     if (!node) continue;
     std::lock_guard lock(cached_node(node).mutex);
-    cached_node(node).attributes.expire();
+    cached_node(node).attributes.expire(table_.next_start());
   }
 }
 

@@ -164,7 +164,7 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   nodes_.names().put(*directory.get(), name, nullptr, belief);
   if (victim) {
     std::lock_guard lock(nfs3_node(victim).mutex);
-    nfs3_node(victim).attributes.expire();
+    nfs3_node(victim).attributes.expire(nodes_.next_start());
   }
   co_return Result<>{};
 }

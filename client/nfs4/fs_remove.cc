@@ -35,7 +35,7 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   nodes_.names().put(*directory.get(), name, nullptr, belief);
   if (victim) {
     std::lock_guard lock(nfs4_node(victim).mutex);
-    nfs4_node(victim).attributes.expire();
+    nfs4_node(victim).attributes.expire(nodes_.next_start());
   }
   co_return Result<>{};
 }

@@ -130,19 +130,21 @@ TEST(AttributeCache, OneChangeForTwoWrites_KeepsTheLargerSizeAndAsksAgain) {
 TEST(AttributeCache, Expire_KeepsTheValuesButTrustsThemNoMore) {
   AttributeCache cache;
   answer(cache, version(1, 77), 1, kStart, kRegular);
-  cache.expire();
+  cache.expire(2);
   EXPECT_TRUE(cache.known());
   EXPECT_FALSE(cache.fresh(kStart));
   EXPECT_EQ(cache.get().size, 77u);
 }
 
-TEST(AttributeCache, Drop_BeginsAnew) {
+// A WRITE was executed before a REMOVE of the file's other name, and its answer came after it: 2 links.
+TEST(AttributeCache, AskedForBeforeItExpired_IsNotBelievedWhenItIsAnswered) {
   AttributeCache cache;
-  answer(cache, version(5), 5, kStart, kRegular);
-  cache.drop();
-  EXPECT_FALSE(cache.known());
-  EXPECT_EQ(answer(cache, version(5), 6, kStart, kRegular), Update::kFirst);
-  EXPECT_EQ(cache.remaining(kStart), 3s);
+  cache.update(version(5), 1, 2, kStart, kRegular);
+  cache.expire(4);
+  EXPECT_EQ(cache.update(version(6), 3, 5, kStart, kRegular), Update::kChanged);
+  EXPECT_FALSE(cache.fresh(kStart));
+  EXPECT_EQ(cache.update(version(7), 6, 7, kStart, kRegular), Update::kChanged);
+  EXPECT_TRUE(cache.fresh(kStart));
 }
 
 // noac, actimeo=0.

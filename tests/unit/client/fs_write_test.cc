@@ -1,6 +1,7 @@
 // What happens to written data: gathered, sent, committed, in order, and every error told once (RFC 8881
 // sections 18.3, 18.32).
 #include <random>
+#include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
 
@@ -56,6 +57,21 @@ TEST_P(WriteLoops, HeldData_IsThereForWhoeverReadsOrAsks) {
   const auto second = mount.open("file");
   EXPECT_EQ(*mount.read(second), "text more!");
   EXPECT_EQ(mount.close(second), 0);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// The WRITE was executed while the file had two names; its answer comes when it has one.
+TEST_P(WriteLoops, AnsweredAfterAnotherNameWasRemoved_DoesNotBringTheOldLinkCountBack) {
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.link("file", "other"), 0);
+  const auto rule = server->faults().add(on::reply_to(OP_WRITE), filer::fault::Stall{});
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  EXPECT_EQ(mount.unlink("other"), 0);
+  server->faults().release(rule);
+  while (mount.fs().statistics().cache.dirty_bytes > 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(mount.stat("file")->nlink, 1u);
   EXPECT_EQ(mount.close(file), 0);
 }
 
