@@ -20,7 +20,8 @@ struct Slab {
   const unsigned size_class;
   size_t count = 0;
   std::unique_ptr<Buffer[]> buffers;
-  std::vector<Buffer*> free;  // the one used last is taken first
+  std::vector<Buffer*> free;         // the one used last is taken first
+  std::list<Slab*>::iterator place;  // in the pool's busy_ or idle_
 };
 
 namespace {
@@ -60,7 +61,7 @@ Slab* BufferPool::add_slab(unsigned size_class) {
     b.slab_ = slab.get();
     slab->free.push_back(&b);
   }
-  free_bytes_ += kSlabBytes;
+  slab->place = idle_.insert(idle_.end(), slab.get());
   partial_[size_class].push_back(slab.get());
   return slabs_.emplace(slab->memory, std::move(slab)).first->second.get();
 }
@@ -73,10 +74,10 @@ BufferRef BufferPool::get(size_t bytes) {
   auto& partial = partial_[size_class];
   Slab* slab = partial.empty() ? add_slab(size_class) : partial.back();
   if (slab == nullptr) return {};
+  if (slab->free.size() == slab->count) busy_.splice(busy_.end(), idle_, slab->place);
   Buffer* b = slab->free.back();
   slab->free.pop_back();
   if (slab->free.empty()) partial.pop_back();
-  free_bytes_ -= capacity;
   outstanding_bytes_.fetch_add(capacity, std::memory_order_relaxed);
   return BufferRef(b);
 }
@@ -94,10 +95,12 @@ void BufferPool::put(Buffer* b) {
   {
     std::lock_guard lock(mutex_);
     Slab* slab = b->slab_;
-    free_bytes_ += b->capacity_;
     slab->free.push_back(b);
     if (slab->free.size() == 1) partial_[slab->size_class].push_back(slab);
-    if (slab->free.size() == slab->count && free_bytes_ > keep_bytes_) going = take_out(slab);
+    if (slab->free.size() == slab->count) {
+      idle_.splice(idle_.end(), busy_, slab->place);
+      if (idle_.size() * kSlabBytes > keep_bytes_) going = take_out(idle_.front());
+    }
   }
   if (!going) return;
   std::lock_guard lock(watching_);
@@ -106,7 +109,7 @@ void BufferPool::put(Buffer* b) {
 
 // With the lock held: nobody finds it from here on.
 std::unique_ptr<Slab> BufferPool::take_out(Slab* slab) {
-  free_bytes_ -= kSlabBytes;
+  idle_.erase(slab->place);
   std::erase(partial_[slab->size_class], slab);
   const auto at = slabs_.find(slab->memory);
   std::unique_ptr<Slab> taken = std::move(at->second);

@@ -14,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -95,7 +96,9 @@ class BufferPool {
 
   static constexpr size_t kSlabBytes = kMaxBytes;
 
-  // A slab of which nothing is in use goes back to the system when more than `keep_bytes` are free.
+  // Slabs of which nothing is in use are kept up to `keep_bytes`; then the one not used for longest goes back
+  // to the system. Not the last one used: what one size leaves idle would make every buffer of another a new
+  // mapping.
   explicit BufferPool(size_t keep_bytes = 64u << 20);
   ~BufferPool();  // every reference must be gone
   BufferPool(const BufferPool&) = delete;
@@ -123,14 +126,15 @@ class BufferPool {
   static constexpr unsigned kClasses = 10;  // 4 KiB << 0 ... 4 KiB << 9
   void put(Buffer* b);
   Slab* add_slab(unsigned size_class);
-  std::unique_ptr<Slab> take_out(Slab* slab);
+  std::unique_ptr<Slab> take_out(Slab* idle);
 
   const size_t keep_bytes_;
   PipePool pipes_;
   mutable std::mutex mutex_;
   std::array<std::vector<Slab*>, kClasses> partial_;  // slabs with a free buffer, the one to take from last
   std::unordered_map<const std::byte*, std::unique_ptr<Slab>> slabs_;
-  size_t free_bytes_ = 0;
+  std::list<Slab*> busy_;  // something of them is in use
+  std::list<Slab*> idle_;  // nothing is; the one used last is last
 
   std::mutex watching_;  // held while watchers are told: who is removed hears no more
   std::vector<SlabWatcher*> watchers_;

@@ -51,6 +51,35 @@ TEST(BufferPool, KeepLimit_ExcessGoesBackToTheSystem) {
   EXPECT_EQ(pool.slabs(), 0u);
 }
 
+// Once READs were received into a new mapping each, because WRITEs had left all that may be kept in another
+// size.
+TEST(BufferPool, OneSizeLeftAllThatIsKept_AnotherIsStillUsedAgain) {
+  BufferPool pool(4 * BufferPool::kSlabBytes);
+  {
+    std::vector<BufferRef> writes;
+    for (int i = 0; i < 8; ++i) writes.push_back(pool.get(BufferPool::kMaxBytes));
+  }
+  EXPECT_EQ(pool.slabs(), 4u);
+  const std::byte* first = pool.get(4096)->data();
+  EXPECT_EQ(pool.slabs(), 4u) << "one of the other size went";
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(pool.get(4096)->data(), first);
+  EXPECT_EQ(pool.slabs(), 4u);
+}
+
+// Slabs of which a little is in use cannot go, however much of them is free: they do not count.
+TEST(BufferPool, SlabsThatCannotGo_DoNotMakeOthersGo) {
+  BufferPool pool(BufferPool::kSlabBytes);
+  std::vector<BufferRef> held;
+  for (size_t i = 0; i < 10 * BufferPool::kSlabBytes / 8192; ++i) held.push_back(pool.get(8192));
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (i % (BufferPool::kSlabBytes / 8192) != 0) held[i].reset();
+  }
+  EXPECT_EQ(pool.slabs(), 10u);
+  const std::byte* first = pool.get(1u << 20)->data();
+  EXPECT_EQ(pool.get(1u << 20)->data(), first);
+  EXPECT_EQ(pool.slabs(), 11u);
+}
+
 TEST(BufferPool, BuffersOfOneSize_ShareSlabs) {
   BufferPool pool;
   std::vector<BufferRef> many;
