@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "transport/tcp/socket_io.h"
-
 namespace nfsrdma::tcp {
 namespace {
 
@@ -61,10 +59,8 @@ void TcpConnection::set_low_water() {
   const size_t left = reader_.window().direct.size();
   const bool stream = last_received_ >= kStreamBytes && left >= kStreamBytes;
   // Half of what came last: a link that gets slow is asked for less each time.
-  const int bytes = stream ? static_cast<int>(std::min({left, kMaxLowWater, last_received_ / 2})) : 1;
-  if (bytes == low_water_) return;
-  if (::setsockopt(descriptor_.native_handle(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0)
-    low_water_ = bytes;
+  low_water_.set(descriptor_.native_handle(),
+                 stream ? std::min({left, kMaxLowWater, last_received_ / 2}) : 1);
 }
 
 void TcpConnection::wait_readable() {

@@ -15,6 +15,7 @@
 #include "transport/tcp/due_replies.h"
 #include "transport/tcp/record_reader.h"
 #include "transport/tcp/send_queue.h"
+#include "transport/tcp/socket_io.h"
 
 namespace nfsrdma::tcp {
 
@@ -75,7 +76,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   SendQueue queue_;
   size_t last_received_ = 0;
   bool stuck_ = false;  // splice had nothing when the socket was last said to be readable
-  int low_water_ = 1;   // SO_RCVLOWAT
+  LowWater low_water_;
   bool flush_queued_ = false;
   bool waits_writable_ = false;
 };

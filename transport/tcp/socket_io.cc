@@ -20,6 +20,12 @@ ssize_t receive_into(int fd, MutableBytes direct, MutableBytes staging) {
   return n;
 }
 
+void LowWater::set(int fd, size_t bytes) {
+  const int wanted = static_cast<int>(bytes);
+  if (wanted == bytes_) return;
+  if (::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted) == 0) bytes_ = wanted;
+}
+
 void SocketWait::arm(const std::shared_ptr<SocketWait>& self, asio::posix::stream_descriptor::wait_type what,
                      TimePoint deadline) {
   self->timer_.expires_at(deadline);

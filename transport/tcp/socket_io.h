@@ -14,6 +14,16 @@ namespace nfsrdma::tcp {
 // One recvmsg: fills `direct` (may be empty) first, then `staging`. As recvmsg(2), without EINTR.
 ssize_t receive_into(int fd, MutableBytes direct, MutableBytes staging);
 
+// SO_RCVLOWAT of one socket: it is not ready before so many bytes can be received (or the stream has ended).
+// Only for bytes that are sure to come; 1 otherwise.
+class LowWater {
+ public:
+  void set(int fd, size_t bytes);
+
+ private:
+  int bytes_ = 1;
+};
+
 // Waits once until the socket, which stays its owner's, is ready. The handlers share it: the one that comes
 // last may find the waiter gone.
 class SocketWait {

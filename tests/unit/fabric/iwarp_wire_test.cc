@@ -31,9 +31,9 @@ TEST(IwarpWire, Revision1Peer_IsServed) {
 TEST(IwarpWire, ByteAtATime_MessagesAndMemoryArrive) {
   iwarp::Options crc;
   crc.crc = true;
+  ByteVector memory(500);
   RawToOurs t(crc);
   EXPECT_TRUE(t.reply.crc);
-  ByteVector memory(500);
   const auto segment = t.expose(memory, Access::kRemoteWrite);
   const ByteVector data = pattern(500, 3);
   ByteVector stream =
@@ -109,8 +109,8 @@ TEST(IwarpWire, Sends_HaveTheirOpcodesAndNumbers) {
 // Data Source RDMAP MUST NOT validate the Data Source STag [...] and MUST respond with a zero-length RDMA
 // Read Response Message" (RFC 5040 section 5.2.1).
 TEST(IwarpWire, ReadRequests_AreAnsweredInOrder) {
-  RawToOurs t;
   ByteVector memory = pattern(1000, 1);
+  RawToOurs t;
   const auto segment = t.expose(memory, Access::kRemoteRead);
   t.raw->write(read_request(1, {0xaa, 5, 100, segment.handle, segment.offset + 900}));
   t.raw->write(read_request(2, {0xbb, 6, 0, 12345, 99}));
@@ -125,9 +125,9 @@ TEST(IwarpWire, ReadRequests_AreAnsweredInOrder) {
 
 TEST(IwarpWire, OurReads_AskWithinOrd_AndTakeTheAnswer) {
   StartupFrame request = iwarp::make_request({false, 1, 8, {}});  // one Read at a time
+  ByteVector memory(300);
   RawToOurs t({}, {}, request);
   t.raw->write(frame(write_segment({0, 0, 0})));
-  ByteVector memory(300);
   t.on_loop([&] {
     for (Cookie i = 0; i < 3; ++i)
       t.ours->read(MutableBytes(memory).subspan(i * 100, 100), {77, 100, 1000 * i}, nullptr, i);

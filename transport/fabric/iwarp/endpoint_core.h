@@ -22,6 +22,7 @@
 #include "transport/fabric/iwarp/stag_table.h"
 #include "transport/fabric/iwarp/stream_reader.h"
 #include "transport/tcp/connector.h"
+#include "transport/tcp/socket_io.h"
 
 namespace nfsrdma::fabric::iwarp {
 
@@ -107,6 +108,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   StreamReader reader_;
   SendQueue queue_;
 
+  tcp::LowWater low_water_;
   bool receiving_ = false;       // on_readable() is on the stack
   bool waits_readable_ = false;  // or it will be called
   bool paused_ = false;          // not listening: the peer does not take what it asked for

@@ -5,7 +5,6 @@
 #include <cerrno>
 
 #include "transport/fabric/iwarp/endpoint_core.h"
-#include "transport/tcp/socket_io.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {
@@ -14,6 +13,8 @@ namespace {
 constexpr size_t kTurnBytes = 4u << 20;
 // While more is there to be received, what is to be sent waits for company, up to so many bytes.
 constexpr size_t kFlushBytes = 256u << 10;
+// The rest of a frame, from so much on, is waited for as a whole, not segment by segment.
+constexpr size_t kMinLowWater = 8u << 10;
 
 // A peer that asks and does not take the answers is not listened to while more than this waits for it. Far
 // more than the credits of RPC-over-RDMA let two peers that keep to them have under way.
@@ -52,6 +53,8 @@ Placement::Place EndpointCore::place(const Segment& s, size_t bytes) {
 }
 
 void EndpointCore::wait_readable() {
+  const size_t certain = state_ == State::kUp ? reader_.payload_left() : 0;
+  low_water_.set(descriptor_.native_handle(), certain >= kMinLowWater ? certain : 1);
   waits_readable_ = true;
   descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [self = shared_from_this()](const asio::error_code& ec) {

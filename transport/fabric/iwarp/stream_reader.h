@@ -81,6 +81,8 @@ class StreamReader {
 
   // The tag whose memory is being received into, or 0.
   uint32_t placing() const { return state_ == State::kPayload && left_ > 0 ? segment_.stag : 0; }
+  // Of a tagged frame that has begun: payload that is still to come.
+  size_t payload_left() const { return state_ == State::kPayload ? left_ : 0; }
   // In the middle of a frame: the end of the stream would cut it.
   bool inside_frame() const { return state_ != State::kHeader || begin_ != end_; }
   uint64_t frames() const { return frames_; }
