@@ -96,6 +96,7 @@ class Placement(OnRdma, SystemCase):
             transport = self.transfer(version)
             self.assertEqual(transport["rdma"]["version"], version)
             self.assertGreaterEqual(transport["rdma"]["bytes_placed"], 8 * MIB, "every byte of the file was placed by RDMA Write")
+            self.assertGreater(transport["bytes_spliced"], 0, "and some of it from the socket into a pipe")
 
 
 @needs_mount()

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "transport/memory/buffer.h"
+#include "transport/memory/piped_place.h"
 #include "transport/runtime/loop.h"
 #include "transport/tcp/tcp_transport.h"
 #include "xdr/rpcrdma/segment.h"
@@ -106,7 +107,13 @@ class Endpoint {
   // Opens `memory` to the peer and returns its segments, in order, each at most max_segment_bytes long; what
   // is sent afterwards may name them. Errors: kTransport; ENOMEM, ENOBUFS when no registration or window is
   // to be had now. `memory` must stay where it is until invalidated or disconnected.
-  virtual Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access) = 0;
+  // `piped`, with `memory` as its data.slice: what is placed need not reach the memory. Fabrics that place by
+  // hardware have no use for it.
+  virtual Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access,
+                                                       PipedPlace* piped) = 0;
+  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access) {
+    return expose(memory, access, nullptr);
+  }
 
   // Closes memory to the peer. True: done; false: on_invalidated(cookie) says when. `remotely` is a handle of
   // these that the peer has already invalidated, or 0. Handles that are not exposed are ignored.

@@ -84,7 +84,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   Plan plan_for(const Exchange& x) const;
   Result<> expose_call(Exchange& x);
   Result<> expose_reply(Exchange& x);
-  Result<> expose(Exchange& x, MutableBytes memory, fabric::Access access);
+  Result<> expose(Exchange& x, MutableBytes memory, fabric::Access access, PipedPlace* piped = nullptr);
+  void take_piped(Exchange& x, rpc::ReceivedReply& reply);
   void forget_exposed(Exchange& x);
   void release(Exchange& x);
   void fill_header(const Exchange& x);

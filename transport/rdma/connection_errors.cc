@@ -100,6 +100,7 @@ void RdmaConnection::send_again(Exchange& x) {
   ++x.repeats;
   forget_exposed(x);
   x.keep.clear();
+  x.piped = {};
   x.reply_chunk = {};
   if (version_ == rpcrdma::kVersion1) {  // RFC 8267 section 3.1: a new XID
     calls_.renew_xid(*x.call);

@@ -238,6 +238,7 @@ void RdmaConnection::finish(Exchange& x) {
     reply.head.assign(message.begin(), message.end());
     if (load_be32(reply.head.data()) != x.xid) reply.defect = "the long reply is another call's";
   }
+  if (reply.placed && reply.defect == nullptr && p != nullptr) take_piped(x, reply);
   release(x);
   note_credits();
   if (p != nullptr) {
@@ -249,6 +250,19 @@ void RdmaConnection::finish(Exchange& x) {
     }
   }
   pump();
+}
+
+void RdmaConnection::take_piped(Exchange& x, rpc::ReceivedReply& reply) {
+  BulkData& data = x.piped.data;
+  if (data.piped.empty()) return;
+  // The pipe holds more than the reply says there is.
+  if (data.piped.end > reply.bulk_length) {
+    if (!data.land()) reply.defect = "its data was lost on the way";
+    return;
+  }
+  counters_.bytes_spliced.add(data.piped.size());
+  reply.piped = std::exchange(data.piped, {});
+  reply.pipe = std::move(data.pipe);
 }
 
 void RdmaConnection::on_disconnected(const Error& why) {

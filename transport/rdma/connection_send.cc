@@ -138,8 +138,8 @@ Plan RdmaConnection::plan_for(const Exchange& x) const {
   return plan;
 }
 
-Result<> RdmaConnection::expose(Exchange& x, MutableBytes memory, Access access) {
-  Result<std::vector<rpcrdma::segment>> segments = endpoint_->expose(memory, access);
+Result<> RdmaConnection::expose(Exchange& x, MutableBytes memory, Access access, PipedPlace* piped) {
+  Result<std::vector<rpcrdma::segment>> segments = endpoint_->expose(memory, access, piped);
   if (!segments) return fail(std::move(segments).error());
   x.exposed.insert(x.exposed.end(), segments->begin(), segments->end());
   segments_open_ += segments->size();
@@ -182,8 +182,11 @@ Result<> RdmaConnection::expose_call(Exchange& x) {
 Result<> RdmaConnection::expose_reply(Exchange& x) {
   if (x.plan.reply == ReplyForm::kInline) return {};
   if (x.plan.reply == ReplyForm::kWriteChunk) {
-    x.keep.push_back(x.call->call->sink.destination);
-    return expose(x, x.keep.back().bytes, Access::kRemoteWrite);
+    const rpc::Sink& sink = x.call->call->sink;
+    x.keep.push_back(sink.destination);
+    x.piped = {{sink.destination, {}, {}}, sink.pipes};
+    return expose(x, sink.destination.bytes, Access::kRemoteWrite,
+                  sink.pipes != nullptr ? &x.piped : nullptr);
   }
   if (x.plan.reply_chunk > BufferPool::kMaxBytes) return fail(no_memory("a reply longer than a buffer"));
   x.reply_chunk = pool_.slice(x.plan.reply_chunk);

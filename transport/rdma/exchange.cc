@@ -15,6 +15,7 @@ void Exchange::clear() {
   exposed.clear();
   read_segments = 0;
   keep.clear();
+  piped = {};
   reply_chunk = {};
   reply_bytes = 0;
   reply = {};

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "transport/memory/piped_place.h"
 #include "transport/rdma/plan.h"
 #include "transport/rpc/connection.h"
 #include "xdr/rpcrdma/header.h"
@@ -37,6 +38,7 @@ struct Exchange {
   std::vector<rpcrdma::segment> exposed;  // all that is open: first the Read chunk's...
   size_t read_segments = 0;
   std::vector<Slice> keep;  // what keeps their memory alive
+  PipedPlace piped;         // kWriteChunk: the sink
   Slice reply_chunk;
   size_t reply_bytes = 0;  // of a long reply: so much of reply_chunk
 

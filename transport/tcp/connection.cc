@@ -100,32 +100,19 @@ TcpConnection::Received TcpConnection::receive() {
 }
 
 std::optional<TcpConnection::Received> TcpConnection::receive_into_pipe(const RecordReader::Window& window) {
-  const ssize_t n = window.pipe->fill(descriptor_.native_handle(), window.direct.size());
-  if (n > 0) {
-    stuck_ = false;
-    reader_.commit_piped(static_cast<size_t>(n));
-    received(static_cast<size_t>(n));
-    return static_cast<size_t>(n) < window.direct.size() ? Received::kDrained : Received::kMore;
+  using Step = PipeFiller::Step;
+  switch (filler_.fill(*window.pipe, descriptor_.native_handle(), window.direct.size())) {
+    case Step::kSome:
+      reader_.commit_piped(filler_.bytes());
+      received(filler_.bytes());
+      return filler_.bytes() < window.direct.size() ? Received::kDrained : Received::kMore;
+    case Step::kNothing: return Received::kNothing;
+    case Step::kFull: reader_.pipe_full(); return std::nullopt;
+    case Step::kNotNow: return std::nullopt;
+    case Step::kNever: reader_.leave_pipe(); return std::nullopt;
+    case Step::kLost: break;
   }
-  if (n == 0) return std::nullopt;  // the end: recvmsg tells
-  const int errnum = errno;
-  if (errnum == EAGAIN) {
-    if (window.pipe->full()) {
-      reader_.pipe_full();
-      return std::nullopt;
-    }
-    // Nothing there. When the socket says otherwise next time: splice stops at an urgent byte, recvmsg steps
-    // over it.
-    if (!std::exchange(stuck_, true)) return Received::kNothing;
-    stuck_ = false;
-    return std::nullopt;
-  }
-  if (errnum == EINVAL || errnum == ENOSYS || errnum == EPERM || errnum == ENOMEM) {
-    reader_.leave_pipe();
-    return std::nullopt;
-  }
-  // splice has taken the socket's error: nobody else gets to see it.
-  drop(lost(errnum, {}));
+  drop(lost(filler_.error(), {}));
   return Received::kClosed;
 }
 

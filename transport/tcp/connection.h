@@ -75,8 +75,8 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   RecordReader reader_;
   SendQueue queue_;
   size_t last_received_ = 0;
-  bool stuck_ = false;  // splice had nothing when the socket was last said to be readable
   LowWater low_water_;
+  PipeFiller filler_;
   bool flush_queued_ = false;
   bool waits_writable_ = false;
 };

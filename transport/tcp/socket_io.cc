@@ -26,6 +26,26 @@ void LowWater::set(int fd, size_t bytes) {
   if (::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted) == 0) bytes_ = wanted;
 }
 
+PipeFiller::Step PipeFiller::fill(Pipe& pipe, int fd, size_t bytes) {
+  const ssize_t n = pipe.fill(fd, bytes);
+  if (n > 0) {
+    stuck_ = false;
+    bytes_ = static_cast<size_t>(n);
+    return Step::kSome;
+  }
+  if (n == 0) return Step::kNotNow;  // the end: recvmsg tells
+  errnum_ = errno;
+  if (errnum_ == EAGAIN) {
+    if (pipe.full()) return Step::kFull;
+    // Nothing there. When the socket says otherwise next time: splice stops at an urgent byte, recvmsg steps
+    // over it.
+    stuck_ = !stuck_;
+    return stuck_ ? Step::kNothing : Step::kNotNow;
+  }
+  const bool never = errnum_ == EINVAL || errnum_ == ENOSYS || errnum_ == EPERM || errnum_ == ENOMEM;
+  return never ? Step::kNever : Step::kLost;
+}
+
 void SocketWait::arm(const std::shared_ptr<SocketWait>& self, asio::posix::stream_descriptor::wait_type what,
                      TimePoint deadline) {
   self->timer_.expires_at(deadline);

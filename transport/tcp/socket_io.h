@@ -6,6 +6,7 @@
 #include <asio/steady_timer.hpp>
 #include <memory>
 
+#include "transport/memory/pipe.h"
 #include "transport/runtime/sync.h"
 #include "xdr/support/bytes.h"
 
@@ -22,6 +23,27 @@ class LowWater {
 
  private:
   int bytes_ = 1;
+};
+
+// Moves what one socket has into pipes.
+class PipeFiller {
+ public:
+  enum class Step : uint8_t {
+    kSome,     // bytes()
+    kNothing,  // there is nothing now
+    kFull,     // the pipe's slots are in use
+    kNotNow,   // recvmsg has to say, or do, the next thing
+    kNever,    // this socket cannot be spliced from
+    kLost,     // error(); splice has taken the socket's error, and nobody else gets to see it
+  };
+  Step fill(Pipe& pipe, int fd, size_t bytes);
+  size_t bytes() const { return bytes_; }
+  int error() const { return errnum_; }
+
+ private:
+  size_t bytes_ = 0;
+  int errnum_ = 0;
+  bool stuck_ = false;
 };
 
 // Waits once until the socket, which stays its owner's, is ready. The handlers share it: the one that comes

@@ -20,17 +20,32 @@ constexpr size_t kMemory = 200'000;
 constexpr uint32_t kTag = 0x1234;
 constexpr uint64_t kBase = uint64_t{1} << 40;
 
-// One range of memory.
+// One range of memory, whose data may wait in a pipe.
 class Range final : public Placement {
  public:
+  explicit Range(bool pipes = false) {
+    place_.data.slice = pool_.slice(kMemory);
+    std::fill(memory().begin(), memory().end(), std::byte{0});
+    if (pipes) place_.pipes = &pool_.pipes();
+  }
   Place place(const Segment& s, size_t bytes) override {
     if (bytes == 0) return {};
     if (s.stag != kTag) return {nullptr, term::kInvalidStag};
     if (s.offset < kBase || s.offset - kBase > kMemory || bytes > kMemory - (s.offset - kBase))
       return {nullptr, term::kBounds};
-    return {memory.data() + (s.offset - kBase), std::nullopt};
+    return {memory().data() + (s.offset - kBase), std::nullopt, &place_};
   }
-  ByteVector memory = ByteVector(kMemory);
+  MutableBytes memory() { return place_.data.slice.bytes; }
+  const ByteRange& piped() const { return place_.data.piped; }
+  // All that was placed, in memory.
+  ByteVector landed() {
+    EXPECT_TRUE(place_.data.land());
+    return {memory().begin(), memory().end()};
+  }
+
+ private:
+  BufferPool pool_;
+  PipedPlace place_;
 };
 
 struct Event {
@@ -52,12 +67,22 @@ std::vector<Event> feed(StreamReader& reader, ConstBytes stream, const std::vect
   std::vector<Event> events;
   for (size_t i = 0; !stream.empty(); ++i) {
     const StreamReader::Window w = reader.window();
-    size_t n = std::min(stream.size(), w.size());
+    size_t n = std::min(stream.size(), w.pipe != nullptr ? w.direct.size() : w.size());
     if (!pieces.empty()) n = std::min(n, std::max<size_t>(pieces[i % pieces.size()], 1));
-    const size_t direct = std::min(n, w.direct.size());
-    if (direct > 0) std::memcpy(w.direct.data(), stream.data(), direct);
-    if (n > direct) std::memcpy(w.staging.data(), stream.data() + direct, n - direct);
-    reader.commit(n);
+    if (w.pipe != nullptr) {
+      const ssize_t taken = w.pipe->write(stream.first(n));
+      if (taken <= 0) {
+        reader.leave_pipe(true);
+        continue;
+      }
+      reader.commit_piped(static_cast<size_t>(taken));
+      n = static_cast<size_t>(taken);
+    } else {
+      const size_t direct = std::min(n, w.direct.size());
+      if (direct > 0) std::memcpy(w.direct.data(), stream.data(), direct);
+      if (n > direct) std::memcpy(w.staging.data(), stream.data() + direct, n - direct);
+      reader.commit(n);
+    }
     stream = stream.subspan(n);
     for (Step step = reader.next(); step != Step::kNeedBytes; step = reader.next()) {
       Event e;
@@ -102,12 +127,13 @@ ByteVector some_bytes(size_t n, unsigned seed) {
 TEST(Stream, RandomMessagesInRandomFragments_ArriveAsTheyWere) {
   EXPECT_TRUE(rc::check([] {
     const bool crc = *rc::gen::arbitrary<bool>();
+    const bool pipes = *rc::gen::arbitrary<bool>();
     const size_t ulpdu = *rc::gen::element<size_t>(122, 1442, 8938, 40'002, 65'486);
     const auto sizes = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 70'000));
     const auto amounts = *rc::gen::container<std::vector<size_t>>(rc::gen::inRange<size_t>(1, 100'000));
     const auto pieces = *rc::gen::container<std::vector<size_t>>(rc::gen::inRange<size_t>(1, 100'000));
     SendQueue queue({ulpdu, crc});
-    Range range;
+    Range range(pipes);
     StreamReader reader(range, {70'000, crc});
     ByteVector expected_memory(kMemory);
     std::vector<Event> expected;
@@ -139,10 +165,28 @@ TEST(Stream, RandomMessagesInRandomFragments_ArriveAsTheyWere) {
     auto events = feed(reader, stream, pieces);
     std::erase_if(events, [](const Event& e) { return e.step == Step::kPlaced; });
     RC_ASSERT(events == expected);
-    RC_ASSERT(range.memory == expected_memory);
+    RC_ASSERT(range.landed() == expected_memory);
     RC_ASSERT(!reader.inside_frame());
     RC_ASSERT(queue.owned_bytes() == 0U);
   }));
+}
+
+// Of a READ's frames only the beginning of the first, which came with its header, and a short last one are
+// copied.
+TEST(Stream, LargeMessage_GoesToThePipeInOneRange) {
+  const ByteVector bytes = some_bytes(190'000, 1);
+  SendQueue queue({65'486, false});
+  for (Cookie i = 0; i < 2; ++i) queue.write({kTag, 190'000, kBase}, bytes, nullptr, i);
+  Range range(true);
+  StreamReader reader(range, {1000, false});
+  const ByteVector stream = drain(queue, {});
+  feed(reader, ConstBytes(stream).first(stream.size() / 2), {});
+  EXPECT_GT(range.piped().begin, 0u);
+  EXPECT_GT(range.piped().size(), 120'000u);
+  feed(reader, ConstBytes(stream).subspan(stream.size() / 2), {});
+  EXPECT_TRUE(range.piped().empty()) << "what was written twice is in memory";
+  const ByteVector memory = range.landed();
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), memory.begin()));
 }
 
 // A frame with a valid CRC, from ULPDU bytes.
@@ -306,7 +350,7 @@ TEST(Stream, EveryFault_HasItsCode_InAnyFragments) {
       EXPECT_EQ(events.back().step, Step::kViolation);
       EXPECT_EQ(to_string(reader.violation().code), to_string(fault.code));
       EXPECT_EQ(reader.violation().ddp_header.has_value(), fault.code.layer != 2);
-      EXPECT_EQ(range.memory, ByteVector(kMemory)) << "nothing was placed";
+      EXPECT_EQ(range.landed(), ByteVector(kMemory)) << "nothing was placed";
     }
   }
 }

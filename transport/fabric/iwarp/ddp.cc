@@ -25,7 +25,7 @@ Segment load_segment(const std::byte* from) {
 
 void store_segment(const Segment& s, std::byte* to) {
   to[0] = static_cast<std::byte>((s.tagged ? 0x80 : 0) | (s.last ? 0x40 : 0) | s.ddp_version);
-  to[1] = static_cast<std::byte>(s.rdmap_version << 6 | static_cast<unsigned>(s.opcode));
+  to[1] = static_cast<std::byte>(unsigned{s.rdmap_version} << 6 | static_cast<unsigned>(s.opcode));
   if (s.tagged) {
     store_be32(to + 2, s.stag);
     store_be64(to + 6, s.offset);

@@ -32,8 +32,9 @@ void IwarpEndpoint::send(std::span<const ConstBytes> parts, uint32_t invalidate,
   core_->send(parts, invalidate, solicited);
 }
 
-Result<std::vector<rpcrdma::segment>> IwarpEndpoint::expose(MutableBytes memory, Access access) {
-  return core_->expose(memory, access);
+Result<std::vector<rpcrdma::segment>> IwarpEndpoint::expose(MutableBytes memory, Access access,
+                                                            PipedPlace* piped) {
+  return core_->expose(memory, access, piped);
 }
 
 bool IwarpEndpoint::invalidate(std::span<const rpcrdma::segment> segments, uint32_t, Cookie) {

@@ -13,8 +13,10 @@ class IwarpEndpoint final : public Endpoint {
   ~IwarpEndpoint() override;
 
   void start(EndpointEvents& events) override;
+  using Endpoint::expose;
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited) override;
-  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access) override;
+  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access,
+                                               PipedPlace* piped) override;
   // Always done at once.
   bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie) override;
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, Cookie cookie,

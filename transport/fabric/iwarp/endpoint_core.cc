@@ -86,7 +86,8 @@ void EndpointCore::start(EndpointEvents& events) {
 // ---------------------------------------------------------------------------------------------------------
 // Memory.
 
-Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, Access access) {
+Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, Access access,
+                                                           PipedPlace* piped) {
   const auto refuse = [](int errnum, const char* cause) {
     return fail({Layer::kTransport, Recovery::kReconnect, errnum, 0, "expose", cause});
   };
@@ -100,7 +101,8 @@ Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, 
   while (!memory.empty()) {
     const MutableBytes part = memory.first(std::min(memory.size(), kMaxSegmentBytes));
     const auto tag =
-        tags_.add(part, access == Access::kRemoteRead ? TagUse::kRemoteRead : TagUse::kRemoteWrite);
+        tags_.add(part, access == Access::kRemoteRead ? TagUse::kRemoteRead : TagUse::kRemoteWrite,
+                  needed == 1 ? piped : nullptr);
     segments.push_back({tag->stag, static_cast<uint32_t>(part.size()), tag->offset});
     memory = memory.subspan(part.size());
     ++counters_.exposed;

@@ -44,7 +44,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   // As in fabric::Endpoint.
   void start(EndpointEvents& events);
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited);
-  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access);
+  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access, PipedPlace* piped);
   void invalidate(std::span<const rpcrdma::segment> segments);
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, std::optional<Cookie> cookie);
   void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie);
@@ -73,6 +73,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   void on_readable();
   enum class Received : uint8_t { kMore, kDrained, kEnded };
   Received receive(size_t& bytes);
+  std::optional<Received> receive_into_pipe(const StreamReader::Window& window, size_t& bytes);
   void drain();
   void hand_out();
   void on_send();
@@ -109,6 +110,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   SendQueue queue_;
 
   tcp::LowWater low_water_;
+  tcp::PipeFiller filler_;
   bool receiving_ = false;       // on_readable() is on the stack
   bool waits_readable_ = false;  // or it will be called
   bool paused_ = false;          // not listening: the peer does not take what it asked for

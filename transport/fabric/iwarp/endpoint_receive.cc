@@ -48,8 +48,8 @@ Placement::Place EndpointCore::place(const Segment& s, size_t bytes) {
   if (s.opcode == Opcode::kReadResponse) return reads_.place(s, bytes);
   if (bytes == 0) return {};  // "For non-zero-length Tagged DDP Segments": siw sends tag 0 with an empty one
   const StagTable::Found found = tags_.find(s.stag, s.offset, bytes, TagUse::kRemoteWrite);
-  if (found.fault != StagTable::Fault::kNone) return {nullptr, write_fault(found.fault)};
-  return {found.at, std::nullopt};
+  if (found.fault != StagTable::Fault::kNone) return {nullptr, write_fault(found.fault), nullptr};
+  return {found.at, std::nullopt, found.piped};
 }
 
 void EndpointCore::wait_readable() {
@@ -92,6 +92,9 @@ void EndpointCore::on_readable() {
 
 EndpointCore::Received EndpointCore::receive(size_t& total) {
   const StreamReader::Window window = reader_.window();
+  if (window.pipe != nullptr) {
+    if (const auto received = receive_into_pipe(window, total)) return *received;
+  }
   const ssize_t n = tcp::receive_into(descriptor_.native_handle(), window.direct, window.staging);
   if (n < 0 && errno == EAGAIN) return Received::kDrained;
   if (n <= 0) {
@@ -106,6 +109,25 @@ EndpointCore::Received EndpointCore::receive(size_t& total) {
   total += bytes;
   hand_out();
   return bytes < window.size() ? Received::kDrained : Received::kMore;
+}
+
+std::optional<EndpointCore::Received> EndpointCore::receive_into_pipe(const StreamReader::Window& window,
+                                                                      size_t& total) {
+  using Step = tcp::PipeFiller::Step;
+  switch (filler_.fill(*window.pipe, descriptor_.native_handle(), window.direct.size())) {
+    case Step::kSome:
+      reader_.commit_piped(filler_.bytes());
+      total += filler_.bytes();
+      hand_out();
+      return filler_.bytes() < window.direct.size() ? Received::kDrained : Received::kMore;
+    case Step::kNothing: return Received::kDrained;
+    case Step::kFull: reader_.leave_pipe(true); return std::nullopt;
+    case Step::kNotNow: return std::nullopt;
+    case Step::kNever: reader_.leave_pipe(false); return std::nullopt;
+    case Step::kLost: break;
+  }
+  end(lost(filler_.error(), {}), std::nullopt, Ending::kLost);
+  return Received::kEnded;
 }
 
 // Nobody wants it any more; the system must not find it unread when the socket is closed.

@@ -24,7 +24,7 @@ uint32_t StagTable::random() {
   return word;
 }
 
-std::optional<StagTable::Tag> StagTable::add(MutableBytes memory, TagUse use) {
+std::optional<StagTable::Tag> StagTable::add(MutableBytes memory, TagUse use, PipedPlace* piped) {
   uint32_t index = 0;
   if (!free_.empty()) {
     index = free_.back();
@@ -43,6 +43,7 @@ std::optional<StagTable::Tag> StagTable::add(MutableBytes memory, TagUse use) {
   e.offset = (uint64_t{random()} << 27 ^ uint64_t{random()} << 12) & ~uint64_t{4095};
   e.use = use;
   e.memory = memory;
+  e.piped = piped;
   ++used_;
   return Tag{e.stag, e.offset};
 }
@@ -75,13 +76,13 @@ std::optional<TagUse> StagTable::use_of(uint32_t stag) const {
 
 StagTable::Found StagTable::find(uint32_t stag, uint64_t offset, size_t bytes, TagUse use) const {
   const Entry* e = entry(stag);
-  if (e == nullptr) return {nullptr, Fault::kInvalid};
-  if (e->use != use) return {nullptr, Fault::kAccess};
-  if (offset + bytes < offset) return {nullptr, Fault::kWrap};
+  if (e == nullptr) return {nullptr, Fault::kInvalid, nullptr};
+  if (e->use != use) return {nullptr, Fault::kAccess, nullptr};
+  if (offset + bytes < offset) return {nullptr, Fault::kWrap, nullptr};
   if (offset < e->offset || offset - e->offset > e->memory.size() ||
       bytes > e->memory.size() - (offset - e->offset))
-    return {nullptr, Fault::kBounds};
-  return {e->memory.data() + (offset - e->offset), Fault::kNone};
+    return {nullptr, Fault::kBounds, nullptr};
+  return {e->memory.data() + (offset - e->offset), Fault::kNone, e->piped};
 }
 
 }  // namespace nfsrdma::fabric::iwarp

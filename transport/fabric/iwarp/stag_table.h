@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transport/fabric/iwarp/words.h"
+#include "transport/memory/piped_place.h"
 
 namespace nfsrdma::fabric::iwarp {
 
@@ -30,7 +31,7 @@ class StagTable {
     uint64_t offset = 0;
   };
   // nullopt: kMaxTags are in use.
-  std::optional<Tag> add(MutableBytes memory, TagUse use);
+  std::optional<Tag> add(MutableBytes memory, TagUse use, PipedPlace* piped = nullptr);
   // False if there is none. The memory is out of reach when it returns.
   bool remove(uint32_t stag);
   void clear();
@@ -42,6 +43,7 @@ class StagTable {
   struct Found {
     std::byte* at = nullptr;
     Fault fault = Fault::kNone;
+    PipedPlace* piped = nullptr;
   };
   // Where the `bytes` (> 0) from `offset` lie.
   Found find(uint32_t stag, uint64_t offset, size_t bytes, TagUse use) const;
@@ -52,6 +54,7 @@ class StagTable {
     TagUse use{};
     uint64_t offset = 0;
     MutableBytes memory;
+    PipedPlace* piped = nullptr;
   };
   const Entry* entry(uint32_t stag) const;
   uint32_t random();

@@ -16,6 +16,18 @@ constexpr size_t kLargeBytes = 24u << 10;
 constexpr size_t kTailBytes = 512;
 // The end of one large READ (a short last frame, then the reply) does not mean that the next will be small.
 constexpr unsigned kSmallInARow = 4;
+// Less of a frame's payload is received into memory, with what follows it (tcp::RecordReader::Limits).
+constexpr size_t kMinPipedBytes = 32u << 10;
+constexpr size_t kTaggedHeaderBytes = kLengthBytes + kTaggedBytes;
+
+// What is written a second time, of what is in the pipe, is written in memory. False: the pipe has lost it.
+bool land_below(PipedPlace& piped, const std::byte* at, size_t bytes) {
+  const ByteRange& range = piped.data.piped;
+  const auto begin = static_cast<size_t>(at - piped.data.slice.bytes.data());
+  if (range.empty() || begin >= range.end || begin + bytes <= range.begin) return true;
+  piped.pipes = nullptr;
+  return piped.data.land();
+}
 
 }  // namespace
 
@@ -31,11 +43,51 @@ StreamReader::Window StreamReader::window() {
     begin_ = 0;
   }
   Window w;
-  if (state_ == State::kPayload) w.direct = {to_, left_};
-  size_t room = staging_.size() - end_;
-  if (large_) room = std::min(room, std::max(kTailBytes, missing_));
-  w.staging = {staging_.data() + end_, room};
+  if (state_ == State::kPayload) {
+    w.direct = {to_, left_};
+    w.pipe = pipe_for_rest();
+  }
+  w.staging = {staging_.data() + end_, std::min(staging_.size() - end_, staging_limit())};
   return w;
+}
+
+size_t StreamReader::staging_limit() const {
+  if (frame_piped_ && !segment_.last) {
+    switch (state_) {
+      case State::kPayload: return fpdu_padding(ulpdu_bytes_) + kCrcBytes + kTaggedHeaderBytes;
+      case State::kTrailer: return missing_ + kTaggedHeaderBytes;
+      case State::kHeader:
+        return available() < kTaggedHeaderBytes ? kTaggedHeaderBytes - available() : missing_;
+      default: break;
+    }
+  }
+  return large_ ? std::max(kTailBytes, missing_) : staging_.size();
+}
+
+// The pipe for the rest of this frame, lent with the first that is large enough. Null: into memory.
+Pipe* StreamReader::pipe_for_rest() {
+  if (piped_ == nullptr || left_ == 0 || (left_ < kMinPipedBytes && !frame_piped_)) return nullptr;
+  BulkData& data = piped_->data;
+  const auto at = static_cast<size_t>(to_ - data.slice.bytes.data());
+  if (!data.piped.empty() && at != data.piped.end) return nullptr;
+  if (!data.pipe && piped_->pipes != nullptr) data.pipe = piped_->pipes->get();
+  if (!data.pipe) leave_pipe(false);
+  return data.pipe.get();
+}
+
+void StreamReader::commit_piped(size_t bytes) {
+  ByteRange& range = piped_->data.piped;
+  if (range.empty()) range.begin = range.end = static_cast<size_t>(to_ - piped_->data.slice.bytes.data());
+  range.end += bytes;
+  to_ += bytes;
+  left_ -= bytes;
+  frame_piped_ = true;
+}
+
+void StreamReader::leave_pipe(bool full) {
+  if (full && left_ >= kMinPipedBytes && piped_->pipes != nullptr) piped_->pipes->pause();
+  piped_->pipes = nullptr;
+  piped_ = nullptr;
 }
 
 void StreamReader::commit(size_t bytes) {
@@ -98,6 +150,7 @@ std::optional<StreamReader::Step> StreamReader::read_header() {
   if (!need(kLengthBytes + header)) return Step::kNeedBytes;
   std::copy_n(at(kLengthBytes), header, header_.begin());
   segment_ = load_segment(header_.data());
+  frame_piped_ = false;
   payload_bytes_ = ulpdu_bytes_ - header;
   read_request_ = {};
   const auto refused = segment_.tagged ? check_tagged() : check_untagged();
@@ -131,8 +184,11 @@ std::optional<TermCode> StreamReader::check_tagged() {
     return term::kUnexpectedOpcode;
   const Placement::Place place = placement_.place(segment_, payload_bytes_);
   if (place.refused) return place.refused;
+  if (place.piped != nullptr && !land_below(*place.piped, place.at, payload_bytes_))
+    return term::kUnspecified;
   to_ = place.at;
   left_ = payload_bytes_;
+  piped_ = limits_.crc ? nullptr : place.piped;
   return std::nullopt;
 }
 

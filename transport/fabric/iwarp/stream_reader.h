@@ -6,6 +6,10 @@
 // received straight into it, and the same window goes on with a little staging behind it for the trailer and
 // the next header. So a stream of large frames costs about one system call each, and of small ones far less.
 //
+// Where `Placement` has a PipedPlace, large payload goes to its pipe, as long as one range without gaps comes
+// of it and no CRC is asked for. Between frames of such a message no more than the next header is staged, for
+// staged payload would be such a gap.
+//
 // CRCs. RFC 5044 section 4.4 wants a frame verified before it is delivered to DDP. Untagged frames are: they
 // are complete in the staging buffer before anything is done with them. Tagged payload is placed as it comes
 // and verified at the end of its frame: its header has passed every check by then, so the bytes went nowhere
@@ -25,6 +29,7 @@
 
 #include "transport/fabric/iwarp/crc32c.h"
 #include "transport/fabric/iwarp/terminate.h"
+#include "transport/memory/piped_place.h"
 
 namespace nfsrdma::fabric::iwarp {
 
@@ -34,6 +39,7 @@ class Placement {
   struct Place {
     std::byte* at = nullptr;
     std::optional<TermCode> refused;
+    PipedPlace* piped = nullptr;  // that `at` is in; null: all goes to memory
   };
   // `bytes` may be 0: then nothing is placed. The memory is written to until the frame is complete or
   // stop_placing() was called.
@@ -55,10 +61,15 @@ class StreamReader {
   struct Window {
     MutableBytes direct;
     MutableBytes staging;
+    Pipe* pipe = nullptr;  // set: takes the bytes of `direct`, too, commit_piped()
     size_t size() const { return direct.size() + staging.size(); }
   };
   Window window();
   void commit(size_t bytes);
+  // `bytes`, at most direct.size(), went into the window's pipe.
+  void commit_piped(size_t bytes);
+  // The pipe takes no more of this place.
+  void leave_pipe(bool full);
 
   enum class Step : uint8_t {
     kNeedBytes,
@@ -101,6 +112,8 @@ class StreamReader {
   size_t available() const { return end_ - begin_; }
   const std::byte* at(size_t offset) const { return staging_.data() + begin_ + offset; }
   bool need(size_t bytes);  // false: not there yet
+  Pipe* pipe_for_rest();
+  size_t staging_limit() const;
   Step violate(TermCode code);
 
   std::optional<Step> read_header();
@@ -132,6 +145,8 @@ class StreamReader {
   Segment segment_;
   std::byte* to_ = nullptr;  // kPayload: where the rest of it goes
   size_t left_ = 0;
+  PipedPlace* piped_ = nullptr;
+  bool frame_piped_ = false;  // some of this frame, or, before its header is here, of the one it continues
   Crc32c crc_;
   uint64_t frames_ = 0;
 

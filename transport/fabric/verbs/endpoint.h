@@ -19,7 +19,7 @@ class VerbsEndpoint final : public Endpoint {
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited) override {
     core_->send(parts, invalidate, solicited);
   }
-  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access) override {
+  Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access, PipedPlace*) override {
     return core_->expose(memory, access);
   }
   bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie) override {
