@@ -1,4 +1,4 @@
-"""A TCP relay that records what passes, as a pcap or message by message, and cuts it when told to.
+"""A TCP relay that records what passes, as a pcap or message by message. What breaks connections is chaosproxy (tests/system).
 
 What the endpoints wrote into their sockets is real in the pcap. IP and TCP headers are made here, a segment for each MPA frame
 (RFC 5044 section 5.1 wants them so), and no privilege is needed to have one.
@@ -33,7 +33,6 @@ class Relay:
         self.port = self.listener.getsockname()[1]
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listener, selectors.EVENT_READ, None)
-        self.lock = threading.Lock()
         self.closed = False
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -41,11 +40,10 @@ class Relay:
     def run(self):
         while not self.closed:
             for key, _ in self.selector.select(0.1):
-                with self.lock:
-                    if key.data is None:
-                        self.accept()
-                    else:
-                        self.forward(*key.data)
+                if key.data is None:
+                    self.accept()
+                else:
+                    self.forward(*key.data)
 
     def accept(self):
         client, _ = self.listener.accept()
@@ -71,27 +69,17 @@ class Relay:
             pass
         self.end(connection)
 
-    def end(self, connection, reset=False):
+    def end(self, connection):
         for sock in connection.sockets:
-            if sock.fileno() < 0:
-                continue
-            self.selector.unregister(sock)
-            if reset:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            sock.close()
-
-    def cut(self):
-        """Resets every connection; returns how many there were."""
-        with self.lock:
-            alive = [connection for connection in self.connections if connection.sockets[0].fileno() >= 0]
-            for connection in alive:
-                self.end(connection, reset=True)
-        return len(alive)
+            if sock.fileno() >= 0:
+                self.selector.unregister(sock)
+                sock.close()
 
     def close(self):
-        self.cut()
         self.closed = True
         self.thread.join()
+        for connection in self.connections:
+            self.end(connection)
         self.listener.close()
         self.selector.close()
 

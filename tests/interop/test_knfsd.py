@@ -13,7 +13,7 @@ import kernel
 import test_work
 import trees
 from guest import GUEST, Guest
-from harness.case import HOME, WORK, Mount, SystemCase, needs_mount, tool
+from harness.case import HOME, WORK, ChaosProxy, Mount, SystemCase, needs_mount, tool
 from knfsd import EXPORT, Knfsd
 from relay import CLIENT, SERVER, Relay, messages
 
@@ -158,13 +158,13 @@ class Trouble(OnKnfsd, SystemCase):
         guest.run(" && ".join(written))
 
     def test_connections_are_cut(self):
-        relay = Relay(GUEST, server.rdma_port)
-        self.addCleanup(relay.close)
+        chaos = ChaosProxy(server.rdma_port, raw=True, host=GUEST)
+        self.addCleanup(chaos.close)
 
         def cut():
-            self.wait_until(relay.cut, "a connection to cut", timeout=120)
+            self.wait_until(lambda: chaos.command("cut") != "0", "a connection to cut", timeout=120)
 
-        self.while_writing(cut, cut, cut, host="127.0.0.1", port=relay.port)
+        self.while_writing(cut, cut, cut, host="127.0.0.1", port=chaos.port)
 
     def test_the_server_restarts(self):
         self.while_writing(server.restart, lambda: server.restart(down=3))

@@ -76,10 +76,6 @@ std::string Proxy::command(const std::string& line) {
     fragment_ = number(1);
     return "ok";
   }
-  if (verb == "target") {
-    target_port_ = static_cast<uint16_t>(number(1));
-    return "ok";
-  }
   if (verb == "seed") {
     faults_.seed(number(1));
     return "ok";

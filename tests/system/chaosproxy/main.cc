@@ -1,19 +1,21 @@
-// usage: chaosproxy --listen PORT --target PORT --control SOCKET [--raw 1]
+// usage: chaosproxy --listen PORT --target [ADDRESS:]PORT --control SOCKET [--raw 1]
 //
-// Passes NFS connections from 127.0.0.1:PORT (0: any; the port is printed) to 127.0.0.1:PORT and breaks them
-// as told. --raw: whatever the connections carry (software RDMA); without rules for records, then, and
-// nothing is counted but connections and cuts. Commands on the control socket, one per line, each answered
-// with "ok ..." or "error ...":
+// Passes NFS connections from 127.0.0.1:PORT (0: any; the port is printed) to the target (IPv4; 127.0.0.1 if
+// no address is given) and breaks them as told. --raw: whatever the connections carry (software RDMA);
+// without rules for records, then, and nothing is counted but connections and cuts. Commands on the control
+// socket, one per line, each answered with "ok ..." or "error ...":
 //   on call|reply OPERATION N|1/K ACTION [PARAMETER]   strike the N-th such record (once), or each with
 //   chance 1/K;
 //                               OPERATION is an NFSv4 operation's name or `any`; for ACTION see faults.h
 //   cut                         reset every connection now
 //   cut-every MIN MAX [SEED]    reset every connection after MIN..MAX ms, again and again; 0 0 ends it
-//   stall [MS], unstall         pass nothing on; connections stay open and new ones are accepted by the
-//   kernel only refuse [MS], accept         close the port and all connections delay MS pass replies on MS
-//   later fragment MAX                send replies in fragments of 1..MAX bytes; 0 ends it target
-//   PORT, seed N, reset  reset: no more faults of any kind stats, zero                 counts as JSON; zero
-//   them quit
+//   stall [MS], unstall         pass nothing on; connections stay open, and the kernel alone accepts new ones
+//   refuse [MS], accept         close the port and all connections
+//   delay MS                    pass replies on MS later
+//   fragment MAX                send replies in fragments of 1..MAX bytes; 0 ends it
+//   seed N, reset               reset: no more faults of any kind
+//   stats, zero                 counts as JSON; zero them
+//   quit
 
 #include <csignal>
 #include <cstdio>
@@ -26,13 +28,16 @@
 int main(int argc, char** argv) {
   std::string control;
   unsigned long listen_port = 0;
+  std::string target = "127.0.0.1";
   unsigned long target_port = 0;
   bool raw = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--listen") == 0) {
       listen_port = std::strtoul(argv[i + 1], nullptr, 10);
     } else if (std::strcmp(argv[i], "--target") == 0) {
-      target_port = std::strtoul(argv[i + 1], nullptr, 10);
+      const char* colon = std::strrchr(argv[i + 1], ':');
+      if (colon != nullptr) target.assign(argv[i + 1], colon);
+      target_port = std::strtoul(colon != nullptr ? colon + 1 : argv[i + 1], nullptr, 10);
     } else if (std::strcmp(argv[i], "--control") == 0) {
       control = argv[i + 1];
     } else if (std::strcmp(argv[i], "--raw") == 0) {
@@ -40,12 +45,14 @@ int main(int argc, char** argv) {
     }
   }
   if (control.empty() || target_port == 0 || target_port > 65535 || listen_port > 65535) {
-    std::fprintf(stderr, "usage: chaosproxy --listen PORT --target PORT --control SOCKET [--raw 1]\n");
+    std::fprintf(stderr,
+                 "usage: chaosproxy --listen PORT --target [ADDRESS:]PORT --control SOCKET [--raw 1]\n");
     return 2;
   }
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    chaos::Proxy proxy(static_cast<uint16_t>(listen_port), static_cast<uint16_t>(target_port), control, raw);
+    chaos::Proxy proxy(static_cast<uint16_t>(listen_port),
+                       chaos::address_of(target, static_cast<uint16_t>(target_port)), control, raw);
     std::printf("%u\n", proxy.port());
     std::fflush(stdout);
     proxy.run();

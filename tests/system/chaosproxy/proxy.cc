@@ -21,14 +21,6 @@ constexpr size_t kOutLimit = 16 << 20;  // a side that does not read stops the o
 constexpr size_t kMark = 4;
 constexpr uint32_t kLast = 0x80000000;
 
-sockaddr_in loopback(uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
 void unhurried(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   const int on = 1;
@@ -54,6 +46,15 @@ std::string mark(uint32_t length, bool last) {
 }
 
 }  // namespace
+
+sockaddr_in address_of(const std::string& host, uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1)
+    throw std::runtime_error("not an IPv4 address: " + host);
+  return address;
+}
 
 Fd& Fd::operator=(Fd&& other) noexcept {
   reset();
@@ -90,8 +91,8 @@ bool RecordReader::next(std::string& record) {
   return true;
 }
 
-Proxy::Proxy(uint16_t port, uint16_t target_port, const std::string& control_path, bool raw)
-    : port_(port), target_port_(target_port), raw_(raw) {
+Proxy::Proxy(uint16_t port, const sockaddr_in& target, const std::string& control_path, bool raw)
+    : port_(port), target_(target), raw_(raw) {
   listen_again();
   control_listener_ = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -109,7 +110,7 @@ void Proxy::listen_again() {
   listener_ = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  sockaddr_in address = loopback(port_);
+  sockaddr_in address = address_of("127.0.0.1", port_);
   if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
       listen(listener_.get(), 128) != 0) {
     die("listen");
@@ -197,8 +198,7 @@ void Proxy::accept_client() {
   c->client = std::move(client);
   c->server = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   unhurried(c->server.get());
-  const sockaddr_in address = loopback(target_port_);
-  if (connect(c->server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
+  if (connect(c->server.get(), reinterpret_cast<const sockaddr*>(&target_), sizeof(target_)) != 0 &&
       errno != EINPROGRESS) {
     c->cut = true;
   }

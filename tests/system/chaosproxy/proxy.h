@@ -5,6 +5,7 @@
 // arrives.
 #pragma once
 
+#include <netinet/in.h>
 #include <poll.h>
 
 #include <chrono>
@@ -80,10 +81,13 @@ struct Statistics {
   uint32_t largest_write = 0;
 };
 
+// Of an IPv4 address in dotted decimal. Throws std::runtime_error.
+sockaddr_in address_of(const std::string& host, uint16_t port);
+
 class Proxy {
  public:
   // Listens on 127.0.0.1:port (0: any). Throws std::runtime_error.
-  Proxy(uint16_t port, uint16_t target_port, const std::string& control_path, bool raw);
+  Proxy(uint16_t port, const sockaddr_in& target, const std::string& control_path, bool raw);
 
   uint16_t port() const { return port_; }
   void run();  // until the command `quit`
@@ -110,7 +114,7 @@ class Proxy {
   int timeout_ms() const;
 
   uint16_t port_;
-  uint16_t target_port_;
+  const sockaddr_in target_;
   Fd listener_;
   Fd control_listener_;
   std::vector<std::unique_ptr<Connection>> connections_;

@@ -12,11 +12,11 @@ from .steward import WORK
 class ChaosProxy:
     count = 0
 
-    def __init__(self, target_port, raw=False):
+    def __init__(self, target_port, raw=False, host="127.0.0.1"):
         ChaosProxy.count += 1
         control = os.path.join(os.environ["HOME"], f"chaos.{os.getpid()}.{ChaosProxy.count}")
         self.process = subprocess.Popen(
-            [os.path.join(WORK, "build/tests/system/chaosproxy"), "--listen", "0", "--target", str(target_port),
+            [os.path.join(WORK, "build/tests/system/chaosproxy"), "--listen", "0", "--target", f"{host}:{target_port}",
              "--control", control, "--raw", str(int(raw))], stdout=subprocess.PIPE, text=True)
         self.port = int(self.process.stdout.readline())
         self.control = socket.socket(socket.AF_UNIX)
