@@ -8,7 +8,7 @@
 // log is on another file system. The client, the server, the connection or this program may be killed at any
 // moment; `verify`, on a fresh mount or in the exported directory itself, then demands of every block a
 // generation between the last acknowledged and the last intended, and of every name the acknowledged state
-// unless a later change was under way.
+// unless a later change was under way. A log is of one `write`: it must not exist yet.
 //
 // A block is kBlock bytes of 16-byte stamps (which file, which block, which generation); kBlock is no
 // multiple of the page size, so neighbouring blocks share pages. Log records are lines; a line is written by
@@ -62,7 +62,7 @@ class Writer {
  public:
   Writer(const Options& options, unsigned worker)
       : options_(options), worker_(worker), generator_(options.seed * 1000 + worker) {
-    log_ = open(options.log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    log_ = open(options.log.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     if (log_ < 0) std::exit(2);
     fds_.fill(-1);
   }
@@ -184,6 +184,14 @@ class Writer {
 };
 
 int write_all(const Options& options) {
+  // What another run had acknowledged elsewhere would be missed here.
+  const int log = open(options.log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (log < 0) {
+    std::fprintf(stderr, "ackcheck: cannot begin the log %s: %s\n", options.log.c_str(),
+                 std::strerror(errno));
+    return 2;
+  }
+  close(log);
   for (unsigned worker = 0; worker < options.workers; ++worker) {
     const pid_t child = fork();
     if (child < 0) return 2;

@@ -92,6 +92,13 @@ class CheckersTest(unittest.TestCase):
         os.truncate(os.path.join(path, "data.1"), 5000)
         self.assertEqual(subprocess.run(verify, capture_output=True).returncode, 1)
 
+    def test_ackcheck_takes_no_log_of_another_run(self):
+        """What the other one had acknowledged, in its directory, would be missed in this one's."""
+        log = os.path.join(HOME, "twice.log")
+        for directory, status in (("first", 0), ("second", 2)):
+            write = [tool("ackcheck"), "write", "--log", log, "--seconds", "0.2", self.directory(directory)]
+            self.assertEqual(subprocess.run(write, capture_output=True, timeout=60).returncode, status)
+
 
 class ServerTest(SystemCase):
     """Ganesha behaves as the tests assume, seen with the second client."""

@@ -156,7 +156,7 @@ class Restarts(RandomCase):
 
     def test_acknowledged_writes(self):
         mounted = self.mount("timeo=100")
-        directory, log = self.directory(mounted), os.path.join(HOME, "acknowledged.log")
+        directory, log = self.directory(mounted), os.path.join(HOME, f"{self.id()}.log")
         trouble = Trouble(lambda: self.server.restart(down=0.2), 2, 6, 60)
         trouble.start()
         try:
@@ -198,7 +198,7 @@ class Cuts(RandomCase):
 
     def test_acknowledged_writes_with_cuts_and_restarts(self):
         _, directory = self.through_proxy()
-        log = os.path.join(HOME, "acknowledged.log")
+        log = os.path.join(HOME, f"{self.id()}.log")
         self.chaos.command("cut-every 100 1500 9")
         trouble = Trouble(lambda: self.server.restart(down=0.2), 2, 6, 61)
         trouble.start()

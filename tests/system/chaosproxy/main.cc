@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
       listen_port = std::strtoul(argv[i + 1], nullptr, 10);
     } else if (std::strcmp(argv[i], "--target") == 0) {
       const char* colon = std::strrchr(argv[i + 1], ':');
-      if (colon != nullptr) target.assign(argv[i + 1], colon);
+      if (colon != nullptr) target.assign(argv[i + 1], static_cast<size_t>(colon - argv[i + 1]));
       target_port = std::strtoul(colon != nullptr ? colon + 1 : argv[i + 1], nullptr, 10);
     } else if (std::strcmp(argv[i], "--control") == 0) {
       control = argv[i + 1];
