@@ -27,7 +27,7 @@ class Command:
         self.guest, self.ident, self.text = guest, ident, text
         self.answers = queue.Queue()
 
-    def wait(self, timeout=300, check=True):
+    def wait(self, timeout=1200, check=True):
         """(status, output). Ends the command when it takes longer."""
         try:
             answer = self.answers.get(timeout=timeout)
@@ -54,7 +54,7 @@ class Guest:
         self.last = 0
         self.lock = threading.Lock()
 
-    def start(self, timeout=600):
+    def start(self, timeout=1200):
         steward.call("mkdir", self.folder, 0o755)
         steward.call("chmod", self.folder, 0o1777)
         initrd, port = (os.path.join(self.folder, name) for name in ("initrd", "port"))
@@ -112,7 +112,7 @@ class Guest:
         self.request({"id": ident, "command": text, **({"user": user} if user is not None else {})})
         return command
 
-    def run(self, text, timeout=300, user=None):
+    def run(self, text, timeout=1200, user=None):
         """Runs them to the end and returns their output; raises RuntimeError when they fail."""
         return self.begin(text, user).wait(timeout)[1]
 

@@ -34,7 +34,7 @@ def tearDownModule():
 
 
 class KernelCase(SystemCase):
-    LIMIT = 600
+    LIMIT = 1800
     ARGUMENTS = ()
     OPTIONS = f"proto=rdma,port={RDMA_PORT}"
 
@@ -66,9 +66,9 @@ class KernelCase(SystemCase):
         complaints = [line for line in self.server.log_text().splitlines() if re.search(" (warning|error) ", line)]
         self.assertEqual(complaints, [], "the filer complains")
 
-    def work(self, commands, timeout=500):
+    def work(self, commands):
         """Commands in a fresh directory of the mount."""
-        return guest.run(f"set -e; cd {self.there}; {commands}", timeout)
+        return guest.run(f"set -e; cd {self.there}; {commands}")
 
 
 class Either:
@@ -114,11 +114,11 @@ class Either:
         log = f"/run/{self.id()}.log"
         writer = guest.begin(f"{tool('ackcheck')} write --log {log} --workers 2 --seconds 600 {self.there}")
         for acknowledged in (10, 20):
-            guest.run(f"until [ $(grep -cs ^a {log}) -ge {acknowledged} ]; do sleep 0.2; done")
+            guest.run(f"until [ 0$(grep -cs ^a {log}) -ge {acknowledged} ]; do sleep 0.2; done")
             self.server.restart(down=1)
         guest.run(f"until [ $(grep -c ^a {log}) -ge 40 ]; do sleep 0.2; done")
         writer.kill()
-        writer.wait(200, check=False)
+        writer.wait(check=False)
         guest.run(f"sync {self.there}")
         here = os.path.join(self.local("log"), "log")
         with open(here, "w") as file:

@@ -36,7 +36,7 @@ def tearDownModule():
 class OnKnfsd:
     """The tests of the class beside it, against Linux' server over RDMA."""
 
-    LIMIT = 600
+    LIMIT = 1800
 
     @classmethod
     def setUpClass(cls):
