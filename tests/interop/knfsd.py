@@ -8,7 +8,7 @@ EXPORT = "/srv/export"
 class Knfsd:
     """One server; its directory lies in the guest's memory."""
 
-    def __init__(self, guest, lease=10):
+    def __init__(self, guest, lease=20):
         self.guest, self.lease = guest, lease
         self.port, self.rdma_port, self.log = 2049, 20049, "the guest's console"
 
