@@ -57,7 +57,7 @@ def check_host():
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     missing = sorted({package for program, package in PROGRAMS.items() if not shutil.which(program, path=path)})
     if missing:
-        raise Unavailable(f"missing: {' '.join(missing)}; scripts/setup installs them")
+        raise Unavailable(f"missing: {' '.join(missing)}; scripts/setup --guests installs them")
 
 
 def why_none():

@@ -104,7 +104,7 @@ class ScriptCase(LeftoverCase):
 
 
 class Test(ScriptCase):
-    STEPS = ["setup", "cmake --preset", "cmake --build", "ctest --test-dir"]
+    STEPS = ["setup --guests", "cmake --preset", "cmake --build", "ctest --test-dir"]
 
     def test_to_its_end(self):
         process = self.start("test")
@@ -143,7 +143,7 @@ class Test(ScriptCase):
         process.send_signal(signal.SIGTERM)
         self.put("go", "")
         self.assertEqual(process.wait(30), STATUS)
-        self.assertEqual(self.called(), ["setup"])
+        self.assertEqual(self.called(), self.STEPS[:1])
         self.nothing_left(within=10)
 
 
