@@ -1,0 +1,61 @@
+"""Programs of the build at work inside of a guest: mounts and filers beside its RDMA devices."""
+
+import json
+import os
+
+from harness.case import WORK
+
+BIN = os.path.join(WORK, "bin")
+
+
+class MountInside:
+    """A mount in the guest. In SystemCase.mounted it is unmounted at the end, and its log shown after a failure."""
+
+    count = 0
+
+    def __init__(self, guest, source, options, timeout=200):
+        MountInside.count += 1
+        self.guest = guest
+        self.path = f"/run/mount.{MountInside.count}"
+        self.log = self.path + ".log"
+        guest.run(f"mkdir {self.path}; {BIN}/mount.nfsrdma-fuse {source} {self.path} -o proto=rdma,log={self.log},{options} || "
+                  f"{{ cat {self.log}; exit 1; }}", timeout)
+
+    def status(self):
+        return self.guest.run(f"{BIN}/nfsrdma-fuse status {self.path}")
+
+    def stats(self):
+        return json.loads(self.guest.run(f"{BIN}/nfsrdma-fuse stats {self.path} --format json"))
+
+    def rdma(self):
+        """What `stats` says of its one connection."""
+        transport, = self.stats()["transports"]
+        return transport["rdma"]
+
+    def log_text(self):
+        return self.guest.run(f"cat {self.log}")
+
+    def umount(self, timeout=200):
+        """Returns when its daemon has ended."""
+        self.guest.run(f"""mountpoint -q {self.path} || exit 0
+            pid=$({BIN}/nfsrdma-fuse stats {self.path} --format json | sed -n 's/^  "pid": \\([0-9]*\\),$/\\1/p')
+            umount {self.path} && while [ -e /proc/$pid ]; do sleep 0.1; done""", timeout)
+
+
+class FilerInside:
+    """nfsrdma-filer in the guest, exporting memory, or a directory of the guest's, over RDMA devices."""
+
+    def __init__(self, guest, address, name="filer", export="memory", arguments=()):
+        self.guest, self.log = guest, f"/run/{name}.log"
+        self.process = guest.begin(f"echo $$ >/run/{name}.pid; exec {BIN}/nfsrdma-filer --export {export} --listen {address}:2049 "
+                                   f"--rdma {address} --rdma-fabrics verbs --no-root-squash {' '.join(arguments)} >{self.log} 2>&1")
+        guest.run(f"for i in $(seq 600); do ! grep -q 'listening.*rdma' {self.log} || exit 0; sleep 0.1; done; cat {self.log}; exit 1")
+        self.pid = int(guest.run(f"cat /run/{name}.pid"))
+
+    def end(self):
+        """Its exit status."""
+        self.guest.run(f"kill {self.pid}")
+        return self.process.wait(60, check=False)[0]
+
+    def log_text(self):
+        return self.guest.run(f"cat {self.log}")
