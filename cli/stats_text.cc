@@ -73,7 +73,9 @@ std::string rdma_line(const rdma::RdmaStatus& r) {
                       r.credits_asked);
   line += fmt::format(", inline up to {} bytes out and {} in, {} segments of memory open, {}", r.inline_send,
                       r.inline_receive, r.segments_open, r.exposure);
-  return line + (r.remote_invalidation ? ", closed by the server's replies" : ", closed by ourselves");
+  // Linux' server does not say that it will, and does.
+  const bool by_replies = r.remote_invalidation || r.remotely_invalidated > 0;
+  return line + (by_replies ? ", closed by the server's replies" : ", closed by ourselves");
 }
 
 void add_rdma_counters(std::string& out, const rdma::RdmaStatus& r) {

@@ -1,6 +1,7 @@
-"""RDMA devices: client and filer over Linux' rxe, both in the guest, for the host has no device.
+"""RDMA devices, which are Linux' rxe: our client with our filer and with Linux' server, Linux' client with our filer.
 
-One guest for all tests of the module; commands in it work in its mounts. It has one emulated processor, so everything is small.
+All of it is in the guest, for the host has no device. One guest for all tests of the module, with one emulated processor, so
+everything is small.
 """
 
 import os
@@ -9,11 +10,14 @@ import unittest
 import kernel
 import trees
 from guest import GUEST, Guest
-from harness.case import SystemCase, needs_mount, tool
+from harness.case import HOME, WORK, SystemCase, tool
 from inside import FilerInside, MountInside
+from knfsd import EXPORT, Knfsd
 
 DEVICE = "rxe0"
 GUEST6 = "fd00:9::2"
+# Linux 6.1 takes rxe from under programs only when they let go of it.
+DEVICE_GOES = f"rdma link del {DEVICE}; sleep 3; rdma_up"
 guest = None
 
 
@@ -36,17 +40,159 @@ class DeviceCase(SystemCase):
     SOURCE = f"{GUEST}:/memory"
 
     def mount(self, options="", source=None):
-        mounted = MountInside(guest, source or self.SOURCE, ",".join(part for part in (f"rdma_dev={DEVICE},threads=1", options) if part))
+        mounted = MountInside(guest, source or self.SOURCE, f"rdma_dev={DEVICE},threads=1" + (options and "," + options))
         self.mounted.append(mounted)
         return mounted
 
+    def write_during(self, mounted, trouble):
+        """Writers run one after the other until the trouble is over."""
+        name = self._testMethodName
+        guest.run(f"""set -e; rm -f /run/over
+            ({{ sleep 3; {trouble}; }} >/run/trouble.log 2>&1; echo $? >/run/over) &
+            n=0
+            while [ $n = 0 ] || [ ! -e /run/over ]; do
+              n=$((n + 1)); mkdir {mounted.path}/{name}.$n
+              {tool('ackcheck')} write --log /run/{name}.$n --workers 2 --seconds 4 {mounted.path}/{name}.$n
+            done
+            [ "$(cat /run/over)" = 0 ] || {{ cat /run/trouble.log; exit 1; }}""", 900)
+
+    def verify(self, directory):
+        """What the writers were told is written has to be there."""
+        name = self._testMethodName
+        guest.run(f"for log in /run/{name}.*; do {tool('ackcheck')} verify --log $log {directory}/${{log#/run/}} || exit 1; done", 500)
+
     def tearDown(self):
         super().tearDown()
-        complaints = guest.run("dmesg -c | grep -iE 'rxe|rdma|infiniband|bug|warn|oops|refcount' || true")
+        complaints = guest.run("dmesg -c | grep -iE 'rxe|rdma|bug|warn|oops|refcount|blocked' | grep -vE 'set active|added eth0|Registered rdma' || true")
         self.assertEqual(complaints, "", "the guest's kernel complains")
 
 
 class OurFiler(DeviceCase):
+    """Our client and our filer."""
+
+    SIZE = 1500001
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = FilerInside(guest, "'[::]'")
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.end()
+        assert status == 0, f"the filer ended with {status}:\n{cls.server.log_text()}"
+
+    def work(self, version, source=None):
+        """Everything is written, read again by another mount, and compared; the data went through windows."""
+        tree, name = self.local("tree"), self._testMethodName
+        trees.small_files(tree, 20)
+        mounted = self.mount(f"rdmavers={version}", source)
+        guest.run(f"""set -e; cd {mounted.path}; mkdir {name}; cd {name}
+            head -c {self.SIZE} /dev/urandom >/run/data; cp /run/data data; cp -a {tree} tree; mkdir random
+            {tool('fsrandom')} --tolerate silly --seed 1 --steps 150 --dump /run/{name}.dump random""", 500)
+        written = mounted.rdma()
+        status = mounted.status()
+        mounted.umount()
+        mounted = self.mount(f"rdmavers={version}", source)
+        guest.run(f"""set -e; cd {mounted.path}/{name}; cmp data /run/data; diff -r --no-dereference tree {tree}
+            {tool('fsrandom')} --verify /run/{name}.dump random""", 500)
+        read = mounted.rdma()
+        for rdma in written, read:
+            self.assertEqual((rdma["version"], rdma["exposure"], rdma["segments_open"]), (version, "fenced by memory windows", 0))
+            self.assertTrue(rdma["fabric"].startswith(f"{DEVICE} port 1, MTU "), rdma["fabric"])
+            self.assertGreater(rdma["remotely_invalidated"], 0, "the server closed windows with its replies")
+        self.assertGreaterEqual(written["bytes_fetched"], self.SIZE, "the server fetched what was written by RDMA Read")
+        self.assertGreaterEqual(read["bytes_placed"], self.SIZE, "and placed what was read by RDMA Write")
+        self.assertIn(f"{DEVICE} port 1, MTU ", status)
+        self.assertIn(f"version {version}, ", status)
+        self.assertIn("fenced by memory windows, closed by the server's replies", status)
+
+    def test_version_2(self):
+        self.work(2)
+
+    def test_version_1(self):
+        self.work(1)
+
+    def test_ipv6(self):
+        mounted = self.mount(source=f"[{GUEST6}]:/memory")
+        guest.run(f"cd {mounted.path}; head -c 300000 /dev/urandom >/run/data; cp /run/data six; cmp six /run/data")
+        transport, = mounted.stats()["transports"]
+        self.assertEqual((transport["peer"], transport["rdma"]["version"]), (f"[{GUEST6}]:20049", 2))
+
+
+class OnKnfsd(DeviceCase):
+    """Our client and Linux' server."""
+
+    SOURCE = f"{GUEST}:/"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Knfsd(guest).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        guest.run(f"knfsd_stop; rm -rf {EXPORT}/*")
+
+    def test_version_2_is_asked_for_and_version_1_used_on_the_same_connection(self):
+        mounted = self.mount()
+        guest.run(f"cd {mounted.path}; head -c 1000001 /dev/urandom >/run/data; cp /run/data data; cmp data /run/data")
+        mounted.umount()
+        mounted = self.mount()
+        guest.run(f"cmp {mounted.path}/data /run/data && cmp {EXPORT}/data /run/data")
+        transport, = mounted.stats()["transports"]
+        rdma = transport["rdma"]
+        self.assertEqual((transport["connects"], rdma["version"]), (1, 1))
+        self.assertIn("has no RPC-over-RDMA version 2 (ERR_VERS); using version 1", mounted.log_text())
+        self.assertGreaterEqual(rdma["bytes_placed"], 1000001, "every byte of the file came by RDMA Write")
+        self.assertGreater(rdma["remotely_invalidated"], 0, "Linux' server sends With Invalidate to who says that it may")
+        self.assertEqual((rdma["exposure"], rdma["segments_open"]), ("fenced by memory windows", 0))
+        self.assertIn("closed by the server's replies", mounted.status())
+
+    def test_git(self):
+        source = os.path.join(HOME, "source")
+        trees.git_repository(source, files=15, commits=2)
+        mounted = self.mount()
+        guest.run(f"""set -e; cd {mounted.path}
+            git='git -c safe.directory=* -c user.name=A -c user.email=a@example.com -c gc.autoDetach=false'
+            $git clone -q file://{source} clone; $git -C clone fsck --full --strict 2>&1; [ -z "$($git -C clone status --porcelain)" ]
+            diff -r --no-dereference --exclude=.git {source} clone""", 900)
+
+    def test_tar(self):
+        source = self.local("small")
+        trees.small_files(source, 25)
+        mounted = self.mount()
+        guest.run(f"""set -e; mkdir {mounted.path}/tar; cd {mounted.path}/tar; tar -C {source} --format=posix -cf packed.tar .; mkdir out
+            tar -C out -xpf packed.tar; tar -C out --compare -f packed.tar; rm -r out; [ "$(ls -A)" = packed.tar ]""", 900)
+
+    def test_locks_of_two_mounts(self):
+        one, two = self.mount(), self.mount()
+        for mode in ("posix --seed 1 --steps 25", "flock --seed 2 --steps 20", "counter --rounds 8"):
+            guest.run(f"mkdir -p {one.path}/locks; {tool('locktest')} {mode} {one.path}/locks {two.path}/locks", 500)
+
+    def test_random_operations(self):
+        mounted = self.mount()
+        guest.run(f"mkdir {mounted.path}/random; {tool('fsrandom')} --tolerate silly --seed 2 --steps 200 --dump /run/knfsd.dump "
+                  f"{mounted.path}/random", 900)
+        mounted.umount()
+        mounted = self.mount()
+        guest.run(f"{tool('fsrandom')} --verify /run/knfsd.dump {mounted.path}/random", 500)
+
+    def test_nothing_acknowledged_is_lost_when_the_server_restarts(self):
+        mounted = self.mount("timeo=100")
+        self.write_during(mounted, "knfsd_stop; sleep 2; knfsd_start 10")
+        mounted.umount()
+        self.verify(EXPORT)
+
+    def test_nothing_acknowledged_is_lost_when_the_device_goes_and_comes_back(self):
+        mounted = self.mount("timeo=100")
+        self.write_during(mounted, DEVICE_GOES)
+        self.assertIn("the RDMA device was removed", mounted.log_text())
+        mounted.umount()
+        self.verify(EXPORT)
+
+
+class OurFilerLosesItsDevice(DeviceCase):
+    """Both sides use the device that goes; the filer listens at its address."""
+
     @classmethod
     def setUpClass(cls):
         cls.server = FilerInside(guest, GUEST)
@@ -56,37 +202,84 @@ class OurFiler(DeviceCase):
         status = cls.server.end()
         assert status == 0, f"the filer ended with {status}:\n{cls.server.log_text()}"
 
-    def work(self, options, version):
-        """Everything is written, read again by another mount, and compared; the data went by windows."""
-        source, dump = self.local("tree"), f"/run/{self._testMethodName}.dump"
-        trees.small_files(source, 20)
-        mounted = self.mount(options)
-        name = self._testMethodName
-        guest.run(f"""set -e; cd {mounted.path}; mkdir {name}; cd {name}
-            head -c 1500001 /dev/urandom >/run/data; cp /run/data data; cp -a {source} tree; mkdir random
-            {tool('fsrandom')} --tolerate silly --seed 1 --steps 150 --dump {dump} random""", 500)
-        written = mounted.rdma()
-        status = mounted.status()
+    def test_nothing_acknowledged_is_lost(self):
+        mounted = self.mount("timeo=100")
+        before = self.descriptors(mounted)
+        self.write_during(mounted, DEVICE_GOES)
+        self.assertIn("the RDMA device was removed", mounted.log_text())
+        self.assertIn(f"listening at {GUEST}:20049 again", self.server.log_text())
+        self.assertEqual(self.descriptors(mounted), before, "nothing of the old device is left open")
         mounted.umount()
-        mounted = self.mount(options)
-        guest.run(f"""set -e; cd {mounted.path}/{name}; cmp data /run/data; diff -r --no-dereference tree {source}
-            {tool('fsrandom')} --verify {dump} random""", 500)
-        read = mounted.rdma()
-        for rdma in written, read:
-            self.assertEqual((rdma["version"], rdma["exposure"], rdma["segments_open"]), (version, "fenced by memory windows", 0))
-            self.assertTrue(rdma["fabric"].startswith(f"{DEVICE} port 1, MTU "), rdma["fabric"])
-            self.assertGreater(rdma["remotely_invalidated"], 0, "the server closed windows with its replies")
-        self.assertGreaterEqual(written["bytes_fetched"], 1500001, "the server fetched what was written by RDMA Read")
-        self.assertGreaterEqual(read["bytes_placed"], 1500001, "and placed what was read by RDMA Write")
-        self.assertIn(f"{DEVICE} port 1, MTU ", status)
-        self.assertIn(f"version {version}, ", status)
-        self.assertIn("fenced by memory windows, closed by the server's replies", status)
+        self.verify(self.mount().path)
 
-    def test_version_2(self):
-        self.work("rdmavers=2", 2)
+    def descriptors(self, mounted):
+        """What each of the two processes has open of devices; /dev/null takes the place of one that is let go."""
+        return [sorted(guest.run(f"readlink /proc/{pid}/fd/* | grep -E 'infiniband|/dev/null' | sed 's/[0-9]*$//'").split())
+                for pid in (mounted.stats()["pid"], self.server.pid)]
 
-    def test_version_1(self):
-        self.work("rdmavers=1", 1)
+
+class KernelClient(DeviceCase):
+    """Linux' client and our filer, which exports a directory of the guest."""
+
+    MOUNT = "/net"
+
+    @classmethod
+    def setUpClass(cls):
+        guest.run("modprobe -a nfsv4 rpcrdma; mkdir -p /run/exported")
+        cls.server = FilerInside(guest, GUEST, export="/export=/run/exported", arguments=("--lease", "10", "--grace", "10", "--async"))
+        guest.run(f"kernel_mount {GUEST}:/export {cls.MOUNT} proto=rdma,port=20049", 200)
+
+    @classmethod
+    def tearDownClass(cls):
+        try:
+            guest.run(f"umount {cls.MOUNT}")
+        finally:
+            status = cls.server.end()
+        assert status == 0, f"the filer ended with {status}:\n{cls.server.log_text()}"
+
+    def test_it_is_mounted_as_asked_for(self):
+        options = guest.run(f"grep ' {self.MOUNT} ' /proc/mounts")
+        self.assertIn("vers=4.1", options)
+        self.assertIn("proto=rdma", options)
+
+    def test_a_tree_is_the_same_here_and_there(self):
+        tree = self.local("tree")
+        trees.small_files(tree, 30)
+        guest.run(f"""set -e; cd {self.MOUNT}; cp -a {tree} tree; ln -s tree link; sync .
+            diff -r --no-dereference {tree} /run/exported/tree; [ $(readlink /run/exported/link) = tree ]
+            cd /; umount {self.MOUNT}; kernel_mount {GUEST}:/export {self.MOUNT} proto=rdma,port=20049
+            diff -r --no-dereference {tree} {self.MOUNT}/tree""", 600)
+
+    def test_large_files(self):
+        guest.run(f"""set -e; cd {self.MOUNT}; head -c 3000003 /dev/urandom >/run/exported/there; cp there copy
+            dd if=there of=direct bs=1M iflag=direct oflag=direct count=2 status=none; sync .
+            cmp /run/exported/there /run/exported/copy; cmp -n 2097152 /run/exported/there /run/exported/direct""", 600)
+
+    def test_locks(self):
+        for mode in ("posix --seed 1 --steps 25", "flock --seed 2 --steps 20", "counter --rounds 8"):
+            guest.run(f"mkdir -p {self.MOUNT}/locks; {tool('locktest')} {mode} {self.MOUNT}/locks", 500)
+
+
+class Fabric(unittest.TestCase):
+    """The unit tests that a machine without an RDMA device skips."""
+
+    def run_tests(self, program, pattern, user=None):
+        output = guest.run(f"cd /tmp; {WORK}/build/tests/unit/fabric/{program} --gtest_filter='{pattern}' 2>&1", 900, user)
+        print(output)
+        self.assertRegex(output, r"\[  PASSED  \] [1-9]")
+        self.assertNotIn("FAILED", output)
+        return output
+
+    def test_devices(self):
+        self.run_tests("fabric_verbs_test", "VerbsDevice.*")
+
+    def test_limit_of_locked_memory(self):
+        output = self.run_tests("fabric_verbs_test", "VerbsDevice.LimitOfLockedMemory_MakesRegistrationsGoAndNotFail", 65534)
+        self.assertIn("can stay registered (RLIMIT_MEMLOCK is ", output)
+
+    def test_what_every_fabric_has_to_do(self):
+        output = self.run_tests("fabric_conformance_test", "*Verbs*")
+        self.assertNotIn("SKIPPED", output)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ EndpointCore::EndpointCore(Loop& loop, const Options& options, Established e)
       peer_(std::move(e.connection.peer)),
       local_(std::move(e.connection.local)),
       private_data_(std::move(e.private_data)),
+      violations_(std::move(e.violations)),
       descriptor_(loop.context(), e.connection.socket.release()),
       timer_(loop.context()),
       reads_(tags_, agreed_.ord),
@@ -130,8 +131,7 @@ void EndpointCore::invalidate(std::span<const rpcrdma::segment> segments) {
 
 void EndpointCore::violated(const Terminate& t) {
   const std::string cause = to_string(t.code);
-  static log::Throttle throttle;
-  if (const uint64_t n = throttle.hit())
+  if (const uint64_t n = violations_->hit())
     log::warn("software RDMA: {} is cut off: {} (violation {})", peer_, cause, n);
   end({Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "RDMA", "the peer broke a rule: " + cause}, t,
       Ending::kOrderly);

@@ -21,6 +21,7 @@
 #include "transport/fabric/iwarp/send_queue.h"
 #include "transport/fabric/iwarp/stag_table.h"
 #include "transport/fabric/iwarp/stream_reader.h"
+#include "transport/runtime/log.h"
 #include "transport/tcp/connector.h"
 #include "transport/tcp/socket_io.h"
 
@@ -33,6 +34,8 @@ struct Established {
   bool active = false;
   ByteVector private_data;  // the peer's
   size_t receive_bytes = 0;
+  // Peers that are cut off, in the log: one for all connections of a fabric, or of a listener.
+  std::shared_ptr<log::Throttle> violations = std::make_shared<log::Throttle>();
 };
 
 class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, private Placement {
@@ -98,6 +101,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   const std::string peer_;
   const std::string local_;
   const ByteVector private_data_;
+  const std::shared_ptr<log::Throttle> violations_;
   asio::posix::stream_descriptor descriptor_;
   asio::steady_timer timer_;  // kUp: the nudge; kEnding: the linger
   State state_ = State::kNew;

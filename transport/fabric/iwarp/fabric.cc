@@ -26,6 +26,7 @@ class IwarpFabric final : public Fabric {
 
   Loop& loop_;
   const Options options_;
+  const std::shared_ptr<log::Throttle> violations_ = std::make_shared<log::Throttle>();
   // Of the connect() under way.
   tcp::TcpOptions tcp_;
   std::optional<tcp::Connector> connector_;
@@ -69,6 +70,7 @@ Task<Result<std::unique_ptr<Endpoint>>> IwarpFabric::start_up(tcp::Connected con
   e.agreed = *agreed;
   e.active = true;
   e.receive_bytes = options.receive_bytes;
+  e.violations = violations_;
   std::unique_ptr<Endpoint> endpoint = std::make_unique<IwarpEndpoint>(loop_, options_, std::move(e));
   co_return std::move(endpoint);
 }

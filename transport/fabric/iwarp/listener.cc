@@ -20,8 +20,13 @@ Error listen_error(int errnum, std::string cause) {
 
 class IwarpIncoming final : public Incoming {
  public:
-  IwarpIncoming(Loop& loop, const Options& options, tcp::Connected connected, StartupFrame request)
-      : loop_(loop), options_(options), connected_(std::move(connected)), request_(std::move(request)) {}
+  IwarpIncoming(Loop& loop, const Options& options, tcp::Connected connected, StartupFrame request,
+                std::shared_ptr<log::Throttle> violations)
+      : loop_(loop),
+        options_(options),
+        connected_(std::move(connected)),
+        request_(std::move(request)),
+        violations_(std::move(violations)) {}
   ~IwarpIncoming() override { refuse(); }
 
   ConstBytes private_data() const override { return request_.private_data; }
@@ -34,6 +39,7 @@ class IwarpIncoming final : public Incoming {
   const Options options_;
   tcp::Connected connected_;
   const StartupFrame request_;
+  const std::shared_ptr<log::Throttle> violations_;
 };
 
 Task<Result<std::unique_ptr<Endpoint>>> IwarpIncoming::accept(EndpointOptions options) {
@@ -41,6 +47,7 @@ Task<Result<std::unique_ptr<Endpoint>>> IwarpIncoming::accept(EndpointOptions op
   Established e;
   e.receive_bytes = options.receive_bytes;
   e.private_data = request_.private_data;
+  e.violations = violations_;
   const StartupTerms terms{options_.crc, options_.ird, options_.ord, options.say(true)};
   Result<Answer> answer = make_answer(terms, request_);
   if (!answer) {
@@ -165,8 +172,8 @@ Task<> ListenerCore::start_up(std::shared_ptr<ListenerCore> self, tcp::Connected
   // "If the MPA receiver cannot interoperate with the received version, then it MUST close the connection."
   if (!known_revision(*request)) co_return;
   const bool markers = request->markers;
-  auto incoming =
-      std::make_unique<IwarpIncoming>(self->loop_, self->options_, std::move(connected), std::move(*request));
+  auto incoming = std::make_unique<IwarpIncoming>(self->loop_, self->options_, std::move(connected),
+                                                  std::move(*request), self->violations_);
   if (markers) co_return;  // its end refuses: nobody can accept it
   self->on_incoming_(std::move(incoming));
 }

@@ -13,6 +13,7 @@
 
 #include "transport/fabric/iwarp/iwarp.h"
 #include "transport/fabric/iwarp/startup.h"
+#include "transport/runtime/log.h"
 
 namespace nfsrdma::fabric::iwarp {
 
@@ -35,6 +36,7 @@ class ListenerCore final : public std::enable_shared_from_this<ListenerCore> {
   asio::posix::stream_descriptor descriptor_;
   asio::steady_timer pause_;  // after an accept() that failed for want of something
   OnIncoming on_incoming_;
+  const std::shared_ptr<log::Throttle> violations_ = std::make_shared<log::Throttle>();
   std::set<StartupSocket*> startups_;
   bool waiting_ = false;
   bool stopped_ = false;

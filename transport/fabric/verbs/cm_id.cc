@@ -143,6 +143,7 @@ std::string CmId::local() const {
 }
 
 void CmId::deliver(CmEvent event) {
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && device_) device_->set_removed();
   if (handler_) return handler_(event);
   events_.push_back(std::move(event));
   timer_.cancel();

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 
+#include "transport/fabric/verbs/open_device.h"
 #include "transport/runtime/loop.h"
 #include "xdr/support/bytes.h"
 #include "xdr/support/result.h"
@@ -70,6 +71,8 @@ class CmId {
   rdma_cm_id* get() const { return id_; }
   rdma_cm_id* operator->() const { return id_; }
   const std::shared_ptr<CmChannel>& channel() const { return channel_; }
+  // The device it has come to: kept until this is gone, and let go then if it has been removed.
+  void set_device(std::shared_ptr<OpenDevice> device) { device_ = std::move(device); }
 
   std::string peer() const;
   std::string local() const;
@@ -87,6 +90,7 @@ class CmId {
   void deliver(CmEvent event);
 
   const std::shared_ptr<CmChannel> channel_;
+  std::shared_ptr<OpenDevice> device_;
   rdma_cm_id* const id_;
   Handler handler_;
   std::deque<CmEvent> events_;

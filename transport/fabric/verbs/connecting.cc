@@ -21,11 +21,16 @@ std::shared_ptr<DeviceWatch> Context::watch(const std::shared_ptr<Domain>& domai
   return watch;
 }
 
+void Context::note_device(CmId& id) {
+  if (id->verbs != nullptr) id.set_device(domains->device(id->verbs));
+}
+
 Result<Established> Context::prepare(std::unique_ptr<CmId> id, const EndpointOptions& wanted) {
   Result<std::shared_ptr<Domain>> domain = domains->of((*id)->verbs);
   if (!domain) return fail(std::move(domain).error());
   Established e;
   e.watch = watch(*domain);
+  e.domains = domains;
   auto pair = QueuePair::make(loop, std::move(id), *domain, options, wanted.receive_bytes, wanted.receives);
   if (!pair) return fail(std::move(pair).error());
   e.pair = std::move(*pair);

@@ -16,6 +16,8 @@ class Context final {
   // The one that is in use, or a new one.
   Result<std::shared_ptr<CmChannel>> channel();
   std::shared_ptr<DeviceWatch> watch(const std::shared_ptr<Domain>& domain);
+  // An identifier may have come to a device: from now on it keeps it.
+  void note_device(CmId& id);
   // For an identifier that has a device.
   Result<Established> prepare(std::unique_ptr<CmId> id, const EndpointOptions& wanted);
 

@@ -49,22 +49,24 @@ void Registration::reset() {
   if (Domain* domain = std::exchange(domain_, nullptr)) domain->release(mr_, slab_);
 }
 
-Result<std::shared_ptr<Domain>> Domain::open(ibv_context* context, BufferPool& pool) {
+Result<std::shared_ptr<Domain>> Domain::open(std::shared_ptr<OpenDevice> device, BufferPool& pool) {
+  ibv_context* context = device->context();
   ibv_device_attr attributes{};
   if (const int errnum = ibv_query_device(context, &attributes))
     return fail(rdma_error(errnum, "query device", ibv_get_device_name(context->device)));
   ibv_pd* pd = ibv_alloc_pd(context);
   if (pd == nullptr)
     return fail(rdma_error(errno, "protection domain", ibv_get_device_name(context->device)));
-  return std::shared_ptr<Domain>(new Domain(context, pd, pool, attributes));
+  return std::shared_ptr<Domain>(new Domain(std::move(device), pd, pool, attributes));
 }
 
-Domain::Domain(ibv_context* context, ibv_pd* pd, BufferPool& pool, const ibv_device_attr& attributes)
-    : context_(context),
+Domain::Domain(std::shared_ptr<OpenDevice> device, ibv_pd* pd, BufferPool& pool,
+               const ibv_device_attr& attributes)
+    : device_(std::move(device)),
       pd_(pd),
       pool_(pool),
-      name_(ibv_get_device_name(context->device)),
-      abilities_(abilities_of(*context, attributes)),
+      name_(ibv_get_device_name(device_->context()->device)),
+      abilities_(abilities_of(*device_->context(), attributes)),
       shared_access_(IBV_ACCESS_LOCAL_WRITE | (abilities_.windows ? IBV_ACCESS_MW_BIND : 0)) {
   pool_.add_watcher(*this);
 }
@@ -186,10 +188,21 @@ void Domain::lose() {
   for (const Listener& l : listeners_) l.loop->post(l.lost);
 }
 
+std::shared_ptr<OpenDevice> Domains::device_locked(ibv_context* context) {
+  std::shared_ptr<OpenDevice> known = devices_[context].lock();
+  if (!known) devices_[context] = known = std::make_shared<OpenDevice>(context);
+  return known;
+}
+
+std::shared_ptr<OpenDevice> Domains::device(ibv_context* context) {
+  std::lock_guard lock(mutex_);
+  return device_locked(context);
+}
+
 Result<std::shared_ptr<Domain>> Domains::of(ibv_context* context) {
   std::lock_guard lock(mutex_);
   if (std::shared_ptr<Domain> known = domains_[context].lock()) return known;
-  Result<std::shared_ptr<Domain>> opened = Domain::open(context, pool_);
+  Result<std::shared_ptr<Domain>> opened = Domain::open(device_locked(context), pool_);
   if (opened) domains_[context] = *opened;
   return opened;
 }

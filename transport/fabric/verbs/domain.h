@@ -18,8 +18,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "transport/fabric/verbs/open_device.h"
 #include "transport/fabric/verbs/options.h"
 #include "transport/memory/buffer.h"
+#include "transport/runtime/log.h"
 #include "transport/runtime/loop.h"
 #include "xdr/support/result.h"
 
@@ -67,7 +69,7 @@ struct Abilities {
 
 class Domain final : private SlabWatcher {
  public:
-  static Result<std::shared_ptr<Domain>> open(ibv_context* context, BufferPool& pool);
+  static Result<std::shared_ptr<Domain>> open(std::shared_ptr<OpenDevice> device, BufferPool& pool);
   ~Domain();
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
@@ -75,7 +77,7 @@ class Domain final : private SlabWatcher {
   const std::string& name() const { return name_; }
   const Abilities& abilities() const { return abilities_; }
   ibv_pd* pd() const { return pd_; }
-  ibv_context* context() const { return context_; }
+  ibv_context* context() const { return device_->context(); }
   BufferPool& pool() const { return pool_; }
 
   // For Sends, Receives, local sides of Writes and Reads, and to bind windows to. Errors: ENOMEM...
@@ -105,7 +107,7 @@ class Domain final : private SlabWatcher {
     Lost lost;
   };
 
-  Domain(ibv_context* context, ibv_pd* pd, BufferPool& pool, const ibv_device_attr& attributes);
+  Domain(std::shared_ptr<OpenDevice> device, ibv_pd* pd, BufferPool& pool, const ibv_device_attr& attributes);
   void on_slab_going(const std::byte* slab) override;
   Result<Registration> share_slab(const std::byte* slab);
   ibv_mr* register_locked(const void* at, size_t bytes, int access);
@@ -114,7 +116,7 @@ class Domain final : private SlabWatcher {
   void release(ibv_mr* mr, const std::byte* slab);
   Error refused(int errnum, size_t bytes) const;
 
-  ibv_context* const context_;
+  const std::shared_ptr<OpenDevice> device_;
   ibv_pd* const pd_;
   BufferPool& pool_;
   const std::string name_;
@@ -137,11 +139,18 @@ inline bool uses_windows(const Options& options, const Domain& domain) {
 class Domains {
  public:
   explicit Domains(BufferPool& pool) : pool_(pool) {}
+  std::shared_ptr<OpenDevice> device(ibv_context* context);
   Result<std::shared_ptr<Domain>> of(ibv_context* context);
+  // Of their connections, in the log.
+  log::Throttle& failures() { return failures_; }
 
  private:
+  std::shared_ptr<OpenDevice> device_locked(ibv_context* context);
+
   BufferPool& pool_;
+  log::Throttle failures_;
   std::mutex mutex_;
+  std::unordered_map<ibv_context*, std::weak_ptr<OpenDevice>> devices_;
   std::unordered_map<ibv_context*, std::weak_ptr<Domain>> domains_;
 };
 

@@ -34,6 +34,7 @@ EndpointCore::EndpointCore(Loop& loop, const Options& options, Established e)
       options_(options),
       pair_(std::move(e.pair)),
       watch_(std::move(e.watch)),
+      domains_(std::move(e.domains)),
       private_data_(std::move(e.private_data)),
       peer_(pair_->id().peer()),
       local_(pair_->id().local()),
@@ -195,6 +196,7 @@ void EndpointCore::release() {
   reads_.clear();
   invalidations_.clear();
   exposures_.clear();
+  watch_.reset();
   pair_.reset();
 }
 

@@ -27,6 +27,7 @@ namespace nfsrdma::fabric::verbs {
 struct Established {
   std::unique_ptr<QueuePair> pair;
   std::shared_ptr<DeviceWatch> watch;
+  std::shared_ptr<Domains> domains;
   ByteVector private_data;       // the peer's
   unsigned reads_initiated = 0;  // RDMA Reads of ours that may be outstanding
   bool active = false;
@@ -96,7 +97,8 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   Loop& loop_;
   const Options options_;
   std::unique_ptr<QueuePair> pair_;
-  const std::shared_ptr<DeviceWatch> watch_;
+  std::shared_ptr<DeviceWatch> watch_;
+  const std::shared_ptr<Domains> domains_;
   const ByteVector private_data_;
   const std::string peer_;
   const std::string local_;

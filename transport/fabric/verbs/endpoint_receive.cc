@@ -118,8 +118,7 @@ void EndpointCore::note_flushed(const ibv_wc& wc) {
 
 void EndpointCore::failed(const ibv_wc& wc, const char* what) {
   if (wc.status != IBV_WC_WR_FLUSH_ERR) {
-    static log::Throttle throttle;
-    if (const uint64_t n = throttle.hit())
+    if (const uint64_t n = domains_->failures().hit())
       log::warn("RDMA: {} over {}: {}: {} (failure {})", peer_, carrier_, what, ibv_wc_status_str(wc.status),
                 n);
   }

@@ -111,6 +111,7 @@ Task<Made> VerbsFabric::connect_from(const ConnectOptions& options, tcp::Endpoin
   Result<std::unique_ptr<CmId>> id = CmId::create(*channel);
   if (!id) co_return fail(std::move(id).error());
   NFSRDMA_CO_TRY(bind(**id, options, endpoint.family(), source));
+  context_->note_device(**id);
   under_way_ = id->get();
   Result<> found = co_await find_path(**id, endpoint, deadline);
   under_way_ = nullptr;
@@ -150,6 +151,7 @@ Task<Result<>> VerbsFabric::find_path(CmId& id, tcp::Endpoint endpoint, TimePoin
     co_return fail(
         rdma_error(errno, "connect", errno == ENODEV ? "no RDMA device leads there" : "address resolution"));
   NFSRDMA_CO_TRY(co_await id.expect(RDMA_CM_EVENT_ADDR_RESOLVED, deadline));
+  context_->note_device(id);
   if (rdma_resolve_route(id.get(), left_ms(deadline)) != 0)
     co_return fail(rdma_error(errno, "connect", "route resolution"));
   NFSRDMA_CO_TRY(co_await id.expect(RDMA_CM_EVENT_ROUTE_RESOLVED, deadline));

@@ -1,20 +1,24 @@
 #include "transport/fabric/verbs/listener.h"
 
-#include <fmt/core.h>
 #include <netdb.h>
 
 #include <algorithm>
+#include <asio/steady_timer.hpp>
 #include <cerrno>
+#include <cstring>
 
 #include "transport/fabric/verbs/endpoint.h"
 #include "transport/fabric/verbs/errors.h"
 #include "transport/fabric/verbs/verbs.h"
 #include "transport/runtime/log.h"
+#include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::fabric::verbs {
 namespace {
 
 constexpr int kBacklog = 128;
+// Until it is seen whether there is a device with the address again.
+constexpr std::chrono::seconds kPause{1};
 
 Error listen_error(int errnum, std::string cause) {
   return {Layer::kTransport, Recovery::kPermanent, errnum, 0, "listen", std::move(cause)};
@@ -69,30 +73,77 @@ void VerbsIncoming::refuse() {
   id_.reset();
 }
 
-class VerbsListener final : public Listener {
+// A listener while it listens, and while the device of its address is away. Its handle's; the timer looks
+// whether it is still there.
+class Listening final : public std::enable_shared_from_this<Listening> {
  public:
-  VerbsListener(std::shared_ptr<Context> context, std::unique_ptr<CmId> id, OnIncoming on_incoming)
-      : context_(std::move(context)), id_(std::move(id)), on_incoming_(std::move(on_incoming)) {
-    id_->set_handler([this](CmEvent& event) { on_event(event); });
-  }
-  uint16_t port() const override { return ntohs(rdma_get_src_port(id_->get())); }
+  Listening(std::shared_ptr<Context> context, tcp::Endpoint address, OnIncoming on_incoming)
+      : context_(std::move(context)),
+        address_(address),
+        on_incoming_(std::move(on_incoming)),
+        again_(context_->loop.context()) {}
+
+  Result<> begin();
+  uint16_t port() const { return address_.port(); }
 
  private:
-  void on_event(CmEvent& event) {
-    if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST)
-      return log::warn("RDMA: listening: {}", describe(to_error(event)));
-    auto id = std::make_unique<CmId>(id_->channel(), std::exchange(event.asking, nullptr));
-    on_incoming_(std::make_unique<VerbsIncoming>(context_, std::move(id), std::move(event)));
-  }
+  void on_event(CmEvent& event);
+  void begin_again_after(std::chrono::milliseconds pause);
 
   const std::shared_ptr<Context> context_;
-  const std::unique_ptr<CmId> id_;
+  tcp::Endpoint address_;
   const OnIncoming on_incoming_;
+  std::unique_ptr<CmId> id_;  // null: no device has the address
+  asio::steady_timer again_;
 };
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+Result<> Listening::begin() {
+  Result<std::shared_ptr<CmChannel>> channel = context_->channel();
+  if (!channel) return fail(listen_error(channel.error().errnum, channel.error().cause));
+  Result<std::unique_ptr<CmId>> id = CmId::create(*channel);
+  if (!id) return fail(listen_error(id.error().errnum, id.error().cause));
+  auto* to = reinterpret_cast<sockaddr*>(&address_.address);
+  if (rdma_bind_addr((*id)->get(), to) != 0 || rdma_listen((*id)->get(), kBacklog) != 0)
+    return fail(listen_error(errno, "RDMA, " + tcp::to_string(address_)));
+  context_->note_device(**id);
+  address_.set_port(ntohs(rdma_get_src_port((*id)->get())));
+  id_ = std::move(*id);
+  id_->set_handler([this](CmEvent& event) { on_event(event); });
+  return {};
+}
 
-Result<Addresses> look_up(const std::string& address, uint16_t port) {
+void Listening::on_event(CmEvent& event) {
+  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+    auto id = std::make_unique<CmId>(id_->channel(), std::exchange(event.asking, nullptr));
+    context_->note_device(*id);
+    return on_incoming_(std::make_unique<VerbsIncoming>(context_, std::move(id), std::move(event)));
+  }
+  log::warn("RDMA: listening at {}: {}", tcp::to_string(address_), describe(to_error(event)));
+  // Not here: the identifier is on the stack.
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) begin_again_after(std::chrono::milliseconds(0));
+}
+
+void Listening::begin_again_after(std::chrono::milliseconds pause) {
+  again_.expires_after(pause);
+  again_.async_wait([weak = weak_from_this()](const asio::error_code& ec) {
+    const auto self = weak.lock();
+    if (ec || !self) return;
+    self->id_.reset();
+    if (!self->begin()) return self->begin_again_after(kPause);
+    log::info("RDMA: listening at {} again", tcp::to_string(self->address_));
+  });
+}
+
+class VerbsListener final : public Listener {
+ public:
+  explicit VerbsListener(std::shared_ptr<Listening> listening) : listening_(std::move(listening)) {}
+  uint16_t port() const override { return listening_->port(); }
+
+ private:
+  const std::shared_ptr<Listening> listening_;
+};
+
+Result<tcp::Endpoint> look_up(const std::string& address, uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV;
@@ -100,7 +151,11 @@ Result<Addresses> look_up(const std::string& address, uint16_t port) {
   const char* host = address.empty() ? nullptr : address.c_str();
   const int code = ::getaddrinfo(host, std::to_string(port).c_str(), &hints, &list);
   if (code != 0) return fail(listen_error(EADDRNOTAVAIL, address + ": " + ::gai_strerror(code)));
-  return Addresses(list, &::freeaddrinfo);
+  tcp::Endpoint found;
+  std::memcpy(&found.address, list->ai_addr, list->ai_addrlen);
+  found.length = list->ai_addrlen;
+  ::freeaddrinfo(list);
+  return found;
 }
 
 }  // namespace
@@ -110,15 +165,11 @@ Result<std::unique_ptr<Listener>> make_listener(const std::shared_ptr<Context>& 
                                                 OnIncoming on_incoming) {
   if (std::string lacks = missing(context->options); !lacks.empty())
     return fail(listen_error(ENODEV, std::move(lacks)));
-  Result<Addresses> to = look_up(address, port);
+  Result<tcp::Endpoint> to = look_up(address, port);
   if (!to) return fail(std::move(to).error());
-  Result<std::shared_ptr<CmChannel>> channel = context->channel();
-  if (!channel) return fail(listen_error(channel.error().errnum, channel.error().cause));
-  Result<std::unique_ptr<CmId>> id = CmId::create(*channel);
-  if (!id) return fail(listen_error(id.error().errnum, id.error().cause));
-  if (rdma_bind_addr((*id)->get(), (*to)->ai_addr) != 0 || rdma_listen((*id)->get(), kBacklog) != 0)
-    return fail(listen_error(errno, fmt::format("RDMA, {} port {}", address, port)));
-  return std::make_unique<VerbsListener>(context, std::move(*id), std::move(on_incoming));
+  auto listening = std::make_shared<Listening>(context, *to, std::move(on_incoming));
+  NFSRDMA_TRY(listening->begin());
+  return std::make_unique<VerbsListener>(std::move(listening));
 }
 
 }  // namespace nfsrdma::fabric::verbs

@@ -10,8 +10,8 @@ namespace nfsrdma::fabric::verbs {
 
 using OnIncoming = std::function<void(std::unique_ptr<Incoming>)>;
 
-// On every device that has the address, devices that come later included. Errors: kTransport, op "listen";
-// ENODEV: no device has it.
+// On every device that has the address, devices that come later included: those of the wildcard address at
+// once, the one of another within a second. Errors: kTransport, op "listen"; ENODEV: no device has it.
 Result<std::unique_ptr<Listener>> make_listener(const std::shared_ptr<Context>& context,
                                                 const std::string& address, uint16_t port,
                                                 OnIncoming on_incoming);

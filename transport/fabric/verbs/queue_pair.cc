@@ -48,7 +48,7 @@ Result<> QueuePair::create_qp(unsigned receives) {
   a.cap.max_send_sge = a.cap.max_recv_sge = 1;
   if (rdma_create_qp(id_->get(), domain_->pd(), &a) != 0)
     return fail(rdma_error(errno, "connect", fmt::format("{}: queue pair", domain_->name())));
-  if (const int errnum = receives_.fill(get()))
+  if (const int errnum = receives_.post_again(get()))
     return fail(rdma_error(errnum, "connect", fmt::format("{}: receives", domain_->name())));
   return {};
 }

@@ -13,10 +13,6 @@ Result<ReceiveQueue> ReceiveQueue::make(Domain& domain, unsigned receives, size_
   return queue;
 }
 
-int ReceiveQueue::fill(ibv_qp* qp) {
-  return post_again(qp);
-}
-
 ConstBytes ReceiveQueue::take(const ibv_wc& completion) {
   --posted_;
   const auto index = static_cast<unsigned>(completion.wr_id & ~kMark);

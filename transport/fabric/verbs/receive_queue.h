@@ -19,12 +19,10 @@ class ReceiveQueue {
   // How many have been posted and not come back.
   unsigned posted() const { return posted_; }
 
-  // 0, or an errno.
-  int fill(ibv_qp* qp);
   // A completion: its message, until give_back().
   ConstBytes take(const ibv_wc& completion);
   void give_back(const ibv_wc& completion);
-  // What was given back; 0, or an errno.
+  // All that are not posted: at first every one, then what was given back; 0, or an errno.
   int post_again(ibv_qp* qp);
 
  private:
