@@ -149,7 +149,7 @@ class OnKnfsd(DeviceCase):
 
     def test_git(self):
         source = os.path.join(HOME, "source")
-        trees.git_repository(source, files=15, commits=2)
+        trees.git_repository(source, files=40, commits=2)
         mounted = self.mount()
         guest.run(f"""set -e; cd {mounted.path}
             git='git -c safe.directory=* -c user.name=A -c user.email=a@example.com -c gc.autoDetach=false'
