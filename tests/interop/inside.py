@@ -13,12 +13,12 @@ class MountInside:
 
     count = 0
 
-    def __init__(self, guest, source, options, timeout=200):
+    def __init__(self, guest, source, options, proto="rdma", timeout=200):
         MountInside.count += 1
         self.guest = guest
         self.path = f"/run/mount.{MountInside.count}"
         self.log = self.path + ".log"
-        guest.run(f"mkdir {self.path}; {BIN}/mount.nfsrdma-fuse {source} {self.path} -o proto=rdma,log={self.log},{options} || "
+        guest.run(f"mkdir -p {self.path}; {BIN}/mount.nfsrdma-fuse {source} {self.path} -o proto={proto},log={self.log},{options} || "
                   f"{{ cat {self.log}; exit 1; }}", timeout)
 
     def status(self):

@@ -39,8 +39,8 @@ class DeviceCase(SystemCase):
     LIMIT = 1200
     SOURCE = f"{GUEST}:/memory"
 
-    def mount(self, options="", source=None):
-        mounted = MountInside(guest, source or self.SOURCE, f"rdma_dev={DEVICE},threads=1" + (options and "," + options))
+    def mount(self, options="", source=None, **more):
+        mounted = MountInside(guest, source or self.SOURCE, f"rdma_dev={DEVICE},threads=1" + (options and "," + options), **more)
         self.mounted.append(mounted)
         return mounted
 
@@ -81,18 +81,18 @@ class OurFiler(DeviceCase):
         status = cls.server.end()
         assert status == 0, f"the filer ended with {status}:\n{cls.server.log_text()}"
 
-    def work(self, version, source=None):
+    def work(self, version):
         """Everything is written, read again by another mount, and compared; the data went through windows."""
         tree, name = self.local("tree"), self._testMethodName
         trees.small_files(tree, 20)
-        mounted = self.mount(f"rdmavers={version}", source)
+        mounted = self.mount(f"rdmavers={version}")
         guest.run(f"""set -e; cd {mounted.path}; mkdir {name}; cd {name}
             head -c {self.SIZE} /dev/urandom >/run/data; cp /run/data data; cp -a {tree} tree; mkdir random
             {tool('fsrandom')} --tolerate silly --seed 1 --steps 150 --dump /run/{name}.dump random""", 500)
         written = mounted.rdma()
         status = mounted.status()
         mounted.umount()
-        mounted = self.mount(f"rdmavers={version}", source)
+        mounted = self.mount(f"rdmavers={version}")
         guest.run(f"""set -e; cd {mounted.path}/{name}; cmp data /run/data; diff -r --no-dereference tree {tree}
             {tool('fsrandom')} --verify /run/{name}.dump random""", 500)
         read = mounted.rdma()
@@ -113,7 +113,7 @@ class OurFiler(DeviceCase):
         self.work(1)
 
     def test_ipv6(self):
-        mounted = self.mount(source=f"[{GUEST6}]:/memory")
+        mounted = self.mount(source=f"[{GUEST6}]:/memory", proto="rdma6")
         guest.run(f"cd {mounted.path}; head -c 300000 /dev/urandom >/run/data; cp /run/data six; cmp six /run/data")
         transport, = mounted.stats()["transports"]
         self.assertEqual((transport["peer"], transport["rdma"]["version"]), (f"[{GUEST6}]:20049", 2))
