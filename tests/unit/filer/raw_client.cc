@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tests/unit/filer/valid_statuses.h"
 #include "xdr/record_mark.h"
 
 namespace nfsrdma::filer::test {
@@ -228,6 +229,13 @@ std::optional<COMPOUND4res> RawClient::receive(uint32_t xid) {
   if (!header.success()) return std::nullopt;
   EXPECT_TRUE(x(reply)) << x.failure();
   EXPECT_EQ(x.left(), 0u);
+  if (check_statuses) {
+    for (const nfs_resop4& result : reply.resarray) {
+      EXPECT_TRUE(may_answer(result.opnum(), result.status()))
+          << op_name(result.opnum()) << " must not answer " << nfs4::name_of(result.status())
+          << " (RFC 8881 section 15.2)";
+    }
+  }
   return reply;
 }
 

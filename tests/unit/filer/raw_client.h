@@ -135,6 +135,7 @@ class RawClient {
   CREATE_SESSION4args session_request;
   std::map<uint32_t, uint32_t> sequences;  // of the last request, by slot
   uint32_t last_flags = 0;                 // sr_status_flags
+  bool check_statuses = true;              // every result's is one of RFC 8881 section 15.2's table
 
  private:
   ByteVector encode_call(uint32_t xid, const COMPOUND4args& args) const;
