@@ -49,7 +49,8 @@ struct Options {
 enum class Expiry : uint8_t {
   kRevokeState,   // session and client ID stay, all state is NFS4ERR_EXPIRED: EXPIRED_ALL_STATE_REVOKED
   kForgetClient,  // BADSESSION, then STALE_CLIENTID
-  kCourtesy,      // nothing, until another client wants something that conflicts: EXPIRED_SOME_STATE_REVOKED
+  kCourtesy,      // nothing for a day, until another client wants something that conflicts:
+                  // EXPIRED_SOME_STATE_REVOKED; then it is forgotten
 };
 
 enum class Delegations : uint8_t {

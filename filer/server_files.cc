@@ -108,7 +108,7 @@ std::vector<std::string> Server::list(std::string_view path) {
   impl_->for_path(path, [&](Node& node) {
     if (!node.is_directory()) return;
     const Tree& tree = impl_->core.tree;
-    for (auto e = tree.next(node, 0); e && e->node != nullptr; e = tree.next(node, e->cookie))
+    for (auto e = tree.next(node, 0); e && !e->end(); e = tree.next(node, e->cookie))
       names.push_back(e->name);
   });
   return names;

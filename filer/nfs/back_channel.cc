@@ -9,6 +9,8 @@ using namespace nfs4;
 namespace {
 
 constexpr std::chrono::milliseconds kDelayedRetry{50};
+// How many results of callbacks are kept for whoever asks.
+constexpr size_t kKeptResults = 4096;
 
 // The first credential of the client's list that this server can make.
 struct CallbackCredential {
@@ -49,6 +51,9 @@ const CallbackResult* BackChannel::result(CallbackId id) const {
 
 CallbackId BackChannel::call(Session& session, Callback callback) {
   const CallbackId id = next_id_++;
+  std::erase_if(results_, [&](const auto& entry) {
+    return entry.first + kKeptResults < id && !pending_.contains(entry.first);
+  });
   Pending& pending = pending_[id];
   pending.id = id;
   pending.session = session.id;

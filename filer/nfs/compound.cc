@@ -1,6 +1,7 @@
 #include "filer/nfs/compound.h"
 
 #include "filer/nfs/ops.h"
+#include "filer/tree/utf8.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::filer {
@@ -13,6 +14,8 @@ namespace {
 constexpr size_t kReplyHeaderBytes = 24;
 // opnum and status: the least any result takes.
 constexpr size_t kBareResultBytes = 8;
+// opnum, status and SEQUENCE4resok.
+constexpr size_t kSequenceBytes = kBareResultBytes + NFS4_SESSIONID_SIZE + 5 * 4;
 // GETFH's result: filehandle-changing operations make room for it ("SHOULD", section 2.10.6.4).
 constexpr size_t kGetfhBytes = 8 + 4 + NFS4_FHSIZE;
 
@@ -128,6 +131,11 @@ bool CompoundRun::start(CompoundOrders orders) {
     seal();
     return true;
   }
+  if (!is_utf8(as_string_view(call.tag))) {
+    status_ = NFS4ERR_INVAL;  // "The tag argument is not in UTF-8 encoding" (section 16.2.4)
+    seal();
+    return true;
+  }
   c_.core.tick();
   const ConstBytes first = in_.rest();
   if (call.operations > 0 && first.size() >= 4 && load_be32(first.data()) == OP_SEQUENCE) {
@@ -162,7 +170,11 @@ void CompoundRun::run_sequence() {
     note(OP_SEQUENCE, nullptr, true);
     return seal();
   }
-  SequenceVerdict verdict = begin_sequence(c_, args, digest_of(in_.rest(), c_.operations), message_.size());
+  const Message message{
+      .digest = digest_of(in_.rest(), c_.operations),
+      .request_bytes = message_.size(),
+      .reply_bytes = kReplyHeaderBytes + body_.size() + kSequenceBytes + (c_.alone() ? 0 : kBareResultBytes)};
+  SequenceVerdict verdict = begin_sequence(c_, args, message);
   if (c_.client != nullptr) executed_.client = c_.client->id;
   if (verdict.kind == SequenceVerdict::Kind::kReplay) {
     body_ = *verdict.cached;

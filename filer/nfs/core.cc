@@ -6,6 +6,13 @@ namespace nfsrdma::filer {
 
 using namespace nfs4;
 
+namespace {
+
+// For how long a client whose lease is over keeps what nobody else wants (Expiry::kCourtesy).
+constexpr std::chrono::hours kCourtesyTime{24};
+
+}  // namespace
+
 Core::Core(const Options& given, BackChannel::Environment environment)
     : options(given),
       clock(given.manual_clock),
@@ -86,8 +93,12 @@ void Core::tick() {
   clients.each_client([&](Client& client) {
     if (client.confirmed && !client.expired_all && lease_expired(client)) expired.push_back(&client);
   });
-  if (switches.expiry != Expiry::kCourtesy) {
-    for (Client* client : expired) expire_client(*client);
+  for (Client* client : expired) {
+    if (switches.expiry != Expiry::kCourtesy) {
+      expire_client(*client);
+    } else if (clock.now() - client->renewed > lease() + kCourtesyTime) {
+      clients.destroy_client(*client);
+    }
   }
   // "was not returned within the lease period after having been recalled" (section 8.5).
   std::erase_if(recalled_, [this](const stateid4& id) {
@@ -102,6 +113,7 @@ void Core::tick() {
 
 bool Core::take_from_expired(State& state) {
   if (switches.expiry != Expiry::kCourtesy || !lease_expired(*state.client)) return false;
+  clients_moved = true;  // who lost something may not reclaim
   // Locks are revoked with all their stateid holds, and an open with its locks.
   states.revoke(state, Revoked::kExpired);
   return true;
@@ -136,6 +148,19 @@ void Core::recall(State& delegation) {
   delegation.recalled = true;
   delegation.recalled_at = clock.now();
   recalled_.push_back(delegation.id);
+  send_recall(delegation);
+}
+
+void Core::resume_recalls(const Client& client) {
+  for (const stateid4& id : recalled_) {
+    State* state = states.find(id);
+    if (state == nullptr || !state->live() || state->client != &client) continue;
+    const CallbackResult* sent = back.result(state->recall_call);
+    if (sent == nullptr || sent->state == CallbackResult::State::kLost) send_recall(*state);
+  }
+}
+
+void Core::send_recall(State& delegation) {
   Session* session = nullptr;
   for (Session* s : delegation.client->sessions) {
     if (session == nullptr || back.link_of(*s) != nullptr) session = s;
@@ -155,7 +180,7 @@ void Core::recall(State& delegation) {
       callback.referring.push_back({granted->id, {{delegation.granted_sequence, delegation.granted_slot}}});
     }
   }
-  back.call(*session, std::move(callback));
+  delegation.recall_call = back.call(*session, std::move(callback));
 }
 
 void Core::locks_changed(Node& node) {

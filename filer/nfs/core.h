@@ -50,6 +50,8 @@ class Core {
 
   // Starts the recall of a delegation, once.
   void recall(State& delegation);
+  // Recalls that were lost with their session, or found none, go over another one of the client.
+  void resume_recalls(const Client& client);
   // A lock was given up on this file: CB_NOTIFY_LOCK to who was denied one.
   void locks_changed(Node& node);
 
@@ -78,6 +80,8 @@ class Core {
   std::vector<DeniedLock> denied_locks;
 
  private:
+  void send_recall(State& delegation);
+
   std::unique_ptr<StableStorage> storage_;  // null: nothing is kept
   std::vector<nfs4::stateid4> recalled_;    // delegations to be revoked when their time is over
 };

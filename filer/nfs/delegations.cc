@@ -54,7 +54,10 @@ bool has_back_channel(const Context& c) {
 
 open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_t share_access) {
   const uint32_t want = share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK;
-  const bool wanted = want != OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE;
+  constexpr uint32_t kFlags = OPEN4_SHARE_ACCESS_WANT_DELEG_MASK |
+                              OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL |
+                              OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED;
+  const bool wanted = (share_access & kFlags) != 0;
   if (want == OPEN4_SHARE_ACCESS_WANT_NO_DELEG) return none(true, WND4_NOT_WANTED);
   if (want == OPEN4_SHARE_ACCESS_WANT_CANCEL) return none(true, WND4_CANCELLED);
   const Delegations policy = c.core.switches.delegations;

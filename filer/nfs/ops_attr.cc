@@ -45,7 +45,9 @@ nfsstat4 set_size(Context& c, const stateid4& stateid, uint64_t size) {
   const State* own = *state == nullptr                    ? nullptr
                      : (*state)->kind == StateKind::kLock ? (*state)->open
                                                           : *state;
-  if (c.core.states.denies(node.id, OPEN4_SHARE_ACCESS_WRITE, own) != nullptr) return NFS4ERR_LOCKED;
+  while (State* denying = c.core.states.denies(node.id, OPEN4_SHARE_ACCESS_WRITE, own)) {
+    if (!c.core.take_from_expired(*denying)) return NFS4ERR_LOCKED;
+  }
   if (!may(node, c.who, kMayWrite) && !(*state != nullptr && owns(node, c.who))) return NFS4ERR_ACCESS;
   return c.core.tree.resize(node, size);
 }

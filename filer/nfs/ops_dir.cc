@@ -31,9 +31,10 @@ nfsstat4 need_writable_directory(const Context& c, const Node& dir) {
 // or OPEN4_SHARE_DENY_BOTH" (section 18.25.4).
 nfsstat4 may_lose_name(Context& c, const Node& node) {
   if (recall_conflicting(c, node, true)) return NFS4ERR_DELAY;
-  for (const State* state : c.core.states.of(node.id)) {
+  for (State* state : c.core.states.of(node.id)) {
     const bool denies = (state->deny & OPEN4_SHARE_DENY_WRITE) != 0;
-    if (state->kind == StateKind::kOpen && state->live() && denies) return NFS4ERR_FILE_OPEN;
+    if (state->kind != StateKind::kOpen || !state->live() || !denies) continue;
+    if (!c.core.take_from_expired(*state)) return NFS4ERR_FILE_OPEN;
   }
   return NFS4_OK;
 }

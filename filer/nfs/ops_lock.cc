@@ -120,6 +120,7 @@ LOCK4res execute(Context& c, const LOCK4args& args) {
     lock->owner = locker->owner;
   }
   c.core.states.locks(node.id).lock({*range, write, owner, lock});
+  if (args.reclaim) c.core.recovery.reclaimed(c.core.clock.now());
   LOCK4res res;
   res.resok4.lock_stateid = c.current.stateid = StateTable::advance(*lock);
   if (!write) c.core.locks_changed(node);  // a downgrade may have let others in

@@ -258,6 +258,7 @@ OPEN4resok Opening::take_state() {
     r.rflags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   if (c_.core.switches.notify_locks) r.rflags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
   r.attrset = attrset_;
+  if (reclaims()) c_.core.recovery.reclaimed(c_.core.clock.now());
   r.delegation = reclaims() ? reclaim_delegation(c_, node_, args_.claim.delegate_type)
                             : offer_delegation(c_, node_, args_.share_access);
   c_.current = {node_, r.stateid};

@@ -27,22 +27,37 @@ verifier4 cookie_verifier(const Context& c, const Node& dir) {
 
 nfsstat4 check_start(const Context& c, const Node& dir, const READDIR4args& args) {
   if (args.cookie == 0) return NFS4_OK;
+  // "cookie values of zero, 1, and 2 are to be considered reserved": whatever verifier comes with them.
+  if (args.cookie <= 2) return NFS4ERR_BAD_COOKIE;
   // "the cookieverf field must match the cookieverf returned by the READDIR in which the cookie was
   // acquired".
   if (args.cookieverf != cookie_verifier(c, dir)) return NFS4ERR_NOT_SAME;
   return c.core.tree.issued(dir, args.cookie) ? NFS4_OK : NFS4ERR_BAD_COOKIE;
 }
 
-entry4 make_entry(const Context& c, const NamedNode& entry, const bitmap4& wanted) {
+// "In some cases, the server may encounter an error while obtaining the attributes for a directory entry.
+// Instead of returning an error for the entire READDIR operation, the server can instead return the attribute
+// rdattr_error. ... If the client does not request the attribute, the server has no choice but to return
+// failure".
+Answer<entry4> make_entry(const Context& c, const NamedNode& entry, bool may_search, const bitmap4& wanted) {
+  const nfsstat4 error = may_search ? entry.error : NFS4ERR_ACCESS;
+  if (error != NFS4_OK) {
+    entry4 bare{entry.cookie, entry.name, {}};
+    if (wanted.empty()) return bare;
+    if (!wanted.test(FATTR4_RDATTR_ERROR)) return refuse(error);
+    bare.attrs.attrmask.set(FATTR4_RDATTR_ERROR);
+    bare.attrs.rdattr_error = error;
+    return bare;
+  }
   // What is mounted there is what the name leads to.
   const NodePtr node = Tree::top(entry.node);
-  return {entry.cookie, entry.name, read_attributes(c.core.tree, *node, wanted, c.core.facts())};
+  return entry4{entry.cookie, entry.name, read_attributes(c.core.tree, *node, wanted, c.core.facts())};
 }
 
-// The entry behind `cookie`; without a node at the end.
+// The entry behind `cookie`.
 Answer<NamedNode> next_entry(const Context& c, Node& dir, uint64_t cookie) {
   Answer<NamedNode> entry = c.core.tree.next(dir, cookie);
-  const bool loops = entry && entry->node == nullptr && c.core.switches.looping_cookies;
+  const bool loops = entry && entry->end() && c.core.switches.looping_cookies;
   return loops ? c.core.tree.next(dir, 0) : entry;
 }
 
@@ -66,19 +81,21 @@ READDIR4res execute(Context& c, const READDIR4args& args) {
   Res res;
   res.resok4.cookieverf = cookie_verifier(c, dir);
   Answer<NamedNode> at = next_entry(c, dir, args.cookie);
-  for (; at && at->node != nullptr; at = next_entry(c, dir, at->cookie)) {
+  const bool may_search = may(dir, c.who, kMayExecute);
+  for (; at && !at->end(); at = next_entry(c, dir, at->cookie)) {
     const size_t name_bytes = 8 + 4 + xdr_padded(at->name.size());
     // One entry is returned whatever dircount says: it is a hint, and nothing would be no progress.
     if (name_bytes > names_left && !res.resok4.reply.entries.empty()) break;
-    entry4 entry = make_entry(c, *at, args.attr_request);
-    const size_t bytes = 4 + xdr::size_of(entry);
+    Answer<entry4> entry = make_entry(c, *at, may_search, args.attr_request);
+    if (!entry) return refused<Res>(entry.error());
+    const size_t bytes = 4 + xdr::size_of(*entry);
     if (bytes > left) break;
     left -= bytes;
     names_left -= std::min(names_left, name_bytes);
-    res.resok4.reply.entries.push_back(std::move(entry));
+    res.resok4.reply.entries.push_back(*std::move(entry));
   }
   if (!at) return refused<Res>(at.error());
-  const bool more = at->node != nullptr;
+  const bool more = !at->end();
   if (more && res.resok4.reply.entries.empty()) return refused<Res>(NFS4ERR_TOOSMALL);
   res.resok4.reply.eof = !more;
   c.core.tree.accessed(dir);

@@ -26,7 +26,10 @@ EXCHANGE_ID4res execute(Context& c, const EXCHANGE_ID4args& args) {
 }
 
 CREATE_SESSION4res execute(Context& c, const CREATE_SESSION4args& args) {
-  return c.core.clients.create_session(args, c.who, c.link->id(), c.core.clock.now());
+  CREATE_SESSION4res res =
+      c.core.clients.create_session(args, c.who, c.link->id(), c.core.clock.now(), c.core.lease());
+  if (Client* client = c.core.clients.find(args.csa_clientid)) c.core.resume_recalls(*client);
+  return res;
 }
 
 BACKCHANNEL_CTL4res execute(Context& c, const BACKCHANNEL_CTL4args& args) {
@@ -81,8 +84,10 @@ DESTROY_SESSION4res execute(Context& c, const DESTROY_SESSION4args& args) {
     return refused<Res>(NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   }
   if (s == c.session) c.session = nullptr;
+  Client& client = *s->client;
   c.core.back.session_gone(*s);
   c.core.clients.destroy_session(*s);
+  c.core.resume_recalls(client);
   return {};
 }
 

@@ -64,16 +64,25 @@ nfsstat4 check_session(Context& c, Session* s, size_t request_bytes) {
   return NFS4_OK;
 }
 
+// "A replier MAY return NFS4ERR_REP_TOO_BIG as the status for the first operation": where not even that fits
+// (section 2.10.6.4).
+nfsstat4 check_reply(const Session& s, const SEQUENCE4args& args, size_t reply_bytes) {
+  if (reply_bytes > s.fore.ca_maxresponsesize) return NFS4ERR_REP_TOO_BIG;
+  if (args.sa_cachethis && reply_bytes > s.fore.ca_maxresponsesize_cached)
+    return NFS4ERR_REP_TOO_BIG_TO_CACHE;
+  return NFS4_OK;
+}
+
 }  // namespace
 
-SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, uint64_t digest, size_t request_bytes) {
+SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Message& message) {
   SequenceVerdict v;
   const auto refuse_with = [&v](nfsstat4 status) {
     v.result.status = status;
     return v;
   };
   Session* s = c.core.clients.find(args.sa_sessionid);
-  if (const nfsstat4 status = check_session(c, s, request_bytes); status != NFS4_OK)
+  if (const nfsstat4 status = check_session(c, s, message.request_bytes); status != NFS4_OK)
     return refuse_with(status);
   if (const nfsstat4 status = check_slots(*s, args); status != NFS4_OK) return refuse_with(status);
   Slot& slot = s->slots[args.sa_slotid];
@@ -82,7 +91,7 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, uint64_t d
     if (slot.in_progress) return refuse_with(NFS4ERR_DELAY);
     // Another user "MUST" be told; other operations may be.
     const bool false_retry =
-        !slot.who.same_user(c.who) || (c.core.switches.detect_false_retry && slot.digest != digest);
+        !slot.who.same_user(c.who) || (c.core.switches.detect_false_retry && slot.digest != message.digest);
     if (false_retry) return refuse_with(NFS4ERR_SEQ_FALSE_RETRY);
     c.session = s;
     c.client = s->client;
@@ -97,6 +106,8 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, uint64_t d
   if (args.sa_sequenceid != slot.sequence + 1 && !fresh) return refuse_with(NFS4ERR_SEQ_MISORDERED);
   if (slot.in_progress)
     return refuse_with(NFS4ERR_SEQ_MISORDERED);  // the reply to the last one is not out yet
+  if (const nfsstat4 status = check_reply(*s, args, message.reply_bytes); status != NFS4_OK)
+    return refuse_with(status);
 
   s->target_seen = s->target_seen || slot.told == s->target_turn;
   slot.sequence = args.sa_sequenceid;
@@ -106,7 +117,7 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, uint64_t d
   slot.in_progress = true;
   slot.whole = false;
   slot.reply.clear();
-  slot.digest = digest;
+  slot.digest = message.digest;
   slot.who = c.who;
   follow_target(*s, args.sa_highest_slotid);
   c.session = s;

@@ -21,9 +21,14 @@ struct SequenceVerdict {
   const ByteVector* cached = nullptr;
 };
 
-// `digest` covers the operations behind SEQUENCE. `request_bytes` is the size of the whole RPC message.
-SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, uint64_t digest,
-                               size_t request_bytes);
+// What is around SEQUENCE's arguments and result.
+struct Message {
+  uint64_t digest = 0;       // of the operations behind SEQUENCE
+  size_t request_bytes = 0;  // of the whole RPC message
+  size_t reply_bytes = 0;    // the least that the whole reply has, if SEQUENCE succeeds
+};
+
+SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, const Message& message);
 
 // The request has been executed; `body` is its COMPOUND4res. The session may have been destroyed by it.
 void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations,

@@ -23,6 +23,11 @@ constexpr uint32_t kSmallestResponse = 128;
 constexpr uint32_t kSmallestCallback = 512;
 constexpr uint32_t kSmallestCallbackReply = 128;
 
+// CREATE_SESSION arguments that would be refused again.
+bool is_refusal(nfsstat4 status) {
+  return status == NFS4ERR_TOOSMALL || status == NFS4ERR_INVAL || status == NFS4ERR_NOENT;
+}
+
 nfsstat4 check_protection(const state_protect4_a& protect) {
   switch (protect.how) {
     case SP4_NONE: return NFS4_OK;
@@ -50,7 +55,7 @@ nfsstat4 check_callback_security(const std::vector<callback_sec_parms4>& securit
   const bool gss = std::any_of(security.begin(), security.end(), [](const callback_sec_parms4& s) {
     return s.cb_secflavor == rpc::RPCSEC_GSS;
   });
-  return gss ? NFS4ERR_NOENT : NFS4_OK;
+  return gss && !can_call_back(security) ? NFS4ERR_NOENT : NFS4_OK;
 }
 
 ClientTable::ClientTable(Identity identity, Limits limits, Hooks hooks)
@@ -156,18 +161,42 @@ EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const Pri
   }
   // Cases 1, 4 and 5; after a restart of the client (5) the confirmed record stays until CREATE_SESSION.
   if (Client* unconfirmed = find_record(ownerid, false)) destroy_client(*unconfirmed);
+  if (clients_.size() >= limits_.max_clients && !make_room(confirmed, now, lease))
+    return res.status = NFS4ERR_DELAY, res;
   return answer(add(args, who, now));
 }
 
+// Lets go of one client that cannot complain: an unconfirmed record, else the one whose lease ran out first.
+bool ClientTable::make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease) {
+  Client* chosen = nullptr;
+  each_client([&](Client& client) {
+    if (&client == except || (client.confirmed && now - client.renewed <= lease)) return;
+    const bool better = chosen == nullptr || (chosen->confirmed && !client.confirmed) ||
+                        (chosen->confirmed == client.confirmed && client.renewed < chosen->renewed);
+    if (better) chosen = &client;
+  });
+  if (chosen != nullptr) destroy_client(*chosen);
+  return chosen != nullptr;
+}
+
 CREATE_SESSION4res ClientTable::create_session(const CREATE_SESSION4args& args, const Principal& who,
-                                               LinkId link, LeaseClock::Duration now) {
+                                               LinkId link, LeaseClock::Duration now,
+                                               LeaseClock::Duration lease) {
   CREATE_SESSION4res res;
   Client* client = find(args.csa_clientid);
   if (client == nullptr) return res.status = NFS4ERR_STALE_CLIENTID, res;
-  if (args.csa_sequence == client->create_sequence) return client->create_reply;  // a replay
-  if (args.csa_sequence != client->create_sequence + 1) return res.status = NFS4ERR_SEQ_MISORDERED, res;
+  // A replay. That of a refusal is judged again: the same arguments are refused again, and better ones may
+  // come with the same sequence ID from clients that know Linux' server, where a refusal does not use it up.
+  const bool again = args.csa_sequence == client->create_sequence;
+  if (again && !is_refusal(client->create_reply.status)) return client->create_reply;
+  if (!again && args.csa_sequence != client->create_sequence + 1)
+    return res.status = NFS4ERR_SEQ_MISORDERED, res;
   // "No changes are made": a refused confirmation does not use up the sequence ID.
   if (!client->confirmed && !client->who.same_user(who)) return res.status = NFS4ERR_CLID_INUSE, res;
+
+  while (sessions_.size() >= limits_.max_sessions && make_room(client, now, lease)) {
+  }
+  if (sessions_.size() >= limits_.max_sessions) return res.status = NFS4ERR_NOSPC, res;
 
   res.status = create_phases(args, *client, link, now, res.resok4);
   client->create_sequence = args.csa_sequence;
@@ -185,8 +214,10 @@ nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4
   if (fore.ca_maxrequestsize < kSmallestRequest || fore.ca_maxresponsesize < kSmallestResponse) {
     return NFS4ERR_TOOSMALL;
   }
-  if (wants_back && (back.ca_maxrequestsize < kSmallestCallback ||
-                     back.ca_maxresponsesize < kSmallestCallbackReply || back.ca_maxoperations < 2)) {
+  // Also where the back channel is bound to a connection later. Without slots there will be none.
+  const bool has_back = wants_back || back.ca_maxrequests > 0;
+  if (has_back && (back.ca_maxrequestsize < kSmallestCallback ||
+                   back.ca_maxresponsesize < kSmallestCallbackReply || back.ca_maxoperations < 2)) {
     return NFS4ERR_TOOSMALL;
   }
   r.csr_fore_chan_attrs = fore;

@@ -25,6 +25,10 @@ class ClientTable {
     uint32_t max_cached_bytes = 64u << 10;
     uint32_t max_operations = 64;
     uint32_t max_slots = 64;
+    // Of all clients. At a limit an unconfirmed client goes for a new one, else the longest expired; where
+    // none is, EXCHANGE_ID is DELAY and CREATE_SESSION is NOSPC.
+    size_t max_clients = 4096;
+    size_t max_sessions = 8192;
   };
   struct Hooks {
     std::function<bool(const Client&)> holds_state;  // opens, locks, delegations
@@ -43,7 +47,7 @@ class ClientTable {
                                     LeaseClock::Duration now, LeaseClock::Duration lease);
   // On success the link is on the new session's fore channel, and on its back channel if that was asked for.
   nfs4::CREATE_SESSION4res create_session(const nfs4::CREATE_SESSION4args& args, const Principal& who,
-                                          LinkId link, LeaseClock::Duration now);
+                                          LinkId link, LeaseClock::Duration now, LeaseClock::Duration lease);
   void destroy_session(Session& session);
   void destroy_client(Client& client);
 
@@ -70,6 +74,7 @@ class ClientTable {
  private:
   Client& add(const nfs4::EXCHANGE_ID4args& args, const Principal& who, LeaseClock::Duration now);
   Client* find_record(const std::string& ownerid, bool confirmed);
+  bool make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease);
   nfs4::EXCHANGE_ID4res answer(const Client& client) const;
   nfs4::nfsstat4 create_phases(const nfs4::CREATE_SESSION4args& args, Client& client, LinkId link,
                                LeaseClock::Duration now, nfs4::CREATE_SESSION4resok& result);
@@ -87,7 +92,8 @@ class ClientTable {
 
 // Whether this server can call back with one of the credentials: AUTH_NONE and AUTH_SYS it can.
 bool can_call_back(const std::vector<nfs4::callback_sec_parms4>& security);
-// NOENT if a GSS handle is named: this server has given out none (section 18.36.3).
+// NOENT if nothing but GSS handles is named: this server has given out none (section 18.36.3). Beside what it
+// can use they are let be, as by Linux' server: the client has said that any of the list will do.
 nfs4::nfsstat4 check_callback_security(const std::vector<nfs4::callback_sec_parms4>& security);
 
 }  // namespace nfsrdma::filer

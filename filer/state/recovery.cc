@@ -53,7 +53,7 @@ std::set<std::string> Recovery::reclaimers(ClientTable& clients) const {
   }
   clients.each_client([&](const Client& client) {
     if (!client.confirmed || !client.reclaim_complete) return;
-    if (client.expired_all) {
+    if (client.expired_all || client.revoked_expired > 0) {
       owners.erase(client.owner.co_ownerid);
     } else {
       owners.insert(client.owner.co_ownerid);
@@ -65,12 +65,17 @@ std::set<std::string> Recovery::reclaimers(ClientTable& clients) const {
 void Recovery::begin_grace(LeaseClock::Duration now, LeaseClock::Duration length) {
   in_grace_ = true;
   grace_end_ = now + length;
+  latest_end_ = grace_end_ + length;
   if (records_.empty()) end_grace();
 }
 
 void Recovery::end_grace() {
   in_grace_ = false;
   records_.clear();
+}
+
+void Recovery::reclaimed(LeaseClock::Duration now) {
+  grace_end_ = std::max(grace_end_, std::min(now + std::chrono::seconds(1), latest_end_));
 }
 
 bool Recovery::expire(LeaseClock::Duration now) {

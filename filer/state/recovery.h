@@ -54,6 +54,9 @@ class Recovery {
   void begin_grace(LeaseClock::Duration now, LeaseClock::Duration length);
   // Unreclaimed records become void.
   void end_grace();
+  // Something has been reclaimed: "Some additional time ... to effect lock reclaims may be added", a second
+  // at a time and no more than the length of the period.
+  void reclaimed(LeaseClock::Duration now);
   // Ends grace when it is time; true if it ended now.
   bool expire(LeaseClock::Duration now);
   bool in_grace() const { return in_grace_; }
@@ -75,6 +78,7 @@ class Recovery {
   std::map<std::string, ReclaimRecord> records_;  // by co_ownerid
   bool in_grace_ = false;
   LeaseClock::Duration grace_end_{0};
+  LeaseClock::Duration latest_end_{0};
 };
 
 }  // namespace nfsrdma::filer

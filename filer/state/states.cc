@@ -150,8 +150,9 @@ Answer<State*> StateTable::check(const stateid4& id, const Client& client, const
   State* state = find(id);
   if (state == nullptr || state->client != &client) return refuse(NFS4ERR_BAD_STATEID);
   if (node != nullptr && state->node.get() != node) return refuse(NFS4ERR_BAD_STATEID);
-  if (!state->live()) return refuse(revocation_status(state->revoked));
+  // Before what became of it: an operation on opens does not know NFS4ERR_DELEG_REVOKED (section 15.2).
   if ((mask(state->kind) & kinds) == 0) return refuse(NFS4ERR_BAD_STATEID);
+  if (!state->live()) return refuse(revocation_status(state->revoked));
   if (id.seqid != 0 && id.seqid != state->id.seqid) {
     return refuse(older(id.seqid, state->id.seqid, client) ? NFS4ERR_OLD_STATEID : NFS4ERR_BAD_STATEID);
   }

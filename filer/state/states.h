@@ -51,6 +51,7 @@ struct State {
   nfs4::sessionid4 granted_session;  // the request that was answered with it: for csa_referring_call_lists
   uint32_t granted_slot = 0;
   uint32_t granted_sequence = 0;
+  uint64_t recall_call = 0;  // the CallbackId of its CB_RECALL; 0: not sent
 
   bool live() const { return revoked == Revoked::kNo; }
   uint32_t share_access() const { return kind == StateKind::kLock ? open->access : access; }

@@ -229,14 +229,17 @@ nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal
   uint32_t mode = node.mode;
   if ((c.uid || c.gid) && !node.is_directory() && !who.root())
     mode &= ~06000u;  // chown takes set-id bits away
-  if (c.mode || c.mode_masked) {
+  // A symbolic link's mode says nothing, and the host cannot change it: asked for, it is taken and left as it
+  // is, as by Linux' server.
+  const bool sets_mode = (c.mode || c.mode_masked) && node.type != NF4LNK;
+  if (sets_mode) {
     mode = c.mode ? *c.mode
                   : (mode & ~c.mode_masked->mm_mask_bits) |
                         (c.mode_masked->mm_value_to_set & c.mode_masked->mm_mask_bits);
     // chmod by someone outside of the file's group cannot make it set-group-id.
     if (!who.root() && !who.in_group(c.gid.value_or(node.gid))) mode &= ~02000u;
   }
-  if (mode != node.mode || c.mode || c.mode_masked) to.mode = mode;
+  if (mode != node.mode || sets_mode) to.mode = mode;
   if (const nfsstat4 status = tree.set(node, to, who); status != NFS4_OK) return status;
   if (c.uid) set.set(FATTR4_OWNER);
   if (c.gid) set.set(FATTR4_OWNER_GROUP);

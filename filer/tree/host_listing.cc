@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "filer/tree/host_path.h"
 #include "filer/tree/host_status.h"
 
 namespace nfsrdma::filer {
@@ -20,7 +21,8 @@ uint64_t cookie_of(const SipHash& hash, const std::string& name) {
 }  // namespace
 
 Answer<HostListing> HostListing::read(int directory, const SipHash& hash) {
-  const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // Not "." of it: that would be a search, which a directory that may only be read does not allow.
+  const int fd = open(host_path(directory).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return refuse(status_of(errno));
   DIR* stream = fdopendir(fd);
   if (stream == nullptr) {

@@ -78,6 +78,12 @@ Answer<NodePtr> HostStore::parent(Node& dir) {
   return adopt(std::move(up), Seen::kLooking);
 }
 
+// A directory that this process may only read has names, and nothing behind them.
+bool HostStore::may_search(HostNode& dir) {
+  const Answer<int> at = path_of(dir);
+  return at && faccessat(*at, ".", F_OK, AT_EACCESS) == 0;
+}
+
 Answer<NamedNode> HostStore::next(Node& node, uint64_t cookie) {
   HostNode& dir = of_host(node);
   if (!dir.listing) {
@@ -91,6 +97,8 @@ Answer<NamedNode> HostStore::next(Node& node, uint64_t cookie) {
     cookie = entry->cookie;
     Answer<HostNodePtr> found = child_node(dir, entry->name, Seen::kLooking);
     if (found) return NamedNode{entry->cookie, entry->name, *std::move(found)};
+    if (found.error() == NFS4ERR_ACCESS && !may_search(dir))
+      return NamedNode{cookie, entry->name, nullptr, NFS4ERR_ACCESS};
     // Gone meanwhile, or a mount point: not listed. Anything else is an error, not a shorter directory.
     const bool skipped =
         found.error() == NFS4ERR_NOENT || found.error() == NFS4ERR_ACCESS || found.error() == NFS4ERR_STALE;

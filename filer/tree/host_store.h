@@ -101,6 +101,7 @@ class HostStore final : public Store {
   Answer<int> reader_of(HostNode& file);
   Answer<int> writer_of(HostNode& file);
   bool inside(int directory) const;
+  bool may_search(HostNode& dir);
   Status make_object(int directory, const std::string& name, const Initial& initial, const Principal& who,
                      Fd& file);
   // What was done in this directory reaches the disk before it is answered, where that is wanted.

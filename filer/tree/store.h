@@ -42,6 +42,9 @@ struct NamedNode {
   uint64_t cookie = 0;  // 3 and more (RFC 8881 section 18.23.3)
   std::string name;
   NodePtr node;
+  nfs4::nfsstat4 error = nfs4::NFS4_OK;  // why there is no node: the entry exists and may not be looked at
+
+  bool end() const { return node == nullptr && error == nfs4::NFS4_OK; }
 };
 
 class Store {
@@ -63,7 +66,7 @@ class Store {
 
   virtual Answer<NodePtr> child(Node& dir, std::string_view name) = 0;
   virtual Answer<NodePtr> parent(Node& dir) = 0;  // null: above the file system's root
-  // The first entry behind `cookie` (0: the first of all); its node is null at the end.
+  // The first entry behind `cookie` (0: the first of all).
   virtual Answer<NamedNode> next(Node& dir, uint64_t cookie) = 0;
   // Whether `cookie` may have been given out by this directory.
   virtual bool issued(const Node& dir, uint64_t cookie) const = 0;

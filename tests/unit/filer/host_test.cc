@@ -205,6 +205,24 @@ TEST_F(HostTest, ReadOnly_ChangesNothing) {
   EXPECT_EQ(client->read("/export/f"), "content");
 }
 
+// What the user of this process may read but not search, he may list: with rdattr_error in the place of
+// attributes (RFC 8881 section 18.23.3).
+TEST_F(HostTest, DirectoryThatCannotBeSearched_IsListedWithErrors) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may search every directory";
+  fs::create_directories(inside() + "/d/sub");
+  fs::permissions(inside() + "/d", fs::perms(0444));
+  READDIR4args list;
+  list.maxcount = 8192;
+  list.attr_request = bitmap4::of({FATTR4_TYPE, FATTR4_RDATTR_ERROR});
+  const COMPOUND4res reply = client->run_at("/export/d", ops(list));
+  fs::permissions(inside() + "/d", fs::perms(0755));
+  ASSERT_EQ(reply.status, NFS4_OK);
+  const dirlist4& found = at<READDIR4res>(reply, 0).resok4.reply;
+  ASSERT_EQ(found.entries.size(), 1u);
+  EXPECT_EQ(found.entries[0].name, "sub");
+  EXPECT_EQ(found.entries[0].attrs.rdattr_error, NFS4ERR_ACCESS);
+}
+
 TEST_F(HostTest, NamesOfAnyBytes_AreListedAndFound) {
   const std::string name = "caf\xe9";
   std::ofstream(inside() + "/" + name) << "latin";

@@ -1,0 +1,215 @@
+// Client IDs and sessions against everything that may come with them (RFC 8881 sections 18.35
+// to 18.37, 18.46, 18.50): the cases that session_test.cc and sequence_test.cc do not have.
+
+#include "tests/unit/filer/raw_client.h"
+
+namespace nfsrdma::filer::test {
+namespace {
+
+using std::chrono::seconds;
+
+EXCHANGE_ID4args exchange(const RawClient& client) {
+  EXCHANGE_ID4args args;
+  args.eia_clientowner = {client.verifier, client.owner};
+  return args;
+}
+nfsstat4 status_of(RawClient& client, const EXCHANGE_ID4args& args) {
+  return client.call(ops(args)).status;
+}
+
+// --- EXCHANGE_ID ---
+
+// "Bits not defined above should not be set in the eia_flags field. If they are, the server MUST reject the
+// operation with NFS4ERR_INVAL." CONFIRMED_R "can only be set in eir_flags".
+TEST(ExchangeIdArguments, Flags_AreTheDefinedOnes) {
+  const auto server = start_server();
+  RawClient client(*server);
+  for (unsigned bit = 0; bit < 32; ++bit) {
+    const uint32_t flag = uint32_t{1} << bit;
+    constexpr uint32_t kDefined = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FLAG_SUPP_MOVED_MIGR |
+                                  EXCHGID4_FLAG_BIND_PRINC_STATEID | EXCHGID4_FLAG_MASK_PNFS;
+    const nfsstat4 expected = (flag & kDefined) != 0                      ? NFS4_OK
+                              : flag == EXCHGID4_FLAG_UPD_CONFIRMED_REC_A ? NFS4ERR_NOENT
+                                                                          : NFS4ERR_INVAL;
+    EXCHANGE_ID4args args = exchange(client);
+    args.eia_flags = flag;
+    EXPECT_EQ(status_of(client, args), expected) << "bit " << bit;
+  }
+}
+
+TEST(ExchangeIdArguments, OwnersOfAnyLegalLength_AreTaken) {
+  const auto server = start_server();
+  RawClient client(*server);
+  for (const size_t length : {0u, 1u, 1024u}) {
+    client.owner = std::string(length, 'o');
+    EXPECT_EQ(client.exchange_id().status, NFS4_OK) << length;
+  }
+}
+
+// "the server MUST set one of" the roles; who the server is does not depend on who asks, nor on the
+// connection (sections 2.10.5, 18.35.3).
+TEST(ExchangeIdArguments, ServerIsTheSameToEverybody) {
+  const auto server = start_server();
+  RawClient one(*server, "one");
+  RawClient two(*server, "two", {.uid = 1000, .gid = 1000});
+  EXCHANGE_ID4args args = exchange(two);
+  args.eia_client_impl_id = nfs_impl_id4{"example.org", "client 1", {1, 2}};
+  const EXCHANGE_ID4res first = one.exchange_id();
+  const COMPOUND4res reply = two.call(ops(args));
+  const EXCHANGE_ID4res& second = at<EXCHANGE_ID4res>(reply, 0);
+  ASSERT_EQ(first.status, NFS4_OK);
+  ASSERT_EQ(second.status, NFS4_OK);
+  EXPECT_EQ(first.resok4.eir_server_owner, second.resok4.eir_server_owner);
+  EXPECT_EQ(first.resok4.eir_server_scope, second.resok4.eir_server_scope);
+  EXPECT_NE(first.resok4.eir_clientid, second.resok4.eir_clientid);
+  for (const EXCHANGE_ID4res& res : {first, second}) {
+    EXPECT_NE(res.resok4.eir_flags & EXCHGID4_FLAG_MASK_PNFS, 0u);
+    EXPECT_EQ(res.resok4.eir_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A, 0u);
+    EXPECT_EQ(res.resok4.eir_state_protect.how, SP4_NONE);
+  }
+}
+
+// SP4_MACH_CRED wants RPCSEC_GSS, which is not here; of SP4_SSV "if the client's ssp_hash_algs (or
+// ssp_encr_algs) is empty the server returns NFS4ERR_INVAL", and none of the encryption algorithms is here.
+TEST(ExchangeIdArguments, StateProtection_IsRefusedForWhatItLacks) {
+  const auto server = start_server();
+  RawClient client(*server);
+  EXCHANGE_ID4args args = exchange(client);
+  args.eia_state_protect.how = SP4_MACH_CRED;
+  EXPECT_EQ(status_of(client, args), NFS4ERR_INVAL);
+  args.eia_state_protect.how = SP4_SSV;
+  EXPECT_EQ(status_of(client, args), NFS4ERR_INVAL);
+  const std::string sha256("\x60\x86\x48\x01\x65\x03\x04\x02\x01");
+  args.eia_state_protect.ssv.ssp_hash_algs.push_back({sha256});
+  args.eia_state_protect.ssv.ssp_encr_algs.push_back({"nonsense"});
+  args.eia_state_protect.ssv.ssp_window = 4;
+  EXPECT_EQ(status_of(client, args), NFS4ERR_ENCR_ALG_UNSUPP);
+}
+
+// Section 18.35.4: every combination of a record, an update, the verifier and the principal.
+TEST(ExchangeIdCases, Everyone) {
+  struct Case {
+    bool update, confirmed, same_verifier, same_principal;
+    nfsstat4 status;
+    bool same_id;
+  };
+  const Case cases[] = {
+      {false, false, false, false, NFS4_OK, false},  // 4: replaced
+      {false, false, false, true, NFS4_OK, false},
+      {false, false, true, false, NFS4_OK, false},
+      {false, false, true, true, NFS4_OK, false},
+      {false, true, false, false, NFS4ERR_CLID_INUSE, false},  // 3: it has a session
+      {false, true, true, false, NFS4ERR_CLID_INUSE, false},
+      {false, true, false, true, NFS4_OK, false},         // 5: restart
+      {false, true, true, true, NFS4_OK, true},           // 2
+      {true, false, false, false, NFS4ERR_NOENT, false},  // 7
+      {true, false, false, true, NFS4ERR_NOENT, false},
+      {true, false, true, false, NFS4ERR_NOENT, false},
+      {true, false, true, true, NFS4ERR_NOENT, false},
+      {true, true, false, false, NFS4ERR_NOT_SAME, false},  // 8, or 9: "or NFS4ERR_PERM"
+      {true, true, false, true, NFS4ERR_NOT_SAME, false},   // 8
+      {true, true, true, false, NFS4ERR_PERM, false},       // 9
+      {true, true, true, true, NFS4_OK, true},              // 6
+  };
+  const auto server = start_server();
+  unsigned number = 0;
+  for (const Case& c : cases) {
+    const std::string owner = "case " + std::to_string(number++);
+    RawClient first(*server, owner, {.uid = 1000, .gid = 1000});
+    ASSERT_EQ(first.exchange_id().status, NFS4_OK);
+    if (c.confirmed) {
+      ASSERT_EQ(first.create_session().status, NFS4_OK);
+    }
+    RawClient second(*server, owner, {.uid = c.same_principal ? 1000u : 2000u, .gid = 1000});
+    if (!c.same_verifier) second.verifier = verifier4::of(2);
+    const EXCHANGE_ID4res res =
+        second.exchange_id(c.update ? uint32_t{EXCHGID4_FLAG_UPD_CONFIRMED_REC_A} : 0);
+    EXPECT_EQ(name_of(res.status), name_of(c.status)) << owner;
+    if (res.status != NFS4_OK) continue;
+    EXPECT_EQ(res.resok4.eir_clientid == first.clientid, c.same_id) << owner;
+    EXPECT_EQ((res.resok4.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0, c.same_id) << owner;
+    if (c.confirmed) {
+      EXPECT_EQ(first.run({}).status, NFS4_OK) << "the old session lives until the new one is there";
+    }
+  }
+}
+
+// "If old_clientid_ret has no state ... the server ... deletes the old record": without sessions it has none.
+TEST(ExchangeIdCases, OtherPrincipalOfAnIdleClient_ReplacesIt) {
+  const auto server = start_server();
+  RawClient first(*server, "shared", {.uid = 1000, .gid = 1000});
+  ASSERT_TRUE(first.establish());
+  ASSERT_EQ(first.call(ops(DESTROY_SESSION4args{first.session})).status, NFS4_OK);
+  RawClient second(*server, "shared", {.uid = 2000, .gid = 2000});
+  ASSERT_EQ(second.exchange_id().status, NFS4_OK);
+  EXPECT_NE(second.clientid, first.clientid);
+  EXPECT_EQ(first.create_session().status, NFS4ERR_STALE_CLIENTID);
+}
+
+TEST(ExchangeIdCases, BehindSequence_ForAnotherOwner_Works) {
+  const auto server = start_server();
+  RawClient client(*server);
+  ASSERT_TRUE(client.establish());
+  RawClient other(*server, "another");
+  EXPECT_EQ(client.run(ops(exchange(other))).status, NFS4_OK);
+  EXPECT_EQ(client.call(ops(exchange(other), PUTROOTFH4args{})).status, NFS4ERR_NOT_ONLY_OP);
+}
+
+// --- limits ---
+
+// Nobody can make the server remember clients without end: unconfirmed records go first, then those whose
+// lease is over; who keeps his lease stays.
+TEST(ClientLimits, AtTheLimit_TheLongestExpiredGoes) {
+  const auto server = start_server({.limits = {.max_clients = 3}, .manual_clock = true});
+  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  RawClient one(*server, "one");
+  RawClient two(*server, "two");
+  RawClient three(*server, "three");
+  RawClient four(*server, "four");
+  ASSERT_TRUE(one.establish());
+  ASSERT_TRUE(two.establish());
+  ASSERT_EQ(three.exchange_id().status, NFS4_OK);
+  ASSERT_EQ(four.exchange_id().status, NFS4_OK) << "in the place of the unconfirmed one";
+  EXPECT_EQ(three.create_session().status, NFS4ERR_STALE_CLIENTID);
+  ASSERT_EQ(four.create_session().status, NFS4_OK);
+  EXPECT_EQ(three.exchange_id().status, NFS4ERR_DELAY) << "all have a lease";
+  server->advance_clock(seconds(80));
+  ASSERT_EQ(two.run({}).status, NFS4_OK);
+  server->advance_clock(seconds(20));
+  ASSERT_TRUE(three.establish());
+  EXPECT_EQ(two.run({}).status, NFS4_OK);
+  EXPECT_EQ(server->clients().size(), 3u);
+}
+
+TEST(ClientLimits, TooManySessions_AreNoSpace) {
+  const auto server = start_server({.limits = {.max_sessions = 2}});
+  RawClient client(*server);
+  ASSERT_TRUE(client.establish());
+  ASSERT_EQ(client.create_session().status, NFS4_OK);
+  EXPECT_EQ(client.create_session().status, NFS4ERR_NOSPC);
+  EXPECT_EQ(client.call(ops(DESTROY_SESSION4args{client.session})).status, NFS4_OK);
+  EXPECT_EQ(client.create_session().status, NFS4_OK) << "the refusal did not use the sequence ID up";
+}
+
+// --- DESTROY_CLIENTID ---
+
+TEST(DestroyClientidCases, UnconfirmedOnes_GoAloneOrInASessionOfAnother) {
+  const auto server = start_server();
+  RawClient client(*server);
+  ASSERT_TRUE(client.establish());
+  for (const bool in_session : {false, true}) {
+    RawClient other(*server, "another");
+    ASSERT_EQ(other.exchange_id().status, NFS4_OK);
+    const Ops request = ops(DESTROY_CLIENTID4args{other.clientid});
+    const auto destroy = [&] { return (in_session ? client.run(request) : client.call(request)).status; };
+    EXPECT_EQ(destroy(), NFS4_OK);
+    EXPECT_EQ(destroy(), NFS4ERR_STALE_CLIENTID);
+  }
+  EXPECT_EQ(client.call(ops(DESTROY_CLIENTID4args{0}, RECLAIM_COMPLETE4args{true})).status,
+            NFS4ERR_NOT_ONLY_OP);
+  EXPECT_EQ(client.call(ops(DESTROY_SESSION4args{client.session}, PUTROOTFH4args{})).status,
+            NFS4ERR_NOT_ONLY_OP);
+}
+
+}  // namespace
+}  // namespace nfsrdma::filer::test
