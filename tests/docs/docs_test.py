@@ -66,11 +66,29 @@ class Semantics(unittest.TestCase):
                     self.assertIn(rest.split(".")[0], classes, f"{name} is not run: {promise}")
 
 
+def unit_tests():
+    """{"Suite.Test"} of all GoogleTest programs."""
+    sources = subprocess.run(["grep", "-rhoE", r"^(TEST|TEST_F|TEST_P)\(\w+, *\w+\)", os.path.join(ROOT, "tests", "unit")],
+                             capture_output=True, text=True).stdout
+    return {".".join(re.findall(r"\w+", line)[1:]) for line in sources.splitlines()}
+
+
+class Filer(unittest.TestCase):
+    def test_every_area_names_tests_that_exist(self):
+        tests = unit_tests()
+        held = text_of("docs", "FILER.md").split("## What is held")[1].split("\n## ")[0]
+        areas = [line.strip("|").split("|") for line in held.splitlines() if line.startswith("| ") and not line.startswith("| area")]
+        self.assertGreater(len(areas), 10, "the page was not understood")
+        for area, named in areas:
+            names = re.findall(r"`(\w+\.\w+)`", named)
+            self.assertTrue(names, f"no test: {area}")
+            for name in names:
+                self.assertIn(name, tests, area)
+
+
 class Protocol(unittest.TestCase):
     def test_every_rule_names_tests_that_exist_or_says_why_not(self):
-        sources = subprocess.run(["grep", "-rhoE", r"^(TEST|TEST_F|TEST_P)\(\w+, *\w+\)", os.path.join(ROOT, "tests", "unit")],
-                                 capture_output=True, text=True).stdout
-        tests = {".".join(re.findall(r"\w+", line)[1:]) for line in sources.splitlines()}
+        tests = unit_tests()
         rules = 0
         for line in text_of("docs", "PROTOCOL.md").splitlines():
             cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
