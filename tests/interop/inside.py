@@ -13,7 +13,7 @@ class MountInside:
 
     count = 0
 
-    def __init__(self, guest, source, options, proto="rdma", timeout=200):
+    def __init__(self, guest, source, options, proto="rdma", timeout=1200):
         MountInside.count += 1
         self.guest = guest
         self.path = f"/run/mount.{MountInside.count}"
@@ -35,7 +35,7 @@ class MountInside:
     def log_text(self):
         return self.guest.run(f"cat {self.log}")
 
-    def umount(self, timeout=200):
+    def umount(self, timeout=1200):
         """Returns when its daemon has ended."""
         self.guest.run(f"""mountpoint -q {self.path} || exit 0
             pid=$({BIN}/nfsrdma-fuse stats {self.path} --format json | sed -n 's/^  "pid": \\([0-9]*\\),$/\\1/p')
@@ -49,7 +49,7 @@ class FilerInside:
         self.guest, self.log = guest, f"/run/{name}.log"
         self.process = guest.begin(f"echo $$ >/run/{name}.pid; exec {BIN}/nfsrdma-filer --export {export} --listen {address}:2049 "
                                    f"--rdma {address} --rdma-fabrics verbs --no-root-squash {' '.join(arguments)} >{self.log} 2>&1")
-        guest.run(f"for i in $(seq 600); do ! grep -q 'listening.*rdma' {self.log} || exit 0; sleep 0.1; done; cat {self.log}; exit 1")
+        guest.run(f"for i in $(seq 3000); do ! grep -q 'listening.*rdma' {self.log} || exit 0; sleep 0.1; done; cat {self.log}; exit 1")
         self.pid = int(guest.run(f"cat /run/{name}.pid"))
 
     def end(self):
