@@ -265,6 +265,7 @@ class Fabric(unittest.TestCase):
 
     def run_tests(self, program, pattern, user=None):
         output = guest.run(f"cd /tmp; {WORK}/build/tests/unit/fabric/{program} --gtest_filter='{pattern}' 2>&1", user=user)
+        guest.run("dmesg -C")  # what the kernel says of a limit that was reached is what was asked for
         print(output)
         self.assertRegex(output, r"\[  PASSED  \] [1-9]")
         self.assertNotIn("FAILED", output)
