@@ -36,7 +36,11 @@ class Fabrics(Part):
 
     def fabrics(self):
         server = Process(self.server.pid)
-        for name, mounted in self.mounts.items():
+        # Each is the first in turn: who comes after a pause finds the processor's caches, and free memory, as others left them.
+        names = list(self.mounts)
+        turn = self.round % len(names)
+        for name in names[turn:] + names[:turn]:
+            mounted = self.mounts[name]
             data, daemon = mounted.path + "/data", Process(mounted.pid)
             self.load_file(name, data, mounted.path + "/target", daemon, server, AMONG)
             self.fsload(AMONG + "one READ in flight", name, daemon,
