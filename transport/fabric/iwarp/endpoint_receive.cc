@@ -68,7 +68,8 @@ void EndpointCore::on_readable() {
   size_t turn = 0;
   size_t flushed = 0;
   Received received = Received::kMore;
-  while (state_ == State::kUp && received == Received::kMore && turn < kTurnBytes) {
+  while (state_ == State::kUp && received == Received::kMore && turn < kTurnBytes &&
+         queue_.owned_bytes() <= kMaxUnsentBytes) {
     received = receive(turn);
     if (turn - flushed < kFlushBytes) continue;
     flush();
