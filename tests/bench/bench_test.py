@@ -21,7 +21,7 @@ METRICS = ["read", "read, O_DIRECT", "write", "write, O_DIRECT", "write new file
 class Bench(unittest.TestCase):
     def test_runs_through(self):
         with tempfile.TemporaryDirectory() as out:
-            done = subprocess.run([sys.executable, os.path.join(HERE, "../system/run.py"), "--build", BUILD, "--as", "root", "--timeout",
+            done = subprocess.run(["setpriv", "--pdeathsig", "TERM", sys.executable, os.path.join(HERE, "../system/run.py"), "--build", BUILD, "--as", "root", "--timeout",
                                    "250", "--out", out, "--script", os.path.join(HERE, "bench.py"), "--size", "8", "--repeats", "1",
                                    "--files", "50", "--no-touch", "--only", "transfers,metadata,rpc_counts,fabrics"], capture_output=True, text=True)
             if done.returncode == SKIPPED:

@@ -24,7 +24,7 @@ TEST(MpaFrame, CapturedRequest_IsReadAndWritten) {
   EXPECT_EQ(f->revision, 2);
   EXPECT_FALSE(f->crc || f->markers || f->rejected);
   ASSERT_TRUE(f->enhanced);
-  EXPECT_EQ(*f->enhanced, (StartupFrame::Enhanced{128, 0, false, false, false, false}));
+  EXPECT_EQ(*f->enhanced, (iwarp::Enhanced{128, 0, false, false, false, false}));
   EXPECT_EQ(f->private_data, from_hex("f6ab0e1801010303"));
   EXPECT_EQ(encode(*f), bytes);
   EXPECT_EQ(encode(make_request(terms(128, 0))), bytes) << "ours is the same";
@@ -34,7 +34,7 @@ TEST(MpaFrame, CapturedReply_IsReadAndWritten) {
   const ByteVector bytes = from_hex(captured::kMpaReply);
   const auto f = decode_startup(bytes, Kind::kReply);
   ASSERT_TRUE(f);
-  EXPECT_EQ(*f->enhanced, (StartupFrame::Enhanced{0, 128, false, false, false, false}));
+  EXPECT_EQ(*f->enhanced, (iwarp::Enhanced{0, 128, false, false, false, false}));
   EXPECT_EQ(encode(*f), bytes);
   const auto agreed = judge_reply(terms(128, 0), *f);
   ASSERT_TRUE(agreed);

@@ -26,10 +26,10 @@ uint16_t depth_with_flags(uint16_t depth, bool high, bool low) {
   return static_cast<uint16_t>((high ? 0x8000 : 0) | (low ? 0x4000 : 0) | (depth & kDepthNotNegotiated));
 }
 
-StartupFrame::Enhanced load_enhanced(const std::byte* from) {
+Enhanced load_enhanced(const std::byte* from) {
   const uint16_t first = load_be16(from);
   const uint16_t second = load_be16(from + 2);
-  StartupFrame::Enhanced e;
+  Enhanced e;
   e.ird = first & kDepthNotNegotiated;
   e.ord = second & kDepthNotNegotiated;
   // "If Control Flag A is set to 0, then Control Flags B, C, and D MUST be ignored" (RFC 6581 section 9.2).

@@ -20,6 +20,17 @@ inline constexpr size_t kMaxPrivateData = 512;
 // RFC 6581 section 9.1: "automatic negotiation of the IRD or ORD is not desired".
 inline constexpr uint16_t kDepthNotNegotiated = 0x3fff;
 
+// What RFC 6581 adds.
+struct Enhanced {
+  uint16_t ird = 0;  // 14 bits: RDMA Reads the sender answers at a time
+  uint16_t ord = 0;  // RDMA Reads the sender wants to have outstanding
+  bool peer_to_peer = false;
+  bool rtr_send = false;
+  bool rtr_write = false;
+  bool rtr_read = false;
+  bool operator==(const Enhanced&) const = default;
+};
+
 struct StartupFrame {
   enum class Kind : uint8_t { kRequest, kReply };
   Kind kind = Kind::kRequest;
@@ -27,15 +38,6 @@ struct StartupFrame {
   bool crc = false;
   bool rejected = false;
   uint8_t revision = 2;
-  struct Enhanced {
-    uint16_t ird = 0;  // 14 bits: RDMA Reads the sender answers at a time
-    uint16_t ord = 0;  // RDMA Reads the sender wants to have outstanding
-    bool peer_to_peer = false;
-    bool rtr_send = false;
-    bool rtr_write = false;
-    bool rtr_read = false;
-    bool operator==(const Enhanced&) const = default;
-  };
   std::optional<Enhanced> enhanced;
   ByteVector private_data;  // the upper layer's
   bool operator==(const StartupFrame&) const = default;
