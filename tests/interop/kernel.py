@@ -202,6 +202,10 @@ def make(work):
         for name in ("sbin", "usr/sbin"):
             if os.path.isdir(os.path.join(unpacked, name)):
                 shutil.copytree(os.path.join(unpacked, name), os.path.join(root, "usr/sbin"), dirs_exist_ok=True, symlinks=True)
+    # A set-user-ID mount.nfs would run as whoever has unpacked it.
+    for entry in os.scandir(os.path.join(root, "usr/sbin")):
+        if not entry.is_symlink():
+            os.chmod(entry.path, 0o755)
     keep_modules(full, root, release, siw)
     make_initrd(work, full, release, os.path.join(work, "initrd"))
     for name in ("deb", "full", "headers", "siw", "initrd.tree", *NFS_UTILS):

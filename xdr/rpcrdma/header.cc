@@ -58,6 +58,12 @@ bool get_error(xdr::Decoder& x, uint32_t version, error& e) {
   return (words < 1 || x(e.first)) && (words < 2 || x(e.second));
 }
 
+// Of ERR_VERS. An error of one word whose argument is not less than its code would look the same.
+bool is_version_range(uint32_t low, uint32_t high) {
+  return low <= high && low != RDMA2_ERR_READ_CHUNKS && low != RDMA2_ERR_WRITE_CHUNKS &&
+         low != RDMA2_ERR_SEGMENTS && low != RDMA2_ERR_REPLY_RESOURCE;
+}
+
 // The two layouts of ERR_VERS in a message that says version 2: without flags, as version 1 and every
 // responder that knows no version 2 has it (28 bytes: 1, low, high), and with flags (32 bytes: RESPONSE, 1,
 // low, high). In the first, low <= high keeps it apart from the one-word errors of version 2, which have 1
@@ -67,10 +73,7 @@ bool is_fixed_err_vers(ConstBytes message) {
   const uint32_t w4 = load_be32(message.data() + 16);
   const uint32_t w5 = load_be32(message.data() + 20);
   const uint32_t w6 = load_be32(message.data() + 24);
-  if (w4 != ERR_VERS || w5 > w6) return false;
-  // An error of one word whose argument is not less than its code would look the same.
-  return w5 != RDMA2_ERR_READ_CHUNKS && w5 != RDMA2_ERR_WRITE_CHUNKS && w5 != RDMA2_ERR_SEGMENTS &&
-         w5 != RDMA2_ERR_REPLY_RESOURCE;
+  return w4 == ERR_VERS && is_version_range(w5, w6);
 }
 
 // v2 section 4.1: who finds a property malformed answers BAD_XDR; an unknown one is ignored.
@@ -122,7 +125,8 @@ Defect get_version2(xdr::Decoder& x, ConstBytes message, header& h) {
   if (!flags) return Defect::kXdr;
   bool ok = false;
   if (h.type == RDMA_ERROR) {
-    ok = get_error(x, kVersion2, h.error);
+    ok = get_error(x, kVersion2, h.error) &&
+         (h.error.code != ERR_VERS || is_version_range(h.error.first, h.error.second));
   } else if (h.type == RDMA2_CONNPROP) {
     ok = get_properties(x, h.properties);
   } else {
