@@ -48,14 +48,21 @@ keep_sudo() {
   set +m
 }
 
-# What a script of this folder does at its end, however that comes: ends what it started.
+# What a script of this folder does at its end, however that comes: ends what it started, and sees it gone.
 clean_up() {
   trap - EXIT INT TERM HUP
   local group
   for group in "$STOPPABLE" "$SUDO_KEEPER"; do
     [ -z "$group" ] || kill -TERM -- "-$group" 2>/dev/null || true
   done
-  [ -z "$STOPPABLE" ] || wait "$STOPPABLE" 2>/dev/null || true
+  for group in "$STOPPABLE" "$SUDO_KEEPER"; do
+    [ -z "$group" ] || wait "$group" 2>/dev/null || true
+  done
+  # What the keeper started has been told, too.
+  [ -z "$SUDO_KEEPER" ] || for _ in {1..100}; do
+    kill -0 -- "-$SUDO_KEEPER" 2>/dev/null || break
+    sleep 0.02
+  done
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
