@@ -11,14 +11,13 @@ the repeats, with the lowest and the highest beside them.
 import argparse
 import json
 import os
-import platform
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.environ["NFSRDMA_WORK"], "src/system"))
 
 from fabrics import Fabrics  # noqa: E402
-from measure import GIB, MIB, WORK, Results, take_free_memory  # noqa: E402
+from measure import GIB, MIB, WORK, Results, machine, take_free_memory  # noqa: E402
 from peers import Peers  # noqa: E402
 
 KINDS = (Peers, Fabrics)
@@ -63,20 +62,11 @@ def verdicts(targets):
 
 
 def document(results, extra, targets, arguments):
-    medians = {}
-    for metric, contenders in results.runs.items():
-        for name, runs in contenders.items():
-            keys = {key for run in runs for key in run}
-            medians.setdefault(metric, {})[name] = {
-                key: {"median": results.median(metric, name, key), "spread": results.spread(metric, name, key)}
-                for key in sorted(keys) if results.median(metric, name, key) is not None}
-    with open("/proc/cpuinfo") as cpuinfo:
-        model = next((line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")), "unknown")
     return {
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()},
+        "machine": machine(),
         "settings": {"size_mib": arguments.size, "repeats": arguments.repeats, "files": arguments.files, "options": arguments.options},
-        "medians": medians, "runs": results.runs, "extra": extra, "targets": targets,
+        "medians": results.medians(), "runs": results.runs, "extra": extra, "targets": targets,
     }
 
 

@@ -3,6 +3,7 @@
 import json
 import mmap
 import os
+import platform
 import statistics
 import subprocess
 
@@ -18,6 +19,12 @@ def run_json(argv):
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, argv))}: status {done.returncode}: {done.stderr}")
     return json.loads(done.stdout)
+
+
+def machine():
+    with open("/proc/cpuinfo") as cpuinfo:
+        model = next((line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")), "unknown")
+    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
 
 
 class Process:
@@ -70,6 +77,17 @@ class Results:
         found = [(self.median(metric, name, key), name) for name in self.runs.get(metric, {}) if name.startswith(prefix)]
         found = [entry for entry in found if entry[0] is not None]
         return max(found) if found else (None, None)
+
+    def medians(self):
+        """medians()[metric][contender][key] = {"median", "spread"}."""
+        medians = {}
+        for metric, contenders in self.runs.items():
+            for name, runs in contenders.items():
+                keys = {key for run in runs for key in run}
+                medians.setdefault(metric, {})[name] = {
+                    key: {"median": self.median(metric, name, key), "spread": self.spread(metric, name, key)}
+                    for key in sorted(keys) if self.median(metric, name, key) is not None}
+        return medians
 
 
 class Part:

@@ -46,7 +46,9 @@ class Command:
 class Guest:
     """Runs from start() to end(); with the world it ends anyway."""
 
-    def __init__(self, name="guest"):
+    def __init__(self, name="guest", counted=False):
+        """`counted`: see machine.qemu()."""
+        self.counted = counted
         self.folder = os.path.join(WORK, name)
         self.pid = None
         self.socket = socket.socket(socket.AF_UNIX)
@@ -61,7 +63,7 @@ class Guest:
         machine.make_initrd(initrd)
         for line in (f"tuntap add dev {TAP} mode tap", f"addr add {HOST}/24 dev {TAP}", f"link set {TAP} mtu {MTU} up"):
             steward.run(["ip", *line.split()])
-        argv = [*machine.qemu(initrd), "-serial", f"file:{self.folder}/console",
+        argv = [*machine.qemu(initrd, counted=self.counted), "-serial", f"file:{self.folder}/console",
                 "-netdev", f"tap,id=link,ifname={TAP},script=no,downscript=no", "-device", f"virtio-net-pci,netdev=link,host_mtu={MTU}",
                 "-device", "virtio-serial-pci", "-chardev", f"socket,id=port,path={port},server=on,wait=off",
                 "-device", "virtserialport,chardev=port,name=lab"]

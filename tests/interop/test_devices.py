@@ -5,6 +5,7 @@ everything is small.
 """
 
 import os
+import sys
 import unittest
 
 import kernel
@@ -258,6 +259,27 @@ class KernelClient(DeviceCase):
     def test_locks(self):
         for mode in ("posix --seed 1 --steps 25", "flock --seed 2 --steps 20", "counter --rounds 8"):
             guest.run(f"mkdir -p {self.MOUNT}/locks; {tool('locktest')} {mode} {self.MOUNT}/locks")
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(WORK, "build/tests/bench/fsload")), "needs the benchmark's tools (NFSRDMA_BENCH)")
+class Benchmark(DeviceCase):
+    """scripts/bench --lab works; what is measured here means nothing."""
+
+    def test_every_client_goes_over_both(self):
+        sys.path.append(os.path.join(WORK, "src/bench"))
+        import lab
+        results = lab.Results()
+        self.addCleanup(guest.run, f"knfsd_stop; rm -rf {EXPORT}/*")
+        lab.Lab(guest, results, lab.MIB, 10).run(0)
+        contenders = {"this mount, rdma", "this mount, tcp", "kernel, rdma", "kernel, tcp"}
+        self.assertEqual(set(results.runs), {"read", "write", "read, O_DIRECT", "write, O_DIRECT", "random read, depth 1", "random read, depth 32"})
+        for metric, found in results.medians().items():
+            self.assertEqual(set(found), contenders, metric)
+            for name, figures in found.items():
+                self.assertGreater(figures[lab.key_of(metric)]["median"], 0, (metric, name))
+        lines = lab.table(results, "host").splitlines()
+        self.assertEqual(sum(line[32:].strip().startswith(tuple(contenders)) for line in lines), 6 * 4)
+        self.assertEqual(len(lab.ratios(results)), 6 * 2)
 
 
 class Fabric(unittest.TestCase):
