@@ -1,6 +1,7 @@
 """A throw-away guest with Debian's kernel, inside of the world of a test (tests/system/run.py).
 
-It sees the world's files, build included, and a tap device joins it with the world: host 10.9.9.1, guest 10.9.9.2.
+It sees the world's files, build included, and a tap device joins it with the world: host 10.9.9.1, guest 10.9.9.2. Or a cable
+joins two guests.
 """
 
 import json
@@ -46,6 +47,8 @@ class Command:
 class Guest:
     """Runs from start() to end(); with the world it ends anyway."""
 
+    address = GUEST
+
     def __init__(self, name="guest", counted=False):
         """`counted`: see machine.qemu()."""
         self.counted = counted
@@ -61,11 +64,9 @@ class Guest:
         steward.call("chmod", self.folder, 0o1777)
         initrd, port = (os.path.join(self.folder, name) for name in ("initrd", "port"))
         machine.make_initrd(initrd)
-        for line in (f"tuntap add dev {TAP} mode tap", f"addr add {HOST}/24 dev {TAP}", f"link set {TAP} mtu {MTU} up"):
-            steward.run(["ip", *line.split()])
         argv = [*machine.qemu(initrd, counted=self.counted), "-serial", f"file:{self.folder}/console",
-                "-netdev", f"tap,id=link,ifname={TAP},script=no,downscript=no", "-device", f"virtio-net-pci,netdev=link,host_mtu={MTU}",
-                "-device", "virtio-serial-pci", "-chardev", f"socket,id=port,path={port},server=on,wait=off",
+                "-netdev", self.network(), "-device", f"virtio-net-pci,netdev=link,host_mtu={MTU},mac={self.mac()}",
+                *self.devices(), "-device", "virtio-serial-pci", "-chardev", f"socket,id=port,path={port},server=on,wait=off",
                 "-device", "virtserialport,chardev=port,name=lab"]
         # With an ordinary user's test, too, it is root's: it makes the tap's traffic and shows the guest all files.
         self.pid = steward.spawn(["sh", "-c", 'umask 0; exec "$@"', "sh", *argv], os.path.join(self.folder, "output"))
@@ -77,8 +78,21 @@ class Guest:
         self.commands[0] = started
         threading.Thread(target=self.listen, daemon=True).start()
         self.release = started.wait(timeout)[1]
-        self.run(f"link_up {GUEST}/24 {MTU}")
+        self.run(f"link_up {self.address}/24 {MTU}")
         return self
+
+    def mac(self):
+        return f"52:54:00:00:00:{int(self.address.split('.')[-1]):02x}"
+
+    def network(self):
+        """Makes what joins it with the world, and returns how QEMU calls that."""
+        for line in (f"tuntap add dev {TAP} mode tap", f"addr add {HOST}/24 dev {TAP}", f"link set {TAP} mtu {MTU} up"):
+            steward.run(["ip", *line.split()])
+        return f"tap,id=link,ifname={TAP},script=no,downscript=no"
+
+    def devices(self):
+        """More words for QEMU."""
+        return []
 
     def check_alive(self, deadline=float("inf")):
         if steward.wait(self.pid, 0) is not None or time.monotonic() > deadline:
@@ -133,3 +147,19 @@ class Guest:
             steward.wait(self.pid, 20)
             self.pid = None
             steward.run(["ip", "link", "del", TAP], check=False)
+
+
+class CabledGuest(Guest):
+    """One of two guests that a cable joins, and nothing else. The first one is started first."""
+
+    def __init__(self, address, first=None):
+        super().__init__(f"guest.{address}")
+        self.address, self.first = address, first
+        self.cable = first.cable if first else os.path.join(self.folder, "cable")
+        self.pcap = os.path.join(self.folder, "pcap")  # what passes, in both directions
+
+    def network(self):
+        return f"stream,id=link,server={'off' if self.first else 'on'},addr.type=unix,addr.path={self.cable}"
+
+    def devices(self):
+        return ["-object", f"filter-dump,id=record,netdev=link,file={self.pcap}"] if not self.first else []

@@ -5,11 +5,10 @@ of RPC-over-RDMA and NFSv4.1. Version 2 it does not: there it judges what is bel
 """
 
 import os
-import shutil
 import struct
-import subprocess
 import unittest
 
+import dissect
 import trees
 from harness.case import HOME, SystemCase, needs_mount
 from harness.filer import Filer
@@ -17,16 +16,11 @@ from harness.ganesha import free_port
 from relay import CLIENT, SERVER, Relay, messages, write_pcap
 
 MIB = 1 << 20
-PI_WARN = 0x600000  # severity of an expert's warning; errors, and "malformed", are above
-# It says so of every reply of CLOSE, whatever is in it.
-KNOWN_WARNING = "State ID deprecated in CLOSE responses [RFC7530 16.2.5]"
-FIELDS = ("_ws.expert.severity", "_ws.expert.message", "iwarp_rdma.opcode", "rpcordma.version", "rpcordma.msg_type",
-          "rpcordma.reads_count", "rpcordma.writes_count", "rpcordma.reply_count", "nfs.opcode", "nfs.data")
-READ, READDIR, WRITE = "25", "26", "38"
+FIELDS = (*dissect.FIELDS, "iwarp_rdma.opcode")
 
 
 @needs_mount()
-@unittest.skipUnless(shutil.which("tshark"), "needs tshark; scripts/setup installs it")
+@unittest.skipUnless(dissect.PROGRAM, "needs tshark; scripts/setup installs it")
 class Capture(SystemCase):
     @classmethod
     def setUpClass(cls):
@@ -59,39 +53,13 @@ class Capture(SystemCase):
         return path, [message for side in (CLIENT, SERVER) for connection in relay.connections
                       for message in messages(connection.stream(side))]
 
-    def tshark(self, path, *arguments):
-        done = subprocess.run(["tshark", "-n", "-r", path, *arguments], capture_output=True, text=True, timeout=150)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout.splitlines()
-
-    def dissect(self, path, *options):
-        """A dictionary per frame, of lists of values; fails if a frame is malformed or something is unknown."""
-        lines = self.tshark(path, *options, "-T", "fields", *(f"-e{name}" for name in FIELDS))
-        frames = [dict(zip(FIELDS, (value.split(",") if value else [] for value in line.split("\t")))) for line in lines]
-        wrong = [frame for frame in frames if frame["_ws.expert.severity"] and max(map(int, frame["_ws.expert.severity"])) >= PI_WARN
-                 and frame["_ws.expert.message"] != [KNOWN_WARNING]
-                 # It reads the reply of a READ whose data was placed twice, first without the data; Linux' own as well.
-                 and not (READ in frame["nfs.opcode"] and frame["rpcordma.writes_count"] == ["1"] and frame["nfs.data"])]
-        self.assertEqual(wrong, [])
-        unknown = {line.strip() for line in self.tshark(path, *options, "-V") if "unknown" in line.lower()}
-        self.assertEqual([line for line in unknown if "Name: Unknown" not in line], [])  # the type of a mode4, which has none
-        return frames
-
     def test_version_1(self):
         path, sent = self.record(1)
-        frames = self.dissect(path)
-        headers = [frame for frame in frames if frame["rpcordma.version"]]
-        self.assertEqual(len(headers), len(sent), "every Send is a message of RPC-over-RDMA")
-        self.assertEqual({frame["rpcordma.version"][0] for frame in headers}, {"1"})
-        self.assertEqual({frame["rpcordma.msg_type"][0] for frame in headers}, {"0", "1"}, "RDMA_MSG and RDMA_NOMSG")
-        for chunk in ("rpcordma.reads_count", "rpcordma.writes_count", "rpcordma.reply_count"):
-            self.assertIn(["1"], [frame[chunk] for frame in headers], chunk)
-        for operation in (READ, WRITE, READDIR, "53"):
-            self.assertTrue(any(operation in frame["nfs.opcode"] for frame in frames), operation)
+        dissect.check_version_1(self, dissect.dissect(self, path, FIELDS), len(sent))
 
     def test_version_2_below_its_header(self):
         path, sent = self.record(2)
-        frames = self.dissect(path, "--disable-protocol", "rpcordma")
+        frames = dissect.dissect(self, path, FIELDS, "--disable-protocol", "rpcordma")
         operations = [int(operation, 16) for frame in frames for operation in frame["iwarp_rdma.opcode"]]
         self.assertEqual(sum(operation in (3, 4, 5, 6) for operation in operations), len(sent))
         self.assertEqual({struct.unpack_from(">I", message, 4)[0] for message in sent}, {2})
