@@ -2,11 +2,14 @@
 
 Every program of the host and of the build runs there unchanged, and nothing is left when it ends. The processor is emulated:
 about ten times slower than the host, and no tool to measure time with, unless instructions are the clock.
+
+usage: machine.py INITRD     makes that file
 """
 
 import os
 import shutil
 import subprocess
+import sys
 import time
 
 import kernel
@@ -44,3 +47,7 @@ def make_initrd(path):
     with open(path, "ab") as out:
         subprocess.run(["busybox", "cpio", "-o", "-H", "newc"], input=b"init\n", cwd=os.path.join(HERE, "guest"), check=True,
                        stdout=out, stderr=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    make_initrd(sys.argv[1])

@@ -8,7 +8,6 @@ import os
 import sys
 import unittest
 
-import kernel
 import trees
 from guest import GUEST, Guest
 from harness.case import HOME, WORK, SystemCase, tool
@@ -24,8 +23,6 @@ guest = None
 
 def setUpModule():
     global guest
-    if problem := kernel.why_none():
-        raise unittest.SkipTest(problem)
     guest = Guest().start()
     guest.run(f"ip addr add {GUEST6}/64 dev eth0 nodad; rdma_up; dmesg -C")
 
