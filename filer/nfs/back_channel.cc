@@ -51,9 +51,8 @@ const CallbackResult* BackChannel::result(CallbackId id) const {
 
 CallbackId BackChannel::call(Session& session, Callback callback) {
   const CallbackId id = next_id_++;
-  std::erase_if(results_, [&](const auto& entry) {
-    return entry.first + kKeptResults < id && !pending_.contains(entry.first);
-  });
+  for (auto at = results_.begin(); at != results_.end() && at->first + kKeptResults < id;)
+    at = pending_.contains(at->first) ? std::next(at) : results_.erase(at);
   Pending& pending = pending_[id];
   pending.id = id;
   pending.session = session.id;

@@ -89,15 +89,18 @@ void Core::tick() {
     tree.forget_unlinked();
   }
   clients.drop_unconfirmed(clock.now(), lease());
+  const bool courtesy = switches.expiry == Expiry::kCourtesy;
+  const LeaseClock::Duration kept = lease() + (courtesy ? kCourtesyTime : std::chrono::hours(0));
   std::vector<Client*> expired;
   clients.each_client([&](Client& client) {
-    if (client.confirmed && !client.expired_all && lease_expired(client)) expired.push_back(&client);
+    if (client.confirmed && !client.expired_all && clock.now() - client.renewed > kept)
+      expired.push_back(&client);
   });
   for (Client* client : expired) {
-    if (switches.expiry != Expiry::kCourtesy) {
-      expire_client(*client);
-    } else if (clock.now() - client->renewed > lease() + kCourtesyTime) {
+    if (courtesy) {
       clients.destroy_client(*client);
+    } else {
+      expire_client(*client);
     }
   }
   // "was not returned within the lease period after having been recalled" (section 8.5).
