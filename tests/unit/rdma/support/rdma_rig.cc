@@ -42,7 +42,8 @@ void TestServer::Connection::on_message(ByteVector message) {
   server->answer_(*this, std::move(message));
 }
 
-void TestServer::Connection::on_closed(const Error&) {
+void TestServer::Connection::on_closed(const Error& why) {
+  reason = describe(why);
   closed = true;
 }
 

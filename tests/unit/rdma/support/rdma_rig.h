@@ -45,6 +45,7 @@ class TestServer {
     TestServer* server = nullptr;
     std::unique_ptr<rdma::Responder> responder;
     bool closed = false;
+    std::string reason;  // why, when it is closed
     void on_message(ByteVector message) override;
     void on_closed(const Error& why) override;
   };
