@@ -12,15 +12,36 @@
 namespace nfsrdma::fuse {
 namespace {
 
-// All of it, or false when the pipe is full.
-bool write_all(Pipe& to, ConstBytes bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = to.write(bytes);
-    if (n <= 0) return false;
-    bytes = bytes.subspan(static_cast<size_t>(n));
+// What lies in memory between two ranges in pipes: short pieces, as a header and what came with it are, go
+// with one system call.
+class Gathering {
+ public:
+  explicit Gathering(Pipe& to) : to_(to) {}
+
+  // False when the pipe is full.
+  bool add(ConstBytes bytes) {
+    if (bytes.size() > short_.size() - filled_ && !write()) return false;
+    if (bytes.size() > short_.size()) return write_all(bytes);
+    if (!bytes.empty()) std::memcpy(short_.data() + filled_, bytes.data(), bytes.size());
+    filled_ += bytes.size();
+    return true;
   }
-  return true;
-}
+  bool write() { return write_all(ConstBytes(short_).first(std::exchange(filled_, 0))); }
+
+ private:
+  bool write_all(ConstBytes bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = to_.write(bytes);
+      if (n <= 0) return false;
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return true;
+  }
+
+  Pipe& to_;
+  std::array<std::byte, 1024> short_;
+  size_t filled_ = 0;
+};
 
 bool move_all(Pipe& to, Pipe& from, size_t bytes) {
   while (bytes > 0) {
@@ -32,14 +53,15 @@ bool move_all(Pipe& to, Pipe& from, size_t bytes) {
 }
 
 bool gather(Pipe& to, const iovec& header, std::vector<BulkData>& data) {
-  if (!write_all(to, {static_cast<const std::byte*>(header.iov_base), header.iov_len})) return false;
+  Gathering memory(to);
+  if (!memory.add({static_cast<const std::byte*>(header.iov_base), header.iov_len})) return false;
   for (BulkData& d : data) {
     const MutableBytes bytes = d.slice.bytes;
-    if (!write_all(to, bytes.first(d.piped.begin))) return false;
-    if (!d.piped.empty() && !move_all(to, *d.pipe, d.piped.size())) return false;
-    if (!write_all(to, bytes.subspan(d.piped.end))) return false;
+    if (!memory.add(bytes.first(d.piped.begin))) return false;
+    if (!d.piped.empty() && (!memory.write() || !move_all(to, *d.pipe, d.piped.size()))) return false;
+    if (!memory.add(bytes.subspan(d.piped.end))) return false;
   }
-  return true;
+  return memory.write();
 }
 
 // What gather() got done is undone: all data in memory, `to` empty.

@@ -62,10 +62,13 @@ void showValue(const Event& e, std::ostream& out) {
       << e.message.size() << " placed " << e.placed;
 }
 
-// Gives `stream` to the reader in pieces of these sizes, over and over; empty: as much as it takes.
-std::vector<Event> feed(StreamReader& reader, ConstBytes stream, const std::vector<size_t>& pieces) {
+// Gives `stream` to the reader in pieces of these sizes, over and over; empty: as much as it takes, of which
+// `receives` counts how often.
+std::vector<Event> feed(StreamReader& reader, ConstBytes stream, const std::vector<size_t>& pieces,
+                        size_t* receives = nullptr) {
   std::vector<Event> events;
   for (size_t i = 0; !stream.empty(); ++i) {
+    if (receives != nullptr) ++*receives;
     const StreamReader::Window w = reader.window();
     size_t n = std::min(stream.size(), w.pipe != nullptr ? w.direct.size() : w.size());
     if (!pieces.empty()) n = std::min(n, std::max<size_t>(pieces[i % pieces.size()], 1));
@@ -132,7 +135,7 @@ TEST(Stream, RandomMessagesInRandomFragments_ArriveAsTheyWere) {
     const auto sizes = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 70'000));
     const auto amounts = *rc::gen::container<std::vector<size_t>>(rc::gen::inRange<size_t>(1, 100'000));
     const auto pieces = *rc::gen::container<std::vector<size_t>>(rc::gen::inRange<size_t>(1, 100'000));
-    SendQueue queue({ulpdu, crc});
+    SendQueue queue({ulpdu, crc, *rc::gen::arbitrary<bool>()});
     Range range(pipes);
     StreamReader reader(range, {70'000, crc});
     ByteVector expected_memory(kMemory);
@@ -187,6 +190,31 @@ TEST(Stream, LargeMessage_GoesToThePipeInOneRange) {
   EXPECT_TRUE(range.piped().empty()) << "what was written twice is in memory";
   const ByteVector memory = range.landed();
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), memory.begin()));
+}
+
+// Two system calls a frame, and one: the short frame comes with the first header, the Send with the end of
+// the last frame.
+TEST(Stream, ShortFrameFirst_IsReceivedWithTheNextHeader) {
+  const ByteVector before = some_bytes(30'000, 1);
+  const ByteVector bytes = some_bytes(2 * 65'472 + 64, 2);
+  for (const bool short_first : {true, false}) {
+    SendQueue queue({65'486, false, short_first});
+    Range range(true);
+    StreamReader reader(range, {1000, false});
+    queue.write({kTag, 30'000, kBase + 160'000}, before, nullptr, 0);
+    feed(reader, drain(queue, {}), {});
+    queue.write({kTag, 131'008, kBase}, bytes, nullptr, 1);
+    const ConstBytes reply[] = {ConstBytes(bytes).first(200)};
+    queue.send(reply, 0, false);
+    size_t receives = 0;
+    const auto events = feed(reader, drain(queue, {}), {}, &receives);
+    EXPECT_EQ(events.size(), 4u);
+    EXPECT_EQ(events.back().step, Step::kSend);
+    EXPECT_EQ(receives, short_first ? 5u : 6u);
+    EXPECT_EQ(range.piped().end, short_first ? bytes.size() : 2 * 65'472);
+    const ByteVector memory = range.landed();
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), memory.begin()));
+  }
 }
 
 // A frame with a valid CRC, from ULPDU bytes.

@@ -15,8 +15,9 @@ namespace {
 
 // How long a connection that has ended may take to say so.
 constexpr std::chrono::seconds kLinger{2};
-// 64-byte lines of source and destination stay in step from frame to frame.
-constexpr size_t kLargestPayload = kMaxUlpduBytes - kTaggedBytes - (kMaxUlpduBytes - kTaggedBytes) % 64;
+// Of a frame, of tagged payload; in 16-byte words. Of 256 KiB to 1 MiB so little is left over that the peer
+// gets it with a header.
+constexpr size_t kLargestPayload = (kMaxUlpduBytes - kTaggedBytes) / 16 * 16;
 // RFC 5044 section 5.1: a peer may count on frames of at least 128 bytes.
 constexpr size_t kSmallestFrame = 128;
 
@@ -45,12 +46,11 @@ bool peer_is_here(int fd) {
   return local && (is_loopback(peer) || same_host(peer, *local));
 }
 
-}  // namespace
-
-size_t ulpdu_bytes_for(int fd, const Options& options) {
+// How frames to this peer are cut: as large as can be where no wire sees them, else like TCP's segments.
+SendQueue::Limits send_limits(int fd, const Options& options, bool crc) {
   size_t frame = options.frame_bytes;
   if (frame == 0) {
-    if (peer_is_here(fd)) return kLargestPayload + kTaggedBytes;
+    if (peer_is_here(fd)) return {kLargestPayload + kTaggedBytes, crc, true};
     int mss = 0;
     socklen_t length = sizeof(mss);
     if (::getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &length) == 0 && mss > 0)
@@ -58,8 +58,10 @@ size_t ulpdu_bytes_for(int fd, const Options& options) {
   }
   frame = std::clamp(frame, kSmallestFrame, fpdu_bytes(kMaxUlpduBytes - 1));
   // Without padding: as many bytes as a multiple of four leaves.
-  return frame / 4 * 4 - kLengthBytes - kCrcBytes;
+  return {frame / 4 * 4 - kLengthBytes - kCrcBytes, crc, false};
 }
+
+}  // namespace
 
 EndpointCore::EndpointCore(Loop& loop, const Options& options, Established e)
     : loop_(loop),
@@ -74,7 +76,7 @@ EndpointCore::EndpointCore(Loop& loop, const Options& options, Established e)
       timer_(loop.context()),
       reads_(tags_, agreed_.ord),
       reader_(*this, {e.receive_bytes, agreed_.crc}),
-      queue_({ulpdu_bytes_for(descriptor_.native_handle(), options_), agreed_.crc}) {}
+      queue_(send_limits(descriptor_.native_handle(), options_, agreed_.crc)) {}
 
 void EndpointCore::start(EndpointEvents& events) {
   assert(state_ == State::kNew && events_ == nullptr);

@@ -124,7 +124,4 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   unsigned nudges_ = 0;
 };
 
-// Bytes of an ULPDU for frames to this peer.
-size_t ulpdu_bytes_for(int fd, const Options& options);
-
 }  // namespace nfsrdma::fabric::iwarp

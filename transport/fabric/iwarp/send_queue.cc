@@ -98,7 +98,10 @@ void SendQueue::prepare() {
 
 size_t SendQueue::cut_frame(Operation& o) {
   const size_t header_bytes = o.header.header_bytes();
-  const size_t bytes = std::min(o.payload.size() - o.cut, limits_.ulpdu_bytes - header_bytes);
+  const size_t most = limits_.ulpdu_bytes - header_bytes;
+  const size_t left = o.payload.size() - o.cut;
+  const bool short_one = limits_.short_first && o.header.tagged && left % most != 0;
+  const size_t bytes = short_one ? left % most : std::min(left, most);
   const ConstBytes payload = o.payload.subspan(o.cut, bytes);
   const size_t padding = fpdu_padding(header_bytes + bytes);
   o.cut += bytes;

@@ -29,6 +29,9 @@ class SendQueue {
   struct Limits {
     size_t ulpdu_bytes = kMaxUlpduBytes;  // of a frame
     bool crc = false;
+    // What does not fill a frame goes first, not last, of a Write or Read Response. The peer then has it with
+    // the first header that it receives, and the end of the last frame with the Send behind it.
+    bool short_first = false;
   };
   explicit SendQueue(Limits limits) : limits_(limits) { frames_.reserve(kMaxFrames); }
 
