@@ -115,9 +115,13 @@ class Endpoint {
     return expose(memory, access, nullptr);
   }
 
-  // Closes memory to the peer. True: done; false: on_invalidated(cookie) says when. `remotely` is a handle of
-  // these that the peer has already invalidated, or 0. Handles that are not exposed are ignored.
+  // Closes memory of which the peer has said that it is done with it, or has not heard. True: done; false:
+  // on_invalidated(cookie) says when. `remotely` is a handle of these that the peer has already invalidated,
+  // or 0. Handles that are not exposed are ignored.
   virtual bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie) = 0;
+  // Closes memory that the peer may be using at this moment. True: done; false: the connection has been ended
+  // for it, and on_disconnected() says when.
+  virtual bool revoke(std::span<const rpcrdma::segment> segments) = 0;
 
   // RDMA Write of `source` to the beginning of `target`, no longer than it. Without `wants_completion` no
   // event comes and `owner` alone keeps the memory.

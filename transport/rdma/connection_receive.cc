@@ -127,7 +127,7 @@ void RdmaConnection::on_reply(ConstBytes body, uint32_t invalidated) {
 // Its memory was closed when the caller went.
 void RdmaConnection::on_abandoned(Exchange& x) {
   x.state = Exchange::State::kClosing;
-  if (!x.invalidating) finish(x);
+  finish(x);
 }
 
 // Null, and x.reply is filled; or what is wrong with the reply.
@@ -222,7 +222,7 @@ void RdmaConnection::close(Exchange& x, uint32_t invalidated) {
 void RdmaConnection::on_invalidated(fabric::Cookie cookie) {
   Exchange& x = exchanges_.at(cookie);
   x.invalidating = false;
-  if (x.state == Exchange::State::kClosing) finish(x);
+  finish(x);
 }
 
 void RdmaConnection::finish(Exchange& x) {

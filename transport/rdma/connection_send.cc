@@ -183,7 +183,6 @@ Result<> RdmaConnection::expose_reply(Exchange& x) {
   if (x.plan.reply == ReplyForm::kInline) return {};
   if (x.plan.reply == ReplyForm::kWriteChunk) {
     const rpc::Sink& sink = x.call->call->sink;
-    x.keep.push_back(sink.destination);
     x.piped = {{sink.destination, {}, {}}, sink.pipes};
     return expose(x, sink.destination.bytes, Access::kRemoteWrite,
                   sink.pipes != nullptr ? &x.piped : nullptr);
@@ -281,9 +280,9 @@ void RdmaConnection::forget(PendingCall& call) {
   call.mark = 0;
   x.call = nullptr;
   if (x.state == Exchange::State::kClosing) return;  // ends when its memory is closed
-  // The caller may use the sink again at once. A server that still writes there loses the connection.
+  // A server that still uses the memory loses the connection, as every server does over some fabrics.
   x.state = Exchange::State::kAbandoned;
-  x.invalidating = !endpoint_->invalidate(x.exposed, 0, x.number);
+  if (endpoint_->revoke(x.exposed)) forget_exposed(x);
 }
 
 }  // namespace nfsrdma::rdma

@@ -37,8 +37,8 @@ struct Exchange {
 
   std::vector<rpcrdma::segment> exposed;  // all that is open: first the Read chunk's...
   size_t read_segments = 0;
-  std::vector<Slice> keep;  // what keeps their memory alive
-  PipedPlace piped;         // kWriteChunk: the sink
+  std::vector<Slice> keep;  // what keeps the memory of Read chunks alive
+  PipedPlace piped;         // kWriteChunk: the sink, and what keeps it alive
   Slice reply_chunk;
   size_t reply_bytes = 0;  // of a long reply: so much of reply_chunk
 

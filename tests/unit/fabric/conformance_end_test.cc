@@ -98,8 +98,8 @@ TEST_P(ConformanceEnd, DestroyedInTheMiddle_MemoryMayGo_PeerIsTold) {
   }
 }
 
-// The memory is used by the peer while it is closed to it.
-TEST_P(ConformanceEnd, InvalidatedInTheMiddle_MemoryMayGo) {
+// The memory is used by the peer while it is taken back.
+TEST_P(ConformanceEnd, RevokedInTheMiddle_MemoryMayGo) {
   for (int delay_us = 0; delay_us < 4000; delay_us += 200) {
     for (const Access access : {Access::kRemoteWrite, Access::kRemoteRead}) {
       FabricPair fresh(GetParam().make, GetParam().address);
@@ -119,7 +119,7 @@ TEST_P(ConformanceEnd, InvalidatedInTheMiddle_MemoryMayGo) {
         }
       });
       std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
-      ASSERT_TRUE(fresh.invalidate(fresh.active, segments));
+      ASSERT_TRUE(fresh.revoke(fresh.active, segments));
       fresh.on_loop([&] { memory.reset(); });
       // Whether it was complete or not, the next use is too late.
       fresh.on_loop(

@@ -68,6 +68,29 @@ TEST_F(VerbsDevice, LateWriteToPooledMemory_IsRefused_WithWindowsAndWithout) {
   }
 }
 
+// Memory that the peer may be using is taken back by ending the connection, and only then closed.
+TEST_F(VerbsDevice, RevokedMemory_EndsTheConnection_WithWindowsAndWithout) {
+  for (const bool windows : {true, false}) {
+    SCOPED_TRACE(windows);
+    fabric::verbs::Options options;
+    options.windows = windows;
+    const auto pair = connect(options);
+    const Slice slice = pool_.slice(100'000);
+    const auto done_with = pair->expose(pair->active, slice.bytes.first(50'000), Access::kRemoteWrite);
+    const auto in_use = pair->expose(pair->active, slice.bytes.subspan(50'000), Access::kRemoteWrite);
+    pair->send(pair->active, {});
+    ASSERT_TRUE(pair->passive.receives(1));
+    EXPECT_TRUE(pair->invalidate(pair->active, done_with));
+    EXPECT_TRUE(pair->on_loop([&] { return pair->active->revoke(done_with); })) << "nothing of it is open";
+    pair->send(pair->active, {});
+    ASSERT_TRUE(pair->passive.receives(2));
+    EXPECT_FALSE(pair->on_loop([&] { return pair->active->revoke(in_use); }));
+    ASSERT_TRUE(pair->active.disconnects());
+    EXPECT_EQ(pair->active.disconnected()[0].errnum, ECANCELED);
+    EXPECT_TRUE(pair->passive.disconnects());
+  }
+}
+
 TEST_F(VerbsDevice, PeerThatIsAskedForALongTime_Answers) {
   fabric::verbs::Options options;
   options.keepalive = std::chrono::milliseconds(5);

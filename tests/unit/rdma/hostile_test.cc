@@ -512,6 +512,56 @@ TEST_F(Hostile, WriteAfterTheReply_IsRefused) {
   EXPECT_TRUE(std::ranges::all_of(sink.bytes, [](std::byte b) { return b == std::byte{0x5a}; }));
 }
 
+// A call whose caller has gone (its session is lost, say) leaves the memory before its reply.
+class Abandoned : public Hostile {
+ protected:
+  std::optional<header> call_;  // what the server has not answered
+  size_t connection_ = 0;
+
+  // A READ is made and given up.
+  std::future<rpc::Outcome> abandon(Slice& sink) {
+    script = [this](size_t connection, const header& in, size_t nth) {
+      if (nth != 0) return ok(connection, in);
+      connection_ = connection;
+      call_ = in;
+    };
+    start(Versions::kOnly1);
+    rpc::Call call = read_call(65536);
+    sink = call.sink.destination;
+    std::ranges::fill(sink.bytes, std::byte{0x5a});
+    auto outcome = client->call(std::move(call));
+    EXPECT_TRUE(soon([&] { return messages == 1; }));
+    call_on(*loop, [&] {
+      client->transport().fail_pending(
+          {Layer::kNfs, Recovery::kPermanent, EIO, 0, "", "its session is gone"});
+    });
+    return outcome;
+  }
+};
+
+TEST_F(Abandoned, ItsReply_GivesTheCreditBack_AndNothingElse) {
+  Slice sink;
+  EXPECT_FALSE(abandon(sink).get().reply);
+  EXPECT_EQ(client->status().rdma->segments_open, 0U);
+  EXPECT_EQ(client->status().rdma->credits_in_use, 1U);
+  call_on(*loop, [&] { ok(connection_, *call_); });
+  EXPECT_TRUE(soon([&] { return client->status().rdma->credits_in_use == 0; }));
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(client->status().connects, 1U);
+  EXPECT_EQ(client->status().bad_messages, 0U);
+}
+
+TEST_F(Abandoned, ItsMemory_IsOutOfReach) {
+  Slice sink;
+  EXPECT_FALSE(abandon(sink).get().reply);
+  const ByteVector late = pattern(65536, 7);
+  call_on(*loop,
+          [&] { server.side(connection_)->write(call_->chunks.writes.all()[0], late, nullptr, 0, false); });
+  EXPECT_TRUE(soon([&] { return client->status().connects == 2; }));
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_TRUE(std::ranges::all_of(sink.bytes, [](std::byte b) { return b == std::byte{0x5a}; }));
+}
+
 TEST_F(Hostile, RemoteInvalidationOfAnotherCallsHandle_CostsTheConnectionOnly) {
   std::vector<header> calls;
   script = [&](size_t connection, const header& in, size_t nth) {

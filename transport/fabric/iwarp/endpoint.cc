@@ -38,6 +38,10 @@ Result<std::vector<rpcrdma::segment>> IwarpEndpoint::expose(MutableBytes memory,
 }
 
 bool IwarpEndpoint::invalidate(std::span<const rpcrdma::segment> segments, uint32_t, Cookie) {
+  return revoke(segments);
+}
+
+bool IwarpEndpoint::revoke(std::span<const rpcrdma::segment> segments) {
   core_->invalidate(segments);
   return true;
 }

@@ -17,8 +17,9 @@ class IwarpEndpoint final : public Endpoint {
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited) override;
   Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access,
                                                PipedPlace* piped) override;
-  // Always done at once.
+  // Both are always done at once.
   bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie) override;
+  bool revoke(std::span<const rpcrdma::segment> segments) override;
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, Cookie cookie,
              bool wants_completion) override;
   void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie) override;

@@ -25,6 +25,7 @@ class VerbsEndpoint final : public Endpoint {
   bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie) override {
     return core_->invalidate(segments, remotely, cookie);
   }
+  bool revoke(std::span<const rpcrdma::segment> segments) override { return core_->revoke(segments); }
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, Cookie cookie,
              bool wants_completion) override {
     core_->write(target, source, std::move(owner),

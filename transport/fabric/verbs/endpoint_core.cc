@@ -121,6 +121,17 @@ bool EndpointCore::invalidate(std::span<const rpcrdma::segment> segments, uint32
   return !usable() || close_segments(segments, remotely, cookie);
 }
 
+// Not under the peer's feet. A registration that goes while a Write is being carried out takes Linux 6.1's
+// rxe and siw with it, and so does a window that both sides invalidate at once rxe; and a peer that is
+// refused in the middle of its work loses the connection on any device. So this ends it first: release() has
+// the order.
+bool EndpointCore::revoke(std::span<const rpcrdma::segment> segments) {
+  if (std::ranges::none_of(segments, [&](const auto& s) { return exposures_.is_open(s.handle); }))
+    return true;
+  lost(ECANCELED, "expose", "memory was taken back that the peer could be using");
+  return false;
+}
+
 bool EndpointCore::close_segments(std::span<const rpcrdma::segment> segments, uint32_t remotely,
                                   std::optional<Cookie> cookie) {
   if (remotely != 0) (void)exposures_.closed_by_peer(remotely);

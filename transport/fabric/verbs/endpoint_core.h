@@ -46,6 +46,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited);
   Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access);
   bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie);
+  bool revoke(std::span<const rpcrdma::segment> segments);
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, std::optional<Cookie> cookie);
   void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie);
   void disconnect(Error why) { end(std::move(why)); }

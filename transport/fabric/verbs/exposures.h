@@ -18,6 +18,7 @@ class Exposures {
   Exposures(Domain& domain, bool with_windows)
       : domain_(domain), with_windows_(with_windows), windows_(domain.pd()) {}
   size_t size() const { return open_.size(); }
+  bool is_open(uint32_t handle) const { return open_.contains(handle); }
 
   struct Opened {
     rpcrdma::segment segment;

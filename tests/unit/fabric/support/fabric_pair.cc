@@ -144,6 +144,10 @@ bool FabricPair::invalidate(Side& side, const std::vector<rpcrdma::segment>& seg
   return soon([&] { return side.done_invalidating().size() > before || !side.disconnected().empty(); });
 }
 
+bool FabricPair::revoke(Side& side, const std::vector<rpcrdma::segment>& segments) {
+  return on_loop([&] { return side->revoke(segments); }) || side.disconnects();
+}
+
 void FabricPair::destroy(Side& side) {
   on_loop([&] { side.endpoint.reset(); });
 }

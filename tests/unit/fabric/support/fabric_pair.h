@@ -89,6 +89,7 @@ class FabricPair {
   void send(Side& side, ConstBytes message, uint32_t invalidate = 0);
   // True when it is done, at once or later, or the connection has ended.
   bool invalidate(Side& side, const std::vector<rpcrdma::segment>& segments);
+  bool revoke(Side& side, const std::vector<rpcrdma::segment>& segments);
   void destroy(Side& side);
 
   Side active;

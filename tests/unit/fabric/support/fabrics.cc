@@ -45,6 +45,8 @@ const std::vector<FabricCase>& fabrics() {
     narrow.send_depth = 4;
     narrow.reads = 1;
     narrow.copy_below = 0;
+    fabric::verbs::Options registrations;
+    registrations.windows = false;
     fabric::verbs::Options polling;
     polling.poll = std::chrono::microseconds(50);
 
@@ -53,7 +55,7 @@ const std::vector<FabricCase>& fabrics() {
                                    iwarp_case("IwarpSmallFrames", small),
                                    verbs_case("Verbs", {}, device),
                                    verbs_case("VerbsNarrow", narrow, device),
-
+                                   verbs_case("VerbsWithoutWindows", registrations, device),
                                    verbs_case("VerbsPolling", polling, find_rdma_device(AF_INET6))};
   }();
   return all;
