@@ -352,7 +352,7 @@ void Dispatcher::expire_lease(LinkId link) {
   const auto at = last_client_.find(link);
   Client* client = at == last_client_.end() ? nullptr : core_.clients.find(at->second);
   if (client == nullptr) return;
-  client->renewed = core_.clock.now() - core_.lease() - std::chrono::seconds(1);
+  core_.clients.set_renewed(*client, core_.clock.now() - core_.lease() - std::chrono::seconds(1));
   core_.tick();
 }
 

@@ -75,7 +75,7 @@ void Server::expire_lease(clientid4 id) {
   with_core([&](Core& core) {
     Client* client = core.clients.find(id);
     if (client == nullptr) return;
-    client->renewed = core.clock.now() - core.lease() - std::chrono::seconds(1);
+    core.clients.set_renewed(*client, core.clock.now() - core.lease() - std::chrono::seconds(1));
     core.tick();
   });
 }

@@ -88,18 +88,12 @@ void Core::tick() {
     clients_moved = true;
     tree.forget_unlinked();
   }
-  clients.drop_unconfirmed(clock.now(), lease());
   const bool courtesy = switches.expiry == Expiry::kCourtesy;
   const LeaseClock::Duration kept = lease() + (courtesy ? kCourtesyTime : std::chrono::hours(0));
-  std::vector<Client*> expired;
-  clients.each_client([&](Client& client) {
-    if (client.confirmed && !client.expired_all && clock.now() - client.renewed > kept)
-      expired.push_back(&client);
-  });
-  for (Client* client : expired) {
-    if (courtesy) {
+  for (Client* client : clients.overdue(clock.now(), lease(), kept)) {
+    if (courtesy || !client->confirmed) {
       clients.destroy_client(*client);
-    } else {
+    } else if (!client->expired_all) {
       expire_client(*client);
     }
   }

@@ -59,11 +59,15 @@ nfsstat4 check_callback_security(const std::vector<callback_sec_parms4>& securit
 }
 
 ClientTable::ClientTable(Identity identity, Limits limits, Hooks hooks)
-    : identity_(std::move(identity)), limits_(limits), hooks_(std::move(hooks)) {}
+    : identity_(std::move(identity)),
+      limits_(limits),
+      hooks_(std::move(hooks)),
+      reply_memory_(limits.reply_cache_bytes) {}
 
 void ClientTable::restart(uint64_t boot) {
   sessions_.clear();
   clients_.clear();
+  reply_memory_.release_all();
   boot_ = boot;
   next_client_ = 1;
   next_session_ = 1;
@@ -247,6 +251,7 @@ nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& cli
     client.confirmed = true;
   }
   client.renewed = now;
+  reply_memory_.reserve(r.csr_fore_chan_attrs);
 
   auto session = std::make_unique<Session>();
   store_be32(session->id.data.data(), static_cast<uint32_t>(boot_));
@@ -275,6 +280,7 @@ nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& cli
 
 void ClientTable::destroy_session(Session& session) {
   session.client->sessions.erase(&session);
+  reply_memory_.release(session.fore);
   const sessionid4 id = session.id;
   sessions_.erase(id);
 }
@@ -286,12 +292,28 @@ void ClientTable::destroy_client(Client& client) {
   clients_.erase(id);
 }
 
-void ClientTable::drop_unconfirmed(LeaseClock::Duration now, LeaseClock::Duration lease) {
-  std::vector<Client*> old;
+std::vector<Client*> ClientTable::overdue(LeaseClock::Duration now, LeaseClock::Duration lease,
+                                          LeaseClock::Duration kept) {
+  std::vector<Client*> over;
+  if (now <= look_at_ && lease == looked_lease_ && kept == looked_kept_) return over;
+  ++looks_;
+  looked_lease_ = lease;
+  looked_kept_ = kept;
+  look_at_ = now + lease;
   each_client([&](Client& client) {
-    if (!client.confirmed && now - client.renewed > lease) old.push_back(&client);
+    const LeaseClock::Duration end = client.renewed + (client.confirmed ? kept : lease);
+    if (now > end) {
+      over.push_back(&client);
+    } else {
+      look_at_ = std::min(look_at_, end);
+    }
   });
-  for (Client* client : old) destroy_client(*client);
+  return over;
+}
+
+void ClientTable::set_renewed(Client& client, LeaseClock::Duration when) {
+  client.renewed = when;
+  look_at_ = LeaseClock::Duration(-1);
 }
 
 void ClientTable::link_gone(LinkId link) {

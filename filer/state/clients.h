@@ -7,6 +7,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "filer/state/reply_memory.h"
 #include "filer/state/session.h"
 
 namespace nfsrdma::filer {
@@ -22,7 +23,8 @@ class ClientTable {
   struct Limits {
     uint32_t max_request_bytes = (1u << 20) + (64u << 10);
     uint32_t max_response_bytes = (1u << 20) + (64u << 10);
-    uint32_t max_cached_bytes = 64u << 10;
+    uint32_t max_cached_bytes = 64u << 10;  // of one reply
+    size_t reply_cache_bytes = 64u << 20;   // of all sessions, reply_memory.h
     uint32_t max_operations = 64;
     uint32_t max_slots = 64;
     // Of all clients. At a limit an unconfirmed client goes for a new one, else the longest expired; where
@@ -55,8 +57,13 @@ class ClientTable {
   Client* find(nfs4::clientid4 id);
   // The confirmed client of this co_ownerid.
   Client* find_owner(const std::string& ownerid);
-  // Unconfirmed records older than a lease "SHOULD be removed".
-  void drop_unconfirmed(LeaseClock::Duration now, LeaseClock::Duration lease);
+  // Who has not renewed for longer than `lease` while unconfirmed (such records "SHOULD be removed"), and for
+  // longer than `kept` since. Looks at all clients only when that can have come about for one of them.
+  std::vector<Client*> overdue(LeaseClock::Duration now, LeaseClock::Duration lease,
+                               LeaseClock::Duration kept);
+  uint64_t looks() const { return looks_; }
+  // As if it had renewed last at that time, which is before the present one.
+  void set_renewed(Client& client, LeaseClock::Duration when);
   void link_gone(LinkId link);
 
   // As who the server presents itself from now on: it has become another one.
@@ -88,6 +95,13 @@ class ClientTable {
   uint64_t next_session_ = 1;
   std::unordered_map<nfs4::clientid4, std::unique_ptr<Client>> clients_;
   std::unordered_map<nfs4::sessionid4, std::unique_ptr<Session>> sessions_;
+  ReplyMemory reply_memory_;
+
+  // Until then nobody is overdue by these times: whoever comes or renews has longer.
+  LeaseClock::Duration look_at_{-1};
+  LeaseClock::Duration looked_lease_{0};
+  LeaseClock::Duration looked_kept_{0};
+  uint64_t looks_ = 0;
 };
 
 // Whether this server can call back with one of the credentials: AUTH_NONE and AUTH_SYS it can.

@@ -1,6 +1,8 @@
 // Client IDs and sessions against everything that may come with them (RFC 8881 sections 18.35
 // to 18.37, 18.46, 18.50): the cases that session_test.cc and sequence_test.cc do not have.
 
+#include <random>
+
 #include "tests/unit/filer/raw_client.h"
 
 namespace nfsrdma::filer::test {
@@ -209,6 +211,86 @@ TEST(DestroyClientidCases, UnconfirmedOnes_GoAloneOrInASessionOfAnother) {
             NFS4ERR_NOT_ONLY_OP);
   EXPECT_EQ(client.call(ops(DESTROY_SESSION4args{client.session}, PUTROOTFH4args{})).status,
             NFS4ERR_NOT_ONLY_OP);
+}
+
+// --- the table ---
+
+constexpr seconds kLease{90};
+
+struct ClientTableTest : ::testing::Test {
+  ClientTable table{{}, {}, {[](const Client&) { return false; }, [](Client&) {}}};
+  std::vector<clientid4> ids;
+
+  void add(LeaseClock::Duration now) {
+    EXCHANGE_ID4args args;
+    args.eia_clientowner.co_ownerid = std::to_string(ids.size());
+    const EXCHANGE_ID4res res = table.exchange_id(args, {}, now, kLease);
+    ASSERT_EQ(res.status, NFS4_OK);
+    ids.push_back(res.resok4.eir_clientid);
+  }
+};
+
+// A server asks before every COMPOUND.
+TEST_F(ClientTableTest, IsSearchedForOverdueClients_OnlyWhenOneMayBe) {
+  for (int i = 0; i < 1000; ++i) add(seconds(0));
+  for (LeaseClock::Duration now{0}; now < 10 * kLease; now += std::chrono::milliseconds(100)) {
+    table.find(ids[static_cast<size_t>(now.count() / 100'000'000) % ids.size()])->renewed = now;
+    for (Client* client : table.overdue(now, kLease, kLease)) client->renewed = now;
+  }
+  EXPECT_LT(table.looks(), 40u) << "of 9000 times";
+}
+
+TEST_F(ClientTableTest, NobodyIsOverdueForLong) {
+  std::mt19937 random(1);
+  const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
+  LeaseClock::Duration now{0};
+  LeaseClock::Duration kept = kLease;
+  size_t gone = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    switch (below(5)) {
+      case 0: add(now); break;
+      case 1: now += std::chrono::milliseconds(below(20'000)); break;
+      case 2: kept = below(50) == 0 ? kLease * (1 + below(3)) : kept; break;
+      default:
+        if (Client* client = ids.empty() ? nullptr : table.find(ids[ids.size() * 9 / 10])) {
+          client->confirmed = client->confirmed || below(2) == 0;
+          client->renewed = now;
+        }
+    }
+    for (Client* client : table.overdue(now, kLease, kept)) {
+      EXPECT_GT(now - client->renewed, client->confirmed ? kept : LeaseClock::Duration(kLease));
+      table.destroy_client(*client);
+      ++gone;
+    }
+    table.each_client([&](const Client& client) {
+      EXPECT_LE(now - client.renewed, client.confirmed ? kept : LeaseClock::Duration(kLease));
+    });
+  }
+  EXPECT_GT(gone, 1000u);
+}
+
+TEST(ReplyMemory, IsBounded_AndNobodyIsDeniedASlot) {
+  constexpr size_t kBudget = 64u << 20;
+  constexpr size_t kSessions = 8192;
+  channel_attrs4 asked;
+  asked.ca_maxrequests = 64;
+  asked.ca_maxresponsesize_cached = 64u << 10;
+  ReplyMemory memory(kBudget);
+  std::vector<channel_attrs4> granted;
+  for (size_t i = 0; i < kSessions; ++i) {
+    channel_attrs4& fore = granted.emplace_back(asked);
+    memory.reserve(fore);
+    EXPECT_GE(fore.ca_maxrequests, 1u);
+    EXPECT_GE(fore.ca_maxresponsesize_cached, ReplyMemory::kSmallestReply);
+  }
+  EXPECT_EQ(granted.front().ca_maxrequests, 64u);
+  EXPECT_EQ(granted.front().ca_maxresponsesize_cached, 64u << 10);
+  EXPECT_LE(memory.reserved(), kBudget + kSessions * ReplyMemory::kSmallestReply);
+  for (const channel_attrs4& fore : granted) memory.release(fore);
+  EXPECT_EQ(memory.reserved(), 0u);
+  asked.ca_maxresponsesize_cached = 0;
+  memory.reserve(asked);
+  EXPECT_EQ(asked.ca_maxrequests, 64u) << "who wants nothing cached takes nothing";
 }
 
 }  // namespace

@@ -197,6 +197,22 @@ TEST(CreateSession, Attributes_AreGrantedWithinLimits) {
   EXPECT_EQ(r.csr_flags, CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
 }
 
+// What replies may take in the cache is promised here: an eighth of what is left of its memory.
+TEST(CreateSession, ReplyCache_IsSharedOut) {
+  Options options;
+  options.limits.reply_cache_bytes = 1u << 20;
+  const auto server = start_server(options);
+  uint32_t before = 16u << 10;  // 8 slots
+  for (const char* owner : {"one", "two", "three"}) {
+    RawClient client(*server, owner);
+    ASSERT_TRUE(client.establish());
+    const channel_attrs4& fore = client.session_attributes.csr_fore_chan_attrs;
+    EXPECT_EQ(fore.ca_maxrequests, 8u);
+    EXPECT_EQ(fore.ca_maxresponsesize_cached, before);
+    before = before / 8 * 7;
+  }
+}
+
 // "a replier on a channel could never send a response, the server SHOULD return NFS4ERR_TOOSMALL".
 TEST(CreateSession, TinyMessages_AreTooSmall) {
   const auto server = start_server();
