@@ -1,32 +1,19 @@
 // Clients whose lease is over, and the grace period (RFC 8881 sections 8.3, 8.4).
 
-#include "tests/unit/filer/raw_client.h"
+#include "tests/unit/filer/two_clients.h"
 
 namespace nfsrdma::filer::test {
 namespace {
 
 using std::chrono::seconds;
 
-class LeasesTest : public ::testing::Test {
+class LeasesTest : public TwoClientsTest {
  protected:
-  void SetUp() override {
-    server = start_server({.manual_clock = true});
-    server->make_file("/export/f", "content", 0666);
-    server->make_file("/export/g", "content", 0666);
-    one = std::make_unique<RawClient>(*server, "one");
-    two = std::make_unique<RawClient>(*server, "two");
-    ASSERT_TRUE(one->establish());
-    ASSERT_TRUE(two->establish());
-  }
   static nfsstat4 truncate(RawClient& client) {
     SETATTR4args args;
     args.obj_attributes.attrmask.set(FATTR4_SIZE);
     return client.run_at("/export/f", ops(args)).status;
   }
-
-  std::unique_ptr<Server> server;
-  std::unique_ptr<RawClient> one;
-  std::unique_ptr<RawClient> two;
 };
 
 // What an expired client denies does not outlive another's wish (Expiry::kCourtesy): removing, truncating.

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "tests/unit/filer/raw_client.h"
+#include "tests/unit/filer/two_clients.h"
 
 namespace nfsrdma::filer::test {
 namespace {
@@ -72,17 +72,8 @@ const std::vector<Taker>& takers() {
   return kTakers;
 }
 
-class StateidsTest : public ::testing::Test {
+class StateidsTest : public TwoClientsTest {
  protected:
-  void SetUp() override {
-    server = start_server({.manual_clock = true});
-    server->make_file("/export/f", "content", 0666);
-    server->make_file("/export/g", "content", 0666);
-    one = std::make_unique<RawClient>(*server, "one");
-    two = std::make_unique<RawClient>(*server, "two");
-    ASSERT_TRUE(one->establish());
-    ASSERT_TRUE(two->establish());
-  }
   static nfsstat4 at_f(RawClient& client, const Ops& request) {
     return client.run_at("/export/f", request).status;
   }
@@ -91,10 +82,6 @@ class StateidsTest : public ::testing::Test {
     EXPECT_EQ(reply.status, NFS4_OK);
     return at<LOCK4res>(reply, 0).resok4.lock_stateid;
   }
-
-  std::unique_ptr<Server> server;
-  std::unique_ptr<RawClient> one;
-  std::unique_ptr<RawClient> two;
 };
 
 // Section 8.2.3: the special stateids, where they "have the same meaning" for READ, WRITE and SETATTR, and
