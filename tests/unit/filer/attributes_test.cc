@@ -154,9 +154,18 @@ TEST_P(AttributesTest, ValuesOutOfRange_AreInvalid) {
 // What GETATTR has just said, VERIFY finds the same; "NFS4ERR_ATTRNOTSUPP" for what is not supported, and
 // "NFS4ERR_INVAL" for rdattr_error.
 TEST_P(AttributesTest, Verify_KnowsEveryReadableOne) {
+  // A host's disk is not ours alone.
+  const bitmap4 disk =
+      bitmap4::of({FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE});
+  const auto verify_disk = [&] {
+    return at_path("/export/f", ops(VERIFY4args{client->attributes("/export/f", disk)}));
+  };
+  nfsstat4 verified = verify_disk();
+  for (int again = 0; verified == NFS4ERR_NOT_SAME && again < 1000; ++again) verified = verify_disk();
+  EXPECT_EQ(verified, NFS4_OK);
   for (const std::string path : {"/export/f", "/export/d", "/export/l"}) {
-    const fattr4 all = client->attributes(
-        path, supported.without(kSetOnly).without(bitmap4::of({FATTR4_RDATTR_ERROR, FATTR4_TIME_ACCESS})));
+    const fattr4 all = client->attributes(path, supported.without(kSetOnly).without(disk).without(
+                                                    bitmap4::of({FATTR4_RDATTR_ERROR, FATTR4_TIME_ACCESS})));
     EXPECT_EQ(at_path(path, ops(VERIFY4args{all})), NFS4_OK) << path;
     EXPECT_EQ(at_path(path, ops(NVERIFY4args{all})), NFS4ERR_SAME) << path;
   }
