@@ -268,16 +268,18 @@ class Benchmark(DeviceCase):
         import lab
         results = lab.Results()
         self.addCleanup(guest.run, f"knfsd_stop; rm -rf {EXPORT}/*")
-        lab.Lab(guest, results, lab.MIB, 10).run(0)
-        contenders = {"this mount, rdma", "this mount, tcp", "kernel, rdma", "kernel, tcp"}
-        self.assertEqual(set(results.runs), {"read", "write", "read, O_DIRECT", "write, O_DIRECT", "random read, depth 1", "random read, depth 32"})
+        lab.Lab(guest, results, lab.MIB, 10, 10, ("transfers", "files")).run(0)
+        contenders = {"this mount, rdma", "this mount, tcp", "kernel, rdma", "kernel, tcp", "empty FUSE file system"}
+        metrics = {"read", "write", "read, O_DIRECT", "write, O_DIRECT", *(f"random read, depth {depth}" for depth in (1, 8, 32)),
+                   "create, depth 1", "create, depth 8", "stat, depth 1", "smallread, depth 1", "smallread, depth 8"}
+        self.assertEqual(set(results.runs), metrics)
         for metric, found in results.medians().items():
             self.assertEqual(set(found), contenders, metric)
             for name, figures in found.items():
                 self.assertGreater(figures[lab.key_of(metric)]["median"], 0, (metric, name))
         lines = lab.table(results, "host").splitlines()
-        self.assertEqual(sum(line[32:].strip().startswith(tuple(contenders)) for line in lines), 6 * 4)
-        self.assertEqual(len(lab.ratios(results)), 6 * 2)
+        self.assertEqual(sum(line[32:].strip().startswith(tuple(contenders)) for line in lines), len(metrics) * len(contenders))
+        self.assertEqual(len(lab.ratios(results)), len(metrics) * 2)
 
 
 class Fabric(unittest.TestCase):

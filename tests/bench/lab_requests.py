@@ -1,0 +1,79 @@
+"""How many requests whole workloads take, of this mount and of the kernel's client; part of lab.py.
+
+The kernel's are those of /proc/self/mountstats, ours those of `nfsrdma-fuse stats`: COMPOUNDs, by the operation each is for. What keeps
+the lease is not counted. Each mount works in a directory of its own, in the same order; passes named "again" follow the one before.
+"""
+
+import os
+import re
+import sys
+
+from measure import HOME
+
+FILES = 300  # of each tree
+
+
+def plant(top):
+    """A source tree: directories of small files that include a header, and how to build it."""
+    rules = ["rule compile", "  command = cat common.h $in >$out", "rule link", "  command = cat $in >$out"]
+    objects = []
+    os.makedirs(top)
+    with open(os.path.join(top, "common.h"), "w") as file:
+        file.write("int common;\n" * 100)
+    for number in range(FILES):
+        folder = f"part{number % 15}"
+        os.makedirs(os.path.join(top, folder), exist_ok=True)
+        source = f"{folder}/unit{number}.c"
+        with open(os.path.join(top, source), "w") as file:
+            file.write(f"int unit{number}(void) {{ return {number}; }}\n" * (1 + number % 120))
+        rules.append(f"build {source[:-1]}o: compile {source} | common.h")
+        objects.append(source[:-1] + "o")
+    rules.append(f"build all: link {' '.join(objects)}")
+    with open(os.path.join(top, "build.ninja"), "w") as file:
+        file.write("\n".join(rules) + "\n")
+
+
+# What each is called, and does in a directory that begins empty. $HOME has the tree, its repository and its archive.
+WORKLOADS = (
+    ("git clone", "git clone -q file://$HOME/repository clone"),
+    ("tar x", "tar xf $HOME/tree.tar"),
+    ("ls -lR, another's", "ls -lR /AT/shared >/dev/null"),
+    ("ls -lR, again", "ls -lR /AT/shared >/dev/null"),
+    ("grep -r, another's", "grep -r nowhere /AT/shared || true"),
+    ("grep -r, again", "grep -r nowhere /AT/shared || true"),
+    ("ninja", "ninja -C tree >/dev/null"),
+    ("ninja, nothing to do", "ninja -C tree >/dev/null"),
+    ("git status", "git -C clone status >/dev/null"),
+    ("rm -r", "rm -r clone tree"),
+)
+
+
+class Requests:
+    def __init__(self, guest):
+        self.guest = guest
+        self.counts = {}  # [workload][contender]
+        self.tree = os.path.join(HOME, "tree")
+        plant(self.tree)
+
+    def prepare(self, export):
+        """What all of them share; on the server."""
+        self.guest.run(f"""set -e; export HOME={HOME}; cd $HOME; tar cf tree.tar tree; cp -r tree {export}/shared
+            cp -r tree repository; cd repository; git init -q .; git config user.name a; git config user.email a@b; git add -A; git commit -qm all""")
+
+    def count(self, contender, mounted):
+        here = f"{mounted.path}/{re.sub('[^a-z]', '', contender)}"
+        self.guest.run(f"mkdir {here}")
+        for name, command in WORKLOADS:
+            print(f"{contender}: {name}", file=sys.stderr, flush=True)
+            before = mounted.requests()
+            self.guest.run(f"set -e; export HOME={HOME}; cd {here}; {command.replace('/AT', mounted.path)}; sync -f {here}; sleep 1")
+            after = mounted.requests()
+            used = {op: n - before.get(op, 0) for op, n in after.items() if n != before.get(op, 0)}
+            self.counts.setdefault(name, {})[contender] = {"requests": sum(used.values()), "by_operation": used}
+
+    def table(self):
+        contenders = list(next(iter(self.counts.values()), {}))
+        lines = ["", f"{'requests of':24}" + "".join(f"{name:>20}" for name in contenders)]
+        for workload, by in self.counts.items():
+            lines.append(f"{workload:24}" + "".join(f"{by[name]['requests']:>20}" for name in contenders))
+        return lines
