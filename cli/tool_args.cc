@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/bench/bench_args.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
 #include "cli/version.h"
@@ -188,6 +189,9 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
       ->type_name("LIST")
       ->allow_extra_args(false);
 
+  bench::BenchArguments benchmark;
+  benchmark.add_to(app);
+
   LogLevelVerb log_level;
   sub = app.add_subcommand("log-level", "Show or change how much a mount logs");
   sub->add_option("DIR", log_level.directory, "the mount")->required();
@@ -230,6 +234,11 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   if (verb == "status") return ToolCommand(std::move(status));
   if (verb == "stats") {
     auto taken = stats.take();
+    if (!taken) return tl::unexpected(std::move(taken).error());
+    return ToolCommand(*std::move(taken));
+  }
+  if (verb == "bench") {
+    auto taken = benchmark.take();
     if (!taken) return tl::unexpected(std::move(taken).error());
     return ToolCommand(*std::move(taken));
   }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/bench/bench_verb.h"
 #include "cli/helper_args.h"
 #include "cli/outcome.h"
 
@@ -49,8 +50,8 @@ struct ShowText {  // --help, --version
   std::string text;
 };
 
-using ToolCommand =
-    std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, ProbeVerb, LogLevelVerb, ShowText>;
+using ToolCommand = std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, ProbeVerb, LogLevelVerb,
+                                 bench::BenchVerb, ShowText>;
 
 // `arguments` without argv[0].
 Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments);

@@ -4,7 +4,6 @@ import json
 import mmap
 import os
 import platform
-import statistics
 import subprocess
 
 WORK = os.environ["NFSRDMA_WORK"]
@@ -55,97 +54,91 @@ def take_free_memory(but):
     return mmap.mmap(-1, free - but, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
 
 
-class Results:
-    """results[metric][contender] = list of runs."""
+class Daemon(Process):
+    """A mount's daemon, and the calls it has made to its server."""
 
-    def __init__(self):
-        self.runs = {}
+    def __init__(self, mounted):
+        super().__init__(mounted.pid)
+        self.mounted = mounted
 
-    def add(self, metric, contender, run):
-        self.runs.setdefault(metric, {}).setdefault(contender, []).append(run)
-
-    def median(self, metric, contender, key):
-        values = [run[key] for run in self.runs.get(metric, {}).get(contender, []) if run.get(key) is not None]
-        return statistics.median(values) if values else None
-
-    def spread(self, metric, contender, key):
-        values = [run[key] for run in self.runs[metric][contender] if run.get(key) is not None]
-        return (min(values), max(values)) if values else None
-
-    def best(self, metric, prefix, key):
-        """The contender of this family with the highest median."""
-        found = [(self.median(metric, name, key), name) for name in self.runs.get(metric, {}) if name.startswith(prefix)]
-        found = [entry for entry in found if entry[0] is not None]
-        return max(found) if found else (None, None)
-
-    def medians(self):
-        """medians()[metric][contender][key] = {"median", "spread"}."""
-        medians = {}
-        for metric, contenders in self.runs.items():
-            for name, runs in contenders.items():
-                keys = {key for run in runs for key in run}
-                medians.setdefault(metric, {})[name] = {
-                    key: {"median": self.median(metric, name, key), "spread": self.spread(metric, name, key)}
-                    for key in sorted(keys) if self.median(metric, name, key) is not None}
-        return medians
+    def calls(self):
+        return sum(operation["requests"] for operation in self.mounted.stats()["operations"])
 
 
 class Part:
-    """A part of the benchmark: what it runs goes to `results`, which all parts share."""
+    """A part of the benchmark: what it runs goes to `results`, which all parts share.
 
-    def __init__(self, results, extra, arguments):
+    CONTENDERS: name: (role, about). REPEATED parts are measured in every round, ONCE ones at the end."""
+
+    CONTENDERS = {}
+
+    def __init__(self, results, arguments):
         self.results = results
-        self.extra = extra
+        self.arguments = arguments
         self.size = arguments.size * MIB
         self.options = arguments.options
-        self.touch = not arguments.no_touch
-        self.found = []  # targets and limits
-        self.round = 0
+        for name, (role, about) in self.CONTENDERS.items():
+            results.contender(name, role, about)
 
     def end(self):
         """Stops what the part started."""
 
+    def turns(self, of):
+        """Each is the first in turn: who comes after a pause finds the processor's caches, and free memory, as others left them."""
+        of = list(of)
+        turn = self.results.round % len(of)
+        return of[turn:] + of[:turn]
+
     def touch_free_memory(self):
         """Before whatever goes through the page cache is measured."""
-        taken = take_free_memory(256 * MIB) if self.touch else None
+        taken = take_free_memory(256 * MIB) if self.arguments.touch else None
         if taken:
             taken.close()
 
-    # Each run is {"ops_per_s", "mib_per_s", "cpu_per_gib", "cpu_us_per_op", "server_cpu_per_gib"}.
+    # Each run has those of the document's quantities that it measures.
 
-    def figures(self, result, client_cpu, server_cpu):
+    @staticmethod
+    def figures(result, client_cpu, server_cpu):
         gib = result["bytes"] / GIB
+        own = result["cpu_seconds"]
         return {
             "ops_per_s": result["operations"] / result["seconds"],
             "mib_per_s": result["bytes"] / MIB / result["seconds"],
             "cpu_per_gib": client_cpu / gib if gib else None,
             "cpu_us_per_op": client_cpu / result["operations"] * 1e6,
-            "application_cpu_per_gib": result["cpu_seconds"] / gib if gib else None,
+            "cpu_percent": 100 * (client_cpu + own) / result["seconds"],
+            "application_cpu_per_gib": own / gib if gib else None,
             "server_cpu_per_gib": server_cpu / gib if gib and server_cpu is not None else None,
+            **{name: result[name] for name in ("p50_us", "p99_us", "p999_us") if name in result},
         }
 
-    def fsload(self, metric, contender, daemon, argv, server=None):
+    def fsload(self, metric, contender, daemon, argv, server=None, at=None):
+        """One run of fsload on a mount that `daemon` serves."""
         if "--direct" not in argv and argv[1] in ("read", "write"):
             self.touch_free_memory()
+        counts = isinstance(daemon, Daemon)
+        called = daemon.calls() if counts else 0
         before, served = daemon.cpu_seconds(), server.cpu_seconds() if server else 0
         result = run_json([os.path.join(TOOLS, "fsload"), *argv])
-        self.results.add(metric, contender, self.figures(result, daemon.cpu_seconds() - before,
-                                                         server.cpu_seconds() - served if server else None))
+        run = self.figures(result, daemon.cpu_seconds() - before, server.cpu_seconds() - served if server else None)
+        if counts:
+            run["rpcs_per_op"] = (daemon.calls() - called) / result["operations"]
+        self.results.add(metric, contender, run, at)
+        return run
 
-    def load_file(self, contender, source, target, daemon, server=None, among=""):
-        """Sequential and random transfers of one large file; `among` comes before each metric's name."""
-        size = ["--size", self.size, "--block", BLOCK]
-        for op, path in (("read", source), ("write", target)):
-            self.fsload(among + op, contender, daemon, ["--op", op, "--path", path, *size], server)
-            self.fsload(f"{among}{op}, O_DIRECT", contender, daemon, ["--op", op, "--path", path, "--direct", 1, *size], server)
-        for depth in (1, 32):
-            self.fsload(f"{among}random read, depth {depth}", contender, daemon,
-                        ["--op", "randread", "--path", source, "--size", self.size, "--block", 4096, "--depth", depth, "--count",
-                         20000, "--direct", 1, "--seed", self.round], server)
+    # The runs that every mount can do
 
-    def ratio(self, what, of, over, **target):
-        """Notes of/over beside the target (at_least or at_most), if both were measured."""
-        if of and over:
-            value = of / over
-            met = value >= target["at_least"] if "at_least" in target else value <= target["at_most"] if target else None
-            self.found.append({"what": what, "value": round(value, 3), **target, "met": met})
+    LARGE = {"read": ("read", []), "re-read": ("read", ["--keep", 1]), "read, O_DIRECT": ("read", ["--direct", 1]),
+             "write": ("write", []), "write, O_DIRECT": ("write", ["--direct", 1])}
+
+    def large(self, metric, contender, path, daemon, server=None):
+        """One large file, in blocks of 1 MiB; `path` leads to a file for reads and one for writes."""
+        op, more = self.LARGE[metric]
+        self.fsload(metric, contender, daemon, ["--op", op, "--path", path[op], "--size", self.size, "--block", BLOCK, *more], server)
+
+    DEPTHS = (1, 2, 4, 8, 16, 32)
+
+    def random_reads(self, contender, path, daemon, depth, server=None):
+        self.fsload("random read", contender, daemon,
+                    ["--op", "randread", "--path", path, "--size", self.size, "--block", 4096, "--depth", depth, "--count", 20000,
+                     "--direct", 1, "--seed", self.results.round, "--seconds", self.arguments.seconds], server, {"depth": depth})

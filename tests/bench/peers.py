@@ -1,11 +1,7 @@
-"""A mount of Ganesha beside libnfs, which has no FUSE to pay, and beside an empty FUSE file system, which has no server.
+"""A mount of Ganesha over TCP beside libnfs, which has no FUSE to pay, and beside the ceilings (ceilings.py).
 
-  mount    this program, as root, O_DIRECT or through the page cache, by tests/bench/fsload
-  libnfs   tests/bench/nfsload over libnfs's raw asynchronous API (NFSv3 and NFSv4.0), best depth; nfs-cat and nfs-cp
-  nullfs   tests/bench/nullfs by fsload: what FUSE costs when nothing is behind it
-  relay    nullfs --relay by fsload: the same with each byte crossing a TCP connection, which is the most that a network client
-           behind FUSE can reach
-CPU of a mount is its daemon's alone, as is nullfs's and the relay's; that of libnfs is the whole client's.
+libnfs is driven by tests/bench/nfsload over its raw asynchronous API (NFSv3 and NFSv4.0), with so many calls under way at once;
+nfs-cat and nfs-cp are its own tools. CPU of a mount is its daemon's, as is the ceilings'; that of libnfs is the whole client's.
 """
 
 import os
@@ -14,22 +10,35 @@ import shutil
 import subprocess
 import time
 
-import trees
+from ceilings import CEILINGS, EMPTY, RELAY, Ceiling, read_ahead
 from harness.ganesha import Ganesha
-from harness.mount import Mount, is_mounted
-from harness.proxy import ChaosProxy
-from measure import GIB, HOME, MIB, TOOLS, Part, Process, run_json
+from harness.mount import Mount
+from measure import GIB, HOME, MIB, TOOLS, Daemon, Part, Process, run_json
+from results import reference
+
+OURS = "mount of Ganesha"
+TRANSFERS = ("read", "read, O_DIRECT", "write", "write, O_DIRECT")
+NAMES = {"stat": "stat", "smallread": "small file read", "create": "create"}
+NAME_DEPTHS = (1, 16)
+
+
+def libnfs(version, depth=None):
+    return f"libnfs, NFSv{version}" + (f", {depth} at once" if depth else "")
 
 
 class Peers(Part):
-    REPEATED = ("transfers", "metadata")
-    ONCE = ("memory", "rpc_counts")
+    REPEATED = ("transfers", "depth", "metadata")
+    ONCE = ()
+    CONTENDERS = {OURS: ("ours", "nfsrdma-fuse, NFSv4.1 over TCP to nfs-ganesha"), **{
+        libnfs(version, depth): ("peer", f"libnfs' asynchronous API over NFSv{version}, without FUSE, into one buffer"
+                                 + (f"; {depth} calls of 512 KiB under way" if depth else ""))
+        for version in (3, 4) for depth in (None, 1, 4, 8)}, "nfs-cat": ("peer", "libnfs' tool"), "nfs-cp": ("peer", "libnfs' tool"), **CEILINGS}
 
-    def __init__(self, results, extra, arguments):
-        super().__init__(results, extra, arguments)
+    def __init__(self, results, arguments):
+        super().__init__(results, arguments)
         self.files = arguments.files
-        self.with_mount = not arguments.no_mount
         self.server = Ganesha(minor_versions="0,1,2", v3=True, lease=60, grace=2).start()
+        self.served = Process(self.server.pid)
         self.prepare()
 
     def end(self):
@@ -49,132 +58,128 @@ class Peers(Part):
             with open(os.path.join(root, "small", f"f{i}"), "wb") as file:
                 file.write(block[:4096])
 
-    def libnfs(self, metric, op, version, depth, **options):
-        server = Process(self.server.pid)
-        path = "/export"
-        if op in ("stat", "create", "smallread"):
-            path += "/small"
-        argv = [os.path.join(TOOLS, "nfsload"), "--op", op, "--version", version, "--port", self.server.port, "--mount-port",
-                self.server.mount_port, "--path", path, "--depth", depth]
-        for name, value in options.items():
-            argv += ["--" + name, value]
-        before = server.cpu_seconds()
-        result = run_json(argv)
-        self.results.add(metric, f"libnfs v{version} depth {depth}",
-                         self.figures(result, result["cpu_seconds"], server.cpu_seconds() - before))
-
-    def libnfs_tools(self):
-        """nfs-cat and nfs-cp, both protocol versions as far as they work."""
-        v4 = f"version=4&nfsport={self.server.port}"
-        v3 = f"version=3&nfsport={self.server.port}&mountport={self.server.mount_port}"
-        self.tool("read", "nfs-cat v4", "nfs-cat", f"nfs://127.0.0.1/export/data?{v4}")
-        self.tool("read", "nfs-cat v3", "nfs-cat", f"nfs://127.0.0.1/export/data?{v3}")
-        fresh = f"copied{self.round}"
-        self.tool("write new file", "nfs-cp v3", "nfs-cp", os.path.join(HOME, "local"),
-                  f"nfs://127.0.0.1/export/{fresh}?{v3}")
-        os.unlink(os.path.join(self.server.path(), fresh))
-
-    def tool(self, metric, contender, *argv):
-        self.touch_free_memory()
-        server, usage = Process(self.server.pid), resource.getrusage(resource.RUSAGE_CHILDREN)
-        served, begin = server.cpu_seconds(), time.monotonic()
-        done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=600)
-        seconds, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode != 0:
-            self.extra.setdefault("failed", {})[contender] = done.stderr.strip()
-            return
-        cpu = after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime
-        gib = self.size / GIB
-        self.results.add(metric, contender, {"ops_per_s": None, "mib_per_s": self.size / MIB / seconds, "cpu_per_gib": cpu / gib,
-                                             "cpu_us_per_op": None, "server_cpu_per_gib": (server.cpu_seconds() - served) / gib})
-
-    def mounted(self, options=""):
-        joined = ",".join(part for part in (self.options, options) if part)
-        return Mount(self.server.source(), self.server.port, joined)
-
-    def nullfs(self, *options):
-        path = os.path.join(HOME, "nullfs")
-        os.makedirs(path, exist_ok=True)
-        process = subprocess.Popen([os.path.join(TOOLS, "nullfs"), "--size", str(self.size), "--files", str(self.files), *options, path])
-        while not is_mounted(path):
-            time.sleep(0.01)
-        self.read_ahead(path)
-        return path, process
-
-    def read_ahead(self, path):
-        """The same read-ahead window as the mount's, which its daemon sets when it runs as root."""
-        device = os.stat(path).st_dev
-        control = f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb"
-        if self.window and os.path.exists(control):
-            try:
-                with open(control, "w") as file:
-                    file.write(str(self.window))
-            except OSError as error:  # read-only /sys in a container
-                self.extra["read_ahead"] = f"nullfs keeps the kernel's default: {error}"
+    def mounted(self):
+        mounted = Mount(self.server.source(), self.server.port, self.options)
+        self.window = read_ahead(mounted.path)
+        return mounted
 
     window = None
 
-    def find_window(self, mounted):
-        device = os.stat(mounted.path).st_dev
-        try:
-            with open(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb") as file:
-                self.window = int(file.read())
-        except OSError:
+    def ceiling(self, name):
+        return Ceiling(name, self.size, self.files, self.window)
+
+    def libnfs(self, metric, contender, op, version, depth, at=None, **options):
+        argv = [os.path.join(TOOLS, "nfsload"), "--op", op, "--version", version, "--port", self.server.port, "--mount-port",
+                self.server.mount_port, "--path", "/export" + ("/small" if op in NAMES else ""), "--depth", depth]
+        for name, value in options.items():
+            argv += ["--" + name, value]
+        before = self.served.cpu_seconds()
+        result = run_json(argv)
+        run = self.figures(result, result["cpu_seconds"], self.served.cpu_seconds() - before)
+        run["cpu_percent"] = 100 * result["cpu_seconds"] / result["seconds"]  # client and application are one
+        self.results.add(metric, contender, run, at)
+
+    def tool(self, metric, contender, *argv):
+        self.touch_free_memory()
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        served, begin = self.served.cpu_seconds(), time.monotonic()
+        done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=600)
+        seconds, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode != 0:
+            self.results.note(f"{contender} failed: {done.stderr.strip()}")
             return
-        self.extra["read_ahead_kb"] = self.window
+        cpu = after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime
+        gib = self.size / GIB
+        self.results.add(metric, contender, {"mib_per_s": self.size / MIB / seconds, "cpu_per_gib": cpu / gib,
+                                             "server_cpu_per_gib": (self.served.cpu_seconds() - served) / gib})
+
+    # One large file
 
     def transfers(self):
-        """Sequential and random transfers of one large file."""
-        size = str(self.size)
-        for version in (3, 4):
-            for depth in (1, 4, 8):
-                self.libnfs("read", "read", version, depth, file="data", size=size, block=512 << 10)
-            for depth in (1, 32):
-                self.libnfs(f"random read, depth {depth}", "randread", version, depth, file="data", size=size, block=4096, count=20000)
-        for depth in (1, 4, 8):
-            self.libnfs("write", "write", 3, depth, file="target", size=size, block=512 << 10)
-        self.libnfs_tools()
-        if self.with_mount:
-            mounted = self.mounted()
-            self.find_window(mounted)
-            self.load_file("mount", mounted.path + "/data", mounted.path + "/target", Process(mounted.pid), Process(self.server.pid))
-            self.touch_free_memory()
-            daemon = Process(mounted.pid)
-            begin, before = time.monotonic(), daemon.cpu_seconds()
-            # Not nfs-cp's name: Ganesha keeps what it knows of that one, which was removed behind its back.
-            fresh = os.path.join(mounted.path, f"written{self.round}")
-            subprocess.run(["cp", os.path.join(HOME, "local"), fresh], check=True)
-            subprocess.run(["sync", fresh], check=True)
-            self.results.add("write new file", "mount", {"mib_per_s": self.size / MIB / (time.monotonic() - begin),
-                                                         "cpu_per_gib": (daemon.cpu_seconds() - before) / (self.size / GIB)})
-            os.unlink(fresh)
-            mounted.umount()
-        for contender, options in (("nullfs", []), ("relay", ["--relay"])):
-            path, process = self.nullfs(*options)
-            self.load_file(contender, path + "/data", path + "/data", Process(process.pid))
-            subprocess.run(["umount", path], check=True)
-            process.wait(30)
+        """Every metric in turn with everybody, so that who is compared is measured within a second or two."""
+        mounted = self.mounted()
+        stands = {name: self.ceiling(name) for name in CEILINGS}
+        for metric in self.LARGE:
+            runs = [lambda: self.large(metric, OURS, self.paths(mounted.path), Daemon(mounted), self.served)]
+            runs += [lambda name=name, it=it: self.large(metric, name, dict.fromkeys(("read", "write"), it.path + "/data"), it.daemon)
+                     for name, it in stands.items()]
+            for version, depth in [(v, d) for v in (3, 4) for d in (1, 4, 8)]:
+                if metric == "read" or (metric == "write" and version == 3):
+                    source = "data" if metric == "read" else "target"
+                    runs.append(lambda version=version, depth=depth: self.libnfs(
+                        metric, libnfs(version, depth), metric, version, depth, file=source, size=self.size, block=512 << 10))
+            self.each(metric, runs)
+        self.new_file(mounted)
+        for it in [mounted, *stands.values()]:
+            it.umount()
+
+    def each(self, metric, runs):
+        """A re-read comes after somebody's own read; the others in turn."""
+        for run in runs if metric == "re-read" else self.turns(runs):
+            run()
+
+    @staticmethod
+    def paths(path):
+        return {"read": path + "/data", "write": path + "/target"}
+
+    def new_file(self, mounted):
+        """libnfs' tools, and what a user would do instead of them on a mount: cat, and cp with a sync."""
+        nfs = "nfs://127.0.0.1/export/"
+        v3 = f"?version=3&nfsport={self.server.port}&mountport={self.server.mount_port}"
+        self.tool("read with cat", "nfs-cat", "nfs-cat", f"{nfs}data{v3}")
+        # A name of its own for every round: Ganesha keeps what it knows of a file that was removed behind its back.
+        number = self.results.round
+        self.tool("write a new file", "nfs-cp", "nfs-cp", os.path.join(HOME, "local"), f"{nfs}copied{number}{v3}")
+        fresh = os.path.join(mounted.path, f"written{number}")
+        self.command("read with cat", mounted, ["cat", mounted.path + "/data"])
+        self.command("write a new file", mounted, ["sh", "-c", f"cp {HOME}/local {fresh} && sync {fresh}"])
+        os.unlink(fresh)
+        if os.path.exists(copied := os.path.join(self.server.path(), f"copied{number}")):
+            os.unlink(copied)
+
+    def command(self, metric, mounted, argv):
+        if metric.startswith("read"):
+            descriptor = os.open(mounted.path + "/data", os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+        daemon = Daemon(mounted)
+        begin, before = time.monotonic(), daemon.cpu_seconds()
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        seconds = time.monotonic() - begin
+        self.results.add(metric, OURS, {"mib_per_s": self.size / MIB / seconds,
+                                        "cpu_per_gib": (daemon.cpu_seconds() - before) / (self.size / GIB)})
+
+    # 4 KiB random reads
+
+    def depth(self):
+        mounted = self.mounted()
+        stands = {name: self.ceiling(name) for name in CEILINGS}
+        for depth in self.DEPTHS:
+            runs = [lambda: self.random_reads(OURS, mounted.path + "/data", Daemon(mounted), depth, self.served)]
+            runs += [lambda name=name, it=it: self.random_reads(name, it.path + "/data", it.daemon, depth) for name, it in stands.items()]
+            runs += [lambda version=version: self.libnfs("random read", libnfs(version), "randread", version, depth, {"depth": depth},
+                                                         file="data", size=self.size, block=4096, count=1000 * min(depth, 8)) for version in (3, 4)]
+            for run in self.turns(runs):
+                run()
+        for it in [mounted, *stands.values()]:
+            it.umount()
+
+    # Names and small files
 
     def metadata(self):
         """stat, create and small files; every mount starts with empty caches."""
         small = os.path.join(self.server.path(), "small")
-        for depth in (1, 16):
-            for version in (3, 4):
-                self.libnfs(f"stat, depth {depth}", "stat", version, depth, file="f", count=self.files)
-                self.libnfs(f"small file read, depth {depth}", "smallread", version, depth, file="f", count=self.files, block=4096)
-                self.libnfs(f"create, depth {depth}", "create", version, depth, file=self.new_names(), count=self.files)
-                self.remove_new(small)
-            if self.with_mount:
-                for op in ("stat", "smallread", "create"):
-                    mounted = self.mounted()
-                    self.load_names("mount", op, os.path.join(mounted.path, "small"), depth, Process(mounted.pid), Process(self.server.pid))
-                    mounted.umount()
-                self.remove_new(small)
-            for op in ("stat", "smallread", "create"):
-                path, process = self.nullfs()
-                self.load_names("nullfs", op, path, depth, Process(process.pid))
-                subprocess.run(["umount", path], check=True)
-                process.wait(30)
+        for depth in NAME_DEPTHS:
+            for op, name in NAMES.items():
+                runs = [lambda: self.names_of_mount(op, depth), lambda: self.names_of_ceiling(op, depth)]
+                runs += [lambda version=version: self.libnfs(name, libnfs(version), op, version, depth, {"depth": depth}, count=self.files,
+                                                             file=self.new_names() if op == "create" else "f",
+                                                             **({"block": 4096} if op == "smallread" else {})) for version in (3, 4)]
+                for run in self.turns(runs):
+                    run()
+            for name in os.listdir(small):
+                if name.startswith("new"):
+                    os.unlink(os.path.join(small, name))
 
     names = 0
 
@@ -183,88 +188,65 @@ class Peers(Part):
         self.names += 1
         return f"new{self.names}."
 
-    NAMES = {"stat": "stat", "smallread": "small file read", "create": "create"}
-
     def load_names(self, contender, op, directory, depth, daemon, server=None):
         prefix = os.path.join(directory, self.new_names() if op == "create" else "f")
-        self.fsload(f"{self.NAMES[op]}, depth {depth}", contender, daemon,
-                    ["--op", op, "--path", prefix, "--count", self.files, "--depth", depth, "--block", 4096], server)
+        self.fsload(NAMES[op], contender, daemon,
+                    ["--op", op, "--path", prefix, "--count", self.files, "--depth", depth, "--block", 4096], server, {"depth": depth})
 
-    @staticmethod
-    def remove_new(directory):
-        for name in os.listdir(directory):
-            if name.startswith("new"):
-                os.unlink(os.path.join(directory, name))
-
-    def memory(self):
-        """Resident memory of the daemon per 100,000 inodes the kernel knows."""
-        count = 100000
-        directory = os.path.join(self.server.path(), "many")
-        os.mkdir(directory)
-        for i in range(count):
-            os.close(os.open(os.path.join(directory, f"f{i}"), os.O_CREAT, 0o644))
+    def names_of_mount(self, op, depth):
         mounted = self.mounted()
-        os.listdir(os.path.join(mounted.path, "small"))
-        before = mounted.resident_bytes()
-        with os.scandir(os.path.join(mounted.path, "many")) as entries:
-            for entry in entries:
-                entry.stat()
-        self.extra["resident_mib_per_100000_inodes"] = round((mounted.resident_bytes() - before) / MIB, 1)
-        self.extra["resident_mib_before"] = round(before / MIB, 1)
+        self.load_names(OURS, op, os.path.join(mounted.path, "small"), depth, Daemon(mounted), self.served)
         mounted.umount()
 
-    def rpc_counts(self):
-        """COMPOUNDs and operations of whole workloads, counted by the proxy on the way."""
-        source, archive = os.path.join(HOME, "repository"), os.path.join(HOME, "small.tar")
-        trees.git_repository(source, files=2000, commits=5)
-        tree = os.path.join(HOME, "tree")
-        trees.small_files(tree, 2000)
-        subprocess.run(["tar", "-C", tree, "-cf", archive, "."], check=True)
-        counts = {}
-        with ChaosProxy(self.server.port) as proxy:
-            joined = self.options
-            mounted = Mount(self.server.source(), proxy.port, joined)
-            top = mounted.path
-            os.mkdir(os.path.join(top, "untar"))
-            work = {
-                "git clone (2000 files)": ["git", "clone", "-q", "file://" + source, os.path.join(top, "clone")],
-                "tar x (2000 files)": ["tar", "-C", os.path.join(top, "untar"), "-xf", archive],
-                "ls -lR (2000 files, warm)": ["ls", "-lR", os.path.join(top, "untar")],
-                "rm -r (2000 files)": ["rm", "-r", os.path.join(top, "untar")],
-            }
-            for name, argv in work.items():
-                proxy.command("zero")
-                subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-                stats = proxy.stats()
-                counts[name] = {"compounds": stats["compounds"], "operations": stats["operations"]}
-            mounted.umount()
-            mounted = Mount(self.server.source(), proxy.port, joined)
-            proxy.command("zero")
-            subprocess.run(["ls", "-lR", os.path.join(mounted.path, "clone")], check=True, stdout=subprocess.DEVNULL)
-            stats = proxy.stats()
-            counts["ls -lR (clone, cold)"] = {"compounds": stats["compounds"], "operations": stats["operations"]}
-            mounted.umount()
-        self.extra["rpc_counts"] = counts
+    def names_of_ceiling(self, op, depth):
+        it = self.ceiling(EMPTY)
+        self.load_names(EMPTY, op, it.path, depth, it.daemon)
+        it.umount()
 
-    # The outcome
+    # What is drawn and demanded
+
+    def best_libnfs(self, metric, key="mib_per_s", at=None):
+        return self.results.best(metric, "libnfs", key, at)
+
+    def plots(self):
+        plot, best = self.results.plot, {m: self.best_libnfs(m) for m in ("read", "write")}
+        shown = [OURS, *dict.fromkeys(b for b in best.values() if b), "nfs-cat", "nfs-cp", RELAY, EMPTY]
+        pairs = [(OURS, name) for name in [*dict.fromkeys(best.values()), RELAY] if name]
+        if best["read"]:
+            plot("bars", "Large transfers: a mount of Ganesha beside libnfs", [*self.LARGE, "read with cat", "write a new file"], "mib_per_s",
+                 pairs, contenders=shown,
+                 text="One file, in blocks of 1 MiB. libnfs is shown with the number of calls under way at once that was its best in this run.")
+            plot("bars", "CPU for large transfers", list(TRANSFERS), "cpu_per_gib", pairs[:1], contenders=shown,
+                 text="Of the daemon alone; for libnfs, which has none, of the whole client.")
+        if self.results.median("random read", OURS, "ops_per_s", {"depth": 1}):
+            who = [OURS, libnfs(3), libnfs(4), RELAY, EMPTY]
+            pairs = [(OURS, libnfs(3)), (OURS, RELAY)]
+            plot("lines", "4 KiB random reads against queue depth: a mount of Ganesha", "random read", "ops_per_s", pairs, x="depth", contenders=who,
+                 text="O_DIRECT, in one file that the server has in memory.")
+            plot("lines", "How long such a read takes", "random read", "p50_us", [(OURS, RELAY)], x="depth", contenders=[OURS, RELAY, EMPTY],
+                 text="The median of all reads of a round.")
+        for depth in NAME_DEPTHS:
+            if self.results.median("stat", OURS, "ops_per_s", {"depth": depth}):
+                plot("bars", f"Names and small files, {'one at a time' if depth == 1 else f'{depth} at once'}", list(NAMES.values()), "ops_per_s",
+                     [(OURS, libnfs(4))], where={"depth": depth}, contenders=[OURS, libnfs(3), libnfs(4), EMPTY],
+                     text="Every mount starts with empty caches; files of 4 KiB are opened, read and closed, or created and closed.")
 
     def targets(self):
-        """What is to be reached, and beside it, where it lies beyond what FUSE and TCP leave to anybody, what the relay does."""
-        self.found, ratio = [], self.ratio
-        median = self.results.median
+        """Issue by issue: at least libnfs' speed by so much; at most so much of its CPU and FUSE's together; and the relay's share."""
+        target = self.results.target
         for metric in ("read", "write"):
-            reference, name = self.results.best(metric, "libnfs", "mib_per_s")
-            theirs = median(metric, name, "cpu_per_gib") if name else None
+            name = self.best_libnfs(metric)
+            if not name:
+                continue
+            them = reference(metric, name)
             for variant in (metric, metric + ", O_DIRECT"):
-                ours, relay = (median(variant, who, "mib_per_s") for who in ("mount", "relay"))
-                ratio(f"sequential {variant}: mount / {name}", ours, reference, at_least=1.0)
-                ratio(f"sequential {variant}: relay / {name}", relay, reference)
-                ratio(f"sequential {variant}: mount / relay", ours, relay)
-                daemon, null, relay = (median(variant, who, "cpu_per_gib") for who in ("mount", "nullfs", "relay"))
-                both = theirs + null if theirs and null else None
-                ratio(f"CPU per GiB, {variant}: mount / (libnfs + nullfs)", daemon, both, at_most=0.9)
-                ratio(f"CPU per GiB, {variant}: relay / (libnfs + nullfs)", relay, both)
-        for metric, tool in (("read", "nfs-cat"), ("write new file", "nfs-cp")):
-            reference, name = self.results.best(metric, tool, "mib_per_s")
-            ratio(f"{metric}: mount / {name}", median(metric, "mount", "mib_per_s"), reference, at_least=1.0)
-        return self.found
+                ours, relay = reference(variant, OURS), reference(variant, RELAY)
+                target(f"sequential {variant}: {OURS} / {name}", "mib_per_s", ours, them, at_least=1.2)
+                target(f"sequential {variant}: {RELAY} / {name} (what can be reached)", "mib_per_s", relay, them)
+                target(f"CPU per GiB, {variant}: {OURS} / (libnfs and empty FUSE together)", "cpu_per_gib", ours,
+                       [them, reference(variant, EMPTY)], at_most=0.6)
+        for metric, bound, at in [("random read", 1.2, {"depth": 32})] + [(n, 1.5, {"depth": 16}) for n in ("small file read", "create")]:
+            name = self.best_libnfs(metric, "ops_per_s", at)
+            if name:
+                target(f"{metric}, {at['depth']:g} at once: {OURS} / {name}", "ops_per_s", reference(metric, OURS, at), reference(metric, name, at), at_least=bound)
+        target(f"re-read: {OURS} / {EMPTY}", "mib_per_s", reference("re-read", OURS), reference("re-read", EMPTY), at_least=0.9)

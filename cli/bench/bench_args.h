@@ -1,0 +1,24 @@
+// The command line of `nfsrdma-fuse bench`. Known to cli/tool_args.cc, which has the other verbs.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/bench/bench_verb.h"
+#include "cli/outcome.h"
+
+namespace nfsrdma::cli::bench {
+
+class BenchArguments {
+ public:
+  void add_to(CLI::App& app);
+  // After the parse. Fails with ToolExit::kUsage.
+  Outcome<BenchVerb> take();
+
+ private:
+  BenchVerb verb_;
+  std::vector<std::string> operands_;
+};
+
+}  // namespace nfsrdma::cli::bench

@@ -1,0 +1,33 @@
+// StopSignal: turns INT, TERM and HUP into a flag while it lives, so that whoever works can tidy up. The
+// second one ends the process at once. Before any other thread exists: they inherit the blocked signals.
+#pragma once
+
+#include <signal.h>
+
+#include <atomic>
+#include <thread>
+
+namespace nfsrdma::cli::bench {
+
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  const std::atomic<bool>& asked() const { return asked_; }
+  int number() const { return number_; }  // 0: none came
+
+ private:
+  void watch();
+
+  sigset_t signals_;
+  sigset_t before_;
+  std::atomic<bool> asked_{false};
+  std::atomic<int> number_{0};
+  std::atomic<bool> over_{false};
+  std::thread watcher_;
+};
+
+}  // namespace nfsrdma::cli::bench
