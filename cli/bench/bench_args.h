@@ -19,6 +19,9 @@ class BenchArguments {
  private:
   BenchVerb verb_;
   std::vector<std::string> operands_;
+  std::vector<std::string> parts_;
+  double seconds_ = 0;
+  bool quick_ = false;
 };
 
 }  // namespace nfsrdma::cli::bench

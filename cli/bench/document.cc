@@ -308,6 +308,13 @@ const Measurement* Document::find(const std::string& metric, const std::string& 
   return found == measurements.end() ? nullptr : &*found;
 }
 
+Measurement& Document::measurement(const std::string& metric, const std::string& contender, const At& at) {
+  for (Measurement& m : measurements) {
+    if (m.metric == metric && m.contender == contender && m.at == at) return m;
+  }
+  return measurements.emplace_back(Measurement{metric, contender, at, false, {}});
+}
+
 const Contender* Document::find_contender(const std::string& name) const {
   const auto found =
       std::find_if(contenders.begin(), contenders.end(), [&](const Contender& c) { return c.name == name; });

@@ -100,6 +100,8 @@ struct Document {
 
   // Null when there is none.
   const Measurement* find(const std::string& metric, const std::string& contender, const At& at) const;
+  // The same; made where there is none.
+  Measurement& measurement(const std::string& metric, const std::string& contender, const At& at);
   const Contender* find_contender(const std::string& name) const;
 };
 

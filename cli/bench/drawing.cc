@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <set>
 
 #include "cli/bench/findings.h"
 
@@ -209,9 +209,15 @@ Json drawing_of(const Document& document) {
   for (const auto& [name, value] : document.conditions)
     out["conditions"].push_back(Json::array({name, value}));
   for (const std::string& note : document.notes) out["notes"].push_back(note);
-  for (const Contender& contender : document.contenders)
+  std::set<std::string> seen;
+  for (const Plot& plot : document.plots) {
+    for (const Contender* contender : drawn(document, plot)) seen.insert(contender->name);
+  }
+  for (const Contender& contender : document.contenders) {
+    if (!seen.contains(contender.name)) continue;
     out["contenders"].push_back(
         {{"name", contender.name}, {"role", role_name(contender.role)}, {"about", contender.about}});
+  }
   for (const Judgement& judgement : judge(document)) out["targets"].push_back(target_of(judgement));
   for (const Plot& plot : document.plots) {
     if (drawn(document, plot).empty()) continue;

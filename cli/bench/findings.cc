@@ -65,39 +65,53 @@ std::string rounds(size_t count) {
   return count == 1 ? "one round" : fmt::format("{} rounds", count);
 }
 
-// "1.18 (1.10 … 1.25)", and what is wrong with it.
-std::string judged(const Ratio& ratio) {
-  if (ratio.exact) return fmt::format("{:.2f}", ratio.median);
-  const std::string range = fmt::format("({:.2f} … {:.2f})", ratio.low, ratio.high);
-  switch (standing(ratio, 1)) {
-    case Standing::kAbove:
-    case Standing::kBelow: return fmt::format("{:.2f} {}", ratio.median, range);
-    case Standing::kSpread:
-      return fmt::format("{:.2f}, but the spread {} swallows the difference", ratio.median, range);
-    case Standing::kTooFew: break;
-  }
-  return fmt::format("{:.2f} ({}, too few to decide)", ratio.median, rounds(ratio.pairs));
-}
-
 std::string sentence(std::string text) {
   return text + ".";
 }
 
-// "Throughput of RDMA 2, that of TCP being 1: read 1.18 (1.10 … 1.25); write ..."
-std::string say_pair(const Plot& plot, const Pair& pair, const std::vector<std::string>& parts) {
-  return fmt::format("{} of {}, that of {} being 1: {}.", find_quantity(plot.y)->label, pair.of, pair.over,
-                     fmt::join(parts, "; "));
+struct Compared {
+  std::string where;
+  Ratio ratio;
+};
+
+// "LEAD: read 1.18 (1.10 … 1.25), stat 0.90 (0.85 … 0.94); the spread swallows the difference for write 1.02
+// (0.91 … 1.10)."
+std::string say(const std::string& lead, const std::vector<Compared>& all) {
+  std::vector<std::string> decided, swallowed, undecided, clauses;
+  size_t pairs = 0;
+  for (const auto& [where, ratio] : all) {
+    const Standing stands = ratio.exact ? Standing::kAbove : standing(ratio, 1);
+    auto& list = stands == Standing::kSpread ? swallowed : stands == Standing::kTooFew ? undecided : decided;
+    list.push_back((where.empty() ? "" : where + " ") + show_ratio(ratio));
+    if (stands == Standing::kTooFew) pairs = std::max(pairs, ratio.pairs);
+  }
+  if (!decided.empty()) clauses.push_back(fmt::format("{}", fmt::join(decided, ", ")));
+  if (!swallowed.empty())
+    clauses.push_back(fmt::format("the spread swallows the difference for {}", fmt::join(swallowed, ", ")));
+  if (!undecided.empty())
+    clauses.push_back(fmt::format("{}, too few to decide: {}", rounds(pairs), fmt::join(undecided, ", ")));
+  return sentence(fmt::format("{}: {}", lead, fmt::join(clauses, "; ")));
+}
+
+std::string lead(const Plot& plot, const Pair& pair) {
+  return fmt::format("{} of {}, that of {} being 1", find_quantity(plot.y)->label, pair.of, pair.over);
+}
+
+// The ends say what happens in between; the plot and its table have the rest.
+template <class T>
+void leave_ends(std::vector<T>& list) {
+  if (list.size() > 2) list.erase(list.begin() + 1, list.end() - 1);
 }
 
 std::vector<std::string> say_bars(const Document& document, const Plot& plot) {
   std::vector<std::string> out;
   for (const Pair& pair : plot.compare) {
-    std::vector<std::string> parts;
+    std::vector<Compared> all;
     for (const std::string& metric : plot.metrics) {
       if (const auto ratio = compare(document, pair, metric, plot.where, plot.y))
-        parts.push_back(fmt::format("{} {}", metric, judged(*ratio)));
+        all.push_back({metric, *ratio});
     }
-    if (!parts.empty()) out.push_back(say_pair(plot, pair, parts));
+    if (!all.empty()) out.push_back(say(lead(plot, pair), all));
   }
   if (!plot.compare.empty()) return out;
   for (const Contender* contender : drawn(document, plot)) {
@@ -116,15 +130,14 @@ std::vector<std::string> say_lines(const Document& document, const Plot& plot) {
   std::vector<std::string> out;
   const Quantity& x = *find_quantity(plot.x);
   for (const Pair& pair : plot.compare) {
-    std::vector<std::string> parts;
+    std::vector<Compared> all;
     for (const double value : values_along(document, plot, plot.x)) {
       if (const auto ratio =
               compare(document, pair, plot.metrics.front(), with(plot.where, plot.x, value), plot.y))
-        parts.push_back(fmt::format("{} {}", show_point(x, value), judged(*ratio)));
+        all.push_back({show_point(x, value), *ratio});
     }
-    // The ends say what happens in between; the plot and its table have the rest.
-    if (parts.size() > 2) parts.erase(parts.begin() + 1, parts.end() - 1);
-    if (!parts.empty()) out.push_back(say_pair(plot, pair, parts));
+    leave_ends(all);
+    if (!all.empty()) out.push_back(say(lead(plot, pair), all));
   }
   if (!plot.compare.empty()) return out;
   for (const Contender* contender : drawn(document, plot)) {
@@ -136,7 +149,7 @@ std::vector<std::string> say_lines(const Document& document, const Plot& plot) {
         parts.push_back(fmt::format("{} at {}", show_value(*find_quantity(plot.y), spread->median, true),
                                     show_point(x, value)));
     }
-    if (parts.size() > 2) parts.erase(parts.begin() + 1, parts.end() - 1);
+    leave_ends(parts);
     if (!parts.empty())
       out.push_back(sentence(fmt::format("{}: {}", contender->name, fmt::join(parts, ", "))));
   }
@@ -181,8 +194,8 @@ std::vector<std::string> say_grid(const Document& document, const Plot& plot) {
     const auto ratio = ratio_of(rounds_of(document, metric, pair.of, of->at, plot.y),
                                 rounds_of(document, metric, pair.over, over->at, plot.y));
     if (ratio)
-      out.push_back(sentence(
-          fmt::format("The best of {}, the best of {} being 1: {}", pair.of, pair.over, judged(*ratio))));
+      out.push_back(
+          say(fmt::format("The best of {}, the best of {} being 1", pair.of, pair.over), {{"", *ratio}}));
   }
   return out;
 }
@@ -227,7 +240,7 @@ std::vector<std::string> say_cloud(const Document& document, const Plot& plot) {
   std::vector<std::string> out;
   const std::string& metric = plot.metrics.front();
   for (const Pair& pair : plot.compare) {
-    std::vector<std::string> parts;
+    std::vector<Compared> all;
     for (const double value : values_along(document, plot, plot.along)) {
       const At at = with(plot.where, plot.along, value);
       const auto cost = [&](const std::string& who) {
@@ -235,12 +248,12 @@ std::vector<std::string> say_cloud(const Document& document, const Plot& plot) {
                    rounds_of(document, metric, who, at, plot.x));
       };
       if (const auto ratio = ratio_of(cost(pair.of), cost(pair.over)))
-        parts.push_back(fmt::format("{} {}", show_point(*find_quantity(plot.along), value), judged(*ratio)));
+        all.push_back({show_point(*find_quantity(plot.along), value), *ratio});
     }
-    if (parts.size() > 2) parts.erase(parts.begin() + 1, parts.end() - 1);
-    if (!parts.empty())
-      out.push_back(sentence(fmt::format("CPU of {} for the same throughput, that of {} being 1: {}", pair.of,
-                                         pair.over, fmt::join(parts, "; "))));
+    leave_ends(all);
+    if (!all.empty())
+      out.push_back(
+          say(fmt::format("CPU of {} for the same throughput, that of {} being 1", pair.of, pair.over), all));
   }
   return out;
 }

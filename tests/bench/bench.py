@@ -6,7 +6,7 @@ usage: bench.py [--size MIB] [--repeats N] [--grid-repeats N] [--seconds S] [--f
 peers.py: Ganesha over TCP beside libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA beside TCP (fabrics,
 filer_depth, grid); scale.py: what is counted (rpc_counts, memory); ceilings.py: FUSE alone. Repeats are interleaved and short: the
 slow moments of a machine that is not alone on its host last seconds, so that many short runs in turn compare better than few
-long ones. Writes bench.json (docs/bench/README.md), report.html and bench.txt.
+long ones. Writes bench.json (docs/bench/README.md), report.html and bench.txt, and which operations calls were of to bench_operations.json.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main():
                   ("free memory", "touched before each run through the page cache" if arguments.touch else "left as it is"),
                   ("took", f"{seconds:.0f} s")]
     document = results.document("nfsrdma-fuse beside its peers and its ceilings", conditions)
-    print(write_report(document, os.path.join(WORK, "out"), "bench"), end="")
+    print(write_report(document, os.path.join(WORK, "out"), "bench", results.operations), end="")
     for kind in kinds:
         kind.end()
 

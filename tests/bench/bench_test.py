@@ -1,10 +1,11 @@
-"""scripts/bench works: bench.py runs through with tiny sizes, and its table and JSON hold what they are for.
+"""scripts/bench works: bench.py runs through with tiny sizes, and its results and report hold what they are for.
 
 usage: bench_test.py BUILDDIR     What is measured here means nothing.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,47 +13,58 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
-FABRICS = ["fabrics: " + metric for metric in ("read", "read, O_DIRECT", "one READ in flight", "write", "write, O_DIRECT",
-                                               "random read, depth 1", "random read, depth 32")]
-METRICS = ["read", "read, O_DIRECT", "write", "write, O_DIRECT", "write new file", "random read, depth 1", "random read, depth 32",
-           "stat, depth 1", "stat, depth 16", "create, depth 1", "create, depth 16", "small file read, depth 1", "small file read, depth 16"]
+PARTS = "transfers,depth,metadata,fabrics,filer_depth,grid,rpc_counts"
+LARGE = ["read", "re-read", "read, O_DIRECT", "write", "write, O_DIRECT"]
+OURS, FILER, CEILINGS = "mount of Ganesha", ["TCP", "RDMA 2", "RDMA 1"], ["empty FUSE", "relay"]
+DEPTHS, BLOCKS, AHEAD = [1, 2, 4, 8, 16, 32], [512 << n for n in range(12)], [0, 1, 2, 4, 8, 16]
+
+
+def expected():
+    """{(metric, contender, point)} of what has to be there."""
+    found = {(metric, who, ()) for metric in LARGE for who in [OURS, *FILER, *CEILINGS]}
+    found |= {(metric, who, ()) for metric, tool in (("read with cat", "nfs-cat"), ("write a new file", "nfs-cp")) for who in (OURS, tool)}
+    found |= {("read", f"libnfs, NFSv{version}, {depth} at once", ()) for version in (3, 4) for depth in (1, 4, 8)}
+    found |= {("write", f"libnfs, NFSv3, {depth} at once", ()) for depth in (1, 4, 8)}
+    found |= {("random read", who, (("depth", depth),)) for depth in DEPTHS for who in [OURS, *FILER, *CEILINGS, "libnfs, NFSv3", "libnfs, NFSv4"]}
+    found |= {(metric, who, (("depth", depth),)) for metric in ("stat", "small file read", "create") for depth in (1, 16)
+              for who in [OURS, "empty FUSE", "libnfs, NFSv3", "libnfs, NFSv4"]}
+    found |= {("read in order", who, (("ahead", ahead), ("block", block))) for who in FILER for block in BLOCKS for ahead in AHEAD}
+    return found | {(work, "one mount", ()) for work in ("git clone", "tar x", "ls -lR", "ls -lR again", "grep -r", "grep -r again", "rm -r")}
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
 
 
 class Bench(unittest.TestCase):
     def test_runs_through(self):
         with tempfile.TemporaryDirectory() as out:
-            done = subprocess.run(["setpriv", "--pdeathsig", "TERM", sys.executable, os.path.join(HERE, "../system/run.py"), "--build", BUILD, "--as", "root", "--timeout",
-                                   "250", "--out", out, "--script", os.path.join(HERE, "bench.py"), "--size", "8", "--repeats", "1",
-                                   "--files", "50", "--no-touch", "--only", "transfers,metadata,rpc_counts,fabrics"], capture_output=True, text=True)
+            done = subprocess.run(["setpriv", "--pdeathsig", "TERM", sys.executable, os.path.join(HERE, "../system/run.py"), "--build", BUILD,
+                                   "--as", "root", "--timeout", "540", "--out", out, "--script", os.path.join(HERE, "bench.py"), "--size", "8",
+                                   "--repeats", "1", "--grid-repeats", "1", "--seconds", "0.01", "--files", "50", "--only", PARTS],
+                                  capture_output=True, text=True)
             if done.returncode == SKIPPED:
                 print(done.stderr)
                 sys.exit(SKIPPED)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            with open(os.path.join(out, "bench.json")) as file:
-                document = json.load(file)
-            with open(os.path.join(out, "bench.txt")) as file:
-                self.assertEqual(file.read(), done.stdout)
-        self.assertEqual(set(document["medians"]), set(METRICS + FABRICS))
-        for metric in FABRICS:
-            self.assertEqual(set(document["medians"][metric]), {"RDMA 2", "RDMA 1", "TCP"}, metric)
-        for metric in METRICS:
-            contenders = document["medians"][metric]
-            self.assertIn("mount", contenders, metric)
-            if metric.split(",")[0] in ("read", "write", "random read"):
-                self.assertIn("relay", contenders, metric)
-            key = "ops_per_s" if "depth" in metric else "mib_per_s"
-            for name, figures in contenders.items():
-                self.assertGreater(figures[key]["median"], 0, (metric, name))
-        self.assertNotIn("failed", document["extra"])
-        for workload in ("git clone", "tar x", "ls -lR", "rm -r"):
-            counts = [c for name, c in document["extra"]["rpc_counts"].items() if name.startswith(workload)]
-            self.assertTrue(counts and all(c["compounds"] > 0 for c in counts), workload)
-        self.assertGreaterEqual(len(document["targets"]), 4 + 20)
-        lines = done.stdout.splitlines()
-        for metric in METRICS + FABRICS:
-            self.assertTrue(any(line.startswith(metric + ("/s" if "depth" in metric else " MiB/s")) for line in lines), metric)
-        for target in document["targets"]:
-            self.assertTrue(any(target["what"] in line for line in lines), target)
+            document, text, page = (read(os.path.join(out, name)) for name in ("bench.json", "bench.txt", "report.html"))
+        document = json.loads(document)
+        self.assertEqual(text, done.stdout)
+        measured = {(m["metric"], m["contender"], tuple(sorted(m.get("at", {}).items()))): m for m in document["measurements"]}
+        self.assertEqual(set(measured), expected())
+        for key, m in measured.items():
+            run, = m["runs"]
+            value = run["rpcs"] if "rpcs" in run else run["ops_per_s"] if key[2] else run["mib_per_s"]
+            self.assertGreater(value, 0, key)
+        self.assertEqual(document["notes"], [])
+        self.assertGreaterEqual(len(document["targets"]), 30)
+        for entry in document["targets"]:
+            self.assertIn(entry["what"] + ":", text)
+        for plot in document["plots"]:
+            self.assertIn(plot["title"], text)
+        embedded = json.loads(re.search(r'id="document">(.*?)</script>', page, re.S).group(1))
+        self.assertEqual(embedded["measurements"], document["measurements"])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ The guest's clock counts instructions: figures repeat whatever the host does, bu
 Every run is a mount of its own, with nothing cached; repeats are interleaved. What a mount went over is looked up, not believed.
 
 The empty FUSE file system stands beside them: what the kernel's client and it cost one after the other, 1 / (1 / kernel + 1 / empty), is
-what a client behind FUSE is allowed. lab_requests.py counts the requests of whole workloads.
+what a client behind FUSE is allowed. lab_requests.py counts the requests of whole workloads. Writes lab.json (docs/bench/README.md),
+lab.html and lab.txt, and which operations the requests were of to lab_operations.json.
 """
 
 import argparse
@@ -19,18 +20,24 @@ import re
 import sys
 import time
 
+from ceilings import CEILINGS, EMPTY
 from guest import GUEST, Guest
 from inside import MountInside
 from knfsd import EXPORT, Knfsd
-from lab_requests import Requests
-from measure import BLOCK, MIB, TOOLS, WORK, Results, machine
+from lab_requests import AGAIN, WORKLOADS, Requests
+from measure import BLOCK, MIB, TOOLS, WORK
+from results import Results, reference, write_report
 
 DEVICE = "rxe0"
-OURS, KERNEL, EMPTY = "this mount", "kernel", "empty FUSE file system"
-MOUNTS = [(client, proto) for proto in ("rdma", "tcp") for client in (OURS, KERNEL)]
+OURS, KERNEL = "this mount", "kernel"
+PROTOS = ("rdma", "tcp")
+ABOUT = {OURS: "nfsrdma-fuse", KERNEL: "the kernel's client", "rdma": " over an RDMA device (rxe, software)", "tcp": " over TCP"}
+MOUNTS = [(client, proto) for proto in PROTOS for client in (OURS, KERNEL)]
 CONTENDERS = [*MOUNTS, (EMPTY, None)]
 RANDOM, SMALL = 4096, 4096
 PARTS = ("transfers", "files", "requests")
+LARGE = ("read", "write", "read, O_DIRECT", "write, O_DIRECT")
+NAMES = {"create": "create", "stat": "stat", "smallread": "small file read"}
 
 
 def name_of(client, proto):
@@ -103,7 +110,10 @@ class Lab:
 
     def __init__(self, guest, results, size, reads, files, parts=PARTS):
         self.guest, self.results, self.size, self.reads, self.files, self.parts = guest, results, size, reads, files, parts
-        self.requests = Requests(guest) if "requests" in parts else None
+        self.requests = Requests(guest, results) if "requests" in parts else None
+        for client, proto in MOUNTS:
+            results.contender(name_of(client, proto), "ours" if client == OURS else "peer", ABOUT[client] + ABOUT[proto])
+        results.contender(EMPTY, *CEILINGS[EMPTY])
         guest.run("modprobe -a nfsv4 rpcrdma fuse")
         Knfsd(guest, lease=10).start()  # it has a grace period as long
         guest.run(f"""cd {EXPORT}; for name in data target; do head -c {self.size} /dev/urandom >$name; chmod 666 $name; done
@@ -113,6 +123,7 @@ class Lab:
 
     def run(self, number):
         """Every contender once; each is the first in turn."""
+        self.results.round = number
         turn = number % len(CONTENDERS)
         for client, proto in CONTENDERS[turn:] + CONTENDERS[:turn]:
             for part in ("transfers", "files"):
@@ -143,12 +154,12 @@ class Lab:
             for op, name in (("read", mounted.data), ("write", mounted.target)):
                 self.fsload(op + suffix, contender, f"--size {self.size} --op {op} --path {mounted.path}/{name} --block {BLOCK} --direct {direct}")
         for depth in (1, 8, 32):
-            self.fsload(f"random read, depth {depth}", contender, f"--size {self.size} --op randread --path {mounted.path}/{mounted.data} "
-                        f"--block {RANDOM} --direct 1 --depth {depth} --count {self.reads}")
+            self.fsload("random read", contender, f"--size {self.size} --op randread --path {mounted.path}/{mounted.data} "
+                        f"--block {RANDOM} --direct 1 --depth {depth} --count {self.reads}", {"depth": depth})
 
     def files_at(self, op, depth, contender, mounted, name):
-        self.fsload(f"{op}, depth {depth}", contender,
-                    f"--op {op} --path {mounted.path}/{name} --block {SMALL} --depth {depth} --count {self.files}")
+        self.fsload(NAMES[op], contender, f"--op {op} --path {mounted.path}/{name} --block {SMALL} --depth {depth} --count {self.files}",
+                    {"depth": depth})
 
     def files_part(self, contender, mounted):
         for depth in (1, 8):
@@ -161,43 +172,42 @@ class Lab:
     def count(self, contender, mounted):
         self.requests.count(contender, mounted)
 
-    def fsload(self, metric, contender, words):
+    def fsload(self, metric, contender, words, at=None):
         done = json.loads(self.guest.run(f"{TOOLS}/fsload {words}"))
-        self.results.add(metric, contender, {"mib_per_s": done["bytes"] / MIB / done["seconds"],
-                                             "ops_per_s": done["operations"] / done["seconds"]})
+        self.results.add(metric, contender, {"mib_per_s": done["bytes"] / MIB / done["seconds"] or None, "p50_us": done["p50_us"],
+                                             "ops_per_s": done["operations"] / done["seconds"]}, at)
 
 
-def key_of(metric):
-    return "mib_per_s" if metric.startswith(("read", "write")) else "ops_per_s"
+def describe(results):
+    """What is drawn, and what is demanded: nine tenths of what kernel and FUSE cost one after the other, the kernel's own speed for names,
+    and fewer requests."""
+    pairs = [(name_of(OURS, proto), name_of(KERNEL, proto)) for proto in PROTOS]
+    if results.has("read", EMPTY):
+        results.plot("bars", "Large transfers beside the kernel's client", LARGE, "mib_per_s", pairs,
+                     text="One file in blocks of 1 MiB. The RDMA device is software: it copies every byte, and is most of what is measured over it.")
+        results.plot("lines", "4 KiB random reads against queue depth", "random read", "ops_per_s", pairs, x="depth", text="O_DIRECT.")
+    if results.has("stat", EMPTY):
+        for depth, names in ((1, list(NAMES.values())), (8, ["create", "small file read"])):
+            results.plot("bars", f"Names and small files, {'one at a time' if depth == 1 else f'{depth} at once'}", names, "ops_per_s", pairs,
+                         where={"depth": depth}, text="Files of 4 KiB; every mount starts with nothing cached.")
+    if results.has(WORKLOADS[0][0], name_of(OURS, "tcp")):
+        results.plot("bars", "Requests of whole workloads", [name for name, _ in WORKLOADS], "rpcs", pairs, text="What keeps the lease is not counted.")
+    for proto in PROTOS:
+        demand(results, name_of(OURS, proto), name_of(KERNEL, proto))
 
 
-def ratios(results):
-    """[{"metric", "proto", "of_kernel_rdma", "of_kernel_tcp", "of_allowance"}] of this mount's medians; the allowance is of its own proto."""
-    found = []
-    for metric in results.runs:
-        key = key_of(metric)
-        empty = results.median(metric, EMPTY, key)
-        for proto in ("rdma", "tcp"):
-            ours, rdma, tcp = (results.median(metric, who, key) for who in (f"{OURS}, {proto}", f"{KERNEL}, rdma", f"{KERNEL}, tcp"))
-            kernel = rdma if proto == "rdma" else tcp
-            found.append({"metric": metric, "proto": proto, "of_kernel_rdma": round(ours / rdma, 3), "of_kernel_tcp": round(ours / tcp, 3),
-                          "of_allowance": round(ours * (1 / kernel + 1 / empty), 3)})
-    return found
-
-
-def table(results, clock):
-    lines = [f"{'':32}{'contender':24}{'median':>10}{'lowest':>10}{'highest':>10}{'of kernel, rdma':>18}{'of kernel, tcp':>18}{'of allowance':>15}"]
-    allowed = {(r["metric"], f"{OURS}, {r['proto']}"): r["of_allowance"] for r in ratios(results)}
-    for metric in results.runs:
-        key = key_of(metric)
-        for number, name in enumerate(name_of(*contender) for contender in CONTENDERS):
-            median, (low, high) = results.median(metric, name, key), results.spread(metric, name, key)
-            shares = "".join(f"{median / results.median(metric, f'{KERNEL}, {other}', key):>18.2f}" for other in ("rdma", "tcp"))
-            unit = "/s" if key == "ops_per_s" else " MiB/s"
-            share = allowed.get((metric, name))
-            lines.append(f"{metric + unit if number == 0 else '':32}{name:24}{median:>10.1f}{low:>10.1f}{high:>10.1f}{shares}"
-                         + (f"{share:>15.2f}" if share else ""))
-    return "\n".join([*lines, "", f"The processor is emulated (clock: {clock}): only ratios mean something."])
+def demand(results, ours, kernel):
+    allowed = [(metric, "mib_per_s", None) for metric in LARGE] + [("random read", "ops_per_s", {"depth": 8})]
+    for metric, key, at in allowed:
+        of, them, empty = (reference(metric, who, at) for who in (ours, kernel, EMPTY))
+        what = metric if not at else f"{metric}, {at['depth']} at once"
+        results.target(f"{what}: {ours} / ({kernel} and {EMPTY}, one after the other)", key, of, [them, empty], combine="series", at_least=0.9)
+    for metric, depth in (("create", 1), ("create", 8), ("stat", 1)):
+        at = {"depth": depth}
+        results.target(f"{metric}, {depth} at once: {ours} / {kernel}", "ops_per_s", reference(metric, ours, at), reference(metric, kernel, at), at_least=1.0)
+    for workload, _ in WORKLOADS:
+        results.target(f"requests of {workload}: {ours} / {kernel}", "rpcs", reference(workload, ours), reference(workload, kernel),
+                       at_most=0.1 if workload in AGAIN else 0.7)
 
 
 def main():
@@ -205,27 +215,24 @@ def main():
     parser.add_argument("--size", type=int, default=32, metavar="MIB", help="of the file that is read and written")
     parser.add_argument("--reads", type=int, default=500, metavar="N", help="random reads in a run")
     parser.add_argument("--files", type=int, default=300, metavar="N", help="small files in a run")
-    parser.add_argument("--repeats", type=int, default=3, metavar="N")
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="fewer decide nothing")
     parser.add_argument("--only", default=",".join(PARTS), metavar="PART,...", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--clock", choices=("instructions", "host"), default="instructions", help="what the guest measures with")
     arguments = parser.parse_args()
     guest = Guest(counted=arguments.clock == "instructions").start()
     guest.run("rdma_up")
-    results = Results()
+    results, begin = Results(), time.monotonic()
     lab = Lab(guest, results, arguments.size * MIB, arguments.reads, arguments.files, arguments.only.split(","))
-    for number in range(arguments.repeats):
+    for number in range(arguments.repeats if set(lab.parts) - {"requests"} else 1):
         print(f"repeat {number + 1} of {arguments.repeats}", file=sys.stderr, flush=True)
         lab.run(number)
     guest.end()
-    out = os.path.join(WORK, "out")
-    with open(os.path.join(out, "lab.json"), "w") as file:
-        json.dump({"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": machine(), "guest": guest.release,
-                   "settings": vars(arguments), "medians": results.medians(), "runs": results.runs, "ratios": ratios(results),
-                   "requests": lab.requests.counts if lab.requests else {}}, file, indent=1)
-    text = "\n".join([table(results, arguments.clock) if results.runs else "", *(lab.requests.table() if lab.requests else ())])
-    with open(os.path.join(out, "lab.txt"), "w") as file:
-        file.write(text + "\n")
-    print(text)
+    describe(results)
+    results.note(f"The processor is emulated (clock: {arguments.clock}): only ratios mean something.")
+    conditions = [("guest", guest.release), ("clock", arguments.clock), ("large file", f"{arguments.size} MiB"), ("random reads", arguments.reads),
+                  ("small files", arguments.files), ("rounds", arguments.repeats), ("took", f"{time.monotonic() - begin:.0f} s")]
+    print(write_report(results.document("nfsrdma-fuse beside the kernel's NFS client", conditions), os.path.join(WORK, "out"), "lab",
+                       results.operations), end="")
 
 
 if __name__ == "__main__":

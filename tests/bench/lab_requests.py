@@ -48,10 +48,13 @@ WORKLOADS = (
 )
 
 
+# Passes over what the one before has read or built.
+AGAIN = ("ls -lR, again", "grep -r, again", "ninja, nothing to do")
+
+
 class Requests:
-    def __init__(self, guest):
-        self.guest = guest
-        self.counts = {}  # [workload][contender]
+    def __init__(self, guest, results):
+        self.guest, self.results = guest, results
         self.tree = os.path.join(HOME, "tree")
         plant(self.tree)
 
@@ -69,11 +72,4 @@ class Requests:
             self.guest.run(f"set -e; export HOME={HOME}; cd {here}; {command.replace('/AT', mounted.path)}; sync -f {here}; sleep 1")
             after = mounted.requests()
             used = {op: n - before.get(op, 0) for op, n in after.items() if n != before.get(op, 0)}
-            self.counts.setdefault(name, {})[contender] = {"requests": sum(used.values()), "by_operation": used}
-
-    def table(self):
-        contenders = list(next(iter(self.counts.values()), {}))
-        lines = ["", f"{'requests of':24}" + "".join(f"{name:>20}" for name in contenders)]
-        for workload, by in self.counts.items():
-            lines.append(f"{workload:24}" + "".join(f"{by[name]['requests']:>20}" for name in contenders))
-        return lines
+            self.results.count(name, contender, used)

@@ -23,6 +23,7 @@ class Results:
         self.contenders = {}  # name: {"role", "about"}
         self.measured = {}  # (metric, contender, point): {"at", "exact", "runs"}
         self.plots, self.targets, self.notes = [], [], []
+        self.operations = {}  # [workload][contender]: {operation: requests}
         self.round = 0
 
     def contender(self, name, role, about):
@@ -35,6 +36,11 @@ class Results:
         if any(other["round"] == self.round for other in entry["runs"]):
             raise ValueError(f"{key} was measured twice in round {self.round}")
         entry["runs"].append({"round": self.round, **{k: v for k, v in run.items() if v is not None}})
+
+    def count(self, workload, contender, operations):
+        """What a workload has asked of the server; the document has the sum of it."""
+        self.operations.setdefault(workload, {})[contender] = operations
+        self.add(workload, contender, {"rpcs": sum(operations.values())}, exact=True)
 
     def note(self, text):
         if text not in self.notes:
@@ -97,9 +103,12 @@ class Results:
         }
 
 
-def write_report(document, out, name):
+def write_report(document, out, name, operations=None):
     """NAME.json, and what nfsrdma-fuse makes of it: NAME.html (report.html for bench) and NAME.txt, which is returned."""
     path = os.path.join(out, name + ".json")
+    if operations:
+        with open(os.path.join(out, name + "_operations.json"), "w") as file:
+            json.dump(operations, file, indent=1)
     lists = ("conditions", "notes", "contenders", "plots", "targets", "measurements")
     with open(path, "w") as file:
         # A line for each entry, so that versions can be compared.

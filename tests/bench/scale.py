@@ -54,11 +54,11 @@ class Scale(Part):
 
     def count(self, name, mounted, argv):
         daemon = Daemon(mounted)
-        before = daemon.calls()
+        before = daemon.operations()
         done = subprocess.run(argv, stdout=subprocess.DEVNULL)
         if done.returncode != (1 if argv[0] == "grep" else 0):  # grep finds nothing
             raise RuntimeError(f"{' '.join(argv)}: status {done.returncode}")
-        self.results.add(name, OURS, {"rpcs": daemon.calls() - before}, exact=True)
+        self.results.count(name, OURS, {op: n - before.get(op, 0) for op, n in daemon.operations().items() if n != before.get(op, 0)})
 
     # Memory
 

@@ -7,6 +7,7 @@ everything is small.
 import os
 import re
 import sys
+import tempfile
 import unittest
 
 import trees
@@ -269,17 +270,21 @@ class Benchmark(DeviceCase):
         results = lab.Results()
         self.addCleanup(guest.run, f"knfsd_stop; rm -rf {EXPORT}/*")
         lab.Lab(guest, results, lab.MIB, 10, 10, ("transfers", "files")).run(0)
-        contenders = {"this mount, rdma", "this mount, tcp", "kernel, rdma", "kernel, tcp", "empty FUSE file system"}
-        metrics = {"read", "write", "read, O_DIRECT", "write, O_DIRECT", *(f"random read, depth {depth}" for depth in (1, 8, 32)),
-                   "create, depth 1", "create, depth 8", "stat, depth 1", "smallread, depth 1", "smallread, depth 8"}
-        self.assertEqual(set(results.runs), metrics)
-        for metric, found in results.medians().items():
-            self.assertEqual(set(found), contenders, metric)
-            for name, figures in found.items():
-                self.assertGreater(figures[lab.key_of(metric)]["median"], 0, (metric, name))
-        lines = lab.table(results, "host").splitlines()
-        self.assertEqual(sum(line[32:].strip().startswith(tuple(contenders)) for line in lines), len(metrics) * len(contenders))
-        self.assertEqual(len(lab.ratios(results)), len(metrics) * 2)
+        contenders = {"this mount, rdma", "this mount, tcp", "kernel, rdma", "kernel, tcp", "empty FUSE"}
+        points = [*((metric, ()) for metric in lab.LARGE), *(("random read", (("depth", depth),)) for depth in (1, 8, 32)),
+                  *((metric, (("depth", depth),)) for metric, depth in (("create", 1), ("create", 8), ("stat", 1), ("small file read", 1),
+                                                                       ("small file read", 8)))]
+        self.assertEqual(set(results.measured), {(metric, who, at) for metric, at in points for who in contenders})
+        for key, found in results.measured.items():
+            run, = found["runs"]
+            self.assertGreater(run["ops_per_s"], 0, key)
+        lab.describe(results)
+        self.assertEqual(len(results.targets), 2 * (5 + 3))
+        with tempfile.TemporaryDirectory() as out:
+            text = lab.write_report(results.document("a test", []), out, "lab")
+            self.assertEqual(sorted(os.listdir(out)), ["lab.html", "lab.json", "lab.txt"])
+        for target in results.targets:
+            self.assertIn(target["what"] + ":", text)
 
 
 class Fabric(unittest.TestCase):
