@@ -42,8 +42,7 @@ constexpr const char* kFooter =
 
 void BenchArguments::add_to(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("bench", "Measure directories of any mount, with a report");
-  sub->add_option("DIR", operands_, "what to measure; with --report, where to write the page")
-      ->type_name("");
+  sub->add_option("DIR", operands_, "what to measure; with --report, where to write the page")->type_name("");
   sub->add_option("--size", verb_.size, "of the large file, as 64M or 1G (default 256M)")
       ->type_name("BYTES")
       ->transform(CLI::AsSizeValue(false).description(""));
