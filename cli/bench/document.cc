@@ -202,7 +202,6 @@ Target read_target(const Json& json, size_t index) {
   out.at_least = in.number_or_none("at_least");
   out.at_most = in.number_or_none("at_most");
   in.end();
-  if (out.over.empty()) throw Wrong{in.where() + " is over nothing"};
   if (out.at_least && out.at_most) throw Wrong{in.where() + " has two bounds"};
   return out;
 }

@@ -81,7 +81,7 @@ struct Target {
   std::string what;
   std::string key;
   Reference of;
-  std::vector<Reference> over;
+  std::vector<Reference> over;  // none: it is the value itself that counts
   Combine combine = Combine::kSum;
   std::optional<double> at_least;  // neither: shown without a verdict
   std::optional<double> at_most;

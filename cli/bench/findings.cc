@@ -23,9 +23,14 @@ bool matches(const Measurement& m, const Plot& plot) {
   });
 }
 
-// The reference's rounds, and for several those of them together, where all have one.
+// The reference's rounds, and for several those of them together, where all have one. Ones, for no reference.
 Rounds combined(const Document& document, const Target& target) {
   Rounds total;
+  if (target.over.empty()) {
+    for (const auto& [round, value] :
+         rounds_of(document, target.of.metric, target.of.contender, target.of.at, target.key))
+      total[round] = 1;
+  }
   bool first = true;
   for (const Reference& over : target.over) {
     const Rounds rounds = rounds_of(document, over.metric, over.contender, over.at, target.key);
@@ -278,9 +283,16 @@ std::vector<Judgement> judge(const Document& document) {
 }
 
 std::string show_ratio(const Ratio& ratio) {
-  if (ratio.exact) return fmt::format("{:.2f}", ratio.median);
-  if (ratio.pairs == 1) return fmt::format("{:.2f} ({})", ratio.median, rounds(1));
-  return fmt::format("{:.2f} ({:.2f} … {:.2f})", ratio.median, ratio.low, ratio.high);
+  const auto show = [](double value) {
+    return fmt::format(fmt::runtime(value >= 100   ? "{:.0f}"
+                                    : value >= 10  ? "{:.1f}"
+                                    : value >= 0.1 ? "{:.2f}"
+                                                   : "{:.3f}"),
+                       value);
+  };
+  if (ratio.exact) return show(ratio.median);
+  if (ratio.pairs == 1) return fmt::format("{} ({})", show(ratio.median), rounds(1));
+  return fmt::format("{} ({} … {})", show(ratio.median), show(ratio.low), show(ratio.high));
 }
 
 Rounds rounds_of(const Document& document, const std::string& metric, const std::string& contender,

@@ -69,9 +69,13 @@ class Fabrics(Part):
     def filer_depth(self):
         """4 KiB random reads against queue depth."""
         mounts = {name: self.mounted(name) for name in (TCP, *RDMA)}
+        daemons = {name: Daemon(mounted) for name, mounted in mounts.items()}
+        if not self.results.has_now("random read", RELAY, {"depth": 1}):
+            mounts[RELAY] = Ceiling(RELAY, self.size, 1)
+            daemons[RELAY] = mounts[RELAY].daemon
         for depth in self.DEPTHS:
             for name in self.turns(mounts):
-                self.random_reads(name, mounts[name].path + "/data", Daemon(mounts[name]), depth, self.served)
+                self.random_reads(name, mounts[name].path + "/data", daemons[name], depth, None if name == RELAY else self.served)
         for mounted in mounts.values():
             mounted.umount()
 
@@ -126,4 +130,7 @@ class Fabrics(Part):
             best = [results.best_point(GRID, who, "mib_per_s") for who in (name, TCP)]
             if all(best):
                 results.target(f"reads, each at its best: {name} / TCP", "mib_per_s", reference(GRID, name, best[0]), reference(GRID, TCP, best[1]), at_least=1.0)
+        one = {"depth": 1}
+        results.target(f"time of a 4 KiB read, one at a time: {RDMA2} / {RELAY} (FUSE and a round trip)", "p50_us", reference("random read", RDMA2, one),
+                       reference("random read", RELAY, one), at_most=1.5)
         results.target(f"sequential cold read: {RDMA2} / {RELAY}", "mib_per_s", reference("read", RDMA2), reference("read", RELAY), at_least=0.6)

@@ -54,9 +54,9 @@ class Results:
     def has(self, metric, contender):
         return any((name, who) == (metric, contender) for name, who, _ in self.measured)
 
-    def has_now(self, metric, contender):
-        """Whether it was measured in this round, at no point in particular."""
-        entry = self.measured.get((metric, contender, ()))
+    def has_now(self, metric, contender, at=None):
+        """Whether it was measured in this round."""
+        entry = self.measured.get((metric, contender, tuple(sorted((at or {}).items()))))
         return bool(entry) and entry["runs"][-1]["round"] == self.round
 
     def points(self, metric, contender):
@@ -82,9 +82,9 @@ class Results:
             self.plots.append({"kind": kind, "title": title, "metrics": [metrics] if isinstance(metrics, str) else metrics, "y": y,
                                **({"compare": pairs} if pairs else {}), **more})
 
-    def target(self, what, key, of, over, **more):
-        """`of` and those of `over` are references. Nothing where one was not measured."""
-        over = over if isinstance(over, list) else [over]
+    def target(self, what, key, of, over=(), **more):
+        """`of` and those of `over` are references; without `over` it is about the value itself. Nothing where one was not measured."""
+        over = [over] if isinstance(over, dict) else list(over)
         if all(r and self.median(r["metric"], r["contender"], key, r.get("at")) is not None for r in [of, *over]):
             self.targets.append({"what": what, "key": key, "of": of, "over": over, **more})
 

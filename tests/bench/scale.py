@@ -96,5 +96,8 @@ class Scale(Part):
                 self.results.plot("lines", title, "cached inodes", y, x="inodes", text="Of the daemon. One directory listing with attributes for each point.")
 
     def targets(self):
+        for at in self.results.points("cached inodes", OURS)[-1:]:
+            self.results.target(f"bytes of memory for each of {at['inodes']:,} cached inodes", "bytes_per_inode",
+                                reference("cached inodes", OURS, at), at_most=600)
         for again in PASSES[1::2]:
             self.results.target(f"calls: {again} / the first pass", "rpcs", reference(again, OURS), reference(again.removesuffix(" again"), OURS))

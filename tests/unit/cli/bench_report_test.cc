@@ -115,7 +115,6 @@ TEST(BenchDocument, WhatIsNotInTheFormat_IsRefusedAndNamed) {
   EXPECT_NE(changed("/plots/1/metrics", Json::array()).find("metrics"), std::string::npos);
   EXPECT_NE(changed("/plots/0/compare/0/over", "nobody").find("nobody"), std::string::npos);
   EXPECT_NE(changed("/targets/0/at_most", 1).find("two bounds"), std::string::npos);
-  EXPECT_NE(changed("/targets/0/over", Json::array()).find("nothing"), std::string::npos);
   EXPECT_NE(refusal(Json::array()).find("object"), std::string::npos);
   EXPECT_EQ(document_from_text("{").error().text, "no JSON");
 }
@@ -130,6 +129,15 @@ TEST(BenchFindings, TargetsAreMetMissedOrUndecided) {
   EXPECT_NEAR(judged[3].ratio->median, 2.44, 1e-9);
   EXPECT_EQ(judged[4].verdict, Verdict::kMet);  // of 100 + 100
   EXPECT_EQ(judged[5].verdict, Verdict::kShown);
+}
+
+TEST(BenchFindings, ATargetOverNothing_IsForTheValueItself) {
+  Json json = sample();
+  json["targets"][0]["over"] = Json::array();
+  json["targets"][0]["at_least"] = 119;
+  const auto judged = judge(parsed(json));
+  EXPECT_EQ(judged[0].verdict, Verdict::kMet);
+  EXPECT_EQ(show_ratio(*judged[0].ratio), "122 (120 … 124)");
 }
 
 TEST(BenchFindings, ATargetOfWhatWasNotMeasured_HasNoVerdict) {
