@@ -31,9 +31,14 @@ std::optional<double> cpu_seconds_of(pid_t pid) {
   return total;
 }
 
+// Alone it only keeps the lease, and comes by the clock.
+constexpr std::string_view kLease = "SEQUENCE";
+
 uint64_t calls_of(const Snapshot& snapshot) {
   uint64_t calls = 0;
-  for (const client::OperationStatistics& operation : snapshot.client.operations) calls += operation.requests;
+  for (const client::OperationStatistics& operation : snapshot.client.operations) {
+    if (operation.name != kLease) calls += operation.requests;
+  }
   return calls;
 }
 
@@ -68,7 +73,8 @@ std::optional<uint64_t> calls_in_mountstats(std::string_view text, std::string_v
       calls = 0;
     } else if (operations) {  // "        READ: 12 12 0 ..."
       const size_t colon = line.find(": ");
-      if (colon != std::string::npos) *calls += std::strtoull(line.c_str() + colon + 2, nullptr, 10);
+      if (colon != std::string::npos && !line.substr(0, colon).ends_with(kLease))
+        *calls += std::strtoull(line.c_str() + colon + 2, nullptr, 10);
     }
   }
   return calls;

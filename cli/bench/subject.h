@@ -19,7 +19,7 @@ namespace nfsrdma::cli::bench {
 // What has been used since the mount; differences are what a load has used.
 struct Used {
   std::optional<double> cpu_seconds;  // of the daemon
-  std::optional<uint64_t> calls;      // to the server
+  std::optional<uint64_t> calls;      // to the server, without those that only keep the lease
 };
 
 class Subject {

@@ -223,6 +223,7 @@ constexpr const char* kMountstats =
     "\tper-op statistics\n"
     "\t        NULL: 1 1 0 44 24 0 0 0 0\n"
     "\t        READ: 40 40 0 8000 900000 1 20 30 0\n"
+    "\t    SEQUENCE: 3 3 0 8000 900000 1 20 30 0\n"
     "\n"
     "device srv:/b mounted on /mnt/a/b with fstype nfs4 statvers=1.1\n"
     "\tper-op statistics\n"
