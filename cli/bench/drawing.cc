@@ -213,10 +213,12 @@ Json drawing_of(const Document& document) {
   for (const Plot& plot : document.plots) {
     for (const Contender* contender : drawn(document, plot)) seen.insert(contender->name);
   }
-  for (const Contender& contender : document.contenders) {
-    if (!seen.contains(contender.name)) continue;
-    out["contenders"].push_back(
-        {{"name", contender.name}, {"role", role_name(contender.role)}, {"about", contender.about}});
+  for (const Role role : {Role::kOurs, Role::kPeer, Role::kCeiling}) {
+    for (const Contender& contender : document.contenders) {
+      if (contender.role == role && seen.contains(contender.name))
+        out["contenders"].push_back(
+            {{"name", contender.name}, {"role", role_name(role)}, {"about", contender.about}});
+    }
   }
   for (const Judgement& judgement : judge(document)) out["targets"].push_back(target_of(judgement));
   for (const Plot& plot : document.plots) {

@@ -70,6 +70,14 @@ std::string rounds(size_t count) {
   return count == 1 ? "one round" : fmt::format("{} rounds", count);
 }
 
+std::string show_number(double value) {
+  return fmt::format(fmt::runtime(value >= 100   ? "{:.0f}"
+                                  : value >= 10  ? "{:.1f}"
+                                  : value >= 0.1 ? "{:.2f}"
+                                                 : "{:.3f}"),
+                     value);
+}
+
 std::string sentence(std::string text) {
   return text + ".";
 }
@@ -87,7 +95,8 @@ std::string say(const std::string& lead, const std::vector<Compared>& all) {
   for (const auto& [where, ratio] : all) {
     const Standing stands = ratio.exact ? Standing::kAbove : standing(ratio, 1);
     auto& list = stands == Standing::kSpread ? swallowed : stands == Standing::kTooFew ? undecided : decided;
-    list.push_back((where.empty() ? "" : where + " ") + show_ratio(ratio));
+    list.push_back((where.empty() ? "" : where + " ") +
+                   (stands == Standing::kTooFew ? show_number(ratio.median) : show_ratio(ratio)));
     if (stands == Standing::kTooFew) pairs = std::max(pairs, ratio.pairs);
   }
   if (!decided.empty()) clauses.push_back(fmt::format("{}", fmt::join(decided, ", ")));
@@ -283,16 +292,10 @@ std::vector<Judgement> judge(const Document& document) {
 }
 
 std::string show_ratio(const Ratio& ratio) {
-  const auto show = [](double value) {
-    return fmt::format(fmt::runtime(value >= 100   ? "{:.0f}"
-                                    : value >= 10  ? "{:.1f}"
-                                    : value >= 0.1 ? "{:.2f}"
-                                                   : "{:.3f}"),
-                       value);
-  };
-  if (ratio.exact) return show(ratio.median);
-  if (ratio.pairs == 1) return fmt::format("{} ({})", show(ratio.median), rounds(1));
-  return fmt::format("{} ({} … {})", show(ratio.median), show(ratio.low), show(ratio.high));
+  if (ratio.exact) return show_number(ratio.median);
+  if (ratio.pairs == 1) return fmt::format("{} ({})", show_number(ratio.median), rounds(1));
+  return fmt::format("{} ({} … {})", show_number(ratio.median), show_number(ratio.low),
+                     show_number(ratio.high));
 }
 
 Rounds rounds_of(const Document& document, const std::string& metric, const std::string& contender,
@@ -321,6 +324,9 @@ std::vector<const Contender*> drawn(const Document& document, const Plot& plot) 
                                                              contender.name) != plot.contenders.end();
     if (wanted && measured.contains(contender.name)) out.push_back(&contender);
   }
+  // Ours first, ceilings last.
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Contender* a, const Contender* b) { return a->role < b->role; });
   return out;
 }
 

@@ -41,8 +41,7 @@ Rounds rounds_of(const Document& document, const std::string& metric, const std:
 std::optional<Ratio> compare(const Document& document, const Pair& pair, const std::string& metric,
                              const At& at, const std::string& key);
 
-// Who is drawn in the plot, in the order of the document: those it names, or everybody who was measured for
-// it.
+// Who is drawn in the plot, ours first and ceilings last: those it names, or everybody who was measured.
 std::vector<const Contender*> drawn(const Document& document, const Plot& plot);
 
 // The values of one quantity among the plot's measurements, ascending.

@@ -108,7 +108,7 @@ class Fabrics(Part):
                  text="Further right is faster, further down is cheaper. A point for each read size. Daemon and application together; 100 % is one processor.")
             plot("lines", "CPU per GiB without read-ahead", GRID, "cpu_per_gib", pairs, x="block", where={"ahead": 0}, contenders=[TCP, *RDMA],
                  text="The daemon's. With an adapter that places data by itself, the paper's RDMA took 0.3 to 0.6 of TCP's CPU; software RDMA pays for "
-                      "the same socket as TCP. Small reads cost most, so that their CPU hides what large ones do: the numbers below have both.")
+                      "the same socket as TCP.")
         if measured("read", TCP):
             who = [TCP, *RDMA, RELAY]
             plot("bars", "Large transfers: TCP and RDMA to nfsrdma-filer", list(self.LARGE), "mib_per_s", [*pairs, (RDMA2, RELAY)], contenders=who,
