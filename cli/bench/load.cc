@@ -80,7 +80,8 @@ class Runner {
     return true;
   }
 
-  bool over(Clock::time_point now) const { return failed_ || stop_ || (end_ && now >= *end_); }
+  // However short the time, somebody does one operation: without any there is nothing to measure.
+  bool over(Clock::time_point now) const { return failed_ || stop_ || (end_ && now >= *end_ && next_ > 0); }
 
   void work(unsigned thread) {
     std::mt19937_64 random(load_.seed * 1000 + thread);

@@ -35,7 +35,7 @@ struct Load {
   bool direct = false;  // O_DIRECT
   bool keep = false;    // leave in the page cache what it has of the file; else that is dropped first
   bool fill = false;
-  std::chrono::duration<double> limit{0};  // stop after this time with what was done by then; 0: none
+  std::chrono::duration<double> limit{0};  // stop after this time, and one operation; 0: none
 
   bool on_file() const { return op == LoadOp::kRead || op == LoadOp::kWrite || op == LoadOp::kRandomRead; }
 };

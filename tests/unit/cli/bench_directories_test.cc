@@ -188,6 +188,10 @@ TEST(BenchLoad, DoesWhatItSays) {
   done = run_load(load, never);
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_GT(done->operations, 0u);
+  load.limit = std::chrono::nanoseconds(1);
+  done = run_load(load, never);
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_GE(done->operations, 1u);
 
   load.op = LoadOp::kRead;
   load.count = 0;
