@@ -283,6 +283,7 @@ void RdmaConnection::forget(PendingCall& call) {
   // A server that still uses the memory loses the connection, as every server does over some fabrics.
   x.state = Exchange::State::kAbandoned;
   if (endpoint_->revoke(x.exposed)) forget_exposed(x);
+  note_credits();
 }
 
 }  // namespace nfsrdma::rdma
