@@ -21,6 +21,7 @@ open_delegation4 grant(Context& c, const NodePtr& node, bool write) {
   state.granted_session = c.sequence.sa_sessionid;
   state.granted_slot = c.sequence.sa_slotid;
   state.granted_sequence = c.sequence.sa_sequenceid;
+  state.granted_change = node->change;
   open_delegation4 d;
   d.delegation_type = write ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
   d.stateid = c.core.states.advance(state);
@@ -41,6 +42,50 @@ bool another_is_in_the_way(const Context& c, const Node& node, bool write) {
     if (write || disturbs_reader) return true;
   }
   return false;
+}
+
+// How long a holder has for its answer, and how long that is good for: until whoever asked comes again.
+constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kGoodFor{1};
+
+State* write_delegation_of_another(const Context& c, const Node& node) {
+  for (State* state : c.core.states.of(node.id)) {
+    if (state->kind == StateKind::kDelegation && state->write && state->live() && state->client != c.client)
+      return state;
+  }
+  return nullptr;
+}
+
+void heard(Core& core, const stateid4& id, const CB_COMPOUND4res& reply) {
+  State* state = core.states.find(id);
+  if (state == nullptr) return;
+  State::Told& told = state->told;
+  told.phase = State::Told::Phase::kFailed;
+  told.since = core.clock.now();
+  if (reply.status != NFS4_OK || reply.resarray.size() != 2) return;
+  const auto* res = std::get_if<CB_GETATTR4res>(&reply.resarray[1].op);
+  if (res == nullptr || res->status != NFS4_OK) return;
+  const fattr4& a = res->resok4.obj_attributes;
+  if (!a.has(FATTR4_SIZE) || !a.has(FATTR4_CHANGE)) return;
+  told.phase = State::Told::Phase::kAnswered;
+  told.size = a.size;
+  told.change = a.change;
+}
+
+bool send_getattr(Core& core, State& state) {
+  Session* session = nullptr;
+  for (Session* s : state.client->sessions) {
+    if (core.back.link_of(*s) != nullptr) session = s;
+  }
+  if (session == nullptr) return false;
+  Callback callback;
+  callback.ops.push_back(
+      {CB_GETATTR4args{core.tree.handle(*state.node), bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE})}});
+  callback.done = [&core, id = state.id](const CB_COMPOUND4res& reply) { heard(core, id, reply); };
+  state.told.phase = State::Told::Phase::kAsked;
+  state.told.since = core.clock.now();
+  core.back.call(*session, std::move(callback));
+  return true;
 }
 
 bool has_back_channel(const Context& c) {
@@ -77,6 +122,34 @@ open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_t shar
   }
   if (another_is_in_the_way(c, *node, write)) return none(wanted, WND4_CONTENTION);
   return grant(c, node, write);
+}
+
+HeldAttributes ask_holder(Context& c, Node& node) {
+  using Phase = State::Told::Phase;
+  State* const state = write_delegation_of_another(c, node);
+  if (state == nullptr || c.core.take_from_expired(*state)) return {};
+  State::Told& told = state->told;
+  const LeaseClock::Duration age = c.core.clock.now() - told.since;
+  // A holder that does not answer has it recalled, and loses it in the end.
+  const bool failed = told.phase == Phase::kFailed || (told.phase == Phase::kAsked && age > kPatience);
+  if (state->recalled || failed) {
+    c.core.recall(*state);
+    return {NFS4ERR_DELAY, {}};
+  }
+  if (told.phase == Phase::kAsked) return {NFS4ERR_DELAY, {}};
+  if (told.phase == Phase::kNothing || age > kGoodFor) {
+    if (!send_getattr(c.core, *state)) told.phase = Phase::kFailed;
+    return told.phase == Phase::kFailed ? ask_holder(c, node) : HeldAttributes{NFS4ERR_DELAY, {}};
+  }
+  told.phase = Phase::kNothing;  // the next one asks again
+  // Section 10.4.3: "If the change attribute value returned in the CB_GETATTR is the same as" when the
+  // delegation was given, "the file has not been modified".
+  if (told.change == state->granted_change) return {};
+  // Else the server's own change attribute and time_modify move, so that none of their values is of two
+  // contents.
+  const settime4 now{SET_TO_SERVER_TIME4, {}};
+  const nfsstat4 status = c.core.tree.set(node, {.modified = now}, Principal::superuser());
+  return {status, told.size};
 }
 
 open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, open_delegation_type4 type) {

@@ -1,5 +1,6 @@
 // Attributes: ACCESS, GETATTR, SETATTR, VERIFY, NVERIFY (RFC 8881 sections 18.1, 18.7, 18.15, 18.30, 18.31).
 
+#include "filer/nfs/delegations.h"
 #include "filer/nfs/ops.h"
 #include "filer/nfs/stateid_use.h"
 
@@ -84,11 +85,13 @@ GETATTR4res execute(Context& c, const GETATTR4args& args) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<GETATTR4res>(status);
   // "an attempt to get a set-only attribute ... NFS4ERR_INVAL" (section 5.5).
   if (!(args.attr_request & kSetOnly).empty()) return refused<GETATTR4res>(NFS4ERR_INVAL);
-  const bool delegated = !(args.attr_request & kDelegated).empty();
-  if (delegated && recall_conflicting(c, *c.current.node, false)) return refused<GETATTR4res>(NFS4ERR_DELAY);
+  HeldAttributes held;
+  if (!(args.attr_request & kDelegated).empty()) held = ask_holder(c, *c.current.node);
+  if (held.status != NFS4_OK) return refused<GETATTR4res>(held.status);
   GETATTR4res res;
-  res.resok4.obj_attributes =
-      read_attributes(c.core.tree, *c.current.node, args.attr_request, c.core.facts());
+  fattr4& attributes = res.resok4.obj_attributes;
+  attributes = read_attributes(c.core.tree, *c.current.node, args.attr_request, c.core.facts());
+  if (held.size && attributes.has(FATTR4_SIZE)) attributes.size = *held.size;
   return res;
 }
 

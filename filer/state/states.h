@@ -51,7 +51,14 @@ struct State {
   nfs4::sessionid4 granted_session;  // the request that was answered with it: for csa_referring_call_lists
   uint32_t granted_slot = 0;
   uint32_t granted_sequence = 0;
-  uint64_t recall_call = 0;  // the CallbackId of its CB_RECALL; 0: not sent
+  uint64_t recall_call = 0;     // the CallbackId of its CB_RECALL; 0: not sent
+  uint64_t granted_change = 0;  // the change attribute of then
+  // What its holder says of the file when somebody else asks (section 10.4.3).
+  struct Told {
+    enum class Phase : uint8_t { kNothing, kAsked, kAnswered, kFailed } phase = Phase::kNothing;
+    LeaseClock::Duration since{0};
+    uint64_t size = 0, change = 0;
+  } told;
 
   bool live() const { return revoked == Revoked::kNo; }
   uint32_t share_access() const { return kind == StateKind::kLock ? open->access : access; }

@@ -127,6 +127,89 @@ TEST_F(DelegationTest, OtherConflicts_RecallToo) {
   }
 }
 
+// Section 20.1.3: "The CB_GETATTR operation is used by the server to obtain the current modified state of a
+// file that has been OPEN_DELEGATE_WRITE delegated." Section 10.4.3: "If the change attribute" is what the
+// holder was given, "the file has not been modified".
+class AskedHolder : public DelegationTest {
+ protected:
+  void SetUp() override {
+    DelegationTest::SetUp();
+    held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+    ASSERT_EQ(held.delegation.delegation_type, OPEN_DELEGATE_WRITE);
+    given = attributes(*holder)->change;
+  }
+  // Nothing: DELAY.
+  std::optional<fattr4> attributes(RawClient& c) {
+    const COMPOUND4res res = c.run_at(
+        "/export/f", ops(GETATTR4args{bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE, FATTR4_TIME_MODIFY})}));
+    if (res.status == NFS4ERR_DELAY) return std::nullopt;
+    EXPECT_EQ(res.status, NFS4_OK);
+    return at<GETATTR4res>(res, 0).resok4.obj_attributes;
+  }
+  fattr4 told(uint64_t size, uint64_t change) {
+    fattr4 a;
+    a.attrmask = bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE});
+    a.size = size;
+    a.change = change;
+    return a;
+  }
+  OPEN4resok held;
+  uint64_t given = 0;
+};
+
+TEST_F(AskedHolder, WithoutModifiedData_KeepsTheDelegation) {
+  EXPECT_FALSE(attributes(*other)) << "it is being asked";
+  holder->delegated = told(99, given);
+  const auto callback = holder->serve_callback();
+  ASSERT_TRUE(callback);
+  const auto& asked = std::get<CB_GETATTR4args>(callback->argarray.at(1).op);
+  EXPECT_EQ(asked.fh, holder->handle_of("/export/f"));
+  EXPECT_EQ(asked.attr_request, bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE}));
+  const auto answer = attributes(*other);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->size, 7u) << "the server's own";
+  EXPECT_EQ(answer->change, given);
+  EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK) << "it was not recalled";
+}
+
+// "the server ... updates the change attribute and time_modify", with each answer anew: what was seen before
+// may not be taken for what is there now.
+TEST_F(AskedHolder, WithModifiedData_GivesTheSizeAndMovesTheChange) {
+  uint64_t last = given;
+  for (const uint64_t size : {20u, 30u}) {
+    EXPECT_FALSE(attributes(*other));
+    holder->delegated = told(size, given + 1);
+    ASSERT_TRUE(holder->serve_callback());
+    const auto answer = attributes(*other);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->size, size);
+    EXPECT_GT(answer->change, last);
+    last = answer->change;
+  }
+  EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
+}
+
+TEST_F(AskedHolder, ThatCannotAnswer_HasItRecalled) {
+  EXPECT_FALSE(attributes(*other));
+  ASSERT_TRUE(holder->serve_callback()) << "refused";
+  EXPECT_FALSE(attributes(*other));
+  const auto recall = holder->serve_callback();
+  ASSERT_TRUE(recall);
+  EXPECT_TRUE(std::holds_alternative<CB_RECALL4args>(recall->argarray.at(1).op));
+  EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
+  EXPECT_TRUE(attributes(*other));
+}
+
+TEST_F(AskedHolder, ThatSaysNothing_HasItRecalled) {
+  EXPECT_FALSE(attributes(*other));
+  server->advance_clock(std::chrono::seconds(3));
+  EXPECT_FALSE(attributes(*other));
+  ASSERT_TRUE(holder->serve_callback()) << "the question, late";
+  const auto recall = holder->serve_callback();
+  ASSERT_TRUE(recall);
+  EXPECT_TRUE(std::holds_alternative<CB_RECALL4args>(recall->argarray.at(1).op));
+}
+
 TEST_F(DelegationTest, OwnOperations_DoNotRecall) {
   const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_READ);
   EXPECT_EQ(holder->write("/export/f", {}, 0, "x").status, NFS4_OK);

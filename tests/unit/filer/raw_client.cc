@@ -387,6 +387,8 @@ std::optional<CB_COMPOUND4args> RawClient::serve_callback(nfsstat4 status, int t
       res.resarray.push_back({r});
     } else if (std::holds_alternative<CB_RECALL4args>(op.op)) {
       res.resarray.push_back({CB_RECALL4res{status}});
+    } else if (std::holds_alternative<CB_GETATTR4args>(op.op) && delegated) {
+      res.resarray.push_back({CB_GETATTR4res{NFS4_OK, {*delegated}}});
     } else if (std::holds_alternative<CB_RECALL_SLOT4args>(op.op)) {
       res.resarray.push_back({CB_RECALL_SLOT4res{status}});
     } else if (std::holds_alternative<CB_RECALL_ANY4args>(op.op)) {

@@ -124,6 +124,9 @@ class RawClient {
   // CB_SEQUENCE.
   std::optional<CB_COMPOUND4args> serve_callback(nfsstat4 status = NFS4_OK, int timeout_ms = kTimeoutMs);
 
+  // What CB_GETATTR is answered with; nothing: NFS4ERR_OP_ILLEGAL.
+  std::optional<fattr4> delegated;
+
   std::unique_ptr<RawConnection> connection;
   clientid4 clientid = 0;
   sequenceid4 create_sequence = 0;
