@@ -74,6 +74,7 @@ struct MountOptions {
   std::optional<uint32_t> rsize;  // bytes, a multiple of 1024 in [1024, 1 MiB]
   std::optional<uint32_t> wsize;
   bool readdirplus = true;
+  bool delegations = true;
   std::optional<uint32_t> read_ahead_kb;
 
   // --- coherence

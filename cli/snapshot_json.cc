@@ -176,6 +176,17 @@ constexpr auto session = [](auto& x, auto& s) {
   x.field("wsize", s.wsize);
 };
 
+constexpr auto delegations = [](auto& x, auto& d) {
+  x.field("held_read", d.held_read);
+  x.field("held_write", d.held_write);
+  x.field("returning", d.returning);
+  x.field("granted", d.granted);
+  x.field("recalled", d.recalled);
+  x.field("returned", d.returned);
+  x.field("revoked", d.revoked);
+  x.field("local_opens", d.local_opens);
+};
+
 constexpr auto cache = [](auto& x, auto& c) {
   x.field("nodes", c.nodes);
   x.field("names", c.names);
@@ -230,6 +241,7 @@ constexpr auto whole = [](auto& x, auto& s) {
   x.list("transports", s.client.transports, transport);
   x.object("session", s.client.session, session);
   x.object("cache", s.client.cache, cache);
+  x.object("delegations", s.client.delegations, delegations);
   x.object("fuse", s.fuse, fuse_side);
 };
 
@@ -339,6 +351,9 @@ Snapshot difference(const Snapshot& now, const Snapshot& before) {
   using Cache = client::CacheStatistics;
   subtract(out.client.cache, before.client.cache, &Cache::attribute_hits, &Cache::attribute_misses,
            &Cache::name_hits, &Cache::name_misses);
+  using Held = client::DelegationStatistics;
+  subtract(out.client.delegations, before.client.delegations, &Held::granted, &Held::recalled,
+           &Held::returned, &Held::revoked, &Held::local_opens);
   for (FuseOperation& o : out.fuse.operations) {
     if (const FuseOperation* b = named(before.fuse.operations, o.name)) {
       subtract(o, *b, &FuseOperation::requests, &FuseOperation::errors, &FuseOperation::total_us);

@@ -179,6 +179,20 @@ void add_mount(Exposition& x) {
          [](const Snapshot& s) { return s.client.cache.refused_bytes; });
   single("open_files", "gauge", "files open on the server",
          [](const Snapshot& s) { return s.client.cache.open_files; });
+  x.metric("delegations", "gauge", "delegations held", [](const Snapshot& s, const Exposition::Emit& emit) {
+    emit({{"type", "read"}}, fmt::format("{}", s.client.delegations.held_read));
+    emit({{"type", "write"}}, fmt::format("{}", s.client.delegations.held_write));
+  });
+  x.metric("delegations_total", "counter", "what became of delegations",
+           [](const Snapshot& s, const Exposition::Emit& emit) {
+             const client::DelegationStatistics& d = s.client.delegations;
+             emit({{"event", "granted"}}, fmt::format("{}", d.granted));
+             emit({{"event", "recalled"}}, fmt::format("{}", d.recalled));
+             emit({{"event", "returned"}}, fmt::format("{}", d.returned));
+             emit({{"event", "revoked"}}, fmt::format("{}", d.revoked));
+           });
+  single("local_opens_total", "counter", "opens answered under a delegation",
+         [](const Snapshot& s) { return s.client.delegations.local_opens; });
   single("cached_inodes", "gauge", "files and directories known to the client",
          [](const Snapshot& s) { return s.client.cache.nodes; });
 }

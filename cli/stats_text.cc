@@ -114,6 +114,15 @@ void add_operations(std::string& out, const Snapshot& s, double seconds) {
   if (operations.empty()) out += "  none\n";
 }
 
+std::string held_line(const client::DelegationStatistics& d) {
+  return fmt::format("{} to read and {} to write held", d.held_read, d.held_write);
+}
+
+std::string moved_line(const client::DelegationStatistics& d) {
+  return fmt::format("{} granted, {} recalled, {} returned, {} revoked; {} opens needed no OPEN", d.granted,
+                     d.recalled, d.returned, d.revoked, d.local_opens);
+}
+
 void add_fuse_operations(std::string& out, const Snapshot& s, double seconds) {
   auto operations = s.fuse.operations;
   std::erase_if(operations, [](const auto& o) { return o.requests == 0; });
@@ -179,6 +188,9 @@ std::string status_text(const Snapshot& s) {
   add_row(out, "unwritten",
           fmt::format("{}, and {} written but not committed", bytes_text(cache.dirty_bytes),
                       bytes_text(cache.uncommitted_bytes)));
+  const client::DelegationStatistics& delegations = s.client.delegations;
+  if (delegations.granted != 0)
+    add_row(out, "delegations", held_line(delegations) + "; " + moved_line(delegations));
   if (cache.refused_bytes != 0)
     add_row(out, "lost", fmt::format("{} that the server did not take", bytes_text(cache.refused_bytes)));
   return out;
@@ -195,6 +207,9 @@ std::string stats_table(const Snapshot& s, double seconds, StatsSelection select
                  bytes_text(s.fuse.read_bytes), bytes_text(s.fuse.write_bytes),
                  percent(cache.name_hits, cache.name_hits + cache.name_misses),
                  percent(cache.attribute_hits, cache.attribute_hits + cache.attribute_misses));
+  const client::DelegationStatistics& delegations = s.client.delegations;
+  if (delegations.held_read + delegations.held_write + delegations.granted != 0)
+    fmt::format_to(Out(out), "  delegations: {}; {}\n", held_line(delegations), moved_line(delegations));
   out += '\n';
   add_operations(out, s, seconds);
   if (selection.operations) add_fuse_operations(out, s, seconds);

@@ -84,6 +84,7 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.lookupcache = lookup_cache_of(o.lookup_cache);
   c.close_to_open = o.close_to_open;
   c.readdirplus = o.readdirplus;
+  c.delegations = o.delegations;
   c.attributes_before_reads = attributes_before_reads(o);
   c.sync = o.synchronous_writes();
   c.id_mapping = o.idmap == IdMap::kNfsidmap ? client::IdMapping::kNfsidmap : client::IdMapping::kNumeric;

@@ -69,6 +69,8 @@ struct ClientOptions {
   bool noac = false;  // actimeo=0 and sync
   LookupCache lookupcache = LookupCache::kAll;
   bool close_to_open = true;  // nocto turns it off
+  // NFSv4.1: delegations are asked for with OPEN. Not with noac, whose users want the server asked each time.
+  bool delegations = true;
   bool readdirplus = true;
   // The front end asks for attributes before it reads what it has kept, and drops it itself when mtime or
   // size differ.

@@ -60,6 +60,17 @@ struct CacheStatistics {
   uint64_t locks = 0;
 };
 
+// NFSv4.1 only.
+struct DelegationStatistics {
+  uint64_t held_read = 0, held_write = 0;
+  uint64_t returning = 0;    // on their way back
+  uint64_t granted = 0;      // with OPEN; reclaims do not count
+  uint64_t recalled = 0;     // by CB_RECALL or CB_RECALL_ANY
+  uint64_t returned = 0;     // DELEGRETURN
+  uint64_t revoked = 0;      // taken away by the server, or lost in its restart
+  uint64_t local_opens = 0;  // answered without OPEN
+};
+
 struct Statistics {
   std::string server;  // as given
   std::string export_path;
@@ -69,6 +80,7 @@ struct Statistics {
   std::vector<rpc::TransportStatus> transports;  // one per loop
   SessionStatistics session;
   CacheStatistics cache;
+  DelegationStatistics delegations;
 };
 
 }  // namespace nfsrdma::client

@@ -39,15 +39,27 @@ class AttributeCache {
     expired_ = std::max(expired_, at);
   }
 
+  // The server has promised to tell before anybody else changes them (a delegation): what is known stays true
+  // whatever the clock says, until expire(). Zero ends it. Else: for how long at a time who asks may go
+  // without asking again.
+  void promise(Duration at_a_time) { promised_ = at_a_time; }
+  bool promised() const { return promised_ != Duration::zero(); }
+
   bool known() const { return known_; }
-  bool fresh(TimePoint now) const { return known_ && now < expires_; }
-  Duration remaining(TimePoint now) const { return fresh(now) ? expires_ - now : Duration::zero(); }
+  bool fresh(TimePoint now) const {
+    return known_ && (now < expires_ || (promised() && expires_ != TimePoint::min()));
+  }
+  Duration remaining(TimePoint now) const {
+    if (!fresh(now)) return Duration::zero();
+    return std::max(promised_, now < expires_ ? expires_ - now : Duration::zero());
+  }
   const Attributes& get() const { return attributes_; }
 
  private:
   Attributes attributes_;
   TimePoint expires_ = TimePoint::min();
   Duration timeout_{};
+  Duration promised_{};
   uint64_t started_ = 0;  // of the youngest request that was answered
   uint64_t arrived_ = 0;  // when `attributes_` did
   uint64_t expired_ = 0;  // by expire()

@@ -89,6 +89,15 @@ class CachedOpen : public OpenFile {
     std::lock_guard lock(cached->cached.mutex);
     errors_seen = errors_answered = cached->write_errors;
   }
+  // The same with the Node's mutex held: `errors` as CachedFile::write_errors.
+  CachedOpen(NodeRef n, CachedFileRef f, rpc::CredentialPtr c, uint32_t a, bool sync, uint64_t errors)
+      : node(std::move(n)),
+        cached(std::move(f)),
+        credential(std::move(c)),
+        access(a),
+        synchronous(sync),
+        errors_seen(errors),
+        errors_answered(errors) {}
   // What I/O through it for `ctx` counts as. The Node's mutex is not held.
   virtual IoAccount account(const RequestContext& ctx) const = 0;
 

@@ -69,6 +69,14 @@ class CachedNode : public Node {
     uint64_t change = 0;
     TimePoint expires = TimePoint::min();
   } access;
+  // Files under a promise (AttributeCache::promise): the request that brought it, and a time after its
+  // answer. Names of the file are promised, too (RFC 8881 section 10.4): those that were seen under the
+  // promise hold.
+  uint64_t promised_by = 0, promised_since = 0;
+  bool name_holds(const NameBelief& belief) const {
+    return attributes.promised() && belief.asked != 0 &&
+           (belief.asked == promised_by || belief.asked > promised_since);
+  }
   // Null while nobody has it open. Mutex held.
   virtual std::shared_ptr<CachedFile> cached_file() const = 0;
   // --- guarded by the name cache's lock ---

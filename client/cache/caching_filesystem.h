@@ -143,6 +143,8 @@ class CachingFilesystem : public Filesystem {
   bool all_may_search(const Attributes& directory) const;
   Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
   Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
+  // What is allowed, as far as it need not be asked. Node mutex held.
+  static std::optional<uint32_t> known_access(const RequestContext& ctx, const CachedNode& n);
   // Books an ACCESS answer that came with attributes of this change attribute; gives what is allowed.
   uint32_t note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
                        uint64_t change);
@@ -159,6 +161,10 @@ class CachingFilesystem : public Filesystem {
   static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
   // How long the kernel may believe a name of that epoch.
   Duration entry_ttl(const NodeRef& directory, uint64_t epoch) const;
+  // Of a name that leads to a file: it is held by the file's delegation.
+  static bool name_is_promised(const NameCache::Found& found);
+  // As entry_ttl(), of such a name too.
+  Duration known_entry_ttl(const NodeRef& directory, const NameCache::Found& found) const;
   // What lookup_on_server() found out, booked and answered; `node` null: no such name.
   Entry learnt_entry(const NodeRef& directory, const std::string& name, const NodeRef& node,
                      const NameBelief& belief);

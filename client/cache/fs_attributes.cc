@@ -50,6 +50,11 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       good = n.contents_known;
     } else {
       const bool own = cause == Cause::kOwn || writing(n);
+      // Our own WRITE under a delegation changes nothing of who may do what.
+      const bool same_rights =
+          before.mode == attributes.mode && before.uid == attributes.uid && before.gid == attributes.gid;
+      if (own && n.attributes.promised() && same_rights && n.access.change == before.change)
+        n.access.change = attributes.change;
       const bool same = n.contents_known && n.contents_change == attributes.change;
       good = same || (own && n.contents_known);
       // Our changes are the kernel's: it booked them itself.
@@ -157,17 +162,19 @@ Task<Result<AttributesReply>> CachingFilesystem::getattr(RequestContext ctx, Nod
 }
 
 Task<Result<uint32_t>> CachingFilesystem::access_bits(RequestContext ctx, NodeRef node, uint32_t wanted) {
-  CachedNode& n = cached_node(node);
   {
-    std::lock_guard lock(n.mutex);
-    const auto& a = n.access;
-    if (a.uid == ctx.credential->uid() && a.gid == ctx.credential->gid() &&
-        a.groups == ctx.credential->groups() && a.change == n.attributes.get().change &&
-        Clock::now() < a.expires && n.attributes.known()) {
-      co_return a.allowed& wanted;
-    }
+    std::lock_guard lock(cached_node(node).mutex);
+    if (const auto known = known_access(ctx, cached_node(node))) co_return *known& wanted;
   }
   co_return co_await ask_access(ctx, node, wanted);
+}
+
+std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ctx, const CachedNode& n) {
+  const auto& a = n.access;
+  const bool known = a.uid == ctx.credential->uid() && a.gid == ctx.credential->gid() &&
+                     a.groups == ctx.credential->groups() && a.change == n.attributes.get().change &&
+                     (Clock::now() < a.expires || n.attributes.promised()) && n.attributes.known();
+  return known ? std::optional(a.allowed) : std::nullopt;
 }
 
 uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,

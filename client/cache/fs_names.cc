@@ -4,7 +4,8 @@
 // the names were learnt under. Changes of ours come with the directory's new attributes in the same COMPOUND,
 // so that they do not cost that belief; a change by somebody else shows up as another change attribute and
 // ends the epoch in which names are believed. An answer counts for the epoch of the directory's attributes
-// that came before it in its COMPOUND.
+// that came before it in its COMPOUND. The name of a file under a delegation is believed beyond that epoch: a
+// change of it recalls the delegation.
 #include <algorithm>
 #include <cerrno>
 
@@ -38,6 +39,14 @@ Duration CachingFilesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) 
   return d.names_hold(epoch) ? d.attributes.remaining(Clock::now()) : Duration::zero();
 }
 
+Duration CachingFilesystem::known_entry_ttl(const NodeRef& directory, const NameCache::Found& found) const {
+  if (!name_is_promised(found)) return entry_ttl(directory, found.belief.epoch);
+  // No longer than the directory is known to let everybody search it.
+  const CachedNode& d = cached_node(directory);
+  std::lock_guard lock(d.mutex);
+  return all_may_search(d.attributes.get()) ? d.attributes.remaining(Clock::now()) : Duration::zero();
+}
+
 Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t before, uint64_t after,
                                                     bool atomic, std::optional<Attributes> attributes,
                                                     uint64_t order) {
@@ -60,6 +69,12 @@ Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t 
   co_return NameBelief{Clock::now(), names_epoch(directory, after), table_.next_start()};
 }
 
+bool CachingFilesystem::name_is_promised(const NameCache::Found& found) {
+  const CachedNode& child = cached_node(found.child);
+  std::lock_guard lock(child.mutex);
+  return child.name_holds(found.belief);
+}
+
 Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
   CachedNode& d = cached_node(directory);
   if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
@@ -73,12 +88,16 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
       good = d.names_hold(found->belief.epoch) && d.attributes.fresh(now) &&
              (!d.names_uncertain || now - found->belief.since < options_.acdirmax);
     }
+    if (!good && found->child && name_is_promised(*found)) {
+      NFSRDMA_CO_TRY(co_await revalidate(ctx, directory));  // who may search it may have changed
+      good = name_is_promised(*found);
+    }
     if (good) {
       NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
       name_hits_.fetch_add(1, std::memory_order_relaxed);
       if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
       Result<> valid = co_await revalidate(ctx, found->child);
-      if (valid) co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
+      if (valid) co_return cached_entry(found->child, known_entry_ttl(directory, *found));
       table_.names().remove(d, name);  // the file is gone under its name: ask
     }
   }

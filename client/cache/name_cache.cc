@@ -96,6 +96,7 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
       return it->second.child == nullptr ? Learnt::kAbsent : Learnt::kOther;
     }
   }
+  belief.asked = belief.order;
   belief.order = changed;
   store(directory, name, child, belief);
   return Learnt::kStored;

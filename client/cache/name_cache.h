@@ -39,6 +39,7 @@ struct NameBelief {
   uint64_t epoch = 0;  // Nfs4Node::names_epoch of the directory; 0: never to be believed
   uint64_t order =
       0;  // NodeTable::next_start(): of the request's beginning, or of the end of a change of ours
+  uint64_t asked = 0;  // likewise: of the beginning of the request that has shown it; 0: none has
 };
 
 struct NameEntry {

@@ -20,6 +20,9 @@ constexpr size_t kResultBytes = 8;  // operation and status
 constexpr size_t kSequenceBytes =
     kResultBytes + 32;  // CB_SEQUENCE4resok: session 16, sequence, three slot IDs
 
+// CB_GETATTR4resok: bitmap of one word, length, size and change.
+constexpr size_t kAttributeBytes = 4 + 4 + 4 + 8 + 8;
+
 ByteVector refuse_credential(uint32_t xid, rpc::auth_stat why) {
   rpc::reply_header header;
   header.xid = rpc::Xid{xid};
@@ -67,6 +70,12 @@ class CallbackServer::ReplyWriter {
     encoder_(status == NFS4ERR_OP_ILLEGAL ? OP_CB_ILLEGAL : op);
     encoder_(status);
     status_ = status;
+    ++results_;
+  }
+  void add(const CB_GETATTR4res& attributes) {
+    encoder_(OP_CB_GETATTR);
+    encoder_(attributes);
+    status_ = attributes.status;
     ++results_;
   }
   void add(const CB_SEQUENCE4res& sequence) {
@@ -229,7 +238,9 @@ Task<> CallbackServer::run_operations(const Compound& compound, const CB_SEQUENC
     const Operation& operation = compound.operations[i];
     const bool more = i + 1 < compound.operations.size();
     // Nothing is executed whose result, or that of the operation after it, could not be sent.
-    const size_t needed = reply.bytes() + kResultBytes + (more ? kResultBytes : 0);
+    const auto* asked = std::get_if<CB_GETATTR4args>(&operation.args.op);
+    const size_t needed =
+        reply.bytes() + kResultBytes + (asked != nullptr ? kAttributeBytes : 0) + (more ? kResultBytes : 0);
     if (operation.refused != NFS4_OK) {
       reply.add(operation.op, operation.refused);
     } else if (operation.op == OP_CB_SEQUENCE) {
@@ -241,6 +252,8 @@ Task<> CallbackServer::run_operations(const Compound& compound, const CB_SEQUENC
     } else if (const auto* recalled = std::get_if<CB_RECALL4args>(&operation.args.op)) {
       const nfsstat4 status = co_await recall(*recalled, sequence.csa_referring_call_lists);
       reply.add(operation.op, status);
+    } else if (asked != nullptr) {
+      reply.add(getattr(*asked));
     } else {
       reply.add(operation.op, execute(operation.args));
     }

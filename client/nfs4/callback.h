@@ -7,17 +7,16 @@
 // a CB_COMPOUND), an NFS status for the operation that is wrong, or the result. Only what does not even begin
 // as an RPC call gets an empty one: dropped.
 //
-// This client keeps no delegation, layout or directory notification. Delegations that a server grants unasked
-// are on their way back; only those are registered here, so that a recall of one is acknowledged and not
-// taken for a mistake.
+// What is recalled is looked up in Delegations, acknowledged, and handed to the DelegationHolder, who returns
+// it without the callback waiting for that. This client keeps no layout and no directory notification.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <vector>
 
 #include "client/nfs4/back_channel.h"
+#include "client/nfs4/delegations.h"
 #include "client/nfs4/node.h"
 #include "client/nfs4/session.h"
 #include "xdr/nfs4/cb_compound.h"
@@ -31,17 +30,14 @@ class CallbackServer final : public CallbackService {
 
   // `slots`: the fore channel's (Session::slots()), for CB_RECALL_SLOT and referring calls. `race_pause`: for
   // tests that have no time.
-  CallbackServer(SlotTable& slots, NodeTable& nodes, Duration race_pause = kRacePause)
-      : slots_(slots), nodes_(nodes), race_pause_(race_pause) {}
+  CallbackServer(SlotTable& slots, NodeTable& nodes, Delegations& delegations,
+                 Duration race_pause = kRacePause)
+      : slots_(slots), nodes_(nodes), delegations_(delegations), race_pause_(race_pause) {}
 
   Task<ByteVector> serve(ByteVector call) override;
   void session_opened(const nfs4::sessionid4& session, const nfs4::channel_attrs4& back_channel) override {
     channel_.open(session, back_channel);
   }
-
-  // From the OPEN result that brings a delegation until its DELEGRETURN is answered. Any thread.
-  void delegation_granted(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid);
-  void delegation_returned(const nfs4::stateid4& stateid);
 
   // CB_COMPOUNDs answered so far, whatever the answer.
   uint64_t count() const { return calls_.load(std::memory_order_relaxed); }
@@ -74,21 +70,16 @@ class CallbackServer final : public CallbackService {
   nfs4::nfsstat4 execute(const nfs4::nfs_cb_argop4& args);
   Task<nfs4::nfsstat4> recall(nfs4::CB_RECALL4args args, std::vector<nfs4::referring_call_list4> referring);
   bool outstanding(const std::vector<nfs4::referring_call_list4>& calls) const;
-  nfs4::nfsstat4 find_delegation(const nfs4::CB_RECALL4args& args) const;
+  nfs4::nfsstat4 recall_any(const nfs4::CB_RECALL_ANY4args& args);
+  nfs4::CB_GETATTR4res getattr(const nfs4::CB_GETATTR4args& args);
   nfs4::nfsstat4 wake_lock_waiters(const nfs4::nfs_fh4& fh);
 
   SlotTable& slots_;
   NodeTable& nodes_;
+  Delegations& delegations_;
   const Duration race_pause_;
   BackChannel channel_;
   std::atomic<uint64_t> calls_{0};
-
-  struct Delegation {
-    nfs4::nfs_fh4 fh;
-    nfs4::stateid4 stateid;
-  };
-  mutable std::mutex mutex_;  // guards delegations_; nothing is called while it is held
-  std::vector<Delegation> delegations_;
 };
 
 }  // namespace nfsrdma::client

@@ -1,6 +1,4 @@
 // The callback operations (RFC 8881 section 20; valid errors in section 15.3).
-#include <algorithm>
-
 #include "client/nfs4/callback.h"
 #include "client/nfs4/file_state.h"
 #include "transport/runtime/log.h"
@@ -37,17 +35,12 @@ Overloaded(F...) -> Overloaded<F...>;
 nfsstat4 CallbackServer::execute(const nfs_cb_argop4& args) {
   return std::visit(
       Overloaded{
-          // Section 20.1.3: no file is under a write delegation.
-          [](const CB_GETATTR4args&) { return NFS4ERR_BADHANDLE; },
           [](const CB_LAYOUTRECALL4args&) { return NFS4ERR_NOMATCHING_LAYOUT; },
           // No directory delegation, no device ID, and nothing of either was ever asked for.
           [](const CB_NOTIFY4args&) { return NFS4ERR_NOTSUPP; },
           [](const CB_NOTIFY_DEVICEID4args&) { return NFS4ERR_NOTSUPP; },
           [](const CB_PUSH_DELEG4args&) { return NFS4ERR_REJECT_DELEG; },
-          // No delegation is kept, so none are too many.
-          [](const CB_RECALL_ANY4args& a) {
-            return defined_object_types(a.craa_type_mask) ? NFS4_OK : NFS4ERR_INVAL;
-          },
+          [this](const CB_RECALL_ANY4args& a) { return recall_any(a); },
           [](const CB_RECALLABLE_OBJ_AVAIL4args& a) {
             return defined_object_types(a.craa_type_mask) ? NFS4_OK : NFS4ERR_INVAL;
           },
@@ -57,33 +50,11 @@ nfsstat4 CallbackServer::execute(const nfs_cb_argop4& args) {
             return NFS4_OK;
           },
           [this](const CB_NOTIFY_LOCK4args& a) { return wake_lock_waiters(a.cnla_fh); },
-          [](const CB_RECALL4args&) { return NFS4ERR_SERVERFAULT; },  // run_operations() does these three
+          [](const CB_GETATTR4args&) { return NFS4ERR_SERVERFAULT; },  // run_operations() does these four
+          [](const CB_RECALL4args&) { return NFS4ERR_SERVERFAULT; },
           [](const CB_SEQUENCE4args&) { return NFS4ERR_SEQUENCE_POS; },
           [](const CB_ILLEGAL4args&) { return NFS4ERR_OP_ILLEGAL; }},
       args.op);
-}
-
-void CallbackServer::delegation_granted(const nfs_fh4& fh, const stateid4& stateid) {
-  std::lock_guard lock(mutex_);
-  delegations_.push_back({fh, stateid});
-}
-
-void CallbackServer::delegation_returned(const stateid4& stateid) {
-  std::lock_guard lock(mutex_);
-  const auto it = std::find_if(delegations_.begin(), delegations_.end(),
-                               [&](const Delegation& d) { return d.stateid.same_state(stateid); });
-  if (it != delegations_.end()) delegations_.erase(it);
-}
-
-nfsstat4 CallbackServer::find_delegation(const CB_RECALL4args& args) const {
-  std::lock_guard lock(mutex_);
-  nfsstat4 status = NFS4ERR_BADHANDLE;
-  for (const Delegation& d : delegations_) {
-    if (!(d.fh == args.fh)) continue;
-    if (d.stateid.same_state(args.stateid)) return NFS4_OK;
-    status = NFS4ERR_BAD_STATEID;
-  }
-  return status;
 }
 
 bool CallbackServer::outstanding(const std::vector<referring_call_list4>& calls) const {
@@ -96,23 +67,65 @@ bool CallbackServer::outstanding(const std::vector<referring_call_list4>& calls)
 }
 
 // Section 2.10.6.3: the recall may have overtaken the reply to the OPEN that granted the delegation. Wait for
-// that reply a little; then NFS4ERR_DELAY, while it is still on its way.
+// that reply a little; then NFS4ERR_DELAY, while it is still on its way. Servers that do not tell the
+// referring call ask again after an error, too; where an OPEN is under way they need not.
 Task<nfsstat4> CallbackServer::recall(CB_RECALL4args args, std::vector<referring_call_list4> referring) {
   bool booked = referring.empty();
   for (int pause = 0;; ++pause) {
-    const bool racing = outstanding(referring);
-    const nfsstat4 status = find_delegation(args);
-    if (status == NFS4_OK) {
-      log::debug("CB_RECALL of a delegation that is being returned");
-      co_return status;
+    const bool racing = referring.empty() ? delegations_.being_asked_for() : outstanding(referring);
+    const Delegations::Found found = delegations_.find(args.fh, args.stateid);
+    if (found.status == NFS4_OK) {
+      delegations_.count_recall();
+      // The hint `truncate` frees from writing data that is about to go. The truncation may yet fail, and the
+      // data is somebody's: it is written all the same.
+      if (DelegationHolder* holder = delegations_.holder()) holder->recalled(found.delegation);
+      co_return NFS4_OK;
     }
     // The slot is free before the reply's reader has registered what came with it: look once more after a
     // pause.
-    if (!racing && booked) co_return status;
+    if (!racing && booked) co_return found.status;
     booked = !racing;
-    if (pause == kRacePauses) co_return NFS4ERR_DELAY;
+    if (pause == kRacePauses) co_return referring.empty() ? found.status : NFS4ERR_DELAY;
     co_await Loop::current()->sleep(race_pause_);
   }
+}
+
+// Section 20.6: "the server wishes the client to return enough objects" of these types that only
+// craa_objects_to_keep are left.
+nfsstat4 CallbackServer::recall_any(const CB_RECALL_ANY4args& args) {
+  if (!defined_object_types(args.craa_type_mask)) return NFS4ERR_INVAL;
+  DelegationHolder* const holder = delegations_.holder();
+  if (holder == nullptr) return NFS4_OK;
+  const bool read = args.craa_type_mask.test(RCA4_TYPE_MASK_RDATA_DLG);
+  const bool write = args.craa_type_mask.test(RCA4_TYPE_MASK_WDATA_DLG);
+  for (const DelegationRef& d : delegations_.oldest_beyond(args.craa_objects_to_keep, read, write)) {
+    delegations_.count_recall();
+    holder->recalled(d);
+  }
+  return NFS4_OK;
+}
+
+CB_GETATTR4res CallbackServer::getattr(const CB_GETATTR4args& args) {
+  CB_GETATTR4res res;
+  const DelegationRef delegation = delegations_.find_write(args.fh);
+  DelegationHolder* const holder = delegations_.holder();
+  // Section 20.1.3: "If the filehandle specified is not one for which the client holds an OPEN_DELEGATE_WRITE
+  // delegation, an NFS4ERR_BADHANDLE error is returned."
+  if (!delegation || holder == nullptr) {
+    res.status = NFS4ERR_BADHANDLE;
+    return res;
+  }
+  const DelegationHolder::Known known = holder->delegated_attributes(*delegation);
+  fattr4& a = res.resok4.obj_attributes;
+  if (args.attr_request.test(FATTR4_SIZE)) {
+    a.attrmask.set(FATTR4_SIZE);
+    a.size = known.size;
+  }
+  if (args.attr_request.test(FATTR4_CHANGE)) {
+    a.attrmask.set(FATTR4_CHANGE);
+    a.change = known.change;
+  }
+  return res;
 }
 
 // Section 20.11: a hint. Who waits for a lock of the file asks for it again at once.

@@ -5,6 +5,10 @@
 // open-owner (RFC 8881 section 9.1: the open-owner is the user), however many descriptors share it; one
 // LockState per lock-owner (a process for POSIX locks, an open file description for flock) under the
 // OpenState it was made with.
+//
+// Under a delegation the server does not hear of every open: an OpenState may have openers that the server
+// has no open for (`opened`), and an open of the server's may have no opener any more. Both are put right
+// when the delegation goes back.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +20,7 @@
 
 #include "client/cache/cached_file.h"
 #include "client/filesystem.h"
+#include "client/nfs4/delegations.h"
 #include "client/nfs4/node.h"
 #include "transport/runtime/sync.h"
 #include "xdr/nfs4/open_ops.h"
@@ -33,6 +38,7 @@ struct LockState {
   uint32_t pid = 0;   // of the last lock request; 0: a flock, which is the descriptor's
   nfs4::stateid4 stateid;
   bool established = false;  // stateid is valid; else the next LOCK is made from the open stateid
+  bool local = false;        // `ranges` are held under the delegation: the server knows nothing of them
   bool lost = false;  // the server revoked or could not give back a lock: I/O fails until it is unlocked
   std::vector<LockRange> ranges;  // held, disjoint, ascending
 };
@@ -54,11 +60,35 @@ struct OpenState {
   int refused = 0;                    // errno of that
   std::array<uint32_t, 4> openers{};  // descriptors by share access (1 read, 2 write, 3 both)
   uint32_t held_access = 0;           // what the server has
+  uint32_t opened = 0;                // 1 << share access: of which OPENs that is the union
   std::list<LockState> locks;
 
   uint32_t needed_access() const {
     uint32_t access = 0;
     for (uint32_t a = 1; a < openers.size(); ++a) access |= openers[a] != 0 ? a : 0;
+    return access;
+  }
+  bool idle() const { return needed_access() == 0; }
+  // Share accesses of openers whom the server knows nothing of.
+  std::vector<uint32_t> unopened_modes() const {
+    std::vector<uint32_t> all;
+    for (uint32_t a = 1; a < openers.size(); ++a) {
+      if (openers[a] != 0 && (opened & 1u << a) == 0) all.push_back(a);
+    }
+    return all;
+  }
+  std::vector<uint32_t> opened_modes() const {
+    std::vector<uint32_t> all;
+    for (uint32_t a = 1; a < openers.size(); ++a) {
+      if ((opened & 1u << a) != 0) all.push_back(a);
+    }
+    return all;
+  }
+  // The most that an OPEN_DOWNGRADE may leave within `bounds`.
+  uint32_t opened_within(uint32_t bounds) const {
+    uint32_t access = 0;
+    for (uint32_t a = 1; a < openers.size(); ++a)
+      access |= (opened & 1u << a) != 0 && (a & ~bounds) == 0 ? a : 0;
     return access;
   }
   // Each to be opened by itself when the state is made anew: an OPEN_DOWNGRADE must name "the union of the
@@ -82,8 +112,14 @@ struct FileState final : CachedFile {
   Nfs4Node& node;
   // Held across LOCK and LOCKU of the file, so that the book of held ranges follows the server's order.
   AsyncMutex lock_mutex;
+  // Held across what makes opens of the server's agree with our book of them beside an OPEN that may be under
+  // way: OPENs from a delegation, CLOSE, OPEN_DOWNGRADE. Not by an OPEN, which the server may delay until a
+  // delegation is back. Taken after lock_mutex and open_mutex.
+  AsyncMutex return_mutex;
 
   std::vector<OpenStateRef> opens;
+  DelegationRef delegation;  // null: none; not of phase kEnded
+  WaitQueue delegation_ended;
   WaitQueue unlocked;  // lock waits of this mount, woken when a lock is dropped here
   // Of locks of this mount: from before the data written under them is sent until LOCKU is answered.
   unsigned unlocks_under_way = 0;
@@ -91,8 +127,23 @@ struct FileState final : CachedFile {
 
   uint32_t pins = 0;  // OPENs under way
 
-  bool opened() const override { return !opens.empty(); }
-  bool in_use() const { return pins != 0 || opened() || unsaved(); }
+  bool opened() const override {
+    return std::any_of(opens.begin(), opens.end(), [](const OpenStateRef& o) { return !o->idle(); });
+  }
+  bool in_use() const { return pins != 0 || !opens.empty() || delegation || unsaved(); }
+  // Opens and attributes are answered under it.
+  bool delegated() const { return delegation && delegation->phase == Delegation::Phase::kHeld; }
+  // Section 10.4.2: under a write delegation locks are ours alone to give, unless the server had some before
+  // it.
+  bool locks_are_local() const {
+    if (!delegated() || !delegation->write) return false;
+    return std::all_of(opens.begin(), opens.end(), [](const OpenStateRef& open) {
+      return std::all_of(open->locks.begin(), open->locks.end(),
+                         [](const LockState& l) { return l.local || (l.ranges.empty() && !l.lost); });
+    });
+  }
+  // What I/O may be done with the delegation's stateid, also while that is being returned.
+  uint32_t lent_access() const { return delegation ? delegation->access() : 0; }
 };
 
 // An open file description of the front end.
@@ -101,6 +152,10 @@ class Nfs4File final : public CachedOpen {
   Nfs4File(NodeRef n, std::shared_ptr<FileState> f, OpenStateRef s, rpc::CredentialPtr c, uint32_t a,
            bool sync)
       : CachedOpen(std::move(n), f, std::move(c), a, sync), file(std::move(f)), state(std::move(s)) {}
+  // With the Node's mutex held.
+  Nfs4File(NodeRef n, std::shared_ptr<FileState> f, OpenStateRef s, rpc::CredentialPtr c, uint32_t a,
+           bool sync, uint64_t errors)
+      : CachedOpen(std::move(n), f, std::move(c), a, sync, errors), file(std::move(f)), state(std::move(s)) {}
 
   IoAccount account(const RequestContext& ctx) const override;
 

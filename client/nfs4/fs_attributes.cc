@@ -85,7 +85,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   if (open && under_open) account.lock_owners = nfs4_file(open).account(ctx).lock_owners;
   auto build = [&](CompoundBuilder& b) {
     if (under_open) {
-      auto stateid = StateManager::io_stateid(*file, account);
+      auto stateid = StateManager::io_stateid(*file, account, CachedOpen::kWrite);
       if (!stateid) return b.refuse(std::move(stateid.error()));
       args.stateid = *stateid;
     }

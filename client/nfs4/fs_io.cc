@@ -26,7 +26,7 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
   nfs4::READ4args args;
   args.offset = offset;
   auto build = [&](CompoundBuilder& b) {
-    auto stateid = StateManager::io_stateid(*handle.file, account);
+    auto stateid = StateManager::io_stateid(*handle.file, account, CachedOpen::kRead);
     if (!stateid) return b.refuse(std::move(stateid.error()));
     args.stateid = *stateid;
     args.count = std::min(static_cast<uint32_t>(size), limits_of(handle.node).rsize);
@@ -53,7 +53,7 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
 }
 
 Result<> Nfs4Filesystem::usable(const CachedOpen& open, const IoAccount& account) const {
-  NFSRDMA_TRY(StateManager::io_stateid(*static_cast<const Nfs4File&>(open).file, account));
+  NFSRDMA_TRY(StateManager::io_stateid(*static_cast<const Nfs4File&>(open).file, account, open.access));
   return {};
 }
 
@@ -72,7 +72,7 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
     args.stable = stable;
     args.data = piece.bytes;
     auto build = [&](CompoundBuilder& b) {
-      auto stateid = StateManager::io_stateid(*file, account);
+      auto stateid = StateManager::io_stateid(*file, account, CachedOpen::kWrite);
       if (!stateid) return b.refuse(std::move(stateid.error()));
       args.stateid = *stateid;
       b.putfh(fh).add(args).getattr(kFileAttributes).keep(piece);

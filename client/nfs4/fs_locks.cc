@@ -3,8 +3,9 @@
 //
 // A lock orders data: before LOCKU what was written under it is on the server, and after LOCK the kernel's
 // pages are dropped if somebody else changed the file. Waiting is asking again, with back-off; a lock that is
-// dropped on this mount, or CB_NOTIFY_LOCK, ends a pause early. POSIX owners of this mount that wait for each
-// other get EDEADLK, as on a local file system; of other clients' waiting nothing is known here.
+// dropped on this mount, or CB_NOTIFY_LOCK, ends a pause early. Under a write delegation the book is kept
+// here alone (LockState::local), until that goes back. POSIX owners of this mount that wait for each other
+// get EDEADLK, as on a local file system; of other clients' waiting nothing is known here.
 #include <algorithm>
 #include <cerrno>
 
@@ -42,6 +43,20 @@ std::vector<LockRange> held_ranges(const Nfs4File& handle, const std::string& ow
 uint64_t unlocks_ended(const FileState& file) {
   std::lock_guard lock(file.node.mutex);
   return file.unlocks_ended;
+}
+
+// getlk() under a delegation; Node mutex held.
+Lock local_holder(const FileState& file, const std::string& owner, const Lock& lock) {
+  Lock found;
+  const LockRange range{lock.start, lock.end, lock.type};
+  const LockState* const holder = local_conflict(file, owner, range);
+  if (holder == nullptr) return found;
+  for (const LockRange& r : holder->ranges) {
+    const bool other_type = r.type == LockType::kWrite || range.type == LockType::kWrite;
+    if (r.end < range.start || r.start > range.end || !other_type) continue;
+    return {r.type, r.start, r.end, holder->pid};
+  }
+  return found;
 }
 
 // What becomes of locks of this mount on the file meanwhile.
@@ -83,6 +98,10 @@ IoAccount Nfs4File::account(const RequestContext& ctx) const {
 
 Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {
   Nfs4File& handle = nfs4_file(open);
+  {
+    std::lock_guard guard(handle.file->node.mutex);
+    if (handle.file->locks_are_local()) co_return local_holder(*handle.file, posix_owner(owner), lock);
+  }
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   nfs4::LOCKT4args args;
   args.locktype = lock.type == LockType::kWrite ? nfs4::WRITE_LT : nfs4::READ_LT;
@@ -169,14 +188,19 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
   const NodeRef node = nfs4_file(open).node;
   Nfs4Node& n = nfs4_node(node);
   uint64_t before = 0;
-  bool known = false;
+  bool known = false, promised = false;
   {
     std::lock_guard guard(n.mutex);
     before = n.contents_change;
     known = n.contents_known;
+    // Nobody else has changed the file.
+    promised = n.attributes.promised() && n.attributes.fresh(Clock::now());
   }
-  co_await settle_node(node);
-  const Result<> asked = co_await fetch_attributes(ctx, node, Cause::kAsked);
+  Result<> asked;
+  if (!promised) {
+    co_await settle_node(node);
+    asked = co_await fetch_attributes(ctx, node, Cause::kAsked);
+  }
   bool changed = false;
   {
     std::lock_guard guard(n.mutex);
@@ -224,6 +248,17 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
     }
     if (mine->lost) co_return fail(system_error(EIO, "LOCK", "an earlier lock was lost; release it first"));
     mine->pid = lock.pid;
+    if (file->locks_are_local()) {
+      const LockRange wanted{lock.start, lock.end, lock.type};
+      if (const LockState* other = local_conflict(*file, owner, wanted))
+        co_return std::optional<nfs4::lock_owner4>({session_.client_id(), other->owner});
+      record_lock(mine->ranges, wanted);
+      mine->local = true;
+      auto& owners = handle.lock_owners;
+      if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
+      lock_waits_.changed(owner);
+      co_return std::optional<nfs4::lock_owner4>();
+    }
   }
   if (many) Loop::current()->spawn(forget_idle_owners(file, state));
   const LockRange range{lock.start, lock.end, lock.type};
@@ -265,13 +300,15 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
   OpenStateRef state = handle.state;
-  bool dirty = false;
+  bool dirty = false, local = false;
   {
     std::lock_guard node_lock(file->node.mutex);
     state = state_of_owner(*file, owner, state);
     const LockState* mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
-    dirty = file->unsaved();
+    // The next holder is here as well; else the delegation is recalled, and data written, before he has it.
+    local = mine->local;
+    dirty = file->unsaved() && !local;
     ++file->unlocks_under_way;
   }
   // The next holder must see what was written under the lock; errors of that stay for fsync and close.
@@ -282,6 +319,16 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   Result<> unlocked;
   {
     auto guard = co_await file->lock_mutex.lock();
+    if (local) {
+      // The lock may have become the server's meanwhile.
+      std::lock_guard node_lock(file->node.mutex);
+      const LockState* mine = find_owner(*state, owner);
+      dirty = mine != nullptr && !mine->local && file->unsaved();
+    }
+    if (local && dirty) {
+      co_await settle_all(handle.node, file);
+      co_await commit(handle.node, file);
+    }
     unlocked = co_await unlock_in_turn(open, owner, lock);
   }
   std::lock_guard node_lock(file->node.mutex);
@@ -303,7 +350,7 @@ Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owne
     mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
     // Of a lost owner the server may have given back some ranges before it refused one.
-    on_server = !mine->ranges.empty() && mine->established;
+    on_server = !mine->ranges.empty() && mine->established && !mine->local;
   }
   Result<> unlocked;
   if (on_server) {
@@ -337,7 +384,7 @@ Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owne
   if (mine->lost) unlocked = {};  // nothing is held any more
   if (unlocked) record_lock(mine->ranges, {lock.start, lock.end, LockType::kUnlock});
   if (mine->ranges.empty()) std::erase(handle.lock_owners, owner);
-  if (mine->ranges.empty()) mine->lost = false;
+  if (mine->ranges.empty()) mine->lost = mine->local = false;
   lock_waits_.changed(owner);
   file->unlocked.notify_all();
   co_return unlocked;

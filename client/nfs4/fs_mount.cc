@@ -49,8 +49,9 @@ Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptio
     : CachingFilesystem(loops, buffers, with_client_name(std::move(options)), nodes_),
       ids_(options_.id_mapping),
       session_(loops_, buffers_, options_, machine_),
-      states_(session_, nodes_.names(), *this),
-      callbacks_(session_.slots(), nodes_) {
+      states_(session_, nodes_.names(), delegations_, *this),
+      callbacks_(session_.slots(), nodes_, delegations_) {
+  delegations_.attach(this);
   session_.attach(&states_, &callbacks_);
 }
 
@@ -178,6 +179,11 @@ Task<> Nfs4Filesystem::write_back_everything() {
       std::lock_guard lock(nfs4_node(node).mutex);
       file = nfs4_node(node).file;
       if (!file) continue;
+      if (file->delegation) {
+        // What is open goes with the delegation, behind the data.
+        for (const OpenStateRef& state : file->opens) state->openers = {};
+        if (!file->unsaved()) continue;
+      }
       for (const OpenStateRef& state : file->opens) {
         for (uint32_t access = 1; access < state->openers.size(); ++access) {
           // One closed() per share access is enough once the others are uncounted.
@@ -191,6 +197,7 @@ Task<> Nfs4Filesystem::write_back_everything() {
     for (const auto& [state, access] : openers) co_await states_.closed(file, state, access);
     states_.drop_if_unused(nfs4_node(node));
   }
+  co_await give_back_everything();
 }
 
 Task<bool> Nfs4Filesystem::unmount(Duration patience) {
@@ -254,6 +261,7 @@ Statistics Nfs4Filesystem::statistics() const {
   const StateManager::Counts counts = states_.counts();
   s.cache.open_files = counts.opens;
   s.cache.locks = counts.locks;
+  s.delegations = delegations_.statistics();
   return s;
 }
 

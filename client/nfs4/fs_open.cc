@@ -1,8 +1,8 @@
 // OPEN and CLOSE (RFC 8881 sections 9.9, 10.3.1, 18.2, 18.16): close-to-open consistency lives here.
 //
-// Every open(2) is an OPEN with GETATTR: the kernel keeps its pages only if the change attribute is still the
-// one they were read under. The kernel names files by node, so opening is CLAIM_FH; creating is CLAIM_NULL
-// with a name.
+// Every open(2) is an OPEN with GETATTR, unless a delegation covers it (fs_delegations.cc): the kernel keeps
+// its pages only if the change attribute is still the one they were read under. The kernel names files by
+// node, so opening is CLAIM_FH; creating is CLAIM_NULL with a name.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -29,6 +29,12 @@ nfs4::verifier4 random_verifier() {
 Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
   const uint32_t access = CachedOpen::access_of(flags);
   Nfs4Node& n = nfs4_node(node);
+  auto locally = open_under_delegation(ctx, node, flags);
+  auto local = co_await std::move(locally);
+  if (local) co_return std::move(*local);
+  // A server may recall a delegation for reading from the very client that opens the file to write, and may
+  // have one for writing to give.
+  if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) co_await end_delegation_of(node, true);
   const std::shared_ptr<FileState> file = states_.pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();
   // The server must have what was written here before it says what the file is now.
@@ -36,15 +42,16 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   auto guard = co_await file->open_mutex.lock();
   const uint64_t order = nodes_.next_start();
   nfs4::OPEN4args args;
-  args.share_access = access | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   args.owner = states_.open_owner(ctx.credential->uid());
   args.claim.claim = nfs4::CLAIM_FH;
   auto build = [&](CompoundBuilder& b) {
     args.owner.clientid = session_.client_id();
+    args.share_access = access | delegation_wish();
     b.putfh(fh).add(args).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
   const uint64_t epoch = session_.epoch();
+  const Delegations::Asking asking(delegations_);
   Result<CompoundReply> reply = co_await session_.run(request);
   Result<nfs4::OPEN4res> opened = fail(Error{});
   if (!reply) {
@@ -61,10 +68,9 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   }
   const auto& ok = opened->resok4;
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, ok, epoch);
+  const DelegationRef delegation = take_delegation(*file, ok, ctx.credential, epoch);
   guard.unlock();
   states_.unpin_file(n);
-  if (ok.delegation.granted())
-    Loop::current()->spawn(return_delegation(fh, ok.delegation.stateid, ctx.credential));
   OpenReply result;
   result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
   auto asked = reply->take<nfs4::ACCESS4res>();
@@ -77,6 +83,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   const uint64_t change = attributes->resok4.obj_attributes.change;
   result.keep_cache =
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+  begin_promise(node, delegation, order);
   if (!suffices(note_access(ctx, n, asked->resok4.supported, asked->resok4.access, change), flags)) {
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(system_error(EACCES, "OPEN"));
@@ -95,7 +102,6 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
       !exclusive || export_limits(directory).exclusive_create_attributes.test(nfs4::FATTR4_MODE);
   const uint64_t order = nodes_.next_start();
   nfs4::OPEN4args args;
-  args.share_access = access | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   args.owner = states_.open_owner(ctx.credential->uid());
   args.claim.file = name;
   args.openhow.opentype = nfs4::OPEN4_CREATE;
@@ -108,11 +114,13 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   if (!exclusive && (flags & O_TRUNC) != 0) args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_SIZE);
   auto build = [&](CompoundBuilder& b) {
     args.owner.clientid = session_.client_id();
+    args.share_access = access | delegation_wish();
     b.putfh(directory_fh).add(nfs4::SAVEFH4args{}).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
     b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
   const uint64_t epoch = session_.epoch();
+  const Delegations::Asking asking(delegations_);
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -135,18 +143,18 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const NodeRef node = nodes_.get(fh, exports_.index_of(attributes->resok4.obj_attributes.fsid));
   const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
+  const DelegationRef delegation = take_delegation(*file, opened->resok4, ctx.credential, epoch);
   states_.unpin_file(nfs4_node(node));
   result.open.file =
       std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
-  const auto& delegation = opened->resok4.delegation;
-  if (delegation.granted()) Loop::current()->spawn(return_delegation(fh, delegation.stateid, ctx.credential));
   result.open.keep_cache =
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
+  begin_promise(node, delegation, order);
   Result<> restored = reply->expect<nfs4::RESTOREFH4res>();
   Result<nfs4::GETATTR4res> after = fail(Error{});
   if (restored) after = reply->take<nfs4::GETATTR4res>();
-  const NameBelief belief =
-      co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
+  NameBelief belief = co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
+  belief.asked = order;
   nodes_.names().put(*directory.get(), name, node.get(), belief);
 
   // It was there before and the kernel did not know: nobody has asked whether the caller may.
@@ -178,8 +186,10 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
 Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
                                      std::optional<nfs4::nfs_fh4> fh, nfs4::OPEN4resok opened,
                                      uint32_t access, rpc::CredentialPtr credential) {
-  if (fh && opened.delegation.granted())
-    Loop::current()->spawn(return_delegation(*fh, opened.delegation.stateid, credential));
+  if (fh && opened.delegation.granted()) {
+    auto unwanted = std::make_shared<Delegation>(*fh, opened.delegation, credential, session_.epoch());
+    Loop::current()->spawn(states_.return_unwanted(std::move(unwanted)));
+  }
   if (states_.note_upgrade(opened.stateid, access)) co_return;
   auto build = [&](CompoundBuilder& b) {
     if (fh) {
@@ -192,16 +202,6 @@ Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
   };
   const Request request{nfs4::OP_CLOSE, std::move(credential), true, build, {}};
   (void)co_await session_.run(request);
-}
-
-Task<> Nfs4Filesystem::return_delegation(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid,
-                                         rpc::CredentialPtr credential) {
-  callbacks_.delegation_granted(fh, stateid);
-  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::DELEGRETURN4args{stateid}); };
-  const Request request{nfs4::OP_DELEGRETURN, std::move(credential), true, build, {}};
-  Result<CompoundReply> reply = co_await session_.run(request);
-  callbacks_.delegation_returned(stateid);
-  if (reply && !reply->ok()) log::debug("DELEGRETURN: {}", nfs4::name_of(reply->status()));
 }
 
 Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<uint64_t> flock_owner_id) {

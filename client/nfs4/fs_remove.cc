@@ -10,10 +10,12 @@ namespace nfsrdma::client {
 Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                                 bool is_directory) {
   const nfs4::nfs_fh4 fh = fh_of(directory);
-  const uint64_t order = nodes_.next_start();
   // The file under the name: its link count changes. Unlinked data need not be written back.
   NodeRef victim;
   if (auto found = nodes_.names().find(*directory.get(), name)) victim = found->child;
+  // What nobody here has open shall not stay open on the server for the delegation's sake.
+  if (victim) co_await end_delegation_of(victim, false);
+  const uint64_t order = nodes_.next_start();
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes); };
   const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -45,8 +47,9 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   const nfs4::nfs_fh4 from_fh = fh_of(from_directory);
   const nfs4::nfs_fh4 to_fh = fh_of(to_directory);
   const bool one_directory = from_directory == to_directory;
-  const uint64_t order = nodes_.next_start();
   const Moving known = moving(from_directory, from, to_directory, to);
+  if (known.replaced && known.replaced != known.moved) co_await end_delegation_of(known.replaced, false);
+  const uint64_t order = nodes_.next_start();
   auto build = [&](CompoundBuilder& b) {
     b.putfh(from_fh)
         .add(nfs4::SAVEFH4args{})

@@ -105,6 +105,20 @@ std::vector<LockRange> way_back(const std::vector<LockRange>& before, const Lock
   return held;
 }
 
+const LockState* local_conflict(const FileState& file, const std::string& owner, const LockRange& range) {
+  for (const OpenStateRef& open : file.opens) {
+    for (const LockState& other : open->locks) {
+      if (other.owner == owner) continue;
+      const bool in_the_way = std::any_of(other.ranges.begin(), other.ranges.end(), [&](const LockRange& r) {
+        return r.start <= range.end && range.start <= r.end &&
+               (r.type == LockType::kWrite || range.type == LockType::kWrite);
+      });
+      if (in_the_way) return &other;
+    }
+  }
+  return nullptr;
+}
+
 std::string posix_owner(uint64_t owner) {
   return fmt::format("posix {:x}", owner);
 }

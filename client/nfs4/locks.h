@@ -34,6 +34,10 @@ const LockState* find_owner(const OpenState& state, const std::string& owner);
 // are written back by the kernel's own. The Node's mutex is held.
 std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread);
 
+// The other owner whose lock, of those known here, is in the way of `range`; null: none. The Node's mutex is
+// held.
+const LockState* local_conflict(const FileState& file, const std::string& owner, const LockRange& range);
+
 // lock_owner4.owner for a POSIX lock owner or an open file description.
 std::string posix_owner(uint64_t owner);
 std::string flock_owner(uint64_t owner);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 #include "client/filesystem.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
+#include "client/nfs4/delegations.h"
 #include "client/nfs4/lock_waits.h"
 #include "client/nfs4/session.h"
 #include "client/nfs4/state_manager.h"
@@ -22,7 +24,7 @@
 
 namespace nfsrdma::client {
 
-class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
+class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, private DelegationHolder {
  public:
   Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options);
   ~Nfs4Filesystem() override;
@@ -91,8 +93,28 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   // CLOSE of a file that was opened by name, of which the same answer did not tell enough to use it.
   Task<> close_unknown(nfs4::nfs_fh4 directory, std::string name, std::optional<nfs4::nfs_fh4> fh,
                        nfs4::OPEN4resok opened, uint32_t access, rpc::CredentialPtr credential);
-  // A delegation that nobody asked for goes back at once.
-  Task<> return_delegation(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::CredentialPtr credential);
+
+  // --- fs_delegations.cc ---
+  bool wants_delegations() const;
+  // OPEN4_SHARE_ACCESS_WANT_*.
+  uint32_t delegation_wish() const;
+  // What an OPEN has brought, if it is kept; else it goes back at once. `epoch`: before that OPEN was sent.
+  DelegationRef take_delegation(FileState& file, const nfs4::OPEN4resok& opened,
+                                const rpc::CredentialPtr& credential, uint64_t epoch);
+  // The attributes that came with the delegation are booked; `order`: of that OPEN. Null: nothing.
+  void begin_promise(const NodeRef& node, const DelegationRef& delegation, uint64_t order);
+  // Nothing: it has to be an OPEN.
+  Task<std::optional<Result<OpenReply>>> open_under_delegation(RequestContext ctx, NodeRef node, int flags);
+  // Returns the file's delegation, if it has one; `read_only`: if that is for reading.
+  Task<> end_delegation_of(NodeRef node, bool read_only);
+  // Returns when it has gone back, whoever returns it.
+  Task<> give_back(DelegationRef delegation);
+  void give_back_soon(DelegationRef delegation);
+  Task<> give_back_queued();
+  Task<> give_back_everything();
+  void recalled(DelegationRef delegation) override;
+  void delegation_ended(NodeRef node) override;
+  DelegationHolder::Known delegated_attributes(const Delegation& delegation) override;
 
   // --- fs_io.cc ---
   Result<> usable(const CachedOpen& open, const IoAccount& account) const override;
@@ -145,6 +167,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   Exports exports_;
   IdMap ids_;
   Session session_;
+  Delegations delegations_;
   StateManager states_;
   CallbackServer callbacks_;
 
@@ -153,6 +176,10 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   std::unordered_map<uint32_t, uint32_t> owners_;  // note_owner(): where they differ
   bool mounted_ = false;
   LockWaits lock_waits_;
+
+  std::mutex returns_mutex_;  // guards the next two
+  std::deque<DelegationRef> returns_;
+  unsigned returning_ = 0;  // coroutines at it
 };
 
 }  // namespace nfsrdma::client

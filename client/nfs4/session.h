@@ -128,6 +128,8 @@ class Session {
   // For the back channel: CB_RECALL_SLOT, referring calls.
   SlotTable& slots() { return slots_; }
   bool responding() const;
+  // The server can call us, as far as is known.
+  bool back_channel() const { return back_channel_.load(std::memory_order_relaxed); }
   // Since when the oldest call has gone unanswered; zero while responding.
   TimePoint stalled_since() const;
   OperationCounters& counters() { return counters_; }

@@ -45,7 +45,7 @@ StateManager::Counts StateManager::counts() const {
     const auto& file = nfs4_node(node).file;
     if (!file) continue;
     for (const auto& open : file->opens) {
-      ++counts.opens;
+      if (!open->idle()) ++counts.opens;
       for (const LockState& lock_state : open->locks) counts.locks += lock_state.ranges.size();
     }
   }
@@ -92,10 +92,27 @@ OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& cre
     state.established = true;
     state.epoch = epoch;
     state.held_access |= access;
+    state.opened |= 1u << access;
   }
   if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
   if (!gone.empty()) Loop::current()->spawn(free_stateids(std::move(gone), credential));
   return opened;
+}
+
+OpenStateRef StateManager::opened_locally(FileState& file, const rpc::CredentialPtr& credential,
+                                          uint32_t access) {
+  const auto it = std::find_if(file.opens.begin(), file.opens.end(),
+                               [&](const auto& o) { return o->uid == credential->uid(); });
+  OpenStateRef state = it != file.opens.end() ? *it : nullptr;
+  if (!state) {
+    state = file.opens.emplace_back(std::make_shared<OpenState>());
+    state->uid = credential->uid();
+    state->credential = credential;
+  }
+  ++state->openers[access];
+  state->failed = 0;
+  state->refused_access &= ~access;
+  return state;
 }
 
 std::vector<nfs4::stateid4> StateManager::stateids_of(const OpenState& state) {
@@ -116,6 +133,7 @@ bool StateManager::note_upgrade(const nfs4::stateid4& stateid, uint32_t access) 
       if (!state.established || !state.stateid.same_state(stateid)) continue;
       if (is_newer(stateid, state.stateid)) state.stateid = stateid;
       state.held_access |= access;
+      state.opened |= 1u << access;
       return true;
     }
   }
@@ -128,6 +146,7 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
   {
     std::lock_guard lock(file->node.mutex);
     for (LockState& owner : state->locks) {
+      if (std::exchange(owner.local, false)) owner.ranges.clear();
       if (owner.established && (all || !owner.ranges.empty())) holders.push_back(&owner);
     }
   }
@@ -162,27 +181,54 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
   file->unlocked.notify_all();
 }
 
+uint32_t StateManager::wanted_access(const FileState& file, const OpenState& state) {
+  const uint32_t needed = state.needed_access() & ~state.refused_access;
+  // What the delegation covers is kept open, until both go together.
+  return file.delegated() ? state.opened_within(needed | file.delegation->access()) : needed;
+}
+
 Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access) {
+  {
+    std::lock_guard lock(file->node.mutex);
+    if (file->delegated() && !file->lock_mutex.locked()) {
+      --state->openers[access];
+      const bool locked = std::any_of(state->locks.begin(), state->locks.end(),
+                                      [](const LockState& l) { return !l.ranges.empty() || l.lost; });
+      const bool kept = state->established && wanted_access(*file, *state) == state->held_access;
+      if (kept && (!state->idle() || !locked)) co_return;
+      ++state->openers[access];
+    }
+  }
   // LOCKs and LOCKUs that are under way come first: a process that was killed does not wait for them. A
   // server may refuse to CLOSE what has locks (section 18.2.3), and would keep the open.
   auto locking = co_await file->lock_mutex.lock();
   auto guard = co_await file->open_mutex.lock();
+  auto returning = co_await file->return_mutex.lock();
   {
     std::lock_guard lock(file->node.mutex);
     --state->openers[access];
   }
+  auto rest = trim(file, state);
+  co_await std::move(rest);
+}
+
+Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
   const nfs4::nfs_fh4 fh = file->node.fh();
   for (int turn = 0; turn < kMaxRecoveries; ++turn) {
     nfs4::stateid4 stateid;
     uint32_t needed = 0;
+    bool idle = false;
     {
       std::lock_guard lock(file->node.mutex);
-      needed = state->needed_access() & ~state->refused_access;
-      if (!state->established || (needed != 0 && needed == state->held_access)) break;
+      needed = wanted_access(*file, *state);
+      idle = state->idle();
+      if (!state->established || (needed != 0 && needed == state->held_access && !idle)) break;
     }
-    if (needed == 0) co_await drop_locks(file, state, turn != 0);
+    // The locks go with the last descriptor, also where its open is kept.
+    if (idle || needed == 0) co_await drop_locks(file, state, turn != 0);
     {
       std::lock_guard lock(file->node.mutex);
+      if (needed != 0 && needed == state->held_access) break;
       stateid = state->stateid;
     }
     // The answer that has the seqid is not to be had: 0 is the current one (section 8.2.2).
@@ -216,7 +262,7 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
     if (needed == 0) {
       // Whatever the answer: this state is not used again.
       state->established = false;
-      state->held_access = 0;
+      state->held_access = state->opened = 0;
     } else if (state->established) {
       Result<nfs4::OPEN_DOWNGRADE4res> res = fail(Error{});
       if (reply && reply->expect<nfs4::PUTFH4res>()) res = reply->take<nfs4::OPEN_DOWNGRADE4res>();
@@ -225,17 +271,24 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
       } else {
         // An OPEN of the same file by name may have been executed after it, and answered before.
         state->held_access = needed | state->needed_access();
+        for (uint32_t a = 1; a < state->openers.size(); ++a) {
+          if ((a & ~state->held_access) != 0) state->opened &= ~(1u << a);
+        }
         if (is_newer(res->resok4.open_stateid, state->stateid)) state->stateid = res->resok4.open_stateid;
       }
     }
     break;
   }
   std::lock_guard lock(file->node.mutex);
-  if (state->needed_access() == 0) std::erase(file->opens, state);
+  const bool kept = state->established && file->delegated();
+  if (state->idle() && !kept) std::erase(file->opens, state);
 }
 
-Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoAccount& account) {
+Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoAccount& account,
+                                                uint32_t access) {
   std::lock_guard lock(file.node.mutex);
+  const bool opened = account.state->established && (account.state->held_access & access) != 0;
+  const bool lent = (file.lent_access() & access) != 0 && (file.delegated() || !opened);
   nfs4::stateid4 stateid = account.state->stateid;
   for (const std::string& name : account.lock_owners) {
     for (const OpenStateRef& open : file.opens) {
@@ -243,9 +296,11 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
       if (owner == nullptr) continue;
       // As the Linux client's lost locks: whoever relied on one must not go on as if nothing had happened.
       if (owner->lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
-      if (open == account.state && owner->established && !owner->ranges.empty()) stateid = owner->stateid;
+      if (open == account.state && owner->established && !owner->local && !owner->ranges.empty())
+        stateid = owner->stateid;
     }
   }
+  if (lent) stateid = file.delegation->stateid;
   stateid.seqid = 0;
   return stateid;
 }
@@ -259,6 +314,7 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
     uint64_t version = 0;
     bool usable = false;
     nfs4::stateid4 sent;
+    DelegationRef delegation;
     {
       std::lock_guard lock(file->node.mutex);
       if (lock_state != nullptr) sent = lock_state->stateid;
@@ -267,7 +323,13 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
                         "the file's open state is lost"});
       }
       version = state->version;
-      usable = state->established && missing_access(*state) == 0;
+      delegation = file->delegation;
+      // A lock hangs on an open of the server's; data can also be had by the delegation.
+      const uint32_t lent = lock_state == nullptr ? file->lent_access() : 0;
+      const uint32_t wanted =
+          state->idle() ? uint32_t{nfs4::OPEN4_SHARE_ACCESS_WRITE} : missing_access(*state);
+      usable = ((state->established ? missing_access(*state) : wanted) & ~lent) == 0 &&
+               (state->established || lent != 0);
     }
     if (usable) {
       Result<CompoundReply> reply = co_await session_.run(request);
@@ -282,6 +344,19 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
         continue;
       }
       if (!about_state(reply->status())) co_return reply;
+      if (delegation) {
+        // It has gone back meanwhile, or the server has taken it away: without it, then.
+        bool over = false;
+        {
+          std::lock_guard lock(file->node.mutex);
+          over = file->delegation != delegation;
+        }
+        if (!over) {
+          auto testing = test_delegation(file, delegation);
+          over = co_await std::move(testing);
+        }
+        if (over) continue;
+      }
       if (reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
         // Requests of one lock-owner are one at a time: only we ourselves can have counted it up.
         if (lock_state != nullptr && reply->maybe_executed_before) {
@@ -309,12 +384,12 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
 
 bool StateManager::lose(OpenState& state) {
   state.established = false;
-  state.held_access = 0;
+  state.held_access = state.opened = 0;
   ++state.version;
   bool lost_locks = false;
   for (LockState& lock : state.locks) {
     lock.established = false;
-    if (lock.ranges.empty()) continue;
+    if (lock.ranges.empty() || lock.local) continue;
     if (!std::exchange(lock.lost, true)) lost_locks = true;
   }
   return lost_locks;

@@ -23,12 +23,16 @@ class RecoveryHooks {
   virtual Task<> resend_writes(NodeRef node) = 0;
   // Locks of the file are lost: nobody may go on reading the kernel's pages under them.
   virtual void locks_lost(NodeRef node) = 0;
+  // The file is under a delegation no more: what the kernel knows of it does not hold by itself any longer.
+  virtual void delegation_ended(NodeRef node) = 0;
+  // A server that has restarted gives the delegation back and wants it returned.
+  virtual void recalled(DelegationRef delegation) = 0;
 };
 
 class StateManager final : public StateKeeper {
  public:
-  StateManager(Session& session, NameCache& names, RecoveryHooks& hooks)
-      : session_(session), names_(names), hooks_(hooks) {}
+  StateManager(Session& session, NameCache& names, Delegations& delegations, RecoveryHooks& hooks)
+      : session_(session), names_(names), delegations_(delegations), hooks_(hooks) {}
 
   // The files with state: opens, locks, unwritten data.
   std::shared_ptr<FileState> pin_file(Nfs4Node& node) { return files_.pin(node); }
@@ -41,17 +45,20 @@ class StateManager final : public StateKeeper {
   // before the OPEN was sent.
   OpenStateRef opened(FileState& file, const rpc::CredentialPtr& credential, uint32_t access,
                       const nfs4::OPEN4resok& result, uint64_t epoch);
+  // As opened(), without an OPEN: under the file's delegation. The Node's mutex is held.
+  OpenStateRef opened_locally(FileState& file, const rpc::CredentialPtr& credential, uint32_t access);
   // An OPEN of somebody's open, without a new opener: the next close() brings it down again. False when the
   // stateid is not of an open here.
   bool note_upgrade(const nfs4::stateid4& stateid, uint32_t access);
   // An opener with `access` is gone: CLOSE, with the locks that are left, or OPEN_DOWNGRADE as needed.
-  // Neither `file.lock_mutex` nor `file.open_mutex` is held.
+  // Nothing of what the file's delegation covers. None of the file's mutexes is held.
   Task<> closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access);
 
-  // The stateid for READ, WRITE and SETATTR: seqid 0, "the current one" (section 8.2.2). Of the lock that the
-  // I/O relies on, so that the server can tell when it is gone; of the open where there is none. EIO once the
-  // lock is lost. Call while building: that may happen while the request waits for recovery.
-  static Result<nfs4::stateid4> io_stateid(const FileState& file, const IoAccount& account);
+  // The stateid for READ, WRITE and SETATTR (`access`: what it does): seqid 0, "the current one" (section
+  // 8.2.2). In the order of section 8.2.5: of the delegation; of the lock that the I/O relies on, so that the
+  // server can tell when it is gone; of the open where there is none. EIO once the lock is lost. Call while
+  // building: that may happen while the request waits for recovery.
+  static Result<nfs4::stateid4> io_stateid(const FileState& file, const IoAccount& account, uint32_t access);
 
   // Runs `request` under `state`, bringing the state back as often as needed. `lock_state`: whose stateid a
   // LOCK or LOCKU carries; it lives until the request is over.
@@ -61,6 +68,15 @@ class StateManager final : public StateKeeper {
   Task<> free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential);
   // Section 8.4.3: each stateid that was revoked is acknowledged, in this order.
   Task<> free_stateids(std::vector<nfs4::stateid4> stateids, rpc::CredentialPtr credential);
+
+  // --- state_delegations.cc ---
+  // Books what an OPEN brought. False: it is not to be kept.
+  bool keep(FileState& file, const DelegationRef& delegation);
+  // Section 10.4.4, of a delegation in phase kReturning, its data being on the server: opens that were made
+  // under it become the server's, opens that only it had kept are closed with it, and it is returned.
+  Task<> give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation);
+  // DELEGRETURN alone, of one that is in no FileState.
+  Task<> return_unwanted(DelegationRef delegation);
 
   struct Counts {
     uint64_t opens = 0, locks = 0;
@@ -79,6 +95,12 @@ class StateManager final : public StateKeeper {
   Task<Gone> test_stateids(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
                            uint64_t version);
   Task<Result<>> reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state, uint64_t version);
+  // Puts right what the server has of openers that are gone, of the whole file.
+  Task<> close_idle(NodeRef node, std::shared_ptr<FileState> file);
+  // The same of one state, with the file's mutexes held.
+  Task<> trim(std::shared_ptr<FileState> file, OpenStateRef state);
+  // What trim() leaves of the open on the server; the Node's mutex is held.
+  static uint32_t wanted_access(const FileState& file, const OpenState& state);
   // One OPEN for each of `modes`, booked. open_mutex held.
   Task<Result<>> open_again(FileState& file, OpenStateRef state, std::vector<uint32_t> modes);
   // With its mutex held: the server's open does not allow what its openers need.
@@ -87,8 +109,9 @@ class StateManager final : public StateKeeper {
   }
   Task<Result<>> reclaim_file(RecoveryChannel& channel, NodeRef node, std::shared_ptr<FileState> file,
                               uint64_t epoch);
+  // `delegation`: asked for with it; null: none.
   Task<Result<>> reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state,
-                              uint64_t epoch);
+                              uint64_t epoch, DelegationRef delegation);
   Task<Result<>> reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state);
   // LOCKU for every owner under `state` that holds something; `all`: that has a stateid. lock_mutex held.
   Task<> drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all);
@@ -98,8 +121,28 @@ class StateManager final : public StateKeeper {
   static bool lose(OpenState& state);
   void report_lost_locks(const NodeRef& node, const char* why);
 
+  // --- state_delegations.cc ---
+  // An OPEN for each mode that was opened under the delegation. False: the server does not know it any more.
+  Task<bool> claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation);
+  // A LOCK for each range that was locked under the delegation; what is refused is lost. lock_mutex held.
+  Task<> claim_locks(NodeRef node, FileState& file, OpenStateRef state);
+  Task<bool> return_with_close(std::shared_ptr<FileState> file, OpenStateRef idle, DelegationRef delegation);
+  Task<> delegreturn(DelegationRef delegation);
+  // It is over; false if it was before.
+  bool end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went);
+  // The server took it away: whoever relied on it opens the file anew.
+  Task<> revoked(std::shared_ptr<FileState> file, DelegationRef delegation);
+  // Whether the file's delegation is gone on the server, and is dealt with.
+  Task<bool> test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation);
+  Task<> test_delegations();
+  Task<std::vector<DelegationRef>> gone_among(std::vector<DelegationRef> delegations);
+  // What became of the delegation of the file in a restart: `answer` came with CLAIM_PREVIOUS.
+  void reclaimed(FileState& file, const DelegationRef& before, const nfs4::open_delegation4& answer,
+                 uint64_t epoch);
+
   Session& session_;
   NameCache& names_;  // for messages
+  Delegations& delegations_;
   RecoveryHooks& hooks_;
   OpenFiles<Nfs4Node, FileState> files_;
 };

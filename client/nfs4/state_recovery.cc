@@ -45,6 +45,7 @@ Task<> StateManager::free_stateids(std::vector<nfs4::stateid4> stateids, rpc::Cr
 Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
                                     uint64_t version) {
   auto guard = co_await file->open_mutex.lock();
+  auto returning = co_await file->return_mutex.lock();
   std::vector<uint32_t> modes;
   bool lost_locks = false;
   std::vector<nfs4::stateid4> gone;
@@ -109,6 +110,7 @@ Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std
     if (!same || is_newer(stateid, state->stateid)) state->stateid = stateid;
     state->established = true;
     state->held_access |= mode;
+    state->opened |= 1u << mode;
     state->epoch = epoch;
     ++state->version;
   }
@@ -125,13 +127,18 @@ Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std
 void StateManager::lose_all(const char* why) {
   for (const NodeRef& node : files()) {
     bool lost_locks = false;
+    std::shared_ptr<FileState> lost;
+    DelegationRef delegation;
     {
       std::lock_guard lock(nfs4_node(node).mutex);
       const auto& file = nfs4_node(node).file;
       if (!file) continue;
       for (const OpenStateRef& state : file->opens) lost_locks |= lose(*state);
+      delegation = file->delegation;
+      lost = file;
     }
     if (lost_locks) report_lost_locks(node, why);
+    if (delegation) end_delegation(*lost, delegation, Delegations::Went::kRevoked);
   }
 }
 
@@ -150,43 +157,55 @@ Task<Result<>> StateManager::reclaim(RecoveryChannel& channel, uint64_t epoch) {
 Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node,
                                           std::shared_ptr<FileState> file, uint64_t epoch) {
   std::vector<OpenStateRef> opens;
+  DelegationRef delegation;
   {
     std::lock_guard lock(file->node.mutex);
     opens = file->opens;
+    if (file->delegation && file->delegation->epoch != epoch) delegation = file->delegation;
   }
   for (const OpenStateRef& state : opens) {
+    DelegationRef wanted;
     {
       std::lock_guard lock(file->node.mutex);
       if (state->epoch == epoch || state->failed != 0) continue;
+      // Opened under the delegation only: there is nothing of it to be had back.
+      if (state->opened == 0 && file->delegation) continue;
+      if (file->delegation == delegation) wanted = delegation;
     }
-    NFSRDMA_CO_TRY(co_await reclaim_open(channel, node, *file, state, epoch));
+    auto reclaiming = reclaim_open(channel, node, *file, state, epoch, wanted);
+    NFSRDMA_CO_TRY(co_await std::move(reclaiming));
   }
+  // It was not given back.
+  if (delegation) end_delegation(*file, delegation, Delegations::Went::kRevoked);
   co_return Result<>{};
 }
 
 Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file,
-                                          OpenStateRef state, uint64_t epoch) {
+                                          OpenStateRef state, uint64_t epoch, DelegationRef delegation) {
   const nfs4::nfs_fh4 fh = file.node.fh();
   nfs4::OPEN4args open;
   std::vector<uint32_t> modes;
   {
     std::lock_guard lock(file.node.mutex);
-    modes = state->modes(file.unsaved());
+    modes = file.delegation ? state->opened_modes() : state->modes(file.unsaved());
   }
   open.owner = open_owner(state->uid);
   open.claim.claim = nfs4::CLAIM_PREVIOUS;
-  open.claim.delegate_type = nfs4::OPEN_DELEGATE_NONE;
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(open); };
   const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
   Result<nfs4::OPEN4res> res = fail(Error{});
   for (const uint32_t mode : modes) {
     open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+    open.claim.delegate_type = !delegation         ? nfs4::OPEN_DELEGATE_NONE
+                               : delegation->write ? nfs4::OPEN_DELEGATE_WRITE
+                                                   : nfs4::OPEN_DELEGATE_READ;
     Result<CompoundReply> reply = co_await channel.run(request);
     if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
     res = fail(Error{});
     if (!reply) res = fail(std::move(reply.error()));
     if (reply) res = opened_again(*reply);
     if (!res) break;
+    if (delegation) reclaimed(file, std::exchange(delegation, nullptr), res->resok4.delegation, epoch);
   }
   if (!res) {
     // Not in grace, or not remembered: it is opened anew when it is next used; its locks are lost.
@@ -204,6 +223,8 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
     state->stateid = res->resok4.stateid;
     state->established = true;
     state->held_access = union_of(modes);
+    state->opened = 0;
+    for (const uint32_t mode : modes) state->opened |= 1u << mode;
     ++state->version;
     for (LockState& lock_state : state->locks) lock_state.established = false;
   }
@@ -221,7 +242,7 @@ Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef nod
   {
     std::lock_guard lock(file.node.mutex);
     for (LockState& owner : state->locks) {
-      if (!owner.ranges.empty() && !owner.lost) held.emplace_back(&owner, owner.ranges);
+      if (!owner.ranges.empty() && !owner.lost && !owner.local) held.emplace_back(&owner, owner.ranges);
     }
   }
   for (const auto& [holder, ranges] : held) {
@@ -264,15 +285,19 @@ Task<> StateManager::recovered() {
   for (const NodeRef& node : files()) {
     std::shared_ptr<FileState> file;
     std::vector<std::pair<OpenStateRef, uint64_t>> gone;
+    bool idle = false;
     {
       std::lock_guard lock(nfs4_node(node).mutex);
       file = nfs4_node(node).file;
       if (!file) continue;
       for (const OpenStateRef& state : file->opens) {
-        if (!state->established && state->failed == 0) gone.emplace_back(state, state->version);
+        const bool covered = file->delegation && file->delegation->covers(state->needed_access());
+        if (!state->established && state->failed == 0 && !covered) gone.emplace_back(state, state->version);
+        idle = idle || (state->idle() && !file->delegation);
       }
     }
     for (const auto& [state, version] : gone) (void)co_await reopen(node, file, state, version);
+    if (idle) co_await close_idle(node, file);
     co_await hooks_.resend_writes(node);
   }
 }
@@ -319,6 +344,7 @@ Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_p
 }
 
 Task<> StateManager::state_revoked() {
+  co_await test_delegations();
   for (const NodeRef& node : files()) {
     std::shared_ptr<FileState> file;
     std::vector<std::pair<OpenStateRef, uint64_t>> opens;

@@ -343,7 +343,8 @@ class Conversation {
   client::SlotTable slots_;
   client::NodeTable nodes_;
   client::NodeRef node_ = nodes_.get(kFile, 0);
-  client::CallbackServer server_{slots_, nodes_, Duration::zero()};
+  client::Delegations delegations_;
+  client::CallbackServer server_{slots_, nodes_, delegations_, Duration::zero()};
   Model model_;
   std::optional<client::SlotTicket> ticket_;
   size_t calls_ = 0;

@@ -52,6 +52,7 @@ Snapshot example() {
                       1'053'696, 16,       90,      true,          1,  1,  0, 7,
                       1'048'576, 1'048'576};
   s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 512, 3, 1};
+  s.client.delegations = {5, 6, 1, 20, 7, 8, 2, 900};
   s.fuse.operations = {{"READ", 900, 1, 800'000, 5'000}, {"LOOKUP", 20, 4, 1'500, 300}};
   s.fuse.read_bytes = 4'096'000;
   s.fuse.write_bytes = 2'000'000;
@@ -106,6 +107,7 @@ TEST(Snapshot, Json_CarriesEveryField) {
   EXPECT_EQ(back->client.session.wsize, 1'048'576u);
   EXPECT_EQ(back->client.cache.refused_bytes, 512u);
   EXPECT_EQ(back->client.cache.locks, 1u);
+  EXPECT_EQ(back->client.delegations.local_opens, 900u);
   EXPECT_EQ(back->pid, 4711u);
   EXPECT_FALSE(back->client.transports[0].rdma);
 }
@@ -185,7 +187,9 @@ TEST(StatusText, Snapshot_IsReadable) {
   const std::string text = status_text(example());
   for (const char* part : {"srv1:/exp a on /mnt/a b", "tcp connected to 10.0.0.1:2049 from 10.0.0.2:777",
                            "5 of 64 slots in use", "lease 90 s", "rsize 1048576", "process 4711",
-                           "up 1 min 40 s", "Ganesha 4.3", "reconnected 1 times", "4.0 KiB, and 8.0 KiB"}) {
+                           "up 1 min 40 s", "Ganesha 4.3", "reconnected 1 times", "4.0 KiB, and 8.0 KiB",
+                           "5 to read and 6 to write held; 20 granted, 7 recalled, 8 returned, 2 revoked",
+                           "900 opens needed no OPEN"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   Snapshot silent = example();

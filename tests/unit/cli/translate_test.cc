@@ -51,6 +51,7 @@ TEST(Translate, Defaults_AreTheClientsOwn) {
   EXPECT_EQ(c.lookupcache, d.lookupcache);
   EXPECT_EQ(c.close_to_open, d.close_to_open);
   EXPECT_EQ(c.readdirplus, d.readdirplus);
+  EXPECT_EQ(c.delegations, d.delegations);
   EXPECT_EQ(c.sync, d.sync);
   EXPECT_EQ(c.id_mapping, d.id_mapping);
   EXPECT_EQ(c.many_users, d.many_users);
@@ -99,6 +100,7 @@ TEST(Translate, EveryClientOption_Arrives) {
   EXPECT_EQ(client("lookupcache=none").lookupcache, client::LookupCache::kNone);
   EXPECT_FALSE(client("nocto").close_to_open);
   EXPECT_FALSE(client("nordirplus").readdirplus);
+  EXPECT_FALSE(client("nodelegations").delegations);
   EXPECT_EQ(client("idmap=nfsidmap").id_mapping, client::IdMapping::kNfsidmap);
 }
 

@@ -173,5 +173,32 @@ TEST(AttributeCache, MaximumBelowTheMinimum_DoesNotExceedTheMaximumWhenDoubled) 
   EXPECT_EQ(cache.remaining(kStart + 10s), 4s);
 }
 
+// RFC 8881 section 10.4: under a delegation the attributes do not "change without its knowledge, so long as
+// the delegation is held".
+TEST(AttributeCache, Promised_OutlivesTheClock) {
+  AttributeCache cache;
+  cache.promise(60s);
+  EXPECT_FALSE(cache.fresh(kStart)) << "nothing is known yet";
+  answer(cache, version(1), 1, kStart, kRegular);
+  EXPECT_TRUE(cache.fresh(kStart + 10h));
+  EXPECT_EQ(cache.remaining(kStart + 10h), 60s);
+  cache.promise({});
+  EXPECT_FALSE(cache.fresh(kStart + 10h));
+  EXPECT_EQ(cache.remaining(kStart + 10h), 0s);
+}
+
+// What we have changed ourselves is asked for, promise or not.
+TEST(AttributeCache, ExpiredUnderAPromise_IsAskedForAgain) {
+  AttributeCache cache;
+  cache.promise(60s);
+  answer(cache, version(1), 1, kStart, kRegular);
+  cache.expire(5);
+  EXPECT_FALSE(cache.fresh(kStart));
+  answer(cache, version(2), 4, kStart, kRegular);
+  EXPECT_FALSE(cache.fresh(kStart)) << "asked for before that change";
+  answer(cache, version(2), 6, kStart, kRegular);
+  EXPECT_TRUE(cache.fresh(kStart + 10h));
+}
+
 }  // namespace
 }  // namespace nfsrdma::test

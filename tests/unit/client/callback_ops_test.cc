@@ -26,12 +26,42 @@ nfsstat4 status_of(CallbackCaller& caller, const nfs_cb_argop4& op) {
   return reply.status();
 }
 
+// What a mount is told of recalls, and what it answers about its write delegations.
+struct Holder final : client::DelegationHolder {
+  explicit Holder(client::Delegations& delegations) { delegations.attach(this); }
+  void recalled(client::DelegationRef delegation) override { recalls.push_back(delegation->stateid); }
+  Known delegated_attributes(const client::Delegation&) override { return {.size = 77, .change = 5}; }
+  std::vector<stateid4> recalls;
+};
+
 // Section 20.1.3: "If the filehandle specified is not one for which the client holds an OPEN_DELEGATE_WRITE
 // delegation, an NFS4ERR_BADHANDLE error is returned."
-TEST(CallbackGetattr, Always_IsABadHandle) {
+TEST(CallbackGetattr, OfNoWriteDelegation_IsABadHandle) {
   CallbackCaller caller;
+  const Holder holder(caller.delegations);
   const client::NodeRef known = caller.nodes.get(kFile, 0);
   EXPECT_EQ(status_of(caller, {CB_GETATTR4args{kFile, bitmap4::of({FATTR4_SIZE})}}), NFS4ERR_BADHANDLE);
+  caller.grant(kFile, stateid(1, 1));
+  EXPECT_EQ(status_of(caller, {CB_GETATTR4args{kFile, bitmap4::of({FATTR4_SIZE})}}), NFS4ERR_BADHANDLE);
+}
+
+// Section 20.1.3: "The attributes and attribute values returned ... size and change": of what was asked for.
+TEST(CallbackGetattr, OfAWriteDelegation_IsAnsweredWithSizeAndChange) {
+  CallbackCaller caller;
+  const Holder holder(caller.delegations);
+  caller.grant(kFile, stateid(1, 1), true);
+  const auto ask = [&](const bitmap4& wanted) {
+    CB_COMPOUND4args args = CallbackCaller::compound(caller.sequence());
+    args.argarray.push_back({CB_GETATTR4args{kFile, wanted}});
+    const CallbackReply reply = caller.send(args);
+    EXPECT_EQ(reply.status(), NFS4_OK);
+    return std::get<CB_GETATTR4res>(reply.results.resarray.at(1).op).resok4.obj_attributes;
+  };
+  const fattr4 both = ask(bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE, FATTR4_MODE}));
+  EXPECT_EQ(both.attrmask, bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE}));
+  EXPECT_EQ(both.size, 77u);
+  EXPECT_EQ(both.change, 5u);
+  EXPECT_EQ(ask(bitmap4::of({FATTR4_CHANGE})).attrmask, bitmap4::of({FATTR4_CHANGE}));
 }
 
 // Section 20.2.3: "If the handle specified is not one for which the client holds a delegation, an
@@ -39,7 +69,7 @@ TEST(CallbackGetattr, Always_IsABadHandle) {
 TEST(CallbackRecall, OfNoDelegation_IsABadHandle) {
   CallbackCaller caller;
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kFile}}), NFS4ERR_BADHANDLE);
-  caller.server.delegation_granted(kFile, stateid(1, 1));
+  caller.grant(kFile, stateid(1, 1));
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kOther}}), NFS4ERR_BADHANDLE);
 }
 
@@ -47,28 +77,48 @@ TEST(CallbackRecall, OfNoDelegation_IsABadHandle) {
 // filehandle, an NFS4ERR_BAD_STATEID is returned."
 TEST(CallbackRecall, OfAnotherDelegationOfTheFile_IsABadStateid) {
   CallbackCaller caller;
-  caller.server.delegation_granted(kFile, stateid(1, 1));
+  caller.grant(kFile, stateid(1, 1));
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 2), false, kFile}}), NFS4ERR_BAD_STATEID);
 }
 
 TEST(CallbackRecall, OfADelegationOnItsWayBack_IsAcknowledgedUntilItIsBack) {
   CallbackCaller caller;
-  caller.server.delegation_granted(kFile, stateid(1, 1));
-  caller.server.delegation_granted(kOther, stateid(1, 2));
+  Holder holder(caller.delegations);
+  const auto one = caller.grant(kFile, stateid(1, 1));
+  caller.grant(kOther, stateid(1, 2));
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), true, kFile}}), NFS4_OK);
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 2), false, kOther}}), NFS4_OK);
-  caller.server.delegation_returned(stateid(1, 1));
+  EXPECT_EQ(holder.recalls, (std::vector<stateid4>{stateid(1, 1), stateid(1, 2)}));
+  caller.returned(one);
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kFile}}), NFS4ERR_BADHANDLE);
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 2), false, kOther}}), NFS4_OK);
 }
 
-TEST(CallbackRecall, ReturnedTwiceOrNeverGranted_IsHarmless) {
+TEST(CallbackRecall, ReturnedTwice_IsHarmless) {
   CallbackCaller caller;
-  caller.server.delegation_returned(stateid(1, 1));
-  caller.server.delegation_granted(kFile, stateid(1, 1));
-  caller.server.delegation_returned(stateid(1, 1));
-  caller.server.delegation_returned(stateid(1, 1));
+  const auto one = caller.grant(kFile, stateid(1, 1));
+  caller.returned(one);
+  caller.returned(one);
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kFile}}), NFS4ERR_BADHANDLE);
+}
+
+// Section 20.6.3: "The server may recall specific types of objects", and the client chooses which: here,
+// those that were not used for longest.
+TEST(CallbackRecallAny, ReturnsTheLeastRecentlyUsedOfTheTypesNamed) {
+  CallbackCaller caller;
+  Holder holder(caller.delegations);
+  std::vector<client::DelegationRef> reads;
+  for (unsigned n = 1; n <= 4; ++n) reads.push_back(caller.grant(kFile, stateid(1, n)));
+  caller.grant(kOther, stateid(1, 9), true);
+  caller.delegations.used(reads[0]);
+  EXPECT_EQ(status_of(caller, {CB_RECALL_ANY4args{2, bitmap4::of({RCA4_TYPE_MASK_RDATA_DLG})}}), NFS4_OK);
+  EXPECT_EQ(holder.recalls, (std::vector<stateid4>{stateid(1, 2), stateid(1, 3)}));
+  EXPECT_EQ(status_of(caller, {CB_RECALL_ANY4args{2, bitmap4::of({RCA4_TYPE_MASK_RDATA_DLG})}}), NFS4_OK);
+  EXPECT_EQ(holder.recalls.size(), 2u) << "no more than asked for";
+  EXPECT_EQ(status_of(caller, {CB_RECALL_ANY4args{0, bitmap4::of({RCA4_TYPE_MASK_WDATA_DLG})}}), NFS4_OK);
+  EXPECT_EQ(holder.recalls.back(), stateid(1, 9));
+  EXPECT_EQ(status_of(caller, {CB_RECALL_ANY4args{0, bitmap4::of({RCA4_TYPE_MASK_FILE_LAYOUT})}}), NFS4_OK);
+  EXPECT_EQ(holder.recalls.size(), 3u);
 }
 
 // A recall of a delegation whose OPEN was sent with `ticket`.
@@ -99,7 +149,7 @@ TEST(CallbackRecall, BeforeTheReplyOfItsOpen_WaitsForIt) {
   // The reply comes in on the loop: it frees the slot, then its reader registers what it brought.
   call_on(*caller.loop, [&] {
     caller.slots.release(ticket, client::SlotUse::kExecuted);
-    caller.server.delegation_granted(kFile, stateid(1, 1));
+    caller.grant(kFile, stateid(1, 1));
     return 0;
   });
   EXPECT_EQ(CallbackCaller::read(reply.get()).status(), NFS4_OK);
@@ -250,33 +300,40 @@ TEST(CallbackCompound, FromFourLoops_IsAnsweredForEach) {
   constexpr unsigned kCalls = 200;
   client::SlotTable slots;
   client::NodeTable nodes;
-  client::CallbackServer server(slots, nodes);
+  client::Delegations delegations;
+  client::CallbackServer server(slots, nodes, delegations);
   slots.open(1, CallbackCaller::session(1), 16, 2);
   server.session_opened(CallbackCaller::session(1), client::offered_back_channel());
   LoopPool loops(kLoops);
   loops.start();
   const client::NodeRef node = nodes.get(kFile, 0);
-  const auto conversation = [](client::CallbackServer& s, unsigned slot) -> Task<unsigned> {
+  const auto conversation = [](client::CallbackServer& s, client::Delegations& all,
+                               unsigned slot) -> Task<unsigned> {
     unsigned good = 0;
+    open_delegation4 granted;
+    granted.delegation_type = OPEN_DELEGATE_READ;
+    granted.stateid = stateid(1, slot);
     for (unsigned n = 1; n <= kCalls; ++n) {
       CB_SEQUENCE4args sequence;
       sequence.csa_sessionid = CallbackCaller::session(1);
       sequence.csa_slotid = slot;
       sequence.csa_highest_slotid = kLoops;
       sequence.csa_sequenceid = n;
-      s.delegation_granted(kFile, stateid(1, slot));
+      const auto delegation = std::make_shared<client::Delegation>(kFile, granted, nullptr, 1);
+      all.add(delegation, client::Delegations::Came::kGranted);
       const CB_COMPOUND4args args =
           CallbackCaller::compound(sequence, CB_RECALL4args{stateid(1, slot), false, kFile},
                                    CB_RECALL_SLOT4args{n}, CB_NOTIFY_LOCK4args{kFile, {1, "owner"}});
       ByteVector call = CallbackCaller::call({}, CallbackCaller::encode(args));
       ByteVector reply = co_await s.serve(std::move(call));
-      s.delegation_returned(stateid(1, slot));
+      all.remove(delegation, client::Delegations::Went::kReturned);
       good += CallbackCaller::read(std::move(reply)).status() == NFS4_OK;
     }
     co_return good;
   };
   std::vector<std::future<unsigned>> all;
-  for (unsigned i = 0; i < kLoops; ++i) all.push_back(start_on(loops[i], conversation(server, i)));
+  for (unsigned i = 0; i < kLoops; ++i)
+    all.push_back(start_on(loops[i], conversation(server, delegations, i)));
   for (auto& good : all) EXPECT_EQ(good.get(), kCalls);
   EXPECT_EQ(server.count(), kLoops * kCalls);
 }

@@ -89,7 +89,8 @@ TEST(CallbackSequence, BeforeThereIsASession_IsBad) {
   LoopThread loop;
   client::SlotTable slots;
   client::NodeTable nodes;
-  client::CallbackServer server(slots, nodes);
+  client::Delegations delegations;
+  client::CallbackServer server(slots, nodes, delegations);
   CB_SEQUENCE4args sequence;  // whose session ID of zeros is what a server without a session would guess
   sequence.csa_sequenceid = 1;
   const ByteVector call =

@@ -302,6 +302,12 @@ class MountedBackChannel : public testing::Test {
   TestMount mount{*server};
 };
 
+// A mount that asks for no delegation (`nodelegations`).
+class WithoutDelegations : public MountedBackChannel {
+ protected:
+  TestMount plain{*server, {.options = [](client::ClientOptions& o) { o.delegations = false; }}};
+};
+
 TEST_F(MountedBackChannel, Calls_AreAnsweredInOrder) {
   for (int n = 0; n < 20; ++n) {
     const auto result = call({CB_RECALL_ANY4args{0, bitmap4::of({RCA4_TYPE_MASK_RDATA_DLG})}});
@@ -344,7 +350,7 @@ TEST_F(MountedBackChannel, ReplyLostWithTheConnection_IsSentAgainFromTheCache) {
 
 // A server that grants a delegation to a client that wants none gets it back at once, and may recall it
 // meanwhile.
-TEST_F(MountedBackChannel, DelegationNobodyAskedFor_GoesBackAtOnce) {
+TEST_F(WithoutDelegations, DelegationNobodyAskedFor_GoesBackAtOnce) {
   server->make_file("/export/file", "content");
   const nfs_fh4 fh = server->stat("/export/file")->handle;
   stateid4 stateid;
@@ -368,26 +374,29 @@ TEST_F(MountedBackChannel, DelegationNobodyAskedFor_GoesBackAtOnce) {
                          reply = granted;
                        }});
   const auto returning = server->faults().add(on::request_with(OP_DELEGRETURN), filer::fault::Stall{});
-  EXPECT_EQ(mount.read_file("file"), "content");
+  EXPECT_EQ(plain.read_file("file"), "content");
   ASSERT_TRUE(server->faults().wait_fired(returning));
-  EXPECT_EQ(call({CB_RECALL4args{stateid, false, fh}}).reply.status, NFS4_OK);
+  filer::Callback recall;
+  recall.ops = {{CB_RECALL4args{stateid, false, fh}}};
+  const auto id = server->call_back(recall, server->clients().at(1).id);
+  ASSERT_TRUE(id);
+  EXPECT_EQ(server->wait_callback(*id).reply.status, NFS4_OK);
   server->faults().release(returning);
   EXPECT_TRUE(
       server->wait_until([](filer::Core& core) { return core.journal.count(OP_DELEGRETURN).executed == 1; }));
 }
 
-TEST_F(MountedBackChannel, ServerThatGrantsWhatIsWanted_IsAskedForNoDelegation) {
+TEST_F(WithoutDelegations, ServerThatGrantsWhatIsWanted_IsAskedForNoDelegation) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
   server->make_file("/export/read", "content");
   server->make_file("/export/written", "content");
-  const std::vector<client::OpenFileRef> files = {mount.open("read"), mount.open("written", O_RDWR),
-                                                  mount.create("new")};
-  ASSERT_EQ(server->clients().size(), 1u);
-  EXPECT_EQ(server->clients()[0].delegations, 0u) << "none is held";
+  const std::vector<client::OpenFileRef> files = {plain.open("read"), plain.open("written", O_RDWR),
+                                                  plain.create("new")};
+  for (const filer::ClientFacts& c : server->clients()) EXPECT_EQ(c.delegations, 0u) << "none is held";
   server->with_core([](filer::Core& core) {
     EXPECT_EQ(core.journal.count(OP_DELEGRETURN).executed, 0u) << "nor was one given back";
   });
-  for (const auto& file : files) EXPECT_EQ(mount.close(file), 0);
+  for (const auto& file : files) EXPECT_EQ(plain.close(file), 0);
 }
 
 TEST_F(MountedBackChannel, Garbage_IsAnsweredAndCostsNothingElse) {

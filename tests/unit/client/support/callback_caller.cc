@@ -13,6 +13,16 @@ CallbackCaller::CallbackCaller() {
   server.session_opened(session(1), client::offered_back_channel());
 }
 
+client::DelegationRef CallbackCaller::grant(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid,
+                                            bool write) {
+  nfs4::open_delegation4 granted;
+  granted.delegation_type = write ? nfs4::OPEN_DELEGATE_WRITE : nfs4::OPEN_DELEGATE_READ;
+  granted.stateid = stateid;
+  auto delegation = std::make_shared<client::Delegation>(fh, granted, nullptr, 1);
+  delegations.add(delegation, client::Delegations::Came::kGranted);
+  return delegation;
+}
+
 ByteVector CallbackCaller::call(const Header& h, ConstBytes arguments) {
   rpc::call_header header;
   header.xid = rpc::Xid{h.xid};

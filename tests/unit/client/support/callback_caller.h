@@ -64,7 +64,14 @@ class CallbackCaller {
   LoopThread loop;
   client::SlotTable slots;
   client::NodeTable nodes;
-  client::CallbackServer server{slots, nodes};
+  // A delegation of the file, as an OPEN has brought it.
+  client::DelegationRef grant(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid, bool write = false);
+  void returned(const client::DelegationRef& delegation) {
+    delegations.remove(delegation, client::Delegations::Went::kReturned);
+  }
+
+  client::Delegations delegations;
+  client::CallbackServer server{slots, nodes, delegations};
 
  private:
   std::array<uint32_t, 64> sequences_{};

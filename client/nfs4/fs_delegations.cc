@@ -1,0 +1,212 @@
+// Delegations as the file system uses them (RFC 8881 sections 10.4, 18.6, 20.1, 20.2): asked for with OPEN,
+// kept with the file, and given back.
+//
+// While one is held, opens that it covers are answered here, files stay open on the server when their last
+// descriptor is closed, and attributes and names are believed without the clock (AttributeCache::promise). It
+// goes back when the server recalls it, when there are too many, when the file is removed or, being for
+// reading, opened to be written, and at the end of the mount. What a return takes is done by a few coroutines
+// of their own, so that thousands of recalls at once are no more than a queue.
+#include <algorithm>
+
+#include "client/nfs4/nfs4_filesystem.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// Returns at once; each may write data back first.
+constexpr unsigned kMostReturns = 16;
+// For how long at a time the kernel believes attributes that are promised: where telling it otherwise crosses
+// an answer that is on its way, it is wrong no longer than nfs(5) lets it be.
+constexpr Duration kShortestPromise = std::chrono::seconds(1);
+
+// What the ACE of the delegation lets everybody do without asking ACCESS (section 18.16.3).
+uint32_t granted_to_everyone(const nfs4::nfsace4& ace) {
+  if (ace.type != nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE || ace.who != "EVERYONE@") return 0;
+  uint32_t access = 0;
+  if ((ace.access_mask & nfs4::ACE4_READ_DATA) != 0) access |= nfs4::ACCESS4_READ;
+  if ((ace.access_mask & nfs4::ACE4_EXECUTE) != 0) access |= nfs4::ACCESS4_EXECUTE;
+  if ((ace.access_mask & nfs4::ACE4_WRITE_DATA) != 0) access |= nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
+  return access;
+}
+
+}  // namespace
+
+bool Nfs4Filesystem::wants_delegations() const {
+  return options_.delegations && !options_.noac && !stopping_ && session_.back_channel();
+}
+
+uint32_t Nfs4Filesystem::delegation_wish() const {
+  return wants_delegations() ? nfs4::OPEN4_SHARE_ACCESS_WANT_ANY_DELEG
+                             : nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+}
+
+DelegationRef Nfs4Filesystem::take_delegation(FileState& file, const nfs4::OPEN4resok& opened,
+                                              const rpc::CredentialPtr& credential, uint64_t epoch) {
+  if (!opened.delegation.granted()) return nullptr;
+  auto delegation = std::make_shared<Delegation>(file.node.fh(), opened.delegation, credential, epoch);
+  if (!wants_delegations() || opened.delegation.recall || !states_.keep(file, delegation)) {
+    Loop::current()->spawn(states_.return_unwanted(std::move(delegation)));
+    return nullptr;
+  }
+  for (DelegationRef& oldest : delegations_.excess()) give_back_soon(std::move(oldest));
+  return delegation;
+}
+
+void Nfs4Filesystem::begin_promise(const NodeRef& node, const DelegationRef& delegation, uint64_t order) {
+  if (!delegation) return;
+  Nfs4Node& n = nfs4_node(node);
+  std::lock_guard lock(n.mutex);
+  if (!n.file || n.file->delegation != delegation || !n.file->delegated()) return;
+  n.attributes.promise(std::max<Duration>(options_.acregmax, kShortestPromise));
+  n.promised_by = order;
+  n.promised_since = nodes_.next_start();
+  delegation->change = n.attributes.get().change;
+}
+
+Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(RequestContext ctx, NodeRef node,
+                                                                             int flags) {
+  const uint32_t access = CachedOpen::access_of(flags);
+  Nfs4Node& n = nfs4_node(node);
+  for (bool asked = false;; asked = true) {
+    {
+      std::lock_guard lock(n.mutex);
+      if (!n.file || !n.file->delegated() || !n.file->delegation->covers(access)) break;
+      const std::shared_ptr<FileState> file = n.file;
+      const DelegationRef delegation = file->delegation;
+      uint32_t allowed = granted_to_everyone(delegation->permissions);
+      const bool everyone = suffices(allowed, flags);
+      const std::optional<uint32_t> known = known_access(ctx, n);
+      if (known) allowed |= *known;
+      if (n.attributes.fresh(Clock::now()) && (known || everyone)) {
+        if (!suffices(allowed, flags)) co_return fail(system_error(EACCES, "OPEN"));
+        OpenReply reply;
+        const uint64_t change = n.attributes.get().change;
+        reply.keep_cache = n.contents_known && n.contents_change == change && n.drops_under_way == 0 &&
+                           (!n.kernel_knows || n.kernel_change == change);
+        n.contents_known = true;
+        n.contents_change = change;
+        const OpenStateRef state = states_.opened_locally(*file, ctx.credential, access);
+        delegations_.used(delegation);
+        delegations_.count_local_open();
+        reply.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags),
+                                                file->write_errors);
+        co_return reply;
+      }
+    }
+    if (asked) break;
+    // One question now, and none for the next open.
+    const Result<uint32_t> answer = co_await ask_access(ctx, node, kEveryAccess);
+    if (!answer) break;
+  }
+  co_return std::nullopt;
+}
+
+Task<> Nfs4Filesystem::end_delegation_of(NodeRef node, bool read_only) {
+  DelegationRef delegation;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    const auto& file = nfs4_node(node).file;
+    if (file) delegation = file->delegation;
+    if (!delegation || (read_only && delegation->write)) co_return;
+  }
+  auto returning = give_back(std::move(delegation));
+  co_await std::move(returning);
+}
+
+Task<> Nfs4Filesystem::give_back(DelegationRef delegation) {
+  const NodeRef node = nodes_.find(delegation->fh);
+  if (!node) co_return;
+  Nfs4Node& n = nfs4_node(node);
+  const std::shared_ptr<FileState> file = states_.pin_file(n);
+  bool first = false;
+  for (;;) {
+    std::unique_lock lock(n.mutex);
+    if (file->delegation != delegation) break;
+    first = file->delegated();
+    if (first) {
+      delegation->phase = Delegation::Phase::kReturning;
+      n.attributes.promise({});
+      // Whoever wants it back is about to change the file.
+      n.attributes.expire(nodes_.next_start());
+      break;
+    }
+    co_await file->delegation_ended.wait(lock);  // somebody else returns it
+  }
+  if (first) {
+    delegations_.leaving(delegation);
+    front_end_->invalidate_attributes(node);
+    if (delegation->write) co_await write_back(node, file);
+    auto returning = states_.give_back(node, file, delegation);
+    co_await std::move(returning);
+  }
+  states_.unpin_file(n);
+}
+
+void Nfs4Filesystem::give_back_soon(DelegationRef delegation) {
+  {
+    std::lock_guard lock(returns_mutex_);
+    returns_.push_back(std::move(delegation));
+    if (returning_ == kMostReturns) return;
+    ++returning_;
+  }
+  Loop::current()->spawn(give_back_queued());
+}
+
+Task<> Nfs4Filesystem::give_back_queued() {
+  for (;;) {
+    DelegationRef next;
+    {
+      std::lock_guard lock(returns_mutex_);
+      if (returns_.empty()) {
+        --returning_;
+        co_return;
+      }
+      next = std::move(returns_.front());
+      returns_.pop_front();
+    }
+    auto returning = give_back(std::move(next));
+    co_await std::move(returning);
+  }
+}
+
+void Nfs4Filesystem::recalled(DelegationRef delegation) {
+  give_back_soon(std::move(delegation));
+}
+
+Task<> Nfs4Filesystem::give_back_everything() {
+  // Again for one that a restart of the server has replaced meanwhile.
+  for (int turn = 0; turn < 3; ++turn) {
+    const std::vector<DelegationRef> all = delegations_.all();
+    for (const DelegationRef& delegation : all) give_back_soon(delegation);
+    for (const DelegationRef& delegation : all) {
+      auto returning = give_back(delegation);
+      co_await std::move(returning);
+    }
+  }
+  while (delegations_.statistics().returning != 0)
+    co_await Loop::current()->sleep(std::chrono::milliseconds(1));
+}
+
+void Nfs4Filesystem::delegation_ended(NodeRef node) {
+  if (front_end_ != nullptr) front_end_->invalidate_attributes(std::move(node));
+}
+
+DelegationHolder::Known Nfs4Filesystem::delegated_attributes(const Delegation& delegation) {
+  Known answer;
+  const NodeRef node = nodes_.find(delegation.fh);
+  if (!node) return answer;
+  Nfs4Node& n = nfs4_node(node);
+  std::lock_guard lock(n.mutex);
+  const auto known = n.attributes.get();
+  answer.size = known.size;
+  answer.change = delegation.change;
+  if (!n.file) return answer;
+  answer.size = std::max(answer.size, n.file->written_end(epoch()));
+  // Section 10.4.3: "The client will create a value greater than c that will be used for communicating that
+  // modified data is held at the client."
+  if (!n.file->writes.empty()) ++answer.change;
+  return answer;
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,354 @@
+// What becomes of the state behind a delegation when it comes and goes (RFC 8881 sections 10.4.4, 10.5, 18.6,
+// 18.16, 18.38, 18.48).
+#include <algorithm>
+
+#include "client/nfs4/locks.h"
+#include "client/nfs4/state_manager.h"
+#include "transport/runtime/log.h"
+#include "xdr/nfs4/lock_ops.h"
+#include "xdr/nfs4/state_ops.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// Stateids of one TEST_STATEID: a message of 2 KiB.
+constexpr size_t kTestedAtOnce = 100;
+
+bool gone(nfs4::nfsstat4 status) {
+  switch (status) {
+    case nfs4::NFS4ERR_BAD_STATEID:
+    case nfs4::NFS4ERR_STALE_STATEID:
+    case nfs4::NFS4ERR_EXPIRED:
+    case nfs4::NFS4ERR_ADMIN_REVOKED:
+    case nfs4::NFS4ERR_DELEG_REVOKED: return true;
+    default: return false;
+  }
+}
+
+bool has_local_locks(const FileState& file) {
+  std::lock_guard lock(file.node.mutex);
+  return std::any_of(file.opens.begin(), file.opens.end(), [](const OpenStateRef& open) {
+    return std::any_of(open->locks.begin(), open->locks.end(), [](const LockState& l) { return l.local; });
+  });
+}
+
+}  // namespace
+
+bool StateManager::keep(FileState& file, const DelegationRef& delegation) {
+  std::lock_guard lock(file.node.mutex);
+  // A second one for the file, or one of before a restart of the server.
+  if (file.delegation || delegation->epoch != session_.epoch()) return false;
+  file.delegation = delegation;
+  delegations_.add(delegation, Delegations::Came::kGranted);
+  return true;
+}
+
+bool StateManager::end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went) {
+  bool lost_locks = false;
+  {
+    std::lock_guard lock(file.node.mutex);
+    if (file.delegation != delegation) return false;
+    delegation->phase = Delegation::Phase::kEnded;
+    file.delegation.reset();
+    for (const OpenStateRef& state : file.opens) {
+      for (LockState& owner : state->locks)
+        lost_locks |= std::exchange(owner.local, false) && (owner.lost = true);
+    }
+    file.node.attributes.promise({});
+    file.delegation_ended.notify_all();
+  }
+  delegations_.remove(delegation, went);
+  if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked the delegation they were under");
+  if (went == Delegations::Went::kRevoked) hooks_.delegation_ended(NodeRef(&file.node));
+  return true;
+}
+
+Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation) {
+  AsyncMutex::Guard locking;
+  if (has_local_locks(*file)) {
+    // The book of them does not change while it is brought to the server.
+    auto turn = co_await file->lock_mutex.lock();
+    locking = std::move(turn);
+  }
+  {
+    auto returning = co_await file->return_mutex.lock();
+    std::vector<OpenStateRef> opens;
+    {
+      std::lock_guard lock(file->node.mutex);
+      opens = file->opens;
+    }
+    bool known = true;
+    for (size_t i = 0; known && i < opens.size(); ++i) {
+      auto claiming = claim_opens(*file, opens[i], delegation);
+      known = co_await std::move(claiming);
+    }
+    for (size_t i = 0; known && i < opens.size(); ++i) {
+      auto claiming = claim_locks(node, *file, opens[i]);
+      co_await std::move(claiming);
+    }
+    // Who opens, closes or locks now sees to what is open by himself, afterwards.
+    AsyncMutex::Guard opening;
+    if (!locking && file->lock_mutex.try_lock()) locking = AsyncMutex::Guard(&file->lock_mutex);
+    if (locking && file->open_mutex.try_lock()) opening = AsyncMutex::Guard(&file->open_mutex);
+    OpenStateRef idle;
+    {
+      std::lock_guard lock(file->node.mutex);
+      for (const OpenStateRef& state : opens) {
+        if (opening && state->idle() && state->established) idle = state;
+      }
+      known = known && file->delegation == delegation;
+      delegation->sent_back = known;
+    }
+    bool returned = !known;
+    if (known && idle) {
+      co_await drop_locks(file, idle, false);
+      auto both = return_with_close(file, idle, delegation);
+      returned = co_await std::move(both);
+    }
+    if (!returned) co_await delegreturn(delegation);
+    end_delegation(*file, delegation, known ? Delegations::Went::kReturned : Delegations::Went::kRevoked);
+  }
+  locking.unlock();
+  co_await close_idle(node, file);
+}
+
+Task<> StateManager::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
+  auto locking = co_await file->lock_mutex.lock();
+  auto opening = co_await file->open_mutex.lock();
+  auto returning = co_await file->return_mutex.lock();
+  std::vector<OpenStateRef> opens;
+  {
+    std::lock_guard lock(file->node.mutex);
+    opens = file->opens;
+  }
+  for (const OpenStateRef& state : opens) {
+    auto rest = trim(file, state);
+    co_await std::move(rest);
+  }
+  (void)node;
+}
+
+// Section 10.4.4: "opens that were done locally" are established by OPEN with "a claim type of
+// CLAIM_DELEGATE_CUR", or by file handle.
+Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation) {
+  std::vector<uint32_t> modes;
+  {
+    std::lock_guard lock(file.node.mutex);
+    if (file.delegation != delegation) co_return false;
+    modes = state->unopened_modes();
+  }
+  nfs4::OPEN4args open;
+  open.owner = open_owner(state->uid);
+  open.claim.claim = nfs4::CLAIM_DELEG_CUR_FH;
+  open.claim.delegate_stateid = delegation->stateid;
+  auto build = [&](CompoundBuilder& b) {
+    open.owner.clientid = session_.client_id();
+    b.putfh(delegation->fh).add(open);
+  };
+  const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
+  for (const uint32_t mode : modes) {
+    open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+    const uint64_t epoch = session_.epoch();
+    Result<CompoundReply> reply = co_await session_.run(request);
+    Result<nfs4::OPEN4res> res = fail(Error{});
+    if (!reply) {
+      res = fail(std::move(reply.error()));
+    } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
+      res = fail(std::move(put.error()));
+    } else {
+      res = reply->take<nfs4::OPEN4res>();
+    }
+    if (!res) {
+      // Whoever has it open opens it anew when he next needs it.
+      log::info("a file opened under a delegation: {}", describe(res.error()));
+      if (reply && gone(reply->status())) co_return false;
+      continue;
+    }
+    std::unique_lock lock(file.node.mutex);
+    if (file.delegation != delegation) co_return false;  // a restart: that has gone, too
+    const nfs4::stateid4& stateid = res->resok4.stateid;
+    const bool same = state->established && state->stateid.same_state(stateid);
+    const bool lost_locks = state->established && !same && lose(*state);  // an open that went without a word
+    if (!same) ++state->version;
+    if (!same || is_newer(stateid, state->stateid)) state->stateid = stateid;
+    state->established = true;
+    state->epoch = epoch;
+    state->held_access |= mode;
+    state->opened |= 1u << mode;
+    lock.unlock();
+    if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
+  }
+  co_return true;
+}
+
+// Section 10.4.4: "... each such lock is to be established on the server" before the delegation goes back.
+Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef state) {
+  std::vector<std::pair<LockState*, std::vector<LockRange>>> held;  // they stay: lock_mutex is held
+  {
+    std::lock_guard lock(file.node.mutex);
+    for (LockState& owner : state->locks) {
+      if (owner.local) held.emplace_back(&owner, owner.ranges);
+    }
+  }
+  for (const auto& [owner, ranges] : held) {
+    Result<nfs4::LOCK4res> res = fail(Error{});
+    for (const LockRange& range : ranges) {
+      auto build = [&, o = owner](CompoundBuilder& b) {
+        nfs4::LOCK4args args;
+        {
+          std::lock_guard lock(file.node.mutex);
+          args = lock_args(session_.client_id(), *state, *o, range, false);
+        }
+        args.locker.stateid.seqid = 0;  // the current one: an OPEN may have counted it up
+        b.putfh(file.node.fh()).add(args);
+      };
+      const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
+      Result<CompoundReply> reply = co_await session_.run(request);
+      res = fail(Error{});
+      if (!reply) {
+        res = fail(std::move(reply.error()));
+      } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
+        res = fail(std::move(put.error()));
+      } else {
+        res = reply->take<nfs4::LOCK4res>();
+      }
+      if (!res) break;
+      std::lock_guard lock(file.node.mutex);
+      owner->stateid = res->resok4.lock_stateid;
+      owner->established = true;
+    }
+    {
+      std::lock_guard lock(file.node.mutex);
+      owner->local = false;
+      owner->lost = owner->lost || !res;
+    }
+    if (!res) report_lost_locks(node, describe(res.error()).c_str());
+  }
+}
+
+Task<bool> StateManager::return_with_close(std::shared_ptr<FileState> file, OpenStateRef idle,
+                                           DelegationRef delegation) {
+  nfs4::stateid4 open;
+  auto build = [&](CompoundBuilder& b) {
+    {
+      std::lock_guard lock(file->node.mutex);
+      open = idle->stateid;
+    }
+    b.putfh(delegation->fh).add(nfs4::CLOSE4args{0, open}).add(nfs4::DELEGRETURN4args{delegation->stateid});
+  };
+  const Request request{nfs4::OP_DELEGRETURN, idle->credential, true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return true;  // shut down, or not to be understood: nothing more can be done
+  if (!reply->expect<nfs4::PUTFH4res>()) co_return false;
+  if (!reply->take<nfs4::CLOSE4res>()) co_return false;
+  std::lock_guard lock(file->node.mutex);
+  if (idle->stateid.same_state(open)) {
+    idle->established = false;
+    idle->held_access = idle->opened = 0;
+  }
+  co_return true;
+}
+
+Task<> StateManager::delegreturn(DelegationRef delegation) {
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(delegation->fh).add(nfs4::DELEGRETURN4args{delegation->stateid});
+  };
+  const Request request{nfs4::OP_DELEGRETURN, delegation->credential, true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (reply && !reply->ok()) log::debug("DELEGRETURN: {}", nfs4::name_of(reply->status()));
+}
+
+Task<> StateManager::return_unwanted(DelegationRef delegation) {
+  delegations_.add(delegation, Delegations::Came::kUnwanted);
+  co_await delegreturn(delegation);
+  delegations_.remove(delegation, Delegations::Went::kReturned);
+}
+
+Task<> StateManager::revoked(std::shared_ptr<FileState> file, DelegationRef delegation) {
+  const NodeRef node(&file->node);
+  if (!end_delegation(*file, delegation, Delegations::Went::kRevoked)) co_return;
+  std::string name = "of a file";
+  if (auto found = names_.name_of(file->node)) name = "of \"" + found->name + "\"";
+  log::warn("the delegation {} was revoked by the server", name);
+  // Section 18.38: its end is acknowledged.
+  co_await free_stateid(delegation->stateid, delegation->credential);
+  Loop::current()->spawn(close_idle(node, file));  // who has found out may hold the file's mutexes
+}
+
+Task<std::vector<DelegationRef>> StateManager::gone_among(std::vector<DelegationRef> delegations) {
+  nfs4::TEST_STATEID4args test;
+  for (const DelegationRef& d : delegations) test.ts_stateids.push_back(d->stateid);
+  auto build = [&](CompoundBuilder& b) { b.add(test); };
+  const Request request{nfs4::OP_TEST_STATEID, delegations.front()->credential, false, build, {}};
+  std::vector<DelegationRef> lost;
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return lost;
+  auto res = reply->take<nfs4::TEST_STATEID4res>();
+  if (!res || res->resok4.tsr_status_codes.size() != delegations.size()) co_return lost;
+  for (size_t i = 0; i < delegations.size(); ++i) {
+    if (gone(res->resok4.tsr_status_codes[i])) lost.push_back(delegations[i]);
+  }
+  co_return lost;
+}
+
+Task<bool> StateManager::test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation) {
+  auto testing = gone_among({delegation});
+  const std::vector<DelegationRef> lost = co_await std::move(testing);
+  if (lost.empty()) {
+    std::lock_guard lock(file->node.mutex);
+    co_return file->delegation != delegation;
+  }
+  for (;;) {
+    std::unique_lock lock(file->node.mutex);
+    if (file->delegation != delegation) co_return true;
+    if (!delegation->sent_back) break;
+    co_await file->delegation_ended.wait(lock);
+  }
+  auto ending = revoked(file, delegation);
+  co_await std::move(ending);
+  co_return true;
+}
+
+Task<> StateManager::test_delegations() {
+  const std::vector<DelegationRef> all = delegations_.all();
+  for (size_t at = 0; at < all.size(); at += kTestedAtOnce) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
+    std::vector<DelegationRef> some(
+        first, first + static_cast<std::ptrdiff_t>(std::min(kTestedAtOnce, all.size() - at)));
+    auto testing = gone_among(std::move(some));
+    const std::vector<DelegationRef> lost = co_await std::move(testing);
+    if (lost.empty()) continue;
+    for (const NodeRef& node : files()) {
+      std::shared_ptr<FileState> file;
+      DelegationRef delegation;
+      {
+        std::lock_guard lock(nfs4_node(node).mutex);
+        file = nfs4_node(node).file;
+        if (file) delegation = file->delegation;
+      }
+      if (!delegation || std::find(lost.begin(), lost.end(), delegation) == lost.end()) continue;
+      auto ending = revoked(file, delegation);
+      co_await std::move(ending);
+    }
+  }
+}
+
+void StateManager::reclaimed(FileState& file, const DelegationRef& before,
+                             const nfs4::open_delegation4& answer, uint64_t epoch) {
+  if (!answer.granted()) return;
+  auto delegation = std::make_shared<Delegation>(before->fh, answer, before->credential, epoch);
+  {
+    std::lock_guard lock(file.node.mutex);
+    if (file.delegation != before) return;
+    before->phase = Delegation::Phase::kEnded;
+    delegation->change = before->change;
+    file.delegation = delegation;
+    file.delegation_ended.notify_all();
+    delegations_.add(delegation, Delegations::Came::kReclaimed);
+  }
+  delegations_.remove(before, Delegations::Went::kReplaced);
+  // RFC 8881 section 10.2.1: "recall: TRUE".
+  if (answer.recall) hooks_.recalled(delegation);
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,176 @@
+"""Delegations: what a mount answers without the server, and that nobody sees anything old for it.
+
+Two mounts of nfsrdma-filer, which gives delegations for reading and writing; and of nfs-ganesha, which gives those for
+reading. Every wait here is for something that must come.
+"""
+
+import os
+import signal
+import unittest
+
+import test_coherence
+from harness.case import SystemCase, needs_mount
+from harness.filer import Filer
+
+
+def requests(mounted):
+    """COMPOUNDs answered so far, by what they were for; renewals of the lease aside."""
+    return {o["name"]: o["requests"] for o in mounted.stats()["operations"] if o["requests"] and o["name"] != "SEQUENCE"}
+
+
+def since(mounted, before):
+    return {name: n - before.get(name, 0) for name, n in requests(mounted).items() if n != before.get(name, 0)}
+
+
+def held(mounted):
+    numbers = mounted.stats()["delegations"]
+    return numbers["held_read"], numbers["held_write"]
+
+
+class OnDelegatingFiler:
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Filer(name=f"filer.{cls.__name__}", arguments=("--delegations", "write")).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.kill(signal.SIGTERM)
+        assert status == 0, f"the filer ended with {status}:\n{cls.server.log_text()[-4000:]}"
+
+
+@needs_mount()
+class Requests(OnDelegatingFiler, SystemCase):
+    def tree(self, path, directories=4, files=25):
+        for d in range(directories):
+            os.mkdir(os.path.join(path, f"d{d}"))
+            for f in range(files):
+                with open(os.path.join(path, f"d{d}", f"f{f}"), "w") as file:
+                    file.write(f"line one\nneedle {d} {f}\n")
+
+    def test_second_grep_asks_next_to_nothing(self):
+        made = self.mount()
+        name = os.path.basename(self.directory(made))
+        self.tree(os.path.join(made.path, name))
+        made.umount()
+        mounted = self.mount()
+        path = os.path.join(mounted.path, name)
+        first = requests(mounted)
+        found = self.run_program("grep", "-r", "needle", path)
+        cold = sum(since(mounted, first).values())
+        self.assertEqual(len(found.splitlines()), 100)
+        self.assertEqual(held(mounted), (100, 0))
+        second = requests(mounted)
+        self.assertEqual(self.run_program("grep", "-r", "needle", path), found)
+        warm = since(mounted, second)
+        self.assertNotIn("OPEN", warm)
+        self.assertNotIn("CLOSE", warm)
+        self.assertNotIn("READ", warm, "the kernel has kept the pages")
+        self.assertLessEqual(sum(warm.values()), cold // 10, f"{warm} after {cold}")
+
+    def test_files_made_here_are_read_without_an_open(self):
+        mounted = self.mount()
+        path = self.directory(mounted)
+        self.tree(path, 1)
+        self.assertEqual(held(mounted), (0, 25))
+        before = requests(mounted)
+        for f in range(25):
+            with open(os.path.join(path, "d0", f"f{f}")) as file:
+                self.assertIn(f"needle 0 {f}", file.read())
+        self.assertNotIn("OPEN", since(mounted, before))
+
+    def test_nodelegations_holds_none(self):
+        mounted = self.mount("nodelegations")
+        path = self.directory(mounted)
+        self.tree(path, 1, 5)
+        self.run_program("grep", "-r", "needle", path)
+        self.assertEqual(held(mounted), (0, 0))
+        self.assertEqual(mounted.stats()["delegations"]["granted"], 0)
+
+
+@needs_mount()
+class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
+    """What holds between two mounts holds under delegations, and some of it at once."""
+
+    def test_the_second_mount_recalls(self):
+        with open(os.path.join(self.here, "file"), "w") as file:
+            file.write("first")
+        self.assertEqual(held(self.one), (0, 1))
+        with open(os.path.join(self.there, "file"), "r+") as file:
+            self.assertEqual(file.read(), "first")
+            file.seek(0)
+            file.write("SECOND")
+        numbers = self.one.stats()["delegations"]
+        self.assertEqual((numbers["recalled"], numbers["returned"], numbers["held_write"]), (1, 1, 0))
+        with open(os.path.join(self.here, "file")) as file:
+            self.assertEqual(file.read(), "SECOND")
+
+    def test_stat_of_the_second_mount_sees_what_is_written(self):
+        """CB_GETATTR: the size is the writer's, and the delegation stays where it is."""
+        with open(os.path.join(self.here, "grows"), "wb", buffering=0) as file:
+            for i in range(1, 6):
+                file.write(b"x" * 100)
+                os.fsync(file.fileno())
+                self.wait_until(lambda i=i: os.stat(os.path.join(self.there, "grows")).st_size == i * 100,
+                                f"{i * 100} bytes are seen")
+        self.assertEqual(held(self.one), (0, 1))
+        self.assertEqual(self.one.stats()["delegations"]["recalled"], 0)
+
+    def test_removed_and_renamed_by_the_other(self):
+        for name in ("removed", "renamed"):
+            with open(os.path.join(self.here, name), "w") as file:
+                file.write(name)
+        os.unlink(os.path.join(self.there, "removed"))
+        os.rename(os.path.join(self.there, "renamed"), os.path.join(self.there, "elsewhere"))
+        self.wait_until(lambda: sorted(os.listdir(self.here)) == ["elsewhere"], "the directory is as the other left it")
+        self.wait_until(lambda: not os.path.exists(os.path.join(self.here, "removed")), "the name is gone")
+        with open(os.path.join(self.here, "elsewhere")) as file:
+            self.assertEqual(file.read(), "renamed")
+
+
+@needs_mount()
+class Restart(OnDelegatingFiler, SystemCase):
+    def test_delegations_survive_a_restart(self):
+        mounted = self.mount()
+        path = self.directory(mounted)
+        names = [os.path.join(path, f"f{i}") for i in range(10)]
+        for name in names:
+            with open(name, "w") as file:
+                file.write("content")
+        with open(names[0]) as still_open:
+            self.server.restart()
+            os.mkdir(os.path.join(path, "the server is there again"))
+            self.assertEqual(still_open.read(), "content")
+        self.assertEqual(held(mounted), (0, 10))
+        before = requests(mounted)
+        for name in names:
+            with open(name) as file:
+                self.assertEqual(file.read(), "content")
+        self.assertNotIn("OPEN", since(mounted, before))
+
+
+@needs_mount()
+class Ganesha(SystemCase):
+    SERVER = {"delegations": True, "lease": 20, "grace": 5}
+
+    def test_what_it_grants_is_used(self):
+        writer, mounted = self.mount("nodelegations"), self.mount()
+        path = self.directory(writer)
+        with open(os.path.join(path, "file"), "w") as file:
+            file.write("first")
+        name = os.path.join(mounted.path, os.path.basename(path), "file")
+        with open(name) as file:
+            self.assertEqual(file.read(), "first")
+        if mounted.stats()["delegations"]["granted"] == 0:
+            self.skipTest("this nfs-ganesha grants no delegation for a file opened to be read")
+        before = requests(mounted)
+        with open(name) as file:
+            self.assertEqual(file.read(), "first")
+        self.assertNotIn("OPEN", since(mounted, before))
+        with open(os.path.join(path, "file"), "w") as file:
+            file.write("second")
+        with open(name) as file:
+            self.assertEqual(file.read(), "second")
+
+
+if __name__ == "__main__":
+    unittest.main()

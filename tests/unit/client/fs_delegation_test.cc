@@ -1,0 +1,438 @@
+// Delegations of a mount: what they spare, what they promise, and how they go (RFC 8881
+// sections 10.2, 10.4, 10.5, 18.6, 18.16, 20.2).
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using filer::StateKind;
+using filer::fault::Answer;
+namespace on = filer::on;
+
+class DelegationLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    server = start_filer();
+    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    server->make_file("/export/file", "content", 0666);
+    mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
+  }
+
+  std::vector<filer::StateFacts> live(StateKind kind) {
+    std::vector<filer::StateFacts> all;
+    for (const auto& s : server->states()) {
+      if (s.kind == kind && s.revoked == filer::Revoked::kNo) all.push_back(s);
+    }
+    return all;
+  }
+  client::DelegationStatistics numbers() { return mount->fs().statistics().delegations; }
+  uint64_t executed(nfs_opnum4 op) { return server->executed(op).executed; }
+  // Until the mount has given every delegation back.
+  bool returned() {
+    return server->wait_until([](filer::Core& core) {
+      bool any = false;
+      core.states.each(
+          [&](const filer::State& s) { any = any || (s.kind == StateKind::kDelegation && s.live()); });
+      return !any;
+    });
+  }
+
+  std::unique_ptr<filer::Server> server;
+  std::unique_ptr<TestMount> mount;
+};
+
+// Section 10.4: "When a client has an open delegation, it does not need to send OPENs or CLOSEs to the
+// server. Instead, the client may update the appropriate status internally."
+TEST_P(DelegationLoops, OpensAndCloses_AreAnsweredHere) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  ASSERT_EQ(live(StateKind::kDelegation).size(), 1u);
+  EXPECT_FALSE(live(StateKind::kDelegation)[0].write);
+  server->clear_journal();
+  for (int i = 0; i < 5; ++i) {
+    const auto file = mount->open("file");
+    EXPECT_EQ(mount->close(file), 0);
+  }
+  EXPECT_EQ(executed(OP_OPEN), 0u);
+  EXPECT_EQ(executed(OP_CLOSE), 0u);
+  EXPECT_EQ(executed(OP_GETATTR), 0u);
+  EXPECT_EQ(executed(OP_ACCESS), 0u);
+  EXPECT_EQ(numbers().local_opens, 5u);
+  EXPECT_EQ(numbers().held_read, 1u);
+  EXPECT_EQ(mount->fs().statistics().cache.open_files, 0u) << "nobody has it open";
+}
+
+// Section 10.4: the holder "is assured that neither the contents, the attributes (with the exception of
+// time_access), nor the names of any links to the file will change without its knowledge".
+TEST_P(DelegationLoops, AttributesAndNames_AreBelievedWhateverTheClockSays) {
+  mount.reset();
+  mount = std::make_unique<TestMount>(*server, TestMount::Settings{.options = [](client::ClientOptions& o) {
+    o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = std::chrono::seconds(0);
+  }});
+  EXPECT_EQ(mount->read_file("file"), "content");
+  const auto entry = mount->lookup("file");  // asked once more: now it is known under the delegation
+  ASSERT_TRUE(entry);
+  EXPECT_GT(entry->attributes_ttl, Duration::zero());
+  server->clear_journal();
+  EXPECT_EQ(mount->stat("file")->size, 7u);
+  EXPECT_EQ(executed(OP_LOOKUP), 0u) << "the name is the file's";
+  mount->read_file("file");
+  EXPECT_EQ(executed(OP_OPEN), 0u);
+}
+
+// The exception, time_access, is not asked for either: it stays that of the last answer.
+TEST_P(DelegationLoops, TimeOfLastAccess_IsNotAskedFor) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  const auto before = mount->stat("file");
+  server->clear_journal();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  const auto after = mount->stat("file");
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(before->atime.tv_sec, after->atime.tv_sec);
+  EXPECT_EQ(executed(OP_READ), 1u);
+  EXPECT_EQ(executed(OP_GETATTR), 0u);
+}
+
+// Section 10.4.4: "potentially conflicting OPEN request" recalls; what was open is open afterwards.
+TEST_P(DelegationLoops, RecallWhileOpen_LeavesTheFileOpen) {
+  const auto first = mount->open("file");
+  const auto second = mount->open("file");
+  TestMount other(*server);
+  const auto writer = other.open("file", O_RDWR);
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(other.write(writer, 0, "CONTENT"), 0);
+  EXPECT_EQ(other.fsync(writer), 0);
+  EXPECT_EQ(*mount->read(first), "CONTENT");
+  EXPECT_EQ(mount->stat("file")->size, 7u);
+  EXPECT_EQ(mount->close(first), 0);
+  EXPECT_EQ(mount->close(second), 0);
+  EXPECT_EQ(numbers().recalled, 1u);
+  EXPECT_EQ(numbers().returned, 1u);
+  EXPECT_EQ(other.close(writer), 0);
+  EXPECT_EQ(live(StateKind::kOpen).size(), other.fs().statistics().delegations.held_write);
+}
+
+// "opens that were done locally" are established with a "claim type of CLAIM_DELEGATE_CUR": the user who
+// opened it under the other's delegation has it open afterwards.
+TEST_P(DelegationLoops, AnotherUsersLocalOpen_IsClaimedBeforeTheReturn) {
+  const auto first = mount->open("file");
+  auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
+  ASSERT_TRUE(second);
+  EXPECT_EQ(live(StateKind::kOpen).size(), 1u) << "the second one is ours alone";
+  EXPECT_EQ(*mount->read(second->file), "content") << "by the delegation's stateid";
+  const auto claimed = executed(OP_OPEN);
+  EXPECT_EQ(server->recall("/export/file"), 1u);
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(executed(OP_OPEN), claimed + 1);
+  EXPECT_EQ(live(StateKind::kOpen).size(), 2u);
+  EXPECT_EQ(*mount->read(second->file), "content");
+  EXPECT_EQ(mount->close(second->file), 0);
+  EXPECT_EQ(mount->close(first), 0);
+  EXPECT_TRUE(live(StateKind::kOpen).empty());
+}
+
+// A file that nobody has open goes with one COMPOUND: CLOSE and DELEGRETURN.
+TEST_P(DelegationLoops, RecallOfAClosedFile_TakesOneCompound) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(live(StateKind::kOpen).size(), 1u) << "kept open with the delegation";
+  server->clear_journal();
+  EXPECT_EQ(server->recall("/export/file"), 1u);
+  EXPECT_TRUE(returned());
+  EXPECT_TRUE(live(StateKind::kOpen).empty());
+  EXPECT_EQ(server->journal().size(), 1u);
+  EXPECT_EQ(executed(OP_CLOSE), 1u);
+  EXPECT_EQ(executed(OP_DELEGRETURN), 1u);
+}
+
+// After a recall the file is asked for again, and what somebody else made of it is seen.
+TEST_P(DelegationLoops, WhatAnotherClientWrites_IsSeenByTheNextOpen) {
+  TestMount other(*server);
+  for (int i = 0; i < 4; ++i) {
+    const std::string text = "text " + std::to_string(i);
+    EXPECT_EQ(other.write_file("file", text), 0);
+    EXPECT_EQ(mount->read_file("file").substr(0, text.size()), text);
+    EXPECT_EQ(mount->stat("file")->size, server->stat("/export/file")->size);
+  }
+}
+
+TEST_P(DelegationLoops, RemovedAndRenamedByAnotherClient_IsSeen) {
+  server->make_file("/export/more", "more", 0666);
+  TestMount other(*server);
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(mount->read_file("more"), "more");
+  EXPECT_EQ(other.rename("file", "renamed"), 0);
+  EXPECT_EQ(other.unlink("more"), 0);
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(mount->read_file("renamed"), "content");
+  EXPECT_EQ(executed(OP_DELEGRETURN), 2u);
+}
+
+// A file that is removed here frees its space at once, delegation or not.
+TEST_P(DelegationLoops, RemovedHere_IsNotKeptOpen) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(mount->unlink("file"), 0);
+  EXPECT_TRUE(live(StateKind::kDelegation).empty());
+  EXPECT_TRUE(live(StateKind::kOpen).empty());
+  EXPECT_FALSE(server->stat("/export/file"));
+}
+
+// Opening to write gives up a delegation for reading and may get one for writing.
+TEST_P(DelegationLoops, OpenToWrite_TradesTheDelegation) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(live(StateKind::kDelegation).size(), 1u);
+  EXPECT_TRUE(live(StateKind::kDelegation)[0].write);
+  EXPECT_EQ(mount->write(file, 0, "CONTENT"), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  server->clear_journal();
+  const auto again = mount->open("file", O_RDWR);
+  EXPECT_EQ(*mount->read(again), "CONTENT");
+  EXPECT_EQ(mount->close(again), 0);
+  EXPECT_EQ(executed(OP_OPEN) + executed(OP_CLOSE), 0u);
+}
+
+// Section 10.4.4: "If there is dirty data ... modified data must be flushed to the server" before the return.
+TEST_P(DelegationLoops, RecallOfAWriteDelegation_FlushesFirst) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(numbers().held_write, 1u);
+  EXPECT_EQ(mount->write(file, 0, "written"), 0);
+  TestMount other(*server);
+  EXPECT_EQ(other.read_file("file"), "written") << "the reader's OPEN has waited for it";
+  EXPECT_EQ(mount->write(file, 7, " later"), 0) << "the file is still open";
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(other.read_file("file"), "written later");
+}
+
+// Closing keeps the promise of close(2): the server has the data.
+TEST_P(DelegationLoops, CloseUnderAWriteDelegation_WritesBack) {
+  EXPECT_EQ(mount->write_file("new", "data"), 0);
+  EXPECT_EQ(numbers().held_write, 1u);
+  EXPECT_EQ(server->read_file("/export/new"), "data");
+  server->clear_journal();
+  EXPECT_EQ(mount->read_file("new"), "data");
+  EXPECT_EQ(executed(OP_OPEN), 0u);
+}
+
+// Section 20.2.3: the recall is answered before the delegation is returned; thousands at once are a queue.
+TEST_P(DelegationLoops, RecallsOfMany_AreAllHeeded) {
+  constexpr int kFiles = 300;
+  for (int i = 0; i < kFiles; ++i) server->make_file("/export/f" + std::to_string(i), "x", 0666);
+  for (int i = 0; i < kFiles; ++i) EXPECT_EQ(mount->read_file("f" + std::to_string(i)), "x");
+  EXPECT_EQ(numbers().held_read, uint64_t{kFiles});
+  for (int i = 0; i < kFiles; ++i) EXPECT_EQ(server->recall("/export/f" + std::to_string(i)), 1u);
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(numbers().recalled, uint64_t{kFiles});
+}
+
+// Opens, closes and reads beside recalls: whoever has the file open can read it, and in the end nothing is
+// left.
+TEST_P(DelegationLoops, OpensBesideRecalls_EndInAgreement) {
+  const client::NodeRef node = mount->node("file");
+  const auto turn = [](TestMount& m, client::NodeRef n, uint32_t uid) -> Task<int> {
+    for (int i = 0; i < 40; ++i) {
+      const client::RequestContext user = m.user(uid, uid);
+      auto opened = co_await m.fs().open(user, n, O_RDONLY);
+      if (!opened) co_return opened.error().errnum;
+      auto data = co_await m.fs().read(user, opened->file, 0, 100);
+      if (!data) co_return data.error().errnum;
+      if (data->size != 7) co_return EILSEQ;
+      auto flushed = co_await m.fs().flush(user, opened->file, 1);
+      if (!flushed) co_return flushed.error().errnum;
+      co_await m.fs().release(user, opened->file, std::nullopt);
+    }
+    co_return 0;
+  };
+  std::vector<std::future<int>> turns;
+  for (const uint32_t uid : {0u, 1000u, 1001u, 0u}) turns.push_back(mount->start(turn(*mount, node, uid)));
+  bool busy = true;
+  while (busy) {
+    server->recall("/export/file");
+    busy = std::any_of(turns.begin(), turns.end(), [](const auto& t) {
+      return t.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready;
+    });
+  }
+  for (auto& t : turns) EXPECT_EQ(t.get(), 0);
+  server->recall("/export/file");
+  EXPECT_TRUE(returned());
+  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+    bool any = false;
+    core.states.each([&](const filer::State&) { any = true; });
+    return !any;
+  }));
+}
+
+// --- locks (section 10.4.2) ---
+
+// Section 10.4: the holder of a write delegation "may handle ... byte-range locks" itself, since nobody else
+// can have one.
+TEST_P(DelegationLoops, LocksUnderAWriteDelegation_AreGivenHere) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  const auto same = mount->open("file", O_RDWR);
+  server->clear_journal();
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+  EXPECT_EQ(mount->lock(same, LockType::kRead, 5, 5, 2), EAGAIN);
+  EXPECT_EQ(mount->lock(same, LockType::kWrite, 10, 19, 2), 0);
+  const auto found = mount->test_lock(same, LockType::kRead, 0, 20, 3);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->type, LockType::kWrite);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, 9, 1), 0);
+  EXPECT_EQ(mount->lock(same, LockType::kRead, 5, 5, 2), 0);
+  EXPECT_EQ(executed(OP_LOCK) + executed(OP_LOCKT) + executed(OP_LOCKU), 0u);
+  EXPECT_EQ(mount->close(file, 1), 0);
+  EXPECT_EQ(mount->close(same, 2), 0);
+  EXPECT_EQ(mount->fs().statistics().cache.locks, 0u);
+  EXPECT_EQ(executed(OP_LOCKU), 0u);
+}
+
+// Section 10.4.4: what was locked under the delegation is locked on the server when it goes back.
+TEST_P(DelegationLoops, RecallWithLocks_BringsThemToTheServer) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kRead, 20, 29, 1), 0);
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  EXPECT_EQ(live(StateKind::kLock).size(), 1u);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 5, 5, 7), EAGAIN);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 20, 29, 7), 0);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 40, 49, 7), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, 9, 1), 0);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 5, 5, 7), 0);
+  EXPECT_EQ(mount->close(file, 1), 0);
+  EXPECT_EQ(other.close(theirs, 7), 0);
+}
+
+// What is written under a lock is there for its next holder, on any mount.
+TEST_P(DelegationLoops, DataUnderALocalLock_IsSeenByTheNextHolder) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(mount->write(file, 0, "written"), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 0, UINT64_MAX, 7), 0);
+  EXPECT_EQ(*other.read(theirs), "written");
+  EXPECT_EQ(other.close(theirs, 7), 0);
+  EXPECT_EQ(mount->close(file, 1), 0);
+}
+
+// Locks that were only here are lost with a delegation that is revoked: I/O under them fails until they are
+// released.
+TEST_P(DelegationLoops, RevokedWithLocks_LosesThem) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+  server->with_core([](filer::Core& core) {
+    core.states.each([&](filer::State& s) {
+      if (s.kind == StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+    });
+  });
+  mount->read(file);  // finds out
+  EXPECT_FALSE(mount->read(file));
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(DelegationLoops, RestartWithLocalLocks_KeepsThemWithTheDelegation) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+  server->restart();
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_EQ(numbers().held_write, 1u);
+  server->recall("/export/file");
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(live(StateKind::kLock).size(), 1u);
+  EXPECT_EQ(mount->close(file, 1), 0);
+}
+
+// --- taken away (sections 10.5, 18.38, 18.48) ---
+
+// Section 18.46.3: SEQ4_STATUS_RECALLABLE_STATE_REVOKED, and "the client ... should use TEST_STATEID".
+TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
+  const auto file = mount->open("file");
+  auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
+  ASSERT_TRUE(second);
+  server->with_core([](filer::Core& core) {
+    core.states.each([&](filer::State& s) {
+      if (s.kind == StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+    });
+  });
+  EXPECT_EQ(*mount->read(second->file), "content") << "opened anew";
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+    bool any = false;
+    core.states.each([&](const filer::State& s) { any = any || s.kind == StateKind::kDelegation; });
+    return !any;
+  })) << "FREE_STATEID";
+  EXPECT_EQ(numbers().revoked, 1u);
+  EXPECT_EQ(mount->close(second->file), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  mount->expect_leftovers();
+}
+
+// --- restart (sections 8.4.2.1, 10.2.1) ---
+
+// "The client reclaims ... with a claim type of CLAIM_PREVIOUS and a delegate_type": what it had.
+TEST_P(DelegationLoops, Restart_TheDelegationIsReclaimed) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  const auto file = mount->open("file", O_RDONLY);
+  server->restart();
+  EXPECT_EQ(*mount->read(file), "content");
+  ASSERT_EQ(live(StateKind::kDelegation).size(), 1u);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(numbers().held_read, 1u);
+  EXPECT_EQ(numbers().revoked, 0u);
+  server->recall("/export/file");
+  EXPECT_TRUE(returned());
+}
+
+TEST_P(DelegationLoops, RestartThatGivesNothingBack_OpensAnew) {
+  const auto file = mount->open("file");
+  auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
+  ASSERT_TRUE(second);
+  server->restart({.forget_reclaims = true});
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_EQ(*mount->read(second->file), "content");
+  EXPECT_EQ(numbers().held_read + numbers().held_write, live(StateKind::kDelegation).size());
+  EXPECT_EQ(mount->close(second->file), 0);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+// A session that is lost takes no delegation with it (section 2.10.10.1).
+TEST_P(DelegationLoops, LostSession_KeepsTheDelegation) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->forget_session(server->clients().at(0).sessions.at(0));
+  EXPECT_TRUE(mount->stat(""));
+  server->clear_journal();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(executed(OP_OPEN), 0u);
+  server->recall("/export/file");
+  EXPECT_TRUE(returned());
+}
+
+// Section 10.4.4 by the client's own will: unmounting returns all (TestMount checks that the server knows us
+// no more).
+TEST_P(DelegationLoops, Unmount_ReturnsAll) {
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(mount->write_file("f" + std::to_string(i), "x"), 0);
+  EXPECT_EQ(numbers().held_write, 20u);
+  EXPECT_TRUE(mount->unmount());
+  EXPECT_TRUE(server->states().empty());
+}
+
+// With `noac`, whose users want the server asked each time, there are none.
+TEST_P(DelegationLoops, Noac_AsksForNone) {
+  TestMount plain(*server, {.options = [](client::ClientOptions& o) { o.noac = true; }});
+  EXPECT_EQ(plain.read_file("file"), "content");
+  EXPECT_TRUE(live(StateKind::kDelegation).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, DelegationLoops, testing::Values(1u, 4u),
+                         [](const auto& instance) { return std::to_string(instance.param) + "Loops"; });
+
+}  // namespace
+}  // namespace nfsrdma::test
