@@ -76,6 +76,7 @@ struct MountOptions {
   bool readdirplus = true;
   bool delegations = true;
   std::optional<uint32_t> read_ahead_kb;
+  std::optional<uint64_t> cache_mem;  // bytes; absent: by the machine's memory
 
   // --- coherence
   bool attribute_cache = true;  // false: noac, which also makes writes synchronous

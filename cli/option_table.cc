@@ -21,6 +21,7 @@ constexpr uint64_t kMaxSeconds = 0x7fffffff;
 // A bound that keeps retry times inside what steady_clock can represent (292 years of nanoseconds).
 constexpr uint64_t kMaxMinutes = 100ull * 365 * 24 * 60;
 constexpr uint64_t kMaxUint32 = 0xffffffff;
+constexpr uint64_t kMaxCacheBytes = uint64_t{1} << 40;
 // A bound that keeps timeo * (retrans + 1) far inside 64 bits of milliseconds.
 constexpr uint64_t kMaxRetrans = 10'000;
 
@@ -133,8 +134,11 @@ constexpr OptionSpec kTable[] = {
      .help = "read directories with the attributes of their entries",
      .set = set_switch<&O::readdirplus>, .show = show_switch<&O::readdirplus, "rdirplus", "nordirplus">},
     {.name = "read_ahead_kb", .kind = K::kNumber, .section = S::kTransfer, .unit = "KIB", .min = 0, .max = kMaxUint32,
-     .fallback = "(4096 as root, else the kernel's, 128)", .help = "the kernel's read-ahead window; more than its own needs root",
+     .fallback = "(the kernel 4096 as root, else its own 128; the daemon 16384)", .help = "how far to read ahead at most: the kernel, which takes more than its own from root only, and the daemon, as far as bandwidth and delay make worthwhile",
      .set = set_number<&O::read_ahead_kb>, .show = show_number<&O::read_ahead_kb, "read_ahead_kb">},
+    {.name = "cache_mem", .kind = K::kSize, .section = S::kTransfer, .unit = "BYTES", .min = 0, .max = kMaxCacheBytes,
+     .fallback = "(a sixteenth of the memory, at most 1g)", .help = "memory for file data that the daemon keeps, beside the kernel's page cache; less while memory is short; 0: none, and the daemon reads nothing ahead",
+     .set = set_number<&O::cache_mem>, .show = show_number<&O::cache_mem, "cache_mem">},
 
     {.name = "poll_us", .kind = K::kNumber, .section = S::kTransfer, .unit = "MICROSECONDS", .min = 0, .max = 1'000'000,
      .fallback = "0", .help = "with an RDMA device: how long to poll for the next completion before the loop sleeps; costs that much CPU",

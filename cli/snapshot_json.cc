@@ -199,6 +199,14 @@ constexpr auto cache = [](auto& x, auto& c) {
   x.field("refused_bytes", c.refused_bytes);
   x.field("open_files", c.open_files);
   x.field("locks", c.locks);
+  x.field("data_bytes", c.data_bytes);
+  x.field("data_limit_bytes", c.data_limit_bytes);
+  x.field("data_hits", c.data_hits);
+  x.field("data_hit_bytes", c.data_hit_bytes);
+  x.field("ahead_bytes", c.ahead_bytes);
+  x.field("ahead_wasted_bytes", c.ahead_wasted_bytes);
+  x.field("ahead_refused_bytes", c.ahead_refused_bytes);
+  x.field("evicted_bytes", c.evicted_bytes);
 };
 
 constexpr auto fuse_operation = [](auto& x, auto& o) {
@@ -350,7 +358,9 @@ Snapshot difference(const Snapshot& now, const Snapshot& before) {
            &Session::client_ids_established, &Session::state_recoveries, &Session::callbacks);
   using Cache = client::CacheStatistics;
   subtract(out.client.cache, before.client.cache, &Cache::attribute_hits, &Cache::attribute_misses,
-           &Cache::name_hits, &Cache::name_misses);
+           &Cache::name_hits, &Cache::name_misses, &Cache::data_hits, &Cache::data_hit_bytes,
+           &Cache::ahead_bytes, &Cache::ahead_wasted_bytes, &Cache::ahead_refused_bytes,
+           &Cache::evicted_bytes);
   using Held = client::DelegationStatistics;
   subtract(out.client.delegations, before.client.delegations, &Held::granted, &Held::recalled,
            &Held::returned, &Held::revoked, &Held::local_opens);

@@ -177,6 +177,22 @@ void add_mount(Exposition& x) {
          [](const Snapshot& s) { return s.client.cache.uncommitted_bytes; });
   single("refused_bytes_total", "counter", "bytes written by applications that the server did not take",
          [](const Snapshot& s) { return s.client.cache.refused_bytes; });
+  single("cached_data_bytes", "gauge", "memory that holds file data for reads to come",
+         [](const Snapshot& s) { return s.client.cache.data_bytes; });
+  single("cached_data_limit_bytes", "gauge", "the most it may be",
+         [](const Snapshot& s) { return s.client.cache.data_limit_bytes; });
+  single("cached_data_hits_total", "counter", "reads answered with kept data, wholly or in part",
+         [](const Snapshot& s) { return s.client.cache.data_hits; });
+  single("cached_data_hit_bytes_total", "counter", "bytes that they were answered with",
+         [](const Snapshot& s) { return s.client.cache.data_hit_bytes; });
+  single("read_ahead_bytes_total", "counter", "bytes read ahead and kept",
+         [](const Snapshot& s) { return s.client.cache.ahead_bytes; });
+  single("read_ahead_wasted_bytes_total", "counter", "bytes of these that were gone before they were read",
+         [](const Snapshot& s) { return s.client.cache.ahead_wasted_bytes; });
+  single("read_ahead_refused_bytes_total", "counter", "bytes read ahead and not kept: the file had changed",
+         [](const Snapshot& s) { return s.client.cache.ahead_refused_bytes; });
+  single("cached_data_evicted_bytes_total", "counter", "memory taken from kept data for want of room",
+         [](const Snapshot& s) { return s.client.cache.evicted_bytes; });
   single("open_files", "gauge", "files open on the server",
          [](const Snapshot& s) { return s.client.cache.open_files; });
   x.metric("delegations", "gauge", "delegations held", [](const Snapshot& s, const Exposition::Emit& emit) {

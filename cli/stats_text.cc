@@ -191,6 +191,11 @@ std::string status_text(const Snapshot& s) {
   const client::DelegationStatistics& delegations = s.client.delegations;
   if (delegations.granted != 0)
     add_row(out, "delegations", held_line(delegations) + "; " + moved_line(delegations));
+  if (cache.data_limit_bytes != 0)
+    add_row(out, "kept data",
+            fmt::format("{} of at most {}; read ahead {}, not used {}", bytes_text(cache.data_bytes),
+                        bytes_text(cache.data_limit_bytes), bytes_text(cache.ahead_bytes),
+                        bytes_text(cache.ahead_wasted_bytes + cache.ahead_refused_bytes)));
   if (cache.refused_bytes != 0)
     add_row(out, "lost", fmt::format("{} that the server did not take", bytes_text(cache.refused_bytes)));
   return out;
@@ -210,6 +215,11 @@ std::string stats_table(const Snapshot& s, double seconds, StatsSelection select
   const client::DelegationStatistics& delegations = s.client.delegations;
   if (delegations.held_read + delegations.held_write + delegations.granted != 0)
     fmt::format_to(Out(out), "  delegations: {}; {}\n", held_line(delegations), moved_line(delegations));
+  if (cache.ahead_bytes != 0 || cache.data_hits != 0)
+    fmt::format_to(Out(out),
+                   "  {} read ahead, {} of it for nothing; {} answered from kept data, {} let go for room\n",
+                   bytes_text(cache.ahead_bytes), bytes_text(cache.ahead_wasted_bytes),
+                   bytes_text(cache.data_hit_bytes), bytes_text(cache.evicted_bytes));
   out += '\n';
   add_operations(out, s, seconds);
   if (selection.operations) add_fuse_operations(out, s, seconds);

@@ -1,8 +1,10 @@
-// From what the user asked for to what client/ and fuse/ are told. Pure functions.
+// From what the user asked for to what client/ and fuse/ are told. Pure functions, but for the size of this
+// machine's memory.
 #pragma once
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,12 @@ namespace nfsrdma::cli {
 // The kernel's read-ahead window when the daemon may set it: requests of 1 MiB instead of 128 KiB, half the
 // CPU per byte and nearly twice the throughput from a server on loopback (2026-11-20).
 inline constexpr uint32_t kRootReadAheadKb = 4096;
+// How far the daemon reads ahead at most: a gigabit per second over 130 ms.
+inline constexpr uint32_t kReadAheadKb = 16384;
+// cache_mem of a machine with so much memory.
+constexpr uint64_t default_cache_bytes(uint64_t memory) {
+  return std::min<uint64_t>(memory / 16, uint64_t{1} << 30);
+}
 inline constexpr uint16_t kNfsPort = 2049;       // RFC 8881 section 2.9.3
 inline constexpr uint16_t kNfsRdmaPort = 20049;  // RFC 8267 section 9, RFC 8881 section 2.9.3
 

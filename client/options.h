@@ -76,6 +76,13 @@ struct ClientOptions {
   // size differ.
   bool attributes_before_reads = false;
   bool sync = false;  // every write is FILE_SYNC before it returns
+  // Bytes of file data that are kept at most; 0: none, and nothing is read ahead.
+  uint64_t cache_bytes = 0;
+  // How far is read ahead of the application at most.
+  uint64_t read_ahead_bytes = 0;
+  // Not farther than bandwidth and delay make worthwhile (client/cache/read_pace.h). False, for tests: always
+  // to the limit.
+  bool read_ahead_measured = true;
   IdMapping id_mapping = IdMapping::kNumeric;
 
   // Several users reach this mount (allow_other): names under directories that not everybody may search are

@@ -58,6 +58,14 @@ struct CacheStatistics {
   uint64_t refused_bytes = 0;      // given up after an error, of which fsync or close tells
   uint64_t open_files = 0;
   uint64_t locks = 0;
+  uint64_t data_bytes = 0;           // of memory, for data that is kept
+  uint64_t data_limit_bytes = 0;     // at most; less than cache_mem where memory is short
+  uint64_t data_hits = 0;            // reads answered with it, wholly or in part
+  uint64_t data_hit_bytes = 0;       // of them
+  uint64_t ahead_bytes = 0;          // read ahead and kept
+  uint64_t ahead_wasted_bytes = 0;   // of these: gone before anybody asked
+  uint64_t ahead_refused_bytes = 0;  // read ahead and not kept: the file had changed
+  uint64_t evicted_bytes = 0;        // let go for want of room
 };
 
 // NFSv4.1 only.

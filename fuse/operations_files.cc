@@ -3,6 +3,8 @@
 // Open files are FileHandles (handle_table.h). O_DIRECT needs nothing here: the kernel sends such reads and
 // writes past its page cache by itself and keeps the cache coherent; FOPEN_DIRECT_IO would only forbid shared
 // mappings.
+#include <fcntl.h>
+
 #include <cerrno>
 
 #include "fuse/adaptor.h"
@@ -57,8 +59,10 @@ Task<> create(Adaptor& a, FuseRequest request, NodeRef directory, std::string na
   co_await std::move(release);
 }
 
-Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_t size) {
-  auto call = a.filesystem.read(Adaptor::context(use.credential, request), use.file, offset, size);
+Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_t size, bool direct) {
+  RequestContext ctx = Adaptor::context(use.credential, request);
+  ctx.direct = direct;
+  auto call = a.filesystem.read(std::move(ctx), use.file, offset, size);
   Result<ReadReply> reply = co_await std::move(call);
   if (!reply) co_return request.fail(reply.error());
   const size_t n = std::min(size, reply->size);
@@ -129,7 +133,9 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
 
 void op_read(fuse_req_t req, fuse_ino_t, size_t size, off_t off, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kRead, [&](Adaptor& a, FuseRequest r) {
-    return read(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), size);
+    // The descriptor's flags of now: fcntl(2) may have changed them.
+    const bool direct = (fi->flags & O_DIRECT) != 0;
+    return read(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), size, direct);
   });
 }
 

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "client/cache/cached_node.h"
+#include "client/cache/read_history.h"
 #include "client/cache/write_extents.h"
 #include "client/filesystem.h"
 #include "transport/runtime/sync.h"
@@ -109,6 +111,13 @@ class CachedOpen : public OpenFile {
   // Of CachedFile::write_errors, guarded by the Node's mutex: what fsync or close has told the application,
   // and what the latest of them was about.
   uint64_t errors_seen = 0, errors_answered = 0;
+  ReadHistory reads;
+  // READs that nobody has asked for yet. Guarded by CachingFilesystem::ahead_mutex_.
+  unsigned ahead_under_way = 0;
+  bool ahead_over = false;  // none are to be sent any more
+  // Of CachedNode::contents_change: the server has said that the file is not what it was then. Guarded by the
+  // Node's mutex.
+  std::optional<uint64_t> outdated_change;
 };
 
 inline CachedOpen& cached_open(const OpenFileRef& f) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "client/cache/attribute_cache.h"
+#include "client/cache/data_cache.h"
 #include "client/cache/name_cache.h"
 
 namespace nfsrdma::client {
@@ -115,6 +116,7 @@ class CachedNodeTable {
   size_t size() const { return size_.load(std::memory_order_relaxed); }
 
   NameCache& names() { return names_; }
+  DataCache& data() { return data_; }
   // The order in which requests are started, see AttributeCache.
   uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
@@ -133,6 +135,7 @@ class CachedNodeTable {
   const Make make_;
   std::array<Shard, kShards> shards_;
   NameCache names_;
+  DataCache data_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> starts_{0};
 };

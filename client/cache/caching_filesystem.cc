@@ -65,6 +65,15 @@ CacheStatistics CachingFilesystem::cache_statistics() const {
   s.dirty_bytes = dirty_bytes_;
   s.uncommitted_bytes = unstable_bytes_;
   s.refused_bytes = refused_bytes_;
+  const DataCache::Numbers data = table_.data().numbers();
+  s.data_bytes = data.bytes;
+  s.data_limit_bytes = table_.data().limit();
+  s.data_hits = data.hits;
+  s.data_hit_bytes = data.hit_bytes;
+  s.ahead_bytes = data.filled_bytes;
+  s.ahead_wasted_bytes = data.wasted_bytes;
+  s.ahead_refused_bytes = data.refused_bytes;
+  s.evicted_bytes = data.evicted_bytes;
   return s;
 }
 

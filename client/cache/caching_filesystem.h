@@ -18,6 +18,7 @@
 
 #include "client/cache/cached_file.h"
 #include "client/cache/cached_node.h"
+#include "client/cache/read_pace.h"
 #include "client/filesystem.h"
 #include "client/options.h"
 #include "xdr/nfs4/file_ops.h"
@@ -47,7 +48,8 @@ std::string machine_name();
 // limit known).
 uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_message);
 
-struct Listing;  // an open directory (fs_directory.cc, listing.h)
+struct Listing;    // an open directory (fs_directory.cc, listing.h)
+struct ReadRange;  // read_ahead.h
 
 class CachingFilesystem : public Filesystem {
  public:
@@ -82,6 +84,11 @@ class CachingFilesystem : public Filesystem {
   struct ReadPiece {
     BulkData data;
     bool eof = false;
+    std::optional<uint64_t> change;  // with kKeeping: the change attribute after it was read
+  };
+  enum class ReadFor : uint8_t {
+    kAnswering,  // the kernel: the data may stay in a pipe
+    kKeeping,    // the data cache: all of it goes to the destination
   };
   struct Written {
     nfs4::stable_how4 committed;
@@ -111,7 +118,11 @@ class CachingFilesystem : public Filesystem {
   virtual Result<> usable(const CachedOpen& open, const IoAccount& account) const = 0;
   // One READ of destination.size() bytes. `account` outlives it.
   virtual Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
-                                             Slice destination) = 0;
+                                             Slice destination, ReadFor purpose) = 0;
+  // The server vouches for them: equal ones are of one version of a file (ReadFor::kKeeping).
+  virtual bool has_change_attributes() const { return false; }
+  // One more READ may be sent beside `under_way` ones that nobody waits for, without holding up others.
+  virtual bool may_read_ahead(unsigned) const { return false; }
   // WRITEs all of `data`.
   virtual Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account,
                                                 uint64_t offset, Slice data, nfs4::stable_how4 stable) = 0;
@@ -192,6 +203,33 @@ class CachingFilesystem : public Filesystem {
   // The last descriptor was closed: removes the name that was hidden, if any.
   Task<> remove_if_hidden(NodeRef node, CachedFileRef file);
 
+  // --- fs_read_ahead.cc ---
+  // What is kept of the file, here and in the kernel, is to go. drop_data() returns when it has.
+  void invalidate_data(const NodeRef& node);
+  Task<> drop_data(NodeRef node);
+  // Reads that do not ask for the server (O_DIRECT) may be answered with what is kept.
+  bool keeps_data() const;
+  // The limit of what is kept: cache_bytes, or less where memory is short.
+  void fit_data_cache();
+  // What was kept from before a restart of the server is dropped.
+  void note_server_epoch(uint64_t epoch);
+  // How far to read ahead, in bytes.
+  uint64_t ahead_window() const;
+  // Sends what is worth it just now, by the descriptor's latest read.
+  void read_ahead(const OpenFileRef& open, const IoAccount& account);
+  struct Ahead {
+    DataCache::Fill fill;
+    uint64_t change = 0, epoch = 0;  // when it was sent
+  };
+  // False: not now.
+  bool send_ahead(const OpenFileRef& open, const IoAccount& account, const ReadRange& range);
+  Task<> fetch_ahead(OpenFileRef open, IoAccount account, Ahead ahead);
+  void keep(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece);
+  // None are sent any more, and those under way are over: the descriptor may be closed on the server.
+  Task<> end_read_ahead(OpenFileRef open);
+  // With stopping_.
+  Task<> end_all_read_ahead();
+
   // --- fs_io.cc, fs_write_back.cc ---
   struct ReadPart {
     ReadPart(uint64_t o, size_t s) : offset(o), size(s) {}
@@ -204,6 +242,12 @@ class CachingFilesystem : public Filesystem {
   Task<Result<ReadReply>> read_in_turn(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                        size_t size);
   Task<> read_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
+  Task<> read_kept_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
+  // From what is kept, waiting for what is on its way, the rest by read_range().
+  Task<Result<ReadReply>> read_kept(OpenFileRef file, const IoAccount& account, uint64_t offset, size_t size);
+  // read_kept(), and what follows from the pattern is sent behind it.
+  Task<Result<ReadReply>> read_and_ahead(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                         size_t size);
   Task<Result<ReadReply>> read_range(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                      size_t size);
   // WRITEs an extent of `writes` and moves it on.
@@ -284,6 +328,11 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
   std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
   AsyncMutex commit_everything_mutex_;
+  ReadPace pace_;
+  std::atomic<uint64_t> data_epoch_{0};  // that the data cache is of
+  std::mutex ahead_mutex_;
+  unsigned ahead_under_way_ = 0;
+  WaitQueue ahead_ended_;
   mutable std::atomic<uint64_t> attribute_hits_{0}, name_hits_{0}, name_misses_{0};
 };
 

@@ -56,6 +56,12 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       if (own && n.attributes.promised() && same_rights && n.access.change == before.change)
         n.access.change = attributes.change;
       const bool same = n.contents_known && n.contents_change == attributes.change;
+      // Even if it was us who changed it: nobody can say whether by us alone.
+      if (same) {
+        table_.data().confirm(n, Clock::now());
+      } else {
+        table_.data().drop(n);
+      }
       good = same || (own && n.contents_known);
       // Our changes are the kernel's: it booked them itself.
       if (own && kernel_is_current) n.kernel_change = attributes.change;

@@ -41,13 +41,15 @@ Task<Result<ReadReply>> CachingFilesystem::read_in_turn(OpenFileRef open, const 
     // What a short READ left is the next one's.
     if (room.bytes.empty()) room = buffers_.slice(std::min<size_t>(size - reply.size, rsize));
     if (!room.buffer) co_return fail(system_error(ENOMEM, "READ"));
-    auto piece = co_await read_piece(open, account, offset + reply.size, room);
+    const ReadPace::Sent sent = pace_.sending(Clock::now());
+    auto piece = co_await read_piece(open, account, offset + reply.size, room, ReadFor::kAnswering);
     if (!piece) {
       // What came before the error is an answer of its own; the error comes with the next read.
       if (reply.size != 0) break;
       co_return fail(std::move(piece.error()));
     }
     const size_t got = piece->data.size();
+    pace_.answered(sent, got, Clock::now());
     if (got != 0) append(reply, std::move(piece->data));
     room.bytes = room.bytes.subspan(got);
     // Section 18.22.4: a short READ without eof is legal; the next turn asks for the rest.
@@ -87,17 +89,65 @@ Task<Result<ReadReply>> CachingFilesystem::read_range(OpenFileRef open, const Io
   co_return whole;
 }
 
+Task<Result<ReadReply>> CachingFilesystem::read_kept(OpenFileRef open, const IoAccount& account,
+                                                     uint64_t offset, size_t size) {
+  const NodeRef& node = cached_open(open).node;
+  DataCache& data = table_.data();
+  ReadReply whole;
+  while (whole.size < size) {
+    const uint64_t at = offset + whole.size;
+    DataCache::Found found = data.find(*node.get(), at, size - whole.size, Clock::now() - options_.acregmax);
+    for (Slice& slice : found.data) append(whole, {std::move(slice), {}, nullptr});
+    if (found.end || whole.size == size) break;
+    if (found.awaited) {
+      co_await data.wait(*node.get(), offset + whole.size);
+      continue;
+    }
+    auto rest = co_await read_range(open, account, offset + whole.size, found.missing);
+    if (!rest || found.missing == size) co_return rest;
+    whole.size += rest->size;
+    std::move(rest->data.begin(), rest->data.end(), std::back_inserter(whole.data));
+    if (rest->size < found.missing) break;
+  }
+  co_return whole;
+}
+
+Task<> CachingFilesystem::read_kept_part(OpenFileRef open, const IoAccount& account, ReadPart* part) {
+  auto reply = co_await read_kept(std::move(open), account, part->offset, part->size);
+  part->done.set(std::move(reply));
+}
+
+Task<Result<ReadReply>> CachingFilesystem::read_and_ahead(OpenFileRef open, const IoAccount& account,
+                                                          uint64_t offset, size_t size) {
+  if (!cached_open(open).reads.foretells() || ahead_window() == 0)
+    co_return co_await read_kept(std::move(open), account, offset, size);
+  // What was asked for is sent first.
+  ReadPart part(offset, size);
+  Loop::current()->spawn(read_kept_part(open, account, &part));
+  read_ahead(open, account);
+  co_return co_await part.done.wait();
+}
+
 Task<Result<ReadReply>> CachingFilesystem::read(RequestContext ctx, OpenFileRef open, uint64_t offset,
                                                 size_t size) {
   CachedOpen& handle = cached_open(open);
   if ((handle.access & CachedOpen::kRead) == 0) co_return fail(system_error(EBADF, "READ"));
   const IoAccount account = handle.account(ctx);
   NFSRDMA_CO_TRY(usable(handle, account));
+  if (size == 0) co_return ReadReply{};
+  std::optional<ReadHistory::Turn> turn;
+  if (!ctx.direct && keeps_data()) turn.emplace(handle.reads, offset, size);
   for (;;) {
     co_await settle(handle.node, handle.cached, offset, offset + size);
     const uint64_t before = epoch();
     co_await restore_lost_writes(handle.node, handle.cached);
-    auto reply = co_await read_range(open, account, offset, size);
+    Result<ReadReply> reply = fail(Error{});
+    if (turn) {
+      note_server_epoch(before);
+      reply = co_await read_and_ahead(open, account, offset, size);
+    } else {
+      reply = co_await read_range(open, account, offset, size);
+    }
     // The end may lie further out, in data that is on its way: then this was a hole.
     if (reply && reply->size < size &&
         co_await settle_beyond(handle.node, handle.cached, offset + reply->size))
@@ -148,7 +198,7 @@ Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount acco
     entry = add_extent(*file, std::move(extent));
   }
   Result<> written = co_await write_stably(node, file, std::move(account), offset, std::move(data));
-  if (!written) front_end_->invalidate_data(node);
+  if (!written) invalidate_data(node);
   ExtentMap finished;  // its memory goes after the lock
   std::lock_guard lock(cached_node(node).mutex);
   sent(*file, entry->second);

@@ -44,7 +44,7 @@ Task<> CachingFilesystem::write_extent(NodeRef node, CachedFileRef file, ExtentM
   WriteExtent& extent = entry->second;
   const uint64_t before = epoch();  // the server that answers may be gone when the answer is booked
   auto written = co_await write_on_server(node, file, extent.account, extent.offset, extent.data, stable);
-  if (!written) front_end_->invalidate_data(node);  // what the server did not take is not to be read
+  if (!written) invalidate_data(node);  // what the server did not take is not to be read
   const size_t size = extent.data.size();
   ExtentMap finished;  // its memory goes after the lock
   std::lock_guard lock(cached_node(node).mutex);
@@ -71,6 +71,7 @@ void CachingFilesystem::sent(CachedFile& file, const WriteExtent& extent) {
 }
 
 void CachingFilesystem::supersede(CachedFile& file, uint64_t offset, uint64_t end) {
+  table_.data().punch(file.cached, offset, end);
   const uint64_t unstable = file.unstable.punch(offset, end);
   file.unstable_bytes -= unstable;
   const uint64_t removed = unstable + file.committing.punch(offset, end);
@@ -262,7 +263,7 @@ Task<> CachingFilesystem::commit(NodeRef node, CachedFileRef file) {
     auto again = commit_once(node, file);
     if (!co_await std::move(again)) co_return;
   }
-  front_end_->invalidate_data(node);
+  invalidate_data(node);
   std::lock_guard lock(cached_node(node).mutex);
   if (file->unstable.empty()) co_return;
   const uint64_t lost = std::exchange(file->unstable_bytes, 0);
@@ -283,7 +284,7 @@ Task<bool> CachingFilesystem::commit_once(NodeRef node, CachedFileRef file) {
     file->committing_epoch = file->unstable_epoch;
   }
   Result<nfs4::verifier4> committed = co_await commit_on_server(node, credential);
-  if (!committed) front_end_->invalidate_data(node);
+  if (!committed) invalidate_data(node);
   bool lost = false;
   {
     std::lock_guard lock(cached_node(node).mutex);
@@ -383,6 +384,7 @@ Task<Result<>> CachingFilesystem::fsync(RequestContext, OpenFileRef open, bool) 
 
 Task<> CachingFilesystem::send_held_periodically() {
   while (!stopping_) {
+    fit_data_cache();
     co_await held_timer_.wait_for(kHoldFor);
     if (stopping_ || dirty_bytes_.load(std::memory_order_relaxed) == 0) continue;
     const TimePoint old = Clock::now() - kHoldFor;

@@ -10,7 +10,8 @@ namespace nfsrdma::client {
 
 Task<Result<CachingFilesystem::ReadPiece>> Nfs3Filesystem::read_piece(OpenFileRef open,
                                                                       const IoAccount& account,
-                                                                      uint64_t offset, Slice destination) {
+                                                                      uint64_t offset, Slice destination,
+                                                                      ReadFor) {
   const CachedOpen& handle = cached_open(open);
   auto asking = server_.read(account.credential, fh_of(handle.node), offset, destination);
   auto answer = co_await std::move(asking);

@@ -98,7 +98,7 @@ class Nfs3Filesystem final : public CachingFilesystem {
   // --- fs_io.cc ---
   Result<> usable(const CachedOpen&, const IoAccount&) const override { return {}; }
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
-                                     Slice destination) override;
+                                     Slice destination, ReadFor purpose) override;
   Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                                         Slice data, nfs4::stable_how4 stable) override;
   Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) override;

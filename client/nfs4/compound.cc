@@ -145,7 +145,8 @@ rpc::Locate locate_read_data(ConstBytes prefix, rpc::BulkPlace& place) {
   if (in.ran_out()) return rpc::Locate::kNeedMore;
   if (!success || tag > nfs4::kMaxTag) return rpc::Locate::kNone;
   in.skip(xdr_padded(tag));
-  bool shape = in.word() == 3;
+  const uint32_t results = in.word();
+  bool shape = results == 3 || results == 4;  // with GETATTR behind READ
   shape = in.word() == nfs4::OP_SEQUENCE && in.word() == nfs4::NFS4_OK && shape;
   in.skip(36);  // SEQUENCE4resok
   shape = in.word() == nfs4::OP_PUTFH && in.word() == nfs4::NFS4_OK && shape;

@@ -43,7 +43,7 @@ class CompoundBuilder {
 
   // Bulk memory that must outlive the call.
   void keep(Slice slice) { call_.keep.push_back(std::move(slice)); }
-  // SEQUENCE, PUTFH, READ: the data goes to `destination`, or to one of `pipes`.
+  // SEQUENCE, PUTFH, READ, and at most one more: the data goes to `destination`, or to one of `pipes`.
   void expect_read(Slice destination, PipePool* pipes = nullptr);
 
   // The request must not go out any more: whoever runs it gets `error`.
@@ -124,7 +124,7 @@ class CompoundReply {
   std::optional<nfs4::SEQUENCE4res> sequence_;
 };
 
-// BulkLocator for SEQUENCE, PUTFH, READ.
+// BulkLocator for SEQUENCE, PUTFH, READ, and at most one more.
 rpc::Locate locate_read_data(ConstBytes prefix, rpc::BulkPlace& place);
 
 }  // namespace nfsrdma::client

@@ -76,6 +76,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   if (set.uid) owner = co_await ids_.name_of(IdMap::Kind::kUser, *set.uid);
   if (set.gid) group = co_await ids_.name_of(IdMap::Kind::kGroup, *set.gid);
 
+  if (set.size) nodes_.data().drop(n);
   const nfs4::nfs_fh4 fh = n.fh();
   nfs4::SETATTR4args args;
   args.obj_attributes = to_fattr(set, owner, group);
@@ -105,6 +106,8 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     args.stateid = {};
     reply = co_await session_.run(request);
   }
+  // Also what was read ahead while it was under way, by whatever change attribute.
+  if (set.size) nodes_.data().drop(n);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(node, std::move(put.error())));

@@ -14,14 +14,18 @@ namespace {
 // Smaller reads are cheaper through memory: a pipe costs four more system calls.
 constexpr size_t kMinPipedBytes = 64u << 10;
 
+const nfs4::bitmap4 kChangeAttribute = nfs4::bitmap4::of({nfs4::FATTR4_CHANGE});
+
 }  // namespace
 
 Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open,
                                                                       const IoAccount& account,
-                                                                      uint64_t offset, Slice destination) {
+                                                                      uint64_t offset, Slice destination,
+                                                                      ReadFor purpose) {
   Nfs4File& handle = nfs4_file(open);
   const size_t size = destination.size();
-  PipePool* const pipes = size >= kMinPipedBytes ? &buffers_.pipes() : nullptr;
+  const bool keeping = purpose == ReadFor::kKeeping;
+  PipePool* const pipes = size >= kMinPipedBytes && !keeping ? &buffers_.pipes() : nullptr;
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   nfs4::READ4args args;
   args.offset = offset;
@@ -31,6 +35,7 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
     args.stateid = *stateid;
     args.count = std::min(static_cast<uint32_t>(size), limits_of(handle.node).rsize);
     b.putfh(fh).add(args).expect_read(destination, pipes);
+    if (keeping) b.getattr(kChangeAttribute);
   };
   const Request request{nfs4::OP_READ, handle.credential, false, build, destination};
   Result<CompoundReply> reply = co_await states_.run(request, handle.node, handle.file, handle.state);
@@ -49,7 +54,19 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
   piece.data.piped = reply->piped();
   piece.data.pipe = reply->take_pipe();
   piece.eof = res->resok4.eof;
+  if (keeping) {
+    auto after = reply->take<nfs4::GETATTR4res>();
+    if (after && after->resok4.obj_attributes.attrmask.test(nfs4::FATTR4_CHANGE))
+      piece.change = after->resok4.obj_attributes.change;
+  }
   co_return piece;
+}
+
+bool Nfs4Filesystem::may_read_ahead(unsigned under_way) const {
+  const SlotTable::Counts slots = session_.slots().counts();
+  uint32_t most = slots.target / 2;
+  if (options_.transport != TransportKind::kTcp) most = std::min(most, options_.rdma_credits / 2);
+  return under_way < most && slots.in_use + 2 < slots.target;
 }
 
 Result<> Nfs4Filesystem::usable(const CachedOpen& open, const IoAccount& account) const {

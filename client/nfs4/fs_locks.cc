@@ -208,7 +208,7 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
     changed = !asked || !known || n.contents_change != before || n.contents_mixed || n.drops_under_way != 0;
     n.contents_mixed = false;
   }
-  if (changed) co_await front_end_->drop_data(node);
+  if (changed) co_await drop_data(node);
   if (ctx.cancellation && ctx.cancellation->cancelled()) {
     // The application was told EINTR while the last request was under way: it has what it had before.
     const LockRange range{lock.start, lock.end, lock.type};
@@ -426,7 +426,7 @@ Task<bool> Nfs4Filesystem::wait_for_unlock(RequestContext ctx, std::shared_ptr<F
 
 void Nfs4Filesystem::locks_lost(NodeRef node) {
   // Reads must come here to be refused.
-  if (front_end_ != nullptr) front_end_->invalidate_data(std::move(node));
+  if (front_end_ != nullptr) invalidate_data(node);
 }
 
 }  // namespace nfsrdma::client

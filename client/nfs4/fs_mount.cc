@@ -172,6 +172,7 @@ CachingFilesystem::Limits Nfs4Filesystem::limits_of(const NodeRef& node) const {
 }
 
 Task<> Nfs4Filesystem::write_back_everything() {
+  co_await end_all_read_ahead();
   for (const NodeRef& node : states_.files()) {
     std::shared_ptr<FileState> file;
     std::vector<std::pair<OpenStateRef, uint32_t>> openers;

@@ -209,6 +209,7 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<u
   const NodeRef node = handle.node;
   const std::shared_ptr<FileState> file = handle.file;
   const OpenStateRef state = handle.state;
+  co_await end_read_ahead(open);
   if (flock_owner_id) {
     Lock whole;
     (void)co_await unlock(open, flock_owner(*flock_owner_id), whole);

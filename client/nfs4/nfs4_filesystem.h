@@ -119,7 +119,9 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   // --- fs_io.cc ---
   Result<> usable(const CachedOpen& open, const IoAccount& account) const override;
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
-                                     Slice destination) override;
+                                     Slice destination, ReadFor purpose) override;
+  bool has_change_attributes() const override { return true; }
+  bool may_read_ahead(unsigned under_way) const override;
   Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                                         Slice data, nfs4::stable_how4 stable) override;
   Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) override;

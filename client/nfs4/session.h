@@ -127,6 +127,7 @@ class Session {
   const rpc::CredentialPtr& machine_credential() const { return machine_; }
   // For the back channel: CB_RECALL_SLOT, referring calls.
   SlotTable& slots() { return slots_; }
+  const SlotTable& slots() const { return slots_; }
   bool responding() const;
   // The server can call us, as far as is known.
   bool back_channel() const { return back_channel_.load(std::memory_order_relaxed); }

@@ -176,6 +176,76 @@ class CloseToOpen(SystemCase):
         self.assertEqual(problems, [])
 
 
+class ReadAhead(CloseToOpen):
+    """As CloseToOpen, with a server so far away that the daemon reads ahead: what it keeps is never old."""
+
+    SIZE = 4 << 20
+
+    def mount(self, options="", export=None, port=None, **more):
+        proxy = self.proxy()
+        proxy.command("delay 3")
+        mounted = super().mount(options, export, port or proxy.port, **more)
+        if os.getuid() == 0:  # root's kernel reads ahead far enough by itself
+            device = os.stat(mounted.path).st_dev
+            with open(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb", "w") as control:
+                control.write("128")
+        return mounted
+
+    def kept(self, mounted):
+        return mounted.stats()["cache"]
+
+    def test_what_is_read_ahead_is_used_and_never_old(self):
+        for version in range(6):
+            data = b"%08d" % version * (self.SIZE // 8)
+            self.put(self.here, "large", data)
+            self.assertEqual(self.get(self.there, "large"), data, f"version {version}")
+        cache = self.kept(self.two)
+        self.assertGreater(cache["ahead_bytes"], self.SIZE)
+        self.assertGreater(cache["data_hit_bytes"], self.SIZE)
+        self.assertLessEqual(cache["data_bytes"], cache["data_limit_bytes"])
+
+    def test_a_write_of_ones_own_into_what_was_read_ahead(self):
+        self.put(self.here, "mixed", b"a" * self.SIZE)
+        with open(os.path.join(self.there, "mixed"), "r+b", buffering=0) as file:
+            for at in range(0, self.SIZE, 1 << 18):
+                self.assertEqual(file.read(4096), b"a" * 4096, f"at {at}")
+                os.pwrite(file.fileno(), b"b" * 8192, at + (1 << 17))
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                self.assertEqual(os.pread(file.fileno(), 8192, at + (1 << 17)), b"b" * 8192)
+                file.seek(at + (1 << 18))
+
+    def test_another_clients_write_is_seen_under_a_lock(self):
+        import fcntl
+        self.put(self.here, "locked", b"a" * self.SIZE)
+        with open(os.path.join(self.there, "locked"), "rb", buffering=0) as reader:
+            self.assertEqual(reader.read(1 << 20), b"a" * (1 << 20))
+            with open(os.path.join(self.here, "locked"), "r+b", buffering=0) as writer:
+                fcntl.lockf(writer, fcntl.LOCK_EX)
+                os.pwrite(writer.fileno(), b"b" * self.SIZE, 0)
+                fcntl.lockf(writer, fcntl.LOCK_UN)
+            fcntl.lockf(reader, fcntl.LOCK_SH)
+            rest = b""
+            while len(rest) < self.SIZE - (1 << 20):
+                rest += reader.read(1 << 20)
+            self.assertEqual(rest, b"b" * len(rest))
+
+    def test_o_direct_reads_are_the_servers(self):
+        import mmap
+        self.put(self.here, "direct", b"a" * self.SIZE)
+        with open(os.path.join(self.there, "direct"), "rb", buffering=0) as reader:
+            self.assertEqual(reader.read(1 << 20), b"a" * (1 << 20))
+            with open(self.on_server(os.path.join(self.there, "direct")), "r+b", buffering=0) as behind:
+                behind.seek(0)
+                behind.write(b"b" * self.SIZE)
+            fd = os.open(os.path.join(self.there, "direct"), os.O_RDONLY | os.O_DIRECT)
+            try:
+                page = mmap.mmap(-1, 1 << 20)
+                self.assertEqual(os.preadv(fd, [page], 1 << 20), 1 << 20)
+                self.assertEqual(page[:], b"b" * (1 << 20))
+            finally:
+                os.close(fd)
+
+
 class WithoutAttributeCache(CloseToOpen):
     FIRST = SECOND = "noac"
 

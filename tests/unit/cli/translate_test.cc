@@ -101,6 +101,16 @@ TEST(Translate, EveryClientOption_Arrives) {
   EXPECT_FALSE(client("nocto").close_to_open);
   EXPECT_FALSE(client("nordirplus").readdirplus);
   EXPECT_FALSE(client("nodelegations").delegations);
+  const client::ClientOptions d = client("");
+  EXPECT_EQ(client("cache_mem=64m").cache_bytes, 64u << 20);
+  EXPECT_EQ(client("cache_mem=0").cache_bytes, 0u);
+  EXPECT_GT(d.cache_bytes, 0u);
+  EXPECT_LE(d.cache_bytes, 1u << 30);
+  EXPECT_EQ(default_cache_bytes(uint64_t{4} << 30), 256u << 20);
+  EXPECT_EQ(default_cache_bytes(uint64_t{64} << 30), 1u << 30);
+  EXPECT_EQ(d.read_ahead_bytes, uint64_t{kReadAheadKb} * 1024);
+  EXPECT_EQ(client("read_ahead_kb=512").read_ahead_bytes, 512u * 1024);
+  EXPECT_EQ(client("read_ahead_kb=0").read_ahead_bytes, 0u);
   EXPECT_EQ(client("idmap=nfsidmap").id_mapping, client::IdMapping::kNfsidmap);
 }
 

@@ -1,0 +1,343 @@
+#include "client/cache/data_cache.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace nfsrdma::client {
+namespace {
+
+// How many of the extents that were not used for longest are looked at for one of a file that has more than
+// its share.
+constexpr unsigned kFairnessDepth = 16;
+
+uint64_t capacity(const Slice& s) {
+  return s.buffer->capacity();
+}
+
+size_t pages_of(size_t bytes) {
+  return (bytes + DataCache::kPageBytes - 1) / DataCache::kPageBytes;
+}
+
+}  // namespace
+
+void DataCache::set_limit(uint64_t bytes) {
+  Going going;
+  std::lock_guard lock(mutex_);
+  limit_.store(bytes, std::memory_order_relaxed);
+  make_room(bytes, going);
+  trim_answered(going);
+}
+
+DataCache::File* DataCache::find_file(const Node& file) const {
+  const auto at = files_.find(&file);
+  return at == files_.end() ? nullptr : at->second.get();
+}
+
+DataCache::Extents::iterator DataCache::at_or_after(File& file, uint64_t offset) {
+  auto at = file.extents.upper_bound(offset);
+  if (at != file.extents.begin() && std::prev(at)->second.end > offset) --at;
+  return at;
+}
+
+// --- reading ---
+
+DataCache::Found DataCache::find(const Node& node, uint64_t offset, size_t size, TimePoint oldest) {
+  Found found;
+  found.missing = size;
+  if (empty()) return found;
+  Going going;
+  std::lock_guard lock(mutex_);
+  File* file = find_file(node);
+  if (file == nullptr) return found;
+  if (file->confirmed < oldest) {
+    for (auto e = file->extents.begin(); e != file->extents.end();) {
+      const auto old = e++;
+      if (old->second.in != Class::kFilling) remove(old, going);
+    }
+    file->size.reset();
+  }
+  const uint64_t stop = offset + size;
+  uint64_t at = offset;
+  auto e = at_or_after(*file, at);
+  for (found.missing = 0; at < stop;) {
+    found.end = file->size && at >= *file->size;
+    if (found.end) break;
+    if (e == file->extents.end() || e->second.offset > at) {
+      const uint64_t next = e == file->extents.end() ? stop : std::min(stop, e->second.offset);
+      found.missing = next - at;
+      break;
+    }
+    found.awaited = e->second.in == Class::kFilling;
+    if (found.awaited) break;
+    const size_t taken = take_valid(e->second, at, stop, found.data);
+    if (taken == 0) {
+      size_t page = (at - e->second.offset) / kPageBytes;
+      while (page < kPages && !e->second.valid.test(page)) ++page;
+      found.missing = std::min({stop, e->second.end, e->second.offset + page * kPageBytes}) - at;
+      break;
+    }
+    at += taken;
+    if (at == e->second.end) ++e;
+  }
+  found.size = at - offset;
+  if (found.size != 0 || found.end) {
+    ++numbers_.hits;
+    numbers_.hit_bytes += found.size;
+  }
+  drop_if_idle(*file);
+  trim_answered(going);
+  return found;
+}
+
+size_t DataCache::take_valid(Extent& extent, uint64_t offset, uint64_t end, std::vector<Slice>& into) {
+  const size_t first = (offset - extent.offset) / kPageBytes;
+  const size_t limit = pages_of(std::min(end, extent.end) - extent.offset);
+  size_t page = first;
+  while (page < limit && extent.valid.test(page)) ++page;
+  if (page == first) return 0;
+  const uint64_t stop = std::min({end, extent.end, extent.offset + page * kPageBytes});
+  into.push_back(extent.data.subslice(offset - extent.offset, stop - offset));
+  note_answered(extent, first, page);
+  return stop - offset;
+}
+
+void DataCache::note_answered(Extent& extent, size_t first, size_t last) {
+  bool seen = true;
+  for (size_t page = first; page < last; ++page) {
+    seen = seen && extent.answered.test(page);
+    extent.answered.set(page);
+  }
+  extent.again = extent.again || seen;
+  const bool all = (extent.valid & ~extent.answered).none();
+  set_class(extent, all && !extent.again ? Class::kAnswered : Class::kKept);
+}
+
+void DataCache::set_class(Extent& extent, Class to) {
+  const auto list_of = [this](Class c) { return c == Class::kAnswered ? &answered_ : &kept_; };
+  if (to == Class::kAnswered) answered_bytes_ += capacity(extent.data);
+  if (extent.in == Class::kAnswered) answered_bytes_ -= capacity(extent.data);
+  std::list<Extent*>* into = list_of(to);
+  if (extent.in == Class::kFilling) {
+    extent.place = into->insert(into->end(), &extent);
+  } else {
+    into->splice(into->end(), *list_of(extent.in), extent.place);
+  }
+  extent.in = to;
+}
+
+Task<> DataCache::wait(const Node& node, uint64_t offset) {
+  std::unique_lock lock(mutex_);
+  File* file = find_file(node);
+  if (file == nullptr) co_return;
+  const auto e = at_or_after(*file, offset);
+  if (e == file->extents.end() || e->second.offset > offset || e->second.in != Class::kFilling) co_return;
+  co_await file->filled.wait(lock);
+}
+
+// --- filling ---
+
+std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t offset, size_t size,
+                                                BufferPool& buffers) {
+  uint64_t from = offset, end = offset + size;
+  {
+    std::lock_guard lock(mutex_);
+    if (File* file = find_file(node)) {
+      auto e = at_or_after(*file, from);
+      for (; e != file->extents.end() && e->second.offset <= from; ++e) from = std::max(from, e->second.end);
+      if (e != file->extents.end()) end = std::min(end, e->second.offset);
+    }
+  }
+  if (from >= end) return std::nullopt;
+  end = std::min<uint64_t>(end, from + kMaxExtentBytes);
+  if (std::bit_ceil(end - from) > limit()) return std::nullopt;
+  Fill fill{&node, from, 0, buffers.slice(end - from)};
+  if (!fill.room.buffer) return std::nullopt;
+  Going going;
+  std::lock_guard lock(mutex_);
+  File* file = find_file(node);
+  if (file != nullptr) {
+    const auto e = at_or_after(*file, from);
+    if (e != file->extents.end() && e->second.offset < end) return std::nullopt;  // another one was faster
+  }
+  const uint64_t bytes = capacity(fill.room);
+  if (bytes > limit() || !make_room(limit() - bytes, going)) return std::nullopt;
+  // Only now: room may have been made of its last extent.
+  auto& place = files_[&node];
+  if (!place) place = std::make_unique<File>();
+  place->node = &node;
+  Extent& extent = place->extents[from];
+  extent.file = place.get();
+  extent.offset = from;
+  extent.end = end;
+  extent.data = fill.room;
+  extent.id = fill.id = next_id_++;
+  place->bytes += bytes;
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  ++numbers_.extents;
+  return fill;
+}
+
+bool DataCache::complete(const Fill& fill, size_t bytes, bool end, TimePoint now) {
+  std::lock_guard lock(mutex_);
+  File* file = find_file(*fill.file);
+  const auto e = file == nullptr ? Extents::iterator() : file->extents.find(fill.offset);
+  if (file == nullptr || e == file->extents.end() || e->second.id != fill.id) {
+    numbers_.refused_bytes += bytes;
+    return false;
+  }
+  file->confirmed = std::max(file->confirmed, now);
+  Extent& extent = e->second;
+  if (bytes == 0) {
+    Going none;  // the Fill has the memory
+    remove(e, none);
+    drop_if_idle(*file);
+    return false;
+  }
+  extent.end = extent.offset + bytes;
+  extent.data = fill.room.first(bytes);
+  for (size_t page = 0; page < pages_of(bytes); ++page) extent.valid.set(page);
+  if (end) file->size = extent.end;
+  set_class(extent, Class::kKept);
+  numbers_.filled_bytes += bytes;
+  file->filled.notify_all();
+  return true;
+}
+
+void DataCache::abandon(const Fill& fill, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  numbers_.refused_bytes += bytes;
+  File* file = find_file(*fill.file);
+  if (file == nullptr) return;
+  const auto e = file->extents.find(fill.offset);
+  if (e == file->extents.end() || e->second.id != fill.id) return;
+  Going none;
+  remove(e, none);
+  drop_if_idle(*file);
+}
+
+// --- what is true ---
+
+void DataCache::confirm(const Node& node, TimePoint now) {
+  if (empty()) return;
+  std::lock_guard lock(mutex_);
+  if (File* file = find_file(node)) file->confirmed = std::max(file->confirmed, now);
+}
+
+void DataCache::punch(const Node& node, uint64_t offset, uint64_t end) {
+  if (empty()) return;
+  Going going;
+  std::lock_guard lock(mutex_);
+  File* file = find_file(node);
+  if (file == nullptr) return;
+  file->size.reset();
+  for (auto e = at_or_after(*file, offset); e != file->extents.end() && e->second.offset < end;) {
+    const auto here = e++;
+    Extent& extent = here->second;
+    const size_t first = (std::max(offset, extent.offset) - extent.offset) / kPageBytes;
+    const size_t last = pages_of(std::min(end, extent.end) - extent.offset);
+    for (size_t page = first; page < last && page < kPages; ++page) {
+      if (extent.valid.test(page) && !extent.answered.test(page)) numbers_.wasted_bytes += kPageBytes;
+      extent.valid.reset(page);
+    }
+    // Also what is being filled: which bytes it will bring, nobody knows.
+    if (extent.valid.none()) remove(here, going);
+  }
+  drop_if_idle(*file);
+}
+
+void DataCache::drop(const Node& node) {
+  if (empty()) return;
+  Going going;
+  std::lock_guard lock(mutex_);
+  File* file = find_file(node);
+  if (file == nullptr) return;
+  remove_all(*file, going);
+  drop_if_idle(*file);
+}
+
+void DataCache::drop_all() {
+  Going going;
+  std::lock_guard lock(mutex_);
+  for (const auto& [node, file] : files_) remove_all(*file, going);
+  files_.clear();
+}
+
+void DataCache::forget(const Node& node) {
+  drop(node);
+}
+
+void DataCache::remove_all(File& file, Going& going) {
+  while (!file.extents.empty()) remove(file.extents.begin(), going);
+}
+
+void DataCache::remove(Extents::iterator e, Going& going) {
+  Extent& extent = e->second;
+  File& file = *extent.file;
+  const uint64_t bytes = capacity(extent.data);
+  numbers_.wasted_bytes += (extent.valid & ~extent.answered).count() * kPageBytes;
+  --numbers_.extents;
+  file.bytes -= bytes;
+  bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (extent.in == Class::kAnswered) {
+    answered_bytes_ -= bytes;
+    answered_.erase(extent.place);
+  } else if (extent.in == Class::kKept) {
+    kept_.erase(extent.place);
+  } else {
+    file.filled.notify_all();
+  }
+  going.push_back(std::move(extent.data));
+  file.extents.erase(e);
+}
+
+void DataCache::drop_if_idle(File& file) {
+  if (file.extents.empty()) files_.erase(file.node);
+}
+
+// --- room ---
+
+uint64_t DataCache::fair_share() const {
+  return limit() / std::max<size_t>(1, files_.size());
+}
+
+bool DataCache::evict_one(std::list<Extent*>& from, Going& going) {
+  const uint64_t share = fair_share();
+  Extent* victim = nullptr;
+  unsigned looked_at = 0;
+  for (Extent* extent : from) {
+    if (looked_at++ >= kFairnessDepth && victim != nullptr) break;
+    if (!extent->data.buffer.unique()) continue;  // being replied from
+    if (victim == nullptr) victim = extent;
+    if (extent->file->bytes <= share) continue;
+    victim = extent;
+    break;
+  }
+  if (victim == nullptr) return false;
+  File& file = *victim->file;
+  numbers_.evicted_bytes += capacity(victim->data);
+  remove(file.extents.find(victim->offset), going);
+  drop_if_idle(file);
+  return true;
+}
+
+bool DataCache::make_room(uint64_t most, Going& going) {
+  while (bytes_.load(std::memory_order_relaxed) > most) {
+    if (!evict_one(answered_, going) && !evict_one(kept_, going)) return false;
+  }
+  return true;
+}
+
+void DataCache::trim_answered(Going& going) {
+  while (answered_bytes_ > limit() / kAnsweredShare) {
+    if (!evict_one(answered_, going)) return;
+  }
+}
+
+DataCache::Numbers DataCache::numbers() const {
+  std::lock_guard lock(mutex_);
+  Numbers n = numbers_;
+  n.bytes = bytes_;
+  return n;
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,161 @@
+// DataCache: clean file data that the daemon keeps: what was read ahead of the application, and what has been
+// asked for again since it was answered.
+//
+// Mount-wide, any thread, one short lock (a leaf: nothing is called while it is held, so it may be taken with
+// a Node's mutex held). Files are named by their Node, which calls forget() before it dies.
+//
+// An extent is one buffer of the BufferPool, so of the memory that an RDMA fabric registers: READ data lands
+// in it and the reply to the kernel is written from it. It has a place in one file from the moment its READ
+// is sent (kFilling) until it is dropped; 4 KiB pages of it are valid or not. Extents of a file are disjoint.
+//
+// The cache does not know what is true: its owner says when a file's data must go. What is dropped while it
+// is being filled is not kept when it comes, and nobody waits for it. What a reply was made from stays in
+// memory until the reply has been sent, whatever happens to the extent.
+//
+// Room is bounded by limit() in bytes of buffers. What goes first: data whose every page has been answered,
+// for the kernel keeps it, too; it has kAnsweredShare of the room. Then what was not used for longest, of a
+// file that has more than its share of the room before others. What is being filled or replied from stays.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bitset>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/memory/buffer.h"
+#include "transport/runtime/sync.h"
+
+namespace nfsrdma::client {
+
+class Node;
+
+class DataCache {
+ public:
+  static constexpr size_t kPageBytes = 4096;
+  static constexpr size_t kMaxExtentBytes = 1u << 20;
+  // One part in so many of the room is for what the kernel has as well.
+  static constexpr uint64_t kAnsweredShare = 16;
+
+  // Bytes; what is beyond it goes at once. 0: nothing is kept.
+  void set_limit(uint64_t bytes);
+  uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  // The limit for a machine with so much memory available beside the `kept` bytes: of what there would be
+  // without this cache, half. So it shrinks while others need memory, and grows again.
+  static uint64_t fitting(uint64_t wanted, uint64_t available, uint64_t kept) {
+    return std::min(wanted, (available + kept) / 2);
+  }
+
+  // --- reading ---
+  // What there is from the beginning of a range on.
+  struct Found {
+    std::vector<Slice> data;
+    size_t size = 0;       // of `data`
+    bool end = false;      // the file ends there
+    bool awaited = false;  // what follows is being filled: wait()
+    size_t missing = 0;    // else how much of the range follows that nobody has asked for
+  };
+  // Counts as answered. What was last confirmed before `oldest` is dropped instead.
+  Found find(const Node& file, uint64_t offset, size_t size, TimePoint oldest);
+  // Until what is at `offset` is not being filled any more. `file` outlives the call.
+  Task<> wait(const Node& file, uint64_t offset);
+  bool empty() const { return bytes_.load(std::memory_order_relaxed) == 0; }
+
+  // --- filling ---
+  struct Fill {
+    const Node* file = nullptr;
+    uint64_t offset = 0;
+    uint64_t id = 0;
+    Slice room;
+  };
+  // Makes the first part of [offset, offset + size) that is not here yet kFilling, kMaxExtentBytes at most;
+  // nothing when all of it is here, or there is no room. Each Fill is ended by one of the next two.
+  std::optional<Fill> begin(const Node& file, uint64_t offset, size_t size, BufferPool& buffers);
+  // The first `bytes` of the room were read, and are what the server has `now`; `end`: the file ends there.
+  // False when they are not kept.
+  bool complete(const Fill& fill, size_t bytes, bool end, TimePoint now);
+  // `bytes` came for nothing.
+  void abandon(const Fill& fill, size_t bytes = 0);
+
+  // --- what is true ---
+  // What is here of the file is what the server has.
+  void confirm(const Node& file, TimePoint now);
+  // [offset, end) is written anew; the file may end elsewhere from now on.
+  void punch(const Node& file, uint64_t offset, uint64_t end);
+  void drop(const Node& file);
+  void drop_all();
+  // As drop(), for good.
+  void forget(const Node& file);
+
+  struct Numbers {
+    uint64_t bytes = 0;  // of buffers
+    uint64_t extents = 0;
+    uint64_t hits = 0, hit_bytes = 0;  // reads answered from here, wholly or in part
+    uint64_t filled_bytes = 0;         // read ahead and kept
+    uint64_t wasted_bytes = 0;         // of these: gone before anybody asked for them
+    uint64_t refused_bytes = 0;        // read ahead and not kept: dropped meanwhile
+    uint64_t evicted_bytes = 0;        // gone for want of room
+  };
+  Numbers numbers() const;
+
+ private:
+  static constexpr size_t kPages = kMaxExtentBytes / kPageBytes;
+  using Pages = std::bitset<kPages>;
+  struct File;
+  struct Extent;
+  using Extents = std::map<uint64_t, Extent>;
+  using Place = std::list<Extent*>::iterator;
+  enum class Class : uint8_t { kFilling, kAnswered, kKept };
+  struct Extent {
+    File* file = nullptr;
+    uint64_t offset = 0;
+    uint64_t end = 0;
+    Slice data;
+    uint64_t id = 0;
+    Class in = Class::kFilling;
+    bool again = false;  // asked for after it had been answered
+    Pages valid, answered;
+    Place place;
+  };
+  struct File {
+    const Node* node = nullptr;
+    Extents extents;
+    uint64_t bytes = 0;
+    std::optional<uint64_t> size;  // where a READ found the file's end
+    TimePoint confirmed = TimePoint::min();
+    WaitQueue filled;  // an extent is not being filled any more
+  };
+
+  // All with the lock held.
+  File* find_file(const Node& file) const;
+  static Extents::iterator at_or_after(File& file, uint64_t offset);
+  size_t take_valid(Extent& extent, uint64_t offset, uint64_t end, std::vector<Slice>& into);
+  void note_answered(Extent& extent, size_t first, size_t last);
+  void set_class(Extent& extent, Class to);
+  // Its memory goes with `going`, after the lock.
+  using Going = std::vector<Slice>;
+  void remove(Extents::iterator extent, Going& going);
+  void remove_all(File& file, Going& going);
+  void drop_if_idle(File& file);
+  bool make_room(uint64_t limit, Going& going);
+  bool evict_one(std::list<Extent*>& from, Going& going);
+  void trim_answered(Going& going);
+  uint64_t fair_share() const;
+
+  mutable std::mutex mutex_;
+  std::unordered_map<const Node*, std::unique_ptr<File>> files_;
+  std::list<Extent*> answered_, kept_;  // what was used longest ago is first
+  uint64_t answered_bytes_ = 0;
+  uint64_t next_id_ = 1;
+  std::atomic<uint64_t> limit_{0};
+  std::atomic<uint64_t> bytes_{0};  // kFilling included
+  Numbers numbers_;
+};
+
+}  // namespace nfsrdma::client

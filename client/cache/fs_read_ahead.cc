@@ -1,0 +1,173 @@
+// Reading ahead of the application, and answering from what was read (read_ahead.h, read_pace.h,
+// data_cache.h).
+//
+// What is kept is of one version of the file, and nobody else's data. A READ that is to be kept carries
+// GETATTR of the change attribute behind it: that it is the one known before the READ was sent says that
+// nothing changed the file in between, so the data is of the version that the kernel's pages are of
+// (CachedNode::contents_change). Whatever makes those pages old drops what is kept of the file (book(),
+// invalidate_data(), a lock that validates); our own writes take out what they overlap before they are
+// answered (supersede()); a restart of the server drops everything. What is not confirmed for acregmax is not
+// believed.
+//
+// Demand comes first: read-ahead leaves half of the slots alone, nothing is queued for one, and what waits is
+// computed anew whenever there is room, so a seek cancels by asking for nothing more.
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "client/cache/caching_filesystem.h"
+#include "client/cache/read_ahead.h"
+#include "transport/memory/available_memory.h"
+
+namespace nfsrdma::client {
+namespace {
+
+constexpr size_t kSmallestPiece = 64u << 10;
+constexpr size_t kLargestPiece = 512u << 10;
+// READs of a window, so that the server works on one while another travels.
+constexpr uint64_t kPiecesOfWindow = 4;
+
+}  // namespace
+
+void CachingFilesystem::invalidate_data(const NodeRef& node) {
+  table_.data().drop(*node.get());
+  front_end_->invalidate_data(node);
+}
+
+Task<> CachingFilesystem::drop_data(NodeRef node) {
+  table_.data().drop(*node.get());
+  co_await front_end_->drop_data(node);
+}
+
+bool CachingFilesystem::keeps_data() const {
+  return options_.cache_bytes != 0 && !options_.noac && !options_.attributes_before_reads &&
+         has_change_attributes();
+}
+
+void CachingFilesystem::fit_data_cache() {
+  DataCache& data = table_.data();
+  const uint64_t wanted = keeps_data() ? options_.cache_bytes : 0;
+  // Nothing here to give back.
+  if (data.empty() && data.limit() == wanted) return;
+  const auto memory = machine_memory();
+  const uint64_t kept = data.numbers().bytes;
+  data.set_limit(memory ? DataCache::fitting(wanted, memory->available, kept) : wanted);
+}
+
+void CachingFilesystem::note_server_epoch(uint64_t epoch) {
+  uint64_t known = data_epoch_.load(std::memory_order_relaxed);
+  while (known != epoch) {
+    if (!data_epoch_.compare_exchange_weak(known, epoch, std::memory_order_acq_rel)) continue;
+    table_.data().drop_all();
+    return;
+  }
+}
+
+uint64_t CachingFilesystem::ahead_window() const {
+  const uint64_t most = std::min(options_.read_ahead_bytes, table_.data().limit() / 2);
+  if (!options_.read_ahead_measured || most == 0) return most;
+  return std::min(most, pace_.window(Clock::now()));
+}
+
+void CachingFilesystem::read_ahead(const OpenFileRef& open, const IoAccount& account) {
+  CachedOpen& handle = cached_open(open);
+  if (stopping_ || !handle.reads.foretells()) return;
+  const uint64_t window = ahead_window();
+  if (window == 0) return;
+  const size_t largest = std::min<size_t>(kLargestPiece, std::bit_floor(limits_of(handle.node).rsize));
+  const size_t piece = std::clamp<size_t>(std::bit_floor(window / kPiecesOfWindow),
+                                          std::min(kSmallestPiece, largest), largest);
+  const uint64_t end = known_attributes(handle.node).size;
+  for (;;) {
+    {
+      std::lock_guard lock(ahead_mutex_);
+      if (handle.ahead_over || !may_read_ahead(ahead_under_way_)) return;
+    }
+    const auto range = handle.reads.next(window, piece, end);
+    if (!range || !send_ahead(open, account, *range)) return;
+  }
+}
+
+bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& account,
+                                   const ReadRange& range) {
+  CachedOpen& handle = cached_open(open);
+  CachedNode& n = cached_node(handle.node);
+  Ahead ahead;
+  ahead.epoch = epoch();
+  {
+    std::lock_guard lock(n.mutex);
+    // While we are writing the file it changes under any READ.
+    if (!n.contents_known || n.drops_under_way != 0 || !handle.cached->writes.empty()) return false;
+    if (handle.outdated_change == n.contents_change) return false;
+    ahead.change = n.contents_change;
+    auto fill = table_.data().begin(n, range.offset, range.size, buffers_);
+    if (!fill) return true;  // it is here, or there is no room
+    ahead.fill = std::move(*fill);
+  }
+  {
+    std::unique_lock lock(ahead_mutex_);
+    if (handle.ahead_over) {
+      lock.unlock();
+      table_.data().abandon(ahead.fill);
+      return false;
+    }
+    ++handle.ahead_under_way;
+    ++ahead_under_way_;
+  }
+  Loop::current()->spawn(fetch_ahead(open, account, std::move(ahead)));
+  return true;
+}
+
+Task<> CachingFilesystem::fetch_ahead(OpenFileRef open, IoAccount account, Ahead ahead) {
+  CachedOpen& handle = cached_open(open);
+  const ReadPace::Sent sent = pace_.sending(Clock::now());
+  auto piece = co_await read_piece(open, account, ahead.fill.offset, ahead.fill.room, ReadFor::kKeeping);
+  if (piece) pace_.answered(sent, piece->data.size(), Clock::now());
+  keep(handle, ahead, piece);
+  ahead.fill.room = {};
+  const bool more = piece.has_value();
+  piece = fail(Error{});
+  {
+    std::lock_guard lock(ahead_mutex_);
+    --ahead_under_way_;
+    if (--handle.ahead_under_way == 0) ahead_ended_.notify_all();
+  }
+  if (more) read_ahead(open, account);
+}
+
+void CachingFilesystem::keep(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece) {
+  CachedNode& n = cached_node(handle.node);
+  DataCache& data = table_.data();
+  std::lock_guard lock(n.mutex);
+  const bool current = n.contents_known && n.contents_change == ahead.change && n.drops_under_way == 0;
+  if (piece && current && piece->change == ahead.change && epoch() == ahead.epoch) {
+    data.complete(ahead.fill, piece->data.size(), piece->eof, Clock::now());
+    return;
+  }
+  data.abandon(ahead.fill, piece ? piece->data.size() : 0);
+  if (!piece || !current || piece->change == ahead.change || handle.cached->writing()) return;
+  // Somebody else has changed the file: whoever relies on its attributes asks again.
+  data.drop(n);
+  handle.outdated_change = ahead.change;
+  n.attributes.expire(table_.next_start());
+}
+
+Task<> CachingFilesystem::end_read_ahead(OpenFileRef open) {
+  CachedOpen& handle = cached_open(open);
+  for (;;) {
+    std::unique_lock lock(ahead_mutex_);
+    handle.ahead_over = true;
+    if (handle.ahead_under_way == 0) co_return;
+    co_await ahead_ended_.wait(lock);
+  }
+}
+
+Task<> CachingFilesystem::end_all_read_ahead() {
+  for (;;) {
+    std::unique_lock lock(ahead_mutex_);
+    if (ahead_under_way_ == 0) co_return;
+    co_await ahead_ended_.wait(lock);
+  }
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,87 @@
+// ReadPattern: what an open file description's reads so far say about the next ones.
+//
+// Pure: offsets and sizes in, ranges out; one per open file description, guarded by its owner. It knows up to
+// kStreams streams at once, because a program may read several places of a file in turn:
+//
+//   forward   each read begins where the one before ended
+//   backward  each read ends where the one before began
+//   strided   each read is as long as, and as far from, the one before (either way)
+//
+// A stream is made of reads that fit together: two for the first two kinds, three in a row for the last. The
+// first read of a file, at its beginning, is trusted to go on. Random reads make none, and nothing is read
+// ahead for them. Only the stream of the latest read is read ahead of: a read that fits nowhere is a seek,
+// and what was not asked for yet is not asked for any more.
+//
+// With several loops, or an asynchronous reader, reads of a forward stream may be seen out of order: once it
+// is established it takes reads up to kSlackBytes ahead, a few at a time, and any before its end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace nfsrdma::client {
+
+struct ReadRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  bool operator==(const ReadRange&) const = default;
+};
+
+class ReadPattern {
+ public:
+  ReadPattern() = default;
+  ReadPattern(const ReadPattern&) = delete;
+  ReadPattern& operator=(const ReadPattern&) = delete;
+
+  static constexpr size_t kStreams = 8;
+  static constexpr size_t kRemembered = 16;  // reads that continued no forward or backward stream
+  static constexpr uint64_t kSlackBytes = 1u << 20;
+  static constexpr unsigned kMostGaps = 4;
+  static constexpr unsigned kMostElements = 32;  // of a strided stream, ahead at once
+  static constexpr uint64_t kAlignment = 4096;
+
+  enum class Kind : uint8_t { kNone, kForward, kBackward, kStrided };
+
+  // A read was asked for. `size` is not 0.
+  void note(uint64_t offset, uint64_t size);
+  // The stream that the latest read belongs to.
+  Kind kind() const { return followed_ ? streams_.front().kind : Kind::kNone; }
+
+  // The next range worth reading ahead for that stream, at most `piece` bytes (a multiple of kAlignment):
+  // what begins within `window` bytes of the application's place and before `end`, the file's size, and was
+  // not given before. Nothing while less than a whole piece would fit, unless the end of the file is near.
+  std::optional<ReadRange> next(uint64_t window, uint64_t piece, uint64_t end);
+
+ private:
+  struct Stream {
+    Kind kind = Kind::kNone;
+    uint64_t place = 0;  // forward: one past the last byte read; backward: the first byte; strided: the
+                         // latest read's offset
+    uint64_t size = 0;   // of the latest read
+    int64_t stride = 0;  // strided
+    uint64_t reach = 0;  // how far ranges were given, as `place`
+    uint64_t ramp = 0;   // bytes: grows with each read, so that a short run does not cost a window
+    unsigned hits = 0;   // reads that came as foretold
+    unsigned gaps = 0;   // forward: reads that came before one that lies before them
+  };
+
+  bool continues(Stream& s, uint64_t offset, uint64_t size) const;
+  bool continues_forward(Stream& s, uint64_t offset, uint64_t size) const;
+  Stream* find(uint64_t offset, uint64_t size, bool strided);
+  Stream* find_neighbour(uint64_t offset, uint64_t size);
+  Stream* find_new(uint64_t offset, uint64_t size);
+  Stream* make(Kind kind, uint64_t place, uint64_t size, int64_t stride);
+
+  static std::optional<ReadRange> next_forward(Stream& s, uint64_t window, uint64_t piece, uint64_t end);
+  static std::optional<ReadRange> next_backward(Stream& s, uint64_t window, uint64_t piece);
+  static std::optional<ReadRange> next_strided(Stream& s, uint64_t window, uint64_t piece, uint64_t end);
+
+  std::vector<Stream> streams_;    // at most kStreams; the one used last is first
+  std::vector<ReadRange> recent_;  // at most kRemembered, a ring
+  size_t next_ = 0;                // its next place
+  bool followed_ = false;          // the latest read belongs to streams_.front()
+};
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,320 @@
+// DataCache by itself: what is where, what goes first, what never does.
+#include "client/cache/data_cache.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "client/node.h"
+
+namespace nfsrdma::client {
+namespace {
+
+constexpr size_t kPage = DataCache::kPageBytes;
+constexpr uint64_t kMiB = 1u << 20;
+
+class File final : public Node {
+  void last_reference() noexcept override {}
+};
+
+class DataCacheTest : public testing::Test {
+ protected:
+  DataCacheTest() { cache.set_limit(16 * kMiB); }
+  ~DataCacheTest() override { cache.drop_all(); }
+
+  // Bytes that say where they are from.
+  static void mark(MutableBytes bytes, uint64_t offset, unsigned version) {
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte((offset + i) / kPage * 7 + version);
+  }
+  std::optional<DataCache::Fill> begin(const File& f, uint64_t offset, size_t size) {
+    return cache.begin(f, offset, size, pool);
+  }
+  bool fill(const File& f, uint64_t offset, size_t size, bool end = false, unsigned version = 0) {
+    auto filling = begin(f, offset, size);
+    if (!filling) return false;
+    EXPECT_EQ(filling->offset, offset);
+    mark(filling->room.bytes, offset, version);
+    return cache.complete(*filling, filling->room.size(), end, now);
+  }
+  DataCache::Found find(const File& f, uint64_t offset, size_t size) {
+    return cache.find(f, offset, size, TimePoint::min());
+  }
+  // How much is there from `offset` on.
+  size_t has(const File& f, uint64_t offset, size_t size = kMiB) { return find(f, offset, size).size; }
+
+  BufferPool pool;
+  DataCache cache;
+  File file, other;
+  TimePoint now{std::chrono::hours(1)};
+};
+
+TEST_F(DataCacheTest, WhatWasFilled_IsFound_WithWhatIsMissingBehindIt) {
+  EXPECT_EQ(find(file, 0, kMiB).missing, kMiB);
+  ASSERT_TRUE(fill(file, 64 * kPage, 64 * kPage));
+  EXPECT_EQ(find(file, 0, kMiB).missing, 64 * kPage) << "up to what is there";
+  const auto found = find(file, 65 * kPage + 5, kMiB);
+  EXPECT_EQ(found.size, 63 * kPage - 5);
+  EXPECT_EQ(found.missing, kMiB - found.size);
+  EXPECT_FALSE(found.end || found.awaited);
+  ASSERT_EQ(found.data.size(), 1u);
+  ByteVector expected(found.size);
+  mark(expected, 65 * kPage + 5, 0);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.data[0].bytes.begin()));
+  EXPECT_EQ(has(other, 64 * kPage), 0u);
+}
+
+TEST_F(DataCacheTest, TheEndOfTheFile_IsAnAnswer) {
+  ASSERT_TRUE(fill(file, 0, 3 * kPage + 10, true));
+  auto found = find(file, 2 * kPage, kMiB);
+  EXPECT_EQ(found.size, kPage + 10);
+  EXPECT_TRUE(found.end);
+  found = find(file, 5 * kPage, kPage);
+  EXPECT_EQ(found.size, 0u);
+  EXPECT_TRUE(found.end);
+  cache.punch(file, 8 * kPage, 9 * kPage);  // written further out
+  found = find(file, 2 * kPage, kMiB);
+  EXPECT_EQ(found.size, kPage + 10);
+  EXPECT_FALSE(found.end);
+  EXPECT_GT(found.missing, 0u);
+}
+
+TEST_F(DataCacheTest, WhatIsOnItsWay_IsAwaitedAndNotBegunAgain) {
+  const auto first = begin(file, 0, 64 * kPage);
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(find(file, kPage, kPage).awaited);
+  EXPECT_FALSE(begin(file, 0, 64 * kPage));
+  EXPECT_FALSE(begin(file, 10 * kPage, 20 * kPage));
+  const auto behind = begin(file, 32 * kPage, 64 * kPage);
+  ASSERT_TRUE(behind);
+  EXPECT_EQ(behind->offset, 64 * kPage);
+  EXPECT_EQ(behind->room.size(), 32 * kPage);
+  cache.abandon(*first);
+  EXPECT_EQ(find(file, kPage, kPage).missing, kPage);
+  const auto again = begin(file, 0, 128 * kPage);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->room.size(), 64 * kPage) << "up to what is on its way";
+  EXPECT_FALSE(cache.complete(*first, kPage, false, now)) << "an earlier one";
+}
+
+TEST_F(DataCacheTest, AShortAnswer_IsKeptAsFarAsItGoes) {
+  const auto filling = begin(file, 0, 64 * kPage);
+  ASSERT_TRUE(filling);
+  EXPECT_TRUE(cache.complete(*filling, 10 * kPage, false, now));
+  EXPECT_EQ(has(file, 0), 10 * kPage);
+  EXPECT_TRUE(fill(file, 10 * kPage, 54 * kPage));
+  EXPECT_EQ(has(file, 0), 64 * kPage);
+  const auto nothing = begin(file, kMiB, kPage);
+  ASSERT_TRUE(nothing);
+  EXPECT_FALSE(cache.complete(*nothing, 0, true, now));
+  EXPECT_FALSE(find(file, kMiB, kPage).awaited);
+}
+
+// "the caller's own writes": pages they touch, wherever in an extent, and nothing else.
+TEST_F(DataCacheTest, Punched_GoesByPages) {
+  ASSERT_TRUE(fill(file, 0, 16 * kPage));
+  cache.punch(file, 4 * kPage + 1, 5 * kPage + 1);
+  EXPECT_EQ(has(file, 0), 4 * kPage);
+  auto found = find(file, 4 * kPage, 12 * kPage);
+  EXPECT_EQ(found.size, 0u);
+  EXPECT_EQ(found.missing, 2 * kPage);
+  EXPECT_EQ(has(file, 6 * kPage), 10 * kPage);
+  cache.punch(file, 0, UINT64_MAX);
+  EXPECT_TRUE(cache.empty());
+}
+
+TEST_F(DataCacheTest, PunchedWhileItIsOnItsWay_IsNotKept) {
+  const auto filling = begin(file, 0, 16 * kPage);
+  const auto untouched = begin(file, 16 * kPage, 16 * kPage);
+  ASSERT_TRUE(filling && untouched);
+  cache.punch(file, 15 * kPage, 15 * kPage + 1);
+  EXPECT_FALSE(find(file, 0, kPage).awaited);
+  EXPECT_FALSE(cache.complete(*filling, 16 * kPage, false, now));
+  EXPECT_TRUE(cache.complete(*untouched, 16 * kPage, false, now));
+  EXPECT_EQ(cache.numbers().refused_bytes, 16 * kPage);
+}
+
+TEST_F(DataCacheTest, DroppedWhileItIsOnItsWay_IsNotKept) {
+  for (int how = 0; how < 3; ++how) {
+    const auto filling = begin(file, 0, 16 * kPage);
+    ASSERT_TRUE(filling);
+    if (how == 0) cache.drop(file);
+    if (how == 1) cache.drop_all();
+    if (how == 2) cache.forget(file);
+    const auto second = begin(file, 0, 16 * kPage);
+    ASSERT_TRUE(second) << "the same place is free";
+    EXPECT_FALSE(cache.complete(*filling, 16 * kPage, false, now));
+    EXPECT_TRUE(find(file, 0, kPage).awaited) << "the second one";
+    cache.abandon(*second);
+  }
+  EXPECT_TRUE(cache.empty());
+}
+
+TEST_F(DataCacheTest, WhatNobodyHasConfirmed_IsNotBelieved) {
+  ASSERT_TRUE(fill(file, 0, 16 * kPage));
+  const TimePoint later = now + std::chrono::seconds(60);
+  EXPECT_EQ(cache.find(file, 0, kPage, now).size, kPage);
+  cache.confirm(file, later);
+  EXPECT_EQ(cache.find(file, 0, kPage, later).size, kPage);
+  EXPECT_EQ(cache.find(file, 0, kPage, later + Duration(1)).size, 0u);
+  EXPECT_TRUE(cache.empty());
+}
+
+// --- room ---
+
+TEST_F(DataCacheTest, Room_IsNeverExceeded_ByTenTimesAsMuch) {
+  cache.set_limit(2 * kMiB);
+  for (uint64_t at = 0; at < 20 * kMiB; at += 64 * kPage) {
+    EXPECT_TRUE(fill(file, at, 64 * kPage));
+    if (at % (3 * 64 * kPage) == 0) has(file, at, 64 * kPage);
+    EXPECT_LE(cache.numbers().bytes, 2 * kMiB);
+  }
+  EXPECT_EQ(pool.outstanding_bytes(), cache.numbers().bytes);
+  EXPECT_GE(cache.numbers().evicted_bytes, 18 * kMiB);
+}
+
+TEST_F(DataCacheTest, WhatTheKernelHas_GoesFirst) {
+  cache.set_limit(8 * 64 * kPage);
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(fill(file, i * 64 * kPage, 64 * kPage));
+  // The sixteenth that it has is less than one of these.
+  EXPECT_EQ(has(file, 5 * 64 * kPage, 64 * kPage), 64 * kPage);
+  ASSERT_TRUE(fill(other, 0, 64 * kPage));
+  EXPECT_EQ(has(file, 5 * 64 * kPage), 0u);
+  EXPECT_EQ(has(file, 0, kPage), kPage) << "older, and not answered yet";
+}
+
+TEST_F(DataCacheTest, WhatIsAskedForAgain_Stays) {
+  ASSERT_TRUE(fill(file, 0, 64 * kPage));
+  for (int turn = 0; turn < 2; ++turn) EXPECT_EQ(has(file, 0, 64 * kPage), 64 * kPage);
+  for (uint64_t i = 1; i <= 63; ++i) {
+    ASSERT_TRUE(fill(file, i * 64 * kPage, 64 * kPage));
+    EXPECT_EQ(has(file, i * 64 * kPage, 64 * kPage), 64 * kPage);
+  }
+  EXPECT_EQ(has(file, 0, 64 * kPage), 64 * kPage);
+  EXPECT_LE(cache.numbers().bytes, 16 * kMiB / DataCache::kAnsweredShare + 64 * kPage)
+      << "the rest was answered once";
+}
+
+TEST_F(DataCacheTest, WhatIsRepliedFrom_IsNotEvicted) {
+  cache.set_limit(64 * kPage);
+  ASSERT_TRUE(fill(file, 0, 64 * kPage));
+  {
+    const auto reply = find(file, 0, 64 * kPage);
+    EXPECT_FALSE(fill(other, 0, 64 * kPage)) << "no room can be made";
+    cache.drop(file);  // but what is old goes; the reply keeps its memory
+    ByteVector expected(64 * kPage);
+    mark(expected, 0, 0);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), reply.data[0].bytes.begin()));
+  }
+  EXPECT_TRUE(fill(other, 0, 64 * kPage));
+}
+
+TEST_F(DataCacheTest, WhatIsOnItsWay_IsNotEvicted) {
+  cache.set_limit(64 * kPage);
+  const auto filling = begin(file, 0, 64 * kPage);
+  ASSERT_TRUE(filling);
+  EXPECT_FALSE(begin(other, 0, kPage));
+  cache.set_limit(0);
+  EXPECT_TRUE(cache.complete(*filling, 64 * kPage, false, now));
+}
+
+TEST_F(DataCacheTest, OneLargeFile_DoesNotThrowOutTheOthers) {
+  cache.set_limit(4 * kMiB);
+  std::array<File, 8> small;
+  for (const File& f : small) ASSERT_TRUE(fill(f, 0, 4 * kPage));
+  for (uint64_t at = 0; at < 40 * kMiB; at += 64 * kPage) ASSERT_TRUE(fill(file, at, 64 * kPage));
+  for (const File& f : small) EXPECT_EQ(has(f, 0), 4 * kPage);
+}
+
+TEST_F(DataCacheTest, AMillionSmallFiles_DoNotPinAMillionMegabytes) {
+  std::array<File, 256> small;
+  for (const File& f : small) ASSERT_TRUE(fill(f, 0, 100, true));
+  EXPECT_EQ(cache.numbers().bytes, small.size() * kPage);
+}
+
+TEST_F(DataCacheTest, ALowerLimit_GivesMemoryBackAtOnce) {
+  for (uint64_t i = 0; i < 16; ++i) ASSERT_TRUE(fill(file, i * 64 * kPage, 64 * kPage));
+  cache.set_limit(4 * 64 * kPage);
+  EXPECT_EQ(pool.outstanding_bytes(), 4 * 64 * kPage);
+  cache.set_limit(0);
+  EXPECT_EQ(pool.outstanding_bytes(), 0u);
+  EXPECT_FALSE(fill(file, 0, kPage));
+}
+
+TEST(DataCacheLimit, FollowsTheMemoryThereIs) {
+  EXPECT_EQ(DataCache::fitting(1000, 10'000, 0), 1000u) << "as wanted";
+  EXPECT_EQ(DataCache::fitting(1000, 800, 400), 600u);
+  EXPECT_EQ(DataCache::fitting(1000, 0, 1000), 500u) << "nothing is left: it gives half";
+  EXPECT_EQ(DataCache::fitting(1000, 0, 0), 0u);
+}
+
+TEST_F(DataCacheTest, Waste_IsWhatNobodyAskedFor) {
+  ASSERT_TRUE(fill(file, 0, 16 * kPage));
+  has(file, 0, 4 * kPage);
+  cache.drop(file);
+  const auto n = cache.numbers();
+  EXPECT_EQ(n.filled_bytes, 16 * kPage);
+  EXPECT_EQ(n.wasted_bytes, 12 * kPage);
+  EXPECT_EQ(n.hit_bytes, 4 * kPage);
+  EXPECT_EQ(n.extents, 0u);
+}
+
+// Against a model that knows of each page which version it must be: nothing that is found is old, and memory
+// is what it is said to be.
+RC_GTEST_PROP(DataCacheProperty, WhatIsFound_IsOfTheLatestVersion, ()) {
+  constexpr size_t kFilePages = 64;
+  BufferPool pool;
+  DataCache cache;
+  cache.set_limit(*rc::gen::inRange<uint64_t>(4, 80) * kPage);
+  const File file{};
+  std::array<uint8_t, kFilePages> version{};
+  struct UnderWay {
+    DataCache::Fill fill;
+    std::array<uint8_t, kFilePages> read;
+  };
+  std::vector<UnderWay> under_way;
+  for (unsigned steps = *rc::gen::inRange(1u, 120u); steps-- > 0;) {
+    const auto page = *rc::gen::inRange<size_t>(0, kFilePages);
+    const auto pages = *rc::gen::inRange<size_t>(1, kFilePages - page + 1);
+    switch (*rc::gen::inRange(0, 5)) {
+      case 0:
+        if (auto fill = cache.begin(file, page * kPage, pages * kPage, pool))
+          under_way.push_back({std::move(*fill), version});
+        break;
+      case 1:
+        if (!under_way.empty()) {
+          UnderWay done = std::move(under_way.back());
+          under_way.pop_back();
+          const MutableBytes room = done.fill.room.bytes;
+          for (size_t i = 0; i < room.size(); ++i)
+            room[i] = std::byte(done.read[(done.fill.offset + i) / kPage]);
+          cache.complete(done.fill, room.size(), false, TimePoint{});
+        }
+        break;
+      case 2:  // written, not aligned
+        cache.punch(file, page * kPage + 1, (page + pages) * kPage - 1);
+        for (size_t p = page; p < page + pages; ++p) ++version[p];
+        break;
+      case 3:
+        cache.drop(file);
+        for (auto& v : version) ++v;
+        break;
+      default: {
+        const auto found = cache.find(file, page * kPage, pages * kPage, TimePoint::min());
+        RC_ASSERT(found.size + found.missing <= pages * kPage);
+        uint64_t at = page * kPage;
+        for (const Slice& s : found.data) {
+          for (const std::byte b : s.bytes) RC_ASSERT(b == std::byte(version[at++ / kPage]));
+        }
+        RC_ASSERT(at == page * kPage + found.size);
+      }
+    }
+    RC_ASSERT(cache.numbers().bytes <= cache.limit());
+  }
+  for (const UnderWay& u : under_way) cache.abandon(u.fill);
+  under_way.clear();
+  RC_ASSERT(pool.outstanding_bytes() == cache.numbers().bytes);
+  cache.drop_all();
+  RC_ASSERT(pool.outstanding_bytes() == 0u);
+}
+
+}  // namespace
+}  // namespace nfsrdma::client

@@ -1,0 +1,461 @@
+// What the daemon keeps of files' data, and reads ahead: that it answers, and never with an old byte. Each
+// test makes data old in another way, with a second client or behind everybody's back.
+//
+// Reading ahead goes to its limit here whatever was measured, so that what is asked for does not depend on
+// time.
+#include <thread>
+
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using client::LockType;
+namespace on = filer::on;
+namespace fault = filer::fault;
+
+constexpr uint64_t kMiB = 1u << 20;
+constexpr size_t kRead = 128u << 10;
+
+// Tells where it is from, and of which version it is.
+std::string content(size_t size, char version = 'a', uint64_t offset = 0) {
+  std::string text(size, version);
+  for (size_t i = 0; i + 16 <= size; i += 4096) {
+    const std::string mark = std::to_string(offset + i);
+    std::copy(mark.begin(), mark.end(), text.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return text;
+}
+
+void keep_data(client::ClientOptions& o) {
+  o.cache_bytes = 16 * kMiB;
+  o.read_ahead_bytes = kMiB;
+  o.read_ahead_measured = false;
+}
+
+bool is_ahead(const filer::FaultEvent& e) {
+  return e.has(OP_READ) && e.has(OP_GETATTR);
+}
+filer::Trigger read_ahead_request() {
+  return on::request_with(OP_READ).if_(is_ahead);
+}
+filer::Trigger read_ahead_reply() {
+  return on::reply_to(OP_READ).if_(is_ahead);
+}
+
+class DataCacheLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    server = start_filer();
+    server->make_file("/export/file", content(4 * kMiB), 0666);
+    mount = make_mount(keep_data);
+  }
+  std::unique_ptr<TestMount> make_mount(std::function<void(client::ClientOptions&)> options) {
+    return std::make_unique<TestMount>(
+        *server, TestMount::Settings{.loops = GetParam(), .options = std::move(options)});
+  }
+  client::CacheStatistics numbers() { return mount->fs().statistics().cache; }
+  // Until a condition on the numbers holds.
+  template <class Condition>
+  bool wait_for(Condition condition) {
+    const TimePoint end = Clock::now() + std::chrono::seconds(20);
+    while (!condition(numbers())) {
+      if (Clock::now() > end) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  // Reads the first two parts; the megabyte behind them is kept when it returns.
+  static constexpr uint64_t kKept = 2 * kRead;
+  client::OpenFileRef open_with_data_ahead(const char* path = "file") {
+    const uint64_t before = numbers().ahead_bytes;
+    auto file = mount->open(path, O_RDWR);
+    EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
+    EXPECT_EQ(*mount->read(file, kRead, kRead), content(kRead, 'a', kRead));
+    EXPECT_TRUE(wait_for([&](const auto& n) { return n.ahead_bytes >= before + 4 * kRead; }));
+    return file;
+  }
+  // Whether what is at kKept is of `version`, and whether the server was asked for it.
+  void expect_version(const client::OpenFileRef& file, char version, bool asked) {
+    const uint64_t before = numbers().data_hit_bytes;
+    const auto text = mount->read(file, kKept, kRead);
+    ASSERT_TRUE(text) << describe(text.error());
+    EXPECT_EQ(*text, content(kRead, version, kKept)) << "begins with " << text->substr(0, 20);
+    if (asked) {
+      EXPECT_EQ(numbers().data_hit_bytes, before);
+    }
+  }
+  bool change_behind_our_back() {
+    return server->write_file("/export/file", kKept, content(kRead, 'b', kKept));
+  }
+
+  std::unique_ptr<filer::Server> server;
+  std::unique_ptr<TestMount> mount;
+};
+
+// --- answering ---
+
+TEST_P(DataCacheLoops, AFileReadFromItsBeginning_IsReadAheadOf_AndAskedForOnce) {
+  const auto file = mount->open("file");
+  for (uint64_t at = 0; at < 4 * kMiB; at += kRead)
+    ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at)) << at;
+  EXPECT_EQ(*mount->read(file, 4 * kMiB, kRead), "");
+  const auto n = numbers();
+  EXPECT_GE(n.ahead_bytes, 3 * kMiB);
+  EXPECT_GE(n.data_hit_bytes, 3 * kMiB);
+  EXPECT_EQ(n.ahead_wasted_bytes + n.ahead_refused_bytes, 0u);
+  uint64_t placed = 0, copied = 0;
+  for (const auto& t : mount->fs().statistics().transports) {
+    placed += t.bytes_placed;
+    copied += t.bytes_copied;
+  }
+  EXPECT_EQ(placed, 4 * kMiB) << "each byte once, straight into its place";
+  EXPECT_EQ(copied, 0u);
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, Backward_IsReadAheadOf) {
+  const auto file = mount->open("file");
+  for (uint64_t at = 4 * kMiB; at > 0; at -= kRead)
+    ASSERT_EQ(*mount->read(file, at - kRead, kRead), content(kRead, 'a', at - kRead));
+  EXPECT_GE(numbers().data_hit_bytes, 3 * kMiB);
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, Random_IsNot) {
+  const auto file = mount->open("file");
+  for (const uint64_t page : {7u, 900u, 33u, 512u, 41u, 2u, 777u, 123u})
+    ASSERT_EQ(*mount->read(file, page * 4096, 4096), content(4096, 'a', page * 4096));
+  const auto n = numbers();
+  EXPECT_EQ(n.ahead_bytes + n.ahead_refused_bytes + n.data_bytes, 0u);
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, AReadOfWhatIsOnItsWay_WaitsForIt) {
+  const auto rule = server->faults().add(read_ahead_reply(), fault::Stall{});
+  const auto file = mount->open("file");
+  EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  auto reading = mount->start(mount->fs().read(mount->user(), file, kRead, kRead));
+  server->faults().release(rule);
+  const auto reply = reading.get();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->size, kRead);
+  EXPECT_GE(numbers().data_hit_bytes, kRead);
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, ADescriptorIsClosed_WhenNothingIsReadAheadThroughItAnyMore) {
+  const auto rule = server->faults().add(read_ahead_reply(), fault::Stall{});
+  auto file = mount->open("file");
+  EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  auto closing = mount->start(mount->fs().release(mount->user(), std::move(file), std::nullopt));
+  EXPECT_EQ(mount->stat("file")->size, 4 * kMiB);
+  EXPECT_EQ(server->executed(OP_CLOSE).executed, 0u);
+  server->faults().release(rule);
+  closing.get();
+  EXPECT_EQ(server->executed(OP_CLOSE).executed, 1u);
+}
+
+TEST_P(DataCacheLoops, OpenedAgainUnchanged_WhatIsKeptAnswers) {
+  mount->close(open_with_data_ahead());
+  const auto file = mount->open("file");
+  const uint64_t before = numbers().data_hit_bytes;
+  expect_version(file, 'a', false);
+  EXPECT_EQ(numbers().data_hit_bytes, before + kRead);
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, Memory_StaysBelowItsLimit_UnderTenTimesAsMuch) {
+  mount = make_mount([](client::ClientOptions& o) {
+    keep_data(o);
+    o.cache_bytes = 2 * kMiB;
+  });
+  for (int i = 0; i < 5; ++i) server->make_file("/export/f" + std::to_string(i), content(4 * kMiB), 0666);
+  std::vector<client::OpenFileRef> files;
+  for (int i = 0; i < 5; ++i) files.push_back(mount->open("f" + std::to_string(i)));
+  for (uint64_t at = 0; at < 4 * kMiB; at += kRead) {
+    for (const auto& f : files) {
+      ASSERT_EQ(*mount->read(f, at, kRead), content(kRead, 'a', at));
+      ASSERT_LE(numbers().data_bytes, 2 * kMiB);
+    }
+  }
+  EXPECT_GT(numbers().evicted_bytes, 8 * kMiB);
+  for (auto& f : files) mount->close(std::move(f));
+}
+
+// --- what is never kept, or never asked for here ---
+
+TEST_P(DataCacheLoops, ADirectRead_AsksTheServer_AndLeavesNothing) {
+  const auto file = open_with_data_ahead();
+  ASSERT_TRUE(change_behind_our_back());
+  const uint64_t hits = numbers().data_hit_bytes;
+  auto user = mount->user();
+  user.direct = true;
+  auto reply = mount->run(mount->fs().read(user, file, kKept, kRead));
+  ASSERT_TRUE(reply);
+  std::string text;
+  for (BulkData& d : reply->data) {
+    ASSERT_TRUE(d.land());
+    text += as_string_view(d.slice.bytes);
+  }
+  EXPECT_EQ(text, content(kRead, 'b', kKept));
+  EXPECT_EQ(numbers().data_hit_bytes, hits);
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, WithoutAttributeCaching_NothingIsKept) {
+  for (int how = 0; how < 3; ++how) {
+    mount = make_mount([how](client::ClientOptions& o) {
+      keep_data(o);
+      if (how == 0) o.noac = true;
+      if (how == 1) o.attributes_before_reads = true;
+      if (how == 2) o.cache_bytes = 0;
+    });
+    const auto file = mount->open("file");
+    for (uint64_t at = 0; at < kMiB; at += kRead)
+      ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+    const auto n = numbers();
+    EXPECT_EQ(n.ahead_bytes + n.ahead_refused_bytes + n.data_bytes + n.data_hits, 0u);
+    mount->close(file);
+  }
+}
+
+TEST_P(DataCacheLoops, NotConfirmedForAcregmax_IsNotBelieved) {
+  mount = make_mount([](client::ClientOptions& o) {
+    keep_data(o);
+    o.acregmin = o.acregmax = std::chrono::seconds(0);
+  });
+  const auto file = open_with_data_ahead();
+  ASSERT_TRUE(change_behind_our_back());
+  expect_version(file, 'b', true);
+  mount->close(file);
+}
+
+// --- others change the file ---
+
+TEST_P(DataCacheLoops, AnotherClientsClose_IsSeenByTheNextOpen) {
+  auto file = open_with_data_ahead();
+  {
+    TestMount second(*server);
+    const auto theirs = second.open("file", O_RDWR);
+    EXPECT_EQ(second.write(theirs, kKept, content(kRead, 'b', kKept)), 0);
+    EXPECT_EQ(second.close(theirs), 0);
+  }
+  const auto again = mount->open("file");
+  expect_version(again, 'b', true);
+  expect_version(file, 'b', false);
+  mount->close(file);
+  mount->close(again);
+}
+
+// nfs(5), nocto: the open may believe what is cached; here it asks in any case, and what it hears counts.
+TEST_P(DataCacheLoops, AnotherClientsClose_IsSeenByTheNextOpen_AlsoWithNocto) {
+  mount = make_mount([](client::ClientOptions& o) {
+    keep_data(o);
+    o.close_to_open = false;
+  });
+  mount->close(open_with_data_ahead());
+  ASSERT_TRUE(change_behind_our_back());
+  const auto again = mount->open("file");
+  expect_version(again, 'b', true);
+  mount->close(again);
+}
+
+TEST_P(DataCacheLoops, AChangeThatAttributesTellOf_IsSeen) {
+  const auto file = open_with_data_ahead();
+  ASSERT_TRUE(change_behind_our_back());
+  auto other_user = mount->user(1000, 1000);  // asks ACCESS, whose answer has attributes
+  EXPECT_EQ(errno_of(mount->run(mount->fs().access(other_user, mount->node("file"), R_OK))), 0);
+  expect_version(file, 'b', true);
+  mount->close(file);
+}
+
+// The READ and the GETATTR behind it are executed after the change: what they bring is not of the version
+// that the open has seen.
+TEST_P(DataCacheLoops, AChangeBeforeWhatIsReadAheadIsRead_IsNotKeptUnderTheOldVersion) {
+  const auto rule = server->faults().add(read_ahead_request(), fault::Stall{});
+  const auto file = mount->open("file");
+  EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  ASSERT_TRUE(server->write_file("/export/file", 0, content(4 * kMiB, 'b')));
+  server->faults().release(rule);
+  ASSERT_TRUE(wait_for([](const auto& n) { return n.ahead_refused_bytes != 0; }));
+  EXPECT_EQ(*mount->read(file, kRead, kRead), content(kRead, 'b', kRead));
+  EXPECT_EQ(numbers().data_hits, 0u);
+  mount->close(file);
+}
+
+// A lock orders data (section 10.3.2): what its last holder wrote is seen.
+TEST_P(DataCacheLoops, ALock_ShowsWhatItsLastHolderWrote) {
+  const auto file = open_with_data_ahead();
+  {
+    TestMount second(*server);
+    const auto theirs = second.open("file", O_RDWR);
+    ASSERT_EQ(second.lock(theirs, LockType::kWrite), 0);
+    EXPECT_EQ(second.write(theirs, kKept, content(kRead, 'b', kKept)), 0);
+    ASSERT_EQ(second.lock(theirs, LockType::kUnlock), 0);
+    EXPECT_EQ(second.close(theirs), 0);
+  }
+  ASSERT_EQ(mount->lock(file, LockType::kRead), 0);
+  expect_version(file, 'b', true);
+  mount->close(file);
+}
+
+// Our own write moves the change attribute, and hides that somebody else did, too.
+TEST_P(DataCacheLoops, AChangeBesideOurOwn_IsSeenUnderALock) {
+  const auto file = open_with_data_ahead();
+  ASSERT_TRUE(change_behind_our_back());
+  EXPECT_EQ(mount->write(file, 3 * kMiB, "mine"), 0);
+  EXPECT_EQ(mount->fsync(file), 0);
+  ASSERT_EQ(mount->lock(file, LockType::kRead), 0);
+  expect_version(file, 'b', true);
+  mount->close(file);
+}
+
+// --- we change it ---
+
+TEST_P(DataCacheLoops, OurOwnWrite_IsReadBack) {
+  const auto file = open_with_data_ahead();
+  EXPECT_EQ(mount->write(file, kKept, content(kRead, 'c', kKept)), 0);
+  expect_version(file, 'c', true);
+  EXPECT_EQ(mount->write(file, kKept + 5, "few"), 0);
+  EXPECT_EQ(mount->read(file, kKept, kRead)->substr(4, 5),
+            content(kRead, 'c', kKept).substr(4, 1) + "few" + content(kRead, 'c', kKept).substr(8, 1));
+  mount->close(file);
+}
+
+// Sent before the write, answered after it.
+TEST_P(DataCacheLoops, WhatIsReadAheadWhileWeWrite_IsNotKept) {
+  const auto rule = server->faults().add(read_ahead_reply(), fault::Stall{});
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  for (uint64_t at = 0; at < 4 * kMiB; at += kMiB)
+    EXPECT_EQ(mount->write(file, at, content(kMiB, 'c', at)), 0);
+  EXPECT_EQ(mount->fsync(file), 0);
+  server->faults().release(rule);
+  for (uint64_t at = 0; at < 4 * kMiB; at += kRead)
+    ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'c', at));
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, Truncated_IsGone) {
+  const auto file = open_with_data_ahead();
+  client::SetAttributes set;
+  for (const uint64_t size : {kKept + 10, 4 * kMiB}) {
+    set.size = size;
+    ASSERT_TRUE(mount->run(mount->fs().setattr(mount->user(), mount->node("file"), set, file)));
+  }
+  const auto text = mount->read(file, kKept, kRead);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->substr(0, 10), content(kRead, 'a', kKept).substr(0, 10));
+  EXPECT_EQ(text->substr(10), std::string(kRead - 10, '\0'));
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, TruncatedWhileItIsReadAhead_IsNotKept) {
+  const auto rule = server->faults().add(read_ahead_reply(), fault::Stall{});
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  client::SetAttributes set;
+  for (const uint64_t size : {uint64_t{kRead}, 4 * kMiB}) {
+    set.size = size;
+    ASSERT_TRUE(mount->run(mount->fs().setattr(mount->user(), mount->node("file"), set, file)));
+  }
+  server->faults().release(rule);
+  EXPECT_EQ(*mount->read(file, kRead, kRead), std::string(kRead, '\0'));
+  mount->close(file);
+}
+
+// --- the server ---
+
+TEST_P(DataCacheLoops, AfterARestartOfTheServer_NothingOfBeforeIsUsed) {
+  const auto file = open_with_data_ahead();
+  server->restart();
+  ASSERT_TRUE(change_behind_our_back());
+  EXPECT_TRUE(mount->lookup("file"));
+  ASSERT_EQ(mount->mkdir("notices"), 0);
+  expect_version(file, 'b', true);
+  mount->close(file);
+}
+
+TEST_P(DataCacheLoops, AReadAheadThatFails_IsNobodysError) {
+  server->faults().add(read_ahead_request().always(), fault::Answer{OP_READ, NFS4ERR_IO});
+  const auto file = mount->open("file");
+  for (uint64_t at = 0; at < kMiB; at += kRead)
+    ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+  EXPECT_EQ(numbers().data_bytes, 0u);
+  mount->close(file);
+}
+
+// A server whose change attribute is not in the answer vouches for nothing.
+TEST_P(DataCacheLoops, WithoutAChangeAttribute_NothingIsKept) {
+  server->faults().add(read_ahead_request().always(), fault::Answer{OP_GETATTR, NFS4ERR_IO});
+  const auto file = mount->open("file");
+  for (uint64_t at = 0; at < kMiB; at += kRead)
+    ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+  EXPECT_EQ(numbers().data_hits, 0u);
+  mount->close(file);
+}
+
+// Few slots: half are for who waits.
+TEST_P(DataCacheLoops, WithoutSlotsToSpare_NothingIsReadAhead) {
+  server->set_target_slots(3);
+  ASSERT_EQ(mount->mkdir("learns"), 0);
+  const auto file = mount->open("file");
+  for (uint64_t at = 0; at < kMiB; at += kRead)
+    ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+  EXPECT_EQ(numbers().ahead_bytes, 0u);
+  mount->close(file);
+}
+
+// --- everything at once ---
+
+TEST_P(DataCacheLoops, ReadersAndAWriter_AgreeOnEveryByte) {
+  const auto node = mount->node("file");
+  const auto reader = [](TestMount& m, client::NodeRef n) -> Task<bool> {
+    const client::RequestContext user = m.user();
+    bool good = true;
+    for (int turn = 0; turn < 4; ++turn) {
+      auto opened = co_await m.fs().open(user, n, O_RDONLY);
+      if (!opened) co_return false;
+      for (uint64_t at = 0; at < 4 * kMiB; at += kRead) {
+        auto reply = co_await m.fs().read(user, opened->file, at, kRead);
+        if (!reply || reply->size != kRead) co_return false;
+        std::string text;
+        for (BulkData& d : reply->data) {
+          good = d.land() && good;
+          text += as_string_view(d.slice.bytes);
+        }
+        // Of any version, page by page.
+        for (size_t i = 0; i < text.size(); i += 4096) {
+          const char version = text[i + 100];
+          good = good && text.substr(i, 4096) == content(4096, version, at + i);
+        }
+      }
+      co_await m.fs().release(user, opened->file, std::nullopt);
+    }
+    co_return good;
+  };
+  std::vector<std::future<bool>> readers;
+  for (int i = 0; i < 4; ++i) readers.push_back(mount->start(reader(*mount, node)));
+  const auto file = mount->open("file", O_RDWR);
+  for (char version = 'b'; version < 'f'; ++version) {
+    for (uint64_t at = 0; at < 4 * kMiB; at += kMiB) {
+      ASSERT_EQ(mount->write(file, at, content(kMiB, version, at)), 0);
+      ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, version, at)) << "our own, at once";
+    }
+  }
+  for (auto& r : readers) EXPECT_TRUE(r.get());
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(mount->read_file("file").substr(0, kRead).substr(100, 10), std::string(10, 'e'));
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, DataCacheLoops, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test

@@ -1,0 +1,268 @@
+// ReadPattern: what is foretold, and that nothing is for reads without a pattern. ReadPace: how far.
+#include "client/cache/read_ahead.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <array>
+#include <random>
+#include <set>
+
+#include "client/cache/read_history.h"
+#include "client/cache/read_pace.h"
+
+namespace nfsrdma::client {
+namespace {
+
+using Kind = ReadPattern::Kind;
+constexpr uint64_t kKiB = 1024, kMiB = kKiB * kKiB, kGiB = kMiB * kKiB;
+constexpr uint64_t kPiece = 128 * kKiB;
+
+// Everything that is worth reading now.
+std::vector<ReadRange> all_ahead(ReadPattern& p, uint64_t window, uint64_t end = kGiB) {
+  std::vector<ReadRange> ranges;
+  while (auto r = p.next(window, kPiece, end)) ranges.push_back(*r);
+  return ranges;
+}
+uint64_t bytes(const std::vector<ReadRange>& ranges) {
+  uint64_t sum = 0;
+  for (const ReadRange& r : ranges) sum += r.size;
+  return sum;
+}
+
+TEST(ReadPattern, Forward_IsSeenAtTheSecondRead_AndGrowsToTheWindow) {
+  ReadPattern p;
+  p.note(5 * kMiB, kPiece);
+  EXPECT_EQ(p.kind(), Kind::kNone);
+  EXPECT_TRUE(all_ahead(p, kMiB).empty());
+  p.note(5 * kMiB + kPiece, kPiece);
+  EXPECT_EQ(p.kind(), Kind::kForward);
+  const auto first = all_ahead(p, kMiB);
+  ASSERT_EQ(first.size(), 2u) << "twice what was read";
+  EXPECT_EQ(first[0], (ReadRange{5 * kMiB + 2 * kPiece, kPiece}));
+  uint64_t place = 5 * kMiB + 2 * kPiece;
+  uint64_t reach = first.back().offset + first.back().size;
+  for (int i = 0; i < 10; ++i, place += kPiece) {
+    p.note(place, kPiece);
+    for (const ReadRange& r : all_ahead(p, kMiB)) {
+      EXPECT_EQ(r.offset, reach) << "each once, in order";
+      reach += r.size;
+    }
+    EXPECT_LE(reach, place + kPiece + kMiB);
+  }
+  EXPECT_EQ(reach, place + kMiB);
+}
+
+TEST(ReadPattern, TheBeginningOfAFile_IsTrusted) {
+  ReadPattern p;
+  p.note(0, kPiece);
+  EXPECT_EQ(bytes(all_ahead(p, kMiB)), 2 * kPiece);
+}
+
+TEST(ReadPattern, NothingBeyondTheEnd_AndWhatIsLeftThereIsTakenWhole) {
+  ReadPattern p;
+  p.note(0, kPiece);
+  const auto ahead = all_ahead(p, kMiB, kPiece + 10'000);
+  ASSERT_EQ(ahead.size(), 1u);
+  EXPECT_EQ(ahead[0], (ReadRange{kPiece, 10'000}));
+  ReadPattern whole;
+  whole.note(0, kPiece);
+  EXPECT_TRUE(all_ahead(whole, kMiB, kPiece).empty());
+}
+
+TEST(ReadPattern, Backward_GoesToTheBeginning) {
+  ReadPattern p;
+  uint64_t place = 3 * kMiB;
+  std::set<uint64_t> covered;
+  for (; place > 0; place -= kPiece) {
+    p.note(place - kPiece, kPiece);
+    if (place < 3 * kMiB) {
+      EXPECT_EQ(p.kind(), Kind::kBackward);
+    }
+    for (const ReadRange& r : all_ahead(p, kMiB)) {
+      EXPECT_LE(r.offset + r.size, place - kPiece);
+      for (uint64_t at = r.offset; at < r.offset + r.size; at += 4096)
+        EXPECT_TRUE(covered.insert(at).second) << "each once";
+    }
+  }
+  EXPECT_EQ(covered.size() * 4096, 3 * kMiB - 2 * kPiece) << "all but the first two reads";
+}
+
+TEST(ReadPattern, Strided_IsSeenAtTheFourthRead) {
+  for (const int64_t stride : {int64_t{kMiB}, -int64_t{kMiB}, int64_t{3} * 4096 + 100}) {
+    ReadPattern p;
+    uint64_t place = 100 * kMiB;
+    for (int i = 0; i < 3; ++i, place += static_cast<uint64_t>(stride)) {
+      p.note(place, 8192);
+      EXPECT_TRUE(all_ahead(p, kMiB).empty());
+    }
+    p.note(place, 8192);
+    EXPECT_EQ(p.kind(), Kind::kStrided);
+    const auto ahead = all_ahead(p, kMiB);
+    ASSERT_EQ(ahead.size(), 4u);
+    for (const ReadRange& r : ahead) {
+      place += static_cast<uint64_t>(stride);
+      EXPECT_LE(r.offset, place);
+      EXPECT_GE(r.offset + r.size, place + 8192);
+      EXPECT_LE(r.size, 3 * 4096u);
+    }
+    place -= static_cast<uint64_t>(stride) * 3;
+    p.note(place, 8192);
+    EXPECT_EQ(all_ahead(p, kMiB).size(), 5u) << "twice as far, less what was given";
+  }
+}
+
+TEST(ReadPattern, SeveralStreamsInTurn_AreToldApart) {
+  ReadPattern p;
+  constexpr unsigned kPlaces = 6;
+  std::array<uint64_t, kPlaces> reach{};
+  for (uint64_t turn = 0; turn < 20; ++turn) {
+    for (unsigned i = 0; i < kPlaces; ++i) {
+      const uint64_t base = (i + 1) * 100 * kMiB;
+      p.note(base + turn * kPiece, kPiece);
+      if (turn == 0) continue;
+      EXPECT_EQ(p.kind(), Kind::kForward);
+      for (const ReadRange& r : all_ahead(p, kMiB)) {
+        EXPECT_GE(r.offset, base);
+        EXPECT_LE(r.offset + r.size, base + (turn + 1) * kPiece + kMiB);
+        reach[i] = r.offset + r.size - base;
+      }
+    }
+  }
+  for (const uint64_t r : reach) EXPECT_EQ(r, 20 * kPiece + kMiB);
+}
+
+TEST(ReadPattern, ASeek_EndsIt_AndComingBackGoesOn) {
+  ReadPattern p;
+  for (uint64_t i = 0; i < 8; ++i) p.note(i * kPiece, kPiece);
+  EXPECT_TRUE(p.next(kMiB, kPiece, kGiB));
+  p.note(500 * kMiB, kPiece);
+  EXPECT_EQ(p.kind(), Kind::kNone);
+  EXPECT_FALSE(p.next(kMiB, kPiece, kGiB)) << "what was not asked for is not asked for any more";
+  p.note(8 * kPiece, kPiece);
+  EXPECT_TRUE(p.next(kMiB, kPiece, kGiB));
+}
+
+TEST(ReadPattern, ReadsOutOfOrder_AreOneStream) {
+  ReadPattern p;
+  for (uint64_t i = 0; i < 4; ++i) p.note(i * kPiece, kPiece);
+  for (uint64_t i = 4; i < 40; i += 2) {
+    p.note((i + 1) * kPiece, kPiece);
+    EXPECT_EQ(p.kind(), Kind::kForward);
+    p.note(i * kPiece, kPiece);
+    EXPECT_EQ(p.kind(), Kind::kForward);
+  }
+  EXPECT_EQ(all_ahead(p, kMiB).front().offset, 40 * kPiece);
+}
+
+TEST(ReadPattern, OneThatJumpsAhead_IsNotForward) {
+  ReadPattern p;
+  for (uint64_t i = 0; i < 4; ++i) p.note(i * 4096, 4096);
+  uint64_t place = 4 * 4096;
+  for (unsigned i = 0; i < ReadPattern::kMostGaps + 1; ++i) p.note(place += 13 * 4096 * (i + 2), 4096);
+  EXPECT_EQ(p.kind(), Kind::kNone);
+}
+
+// Anything may come: nothing is given twice running, nothing past the end or too far.
+RC_GTEST_PROP(ReadPatternProperty, Ranges_AreWithinBounds, ()) {
+  ReadPattern p;
+  const uint64_t end = *rc::gen::inRange<uint64_t>(1, 64 * kMiB);
+  const uint64_t window = *rc::gen::inRange<uint64_t>(0, 4 * kMiB);
+  uint64_t place = 0;
+  for (unsigned reads = *rc::gen::inRange(1u, 100u); reads-- > 0;) {
+    const uint64_t size = *rc::gen::inRange<uint64_t>(1, 64 * kKiB);
+    if (*rc::gen::inRange(0, 4) == 0) place = *rc::gen::inRange<uint64_t>(0, end);
+    p.note(place, size);
+    uint64_t given = 0;
+    unsigned ranges = 0;
+    while (const auto r = p.next(window, kPiece, end)) {
+      RC_ASSERT(r->size > 0u);
+      RC_ASSERT(r->size <= kPiece + ReadPattern::kAlignment);
+      RC_ASSERT(r->offset % ReadPattern::kAlignment == 0u);
+      RC_ASSERT(r->offset + r->size <= end);
+      given += r->size;
+      RC_ASSERT(++ranges < 1000u);
+    }
+    RC_ASSERT(given <= window + 2 * ReadPattern::kAlignment * (ranges + 1));
+    place += size;
+  }
+}
+
+// "off for random": of reads anywhere in a gigabyte hardly any looks like a pattern.
+RC_GTEST_PROP(ReadPatternProperty, RandomReads_AreNotFollowed, ()) {
+  ReadPattern p;
+  uint64_t given = 0;
+  std::mt19937_64 random(*rc::gen::arbitrary<uint64_t>());
+  for (unsigned i = 0; i < 1000; ++i) {
+    p.note((1 + random() % (kGiB / 4096 - 1)) * 4096, 4096);
+    given += bytes(all_ahead(p, kMiB));
+  }
+  RC_ASSERT(given <= 64 * kKiB);
+}
+
+// --- how much is under way ---
+
+TEST(ReadHistory, AnApplicationThatKeepsAWindowUnderWay_IsLeftAlone) {
+  ReadHistory history;
+  {
+    ReadHistory::Turn first(history, 0, kMiB), second(history, kMiB, kMiB);
+    EXPECT_TRUE(history.foretells());
+    EXPECT_FALSE(history.next(2 * kMiB, kPiece, kGiB));
+    EXPECT_TRUE(history.next(2 * kMiB + 1, kPiece, kGiB));
+  }
+  ReadHistory::Turn next(history, 2 * kMiB, 4096);
+  EXPECT_FALSE(history.next(kMiB, kPiece, kGiB)) << "it does so from time to time";
+  for (uint64_t i = 0; i < 40; ++i) ReadHistory::Turn small(history, 2 * kMiB + 4096 * (i + 1), 4096);
+  EXPECT_TRUE(history.next(kMiB, kPiece, kGiB)) << "not any more";
+}
+
+// --- how far ---
+
+class ReadPaceTest : public testing::Test {
+ protected:
+  // `count` READs sent together, answered together after `took`.
+  void round(unsigned count, uint64_t size, Duration took) {
+    std::vector<ReadPace::Sent> sent(count, pace.sending(now));
+    now += took;
+    for (const auto& s : sent) pace.answered(s, size, now);
+  }
+  ReadPace pace;
+  TimePoint now{std::chrono::hours(1)};
+};
+
+TEST_F(ReadPaceTest, NothingKnown_NothingAhead) {
+  EXPECT_EQ(pace.window(now), 0u);
+}
+
+TEST_F(ReadPaceTest, WhereAnswersComeAtOnce_NothingAhead) {
+  round(4, kMiB, std::chrono::microseconds(400));
+  EXPECT_EQ(pace.window(now), 0u);
+}
+
+// 1 Gbit/s and 20 ms: 2.4 MiB fill the way.
+TEST_F(ReadPaceTest, Window_DoublesUntilTheWayIsFull) {
+  const double rate = 125e6;
+  const Duration delay = std::chrono::milliseconds(20);
+  uint64_t window = kPiece;
+  uint64_t before = 0;
+  for (int turn = 0; turn < 12; ++turn) {
+    const auto count = static_cast<unsigned>(window / kPiece);
+    const double bytes = static_cast<double>(count * kPiece);
+    round(count, kPiece,
+          std::max(delay, std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bytes / rate))));
+    before = std::exchange(window, pace.window(now));
+    EXPECT_LE(window, 2 * before + kPiece);
+  }
+  EXPECT_GE(window, static_cast<uint64_t>(1.9 * rate * 0.02));
+  EXPECT_LE(window, static_cast<uint64_t>(2.1 * rate * 0.02));
+}
+
+TEST_F(ReadPaceTest, WhatWasMeasuredLongAgo_IsForgotten) {
+  round(4, kMiB, std::chrono::milliseconds(10));
+  EXPECT_GT(pace.window(now), 0u);
+  EXPECT_GT(pace.window(now + ReadPace::kMemory), 0u);
+  EXPECT_EQ(pace.window(now + 2 * ReadPace::kMemory + Duration(1)), 0u);
+}
+
+}  // namespace
+}  // namespace nfsrdma::client
