@@ -19,8 +19,10 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   // For the front end only: how many lookups the kernel holds. While it is above zero the front end owns one
-  // reference (see NodeRef::detach and NodeRef::adopt).
+  // reference (see NodeRef::detach and NodeRef::adopt) and has the Node in a list of its own.
   std::atomic<uint64_t> front_end_lookups{0};
+  Node* front_end_next = nullptr;
+  Node* front_end_previous = nullptr;
 
  protected:
   virtual ~Node() = default;

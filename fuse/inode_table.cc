@@ -19,6 +19,20 @@ bool InodeTable::known(const NodeRef& node) const {
   return node == root_ || node->front_end_lookups.load(std::memory_order_acquire) != 0;
 }
 
+void InodeTable::list(Shard& shard, Node& node) {
+  node.front_end_previous = nullptr;
+  node.front_end_next = shard.first;
+  if (shard.first != nullptr) shard.first->front_end_previous = &node;
+  shard.first = &node;
+}
+
+void InodeTable::unlist(Shard& shard, Node& node) {
+  Node* const next = node.front_end_next;
+  Node* const previous = node.front_end_previous;
+  (previous != nullptr ? previous->front_end_next : shard.first) = next;
+  if (next != nullptr) next->front_end_previous = previous;
+}
+
 void InodeTable::add_lookup(const NodeRef& node) {
   std::atomic<uint64_t>& count = node->front_end_lookups;
   uint64_t n = count.load(std::memory_order_relaxed);
@@ -29,7 +43,7 @@ void InodeTable::add_lookup(const NodeRef& node) {
   std::lock_guard lock(s.mutex);
   if (count.fetch_add(1, std::memory_order_acq_rel) != 0) return;  // listed by somebody else meanwhile
   NodeRef owned = node;
-  s.nodes.insert(owned.detach());
+  list(s, *owned.detach());
   size_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -55,7 +69,7 @@ void InodeTable::forget(uint64_t id, uint64_t lookups) {
     }
   }
   if (left != 0 || n == 0) return;
-  s.nodes.erase(node);
+  unlist(s, *node);
   size_.fetch_sub(1, std::memory_order_relaxed);
   owned = NodeRef::adopt(node);
 }
@@ -66,7 +80,7 @@ std::vector<NodeRef> InodeTable::snapshot() const {
   if (root_) all.push_back(root_);
   for (const Shard& s : shards_) {
     std::lock_guard lock(s.mutex);
-    for (Node* n : s.nodes) all.emplace_back(n);
+    for (Node* n = s.first; n != nullptr; n = n->front_end_next) all.emplace_back(n);
   }
   return all;
 }
@@ -74,14 +88,13 @@ std::vector<NodeRef> InodeTable::snapshot() const {
 size_t InodeTable::clear() {
   size_t dropped = 0;
   for (Shard& s : shards_) {
-    std::unordered_set<Node*> nodes;
-    {
-      std::lock_guard lock(s.mutex);
-      for (Node* n : s.nodes) n->front_end_lookups.store(0, std::memory_order_release);
-      nodes.swap(s.nodes);
+    std::vector<NodeRef> owned;  // dropped after the lock
+    std::lock_guard lock(s.mutex);
+    for (Node* n = std::exchange(s.first, nullptr); n != nullptr; n = n->front_end_next) {
+      n->front_end_lookups.store(0, std::memory_order_release);
+      owned.push_back(NodeRef::adopt(n));
     }
-    dropped += nodes.size();
-    for (Node* n : nodes) NodeRef::adopt(n).reset();
+    dropped += owned.size();
   }
   size_.fetch_sub(dropped, std::memory_order_relaxed);
   return dropped;

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <unordered_set>
 #include <vector>
 
 #include "client/node.h"
@@ -51,9 +50,12 @@ class InodeTable {
  private:
   struct Shard {
     mutable std::mutex mutex;
-    std::unordered_set<client::Node*> nodes;
+    client::Node* first = nullptr;  // a list through the Nodes
   };
   static constexpr size_t kShards = 16;
+  // With the shard's lock held.
+  static void list(Shard& shard, client::Node& node);
+  static void unlist(Shard& shard, client::Node& node);
   Shard& shard(const client::Node* n) const {
     return shards_[(reinterpret_cast<uintptr_t>(n) >> 7) % kShards];
   }

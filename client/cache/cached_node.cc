@@ -4,6 +4,14 @@
 
 namespace nfsrdma::client {
 
+CachedNode::CachedNode(CachedNodeTable& table, std::string_view handle, uint32_t export_index)
+    : table_(table),
+      handle_(new char[handle.size()]),
+      handle_bytes_(static_cast<uint32_t>(handle.size())),
+      export_index_(export_index) {
+  handle.copy(handle_.get(), handle.size());
+}
+
 void CachedNode::last_reference() noexcept {
   table_.drop(*this);
 }
@@ -19,11 +27,11 @@ NodeRef CachedNodeTable::get(std::string_view handle, uint32_t export_index) {
   Shard& shard = shard_of(handle);
   std::lock_guard lock(shard.mutex);
   if (const auto it = shard.nodes.find(handle); it != shard.nodes.end()) {
-    if (NodeTableAccess::try_acquire(*it->second)) return NodeRef::adopt(it->second);
+    if (NodeTableAccess::try_acquire(**it)) return NodeRef::adopt(*it);
     shard.nodes.erase(it);  // dying: drop() will find itself no longer listed
   }
   CachedNode* node = make_(*this, handle, export_index);
-  shard.nodes.emplace(node->handle(), node);
+  shard.nodes.insert(node);
   size_.fetch_add(1, std::memory_order_relaxed);
   return NodeRef(node);
 }
@@ -32,8 +40,8 @@ NodeRef CachedNodeTable::find(std::string_view handle) {
   Shard& shard = shard_of(handle);
   std::lock_guard lock(shard.mutex);
   const auto it = shard.nodes.find(handle);
-  if (it == shard.nodes.end() || !NodeTableAccess::try_acquire(*it->second)) return {};
-  return NodeRef::adopt(it->second);
+  if (it == shard.nodes.end() || !NodeTableAccess::try_acquire(**it)) return {};
+  return NodeRef::adopt(*it);
 }
 
 void CachedNodeTable::drop(CachedNode& node) {
@@ -43,7 +51,7 @@ void CachedNodeTable::drop(CachedNode& node) {
     Shard& shard = shard_of(node.handle());
     std::lock_guard lock(shard.mutex);
     const auto it = shard.nodes.find(node.handle());
-    if (it != shard.nodes.end() && it->second == &node) shard.nodes.erase(it);
+    if (it != shard.nodes.end() && *it == &node) shard.nodes.erase(it);
   }
   size_.fetch_sub(1, std::memory_order_relaxed);
   delete &node;

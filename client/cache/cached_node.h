@@ -13,12 +13,12 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
+#include <unordered_set>
 
 #include "client/cache/attribute_cache.h"
 #include "client/cache/data_cache.h"
 #include "client/cache/name_cache.h"
+#include "transport/rpc/credential.h"
 
 namespace nfsrdma::client {
 
@@ -27,7 +27,7 @@ struct CachedFile;
 
 class CachedNode : public Node {
  public:
-  std::string_view handle() const { return handle_; }
+  std::string_view handle() const { return {handle_.get(), handle_bytes_}; }
   // Which file system of the server it is on: 0 is that of the mount's root.
   uint32_t export_index() const { return export_index_; }
 
@@ -64,8 +64,7 @@ class CachedNode : public Node {
   // The last ACCESS answer (every bit is asked for each time): whose, what is allowed, until when it may be
   // believed.
   struct Access {
-    uint32_t uid = UINT32_MAX, gid = UINT32_MAX;
-    std::vector<uint32_t> groups;
+    rpc::CredentialPtr who;
     uint32_t allowed = 0;
     uint64_t change = 0;
     TimePoint expires = TimePoint::min();
@@ -84,15 +83,15 @@ class CachedNode : public Node {
   NameLinks names;
 
  protected:
-  CachedNode(CachedNodeTable& table, std::string_view handle, uint32_t export_index)
-      : table_(table), handle_(handle), export_index_(export_index) {}
+  CachedNode(CachedNodeTable& table, std::string_view handle, uint32_t export_index);
 
  private:
   friend class CachedNodeTable;
   void last_reference() noexcept override;
 
   CachedNodeTable& table_;
-  const std::string handle_;
+  const std::unique_ptr<char[]> handle_;  // half of what a std::string takes
+  const uint32_t handle_bytes_;
   const uint32_t export_index_;
 };
 
@@ -123,13 +122,23 @@ class CachedNodeTable {
  private:
   friend class CachedNode;
   static constexpr size_t kShards = 16;
+  // By file handle.
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view handle) const { return std::hash<std::string_view>{}(handle); }
+    size_t operator()(const CachedNode* n) const { return (*this)(n->handle()); }
+  };
+  struct Equal {
+    using is_transparent = void;
+    bool operator()(const CachedNode* a, const CachedNode* b) const { return a->handle() == b->handle(); }
+    bool operator()(std::string_view a, const CachedNode* b) const { return a == b->handle(); }
+    bool operator()(const CachedNode* a, std::string_view b) const { return a->handle() == b; }
+  };
   struct Shard {
     std::mutex mutex;
-    std::unordered_map<std::string_view, CachedNode*> nodes;  // keys point into the Nodes
+    std::unordered_set<CachedNode*, Hash, Equal> nodes;
   };
-  Shard& shard_of(std::string_view handle) {
-    return shards_[std::hash<std::string_view>{}(handle) % kShards];
-  }
+  Shard& shard_of(std::string_view handle) { return shards_[Hash{}(handle) % kShards]; }
   void drop(CachedNode& node);
 
   const Make make_;

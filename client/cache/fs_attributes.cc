@@ -177,8 +177,7 @@ Task<Result<uint32_t>> CachingFilesystem::access_bits(RequestContext ctx, NodeRe
 
 std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ctx, const CachedNode& n) {
   const auto& a = n.access;
-  const bool known = a.uid == ctx.credential->uid() && a.gid == ctx.credential->gid() &&
-                     a.groups == ctx.credential->groups() && a.change == n.attributes.get().change &&
+  const bool known = a.who && a.who->same_user(*ctx.credential) && a.change == n.attributes.get().change &&
                      (Clock::now() < a.expires || n.attributes.promised()) && n.attributes.known();
   return known ? std::optional(a.allowed) : std::nullopt;
 }
@@ -191,9 +190,7 @@ uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n
   if ((supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
     allowed &= ~nfs4::ACCESS4_EXECUTE;
   std::lock_guard lock(n.mutex);
-  n.access = {.uid = ctx.credential->uid(),
-              .gid = ctx.credential->gid(),
-              .groups = ctx.credential->groups(),
+  n.access = {.who = ctx.credential,
               .allowed = allowed,
               .change = change,
               .expires = Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min};

@@ -42,39 +42,39 @@ void NameCache::unlink_child(NameEntry& e) {
   --negatives_;
 }
 
-void NameCache::erase(Map::iterator it) {
-  NameEntry& e = it->second;
+NameEntry* NameCache::entry(Node& directory, std::string_view name) {
+  const auto it = entries_.find(Key{&directory, name});
+  return it == entries_.end() ? nullptr : const_cast<NameEntry*>(&*it);
+}
+
+void NameCache::erase(NameEntry& e) {
   unlink_child(e);
   uint64_t& forgotten = links_(*e.directory).forgotten;
   forgotten = std::max(forgotten, e.belief.order);
   unlink(links_(*e.directory).as_directory, e, &NameEntry::in_directory);
-  map_.erase(it);
+  entries_.erase(entries_.find(Key{e.directory, e.name}));
 }
 
 std::optional<NameCache::Found> NameCache::find(Node& directory, std::string_view name) {
   std::lock_guard lock(mutex_);
-  const auto it = map_.find(KeyView{&directory, name});
-  if (it == map_.end()) return std::nullopt;
-  const NameEntry& e = it->second;
-  if (e.child == nullptr) return Found{{}, e.belief};
-  if (!NodeTableAccess::try_acquire(*e.child)) return std::nullopt;  // dying
-  return Found{NodeRef::adopt(e.child), e.belief};
+  const NameEntry* e = entry(directory, name);
+  if (e == nullptr) return std::nullopt;
+  if (e->child == nullptr) return Found{{}, e->belief};
+  if (!NodeTableAccess::try_acquire(*e->child)) return std::nullopt;  // dying
+  return Found{NodeRef::adopt(e->child), e->belief};
 }
 
 void NameCache::store(Node& directory, std::string_view name, Node* child, NameBelief belief) {
-  auto it = map_.find(KeyView{&directory, name});
-  if (it == map_.end()) {
-    it = map_.emplace(Key{&directory, std::string(name)}, NameEntry{}).first;
-    NameEntry& e = it->second;
-    e.directory = &directory;
-    e.name = &it->first.name;
-    push_front(links_(directory).as_directory, e, &NameEntry::in_directory);
-    link_child(e, child);
-  } else if (it->second.child != child) {
-    unlink_child(it->second);
-    link_child(it->second, child);
+  NameEntry* e = entry(directory, name);
+  if (e == nullptr) {
+    e = const_cast<NameEntry*>(&*entries_.insert(NameEntry{&directory, std::string(name)}).first);
+    push_front(links_(directory).as_directory, *e, &NameEntry::in_directory);
+    link_child(*e, child);
+  } else if (e->child != child) {
+    unlink_child(*e);
+    link_child(*e, child);
   }
-  it->second.belief = belief;
+  e->belief = belief;
   while (negatives_ > kMaxNegative) erase(*oldest_negative_);
 }
 
@@ -85,15 +85,15 @@ void NameCache::put(Node& directory, std::string_view name, Node* child, NameBel
 
 NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node* child, NameBelief belief) {
   std::lock_guard lock(mutex_);
-  const auto it = map_.find(KeyView{&directory, name});
+  const NameEntry* e = entry(directory, name);
   uint64_t changed = 0;
-  if (it == map_.end()) {
+  if (e == nullptr) {
     if (links_(directory).forgotten > belief.order) return Learnt::kOther;
   } else {
-    changed = it->second.belief.order;
+    changed = e->belief.order;
     if (changed > belief.order) {
-      if (it->second.child == child) return Learnt::kStored;  // as it was, and that is more recent
-      return it->second.child == nullptr ? Learnt::kAbsent : Learnt::kOther;
+      if (e->child == child) return Learnt::kStored;  // as it was, and that is more recent
+      return e->child == nullptr ? Learnt::kAbsent : Learnt::kOther;
     }
   }
   belief.asked = belief.order;
@@ -104,8 +104,7 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
 
 void NameCache::remove(Node& directory, std::string_view name) {
   std::lock_guard lock(mutex_);
-  const auto it = map_.find(KeyView{&directory, name});
-  if (it != map_.end()) erase(it);
+  if (NameEntry* e = entry(directory, name); e != nullptr) erase(*e);
 }
 
 void NameCache::forget(Node& node) {
@@ -117,7 +116,7 @@ void NameCache::forget(Node& node) {
 std::optional<NameCache::Name> NameCache::name_of(Node& node) {
   std::lock_guard lock(mutex_);
   for (NameEntry* e = links_(node).as_child; e != nullptr; e = e->in_child.next) {
-    if (NodeTableAccess::try_acquire(*e->directory)) return Name{NodeRef::adopt(e->directory), *e->name};
+    if (NodeTableAccess::try_acquire(*e->directory)) return Name{NodeRef::adopt(e->directory), e->name};
   }
   return std::nullopt;
 }
@@ -126,13 +125,13 @@ std::vector<std::string> NameCache::names_in(Node& directory) const {
   std::lock_guard lock(mutex_);
   std::vector<std::string> names;
   for (const NameEntry* e = links_(directory).as_directory; e != nullptr; e = e->in_directory.next)
-    names.push_back(*e->name);
+    names.push_back(e->name);
   return names;
 }
 
 size_t NameCache::size() const {
   std::lock_guard lock(mutex_);
-  return map_.size();
+  return entries_.size();
 }
 
 }  // namespace nfsrdma::client

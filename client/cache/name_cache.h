@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "client/node.h"
@@ -44,14 +44,14 @@ struct NameBelief {
 
 struct NameEntry {
   Node* directory = nullptr;
+  std::string name;
   Node* child = nullptr;  // null: no such name
-  const std::string* name = nullptr;
-  NameBelief belief;  // its order: of our latest change under this name; 0: none
+  NameBelief belief{};    // its order: of our latest change under this name; 0: none
   struct Link {
     NameEntry* next = nullptr;
     NameEntry* prev = nullptr;
   };
-  Link in_directory, in_child;
+  Link in_directory{}, in_child{};
 };
 
 class NameCache {
@@ -91,19 +91,15 @@ class NameCache {
  private:
   struct Key {
     Node* directory;
-    std::string name;
-  };
-  struct KeyView {
-    Node* directory;
     std::string_view name;
   };
   struct Hash {
     using is_transparent = void;
-    size_t operator()(const KeyView& k) const {
+    size_t operator()(const Key& k) const {
       return std::hash<std::string_view>{}(k.name) ^
              (reinterpret_cast<size_t>(k.directory) * 0x9e3779b97f4a7c15ULL);
     }
-    size_t operator()(const Key& k) const { return (*this)(KeyView{k.directory, k.name}); }
+    size_t operator()(const NameEntry& e) const { return (*this)(Key{e.directory, e.name}); }
   };
   struct Equal {
     using is_transparent = void;
@@ -112,18 +108,19 @@ class NameCache {
       return a.directory == b.directory && std::string_view(a.name) == std::string_view(b.name);
     }
   };
-  using Map = std::unordered_map<Key, NameEntry, Hash, Equal>;
+  // An entry's place does not change, and only `directory` and `name` are what it is found by.
+  using Entries = std::unordered_set<NameEntry, Hash, Equal>;
 
   // With mutex_ held.
   void store(Node& directory, std::string_view name, Node* child, NameBelief belief);
   void link_child(NameEntry& e, Node* child);
   void unlink_child(NameEntry& e);
-  void erase(Map::iterator it);
-  void erase(NameEntry& e) { erase(map_.find(KeyView{e.directory, *e.name})); }
+  NameEntry* entry(Node& directory, std::string_view name);
+  void erase(NameEntry& e);
 
   const LinksOf links_;
   mutable std::mutex mutex_;
-  Map map_;
+  Entries entries_;
   NameEntry* newest_negative_ = nullptr;
   NameEntry* oldest_negative_ = nullptr;
   size_t negatives_ = 0;

@@ -24,6 +24,9 @@ class Credential {
   uint32_t uid() const { return uid_; }
   uint32_t gid() const { return gid_; }
   const std::vector<uint32_t>& groups() const { return groups_; }
+  bool same_user(const Credential& other) const {
+    return uid_ == other.uid_ && gid_ == other.gid_ && groups_ == other.groups_;
+  }
   // The complete opaque_auth: flavor, length, body. A multiple of four bytes.
   ConstBytes encoded() const { return encoded_; }
 
