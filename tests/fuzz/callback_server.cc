@@ -175,9 +175,15 @@ void set_xid(ByteVector& message, uint32_t xid) {
 
 // --- The conversation ---
 
+class Holder final : public client::DelegationHolder {
+  void recalled(client::DelegationRef) override {}
+  Known delegated_attributes(const client::Delegation&) override { return {17, 4711}; }
+};
+
 class Conversation {
  public:
   Conversation(Loop& loop, ConstBytes input) : loop_(loop), input_(input) {
+    delegations_.attach(&holder_);
     slots_.open(1, session_id(1), kForeSlots, 2);
     open_session(1, 0);
   }
@@ -204,11 +210,22 @@ class Conversation {
     return b;
   }
 
+  void grant(bool write) {
+    if (held_) return;
+    open_delegation4 granted;
+    granted.delegation_type = write ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
+    granted.stateid = delegation();
+    held_ = std::make_shared<client::Delegation>(kFile, granted, nullptr, 1);
+    delegations_.add(held_, client::Delegations::Came::kGranted);
+  }
+
   // `fitting`: with the sequence ID that its slot expects next. `kind`: of a new session.
   Task<> step(unsigned action, bool fitting, unsigned kind) {
     switch (action) {
-      case 0: server_.delegation_granted(kFile, delegation()); break;
-      case 1: server_.delegation_returned(delegation()); break;
+      case 0: grant(fitting); break;
+      case 1:
+        if (held_) delegations_.remove(std::exchange(held_, nullptr), client::Delegations::Went::kReturned);
+        break;
       case 2: open_session(1 + (fitting ? 1 : 0), kind); break;
       case 3:  // a request of the client's own, for a referring call to name
         if (ticket_) {
@@ -343,7 +360,9 @@ class Conversation {
   client::SlotTable slots_;
   client::NodeTable nodes_;
   client::NodeRef node_ = nodes_.get(kFile, 0);
+  Holder holder_;
   client::Delegations delegations_;
+  client::DelegationRef held_;
   client::CallbackServer server_{slots_, nodes_, delegations_, Duration::zero()};
   Model model_;
   std::optional<client::SlotTicket> ticket_;
