@@ -354,16 +354,18 @@ class Readme(SystemCase):
         return [line.strip() for line in text.splitlines() if line.startswith("    ")]
 
     def test_the_commands(self):
-        path = self.local("mnt")
+        path, report = self.local("mnt"), os.path.join(self.local("reports"), "report.html")
         said = []
         lines = self.lines("Use")
-        self.assertEqual(len(lines), 5, lines)
+        self.assertEqual(len(lines), 6, lines)
         for line in lines:
             for words, meant in (("build/release/cli/", os.path.join(WORK, "bin/")), ("DIR", path), ("-o rw", f"-o rw,port={self.server.port}"),
-                                 ("probe filer:/export", f"probe nfs://127.0.0.1:{self.server.port}/export"), ("filer:", "127.0.0.1:")):
+                                 ("probe filer:/export", f"probe nfs://127.0.0.1:{self.server.port}/export"), ("filer:", "127.0.0.1:"),
+                                 ("/tmp/report.html", report)):
                 line = line.replace(words, meant)
             said.append(self.run_program(*line.split()))
-        self.assertEqual([bool(text) for text in said], [False, True, True, True, False])
+        self.assertEqual([bool(text) for text in said], [False, True, True, True, True, False])
+        self.assertTrue(os.path.getsize(report))
         self.assertFalse(is_mounted(path))
 
     @needs_root()
