@@ -118,6 +118,9 @@ def checksum(data):
     return ~(total + (total >> 16)) & 0xffff
 
 
+LONGEST = 65535 - 40  # of TCP's data in one packet
+
+
 def segments(connection, ports):
     """IP packets of one connection: its begin, and each frame with the acknowledgement of what went before."""
     addresses = (b"\x0a\0\0\x01", b"\x0a\0\0\x02")
@@ -136,8 +139,10 @@ def segments(connection, ports):
     for sender, data in connection.record:
         streams[sender].extend(data)
         while (end := frame_end(streams[sender], sent[sender] - 1)) is not None:
-            yield packet(sender, 0x18, bytes(streams[sender][sent[sender] - 1:end]))
-            sent[sender] = end + 1
+            while sent[sender] <= end:  # the longest frame does not fit an IP packet
+                piece = bytes(streams[sender][sent[sender] - 1:min(end, sent[sender] - 1 + LONGEST)])
+                yield packet(sender, 0x18, piece)
+                sent[sender] += len(piece)
 
 
 def write_pcap(path, connections, port=20049):
