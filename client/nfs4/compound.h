@@ -124,6 +124,14 @@ class CompoundReply {
   std::optional<nfs4::SEQUENCE4res> sequence_;
 };
 
+// Of a COMPOUND of PUTFH and an operation: the operation's result, or what went wrong first.
+template <class Res>
+Result<Res> take_behind_putfh(Result<CompoundReply>& reply) {
+  if (!reply) return fail(std::move(reply.error()));
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
+  return reply->take<Res>();
+}
+
 // BulkLocator for SEQUENCE, PUTFH, READ, and at most one more.
 rpc::Locate locate_read_data(ConstBytes prefix, rpc::BulkPlace& place);
 

@@ -126,14 +126,7 @@ Task<Result<nfs4::verifier4>> Nfs4Filesystem::commit_on_server(NodeRef node, rpc
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::COMMIT4args{0, 0}).getattr(kFileAttributes); };
   const Request request{nfs4::OP_COMMIT, credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
-  Result<nfs4::COMMIT4res> committed = fail(Error{});
-  if (!reply) {
-    committed = fail(std::move(reply.error()));
-  } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
-    committed = fail(std::move(put.error()));
-  } else {
-    committed = reply->take<nfs4::COMMIT4res>();
-  }
+  Result<nfs4::COMMIT4res> committed = take_behind_putfh<nfs4::COMMIT4res>(reply);
   if (committed) {
     auto attributes = reply->take<nfs4::GETATTR4res>();
     if (attributes) co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);

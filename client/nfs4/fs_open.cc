@@ -53,14 +53,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   const uint64_t epoch = session_.epoch();
   const Delegations::Asking asking(delegations_);
   Result<CompoundReply> reply = co_await session_.run(request);
-  Result<nfs4::OPEN4res> opened = fail(Error{});
-  if (!reply) {
-    opened = fail(std::move(reply.error()));
-  } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
-    opened = fail(std::move(put.error()));
-  } else {
-    opened = reply->take<nfs4::OPEN4res>();
-  }
+  Result<nfs4::OPEN4res> opened = take_behind_putfh<nfs4::OPEN4res>(reply);
   if (!opened) {
     guard.unlock();
     states_.unpin_file(n);

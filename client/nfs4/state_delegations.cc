@@ -150,14 +150,7 @@ Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, Delega
     open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
     const uint64_t epoch = session_.epoch();
     Result<CompoundReply> reply = co_await session_.run(request);
-    Result<nfs4::OPEN4res> res = fail(Error{});
-    if (!reply) {
-      res = fail(std::move(reply.error()));
-    } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
-      res = fail(std::move(put.error()));
-    } else {
-      res = reply->take<nfs4::OPEN4res>();
-    }
+    Result<nfs4::OPEN4res> res = take_behind_putfh<nfs4::OPEN4res>(reply);
     if (!res) {
       // Whoever has it open opens it anew when he next needs it.
       log::info("a file opened under a delegation: {}", describe(res.error()));
@@ -204,14 +197,7 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
       };
       const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
       Result<CompoundReply> reply = co_await session_.run(request);
-      res = fail(Error{});
-      if (!reply) {
-        res = fail(std::move(reply.error()));
-      } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
-        res = fail(std::move(put.error()));
-      } else {
-        res = reply->take<nfs4::LOCK4res>();
-      }
+      res = take_behind_putfh<nfs4::LOCK4res>(reply);
       if (!res) break;
       std::lock_guard lock(file.node.mutex);
       owner->stateid = res->resok4.lock_stateid;

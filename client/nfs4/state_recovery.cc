@@ -258,14 +258,7 @@ Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef nod
       const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
       Result<CompoundReply> reply = co_await channel.run(request);
       if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
-      Result<nfs4::LOCK4res> res = fail(Error{});
-      if (!reply) {
-        res = fail(std::move(reply.error()));
-      } else if (auto put = reply->expect<nfs4::PUTFH4res>(); !put) {
-        res = fail(std::move(put.error()));
-      } else {
-        res = reply->take<nfs4::LOCK4res>();
-      }
+      Result<nfs4::LOCK4res> res = take_behind_putfh<nfs4::LOCK4res>(reply);
       std::unique_lock lock(file.node.mutex);
       if (res) {
         owner.stateid = res->resok4.lock_stateid;

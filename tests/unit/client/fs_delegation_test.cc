@@ -19,13 +19,7 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
     mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
   }
 
-  std::vector<filer::StateFacts> live(StateKind kind) {
-    std::vector<filer::StateFacts> all;
-    for (const auto& s : server->states()) {
-      if (s.kind == kind && s.revoked == filer::Revoked::kNo) all.push_back(s);
-    }
-    return all;
-  }
+  std::vector<filer::StateFacts> live(StateKind kind) { return live_states(*server, kind); }
   client::DelegationStatistics numbers() { return mount->fs().statistics().delegations; }
   uint64_t executed(nfs_opnum4 op) { return server->executed(op).executed; }
   // Until the mount has given every delegation back.

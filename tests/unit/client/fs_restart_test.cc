@@ -18,11 +18,7 @@ class Restart : public testing::TestWithParam<unsigned> {
     server->make_file("/export/file", "content");
     mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
   }
-  size_t count(StateKind kind) {
-    size_t n = 0;
-    for (const auto& s : server->states()) n += s.kind == kind && s.revoked == filer::Revoked::kNo;
-    return n;
-  }
+  size_t count(StateKind kind) { return live_states(*server, kind).size(); }
   bool wait_for_states(StateKind kind, size_t n) {
     return server->wait_until([=](filer::Core& core) {
       size_t found = 0;

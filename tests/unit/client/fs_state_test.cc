@@ -23,13 +23,7 @@ class StateLoops : public testing::TestWithParam<unsigned> {
     server->make_file("/export/file", "content", 0666);
     mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
   }
-  std::vector<filer::StateFacts> live(StateKind kind) {
-    std::vector<filer::StateFacts> all;
-    for (const auto& s : server->states()) {
-      if (s.kind == kind && s.revoked == filer::Revoked::kNo) all.push_back(s);
-    }
-    return all;
-  }
+  std::vector<filer::StateFacts> live(StateKind kind) { return live_states(*server, kind); }
   nfs4::clientid4 client_id() { return server->clients().at(0).id; }
 
   std::unique_ptr<filer::Server> server;

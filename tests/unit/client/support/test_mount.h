@@ -49,6 +49,13 @@ int errno_of(const Result<T>& result) {
   return result.error().errnum;
 }
 
+// What the server holds of this kind, and has not revoked.
+inline std::vector<filer::StateFacts> live_states(filer::Server& server, filer::StateKind kind) {
+  std::vector<filer::StateFacts> all = server.states();
+  std::erase_if(all, [kind](const auto& s) { return s.kind != kind || s.revoked != filer::Revoked::kNo; });
+  return all;
+}
+
 class TestMount {
  public:
   struct Settings {
