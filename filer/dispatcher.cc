@@ -20,6 +20,8 @@ struct Dispatcher::Exchange {
   std::vector<FaultPlan::Fired> actions;  // of this phase
   size_t next_action = 0;
   CompoundOrders orders;
+  bool patient = true;  // a delegation in the way is waited for
+  bool timed = false;   // how long has begun
   FaultPlan::RuleId stop_rule = 0;
   std::unique_ptr<CompoundRun> run;
 
@@ -135,8 +137,13 @@ void Dispatcher::received(const LinkPtr& link, ByteVector message) {
     std::lock_guard lock(core_.mutex);
     if (!core_.back.answered(link->id(), message))
       log::debug("filer: an answer to nothing on connection {}", link->id());
-    return;
+  } else {
+    begin(link, std::move(message));
   }
+  let_go_on();
+}
+
+void Dispatcher::begin(const LinkPtr& link, ByteVector message) {
   auto x = std::make_shared<Exchange>();
   x->link = link;
   x->message = std::move(message);
@@ -195,6 +202,28 @@ void Dispatcher::go_on(const ExchangePtr& x) {
   }
 }
 
+// Until a delegation has moved, and not for ever. The server's lock is held.
+void Dispatcher::hold_back(const ExchangePtr& x) {
+  held_back_.push_back(x);
+  core_.changed.notify_all();
+  if (std::exchange(x->timed, true)) return;
+  environment_.after(core_.switches.conflict_wait, [this, x] {
+    x->patient = false;
+    if (std::erase(held_back_, x) > 0) go_on(x);
+  });
+}
+
+void Dispatcher::let_go_on() {
+  while (!held_back_.empty()) {
+    {
+      std::lock_guard lock(core_.mutex);
+      const uint64_t moved = core_.states.delegations_moved();
+      if (std::exchange(delegations_moved_, moved) == moved) return;
+    }
+    for (const ExchangePtr& x : std::exchange(held_back_, {})) go_on(x);
+  }
+}
+
 bool Dispatcher::park(const ExchangePtr& x, FaultPlan::RuleId rule) {
   return faults_.park(rule, [this, x] { go_on(x); });
 }
@@ -221,15 +250,18 @@ void Dispatcher::execute(const ExchangePtr& x) {
       if (x->run == nullptr) {
         x->run =
             std::make_unique<CompoundRun>(core_, x->link, x->who, h.xid, std::move(x->message), x->arguments);
-        if (!x->run->start(std::move(x->orders))) answer(*x, accepted_with(rpc::GARBAGE_ARGS), {});
+        x->patient = core_.switches.conflict_wait.count() > 0;
+        if (!x->run->start(std::move(x->orders), x->patient))
+          answer(*x, accepted_with(rpc::GARBAGE_ARGS), {});
       } else {
-        x->run->resume();
+        x->run->resume(x->patient);
         if (x->run->body().empty()) return;
       }
-      if (x->run->stopped()) {
+      if (x->run->stopped() && !x->run->held_back()) {
         if (park(x, x->stop_rule)) return;
-        x->run->resume();
+        x->run->resume(x->patient);
       }
+      if (x->run->held_back()) return hold_back(x);
       if (const clientid4 client = x->run->executed().client; client != 0)
         last_client_[x->link->id()] = client;
       if (x->reply.empty()) answer(*x, accepted_with(rpc::SUCCESS), x->run->body(), x->run->items());

@@ -1,7 +1,8 @@
 // Dispatcher: from an RPC message to its reply, with everything the fault plan does to either.
 //
 // A call goes: request faults, execution, reply faults, out. At each fault it may be parked and go on later,
-// on the loop, or end. The server's lock is held during execution only. A parked call whose server has
+// on the loop, or end. What a delegation is in the way of waits a while for its holder. The server's lock is
+// held during execution only. A parked call whose server has
 // restarted meanwhile is forgotten, as the crash would have done. Loop thread only, except where Core is
 // locked by others.
 #pragma once
@@ -38,6 +39,7 @@ class Dispatcher {
   using ExchangePtr = std::shared_ptr<Exchange>;
   enum class Verdict : uint8_t { kGoOn, kParked, kOver };
 
+  void begin(const LinkPtr& link, ByteVector message);
   void go_on(const ExchangePtr& x);
   bool prepare(Exchange& x);
   void execute(const ExchangePtr& x);
@@ -46,6 +48,8 @@ class Dispatcher {
   void begin_reply(const ExchangePtr& x);
   void transmit(Exchange& x);
   bool park(const ExchangePtr& x, FaultPlan::RuleId rule);
+  void hold_back(const ExchangePtr& x);
+  void let_go_on();
   FaultEvent event_of(const Exchange& x, FaultEvent::Kind kind) const;
 
   Verdict apply(const ExchangePtr& x, const FaultPlan::Fired& fired);
@@ -64,6 +68,8 @@ class Dispatcher {
   Environment environment_;
   std::map<LinkId, std::vector<Held>> held_;       // replies that wait for others to overtake them
   std::map<LinkId, nfs4::clientid4> last_client_;  // of the last SEQUENCE on a connection
+  std::vector<ExchangePtr> held_back_;             // by delegations
+  uint64_t delegations_moved_ = 0;                 // what they have been tried with
 };
 
 }  // namespace nfsrdma::filer

@@ -69,6 +69,9 @@ struct Switches {
   uint64_t short_write_bytes = 0;         // write at most so much of each WRITE; 0: all
   uint64_t short_read_bytes = 0;          // return at most so much of each READ; 0: all
   Delegations delegations = Delegations::kNever;
+  // So long a COMPOUND waits for the holder of a delegation that is in its way; then it is answered
+  // NFS4ERR_DELAY. 0: at once.
+  std::chrono::milliseconds conflict_wait{1000};
   Expiry expiry = Expiry::kRevokeState;
   bool strict_cookie_verifier = false;  // READDIR's verifier follows the directory's change attribute
   bool looping_cookies = false;         // behind a directory's last entry comes its first one, without an end

@@ -118,8 +118,9 @@ CompoundRun::CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, 
   executed_.who = c_.who;
 }
 
-bool CompoundRun::start(CompoundOrders orders) {
+bool CompoundRun::start(CompoundOrders orders, bool patient) {
   orders_ = std::move(orders);
+  patient_ = patient;
   compound_call call;
   if (!in_(call)) return false;
   c_.operations = call.operations;
@@ -137,6 +138,7 @@ bool CompoundRun::start(CompoundOrders orders) {
     return true;
   }
   c_.core.tick();
+  c_.began = c_.core.states.delegations_moved();
   const ConstBytes first = in_.rest();
   if (call.operations > 0 && first.size() >= 4 && load_be32(first.data()) == OP_SEQUENCE) {
     run_sequence();
@@ -146,8 +148,9 @@ bool CompoundRun::start(CompoundOrders orders) {
   return true;
 }
 
-void CompoundRun::resume() {
-  stopped_ = false;
+void CompoundRun::resume(bool patient) {
+  stopped_ = held_back_ = false;
+  patient_ = patient;
   c_.session = c_.core.clients.find(c_.sequence.sa_sessionid);
   if (c_.session == nullptr) {
     body_.clear();
@@ -213,12 +216,19 @@ void CompoundRun::replay_uncached() {
 
 void CompoundRun::run_rest() {
   for (; c_.index < c_.operations && status_ == NFS4_OK; ++c_.index) {
+    const xdr::Decoder start = in_;
     nfs_opnum4 op{};
     if (!in_(op)) {
       put_status(OP_ILLEGAL, NFS4ERR_BADXDR);
       break;
     }
     run_one(op);
+    if (held_back_) {  // it will be executed again
+      in_ = start;
+      stopped_ = true;
+      status_ = NFS4_OK;
+      return;
+    }
   }
   seal();
 }
@@ -272,19 +282,28 @@ void CompoundRun::run_one(nfs_opnum4 op) {
   } else {
     const size_t start = body_.size();
     const Session* session = c_.session;
+    c_.delegation_in_the_way = false;
     status_ = perform(op);
+    if (status_ == NFS4ERR_DELAY && c_.delegation_in_the_way && patient_) {
+      held_back_ = true;
+      return take_back(start);
+    }
     if (sequenced_ && may_end_sessions(op)) {
       c_.session = c_.core.clients.find(c_.sequence.sa_sessionid);
       c_.client = c_.session != nullptr ? c_.session->client : nullptr;
     }
     if (session != nullptr && c_.session == session && body_.size() - start > c_.room) {
-      body_.resize(start);
-      while (!items_.empty() && items_.back().offset > start) items_.pop_back();
-      --results_;
+      take_back(start);
       put_status(op, too_big());
     }
   }
   note(op, before, injected);
+}
+
+void CompoundRun::take_back(size_t start) {
+  body_.resize(start);
+  while (!items_.empty() && items_.back().offset > start) items_.pop_back();
+  --results_;
 }
 
 nfsstat4 CompoundRun::perform(nfs_opnum4 op) {

@@ -1,9 +1,10 @@
 // CompoundRun: one COMPOUND from its arguments to its reply (RFC 8881 section 16.2).
 //
-// start() executes it, all of it or up to a stop behind SEQUENCE that a fault asked for; resume() does the
-// rest. Operations are decoded one by one as they are reached: what stands before a malformed one has been
-// executed (NFS4ERR_BADXDR). Results are encoded into body(), COMPOUND4res, whose size is held within the
-// session's limits before anything that changes the server is executed (sections 2.10.6.4, 15.1.3.6).
+// start() executes it, all of it or up to a stop: behind SEQUENCE, when a fault asked for it; or before an
+// operation that a delegation is in the way of, whose holder has been asked. resume() does the rest.
+// Operations are decoded one by one as they are reached: what stands before a malformed one has been executed
+// (NFS4ERR_BADXDR). Results are encoded into body(), COMPOUND4res, whose size is held within the session's
+// limits before anything that changes the server is executed (sections 2.10.6.4, 15.1.3.6).
 //
 // Everything under the server's lock. The message is kept by the run: arguments borrow from it.
 #pragma once
@@ -27,12 +28,15 @@ class CompoundRun {
   // `message` is the whole RPC call and `arguments` the offset of COMPOUND4args in it.
   CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, ByteVector message, size_t arguments);
 
-  // False: the arguments are not a COMPOUND at all (GARBAGE_ARGS); body() is empty.
-  bool start(CompoundOrders orders);
+  // False: the arguments are not a COMPOUND at all (GARBAGE_ARGS); body() is empty. Not patient: what a
+  // delegation is in the way of is answered NFS4ERR_DELAY.
+  bool start(CompoundOrders orders, bool patient);
   bool stopped() const { return stopped_; }
+  // Stopped by a delegation.
+  bool held_back() const { return held_back_; }
   // After a stop. The session may be gone meanwhile, and with it the reason to go on: then body() stays
   // empty.
-  void resume();
+  void resume(bool patient);
 
   ByteVector& body() { return body_; }
   // Where READ's data is in body().
@@ -49,6 +53,8 @@ class CompoundRun {
   nfs4::nfsstat4 check_position(nfs4::nfs_opnum4 op) const;
   size_t room() const;
   nfs4::nfsstat4 too_big() const;
+  // The last result, which began at `start` of body_.
+  void take_back(size_t start);
   // Results: a whole one, or a status with nothing behind it.
   template <class Res>
   void put(const Res& res);
@@ -66,6 +72,8 @@ class CompoundRun {
   uint32_t results_ = 0;
   nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
   bool stopped_ = false;
+  bool held_back_ = false;
+  bool patient_ = true;
   bool sequenced_ = false;
   bool done_ = false;
   ExecutedCompound executed_;

@@ -37,6 +37,10 @@ struct Context {
   ByteVector data;   // what READ's result borrows; until it is encoded
   std::string name;  // for the journal
 
+  uint64_t began = 0;  // StateTable::delegations_moved() of then
+  // NFS4ERR_DELAY is because of a delegation: its holder has been asked, and it may be over soon.
+  bool delegation_in_the_way = false;
+
   bool last() const { return index + 1 == operations; }
   bool alone() const { return operations == 1; }
 

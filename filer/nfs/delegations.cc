@@ -44,7 +44,8 @@ bool another_is_in_the_way(const Context& c, const Node& node, bool write) {
   return false;
 }
 
-// How long a holder has for its answer, and how long that is good for: until whoever asked comes again.
+// How long a holder has for its answer; and how long that is good for: who waits for it is answered with it,
+// and whoever comes first of those that were sent away with NFS4ERR_DELAY.
 constexpr std::chrono::seconds kPatience{2};
 constexpr std::chrono::seconds kGoodFor{1};
 
@@ -62,6 +63,9 @@ void heard(Core& core, const stateid4& id, const CB_COMPOUND4res& reply) {
   State::Told& told = state->told;
   told.phase = State::Told::Phase::kFailed;
   told.since = core.clock.now();
+  core.states.delegation_moved();
+  told.at = core.states.delegations_moved();
+  told.used = false;
   if (reply.status != NFS4_OK || reply.resarray.size() != 2) return;
   const auto* res = std::get_if<CB_GETATTR4res>(&reply.resarray[1].op);
   if (res == nullptr || res->status != NFS4_OK) return;
@@ -132,16 +136,20 @@ HeldAttributes ask_holder(Context& c, Node& node) {
   const LeaseClock::Duration age = c.core.clock.now() - told.since;
   // A holder that does not answer has it recalled, and loses it in the end.
   const bool failed = told.phase == Phase::kFailed || (told.phase == Phase::kAsked && age > kPatience);
+  const HeldAttributes later = {NFS4ERR_DELAY, {}};
+  c.delegation_in_the_way = true;
   if (state->recalled || failed) {
     c.core.recall(*state);
-    return {NFS4ERR_DELAY, {}};
+    return later;
   }
-  if (told.phase == Phase::kAsked) return {NFS4ERR_DELAY, {}};
-  if (told.phase == Phase::kNothing || age > kGoodFor) {
-    if (!send_getattr(c.core, *state)) told.phase = Phase::kFailed;
-    return told.phase == Phase::kFailed ? ask_holder(c, node) : HeldAttributes{NFS4ERR_DELAY, {}};
+  if (told.phase == Phase::kAsked) return later;
+  const bool good = told.at > c.began || (!told.used && age <= kGoodFor);
+  if (told.phase == Phase::kNothing || !good) {
+    if (send_getattr(c.core, *state)) return later;
+    told.phase = Phase::kFailed;
+    return ask_holder(c, node);
   }
-  told.phase = Phase::kNothing;  // the next one asks again
+  told.used = true;
   // Section 10.4.3: "If the change attribute value returned in the CB_GETATTR is the same as" when the
   // delegation was given, "the file has not been modified".
   if (told.change == state->granted_change) return {};

@@ -64,7 +64,7 @@ bool recall_conflicting(Context& c, const Node& node, bool wants_write) {
     if (!wants_write && !state->write) continue;
     if (c.core.take_from_expired(*state)) continue;
     c.core.recall(*state);
-    conflict = true;
+    conflict = c.delegation_in_the_way = true;
   }
   return conflict;
 }

@@ -79,6 +79,7 @@ const stateid4& StateTable::advance(State& state) {
 // What the state holds, gone.
 void StateTable::let_go(State& state) {
   if (!state.live()) return;
+  if (state.kind == StateKind::kDelegation) delegation_moved();
   if (state.kind == StateKind::kOpen) {
     tree_.release(*state.node);
     state.access = state.deny = 0;

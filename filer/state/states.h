@@ -57,6 +57,8 @@ struct State {
   struct Told {
     enum class Phase : uint8_t { kNothing, kAsked, kAnswered, kFailed } phase = Phase::kNothing;
     LeaseClock::Duration since{0};
+    uint64_t at = 0;    // StateTable::delegations_moved() with the answer
+    bool used = false;  // somebody has been answered with it
     uint64_t size = 0, change = 0;
   } told;
 
@@ -91,6 +93,10 @@ class StateTable {
   const std::vector<State*>& of(NodeId node) const;
   bool holds_any(const Client& client) const;
 
+  // Moves with every delegation that ends, and when a holder has said something.
+  uint64_t delegations_moved() const { return delegations_moved_; }
+  void delegation_moved() { ++delegations_moved_; }
+
   // An open whose reservation stands against `access` with `deny` (section 9.7); `except` is not looked at.
   State* share_conflict(NodeId node, uint32_t access, uint32_t deny, const State* except = nullptr) const;
   // Another open than `except` that denies `access` to I/O.
@@ -109,6 +115,7 @@ class StateTable {
   Tree& tree_;
   uint64_t boot_ = 0;
   uint64_t next_ = 1;
+  uint64_t delegations_moved_ = 0;
   std::unordered_map<nfs4::stateid4, std::unique_ptr<State>> states_;  // keyed by "other" only
   std::unordered_map<NodeId, std::vector<State*>> by_node_;
   std::unordered_map<NodeId, ByteLocks> locks_;

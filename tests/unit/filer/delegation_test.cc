@@ -1,5 +1,7 @@
 // Delegations, recalls and the back channel (RFC 8881 sections 2.10.6, 10.4, 18.6, 20).
 
+#include <future>
+
 #include "tests/unit/filer/raw_client.h"
 
 namespace nfsrdma::filer::test {
@@ -9,7 +11,10 @@ class DelegationTest : public ::testing::Test {
  protected:
   void SetUp() override {
     server = start_server({.manual_clock = true});
-    server->configure([](Switches& s) { s.delegations = Delegations::kReadOrWrite; });
+    server->configure([](Switches& s) {
+      s.delegations = Delegations::kReadOrWrite;
+      s.conflict_wait = {};  // one thread is both clients
+    });
     server->make_file("/export/f", "content", 0666);
     holder = std::make_unique<RawClient>(*server, "holder");
     other = std::make_unique<RawClient>(*server, "other");
@@ -208,6 +213,88 @@ TEST_F(AskedHolder, ThatSaysNothing_HasItRecalled) {
   const auto recall = holder->serve_callback();
   ASSERT_TRUE(recall);
   EXPECT_TRUE(std::holds_alternative<CB_RECALL4args>(recall->argarray.at(1).op));
+}
+
+// RFC 8881 section 15.1.1.3 has NFS4ERR_DELAY for what "the server is not able to" do "in a timely fashion":
+// who comes in the way of a holder that answers at once need not hear of it.
+class WaitedFor : public AskedHolder {
+ protected:
+  void SetUp() override {
+    AskedHolder::SetUp();
+    server->configure([](Switches& s) { s.conflict_wait = std::chrono::seconds(60); });
+  }
+  size_t delayed() {
+    const std::vector<ExecutedCompound> all = server->journal();
+    return static_cast<size_t>(std::ranges::count(all, NFS4ERR_DELAY, &ExecutedCompound::status));
+  }
+};
+
+TEST_F(WaitedFor, Open_GoesOnWhenTheDelegationIsReturned) {
+  auto opened = std::async(std::launch::async, [&] { return try_open(*other, OPEN4_SHARE_ACCESS_READ); });
+  const auto recall = holder->serve_callback();
+  ASSERT_TRUE(recall);
+  EXPECT_TRUE(std::holds_alternative<CB_RECALL4args>(recall->argarray.at(1).op));
+  EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
+  EXPECT_EQ(opened.get(), NFS4_OK);
+  EXPECT_EQ(delayed(), 0u);
+  EXPECT_EQ(other->read("/export/f"), "content") << "the slot has moved by one, as if nothing had been";
+}
+
+TEST_F(WaitedFor, Attributes_AreAnsweredWithWhatTheHolderSays_ToAllWhoAsked) {
+  RawClient third(*server, "third");
+  ASSERT_TRUE(third.establish());
+  holder->delegated = told(20, given + 1);
+  auto one = std::async(std::launch::async, [&] { return attributes(*other); });
+  auto two = std::async(std::launch::async, [&] { return attributes(third); });
+  ASSERT_TRUE(server->wait_until([](Core& core) {
+    size_t in_progress = 0;
+    core.clients.each_session([&](Session& s) {
+      for (const Slot& slot : s.slots) in_progress += slot.in_progress ? 1 : 0;
+    });
+    return in_progress == 2;
+  }));
+  ASSERT_TRUE(holder->serve_callback());
+  for (auto* asked : {&one, &two}) {
+    const auto answer = asked->get();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->size, 20u);
+  }
+  EXPECT_EQ(delayed(), 0u);
+  EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK) << "it was not recalled";
+}
+
+// Or else who is sent away each time may never be there when the answer is.
+TEST_F(WaitedFor, WhoeverAsksLater_HasTheHolderAskedAgain) {
+  for (const uint64_t size : {20u, 30u}) {
+    holder->delegated = told(size, given + 1);
+    auto asked = std::async(std::launch::async, [&] { return attributes(*other); });
+    ASSERT_TRUE(holder->serve_callback());
+    const auto answer = asked.get();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->size, size);
+  }
+}
+
+TEST_F(WaitedFor, NotForEver) {
+  server->configure([](Switches& s) { s.conflict_wait = std::chrono::milliseconds(20); });
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4ERR_DELAY) << "the holder does not return it";
+  ASSERT_TRUE(holder->serve_callback());
+  EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4_OK);
+}
+
+// What stands before it in its COMPOUND is not executed twice.
+TEST_F(WaitedFor, InTheMiddleOfItsCompound) {
+  const ByteVector data(1, std::byte{'x'});
+  auto written = std::async(std::launch::async, [&] {
+    return other->run(path_ops("/export") + ops(CREATE4args{{NF4DIR, {}, {}}, "dir", {}}) +
+                      path_ops("/export/f") + ops(WRITE4args{{}, 0, FILE_SYNC4, data}, GETFH4args{}));
+  });
+  ASSERT_TRUE(holder->serve_callback());
+  EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
+  const COMPOUND4res res = written.get();
+  EXPECT_EQ(res.status, NFS4_OK) << name_of(res.status);
+  EXPECT_EQ(server->executed(OP_CREATE).succeeded, 1u);
 }
 
 TEST_F(DelegationTest, OwnOperations_DoNotRecall) {
