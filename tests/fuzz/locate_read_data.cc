@@ -33,7 +33,7 @@ struct Read {
   bool eof = false;
   ByteVector data;
   std::optional<size_t> offset;  // of data that is in the message
-  bool usual = false;            // no more results than were asked for, and no error behind them
+  bool usual = false;            // as many results as a READ asks for, and no error behind them
 };
 
 std::optional<Read> read(ByteVector message, const Slice* placed) {
@@ -57,7 +57,8 @@ std::optional<Read> read(ByteVector message, const Slice* placed) {
   Read r;
   r.eof = res->resok4.eof;
   r.data.assign(data.begin(), data.end());
-  r.usual = parsed->results() == 3 && parsed->ok();
+  r.usual =
+      (parsed->results() == 3 || parsed->results() == 4) && parsed->ok();  // 4: with GETATTR behind READ
   if (placed == nullptr) {
     r.offset = static_cast<size_t>(data.data() - begin);
     fuzz::require(*r.offset <= size && data.size() <= size - *r.offset, "data is of the message");
