@@ -77,7 +77,7 @@ class Version(OnKnfsd, SystemCase):
         self.assertEqual((xid, error), (words[0][0], [4, 1, 1, 1]))
 
     def test_what_is_placed(self):
-        data = os.urandom(4 * MIB + 1)
+        data = os.urandom(4 * MIB + 40001)  # its end, too, is more than goes in line
         mounted = self.mount("threads=1")
         path = os.path.join(self.directory(mounted), "file")
         with open(path, "wb") as file:
