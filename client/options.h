@@ -75,6 +75,9 @@ struct ClientOptions {
   // The front end asks for attributes before it reads what it has kept, and drops it itself when mtime or
   // size differ.
   bool attributes_before_reads = false;
+  // NFSv4.1: how long the CLOSE of a file that nobody has open any more may wait for those of others, to
+  // share a COMPOUND with them. 0: not at all.
+  std::chrono::milliseconds close_delay{100};
   bool sync = false;  // every write is FILE_SYNC before it returns
   // Bytes of file data that are kept at most; 0: none, and nothing is read ahead.
   uint64_t cache_bytes = 0;

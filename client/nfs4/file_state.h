@@ -48,6 +48,14 @@ inline bool is_newer(const nfs4::stateid4& a, const nfs4::stateid4& b) {
   return static_cast<int32_t>(a.seqid - b.seqid) > 0;
 }
 
+// The request was executed before the session was lost, and its answer, which had the stateid after it, with
+// it. A change counts the seqid up by one (section 8.2.2); 0 is skipped. Nothing, when an answer came
+// meanwhile.
+inline void count_up(nfs4::stateid4& stateid, const nfs4::stateid4& sent) {
+  if (!(stateid == sent)) return;
+  if (++stateid.seqid == 0) stateid.seqid = 1;
+}
+
 struct OpenState {
   uint32_t uid = 0;
   rpc::CredentialPtr credential;  // of the user's first open; recovery uses it
@@ -61,6 +69,7 @@ struct OpenState {
   std::array<uint32_t, 4> openers{};  // descriptors by share access (1 read, 2 write, 3 both)
   uint32_t held_access = 0;           // what the server has
   uint32_t opened = 0;                // 1 << share access: of which OPENs that is the union
+  bool closing_later = false;         // idle, and its CLOSE is put off: StateManager::close_later()
   std::list<LockState> locks;
 
   uint32_t needed_access() const {
@@ -69,6 +78,11 @@ struct OpenState {
     return access;
   }
   bool idle() const { return needed_access() == 0; }
+  // A lock is held, or has been lost and not been given up since.
+  bool has_locks() const {
+    return std::any_of(locks.begin(), locks.end(),
+                       [](const LockState& l) { return !l.ranges.empty() || l.lost; });
+  }
   // Share accesses of openers whom the server knows nothing of.
   std::vector<uint32_t> unopened_modes() const {
     std::vector<uint32_t> all;

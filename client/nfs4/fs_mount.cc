@@ -49,7 +49,7 @@ Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptio
     : CachingFilesystem(loops, buffers, with_client_name(std::move(options)), nodes_),
       ids_(options_.id_mapping),
       session_(loops_, buffers_, options_, machine_),
-      states_(session_, nodes_.names(), delegations_, *this),
+      states_(session_, nodes_.names(), delegations_, *this, options_.close_delay),
       callbacks_(session_.slots(), nodes_, delegations_) {
   delegations_.attach(this);
   session_.attach(&states_, &callbacks_);
@@ -198,6 +198,7 @@ Task<> Nfs4Filesystem::write_back_everything() {
     for (const auto& [state, access] : openers) co_await states_.closed(file, state, access);
     states_.drop_if_unused(nfs4_node(node));
   }
+  co_await states_.close_rest();
   co_await give_back_everything();
 }
 
@@ -205,6 +206,7 @@ Task<bool> Nfs4Filesystem::unmount(Duration patience) {
   co_await loops_[0].resume_here();
   stopping_ = true;
   held_timer_.cancel();
+  states_.close_at_once();
   const TimePoint end = Clock::now() + patience;
   bool written = true;
   if (std::exchange(mounted_, false))

@@ -34,7 +34,11 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   if (local) co_return std::move(*local);
   // A server may recall a delegation for reading from the very client that opens the file to write, and may
   // have one for writing to give.
-  if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) co_await end_delegation_of(node, true);
+  if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
+    co_await end_delegation_of(node, true);
+  } else if (wants_delegations() && states_.open_to_write(n)) {
+    co_await states_.close_now(node);  // what is open for writing has no delegation for reading
+  }
   const std::shared_ptr<FileState> file = states_.pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();
   // The server must have what was written here before it says what the file is now.

@@ -13,8 +13,10 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   // The file under the name: its link count changes. Unlinked data need not be written back.
   NodeRef victim;
   if (auto found = nodes_.names().find(*directory.get(), name)) victim = found->child;
-  // What nobody here has open shall not stay open on the server for the delegation's sake.
+  // What nobody here has open shall not stay open on the server, for the delegation's sake or for others'
+  // CLOSEs: it could not be told of by its handle any more.
   if (victim) co_await end_delegation_of(victim, false);
+  if (victim) co_await states_.close_now(victim);
   const uint64_t order = nodes_.next_start();
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes); };
   const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}};
@@ -48,7 +50,10 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   const nfs4::nfs_fh4 to_fh = fh_of(to_directory);
   const bool one_directory = from_directory == to_directory;
   const Moving known = moving(from_directory, from, to_directory, to);
-  if (known.replaced && known.replaced != known.moved) co_await end_delegation_of(known.replaced, false);
+  if (known.replaced && known.replaced != known.moved) {
+    co_await end_delegation_of(known.replaced, false);
+    co_await states_.close_now(known.replaced);
+  }
   const uint64_t order = nodes_.next_start();
   auto build = [&](CompoundBuilder& b) {
     b.putfh(from_fh)

@@ -112,22 +112,6 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
   co_await close_idle(node, file);
 }
 
-Task<> StateManager::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
-  auto locking = co_await file->lock_mutex.lock();
-  auto opening = co_await file->open_mutex.lock();
-  auto returning = co_await file->return_mutex.lock();
-  std::vector<OpenStateRef> opens;
-  {
-    std::lock_guard lock(file->node.mutex);
-    opens = file->opens;
-  }
-  for (const OpenStateRef& state : opens) {
-    auto rest = trim(file, state);
-    co_await std::move(rest);
-  }
-  (void)node;
-}
-
 // Section 10.4.4: "opens that were done locally" are established by OPEN with "a claim type of
 // CLAIM_DELEGATE_CUR", or by file handle.
 Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation) {

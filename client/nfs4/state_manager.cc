@@ -10,11 +10,6 @@
 namespace nfsrdma::client {
 namespace {
 
-// How often one request may find its state gone: each needs another revocation or restart in between.
-constexpr int kMaxRecoveries = 16;
-// How often it may be refused while the server says that its state is there.
-constexpr int kMaxContradictions = 2;
-
 bool about_state(nfs4::nfsstat4 status) {
   switch (status) {
     case nfs4::NFS4ERR_BAD_STATEID:
@@ -26,14 +21,6 @@ bool about_state(nfs4::nfsstat4 status) {
     case nfs4::NFS4ERR_STALE_CLIENTID: return true;
     default: return false;
   }
-}
-
-// The request was executed before the session was lost, and its answer, which had the stateid after it, with
-// it. A change counts the seqid up by one (section 8.2.2); 0 is skipped. Nothing, when an answer came
-// meanwhile.
-void count_up(nfs4::stateid4& stateid, const nfs4::stateid4& sent) {
-  if (!(stateid == sent)) return;
-  if (++stateid.seqid == 0) stateid.seqid = 1;
 }
 
 }  // namespace
@@ -138,150 +125,6 @@ bool StateManager::note_upgrade(const nfs4::stateid4& stateid, uint32_t access) 
     }
   }
   return false;
-}
-
-Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all) {
-  const nfs4::nfs_fh4 fh = file->node.fh();
-  std::vector<LockState*> holders;  // stay: only who has lock_mutex erases them
-  {
-    std::lock_guard lock(file->node.mutex);
-    for (LockState& owner : state->locks) {
-      if (std::exchange(owner.local, false)) owner.ranges.clear();
-      if (owner.established && (all || !owner.ranges.empty())) holders.push_back(&owner);
-    }
-  }
-  for (LockState* owner : holders) {
-    nfs4::LOCKU4args args;
-    args.locktype = nfs4::WRITE_LT;
-    args.offset = 0;
-    args.length = nfs4::NFS4_UINT64_MAX;
-    auto build = [&](CompoundBuilder& b) {
-      {
-        std::lock_guard lock(file->node.mutex);
-        args.lock_stateid = owner->stateid;
-      }
-      b.putfh(fh).add(args);
-    };
-    const Request request{nfs4::OP_LOCKU, state->credential, true, build, {}};
-    for (int turn = 0; turn < kMaxRecoveries; ++turn) {
-      Result<CompoundReply> reply = co_await session_.run(request);
-      std::lock_guard lock(file->node.mutex);
-      owner->ranges.clear();
-      if (!reply) break;
-      if (reply->status() == nfs4::NFS4ERR_OLD_STATEID && reply->maybe_executed_before) {
-        count_up(owner->stateid, args.lock_stateid);
-        continue;
-      }
-      if (!reply->expect<nfs4::PUTFH4res>()) break;
-      if (auto res = reply->take<nfs4::LOCKU4res>()) owner->stateid = res->lock_stateid;
-      break;
-    }
-  }
-  std::lock_guard lock(file->node.mutex);
-  file->unlocked.notify_all();
-}
-
-uint32_t StateManager::wanted_access(const FileState& file, const OpenState& state) {
-  const uint32_t needed = state.needed_access() & ~state.refused_access;
-  // What the delegation covers is kept open, until both go together.
-  return file.delegated() ? state.opened_within(needed | file.delegation->access()) : needed;
-}
-
-Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access) {
-  {
-    std::lock_guard lock(file->node.mutex);
-    if (file->delegated() && !file->lock_mutex.locked()) {
-      --state->openers[access];
-      const bool locked = std::any_of(state->locks.begin(), state->locks.end(),
-                                      [](const LockState& l) { return !l.ranges.empty() || l.lost; });
-      const bool kept = state->established && wanted_access(*file, *state) == state->held_access;
-      if (kept && (!state->idle() || !locked)) co_return;
-      ++state->openers[access];
-    }
-  }
-  // LOCKs and LOCKUs that are under way come first: a process that was killed does not wait for them. A
-  // server may refuse to CLOSE what has locks (section 18.2.3), and would keep the open.
-  auto locking = co_await file->lock_mutex.lock();
-  auto guard = co_await file->open_mutex.lock();
-  auto returning = co_await file->return_mutex.lock();
-  {
-    std::lock_guard lock(file->node.mutex);
-    --state->openers[access];
-  }
-  auto rest = trim(file, state);
-  co_await std::move(rest);
-}
-
-Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
-  const nfs4::nfs_fh4 fh = file->node.fh();
-  for (int turn = 0; turn < kMaxRecoveries; ++turn) {
-    nfs4::stateid4 stateid;
-    uint32_t needed = 0;
-    bool idle = false;
-    {
-      std::lock_guard lock(file->node.mutex);
-      needed = wanted_access(*file, *state);
-      idle = state->idle();
-      if (!state->established || (needed != 0 && needed == state->held_access && !idle)) break;
-    }
-    // The locks go with the last descriptor, also where its open is kept.
-    if (idle || needed == 0) co_await drop_locks(file, state, turn != 0);
-    {
-      std::lock_guard lock(file->node.mutex);
-      if (needed != 0 && needed == state->held_access) break;
-      stateid = state->stateid;
-    }
-    // The answer that has the seqid is not to be had: 0 is the current one (section 8.2.2).
-    if (turn >= kMaxContradictions) stateid.seqid = 0;
-    auto build = [&](CompoundBuilder& b) {
-      b.putfh(fh);
-      if (needed == 0) {
-        b.add(nfs4::CLOSE4args{0, stateid});
-      } else {
-        b.add(nfs4::OPEN_DOWNGRADE4args{stateid, 0, needed, nfs4::OPEN4_SHARE_DENY_NONE});
-      }
-    };
-    const Request request{
-        needed == 0 ? nfs4::OP_CLOSE : nfs4::OP_OPEN_DOWNGRADE, state->credential, true, build, {}};
-    Result<CompoundReply> reply = co_await session_.run(request);
-    // An OPEN of the same file by name overtook us: look again once its answer is in (RFC 8881
-    // section 9.10.1). Or it was ourselves, in a session that is gone.
-    if (reply && reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
-      if (reply->maybe_executed_before) {
-        std::lock_guard lock(file->node.mutex);
-        count_up(state->stateid, stateid);
-      } else {
-        co_await Loop::current()->sleep(std::chrono::milliseconds(5));
-      }
-      continue;
-    }
-    if (reply && reply->status() == nfs4::NFS4ERR_LOCKS_HELD && turn < 2) continue;
-    std::lock_guard lock(file->node.mutex);
-    // Recovery replaced the state while the request waited: the new one has to go as well.
-    if (!state->stateid.same_state(stateid)) continue;
-    if (needed == 0) {
-      // Whatever the answer: this state is not used again.
-      state->established = false;
-      state->held_access = state->opened = 0;
-    } else if (state->established) {
-      Result<nfs4::OPEN_DOWNGRADE4res> res = fail(Error{});
-      if (reply && reply->expect<nfs4::PUTFH4res>()) res = reply->take<nfs4::OPEN_DOWNGRADE4res>();
-      if (!res) {
-        state->stateid.seqid = 0;  // the current one, whichever that is (section 8.2.2)
-      } else {
-        // An OPEN of the same file by name may have been executed after it, and answered before.
-        state->held_access = needed | state->needed_access();
-        for (uint32_t a = 1; a < state->openers.size(); ++a) {
-          if ((a & ~state->held_access) != 0) state->opened &= ~(1u << a);
-        }
-        if (is_newer(res->resok4.open_stateid, state->stateid)) state->stateid = res->resok4.open_stateid;
-      }
-    }
-    break;
-  }
-  std::lock_guard lock(file->node.mutex);
-  const bool kept = state->established && file->delegated();
-  if (state->idle() && !kept) std::erase(file->opens, state);
 }
 
 Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoAccount& account,

@@ -6,6 +6,7 @@
 // Nfs4Filesystem; any loop.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "client/cache/open_files.h"
@@ -31,8 +32,16 @@ class RecoveryHooks {
 
 class StateManager final : public StateKeeper {
  public:
-  StateManager(Session& session, NameCache& names, Delegations& delegations, RecoveryHooks& hooks)
-      : session_(session), names_(names), delegations_(delegations), hooks_(hooks) {}
+  // `close_delay`: how long a CLOSE may be put off.
+  StateManager(Session& session, NameCache& names, Delegations& delegations, RecoveryHooks& hooks,
+               Duration close_delay)
+      : session_(session),
+        names_(names),
+        delegations_(delegations),
+        hooks_(hooks),
+        close_delay_(close_delay),
+        put_off_(close_delay > Duration::zero()),
+        closing_timer_(session.loops()[0]) {}
 
   // The files with state: opens, locks, unwritten data.
   std::shared_ptr<FileState> pin_file(Nfs4Node& node) { return files_.pin(node); }
@@ -50,9 +59,20 @@ class StateManager final : public StateKeeper {
   // An OPEN of somebody's open, without a new opener: the next close() brings it down again. False when the
   // stateid is not of an open here.
   bool note_upgrade(const nfs4::stateid4& stateid, uint32_t access);
+  // --- state_closing.cc ---
   // An opener with `access` is gone: CLOSE, with the locks that are left, or OPEN_DOWNGRADE as needed.
-  // Nothing of what the file's delegation covers. None of the file's mutexes is held.
+  // Nothing of what the file's delegation covers. A CLOSE that nobody waits for may be put off. None of the
+  // file's mutexes is held.
   Task<> closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access);
+  // Returns when nothing of the file that nobody here has open is open on the server, unless its delegation
+  // keeps it.
+  Task<> close_now(NodeRef node);
+  // The server has the file open for writing, of which nobody here knows any more.
+  static bool open_to_write(Nfs4Node& node);
+  // No CLOSE is put off from now on. Loop 0.
+  void close_at_once();
+  // Returns when those that were put off are over; after close_at_once().
+  Task<> close_rest();
 
   // The stateid for READ, WRITE and SETATTR (`access`: what it does): seqid 0, "the current one" (section
   // 8.2.2). In the order of section 8.2.5: of the delegation; of the lock that the I/O relies on, so that the
@@ -95,12 +115,37 @@ class StateManager final : public StateKeeper {
   Task<Gone> test_stateids(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
                            uint64_t version);
   Task<Result<>> reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state, uint64_t version);
+
+  // --- state_closing.cc ---
+  // An open that nobody has any more.
+  struct Closing {
+    NodeRef node;
+    std::shared_ptr<FileState> file;
+    OpenStateRef state;
+  };
+  // The same with the file's mutexes held, in this order.
+  struct Turn {
+    Closing what;
+    AsyncMutex::Guard locking, opening, returning;
+    nfs4::stateid4 stateid;
+  };
+  bool may_close_later(const FileState& file, const OpenState& state, uint32_t access) const;
+  Task<> close_later(Closing closing);
+  Task<> close_when_due();
+  Task<> close_queued();
+  Task<> close_all(std::vector<Closing> all);
+  // Of one user, as many as fit one COMPOUND. Gives back those that it did not get to.
+  Task<std::vector<Closing>> close_together(std::vector<Closing> some);
+  // False: somebody is at the file, or it takes more than a CLOSE.
+  static bool take_turn(Turn& turn);
+  static void note_closed(const Turn& turn);
   // Puts right what the server has of openers that are gone, of the whole file.
   Task<> close_idle(NodeRef node, std::shared_ptr<FileState> file);
   // The same of one state, with the file's mutexes held.
   Task<> trim(std::shared_ptr<FileState> file, OpenStateRef state);
   // What trim() leaves of the open on the server; the Node's mutex is held.
   static uint32_t wanted_access(const FileState& file, const OpenState& state);
+
   // One OPEN for each of `modes`, booked. open_mutex held.
   Task<Result<>> open_again(FileState& file, OpenStateRef state, std::vector<uint32_t> modes);
   // With its mutex held: the server's open does not allow what its openers need.
@@ -140,11 +185,24 @@ class StateManager final : public StateKeeper {
   void reclaimed(FileState& file, const DelegationRef& before, const nfs4::open_delegation4& answer,
                  uint64_t epoch);
 
+  // How often one request may find its state gone: each needs another revocation or restart in between.
+  static constexpr int kMaxRecoveries = 16;
+  // How often it may be refused while the server says that its state is there.
+  static constexpr int kMaxContradictions = 2;
+
   Session& session_;
   NameCache& names_;  // for messages
   Delegations& delegations_;
   RecoveryHooks& hooks_;
   OpenFiles<Nfs4Node, FileState> files_;
+
+  const Duration close_delay_;
+  std::atomic<bool> put_off_;
+  Timer closing_timer_;  // of the one close_when_due()
+  std::mutex closing_mutex_;
+  std::vector<Closing> closing_;  // guarded, as are the next two
+  bool closing_timed_ = false;    // close_when_due() runs
+  WaitQueue closing_over_;
 };
 
 }  // namespace nfsrdma::client

@@ -170,6 +170,11 @@ Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node
       if (state->epoch == epoch || state->failed != 0) continue;
       // Opened under the delegation only: there is nothing of it to be had back.
       if (state->opened == 0 && file->delegation) continue;
+      // Nor of what was about to be closed.
+      if (state->idle() && !file->delegation && !file->unsaved() && !state->has_locks()) {
+        (void)lose(*state);
+        continue;
+      }
       if (file->delegation == delegation) wanted = delegation;
     }
     auto reclaiming = reclaim_open(channel, node, *file, state, epoch, wanted);
