@@ -8,6 +8,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <set>
@@ -112,6 +113,8 @@ class CachedOpen : public OpenFile {
   // and what the latest of them was about.
   uint64_t errors_seen = 0, errors_answered = 0;
   ReadHistory reads;
+  // Its data came with the OPEN, and nobody has read it yet.
+  std::atomic<bool> unread{false};
   // READs that nobody has asked for yet. Guarded by CachingFilesystem::ahead_mutex_.
   unsigned ahead_under_way = 0;
   bool ahead_over = false;  // none are to be sent any more

@@ -225,6 +225,11 @@ class CachingFilesystem : public Filesystem {
   bool send_ahead(const OpenFileRef& open, const IoAccount& account, const ReadRange& range);
   Task<> fetch_ahead(OpenFileRef open, IoAccount account, Ahead ahead);
   void keep(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece);
+  // How much to read of a file with its OPEN: all of it, if it is small and nobody here has its data. 0:
+  // nothing.
+  size_t worth_reading_with_open(const NodeRef& node, int flags);
+  // What came so is kept; `change` and `epoch`: with the OPEN's attributes, and before it was sent.
+  void keep_read_with_open(CachedOpen& handle, const ReadPiece& piece, uint64_t change, uint64_t epoch);
   // None are sent any more, and those under way are over: the descriptor may be closed on the server.
   Task<> end_read_ahead(OpenFileRef open);
   // With stopping_.
@@ -330,6 +335,9 @@ class CachingFilesystem : public Filesystem {
   AsyncMutex commit_everything_mutex_;
   ReadPace pace_;
   std::atomic<uint64_t> data_epoch_{0};  // that the data cache is of
+  std::atomic<unsigned> opened_unread_{
+      0};                                  // files in a row whose data came with the OPEN for nothing, so far
+  std::atomic<unsigned> opened_plain_{0};  // OPENs since without
   std::mutex ahead_mutex_;
   unsigned ahead_under_way_ = 0;
   WaitQueue ahead_ended_;

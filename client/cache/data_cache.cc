@@ -150,8 +150,14 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t offse
   if (from >= end) return std::nullopt;
   end = std::min<uint64_t>(end, from + kMaxExtentBytes);
   if (std::bit_ceil(end - from) > limit()) return std::nullopt;
-  Fill fill{&node, from, 0, buffers.slice(end - from)};
-  if (!fill.room.buffer) return std::nullopt;
+  Slice room = buffers.slice(end - from);
+  if (!room.buffer) return std::nullopt;
+  return begin(node, from, std::move(room));
+}
+
+std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from, Slice room) {
+  const uint64_t end = from + room.size();
+  Fill fill{&node, from, 0, std::move(room)};
   Going going;
   std::lock_guard lock(mutex_);
   File* file = find_file(node);

@@ -77,6 +77,8 @@ class DataCache {
   // Makes the first part of [offset, offset + size) that is not here yet kFilling, kMaxExtentBytes at most;
   // nothing when all of it is here, or there is no room. Each Fill is ended by one of the next two.
   std::optional<Fill> begin(const Node& file, uint64_t offset, size_t size, BufferPool& buffers);
+  // The same with memory of the caller's, for [offset, offset + room.size()); nothing when any of it is here.
+  std::optional<Fill> begin(const Node& file, uint64_t offset, Slice room);
   // The first `bytes` of the room were read, and are what the server has `now`; `end`: the file ends there.
   // False when they are not kept.
   bool complete(const Fill& fill, size_t bytes, bool end, TimePoint now);

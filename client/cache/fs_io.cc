@@ -135,6 +135,7 @@ Task<Result<ReadReply>> CachingFilesystem::read(RequestContext ctx, OpenFileRef 
   const IoAccount account = handle.account(ctx);
   NFSRDMA_CO_TRY(usable(handle, account));
   if (size == 0) co_return ReadReply{};
+  if (handle.unread.load(std::memory_order_relaxed) && handle.unread.exchange(false)) opened_unread_ = 0;
   std::optional<ReadHistory::Turn> turn;
   if (!ctx.direct && keeps_data()) turn.emplace(handle.reads, offset, size);
   for (;;) {

@@ -11,6 +11,8 @@
 //
 // Demand comes first: read-ahead leaves half of the slots alone, nothing is queued for one, and what waits is
 // computed anew whenever there is room, so a seek cancels by asking for nothing more.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -24,6 +26,9 @@ namespace {
 
 constexpr size_t kSmallestPiece = 64u << 10;
 constexpr size_t kLargestPiece = 512u << 10;
+// Larger files are read when they are.
+constexpr uint64_t kSmallFileBytes = 64u << 10;
+constexpr unsigned kOpenedUnread = 32, kTriedAgain = 16;
 // READs of a window, so that the server works on one while another travels.
 constexpr uint64_t kPiecesOfWindow = 4;
 
@@ -150,6 +155,38 @@ void CachingFilesystem::keep(CachedOpen& handle, const Ahead& ahead, const Resul
   data.drop(n);
   handle.outdated_change = ahead.change;
   n.attributes.expire(table_.next_start());
+}
+
+size_t CachingFilesystem::worth_reading_with_open(const NodeRef& node, int flags) {
+  if (CachedOpen::access_of(flags) != CachedOpen::kRead || (flags & O_DIRECT) != 0 || !keeps_data()) return 0;
+  const CachedNode& n = cached_node(node);
+  uint64_t size = 0;
+  {
+    std::lock_guard lock(n.mutex);
+    const Attributes& a = n.attributes.get();
+    const CachedFileRef file = n.cached_file();
+    if (!S_ISREG(a.mode) || (file && file->unsaved())) return 0;
+    if (n.contents_known && n.contents_change == a.change)
+      return 0;  // the kernel has it, if anybody needs it
+    size = a.size;
+  }
+  if (size == 0 || size > kSmallFileBytes || size > table_.data().limit()) return 0;
+  // Whoever opens files without reading them has them opened so; now and then it is tried again.
+  if (opened_unread_ >= kOpenedUnread && ++opened_plain_ % kTriedAgain != 0) return 0;
+  return size;
+}
+
+void CachingFilesystem::keep_read_with_open(CachedOpen& handle, const ReadPiece& piece, uint64_t change,
+                                            uint64_t epoch_before) {
+  CachedNode& n = cached_node(handle.node);
+  note_server_epoch(epoch_before);
+  std::lock_guard lock(n.mutex);
+  const bool current = n.contents_known && n.contents_change == change && n.drops_under_way == 0;
+  if (!current || piece.change != change || !handle.cached->writes.empty() || epoch() != epoch_before) return;
+  const auto fill = table_.data().begin(n, 0, piece.data.slice);
+  if (!fill || !table_.data().complete(*fill, piece.data.size(), piece.eof, Clock::now())) return;
+  handle.unread = true;
+  ++opened_unread_;
 }
 
 Task<> CachingFilesystem::end_read_ahead(OpenFileRef open) {

@@ -19,6 +19,7 @@ settime4 to_settime(const SetAttributes::Time& t) {
 
 }  // namespace
 
+const bitmap4 kChangeAttribute = bitmap4::of({FATTR4_CHANGE});
 const bitmap4 kFileAttributes =
     bitmap4::of({FATTR4_TYPE, FATTR4_CHANGE, FATTR4_SIZE, FATTR4_FSID, FATTR4_FILEID, FATTR4_MODE,
                  FATTR4_NUMLINKS, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_RAWDEV, FATTR4_SPACE_USED,

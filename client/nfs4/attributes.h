@@ -15,6 +15,8 @@ namespace nfsrdma::client {
 
 // Asked for with every GETATTR and READDIR of a file.
 extern const nfs4::bitmap4 kFileAttributes;
+// The change attribute alone.
+extern const nfs4::bitmap4 kChangeAttribute;
 // READDIR adds these: the handle, and what READDIR needs to say about entries that fail or are mount points.
 extern const nfs4::bitmap4 kEntryAttributes;
 // READDIR without attributes.

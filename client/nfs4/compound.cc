@@ -3,51 +3,16 @@
 #include <bit>
 #include <cerrno>
 
+#include "client/nfs4/bulk_locators.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::client {
 namespace {
 
 constexpr uint32_t kMinorVersion = 1;
-// RPC reply header with an AUTH_NONE verifier (24), COMPOUND4res up to its results (12), SEQUENCE (44), PUTFH
-// (8), READ up to its data (16).
-constexpr size_t kReadDataOffset = 24 + 12 + 44 + 8 + 16;
-
 void put32(ByteVector& out, size_t offset, uint32_t v) {
   for (unsigned i = 0; i < 4; ++i) out[offset + i] = static_cast<std::byte>(v >> (24 - 8 * i));
 }
-
-// Walks the words of a reply's prefix; says whether the bytes ran out.
-class PrefixCursor {
- public:
-  explicit PrefixCursor(ConstBytes in) : in_(in) {}
-  uint32_t word() {
-    if (in_.size() - at_ < 4) {
-      short_ = true;
-      at_ = in_.size();
-      return 0;
-    }
-    uint32_t v = 0;
-    for (unsigned i = 0; i < 4; ++i) v = v << 8 | std::to_integer<uint32_t>(in_[at_ + i]);
-    at_ += 4;
-    return v;
-  }
-  void skip(size_t n) {
-    if (in_.size() - at_ < n) {
-      short_ = true;
-      at_ = in_.size();
-    } else {
-      at_ += n;
-    }
-  }
-  bool ran_out() const { return short_; }
-  size_t at() const { return at_; }
-
- private:
-  ConstBytes in_;
-  size_t at_ = 0;
-  bool short_ = false;
-};
 
 }  // namespace
 
@@ -79,6 +44,10 @@ CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* 
 
 void CompoundBuilder::expect_read(Slice destination, PipePool* pipes) {
   call_.sink = {std::move(destination), locate_read_data, kReadDataOffset, pipes};
+}
+
+void CompoundBuilder::expect_read_with_open(Slice destination) {
+  call_.sink = {std::move(destination), locate_data_read_with_open, kDataReadWithOpenOffset, nullptr};
 }
 
 rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {
@@ -129,34 +98,6 @@ Error CompoundReply::malformed(const char* op) const {
   }
   return {
       Layer::kXdr, Recovery::kPermanent, EIO, 0, op, std::string("malformed reply: ") + decoder_.failure()};
-}
-
-rpc::Locate locate_read_data(ConstBytes prefix, rpc::BulkPlace& place) {
-  PrefixCursor in(prefix);
-  in.skip(4);  // XID
-  const bool accepted = in.word() == 1 && in.word() == 0;
-  in.skip(4);
-  const uint32_t verifier = in.word();
-  if (in.ran_out()) return rpc::Locate::kNeedMore;
-  if (!accepted || verifier > 400) return rpc::Locate::kNone;
-  in.skip(xdr_padded(verifier));
-  const bool success = in.word() == 0 && in.word() == 0;
-  const uint32_t tag = in.word();
-  if (in.ran_out()) return rpc::Locate::kNeedMore;
-  if (!success || tag > nfs4::kMaxTag) return rpc::Locate::kNone;
-  in.skip(xdr_padded(tag));
-  const uint32_t results = in.word();
-  bool shape = results == 3 || results == 4;  // with GETATTR behind READ
-  shape = in.word() == nfs4::OP_SEQUENCE && in.word() == nfs4::NFS4_OK && shape;
-  in.skip(36);  // SEQUENCE4resok
-  shape = in.word() == nfs4::OP_PUTFH && in.word() == nfs4::NFS4_OK && shape;
-  shape = in.word() == nfs4::OP_READ && in.word() == nfs4::NFS4_OK && shape;
-  in.skip(4);  // eof
-  const uint32_t length = in.word();
-  if (in.ran_out()) return rpc::Locate::kNeedMore;
-  if (!shape) return rpc::Locate::kNone;
-  place = {in.at(), length};
-  return rpc::Locate::kFound;
 }
 
 }  // namespace nfsrdma::client

@@ -45,6 +45,8 @@ class CompoundBuilder {
   void keep(Slice slice) { call_.keep.push_back(std::move(slice)); }
   // SEQUENCE, PUTFH, READ, and at most one more: the data goes to `destination`, or to one of `pipes`.
   void expect_read(Slice destination, PipePool* pipes = nullptr);
+  // SEQUENCE, PUTFH, OPEN, ACCESS, GETATTR, READ, and one more: the data goes to `destination`.
+  void expect_read_with_open(Slice destination);
 
   // The request must not go out any more: whoever runs it gets `error`.
   void refuse(Error error) { refused_ = std::move(error); }
@@ -131,8 +133,5 @@ Result<Res> take_behind_putfh(Result<CompoundReply>& reply) {
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
   return reply->take<Res>();
 }
-
-// BulkLocator for SEQUENCE, PUTFH, READ, and at most one more.
-rpc::Locate locate_read_data(ConstBytes prefix, rpc::BulkPlace& place);
 
 }  // namespace nfsrdma::client

@@ -14,8 +14,6 @@ namespace {
 // Smaller reads are cheaper through memory: a pipe costs four more system calls.
 constexpr size_t kMinPipedBytes = 64u << 10;
 
-const nfs4::bitmap4 kChangeAttribute = nfs4::bitmap4::of({nfs4::FATTR4_CHANGE});
-
 }  // namespace
 
 Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRef open,
@@ -41,25 +39,30 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
   Result<CompoundReply> reply = co_await states_.run(request, handle.node, handle.file, handle.state);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
-  auto res = reply->take<nfs4::READ4res>();
-  if (!res) co_return fail(std::move(res.error()));
+  co_return take_read(*reply, destination, keeping);
+}
+
+Result<CachingFilesystem::ReadPiece> Nfs4Filesystem::take_read(CompoundReply& reply, const Slice& destination,
+                                                               bool keeping) {
+  auto res = reply.take<nfs4::READ4res>();
+  if (!res) return fail(std::move(res.error()));
   const ConstBytes data = res->resok4.data;
-  if (data.size() > size)
-    co_return fail(system_error(EIO, "READ", "the server sent more than was asked for"));
-  if (!reply->placed() && !data.empty()) std::copy(data.begin(), data.end(), destination.bytes.begin());
-  if (data.empty() && !res->resok4.eof && size != 0)
-    co_return fail(system_error(EIO, "READ", "the server sent nothing, and no end of file"));
+  if (data.size() > destination.size())
+    return fail(system_error(EIO, "READ", "the server sent more than was asked for"));
+  if (!reply.placed() && !data.empty()) std::copy(data.begin(), data.end(), destination.bytes.begin());
+  if (data.empty() && !res->resok4.eof && destination.size() != 0)
+    return fail(system_error(EIO, "READ", "the server sent nothing, and no end of file"));
   ReadPiece piece;
   piece.data.slice = destination.first(data.size());
-  piece.data.piped = reply->piped();
-  piece.data.pipe = reply->take_pipe();
+  piece.data.piped = reply.piped();
+  piece.data.pipe = reply.take_pipe();
   piece.eof = res->resok4.eof;
   if (keeping) {
-    auto after = reply->take<nfs4::GETATTR4res>();
+    auto after = reply.take<nfs4::GETATTR4res>();
     if (after && after->resok4.obj_attributes.attrmask.test(nfs4::FATTR4_CHANGE))
       piece.change = after->resok4.obj_attributes.change;
   }
-  co_return piece;
+  return piece;
 }
 
 bool Nfs4Filesystem::may_read_ahead(unsigned under_way) const {

@@ -45,6 +45,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   co_await settle_node(node);
   auto guard = co_await file->open_mutex.lock();
   const uint64_t order = nodes_.next_start();
+  const Slice room = room_for_read_with_open(node, flags);
   nfs4::OPEN4args args;
   args.owner = states_.open_owner(ctx.credential->uid());
   args.claim.claim = nfs4::CLAIM_FH;
@@ -52,8 +53,13 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
     args.owner.clientid = session_.client_id();
     args.share_access = access | delegation_wish();
     b.putfh(fh).add(args).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
+    if (room.bytes.empty()) return;
+    b.add(nfs4::READ4args{nfs4::kCurrentStateid, 0, static_cast<uint32_t>(room.size())});
+    b.getattr(kChangeAttribute).expect_read_with_open(room);
   };
-  const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
+  // A server need not keep the data of a reply (sa_cachethis): without it the same OPEN is done once more,
+  // which changes nothing.
+  const Request request{nfs4::OP_OPEN, ctx.credential, room.bytes.empty(), build, room};
   const uint64_t epoch = session_.epoch();
   const Delegations::Asking asking(delegations_);
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -81,12 +87,28 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   result.keep_cache =
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
   begin_promise(node, delegation, order);
+  if (!room.bytes.empty()) take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch);
   if (!suffices(note_access(ctx, n, asked->resok4.supported, asked->resok4.access, change), flags)) {
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(system_error(EACCES, "OPEN"));
   }
   if (!options_.close_to_open) result.keep_cache = true;
   co_return result;
+}
+
+Slice Nfs4Filesystem::room_for_read_with_open(const NodeRef& node, int flags) {
+  if (!reads_with_open_) return {};
+  const size_t size = worth_reading_with_open(node, flags);
+  return size == 0 || size > limits_of(node).rsize ? Slice{} : buffers_.slice(size);
+}
+
+void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
+                                         uint64_t epoch) {
+  const Result<ReadPiece> piece = take_read(reply, room, true);
+  if (piece) return keep_read_with_open(handle, *piece, change, epoch);
+  // Whoever reads is told of anything else.
+  if (piece.error().is_status(nfs4::NFS4ERR_BAD_STATEID) && reads_with_open_.exchange(false))
+    log::debug("the server does not know the current stateid: files are not read with their OPEN");
 }
 
 Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,

@@ -90,6 +90,11 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
                                   NodeRef to_directory, std::string to) override;
 
   // --- fs_open.cc ---
+  // Room for what is read with an OPEN; empty: nothing.
+  Slice room_for_read_with_open(const NodeRef& node, int flags);
+  // The data's part of such an OPEN's answer, whose attributes had `change`.
+  void take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
+                           uint64_t epoch);
   // CLOSE of a file that was opened by name, of which the same answer did not tell enough to use it.
   Task<> close_unknown(nfs4::nfs_fh4 directory, std::string name, std::optional<nfs4::nfs_fh4> fh,
                        nfs4::OPEN4resok opened, uint32_t access, rpc::CredentialPtr credential);
@@ -120,6 +125,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Result<> usable(const CachedOpen& open, const IoAccount& account) const override;
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                      Slice destination, ReadFor purpose) override;
+  // READ's result, and behind it the change attribute if the data is to be kept.
+  static Result<ReadPiece> take_read(CompoundReply& reply, const Slice& destination, bool keeping);
   bool has_change_attributes() const override { return true; }
   bool may_read_ahead(unsigned under_way) const override;
   Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
@@ -166,6 +173,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   std::vector<NodeRef> files_in_use() const override { return states_.files(); }
 
   NodeTable nodes_;
+  // The server knows "the current stateid", so that READ can follow OPEN (RFC 8881 section 16.2.3.1.2).
+  std::atomic<bool> reads_with_open_{true};
   Exports exports_;
   IdMap ids_;
   Session session_;

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "client/nfs4/bulk_locators.h"
 #include "client/nfs4/compound.h"
 #include "tests/fuzz/fuzz.h"
 

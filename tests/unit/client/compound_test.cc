@@ -1,6 +1,7 @@
 // COMPOUNDs as the client makes and reads them (RFC 8881 sections 2.3, 16.2), against the codec's own view of
 // a message.
 #include "client/nfs4/compound.h"
+#include "client/nfs4/bulk_locators.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -398,6 +399,109 @@ TEST(LocateReadData, AnyBytes_NeverPointOutsideThePrefix) {
     if (client::locate_read_data(bytes, place) == rpc::Locate::kFound)
       RC_ASSERT(place.offset <= bytes.size());
   }));
+}
+
+// --- the same behind OPEN ---
+
+ByteVector open_reply(const open_delegation4& delegation, const std::string& owner, ConstBytes data) {
+  OPEN4res open;
+  open.resok4.attrset = bitmap4::of({FATTR4_SIZE, FATTR4_MODE});
+  open.resok4.delegation = delegation;
+  GETATTR4res attributes, change;
+  attributes.resok4.obj_attributes.attrmask = bitmap4::of({FATTR4_CHANGE, FATTR4_SIZE, FATTR4_OWNER});
+  attributes.resok4.obj_attributes.owner = owner;
+  change.resok4.obj_attributes.attrmask = bitmap4::of({FATTR4_CHANGE});
+  READ4res read;
+  read.resok4.data = data;
+  return encode_reply(
+      reply_of({{sequence_result()}, {PUTFH4res{}}, {open}, {ACCESS4res{}}, {attributes}, {read}, {change}}));
+}
+
+std::vector<open_delegation4> every_delegation() {
+  std::vector<open_delegation4> all;
+  for (const auto type : {OPEN_DELEGATE_NONE, OPEN_DELEGATE_READ, OPEN_DELEGATE_WRITE}) {
+    for (const char* who : {"", "EVERYONE@"}) {
+      for (const auto limit : {NFS_LIMIT_SIZE, NFS_LIMIT_BLOCKS}) {
+        open_delegation4 d;
+        d.delegation_type = type;
+        d.permissions.who = who;
+        d.space_limit.limitby = limit;
+        all.push_back(d);
+      }
+    }
+  }
+  for (const auto why : {WND4_NOT_WANTED, WND4_CONTENTION, WND4_RESOURCE, WND4_IS_DIR}) {
+    open_delegation4 d;
+    d.delegation_type = OPEN_DELEGATE_NONE_EXT;
+    d.ond_why = why;
+    all.push_back(d);
+  }
+  return all;
+}
+
+// The end of a reply behind its data: padding (none here), opnum, status, bitmap of one word, 8 bytes of
+// change.
+constexpr size_t kBehindData = 8 + 8 + 4 + 8;
+
+TEST(LocateDataReadWithOpen, EveryPrefix_NeedsMoreUntilTheLengthIsThere) {
+  for (const open_delegation4& delegation : every_delegation()) {
+    for (const char* owner : {"0", "somebody@example.org"}) {
+      const ByteVector whole = open_reply(delegation, owner, kData);
+      const size_t data_at = whole.size() - kBehindData - kData.size();
+      for (size_t n = 0; n <= whole.size(); n += n < data_at + 8 ? 1 : 97) {
+        rpc::BulkPlace place;
+        const rpc::Locate found = client::locate_data_read_with_open(ConstBytes(whole).first(n), place);
+        ASSERT_EQ(found, n < data_at ? rpc::Locate::kNeedMore : rpc::Locate::kFound) << n;
+        if (found != rpc::Locate::kFound) continue;
+        EXPECT_EQ(place.offset, data_at);
+        EXPECT_EQ(place.length, kData.size());
+      }
+    }
+  }
+}
+
+TEST(LocateDataReadWithOpen, OtherReplies_AreTakenWhole) {
+  OPEN4res refused;
+  refused.status = NFS4ERR_ACCESS;
+  READ4res unread;
+  unread.status = NFS4ERR_BAD_STATEID;
+  for (const COMPOUND4res& other :
+       {reply_of({{sequence_result()}, {PUTFH4res{}}, {refused}}, NFS4ERR_ACCESS),
+        reply_of(
+            {{sequence_result()}, {PUTFH4res{}}, {OPEN4res{}}, {ACCESS4res{}}, {GETATTR4res{}}, {unread}},
+            NFS4ERR_BAD_STATEID),
+        reply_of({{sequence_result()},
+                  {PUTFH4res{}},
+                  {OPEN4res{}},
+                  {GETATTR4res{}},
+                  {ACCESS4res{}},
+                  {READ4res{}}}),
+        reply_of({{sequence_result()}, {PUTFH4res{}}, {READ4res{}}})}) {
+    const ByteVector whole = encode_reply(other);
+    for (size_t n = 0; n <= whole.size(); ++n) {
+      rpc::BulkPlace place;
+      EXPECT_NE(client::locate_data_read_with_open(ConstBytes(whole).first(n), place), rpc::Locate::kFound)
+          << n;
+    }
+  }
+}
+
+TEST(LocateDataReadWithOpen, AnyBytes_NeverPointOutsideThePrefix) {
+  const std::vector<open_delegation4> delegations = every_delegation();
+  EXPECT_TRUE(
+      rc::check([&](const std::vector<std::pair<uint16_t, uint32_t>>& damage, uint16_t length, uint8_t d) {
+        ByteVector bytes = open_reply(delegations[d % delegations.size()], "owner", kData);
+        for (const auto& [at, value] : damage) store_be32(bytes.data() + at % 90 * 4, value);
+        rpc::BulkPlace whole;
+        const rpc::Locate said = client::locate_data_read_with_open(bytes, whole);
+        bytes.resize(length % (bytes.size() + 1));
+        rpc::BulkPlace place;
+        const rpc::Locate found = client::locate_data_read_with_open(bytes, place);
+        RC_ASSERT(found == said || found == rpc::Locate::kNeedMore);
+        if (found != rpc::Locate::kFound) return;
+        RC_ASSERT(place.offset <= bytes.size());
+        RC_ASSERT(place.offset == whole.offset && place.length == whole.length);
+      }));
 }
 
 TEST(LocateReadData, PlacedData_IsWhatTakeReturns) {
