@@ -41,6 +41,9 @@ class CachedNode : public Node {
   // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
   // then drops the pages.
   bool contents_mixed = false;
+  // Files: written here in parts of pages, which the kernel does not keep (as of Linux 6.12: its FUSE reads
+  // such a page when somebody wants it).
+  bool contents_partly = false;
   // Of the attributes that the kernel was last given; it may still believe them with `kernel_knows`.
   uint64_t kernel_change = 0;
   uint64_t kernel_size = 0;

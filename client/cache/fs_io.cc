@@ -170,6 +170,7 @@ Task<Result<>> CachingFilesystem::write(RequestContext ctx, OpenFileRef open, ui
   bool through = handle.synchronous;
   {
     std::lock_guard lock(cached_node(node).mutex);
+    if ((offset | data.size()) % DataCache::kPageBytes != 0) cached_node(node).contents_partly = true;
     // After an error the application is told at once, until it has seen the first one.
     through = through || file->write_errors != handle.errors_seen;
   }

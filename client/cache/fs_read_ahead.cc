@@ -166,8 +166,8 @@ size_t CachingFilesystem::worth_reading_with_open(const NodeRef& node, int flags
     const Attributes& a = n.attributes.get();
     const CachedFileRef file = n.cached_file();
     if (!S_ISREG(a.mode) || (file && file->unsaved())) return 0;
-    if (n.contents_known && n.contents_change == a.change)
-      return 0;  // the kernel has it, if anybody needs it
+    // The kernel has it, if anybody needs it.
+    if (n.contents_known && n.contents_change == a.change && !n.contents_partly) return 0;
     size = a.size;
   }
   if (size == 0 || size > kSmallFileBytes || size > table_.data().limit()) return 0;
@@ -185,6 +185,7 @@ void CachingFilesystem::keep_read_with_open(CachedOpen& handle, const ReadPiece&
   if (!current || piece.change != change || !handle.cached->writes.empty() || epoch() != epoch_before) return;
   const auto fill = table_.data().begin(n, 0, piece.data.slice);
   if (!fill || !table_.data().complete(*fill, piece.data.size(), piece.eof, Clock::now())) return;
+  n.contents_partly = false;
   handle.unread = true;
   ++opened_unread_;
 }

@@ -74,6 +74,19 @@ TEST_P(ReadWithOpen, WhatTheKernelHas_IsNotReadAgain) {
   EXPECT_EQ(with_open, 0u);
 }
 
+// The kernel keeps whole pages that it was given to write, and no others.
+TEST_P(ReadWithOpen, WhatWasWrittenHere_IsReadIfItIsPartsOfPages) {
+  EXPECT_EQ(mount->write_file("pages", std::string(8192, 'x')), 0);
+  uint64_t with_open = 9;
+  use("pages", &with_open);
+  EXPECT_EQ(with_open, 0u);
+  EXPECT_EQ(mount->write_file("parts", "some bytes"), 0);
+  EXPECT_EQ(use("parts", &with_open), "some bytes");
+  EXPECT_EQ(with_open, 1u);
+  use("parts", &with_open);
+  EXPECT_EQ(with_open, 0u) << "now the kernel has it";
+}
+
 TEST_P(ReadWithOpen, AnotherClientsChange_IsSeen) {
   EXPECT_EQ(use("file"), "content");
   server->write_file("/export/file", 0, "CONTENT");
