@@ -89,8 +89,7 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.delegations = o.delegations;
   c.attributes_before_reads = attributes_before_reads(o);
   c.sync = o.synchronous_writes();
-  const auto memory = machine_memory();
-  c.cache_bytes = o.cache_mem.value_or(default_cache_bytes(memory ? memory->total : 0));
+  c.cache_bytes = o.cache_mem.value_or(default_cache_bytes(memory_for_us().total));
   c.read_ahead_bytes = uint64_t{o.read_ahead_kb.value_or(kReadAheadKb)} * 1024;
   c.id_mapping = o.idmap == IdMap::kNfsidmap ? client::IdMapping::kNfsidmap : client::IdMapping::kNumeric;
   c.many_users = serves_other_users(o, root) || o.allow_root;

@@ -54,9 +54,7 @@ void CachingFilesystem::fit_data_cache() {
   const uint64_t wanted = keeps_data() ? options_.cache_bytes : 0;
   // Nothing here to give back.
   if (data.empty() && data.limit() == wanted) return;
-  const auto memory = machine_memory();
-  const uint64_t kept = data.numbers().bytes;
-  data.set_limit(memory ? DataCache::fitting(wanted, memory->available, kept) : wanted);
+  data.set_limit(DataCache::fitting(wanted, memory_for_us().available, data.numbers().bytes));
 }
 
 void CachingFilesystem::note_server_epoch(uint64_t epoch) {

@@ -1,20 +1,28 @@
-// How much memory this machine could still give without swapping, as Linux sees it (proc(5), /proc/meminfo:
-// MemTotal, MemAvailable). Any thread; reads a file of the kernel's, some 20 microseconds.
+// How much memory this process could still get without swapping: of the machine as Linux sees it (proc(5),
+// /proc/meminfo: MemTotal, MemAvailable), within the limits of its control group and of those around it
+// (Linux' Documentation/admin-guide/cgroup-v2.rst: memory.max, memory.current, memory.stat). Any thread;
+// reads files of the kernel's, some 20 microseconds, and as much for each control group that has a limit.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace nfsrdma {
 
-struct MachineMemory {
+struct Memory {
   uint64_t total = 0;  // bytes
   uint64_t available = 0;
+  bool operator==(const Memory&) const = default;
 };
 
 // From the text of /proc/meminfo; nothing if it does not say.
-std::optional<MachineMemory> parse_meminfo(std::string_view text);
-std::optional<MachineMemory> machine_memory();
+std::optional<Memory> parse_meminfo(std::string_view text);
+// What `machine` comes to in a control group, of which `membership` is the text of /proc/self/cgroup, with
+// the hierarchy mounted on `root`. Groups without a limit, and whatever cannot be read, take nothing away.
+Memory within_control_group(Memory machine, std::string_view membership, const std::string& root);
+// Where /proc/meminfo is of no use: half of what the machine was made with.
+Memory memory_for_us();
 
 }  // namespace nfsrdma
