@@ -127,7 +127,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   bool executed_before = false;
   bool repeated = false;             // what is in the slot was sent before
   std::optional<SlotTicket> ticket;  // kept from the turn before: kSameSlot
-  Backoff delay(100ms, 15s);
+  Backoff delay(10ms, 15s);          // a delegation that is in the way is back after a round trip or two
   Backoff grace(250ms, 5s);
   for (;;) {
     CallSize size;
