@@ -257,6 +257,13 @@ class CachingFilesystem : public Filesystem {
                                      size_t size);
   // WRITEs an extent of `writes` and moves it on.
   Task<> write_extent(NodeRef node, CachedFileRef file, ExtentMap::iterator entry, nfs4::stable_how4 stable);
+  // The WRITE of an extent of `writes` is over; `before`: epoch() when it was sent.
+  void extent_answered(const NodeRef& node, const CachedFileRef& file, ExtentMap::iterator entry,
+                       uint64_t before, Result<Written> written);
+  // What the file has to be written, if that is one extent that might still grow: the caller sends it, to be
+  // stable. `user`: together with a small request of that user which must not overtake it.
+  static std::optional<ExtentMap::iterator> take_only_extent(CachedNode& n, CachedFile& file,
+                                                             const rpc::Credential* user = nullptr);
   // The rest of these under the Node's mutex. `bytes` are given up; keeps the error for the next fsync or
   // close.
   void write_failed(CachedFile& file, Error error, uint64_t bytes, const char* verb);

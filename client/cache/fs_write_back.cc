@@ -41,10 +41,16 @@ void CachingFilesystem::write_failed(CachedFile& file, Error error, uint64_t byt
 
 Task<> CachingFilesystem::write_extent(NodeRef node, CachedFileRef file, ExtentMap::iterator entry,
                                        nfs4::stable_how4 stable) {
-  WriteExtent& extent = entry->second;
+  const WriteExtent& extent = entry->second;
   const uint64_t before = epoch();  // the server that answers may be gone when the answer is booked
   auto written = co_await write_on_server(node, file, extent.account, extent.offset, extent.data, stable);
+  extent_answered(node, file, entry, before, std::move(written));
+}
+
+void CachingFilesystem::extent_answered(const NodeRef& node, const CachedFileRef& file,
+                                        ExtentMap::iterator entry, uint64_t before, Result<Written> written) {
   if (!written) invalidate_data(node);  // what the server did not take is not to be read
+  WriteExtent& extent = entry->second;
   const size_t size = extent.data.size();
   ExtentMap finished;  // its memory goes after the lock
   std::lock_guard lock(cached_node(node).mutex);
@@ -343,20 +349,22 @@ Task<> CachingFilesystem::restore_lost_writes(NodeRef node, CachedFileRef file) 
   }
 }
 
+std::optional<ExtentMap::iterator> CachingFilesystem::take_only_extent(CachedNode& n, CachedFile& file,
+                                                                       const rpc::Credential* user) {
+  std::lock_guard lock(n.mutex);
+  if (file.writes.size() != 1 || file.held == nullptr || !file.unstable.empty()) return std::nullopt;
+  const bool together =
+      user == nullptr || (file.committing_epoch == 0 && user->same_user(*file.held->account.credential) &&
+                          file.held->data.size() <= kGatherBytes);
+  if (!together) return std::nullopt;
+  file.held = nullptr;
+  return file.writes.begin();
+}
+
 Task<> CachingFilesystem::write_back(NodeRef node, CachedFileRef file) {
-  ExtentMap::iterator only;
-  bool single = false;
-  {
-    std::lock_guard lock(cached_node(node).mutex);
-    // A small file that was written in one piece: one WRITE to stable storage instead of WRITE and COMMIT.
-    single = file->writes.size() == 1 && file->held != nullptr && file->unstable.empty();
-    if (single) {
-      only = file->writes.begin();
-      file->held = nullptr;
-    }
-  }
-  if (single) {
-    co_await write_extent(node, file, only, nfs4::FILE_SYNC4);
+  // A small file that was written in one piece: one WRITE to stable storage instead of WRITE and COMMIT.
+  if (const auto only = take_only_extent(cached_node(node), *file)) {
+    co_await write_extent(node, file, *only, nfs4::FILE_SYNC4);
   } else {
     co_await settle_all(node, file);
   }

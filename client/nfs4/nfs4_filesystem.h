@@ -65,6 +65,13 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
 
+  // --- fs_setattr.cc ---
+  // SETATTR in one COMPOUND with what is to be written before it. Nothing: it is still to be sent, also where
+  // there was one such COMPOUND.
+  Task<std::optional<Result<AttributesReply>>> set_with_data(RequestContext ctx, NodeRef node,
+                                                             std::shared_ptr<FileState> file,
+                                                             nfs4::SETATTR4args args);
+
   // --- fs_names.cc, fs_remove.cc ---
   // book_own_change() by change_info4, with attributes asked for afterwards (an error: none).
   Task<NameBelief> directory_changed(NodeRef directory, nfs4::change_info4 info,

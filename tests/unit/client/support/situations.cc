@@ -53,6 +53,19 @@ int truncate(TestMount& m, Path path) {
   return errno_of(m.run(m.fs().setattr(m.user(), found->node, set, nullptr)));
 }
 
+// With data that is not at the server yet: in one COMPOUND with it.
+int write_and_set_time(TestMount& m, Path path) {
+  const auto file = m.try_create(path, O_RDWR | O_EXCL);
+  if (!file) return errno_of(file);
+  const int written = m.write(*file, 0, "text");
+  client::SetAttributes set;
+  set.mtime = client::SetAttributes::Time{.now = false, .value = {.tv_sec = 1'000'000'000, .tv_nsec = 0}};
+  const auto reply = m.run(m.fs().setattr(m.user(), client::cached_open(*file).node, set, *file));
+  const int error = errno_of(reply);
+  const int closed = m.close(*file);
+  return written != 0 ? written : error != 0 ? error : closed;
+}
+
 int list(TestMount& m, Path path) {
   const auto found = m.lookup(path);
   if (!found) return errno_of(found);
@@ -102,6 +115,10 @@ const std::vector<Situation>& situations() {
       {"Unlink", OP_REMOVE, true, one_file, [](TestMount& m, Path d) { return m.unlink(d + "/a"); }},
       {"Rmdir", OP_REMOVE, true, one_directory, [](TestMount& m, Path d) { return m.rmdir(d + "/d"); }},
       {"Truncate", OP_SETATTR, true, one_file, [](TestMount& m, Path d) { return truncate(m, d + "/a"); }},
+      {"SetTimeBehindData", OP_SETATTR, true, nothing,
+       [](TestMount& m, Path d) { return write_and_set_time(m, d + "/new"); }},
+      {"WriteBeforeSetTime", OP_WRITE, true, nothing,
+       [](TestMount& m, Path d) { return write_and_set_time(m, d + "/new"); }},
       {"Lock", OP_LOCK, true, one_file, [](TestMount& m, Path d) { return lock_and_unlock(m, d + "/a"); }},
       {"Unlock", OP_LOCKU, true, one_file, [](TestMount& m, Path d) { return lock_and_unlock(m, d + "/a"); }},
       {"TestLock", OP_LOCKT, false, one_file,
