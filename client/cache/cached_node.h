@@ -39,11 +39,15 @@ class CachedNode : public Node {
   uint64_t contents_change = 0;
   bool contents_known = false;
   // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
-  // then drops the pages.
+  // then drops the pages. Directories: likewise, by a SETATTR of ours.
   bool contents_mixed = false;
   // Files: written here in parts of pages, which the kernel does not keep (as of Linux 6.12: its FUSE reads
   // such a page when somebody wants it).
   bool contents_partly = false;
+  bool listing_known = false;
+  // Directories: the last change was ours and the server could not say whether it was the only one: names
+  // must be verified again after acdirmax at the latest.
+  bool names_uncertain = false;
   // Of the attributes that the kernel was last given; it may still believe them with `kernel_knows`.
   uint64_t kernel_change = 0;
   uint64_t kernel_size = 0;
@@ -53,17 +57,14 @@ class CachedNode : public Node {
   // open may keep them.
   uint32_t drops_under_way = 0;
   // Directories: the change attribute of the last complete listing, which the kernel may have cached.
+  // Valid with `listing_known`.
   uint64_t listing_change = 0;
-  bool listing_known = false;
   // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
   uint64_t names_epoch = 1;
   // With mutex held: whether names of that epoch are still what the directory holds, as far as is known.
   bool names_hold(uint64_t epoch) const {
     return epoch == names_epoch && contents_known && attributes.get().change == contents_change;
   }
-  // Directories: the last change was ours and the server could not say whether it was the only one: names
-  // must be verified again after acdirmax at the latest.
-  bool names_uncertain = false;
   // The last ACCESS answer (every bit is asked for each time): whose, what is allowed, until when it may be
   // believed.
   struct Access {

@@ -171,6 +171,84 @@ TEST_F(NameCacheTest, TooManyAbsentNames_DropTheOldest) {
   EXPECT_TRUE(cache.find(*directory.get(), "absent " + std::to_string(NameCache::kMaxNegative + kMore - 1)));
 }
 
+// --- directories all of whose names are known ---
+
+constexpr client::AllNames kAll{.epoch = 1, .server_epoch = 2, .thread = 3};
+
+TEST_F(NameCacheTest, AllNamesKnown_ImplyWhichAreAbsent) {
+  const NodeRef directory = node(0), file = node(1), other = node(2);
+  cache.know_all(*directory.get(), kAll);
+  const auto implied = cache.find(*directory.get(), "a");
+  ASSERT_TRUE(implied && implied->implied);
+  EXPECT_FALSE(implied->child);
+  EXPECT_EQ(implied->belief.epoch, kAll.epoch);
+  EXPECT_EQ(implied->implied->server_epoch, kAll.server_epoch);
+  EXPECT_EQ(implied->implied->thread, kAll.thread);
+  EXPECT_FALSE(cache.find(*other.get(), "a"));
+  cache.put(*directory.get(), "a", file.get(), kNow);
+  EXPECT_EQ(cache.find(*directory.get(), "a")->child, file);
+  EXPECT_FALSE(cache.find(*directory.get(), "a")->implied);
+  cache.put(*directory.get(), "b", nullptr, kNow);
+  EXPECT_FALSE(cache.find(*directory.get(), "b")->implied) << "somebody has said so";
+  EXPECT_EQ(cache.size(), 2u);
+}
+
+TEST_F(NameCacheTest, AllNamesKnown_EndsWithAFileThatIsForgotten) {
+  const NodeRef directory = node(0), other = node(1);
+  cache.know_all(*directory.get(), kAll);
+  cache.know_all(*other.get(), kAll);
+  {
+    const NodeRef removed = node(2);
+    cache.put(*directory.get(), "removed", removed.get(), kNow);
+    cache.put(*directory.get(), "removed", nullptr, kNow);
+  }
+  EXPECT_TRUE(cache.find(*directory.get(), "a")) << "one that has no name there";
+  {
+    const NodeRef file = node(3);
+    cache.put(*directory.get(), "file", file.get(), kNow);
+  }
+  EXPECT_FALSE(cache.find(*directory.get(), "a"));
+  EXPECT_FALSE(cache.find(*directory.get(), "file"));
+  EXPECT_TRUE(cache.find(*other.get(), "a"));
+}
+
+TEST_F(NameCacheTest, AllNamesKnown_EndsWithANameOfWhichNothingIsKnown) {
+  const NodeRef directory = node(0);
+  for (const char* name : {"absent", "never there"}) {
+    cache.know_all(*directory.get(), kAll);
+    cache.put(*directory.get(), "absent", nullptr, kNow);
+    cache.remove(*directory.get(), name);
+    EXPECT_FALSE(cache.find(*directory.get(), name));
+    EXPECT_FALSE(cache.find(*directory.get(), "another"));
+  }
+  cache.know_all(*directory.get(), kAll);
+  cache.forget(*directory.get());
+  EXPECT_FALSE(cache.find(*directory.get(), "a"));
+}
+
+TEST_F(NameCacheTest, AllNamesKnown_OutlivesAbsentNamesThatAreDropped) {
+  const NodeRef directory = node(0);
+  cache.know_all(*directory.get(), kAll);
+  for (size_t i = 0; i <= NameCache::kMaxNegative; ++i)
+    cache.put(*directory.get(), "absent " + std::to_string(i), nullptr, kNow);
+  EXPECT_TRUE(cache.find(*directory.get(), "absent 0")->implied);
+}
+
+TEST_F(NameCacheTest, NameInDoubt_IsForgottenUnlessSettled) {
+  const NodeRef directory = node(0), file = node(1);
+  const std::string name = "a";
+  for (const bool settled : {true, false}) {
+    cache.know_all(*directory.get(), kAll);
+    cache.put(*directory.get(), name, file.get(), kNow);
+    {
+      client::NameInDoubt doubt(cache, *directory.get(), name);
+      if (settled) doubt.settled();
+    }
+    EXPECT_EQ(cache.find(*directory.get(), name).has_value(), settled);
+    EXPECT_EQ(cache.find(*directory.get(), "b").has_value(), settled);
+  }
+}
+
 // --- what is learnt late (RFC 8881 section 10.8) ---
 
 NameBelief begun(uint64_t order) {
