@@ -45,6 +45,8 @@ class CachedNode : public Node {
   // such a page when somebody wants it).
   bool contents_partly = false;
   bool listing_known = false;
+  // Directories: the listing that came with the last opening was not read.
+  bool listing_unread = false;
   // Directories: the last change was ours and the server could not say whether it was the only one: names
   // must be verified again after acdirmax at the latest.
   bool names_uncertain = false;
@@ -56,8 +58,8 @@ class CachedNode : public Node {
   // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
   // open may keep them.
   uint32_t drops_under_way = 0;
-  // Directories: the change attribute of the last complete listing, which the kernel may have cached.
-  // Valid with `listing_known`.
+  // Directories: the change attribute of the last listing that was read to its end, which the kernel may have
+  // cached. Valid with `listing_known`.
   uint64_t listing_change = 0;
   // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
   uint64_t names_epoch = 1;

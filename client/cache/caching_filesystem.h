@@ -128,6 +128,10 @@ class CachingFilesystem : public Filesystem {
                                                 uint64_t offset, Slice data, nfs4::stable_how4 stable) = 0;
   // COMMIT of the whole file.
   virtual Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) = 0;
+  // As ask_access(), of a directory about to be listed, and a READDIR from its beginning in the same COMPOUND
+  // where there is such a thing. Whether the listing was filled it says itself.
+  virtual Task<Result<uint32_t>> ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
+                                                     bool plus);
   // One READDIR from `cookie` into the listing, with its attributes booked.
   virtual Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) = 0;
 
@@ -159,6 +163,9 @@ class CachingFilesystem : public Filesystem {
   // Books an ACCESS answer that came with attributes of this change attribute; gives what is allowed.
   uint32_t note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
                        uint64_t change);
+  // As note_access(), of an answer that nobody waits for: what is still known of another user stays.
+  void learn_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
+                    uint64_t change);
   // Whether ACCESS bits `allowed` let the caller have what open(2) was called with `flags` for.
   static bool suffices(uint32_t allowed, int flags);
 

@@ -182,6 +182,17 @@ std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ct
   return known ? std::optional(a.allowed) : std::nullopt;
 }
 
+void CachingFilesystem::learn_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,
+                                     uint32_t access, uint64_t change) {
+  {
+    std::lock_guard lock(n.mutex);
+    const auto& a = n.access;
+    const bool of_another = a.who && !a.who->same_user(*ctx.credential);
+    if (of_another && a.change == change && Clock::now() < a.expires) return;
+  }
+  note_access(ctx, n, supported, access, change);
+}
+
 uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,
                                         uint32_t access, uint64_t change) {
   // Section 18.1.3: `supported` is what the server can tell. What it cannot, the operation itself will show;

@@ -60,11 +60,29 @@ void Listing::end_at(uint64_t cookie) {
       ino, ino);
 }
 
+Task<Result<uint32_t>> CachingFilesystem::ask_access_and_list(RequestContext ctx, Listing& listing,
+                                                              uint32_t wanted, bool) {
+  co_return co_await ask_access(std::move(ctx), listing.node, wanted);
+}
+
 Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, NodeRef node) {
   CachedNode& n = cached_node(node);
-  // Close-to-open holds for directories too: what they are now, not what they were within acdirmax.
+  const auto listing = std::make_shared<Listing>(node);
+  bool asks = options_.close_to_open, lists = false;
+  {
+    std::lock_guard lock(n.mutex);
+    // Close-to-open holds for directories too: what they are now, not what they were within acdirmax.
+    asks = asks || !known_access(ctx, n);
+    // What is opened to be listed is listed at once. What is opened for something else (fsync, openat) was
+    // not read the last time either.
+    const bool kept = n.listing_known && n.attributes.get().change == n.listing_change;
+    lists = asks && !kept && !n.listing_unread;
+  }
   Result<uint32_t> bits = fail(Error{});
-  if (options_.close_to_open) {
+  if (lists) {
+    listing->begin(0);
+    bits = co_await ask_access_and_list(ctx, *listing, nfs4::ACCESS4_READ, options_.readdirplus);
+  } else if (asks) {
     bits = co_await ask_access(ctx, node, nfs4::ACCESS4_READ);
   } else {
     bits = co_await access_bits(ctx, node, nfs4::ACCESS4_READ);
@@ -73,9 +91,10 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
   if (*bits == 0) co_return fail(system_error(EACCES, "READDIR"));
   if (!options_.close_to_open) NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
   OpenDirectoryReply reply;
-  reply.directory = std::make_shared<Listing>(node);
+  reply.directory = listing;
   std::lock_guard lock(n.mutex);
   reply.keep_cache = n.listing_known && n.attributes.get().change == n.listing_change;
+  listing->ahead = listing->filled && !reply.keep_cache;
   co_return reply;
 }
 
@@ -182,9 +201,15 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
     page.entries.push_back({"..", parent, S_IFDIR, Listing::kAfterDotDot, std::nullopt});
     used = page.entries.size() * (overhead + 8);
   }
-  if (offset < Listing::kAfterDot) listing.filled = false;  // rewinddir(3): the directory as it is now
   uint64_t cookie = offset <= Listing::kAfterDotDot ? 0 : offset;
-  listing.seek(cookie);
+  if (offset < Listing::kAfterDot) {
+    // rewinddir(3): the directory as it is now, which is what came with its opening unless it has changed.
+    std::lock_guard lock(cached_node(listing.node).mutex);
+    cached_node(listing.node).listing_unread = false;
+    listing.start(listing.ahead && cached_node(listing.node).attributes.get().change == listing.change);
+  } else {
+    listing.seek(cookie);
+  }
   while (used < bytes) {
     std::optional<size_t> index = listing.position_after(cookie, plus);
     if (!index || (*index == listing.entries.size() && !listing.eof)) {
@@ -204,17 +229,24 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
       page.entries.push_back(std::move(*entry));
     }
     if (*index == listing.entries.size() && listing.eof) {
+      // The kernel takes a listing for complete when it is told of its end.
       std::lock_guard lock(cached_node(listing.node).mutex);
-      cached_node(listing.node).listing_change = listing.change;
-      cached_node(listing.node).listing_known = true;
+      CachedNode& n = cached_node(listing.node);
+      if (page.entries.empty()) {
+        n.listing_change = listing.change;
+        n.listing_known = true;
+      }
       break;
     }
   }
   co_return page;
 }
 
-Task<> CachingFilesystem::releasedir(OpenDirectoryRef) {
-  co_return;
+Task<> CachingFilesystem::releasedir(OpenDirectoryRef directory) {
+  const auto& listing = static_cast<const Listing&>(*directory);
+  if (!listing.ahead) co_return;
+  std::lock_guard lock(cached_node(listing.node).mutex);
+  cached_node(listing.node).listing_unread = true;
 }
 
 Task<Result<>> CachingFilesystem::fsyncdir(RequestContext, OpenDirectoryRef) {

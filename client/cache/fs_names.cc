@@ -67,6 +67,11 @@ Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t 
     std::lock_guard lock(d.mutex);
     ours_alone = d.contents_known && d.contents_change == before;
     if (ours_alone) {
+      // A name more or less changes nothing of who may do what.
+      const Attributes& known = d.attributes.get();
+      const bool same_rights = attributes && known.mode == attributes->mode && known.uid == attributes->uid &&
+                               known.gid == attributes->gid;
+      if (same_rights && d.access.change == before) d.access.change = after;
       d.contents_change = after;
       if (!atomic) d.names_uncertain = true;
     } else {

@@ -42,6 +42,8 @@ struct Listing final : OpenDirectory {
   bool given_from_start = false;
   bool sift = false;  // the server's cookies ended, or go in a circle: what follows may have been given out
   bool told = false;  // of the circle
+  // The answer at hand came with the opening, and nobody has read of it yet.
+  bool ahead = false;
 
   bool all_given_until(uint64_t cookie) const {
     return given_from_start && !given.empty() && given.back().cookie == cookie;
@@ -58,6 +60,14 @@ struct Listing final : OpenDirectory {
         std::find_if(given.rbegin(), given.rend(), [&](const Given& g) { return g.cookie == cookie; });
     given.erase(at.base(), given.end());
     if (given.empty()) given_from_start = false;
+  }
+  // The next entry given out is the first: of the answer at hand, or of one to come.
+  void start(bool keep_answer) {
+    const bool repeats = sift;
+    filled = filled && keep_answer;
+    ahead = false;
+    seek(0);
+    sift = filled && repeats;
   }
   void give(const ListedEntry& entry) {
     delivered = static_cast<size_t>(&entry - entries.data()) + 1;

@@ -9,11 +9,7 @@
 
 namespace nfsrdma::client {
 
-Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie,
-                                            bool plus) {
-  const nfs4::nfs_fh4 fh = fh_of(listing.node);
-  NameBelief belief{Clock::now(), 0, nodes_.next_start()};
-  listing.filled = false;
+nfs4::READDIR4args Nfs4Filesystem::readdir_args(const Listing& listing, uint64_t cookie, bool plus) const {
   nfs4::READDIR4args args;
   args.cookie = cookie;
   // Section 18.23.3: the verifier goes with cookies other than zero.
@@ -21,19 +17,66 @@ Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, Listing& listing
   args.maxcount = std::min(Listing::kReplyBytes, session_.max_response_bytes() - 1024);
   args.dircount = args.maxcount;
   args.attr_request = plus ? kEntryAttributes : kNameAttributes;
+  return args;
+}
+
+Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie,
+                                            bool plus) {
+  const nfs4::nfs_fh4 fh = fh_of(listing.node);
+  NameBelief belief{Clock::now(), 0, nodes_.next_start()};
+  listing.filled = false;
+  const nfs4::READDIR4args args = readdir_args(listing, cookie, plus);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes).add(args); };
   const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(listing.node, std::move(put.error())));
-  auto attributes = reply->take<nfs4::GETATTR4res>();
+  const Result<uint64_t> change = co_await take_listed(*reply, listing, belief);
+  if (!change) co_return fail(change.error());
+  if (cookie == 0) listing.change = *change;
+  co_return co_await take_entries(*reply, listing, cookie, plus, belief);
+}
+
+Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, Listing& listing,
+                                                           uint32_t wanted, bool plus) {
+  const nfs4::nfs_fh4 fh = fh_of(listing.node);
+  NameBelief belief{Clock::now(), 0, nodes_.next_start()};
+  listing.filled = false;
+  const nfs4::READDIR4args args = readdir_args(listing, 0, plus);
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes).add(args);
+  };
+  const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(gone(listing.node, std::move(put.error())));
+  auto answer = reply->take<nfs4::ACCESS4res>();
+  if (!answer) co_return fail(std::move(answer.error()));
+  const Result<uint64_t> change = co_await take_listed(*reply, listing, belief);
+  if (!change) co_return fail(change.error());
+  listing.change = *change;
+  const uint32_t allowed =
+      note_access(ctx, nfs4_node(listing.node), answer->resok4.supported, answer->resok4.access, *change);
+  // What is wrong with READDIR is told to who reads the directory.
+  (void)co_await take_entries(*reply, listing, 0, plus, belief);
+  co_return allowed& wanted;
+}
+
+Task<Result<uint64_t>> Nfs4Filesystem::take_listed(CompoundReply& reply, Listing& listing,
+                                                   NameBelief& belief) {
+  auto attributes = reply.take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
   const uint64_t change = attributes->resok4.obj_attributes.change;
-  if (cookie == 0) listing.change = change;
   co_await apply(listing.node, std::move(attributes->resok4.obj_attributes), belief.order, Cause::kAsked);
   belief.epoch = names_epoch(listing.node, change);
-  auto res = reply->take<nfs4::READDIR4res>();
+  co_return change;
+}
+
+Task<Result<>> Nfs4Filesystem::take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie,
+                                            bool plus, NameBelief belief) {
+  auto res = reply.take<nfs4::READDIR4res>();
   if (!res) co_return fail(std::move(res.error()));
   auto& list = res->resok4.reply;
   listing.verifier = res->resok4.cookieverf;

@@ -18,6 +18,9 @@
 namespace nfsrdma::client {
 namespace {
 
+// Of the longest COMPOUND with ask_of_made() and one more behind it, SEQUENCE among them.
+constexpr uint32_t kOperationsWithAccess = 11;
+
 Error name_error(int errnum, const char* op) {
   return system_error(errnum, op);
 }
@@ -50,7 +53,8 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
         .getattr(kFileAttributes)
         .add(nfs4::LOOKUP4args{name})
         .add(nfs4::GETFH4args{})
-        .getattr(kFileAttributes);
+        .getattr(kFileAttributes)
+        .add(nfs4::ACCESS4args{kEveryAccess});
   };
   const Request request{nfs4::OP_LOOKUP, ctx.credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -73,8 +77,11 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
   if (!handle) co_return fail(std::move(handle.error()));
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
+  const uint64_t child_change = attributes->resok4.obj_attributes.change;
   const Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
                                           order, Cause::kAsked);
+  if (auto access = reply->take<nfs4::ACCESS4res>())
+    learn_access(ctx, nfs4_node(entry.node), access->resok4.supported, access->resok4.access, child_change);
   co_return learnt_entry(directory, name, entry.node, belief);
 }
 
@@ -133,6 +140,26 @@ Task<Result<Entry>> Nfs4Filesystem::symlink(RequestContext ctx, NodeRef director
   co_return co_await create_object(ctx, directory, std::move(name), std::move(type), 0777);
 }
 
+bool Nfs4Filesystem::ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const {
+  b.add(nfs4::SAVEFH4args{}).putfh(directory).getattr(kFileAttributes);
+  if (session_.max_operations() < kOperationsWithAccess) return false;
+  b.add(nfs4::RESTOREFH4args{}).add(nfs4::ACCESS4args{kEveryAccess});
+  return true;
+}
+
+Result<nfs4::GETATTR4res> Nfs4Filesystem::take_directory_of_made(CompoundReply& reply) {
+  if (Result<> saved = reply.expect<nfs4::SAVEFH4res>(); !saved) return fail(std::move(saved.error()));
+  if (Result<> put = reply.expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
+  return reply.take<nfs4::GETATTR4res>();
+}
+
+void Nfs4Filesystem::take_access_of_made(const RequestContext& ctx, const NodeRef& node, CompoundReply& reply,
+                                         uint64_t change) {
+  if (!reply.expect<nfs4::RESTOREFH4res>()) return;
+  if (const auto access = reply.take<nfs4::ACCESS4res>())
+    learn_access(ctx, nfs4_node(node), access->resok4.supported, access->resok4.access, change);
+}
+
 Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef directory, std::string name,
                                                   nfs4::createtype4 type, uint32_t mode) {
   if (!valid_name(name)) co_return fail(name_error(EINVAL, "CREATE"));
@@ -153,9 +180,8 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   auto build = [&](CompoundBuilder& b) {
     listed = args.objtype.type == nfs4::NF4DIR && names_can_all_be_known(directory);
     b.putfh(fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
-    if (listed) b.add(nfs4::SAVEFH4args{});
-    b.putfh(fh).getattr(kFileAttributes);
-    if (listed) b.add(nfs4::RESTOREFH4args{}).add(list);
+    listed = ask_of_made(b, fh) && listed;
+    if (listed) b.add(list);
   };
   const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}};
   NameInDoubt doubt(nodes_.names(), *directory.get(), name);
@@ -175,18 +201,17 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   if (!handle) co_return fail(std::move(handle.error()));
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
-  if (listed) NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
-  auto after = reply->take<nfs4::GETATTR4res>();
+  auto after = take_directory_of_made(*reply);
   const NameBelief belief =
       co_await directory_changed(directory, created->resok4.cinfo, std::move(after), order);
   const uint64_t change = attributes->resok4.obj_attributes.change;
   Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
                                     order, Cause::kAsked);
+  take_access_of_made(ctx, entry.node, *reply, change);
   note_owner(ctx.credential->uid(), entry.attributes.uid);
   nodes_.names().put(*directory.get(), name, entry.node.get(), belief);
   doubt.settled();
-  if (listed && reply->expect<nfs4::RESTOREFH4res>()) {
+  if (listed) {
     const auto names = reply->take<nfs4::READDIR4res>();
     if (names && names->resok4.reply.entries.empty() && names->resok4.reply.eof)
       nodes_.names().know_all(*entry.node.get(),

@@ -134,8 +134,8 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   auto build = [&](CompoundBuilder& b) {
     args.owner.clientid = session_.client_id();
     args.share_access = access | delegation_wish();
-    b.putfh(directory_fh).add(nfs4::SAVEFH4args{}).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
-    b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
+    b.putfh(directory_fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
+    ask_of_made(b, directory_fh);
   };
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
   const uint64_t epoch = session_.epoch();
@@ -145,7 +145,6 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(directory, std::move(put.error())));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
   auto opened = reply->take<nfs4::OPEN4res>();
   if (!opened) co_return fail(std::move(opened.error()));
   auto handle = reply->take<nfs4::GETFH4res>();
@@ -160,6 +159,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
 
   CreateReply result;
   const nfs4::nfs_fh4 fh = handle->resok4.object;
+  const uint64_t change = attributes->resok4.obj_attributes.change;
   const NodeRef node = nodes_.get(fh, exports_.index_of(attributes->resok4.obj_attributes.fsid));
   const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
@@ -170,13 +170,12 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   result.open.keep_cache =
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
   begin_promise(node, delegation, order);
-  Result<> restored = reply->expect<nfs4::RESTOREFH4res>();
-  Result<nfs4::GETATTR4res> after = fail(Error{});
-  if (restored) after = reply->take<nfs4::GETATTR4res>();
+  auto after = take_directory_of_made(*reply);
   NameBelief belief = co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
   belief.asked = order;
   nodes_.names().put(*directory.get(), name, node.get(), belief);
   doubt.settled();
+  take_access_of_made(ctx, node, *reply, change);
 
   // It was there before and the kernel did not know: nobody has asked whether the caller may.
   const auto& cinfo = opened->resok4.cinfo;

@@ -73,6 +73,14 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
                                                              nfs4::SETATTR4args args);
 
   // --- fs_names.cc, fs_remove.cc ---
+  // Behind what made the current filehandle's object: the directory's attributes, and ACCESS of the object.
+  // ACCESS comes last, where it can spoil nothing, and is left out (false) where the server takes few
+  // operations.
+  bool ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const;
+  static Result<nfs4::GETATTR4res> take_directory_of_made(CompoundReply& reply);
+  // Books ACCESS of `node`, if it comes next; `change` came before it.
+  void take_access_of_made(const RequestContext& ctx, const NodeRef& node, CompoundReply& reply,
+                           uint64_t change);
   // book_own_change() by change_info4, with attributes asked for afterwards (an error: none).
   Task<NameBelief> directory_changed(NodeRef directory, nfs4::change_info4 info,
                                      Result<nfs4::GETATTR4res> after, uint64_t order);
@@ -165,7 +173,15 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<bool> wait_for_unlock(RequestContext ctx, std::shared_ptr<FileState> file, Duration longest);
 
   // --- fs_directory.cc ---
+  Task<Result<uint32_t>> ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
+                                             bool plus) override;
   Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;
+  nfs4::READDIR4args readdir_args(const Listing& listing, uint64_t cookie, bool plus) const;
+  // The directory's GETATTR in front of READDIR, booked; gives its change attribute. `belief` gets its epoch.
+  Task<Result<uint64_t>> take_listed(CompoundReply& reply, Listing& listing, NameBelief& belief);
+  // READDIR's entries, from `cookie`.
+  Task<Result<>> take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie, bool plus,
+                              NameBelief belief);
   Task<ListedEntry> listed_entry(NodeRef directory, nfs4::entry4 from, bool plus);
 
   // --- fs_mount.cc ---

@@ -1,0 +1,232 @@
+// ACCESS in COMPOUNDs that are sent anyway, and the listing that comes with a directory's opening (RFC 8881
+// sections 18.1, 18.23): what they spare, and that they spoil nothing.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using filer::fault::Answer;
+namespace on = filer::on;
+
+class AccessLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    server = start_filer();
+    server->make_directory("/export/d", 0777);
+    server->make_file("/export/d/a", "content", 0640, 1000, 1000);
+    server->make_file("/export/d/b", "content", 0640, 1000, 1000);
+    start();
+  }
+  void start(std::function<void(client::ClientOptions&)> more = nullptr) {
+    mount.reset();
+    mount = std::make_unique<TestMount>(
+        *server, TestMount::Settings{.loops = GetParam(), .options = [more](client::ClientOptions& o) {
+                                       o.acregmin = o.acregmax = o.acdirmin = o.acdirmax =
+                                           std::chrono::hours(1);
+                                       if (more) more(o);
+                                     }});
+  }
+
+  uint64_t executed(nfs_opnum4 op) { return server->executed(op).executed; }
+  int access(std::string_view path, uint32_t uid, int mask) {
+    return errno_of(mount->run(mount->fs().access(mount->user(uid, uid), mount->node(path), mask)));
+  }
+  Result<client::Entry> lookup_as(uint32_t uid, const client::NodeRef& directory, const std::string& name) {
+    return mount->run(mount->fs().lookup(mount->user(uid, uid), directory, name));
+  }
+  client::OpenDirectoryRef opendir(std::string_view path) {
+    auto opened = mount->run(mount->fs().opendir(mount->user(), mount->node(path)));
+    EXPECT_TRUE(opened) << describe(opened.error());
+    return opened ? opened->directory : nullptr;
+  }
+  std::set<std::string> first_page(const client::OpenDirectoryRef& directory) {
+    std::set<std::string> names;
+    auto page = mount->run(mount->fs().readdir(mount->user(), directory, 0, 4096, true));
+    EXPECT_TRUE(page) << describe(page.error());
+    if (page) {
+      for (const auto& e : page->entries) names.insert(e.name);
+    }
+    return names;
+  }
+  void closedir(const client::OpenDirectoryRef& directory) { mount->run(mount->fs().releasedir(directory)); }
+
+  std::unique_ptr<filer::Server> server;
+  std::unique_ptr<TestMount> mount;
+};
+
+TEST_P(AccessLoops, Lookup_BringsWhatTheUserMay) {
+  const client::NodeRef directory = mount->node("d");
+  const auto entry = lookup_as(1000, directory, "a");
+  ASSERT_TRUE(entry);
+  const auto access_as = [&](uint32_t uid, int mask) {
+    return errno_of(mount->run(mount->fs().access(mount->user(uid, uid), entry->node, mask)));
+  };
+  EXPECT_EQ(access_as(1000, R_OK | W_OK), 0);
+  EXPECT_EQ(access_as(1000, X_OK), EACCES);
+  EXPECT_EQ(mount->requests("ACCESS"), 0u);
+  EXPECT_EQ(access_as(1001, R_OK), EACCES) << "another user is asked for";
+  EXPECT_EQ(mount->requests("ACCESS"), 1u);
+}
+
+// What is remembered is one user's. An answer that nobody asked for does not put it out.
+TEST_P(AccessLoops, LookupByAnotherUser_LeavesWhatIsRemembered) {
+  start([](client::ClientOptions& o) { o.lookupcache = client::LookupCache::kNone; });
+  const client::NodeRef directory = mount->node("d");
+  const auto entry = lookup_as(1000, directory, "a");
+  ASSERT_TRUE(entry);
+  ASSERT_TRUE(lookup_as(1001, directory, "a"));
+  const auto requests = mount->requests("ACCESS");
+  EXPECT_EQ(errno_of(mount->run(mount->fs().access(mount->user(1000, 1000), entry->node, R_OK))), 0);
+  EXPECT_EQ(mount->requests("ACCESS"), requests);
+}
+
+TEST_P(AccessLoops, MkdirAndCreate_BringWhatTheMakerMay) {
+  ASSERT_EQ(mount->mkdir("d/new", 0700), 0);
+  ASSERT_EQ(mount->close(mount->create("d/file")), 0);
+  const auto requests = mount->requests("ACCESS");
+  EXPECT_EQ(access("d/new", 0, R_OK | W_OK | X_OK), 0);
+  EXPECT_EQ(access("d/file", 0, R_OK | W_OK), 0);
+  EXPECT_EQ(mount->requests("ACCESS"), requests);
+}
+
+// The first open under the delegation that came with the file costs nothing either.
+TEST_P(AccessLoops, AFileMadeUnderADelegation_IsOpenedWithoutAsking) {
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  const auto made = mount->create("d/file");
+  ASSERT_EQ(mount->write(made, 0, "content"), 0);
+  ASSERT_EQ(mount->close(made), 0);
+  server->clear_journal();
+  EXPECT_EQ(mount->read_file("d/file"), "content");
+  EXPECT_EQ(executed(OP_OPEN), 0u);
+  EXPECT_EQ(executed(OP_ACCESS), 0u);
+}
+
+// Nobody but us has changed the directory, and its mode and owner are what they were.
+TEST_P(AccessLoops, OwnChangesOfADirectory_LeaveWhatIsRememberedOfIt) {
+  server->make_directory("/export/own", 0700, 1000, 1000);
+  EXPECT_EQ(access("own", 1000, X_OK), 0);
+  const client::NodeRef directory = mount->node("own");
+  const auto make = [&](const std::string& name) {
+    return errno_of(mount->run(mount->fs().mkdir(mount->user(1000, 1000), directory, name, 0755)));
+  };
+  ASSERT_EQ(make("one"), 0);
+  const auto requests = mount->requests("ACCESS");
+  ASSERT_EQ(make("two"), 0);
+  EXPECT_EQ(access("own", 1000, X_OK), 0);
+  EXPECT_EQ(mount->requests("ACCESS"), requests);
+  // A change of the mode may be anybody's.
+  client::SetAttributes set;
+  set.mode = 0500;
+  ASSERT_EQ(errno_of(mount->run(mount->fs().setattr(mount->user(1000, 1000), directory, set, nullptr))), 0);
+  EXPECT_EQ(access("own", 1000, W_OK), EACCES);
+}
+
+TEST_P(AccessLoops, AnErrorOfTheExtraQuestion_SpoilsNothing) {
+  for (const nfs_opnum4 op : {OP_LOOKUP, OP_CREATE, OP_OPEN}) {
+    server->faults().add(on::request_with(op)
+                             .if_([op](const filer::FaultEvent& e) {
+                               return op != OP_OPEN || e.has(OP_SAVEFH);  // the one that creates
+                             })
+                             .always(),
+                         Answer{OP_ACCESS, NFS4ERR_SERVERFAULT});
+  }
+  EXPECT_EQ(mount->stat("d/a")->size, 7u);
+  ASSERT_EQ(mount->mkdir("d/new"), 0);
+  const auto getattrs = mount->requests("GETATTR"), lookups = mount->requests("LOOKUP");
+  EXPECT_TRUE(mount->lookup("d/new"));
+  EXPECT_EQ(mount->write_file("d/file", "text"), 0);
+  EXPECT_EQ(server->read_file("/export/d/file"), "text");
+  EXPECT_TRUE(mount->lookup("d/file"));
+  EXPECT_EQ(mount->requests("LOOKUP"), lookups) << "the directory's attributes came before it";
+  EXPECT_EQ(mount->requests("GETATTR"), getattrs);
+}
+
+// --- the opening of a directory ---
+
+TEST_P(AccessLoops, OpeningADirectory_BringsItsEntries) {
+  mount->node("d");
+  server->clear_journal();
+  const auto directory = opendir("d");
+  EXPECT_EQ(mount->requests("READDIR"), 1u);
+  EXPECT_EQ(first_page(directory), (std::set<std::string>{".", "..", "a", "b"}));
+  EXPECT_EQ(mount->requests("READDIR"), 1u);
+  EXPECT_EQ(mount->requests("ACCESS"), 0u);
+  EXPECT_EQ(executed(OP_ACCESS), 1u);
+  // rewinddir(3)
+  server->make_file("/export/d/c", "");
+  EXPECT_EQ(first_page(directory), (std::set<std::string>{".", "..", "a", "b", "c"}));
+  EXPECT_EQ(mount->requests("READDIR"), 2u);
+  closedir(directory);
+}
+
+TEST_P(AccessLoops, AListingThatTheKernelHas_IsAskedForNoMore) {
+  EXPECT_EQ(mount->list("d").size(), 2u);
+  const auto readdirs = mount->requests("READDIR");
+  auto opened = mount->run(mount->fs().opendir(mount->user(), mount->node("d")));
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(opened->keep_cache);
+  closedir(opened->directory);
+  EXPECT_EQ(mount->requests("READDIR"), readdirs);
+  EXPECT_EQ(mount->requests("ACCESS"), 1u) << "what the directory is now";
+}
+
+// The kernel knows of a listing's end by being told, not by having seen its last entry.
+TEST_P(AccessLoops, AListingThatWasNotReadToItsEnd_IsNotTheKernels) {
+  auto directory = opendir("d");
+  first_page(directory);
+  closedir(directory);
+  const auto opened = mount->run(mount->fs().opendir(mount->user(), mount->node("d")));
+  ASSERT_TRUE(opened);
+  EXPECT_FALSE(opened->keep_cache);
+  EXPECT_EQ(mount->requests("READDIR"), 2u);
+  EXPECT_EQ(mount->requests("ACCESS"), 0u);
+  closedir(opened->directory);
+}
+
+// fsync(2) of a directory, or openat(2) by its descriptor.
+TEST_P(AccessLoops, ADirectoryThatIsOpenedForSomethingElse_IsNotListedAgain) {
+  closedir(opendir("d"));
+  EXPECT_EQ(mount->requests("READDIR"), 1u);
+  closedir(opendir("d"));
+  EXPECT_EQ(mount->requests("READDIR"), 1u);
+  EXPECT_EQ(mount->requests("ACCESS"), 1u);
+  EXPECT_EQ(mount->list("d").size(), 2u);
+  EXPECT_EQ(mount->requests("READDIR"), 2u);
+  server->make_file("/export/d/c", "");
+  EXPECT_EQ(mount->list("d").size(), 3u);  // seen to be another one by its opening
+  const auto readdirs = mount->requests("READDIR");
+  server->make_file("/export/d/d", "");
+  client::SetAttributes set;
+  set.mode = 0755;
+  mount->run(mount->fs().setattr(mount->user(), mount->node("d"), set, nullptr));
+  EXPECT_EQ(mount->list("d").size(), 4u);
+  EXPECT_EQ(mount->requests("READDIR"), readdirs + 1) << "with the opening, after it was read";
+}
+
+TEST_P(AccessLoops, AChangeAfterTheOpening_IsInTheListing) {
+  const auto directory = opendir("d");
+  ASSERT_EQ(mount->write_file("d/c", ""), 0);
+  ASSERT_EQ(mount->unlink("d/a"), 0);
+  EXPECT_EQ(first_page(directory), (std::set<std::string>{".", "..", "b", "c"}));
+  closedir(directory);
+}
+
+TEST_P(AccessLoops, AnErrorOfTheListing_IsToldToTheReader) {
+  server->faults().add(on::request_with(OP_READDIR).times(2), Answer{OP_READDIR, NFS4ERR_IO});
+  const auto directory = opendir("d");
+  EXPECT_EQ(errno_of(mount->run(mount->fs().readdir(mount->user(), directory, 2, 4096, true))), EIO);
+  EXPECT_EQ(first_page(directory), (std::set<std::string>{".", "..", "a", "b"}));
+  closedir(directory);
+  server->make_directory("/export/closed", 0711);
+  const auto closed = mount->run(mount->fs().opendir(mount->user(1000, 1000), mount->node("closed")));
+  EXPECT_EQ(errno_of(closed), EACCES);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, AccessLoops, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test
