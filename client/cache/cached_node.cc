@@ -47,6 +47,7 @@ NodeRef CachedNodeTable::find(std::string_view handle) {
 void CachedNodeTable::drop(CachedNode& node) {
   names_.forget(node);
   data_.forget(node);
+  sweeps_.forget(node);
   {
     Shard& shard = shard_of(node.handle());
     std::lock_guard lock(shard.mutex);

@@ -18,6 +18,7 @@
 #include "client/cache/attribute_cache.h"
 #include "client/cache/data_cache.h"
 #include "client/cache/name_cache.h"
+#include "client/cache/sweeps.h"
 #include "transport/rpc/credential.h"
 
 namespace nfsrdma::client {
@@ -47,6 +48,10 @@ class CachedNode : public Node {
   bool listing_known = false;
   // Directories: the listing that came with the last opening was not read.
   bool listing_unread = false;
+  // Directories: attributes of its files came with its opening, and none of them was asked for since.
+  bool entries_unasked = false;
+  // The attributes came with others of the same directory (sweeps.h), and nobody has asked for them since.
+  bool swept = false;
   // Directories: the last change was ours and the server could not say whether it was the only one: names
   // must be verified again after acdirmax at the latest.
   bool names_uncertain = false;
@@ -122,6 +127,7 @@ class CachedNodeTable {
 
   NameCache& names() { return names_; }
   DataCache& data() { return data_; }
+  Sweeps& sweeps() { return sweeps_; }
   // The order in which requests are started, see AttributeCache.
   uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
@@ -151,6 +157,7 @@ class CachedNodeTable {
   std::array<Shard, kShards> shards_;
   NameCache names_;
   DataCache data_;
+  Sweeps sweeps_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> starts_{0};
 };

@@ -169,6 +169,19 @@ class CachingFilesystem : public Filesystem {
   // Whether ACCESS bits `allowed` let the caller have what open(2) was called with `flags` for.
   static bool suffices(uint32_t allowed, int flags);
 
+  // --- fs_sweep.cc ---
+  bool sweeps() const;
+  // A READDIR with attributes is worth it with the directory's opening: its files' attributes were asked for
+  // after the last one that brought them, and are old.
+  bool entries_are_due(const NodeRef& directory);
+  void note_entry_asked(const NodeRef& directory);
+  // Books the attributes that came of files that are known here; gives how many of them were old.
+  Task<size_t> book_known(Listing& listing);
+  // `listing` has come with its directory's opening.
+  Task<> sweep_at_opening(Listing& listing);
+  // The node's attributes are old. True: they are not any more, a READDIR has brought them.
+  Task<bool> sweep_for(RequestContext ctx, NodeRef node);
+
   // --- fs_names.cc ---
   // Books a change of ours to `directory`: its change attribute before and after, whether the server vouches
   // that nobody else's change is between (`atomic`), and attributes asked for afterwards, if any. What it

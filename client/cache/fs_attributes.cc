@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "client/cache/caching_filesystem.h"
 
@@ -146,11 +147,20 @@ bool CachingFilesystem::fresh(const CachedNode& n) const {
 }
 
 Task<Result<>> CachingFilesystem::revalidate(RequestContext ctx, NodeRef node) {
-  if (fresh(cached_node(node))) {
-    attribute_hits_.fetch_add(1, std::memory_order_relaxed);
-    co_return Result<>{};
+  CachedNode& n = cached_node(node);
+  bool good = false, swept = false;
+  {
+    std::lock_guard lock(n.mutex);
+    good = n.attributes.fresh(Clock::now());
+    swept = good && std::exchange(n.swept, false);
   }
-  co_return co_await fetch_attributes(ctx, node, Cause::kAsked);
+  if (swept) {
+    if (const auto name = table_.names().name_of(*node.get())) note_entry_asked(name->directory);
+  }
+  if (!good) good = co_await sweep_for(ctx, node);
+  if (!good) co_return co_await fetch_attributes(ctx, node, Cause::kAsked);
+  attribute_hits_.fetch_add(1, std::memory_order_relaxed);
+  co_return Result<>{};
 }
 
 Task<Result<AttributesReply>> CachingFilesystem::getattr(RequestContext ctx, NodeRef node, OpenFileRef) {

@@ -76,8 +76,10 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
     // What is opened to be listed is listed at once. What is opened for something else (fsync, openat) was
     // not read the last time either.
     const bool kept = n.listing_known && n.attributes.get().change == n.listing_change;
-    lists = asks && !kept && !n.listing_unread;
+    lists = !kept && !n.listing_unread;
   }
+  // The kernel may keep its listing while its files' attributes are old.
+  lists = asks && (lists || entries_are_due(node));
   Result<uint32_t> bits = fail(Error{});
   if (lists) {
     listing->begin(0);
@@ -90,11 +92,17 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
   if (!bits) co_return fail(std::move(bits.error()));
   if (*bits == 0) co_return fail(system_error(EACCES, "READDIR"));
   if (!options_.close_to_open) NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  if (listing->filled && listing->plus) co_await sweep_at_opening(*listing);
   OpenDirectoryReply reply;
   reply.directory = listing;
   std::lock_guard lock(n.mutex);
   reply.keep_cache = n.listing_known && n.attributes.get().change == n.listing_change;
-  listing->ahead = listing->filled && !reply.keep_cache;
+  if (listing->filled) {
+    listing->ahead = !reply.keep_cache;
+    // Else the kernel is given the attributes with the listing, and its questions say nothing.
+    n.entries_unasked = reply.keep_cache;
+    if (reply.keep_cache) listing->drop_answer();
+  }
   co_return reply;
 }
 

@@ -61,6 +61,12 @@ struct Listing final : OpenDirectory {
     given.erase(at.base(), given.end());
     if (given.empty()) given_from_start = false;
   }
+  // Nobody will read it.
+  void drop_answer() {
+    filled = false;
+    entries = {};
+    delivered = 0;
+  }
   // The next entry given out is the first: of the answer at hand, or of one to come.
   void start(bool keep_answer) {
     const bool repeats = sift;

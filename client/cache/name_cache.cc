@@ -135,6 +135,18 @@ std::optional<NameCache::Name> NameCache::name_of(Node& node) {
   return std::nullopt;
 }
 
+std::vector<NodeRef> NameCache::children(Node& directory, size_t most) const {
+  std::lock_guard lock(mutex_);
+  std::vector<NodeRef> some;
+  size_t steps = 8 * most;  // names of absent files may stand in between
+  for (const NameEntry* e = links_(directory).as_directory;
+       e != nullptr && steps-- != 0 && some.size() < most; e = e->in_directory.next) {
+    if (e->child != nullptr && NodeTableAccess::try_acquire(*e->child))
+      some.push_back(NodeRef::adopt(e->child));
+  }
+  return some;
+}
+
 std::vector<std::string> NameCache::names_in(Node& directory) const {
   std::lock_guard lock(mutex_);
   std::vector<std::string> names;

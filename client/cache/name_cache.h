@@ -97,6 +97,8 @@ class NameCache {
     std::string name;
   };
   std::optional<Name> name_of(Node& node);
+  // Some of the files that names of the directory lead to, the latest names first.
+  std::vector<NodeRef> children(Node& directory, size_t most) const;
   // Every name known of the directory, of absent files too.
   std::vector<std::string> names_in(Node& directory) const;
   size_t size() const;
