@@ -58,7 +58,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
       if (!stateid) return b.refuse(std::move(stateid.error()));
       args.stateid = *stateid;
     }
-    b.putfh(fh).add(args).getattr(kFileAttributes);
+    b.putfh(fh).add(args).getattr(kFileAttributes).add(nfs4::ACCESS4args{kEveryAccess});
   };
   const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}};
   // Two statements: g++ 12 destroys the result of `c ? co_await a : co_await b` twice.
@@ -82,7 +82,10 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
+  const uint64_t change = res->resok4.obj_attributes.change;
   co_await apply(node, std::move(res->resok4.obj_attributes), order, Cause::kOwn);
+  if (const auto access = reply->take<nfs4::ACCESS4res>())
+    learn_access(ctx, n, access->resok4.supported, access->resok4.access, change);
   co_return attributes_reply(node);
 }
 

@@ -105,6 +105,18 @@ TEST_P(AccessLoops, AFileMadeUnderADelegation_IsOpenedWithoutAsking) {
   EXPECT_EQ(executed(OP_ACCESS), 0u);
 }
 
+// tar(1) sets mode, owner and times of what it has made.
+TEST_P(AccessLoops, Setattr_BringsWhatTheUserMayNow) {
+  const client::NodeRef node = mount->node("d/a");
+  client::SetAttributes set;
+  set.mode = 0440;
+  const client::RequestContext owner = mount->user(1000, 1000);
+  ASSERT_EQ(errno_of(mount->run(mount->fs().setattr(owner, node, set, nullptr))), 0);
+  EXPECT_EQ(errno_of(mount->run(mount->fs().access(owner, node, R_OK))), 0);
+  EXPECT_EQ(errno_of(mount->run(mount->fs().access(owner, node, W_OK))), EACCES);
+  EXPECT_EQ(mount->requests("ACCESS"), 0u);
+}
+
 // Nobody but us has changed the directory, and its mode and owner are what they were.
 TEST_P(AccessLoops, OwnChangesOfADirectory_LeaveWhatIsRememberedOfIt) {
   server->make_directory("/export/own", 0700, 1000, 1000);
@@ -126,7 +138,7 @@ TEST_P(AccessLoops, OwnChangesOfADirectory_LeaveWhatIsRememberedOfIt) {
 }
 
 TEST_P(AccessLoops, AnErrorOfTheExtraQuestion_SpoilsNothing) {
-  for (const nfs_opnum4 op : {OP_LOOKUP, OP_CREATE, OP_OPEN}) {
+  for (const nfs_opnum4 op : {OP_LOOKUP, OP_CREATE, OP_OPEN, OP_SETATTR}) {
     server->faults().add(on::request_with(op)
                              .if_([op](const filer::FaultEvent& e) {
                                return op != OP_OPEN || e.has(OP_SAVEFH);  // the one that creates
@@ -135,6 +147,11 @@ TEST_P(AccessLoops, AnErrorOfTheExtraQuestion_SpoilsNothing) {
                          Answer{OP_ACCESS, NFS4ERR_SERVERFAULT});
   }
   EXPECT_EQ(mount->stat("d/a")->size, 7u);
+  client::SetAttributes set;
+  set.mode = 0600;
+  const auto changed = mount->run(mount->fs().setattr(mount->user(), mount->node("d/a"), set, nullptr));
+  ASSERT_TRUE(changed) << describe(changed.error());
+  EXPECT_EQ(changed->attributes.mode & 07777, 0600u);
   ASSERT_EQ(mount->mkdir("d/new"), 0);
   const auto getattrs = mount->requests("GETATTR"), lookups = mount->requests("LOOKUP");
   EXPECT_TRUE(mount->lookup("d/new"));
