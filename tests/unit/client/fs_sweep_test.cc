@@ -29,7 +29,7 @@ class SweepLoops : public testing::TestWithParam<unsigned> {
   // `n` files d/f0... of which the mount knows old attributes; all of i bytes.
   std::vector<client::NodeRef> old_files(unsigned n) {
     std::vector<client::NodeRef> nodes;
-    EXPECT_EQ(mount->mkdir("d"), 0);
+    server->make_directory("/export/d", 0777);
     for (unsigned i = 0; i < n; ++i) {
       server->make_file("/export/d/" + name("made", i), std::string(i, 'x'));
       nodes.push_back(mount->node("d/" + name("made", i)));
