@@ -58,7 +58,7 @@ struct RequestContext {
   // back.
   std::shared_ptr<Cancellation> cancellation;
   // The calling thread in the daemon's PID namespace; 0: not known, as of pages that the kernel writes back.
-  // Looked at by what locks have to do with (read, write, setattr), and by mkdir and lookup.
+  // Looked at by what locks have to do with: read, write, setattr.
   uint32_t thread = 0;
   // read() with O_DIRECT: by the server, whatever is kept here.
   bool direct = false;

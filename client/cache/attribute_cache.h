@@ -54,8 +54,6 @@ class AttributeCache {
     return std::max(promised_, now < expires_ ? expires_ - now : Duration::zero());
   }
   const Attributes& get() const { return attributes_; }
-  // While fresh() by the clock: how long ago the server gave them.
-  Duration age(TimePoint now) const { return now - (expires_ - timeout_); }
 
  private:
   Attributes attributes_;

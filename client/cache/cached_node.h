@@ -40,7 +40,7 @@ class CachedNode : public Node {
   uint64_t contents_change = 0;
   bool contents_known = false;
   // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
-  // then drops the pages. Directories: likewise, by a SETATTR of ours.
+  // then drops the pages.
   bool contents_mixed = false;
   // Files: written here in parts of pages, which the kernel does not keep (as of Linux 6.12: its FUSE reads
   // such a page when somebody wants it).

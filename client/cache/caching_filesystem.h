@@ -192,10 +192,6 @@ class CachingFilesystem : public Filesystem {
   static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
   // How long the kernel may believe a name of that epoch.
   Duration entry_ttl(const NodeRef& directory, uint64_t epoch) const;
-  // For how long whoever asks may be told that a name is not there because all that are there are known;
-  // zero or less: it is to be asked for. Who is told may search the directory. Its attributes are fresh, its
-  // mutex is held.
-  Duration implied_for(const RequestContext& ctx, const CachedNode& directory, const AllNames& all) const;
   // Of a name that leads to a file: it is held by the file's delegation.
   static bool name_is_promised(const NameCache::Found& found);
   // As entry_ttl(), of such a name too.

@@ -5,8 +5,7 @@
 // so that they do not cost that belief; a change by somebody else shows up as another change attribute and
 // ends the epoch in which names are believed. An answer counts for the epoch of the directory's attributes
 // that came before it in its COMPOUND. The name of a file under a delegation is believed beyond that epoch: a
-// change of it recalls the delegation. All names of a directory that was made here are known: what is not
-// among them need not be asked for (implied_for()).
+// change of it recalls the delegation.
 #include <algorithm>
 #include <cerrno>
 
@@ -15,18 +14,8 @@
 namespace nfsrdma::client {
 namespace {
 
-// What nobody has asked the server for is believed for this part of acdirmin, a second where that is not set:
-// as long as whoever fills a directory needs from one file to the next.
-constexpr int kImpliedPart = 30;
-
 Error name_error(int errnum, const char* op) {
   return system_error(errnum, op);
-}
-
-// Servers may take several spellings for one name where a character has several encodings (RFC 8881 section
-// 14).
-bool is_ascii(const std::string& name) {
-  return std::none_of(name.begin(), name.end(), [](char c) { return (c & 0x80) != 0; });
 }
 
 }  // namespace
@@ -91,46 +80,27 @@ bool CachingFilesystem::name_is_promised(const NameCache::Found& found) {
   return child.name_holds(found.belief);
 }
 
-Duration CachingFilesystem::implied_for(const RequestContext& ctx, const CachedNode& d,
-                                        const AllNames& all) const {
-  if (d.names_uncertain || d.contents_mixed) return {};
-  if (all.server_epoch != static_cast<uint32_t>(epoch())) return {};
-  if (all.thread == 0 || all.thread != ctx.thread) return {};
-  // Whether anybody else may search it would have to be asked, too.
-  const Attributes& a = d.attributes.get();
-  if (a.uid != ctx.credential->uid() || (a.mode & S_IXUSR) == 0) return {};
-  return options_.acdirmin / kImpliedPart - d.attributes.age(Clock::now());
-}
-
 Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
   CachedNode& d = cached_node(directory);
   if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
   auto found = options_.lookupcache == LookupCache::kNone ? std::nullopt : table_.names().find(d, name);
   if (found && !found->child && options_.lookupcache == LookupCache::kPositive) found.reset();
-  if (found && found->implied && !is_ascii(name)) found.reset();
   if (found) {
     bool good = false;
-    Duration left = Duration::max();
     {
       const TimePoint now = Clock::now();
       std::lock_guard lock(d.mutex);
-      good = d.names_hold(found->belief.epoch) && d.attributes.fresh(now);
-      if (found->implied) {
-        left = good ? implied_for(ctx, d, *found->implied) : Duration::zero();
-        good = left > Duration::zero();
-      } else {
-        good = good && (!d.names_uncertain || now - found->belief.since < options_.acdirmax);
-      }
+      good = d.names_hold(found->belief.epoch) && d.attributes.fresh(now) &&
+             (!d.names_uncertain || now - found->belief.since < options_.acdirmax);
     }
     if (!good && found->child && name_is_promised(*found)) {
       NFSRDMA_CO_TRY(co_await revalidate(ctx, directory));  // who may search it may have changed
       good = name_is_promised(*found);
     }
     if (good) {
-      if (!found->implied) NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
+      NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
       name_hits_.fetch_add(1, std::memory_order_relaxed);
-      if (!found->child)
-        co_return Entry{{}, {}, {}, std::min(left, entry_ttl(directory, found->belief.epoch))};
+      if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
       Result<> valid = co_await revalidate(ctx, found->child);
       if (valid) co_return cached_entry(found->child, known_entry_ttl(directory, *found));
       table_.names().remove(d, name);  // the file is gone under its name: ask

@@ -58,11 +58,7 @@ void NameCache::erase(NameEntry& e) {
 std::optional<NameCache::Found> NameCache::find(Node& directory, std::string_view name) {
   std::lock_guard lock(mutex_);
   const NameEntry* e = entry(directory, name);
-  if (e == nullptr) {
-    const AllNames& all = links_(directory).all;
-    if (all.epoch == 0) return std::nullopt;
-    return Found{{}, {.epoch = all.epoch}, all};
-  }
+  if (e == nullptr) return std::nullopt;
   if (e->child == nullptr) return Found{{}, e->belief};
   if (!NodeTableAccess::try_acquire(*e->child)) return std::nullopt;  // dying
   return Found{NodeRef::adopt(e->child), e->belief};
@@ -108,23 +104,13 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
 
 void NameCache::remove(Node& directory, std::string_view name) {
   std::lock_guard lock(mutex_);
-  links_(directory).all = {};
   if (NameEntry* e = entry(directory, name); e != nullptr) erase(*e);
-}
-
-void NameCache::know_all(Node& directory, AllNames as_of) {
-  std::lock_guard lock(mutex_);
-  links_(directory).all = as_of;
 }
 
 void NameCache::forget(Node& node) {
   std::lock_guard lock(mutex_);
-  links_(node).all = {};
   while (NameEntry* e = links_(node).as_directory) erase(*e);
-  while (NameEntry* e = links_(node).as_child) {
-    links_(*e->directory).all = {};
-    erase(*e);
-  }
+  while (NameEntry* e = links_(node).as_child) erase(*e);
 }
 
 std::optional<NameCache::Name> NameCache::name_of(Node& node) {

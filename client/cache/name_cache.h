@@ -27,17 +27,10 @@ class NameCache;
 
 // What a Node carries for the NameCache.
 struct NameEntry;
-// Of a directory whose names all have entries: as of when that is so, and who made it.
-struct AllNames {
-  uint64_t epoch = 0;         // as NameBelief's; 0: not so
-  uint32_t server_epoch = 0;  // CachingFilesystem::epoch()
-  uint32_t thread = 0;        // RequestContext's
-};
 struct NameLinks {
   NameEntry* as_directory = nullptr;  // its entries
   NameEntry* as_child = nullptr;      // the names that lead to it
   uint64_t forgotten = 0;  // our latest change to a name of this directory that has no entry any more
-  AllNames all;
 };
 
 // Since when and under what an entry was right.
@@ -71,8 +64,6 @@ class NameCache {
   struct Found {
     NodeRef child;  // null: no such name
     NameBelief belief;
-    // There is no entry: that there is no such name follows from all names being known.
-    std::optional<AllNames> implied{};
   };
   std::optional<Found> find(Node& directory, std::string_view name);
   // We have made it so. `child` null: there is no such name now.
@@ -84,11 +75,7 @@ class NameCache {
   };
   // The server said so in an answer to a request that began as `belief` says.
   Learnt learn(Node& directory, std::string_view name, Node* child, NameBelief belief);
-  // Nothing is known of it any more.
   void remove(Node& directory, std::string_view name);
-  // The directory is empty. From now on a name without an entry is known to be absent, until an entry that
-  // leads to a file is dropped, or nothing is known of a name any more.
-  void know_all(Node& directory, AllNames as_of);
   // The Node is about to die.
   void forget(Node& node);
   // Some name that leads to the Node, for operations that need one; nothing when none is known.
@@ -139,26 +126,6 @@ class NameCache {
   NameEntry* newest_negative_ = nullptr;
   NameEntry* oldest_negative_ = nullptr;
   size_t negatives_ = 0;
-};
-
-// Of a request that makes a name, as long as it lives: unless its answer says what became of the name,
-// nothing is known of that. Refers to the directory's Node and to `name`.
-class NameInDoubt {
- public:
-  NameInDoubt(NameCache& names, Node& directory, const std::string& name)
-      : names_(names), directory_(directory), name_(name) {}
-  ~NameInDoubt() {
-    if (!settled_) names_.remove(directory_, name_);
-  }
-  NameInDoubt(const NameInDoubt&) = delete;
-  NameInDoubt& operator=(const NameInDoubt&) = delete;
-  void settled() { settled_ = true; }
-
- private:
-  NameCache& names_;
-  Node& directory_;
-  const std::string& name_;
-  bool settled_ = false;
 };
 
 }  // namespace nfsrdma::client

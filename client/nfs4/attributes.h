@@ -30,7 +30,6 @@ struct ExportLimits {
   uint32_t rsize = 65536, wsize = 65536;      // bytes
   uint32_t name_max = 255;                    // bytes
   nfs4::bitmap4 exclusive_create_attributes;  // suppattr_exclcreat
-  bool case_insensitive = false;              // several names are one
 };
 
 // The server's file systems that this mount has come across; 0 is that of its root. Any thread.

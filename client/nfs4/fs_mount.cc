@@ -135,7 +135,6 @@ Task<Result<>> Nfs4Filesystem::read_limits(NodeRef node) {
   ExportLimits limits;
   if (a.has(nfs4::FATTR4_MAXNAME) && a.fs->maxname != 0) limits.name_max = std::min(a.fs->maxname, 255U);
   if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) limits.exclusive_create_attributes = a.fs->suppattr_exclcreat;
-  if (a.has(nfs4::FATTR4_CASE_INSENSITIVE)) limits.case_insensitive = a.fs->case_insensitive;
   limits.rsize = io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0,
                          session_.max_response_bytes() - kMessageOverhead);
   limits.wsize = io_size(options_.wsize, a.has(nfs4::FATTR4_MAXWRITE) ? a.fs->maxwrite : 0,

@@ -25,11 +25,6 @@ Error name_error(int errnum, const char* op) {
   return system_error(errnum, op);
 }
 
-// Of a READDIR that is to say that there is nothing.
-constexpr uint32_t kEmptyListingBytes = 256;
-// CREATE with everything before and after it, that READDIR included.
-constexpr size_t kOperationsOfMkdir = 10;
-
 }  // namespace
 
 Task<NameBelief> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::change_info4 info,
@@ -172,28 +167,22 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   args.objname = name;
   args.createattrs.attrmask.set(nfs4::FATTR4_MODE);
   args.createattrs.mode = mode;
-  const uint64_t epoch = session_.epoch();
-  // The server's word that nobody was faster in the new directory: what comes after READDIR moves the change
-  // attribute that came before it.
-  const nfs4::READDIR4args list{0, {}, kEmptyListingBytes, kEmptyListingBytes, {}};
-  bool listed = false;
   auto build = [&](CompoundBuilder& b) {
-    listed = args.objtype.type == nfs4::NF4DIR && names_can_all_be_known(directory);
     b.putfh(fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
-    listed = ask_of_made(b, fh) && listed;
-    if (listed) b.add(list);
+    ask_of_made(b, fh);
   };
   const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}};
-  NameInDoubt doubt(nodes_.names(), *directory.get(), name);
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(directory, std::move(put.error())));
+  NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {
     if (reply->maybe_executed_before && created.error().is_status(nfs4::NFS4ERR_EXIST)) {
       const Wanted wanted{type, mode, since};
-      co_return co_await maybe_own_object(ctx, directory, name, wanted, std::move(created.error()));
+      co_return co_await maybe_own_object(ctx, directory, std::move(name), wanted,
+                                          std::move(created.error()));
     }
     co_return fail(std::move(created.error()));
   }
@@ -202,29 +191,16 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
   auto after = take_directory_of_made(*reply);
+  const uint64_t change = attributes->resok4.obj_attributes.change;
   const NameBelief belief =
       co_await directory_changed(directory, created->resok4.cinfo, std::move(after), order);
-  const uint64_t change = attributes->resok4.obj_attributes.change;
   Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
                                     order, Cause::kAsked);
   take_access_of_made(ctx, entry.node, *reply, change);
   note_owner(ctx.credential->uid(), entry.attributes.uid);
   nodes_.names().put(*directory.get(), name, entry.node.get(), belief);
-  doubt.settled();
-  if (listed) {
-    const auto names = reply->take<nfs4::READDIR4res>();
-    if (names && names->resok4.reply.entries.empty() && names->resok4.reply.eof)
-      nodes_.names().know_all(*entry.node.get(),
-                              {names_epoch(entry.node, change), static_cast<uint32_t>(epoch), ctx.thread});
-  }
   entry.entry_ttl = entry_ttl(directory, belief.epoch);
   co_return entry;
-}
-
-bool Nfs4Filesystem::names_can_all_be_known(const NodeRef& directory) const {
-  const bool believed = options_.lookupcache == LookupCache::kAll && limits(true).max > Duration::zero();
-  return believed && !export_limits(directory).case_insensitive &&
-         session_.max_operations() >= kOperationsOfMkdir;
 }
 
 void Nfs4Filesystem::note_owner(uint32_t uid, uint32_t owner) {
@@ -292,7 +268,6 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
     b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}};
-  NameInDoubt doubt(nodes_.names(), *directory.get(), name);
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
@@ -314,7 +289,6 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   if (!attributes) co_return fail(std::move(attributes.error()));
   co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
   nodes_.names().put(*directory.get(), name, node.get(), belief);
-  doubt.settled();
   co_return cached_entry(node, entry_ttl(directory, belief.epoch));
 }
 

@@ -87,8 +87,6 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) override;
   Task<Result<Entry>> create_object(RequestContext ctx, NodeRef directory, std::string name,
                                     nfs4::createtype4 type, uint32_t mode);
-  // Of a directory made in `directory`: what is not among the names known in it need not be asked for.
-  bool names_can_all_be_known(const NodeRef& directory) const;
   // What a CREATE asked for, and the directory's ctime when it did.
   struct Wanted {
     nfs4::createtype4 type;

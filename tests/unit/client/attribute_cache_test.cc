@@ -47,17 +47,6 @@ TEST(AttributeCache, FirstAnswer_LastsTheMinimum) {
   EXPECT_EQ(cache.get().size, 77u);
 }
 
-TEST(AttributeCache, Age_IsCountedFromTheLatestAnswer) {
-  AttributeCache cache;
-  answer(cache, version(1), 1, kStart, kRegular);
-  EXPECT_EQ(cache.age(kStart), 0s);
-  EXPECT_EQ(cache.age(kStart + 2s), 2s);
-  answer(cache, version(1), 2, kStart + 2s, kRegular);
-  EXPECT_EQ(cache.age(kStart + 3s), 1s);
-  answer(cache, version(2), 3, kStart + 3s, kRegular);
-  EXPECT_EQ(cache.age(kStart + 3s), 0s);
-}
-
 TEST(AttributeCache, ConfirmedEachTimeItExpires_DoublesUpToTheMaximum) {
   AttributeCache cache;
   TimePoint now = kStart;
