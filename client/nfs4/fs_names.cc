@@ -176,7 +176,6 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(directory, std::move(put.error())));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {
     if (reply->maybe_executed_before && created.error().is_status(nfs4::NFS4ERR_EXIST)) {
