@@ -42,10 +42,10 @@ class CachedNode : public Node {
   // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
   // then drops the pages.
   bool contents_mixed = false;
-  // Files: written here in parts of pages, which the kernel does not keep (as of Linux 6.12: its FUSE reads
-  // such a page when somebody wants it).
+  // Files: written here in parts of pages, which the kernel does not keep (Linux 6.18 reads such
+  // a page when somebody wants it).
   bool contents_partly = false;
-  bool listing_known = false;
+  bool listing_known = false;  // `listing_change` is
   // Directories: the listing that came with the last opening was not read.
   bool listing_unread = false;
   // Directories: attributes of its files came with its opening, and none of them was asked for since.
@@ -55,6 +55,9 @@ class CachedNode : public Node {
   // Directories: the last change was ours and the server could not say whether it was the only one: names
   // must be verified again after acdirmax at the latest.
   bool names_uncertain = false;
+  bool contents_are_of(uint64_t change) const { return contents_known && contents_change == change; }
+  // Nor is the kernel being told to forget what it has.
+  bool pages_are_of(uint64_t change) const { return contents_are_of(change) && drops_under_way == 0; }
   // Of the attributes that the kernel was last given; it may still believe them with `kernel_knows`.
   uint64_t kernel_change = 0;
   uint64_t kernel_size = 0;
@@ -64,13 +67,13 @@ class CachedNode : public Node {
   // open may keep them.
   uint32_t drops_under_way = 0;
   // Directories: the change attribute of the last listing that was read to its end, which the kernel may have
-  // cached. Valid with `listing_known`.
+  // cached.
   uint64_t listing_change = 0;
   // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
   uint64_t names_epoch = 1;
   // With mutex held: whether names of that epoch are still what the directory holds, as far as is known.
   bool names_hold(uint64_t epoch) const {
-    return epoch == names_epoch && contents_known && attributes.get().change == contents_change;
+    return epoch == names_epoch && contents_are_of(attributes.get().change);
   }
   // The last ACCESS answer (every bit is asked for each time): whose, what is allowed, until when it may be
   // believed.

@@ -362,9 +362,8 @@ class CachingFilesystem : public Filesystem {
   AsyncMutex commit_everything_mutex_;
   ReadPace pace_;
   std::atomic<uint64_t> data_epoch_{0};  // that the data cache is of
-  std::atomic<unsigned> opened_unread_{
-      0};                                  // files in a row whose data came with the OPEN for nothing, so far
-  std::atomic<unsigned> opened_plain_{0};  // OPENs since without
+  // Files in a row whose data came with the OPEN for nothing, so far; and OPENs since without.
+  std::atomic<unsigned> opened_unread_{0}, opened_plain_{0};
   std::mutex ahead_mutex_;
   unsigned ahead_under_way_ = 0;
   WaitQueue ahead_ended_;

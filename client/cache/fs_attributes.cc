@@ -56,7 +56,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
           before.mode == attributes.mode && before.uid == attributes.uid && before.gid == attributes.gid;
       if (own && n.attributes.promised() && same_rights && n.access.change == before.change)
         n.access.change = attributes.change;
-      const bool same = n.contents_known && n.contents_change == attributes.change;
+      const bool same = n.contents_are_of(attributes.change);
       // Even if it was us who changed it: nobody can say whether by us alone.
       if (same) {
         table_.data().confirm(n, Clock::now());

@@ -28,7 +28,7 @@ bool CachingFilesystem::valid_name(const std::string& name) {
 uint64_t CachingFilesystem::names_epoch(const NodeRef& directory, uint64_t change) {
   const CachedNode& d = cached_node(directory);
   std::lock_guard lock(d.mutex);
-  return d.contents_known && d.contents_change == change ? d.names_epoch : 0;
+  return d.contents_are_of(change) ? d.names_epoch : 0;
 }
 
 Duration CachingFilesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) const {
@@ -54,7 +54,7 @@ Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t 
   bool ours_alone = false;
   {
     std::lock_guard lock(d.mutex);
-    ours_alone = d.contents_known && d.contents_change == before;
+    ours_alone = d.contents_are_of(before);
     if (ours_alone) {
       // A name more or less changes nothing of who may do what.
       const Attributes& known = d.attributes.get();

@@ -142,7 +142,7 @@ void CachingFilesystem::keep(CachedOpen& handle, const Ahead& ahead, const Resul
   CachedNode& n = cached_node(handle.node);
   DataCache& data = table_.data();
   std::lock_guard lock(n.mutex);
-  const bool current = n.contents_known && n.contents_change == ahead.change && n.drops_under_way == 0;
+  const bool current = n.pages_are_of(ahead.change);
   if (piece && current && piece->change == ahead.change && epoch() == ahead.epoch) {
     data.complete(ahead.fill, piece->data.size(), piece->eof, Clock::now());
     return;
@@ -165,7 +165,7 @@ size_t CachingFilesystem::worth_reading_with_open(const NodeRef& node, int flags
     const CachedFileRef file = n.cached_file();
     if (!S_ISREG(a.mode) || (file && file->unsaved())) return 0;
     // The kernel has it, if anybody needs it.
-    if (n.contents_known && n.contents_change == a.change && !n.contents_partly) return 0;
+    if (n.contents_are_of(a.change) && !n.contents_partly) return 0;
     size = a.size;
   }
   if (size == 0 || size > kSmallFileBytes || size > table_.data().limit()) return 0;
@@ -179,8 +179,9 @@ void CachingFilesystem::keep_read_with_open(CachedOpen& handle, const ReadPiece&
   CachedNode& n = cached_node(handle.node);
   note_server_epoch(epoch_before);
   std::lock_guard lock(n.mutex);
-  const bool current = n.contents_known && n.contents_change == change && n.drops_under_way == 0;
-  if (!current || piece.change != change || !handle.cached->writes.empty() || epoch() != epoch_before) return;
+  if (!n.pages_are_of(change) || piece.change != change || !handle.cached->writes.empty() ||
+      epoch() != epoch_before)
+    return;
   const auto fill = table_.data().begin(n, 0, piece.data.slice);
   if (!fill || !table_.data().complete(*fill, piece.data.size(), piece.eof, Clock::now())) return;
   n.contents_partly = false;

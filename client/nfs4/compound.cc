@@ -10,6 +10,7 @@ namespace nfsrdma::client {
 namespace {
 
 constexpr uint32_t kMinorVersion = 1;
+
 void put32(ByteVector& out, size_t offset, uint32_t v) {
   for (unsigned i = 0; i < 4; ++i) out[offset + i] = static_cast<std::byte>(v >> (24 - 8 * i));
 }

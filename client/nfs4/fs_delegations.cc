@@ -82,8 +82,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
         if (!suffices(allowed, flags)) co_return fail(system_error(EACCES, "OPEN"));
         OpenReply reply;
         const uint64_t change = n.attributes.get().change;
-        reply.keep_cache = n.contents_known && n.contents_change == change && n.drops_under_way == 0 &&
-                           (!n.kernel_knows || n.kernel_change == change);
+        reply.keep_cache = n.pages_are_of(change) && (!n.kernel_knows || n.kernel_change == change);
         n.contents_known = true;
         n.contents_change = change;
         const OpenStateRef state = states_.opened_locally(*file, ctx.credential, access);

@@ -18,7 +18,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// Of the longest COMPOUND with ask_of_made() and one more behind it, SEQUENCE among them.
+// Of the longest COMPOUND with ask_of_made(), SEQUENCE among them, and one to spare.
 constexpr uint32_t kOperationsWithAccess = 11;
 
 Error name_error(int errnum, const char* op) {
@@ -135,11 +135,10 @@ Task<Result<Entry>> Nfs4Filesystem::symlink(RequestContext ctx, NodeRef director
   co_return co_await create_object(ctx, directory, std::move(name), std::move(type), 0777);
 }
 
-bool Nfs4Filesystem::ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const {
+void Nfs4Filesystem::ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const {
   b.add(nfs4::SAVEFH4args{}).putfh(directory).getattr(kFileAttributes);
-  if (session_.max_operations() < kOperationsWithAccess) return false;
+  if (session_.max_operations() < kOperationsWithAccess) return;
   b.add(nfs4::RESTOREFH4args{}).add(nfs4::ACCESS4args{kEveryAccess});
-  return true;
 }
 
 Result<nfs4::GETATTR4res> Nfs4Filesystem::take_directory_of_made(CompoundReply& reply) {

@@ -74,9 +74,9 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
 
   // --- fs_names.cc, fs_remove.cc ---
   // Behind what made the current filehandle's object: the directory's attributes, and ACCESS of the object.
-  // ACCESS comes last, where it can spoil nothing, and is left out (false) where the server takes few
+  // ACCESS comes last, where it can spoil nothing, and is left out where the server takes few
   // operations.
-  bool ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const;
+  void ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const;
   static Result<nfs4::GETATTR4res> take_directory_of_made(CompoundReply& reply);
   // Books ACCESS of `node`, if it comes next; `change` came before it.
   void take_access_of_made(const RequestContext& ctx, const NodeRef& node, CompoundReply& reply,

@@ -346,7 +346,7 @@ Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vecto
       again.push_back(std::move(closing));
       continue;
     }
-    if (i < done) note_closed(turns[i]);
+    if (i < done) note_closed(*closing.file, *closing.state, turns[i].stateid);
     auto rest = trim(closing.file, closing.state);  // nothing, if it is closed
     co_await std::move(rest);
   }
@@ -361,10 +361,9 @@ Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vecto
   co_return again;
 }
 
-void StateManager::note_closed(const Turn& turn) {
-  OpenState& state = *turn.what.state;
-  std::lock_guard lock(turn.what.file->node.mutex);
-  if (!state.stateid.same_state(turn.stateid)) return;  // recovery has made another one meanwhile
+void StateManager::note_closed(const FileState& file, OpenState& state, const nfs4::stateid4& sent) {
+  std::lock_guard lock(file.node.mutex);
+  if (!state.stateid.same_state(sent)) return;  // recovery has made another one meanwhile
   state.established = false;
   state.held_access = state.opened = 0;
 }

@@ -211,11 +211,7 @@ Task<bool> StateManager::return_with_close(std::shared_ptr<FileState> file, Open
   if (!reply) co_return true;  // shut down, or not to be understood: nothing more can be done
   if (!reply->expect<nfs4::PUTFH4res>()) co_return false;
   if (!reply->take<nfs4::CLOSE4res>()) co_return false;
-  std::lock_guard lock(file->node.mutex);
-  if (idle->stateid.same_state(open)) {
-    idle->established = false;
-    idle->held_access = idle->opened = 0;
-  }
+  note_closed(*file, *idle, open);
   co_return true;
 }
 

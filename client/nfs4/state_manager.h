@@ -138,7 +138,8 @@ class StateManager final : public StateKeeper {
   Task<std::vector<Closing>> close_together(std::vector<Closing> some);
   // False: somebody is at the file, or it takes more than a CLOSE.
   static bool take_turn(Turn& turn);
-  static void note_closed(const Turn& turn);
+  // The CLOSE that was sent with `sent` was done.
+  static void note_closed(const FileState& file, OpenState& state, const nfs4::stateid4& sent);
   // Puts right what the server has of openers that are gone, of the whole file.
   Task<> close_idle(NodeRef node, std::shared_ptr<FileState> file);
   // The same of one state, with the file's mutexes held.

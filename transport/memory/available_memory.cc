@@ -10,20 +10,30 @@
 namespace nfsrdma {
 namespace {
 
-// The number behind "NAME:", in bytes.
-std::optional<uint64_t> kib_field(std::string_view text, std::string_view name) {
+// The number that begins a text, behind spaces.
+std::optional<uint64_t> number_at(std::string_view text) {
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
+  uint64_t n = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc()) return std::nullopt;
+  return n;
+}
+
+// That of the first line which begins with `label`.
+std::optional<uint64_t> number_behind(std::string_view text, std::string_view label) {
   while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
+    const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    if (!line.starts_with(name) || line.substr(name.size(), 1) != ":") continue;
-    line.remove_prefix(name.size() + 1);
-    line.remove_prefix(std::min(line.size(), line.find_first_not_of(' ')));
-    uint64_t kib = 0;
-    const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), kib);
-    if (error != std::errc() || kib > UINT64_MAX / 1024) return std::nullopt;
-    return kib * 1024;
+    if (line.starts_with(label)) return number_at(line.substr(label.size()));
   }
   return std::nullopt;
+}
+
+// In bytes.
+std::optional<uint64_t> kib_behind(std::string_view text, std::string_view label) {
+  const auto kib = number_behind(text, label);
+  if (!kib || *kib > UINT64_MAX / 1024) return std::nullopt;
+  return *kib * 1024;
 }
 
 // As much of the file as fits; what these files say first is what is wanted.
@@ -36,32 +46,10 @@ std::string beginning_of(const std::string& path) {
   return {text.data(), n > 0 ? static_cast<size_t>(n) : 0};
 }
 
-// "NUMBER\n"; nothing for "max".
-std::optional<uint64_t> number_in(const std::string& path) {
-  const std::string text = beginning_of(path);
-  uint64_t n = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc()) return std::nullopt;
-  return n;
-}
-
-// A line "NAME NUMBER" of memory.stat.
-uint64_t stat_field(std::string_view text, std::string_view name) {
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    if (!line.starts_with(name) || line.substr(name.size(), 1) != " ") continue;
-    uint64_t n = 0;
-    std::from_chars(line.data() + name.size() + 1, line.data() + line.size(), n);
-    return n;
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::optional<Memory> parse_meminfo(std::string_view text) {
-  const auto total = kib_field(text, "MemTotal"), available = kib_field(text, "MemAvailable");
+  const auto total = kib_behind(text, "MemTotal:"), available = kib_behind(text, "MemAvailable:");
   if (!total || !available) return std::nullopt;
   return Memory{*total, *available};
 }
@@ -78,10 +66,11 @@ Memory within_control_group(Memory machine, std::string_view membership, const s
   for (;; group.resize(group.rfind('/'))) {
     if (group == "/") group.clear();
     const std::string directory = root + group;
-    if (const auto most = number_in(directory + "/memory.max")) {
-      const uint64_t used = number_in(directory + "/memory.current").value_or(0);
+    if (const auto most = number_at(beginning_of(directory + "/memory.max"))) {  // none: "max"
+      const uint64_t used = number_at(beginning_of(directory + "/memory.current")).value_or(0);
       // Pages of files that nobody has touched for a while go first.
-      const uint64_t idle = stat_field(beginning_of(directory + "/memory.stat"), "inactive_file");
+      const uint64_t idle =
+          number_behind(beginning_of(directory + "/memory.stat"), "inactive_file ").value_or(0);
       const uint64_t busy = used - std::min(used, idle);
       machine.total = std::min(machine.total, *most);
       machine.available = std::min(machine.available, *most - std::min(*most, busy));
