@@ -341,10 +341,28 @@ Dispatcher::Verdict Dispatcher::apply(const ExchangePtr& x, const FaultPlan::Fir
     expire_lease(x->link->id());
     return Verdict::kGoOn;
   }
+  if (change_core(action)) return Verdict::kGoOn;
   if (const auto* call = std::get_if<fault::Call>(&action)) call->function();
   if (const auto* credits = std::get_if<fault::Credits>(&action)) x->link->grant(credits->granted);
   if (const auto* slots = std::get_if<fault::Slots>(&action)) environment_.target_slots(slots->target);
   return x->phase == FaultEvent::Kind::kRequest ? on_request(x, fired) : on_reply(x, fired);
+}
+
+// Faults that are nothing but a change of the server. False: this is another one.
+bool Dispatcher::change_core(const FaultAction& action) {
+  std::lock_guard lock(core_.mutex);
+  if (std::holds_alternative<fault::Recall>(action)) {
+    core_.recall_delegations();
+  } else if (std::holds_alternative<fault::Revoke>(action)) {
+    core_.revoke_delegations();
+  } else if (const auto* change = std::get_if<fault::TellChange>(&action)) {
+    core_.switches.change_told = change->told;
+    core_.apply_switches();
+  } else {
+    return false;
+  }
+  core_.changed.notify_all();
+  return true;
 }
 
 Dispatcher::Verdict Dispatcher::on_request(const ExchangePtr& x, const FaultPlan::Fired& fired) {

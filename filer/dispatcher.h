@@ -56,6 +56,7 @@ class Dispatcher {
   Verdict on_request(const ExchangePtr& x, const FaultPlan::Fired& fired);
   Verdict on_reply(const ExchangePtr& x, const FaultPlan::Fired& fired);
   Verdict wait(const ExchangePtr& x, const FaultPlan::Fired& fired);
+  bool change_core(const FaultAction& action);
   void expire_lease(LinkId link);
 
   struct Held {

@@ -132,7 +132,7 @@ std::vector<FaultPlan::Fired> FaultPlan::match(const FaultEvent& event) {
     const Trigger& t = rule.trigger;
     if (!rule.active || t.kind != event.kind || (t.op && !event.has(*t.op))) continue;
     if ((t.only_link && *t.only_link != event.link) || (t.when && !t.when(event))) continue;
-    if (++rule.seen < t.first) continue;
+    if (++rule.seen < t.first || (rule.seen - t.first) % t.every != 0) continue;
     fired.push_back({id, rule.action});
     if (++rule.fired >= t.count) rule.active = false;
   }

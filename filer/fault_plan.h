@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "filer/net/link.h"
+#include "filer/options.h"
 #include "xdr/nfs4/compound.h"
 #include "xdr/rpc.h"
 #include "xdr/rpcrdma/header.h"
@@ -50,11 +51,13 @@ struct Trigger {
   std::optional<nfs4::nfs_opnum4> op;
   unsigned first = 1;  // fires at the first-th match...
   unsigned count = 1;  // ...and on the following, so often in all
+  unsigned every = 1;  // ...or on every so many-th of them
   std::optional<LinkId> only_link;
   std::function<bool(const FaultEvent&)> when;
 
   Trigger nth(unsigned n) const { return with(&Trigger::first, n); }
   Trigger times(unsigned n) const { return with(&Trigger::count, n); }
+  Trigger every_nth(unsigned n) const { return with(&Trigger::every, n); }
   Trigger always() const { return with(&Trigger::count, UINT32_MAX); }
   Trigger link(LinkId id) const { return with(&Trigger::only_link, std::optional(id)); }
   Trigger if_(std::function<bool(const FaultEvent&)> predicate) const {
@@ -72,22 +75,22 @@ struct Trigger {
 
 namespace on {
 inline Trigger accept() {
-  return {FaultEvent::Kind::kAccept, {}, 1, 1, {}, {}};
+  return {FaultEvent::Kind::kAccept, {}, 1, 1, 1, {}, {}};
 }
 inline Trigger header() {
-  return {FaultEvent::Kind::kHeader, {}, 1, 1, {}, {}};
+  return {FaultEvent::Kind::kHeader, {}, 1, 1, 1, {}, {}};
 }
 inline Trigger any_request() {
-  return {FaultEvent::Kind::kRequest, {}, 1, 1, {}, {}};
+  return {FaultEvent::Kind::kRequest, {}, 1, 1, 1, {}, {}};
 }
 inline Trigger any_reply() {
-  return {FaultEvent::Kind::kReply, {}, 1, 1, {}, {}};
+  return {FaultEvent::Kind::kReply, {}, 1, 1, 1, {}, {}};
 }
 inline Trigger request_with(nfs4::nfs_opnum4 op) {
-  return {FaultEvent::Kind::kRequest, op, 1, 1, {}, {}};
+  return {FaultEvent::Kind::kRequest, op, 1, 1, 1, {}, {}};
 }
 inline Trigger reply_to(nfs4::nfs_opnum4 op) {
-  return {FaultEvent::Kind::kReply, op, 1, 1, {}, {}};
+  return {FaultEvent::Kind::kReply, op, 1, 1, 1, {}, {}};
 }
 }  // namespace on
 
@@ -143,6 +146,11 @@ struct Credits {  // of an RPC-over-RDMA connection, granted from the next reply
 struct Slots {  // sr_target_highest_slotid of all sessions; enforced when the client follows
   uint32_t target = 1;
 };
+struct Recall {};    // of every delegation
+struct Revoke {};    // of every delegation: as of a client that has not returned it in time
+struct TellChange {  // what clients are told of change attributes from now on
+  ChangeTold told = ChangeTold::kTrue;
+};
 struct Call {  // anything; the rest goes on when it returns
   std::function<void()> function;
 };
@@ -161,10 +169,11 @@ Extra garbage(size_t bytes);
 
 }  // namespace fault
 
-using FaultAction = std::variant<fault::Cut, fault::Drop, fault::Delay, fault::Stall, fault::StallInProgress,
-                                 fault::Answer, fault::RefuseRpc, fault::Mangle, fault::Extra,
-                                 fault::Duplicate, fault::HoldBehind, fault::Restart, fault::ExpireLease,
-                                 fault::RefuseHeader, fault::Credits, fault::Slots, fault::Call>;
+using FaultAction =
+    std::variant<fault::Cut, fault::Drop, fault::Delay, fault::Stall, fault::StallInProgress, fault::Answer,
+                 fault::RefuseRpc, fault::Mangle, fault::Extra, fault::Duplicate, fault::HoldBehind,
+                 fault::Restart, fault::ExpireLease, fault::RefuseHeader, fault::Credits, fault::Slots,
+                 fault::Recall, fault::Revoke, fault::TellChange, fault::Call>;
 
 class FaultPlan {
  public:

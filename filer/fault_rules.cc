@@ -68,10 +68,12 @@ Result<Trigger> parse_trigger(const std::vector<std::string>& words) {
       trigger = trigger.always();
       continue;
     }
-    if (words[i] == "nth" || words[i] == "times") {
+    if (words[i] == "nth" || words[i] == "times" || words[i] == "every") {
       const auto n = i + 1 < words.size() ? number(words[i + 1]) : std::nullopt;
       if (!n || *n == 0) return wrong("'" + words[i] + "' takes a number from 1 on");
-      trigger = words[i] == "nth" ? trigger.nth(*n) : trigger.times(*n);
+      if (words[i] == "nth") trigger = trigger.nth(*n);
+      if (words[i] == "times") trigger = trigger.times(*n);
+      if (words[i] == "every") trigger = trigger.every_nth(*n).always();
       ++i;
       continue;
     }
@@ -110,11 +112,24 @@ Result<FaultAction> parse_error(const std::vector<std::string>& words) {
   return FaultAction(fault::RefuseHeader{{known->second, *at(2), *at(3)}});
 }
 
+Result<FaultAction> parse_change(const std::vector<std::string>& words) {
+  static constexpr std::pair<std::string_view, ChangeTold> kTold[] = {{"true", ChangeTold::kTrue},
+                                                                      {"frozen", ChangeTold::kFrozen},
+                                                                      {"restless", ChangeTold::kRestless},
+                                                                      {"backwards", ChangeTold::kBackwards}};
+  const auto told = words.size() == 2
+                        ? std::ranges::find(kTold, words[1], [](const auto& t) { return t.first; })
+                        : std::end(kTold);
+  if (told == std::end(kTold)) return wrong("'change' takes true, frozen, restless or backwards");
+  return FaultAction(fault::TellChange{told->second});
+}
+
 Result<FaultAction> parse_action(const std::vector<std::string>& words) {
   if (words.empty()) return wrong("there is no action");
   const std::string& name = words[0];
   if (name == "answer") return parse_answer(words);
   if (name == "error") return parse_error(words);
+  if (name == "change") return parse_change(words);
   const std::optional<unsigned> n = words.size() == 2 ? number(words[1]) : std::nullopt;
   if (words.size() > 2 || (words.size() == 2 && !n)) return wrong("'" + name + "' takes one number at most");
   static constexpr std::string_view kCounting[] = {"delay",   "truncate", "flip",
@@ -135,6 +150,8 @@ Result<FaultAction> parse_action(const std::vector<std::string>& words) {
   if (name == "credits") return FaultAction(fault::Credits{*n});
   if (name == "restart") return FaultAction(fault::Restart{});
   if (name == "forget") return FaultAction(fault::Restart{.forget_reclaims = true});
+  if (name == "recall") return FaultAction(fault::Recall{});
+  if (name == "revoke") return FaultAction(fault::Revoke{});
   if (name == "expire") return FaultAction(fault::ExpireLease{});
   return wrong("'" + name + "' is no action");
 }
@@ -158,7 +175,8 @@ bool means_something(FaultEvent::Kind kind, const FaultAction& action) {
 
 Result<FaultRule> parse_fault_rule(std::string_view line) {
   const size_t colon = line.find(':');
-  if (colon == line.npos) return wrong("a rule is EVENT [OPERATION] [nth N] [times N|always]: ACTION");
+  if (colon == line.npos)
+    return wrong("a rule is EVENT [OPERATION] [nth N] [times N|always|every N]: ACTION");
   Result<Trigger> trigger = parse_trigger(words_of(line.substr(0, colon)));
   if (!trigger) return fail(std::move(trigger).error());
   Result<FaultAction> action = parse_action(words_of(line.substr(colon + 1)));

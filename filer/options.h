@@ -12,6 +12,7 @@
 
 #include "filer/state/clients.h"
 #include "filer/tree/host_export.h"
+#include "filer/tree/node.h"
 #include "transport/rdma/responder.h"
 
 namespace nfsrdma::filer {
@@ -81,7 +82,8 @@ struct Switches {
   bool close_frees_locks = true;            // else CLOSE with byte-range locks is NFS4ERR_LOCKS_HELD
   bool notify_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK, and CB_NOTIFY_LOCK when a denied lock is free
   uint32_t extra_status_flags = 0;  // SEQ4_STATUS_* added to every SEQUENCE
-  bool anonymous_root = false;      // squash: AUTH_SYS user 0 becomes anonymous
+  ChangeTold change_told = ChangeTold::kTrue;
+  bool anonymous_root = false;  // squash: AUTH_SYS user 0 becomes anonymous
 };
 
 }  // namespace nfsrdma::filer

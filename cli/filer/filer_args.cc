@@ -25,11 +25,11 @@ Run as root, the server acts as its callers by their AUTH_SYS user and groups; u
 --no-root-squash is given. Run by anybody else, every caller is that user. Either way callers are believed: this is
 a server for networks one trusts, as any NFS server with AUTH_SYS.
 
-A fault RULE: EVENT [OPERATION] [nth N] [times N|always]: ACTION, for example
+A fault RULE: EVENT [OPERATION] [nth N] [times N|always|every N]: ACTION, for example
   "request WRITE nth 3: cut"   "reply RENAME always: delay 50"   "request OPEN times 2: answer OPEN DELAY"
 EVENT: request, reply, accept, header (of a call over RDMA). ACTION: cut, reset, drop, delay MS, answer OPERATION
-STATUS, truncate BYTES, flip OFFSET, garbage BYTES, duplicate [N], behind [N], restart, forget, expire, slots N,
-credits N, error NAME [N [N]] (to a header: CHUNK, REPLY_RESOURCE 9000...). A plan file has a rule a line, '#' comments.
+STATUS, truncate BYTES, flip OFFSET, garbage BYTES, duplicate [N], behind [N], restart, forget, expire, recall,
+revoke, change true|frozen|restless|backwards, slots N, credits N, error NAME [N [N]] (to a header: CHUNK, REPLY_RESOURCE 9000...). A plan file has a rule a line, '#' comments.
 
 When it serves it says so on standard output in one line: "listening tcp ADDR:PORT [rdma ADDR:PORT]".
 Signals: TERM and INT end it. Exit status: 0 ended by a signal, 1 failed, 2 usage.)";

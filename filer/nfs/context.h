@@ -58,12 +58,14 @@ class ChangeInfo {
  public:
   ChangeInfo(const Context& c, NodePtr dir)
       : atomic_(c.core.switches.atomic_change_info && dir->fs->atomic_changes),
+        tree_(c.core.tree),
         dir_(std::move(dir)),
-        before_(dir_->change) {}
-  nfs4::change_info4 done() const { return {atomic_, before_, dir_->change}; }
+        before_(tree_.told_change(*dir_)) {}
+  nfs4::change_info4 done() const { return {atomic_, before_, tree_.told_change(*dir_)}; }
 
  private:
   bool atomic_;
+  const Tree& tree_;
   NodePtr dir_;
   nfs4::changeid4 before_;
 };

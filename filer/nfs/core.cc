@@ -148,6 +148,18 @@ void Core::recall(State& delegation) {
   send_recall(delegation);
 }
 
+void Core::recall_delegations() {
+  states.each([&](State& state) {
+    if (state.kind == StateKind::kDelegation && state.live()) recall(state);
+  });
+}
+
+void Core::revoke_delegations() {
+  states.each([&](State& state) {
+    if (state.kind == StateKind::kDelegation) states.revoke(state, Revoked::kRecall);
+  });
+}
+
 void Core::resume_recalls(const Client& client) {
   for (const stateid4& id : recalled_) {
     State* state = states.find(id);

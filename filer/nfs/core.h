@@ -28,7 +28,10 @@ class Core {
   // clock moved.
   void tick();
   // Switches that others than the operations look at.
-  void apply_switches() { tree.preserve_unlinked(switches.preserve_unlinked); }
+  void apply_switches() {
+    tree.preserve_unlinked(switches.preserve_unlinked);
+    tree.tell_changes(switches.change_told);
+  }
   // The memory is gone. Links are the caller's to close.
   void restart(bool forget_reclaims);
   // At the start: this server is the next run of the one that wrote this. Begins a grace period if anybody
@@ -50,6 +53,9 @@ class Core {
 
   // Starts the recall of a delegation, once.
   void recall(State& delegation);
+  // Every delegation there is: recalled, or taken away as though its recall had gone unheeded.
+  void recall_delegations();
+  void revoke_delegations();
   // Recalls that were lost with their session, or found none, go over another one of the client.
   void resume_recalls(const Client& client);
   // A lock was given up on this file: CB_NOTIFY_LOCK to who was denied one.

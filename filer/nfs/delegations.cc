@@ -21,7 +21,7 @@ open_delegation4 grant(Context& c, const NodePtr& node, bool write) {
   state.granted_session = c.sequence.sa_sessionid;
   state.granted_slot = c.sequence.sa_slotid;
   state.granted_sequence = c.sequence.sa_sequenceid;
-  state.granted_change = node->change;
+  state.granted_change = c.core.tree.told_change(*node);
   open_delegation4 d;
   d.delegation_type = write ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
   d.stateid = c.core.states.advance(state);

@@ -162,7 +162,7 @@ fattr4 read_attributes(const Tree& tree, const Node& node, const bitmap4& wanted
   fattr4 a;
   a.attrmask = wanted & kReadable;
   a.type = node.type;
-  a.change = node.change;
+  if (a.has(FATTR4_CHANGE)) a.change = tree.told_change(node);
   a.size = node.size;
   a.space_used = node.allocated;
   a.fsid = node.fs->fsid;

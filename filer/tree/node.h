@@ -50,6 +50,14 @@ struct FileSystem {
   std::optional<Principal> root_becomes;  // who AUTH_SYS user 0 is here (root_squash)
 };
 
+// What clients are told of change attributes, in attributes and in change_info4.
+enum class ChangeTold : uint8_t {
+  kTrue,
+  kFrozen,     // one value for everything, always
+  kRestless,   // another one with every answer
+  kBackwards,  // smaller ones as time goes on
+};
+
 struct Node {
   virtual ~Node() = default;
 

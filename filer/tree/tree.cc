@@ -224,6 +224,16 @@ void Tree::each_store(Visit visit) {
   for (const auto& store : host_) visit(*store);
 }
 
+changeid4 Tree::told_change(const Node& node) const {
+  switch (change_told_) {
+    case ChangeTold::kTrue: return node.change;
+    case ChangeTold::kFrozen: return 1;
+    case ChangeTold::kRestless: return ++restless_change_;
+    case ChangeTold::kBackwards: return ~node.change;
+  }
+  return node.change;
+}
+
 void Tree::crash(bool lose_unstable) {
   each_store([&](Store& store) { store.crash(lose_unstable); });
 }

@@ -77,6 +77,10 @@ class Tree {
   // Names of open files of memory may be removed and the files live on; when false, they are gone at once.
   void preserve_unlinked(bool preserve) { memory_.preserve_unlinked(preserve); }
 
+  // What clients are told of a node's change attribute, which may be a lie.
+  nfs4::changeid4 told_change(const Node& node) const;
+  void tell_changes(ChangeTold told) { change_told_ = told; }
+
   // The power goes: unstable data is lost in every file of memory, all holds are forgotten. Unlinked files
   // stay for reclaim until forget_unlinked().
   void crash(bool lose_unstable);
@@ -93,6 +97,8 @@ class Tree {
 
   std::shared_ptr<NodeId> next_id_;  // shared by the stores
   mutable MemoryStore memory_;
+  ChangeTold change_told_ = ChangeTold::kTrue;
+  mutable nfs4::changeid4 restless_change_ = 0;
   std::vector<std::unique_ptr<FileSystem>> file_systems_;
   std::vector<std::unique_ptr<Store>> host_;
 };

@@ -320,6 +320,27 @@ TEST_F(DelegationTest, UnheededRecall_EndsInRevocation) {
   EXPECT_EQ(holder->run(ops(FREE_STATEID4args{held.delegation.stateid})).status, NFS4_OK);
 }
 
+TEST_F(DelegationTest, AFaultRecallsAll) {
+  open(*holder, OPEN4_SHARE_ACCESS_READ);
+  open(*other, OPEN4_SHARE_ACCESS_READ);
+  server->faults().add(on::any_request(), fault::Recall{});
+  EXPECT_EQ(holder->run({}).status, NFS4_OK);
+  for (RawClient* c : {holder.get(), other.get()}) {
+    const auto callback = c->serve_callback();
+    ASSERT_TRUE(callback);
+    EXPECT_TRUE(std::holds_alternative<CB_RECALL4args>(callback->argarray[1].op));
+  }
+}
+
+TEST_F(DelegationTest, AFaultRevokesAll) {
+  const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+  server->faults().add(on::reply_to(OP_GETATTR), fault::Revoke{});
+  EXPECT_EQ(holder->run_at("/export/f", ops(GETATTR4args{})).status, NFS4_OK);
+  EXPECT_EQ(holder->run_at("/export/f", ops(READ4args{held.delegation.stateid, 0, 1})).status,
+            NFS4ERR_DELEG_REVOKED);
+  EXPECT_EQ(holder->last_flags, SEQ4_STATUS_RECALLABLE_STATE_REVOKED);
+}
+
 // "the server ... MUST retry the callback operation over the same session": same slot and sequence ID.
 TEST_F(DelegationTest, RecallOverALostConnection_IsSentAgain) {
   open(*holder, OPEN4_SHARE_ACCESS_READ);

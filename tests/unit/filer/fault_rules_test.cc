@@ -30,6 +30,27 @@ TEST(FaultRules, SayWhatAndWhen) {
   }
 }
 
+TEST(FaultRules, AgainAndAgain) {
+  const auto rule = parse_fault_rule("request nth 20 every 50: recall");
+  ASSERT_TRUE(rule) << rule.error().cause;
+  EXPECT_EQ(rule->trigger.first, 20u);
+  EXPECT_EQ(rule->trigger.every, 50u);
+  EXPECT_EQ(rule->trigger.count, UINT32_MAX);
+  EXPECT_TRUE(std::holds_alternative<fault::Recall>(rule->action));
+}
+
+TEST(FaultRules, OfDelegationsAndChangeAttributes) {
+  EXPECT_TRUE(std::holds_alternative<fault::Revoke>(parse_fault_rule("reply OPEN: revoke")->action));
+  for (const auto& [word, told] : {std::pair{"true", ChangeTold::kTrue},
+                                   {"frozen", ChangeTold::kFrozen},
+                                   {"restless", ChangeTold::kRestless},
+                                   {"backwards", ChangeTold::kBackwards}}) {
+    const auto rule = parse_fault_rule(std::string("request: change ") + word);
+    ASSERT_TRUE(rule) << word;
+    EXPECT_EQ(std::get<fault::TellChange>(rule->action).told, told) << word;
+  }
+}
+
 TEST(FaultRules, OfTheTransport) {
   const auto error = parse_fault_rule("header nth 5: error WRITE_RESOURCE 1 9000");
   ASSERT_TRUE(error) << error.error().cause;
@@ -67,6 +88,10 @@ TEST(FaultRules, RefuseWhatTheyDoNotKnow) {
                            "reply nth: cut",
                            "reply nth 0: cut",
                            "reply times x: cut",
+                           "reply every 0: cut",
+                           "reply: recall 1",
+                           "reply: change",
+                           "reply: change sometimes",
                            "reply:",
                            "reply: explode",
                            "reply: delay",

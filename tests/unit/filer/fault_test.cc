@@ -62,6 +62,50 @@ TEST_F(FaultTest, NthAndTimes_CountMatches) {
   EXPECT_EQ(server->faults().fired(rule), 2u);
 }
 
+TEST_F(FaultTest, EveryNth_GoesOn) {
+  const auto rule = server->faults().add(on::request_with(OP_GETATTR).nth(2).every_nth(3).always(),
+                                         fault::Answer{OP_GETATTR, NFS4ERR_IO});
+  std::string seen;
+  for (int i = 0; i < 9; ++i) {
+    const auto size = ops(GETATTR4args{bitmap4::of({FATTR4_SIZE})});
+    seen += client->run_at("/export/a", size).status == NFS4_OK ? '.' : 'X';
+  }
+  EXPECT_EQ(seen, ".X..X..X.");
+  EXPECT_EQ(server->faults().fired(rule), 3u);
+}
+
+TEST_F(FaultTest, WhatIsToldOfChangeAttributes_MayBeALie) {
+  const auto told = [&] {
+    const auto res = client->run_at("/export/a", ops(GETATTR4args{bitmap4::of({FATTR4_CHANGE})}));
+    return at<GETATTR4res>(res, 0).resok4.obj_attributes.change;
+  };
+  const auto tell = [&](ChangeTold what) {
+    server->faults().add(on::any_request(), fault::TellChange{what});
+    client->run({});
+  };
+  const auto move = [&] { server->write_file("/export/a", 0, "other"); };
+  const changeid4 first = told();
+  EXPECT_EQ(told(), first);
+
+  tell(ChangeTold::kFrozen);
+  const changeid4 frozen = told();
+  move();
+  EXPECT_EQ(told(), frozen);
+
+  tell(ChangeTold::kRestless);
+  const changeid4 restless = told();
+  EXPECT_NE(told(), restless);
+
+  tell(ChangeTold::kBackwards);
+  const changeid4 backwards = told();
+  EXPECT_EQ(told(), backwards);
+  move();
+  EXPECT_LT(told(), backwards);
+
+  tell(ChangeTold::kTrue);
+  EXPECT_GT(told(), first);
+}
+
 TEST_F(FaultTest, AnswerOnAnOperation_IsNotExecutedAndIsCached) {
   server->faults().add(on::request_with(OP_RENAME), fault::Answer{OP_RENAME, NFS4ERR_DELAY});
   const Ops request = rename_request();
