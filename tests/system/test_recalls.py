@@ -1,0 +1,213 @@
+"""Random operations, restarts and cuts under delegations, over TCP and over RDMA; and servers that recall, revoke, or lie.
+
+nfsrdma-filer gives delegations for writing. A second mount reads, lists and stats what the first one works on, so that
+delegations are recalled while they are used; and the fault plan does the same without anybody (nfsrdma-filer --fault).
+"""
+
+import os
+import signal
+import stat
+import threading
+import unittest
+
+import test_coherence
+import test_random
+import test_rdma
+from harness.case import HOME, needs_mount, scaled, seconds, tool
+from harness.filer import Filer
+from harness.ganesha import free_port
+
+
+class OverTcp:
+    """The tests of the class beside it, on a filer that gives delegations."""
+
+    PROTO = "tcp"
+    FAULTS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.rdma_port = free_port()
+        arguments = ["--delegations", "write", "--rdma", f"127.0.0.1:{cls.rdma_port}"]
+        arguments += [word for rule in cls.FAULTS for word in ("--fault", rule)]
+        times = {k: v for k, v in getattr(cls, "SERVER", {}).items() if k in ("lease", "grace")}
+        cls.server = Filer(name=f"recalls.{cls.__name__}", arguments=arguments, **times).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.kill(signal.SIGTERM)
+        assert status == 0, f"the filer ended with {status}:\n{cls.server.log_text()[-4000:]}"
+
+    def mount(self, options="", export=None, port=None, **more):
+        usual = self.rdma_port if self.PROTO == "rdma" else None
+        return super().mount(options, export, port or usual, **{"proto": self.PROTO, **more})
+
+
+class OverRdma(OverTcp):
+    PROTO = "rdma"
+
+
+class Reader(threading.Thread):
+    """Reads, lists and stats everything below a directory, again and again, until stopped. What goes away under it is none
+    of its business; what it reads is somebody else's."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.done, self.files = path, threading.Event(), 0
+
+    def run(self):
+        while not self.done.is_set():
+            for directory, _, names in os.walk(self.path):
+                for name in names:
+                    if self.done.is_set():
+                        return
+                    self.look(os.path.join(directory, name))
+
+    def look(self, path):
+        try:
+            # Not what would block, or would be another mount's device.
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                return
+            with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
+                while file.read(1 << 20):
+                    pass
+            self.files += 1
+        except OSError:
+            pass
+
+    def stop(self):
+        self.done.set()
+        self.join()
+
+
+class RecallCase(OverTcp, test_random.RandomCase):
+
+    def read_beside(self, directory):
+        other = self.mount("noac")  # asks for no delegation of its own, and every time
+        reader = Reader(os.path.join(other.path, os.path.basename(directory)))
+        reader.start()
+        self.addCleanup(reader.stop)
+        return reader
+
+    def delegations(self, mounted):
+        return mounted.stats()["delegations"]
+
+
+@needs_mount()
+class Random(RecallCase):
+    """No difference to a local disk, and none between the two sides, while another mount recalls."""
+
+    STEPS = scaled(6000)
+
+    def test_beside_a_reader(self):
+        mounted = self.mount()
+        directory = self.directory(mounted)
+        reader = self.read_beside(directory)
+        for seed in range(200, 300):
+            self.finish(self.fsrandom(directory, seed=seed, steps=self.STEPS))
+            # As many turns as it takes until the two have met.
+            if reader.files > 20 and self.delegations(mounted)["recalled"] > 20:
+                break
+            directory = self.directory(mounted, f"seed{seed}")
+            reader.path = os.path.join(os.path.dirname(reader.path), os.path.basename(directory))
+        numbers = self.delegations(mounted)
+        self.assertGreater(numbers["recalled"], 20, numbers)
+        self.assertGreater(numbers["local_opens"], 0, numbers)
+
+    def test_several_workers_four_loops(self):
+        mounted = self.mount("threads=4")
+        self.finish(self.fsrandom(self.directory(mounted), seed=300, steps=self.STEPS, workers=3))
+        self.assertGreater(self.delegations(mounted)["local_opens"], 0)
+
+
+class RandomRdma(OverRdma, Random):
+    pass
+
+
+class Restarts(RecallCase, test_random.Restarts):
+    """The filer is killed again and again; delegations are reclaimed."""
+
+
+class RestartsRdma(OverRdma, Restarts):
+    pass
+
+
+class Cuts(RecallCase, test_random.Cuts):
+    """Connections are cut; recalls are lost with them and come again."""
+
+
+class CutsRdma(OverRdma, test_rdma.Cuts):
+    pass
+
+
+class CoherenceRdma(OverRdma, test_coherence.CloseToOpen):
+    pass
+
+
+@needs_mount()
+class Faults(RecallCase):
+    """Whatever the server does to delegations and says of change attributes: every byte is right, with one client."""
+
+    STEPS = scaled(4000)
+
+    @classmethod
+    def setUpClass(cls):
+        pass  # a server for each test
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+    def serve(self, *faults):
+        cls = type(f"Faults.{self._testMethodName}", (type(self),), {"FAULTS": faults})
+        OverTcp.setUpClass.__func__(cls)
+        self.server, self.rdma_port = cls.server, cls.rdma_port
+        self.addCleanup(self.server.kill)
+        return self.mount()
+
+    def check(self, *faults, seed):
+        mounted = self.serve(*faults)
+        self.finish(self.fsrandom(self.directory(mounted), seed=seed, steps=self.STEPS, workers=2))
+        return self.delegations(mounted)
+
+    def test_recalls(self):
+        numbers = self.check("request every 40: recall", seed=400)
+        self.assertGreater(numbers["recalled"], 20, numbers)
+        self.assertEqual(numbers["revoked"], 0, numbers)
+
+    def test_recalls_that_overtake_the_reply_that_grants(self):
+        """RFC 8881 section 2.10.6.3: "the client may receive a callback before the reply" of the request it is about."""
+        numbers = self.check("reply OPEN every 7: recall", seed=401)
+        self.assertGreater(numbers["recalled"], 10, numbers)
+        self.assertEqual(numbers["revoked"], 0, numbers)
+
+    def test_revocations(self):
+        numbers = self.check("request nth 100 every 400: revoke", seed=402)
+        self.assertGreater(numbers["revoked"], 0, numbers)
+
+    def test_nothing_acknowledged_is_lost_when_delegations_are_revoked(self):
+        mounted = self.serve("request nth 50 every 200: revoke")
+        directory, log = self.directory(mounted), os.path.join(HOME, f"{self.id()}.log")
+        self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 3, "--seconds", seconds(6, 60), directory)
+        self.assertGreater(self.delegations(mounted)["revoked"], 0)
+        self.run_program(tool("ackcheck"), "verify", "--log", log, self.on_server(directory))
+
+    def test_change_attributes_that_never_rest(self):
+        self.check("request: change restless", seed=403)
+
+    def test_change_attributes_that_go_backwards(self):
+        self.check("request: change backwards", seed=404)
+
+    def test_change_attributes_that_never_move(self):
+        self.check("request: change frozen", seed=405)
+
+    def test_change_attributes_that_are_another_lie_each_time(self):
+        self.check("request nth 1 every 300: change frozen", "request nth 100 every 300: change restless",
+                   "request nth 200 every 300: change backwards", "request nth 250 every 300: recall", seed=406)
+
+
+class FaultsRdma(OverRdma, Faults):
+    pass
+
+
+if __name__ == "__main__":
+    unittest.main()
