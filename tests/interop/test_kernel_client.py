@@ -4,14 +4,16 @@ The filer runs on the host and exports a directory there, so the server's side o
 tests of the module; commands in it work in the mount.
 """
 
+import fcntl
 import os
 import re
 import signal
+import stat
 import unittest
 
 import trees
 from guest import HOST, Guest
-from harness.case import HOME, SystemCase, tool
+from harness.case import HOME, Mount, SystemCase, needs_mount, tool
 from harness.filer import Filer
 
 MIB = 1 << 20
@@ -33,12 +35,13 @@ def tearDownModule():
 class KernelCase(SystemCase):
     LIMIT = 1800
     OPTIONS = f"proto=rdma,port={RDMA_PORT}"
+    ARGUMENTS = ()
 
     @classmethod
     def setUpClass(cls):
         # A guest that gets no processor for a while keeps its locks. Grace ends with its RECLAIM_COMPLETE.
         cls.server = Filer(name=f"filer.{cls.__name__}", address=HOST, lease=90, grace=90,
-                           arguments=("--rdma", f"{HOST}:{RDMA_PORT}")).start()
+                           arguments=("--rdma", f"{HOST}:{RDMA_PORT}", *cls.ARGUMENTS)).start()
         cls.options = cls.OPTIONS.format(port=cls.server.port)
         guest.run(f"dmesg -C; kernel_mount {HOST}:/export {MOUNT} {cls.options}")
 
@@ -160,6 +163,82 @@ class Rdma(Either, KernelCase):
 
 class Tcp(Either, KernelCase):
     OPTIONS = "proto=tcp,port={port}"
+
+
+@needs_mount()
+class BesideOurs(KernelCase):
+    """The kernel's client and a mount of ours at the same files, each with delegations that the other's work recalls."""
+
+    ARGUMENTS = ("--delegations", "write")
+
+    def setUp(self):
+        super().setUp()
+        self.ours = Mount(f"{HOST}:/export", RDMA_PORT, proto="rdma")
+        self.mounted.append(self.ours)
+
+    def path(self, name):
+        return os.path.join(self.ours.path, self.name, name)
+
+    def write(self, name, data):
+        with open(self.path(name), "wb") as file:
+            file.write(data)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def test_it_writes_under_our_delegations(self):
+        """RFC 8881 section 10.2: "the delegation must be recalled before the conflicting" OPEN "is allowed"."""
+        for turn in range(5):
+            self.write("file", f"ours {turn}".encode())
+            self.assertEqual(self.ours.stats()["delegations"]["held_write"], 1)
+            self.assertEqual(self.work("cat file"), f"ours {turn}")
+            self.work(f"echo theirs {turn} >file")
+            self.assertEqual(self.read("file"), f"theirs {turn}\n".encode())
+        numbers = self.ours.stats()["delegations"]
+        self.assertGreaterEqual(numbers["recalled"], 5, numbers)
+        self.assertEqual(numbers["revoked"], 0, numbers)
+
+    def test_it_changes_what_we_keep_open(self):
+        self.write("file", b"0" * 100000)
+        with open(self.path("file"), "rb") as kept:
+            self.assertEqual(kept.read(), b"0" * 100000)
+            self.work("head -c 50000 /dev/zero | tr '\\0' 1 | dd of=file conv=notrunc bs=50000 status=none")
+            self.assertEqual(self.read("file"), b"1" * 50000 + b"0" * 50000, "an open after its close sees what it wrote")
+            self.assertEqual(os.pread(kept.fileno(), 100000, 0), b"1" * 50000 + b"0" * 50000, "and so does who had it open")
+
+    def test_it_truncates_extends_removes_and_renames(self):
+        for name in ("truncated", "extended", "removed", "renamed"):
+            self.write(name, name.encode() * 1000)
+        self.work("truncate -s 9 truncated; echo end >>extended; rm removed; mv renamed moved; chmod 600 extended")
+        self.assertEqual(self.read("truncated"), b"truncated")
+        self.assertEqual(self.read("extended"), b"extended" * 1000 + b"end\n")
+        self.wait_until(lambda: sorted(os.listdir(os.path.dirname(self.path("x")))) == ["extended", "moved", "truncated"],
+                        "the directory is as it left it")
+        self.assertEqual(self.read("moved"), b"renamed" * 1000)
+        self.wait_until(lambda: stat.S_IMODE(os.stat(self.path("extended")).st_mode) == 0o600, "the mode is as it left it")
+
+    def test_we_write_under_its_delegations(self):
+        self.work("for i in 1 2 3 4 5; do echo theirs $i >f$i; cat f$i >/dev/null; done")
+        for i in range(1, 6):
+            self.assertEqual(self.read(f"f{i}"), f"theirs {i}\n".encode())
+            self.write(f"f{i}", f"ours {i}\n".encode())
+        self.assertEqual(self.work("cat f1 f2 f3 f4 f5"), "".join(f"ours {i}\n" for i in range(1, 6)).strip())
+
+    def test_both_append_in_turn_under_a_lock(self):
+        self.write("log", b"")
+        held = []
+        for turn in range(10):
+            with open(self.path("log"), "ab") as file:
+                fcntl.lockf(file, fcntl.LOCK_EX)
+                file.write(f"ours {turn}\n".encode())
+                file.flush()
+                fcntl.lockf(file, fcntl.LOCK_UN)
+            held.append(f"ours {turn}")
+            self.work(f"flock log sh -c 'echo theirs {turn} >>log'")
+            held.append(f"theirs {turn}")
+        self.assertEqual(self.read("log").decode().split("\n")[:-1], held)
+        self.assertEqual(self.work("cat log").split("\n"), held)
 
 
 if __name__ == "__main__":

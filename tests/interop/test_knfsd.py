@@ -170,6 +170,54 @@ class Trouble(OnKnfsd, SystemCase):
         self.while_writing(lambda: guest.run("ip link set eth0 down; sleep 4; ip link set eth0 up"))
 
 
+@needs_mount()
+class BesideTheKernelsClient(OnKnfsd, SystemCase):
+    """The server's own client works at the same files, in the guest, while we hold the delegations that this server gives."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        guest.run("modprobe nfsv4; kernel_mount 127.0.0.1:/ /beside proto=tcp")
+
+    @classmethod
+    def tearDownClass(cls):
+        guest.run("umount /beside")
+        super().tearDownClass()
+
+    def test_it_writes_under_our_delegations(self):
+        mounted = self.mount()
+        path = self.directory(mounted)
+        there = os.path.join("/beside", os.path.basename(path))
+        guest.run(f"cd {there}; for i in $(seq 20); do echo first $i >f$i; done")
+        for i in range(1, 21):
+            self.assertEqual(self.content(path, i), f"first {i}\n")
+        numbers = mounted.stats()["delegations"]
+        self.assertGreater(numbers["held_read"], 0, numbers)
+        guest.run(f"cd {there}; for i in $(seq 20); do echo the second $i >f$i; done")
+        for i in range(1, 21):
+            self.assertEqual(self.content(path, i), f"the second {i}\n")
+        numbers = mounted.stats()["delegations"]
+        self.assertGreater(numbers["recalled"], 0, numbers)
+        self.assertEqual(numbers["revoked"], 0, numbers)
+
+    def content(self, path, number):
+        with open(os.path.join(path, f"f{number}")) as file:
+            return file.read()
+
+    def test_it_changes_names_and_modes_under_our_delegations(self):
+        mounted = self.mount()
+        path = self.directory(mounted)
+        there = os.path.join("/beside", os.path.basename(path))
+        guest.run(f"cd {there}; for i in $(seq 4); do echo $i >f$i; done")
+        for i in range(1, 5):
+            self.assertEqual(self.content(path, i), f"{i}\n")
+        guest.run(f"cd {there}; rm f1; mv f2 f1; chmod 600 f3; truncate -s 0 f4")
+        self.wait_until(lambda: sorted(os.listdir(path)) == ["f1", "f3", "f4"], "the directory is as it left it")
+        self.wait_until(lambda: self.content(path, 1) == "2\n", "the name is of the other file")
+        self.wait_until(lambda: os.stat(os.path.join(path, "f3")).st_mode & 0o777 == 0o600, "the mode is as it left it")
+        self.assertEqual(self.content(path, 4), "")
+
+
 class Unprivileged(OnKnfsd, SystemCase):
     """A user of the guest, without any privilege, mounts there and works. The guest has a device, which others test."""
 
