@@ -9,7 +9,7 @@ AttributeCache::Update AttributeCache::update(const Attributes& attributes, uint
   const bool changed = known_ && attributes.change != attributes_.change;
   const bool together = known_ && started < arrived_;
   if (together && attributes.change <= attributes_.change) {
-    if (changed && started > started_) expires_ = TimePoint::min();
+    if (changed) expires_ = TimePoint::min();
     // A server's clock may tick once for several WRITEs: the one that was executed last left the larger file.
     if (!changed && attributes.size > attributes_.size) {
       attributes_.size = attributes.size;
@@ -25,7 +25,7 @@ AttributeCache::Update AttributeCache::update(const Attributes& attributes, uint
   }
   const Update result = !known_ ? Update::kFirst : changed ? Update::kChanged : Update::kUnchanged;
   attributes_ = attributes;
-  expires_ = started < expired_ ? TimePoint::min() : now + timeout_;
+  expires_ = started < expired_ || (together && changed) ? TimePoint::min() : now + timeout_;
   started_ = std::max(started_, started);
   arrived_ = std::max(arrived_, arrived);
   known_ = true;

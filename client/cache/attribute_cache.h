@@ -6,8 +6,8 @@
 //
 // Replies may arrive out of order: each update says when its request was started and when its answer arrived
 // (counts, not times). Of two requests that were under way together the server's order is unknown: the answer
-// whose change attribute is ahead stays, and unless it is also the younger request's it is not believed for
-// long, since a change attribute need not grow (RFC 8881 section 5.8.1.4).
+// whose change attribute is ahead stays, and is asked for again before anybody relies on it, since a change
+// attribute need not grow (RFC 8881 section 5.8.1.4).
 #pragma once
 
 #include <algorithm>

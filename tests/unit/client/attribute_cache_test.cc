@@ -89,10 +89,11 @@ TEST(AttributeCache, SmallerChangeOfAYoungerRequest_IsAChange) {
 TEST(AttributeCache, AnswerFromThePast_IsIgnored) {
   AttributeCache cache;
   answer(cache, version(7, 700), 10, kStart, kRegular);
-  EXPECT_EQ(answer(cache, version(6, 600), 9, kStart + 1s, kRegular), Update::kIgnored);
   EXPECT_EQ(answer(cache, version(7, 1), 9, kStart + 1s, kRegular), Update::kIgnored);
-  EXPECT_EQ(cache.get().size, 700u);
   EXPECT_EQ(cache.remaining(kStart + 1s), 2s);
+  EXPECT_EQ(answer(cache, version(6, 600), 9, kStart + 1s, kRegular), Update::kIgnored);
+  EXPECT_EQ(cache.get().size, 700u);
+  EXPECT_FALSE(cache.fresh(kStart + 1s)) << "where change attributes do not grow it is the newer one";
 }
 
 TEST(AttributeCache, AnswerToAnOlderRequestThatIsAhead_IsTaken) {
@@ -100,6 +101,7 @@ TEST(AttributeCache, AnswerToAnOlderRequestThatIsAhead_IsTaken) {
   answer(cache, version(7, 700), 10, kStart, kRegular);
   EXPECT_EQ(answer(cache, version(8, 800), 9, kStart, kRegular), Update::kChanged);
   EXPECT_EQ(cache.get().size, 800u);
+  EXPECT_FALSE(cache.fresh(kStart)) << "where change attributes do not grow it is the older one";
   // It made nothing older than request 10 credible again.
   EXPECT_EQ(answer(cache, version(8, 1), 9, kStart, kRegular), Update::kIgnored);
 }
