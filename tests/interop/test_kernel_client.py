@@ -223,7 +223,7 @@ class BesideOurs(KernelCase):
         for i in range(1, 6):
             self.assertEqual(self.read(f"f{i}"), f"theirs {i}\n".encode())
             self.write(f"f{i}", f"ours {i}\n".encode())
-        self.assertEqual(self.work("cat f1 f2 f3 f4 f5"), "".join(f"ours {i}\n" for i in range(1, 6)).strip())
+        self.assertEqual(self.work("cat f1 f2 f3 f4 f5").splitlines(), [f"ours {i}" for i in range(1, 6)])
 
     def test_both_append_in_turn_under_a_lock(self):
         self.write("log", b"")
@@ -237,8 +237,8 @@ class BesideOurs(KernelCase):
             held.append(f"ours {turn}")
             self.work(f"flock log sh -c 'echo theirs {turn} >>log'")
             held.append(f"theirs {turn}")
-        self.assertEqual(self.read("log").decode().split("\n")[:-1], held)
-        self.assertEqual(self.work("cat log").split("\n"), held)
+        self.assertEqual(self.read("log").decode().splitlines(), held)
+        self.assertEqual(self.work("cat log").splitlines(), held)
 
 
 if __name__ == "__main__":
