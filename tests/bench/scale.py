@@ -24,7 +24,7 @@ class Scale(Part):
 
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
-        self.server = Filer(name="scale").start()
+        self.server = Filer(name="scale", arguments=("--delegations", "write")).start()
 
     def end(self):
         self.server.kill()
