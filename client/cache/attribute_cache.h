@@ -5,9 +5,9 @@
 // when something did.
 //
 // Replies may arrive out of order: each update says when its request was started and when its answer arrived
-// (counts, not times). Of two requests that were under way together the server's order is unknown: the answer
-// whose change attribute is ahead stays, and is asked for again before anybody relies on it, since a change
-// attribute need not grow (RFC 8881 section 5.8.1.4).
+// (counts from 1, not times). Of two requests that were under way together the server's order is unknown: the
+// answer whose change attribute is ahead stays, and is asked for again before anybody relies on it, since a
+// change attribute need not grow (RFC 8881 section 5.8.1.4).
 #pragma once
 
 #include <algorithm>
@@ -42,28 +42,32 @@ class AttributeCache {
   // The server has promised to tell before anybody else changes them (a delegation): what is known stays true
   // whatever the clock says, until expire(). Zero ends it. Else: for how long at a time who asks may go
   // without asking again.
-  void promise(Duration at_a_time) { promised_ = at_a_time; }
-  bool promised() const { return promised_ != Duration::zero(); }
+  void promise(Duration at_a_time) { promised_ = brief(at_a_time); }
+  bool promised() const { return promised_ != Brief::zero(); }
 
-  bool known() const { return known_; }
+  bool known() const { return arrived_ != 0; }
   bool fresh(TimePoint now) const {
-    return known_ && (now < expires_ || (promised() && expires_ != TimePoint::min()));
+    return known() && (now < expires_ || (promised() && expires_ != TimePoint::min()));
   }
   Duration remaining(TimePoint now) const {
     if (!fresh(now)) return Duration::zero();
-    return std::max(promised_, now < expires_ ? expires_ - now : Duration::zero());
+    return std::max<Duration>(promised_, now < expires_ ? expires_ - now : Duration::zero());
   }
   const Attributes& get() const { return attributes_; }
 
  private:
+  using Brief = std::chrono::duration<uint32_t, std::milli>;  // up to 49 days
+  static Brief brief(Duration d) {
+    return std::chrono::duration_cast<Brief>(std::clamp<Duration>(d, Brief::zero(), Brief::max()));
+  }
+
   Attributes attributes_;
   TimePoint expires_ = TimePoint::min();
-  Duration timeout_{};
-  Duration promised_{};
   uint64_t started_ = 0;  // of the youngest request that was answered
-  uint64_t arrived_ = 0;  // when `attributes_` did
+  uint64_t arrived_ = 0;  // when `attributes_` did; 0: nothing is known
   uint64_t expired_ = 0;  // by expire()
-  bool known_ = false;
+  Brief timeout_{};
+  Brief promised_{};
 };
 
 }  // namespace nfsrdma::client

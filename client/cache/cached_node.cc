@@ -4,12 +4,13 @@
 
 namespace nfsrdma::client {
 
-CachedNode::CachedNode(CachedNodeTable& table, std::string_view handle, uint32_t export_index)
-    : table_(table),
-      handle_(new char[handle.size()]),
-      handle_bytes_(static_cast<uint32_t>(handle.size())),
-      export_index_(export_index) {
-  handle.copy(handle_.get(), handle.size());
+CachedNode::CachedNode(CachedNodeTable& table, size_t object_bytes, std::string_view handle,
+                       uint32_t export_index)
+    : export_index_(export_index),
+      object_bytes_(static_cast<uint16_t>(object_bytes)),
+      handle_bytes_(static_cast<uint16_t>(handle.size())),
+      table_(table) {
+  handle.copy(reinterpret_cast<char*>(this) + object_bytes, handle.size());
 }
 
 void CachedNode::last_reference() noexcept {

@@ -4,7 +4,7 @@
 // A Node is created by CachedNodeTable::get() and destroyed when the last NodeRef goes. Its mutable parts are
 // guarded by its mutex (rank 2; the table's shard locks are rank 1, the name cache's lock is a leaf), which
 // is short and never held across co_await. What only open files need hangs in a CachedFile and exists only
-// then.
+// then. A file that is only known of should cost little: a kernel may remember a million of them.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "client/cache/access_cache.h"
 #include "client/cache/attribute_cache.h"
 #include "client/cache/data_cache.h"
 #include "client/cache/name_cache.h"
 #include "client/cache/sweeps.h"
-#include "transport/rpc/credential.h"
 
 namespace nfsrdma::client {
 
@@ -28,7 +28,17 @@ struct CachedFile;
 
 class CachedNode : public Node {
  public:
-  std::string_view handle() const { return {handle_.get(), handle_bytes_}; }
+  // With room for a file handle behind the object of the protocol's own class, which the constructor puts
+  // there.
+  static void* operator new(size_t size, std::string_view handle) {
+    return ::operator new(size + handle.size());
+  }
+  static void operator delete(void* node) { ::operator delete(node); }
+  static void operator delete(void* node, std::string_view) { ::operator delete(node); }
+
+  std::string_view handle() const {
+    return {reinterpret_cast<const char*>(this) + object_bytes_, handle_bytes_};
+  }
   // Which file system of the server it is on: 0 is that of the mount's root.
   uint32_t export_index() const { return export_index_; }
 
@@ -58,14 +68,13 @@ class CachedNode : public Node {
   bool contents_are_of(uint64_t change) const { return contents_known && contents_change == change; }
   // Nor is the kernel being told to forget what it has.
   bool pages_are_of(uint64_t change) const { return contents_are_of(change) && drops_under_way == 0; }
-  // Of the attributes that the kernel was last given; it may still believe them with `kernel_knows`.
-  uint64_t kernel_change = 0;
-  uint64_t kernel_size = 0;
-  timespec kernel_mtime{};
-  bool kernel_knows = false;
+  bool kernel_knows = false;  // the kernel may still believe the attributes that it was last given
   // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
   // open may keep them.
   uint32_t drops_under_way = 0;
+  // Of the attributes that the kernel was last given: the change attribute, and fingerprint_of().
+  uint64_t kernel_change = 0;
+  uint32_t kernel_fingerprint = 0;
   // Directories: the change attribute of the last listing that was read to its end, which the kernel may have
   // cached.
   uint64_t listing_change = 0;
@@ -75,14 +84,7 @@ class CachedNode : public Node {
   bool names_hold(uint64_t epoch) const {
     return epoch == names_epoch && contents_are_of(attributes.get().change);
   }
-  // The last ACCESS answer (every bit is asked for each time): whose, what is allowed, until when it may be
-  // believed.
-  struct Access {
-    rpc::CredentialPtr who;
-    uint32_t allowed = 0;
-    uint64_t change = 0;
-    TimePoint expires = TimePoint::min();
-  } access;
+  AccessCache access;
   // Files under a promise (AttributeCache::promise): the request that brought it, and a time after its
   // answer. Names of the file are promised, too (RFC 8881 section 10.4): those that were seen under the
   // promise hold.
@@ -97,16 +99,17 @@ class CachedNode : public Node {
   NameLinks names;
 
  protected:
-  CachedNode(CachedNodeTable& table, std::string_view handle, uint32_t export_index);
+  // `object_bytes`: of the protocol's own class.
+  CachedNode(CachedNodeTable& table, size_t object_bytes, std::string_view handle, uint32_t export_index);
 
  private:
   friend class CachedNodeTable;
   void last_reference() noexcept override;
 
-  CachedNodeTable& table_;
-  const std::unique_ptr<char[]> handle_;  // half of what a std::string takes
-  const uint32_t handle_bytes_;
   const uint32_t export_index_;
+  const uint16_t object_bytes_;
+  const uint16_t handle_bytes_;
+  CachedNodeTable& table_;
 };
 
 inline CachedNode& cached_node(Node& n) {

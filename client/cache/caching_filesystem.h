@@ -163,9 +163,6 @@ class CachingFilesystem : public Filesystem {
   // Books an ACCESS answer that came with attributes of this change attribute; gives what is allowed.
   uint32_t note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
                        uint64_t change);
-  // As note_access(), of an answer that nobody waits for: what is still known of another user stays.
-  void learn_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
-                    uint64_t change);
   // Whether ACCESS bits `allowed` let the caller have what open(2) was called with `flags` for.
   static bool suffices(uint32_t allowed, int flags);
 

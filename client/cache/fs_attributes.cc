@@ -22,8 +22,11 @@ bool writing(const CachedNode& n) {
   return file && file->writing();
 }
 
-bool equal_times(const timespec& a, const timespec& b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+// Of what makes the kernel drop pages by itself. Where two differ and this does not, it is told to once more.
+uint32_t fingerprint_of(const Attributes& a) {
+  const auto nanoseconds =
+      static_cast<uint64_t>(a.mtime.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(a.mtime.tv_nsec);
+  return static_cast<uint32_t>((nanoseconds * 31 + a.size) * 0x9e3779b97f4a7c15 >> 32);
 }
 
 }  // namespace
@@ -54,8 +57,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       // Our own WRITE under a delegation changes nothing of who may do what.
       const bool same_rights =
           before.mode == attributes.mode && before.uid == attributes.uid && before.gid == attributes.gid;
-      if (own && n.attributes.promised() && same_rights && n.access.change == before.change)
-        n.access.change = attributes.change;
+      if (own && n.attributes.promised() && same_rights) n.access.moved(before.change, attributes.change);
       const bool same = n.contents_are_of(attributes.change);
       // Even if it was us who changed it: nobody can say whether by us alone.
       if (same) {
@@ -68,8 +70,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       if (own && kernel_is_current) n.kernel_change = attributes.change;
       if (own && !same && n.contents_known) n.contents_mixed = true;
       const bool drops_itself =
-          options_.attributes_before_reads &&
-          (n.kernel_size != attributes.size || !equal_times(n.kernel_mtime, attributes.mtime));
+          options_.attributes_before_reads && n.kernel_fingerprint != fingerprint_of(attributes);
       outdated = !good && n.contents_known && !directory && !drops_itself;
       // Pages enter the kernel only through an open: before the first one there are none to be known.
       if (opened || directory || n.contents_known) {
@@ -123,8 +124,7 @@ AttributesReply CachingFilesystem::attributes_reply(const NodeRef& node) const {
   const Duration ttl = n.attributes.remaining(Clock::now());
   n.kernel_knows = ttl > Duration::zero();
   n.kernel_change = attributes.change;
-  n.kernel_size = attributes.size;
-  n.kernel_mtime = attributes.mtime;
+  n.kernel_fingerprint = fingerprint_of(attributes);
   return {attributes, ttl};
 }
 
@@ -186,21 +186,8 @@ Task<Result<uint32_t>> CachingFilesystem::access_bits(RequestContext ctx, NodeRe
 }
 
 std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ctx, const CachedNode& n) {
-  const auto& a = n.access;
-  const bool known = a.who && a.who->same_user(*ctx.credential) && a.change == n.attributes.get().change &&
-                     (Clock::now() < a.expires || n.attributes.promised()) && n.attributes.known();
-  return known ? std::optional(a.allowed) : std::nullopt;
-}
-
-void CachingFilesystem::learn_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,
-                                     uint32_t access, uint64_t change) {
-  {
-    std::lock_guard lock(n.mutex);
-    const auto& a = n.access;
-    const bool of_another = a.who && !a.who->same_user(*ctx.credential);
-    if (of_another && a.change == change && Clock::now() < a.expires) return;
-  }
-  note_access(ctx, n, supported, access, change);
+  if (!n.attributes.known()) return std::nullopt;
+  return n.access.find(*ctx.credential, n.attributes.get().change, n.attributes.promised(), Clock::now());
 }
 
 uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,
@@ -211,11 +198,9 @@ uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n
   if ((supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
     allowed &= ~nfs4::ACCESS4_EXECUTE;
   std::lock_guard lock(n.mutex);
-  n.access = {.who = ctx.credential,
-              .allowed = allowed,
-              .change = change,
-              .expires = Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min};
-  return n.access.allowed;
+  n.access.note(ctx.credential, allowed,
+                {change, Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min});
+  return allowed;
 }
 
 Task<Result<>> CachingFilesystem::access(RequestContext ctx, NodeRef node, int mask) {

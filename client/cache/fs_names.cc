@@ -60,7 +60,7 @@ Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t 
       const Attributes& known = d.attributes.get();
       const bool same_rights = attributes && known.mode == attributes->mode && known.uid == attributes->uid &&
                                known.gid == attributes->gid;
-      if (same_rights && d.access.change == before) d.access.change = after;
+      if (same_rights) d.access.moved(before, after);
       d.contents_change = after;
       if (!atomic) d.names_uncertain = true;
     } else {

@@ -95,13 +95,14 @@ class NameCache {
     Node* directory;
     std::string_view name;
   };
+  // noexcept: libstdc++ then keeps no hash with each entry, of which there may be a million.
   struct Hash {
     using is_transparent = void;
-    size_t operator()(const Key& k) const {
+    size_t operator()(const Key& k) const noexcept {
       return std::hash<std::string_view>{}(k.name) ^
              (reinterpret_cast<size_t>(k.directory) * 0x9e3779b97f4a7c15ULL);
     }
-    size_t operator()(const NameEntry& e) const { return (*this)(Key{e.directory, e.name}); }
+    size_t operator()(const NameEntry& e) const noexcept { return (*this)(Key{e.directory, e.name}); }
   };
   struct Equal {
     using is_transparent = void;

@@ -21,7 +21,7 @@ struct Nfs3FileState final : CachedFile {
 class Nfs3Node final : public CachedNode {
  public:
   Nfs3Node(CachedNodeTable& table, std::string_view handle, uint32_t export_index)
-      : CachedNode(table, handle, export_index) {}
+      : CachedNode(table, sizeof(Nfs3Node), handle, export_index) {}
 
   std::string fh() const { return std::string(handle()); }
   std::shared_ptr<CachedFile> cached_file() const override { return file; }
@@ -40,7 +40,7 @@ class Nfs3NodeTable : public CachedNodeTable {
   Nfs3NodeTable()
       : CachedNodeTable(
             [](CachedNodeTable& table, std::string_view handle, uint32_t export_index) -> CachedNode* {
-              return new Nfs3Node(table, handle, export_index);
+              return new (handle) Nfs3Node(table, handle, export_index);
             }) {}
 };
 

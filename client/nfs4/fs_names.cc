@@ -76,7 +76,7 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
   const Entry entry = co_await make_entry(handle->resok4.object, std::move(attributes->resok4.obj_attributes),
                                           order, Cause::kAsked);
   if (auto access = reply->take<nfs4::ACCESS4res>())
-    learn_access(ctx, nfs4_node(entry.node), access->resok4.supported, access->resok4.access, child_change);
+    note_access(ctx, nfs4_node(entry.node), access->resok4.supported, access->resok4.access, child_change);
   co_return learnt_entry(directory, name, entry.node, belief);
 }
 
@@ -151,7 +151,7 @@ void Nfs4Filesystem::take_access_of_made(const RequestContext& ctx, const NodeRe
                                          uint64_t change) {
   if (!reply.expect<nfs4::RESTOREFH4res>()) return;
   if (const auto access = reply.take<nfs4::ACCESS4res>())
-    learn_access(ctx, nfs4_node(node), access->resok4.supported, access->resok4.access, change);
+    note_access(ctx, nfs4_node(node), access->resok4.supported, access->resok4.access, change);
 }
 
 Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef directory, std::string name,

@@ -85,7 +85,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   const uint64_t change = res->resok4.obj_attributes.change;
   co_await apply(node, std::move(res->resok4.obj_attributes), order, Cause::kOwn);
   if (const auto access = reply->take<nfs4::ACCESS4res>())
-    learn_access(ctx, n, access->resok4.supported, access->resok4.access, change);
+    note_access(ctx, n, access->resok4.supported, access->resok4.access, change);
   co_return attributes_reply(node);
 }
 

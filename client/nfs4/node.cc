@@ -5,7 +5,7 @@
 namespace nfsrdma::client {
 
 Nfs4Node::Nfs4Node(CachedNodeTable& table, std::string_view handle, uint32_t export_index)
-    : CachedNode(table, handle, export_index) {}
+    : CachedNode(table, sizeof(Nfs4Node), handle, export_index) {}
 
 Nfs4Node::~Nfs4Node() = default;
 
@@ -16,7 +16,7 @@ std::shared_ptr<CachedFile> Nfs4Node::cached_file() const {
 NodeTable::NodeTable()
     : CachedNodeTable(
           [](CachedNodeTable& table, std::string_view handle, uint32_t export_index) -> CachedNode* {
-            return new Nfs4Node(table, handle, export_index);
+            return new (handle) Nfs4Node(table, handle, export_index);
           }) {}
 
 }  // namespace nfsrdma::client
