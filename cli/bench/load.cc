@@ -96,7 +96,8 @@ class Runner {
     std::vector<Clock::duration> latencies;
     Clock::time_point before = Clock::now();
     for (uint64_t index; !over(before) && (index = next_.fetch_add(1)) < count_;) {
-      const uint64_t place = load_.op == LoadOp::kRandomRead ? random() % blocks_ : index;
+      const uint64_t places = load_.op == LoadOp::kRandomRead ? blocks_ : load_.among;
+      const uint64_t place = places != 0 ? random() % places : index;
       if (!one(place, buffer.get())) break;
       const Clock::time_point after = Clock::now();
       latencies.push_back(after - before);
@@ -111,8 +112,9 @@ class Runner {
     const std::string name = load_.path + std::to_string(index);
     switch (load_.op) {
       case LoadOp::kStat: {
-        struct stat st {};
-        return stat(name.c_str(), &st) == 0 || fail("stat " + name, errno);
+        struct statx st {};
+        const int how = load_.ask ? AT_STATX_FORCE_SYNC : AT_STATX_SYNC_AS_STAT;
+        return statx(AT_FDCWD, name.c_str(), how, STATX_BASIC_STATS, &st) == 0 || fail("stat " + name, errno);
       }
       case LoadOp::kRemove: return unlink(name.c_str()) == 0 || fail("unlink " + name, errno);
       case LoadOp::kCreate: return small_file(name, O_CREAT | O_EXCL | O_WRONLY, buffer);

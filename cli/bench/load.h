@@ -35,6 +35,8 @@ struct Load {
   bool direct = false;  // O_DIRECT
   bool keep = false;    // leave in the page cache what it has of the file; else that is dropped first
   bool fill = false;
+  uint64_t among = 0;                      // kStat: of so many names, at random; 0: each in order
+  bool ask = false;                        // kStat: the file system answers, whatever the kernel has cached
   std::chrono::duration<double> limit{0};  // stop after this time, and one operation; 0: none
 
   bool on_file() const { return op == LoadOp::kRead || op == LoadOp::kWrite || op == LoadOp::kRandomRead; }

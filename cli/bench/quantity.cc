@@ -28,6 +28,8 @@ constexpr Quantity kQuantities[] = {
     {"ahead", "Read-ahead", "", Better::kNeither, true},
     {"depth", "Operations under way at once", "", Better::kNeither, true},
     {"inodes", "Cached inodes", "inodes", Better::kNeither, true},
+    {"file_gib", "Size of the file", "GiB", Better::kNeither, true},
+    {"held", "Held at once", "", Better::kNeither, true},
 };
 
 std::string with_commas(double value) {

@@ -4,10 +4,11 @@
 // usage: fsload --op read|write|randread --path FILE --size BYTES [--block BYTES] [--depth N] [--count N]
 //               [--direct 1] [--keep 1] [--seconds S]
 //        fsload --op stat|create|smallread --path PREFIX [--block BYTES] [--depth N] --count N [--seconds S]
+//               [--among N] [--ask 1]
 //
-// What the kernel has cached of the file is dropped before the clock starts, unless --keep. --seconds ends a
-// run early. Prints one JSON object: operations, bytes, wall seconds, the CPU seconds of this process,
-// latencies.
+// What the kernel has cached of the file is dropped before the clock starts, unless --keep. --among: stat
+// takes names at random; --ask: not what the kernel has cached. --seconds ends a run early. Prints one JSON
+// object: operations, bytes, wall seconds, the CPU seconds of this process, latencies.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -43,6 +44,8 @@ Load parse(int argc, char** argv) {
       {"--count", [&](const std::string& v) { load.count = std::stoull(v); }},
       {"--seed", [&](const std::string& v) { load.seed = std::stoull(v); }},
       {"--direct", [&](const std::string& v) { load.direct = v == "1"; }},
+      {"--among", [&](const std::string& v) { load.among = std::stoull(v); }},
+      {"--ask", [&](const std::string& v) { load.ask = v == "1"; }},
       {"--keep", [&](const std::string& v) { load.keep = v == "1"; }},
       {"--seconds", [&](const std::string& v) { load.limit = std::chrono::duration<double>(std::stod(v)); }},
   };

@@ -1,36 +1,54 @@
-"""What does not repeat by chance: calls of whole workloads, and memory against cached inodes. Measured once, with nfsrdma-filer.
+"""Whether large numbers cost more than small ones: calls of whole workloads, memory and time against cached inodes, the size of a
+file, and files, locks and delegations that are held; and what the daemon alone takes to answer.
 
-Calls are those that the daemon counts (`nfsrdma-fuse stats`).
+With nfsrdma-filer, which gives delegations. Calls are those that the daemon counts (`nfsrdma-fuse stats`); of what is timed the
+daemon's CPU is compared, which the server's own tables have no part in.
 """
 
+import fcntl
 import os
+import resource
 import subprocess
+import time
 
 import trees
+from ceilings import CEILINGS, EMPTY, Ceiling
 from harness.filer import Filer
 from harness.mount import Mount
-from measure import HOME, MIB, Daemon, Part
+from measure import GIB, HOME, MIB, Daemon, Part
 from results import reference
 
 OURS = "one mount"
 WORK_FILES = 2000
 PASSES = ("ls -lR", "ls -lR again", "grep -r", "grep -r again")
+ANSWER, BEYOND = "stat that the daemon answers", "stat that the daemon answers, beyond empty FUSE"
+STAT, SPARSE, HELD_FILES, HELD_LOCKS = "stat among cached inodes", "random read of a sparse file", "create beside open files", "lock beside locks"
+ROUNDS = 5
 
 
 class Scale(Part):
-    REPEATED = ()
-    ONCE = ("rpc_counts", "memory")
-    CONTENDERS = {OURS: ("ours", "nfsrdma-fuse, NFSv4.1 over TCP to nfsrdma-filer")}
+    REPEATED = ("answers",)
+    ONCE = ("rpc_counts", "memory", "costs", "held")
+    CONTENDERS = {OURS: ("ours", "nfsrdma-fuse, NFSv4.1 over TCP to nfsrdma-filer"), EMPTY: CEILINGS[EMPTY]}
 
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
-        self.server = Filer(name="scale", arguments=("--delegations", "write")).start()
+        self.server = Filer(name="scale", arguments=("--export", "memory", "--delegations", "write")).start()
+        full = arguments.full
+        self.counts = [1000, 10000, 100000] + ([1000000] if full else [])
+        self.held_counts = [1000, 10000] + ([100000] if full else [])
 
     def end(self):
         self.server.kill()
 
-    def mounted(self):
-        return Mount(self.server.source(), self.server.port, self.options)
+    def mounted(self, options="", export=None):
+        return Mount(self.server.source(export), self.server.port, ",".join(o for o in (options, self.options) if o))
+
+    def rounds(self):
+        """Several runs of a part that is done once."""
+        for self.results.round in range(ROUNDS):
+            yield self.results.round
+        self.results.round = 0
 
     # Calls
 
@@ -60,24 +78,47 @@ class Scale(Part):
             raise RuntimeError(f"{' '.join(argv)}: status {done.returncode}")
         self.results.count(name, OURS, {op: n - before.get(op, 0) for op, n in daemon.operations().items() if n != before.get(op, 0)})
 
-    # Memory
+    # What the daemon alone takes
+
+    def answers(self):
+        """The kernel asks for attributes that the daemon has (AT_STATX_FORCE_SYNC), beside a daemon that has nothing to look for."""
+        mounted, empty = self.mounted(), Ceiling(EMPTY, 0, 100)
+        for i in range(100):
+            with open(os.path.join(mounted.path, f"f{i}"), "w"):
+                pass
+        asked = {OURS: (mounted.path, Daemon(mounted)), EMPTY: (empty.path, empty.daemon)}
+        runs = {}
+        for name in self.turns(asked):
+            path, daemon = asked[name]
+            runs[name] = self.fsload(ANSWER, name, daemon, ["--op", "stat", "--path", os.path.join(path, "f"), "--count", 5000, "--among", 100, "--ask", 1])
+        self.results.add(BEYOND, OURS, {"p50_us": runs[OURS]["p50_us"] - runs[EMPTY]["p50_us"]})
+        empty.umount()
+        mounted.umount()
+
+    # Cached inodes
+
+    def directory(self, mounted, count):
+        """A directory that brings the number of files in all of them to `count`: its path there, how many files it has."""
+        name, files = f"many{count}", count - next((c for c in reversed(self.counts) if c < count), 0)
+        path = os.path.join(self.server.path(), name)
+        if not os.path.exists(path):
+            os.mkdir(path)
+            for i in range(files):
+                os.close(os.open(os.path.join(path, f"f{i}"), os.O_CREAT | os.O_WRONLY, 0o644))
+        return os.path.join(mounted.path, name), files
+
+    def list(self, path):
+        with os.scandir(path) as entries:
+            for entry in entries:
+                entry.stat()
 
     def memory(self):
         """Resident memory of the daemon against the inodes that the kernel knows, and so the daemon keeps."""
-        counts = [1000, 10000, 100000] + ([1000000] if self.arguments.full else [])
-        made, directory = 0, None
         mounted = self.mounted()
         os.listdir(mounted.path)
         start = mounted.resident_bytes()
-        for count in counts:
-            directory = os.path.join(self.server.path(), f"many{count}")
-            os.mkdir(directory)
-            for i in range(count - made):
-                os.close(os.open(os.path.join(directory, f"f{i}"), os.O_CREAT | os.O_WRONLY, 0o644))
-            with os.scandir(os.path.join(mounted.path, os.path.basename(directory))) as entries:
-                for entry in entries:
-                    entry.stat()
-            made = count
+        for count in self.counts:
+            self.list(self.directory(mounted, count)[0])
             resident = mounted.resident_bytes()
             known = mounted.stats()["fuse"]["kernel_inodes"]
             if known < count:
@@ -85,6 +126,63 @@ class Scale(Part):
             self.results.add("cached inodes", OURS, {"resident_mib": resident / MIB, "bytes_per_inode": (resident - start) / count},
                              {"inodes": count}, exact=True)
         mounted.umount()
+
+    def costs(self):
+        """What one stat, and one read, costs among few and among many. Nothing is believed without asking (actimeo=0)."""
+        mounted = self.mounted("actimeo=0")
+        daemon = Daemon(mounted)
+        for count in self.counts:
+            path, files = self.directory(mounted, count)
+            self.list(path)
+            for number in self.rounds():
+                self.fsload(STAT, OURS, daemon, ["--op", "stat", "--path", os.path.join(path, "f"), "--count", 4000, "--among", files, "--seed", number],
+                            at={"inodes": count})
+        for size in (1, 100):
+            path = os.path.join(self.server.path(), f"sparse{size}")
+            with open(path, "wb") as file:
+                file.truncate(size * GIB)
+            for number in self.rounds():
+                self.fsload(SPARSE, OURS, daemon,
+                            ["--op", "randread", "--path", os.path.join(mounted.path, f"sparse{size}"), "--size", size * GIB, "--block", 4096,
+                             "--count", 4000, "--direct", 1, "--seed", number], at={"file_gib": size})
+        mounted.umount()
+
+    # Held at once
+
+    def held(self):
+        """What the next open, and the next lock, costs beside those that are held. Each file brings a delegation."""
+        most = max(self.held_counts) + 1000
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most + 100, max(most + 100, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+        mounted = self.mounted(export="/memory")
+        os.mkdir(os.path.join(mounted.path, "held"))
+        self.hold(HELD_FILES, mounted, self.create, os.close)
+        with open(os.path.join(mounted.path, "locks"), "wb", buffering=0) as file:
+            self.hold(HELD_LOCKS, mounted, lambda mounted, i: self.lock(file, i, fcntl.LOCK_EX), lambda i: self.lock(file, i, fcntl.LOCK_UN))
+        mounted.umount()
+
+    def create(self, mounted, number):
+        return os.open(os.path.join(mounted.path, f"held/{number}"), os.O_CREAT | os.O_RDWR, 0o644)
+
+    def lock(self, file, number, how):
+        fcntl.lockf(file, how | fcntl.LOCK_NB, 1, 2 * number)  # with a gap: they do not become one
+        return number
+
+    def hold(self, metric, mounted, take, leave, each=200):
+        daemon, taken, next_number = Daemon(mounted), [], 0
+        for held in self.held_counts:
+            while len(taken) < held:
+                taken.append(take(mounted, next_number))
+                next_number += 1
+            for _ in self.rounds():
+                before, begin = daemon.cpu_seconds(), time.perf_counter()
+                fresh = [take(mounted, next_number + i) for i in range(each)]
+                seconds, cpu = time.perf_counter() - begin, daemon.cpu_seconds() - before
+                next_number += each
+                for one in fresh:
+                    leave(one)
+                self.results.add(metric, OURS, {"ops_per_s": each / seconds, "cpu_us_per_op": cpu / each * 1e6}, {"held": held})
+        for one in taken:
+            leave(one)
 
     def plots(self):
         names = [name for name in ("git clone", "tar x", *PASSES, "rm -r") if self.results.has(name, OURS)]
@@ -94,10 +192,24 @@ class Scale(Part):
         if self.results.has("cached inodes", OURS):
             for y, title in (("resident_mib", "Memory against cached inodes"), ("bytes_per_inode", "Memory of one cached inode")):
                 self.results.plot("lines", title, "cached inodes", y, x="inodes", text="Of the daemon. One directory listing with attributes for each point.")
+        for metric, x, title in ((STAT, "inodes", "CPU of one stat against cached inodes"), (HELD_FILES, "held", "CPU of one create against open files"),
+                                 (HELD_LOCKS, "held", "CPU of one lock against locks")):
+            if self.results.has(metric, OURS):
+                self.results.plot("lines", title, metric, "cpu_us_per_op", x=x, text="The daemon's.")
+
+    def flat(self, metric):
+        points = self.results.points(metric, OURS)
+        if len(points) > 1:
+            (key, most), = points[-1].items()
+            self.results.target(f"CPU of one {metric}: {most:,} / {points[0][key]:,}", "cpu_us_per_op", reference(metric, OURS, points[-1]),
+                                reference(metric, OURS, points[0]), at_most=1.3)
 
     def targets(self):
         for at in self.results.points("cached inodes", OURS)[-1:]:
             self.results.target(f"bytes of memory for each of {at['inodes']:,} cached inodes", "bytes_per_inode",
                                 reference("cached inodes", OURS, at), at_most=600)
+        for metric in (STAT, SPARSE, HELD_FILES, HELD_LOCKS):
+            self.flat(metric)
+        self.results.target("microseconds of a stat that the daemon answers, beyond empty FUSE", "p50_us", reference(BEYOND, OURS), at_most=15)
         for again in PASSES[1::2]:
             self.results.target(f"calls: {again} / the first pass", "rpcs", reference(again, OURS), reference(again.removesuffix(" again"), OURS))
