@@ -111,7 +111,7 @@ class Responder final : private fabric::EndpointEvents {
   void on_properties();
   void on_call(ConstBytes body);
   bool answer_configuration(ConstBytes body);
-  std::optional<rpcrdma::error> check_chunks() const;
+  std::optional<rpcrdma::error> check_chunks(bool has_body) const;
   uint32_t handle_to_invalidate() const;
   void fetch(ConstBytes body);
   void fill(Fetch& f, ConstBytes from);

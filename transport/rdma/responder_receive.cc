@@ -143,7 +143,7 @@ void Responder::send_error(uint32_t xid, uint32_t vers, const rpcrdma::error& er
 
 // --- calls
 
-std::optional<rpcrdma::error> Responder::check_chunks() const {
+std::optional<rpcrdma::error> Responder::check_chunks(bool has_body) const {
   const rpcrdma::chunk_lists& c = in_.chunks;
   const auto refusal = [&](rpcrdma::errcode code, uint32_t limit) {
     return rpcrdma::error{version_ == 1 ? rpcrdma::ERR_CHUNK : code, version_ == 1 ? 0 : limit, 0};
@@ -163,6 +163,8 @@ std::optional<rpcrdma::error> Responder::check_chunks() const {
   if (too_many) return refusal(rpcrdma::RDMA2_ERR_SEGMENTS, options_.max_segments);
   const bool zero = positions.contains(0);
   if (zero != (in_.type == rpcrdma::RDMA_NOMSG)) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
+  // All of the message is in the chunk then.
+  if (zero && has_body) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
   return std::nullopt;
 }
 
@@ -182,10 +184,12 @@ void Responder::on_call(ConstBytes body) {
   ++counters_.calls;
   if (offers_.size() >= std::max(options_.credits, uint32_t{1}) + 1)
     return broken("more calls outstanding than credits were granted");
+  // Answers could not be told apart, and what they need would not be counted.
+  if (offers_.contains(in_.xid)) return broken("a call with the XID of one that is outstanding");
   if (refusal_) {
     if (const auto error = refusal_(in_)) return refuse(*error);
   }
-  if (const auto error = check_chunks()) return refuse(*error);
+  if (const auto error = check_chunks(!body.empty())) return refuse(*error);
   Offer& offer = offers_[in_.xid];
   offer = Offer{in_.chunks.writes, in_.chunks.reply, in_.chunks.has_reply, handle_to_invalidate()};
   if (!in_.chunks.reads.empty()) return fetch(body);

@@ -311,6 +311,26 @@ TEST_P(ResponderBoth, LongCallWithAnotherChunk_IsPutTogether) {
   EXPECT_EQ(inline_reply, expected);
 }
 
+// A long call is all in its chunk (section 3.5.3 of RFC 8166): bytes that came inline, too, belong nowhere.
+TEST_P(ResponderBoth, LongCallWithBytesBehindItsHeader_IsRefused) {
+  for (const bool another : {false, true}) {
+    ByteVector rest = rpc_call(kXid, pattern(40, 1));
+    ByteVector item = pattern(3000, 2);
+    header h = header_of(vers(), kXid, RDMA_NOMSG);
+    for (const segment& s : expose(rest, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({0, s});
+    // Behind what the chunk of position zero has: where the other bytes would be.
+    const auto position = static_cast<uint32_t>(rest.size() + 400);
+    if (another) {
+      for (const segment& s : expose(item, fabric::Access::kRemoteRead))
+        h.chunks.reads.push_back({position, s});
+    }
+    send(h, pattern(2000, 3));
+    expect_error(another ? 1 : 0, vers(), refusal(RDMA2_ERR_BAD_XDR));
+  }
+  EXPECT_EQ(calls, 0u);
+  expect_service(2, vers());
+}
+
 TEST_P(ResponderBoth, MoreChunksThanItTakes_AreRefusedWithTheLimit) {
   const segment s{0x1000, 4, 0};
   header h = header_of(vers());
@@ -433,6 +453,16 @@ TEST_P(ResponderBoth, MoreCallsThanCredits_CostTheConnection) {
   send(header_of(vers(), kXid + 100), rpc_call(kXid + 100));
   EXPECT_TRUE(client.disconnects());
   EXPECT_EQ(calls, kCreditsGranted + 1);
+}
+
+// However often it comes, what it needs counts: a long call takes memory before anything is known of it.
+TEST_P(ResponderBoth, ACallWithTheXidOfAnOutstandingOne_CostsTheConnection) {
+  silent = true;
+  send(header_of(vers()), rpc_call(kXid));
+  EXPECT_TRUE(soon([&] { return calls == 1; }));
+  send(header_of(vers()), rpc_call(kXid));
+  EXPECT_TRUE(client.disconnects());
+  EXPECT_EQ(calls, 1u);
 }
 
 }  // namespace

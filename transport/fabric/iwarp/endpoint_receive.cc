@@ -18,7 +18,8 @@ constexpr size_t kMinLowWater = 8u << 10;
 
 // A peer that asks and does not take the answers is not listened to while more than this waits for it. Far
 // more than the credits of RPC-over-RDMA let two peers that keep to them have under way.
-constexpr size_t kMaxUnsentBytes = 4u << 20;
+constexpr size_t kMaxUnsentBytes = 4u << 20;      // of Sends
+constexpr size_t kMaxUnwrittenBytes = 64u << 20;  // of RDMA Writes: 64 READs of 1 MiB
 
 Error lost(int errnum, std::string cause) {
   return {Layer::kTransport, Recovery::kReconnect, errnum, 0, "connection", std::move(cause)};
@@ -63,13 +64,16 @@ void EndpointCore::wait_readable() {
                          });
 }
 
+bool EndpointCore::too_much_waits() const {
+  return queue_.owned_bytes() > kMaxUnsentBytes || queue_.write_bytes() > kMaxUnwrittenBytes;
+}
+
 void EndpointCore::on_readable() {
   receiving_ = true;
   size_t turn = 0;
   size_t flushed = 0;
   Received received = Received::kMore;
-  while (state_ == State::kUp && received == Received::kMore && turn < kTurnBytes &&
-         queue_.owned_bytes() <= kMaxUnsentBytes) {
+  while (state_ == State::kUp && received == Received::kMore && turn < kTurnBytes && !too_much_waits()) {
     received = receive(turn);
     if (turn - flushed < kFlushBytes) continue;
     flush();
@@ -79,7 +83,7 @@ void EndpointCore::on_readable() {
   receiving_ = false;
   if (state_ == State::kClosed) return;
   if (state_ == State::kEnding) return drain();
-  if (queue_.owned_bytes() > kMaxUnsentBytes) {
+  if (too_much_waits()) {
     paused_ = true;
     return;
   }
