@@ -64,9 +64,9 @@ std::string transport_line(const rpc::TransportStatus& t) {
 }
 
 std::string rdma_line(const rdma::RdmaStatus& r) {
-  if (r.version == 0) return r.fabric;
   std::string line = r.fabric;
   if (!r.fabric_reason.empty()) line += fmt::format(" ({})", r.fabric_reason);
+  if (r.version == 0) return line;
   line += fmt::format(", version {}", r.version);
   if (!r.version_reason.empty()) line += fmt::format(" ({})", r.version_reason);
   line += fmt::format(", {} of {} credits in use ({} asked for)", r.credits_in_use, r.credits_granted,
@@ -170,7 +170,9 @@ std::string status_text(const Snapshot& s) {
   add_row(out, "transfer", fmt::format("rsize {}, wsize {}", session.rsize, session.wsize));
   for (const rpc::TransportStatus& t : s.client.transports) {
     add_row(out, "transport", transport_line(t));
-    if (t.rdma) add_row(out, "rdma", rdma_line(*t.rdma));
+    if (!t.rdma) continue;
+    add_row(out, "rdma", rdma_line(*t.rdma));
+    add_rdma_counters(out, *t.rdma);
   }
   if (!session.session_id.empty()) add_row(out, "session", session_line(session));
   const std::string& server =

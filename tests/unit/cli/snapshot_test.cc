@@ -210,8 +210,7 @@ TEST(StatusText, Rdma_IsShownWithItsTerms) {
   EXPECT_EQ(status_text(example()).find("rdma"), std::string::npos);
 }
 
-TEST(StatsTable, Rdma_IsShownByChunksAndPaths) {
-  const std::string text = stats_table(rdma_example(), 10, {false, true});
+void expect_chunks_and_paths(const std::string& text) {
   for (const char* part :
        {"calls: 101 inline, 102 with a Read chunk, 103 long; replies: 104 inline (105 with a Write chunk), "
         "106 "
@@ -221,6 +220,11 @@ TEST(StatsTable, Rdma_IsShownByChunksAndPaths) {
         "114 handles closed by the server, 115 errors received, 116 sent, 117 calls repeated"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
+}
+
+TEST(StatusAndStats, Rdma_IsShownByChunksAndPaths) {
+  expect_chunks_and_paths(status_text(rdma_example()));
+  expect_chunks_and_paths(stats_table(rdma_example(), 10, {false, true}));
 }
 
 TEST(StatusText, NamesFromTheServer_CannotDriveTheTerminal) {
