@@ -72,7 +72,6 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
 
   // endpoint_receive.cc
   Place place(const Segment& segment, size_t bytes) override;
-  bool too_much_waits() const;
   void wait_readable();
   void on_readable();
   enum class Received : uint8_t { kMore, kDrained, kEnded };

@@ -18,8 +18,7 @@ constexpr size_t kMinLowWater = 8u << 10;
 
 // A peer that asks and does not take the answers is not listened to while more than this waits for it. Far
 // more than the credits of RPC-over-RDMA let two peers that keep to them have under way.
-constexpr size_t kMaxUnsentBytes = 4u << 20;      // of Sends
-constexpr size_t kMaxUnwrittenBytes = 64u << 20;  // of RDMA Writes: 64 READs of 1 MiB
+constexpr size_t kMaxUnsentBytes = 4u << 20;
 
 Error lost(int errnum, std::string cause) {
   return {Layer::kTransport, Recovery::kReconnect, errnum, 0, "connection", std::move(cause)};
@@ -64,16 +63,13 @@ void EndpointCore::wait_readable() {
                          });
 }
 
-bool EndpointCore::too_much_waits() const {
-  return queue_.owned_bytes() > kMaxUnsentBytes || queue_.write_bytes() > kMaxUnwrittenBytes;
-}
-
 void EndpointCore::on_readable() {
   receiving_ = true;
   size_t turn = 0;
   size_t flushed = 0;
   Received received = Received::kMore;
-  while (state_ == State::kUp && received == Received::kMore && turn < kTurnBytes && !too_much_waits()) {
+  while (state_ == State::kUp && received == Received::kMore && turn < kTurnBytes &&
+         queue_.owned_bytes() <= kMaxUnsentBytes) {
     received = receive(turn);
     if (turn - flushed < kFlushBytes) continue;
     flush();
@@ -83,7 +79,7 @@ void EndpointCore::on_readable() {
   receiving_ = false;
   if (state_ == State::kClosed) return;
   if (state_ == State::kEnding) return drain();
-  if (too_much_waits()) {
+  if (queue_.owned_bytes() > kMaxUnsentBytes) {
     paused_ = true;
     return;
   }
