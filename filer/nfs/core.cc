@@ -148,6 +148,18 @@ void Core::recall(State& delegation) {
   send_recall(delegation);
 }
 
+void Core::created(Node& node, const verifier4& verifier) {
+  node.created_by = verifier;
+  if (storage_)
+    storage_->note_create(as_string_view(tree.handle(node).bytes()), as_string_view(verifier.data));
+}
+
+bool Core::was_created_by(const Node& node, const verifier4& verifier) const {
+  if (node.created_by) return node.created_by == verifier;
+  return storage_ &&
+         storage_->was_created_by(as_string_view(tree.handle(node).bytes()), as_string_view(verifier.data));
+}
+
 void Core::recall_delegations() {
   states.each([&](State& state) {
     if (state.kind == StateKind::kDelegation && state.live()) recall(state);

@@ -39,6 +39,9 @@ class Core {
   void remember_from(std::unique_ptr<StableStorage> storage);
   // Who may reclaim has changed: it is written down before the operation that did it is answered.
   void save_clients();
+  // A file that an exclusive create has made, and whether one with this verifier did.
+  void created(Node& node, const nfs4::verifier4& verifier);
+  bool was_created_by(const Node& node, const nfs4::verifier4& verifier) const;
   void expire_client(Client& client);
   // Takes a state away, as an administrator would.
   void revoke(State& state) { states.revoke(state, Revoked::kAdmin); }

@@ -122,7 +122,7 @@ nfsstat4 Opening::found(NodePtr node) {
   if (exclusive()) {
     // "If the object does exist and the stored verifier matches the client provided verifier, the server uses
     // the existing object as the newly created object."
-    if (node_->created_by != args_.openhow.how.createverf) return NFS4ERR_EXIST;
+    if (!c_.core.was_created_by(*node_, args_.openhow.how.createverf)) return NFS4ERR_EXIST;
     again_ = true;
     if (args_.openhow.how.mode == EXCLUSIVE4_1) attrset_ = args_.openhow.how.createattrs.attrmask;
     return NFS4_OK;
@@ -158,7 +158,7 @@ nfsstat4 Opening::create(const NodePtr& dir) {
 }
 
 nfsstat4 Opening::set_initial(Node& node, const Changes& changes) {
-  if (exclusive()) node.created_by = args_.openhow.how.createverf;
+  if (exclusive()) c_.core.created(node, args_.openhow.how.createverf);
   if (changes.size) {
     if (*changes.size != 0) {
       if (const nfsstat4 status = c_.core.tree.resize(node, *changes.size); status != NFS4_OK) return status;

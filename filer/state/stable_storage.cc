@@ -13,7 +13,7 @@ namespace nfsrdma::filer {
 
 namespace {
 
-std::string to_hex(const std::string& bytes) {
+std::string to_hex(std::string_view bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
   for (const char c : bytes) {
@@ -51,6 +51,7 @@ Result<std::unique_ptr<StableStorage>> StableStorage::open(const std::string& di
   NFSRDMA_TRY(storage->lock());
   NFSRDMA_TRY(storage->load_key());
   NFSRDMA_TRY(storage->load_clients());
+  NFSRDMA_TRY(storage->load_creates());
   return storage;
 }
 
@@ -123,6 +124,58 @@ void StableStorage::save(std::set<std::string> clients) {
   const Result<> done = replace("clients", content);
   if (!done) return log::error("filer: the list of clients is not saved: {}", describe(done.error()));
   clients_ = std::move(clients);
+}
+
+// The last line may have been cut short with the server that wrote it.
+Result<> StableStorage::load_creates() {
+  const Result<std::string> content = read("creates");
+  if (!content) return fail(content.error());
+  std::string_view rest = *content;
+  for (size_t end = 0; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1)) {
+    const std::string_view line = rest.substr(0, end);
+    const size_t space = line.find(' ');
+    std::string verifier, handle;
+    if (space == line.npos || !from_hex(line.substr(0, space), verifier) ||
+        !from_hex(line.substr(space + 1), handle))
+      return fail(system_error(EINVAL, "state directory", "creates is damaged"));
+    remember_create(std::move(handle), std::move(verifier));
+  }
+  return write_creates();
+}
+
+void StableStorage::remember_create(std::string handle, std::string verifier) {
+  if (verifiers_.insert_or_assign(handle, std::move(verifier)).second) created_.push_back(std::move(handle));
+  if (created_.size() <= kCreates) return;
+  verifiers_.erase(created_.front());
+  created_.pop_front();
+}
+
+Result<> StableStorage::write_creates() {
+  std::string content;
+  for (const std::string& handle : created_)
+    content += to_hex(verifiers_.at(handle)) + ' ' + to_hex(handle) + '\n';
+  NFSRDMA_TRY(replace("creates", content));
+  creates_ = Fd(openat(directory_.get(), "creates", O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (!creates_) return fail(system_error(errno, "state directory", "creates"));
+  appended_ = 0;
+  return {};
+}
+
+void StableStorage::note_create(std::string_view handle, std::string_view verifier) {
+  remember_create(std::string(handle), std::string(verifier));
+  if (++appended_ > kCreates) {
+    if (const Result<> done = write_creates(); !done)
+      log::error("filer: exclusive creates are not remembered: {}", describe(done.error()));
+    return;
+  }
+  const std::string line = to_hex(verifier) + ' ' + to_hex(handle) + '\n';
+  if (::write(creates_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    log::error("filer: an exclusive create is not remembered: {}", std::strerror(errno));
+}
+
+bool StableStorage::was_created_by(std::string_view handle, std::string_view verifier) const {
+  const auto at = verifiers_.find(std::string(handle));
+  return at != verifiers_.end() && at->second == verifier;
 }
 
 }  // namespace nfsrdma::filer

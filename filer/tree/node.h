@@ -77,7 +77,7 @@ struct Node {
   nfs4::nfstime4 changed;
   nfs4::nfstime4 created;
   nfs4::specdata4 device;                     // NF4BLK, NF4CHR
-  std::optional<nfs4::verifier4> created_by;  // the verifier of an exclusive create, in this run
+  std::optional<nfs4::verifier4> created_by;  // the verifier of an exclusive create
   bool has_acl = false;                       // the mode does not say everything about permissions
 
   std::shared_ptr<Node> covered_by;  // NF4DIR: the root of the export that is mounted here

@@ -128,10 +128,6 @@ class RandomRdma(OverRdma, Random):
 class Restarts(RecallCase, test_random.Restarts):
     """The filer is killed again and again; delegations are reclaimed."""
 
-    def fsrandom(self, directory, *options, **more):
-        # The filer forgets the verifiers of exclusive creates: one that is sent again behind a restart is EEXIST.
-        return super().fsrandom(directory, *options, "--without", "exclusive", **more)
-
 
 class RestartsRdma(OverRdma, Restarts):
     pass

@@ -7,7 +7,6 @@
 // has a subdirectory, a process and a seed of its own (N, N+1, ...). --witness names the same directory by
 // another way: it is compared, too, at every check. --dump writes the model at the end, for --verify to
 // compare another mount with.
-// --without leaves out kinds of steps, and what some of them do: direct, noreplace, exclusive (O_EXCL).
 // --require fails when the directory lacks something optional (direct, noreplace, allocate).
 //
 // Exit status: 0 no difference, 1 a difference (printed with seed, step and history), 2 usage, 3 a step that

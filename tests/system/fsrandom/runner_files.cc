@@ -42,7 +42,7 @@ void Runner::open_file() {
   static constexpr int kAccess[] = {O_RDONLY, O_WRONLY, O_RDWR, O_RDWR, O_RDWR};
   int flags = kAccess[random(std::size(kAccess))];
   if (chance(50)) flags |= O_CREAT;
-  if (chance(15) && !unsupported_.contains("exclusive")) flags |= O_EXCL | O_CREAT;
+  if (chance(15)) flags |= O_EXCL | O_CREAT;
   if (writable(flags) && chance(10)) flags |= O_TRUNC;
   if (chance(15)) flags |= O_APPEND;
   if (chance(5)) flags |= O_SYNC;

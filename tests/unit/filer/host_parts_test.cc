@@ -74,12 +74,43 @@ TEST(StableStorage, RemembersKeyAndClients_AndBelongsToOneServer) {
   EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0700));
 }
 
-TEST(StableStorage, SaysWhatIsDamaged) {
+// RFC 8881 section 18.16.3: the verifier of an exclusive create is to be stored in stable storage.
+TEST(StableStorage, RemembersTheLatestCreates_AndWritesThemAnewInTime) {
   const TempDirectory directory;
-  std::ofstream(directory.path() + "/clients") << "xyz\n";
-  const auto storage = StableStorage::open(directory.path());
-  ASSERT_FALSE(storage);
-  EXPECT_NE(describe(storage.error()).find("damaged"), std::string::npos);
+  const auto handle = [](size_t i) { return "handle\n" + std::to_string(i); };
+  const auto verifier = [](size_t i) { return std::string("\0ver", 4) + std::to_string(i); };
+  constexpr size_t kMade = 2 * StableStorage::kCreates + 100;
+  const auto expect_latest = [&](const StableStorage& storage) {
+    for (const size_t i : {kMade - 1, kMade - StableStorage::kCreates}) {
+      EXPECT_TRUE(storage.was_created_by(handle(i), verifier(i))) << i;
+      EXPECT_FALSE(storage.was_created_by(handle(i), verifier(i + 1))) << i;
+    }
+    EXPECT_FALSE(storage.was_created_by(handle(0), verifier(0)));
+  };
+  {
+    const auto storage = StableStorage::open(directory.path());
+    ASSERT_TRUE(storage) << describe(storage.error());
+    for (size_t i = 0; i < kMade; ++i) (*storage)->note_create(handle(i), verifier(i));
+    expect_latest(**storage);
+  }
+  EXPECT_LT(std::filesystem::file_size(directory.path() + "/creates"), 2 * StableStorage::kCreates * 40);
+  std::ofstream(directory.path() + "/creates", std::ios::app) << "0011 22";  // cut short
+  const auto again = StableStorage::open(directory.path());
+  ASSERT_TRUE(again) << describe(again.error());
+  expect_latest(**again);
+  (*again)->note_create("new", "verifier");
+  EXPECT_TRUE((*again)->was_created_by("new", "verifier"));
+}
+
+TEST(StableStorage, SaysWhatIsDamaged) {
+  for (const char* name : {"clients", "creates"}) {
+    const TempDirectory directory;
+    std::ofstream(directory.path() + "/" + name) << "xyz\n";
+    const auto storage = StableStorage::open(directory.path());
+    ASSERT_FALSE(storage) << name;
+    EXPECT_NE(describe(storage.error()).find("damaged"), std::string::npos) << name;
+  }
+  const TempDirectory directory;
   EXPECT_FALSE(StableStorage::open(directory.path() + "/no/such"));
 }
 

@@ -48,6 +48,26 @@ class HostTest : public ::testing::Test {
   std::unique_ptr<RawClient> client;
 };
 
+// "If the object does exist and the stored verifier matches the client provided verifier, the server uses the
+// existing object as the newly created object": also when it has been started anew in between.
+TEST_F(HostTest, ExclusiveCreateSentAgainBehindARestart_IsTheSame) {
+  const auto create = [&](uint64_t verifier) {
+    OPEN4args args = client->open_args("made", OPEN4_SHARE_ACCESS_BOTH);
+    args.openhow.opentype = OPEN4_CREATE;
+    args.openhow.how.mode = EXCLUSIVE4_1;
+    args.openhow.how.createverf = verifier4::of(verifier);
+    return client->run_at("/export", ops(args)).status;
+  };
+  ASSERT_EQ(create(42), NFS4_OK);
+  begin();
+  EXPECT_EQ(create(7), NFS4ERR_EXIST);
+  EXPECT_EQ(create(42), NFS4_OK);
+  begin();
+  fs::remove(inside() + "/made");
+  std::ofstream(inside() + "/made") << "from the host";
+  EXPECT_EQ(create(42), NFS4ERR_EXIST) << "another file of that name";
+}
+
 TEST_F(HostTest, WhatClientsWrite_IsOnTheHost_AndTheOtherWayRound) {
   struct stat facts {};
   std::ofstream(inside() + "/f") << "from the host";
