@@ -128,14 +128,14 @@ class Scale(Part):
         mounted.umount()
 
     def costs(self):
-        """What one stat, and one read, costs among few and among many. Nothing is believed without asking (actimeo=0)."""
-        mounted = self.mounted("actimeo=0")
+        """What one stat that the daemon answers, and one read, costs among few and among many."""
+        mounted = self.mounted("actimeo=3600")
         daemon = Daemon(mounted)
         for count in self.counts:
             path, files = self.directory(mounted, count)
             self.list(path)
             for number in self.rounds():
-                self.fsload(STAT, OURS, daemon, ["--op", "stat", "--path", os.path.join(path, "f"), "--count", 4000, "--among", files, "--seed", number],
+                self.fsload(STAT, OURS, daemon, ["--op", "stat", "--path", os.path.join(path, "f"), "--count", 4000, "--among", files, "--ask", 1, "--seed", number],
                             at={"inodes": count})
         for size in (1, 100):
             path = os.path.join(self.server.path(), f"sparse{size}")
@@ -164,7 +164,7 @@ class Scale(Part):
         return os.open(os.path.join(mounted.path, f"held/{number}"), os.O_CREAT | os.O_RDWR, 0o644)
 
     def lock(self, file, number, how):
-        fcntl.lockf(file, how | fcntl.LOCK_NB, 1, 2 * number)  # with a gap: they do not become one
+        fcntl.lockf(file, how, 1, 2 * number)  # with a gap: they do not become one
         return number
 
     def hold(self, metric, mounted, take, leave, each=200):
