@@ -29,7 +29,8 @@ A fault RULE: EVENT [OPERATION] [nth N] [times N|always|every N]: ACTION, for ex
   "request WRITE nth 3: cut"   "reply RENAME always: delay 50"   "request OPEN times 2: answer OPEN DELAY"
 EVENT: request, reply, accept, header (of a call over RDMA). ACTION: cut, reset, drop, delay MS, answer OPERATION
 STATUS, truncate BYTES, flip OFFSET, garbage BYTES, duplicate [N], behind [N], restart, forget, expire, recall,
-revoke, change true|frozen|restless|backwards, slots N, credits N, error NAME [N [N]] (to a header: CHUNK, REPLY_RESOURCE 9000...). A plan file has a rule a line, '#' comments.
+revoke, change true|frozen|restless|backwards, slots N, credits N, error NAME [N [N]] (to a header: CHUNK,
+REPLY_RESOURCE 9000...). A plan file has a rule a line, '#' comments.
 
 When it serves it says so on standard output in one line: "listening tcp ADDR:PORT [rdma ADDR:PORT]".
 Signals: TERM and INT end it. Exit status: 0 ended by a signal, 1 failed, 2 usage.)";

@@ -1,6 +1,6 @@
 #include "client/cache/access_cache.h"
 
-#include <iterator>
+#include <utility>
 
 namespace nfsrdma::client {
 
@@ -18,11 +18,7 @@ void AccessCache::note(rpc::CredentialPtr who, uint32_t allowed, Validity validi
   answers_.remove_if([&](const Answer& a) { return a.who->same_user(*who); });
   answers_.push_front({std::move(who), allowed, validity});
   unsigned kept = 0;
-  for (auto at = answers_.begin(); at != answers_.end(); ++at) {
-    if (++kept < kMost) continue;
-    answers_.erase_after(at, answers_.end());
-    break;
-  }
+  answers_.remove_if([&](const Answer&) { return ++kept > kMost; });
 }
 
 void AccessCache::moved(uint64_t before, uint64_t after) {

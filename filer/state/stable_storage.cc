@@ -23,6 +23,10 @@ std::string to_hex(std::string_view bytes) {
   return hex;
 }
 
+std::string create_line(std::string_view handle, std::string_view verifier) {
+  return to_hex(verifier) + ' ' + to_hex(handle) + '\n';
+}
+
 int digit_of(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -152,8 +156,7 @@ void StableStorage::remember_create(std::string handle, std::string verifier) {
 
 Result<> StableStorage::write_creates() {
   std::string content;
-  for (const std::string& handle : created_)
-    content += to_hex(verifiers_.at(handle)) + ' ' + to_hex(handle) + '\n';
+  for (const std::string& handle : created_) content += create_line(handle, verifiers_.at(handle));
   NFSRDMA_TRY(replace("creates", content));
   creates_ = Fd(openat(directory_.get(), "creates", O_WRONLY | O_APPEND | O_CLOEXEC));
   if (!creates_) return fail(system_error(errno, "state directory", "creates"));
@@ -168,7 +171,7 @@ void StableStorage::note_create(std::string_view handle, std::string_view verifi
       log::error("filer: exclusive creates are not remembered: {}", describe(done.error()));
     return;
   }
-  const std::string line = to_hex(verifier) + ' ' + to_hex(handle) + '\n';
+  const std::string line = create_line(handle, verifier);
   if (::write(creates_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     log::error("filer: an exclusive create is not remembered: {}", std::strerror(errno));
 }

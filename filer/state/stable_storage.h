@@ -3,9 +3,8 @@
 //     lock     held (flock(2)) while a server uses the directory: two must not
 //     key      16 random bytes: filehandles of host directories are sealed with it
 //     clients  who may reclaim after a restart, by co_ownerid: one line of hexadecimal digits each
-//     creates  by which verifier files were made, of the latest exclusive creates: verifier and filehandle, a
-//     line
-//              each. It outlives the server; whether it outlives the machine is the file system's to say
+//     creates  the latest exclusive creates: verifier and filehandle, one line each. It outlives the server;
+//              whether it outlives the machine is the file system's to say
 //
 // "The server must record in stable storage" who held state (RFC 8881 section 8.4.2.1): which clients, not
 // which locks, as the RFC allows; a client is recorded when it has sent RECLAIM_COMPLETE and until it is gone
@@ -37,8 +36,8 @@ class StableStorage {
   // Logs what goes wrong: a server without stable storage goes on, and is strict after its next start.
   void save(std::set<std::string> clients);
 
-  // RFC 8881 section 18.16.3: "the server ... must store the verifier ... in stable storage": a create that
-  // is sent again behind a restart is known by it.
+  // The verifier of an exclusive create is for stable storage (RFC 8881 section 18.16.3): a create that is
+  // sent again behind a restart is known by it.
   static constexpr size_t kCreates = 4096;
   void note_create(std::string_view handle, std::string_view verifier);
   bool was_created_by(std::string_view handle, std::string_view verifier) const;

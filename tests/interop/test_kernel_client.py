@@ -188,7 +188,7 @@ class BesideOurs(KernelCase):
             return file.read()
 
     def test_it_writes_under_our_delegations(self):
-        """RFC 8881 section 10.2: "the delegation must be recalled before the conflicting" OPEN "is allowed"."""
+        """A conflicting OPEN waits until the delegation is back (RFC 8881 section 10.2)."""
         for turn in range(5):
             self.write("file", f"ours {turn}".encode())
             self.assertEqual(self.ours.stats()["delegations"]["held_write"], 1)

@@ -184,10 +184,14 @@ class BesideTheKernelsClient(OnKnfsd, SystemCase):
         guest.run("umount /beside")
         super().tearDownClass()
 
-    def test_it_writes_under_our_delegations(self):
+    def both(self):
+        """Our mount, a directory in it, and that directory for the kernel's client."""
         mounted = self.mount()
         path = self.directory(mounted)
-        there = os.path.join("/beside", os.path.basename(path))
+        return mounted, path, os.path.join("/beside", os.path.basename(path))
+
+    def test_it_writes_under_our_delegations(self):
+        mounted, path, there = self.both()
         guest.run(f"cd {there}; for i in $(seq 20); do echo first $i >f$i; done")
         for i in range(1, 21):
             self.assertEqual(self.content(path, i), f"first {i}\n")
@@ -205,9 +209,7 @@ class BesideTheKernelsClient(OnKnfsd, SystemCase):
             return file.read()
 
     def test_it_changes_names_and_modes_under_our_delegations(self):
-        mounted = self.mount()
-        path = self.directory(mounted)
-        there = os.path.join("/beside", os.path.basename(path))
+        _, path, there = self.both()
         guest.run(f"cd {there}; for i in $(seq 4); do echo $i >f$i; done")
         for i in range(1, 5):
             self.assertEqual(self.content(path, i), f"{i}\n")

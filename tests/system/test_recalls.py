@@ -18,6 +18,14 @@ from harness.filer import Filer
 from harness.ganesha import free_port
 
 
+def delegating_filer(name, faults=(), **times):
+    """The server, and its port for RDMA."""
+    port = free_port()
+    rules = [word for rule in faults for word in ("--fault", rule)]
+    arguments = ["--delegations", "write", "--rdma", f"127.0.0.1:{port}", *rules]
+    return Filer(name=f"recalls.{name}", arguments=arguments, **times).start(), port
+
+
 class OverTcp:
     """The tests of the class beside it, on a filer that gives delegations."""
 
@@ -26,11 +34,8 @@ class OverTcp:
 
     @classmethod
     def setUpClass(cls):
-        cls.rdma_port = free_port()
-        arguments = ["--delegations", "write", "--rdma", f"127.0.0.1:{cls.rdma_port}"]
-        arguments += [word for rule in cls.FAULTS for word in ("--fault", rule)]
         times = {k: v for k, v in getattr(cls, "SERVER", {}).items() if k in ("lease", "grace")}
-        cls.server = Filer(name=f"recalls.{cls.__name__}", arguments=arguments, **times).start()
+        cls.server, cls.rdma_port = delegating_filer(cls.__name__, cls.FAULTS, **times)
 
     @classmethod
     def tearDownClass(cls):
@@ -162,9 +167,7 @@ class Faults(RecallCase):
         pass
 
     def serve(self, *faults):
-        cls = type(f"Faults.{self._testMethodName}", (type(self),), {"FAULTS": faults})
-        OverTcp.setUpClass.__func__(cls)
-        self.server, self.rdma_port = cls.server, cls.rdma_port
+        self.server, self.rdma_port = delegating_filer(f"{type(self).__name__}.{self._testMethodName}", faults)
         self.addCleanup(self.server.kill)
         return self.mount()
 
@@ -179,7 +182,7 @@ class Faults(RecallCase):
         self.assertEqual(numbers["revoked"], 0, numbers)
 
     def test_recalls_that_overtake_the_reply_that_grants(self):
-        """RFC 8881 section 2.10.6.3: "the client may receive a callback before the reply" of the request it is about."""
+        """The recall may be there before the reply that gives the delegation (RFC 8881 section 2.10.6.3)."""
         numbers = self.check("reply OPEN every 7: recall", seed=401)
         self.assertGreater(numbers["recalled"], 10, numbers)
         self.assertEqual(numbers["revoked"], 0, numbers)
