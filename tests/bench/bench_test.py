@@ -13,7 +13,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
-PARTS = "transfers,depth,metadata,fabrics,filer_depth,grid,answers,rpc_counts"
+PARTS = "transfers,depth,metadata,fabrics,alone,filer_depth,grid,answers,rpc_counts"
 LARGE = ["read", "re-read", "read, O_DIRECT", "write", "write, O_DIRECT"]
 OURS, FILER, CEILINGS = "mount of Ganesha", ["TCP", "RDMA 2", "RDMA 1"], ["empty FUSE", "relay"]
 DEPTHS, BLOCKS, AHEAD = [1, 2, 4, 8, 16, 32], [512 << n for n in range(12)], [0, 1, 2, 4, 8, 16]
