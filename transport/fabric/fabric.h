@@ -133,6 +133,10 @@ class Endpoint {
   // Ends the connection; on_disconnected(why) follows, later. What was posted before may be lost.
   virtual void disconnect(Error why) = 0;
 
+  // Of what send() and write() were given: bytes that wait here, because the peer takes no more, or an RDMA
+  // device's send queue is full. Nothing here bounds them: who posts has to.
+  virtual size_t unsent_bytes() const = 0;
+
   virtual const EndpointLimits& limits() const = 0;
   virtual EndpointCounters counters() const = 0;
   // CM or MPA private data of the peer, as it came; may be padded (RFC 8797 is searched in it).

@@ -57,7 +57,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   void begin() override {}
   void send(rpc::PendingCall& call) override;
   void send(ByteVector reply) override;
-  // The fabric takes what is sent, and does not listen to a peer who does not read it (endpoint_receive.cc).
+  // They are bounded with all else that a server makes wait here (on_receive()).
   size_t replies_queued() const override { return 0; }
   void forget(rpc::PendingCall& call) override;
   void drop(Error why) override;

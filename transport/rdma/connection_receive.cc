@@ -48,6 +48,9 @@ bool RdmaConnection::is_of(const PendingCall* call, uint32_t handle) {
 
 void RdmaConnection::on_receive(fabric::Received received) {
   if (!open_) return;
+  // All calls and replies that the credits of both directions allow are half of it.
+  if (endpoint_->unsent_bytes() > 2 * size_t{options_.credits + options_.callback_credits} * inline_send_)
+    return broken("the server calls, and does not take the replies");
   counters_.bytes_received.add(received.message.size());
   if (received.invalidated != 0) rdma_counters_.remotely_invalidated.add();
   owner_.on_bytes_received();

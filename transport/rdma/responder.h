@@ -7,10 +7,11 @@
 // "the server MUST reply in the version of the call"). Also sends calls in the reverse direction, inline,
 // within the client's credits (RFC 8167).
 //
-// A peer costs no more memory than the credits it was granted times the longest call; one that sends more
-// calls than that loses the connection. Owner: a link of the filer. One loop.
+// A peer costs no more memory than the credits it was granted times the longest call, and as much again for
+// answers that it does not take; one that sends more calls than that loses the connection. Owner: a link of the filer. One loop.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -30,7 +31,7 @@ struct ResponderOptions {
   uint32_t credits = 64;  // granted with every reply
   size_t inline_bytes = 4096;
   size_t receive_bytes = 8192;
-  size_t max_call_bytes = (1u << 20) + (64u << 10);
+  size_t max_call_bytes = (1u << 20) + (64u << 10);  // and no reply is longer
   uint32_t max_segments = 64;    // of one chunk
   uint32_t max_read_chunks = 8;  // the Position-Zero Read chunk included
   uint32_t max_write_chunks = 8;
@@ -108,6 +109,7 @@ class Responder final : private fabric::EndpointEvents {
   void on_disconnected(const Error& why) override;
 
   bool speak(rpcrdma::Defect defect);
+  size_t most_calls() const { return size_t{std::max(options_.credits, uint32_t{1})} + 1; }
   void on_properties();
   void on_call(ConstBytes body);
   bool answer_configuration(ConstBytes body);

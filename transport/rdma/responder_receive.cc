@@ -55,6 +55,9 @@ void Responder::on_disconnected(const Error& why) {
 
 void Responder::on_receive(fabric::Received received) {
   if (closed_) return;
+  // A credit is free for the client when the reply is there: who keeps to them never has so much under way.
+  if (endpoint_->unsent_bytes() > most_calls() * options_.max_call_bytes)
+    return broken("the client asks, and does not take the answers");
   size_t length = 0;
   const Defect defect = rpcrdma::decode(received.message, in_, &length);
   if (!speak(defect)) return;
@@ -182,7 +185,7 @@ uint32_t Responder::handle_to_invalidate() const {
 
 void Responder::on_call(ConstBytes body) {
   ++counters_.calls;
-  if (offers_.size() >= std::max(options_.credits, uint32_t{1}) + 1)
+  if (offers_.size() >= most_calls())
     return broken("more calls outstanding than credits were granted");
   // Answers could not be told apart, and what they need would not be counted.
   if (offers_.contains(in_.xid)) return broken("a call with the XID of one that is outstanding");

@@ -105,6 +105,30 @@ Task<Result<std::unique_ptr<fabric::Endpoint>>> refuse(fabric::Fabric* f, fabric
   co_return co_await f->connect(std::move(to));
 }
 
+// Who posts has to bound what waits for a peer, and asks this.
+TEST_P(ConformanceSend, UnsentBytes_AreThoseThatHaveNotLeft) {
+  pair.connect();
+  ByteVector target(100'000);
+  const auto segments = pair.expose(pair.passive, target, fabric::Access::kRemoteWrite);
+  const auto source = std::make_shared<const ByteVector>(pattern(target.size(), 1));
+  const ByteVector message = pattern(1000, 2);
+  pair.on_loop([&] {
+    EXPECT_EQ(pair.active->unsent_bytes(), 0u);
+    pair.active->write(segments.at(0), *source, source, 1, true);
+    const ConstBytes part = message;
+    pair.active->send({&part, 1});
+    EXPECT_EQ(pair.active->unsent_bytes(), source->size() + message.size());
+  });
+  ASSERT_TRUE(pair.passive.receives(1));
+  EXPECT_TRUE(soon([&] { return pair.on_loop([&] { return pair.active->unsent_bytes() == 0; }); }));
+  pair.on_loop([&] {
+    pair.active->write(segments.at(0), *source, source, 2, true);
+    pair.active->disconnect({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "test", "enough"});
+  });
+  ASSERT_TRUE(pair.active.disconnects());
+  EXPECT_EQ(pair.on_loop([&] { return pair.active->unsent_bytes(); }), 0u);
+}
+
 TEST_P(ConformanceSend, Refused_ConnectFails) {
   for (const bool explicitly : {true, false}) {
     auto listener = pair.on_loop([&] {

@@ -25,6 +25,7 @@ class IwarpEndpoint final : public Endpoint {
   void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie) override;
   void disconnect(Error why) override;
 
+  size_t unsent_bytes() const override { return core_->unsent_bytes(); }
   const EndpointLimits& limits() const override { return limits_; }
   EndpointCounters counters() const override { return core_->counters(); }
   ConstBytes peer_private_data() const override { return core_->peer_private_data(); }

@@ -55,6 +55,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   // The handle goes: no event any more.
   void detach();
 
+  size_t unsent_bytes() const { return queue_.owned_bytes() + queue_.write_bytes(); }
   EndpointCounters counters() const { return counters_; }
   const ByteVector& peer_private_data() const { return private_data_; }
   const std::string& peer() const { return peer_; }

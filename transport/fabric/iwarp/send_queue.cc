@@ -48,6 +48,7 @@ void SendQueue::write(const rpcrdma::segment& target, ConstBytes source, Owner o
   o.payload = source;
   o.owner = std::move(owner);
   o.cookie = cookie;
+  write_bytes_ += source.size();
 }
 
 void SendQueue::read_request(const ReadRequest& request) {
@@ -156,7 +157,10 @@ void SendQueue::batch_sent() {
   tail_.clear();
   while (!operations_.empty() && operations_.front().all_cut) {
     Operation& o = operations_.front();
-    if (o.header.opcode == Opcode::kWrite) done_.bytes_written += o.payload.size();
+    if (o.header.opcode == Opcode::kWrite) {
+      done_.bytes_written += o.payload.size();
+      write_bytes_ -= o.payload.size();
+    }
     if (o.header.opcode == Opcode::kReadResponse) {
       done_.bytes_fetched += o.payload.size();
       --read_responses_;
@@ -196,6 +200,7 @@ void SendQueue::finish(const std::optional<Terminate>& last) {
   piece_begun_ = false;
   read_responses_ = 0;
   owned_bytes_ = 0;
+  write_bytes_ = 0;
   done_ = {};
   if (last) {
     Operation& o = push_untagged(Opcode::kTerminate, kTerminateQueue);

@@ -62,8 +62,10 @@ class SendQueue {
   Done take_done() { return std::exchange(done_, {}); }
   // Read Responses that have not left completely.
   size_t read_responses() const { return read_responses_; }
-  // Of Sends, copied and not sent.
+  // Of Sends, copied and not sent completely.
   size_t owned_bytes() const { return owned_bytes_; }
+  // Of Writes, likewise.
+  size_t write_bytes() const { return write_bytes_; }
   // Is anything to be sent from the memory exposed as `stag`?
   bool sends_from(uint32_t stag) const;
 
@@ -99,6 +101,7 @@ class SendQueue {
   uint32_t msn_[kQueues] = {1, 1, 1};
   size_t read_responses_ = 0;
   size_t owned_bytes_ = 0;
+  size_t write_bytes_ = 0;
 
   // The batch. frames_ never moves: pieces_ points into it.
   std::vector<Frame> frames_;

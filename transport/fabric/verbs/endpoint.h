@@ -36,6 +36,7 @@ class VerbsEndpoint final : public Endpoint {
   }
   void disconnect(Error why) override { core_->disconnect(std::move(why)); }
 
+  size_t unsent_bytes() const override { return core_->unsent_bytes(); }
   const EndpointLimits& limits() const override { return core_->limits(); }
   EndpointCounters counters() const override { return core_->counters(); }
   ConstBytes peer_private_data() const override { return core_->peer_private_data(); }

@@ -203,6 +203,7 @@ void EndpointCore::release() {
   exposures_.fence();
   pair_->destroy();
   waiting_.clear();
+  unsent_bytes_ = 0;
   posted_.clear();
   reads_.clear();
   invalidations_.clear();

@@ -53,6 +53,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   // The handle goes: no event any more, and no memory is reachable or in use when it returns.
   void detach();
 
+  size_t unsent_bytes() const { return unsent_bytes_; }
   const EndpointLimits& limits() const { return limits_; }
   EndpointCounters counters() const { return counters_; }
   const ByteVector& peer_private_data() const { return private_data_; }
@@ -124,6 +125,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   SendLedger ledger_;
   std::vector<unsigned> slots_;  // free pieces of QueuePair::sends()
   std::deque<Work> waiting_;     // for room in the send queue
+  size_t unsent_bytes_ = 0;      // of them
   std::deque<Work> posted_;      // in the order of the ledger
   std::deque<Work> reads_;       // wait for other Reads to be over: the queue behind them goes on
   unsigned reads_under_way_ = 0;

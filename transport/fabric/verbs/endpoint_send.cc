@@ -129,6 +129,7 @@ Result<> EndpointCore::copy_local(Work& work, MutableBytes memory) {
 
 // What one turn of the loop asks for leaves together.
 void EndpointCore::submit(Work work) {
+  unsent_bytes_ += work.held_bytes();
   waiting_.push_back(std::move(work));
   if (std::exchange(flush_queued_, true)) return;
   asio::post(loop_.context(), [weak = weak_from_this()] {
@@ -152,6 +153,7 @@ bool EndpointCore::post_batch() {
   for (; n < kBatch && !waiting_.empty() && ledger_.room() && ready(waiting_.front()); ++n) {
     posted_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
+    unsent_bytes_ -= posted_.back().held_bytes();
     fill(posted_.back(), requests[n], sges[n]);
     if (n > 0) requests[n - 1].next = &requests[n];
   }

@@ -1,0 +1,141 @@
+// A peer that asks and does not take the answers: what waits for it here is bounded by the credits it was
+// granted, and then costs the connection.
+#include <gtest/gtest.h>
+
+#include <barrier>
+
+#include "tests/unit/rdma/support/rdma_rig.h"
+#include "xdr/rpcrdma/header.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
+
+// What two sockets may hold of what was sent and not received, at the very most.
+constexpr size_t kOnTheWay = 32u << 20;
+
+class Bounds : public testing::TestWithParam<uint32_t> {
+ protected:
+  LoopThread loop;
+
+  static ByteVector message(uint32_t xid, ConstBytes body, const chunk_lists& chunks = {}) {
+    header h;
+    h.xid = xid;
+    h.vers = GetParam();
+    h.credit = 4;
+    h.type = RDMA_MSG;
+    h.chunks = chunks;
+    ByteVector out;
+    EXPECT_TRUE(encode(out, h));
+    out.insert(out.end(), body.begin(), body.end());
+    return out;
+  }
+  static ByteVector call(uint32_t xid) {
+    ByteVector call = call_head();
+    store_be32(call.data(), xid);
+    return call;
+  }
+};
+
+// RDMA Writes are not copied, but each holds its reply.
+TEST_P(Bounds, ClientThatTakesNoAnswers_CostsItsConnection) {
+  constexpr size_t kData = 90'000;
+  constexpr uint32_t kCalls = 3000;
+  rdma::ResponderOptions options;
+  options.credits = 4;
+  options.max_call_bytes = 100'000;
+  std::atomic<size_t> answered{0};
+  std::atomic<size_t> most_unsent{0};
+  const ByteVector data = pattern(kData, 1);
+  TestServer server{*loop, options, [&](TestServer::Connection& c, ByteVector m) {
+                      const rpc::BulkPlace place[] = {{kReadDataOffset, kData}};
+                      c.responder->send(reply(xid_of(m), read_results(data)), place);
+                      ++answered;
+                      most_unsent = std::max<size_t>(most_unsent, c.responder->endpoint().unsent_bytes());
+                    }};
+  std::unique_ptr<fabric::Fabric> fabric;
+  call_on(*loop, [&] { fabric = fabric::iwarp::make_fabric(*loop); });
+  fabric::ConnectOptions to;
+  to.host = "127.0.0.1";
+  to.port = server.port();
+  to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
+  auto client = run_on(*loop, fabric->connect(to));
+  ASSERT_TRUE(client);
+  ByteVector memory(kData);
+  call_on(*loop, [&] {  // never started: it receives nothing
+    const auto exposed = (*client)->expose(memory, fabric::Access::kRemoteWrite);
+    ASSERT_TRUE(exposed);
+    chunk_lists chunks;
+    chunks.writes.add(*exposed);
+    for (uint32_t i = 0; i < kCalls; ++i) {
+      const ByteVector m = message(i, call(i), chunks);
+      const ConstBytes parts[] = {m};
+      (*client)->send(parts);
+    }
+  });
+  EXPECT_TRUE(soon([&] {
+    return call_on(*loop, [&] { return !server.connections().empty() && server.connections()[0]->closed; });
+  }));
+  EXPECT_LT(answered * kData, kOnTheWay);
+  EXPECT_LE(most_unsent, 5 * options.max_call_bytes + kData + 1000);
+  call_on(*loop, [&] {
+    EXPECT_NE(server.connections()[0]->reason.find("does not take the answers"), std::string::npos)
+        << server.connections()[0]->reason;
+    client->reset();
+    fabric.reset();
+  });
+}
+
+// In the other direction: a server that calls back and takes no reply.
+TEST_P(Bounds, ServerThatTakesNoReplies_CostsItsConnection) {
+  constexpr uint32_t kCalls = 20'000;
+  LoopThread other;
+  RawServer server{*other};
+  std::barrier blocked(2);
+  std::atomic<size_t> received{0};
+  server.hook = [&](size_t connection, fabric::Received m) {
+    if (received++ > 0) return;
+    header h;
+    size_t length = 0;
+    (void)decode(m.message, h, &length);
+    if (h.type == RDMA2_CONNPROP) {  // the call behind it begins
+      received = 0;
+      h.flags = RPCRDMA2_F_RESPONSE;
+      ByteVector out;
+      EXPECT_TRUE(encode(out, h));
+      return server.send(connection, out);
+    }
+    for (uint32_t i = 0; i < kCalls; ++i) server.send(connection, message(i, call(i)));
+    (*other).post([&] {  // all that the socket takes has been sent by now: from here on nothing is received
+      (*other).post([&] {
+        blocked.arrive_and_wait();
+        blocked.arrive_and_wait();
+      });
+    });
+  };
+  std::atomic<size_t> answered{0};
+  rpc::TransportHooks hooks;
+  hooks.on_call = [&](rpc::RpcTransport&, ByteVector m) -> Task<ByteVector> {
+    ++answered;
+    co_return reply(xid_of(m), pattern(3900, 1));
+  };
+  Client client{*loop,
+                quick_rdma(server.port(), GetParam() == 1 ? rdma::Versions::kOnly1 : rdma::Versions::kOnly2),
+                std::move(hooks)};
+  ASSERT_TRUE(client.start());
+  auto outcome = client.call(plain_call());
+  blocked.arrive_and_wait();
+  EXPECT_TRUE(soon([&] { return client.status().bad_messages > 0; }));
+  blocked.arrive_and_wait();
+  EXPECT_TRUE(server.side(0).disconnects());
+  EXPECT_LT(answered * 3900, kOnTheWay);
+  EXPECT_LT(answered, kCalls);
+  client.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, Bounds, testing::Values(1, 2),
+                         [](const auto& v) { return v.param == 1 ? "One" : "Two"; });
+
+}  // namespace
+}  // namespace nfsrdma::test
