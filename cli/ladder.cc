@@ -62,8 +62,7 @@ void Ladder::stand_on(size_t at) {
 client::ClientOptions Ladder::client_options(const Source& source, bool root) const {
   client::ClientOptions options = make_client_options(options_, source, root);
   if (rung() == Rung::kRdmaDevice) options.transport = client::TransportKind::kRdmaDevice;
-  if (rung() == Rung::kSoftwareRdma && asked_.rdma_device.empty())
-    options.fabric_reason = device_failed_ ? describe(*device_failed_) : no_device_;
+  if (rung() == Rung::kSoftwareRdma) options.fabric_reason = why_no_device();
   options.rdma_memory = rdma_memory_;
   if (rungs_.size() > 1) options.rdma_first_connect_timeout = kRdmaPatience;
   return options;
@@ -84,12 +83,25 @@ bool Ladder::step_down(const Error& why) {
   return true;
 }
 
+std::string Ladder::why_no_device() const {
+  if (device_failed_) return describe(*device_failed_);
+  return asked_.may_use_software_rdma() && asked_.rdma_device.empty() ? no_device_ : std::string();
+}
+
+std::string Ladder::why_here() const {
+  switch (rung()) {
+    case Rung::kRdmaDevice: break;
+    case Rung::kSoftwareRdma: return why_no_device();
+    case Rung::kTcp: return no_rdma_ ? describe(*no_rdma_) : std::string();
+    case Rung::kVersion3: return no_version4_ ? describe(*no_version4_) : std::string();
+  }
+  return {};
+}
+
 std::string Ladder::announcement() {
-  const std::optional<Error>& why = rung() == Rung::kVersion3       ? no_version4_
-                                    : rung() == Rung::kSoftwareRdma ? device_failed_
-                                                                    : no_rdma_;
-  if (!why) return {};
-  std::string text = fmt::format("{}; trying {}", describe(*why), name_of(rung()));
+  const std::string why = why_here();
+  if (why.empty()) return {};
+  std::string text = fmt::format("{}; trying {}", why, name_of(rung()));
   return said_.insert(text).second ? text : std::string();
 }
 
@@ -115,8 +127,8 @@ std::string Ladder::warning() const {
 std::string Ladder::notice() const {
   std::string text = warning();
   if (over_rdma() || !no_rdma_) return text;
-  const std::string device =
-      device_failed_ ? fmt::format("{}; software RDMA: ", describe(*device_failed_)) : std::string();
+  std::string device = why_no_device();
+  if (!device.empty()) device += "; software RDMA: ";
   return fmt::format("no RDMA ({}{}){}{}", device, describe(*no_rdma_), text.empty() ? "" : "; ", text);
 }
 

@@ -42,7 +42,8 @@ class Ladder {
 
   // An attempt has failed. True: the next rung is to be tried now.
   bool step_down(const Error& why);
-  // What is to be logged about the step that was just made; empty: it was said before.
+  // What is to be logged before the next attempt: why a rung was left, or is not there; empty: there is none,
+  // or it was said before.
   std::string announcement();
   // The attempts begin anew after a pause: a server that is starting may have more by then.
   void begin_again();
@@ -62,13 +63,15 @@ class Ladder {
   Rung rung() const { return rungs_[at_]; }
   bool over_rdma() const { return rung() == Rung::kRdmaDevice || rung() == Rung::kSoftwareRdma; }
   void stand_on(size_t at);
+  std::string why_no_device() const;  // in whose place software RDMA is; empty: that is what was asked for
+  std::string why_here() const;
 
   const MountOptions asked_;
   const std::vector<Rung> rungs_;
   const std::shared_ptr<rdma::VersionMemory> rdma_memory_ = std::make_shared<rdma::VersionMemory>();
   size_t at_ = 0;
   MountOptions options_;
-  const std::string no_device_;         // why none was tried
+  const std::string no_device_;         // why none can be tried
   std::optional<Error> device_failed_;  // why it was left
   std::optional<Error> no_rdma_;        // why RDMA was left for TCP
   std::optional<Error> no_version4_;    // why NFSv4.1 was left

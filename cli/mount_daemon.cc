@@ -138,6 +138,8 @@ class MountDaemon {
   void begin_attempt() {
     stage_ = Stage::kAttempting;
     if (!find_mount_point()) return;
+    if (const std::string text = ladder_.announcement(); !text.empty())
+      log::info("{}: {}", plan_.source.text, text);
     make_filesystem();
     auto mount = fuse::FuseMount::create(
         make_fuse_options(ladder_.options(), plan_.source, mount_point_, machine_name(), plan_.root),
@@ -185,11 +187,7 @@ class MountDaemon {
     if (root) return finish_mount(*std::move(root));
     mount_.reset();
     filesystem_.reset();
-    if (ladder_.step_down(root.error())) {
-      if (const std::string text = ladder_.announcement(); !text.empty())
-        log::info("{}: {}", plan_.source.text, text);
-      return begin_attempt();
-    }
+    if (ladder_.step_down(root.error())) return begin_attempt();
     const Error error = ladder_.verdict(std::move(root.error()));
     last_error_ = describe(error);
     pause(error);

@@ -123,7 +123,7 @@ TEST_F(LadderFiler, RefusedRdmaPort_LeadsToTcpWithTheReason) {
   EXPECT_EQ(m.connections().front().protocol, "tcp");
   const std::string refused = local_address() + ":20049: Connection refused";
   EXPECT_NE(m.ladder().announcement().find(refused), std::string::npos);
-  EXPECT_NE(m.ladder().notice().find("no RDMA (connect"), std::string::npos) << m.ladder().notice();
+  EXPECT_NE(m.ladder().notice().find("software RDMA: connect"), std::string::npos) << m.ladder().notice();
   EXPECT_NE(m.ladder().notice().find(refused), std::string::npos) << m.ladder().notice();
 }
 

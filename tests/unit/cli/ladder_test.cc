@@ -32,7 +32,9 @@ client::ClientOptions next(const Ladder& ladder) {
 }
 
 TEST(Ladder, NothingAskedFor_BeginsWithRdmaAndGoesDown) {
-  Ladder ladder(options(""));
+  const std::string no_device = "this machine has no RDMA device";
+  Ladder ladder(options(""), no_device);
+  EXPECT_EQ(ladder.announcement(), no_device + "; trying software RDMA");
   EXPECT_EQ(next(ladder).transport, TransportKind::kSoftwareRdma);
   EXPECT_EQ(next(ladder).port, 20049);
   EXPECT_EQ(next(ladder).rdma_first_connect_timeout, Ladder::kRdmaPatience);
@@ -41,7 +43,8 @@ TEST(Ladder, NothingAskedFor_BeginsWithRdmaAndGoesDown) {
   EXPECT_EQ(next(ladder).transport, TransportKind::kTcp);
   EXPECT_EQ(next(ladder).port, 2049);
   EXPECT_EQ(ladder.announcement(), describe(kRefused) + "; trying TCP");
-  EXPECT_EQ(ladder.notice(), "no RDMA (" + describe(kRefused) + ")");
+  const std::string no_rdma = "no RDMA (" + no_device + "; software RDMA: " + describe(kRefused) + ")";
+  EXPECT_EQ(ladder.notice(), no_rdma);
   EXPECT_EQ(ladder.warning(), "");
   ASSERT_TRUE(ladder.step_down(kNoVersion4));
   EXPECT_EQ(ladder.options().major_version, 3u);
@@ -50,7 +53,7 @@ TEST(Ladder, NothingAskedFor_BeginsWithRdmaAndGoesDown) {
   EXPECT_EQ(ladder.announcement(), describe(kNoVersion4) + "; trying NFS version 3");
   EXPECT_EQ(ladder.warning(), "the server has no NFS version 4.1 (" + describe(kNoVersion4) +
                                   "); with NFS version 3 locks exclude programs of this machine only");
-  EXPECT_EQ(ladder.notice(), "no RDMA (" + describe(kRefused) + "); " + ladder.warning());
+  EXPECT_EQ(ladder.notice(), no_rdma + "; " + ladder.warning());
   EXPECT_FALSE(ladder.step_down(kNoVersion4)) << "there is no further rung";
 }
 
@@ -93,6 +96,9 @@ TEST(Ladder, DeviceAskedFor_IsTheOnlyRdma) {
   Ladder software(options("rdma_dev=software"), "");
   EXPECT_EQ(next(software).transport, TransportKind::kSoftwareRdma);
   EXPECT_EQ(next(software).fabric_reason, "") << "it was asked for";
+  EXPECT_EQ(software.announcement(), "");
+  ASSERT_TRUE(software.step_down(kRefused));
+  EXPECT_EQ(software.notice(), "no RDMA (" + describe(kRefused) + ")");
   EXPECT_EQ(next(software).verbs.device, "");
 }
 

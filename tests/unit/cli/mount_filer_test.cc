@@ -137,7 +137,7 @@ TEST_F(MountedFiler, WithoutRdma_SaysWhyOnceInTheLogAndInStatus) {
   ASSERT_TRUE(s) << log() << text(temp_.path("stderr"));
   EXPECT_EQ(read_file(), 300'000u);
   EXPECT_NE(s->mount_options.find("proto=tcp,"), std::string::npos) << s->mount_options;
-  EXPECT_NE(s->notice.find("no RDMA (connect: Connection refused"), std::string::npos) << s->notice;
+  EXPECT_NE(s->notice.find("software RDMA: connect: Connection refused"), std::string::npos) << s->notice;
   EXPECT_EQ(said(address_ + ":20049: Connection refused; trying TCP"), 1u) << log();
 }
 
