@@ -299,7 +299,7 @@ class Fabric(unittest.TestCase):
         return output
 
     def test_devices(self):
-        self.run_tests("fabric_verbs_test", "VerbsDevice.*")
+        self.run_tests("fabric_verbs_test", "VerbsDevice.*:VerbsSource.*")
 
     def test_limit_of_locked_memory(self):
         output = self.run_tests("fabric_verbs_test", "VerbsDevice.LimitOfLockedMemory_MakesRegistrationsGoAndNotFail", 65534)

@@ -1,10 +1,14 @@
 // What only a fabric of RDMA devices has: windows and what replaces them, the limit of locked memory, a
 // device that goes. On a machine with an RDMA device; tests/interop has one.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "tests/unit/fabric/support/fabric_pair.h"
 #include "tests/unit/fabric/support/rdma_device.h"
@@ -137,6 +141,92 @@ TEST_F(VerbsDevice, LimitOfLockedMemory_MakesRegistrationsGoAndNotFail) {
     ASSERT_EQ(segments.size(), 1u) << i;
     EXPECT_TRUE(pair->invalidate(pair->active, segments));
   }
+}
+
+class VerbsSource : public VerbsDevice {
+ protected:
+  using Gids = std::vector<ibv_gid_entry>;
+
+  Gids gids() {
+    int count = 0;
+    const std::unique_ptr<ibv_context*, decltype(&rdma_free_devices)> contexts(rdma_get_devices(&count),
+                                                                               &rdma_free_devices);
+    Gids found(256);
+    for (int i = 0; i < count; ++i) {
+      if (device_.name != ibv_get_device_name(contexts.get()[i]->device)) continue;
+      const ssize_t n = ibv_query_gid_table(contexts.get()[i], found.data(), found.size(), 0);
+      found.resize(n > 0 ? static_cast<size_t>(n) : 0);
+      return found;
+    }
+    return {};
+  }
+  static bool is_ipv4(const ibv_gid_entry& gid) {
+    in6_addr address{};
+    std::memcpy(&address, gid.gid.raw, sizeof(address));
+    return IN6_IS_ADDR_V4MAPPED(&address);
+  }
+  static std::string text(const ibv_gid_entry& gid) {
+    char text[INET_ADDRSTRLEN] = "";
+    inet_ntop(AF_INET, gid.gid.raw + 12, text, sizeof(text));
+    return text;
+  }
+  fabric::verbs::Options options(unsigned port, std::optional<unsigned> gid = {}) {
+    fabric::verbs::Options o;
+    o.device = device_.name;
+    o.port = port;
+    o.gid_index = gid;
+    return o;
+  }
+  // Why there is no connection; nobody listens where it goes.
+  Error refused(const fabric::verbs::Options& options) {
+    LoopThread loop;
+    std::unique_ptr<fabric::Fabric> made;
+    call_on(*loop, [&] {
+      made = fabric::verbs::make_fabric(*loop, options, fabric::verbs::make_shared_domains(pool_));
+    });
+    fabric::ConnectOptions to;
+    to.host = device_.address;
+    to.port = 9;
+    auto connected = run_on(*loop, made->connect(to));
+    call_on(*loop, [&] { made.reset(); });
+    EXPECT_FALSE(connected);
+    return connected ? Error{} : connected.error();
+  }
+};
+
+TEST_F(VerbsSource, GidOfAnAddress_IsWhereConnectionsComeFrom) {
+  size_t tried = 0;
+  for (const ibv_gid_entry& gid : gids()) {
+    if (!is_ipv4(gid) || gid.gid_type == IBV_GID_TYPE_IB) continue;
+    const auto pair = connect(options(gid.port_num, gid.gid_index));
+    ASSERT_TRUE(pair->active.endpoint) << text(gid);
+    EXPECT_EQ(pair->active->local().rfind(text(gid) + ":", 0), 0u) << pair->active->local();
+    EXPECT_EQ(pair->active->carrier().rfind(device_.name + " port " + std::to_string(gid.port_num), 0), 0u);
+    pair->send(pair->active, pattern(10, 1));
+    EXPECT_TRUE(pair->passive.receives(1));
+    ++tried;
+  }
+  if (tried == 0) GTEST_SKIP() << device_.name << " has no GID that is an IPv4 address";
+}
+
+TEST_F(VerbsSource, GidThatLeadsNowhere_IsSaid) {
+  const Error missing = refused(options(0, 4000));
+  EXPECT_EQ(missing.errnum, ENODEV);
+  EXPECT_NE(missing.cause.find("GID 4000 of " + device_.name + " is not there"), std::string::npos)
+      << missing.cause;
+  for (const ibv_gid_entry& gid : gids()) {
+    if (is_ipv4(gid)) continue;
+    const Error other = refused(options(gid.port_num, gid.gid_index));
+    EXPECT_EQ(other.errnum, ENODEV);
+    EXPECT_NE(other.cause.find("is no address of the server's family"), std::string::npos) << other.cause;
+    return;
+  }
+}
+
+TEST_F(VerbsSource, PortThatDoesNotLeadThere_IsSaid) {
+  const Error why = refused(options(200));
+  EXPECT_EQ(why.errnum, ENODEV);
+  EXPECT_NE(why.cause.find(device_.name + " port 1 leads there"), std::string::npos) << why.cause;
 }
 
 }  // namespace
