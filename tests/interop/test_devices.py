@@ -63,7 +63,7 @@ class DeviceCase(SystemCase):
 
     def tearDown(self):
         super().tearDown()
-        complaints = guest.run("dmesg -c | grep -iE 'rxe|rdma|bug|warn|oops|refcount|blocked' | grep -vE 'set active|added eth0|Registered rdma' || true")
+        complaints = guest.run("dmesg -c | grep -iE 'rxe|rdma|bug|warn|oops|refcount|blocked' | grep -vE 'set active|set down|added eth0|Registered rdma' || true")
         self.assertEqual(complaints, "", "the guest's kernel complains")
 
 
@@ -188,6 +188,58 @@ class OnKnfsd(DeviceCase):
         self.assertIn("the RDMA device was removed", mounted.log_text())
         mounted.umount()
         self.verify(EXPORT)
+
+
+    def test_the_link_goes_down(self):
+        mounted = self.mount("timeo=100")
+        # rxe of Linux 6.1 fails what it cannot send, its own queue pair for connecting as well, and that never works again: Linux'
+        # client cannot connect then either. So the device is made anew.
+        self.write_during(mounted, f"ip link set eth0 down; sleep 4; ip link set eth0 up; ip addr add {GUEST6}/64 dev eth0 nodad; {DEVICE_GOES}")
+        self.assertRegex(mounted.log_text(), "reconnecting")
+        mounted.umount()
+        self.verify(EXPORT)
+
+    def test_an_unprivileged_user_mounts(self):
+        guest.run(f"""set -e
+            d=$(mktemp -d); cd $d; mkdir m
+            {WORK}/bin/mount.nfsrdma-fuse {GUEST}:/ m -o proto=rdma,rdma_dev={DEVICE},log=$d/log || {{ cat log; exit 1; }}
+            {WORK}/bin/nfsrdma-fuse status m | tee status | grep -q '{DEVICE} port 1, MTU [0-9]*, version 1' || {{ cat status; exit 1; }}
+            mkdir m/of-a-user; head -c 1000000 /dev/urandom >data; cp data m/of-a-user; cmp data m/of-a-user/data
+            [ "$(stat -c %u m/of-a-user/data)" = 65534 ]
+            {WORK}/bin/nfsrdma-fuse umount m
+            cmp data {EXPORT}/of-a-user/data""", user=65534)
+
+
+class OurFilerInTrouble(DeviceCase):
+    """Under delegations that are recalled all the time, connections end in the middle of calls and of replies."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = FilerInside(guest, GUEST, arguments=("--delegations write", "--fault 'request every 110: cut'", "--fault 'reply every 90: cut'",
+                                                          "--fault 'request every 40: recall'"))
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.end()
+        assert status == 0, f"the filer ended with {status}:\n{cls.server.log_text()}"
+
+    def test_random_operations(self):
+        mounted = self.mount("timeo=100")
+        guest.run(f"mkdir {mounted.path}/random; {tool('fsrandom')} --tolerate silly --seed 5 --steps 250 --dump /run/trouble.dump "
+                  f"{mounted.path}/random")
+        stats = mounted.stats()
+        self.assertGreater(stats["transports"][0]["connects"], 3)
+        self.assertEqual(stats["transports"][0]["rdma"]["segments_open"], 0)
+        mounted.umount()
+        mounted = self.mount("timeo=100")
+        guest.run(f"{tool('fsrandom')} --verify /run/trouble.dump {mounted.path}/random")
+
+    def test_nothing_acknowledged_is_lost(self):
+        mounted = self.mount("timeo=100,rdmavers=1")
+        self.write_during(mounted, "true")
+        self.assertGreater(mounted.stats()["transports"][0]["connects"], 3)
+        mounted.umount()
+        self.verify(self.mount().path)
 
 
 class OurFilerLosesItsDevice(DeviceCase):

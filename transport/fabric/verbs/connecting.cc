@@ -1,6 +1,7 @@
 #include "transport/fabric/verbs/connecting.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "transport/fabric/verbs/verbs.h"
 
@@ -22,7 +23,35 @@ std::shared_ptr<DeviceWatch> Context::watch(const std::shared_ptr<Domain>& domai
 }
 
 void Context::note_device(CmId& id) {
-  if (id->verbs != nullptr) id.set_device(domains->device(id->verbs));
+  if (id->verbs == nullptr) return;
+  const std::shared_ptr<OpenDevice> device = domains->device(id->verbs);
+  id.set_device(device);
+  if (!witnesses_.contains(id->verbs)) witness(id, device);
+}
+
+void Context::witness(const CmId& id, const std::shared_ptr<OpenDevice>& device) {
+  Result<std::unique_ptr<CmId>> made = CmId::create(id.channel());
+  if (!made) return;
+  const sockaddr* at = rdma_get_local_addr(id.get());
+  sockaddr_storage address{};
+  std::memcpy(&address, at, at->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  // Beside the port of the identifier, at any other.
+  if (at->sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = 0;
+  } else {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = 0;
+  }
+  // The address may be another device's, too.
+  if (rdma_bind_addr((*made)->get(), reinterpret_cast<sockaddr*>(&address)) != 0 ||
+      (**made)->verbs != id->verbs)
+    return;
+  (*made)->set_device(device);
+  // Not from the event: the identifier is on the stack.
+  (*made)->set_handler([weak = weak_from_this(), verbs = id->verbs](CmEvent& event) {
+    if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
+    if (const auto self = weak.lock()) self->loop.post([self, verbs] { self->witnesses_.erase(verbs); });
+  });
+  witnesses_.emplace(id->verbs, std::move(*made));
 }
 
 Result<Established> Context::prepare(std::unique_ptr<CmId> id, const EndpointOptions& wanted) {

@@ -8,7 +8,7 @@
 namespace nfsrdma::fabric::verbs {
 
 // One fabric's part of a loop: shared with its listeners and with connections that begin.
-class Context final {
+class Context final : public std::enable_shared_from_this<Context> {
  public:
   Context(Loop& l, const Options& o, std::shared_ptr<Domains> d)
       : loop(l), options(o), domains(std::move(d)) {}
@@ -16,7 +16,7 @@ class Context final {
   // The one that is in use, or a new one.
   Result<std::shared_ptr<CmChannel>> channel();
   std::shared_ptr<DeviceWatch> watch(const std::shared_ptr<Domain>& domain);
-  // An identifier may have come to a device: from now on it keeps it.
+  // An identifier may have come to a device: from now on it keeps it, and the device has a witness.
   void note_device(CmId& id);
   // For an identifier that has a device.
   Result<Established> prepare(std::unique_ptr<CmId> id, const EndpointOptions& wanted);
@@ -26,7 +26,12 @@ class Context final {
   const std::shared_ptr<Domains> domains;
 
  private:
+  void witness(const CmId& id, const std::shared_ptr<OpenDevice>& device);
+
   std::weak_ptr<CmChannel> channel_;
+  // An identifier at each device that was come to, for nothing but to be told of its removal: librdmacm keeps
+  // the device open between one connection and the next, and the removal may wait for that (open_device.h).
+  std::unordered_map<const ibv_context*, std::unique_ptr<CmId>> witnesses_;
   std::unordered_map<const Domain*, std::weak_ptr<DeviceWatch>> watches_;
 };
 

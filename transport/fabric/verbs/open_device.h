@@ -5,7 +5,8 @@
 // drivers for software devices (rxe and siw of 6.1) cannot take a device from a program: there the removal
 // waits until nobody has it open, and nobody can be told why. So when the connection manager has told of a
 // removal, and nothing here uses the device any more, both of its descriptors become others, which closes it
-// for the kernel; librdmacm closes these in its time.
+// for the kernel; librdmacm closes these in its time. While nothing is connected a witness is told of it
+// (connecting.h).
 //
 // Owners: everything that uses the device (CmId, Domain), together. Any thread.
 #pragma once
