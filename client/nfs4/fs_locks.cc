@@ -34,10 +34,13 @@ OpenStateRef state_of_owner(const FileState& file, const std::string& owner, con
   return otherwise;
 }
 
-std::vector<LockRange> held_ranges(const Nfs4File& handle, const std::string& owner) {
+// What the owner holds of the bytes of `range`.
+std::vector<LockRange> held_of(const LockRange& range, const Nfs4File& handle, const std::string& owner) {
   std::lock_guard lock(handle.file->node.mutex);
   const LockState* mine = find_owner(*state_of_owner(*handle.file, owner, handle.state), owner);
-  return mine == nullptr ? std::vector<LockRange>() : mine->ranges;
+  if (mine == nullptr) return {};
+  const std::span<const LockRange> held = overlapping(mine->ranges, range);
+  return {held.begin(), held.end()};
 }
 
 uint64_t unlocks_ended(const FileState& file) {
@@ -51,9 +54,8 @@ Lock local_holder(const FileState& file, const std::string& owner, const Lock& l
   const LockRange range{lock.start, lock.end, lock.type};
   const LockState* const holder = local_conflict(file, owner, range);
   if (holder == nullptr) return found;
-  for (const LockRange& r : holder->ranges) {
-    const bool other_type = r.type == LockType::kWrite || range.type == LockType::kWrite;
-    if (r.end < range.start || r.start > range.end || !other_type) continue;
+  for (const LockRange& r : overlapping(holder->ranges, range)) {
+    if (r.type != LockType::kWrite && range.type != LockType::kWrite) continue;
     return {r.type, r.start, r.end, holder->pid};
   }
   return found;
@@ -158,12 +160,13 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
     // Held until the lock is the application's or given back: it may have been told EINTR meanwhile, and ask
     // again.
     auto turn_of_file = co_await nfs4_file(open).file->lock_mutex.lock();
-    const std::vector<LockRange> held_before = held_ranges(nfs4_file(open), owner);
+    std::vector<LockRange> held_before =
+        held_of({lock.start, lock.end, lock.type}, nfs4_file(open), owner);
     auto tried = co_await try_lock(open, owner, lock, wait);
     if (!tried) co_return fail(std::move(tried.error()));
     const std::optional<nfs4::lock_owner4>& holder = *tried;
     if (!holder) {
-      auto keeping = keep_or_give_back(ctx, open, owner, lock, held_before);
+      auto keeping = keep_or_give_back(ctx, open, owner, lock, std::move(held_before));
       co_return co_await std::move(keeping);
     }
     turn_of_file.unlock();

@@ -64,36 +64,61 @@ uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length) {
   return length == 0 ? UINT64_MAX : offset + length - 1;
 }
 
-void record_lock(std::vector<LockRange>& ranges, const LockRange& range) {
-  std::vector<LockRange> kept;
-  for (const LockRange& r : ranges) {
-    if (r.end < range.start || r.start > range.end) {
-      kept.push_back(r);
-      continue;
-    }
-    if (r.start < range.start) kept.push_back({r.start, range.start - 1, r.type});
-    if (r.end > range.end) kept.push_back({range.end + 1, r.end, r.type});
-  }
-  if (range.type != LockType::kUnlock) kept.push_back(range);
-  std::sort(kept.begin(), kept.end(),
-            [](const LockRange& a, const LockRange& b) { return a.start < b.start; });
-  ranges.clear();
-  for (const LockRange& r : kept) {
-    if (!ranges.empty() && ranges.back().type == r.type && ranges.back().end != UINT64_MAX &&
-        ranges.back().end + 1 == r.start) {
-      ranges.back().end = r.end;
-    } else {
-      ranges.push_back(r);
-    }
+namespace {
+
+bool touches(const LockRange& next, const LockRange& range) {
+  return range.end != UINT64_MAX && range.end + 1 == next.start;
+}
+
+// At the end of `ranges`, as one with what it continues.
+void append(std::vector<LockRange>& ranges, const LockRange& range) {
+  if (!ranges.empty() && ranges.back().type == range.type && touches(range, ranges.back())) {
+    ranges.back().end = range.end;
+  } else {
+    ranges.push_back(range);
   }
 }
 
-std::vector<LockRange> way_back(const std::vector<LockRange>& before, const LockRange& range) {
+}  // namespace
+
+std::span<const LockRange> overlapping(std::span<const LockRange> ranges, const LockRange& range) {
+  const auto first =
+      std::ranges::partition_point(ranges, [&](const LockRange& r) { return r.end < range.start; });
+  const auto last = std::partition_point(first, ranges.end(),
+                                         [&](const LockRange& r) { return r.start <= range.end; });
+  return {first, last};
+}
+
+// What changes lies side by side: what the range overlaps, and a neighbour on each side to be one with.
+void record_lock(std::vector<LockRange>& ranges, const LockRange& range) {
+  std::span<const LockRange> old = overlapping(ranges, range);
+  const LockRange* first = old.data();
+  const LockRange* last = first + old.size();
+  if (first != ranges.data() && touches(range, first[-1])) --first;
+  if (last != ranges.data() + ranges.size() && touches(*last, range)) ++last;
+  std::vector<LockRange> now;
+  for (const LockRange* r = first; r != last; ++r) {
+    if (r->start < range.start) append(now, {r->start, std::min(r->end, range.start - 1), r->type});
+  }
+  if (range.type != LockType::kUnlock) append(now, range);
+  for (const LockRange* r = first; r != last; ++r) {
+    if (r->end > range.end) append(now, {std::max(r->start, range.end + 1), r->end, r->type});
+  }
+  const auto at = ranges.begin() + (first - ranges.data());
+  const auto replaced = std::min<ptrdiff_t>(last - first, std::ssize(now));
+  const auto next = std::copy_n(now.begin(), replaced, at);
+  if (replaced == std::ssize(now)) {
+    ranges.erase(next, at + (last - first));
+  } else {
+    ranges.insert(next, now.begin() + replaced, now.end());
+  }
+}
+
+std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRange& range) {
   std::vector<LockRange> held, gaps;
   uint64_t next = range.start;
   bool done = false;
-  for (const LockRange& r : before) {
-    if (r.end < range.start || r.start > range.end) continue;
+  for (const LockRange& r : overlapping(before, range)) {
     const uint64_t start = std::max(r.start, range.start), end = std::min(r.end, range.end);
     if (r.type != range.type) held.push_back({start, end, r.type});
     if (start > next) gaps.push_back({next, start - 1, LockType::kUnlock});
@@ -109,9 +134,8 @@ const LockState* local_conflict(const FileState& file, const std::string& owner,
   for (const OpenStateRef& open : file.opens) {
     for (const LockState& other : open->locks) {
       if (other.owner == owner) continue;
-      const bool in_the_way = std::any_of(other.ranges.begin(), other.ranges.end(), [&](const LockRange& r) {
-        return r.start <= range.end && range.start <= r.end &&
-               (r.type == LockType::kWrite || range.type == LockType::kWrite);
+      const bool in_the_way = std::ranges::any_of(overlapping(other.ranges, range), [&](const LockRange& r) {
+        return r.type == LockType::kWrite || range.type == LockType::kWrite;
       });
       if (in_the_way) return &other;
     }

@@ -2,6 +2,8 @@
 // sections 9.1-9.3, 18.10-18.12). Pure functions; the caller guards the states.
 #pragma once
 
+#include <span>
+
 #include "client/nfs4/file_state.h"
 #include "xdr/nfs4/lock_ops.h"
 
@@ -15,6 +17,9 @@ nfs4::LOCK4args lock_args(nfs4::clientid4 client, const OpenState& open, const L
 nfs4::length4 lock_length(uint64_t start, uint64_t end);
 uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length);
 
+// Of ranges that are disjoint and ascending, those that `range` shares a byte with.
+std::span<const LockRange> overlapping(std::span<const LockRange> ranges, const LockRange& range);
+
 // The owner now holds `range` (kRead, kWrite), or no longer does (kUnlock); POSIX rules: a newer lock
 // replaces what it overlaps, neighbours of one type merge.
 void record_lock(std::vector<LockRange>& ranges, const LockRange& range);
@@ -22,7 +27,7 @@ void record_lock(std::vector<LockRange>& ranges, const LockRange& range);
 // What takes `range` back to `before`, in the order in which it is done: what was held in another way first
 // (of which another owner's lock can keep nothing but a read lock that was made of a write lock), then what
 // was not held.
-std::vector<LockRange> way_back(const std::vector<LockRange>& before, const LockRange& range);
+std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRange& range);
 
 // The state of `owner` under `state`; null: it never locked there.
 LockState* find_owner(OpenState& state, const std::string& owner);

@@ -76,10 +76,12 @@ class ByteLocks {
   }
 
   void unlock(const ByteRange& range, const LockOwner& owner) {
+    const auto touched = [&](const ByteLock& b) { return b.owner == owner && b.range.overlaps(range); };
+    if (std::none_of(locks_.begin(), locks_.end(), touched)) return;
     std::vector<ByteLock> kept;
     kept.reserve(locks_.size() + 1);
     for (const ByteLock& b : locks_) {
-      if (b.owner != owner || !b.range.overlaps(range)) {
+      if (!touched(b)) {
         kept.push_back(b);
         continue;
       }
