@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <vector>
 
 #include "transport/runtime/log.h"
 
@@ -34,40 +35,78 @@ std::vector<gid_t> groups_of_thread() {
   return groups;
 }
 
-bool try_to_impersonate() {
-  if (geteuid() != 0) return false;
-  const std::vector<gid_t> groups = groups_of_thread();
-  const bool can = set_groups_of_thread(groups.data(), groups.size()) && set_fsgid(Principal::kAnonymous) &&
-                   set_fsuid(Principal::kAnonymous);
-  if (!set_fsuid(geteuid()) || !set_fsgid(getegid())) std::abort();
-  return can;
-}
+// What a thread is when it is nobody's.
+class Own {
+ public:
+  Own() : groups_(groups_of_thread()) {}
+
+  bool become(const Principal& who) const {
+    const std::vector<gid_t> theirs(who.groups.begin(), who.groups.end());
+    return set_groups_of_thread(theirs.data(), theirs.size()) && set_fsgid(who.gid) && set_fsuid(who.uid);
+  }
+  void go_back() const {
+    if (set_fsuid(geteuid()) && set_fsgid(getegid()) && set_groups_of_thread(groups_.data(), groups_.size()))
+      return;
+    log::error("filer: cannot give up a caller's rights");
+    std::abort();
+  }
+  // In a user namespace without all of these identities, or without the capability, it cannot.
+  bool can_become_another() const {
+    const bool can = set_groups_of_thread(groups_.data(), groups_.size()) &&
+                     set_fsgid(Principal::kAnonymous) && set_fsuid(Principal::kAnonymous);
+    if (!set_fsuid(geteuid()) || !set_fsgid(getegid())) std::abort();
+    return can;
+  }
+
+ private:
+  const std::vector<gid_t> groups_;
+};
 
 }  // namespace
 
-bool can_impersonate() {
-  static const bool can = try_to_impersonate();
-  return can;
+bool CallerThread::act_as(const Principal& who, const std::function<void()>& act) {
+  if (who.root() || geteuid() != 0) {
+    act();
+    return true;
+  }
+  if (!thread_.joinable()) {
+    thread_ = std::thread([this] { serve(); });
+    answered_.acquire();
+  }
+  if (!can_) {
+    act();
+    return true;
+  }
+  who_ = &who;
+  act_ = &act;
+  asked_.release();
+  answered_.acquire();
+  return ok_;
 }
 
-AsCaller::AsCaller(const Principal& who) {
-  if (!can_impersonate() || who.root()) return;
-  groups_ = groups_of_thread();
-  active_ = true;
-  const std::vector<gid_t> theirs(who.groups.begin(), who.groups.end());
-  ok_ = set_groups_of_thread(theirs.data(), theirs.size()) && set_fsgid(who.gid) && set_fsuid(who.uid);
-  if (!ok_) log::error("filer: cannot act as user {}, group {}", who.uid, who.gid);
+CallerThread::~CallerThread() {
+  if (!thread_.joinable()) return;
+  act_ = nullptr;
+  asked_.release();
+  thread_.join();
 }
 
-AsCaller::~AsCaller() {
-  if (active_) go_back();
-}
-
-void AsCaller::go_back() {
-  if (set_fsuid(geteuid()) && set_fsgid(getegid()) && set_groups_of_thread(groups_.data(), groups_.size()))
-    return;
-  log::error("filer: cannot give up a caller's rights");
-  std::abort();
+void CallerThread::serve() {
+  const Own own;
+  can_ = own.can_become_another();
+  answered_.release();
+  while (true) {
+    asked_.acquire();
+    if (act_ == nullptr) return;
+    ok_ = own.become(*who_);
+    if (ok_) {
+      (*act_)();
+    } else {
+      log::error("filer: cannot act as user {}, group {}", who_->uid, who_->gid);
+    }
+    own.go_back();
+    answered_.release();
+  }
 }
 
 }  // namespace nfsrdma::filer

@@ -1,38 +1,48 @@
-// AsCaller: this thread's file system identity is the caller's for as long as the object lives.
+// CallerThread: a thread that acts with the file system identity of a caller, and does nothing else.
 //
-// Only this thread's (setfsuid(2), setfsgid(2), the raw setgroups system call); with it go the capabilities
-// that override permissions. Where the way back fails the process ends: no thread goes on with somebody
-// else's rights. Nothing happens when the process may not do it (can_impersonate() is false) or the caller is
-// root: then the process acts as who it is. Not to be kept across anything that may leave the thread.
+// Only that thread's identity changes (setfsuid(2), setfsgid(2), the raw setgroups system call); with it go the
+// capabilities that override permissions. Where the way back fails the process ends: no thread goes on with
+// somebody else's rights. It is not the thread of the server's loop: a thread that was somebody else is no
+// longer let use an RDMA connection manager that it opened before ("changed security contexts after opening
+// file descriptor"; Linux 6.1, 2026-11-23), though it is who it was again.
+//
+// Where the process may not take on identities, or the caller is root, the process acts as who it is, on the
+// thread that asks. Owner: a HostStore; one call at a time.
 #pragma once
 
 #include <sys/types.h>
 
-#include <vector>
+#include <functional>
+#include <semaphore>
+#include <thread>
 
 #include "filer/tree/principal.h"
 
 namespace nfsrdma::filer {
 
-// Whether the process may take on other identities: tried once, on the thread that asks.
-bool can_impersonate();
-
-class AsCaller {
+class CallerThread {
  public:
-  explicit AsCaller(const Principal& who);
-  ~AsCaller();
-  AsCaller(const AsCaller&) = delete;
-  AsCaller& operator=(const AsCaller&) = delete;
+  CallerThread() = default;
+  ~CallerThread();
+  CallerThread(const CallerThread&) = delete;
+  CallerThread& operator=(const CallerThread&) = delete;
 
-  // False: the identity could not be taken; nothing may be done for this caller.
-  bool ok() const { return ok_; }
+  // Returns when `act` has; errno is not carried over. False: the identity could not be taken, and nothing was
+  // done.
+  bool act_as(const Principal& who, const std::function<void()>& act);
 
  private:
-  void go_back();
+  void serve();
 
-  bool active_ = false;
-  bool ok_ = true;
-  std::vector<gid_t> groups_;  // what to go back to
+  std::thread thread_;  // from the first call that needs it on
+  std::binary_semaphore asked_{0};
+  std::binary_semaphore answered_{0};
+  bool can_ = false;  // known when the thread has first answered
+
+  // The call under way. Without `act`: to end.
+  const Principal* who_ = nullptr;
+  const std::function<void()>* act_ = nullptr;
+  bool ok_ = false;
 };
 
 }  // namespace nfsrdma::filer

@@ -5,7 +5,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "filer/tree/as_caller.h"
 #include "filer/tree/host_path.h"
 #include "filer/tree/host_status.h"
 #include "filer/tree/host_store.h"
@@ -115,22 +114,24 @@ bool HostStore::issued(const Node&, uint64_t cookie) const {
 
 nfsstat4 HostStore::make_object(int directory, const std::string& name, const Initial& initial,
                                 const Principal& who, Fd& file) {
-  const AsCaller as(who);
-  if (!as.ok()) return NFS4ERR_SERVERFAULT;
   const mode_t mode = initial.mode & 07777;
-  int done = 0;
-  switch (initial.type) {
-    case NF4REG:
-      file = Fd(openat(directory, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, mode));
-      done = file ? 0 : -1;
-      break;
-    case NF4DIR: done = mkdirat(directory, name.c_str(), mode); break;
-    case NF4LNK: done = symlinkat(initial.target.c_str(), directory, name.c_str()); break;
-    default:
-      done = mknodat(directory, name.c_str(), kind_of(initial.type) | mode,
-                     makedev(initial.device.specdata1, initial.device.specdata2));
-  }
-  return done == 0 ? NFS4_OK : status_of(errno);
+  nfsstat4 status = NFS4ERR_SERVERFAULT;
+  (void)callers_.act_as(who, [&] {
+    int done = 0;
+    switch (initial.type) {
+      case NF4REG:
+        file = Fd(openat(directory, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, mode));
+        done = file ? 0 : -1;
+        break;
+      case NF4DIR: done = mkdirat(directory, name.c_str(), mode); break;
+      case NF4LNK: done = symlinkat(initial.target.c_str(), directory, name.c_str()); break;
+      default:
+        done = mknodat(directory, name.c_str(), kind_of(initial.type) | mode,
+                       makedev(initial.device.specdata1, initial.device.specdata2));
+    }
+    status = done == 0 ? NFS4_OK : status_of(errno);
+  });
+  return status;
 }
 
 Answer<NodePtr> HostStore::create(Node& dir, std::string_view name, const Initial& initial,
@@ -164,14 +165,13 @@ nfsstat4 HostStore::link(Node& node, Node& dir, std::string_view name, const Pri
   const Answer<int> to = path_of(of_host(dir));
   if (!from || !to) return from ? to.error() : from.error();
   int error = 0;
-  {
-    const AsCaller as(who);
-    if (!as.ok()) return NFS4ERR_SERVERFAULT;
+  const bool acted = callers_.act_as(who, [&] {
     // AT_SYMLINK_FOLLOW follows /proc's link to the object, not the object.
     const int done =
         linkat(AT_FDCWD, host_path(*from).c_str(), *to, std::string(name).c_str(), AT_SYMLINK_FOLLOW);
     error = done == 0 ? 0 : errno;
-  }
+  });
+  if (!acted) return NFS4ERR_SERVERFAULT;
   if (error != 0) return status_of(error);
   changed(node);
   changed(dir);
@@ -189,12 +189,11 @@ nfsstat4 HostStore::remove(Node& dir, std::string_view name, const Principal& wh
   const Answer<int> at = path_of(own);
   if (!at) return at.error();
   int error = 0;
-  {
-    const AsCaller as(who);
-    if (!as.ok()) return NFS4ERR_SERVERFAULT;
+  const bool acted = callers_.act_as(who, [&] {
     const int flags = (*node)->is_directory() ? AT_REMOVEDIR : 0;
     error = unlinkat(*at, std::string(name).c_str(), flags) == 0 ? 0 : errno;
-  }
+  });
+  if (!acted) return NFS4ERR_SERVERFAULT;
   if (error != 0) return status_of(error);
   changed(**node);
   changed(dir);
@@ -214,13 +213,12 @@ nfsstat4 HostStore::rename(Node& from, std::string_view old_name, Node& to, std:
   const Answer<int> target = path_of(of_host(to));
   if (!source || !target) return source ? target.error() : source.error();
   int error = 0;
-  {
-    const AsCaller as(who);
-    if (!as.ok()) return NFS4ERR_SERVERFAULT;
+  const bool acted = callers_.act_as(who, [&] {
     const std::string old_one(old_name);
     const std::string new_one(new_name);
     error = renameat(*source, old_one.c_str(), *target, new_one.c_str()) == 0 ? 0 : errno;
-  }
+  });
+  if (!acted) return NFS4ERR_SERVERFAULT;
   // What is in the way and cannot be replaced is EXIST (RFC 8881 section 18.26.3).
   if (error == EISDIR || error == ENOTDIR || error == ENOTEMPTY) return NFS4ERR_EXIST;
   if (error != 0) return status_of(error);

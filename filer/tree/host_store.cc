@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "filer/tree/access.h"
-#include "filer/tree/as_caller.h"
 #include "filer/tree/host_path.h"
 #include "filer/tree/host_status.h"
 #include "transport/runtime/log.h"
@@ -263,13 +262,15 @@ void HostStore::take(HostNode& node, const struct statx& facts, Seen how) {
 uint32_t HostStore::acl_permissions(const Node& node, const Principal& who) {
   const Answer<int> fd = path_of(const_cast<HostNode&>(of_host(node)));
   if (!fd) return 0;
-  const AsCaller as(who);
-  if (!as.ok()) return 0;
-  const auto allowed = [&](int how) {
-    return syscall(SYS_faccessat2, *fd, "", how, AT_EACCESS | AT_EMPTY_PATH) == 0;
-  };
-  return (allowed(R_OK) ? uint32_t{kMayRead} : 0) | (allowed(W_OK) ? uint32_t{kMayWrite} : 0) |
-         (allowed(X_OK) ? uint32_t{kMayExecute} : 0);
+  uint32_t permissions = 0;
+  (void)callers_.act_as(who, [&] {
+    const auto allowed = [&](int how) {
+      return syscall(SYS_faccessat2, *fd, "", how, AT_EACCESS | AT_EMPTY_PATH) == 0;
+    };
+    permissions = (allowed(R_OK) ? uint32_t{kMayRead} : 0) | (allowed(W_OK) ? uint32_t{kMayWrite} : 0) |
+                  (allowed(X_OK) ? uint32_t{kMayExecute} : 0);
+  });
+  return permissions;
 }
 
 nfsstat4 HostStore::set(Node& node, const NewAttributes& a, const Principal& who) {
@@ -277,9 +278,7 @@ nfsstat4 HostStore::set(Node& node, const NewAttributes& a, const Principal& who
   if (!fd) return fd.error();
   const std::string path = host_path(*fd);
   int error = 0;
-  {
-    const AsCaller as(who);
-    if (!as.ok()) return NFS4ERR_SERVERFAULT;
+  const bool done = callers_.act_as(who, [&] {
     const uid_t uid = a.uid.value_or(static_cast<uid_t>(-1));
     const gid_t gid = a.gid.value_or(static_cast<gid_t>(-1));
     if ((a.uid || a.gid) && fchownat(*fd, "", uid, gid, AT_EMPTY_PATH) != 0) error = errno;
@@ -293,7 +292,8 @@ nfsstat4 HostStore::set(Node& node, const NewAttributes& a, const Principal& who
       const timespec times[] = {time(a.accessed), time(a.modified)};
       if (utimensat(AT_FDCWD, path.c_str(), times, 0) != 0) error = errno;
     }
-  }
+  });
+  if (!done) return NFS4ERR_SERVERFAULT;
   changed(node);
   if (error == 0) settle(of_host(node));
   return status_of(error);

@@ -23,6 +23,7 @@
 #include <list>
 #include <unordered_map>
 
+#include "filer/tree/as_caller.h"
 #include "filer/tree/host_listing.h"
 #include "filer/tree/host_locator.h"
 #include "filer/tree/store.h"
@@ -116,6 +117,7 @@ class HostStore final : public Store {
   bool sync_;
   SipHash cookie_hash_;
   HostLocator locator_;
+  CallerThread callers_;
   std::shared_ptr<NodeId> next_id_;
   size_t most_nodes_;
   std::unordered_map<std::string, HostNodePtr> nodes_;  // by identity

@@ -234,7 +234,7 @@ class OurFilerInTrouble(DeviceCase):
         mounted = self.mount("timeo=100")
         guest.run(f"{tool('fsrandom')} --verify /run/trouble.dump {mounted.path}/random")
 
-    def test_nothing_acknowledged_is_lost(self):
+    def test_nothing_acknowledged_is_lost_when_connections_are_cut(self):
         mounted = self.mount("timeo=100,rdmavers=1")
         self.write_during(mounted, "true")
         self.assertGreater(mounted.stats()["transports"][0]["connects"], 3)
@@ -301,6 +301,12 @@ class KernelClient(DeviceCase):
             diff -r --no-dereference {tree} /run/exported/tree; [ $(readlink /run/exported/link) = tree ]
             cd /; umount {self.MOUNT}; kernel_mount {GUEST}:/export {self.MOUNT} proto=rdma,port=20049
             diff -r --no-dereference {tree} {self.MOUNT}/tree""")
+
+    def test_a_user_works_and_another_connection_is_made(self):
+        """The filer is root, and acts as the user in between."""
+        guest.run(f"set -e; cd {self.MOUNT}; mkdir -m 777 users; cd users; setpriv --reuid=1234 --regid=1234 --clear-groups sh -c 'echo mine >file; mkdir d'; "
+                  f"[ $(stat -c %u:%g /run/exported/users/file) = 1234:1234 ]; cd /; umount {self.MOUNT}; "
+                  f"kernel_mount {GUEST}:/export {self.MOUNT} proto=rdma,port=20049; cat {self.MOUNT}/users/file")
 
     def test_large_files(self):
         guest.run(f"""set -e; cd {self.MOUNT}; head -c 3000003 /dev/urandom >/run/exported/there; cp there copy
