@@ -19,8 +19,10 @@ Error unusable(const char* op, const char* cause) {
 
 // How many bytes came in a chunk that was offered so and is given back so. RFC 8166 section 4.3.2: the
 // Responder gives the segments back in order, "with the length fields overwritten"; they are filled one after
-// the other. Nothing: it is not what was offered.
+// the other. No segments: nothing came in it (RFC 8267 section 6.4.1 has servers give an unused chunk back
+// empty). nullopt: it is not what was offered.
 std::optional<size_t> bytes_in(std::span<const segment> offered, std::span<const segment> given) {
+  if (given.empty()) return 0;
   if (offered.size() != given.size()) return std::nullopt;
   size_t bytes = 0;
   bool full = true;

@@ -119,7 +119,6 @@ const BadReply kBadReplies[] = {
      [](header& h, ByteVector&) {
        h.chunks.reads = {{0, {1, 2, 3}}};
      }},
-    {"ChunkNotOffered", [](header& h, ByteVector&) { h.chunks.writes.add_chunk(); }},
     {"OtherHandle", [](header& h, ByteVector&) { h.chunks.writes[0][0].handle ^= 1; }},
     {"OtherOffset", [](header& h, ByteVector&) { h.chunks.writes[0][0].offset += 1; }},
     {"MoreThanOffered", [](header& h, ByteVector&) { h.chunks.writes[0][0].length = 65537; }},
@@ -127,7 +126,15 @@ const BadReply kBadReplies[] = {
      [](header& h, ByteVector&) {
        h.chunks.writes.add_segment({1, 2, 3});
      }},
+    {"OneChunkMore", [](header& h, ByteVector&) { h.chunks.writes.add_chunk(); }},
     {"PlacedAndNotSaid", [](header& h, ByteVector&) { h.chunks.writes[0][0].length = 100; }},
+    {"PlacedByAReadThatFailed",
+     [](header& h, ByteVector& body) {
+       h.chunks.writes[0][0].length = 100;
+       body.resize(kReplyHeaderBytes);
+       const ByteVector status = words({5});
+       body.insert(body.end(), status.begin(), status.end());
+     }},
     {"ReplyChunkNotOffered",
      [](header& h, ByteVector&) {
        h.chunks.has_reply = true;
@@ -166,6 +173,94 @@ std::string name_of(const testing::TestParamInfo<BadReply>& reply) {
   return reply.param.name;
 }
 INSTANTIATE_TEST_SUITE_P(All, HostileReply, testing::ValuesIn(kBadReplies), name_of);
+
+// A Write chunk in a reply to a call that offered none.
+TEST_F(Hostile, ReplyWithAWriteChunkThatWasNotOffered_CostsItsOwnCallOnly) {
+  script = [&](size_t connection, const header& in, size_t nth) {
+    EXPECT_EQ(connection, 0U);
+    header h = answer_to(in);
+    if (nth == 1) h.chunks.writes.add_chunk();
+    server.send(connection, encoded(h, reply(in.xid)));
+  };
+  start(Versions::kOnly1);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(errno_of(plain_call()), EIO);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+}
+
+// --- a Write chunk that was not used
+
+struct UnusedChunk {
+  const char* name;
+  std::function<void(write_list&)> give_back;
+};
+void PrintTo(const UnusedChunk& u, std::ostream* out) {
+  *out << u.name;
+}
+
+const UnusedChunk kUnusedChunks[] = {
+    // RFC 8166 section 4.3.2.2: "returns only empty segments in that Write chunk".
+    {"EmptySegments", [](write_list&) {}},
+    // RFC 8267 section 6.4.1: "an NFS version 4 server MUST return an empty Write chunk in that Write list
+    // position".
+    {"NoSegments",
+     [](write_list& w) {
+       w.clear();
+       w.add_chunk();
+     }},
+    {"NoList", [](write_list& w) { w.clear(); }},
+};
+
+class Unused : public Hostile, public testing::WithParamInterface<UnusedChunk> {
+ protected:
+  // A READ answered with these results and its chunk as the parameter has it.
+  rpc::Outcome read_answered_with(const ByteVector& results) {
+    script = [this, results](size_t connection, const header& in, size_t nth) {
+      if (nth == 0) return ok(connection, in);
+      header h = answer_to(in);
+      h.chunks.writes = in.chunks.writes;
+      for (segment& s : h.chunks.writes[0]) s.length = 0;
+      GetParam().give_back(h.chunks.writes);
+      server.send(connection, encoded(h, reply(in.xid, results)));
+    };
+    start(Versions::kOnly1);
+    EXPECT_EQ(errno_of(plain_call()), 0);
+    return client->call(read_call(65536)).get();
+  }
+};
+
+// What failed is what NFS says has failed: the caller gets the results.
+TEST_P(Unused, ByAReadThatFailed_TheStatusComesThrough) {
+  const rpc::Outcome outcome = read_answered_with(words({5}));
+  ASSERT_TRUE(outcome.reply) << describe(outcome.reply.error());
+  EXPECT_FALSE(outcome.reply->placed);
+  EXPECT_EQ(word_at(outcome.reply->head, kReplyHeaderBytes), 5U);
+  EXPECT_EQ(client->status().bad_messages, 0U);
+}
+
+TEST_P(Unused, ByAReadAtTheEnd_NothingIsThere) {
+  const rpc::Outcome outcome = read_answered_with(words({0, 0}));
+  ASSERT_TRUE(outcome.reply) << describe(outcome.reply.error());
+  EXPECT_FALSE(outcome.reply->placed);
+  EXPECT_EQ(client->status().rdma->reads_chunk_unused, 0U) << "there were no data to be placed";
+}
+
+// RFC 8267 section 6.4.1 wants the data in the chunk; a server that has them inline is understood.
+TEST_P(Unused, ByAReadWithData_TheyAreInline) {
+  const ByteVector data = pattern(100, 1);
+  const rpc::Outcome outcome = read_answered_with(read_results(data));
+  ASSERT_TRUE(outcome.reply) << describe(outcome.reply.error());
+  EXPECT_FALSE(outcome.reply->placed);
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(outcome.reply->head).subspan(kReadDataOffset, 100), data));
+  EXPECT_EQ(client->status().rdma->reads_chunk_unused, 1U);
+}
+
+std::string name_of_unused(const testing::TestParamInfo<UnusedChunk>& unused) {
+  return unused.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(All, Unused, testing::ValuesIn(kUnusedChunks), name_of_unused);
+
+// --- what answers nothing, and what is no answer
 
 TEST_F(Hostile, ReplyToNothing_IsIgnored) {
   script = [&](size_t connection, const header& in, size_t) {
