@@ -94,8 +94,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
 
   // Receiving.
   void on_reply(ConstBytes body, uint32_t invalidated);
-  void on_call(ConstBytes body);
-  void on_defect(rpcrdma::Defect defect);
+  void on_call(ConstBytes body, uint32_t invalidated);
+  void on_defect(rpcrdma::Defect defect, uint32_t invalidated);
   void on_abandoned(Exchange& x);
   const char* take_reply(Exchange& x, ConstBytes body);
   const char* take_inline(Exchange& x, ConstBytes body);
@@ -119,7 +119,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
 
   // Beginning.
   void on_first_message(rpcrdma::Defect defect);
-  void on_properties();
+  void on_properties(uint32_t invalidated);
   void take_properties();
   void agreed(Agreement agreement);
   Task<> give_up_waiting(std::shared_ptr<RdmaConnection> keep_alive);

@@ -46,7 +46,9 @@ class Hostile : public testing::Test {
 
   LoopThread loop;
   RawServer server{*loop};
+  std::shared_ptr<HandleAccount> account = std::make_shared<HandleAccount>();
   std::unique_ptr<Client> client;
+  rpc::TransportHooks hooks;
   std::atomic<size_t> messages{0};
   Script script;
 
@@ -58,12 +60,17 @@ class Hostile : public testing::Test {
       script(connection, in, messages++);
     };
   }
-  ~Hostile() override { client.reset(); }
+  ~Hostile() override {
+    client.reset();
+    // Whatever the server did: each handle was opened once and closed once, by one side.
+    EXPECT_EQ(account->offences(), std::vector<std::string>());
+    EXPECT_EQ(account->open(), 0U);
+  }
 
   void start(Versions versions, bool expect = true) {
     rdma::RdmaOptions options = quick_rdma(server.port(), versions);
     options.negotiation_timeout = std::chrono::milliseconds(200);
-    client = std::make_unique<Client>(*loop, options);
+    client = std::make_unique<Client>(*loop, options, hooks, account);
     const Result<> started = client->start();
     EXPECT_EQ(started.has_value(), expect) << (started ? "started" : describe(started.error()));
   }
