@@ -114,6 +114,9 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   void on_error(uint32_t invalidated);
   bool react_version1(Exchange& x);
   bool react_version2(Exchange& x);
+  bool offer_fewer_segments(Exchange& x, uint32_t most);
+  bool offer_longer_item(Exchange& x, uint32_t index, uint32_t needed);
+  bool offer_longer_reply(Exchange& x, uint32_t needed);
   void send_again(Exchange& x);
   void send_error(const rpcrdma::header& to, const rpcrdma::error& error);
 
