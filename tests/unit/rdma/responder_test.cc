@@ -144,6 +144,43 @@ TEST_F(ResponderV2, ResponsesThatAreMalformed_AreNotAnswered) {
   expect_service(1, kVersion2);
 }
 
+// Section 3.2: "When the rdma_start.rdma_htype field has the value RDMA2_MSG or RDMA2_NOMSG, the value of the
+// RPCRDMA2_F_RESPONSE flag MUST be the same as the value of the associated RPC message's msg_type field." Who
+// says that it answers is not answered, and is no call whatever else it says.
+TEST_F(ResponderV2, CallsThatSayTheyAreResponses_AreNotExecutedAndNotAnswered) {
+  expect_service(0, kVersion2);
+  calls = 0;
+  header h = header_of(kVersion2);
+  h.flags = RPCRDMA2_F_RESPONSE;
+  send(h, rpc_call(kXid));
+  send(h, rpc_call(kXid + 1));  // and the XID is another one
+  send(h, words({kXid}));
+  ByteVector memory = rpc_call(kXid);
+  h.type = RDMA_NOMSG;
+  for (const segment& s : expose(memory, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({0, s});
+  send(h);
+  expect_service(1, kVersion2);
+  EXPECT_EQ(calls, 1U) << "that one";
+}
+
+TEST_F(ResponderV2, RepliesThatSayTheyAreNone_AreBadXdr) {
+  expect_service(0, kVersion2);
+  calls = 0;
+  send(header_of(kVersion2), reply(kXid));
+  expect_error(1, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
+  EXPECT_EQ(calls, 0U);
+  expect_service(2, kVersion2);
+}
+
+// Version 1 has no flag: what tells the direction is the message.
+TEST_F(ResponderV1, ReplyOfAnotherXid_IsNotAnswered) {
+  expect_service(0, kVersion1);
+  calls = 0;
+  send(header_of(kVersion1), reply(kXid + 1));
+  expect_service(1, kVersion1);
+  EXPECT_EQ(calls, 1U) << "that one";
+}
+
 // --- chunks ---
 
 TEST_P(ResponderBoth, PositionZeroInline_IsRefused) {
