@@ -39,6 +39,7 @@ TEST_F(Hostile, Version2WasAskedFor_Version1IsNotTaken) {
 // Draft section 7.2: the first message lost, or the connection: the next one begins with version 1, and so
 // does every later one.
 TEST_F(Hostile, SilenceToVersion2_MeansVersion1OnANewConnection) {
+  negotiation_timeout = std::chrono::milliseconds(50);
   script = [&](size_t connection, const header& in, size_t) {
     if (in.vers == 1) ok(connection, in);
   };

@@ -49,14 +49,17 @@ class Hostile : public testing::Test {
   std::shared_ptr<HandleAccount> account = std::make_shared<HandleAccount>();
   std::unique_ptr<Client> client;
   rpc::TransportHooks hooks;
+  std::chrono::milliseconds negotiation_timeout = rdma::RdmaOptions{}.negotiation_timeout;
   std::atomic<size_t> messages{0};
   Script script;
+  ConstBytes in_body;  // of the message that the script is called for
 
   Hostile() {
     server.hook = [this](size_t connection, fabric::Received received) {
       header in;
       size_t length = 0;
       decode(received.message, in, &length);
+      in_body = received.message.subspan(length);
       script(connection, in, messages++);
     };
   }
@@ -69,7 +72,7 @@ class Hostile : public testing::Test {
 
   void start(Versions versions, bool expect = true) {
     rdma::RdmaOptions options = quick_rdma(server.port(), versions);
-    options.negotiation_timeout = std::chrono::milliseconds(200);
+    options.negotiation_timeout = negotiation_timeout;
     client = std::make_unique<Client>(*loop, options, hooks, account);
     const Result<> started = client->start();
     EXPECT_EQ(started.has_value(), expect) << (started ? "started" : describe(started.error()));
