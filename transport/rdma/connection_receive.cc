@@ -20,10 +20,10 @@ Error unusable(const char* op, const char* cause) {
 // The call it is of waits on, and would expose what is closed.
 constexpr const char* kNoAnswer = "a handle was invalidated by a message that answers no call";
 
-// How many bytes came in a chunk that was offered so and is given back so. RFC 8166 section 4.3.2: the
-// Responder gives the segments back in order, "with the length fields overwritten"; they are filled one after
-// the other. No segments: nothing came in it (RFC 8267 section 6.4.1 has servers give an unused chunk back
-// empty). nullopt: it is not what was offered.
+// How many bytes came in a chunk that was offered so and is given back so. RFC 8166 section 3.4.6: "the
+// Responder updates each segment length field to reflect the actual amount of data that is being returned in
+// that segment"; they are filled one after the other. No segments: nothing came in it (RFC 8267 section 6.4.1
+// has servers give an unused chunk back empty). nullopt: it is not what was offered.
 std::optional<size_t> bytes_in(std::span<const segment> offered, std::span<const segment> given) {
   if (given.empty()) return 0;
   if (offered.size() != given.size()) return std::nullopt;
@@ -223,7 +223,8 @@ void RdmaConnection::refuse(Exchange& x, Error why, uint32_t invalidated) {
   close(x, invalidated);
 }
 
-// "The Requester MUST ensure that memory is no longer accessible before it uses it" (RFC 8166 section 8.1.1).
+// RFC 8166 section 4.5.4: memory is protected "from Responder access before the associated RPC transaction is
+// complete".
 void RdmaConnection::close(Exchange& x, uint32_t invalidated) {
   x.state = Exchange::State::kClosing;
   x.invalidating = !x.exposed.empty() && !endpoint_->invalidate(x.exposed, invalidated, x.number);

@@ -228,6 +228,13 @@ TEST_P(ClientsGrants, AreItsOwn_WhateverIsAskedFor) {
   });
 }
 
+// RFC 8167 section 4.3.1: "posts enough additional Receive buffers to match its advertised reverse-direction
+// credit value". Version 2's properties take no credit, and one Receive.
+TEST_P(ClientsGrants, Receives_AreThereForRepliesCallbacksAndProperties) {
+  serve();
+  EXPECT_EQ(account->receives, client->status().rdma->credits_asked + granted_ + 1);
+}
+
 // What a call of the server asks for is no grant: RFC 8167 section 4.1, "each receiver has to decide whether
 // an incoming message contains a credit request (the receiver is acting as a Responder) or a credit grant".
 TEST_P(ClientsGrants, CallsOfTheServer_GrantNothing) {

@@ -9,8 +9,9 @@ namespace {
 
 // --- which version
 
-// RFC 8166 section 4.5: "the Responder... RDMA_ERROR with ERR_VERS"; draft section 7: version 1 goes on, on
-// the same connection. As Linux 6.1 answers: XID and version echoed.
+// RFC 8166 section 4.5.1: "it MUST reply with an RDMA_ERROR procedure and set the rdma_err value to
+// ERR_VERS"; draft section 7: version 1 goes on, on the same connection. As Linux 6.1 answers: XID and
+// version echoed.
 TEST_F(Hostile, ServerOfVersion1_IsSpokenToOverTheSameConnection) {
   script = [&](size_t connection, const header& in, size_t) {
     EXPECT_EQ(connection, 0U);
@@ -151,7 +152,7 @@ const BadReply kBadReplies[] = {
 
 class HostileReply : public Hostile, public testing::WithParamInterface<BadReply> {};
 
-// "costs at most its own request (EIO)": the next call over the same connection is answered.
+// It costs no more than its own request: the next call over the same connection is answered.
 TEST_P(HostileReply, CostsItsOwnCallOnly) {
   script = [&](size_t connection, const header& in, size_t nth) {
     EXPECT_EQ(connection, 0U);

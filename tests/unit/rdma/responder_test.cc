@@ -47,8 +47,8 @@ TEST_P(ResponderBoth, XidOfTheMessageIsAnotherOne_IsRefused) {
   expect_service(2, vers());
 }
 
-// RFC 8166 section 4.5: "A Responder MUST discard" errors, and a malformed one is no reason to answer either:
-// two ends would never stop.
+// RFC 8166: "A Responder MUST silently discard RDMA_ERROR procedures", and a malformed one is no reason to
+// answer either: two ends would never stop.
 TEST_P(ResponderBoth, Errors_AreNotAnswered) {
   expect_service(0, vers());
   header h = header_of(vers(), kXid, RDMA_ERROR);
@@ -351,8 +351,8 @@ TEST_P(ResponderBoth, LongReply_GoesToTheReplyChunkOrSaysWhatItNeeds) {
 
 // --- credits ---
 
-// RFC 8166 section 3.3.1: "the Requester MUST NOT send unacknowledged requests in excess of this granted
-// Responder limit". One more than that is what the first message of version 2 may be.
+// RFC 8166 section 3.3.1: "A Requester MUST NOT send unacknowledged requests in excess of the Responder's
+// granted credit limit." One more than that is what the first message of version 2 may be.
 TEST_P(ResponderBoth, MoreCallsThanCredits_CostTheConnection) {
   silent = true;
   for (uint32_t i = 0; i <= kCreditsGranted; ++i) send(header_of(vers(), kXid + i), rpc_call(kXid + i));

@@ -162,6 +162,7 @@ class WatchedFabric final : public fabric::Fabric {
 
   std::string name() const override { return inner_->name(); }
   Task<Result<std::unique_ptr<fabric::Endpoint>>> connect(fabric::ConnectOptions options) override {
+    account_->receives = options.endpoint.receives;
     auto endpoint = co_await inner_->connect(std::move(options));
     if (!endpoint) co_return endpoint;
     co_return std::make_unique<WatchedEndpoint>(loop_, *std::move(endpoint), account_);

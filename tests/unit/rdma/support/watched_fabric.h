@@ -22,6 +22,8 @@ class HandleAccount {
   std::atomic<bool> closes_later{false};
   std::atomic<size_t> exposes_left{SIZE_MAX};  // then there is no memory to be had
 
+  std::atomic<unsigned> receives{0};  // posted by the last connection, as it was asked for
+
   size_t open() const;
   size_t opened() const;
   size_t closed_by_peer() const;
