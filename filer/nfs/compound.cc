@@ -101,6 +101,14 @@ std::string name_in(const RENAME4args& a) {
   return a.oldname + " -> " + a.newname;
 }
 
+// Results that have a data item which may be placed directly (RFC 8267 section 6.1).
+size_t placeable_bytes(const READ4res& res) {
+  return res.resok4.data.size();
+}
+size_t placeable_bytes(const READLINK4res& res) {
+  return res.resok4.link.size();
+}
+
 }  // namespace
 
 nfsstat4 need_current(const Context& c) {
@@ -333,8 +341,8 @@ void CompoundRun::put(const Res& res) {
   if (x(op_of<Res>) && x(res)) {
     status_ = res.status;
     ++results_;
-    if constexpr (std::is_same_v<Res, READ4res>) {  // its data ends the result
-      const size_t bytes = status_ == NFS4_OK ? res.resok4.data.size() : 0;
+    if constexpr (requires { placeable_bytes(res); }) {  // what may be placed ends the result
+      const size_t bytes = status_ == NFS4_OK ? placeable_bytes(res) : 0;
       items_.push_back({body_.size() - xdr_padded(bytes), bytes});
     }
     return;

@@ -39,7 +39,7 @@ class CompoundRun {
   void resume(bool patient);
 
   ByteVector& body() { return body_; }
-  // Where READ's data is in body().
+  // Where READ's data and READLINK's text are in body().
   const BulkPlaces& items() const { return items_; }
   const ExecutedCompound& executed() const { return executed_; }
   rpc::Xid xid() const { return executed_.xid; }

@@ -94,8 +94,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
 
   // Receiving.
   void on_reply(ConstBytes body, uint32_t invalidated);
-  void on_call(ConstBytes body);
-  void on_defect(rpcrdma::Defect defect);
+  void on_call(ConstBytes body, uint32_t invalidated);
+  void on_defect(rpcrdma::Defect defect, uint32_t invalidated);
   void on_abandoned(Exchange& x);
   const char* take_reply(Exchange& x, ConstBytes body);
   const char* take_inline(Exchange& x, ConstBytes body);
@@ -114,12 +114,15 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   void on_error(uint32_t invalidated);
   bool react_version1(Exchange& x);
   bool react_version2(Exchange& x);
+  bool offer_fewer_segments(Exchange& x, uint32_t most);
+  bool offer_longer_item(Exchange& x, uint32_t index, uint32_t needed);
+  bool offer_longer_reply(Exchange& x, uint32_t needed);
   void send_again(Exchange& x);
   void send_error(const rpcrdma::header& to, const rpcrdma::error& error);
 
   // Beginning.
   void on_first_message(rpcrdma::Defect defect);
-  void on_properties();
+  void on_properties(uint32_t invalidated);
   void take_properties();
   void agreed(Agreement agreement);
   Task<> give_up_waiting(std::shared_ptr<RdmaConnection> keep_alive);

@@ -113,7 +113,8 @@ void RdmaConnection::on_first_message(rpcrdma::Defect defect) {
 
 // Section 5.3.4: properties "are not allowed to change subsequently"; one that did would find us at odds with
 // what was planned by the first.
-void RdmaConnection::on_properties() {
+void RdmaConnection::on_properties(uint32_t invalidated) {
+  if (invalidated != 0) return broken("a handle was invalidated by transport properties");
   owner_.on_bad_message(*this, {"transport properties a second time", false, false, in_.xid});
 }
 

@@ -13,6 +13,8 @@ using rpcrdma::errcode;
 constexpr unsigned kMaxRepeats = 3;
 
 const char* text_of(uint32_t version, errcode code) {
+  if (code == rpcrdma::ERR_VERS)
+    return "the server does not speak the version that was agreed upon (ERR_VERS)";
   if (version == rpcrdma::kVersion1) return "the server refused the chunks (ERR_CHUNK)";
   switch (code) {
     case rpcrdma::RDMA2_ERR_BAD_XDR: return "the server could not decode the transport header (BAD_XDR)";
@@ -31,8 +33,6 @@ const char* text_of(uint32_t version, errcode code) {
 
 void RdmaConnection::on_error(uint32_t invalidated) {
   rdma_counters_.errors_received.add();
-  if (in_.error.code == rpcrdma::ERR_VERS)
-    return broken("the server does not speak the version that was agreed upon");
   rpc::PendingCall* p = pending(in_.xid);
   Exchange* x = p != nullptr ? &exchanges_.at(p->mark) : exchanges_.find_abandoned(in_.xid);
   if (x == nullptr) return stray();
@@ -52,9 +52,11 @@ void RdmaConnection::on_error(uint32_t invalidated) {
       invalidated);
 }
 
-// RFC 8267 section 3.1: ERR_CHUNK to a call whose reply was too long for what it offered. Nothing else can be
-// mended: the server says no more.
+// RFC 8166 section 4.5: "Receipt of this procedure completes the RPC transaction associated with XID in the
+// rdma_xid field", but for ERR_CHUNK to a call whose reply was too long for what it offered (RFC 8267 section
+// 3.1). Nothing else can be mended: the server says no more.
 bool RdmaConnection::react_version1(Exchange& x) {
+  if (in_.error.code != rpcrdma::ERR_CHUNK) return false;
   if (x.plan.reply == ReplyForm::kWriteChunk || x.reply_at_least != 0) return false;
   if (x.plan.reply_chunk >= options_.max_reply_bytes) return false;
   x.reply_at_least = options_.max_reply_bytes;
@@ -62,36 +64,63 @@ bool RdmaConnection::react_version1(Exchange& x) {
 }
 
 // draft-cel-nfsv4-rpcrdma-version-two-09 section 5.3.3, what each error asks for. The same XID, and the same
-// session slot and sequence ID: the server may have executed the call.
+// session slot and sequence ID: the server may have executed the call. Sent again is only what offers more
+// than before of what was too little: an error that contradicts the call ends it.
 bool RdmaConnection::react_version2(Exchange& x) {
   const rpcrdma::error& e = in_.error;
   switch (e.code) {
     case rpcrdma::RDMA2_ERR_READ_CHUNKS:
-      // "SHOULD send the request again using a Position-Zero Read chunk"; if it was one, the transaction
-      // ends.
-      return x.plan.call == CallForm::kReadChunk && std::exchange(x.no_read_chunk, true) == false;
+      // "The requester SHOULD resend the request using a Position-Zero Read chunk." If it was one, the
+      // transaction ends.
+      if (x.plan.call != CallForm::kReadChunk) return false;
+      x.no_read_chunk = true;
+      return true;
     case rpcrdma::RDMA2_ERR_WRITE_CHUNKS:
-      return x.plan.reply == ReplyForm::kWriteChunk && std::exchange(x.no_write_chunk, true) == false;
-    case rpcrdma::RDMA2_ERR_SEGMENTS: {
-      // One buffer instead of what lies where it lies.
-      const bool read = x.plan.call == CallForm::kReadChunk && !x.no_read_chunk && x.read_segments > e.first;
-      const bool write =
-          x.plan.reply == ReplyForm::kWriteChunk && !x.no_write_chunk && x.reply_segments().size() > e.first;
-      x.no_read_chunk |= read;
-      x.no_write_chunk |= write;
-      return read || write;
-    }
-    case rpcrdma::RDMA2_ERR_WRITE_RESOURCE:
-      // The sink is as long as the READ asks for: more cannot be needed there, but in a reply as a whole.
-      if (e.first == 0 || e.second == 0) return false;
-      return x.plan.reply == ReplyForm::kWriteChunk && std::exchange(x.no_write_chunk, true) == false;
-    case rpcrdma::RDMA2_ERR_REPLY_RESOURCE:
-      if (e.first == 0 || e.first > options_.max_reply_bytes || e.first <= x.reply_at_least) return false;
-      x.reply_at_least = e.first;
+      // "The requester SHOULD resend the request with no Write chunks and a Reply chunk of appropriate size."
+      if (x.plan.reply != ReplyForm::kWriteChunk) return false;
       x.no_write_chunk = true;
       return true;
+    case rpcrdma::RDMA2_ERR_SEGMENTS: return offer_fewer_segments(x, e.first);
+    case rpcrdma::RDMA2_ERR_WRITE_RESOURCE: return offer_longer_item(x, e.first, e.second);
+    case rpcrdma::RDMA2_ERR_REPLY_RESOURCE: return offer_longer_reply(x, e.first);
     default: return false;
   }
+}
+
+// One buffer instead of what lies where it lies. What has been one buffer before has no fewer segments.
+bool RdmaConnection::offer_fewer_segments(Exchange& x, uint32_t most) {
+  const bool read = x.read_segments > most;
+  const bool reply = x.reply_segments().size() > most;
+  if (most == 0 || (!read && !reply)) return false;
+  if (read && x.plan.call != CallForm::kReadChunk) return false;
+  if (reply && x.plan.reply != ReplyForm::kWriteChunk) return false;
+  x.no_read_chunk |= read;
+  x.no_write_chunk |= reply;
+  return true;
+}
+
+// The sink is as long as the READ asks for and cannot grow: the reply gets room as a whole. `index` counts
+// from one; 0: the Responder does not know which chunk it was, but there was one only.
+bool RdmaConnection::offer_longer_item(Exchange& x, uint32_t index, uint32_t needed) {
+  if (x.plan.reply != ReplyForm::kWriteChunk || index > 1) return false;
+  if (needed <= rpcrdma::chunk_bytes(x.reply_segments())) return false;
+  const size_t whole = x.call->call->max_reply_bytes + xdr_padded(needed);
+  if (whole > options_.max_reply_bytes) return false;
+  x.reply_at_least = whole;
+  x.no_write_chunk = true;
+  return true;
+}
+
+// To a call with a Write chunk: `needed` is for the rest of the reply. Servers cannot be relied upon to take
+// both chunks together (plan.h): the data item is made room for, too.
+bool RdmaConnection::offer_longer_reply(Exchange& x, uint32_t needed) {
+  const bool placed = x.plan.reply == ReplyForm::kWriteChunk;
+  const uint64_t had = x.plan.reply == ReplyForm::kReplyChunk ? rpcrdma::chunk_bytes(x.reply_segments()) : 0;
+  if (needed <= had || needed > options_.max_reply_bytes) return false;
+  const size_t item = placed ? xdr_padded(x.call->call->sink.destination.size()) : 0;
+  x.reply_at_least = std::min(needed + item, options_.max_reply_bytes);
+  x.no_write_chunk = true;
+  return true;
 }
 
 // The exchange's memory is closed; its credit is still taken.
@@ -109,8 +138,11 @@ void RdmaConnection::send_again(Exchange& x) {
   rdma_counters_.calls_repeated.add();
   if (transmit(x)) return;
   credits_.give_back();
-  forget_exposed(x);
-  refuse(x, {Layer::kTransport, Recovery::kPermanent, EIO, 0, "", "no memory to send the call again"}, 0);
+  x.refused = std::make_unique<Error>(
+      Error{Layer::kTransport, Recovery::kPermanent, EIO, 0, "", "no memory to send the call again"});
+  x.state = Exchange::State::kClosing;
+  // What could be had of it is being closed, or is.
+  if (!x.invalidating) finish(x);
 }
 
 // To a call of the server. The credit is our grant for its direction.

@@ -17,10 +17,15 @@ Error unusable(const char* op, const char* cause) {
   return {Layer::kRpc, Recovery::kPermanent, EIO, 0, op, cause};
 }
 
-// How many bytes came in a chunk that was offered so and is given back so. RFC 8166 section 4.3.2: the
-// Responder gives the segments back in order, "with the length fields overwritten"; they are filled one after
-// the other. Nothing: it is not what was offered.
+// The call it is of waits on, and would expose what is closed.
+constexpr const char* kNoAnswer = "a handle was invalidated by a message that answers no call";
+
+// How many bytes came in a chunk that was offered so and is given back so. RFC 8166 section 3.4.6: "the
+// Responder updates each segment length field to reflect the actual amount of data that is being returned in
+// that segment"; they are filled one after the other. No segments: nothing came in it (RFC 8267 section 6.4.1
+// has servers give an unused chunk back empty). nullopt: it is not what was offered.
 std::optional<size_t> bytes_in(std::span<const segment> offered, std::span<const segment> given) {
+  if (given.empty()) return 0;
   if (offered.size() != given.size()) return std::nullopt;
   size_t bytes = 0;
   bool full = true;
@@ -63,33 +68,38 @@ void RdmaConnection::on_receive(fabric::Received received) {
     return broken("a handle was invalidated that is not of the call that was answered");
   if (defect == Defect::kNone && in_.vers != version_ && in_.type != rpcrdma::RDMA_ERROR)
     return broken("a message of another version than was agreed upon");
-  if (defect != Defect::kNone) return on_defect(defect);
+  if (defect != Defect::kNone) return on_defect(defect, received.invalidated);
   if (in_.type == rpcrdma::RDMA_ERROR) return on_error(received.invalidated);
-  if (in_.type == rpcrdma::RDMA2_CONNPROP) return on_properties();
-  // RFC 8166 section 4.2.1: "the XID in the RPC-over-RDMA header MUST be the RPC message's".
+  if (in_.type == rpcrdma::RDMA2_CONNPROP) return on_properties(received.invalidated);
+  // RFC 8166 section 4.2.1: "This XID MUST be the same as the XID in the RPC message."
   if (in_.type == rpcrdma::RDMA_MSG && (body.size() < 8 || load_be32(body.data()) != in_.xid))
-    return on_defect(Defect::kXdr);
+    return on_defect(Defect::kXdr, received.invalidated);
   // Who looks for the XID first takes the server's calls for answers: both sides number as they like (RFC
   // 8167 section 3.1).
   bool call = in_.type == rpcrdma::RDMA_NOMSG && !in_.chunks.reads.empty();
   if (in_.type == rpcrdma::RDMA_MSG) call = load_be32(body.data() + 4) == rpc::CALL;
-  if (version_ == rpcrdma::kVersion2 && in_.response() == call) return on_defect(Defect::kXdr);
-  if (call) return on_call(body);
+  // Version 2 section 3.2: the flag "MUST be the same as the value of the associated RPC message's msg_type
+  // field".
+  if (version_ == rpcrdma::kVersion2 && in_.response() == call)
+    return on_defect(Defect::kXdr, received.invalidated);
+  if (call) return on_call(body, received.invalidated);
   on_reply(body, received.invalidated);
 }
 
 // A message that cannot be understood costs the call it answers, if that can be told, and itself otherwise.
-void RdmaConnection::on_defect(Defect defect) {
+void RdmaConnection::on_defect(Defect defect, uint32_t invalidated) {
   if (defect == Defect::kForeign || defect == Defect::kVersion)
     return broken("a message of another version than was agreed upon");
   if (defect == Defect::kShort) return broken("a message without a transport header");
   const bool obsolete =
       version_ == rpcrdma::kVersion1 && (in_.type == rpcrdma::RDMA_DONE || in_.type == rpcrdma::RDMA_MSGP);
+  if (obsolete && invalidated != 0) return broken(kNoAnswer);
   if (obsolete) return;  // RFC 8166 section 4.6: discarded silently
   // A prefix that names one of our calls is taken for its answer; never is an answer answered.
   if (PendingCall* p = pending(in_.xid)) {
     credits_.give_back();
-    return refuse(exchanges_.at(p->mark), unusable("", "the transport header of the reply is malformed"), 0);
+    return refuse(exchanges_.at(p->mark), unusable("", "the transport header of the reply is malformed"),
+                  invalidated);
   }
   owner_.on_bad_message(*this, {"a malformed transport header", false, true, in_.xid});
 }
@@ -103,7 +113,8 @@ void RdmaConnection::stray() {
   owner_.on_bad_message(*this, {"reply to a call that was never made", false, true, in_.xid});
 }
 
-void RdmaConnection::on_call(ConstBytes body) {
+void RdmaConnection::on_call(ConstBytes body, uint32_t invalidated) {
+  if (invalidated != 0) return broken(kNoAnswer);
   if (!in_.chunks.empty() || in_.type != rpcrdma::RDMA_MSG) {
     // Reverse direction calls come inline (RFC 8167 section 5.3; what we say in CONNPROP).
     rpcrdma::error error{rpcrdma::ERR_CHUNK, 0, 0};
@@ -215,7 +226,8 @@ void RdmaConnection::refuse(Exchange& x, Error why, uint32_t invalidated) {
   close(x, invalidated);
 }
 
-// "The Requester MUST ensure that memory is no longer accessible before it uses it" (RFC 8166 section 8.1.1).
+// RFC 8166 section 4.5.4: memory is protected "from Responder access before the associated RPC transaction is
+// complete".
 void RdmaConnection::close(Exchange& x, uint32_t invalidated) {
   x.state = Exchange::State::kClosing;
   x.invalidating = !x.exposed.empty() && !endpoint_->invalidate(x.exposed, invalidated, x.number);

@@ -208,8 +208,8 @@ void RdmaConnection::fill_header(const Exchange& x) {
     out_.chunks.has_reply = true;
     out_.chunks.reply.assign(x.reply_segments().begin(), x.reply_segments().end());
   }
-  // "rdma_inv_handle ... one of the rdma_handle values in the same header": the last one, the reply's if
-  // there is one.
+  // Version 2 section 3.3: "a non-zero value that matches one of the rdma_handle fields in that header": the
+  // last one, the reply's if there is one.
   if (remote_invalidation_ && !x.exposed.empty()) out_.inv_handle = x.exposed.back().handle;
 }
 
@@ -252,8 +252,8 @@ void RdmaConnection::count(const Exchange& x) {
   }
 }
 
-// Back channel: "an RPC-over-RDMA version 1 reply in the reverse direction" is inline, without chunks (RFC
-// 8167 section 5).
+// Back channel: "When chunks are not implemented, RPC messages in the reverse direction are always sent using
+// a Short Message" (RFC 8167 section 5.3).
 void RdmaConnection::send(ByteVector reply) {
   if (!open_) return;
   out_.clear();

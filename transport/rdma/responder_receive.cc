@@ -68,9 +68,18 @@ void Responder::on_receive(fabric::Received received) {
     if (call_credits_.outstanding() > 0) call_credits_.give_back();
     return pump_calls();
   }
-  if (in_.type == rpcrdma::RDMA_MSG && (body.size() < kLeastRpcBytes || load_be32(body.data()) != in_.xid))
-    return refuse({version_ == 1 ? rpcrdma::ERR_CHUNK : rpcrdma::RDMA2_ERR_BAD_XDR, 0, 0});
-  if (in_.type == rpcrdma::RDMA_MSG && load_be32(body.data() + 4) == rpc::REPLY) {
+  const bool whole = in_.type != rpcrdma::RDMA_MSG || body.size() >= kLeastRpcBytes;
+  const bool reply = in_.type == rpcrdma::RDMA_MSG && whole && load_be32(body.data() + 4) == rpc::REPLY;
+  bool sound = whole && (in_.type != rpcrdma::RDMA_MSG || load_be32(body.data()) == in_.xid);
+  // Version 2 section 3.2: the flag "MUST be the same as the value of the associated RPC message's msg_type
+  // field". A long reply has nowhere to be: our calls offer no Reply chunk.
+  if (version_ == 2) sound = sound && in_.response() == reply;
+  if (!sound) {
+    const bool answer = version_ == 2 ? in_.response() : reply;  // nobody answers an answer
+    if (!answer) refuse({version_ == 1 ? rpcrdma::ERR_CHUNK : rpcrdma::RDMA2_ERR_BAD_XDR, 0, 0});
+    return;
+  }
+  if (reply) {
     call_credits_.granted(in_.credit);
     if (call_credits_.outstanding() > 0) call_credits_.give_back();
     events_.on_message(ByteVector(body.begin(), body.end()));

@@ -61,8 +61,8 @@ void Responder::write_chunk(std::span<segment> chunk, ConstBytes data, const fab
 }
 
 // Data items into the Write chunks, in order; `rest` is the message without them. RFC 8166 section 4.3.2: an
-// item takes the next chunk; a chunk without segments asks for its item inline; an item of no bytes takes
-// none.
+// item takes the next chunk; a chunk without segments asks for its item inline, however long that is; else an
+// item of no bytes takes none, and leaves the chunk to the next one.
 std::optional<rpcrdma::error> Responder::place_items(Offer& offer, const Message& message,
                                                      std::span<const rpc::BulkPlace> items, Message& rest) {
   const ConstBytes whole = *message;
@@ -70,10 +70,12 @@ std::optional<rpcrdma::error> Responder::place_items(Offer& offer, const Message
   size_t at = 0;
   size_t chunk = 0;
   for (const rpc::BulkPlace& item : items) {
-    if (chunk == offer.writes.size() || item.length == 0) continue;
+    if (chunk == offer.writes.size()) break;
     if (item.offset < at || item.offset + xdr_padded(item.length) > whole.size())
       break;  // not this message's
-    const std::span<segment> target = offer.writes[chunk++];
+    const std::span<segment> target = offer.writes[chunk];
+    if (item.length == 0 && !target.empty()) continue;
+    ++chunk;
     if (target.empty()) continue;
     const uint64_t room = rpcrdma::chunk_bytes(target);
     if (item.length > room) {

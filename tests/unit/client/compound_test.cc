@@ -340,6 +340,19 @@ TEST(LocateReadData, UsualReply_BeginsWhereTheBuilderExpects) {
   EXPECT_EQ(call.sink.destination.size(), 4096u);
 }
 
+// Only READ has its data placed (transport/rdma/plan.h): without a sink there is no Write chunk.
+TEST(LocateReadData, OtherOperations_HaveNoSink) {
+  const auto sink_of = [](auto args) {
+    CompoundBuilder builder(kUser, "TEST");
+    builder.putfh(nfs4::nfs_fh4(ByteVector(16))).add(args);
+    const SlotTicket ticket;
+    return builder.finish(&ticket, false).sink.destination.size();
+  };
+  EXPECT_EQ(sink_of(READLINK4args{}), 0U);
+  EXPECT_EQ(sink_of(READDIR4args{}), 0U);
+  EXPECT_EQ(sink_of(GETATTR4args{}), 0U);
+}
+
 // The transport bounds the length by the record and the sink; what is said here is what the server claims.
 TEST(LocateReadData, HostileLength_IsReportedAsClaimed) {
   ByteVector whole = read_reply(kData);

@@ -105,6 +105,8 @@ class RawClient {
   uint32_t send(const Ops& ops);
   uint32_t send(const COMPOUND4args& args);
   std::optional<COMPOUND4res> receive(uint32_t xid);
+  // The RPC call as it would be sent.
+  ByteVector encode_call(uint32_t xid, const COMPOUND4args& args) const;
   // Raw reply message, from the XID on.
   std::optional<ByteVector> receive_message(uint32_t xid);
 
@@ -141,8 +143,6 @@ class RawClient {
   bool check_statuses = true;              // every result's is one of RFC 8881 section 15.2's table
 
  private:
-  ByteVector encode_call(uint32_t xid, const COMPOUND4args& args) const;
-
   uint16_t port_;
   uint32_t next_xid_ = 1;
   std::deque<ByteVector> kept_;       // results borrow from messages

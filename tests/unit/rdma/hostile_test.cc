@@ -2,99 +2,16 @@
 // never more; and errors get the reaction the standard has for them.
 #include <gtest/gtest.h>
 
-#include "tests/unit/rdma/support/rdma_rig.h"
-#include "xdr/rpcrdma/header.h"
+#include "tests/unit/rdma/support/hostile.h"
 
 namespace nfsrdma::test {
 namespace {
 
-using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
-using rdma::Versions;
-
-ByteVector encoded(const header& h, ConstBytes body = {}) {
-  ByteVector out;
-  EXPECT_TRUE(encode(out, h));
-  out.insert(out.end(), body.begin(), body.end());
-  return out;
-}
-
-header answer_to(const header& call) {
-  header h;
-  h.xid = call.xid;
-  h.vers = call.vers;
-  h.credit = 32;
-  h.flags = call.vers == 2 ? RPCRDMA2_F_RESPONSE : 0;
-  return h;
-}
-
-header error_to(const header& call, rpcrdma::error e) {
-  header h = answer_to(call);
-  h.type = RDMA_ERROR;
-  h.error = e;
-  return h;
-}
-
-// A server whose answer to each message a test gives.
-class Hostile : public testing::Test {
- protected:
-  using Script = std::function<void(size_t connection, const header& in, size_t nth)>;
-
-  LoopThread loop;
-  RawServer server{*loop};
-  std::unique_ptr<Client> client;
-  std::atomic<size_t> messages{0};
-  Script script;
-
-  Hostile() {
-    server.hook = [this](size_t connection, fabric::Received received) {
-      header in;
-      size_t length = 0;
-      decode(received.message, in, &length);
-      script(connection, in, messages++);
-    };
-  }
-  ~Hostile() override { client.reset(); }
-
-  void start(Versions versions, bool expect = true) {
-    rdma::RdmaOptions options = quick_rdma(server.port(), versions);
-    options.negotiation_timeout = std::chrono::milliseconds(200);
-    client = std::make_unique<Client>(*loop, options);
-    const Result<> started = client->start();
-    EXPECT_EQ(started.has_value(), expect) << (started ? "started" : describe(started.error()));
-  }
-  // Version 2's first message, answered as it should be.
-  bool properties(size_t connection, const header& in) {
-    if (in.type != RDMA2_CONNPROP) return false;
-    header h = answer_to(in);
-    h.type = RDMA2_CONNPROP;
-    server.send(connection, encoded(h));
-    return true;
-  }
-  void ok(size_t connection, const header& in) {
-    header h = answer_to(in);
-    h.chunks = in.chunks;
-    h.chunks.reads.clear();
-    for (segment& s : h.chunks.reply) s.length = 0;
-    for (size_t i = 0; i < h.chunks.writes.size(); ++i) {
-      for (segment& s : h.chunks.writes[i]) s.length = 0;
-    }
-    server.send(connection, encoded(h, reply(in.xid)));
-  }
-  rpc::Call read_call(size_t size) {
-    rpc::Call c = plain_call({}, 8);
-    c.sink = {client->pool().slice(size), locate_read, kReadDataOffset, nullptr};
-    return c;
-  }
-  int errno_of(rpc::Call call) {
-    const rpc::Outcome outcome = client->call(std::move(call)).get();
-    return outcome.reply ? 0 : outcome.reply.error().errnum;
-  }
-};
-
 // --- which version
 
-// RFC 8166 section 4.5: "the Responder... RDMA_ERROR with ERR_VERS"; draft section 7: version 1 goes on, on
-// the same connection. As Linux 6.1 answers: XID and version echoed.
+// RFC 8166 section 4.5.1: "it MUST reply with an RDMA_ERROR procedure and set the rdma_err value to
+// ERR_VERS"; draft section 7: version 1 goes on, on the same connection. As Linux 6.1 answers: XID and
+// version echoed.
 TEST_F(Hostile, ServerOfVersion1_IsSpokenToOverTheSameConnection) {
   script = [&](size_t connection, const header& in, size_t) {
     EXPECT_EQ(connection, 0U);
@@ -123,6 +40,7 @@ TEST_F(Hostile, Version2WasAskedFor_Version1IsNotTaken) {
 // Draft section 7.2: the first message lost, or the connection: the next one begins with version 1, and so
 // does every later one.
 TEST_F(Hostile, SilenceToVersion2_MeansVersion1OnANewConnection) {
+  negotiation_timeout = std::chrono::milliseconds(50);
   script = [&](size_t connection, const header& in, size_t) {
     if (in.vers == 1) ok(connection, in);
   };
@@ -203,7 +121,6 @@ const BadReply kBadReplies[] = {
      [](header& h, ByteVector&) {
        h.chunks.reads = {{0, {1, 2, 3}}};
      }},
-    {"ChunkNotOffered", [](header& h, ByteVector&) { h.chunks.writes.add_chunk(); }},
     {"OtherHandle", [](header& h, ByteVector&) { h.chunks.writes[0][0].handle ^= 1; }},
     {"OtherOffset", [](header& h, ByteVector&) { h.chunks.writes[0][0].offset += 1; }},
     {"MoreThanOffered", [](header& h, ByteVector&) { h.chunks.writes[0][0].length = 65537; }},
@@ -211,7 +128,15 @@ const BadReply kBadReplies[] = {
      [](header& h, ByteVector&) {
        h.chunks.writes.add_segment({1, 2, 3});
      }},
+    {"OneChunkMore", [](header& h, ByteVector&) { h.chunks.writes.add_chunk(); }},
     {"PlacedAndNotSaid", [](header& h, ByteVector&) { h.chunks.writes[0][0].length = 100; }},
+    {"PlacedByAReadThatFailed",
+     [](header& h, ByteVector& body) {
+       h.chunks.writes[0][0].length = 100;
+       body.resize(kReplyHeaderBytes);
+       const ByteVector status = words({5});
+       body.insert(body.end(), status.begin(), status.end());
+     }},
     {"ReplyChunkNotOffered",
      [](header& h, ByteVector&) {
        h.chunks.has_reply = true;
@@ -227,7 +152,7 @@ const BadReply kBadReplies[] = {
 
 class HostileReply : public Hostile, public testing::WithParamInterface<BadReply> {};
 
-// "costs at most its own request (EIO)": the next call over the same connection is answered.
+// It costs no more than its own request: the next call over the same connection is answered.
 TEST_P(HostileReply, CostsItsOwnCallOnly) {
   script = [&](size_t connection, const header& in, size_t nth) {
     EXPECT_EQ(connection, 0U);
@@ -250,6 +175,94 @@ std::string name_of(const testing::TestParamInfo<BadReply>& reply) {
   return reply.param.name;
 }
 INSTANTIATE_TEST_SUITE_P(All, HostileReply, testing::ValuesIn(kBadReplies), name_of);
+
+// A Write chunk in a reply to a call that offered none.
+TEST_F(Hostile, ReplyWithAWriteChunkThatWasNotOffered_CostsItsOwnCallOnly) {
+  script = [&](size_t connection, const header& in, size_t nth) {
+    EXPECT_EQ(connection, 0U);
+    header h = answer_to(in);
+    if (nth == 1) h.chunks.writes.add_chunk();
+    server.send(connection, encoded(h, reply(in.xid)));
+  };
+  start(Versions::kOnly1);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(errno_of(plain_call()), EIO);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+}
+
+// --- a Write chunk that was not used
+
+struct UnusedChunk {
+  const char* name;
+  std::function<void(write_list&)> give_back;
+};
+void PrintTo(const UnusedChunk& u, std::ostream* out) {
+  *out << u.name;
+}
+
+const UnusedChunk kUnusedChunks[] = {
+    // RFC 8166 section 4.3.2.2: "returns only empty segments in that Write chunk".
+    {"EmptySegments", [](write_list&) {}},
+    // RFC 8267 section 6.4.1: "an NFS version 4 server MUST return an empty Write chunk in that Write list
+    // position".
+    {"NoSegments",
+     [](write_list& w) {
+       w.clear();
+       w.add_chunk();
+     }},
+    {"NoList", [](write_list& w) { w.clear(); }},
+};
+
+class Unused : public Hostile, public testing::WithParamInterface<UnusedChunk> {
+ protected:
+  // A READ answered with these results and its chunk as the parameter has it.
+  rpc::Outcome read_answered_with(const ByteVector& results) {
+    script = [this, results](size_t connection, const header& in, size_t nth) {
+      if (nth == 0) return ok(connection, in);
+      header h = answer_to(in);
+      h.chunks.writes = in.chunks.writes;
+      for (segment& s : h.chunks.writes[0]) s.length = 0;
+      GetParam().give_back(h.chunks.writes);
+      server.send(connection, encoded(h, reply(in.xid, results)));
+    };
+    start(Versions::kOnly1);
+    EXPECT_EQ(errno_of(plain_call()), 0);
+    return client->call(read_call(65536)).get();
+  }
+};
+
+// What failed is what NFS says has failed: the caller gets the results.
+TEST_P(Unused, ByAReadThatFailed_TheStatusComesThrough) {
+  const rpc::Outcome outcome = read_answered_with(words({5}));
+  ASSERT_TRUE(outcome.reply) << describe(outcome.reply.error());
+  EXPECT_FALSE(outcome.reply->placed);
+  EXPECT_EQ(word_at(outcome.reply->head, kReplyHeaderBytes), 5U);
+  EXPECT_EQ(client->status().bad_messages, 0U);
+}
+
+TEST_P(Unused, ByAReadAtTheEnd_NothingIsThere) {
+  const rpc::Outcome outcome = read_answered_with(words({0, 0}));
+  ASSERT_TRUE(outcome.reply) << describe(outcome.reply.error());
+  EXPECT_FALSE(outcome.reply->placed);
+  EXPECT_EQ(client->status().rdma->reads_chunk_unused, 0U) << "there were no data to be placed";
+}
+
+// RFC 8267 section 6.4.1 wants the data in the chunk; a server that has them inline is understood.
+TEST_P(Unused, ByAReadWithData_TheyAreInline) {
+  const ByteVector data = pattern(100, 1);
+  const rpc::Outcome outcome = read_answered_with(read_results(data));
+  ASSERT_TRUE(outcome.reply) << describe(outcome.reply.error());
+  EXPECT_FALSE(outcome.reply->placed);
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(outcome.reply->head).subspan(kReadDataOffset, 100), data));
+  EXPECT_EQ(client->status().rdma->reads_chunk_unused, 1U);
+}
+
+std::string name_of_unused(const testing::TestParamInfo<UnusedChunk>& unused) {
+  return unused.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(All, Unused, testing::ValuesIn(kUnusedChunks), name_of_unused);
+
+// --- what answers nothing, and what is no answer
 
 TEST_F(Hostile, ReplyToNothing_IsIgnored) {
   script = [&](size_t connection, const header& in, size_t) {
@@ -357,133 +370,6 @@ TEST_F(Hostile, ErrChunkToAReplyThatWasTooLong_IsAskedAgainOnce) {
   EXPECT_TRUE(calls[1].chunks.has_reply);
   EXPECT_GE(chunk_bytes(calls[1].chunks.reply), size_t{1} << 20);
   EXPECT_NE(calls[0].xid, calls[1].xid);
-}
-
-// --- errors, version 2 (section 5.3.3)
-
-class Version2Errors : public Hostile {
- protected:
-  std::vector<header> calls;
-  // Answers the first call with `e`, later ones with success.
-  void answer_first(rpcrdma::error e) {
-    script = [this, e](size_t connection, const header& in, size_t) {
-      if (properties(connection, in)) return;
-      calls.push_back(in);
-      if (calls.size() == 1) return server.send(connection, encoded(error_to(in, e)));
-      header h = answer_to(in);
-      h.chunks = in.chunks;
-      h.chunks.reads.clear();
-      for (size_t i = 0; i < h.chunks.writes.size(); ++i) h.chunks.writes[i][0].length = 0;
-      for (segment& s : h.chunks.reply) s.length = 0;
-      server.send(connection, encoded(h, reply(in.xid, words({0, 0}))));
-    };
-    start(Versions::kOnly2);
-  }
-  rpc::Call write_call(size_t size) {
-    rpc::Call c = plain_call(words({1}), 64);
-    const Slice data = client->pool().slice(size);
-    c.bulks = {{c.head.size(), data.bytes, c.head.size()}};
-    c.keep = {data};
-    return c;
-  }
-};
-
-TEST_F(Version2Errors, ReadChunks_IsSentAgainAsALongCall) {
-  answer_first({RDMA2_ERR_READ_CHUNKS, 1, 0});
-  EXPECT_EQ(errno_of(write_call(65536)), 0);
-  ASSERT_EQ(calls.size(), 2U);
-  EXPECT_EQ(calls[0].type, RDMA_MSG);
-  EXPECT_NE(calls[0].chunks.reads.at(0).position, 0U);
-  EXPECT_EQ(calls[1].type, RDMA_NOMSG);
-  EXPECT_EQ(calls[1].chunks.reads.at(0).position, 0U);
-  EXPECT_EQ(calls[0].xid, calls[1].xid) << "the same XID";
-}
-
-TEST_F(Version2Errors, ReadChunksToALongCall_IsEio) {
-  answer_first({RDMA2_ERR_READ_CHUNKS, 1, 0});
-  EXPECT_EQ(errno_of(plain_call(pattern(20000, 1))), EIO);
-  EXPECT_EQ(calls.size(), 1U);
-}
-
-TEST_F(Version2Errors, WriteChunks_IsSentAgainWithAReplyChunk) {
-  answer_first({RDMA2_ERR_WRITE_CHUNKS, 0, 0});
-  EXPECT_EQ(errno_of(read_call(65536)), 0);
-  ASSERT_EQ(calls.size(), 2U);
-  EXPECT_EQ(calls[0].chunks.writes.size(), 1U);
-  EXPECT_TRUE(calls[1].chunks.writes.empty());
-  EXPECT_GE(chunk_bytes(calls[1].chunks.reply), 65536U);
-}
-
-TEST_F(Version2Errors, ReplyResource_IsSentAgainWithWhatIsNeeded) {
-  answer_first({RDMA2_ERR_REPLY_RESOURCE, 20000, 0});
-  EXPECT_EQ(errno_of(plain_call()), 0);
-  ASSERT_EQ(calls.size(), 2U);
-  EXPECT_GE(chunk_bytes(calls[1].chunks.reply), 20000U);
-}
-
-TEST_F(Version2Errors, ReplyResourceOfNothingOrOfTooMuch_IsEio) {
-  answer_first({RDMA2_ERR_REPLY_RESOURCE, 0, 0});
-  EXPECT_EQ(errno_of(plain_call()), EIO);
-  calls.clear();
-  script = [this](size_t connection, const header& in, size_t) {
-    calls.push_back(in);
-    server.send(connection, encoded(error_to(in, {RDMA2_ERR_REPLY_RESOURCE, UINT32_MAX, 0})));
-  };
-  EXPECT_EQ(errno_of(plain_call()), EIO);
-  EXPECT_EQ(calls.size(), 1U);
-}
-
-// A server that always wants more is not asked for ever.
-TEST_F(Version2Errors, ReplyResourceAgainAndAgain_Ends) {
-  answer_first({RDMA2_ERR_REPLY_RESOURCE, 5000, 0});
-  EXPECT_EQ(errno_of(plain_call()), 0);
-  calls.clear();
-  script = [this](size_t connection, const header& in, size_t) {
-    calls.push_back(in);
-    const auto more = static_cast<uint32_t>(5000 * calls.size());
-    server.send(connection, encoded(error_to(in, {RDMA2_ERR_REPLY_RESOURCE, more, 0})));
-  };
-  EXPECT_EQ(errno_of(plain_call()), EIO);
-  EXPECT_LE(calls.size(), 4U);
-}
-
-TEST_F(Version2Errors, WriteResource_IsSentAgainWithoutTheChunk) {
-  answer_first({RDMA2_ERR_WRITE_RESOURCE, 1, 100000});
-  EXPECT_EQ(errno_of(read_call(65536)), 0);
-  ASSERT_EQ(calls.size(), 2U);
-  EXPECT_TRUE(calls[1].chunks.writes.empty());
-}
-
-// "i = n = 0": the transaction is terminated.
-TEST_F(Version2Errors, WriteResourceOfNothing_IsEio) {
-  answer_first({RDMA2_ERR_WRITE_RESOURCE, 0, 0});
-  EXPECT_EQ(errno_of(read_call(65536)), EIO);
-}
-
-TEST_F(Version2Errors, PermanentOnes_AreEio) {
-  for (const errcode code : {RDMA2_ERR_BAD_XDR, RDMA2_ERR_INVAL_HTYPE, RDMA2_ERR_SYSTEM, errcode{77}}) {
-    calls.clear();
-    if (client) client.reset();
-    answer_first({code, 0, 0});
-    EXPECT_EQ(errno_of(plain_call()), EIO) << code;
-    EXPECT_EQ(calls.size(), 1U);
-    EXPECT_EQ(errno_of(plain_call()), 0) << "the connection goes on";
-  }
-}
-
-// Section 5.3.4: "not allowed to change subsequently".
-TEST_F(Version2Errors, PropertiesTwice_AreIgnored) {
-  script = [this](size_t connection, const header& in, size_t) {
-    if (properties(connection, in)) return;
-    header h = answer_to(in);
-    h.type = RDMA2_CONNPROP;
-    h.properties.receive_buffer_bytes = 1;
-    server.send(connection, encoded(h));
-    ok(connection, in);
-  };
-  start(Versions::kOnly2);
-  EXPECT_EQ(errno_of(plain_call(pattern(2000, 1))), 0);
-  EXPECT_EQ(errno_of(plain_call(pattern(2000, 1))), 0);
 }
 
 // --- memory

@@ -33,7 +33,21 @@ TEST(Plan, ReadThatFitsInline_ComesInline) {
   EXPECT_EQ(make_plan(linux_server(), read).reply, ReplyForm::kInline);
 }
 
-// The 2003 paper, section 3.4: "a minimum chunk size", tunable.
+// What has no bulk item of its own is never offered a Write chunk, however long its reply may get: READLINK's
+// text, which RFC 8267 section 6.1 would allow one, goes inline or with the whole reply.
+TEST(Plan, CallWithoutASink_OffersNoWriteChunk) {
+  for (const size_t reply : {200U, 4096U, 8192U, 1U << 20}) {
+    for (const size_t threshold : {size_t{0}, size_t{1024}, SIZE_MAX}) {
+      PlanLimits limits = linux_server();
+      limits.ddp_threshold = threshold;
+      CallSizes readlink = small_call();
+      readlink.reply = reply;
+      EXPECT_NE(make_plan(limits, readlink).reply, ReplyForm::kWriteChunk) << reply << " " << threshold;
+    }
+  }
+}
+
+// The 2003 paper, section 3.4: a "minimum chunk size", tunable.
 TEST(Plan, ReadOfTheThreshold_IsPlacedAlthoughItFits) {
   PlanLimits limits = linux_server();
   limits.ddp_threshold = 1024;
@@ -147,7 +161,7 @@ RC_GTEST_PROP(PlanProperty, EveryPlan_Fits, ()) {
 
 // --- credits
 
-// RFC 8166 section 3.3.1: "Until the Requester has received the first Reply... only a single outstanding".
+// Nothing has been granted yet: one goes.
 TEST(Credits, BeforeTheFirstGrant_OneCallIsOut) {
   Credits credits(64);
   EXPECT_TRUE(credits.available(false));
@@ -166,7 +180,7 @@ TEST(Credits, Grant_IsBoundedByTheRequest) {
   EXPECT_EQ(credits.limit(), 10U);
 }
 
-// "A credit value of zero is a deadlock": taken for one.
+// "The granted value MUST NOT be zero, since such a value would result in deadlock": taken for one.
 TEST(Credits, GrantOfZero_IsOne) {
   Credits credits(64);
   credits.granted(0);

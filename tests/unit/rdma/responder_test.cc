@@ -2,143 +2,14 @@
 // wrong costs its own message, or the connection, and never more.
 #include <gtest/gtest.h>
 
-#include "tests/unit/rdma/support/rdma_rig.h"
-#include "xdr/rpcrdma/header.h"
+#include "tests/unit/rdma/support/raw_client.h"
 
 namespace nfsrdma::test {
 namespace {
 
-using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
-
-constexpr uint32_t kCreditsGranted = 4;
-constexpr uint32_t kXid = 0x1234;
-
-// The RPC call that every test can make: `arguments` come back as its results.
-ByteVector rpc_call(uint32_t xid, ConstBytes arguments = {}) {
-  ByteVector message = call_head(arguments);
-  store_be32(message.data(), xid);
-  return message;
-}
-
-class RawClient : public testing::Test {
- protected:
-  LoopThread loop;
-  std::atomic<size_t> read_bytes{SIZE_MAX};  // results are a READ of so much
-  std::atomic<bool> silent{false};           // calls are not answered
-  std::atomic<size_t> calls{0};
-  std::unique_ptr<TestServer> server;
-  Side client;
-  std::unique_ptr<fabric::Fabric> fabric_;
-
-  void SetUp() override {
-    rdma::ResponderOptions options;
-    options.credits = kCreditsGranted;
-    options.max_call_bytes = 100'000;
-    options.max_segments = 3;
-    options.max_read_chunks = 2;
-    options.max_write_chunks = 1;
-    server = std::make_unique<TestServer>(*loop, options,
-                                          [this](auto& c, ByteVector message) { answer(c, message); });
-    call_on(*loop, [this] { fabric_ = fabric::iwarp::make_fabric(*loop); });
-    fabric::ConnectOptions to;
-    to.host = "127.0.0.1";
-    to.port = server->port();
-    to.endpoint = rdma::make_endpoint_options(16384, 64, {true, 4096, 4096});
-    auto connected = run_on(*loop, fabric_->connect(to));
-    ASSERT_TRUE(connected) << describe(connected.error());
-    client.endpoint = *std::move(connected);
-    call_on(*loop, [this] { client.endpoint->start(client); });
-  }
-  void TearDown() override {
-    call_on(*loop, [this] { client.endpoint.reset(); });
-    server.reset();
-    call_on(*loop, [this] { fabric_.reset(); });
-  }
-
-  void answer(TestServer::Connection& c, const ByteVector& message) {
-    ++calls;
-    if (silent) return;
-    const uint32_t xid = xid_of(message);
-    if (read_bytes == SIZE_MAX)
-      return c.responder->send(reply(xid, ConstBytes(message).subspan(kCallHeaderBytes)));
-    const ByteVector data = pattern(read_bytes, xid);
-    const rpc::BulkPlace place[] = {{kReadDataOffset, data.size()}};
-    c.responder->send(reply(xid, read_results(data)), place);
-  }
-
-  // --- what is sent ---
-  header header_of(uint32_t vers, uint32_t xid = kXid, proc type = RDMA_MSG) {
-    header h;
-    h.xid = xid;
-    h.vers = vers;
-    h.credit = 8;
-    h.type = type;
-    return h;
-  }
-  void send(ConstBytes message) {
-    call_on(*loop, [&] {
-      const ConstBytes parts[] = {message};
-      client->send(parts);
-    });
-  }
-  void send(const header& h, ConstBytes body = {}) {
-    ByteVector out;
-    ASSERT_TRUE(encode(out, h));
-    out.insert(out.end(), body.begin(), body.end());
-    send(out);
-  }
-  std::vector<segment> expose(ByteVector& memory, fabric::Access access) {
-    auto segments = call_on(*loop, [&] { return client->expose(memory, access); });
-    EXPECT_TRUE(segments);
-    return segments ? *segments : std::vector<segment>{};
-  }
-
-  // --- what comes back ---
-  // The header of message `i`; `rest` is what follows it.
-  header received(size_t i, ByteVector* rest = nullptr) {
-    header h;
-    if (!client.receives(i + 1)) {
-      ADD_FAILURE() << "nothing came";
-      return h;
-    }
-    const ByteVector message = client.message(i);
-    size_t length = 0;
-    EXPECT_EQ(decode(message, h, &length), Defect::kNone);
-    if (rest != nullptr) rest->assign(message.begin() + static_cast<ptrdiff_t>(length), message.end());
-    return h;
-  }
-  void expect_error(size_t i, uint32_t vers, rpcrdma::error error, uint32_t xid = kXid) {
-    const header h = received(i);
-    EXPECT_EQ(h.type, RDMA_ERROR);
-    EXPECT_EQ(h.vers, vers);
-    EXPECT_EQ(h.xid, xid);
-    EXPECT_EQ(h.error, error);
-    if (vers == kVersion2) {
-      EXPECT_EQ(h.flags, RPCRDMA2_F_RESPONSE);
-    }
-  }
-  // A call like any other is answered as message `i`: nothing has been broken.
-  void expect_service(size_t i, uint32_t vers) {
-    const ByteVector arguments = pattern(40, 7);
-    send(header_of(vers, 0x7777), rpc_call(0x7777, arguments));
-    ByteVector rest;
-    const header h = received(i, &rest);
-    EXPECT_EQ(h.type, RDMA_MSG);
-    EXPECT_EQ(h.credit, kCreditsGranted);
-    EXPECT_EQ(rest, reply(0x7777, arguments));
-  }
-};
-
 class ResponderV1 : public RawClient {};
 class ResponderV2 : public RawClient {};
-class ResponderBoth : public RawClient, public testing::WithParamInterface<uint32_t> {
- protected:
-  uint32_t vers() const { return GetParam(); }
-  // In version 1 everything that is wrong with chunks is ERR_CHUNK.
-  rpcrdma::error refusal(errcode code, uint32_t limit = 0) const {
-    return vers() == kVersion1 ? rpcrdma::error{ERR_CHUNK, 0, 0} : rpcrdma::error{code, limit, 0};
-  }
-};
+class ResponderBoth : public RawClientOfBoth {};
 INSTANTIATE_TEST_SUITE_P(Versions, ResponderBoth, testing::Values(kVersion1, kVersion2));
 
 // --- versions ---
@@ -176,8 +47,8 @@ TEST_P(ResponderBoth, XidOfTheMessageIsAnotherOne_IsRefused) {
   expect_service(2, vers());
 }
 
-// RFC 8166 section 4.5: "A Responder MUST discard" errors, and a malformed one is no reason to answer either:
-// two ends would never stop.
+// RFC 8166: "A Responder MUST silently discard RDMA_ERROR procedures", and a malformed one is no reason to
+// answer either: two ends would never stop.
 TEST_P(ResponderBoth, Errors_AreNotAnswered) {
   expect_service(0, vers());
   header h = header_of(vers(), kXid, RDMA_ERROR);
@@ -271,6 +142,43 @@ TEST_F(ResponderV2, ResponsesThatAreMalformed_AreNotAnswered) {
   send(words({kXid, 2, 8, 2, RPCRDMA2_F_RESPONSE, 0, 0}));
   send(words({kXid, 2, 8, RDMA2_CONNPROP, RPCRDMA2_F_RESPONSE, 1, RDMA2_PROPID_RBSIZ, 2, 0}));
   expect_service(1, kVersion2);
+}
+
+// Section 3.2: "When the rdma_start.rdma_htype field has the value RDMA2_MSG or RDMA2_NOMSG, the value of the
+// RPCRDMA2_F_RESPONSE flag MUST be the same as the value of the associated RPC message's msg_type field." Who
+// says that it answers is not answered, and is no call whatever else it says.
+TEST_F(ResponderV2, CallsThatSayTheyAreResponses_AreNotExecutedAndNotAnswered) {
+  expect_service(0, kVersion2);
+  calls = 0;
+  header h = header_of(kVersion2);
+  h.flags = RPCRDMA2_F_RESPONSE;
+  send(h, rpc_call(kXid));
+  send(h, rpc_call(kXid + 1));  // and the XID is another one
+  send(h, words({kXid}));
+  ByteVector memory = rpc_call(kXid);
+  h.type = RDMA_NOMSG;
+  for (const segment& s : expose(memory, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({0, s});
+  send(h);
+  expect_service(1, kVersion2);
+  EXPECT_EQ(calls, 1U) << "that one";
+}
+
+TEST_F(ResponderV2, RepliesThatSayTheyAreNone_AreBadXdr) {
+  expect_service(0, kVersion2);
+  calls = 0;
+  send(header_of(kVersion2), reply(kXid));
+  expect_error(1, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
+  EXPECT_EQ(calls, 0U);
+  expect_service(2, kVersion2);
+}
+
+// Version 1 has no flag: what tells the direction is the message.
+TEST_F(ResponderV1, ReplyOfAnotherXid_IsNotAnswered) {
+  expect_service(0, kVersion1);
+  calls = 0;
+  send(header_of(kVersion1), reply(kXid + 1));
+  expect_service(1, kVersion1);
+  EXPECT_EQ(calls, 1U) << "that one";
 }
 
 // --- chunks ---
@@ -443,8 +351,8 @@ TEST_P(ResponderBoth, LongReply_GoesToTheReplyChunkOrSaysWhatItNeeds) {
 
 // --- credits ---
 
-// RFC 8166 section 3.3.1: "the Requester MUST NOT send unacknowledged requests in excess of this granted
-// Responder limit". One more than that is what the first message of version 2 may be.
+// RFC 8166 section 3.3.1: "A Requester MUST NOT send unacknowledged requests in excess of the Responder's
+// granted credit limit." One more than that is what the first message of version 2 may be.
 TEST_P(ResponderBoth, MoreCallsThanCredits_CostTheConnection) {
   silent = true;
   for (uint32_t i = 0; i <= kCreditsGranted; ++i) send(header_of(vers(), kXid + i), rpc_call(kXid + i));

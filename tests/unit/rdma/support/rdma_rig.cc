@@ -112,9 +112,13 @@ void RawServer::send(size_t i, ConstBytes message, uint32_t invalidate) {
 
 // ---------------------------------------------------------------------------------------------------------
 
-Client::Client(Loop& loop, rdma::RdmaOptions options, rpc::TransportHooks hooks) : loop_(loop) {
+Client::Client(Loop& loop, rdma::RdmaOptions options, rpc::TransportHooks hooks,
+               std::shared_ptr<HandleAccount> account)
+    : loop_(loop) {
   call_on(loop_, [&] {
-    transport_ = rdma::make_rdma_transport(loop_, fabric::iwarp::make_fabric(loop_), std::move(options),
+    auto fabric = fabric::iwarp::make_fabric(loop_);
+    if (account != nullptr) fabric = make_watched_fabric(loop_, std::move(fabric), std::move(account));
+    transport_ = rdma::make_rdma_transport(loop_, std::move(fabric), std::move(options),
                                            std::make_shared<rdma::VersionMemory>(), pool_, std::move(hooks));
   });
 }

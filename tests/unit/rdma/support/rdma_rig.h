@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "tests/unit/fabric/support/fabric_pair.h"
+#include "tests/unit/rdma/support/watched_fabric.h"
 #include "tests/unit/transport/support/rpc_bytes.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "transport/fabric/iwarp/iwarp.h"
@@ -87,7 +88,9 @@ class RawServer {
 // The client's transport.
 class Client {
  public:
-  Client(Loop& loop, rdma::RdmaOptions options, rpc::TransportHooks hooks = {});
+  // `account`: keeps the books of the handles (watched_fabric.h).
+  Client(Loop& loop, rdma::RdmaOptions options, rpc::TransportHooks hooks = {},
+         std::shared_ptr<HandleAccount> account = nullptr);
   ~Client();
   Result<> start() { return run_on(loop_, transport_->start()); }
   void close();

@@ -1,0 +1,50 @@
+// A fabric around another one that keeps account of every handle: opened once, closed once, by this side or
+// by the peer, and of which side it is known. It can have memory open in several segments, close it later
+// than it is asked to, as hardware with memory windows does, and have none.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transport/fabric/fabric.h"
+
+namespace nfsrdma::test {
+
+// Of all endpoints of a fabric. Any thread.
+class HandleAccount {
+ public:
+  // What tests want of the fabric; set before connections are made, or on the loop.
+  std::atomic<size_t> segment_bytes{SIZE_MAX};  // at most so long is each
+  std::atomic<bool> closes_later{false};
+  std::atomic<size_t> exposes_left{SIZE_MAX};  // then there is no memory to be had
+
+  std::atomic<unsigned> receives{0};  // posted by the last connection, as it was asked for
+
+  size_t open() const;
+  size_t opened() const;
+  size_t closed_by_peer() const;
+  // What was done that must not be: a handle closed twice, or one that was never open.
+  std::vector<std::string> offences() const;
+
+  void on_exposed(uint32_t handle);
+  void on_closed(uint32_t handle, uint32_t remotely);
+  void on_closed_by_peer(uint32_t handle);
+  void on_ended(const std::vector<uint32_t>& handles);
+
+ private:
+  enum class State : uint8_t { kOpen, kClosedByPeer };
+  mutable std::mutex mutex_;
+  std::map<uint32_t, State> handles_;
+  size_t opened_ = 0;
+  size_t closed_by_peer_ = 0;
+  std::vector<std::string> offences_;
+};
+
+std::unique_ptr<fabric::Fabric> make_watched_fabric(Loop& loop, std::unique_ptr<fabric::Fabric> inner,
+                                                    std::shared_ptr<HandleAccount> account);
+
+}  // namespace nfsrdma::test
