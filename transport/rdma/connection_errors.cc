@@ -109,8 +109,10 @@ void RdmaConnection::send_again(Exchange& x) {
   rdma_counters_.calls_repeated.add();
   if (transmit(x)) return;
   credits_.give_back();
-  forget_exposed(x);
-  refuse(x, {Layer::kTransport, Recovery::kPermanent, EIO, 0, "", "no memory to send the call again"}, 0);
+  x.refused = std::make_unique<Error>(
+      Error{Layer::kTransport, Recovery::kPermanent, EIO, 0, "", "no memory to send the call again"});
+  // What could be opened of it is closed again first.
+  if (!x.invalidating) finish(x);
 }
 
 // To a call of the server. The credit is our grant for its direction.
