@@ -1,10 +1,11 @@
-// The Requester over a fabric of which a test is the adapter: memory is closed some time after it was asked for,
+// Both ends over a fabric of which a test is the adapter: memory is closed some time after it was asked for,
 // there may be no window left for it, and every byte of the peer's is the test's.
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/fuzz_endpoint.h"
 #include "tests/unit/transport/support/rpc_bytes.h"
 #include "transport/rdma/connection.h"
+#include "transport/rdma/responder.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -136,6 +137,93 @@ TEST_F(OverAnAdapter, CallThatJustFits_IsALongOneWhenAReplyChunkIsAskedFor) {
   EXPECT_EQ(word_at(sent.back(), 12), RDMA_NOMSG);
   connection->forget(p);
   calls.remove(p);
+}
+
+class AnsweringOverAnAdapter : public testing::TestWithParam<uint32_t>, public rdma::ResponderEvents {
+ protected:
+  Loop loop;
+  std::shared_ptr<fuzz::Wire> wire = std::make_shared<fuzz::Wire>(loop);
+  rdma::Responder responder{std::make_unique<fuzz::FuzzEndpoint>(wire), {}, *this};
+  std::vector<ByteVector> sent;
+  size_t messages = 0;
+
+  AnsweringOverAnAdapter() {
+    wire->on_send = [this](ConstBytes message, uint32_t) {
+      sent.emplace_back(message.begin(), message.end());
+    };
+    wire->on_write = [](const segment&, ConstBytes) {};
+    responder.start();
+  }
+  // In version 1 the client has said nothing while connecting, which means 1024 bytes.
+  void take_1024_bytes() {
+    if (GetParam() == kVersion1) return;
+    header h;
+    h.vers = kVersion2;
+    h.type = RDMA2_CONNPROP;
+    h.properties.receive_buffer_bytes = 1024;
+    deliver(h, {});
+    sent.clear();
+  }
+  void call(size_t segments) {
+    header h;
+    h.xid = 7;
+    h.vers = GetParam();
+    h.chunks.has_reply = true;
+    h.chunks.reply.assign(segments, {1, 100, 0});
+    ByteVector body = call_head();
+    store_be32(body.data(), h.xid);
+    deliver(h, body);
+  }
+  void deliver(const header& h, ConstBytes body) {
+    ByteVector message;
+    ASSERT_TRUE(encode(message, h));
+    message.insert(message.end(), body.begin(), body.end());
+    wire->deliver(message);
+  }
+  header last_sent() {
+    header h;
+    size_t length = 0;
+    EXPECT_EQ(decode(sent.back(), h, &length), Defect::kNone);
+    return h;
+  }
+
+  void on_message(ByteVector) override { ++messages; }
+  void on_closed(const Error&) override {}
+};
+INSTANTIATE_TEST_SUITE_P(Versions, AnsweringOverAnAdapter, testing::Values(kVersion1, kVersion2));
+
+// The reply gives the Write list and the Reply chunk back (RFC 8166 section 4.3). A call whose reply could
+// have no header that the client takes is not executed.
+TEST_P(AnsweringOverAnAdapter, ChunksThatNoReplyCouldGiveBack_AreRefused) {
+  take_1024_bytes();
+  call(64);
+  EXPECT_EQ(messages, 0U);
+  ASSERT_EQ(sent.size(), 1U);
+  const rpcrdma::error refusal = last_sent().error;
+  if (GetParam() == kVersion1) {
+    EXPECT_EQ(refusal, (rpcrdma::error{ERR_CHUNK, 0, 0}));
+    return;
+  }
+  // Draft section 5.3.3: with how many there may be.
+  EXPECT_EQ(refusal.code, RDMA2_ERR_SEGMENTS);
+  call(refusal.first);
+  EXPECT_EQ(messages, 1U);
+  responder.send(reply(7, pattern(2000, 1)));
+  EXPECT_EQ(last_sent().type, RDMA_NOMSG);
+  EXPECT_LE(sent.back().size(), 1024U);
+}
+
+// Draft section 5.3.4 lets a client say what it takes while a call is being executed.
+class PropertiesOverAnAdapter : public AnsweringOverAnAdapter {};
+INSTANTIATE_TEST_SUITE_P(Version2, PropertiesOverAnAdapter, testing::Values(kVersion2));
+
+TEST_P(PropertiesOverAnAdapter, ClientThatTakesLessThanWhenItCalled_IsNotSentMore) {
+  call(64);
+  ASSERT_EQ(messages, 1U);
+  take_1024_bytes();
+  responder.send(reply(7, pattern(40, 1)));
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(last_sent().type, RDMA_ERROR);
 }
 
 }  // namespace
