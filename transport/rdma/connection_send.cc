@@ -129,11 +129,8 @@ Plan RdmaConnection::plan_for(const Exchange& x) const {
     sizes.reply += xdr_padded(sizes.sink);
     sizes.sink = 0;
   }
+  sizes.reply_at_least = x.reply_at_least;
   Plan plan = make_plan(plan_limits(), sizes);
-  if (x.reply_at_least != 0) {
-    plan.reply = ReplyForm::kReplyChunk;
-    plan.reply_chunk = std::max(plan.reply_chunk, x.reply_at_least);
-  }
   if (x.no_read_chunk && plan.call == CallForm::kReadChunk) plan.call = CallForm::kPositionZero;
   return plan;
 }

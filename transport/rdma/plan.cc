@@ -1,5 +1,7 @@
 #include "transport/rdma/plan.h"
 
+#include <algorithm>
+
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma::rdma {
@@ -22,6 +24,7 @@ size_t read_chunk_bytes(size_t segments) {
 }
 
 ReplyForm reply_form(const PlanLimits& limits, const CallSizes& sizes) {
+  if (sizes.reply_at_least != 0) return ReplyForm::kReplyChunk;
   // A reply without chunks has the bare header; one with a Write chunk gives back its segments.
   const size_t bare = bare_header(limits.version);
   if (sizes.sink == 0) {
@@ -38,7 +41,8 @@ ReplyForm reply_form(const PlanLimits& limits, const CallSizes& sizes) {
 Plan make_plan(const PlanLimits& limits, const CallSizes& sizes) {
   Plan plan;
   plan.reply = reply_form(limits, sizes);
-  if (plan.reply == ReplyForm::kReplyChunk) plan.reply_chunk = sizes.reply + xdr_padded(sizes.sink);
+  if (plan.reply == ReplyForm::kReplyChunk)
+    plan.reply_chunk = std::max(sizes.reply + xdr_padded(sizes.sink), sizes.reply_at_least);
   // What the chunk of the reply adds to the call's header.
   const size_t reply_list = plan.reply == ReplyForm::kInline ? 0 : write_chunk_bytes(sizes.segments);
   const size_t header = bare_header(limits.version) + reply_list;

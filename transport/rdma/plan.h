@@ -38,6 +38,8 @@ struct CallSizes {
   size_t reply = 0;      // the longest the RPC reply may get, without its bulk item
   size_t sink = 0;       // the longest its bulk item may get; 0: it has none
   size_t segments = 16;  // that one chunk may take
+  // The Responder asked for a Reply chunk of so many bytes; 0: it did not.
+  size_t reply_at_least = 0;
 };
 
 struct Plan {

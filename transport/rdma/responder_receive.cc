@@ -15,7 +15,15 @@ namespace {
 using rpcrdma::Defect;
 using rpcrdma::segment;
 
-constexpr size_t kLeastRpcBytes = 8;  // XID and message type
+constexpr size_t kLeastRpcBytes = 8;      // XID and message type
+constexpr size_t kReadSegmentBytes = 24;  // in a Read list
+constexpr size_t kSegmentBytes = 16;
+
+// How many segments there may be where `segments` are so many bytes too long.
+uint32_t segments_fitting(size_t segments, size_t excess) {
+  const size_t over = (excess + kSegmentBytes - 1) / kSegmentBytes;
+  return static_cast<uint32_t>(segments - std::min(segments, over));
+}
 
 }  // namespace
 
@@ -95,6 +103,9 @@ bool Responder::speak(Defect defect) {
     broken("a message without a transport header");
     return false;
   }
+  // Nobody answers an error, were it malformed or of a version that is not spoken; nor does one choose the
+  // version.
+  if (in_.type == rpcrdma::RDMA_ERROR) return defect == Defect::kNone && in_.vers == version_;
   if (version_ == 0 || in_.vers != version_) {
     const bool known = (in_.vers == 1 && options_.version1) || (in_.vers == 2 && options_.version2);
     if (!known || version_ != 0) {
@@ -108,7 +119,6 @@ bool Responder::speak(Defect defect) {
     if (version_ == 2) inline_send_ = std::min<size_t>(options_.inline_bytes, 4096);
   }
   if (defect == Defect::kNone) return true;
-  if (in_.type == rpcrdma::RDMA_ERROR) return false;  // nobody answers an error, were it malformed
   if (version_ == 1) {
     if (in_.type == rpcrdma::RDMA_DONE) return false;  // RFC 8166 section 4.6.2: discarded silently
     send_error(in_.xid, 1, {rpcrdma::ERR_CHUNK, 0, 0});
@@ -177,6 +187,11 @@ std::optional<rpcrdma::error> Responder::check_chunks(bool has_body) const {
   if (zero != (in_.type == rpcrdma::RDMA_NOMSG)) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
   // All of the message is in the chunk then.
   if (zero && has_body) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
+  // The header of the reply has these again, but for the Read list (RFC 8166 section 4.3).
+  const size_t segments = c.writes.all().size() + c.reply.size();
+  const size_t bytes = rpcrdma::encoded_bytes(in_) - c.reads.size() * kReadSegmentBytes;
+  if (bytes > inline_send_)
+    return refusal(rpcrdma::RDMA2_ERR_SEGMENTS, segments_fitting(segments, bytes - inline_send_));
   return std::nullopt;
 }
 

@@ -119,7 +119,8 @@ void Responder::send_reply(ByteVector given, std::span<const rpc::BulkPlace> ite
     set_lengths_to_zero(out_.chunks.reply);
     return post(*rest, offer.inv_handle);
   }
-  if (!offer.has_reply || rest->size() > room) {
+  // The header alone is too long if the client takes less than when it called.
+  if (!offer.has_reply || rest->size() > room || header > inline_send_) {
     // Executed, and the reply has no way: who asks again gets it from the session's reply cache.
     if (version_ == 1) return send_error(xid, version_, {rpcrdma::ERR_CHUNK, 0, 0});
     return send_error(xid, version_,

@@ -58,6 +58,20 @@ TEST(Plan, ReadOfTheThreshold_IsPlacedAlthoughItFits) {
   EXPECT_EQ(make_plan(limits, read).reply, ReplyForm::kInline);
 }
 
+// A Responder that wants a Reply chunk gets one, however short; and its segments have their place in the
+// call.
+TEST(Plan, ReplyChunkThatWasAskedFor_CountsInTheCall) {
+  CallSizes call = small_call();
+  call.reply_at_least = 100;
+  EXPECT_EQ(make_plan(linux_server(), call), (Plan{CallForm::kInline, ReplyForm::kReplyChunk, 200}));
+  call.reply_at_least = 100'000;
+  EXPECT_EQ(make_plan(linux_server(), call).reply_chunk, 100'000U);
+  call.head = 4096 - 28;
+  EXPECT_EQ(make_plan(linux_server(), call).call, CallForm::kPositionZero);
+  call.reply_at_least = 0;
+  EXPECT_EQ(make_plan(linux_server(), call).call, CallForm::kInline);
+}
+
 TEST(Plan, Write_IsAReadChunk) {
   CallSizes write = small_call();
   write.bulk = 1 << 20;

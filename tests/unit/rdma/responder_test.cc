@@ -62,7 +62,19 @@ TEST_P(ResponderBoth, Errors_AreNotAnswered) {
   send(message);
   store_be32(message.data() + 16, 0);  // without F_RESPONSE, where there are flags
   send(message);
+  for (const uint32_t other : {3 - vers(), 9u}) {  // nor one in a version that is not spoken here
+    store_be32(message.data() + 4, other);
+    send(message);
+  }
   expect_service(1, vers());
+}
+
+// Nor does one say which version the connection has.
+TEST_P(ResponderBoth, ErrorBeforeAnythingElse_IsNotAMessageOfItsVersion) {
+  header h = header_of(3 - vers(), kXid, RDMA_ERROR);
+  h.error = {ERR_CHUNK, 0, 0};
+  send(h);
+  expect_service(0, vers());
 }
 
 TEST_P(ResponderBoth, HeaderCutAnywhere_DoesNoHarm) {
