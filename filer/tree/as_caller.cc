@@ -64,16 +64,17 @@ class Own {
 
 }  // namespace
 
-bool CallerThread::act_as(const Principal& who, const std::function<void()>& act) {
-  if (who.root() || geteuid() != 0) {
-    act();
-    return true;
-  }
+bool CallerThread::can_impersonate() {
+  if (geteuid() != 0) return false;
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { serve(); });
     answered_.acquire();
   }
-  if (!can_) {
+  return can_;
+}
+
+bool CallerThread::act_as(const Principal& who, const std::function<void()>& act) {
+  if (who.root() || !can_impersonate()) {
     act();
     return true;
   }

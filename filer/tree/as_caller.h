@@ -27,6 +27,9 @@ class CallerThread {
   CallerThread(const CallerThread&) = delete;
   CallerThread& operator=(const CallerThread&) = delete;
 
+  // Whether the process may take on other identities: tried once, on the thread.
+  bool can_impersonate();
+
   // Returns when `act` has; errno is not carried over. False: the identity could not be taken, and nothing was
   // done.
   bool act_as(const Principal& who, const std::function<void()>& act);
@@ -34,7 +37,7 @@ class CallerThread {
  private:
   void serve();
 
-  std::thread thread_;  // from the first call that needs it on
+  std::thread thread_;  // of a process that is root
   std::binary_semaphore asked_{0};
   std::binary_semaphore answered_{0};
   bool can_ = false;  // known when the thread has first answered

@@ -111,7 +111,7 @@ HostStore::HostStore(const HostExport& what, const HandleKey& key, FileSystem& f
   fs.keeps_unlinked = false;
   fs.max_file_bytes = INT64_MAX;
   fs.max_links = UINT32_MAX;
-  if (!can_impersonate()) {
+  if (!callers_.can_impersonate()) {
     fs.everybody = own_principal();
   } else if (what.squash == Squash::kRoot) {
     fs.root_becomes = Principal{rpc::AUTH_SYS, Principal::kAnonymous, Principal::kAnonymous, {}};
