@@ -160,8 +160,7 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
     // Held until the lock is the application's or given back: it may have been told EINTR meanwhile, and ask
     // again.
     auto turn_of_file = co_await nfs4_file(open).file->lock_mutex.lock();
-    std::vector<LockRange> held_before =
-        held_of({lock.start, lock.end, lock.type}, nfs4_file(open), owner);
+    std::vector<LockRange> held_before = held_of({lock.start, lock.end, lock.type}, nfs4_file(open), owner);
     auto tried = co_await try_lock(open, owner, lock, wait);
     if (!tried) co_return fail(std::move(tried.error()));
     const std::optional<nfs4::lock_owner4>& holder = *tried;

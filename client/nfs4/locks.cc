@@ -84,8 +84,8 @@ void append(std::vector<LockRange>& ranges, const LockRange& range) {
 std::span<const LockRange> overlapping(std::span<const LockRange> ranges, const LockRange& range) {
   const auto first =
       std::ranges::partition_point(ranges, [&](const LockRange& r) { return r.end < range.start; });
-  const auto last = std::partition_point(first, ranges.end(),
-                                         [&](const LockRange& r) { return r.start <= range.end; });
+  const auto last =
+      std::partition_point(first, ranges.end(), [&](const LockRange& r) { return r.start <= range.end; });
   return {first, last};
 }
 

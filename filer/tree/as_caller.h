@@ -1,10 +1,10 @@
 // CallerThread: a thread that acts with the file system identity of a caller, and does nothing else.
 //
-// Only that thread's identity changes (setfsuid(2), setfsgid(2), the raw setgroups system call); with it go the
-// capabilities that override permissions. Where the way back fails the process ends: no thread goes on with
-// somebody else's rights. It is not the thread of the server's loop: a thread that was somebody else is no
-// longer let use an RDMA connection manager that it opened before ("changed security contexts after opening
-// file descriptor"; Linux 6.1, 2026-11-23), though it is who it was again.
+// Only that thread's identity changes (setfsuid(2), setfsgid(2), the raw setgroups system call); with it go
+// the capabilities that override permissions. Where the way back fails the process ends: no thread goes on
+// with somebody else's rights. It is not the thread of the server's loop: a thread that was somebody else is
+// no longer let use an RDMA connection manager that it opened before ("changed security contexts after
+// opening file descriptor"; Linux 6.1, 2026-11-23), though it is who it was again.
 //
 // Where the process may not take on identities, or the caller is root, the process acts as who it is, on the
 // thread that asks. Owner: a HostStore; one call at a time.
@@ -30,8 +30,8 @@ class CallerThread {
   // Whether the process may take on other identities: tried once, on the thread.
   bool can_impersonate();
 
-  // Returns when `act` has; errno is not carried over. False: the identity could not be taken, and nothing was
-  // done.
+  // Returns when `act` has; errno is not carried over. False: the identity could not be taken, and nothing
+  // was done.
   bool act_as(const Principal& who, const std::function<void()>& act);
 
  private:

@@ -8,7 +8,8 @@
 // within the client's credits (RFC 8167).
 //
 // A peer costs no more memory than the credits it was granted times the longest call, and as much again for
-// answers that it does not take; one that sends more calls than that loses the connection. Owner: a link of the filer. One loop.
+// answers that it does not take; one that sends more calls than that loses the connection. Owner: a link of
+// the filer. One loop.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +33,8 @@ struct ResponderOptions {
   size_t inline_bytes = 4096;
   size_t receive_bytes = 8192;
   size_t max_call_bytes = (1u << 20) + (64u << 10);  // and no reply is longer
-  uint32_t max_segments = 64;    // of one chunk
-  uint32_t max_read_chunks = 8;  // the Position-Zero Read chunk included
+  uint32_t max_segments = 64;                        // of one chunk
+  uint32_t max_read_chunks = 8;                      // the Position-Zero Read chunk included
   uint32_t max_write_chunks = 8;
   uint32_t callback_credits = 8;        // asked for
   bool use_every_reply_chunk = false;   // also for what fits inline, as Linux' server does

@@ -209,8 +209,7 @@ uint32_t Responder::handle_to_invalidate() const {
 
 void Responder::on_call(ConstBytes body) {
   ++counters_.calls;
-  if (offers_.size() >= most_calls())
-    return broken("more calls outstanding than credits were granted");
+  if (offers_.size() >= most_calls()) return broken("more calls outstanding than credits were granted");
   // Answers could not be told apart, and what they need would not be counted.
   if (offers_.contains(in_.xid)) return broken("a call with the XID of one that is outstanding");
   if (refusal_) {

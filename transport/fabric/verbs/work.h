@@ -44,9 +44,7 @@ struct Work {
   Registration registration;  // of `local`; kWrite, kRead
 
   // That it holds until it has left; a Read holds what is asked for, not what the peer makes us keep.
-  size_t held_bytes() const {
-    return kind == Kind::kSend ? size : kind == Kind::kWrite ? local.size() : 0;
-  }
+  size_t held_bytes() const { return kind == Kind::kSend ? size : kind == Kind::kWrite ? local.size() : 0; }
   // Whether anybody waits for its end.
   bool awaited() const { return kind != Kind::kSend && kind != Kind::kBind; }
 };
