@@ -92,7 +92,7 @@ class Protocol(unittest.TestCase):
         rules = 0
         for line in text_of("docs", "PROTOCOL.md").splitlines():
             cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-            if not re.match(r"\| [SV]\d", line):
+            if not re.match(r"\| [SVX]\d", line):
                 continue
             rules += 1
             named = re.findall(r"`(\w+\.\w+)`", cells[-1])

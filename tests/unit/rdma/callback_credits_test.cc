@@ -258,6 +258,28 @@ TEST_P(ClientsGrants, CallsOfTheServer_GrantNothing) {
   }
 }
 
+// The same for the forward direction, in either version: what is out at once is never more than was granted
+// last, and of more than one credit the last is kept for what keeps the lease.
+TEST_P(ClientsGrants, ForwardCalls_AreNeverMoreThanWasGranted) {
+  serve();
+  call_on(*loop, [&] { unanswered_.emplace(); });
+  std::vector<std::future<rpc::Outcome>> calls;
+  for (int i = 0; i < 30; ++i) calls.push_back(client->call(plain_call()));
+  size_t out = 0;
+  const auto waiting = [&] { return call_on(*loop, [&] { return unanswered_->size(); }); };
+  for (size_t answered = 0; answered < calls.size(); ++answered) {
+    out = std::min<size_t>(kForward - 1, calls.size() - answered);
+    EXPECT_TRUE(soon([&] { return waiting() == out; })) << answered;
+    EXPECT_LT(client->status().rdma->credits_in_use, kForward);
+    call_on(*loop, [&] {
+      const header first = unanswered_->front();
+      unanswered_->erase(unanswered_->begin());
+      answer(0, first);
+    });
+  }
+  for (auto& call : calls) EXPECT_TRUE(call.get().reply);
+}
+
 // Callbacks that are being answered take no credit of ours, nor do theirs keep calls of ours waiting.
 TEST_P(ClientsGrants, CallbacksInProgress_TakeNoCreditOfTheForwardDirection) {
   hold_ = true;
