@@ -28,6 +28,8 @@ struct RdmaListenOptions {
 };
 
 struct Options {
+  // Connections at once, of all kinds: what each may make the server hold is bounded, so all of it is.
+  size_t max_links = 1024;
   std::string address = "127.0.0.1";
   uint16_t port = 0;  // TCP; 0: one that is free
   RdmaListenOptions rdma{};

@@ -168,7 +168,16 @@ void Server::Impl::add_link(Make make) {
   if (dispatcher.accepted(link)) link->start();
 }
 
+bool Server::Impl::has_room() {
+  std::lock_guard lock(core.mutex);
+  if (links.size() < core.options.max_links) return true;
+  if (const uint64_t n = turned_away.hit())
+    log::warn("filer: {} connections, no more are taken ({} turned away)", links.size(), n);
+  return false;
+}
+
 void Server::Impl::accepted_ol(tcp::socket socket) {
+  if (!has_room()) return;
   add_link([&](LinkId id) {
     return std::make_shared<TcpLink>(loop, std::move(socket), id, link_events(), max_record(core.options),
                                      fragment_bytes);
@@ -214,6 +223,7 @@ Result<> Server::Impl::listen_over(fabric::Fabric& fabric, uint16_t wanted) {
 
 Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
   const auto self = shared_from_this();
+  if (!has_room()) co_return incoming->refuse();
   const rdma::ResponderOptions& responder = core.options.rdma.responder;
   rpcrdma::private_data ours;
   ours.remote_invalidation = responder.invalidate;
@@ -222,7 +232,7 @@ Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
   const unsigned receives = responder.credits + responder.callback_credits + 1;
   fabric::EndpointOptions options = rdma::make_endpoint_options(responder.receive_bytes, receives, ours);
   Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await incoming->accept(std::move(options));
-  if (!endpoint || closed || rdma_listeners.empty()) co_return;
+  if (!endpoint || closed || rdma_listeners.empty() || !has_room()) co_return;
   add_link([&](LinkId id) {
     return std::make_shared<RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder);
   });

@@ -13,6 +13,7 @@
 #include "filer/net/rdma_link.h"
 #include "filer/net/tcp_link.h"
 #include "filer/server.h"
+#include "transport/runtime/log.h"
 
 namespace nfsrdma::filer {
 
@@ -28,6 +29,8 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   void on_loop(const std::function<void()>& fn);
   Result<> listen_ol(uint16_t port);
   void accept_ol();
+  // Whether one more connection may be had.
+  bool has_room();
   void accepted_ol(asio::ip::tcp::socket socket);
   Result<> listen_rdma_ol(uint16_t port);
   void make_rdma_fabrics();
@@ -63,6 +66,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   std::map<LinkId, LinkPtr> links;
   std::map<LinkId, LinkPtr> closing;  // told to end: kept until they have, so that on_closed comes
   LinkId next_link = 1;
+  log::Throttle turned_away;
 };
 
 }  // namespace nfsrdma::filer

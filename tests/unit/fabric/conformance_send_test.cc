@@ -129,6 +129,26 @@ TEST_P(ConformanceSend, UnsentBytes_AreThoseThatHaveNotLeft) {
   EXPECT_EQ(pair.on_loop([&] { return pair.active->unsent_bytes(); }), 0u);
 }
 
+// More than any send queue has room for, each answered from its event, in both directions at once.
+TEST_P(ConformanceSend, ManyConversations_NoneStalls) {
+  constexpr size_t kConversations = 60, kMessages = 6000;
+  size_t begun = 0;
+  const ByteVector text = pattern(200, 1);
+  const auto speak = [&](Side& side) {
+    const ConstBytes part = text;
+    side->send({&part, 1});
+  };
+  pair.passive.hook = [&](fabric::Received) { speak(pair.passive); };
+  pair.active.hook = [&](fabric::Received) {
+    if (begun++ < kMessages) speak(pair.active);
+  };
+  pair.connect({8192, 64, {}}, {8192, 64, {}});
+  pair.on_loop([&] {
+    for (size_t i = 0; i < kConversations; ++i) speak(pair.active);
+  });
+  EXPECT_TRUE(pair.active.receives(kMessages + kConversations));
+}
+
 TEST_P(ConformanceSend, Refused_ConnectFails) {
   for (const bool explicitly : {true, false}) {
     auto listener = pair.on_loop([&] {

@@ -2,6 +2,7 @@
 // to 18.37, 18.46, 18.50): the cases that session_test.cc and sequence_test.cc do not have.
 
 #include <random>
+#include <thread>
 
 #include "tests/unit/filer/raw_client.h"
 
@@ -291,6 +292,28 @@ TEST(ReplyMemory, IsBounded_AndNobodyIsDeniedASlot) {
   asked.ca_maxresponsesize_cached = 0;
   memory.reserve(asked);
   EXPECT_EQ(asked.ca_maxrequests, 64u) << "who wants nothing cached takes nothing";
+}
+
+// A connection is turned away where there are too many, and taken when another one has ended.
+TEST(Connections, AreNoMoreThanMayBe) {
+  Options options;
+  options.max_links = 2;
+  const auto server = start_server(std::move(options));
+  const auto has = [&](size_t links) {
+    for (int i = 0; i < 4000 && server->connections() != links; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return server->connections() == links;
+  };
+  RawConnection first(server->port());
+  auto second = std::make_unique<RawConnection>(server->port());
+  ASSERT_TRUE(has(2));
+  RawConnection third(server->port());
+  EXPECT_TRUE(third.ended());
+  second.reset();
+  ASSERT_TRUE(has(1));
+  RawConnection fourth(server->port());
+  ASSERT_TRUE(has(2));
+  EXPECT_FALSE(fourth.ended(100));
 }
 
 }  // namespace

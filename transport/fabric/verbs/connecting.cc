@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "transport/fabric/verbs/verbs.h"
+#include "transport/runtime/log.h"
 
 namespace nfsrdma::fabric::verbs {
 
@@ -30,8 +31,12 @@ void Context::note_device(CmId& id) {
 }
 
 void Context::witness(const CmId& id, const std::shared_ptr<OpenDevice>& device) {
+  const auto without = [&] {
+    log::info("RDMA device {}: its removal will not be noticed while nothing is connected",
+              ibv_get_device_name(id->verbs->device));
+  };
   Result<std::unique_ptr<CmId>> made = CmId::create(id.channel());
-  if (!made) return;
+  if (!made) return without();
   const sockaddr* at = rdma_get_local_addr(id.get());
   sockaddr_storage address{};
   std::memcpy(&address, at, at->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
@@ -44,7 +49,7 @@ void Context::witness(const CmId& id, const std::shared_ptr<OpenDevice>& device)
   // The address may be another device's, too.
   if (rdma_bind_addr((*made)->get(), reinterpret_cast<sockaddr*>(&address)) != 0 ||
       (**made)->verbs != id->verbs)
-    return;
+    return without();
   (*made)->set_device(device);
   // Not from the event: the identifier is on the stack.
   (*made)->set_handler([weak = weak_from_this(), verbs = id->verbs](CmEvent& event) {

@@ -204,6 +204,7 @@ void EndpointCore::release() {
   pair_->destroy();
   waiting_.clear();
   unsent_bytes_ = 0;
+  slotless_ = 0;
   posted_.clear();
   reads_.clear();
   invalidations_.clear();

@@ -126,6 +126,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   std::vector<unsigned> slots_;  // free pieces of QueuePair::sends()
   std::deque<Work> waiting_;     // for room in the send queue
   size_t unsent_bytes_ = 0;      // of them
+  size_t slotless_ = 0;          // Sends among them that have no piece yet
   std::deque<Work> posted_;      // in the order of the ledger
   std::deque<Work> reads_;       // wait for other Reads to be over: the queue behind them goes on
   unsigned reads_under_way_ = 0;

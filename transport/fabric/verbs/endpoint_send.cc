@@ -38,7 +38,10 @@ void EndpointCore::send(std::span<const ConstBytes> parts, uint32_t invalidate, 
   for (const ConstBytes part : parts) work.size += part.size();
   if (work.size > limits_.max_message_bytes)
     return lost(EMSGSIZE, "send", "a message longer than this side can send");
-  if (slots_.empty()) {
+  // Not before one that waits for a slot: all of them could wait behind it, and nothing that is under way
+  // would bring one back.
+  if (slots_.empty() || slotless_ > 0) {
+    ++slotless_;
     work.bytes.resize(work.size);
     gather(parts, work.bytes.data());
   } else {
@@ -175,6 +178,7 @@ bool EndpointCore::ready(Work& work) {
   if (slots_.empty()) return false;
   work.slot = slots_.back();
   slots_.pop_back();
+  --slotless_;
   const ConstBytes bytes = work.bytes;
   gather({&bytes, 1}, pair_->sends().piece(*work.slot).data());
   work.bytes = {};
