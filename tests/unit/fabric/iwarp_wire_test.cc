@@ -66,6 +66,30 @@ TEST(IwarpWire, PassiveSide_IsSilentUntilItHears) {
   EXPECT_EQ(f->payload, data);
 }
 
+// Nor does it stop to listen because of what it may not send yet: both would wait for ever, and the end of
+// the connection would not be seen.
+TEST(IwarpWire, PassiveSideWithMoreToSayThanMayWait_Listens) {
+  constexpr size_t kSends = 80;
+  const ByteVector large = pattern(65536, 1);
+  RawToOurs t;
+  t.on_loop([&] {
+    const ConstBytes parts[] = {large};
+    for (size_t i = 0; i < kSends; ++i) t.ours->send(parts);
+  });
+  t.raw->write(frame(send_segment(1), pattern(4, 1)));
+  for (size_t i = 0; i < kSends; ++i) {
+    size_t bytes = 0;
+    for (bool last = false; !last;) {
+      const auto f = t.raw->read_frame();
+      ASSERT_TRUE(f);
+      bytes += f->payload.size();
+      last = f->segment.last;
+    }
+    EXPECT_EQ(bytes, large.size());
+  }
+  EXPECT_TRUE(t.ours.receives(1));
+}
+
 TEST(IwarpWire, Sends_HaveTheirOpcodesAndNumbers) {
   iwarp::Options options;
   options.crc = true;

@@ -74,6 +74,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   // endpoint_receive.cc
   Place place(const Segment& segment, size_t bytes) override;
   void wait_readable();
+  bool clogged() const;
   void on_readable();
   enum class Received : uint8_t { kMore, kDrained, kEnded };
   Received receive(size_t& bytes);

@@ -63,13 +63,17 @@ void EndpointCore::wait_readable() {
                          });
 }
 
+// Who may not send before it has received goes on listening, or neither side would ever begin.
+bool EndpointCore::clogged() const {
+  return may_send() && queue_.owned_bytes() > kMaxUnsentBytes;
+}
+
 void EndpointCore::on_readable() {
   receiving_ = true;
   size_t turn = 0;
   size_t flushed = 0;
   Received received = Received::kMore;
-  while (state_ == State::kUp && received == Received::kMore && turn < kTurnBytes &&
-         queue_.owned_bytes() <= kMaxUnsentBytes) {
+  while (state_ == State::kUp && received == Received::kMore && turn < kTurnBytes && !clogged()) {
     received = receive(turn);
     if (turn - flushed < kFlushBytes) continue;
     flush();
@@ -79,7 +83,7 @@ void EndpointCore::on_readable() {
   receiving_ = false;
   if (state_ == State::kClosed) return;
   if (state_ == State::kEnding) return drain();
-  if (queue_.owned_bytes() > kMaxUnsentBytes) {
+  if (clogged()) {
     paused_ = true;
     return;
   }
