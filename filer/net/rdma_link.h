@@ -1,7 +1,7 @@
 // RdmaLink: one accepted RPC-over-RDMA connection, of version 1 or 2.
 //
 // Its loop's thread runs the Responder; what comes is handed to `on_message` there. Sends may come from any
-// thread. While paused, what has come waits here; the credits bound it.
+// thread. While a test has it paused, what has come waits here.
 #pragma once
 
 #include <deque>

@@ -132,6 +132,7 @@ class Fabrics(Part):
         results = self.results
         for name in RDMA:
             for metric in METRICS:
+                results.target(f"{metric}: {name} / TCP", "mib_per_s", reference(metric, name), reference(metric, TCP), at_least=1.0)
                 results.target(f"CPU per GiB, {metric}: {name} / TCP", "cpu_per_gib", reference(metric, name), reference(metric, TCP), at_most=1.0)
             none = {"block": PAPERS_BLOCK, "ahead": 0}
             results.target(f"256 KiB reads without read-ahead: {name} / TCP", "mib_per_s", reference(GRID, name, none), reference(GRID, TCP, none), at_least=1.0)

@@ -29,6 +29,7 @@ using fuzz::size_of;
 using rdma::RdmaConnection;
 
 constexpr size_t kMaxCalls = 24;
+constexpr size_t kMaxMessage = 8192;  // longer ones the server does not Send here
 constexpr size_t kMaxCallbacks = 32;  // as ClientTransport has it
 constexpr uint32_t kFirstXid = 0x70;
 constexpr size_t kDataOffset = 32;  // in a reply to a READ as this target has it
@@ -53,6 +54,7 @@ struct Made {
   rpc::Call call;
   rpc::PendingCall pending;
   std::set<uint32_t> handles;  // that were named for it
+  uint64_t room = 0;           // of its Reply chunk
   bool over = false;
   bool abandoned = false;
 };
@@ -210,11 +212,13 @@ class Requester final : public rpc::ConnectionOwner {
     h.chunks.reply = to->header.chunks.reply;
     h.chunks.has_reply = to->header.chunks.has_reply && form % 8 != 0;
     const bool placed = (form & 1) != 0, is_long = (form & 2) != 0 && h.chunks.has_reply;
+    const bool beyond = (form & 16) != 0;
     if (!placed && !is_long) body.resize(body.size() + std::min<size_t>(size, 2000));
-    for (size_t i = 0; i < h.chunks.writes.size(); ++i) shorten(h.chunks.writes[i], placed ? size : 0);
+    for (size_t i = 0; i < h.chunks.writes.size(); ++i)
+      shorten(h.chunks.writes[i], placed ? size : 0, beyond);
     const size_t whole = body.size() + ((form & 4) != 0 ? size : 0);
     if (is_long) place(h.chunks.reply, body);
-    shorten(h.chunks.reply, is_long ? whole : 0);
+    shorten(h.chunks.reply, is_long ? whole : 0, beyond);
     if (is_long) h.type = RDMA_NOMSG, body.clear();
     send(h, body);
   }
@@ -305,15 +309,28 @@ class Requester final : public rpc::ConnectionOwner {
   }
 
   void deliver(ConstBytes message, uint32_t invalidate = 0) {
+    const bool foreign =
+        ready_ && wire_->up() && wire_->open.contains(invalidate) && !is_of(message, invalidate);
     note_delivered(message);
     wire_->deliver(message, invalidate);
+    // RFC 8797 section 4.1: no handle but of the transaction that ends.
+    require(!foreign || !connection_ || !connection_->open(), "who closes another call's memory is cut off");
   }
 
-  static void shorten(std::span<segment> chunk, size_t bytes) {
+  bool is_of(ConstBytes message, uint32_t handle) const {
+    if (message.size() < 4) return false;
+    const rpc::PendingCall* p = pending_.find(load_be32(message.data()));
+    return std::ranges::any_of(
+        made_, [&](const auto& m) { return &m->pending == p && m->handles.contains(handle); });
+  }
+
+  // `bytes` from the beginning of a chunk; `beyond`: and from behind its end.
+  static void shorten(std::span<segment> chunk, size_t bytes, bool beyond) {
     for (segment& s : chunk) {
       s.length = static_cast<uint32_t>(std::min<size_t>(s.length, bytes));
       bytes -= s.length;
     }
+    if (beyond && !chunk.empty()) chunk.back().length += static_cast<uint32_t>(bytes);
   }
 
   // RDMA Writes of `bytes` to the beginning of a chunk, as far as it is open and reaches.
@@ -355,7 +372,9 @@ class Requester final : public rpc::ConnectionOwner {
     rpc::PendingCall* p = pending_.find(h.xid);
     require(p != nullptr, "only what was asked for is called");
     for (const auto& m : made_) {
-      if (&m->pending == p) m->handles.insert(s.handles.begin(), s.handles.end());
+      if (&m->pending != p) continue;
+      m->handles.insert(s.handles.begin(), s.handles.end());
+      m->room = chunk_bytes(h.chunks.reply);
     }
     if (outstanding_.insert(h.xid).second)
       require(outstanding_.size() <= granted_, "no more calls than were granted");
@@ -404,6 +423,8 @@ class Requester final : public rpc::ConnectionOwner {
   static void check_reply(const Made& m, const rpc::ReceivedReply& reply) {
     require(reply.head.size() >= 8, "a reply has its XID");
     require(load_be32(reply.head.data()) == reply.xid, "which is its call's");
+    require(reply.head.size() <= std::max<uint64_t>(m.room, kMaxMessage),
+            "and is no longer than there is room");
     if (!reply.placed) return;
     rpc::BulkPlace place;
     require(locate(reply.head, place) == rpc::Locate::kFound && place.length == reply.bulk_length,

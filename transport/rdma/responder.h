@@ -1,10 +1,10 @@
 // Responder: the server's end of one RPC-over-RDMA connection, of version 1 and version 2, over any fabric.
 //
-// calls     responder_receive.cc   header, Read chunks fetched to their place, the whole RPC message handed
-// over replies   responder_send.cc      data items into Write chunks, the rest inline or into the Reply chunk
+//   calls     responder_receive.cc   header, Read chunks fetched to their place, the whole message handed over
+//   replies   responder_send.cc      data items into Write chunks, the rest inline or into the Reply chunk
 //
-// The version of the first message is the connection's (draft-cel-nfsv4-rpcrdma-version-two-09 section 7.3:
-// "the server MUST reply in the version of the call"). Also sends calls in the reverse direction, inline,
+// The version of the first message is the connection's: replies are of the version of their calls
+// (draft-cel-nfsv4-rpcrdma-version-two-09 section 7.3). Also sends calls in the reverse direction, inline,
 // within the client's credits (RFC 8167).
 //
 // A peer costs no more memory than the credits it was granted times the longest call, and as much again for
