@@ -1,6 +1,6 @@
 // Responder: the server's end of one RPC-over-RDMA connection, of version 1 and version 2, over any fabric.
 //
-//   calls     responder_receive.cc   header, Read chunks fetched to their place, the whole message handed over
+//   calls     responder_receive.cc   header, Read chunks fetched to where they belong, all of it handed over
 //   replies   responder_send.cc      data items into Write chunks, the rest inline or into the Reply chunk
 //
 // The version of the first message is the connection's: replies are of the version of their calls
