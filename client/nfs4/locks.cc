@@ -14,6 +14,19 @@ bool belongs_to(uint32_t thread, uint32_t process) {
   return thread != 0 && access(fmt::format("/proc/{}/task/{}", process, thread).c_str(), F_OK) == 0;
 }
 
+bool touches(const LockRange& next, const LockRange& range) {
+  return range.end != UINT64_MAX && range.end + 1 == next.start;
+}
+
+// At the end of `ranges`, as one with what it continues.
+void append(std::vector<LockRange>& ranges, const LockRange& range) {
+  if (!ranges.empty() && ranges.back().type == range.type && touches(range, ranges.back())) {
+    ranges.back().end = range.end;
+  } else {
+    ranges.push_back(range);
+  }
+}
+
 }  // namespace
 
 const LockState* find_owner(const OpenState& state, const std::string& owner) {
@@ -63,23 +76,6 @@ uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length) {
   // No lock has length 0; nfs-ganesha 4.3 writes it in LOCK4denied where "to the end of the file" is meant.
   return length == 0 ? UINT64_MAX : offset + length - 1;
 }
-
-namespace {
-
-bool touches(const LockRange& next, const LockRange& range) {
-  return range.end != UINT64_MAX && range.end + 1 == next.start;
-}
-
-// At the end of `ranges`, as one with what it continues.
-void append(std::vector<LockRange>& ranges, const LockRange& range) {
-  if (!ranges.empty() && ranges.back().type == range.type && touches(range, ranges.back())) {
-    ranges.back().end = range.end;
-  } else {
-    ranges.push_back(range);
-  }
-}
-
-}  // namespace
 
 std::span<const LockRange> overlapping(std::span<const LockRange> ranges, const LockRange& range) {
   const auto first =

@@ -23,7 +23,7 @@
 #include <list>
 #include <unordered_map>
 
-#include "filer/tree/as_caller.h"
+#include "filer/tree/caller_thread.h"
 #include "filer/tree/host_listing.h"
 #include "filer/tree/host_locator.h"
 #include "filer/tree/store.h"

@@ -53,9 +53,23 @@ class FilerInside:
         self.pid = int(guest.run(f"cat /run/{name}.pid"))
 
     def end(self):
-        """Its exit status."""
+        """It has to end as it should."""
         self.guest.run(f"kill {self.pid}")
-        return self.process.wait(60, check=False)[0]
+        status = self.process.wait(60, check=False)[0]
+        assert status == 0, f"the filer ended with {status}:\n{self.log_text()}"
 
     def log_text(self):
         return self.guest.run(f"cat {self.log}")
+
+
+def work_as_a_user(guest, source, export, device, expected, size):
+    """Somebody without any privilege mounts, writes and reads; `export` is the source's directory, and `status` says what is `expected`."""
+    nobody = 65534
+    guest.run(f"""set -e
+        d=$(mktemp -d); cd $d; mkdir m
+        {BIN}/mount.nfsrdma-fuse {source} m -o proto=rdma,rdma_dev={device},log=$d/log || {{ cat log; exit 1; }}
+        {BIN}/nfsrdma-fuse status m | tee status | grep -q '{expected}' || {{ cat status; exit 1; }}
+        mkdir m/of-a-user; head -c {size} /dev/urandom >data; cp data m/of-a-user; cmp data m/of-a-user/data
+        [ "$(stat -c %u m/of-a-user/data)" = {nobody} ]
+        {BIN}/nfsrdma-fuse umount m
+        cmp data {export}/of-a-user/data""", user=nobody)

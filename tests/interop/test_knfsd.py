@@ -13,6 +13,7 @@ import test_work
 import trees
 from guest import GUEST, Guest
 from harness.case import HOME, WORK, ChaosProxy, Mount, SystemCase, needs_mount, tool
+from inside import work_as_a_user
 from knfsd import EXPORT, Knfsd
 from relay import CLIENT, SERVER, Relay, messages
 
@@ -224,14 +225,7 @@ class Unprivileged(OnKnfsd, SystemCase):
     """A user of the guest, without any privilege, mounts there and works. The guest has a device, which others test."""
 
     def test_mount_work_unmount(self):
-        guest.run(f"""set -e
-            d=$(mktemp -d); cd $d; mkdir m
-            {WORK}/bin/mount.nfsrdma-fuse {GUEST}:/ m -o proto=rdma,rdma_dev=software,log=$d/log || {{ cat log; exit 1; }}
-            {WORK}/bin/nfsrdma-fuse status m | tee status | grep -q 'software RDMA, version 1' || {{ cat status; exit 1; }}
-            mkdir m/of-a-user; head -c 3000000 /dev/urandom >data; cp data m/of-a-user; cmp data m/of-a-user/data
-            [ "$(stat -c %u m/of-a-user/data)" = 65534 ]
-            {WORK}/bin/nfsrdma-fuse umount m
-            cmp data {EXPORT}/of-a-user/data""", user=65534)
+        work_as_a_user(guest, f"{GUEST}:/", EXPORT, "software", "software RDMA, version 1", 3000000)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 // Credits: how many calls may be outstanding (RFC 8166 section 3.3.1), for one direction of one connection.
 //
 // "A Requester MUST NOT send unacknowledged requests in excess of the Responder's granted credit limit":
-// min(requested, granted) - outstanding. Until the first grant it is one; every
-// message of the Responder that carries a grant may raise or lower it. A grant of 0 would be a deadlock: it
-// is taken for one. The last free credit is kept for calls that keep the lease alive, if there is more than
-// one.
+// min(requested, granted) - outstanding. Until the first grant it is one; every message of the Responder that
+// carries a grant may raise or lower it. A grant of 0 would be a deadlock: it is taken for one. The last free
+// credit is kept for calls that keep the lease alive, if there is more than one.
 //
 // Pure; loop thread only.
 #pragma once

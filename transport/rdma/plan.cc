@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "xdr/rpcrdma/segment.h"
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma::rdma {
 namespace {
 
 constexpr size_t kWord = 4;
-constexpr size_t kSegmentBytes = 16;
 
 // Four words, three empty lists; version 2 adds flags and inv_handle.
 size_t bare_header(uint32_t version) {
@@ -16,11 +16,11 @@ size_t bare_header(uint32_t version) {
 }
 
 size_t write_chunk_bytes(size_t segments) {
-  return 2 * kWord + segments * kSegmentBytes;
+  return 2 * kWord + segments * rpcrdma::kSegmentBytes;
 }
 
 size_t read_chunk_bytes(size_t segments) {
-  return segments * (2 * kWord + kSegmentBytes);
+  return segments * rpcrdma::kReadSegmentBytes;
 }
 
 ReplyForm reply_form(const PlanLimits& limits, const CallSizes& sizes) {

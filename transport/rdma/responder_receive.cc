@@ -15,13 +15,11 @@ namespace {
 using rpcrdma::Defect;
 using rpcrdma::segment;
 
-constexpr size_t kLeastRpcBytes = 8;      // XID and message type
-constexpr size_t kReadSegmentBytes = 24;  // in a Read list
-constexpr size_t kSegmentBytes = 16;
+constexpr size_t kLeastRpcBytes = 8;  // XID and message type
 
 // How many segments there may be where `segments` are so many bytes too long.
 uint32_t segments_fitting(size_t segments, size_t excess) {
-  const size_t over = (excess + kSegmentBytes - 1) / kSegmentBytes;
+  const size_t over = (excess + rpcrdma::kSegmentBytes - 1) / rpcrdma::kSegmentBytes;
   return static_cast<uint32_t>(segments - std::min(segments, over));
 }
 
@@ -189,7 +187,7 @@ std::optional<rpcrdma::error> Responder::check_chunks(bool has_body) const {
   if (zero && has_body) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
   // The header of the reply has these again, but for the Read list (RFC 8166 section 4.3).
   const size_t segments = c.writes.all().size() + c.reply.size();
-  const size_t bytes = rpcrdma::encoded_bytes(in_) - c.reads.size() * kReadSegmentBytes;
+  const size_t bytes = rpcrdma::encoded_bytes(in_) - c.reads.size() * rpcrdma::kReadSegmentBytes;
   if (bytes > inline_send_)
     return refusal(rpcrdma::RDMA2_ERR_SEGMENTS, segments_fitting(segments, bytes - inline_send_));
   return std::nullopt;

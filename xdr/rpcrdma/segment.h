@@ -8,6 +8,10 @@ namespace nfsrdma::rpcrdma {
 
 using xdr::Ref;
 
+inline constexpr size_t kSegmentBytes = 16;
+// In a Read list: "one more follows", and the position, before it.
+inline constexpr size_t kReadSegmentBytes = 8 + kSegmentBytes;
+
 struct segment {
   uint32_t handle = 0;  // steering tag, R_key
   uint32_t length = 0;

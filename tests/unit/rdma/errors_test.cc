@@ -18,21 +18,9 @@ class Version2Errors : public Hostile {
       if (properties(connection, in)) return;
       calls.push_back(in);
       if (calls.size() == 1) return server.send(connection, encoded(error_to(in, e)));
-      header h = answer_to(in);
-      h.chunks = in.chunks;
-      h.chunks.reads.clear();
-      for (size_t i = 0; i < h.chunks.writes.size(); ++i) h.chunks.writes[i][0].length = 0;
-      for (segment& s : h.chunks.reply) s.length = 0;
-      server.send(connection, encoded(h, reply(in.xid, words({0, 0}))));
+      ok(connection, in, words({0, 0}));
     };
     start(Versions::kOnly2);
-  }
-  rpc::Call write_call(size_t size) {
-    rpc::Call c = plain_call(words({1}), 64);
-    const Slice data = client->pool().slice(size);
-    c.bulks = {{c.head.size(), data.bytes, c.head.size()}};
-    c.keep = {data};
-    return c;
   }
 };
 

@@ -215,13 +215,6 @@ class SentAgain : public Handles, public testing::WithParamInterface<bool> {
     };
     start(Versions::kOnly2);
   }
-  rpc::Call write_call(size_t size) {
-    rpc::Call c = plain_call(words({1}), 64);
-    const Slice data = client->pool().slice(size);
-    c.bulks = {{c.head.size(), data.bytes, c.head.size()}};
-    c.keep = {data};
-    return c;
-  }
 };
 std::string name_of_closing(const testing::TestParamInfo<bool>& later) {
   return later.param ? "Later" : "AtOnce";

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "transport/fabric/verbs/errors.h"
-#include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::fabric::verbs {
 namespace {
@@ -49,11 +48,11 @@ CmEvent copy_of(const rdma_cm_event& e) {
   return copy;
 }
 
-std::string text_of(const sockaddr* address) {
+tcp::Endpoint endpoint_of(const sockaddr* address) {
   tcp::Endpoint e;
   e.length = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   std::memcpy(&e.address, address, e.length);
-  return tcp::to_string(e);
+  return e;
 }
 
 }  // namespace
@@ -136,10 +135,13 @@ CmId::~CmId() {
 }
 
 std::string CmId::peer() const {
-  return text_of(rdma_get_peer_addr(id_));
+  return tcp::to_string(endpoint_of(rdma_get_peer_addr(id_)));
 }
 std::string CmId::local() const {
-  return text_of(rdma_get_local_addr(id_));
+  return tcp::to_string(local_endpoint());
+}
+tcp::Endpoint CmId::local_endpoint() const {
+  return endpoint_of(rdma_get_local_addr(id_));
 }
 
 void CmId::deliver(CmEvent event) {

@@ -16,6 +16,7 @@
 
 #include "transport/fabric/verbs/open_device.h"
 #include "transport/runtime/loop.h"
+#include "transport/tcp/endpoint.h"
 #include "xdr/support/bytes.h"
 #include "xdr/support/result.h"
 
@@ -76,6 +77,7 @@ class CmId {
 
   std::string peer() const;
   std::string local() const;
+  tcp::Endpoint local_endpoint() const;
 
   // The next event, which has to be this one. Errors: what came instead; ETIMEDOUT; kInterrupted after
   // cancel(). One waiter, and no handler.

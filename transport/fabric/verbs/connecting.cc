@@ -1,7 +1,6 @@
 #include "transport/fabric/verbs/connecting.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "transport/fabric/verbs/verbs.h"
 #include "transport/runtime/log.h"
@@ -37,17 +36,10 @@ void Context::witness(const CmId& id, const std::shared_ptr<OpenDevice>& device)
   };
   Result<std::unique_ptr<CmId>> made = CmId::create(id.channel());
   if (!made) return without();
-  const sockaddr* at = rdma_get_local_addr(id.get());
-  sockaddr_storage address{};
-  std::memcpy(&address, at, at->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
-  // Beside the port of the identifier, at any other.
-  if (at->sa_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6&>(address).sin6_port = 0;
-  } else {
-    reinterpret_cast<sockaddr_in&>(address).sin_port = 0;
-  }
+  tcp::Endpoint at = id.local_endpoint();
+  at.set_port(0);  // any other
   // The address may be another device's, too.
-  if (rdma_bind_addr((*made)->get(), reinterpret_cast<sockaddr*>(&address)) != 0 ||
+  if (rdma_bind_addr((*made)->get(), reinterpret_cast<sockaddr*>(&at.address)) != 0 ||
       (**made)->verbs != id->verbs)
     return without();
   (*made)->set_device(device);

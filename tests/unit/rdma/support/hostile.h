@@ -85,7 +85,8 @@ class Hostile : public testing::Test {
     server.send(connection, encoded(h));
     return true;
   }
-  void ok(size_t connection, const header& in) {
+  // An inline reply, which uses no chunk that was offered.
+  void ok(size_t connection, const header& in, ConstBytes results = {}) {
     header h = answer_to(in);
     h.chunks = in.chunks;
     h.chunks.reads.clear();
@@ -93,11 +94,18 @@ class Hostile : public testing::Test {
     for (size_t i = 0; i < h.chunks.writes.size(); ++i) {
       for (segment& s : h.chunks.writes[i]) s.length = 0;
     }
-    server.send(connection, encoded(h, reply(in.xid)));
+    server.send(connection, encoded(h, reply(in.xid, results)));
   }
   rpc::Call read_call(size_t size) {
     rpc::Call c = plain_call({}, 8);
     c.sink = {client->pool().slice(size), locate_read, kReadDataOffset, nullptr};
+    return c;
+  }
+  rpc::Call write_call(size_t size) {
+    rpc::Call c = plain_call(words({1}), 64);
+    const Slice data = client->pool().slice(size);
+    c.bulks = {{c.head.size(), data.bytes, c.head.size()}};
+    c.keep = {data};
     return c;
   }
   int errno_of(rpc::Call call) {

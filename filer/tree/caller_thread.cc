@@ -1,4 +1,4 @@
-#include "filer/tree/as_caller.h"
+#include "filer/tree/caller_thread.h"
 
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
