@@ -88,6 +88,8 @@ void SlotTable::release(const SlotTicket& ticket, SlotUse use) {
 void SlotTable::lower(uint32_t usable) {
   usable_ = usable;
   ++turn_;
+  // Slot 0 is not kept any more where it is the only one, and those that are still busy come back to nobody.
+  if (open_ && usable_ == 1) waiters_.notify_one();
 }
 
 void SlotTable::set_target(const SlotTicket& ticket, uint32_t target_highest_slot) {

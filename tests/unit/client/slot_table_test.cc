@@ -242,6 +242,19 @@ TEST_F(SlotTableTest, LowerTarget_FreesTheHighSlotsAsTheyComeBack) {
   EXPECT_EQ(waiting.get()->slot, 1u);
 }
 
+// With the reply that says so the last request may be over: nothing else would ever wake who waits.
+TEST_F(SlotTableTest, TargetZero_GivesSlotZeroToWhoWaits) {
+  table.open(1, session(1), 3, 1);
+  const SlotTicket a = acquire(), b = acquire();
+  auto waiting = start_acquire();
+  EXPECT_TRUE(waits(waiting));
+  table.set_target(a, 0);
+  table.release(a, SlotUse::kExecuted);
+  table.release(b, SlotUse::kExecuted);
+  ASSERT_EQ(waiting.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(waiting.get()->slot, 0u);
+}
+
 TEST_F(SlotTableTest, TargetZero_LeavesSlotZeroToEverybody) {
   table.open(1, session(1), 4, 1);
   set_target(0);
