@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "filer/state/clients.h"
+#include "filer/state/states.h"
 #include "filer/tree/host_export.h"
 #include "filer/tree/node.h"
 #include "transport/rdma/responder.h"
@@ -41,6 +42,7 @@ struct Options {
   bool journal = true;  // keeps what was executed, for tests
   ClientTable::Identity identity{};
   ClientTable::Limits limits{};
+  StateTable::Limits state_limits{};
   std::chrono::seconds lease{90};
   std::chrono::seconds grace{90};
   bool manual_clock = false;  // leases, grace and recalls pass only by Server::advance_clock()

@@ -17,7 +17,7 @@ Core::Core(const Options& given, BackChannel::Environment environment)
     : options(given),
       clock(given.manual_clock),
       tree([this] { return clock.wall(); }),
-      states(tree),
+      states(tree, given.state_limits),
       clients(given.identity, given.limits,
               {.holds_state = [this](const Client& client) { return states.holds_any(client); },
                .on_client_gone =
@@ -48,7 +48,7 @@ void Core::restart(bool forget_reclaims) {
   }
   ++boot;
   write_verifier = verifier4::of(boot << 32 | 1);
-  denied_locks.clear();
+  denied_locks_.clear();
   recalled_.clear();
   tree.crash(switches.lose_unstable_on_restart);
   recovery.begin_grace(clock.now(), options.grace);
@@ -114,6 +114,31 @@ bool Core::take_from_expired(State& state) {
   // Locks are revoked with all their stateid holds, and an open with its locks.
   states.revoke(state, Revoked::kExpired);
   return true;
+}
+
+bool Core::room_for_state(Client& client) {
+  return make_room(client, &StateTable::room_for_state);
+}
+
+bool Core::room_for_locks(Client& client) {
+  return make_room(client, &StateTable::room_for_locks);
+}
+
+bool Core::make_room(Client& client, bool (StateTable::*room)(const Client&) const) {
+  if ((states.*room)(client)) return true;
+  std::vector<Client*> over;
+  clients.each_client([&](Client& other) {
+    if (&other != &client && (other.states > 0) && lease_expired(other)) over.push_back(&other);
+  });
+  for (Client* other : over) clients.destroy_client(*other);
+  if ((states.*room)(client)) return true;
+  if (!std::exchange(client.told_full, true)) {
+    log::warn(
+        "filer: no room for more state of client {:#x} ({} opens, locks and delegations, {} byte ranges): "
+        "it is told to wait until some is given up",
+        client.id, client.states, client.locks);
+  }
+  return false;
 }
 
 ServerFacts Core::facts() const {
@@ -204,9 +229,19 @@ void Core::send_recall(State& delegation) {
   delegation.recall_call = back.call(*session, std::move(callback));
 }
 
+void Core::denied(clientid4 client, NodeId node, const std::string& owner) {
+  const auto known = [&](const DeniedLock& denied) {
+    return denied.client == client && denied.node == node && denied.owner.owner == owner;
+  };
+  if (denied_locks_.size() >= kMaxDeniedLocks ||
+      std::any_of(denied_locks_.begin(), denied_locks_.end(), known))
+    return;
+  denied_locks_.push_back({client, node, {client, owner}});
+}
+
 void Core::locks_changed(Node& node) {
   if (!switches.notify_locks) return;
-  std::erase_if(denied_locks, [&](const DeniedLock& denied) {
+  std::erase_if(denied_locks_, [&](const DeniedLock& denied) {
     if (denied.node != node.id) return false;
     Client* client = clients.find(denied.client);
     if (client == nullptr || client->sessions.empty()) return true;

@@ -48,6 +48,10 @@ class Core {
   // Somebody else wants what a client with an expired lease holds (Expiry::kCourtesy). True when it was taken
   // away.
   bool take_from_expired(State& state);
+  // Room for one more state, or for what a LOCK may add (StateTable::Limits). At the limit of all clients
+  // those whose leases are over are forgotten for it. Where there is none the answer is NFS4ERR_DELAY.
+  bool room_for_state(Client& client);
+  bool room_for_locks(Client& client);
 
   uint32_t status_flags(const Session& session);
   ServerFacts facts() const;
@@ -61,7 +65,9 @@ class Core {
   void revoke_delegations();
   // Recalls that were lost with their session, or found none, go over another one of the client.
   void resume_recalls(const Client& client);
-  // A lock was given up on this file: CB_NOTIFY_LOCK to who was denied one.
+  // Who was denied a lock and would wait for it is told (CB_NOTIFY_LOCK) when one was given up on the file.
+  // Of more than kMaxDeniedLocks the others have to ask again.
+  void denied(nfs4::clientid4 client, NodeId node, const std::string& owner);
   void locks_changed(Node& node);
 
   std::mutex mutex;
@@ -81,18 +87,21 @@ class Core {
   nfs4::verifier4 write_verifier;
   std::map<NodeId, uint64_t> cookie_generation;  // READDIR verifiers made invalid by a test
 
+  static constexpr size_t kMaxDeniedLocks = 1024;
+
+ private:
   struct DeniedLock {
     nfs4::clientid4 client = 0;
     NodeId node = 0;
     nfs4::lock_owner4 owner;
   };
-  std::vector<DeniedLock> denied_locks;
 
- private:
   void send_recall(State& delegation);
+  bool make_room(Client& client, bool (StateTable::*room)(const Client&) const);
 
   std::unique_ptr<StableStorage> storage_;  // null: nothing is kept
-  std::vector<nfs4::stateid4> recalled_;    // delegations to be revoked when their time is over
+  std::vector<DeniedLock> denied_locks_;
+  std::vector<nfs4::stateid4> recalled_;  // delegations to be revoked when their time is over
 };
 
 }  // namespace nfsrdma::filer

@@ -125,6 +125,7 @@ open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_t shar
     return none(wanted, WND4_RESOURCE);
   }
   if (another_is_in_the_way(c, *node, write)) return none(wanted, WND4_CONTENTION);
+  if (!c.core.states.room_for_state(*c.client)) return none(wanted, WND4_RESOURCE);
   return grant(c, node, write);
 }
 

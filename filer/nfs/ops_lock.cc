@@ -36,16 +36,16 @@ LOCK4denied denied(const ByteLock& lock) {
 }
 
 // A conflicting lock that does not belong to a client whose lease is over.
-const ByteLock* find_conflict(Context& c, NodeId node, const ByteRange& range, bool write,
-                              const LockOwner& owner) {
-  while (const ByteLock* lock = c.core.states.locks(node).conflict(range, write, owner)) {
+std::optional<ByteLock> find_conflict(Context& c, NodeId node, const ByteRange& range, bool write,
+                                      const LockOwner& owner) {
+  while (std::optional<ByteLock> lock = c.core.states.locks(node).conflict(range, write, owner)) {
     State* holder = nullptr;
     for (State* state : c.core.states.of(node)) {
       if (state == lock->state) holder = state;
     }
     if (holder == nullptr || !c.core.take_from_expired(*holder)) return lock;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 nfsstat4 check_grace(Context& c, const LOCK4args& args) {
@@ -83,6 +83,10 @@ Answer<Locker> find_locker(Context& c, const locker4& locker) {
   return found;
 }
 
+bool room_for(Context& c, const Locker& locker) {
+  return c.core.room_for_locks(*c.client) && (locker.lock != nullptr || c.core.room_for_state(*c.client));
+}
+
 }  // namespace
 
 LOCK4res execute(Context& c, const LOCK4args& args) {
@@ -103,23 +107,24 @@ LOCK4res execute(Context& c, const LOCK4args& args) {
     if (status != NFS4_OK) return refused<LOCK4res>(status);
   }
   const LockOwner owner{c.client->id, locker->owner};
-  if (const ByteLock* other = find_conflict(c, node.id, *range, write, owner)) {
+  if (const std::optional<ByteLock> other = find_conflict(c, node.id, *range, write, owner)) {
     if (args.reclaim) return refused<LOCK4res>(NFS4ERR_RECLAIM_CONFLICT);
     LOCK4res res;
     res.status = NFS4ERR_DENIED;
     res.denied = denied(*other);
     if (is_blocking(args.locktype) && c.core.switches.notify_locks) {
-      c.core.denied_locks.push_back({c.client->id, node.id, {c.client->id, locker->owner}});
+      c.core.denied(c.client->id, node.id, locker->owner);
     }
     return res;
   }
+  if (!room_for(c, *locker)) return refused<LOCK4res>(NFS4ERR_DELAY);
   State* lock = locker->lock;
   if (lock == nullptr) {
     lock = &c.core.states.add(StateKind::kLock, *c.client, c.current.node);
     lock->open = locker->open;
     lock->owner = locker->owner;
   }
-  c.core.states.locks(node.id).lock({*range, write, owner, lock});
+  c.core.states.lock(*lock, *range, write);
   if (args.reclaim) c.core.recovery.reclaimed(c.core.clock.now());
   LOCK4res res;
   res.resok4.lock_stateid = c.current.stateid = StateTable::advance(*lock);
@@ -135,7 +140,8 @@ LOCKT4res execute(Context& c, const LOCKT4args& args) {
   if (c.core.recovery.in_grace()) return refused<LOCKT4res>(NFS4ERR_GRACE);
   const LockOwner owner{c.client->id, args.owner.owner};
   LOCKT4res res;
-  if (const ByteLock* other = find_conflict(c, c.current.node->id, *range, is_write(args.locktype), owner)) {
+  if (const std::optional<ByteLock> other =
+          find_conflict(c, c.current.node->id, *range, is_write(args.locktype), owner)) {
     res.status = NFS4ERR_DENIED;
     res.denied = denied(*other);
   }
@@ -148,7 +154,10 @@ LOCKU4res execute(Context& c, const LOCKU4args& args) {
   if (!range) return refused<LOCKU4res>(NFS4ERR_INVAL);
   const Answer<State*> state = named_state(c, args.lock_stateid, mask(StateKind::kLock));
   if (!state) return refused<LOCKU4res>(state.error());
-  c.core.states.locks(c.current.node->id).unlock(*range, {c.client->id, (*state)->owner});
+  const ByteLocks& locks = c.core.states.locks(c.current.node->id);
+  const bool grows = locks.splits(*range, StateTable::lock_owner(**state));
+  if (grows && !c.core.room_for_locks(*c.client)) return refused<LOCKU4res>(NFS4ERR_DELAY);
+  c.core.states.unlock(**state, *range);
   LOCKU4res res;
   res.lock_stateid = c.current.stateid = StateTable::advance(**state);
   c.core.locks_changed(*c.current.node);

@@ -26,7 +26,7 @@ class Opening {
     using Step = nfsstat4 (Opening::*)();
     for (const Step step :
          {&Opening::check_arguments, &Opening::check_grace, &Opening::find_file, &Opening::check_type,
-          &Opening::check_permission, &Opening::check_conflicts, &Opening::truncate}) {
+          &Opening::check_room, &Opening::check_permission, &Opening::check_conflicts, &Opening::truncate}) {
       if (res.status = (this->*step)(); res.status != NFS4_OK) return res;
     }
     res.resok4 = take_state();
@@ -53,6 +53,7 @@ class Opening {
   nfsstat4 found(NodePtr node);
   nfsstat4 create(const NodePtr& dir);
   nfsstat4 set_initial(Node& node, const Changes& changes);
+  nfsstat4 check_room();
   nfsstat4 check_type();
   nfsstat4 check_permission();
   nfsstat4 check_delegation_claim();
@@ -135,6 +136,7 @@ nfsstat4 Opening::found(NodePtr node) {
 nfsstat4 Opening::create(const NodePtr& dir) {
   const createhow4& how = args_.openhow.how;
   if (!may(*dir, c_.who, kMayWrite)) return NFS4ERR_ACCESS;
+  if (!c_.core.room_for_state(*c_.client)) return NFS4ERR_DELAY;  // before there is a file
   // "not in suppattr_exclcreat, the server MUST return NFS4ERR_INVAL".
   if (how.mode == EXCLUSIVE4_1 && !exclusive_create_attributes().contains(how.createattrs.attrmask)) {
     return NFS4ERR_INVAL;
@@ -175,6 +177,13 @@ nfsstat4 Opening::check_type() {
     case NF4LNK: return NFS4ERR_SYMLINK;
     default: return NFS4ERR_WRONG_TYPE;
   }
+}
+
+// An open of the same owner only grows.
+nfsstat4 Opening::check_room() {
+  if (created_ || c_.core.states.find_open(*c_.client, args_.owner.owner, node_->id) != nullptr)
+    return NFS4_OK;
+  return c_.core.room_for_state(*c_.client) ? NFS4_OK : NFS4ERR_DELAY;
 }
 
 nfsstat4 Opening::check_permission() {
@@ -319,7 +328,7 @@ CLOSE4res execute(Context& c, const CLOSE4args& args) {
   // CLOSE." (section 18.2.3)
   for (const State* other : c.core.states.of(node->id)) {
     const bool held = other->kind == StateKind::kLock && other->open == *state && other->live() &&
-                      c.core.states.locks(node->id).holds(other);
+                      c.core.states.locks(node->id).holds(StateTable::lock_owner(*other), other);
     if (held && !c.core.switches.close_frees_locks) return refused<CLOSE4res>(NFS4ERR_LOCKS_HELD);
   }
   c.core.states.remove(**state);

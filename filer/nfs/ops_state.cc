@@ -45,7 +45,8 @@ FREE_STATEID4res execute(Context& c, const FREE_STATEID4args& args) {
   if (!valid) return refused<FREE_STATEID4res>(valid.error());
   // "If there are valid locks (of any kind) associated with the stateid in question, the error
   // NFS4ERR_LOCKS_HELD".
-  const bool holds = state->kind != StateKind::kLock || c.core.states.locks(state->node->id).holds(state);
+  const bool holds = state->kind != StateKind::kLock ||
+                     c.core.states.locks(state->node->id).holds(StateTable::lock_owner(*state), state);
   if (holds) return refused<FREE_STATEID4res>(NFS4ERR_LOCKS_HELD);
   c.core.states.remove(*state);
   return {};

@@ -2,14 +2,15 @@
 //
 // A lock belongs to a lock-owner of a client and to the lock stateid it was taken with. Locks of one owner
 // never overlap: a new one replaces what it covers, which splits, shrinks, upgrades and downgrades;
-// neighbours of the same kind merge. Ranges are inclusive, [first, last], so that "to the end of the file" is
-// last == UINT64_MAX. Values only.
+// neighbours of the same kind merge. So each owner's are a map by their first byte, and what an operation
+// looks at grows with the owners, not with what they hold. Ranges are inclusive, [first, last], so that "to
+// the end of the file" is last == UINT64_MAX. Values only.
 #pragma once
 
-#include <algorithm>
+#include <compare>
+#include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "xdr/nfs4/lock_ops.h"
 
@@ -38,7 +39,7 @@ struct LockOwner {
   nfs4::clientid4 client = 0;
   std::string owner;
 
-  bool operator==(const LockOwner&) const = default;
+  auto operator<=>(const LockOwner&) const = default;
 };
 
 struct ByteLock {
@@ -50,62 +51,43 @@ struct ByteLock {
 
 class ByteLocks {
  public:
-  bool empty() const { return locks_.empty(); }
-  const std::vector<ByteLock>& all() const { return locks_; }
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
 
   // A lock of another owner that is in the way.
-  const ByteLock* conflict(const ByteRange& range, bool write, const LockOwner& owner) const {
-    for (const ByteLock& lock : locks_) {
-      if (lock.owner != owner && lock.range.overlaps(range) && (lock.write || write)) return &lock;
-    }
-    return nullptr;
-  }
+  std::optional<ByteLock> conflict(const ByteRange& range, bool write, const LockOwner& owner) const;
+  void lock(const ByteLock& added);
+  void unlock(const ByteRange& range, const LockOwner& owner);
+  // Whether unlock() would leave one lock more than there is.
+  bool splits(const ByteRange& range, const LockOwner& owner) const;
 
-  void lock(const ByteLock& added) {
-    unlock(added.range, added.owner);
-    ByteLock grown = added;
-    std::erase_if(locks_, [&](const ByteLock& b) {
-      if (b.owner != grown.owner || b.write != grown.write || b.state != grown.state) return false;
-      const bool before = b.range.last != UINT64_MAX && b.range.last + 1 == grown.range.first;
-      const bool after = grown.range.last != UINT64_MAX && grown.range.last + 1 == b.range.first;
-      if (before) grown.range.first = b.range.first;
-      if (after) grown.range.last = b.range.last;
-      return before || after;
-    });
-    locks_.push_back(grown);
-  }
+  void drop_state(const LockOwner& owner, const void* state);
+  bool holds(const LockOwner& owner, const void* state) const;
 
-  void unlock(const ByteRange& range, const LockOwner& owner) {
-    const auto touched = [&](const ByteLock& b) { return b.owner == owner && b.range.overlaps(range); };
-    if (std::none_of(locks_.begin(), locks_.end(), touched)) return;
-    std::vector<ByteLock> kept;
-    kept.reserve(locks_.size() + 1);
-    for (const ByteLock& b : locks_) {
-      if (!touched(b)) {
-        kept.push_back(b);
-        continue;
-      }
-      if (b.range.first < range.first) {
-        kept.push_back(b);
-        kept.back().range.last = range.first - 1;
-      }
-      if (b.range.last > range.last) {
-        kept.push_back(b);
-        kept.back().range.first = range.last + 1;
-      }
-    }
-    locks_ = std::move(kept);
-  }
-
-  void drop_state(const void* state) {
-    std::erase_if(locks_, [&](const ByteLock& b) { return b.state == state; });
-  }
-  bool holds(const void* state) const {
-    return std::any_of(locks_.begin(), locks_.end(), [&](const ByteLock& b) { return b.state == state; });
+  // The locks of one owner, in the order of their bytes.
+  template <class Visit>
+  void each(const LockOwner& owner, Visit visit) const {
+    const auto held = owners_.find(owner);
+    if (held == owners_.end()) return;
+    for (auto at = held->second.begin(); at != held->second.end(); ++at) visit(lock_at(owner, at));
   }
 
  private:
-  std::vector<ByteLock> locks_;
+  struct Held {
+    uint64_t last = 0;
+    bool write = false;
+    const void* state = nullptr;
+  };
+  using Ranges = std::map<uint64_t, Held>;  // by the first byte
+
+  static ByteLock lock_at(const LockOwner& owner, Ranges::const_iterator at) {
+    return {{at->first, at->second.last}, at->second.write, owner, at->second.state};
+  }
+  void put(Ranges& ranges, const ByteRange& range, Held kind);
+  Ranges::iterator erase(Ranges& ranges, Ranges::iterator at);
+
+  std::map<LockOwner, Ranges> owners_;  // of no owner an empty one
+  size_t size_ = 0;
 };
 
 }  // namespace nfsrdma::filer

@@ -27,10 +27,10 @@ void Recovery::remember(ClientTable& clients, StateTable& states, bool forget) {
       } else if (state.kind == StateKind::kDelegation) {
         record.delegations.push_back({state.node->id, state.write});
       } else {
-        for (const ByteLock& lock : states.locks(state.node->id).all()) {
+        states.locks(state.node->id).each(StateTable::lock_owner(state), [&](const ByteLock& lock) {
           if (lock.state == &state)
             record.locks.push_back({state.node->id, state.owner, lock.range, lock.write});
-        }
+        });
       }
     });
     // Clients without state have nothing to reclaim, but grace waits for them: the server cannot know what

@@ -72,6 +72,9 @@ struct Client {
   uint32_t revoked_admin = 0;
   uint32_t revoked_recall = 0;
   bool expired_all = false;  // the lease ran out and everything was revoked; until all of it is freed
+  size_t states = 0;         // what StateTable has of it, revoked states included
+  size_t locks = 0;          // byte ranges
+  bool told_full = false;    // that it is at a limit has been logged
 
   // The CREATE_SESSION slot: "a reply cache of one slot".
   nfs4::sequenceid4 create_sequence = 0;

@@ -48,9 +48,11 @@ stateid4 state_key(const stateid4& id) {
 }
 
 void StateTable::restart(uint64_t boot) {
+  for (auto& [id, state] : states_) state->client->states = state->client->locks = 0;  // who may survive it
   states_.clear();
   by_node_.clear();
   locks_.clear();
+  lock_count_ = 0;
   boot_ = boot;
   next_ = 1;
 }
@@ -68,6 +70,7 @@ State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
   if (kind == StateKind::kOpen) tree_.hold(*state->node);
   State& added = *states_.emplace(state_key(state->id), std::move(state)).first->second;
   by_node_[added.node->id].push_back(&added);
+  ++client.states;
   return added;
 }
 
@@ -85,9 +88,40 @@ void StateTable::let_go(State& state) {
     state.access = state.deny = 0;
   }
   if (state.kind == StateKind::kLock) {
-    locks_[state.node->id].drop_state(&state);
-    if (locks_[state.node->id].empty()) locks_.erase(state.node->id);
+    change_locks(state, [&](ByteLocks& locks) { locks.drop_state(lock_owner(state), &state); });
   }
+}
+
+template <class Change>
+void StateTable::change_locks(State& state, Change change) {
+  ByteLocks& locks = locks_[state.node->id];
+  const size_t before = locks.size();
+  change(locks);
+  state.client->locks += locks.size() - before;  // also when there are fewer: modulo 2^64
+  lock_count_ += locks.size() - before;
+  if (locks.empty()) locks_.erase(state.node->id);
+}
+
+void StateTable::lock(State& state, const ByteRange& range, bool write) {
+  change_locks(state, [&](ByteLocks& locks) { locks.lock({range, write, lock_owner(state), &state}); });
+}
+
+void StateTable::unlock(State& state, const ByteRange& range) {
+  change_locks(state, [&](ByteLocks& locks) { locks.unlock(range, lock_owner(state)); });
+}
+
+const ByteLocks& StateTable::locks(NodeId node) const {
+  static const ByteLocks kNone;
+  const auto at = locks_.find(node);
+  return at == locks_.end() ? kNone : at->second;
+}
+
+bool StateTable::room_for_state(const Client& client) const {
+  return states_.size() < limits_.max_states && client.states < limits_.max_states / 2;
+}
+
+bool StateTable::room_for_locks(const Client& client) const {
+  return lock_count_ + 2 <= limits_.max_locks && client.locks + 2 <= limits_.max_locks / 2;
 }
 
 void StateTable::remove(State& state) {
@@ -110,6 +144,7 @@ void StateTable::remove(State& state) {
   auto& siblings = by_node_[state.node->id];
   std::erase(siblings, &state);
   if (siblings.empty()) by_node_.erase(state.node->id);
+  --state.client->states;
   const stateid4 key = state_key(state.id);
   states_.erase(key);
 }

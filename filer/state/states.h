@@ -5,6 +5,8 @@
 // Revoked state stays, holding nothing, until FREE_STATEID. "Other" values carry the boot number and are
 // never used twice. check() is the validation procedure of section 8.2.4. Guarded by the server's lock; lost
 // when the server restarts.
+//
+// How much there may be is bounded (Limits): an operation asks for room before it adds.
 #pragma once
 
 #include <memory>
@@ -68,7 +70,13 @@ struct State {
 
 class StateTable {
  public:
-  explicit StateTable(Tree& tree) : tree_(tree) {}
+  // Of all clients together. One of them has at most half, so that it does not take the others' part.
+  struct Limits {
+    size_t max_states = 1u << 19;  // opens, lock stateids and delegations; revoked ones until they are freed
+    size_t max_locks = 1u << 19;   // byte ranges
+  };
+
+  StateTable(Tree& tree, Limits limits) : tree_(tree), limits_(limits) {}
 
   void restart(uint64_t boot);
 
@@ -102,7 +110,15 @@ class StateTable {
   // Another open than `except` that denies `access` to I/O.
   State* denies(NodeId node, uint32_t access, const State* except = nullptr) const;
 
-  ByteLocks& locks(NodeId node) { return locks_[node]; }
+  // Room for one more. A LOCK may leave two ranges more than there were.
+  bool room_for_state(const Client& client) const;
+  bool room_for_locks(const Client& client) const;
+
+  const ByteLocks& locks(NodeId node) const;
+  // By a lock stateid.
+  void lock(State& state, const ByteRange& range, bool write);
+  void unlock(State& state, const ByteRange& range);
+  static LockOwner lock_owner(const State& state) { return {state.client->id, state.owner}; }
 
   template <class Visit>
   void each(Visit visit) {
@@ -111,14 +127,18 @@ class StateTable {
 
  private:
   void let_go(State& state);
+  template <class Change>
+  void change_locks(State& state, Change change);
 
   Tree& tree_;
+  const Limits limits_;
   uint64_t boot_ = 0;
   uint64_t next_ = 1;
   uint64_t delegations_moved_ = 0;
   std::unordered_map<nfs4::stateid4, std::unique_ptr<State>> states_;  // keyed by "other" only
   std::unordered_map<NodeId, std::vector<State*>> by_node_;
-  std::unordered_map<NodeId, ByteLocks> locks_;
+  std::unordered_map<NodeId, ByteLocks> locks_;  // of no file an empty one
+  size_t lock_count_ = 0;
 };
 
 // The stateid key of the table: hash and equality by "other".

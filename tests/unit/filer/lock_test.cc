@@ -188,6 +188,19 @@ TEST(ByteLocks, RandomOperations_AgreeWithAByteArray) {
   ByteLocks locks;
   std::array<Cell, kBytes> model;
   const int state = 0;
+  // Of every owner one range for each run of bytes that are locked alike.
+  const auto runs = [&model] {
+    size_t count = 0;
+    for (int who = 0; who < 3; ++who) {
+      int before = 0;
+      for (const Cell& cell : model) {
+        const int now = cell.owner == who ? 2 : cell.readers[static_cast<size_t>(who)] ? 1 : 0;
+        count += now != 0 && now != before;
+        before = now;
+      }
+    }
+    return count;
+  };
   for (int step = 0; step < 20000; ++step) {
     const int who = static_cast<int>(next(3));
     const LockOwner owner{1, std::to_string(who)};
@@ -201,20 +214,25 @@ TEST(ByteLocks, RandomOperations_AgreeWithAByteArray) {
         conflict = conflict || (write && r != who && model[i].readers[static_cast<size_t>(r)]);
     }
     if (next(3) == 0) {
+      const bool splits = locks.splits({first, last}, owner);
+      const size_t before = locks.size();
       locks.unlock({first, last}, owner);
+      EXPECT_EQ(locks.size() > before, splits) << "step " << step;
       for (uint64_t i = first; i <= last; ++i) {
         if (model[i].owner == who) model[i].owner = -1;
         model[i].readers[static_cast<size_t>(who)] = false;
       }
+      ASSERT_EQ(locks.size(), runs()) << "step " << step;
       continue;
     }
-    ASSERT_EQ(locks.conflict({first, last}, write, owner) != nullptr, conflict) << "step " << step;
+    ASSERT_EQ(locks.conflict({first, last}, write, owner).has_value(), conflict) << "step " << step;
     if (conflict) continue;
     locks.lock({{first, last}, write, owner, &state});
     for (uint64_t i = first; i <= last; ++i) {
       model[i].owner = write ? who : (model[i].owner == who ? -1 : model[i].owner);
       model[i].readers[static_cast<size_t>(who)] = !write;
     }
+    ASSERT_EQ(locks.size(), runs()) << "step " << step;
   }
 }
 

@@ -1,0 +1,99 @@
+#include "filer/state/byte_locks.h"
+
+#include <algorithm>
+
+namespace nfsrdma::filer {
+
+namespace {
+
+// The first that ends within the range or behind it; it may begin behind it, too.
+template <class Map>
+auto first_touched(Map& ranges, const ByteRange& range) {
+  auto at = ranges.upper_bound(range.first);
+  if (at != ranges.begin() && std::prev(at)->second.last >= range.first) --at;
+  return at;
+}
+
+}  // namespace
+
+std::optional<ByteLock> ByteLocks::conflict(const ByteRange& range, bool write,
+                                            const LockOwner& owner) const {
+  for (const auto& [holder, ranges] : owners_) {
+    if (holder == owner) continue;
+    // From the last that begins within the range, for as long as they reach into it.
+    for (auto at = ranges.upper_bound(range.last); at != ranges.begin();) {
+      --at;
+      if (at->second.last < range.first) break;
+      if (at->second.write || write) return lock_at(holder, at);
+    }
+  }
+  return std::nullopt;
+}
+
+void ByteLocks::lock(const ByteLock& added) {
+  unlock(added.range, added.owner);
+  Ranges& ranges = owners_[added.owner];
+  ByteRange grown = added.range;
+  const auto same = [&](Ranges::iterator at) {
+    return at->second.write == added.write && at->second.state == added.state;
+  };
+  const auto after = ranges.lower_bound(grown.first);
+  if (after != ranges.begin()) {
+    const auto before = std::prev(after);
+    if (before->second.last + 1 == grown.first && same(before)) {
+      grown.first = before->first;
+      erase(ranges, before);
+    }
+  }
+  if (after != ranges.end() && grown.last + 1 == after->first && same(after)) {
+    grown.last = after->second.last;
+    erase(ranges, after);
+  }
+  put(ranges, grown, {0, added.write, added.state});
+}
+
+void ByteLocks::unlock(const ByteRange& range, const LockOwner& owner) {
+  const auto held = owners_.find(owner);
+  if (held == owners_.end()) return;
+  Ranges& ranges = held->second;
+  for (auto at = first_touched(ranges, range); at != ranges.end() && at->first <= range.last;) {
+    const ByteRange was{at->first, at->second.last};
+    const Held kind = at->second;
+    at = erase(ranges, at);
+    if (was.first < range.first) put(ranges, {was.first, range.first - 1}, kind);
+    if (was.last > range.last) put(ranges, {range.last + 1, was.last}, kind);
+  }
+  if (ranges.empty()) owners_.erase(held);
+}
+
+bool ByteLocks::splits(const ByteRange& range, const LockOwner& owner) const {
+  const auto held = owners_.find(owner);
+  if (held == owners_.end()) return false;
+  const auto at = first_touched(held->second, range);
+  return at != held->second.end() && at->first < range.first && at->second.last > range.last;
+}
+
+void ByteLocks::drop_state(const LockOwner& owner, const void* state) {
+  const auto held = owners_.find(owner);
+  if (held == owners_.end()) return;
+  size_ -= std::erase_if(held->second, [&](const auto& entry) { return entry.second.state == state; });
+  if (held->second.empty()) owners_.erase(held);
+}
+
+bool ByteLocks::holds(const LockOwner& owner, const void* state) const {
+  bool found = false;
+  each(owner, [&](const ByteLock& lock) { found = found || lock.state == state; });
+  return found;
+}
+
+void ByteLocks::put(Ranges& ranges, const ByteRange& range, Held kind) {
+  kind.last = range.last;
+  size_ += ranges.emplace(range.first, kind).second;
+}
+
+ByteLocks::Ranges::iterator ByteLocks::erase(Ranges& ranges, Ranges::iterator at) {
+  --size_;
+  return ranges.erase(at);
+}
+
+}  // namespace nfsrdma::filer
