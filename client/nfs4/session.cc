@@ -207,12 +207,17 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
       slots_.release(ticket, SlotUse::kUncertain);  // an earlier transmission may have been executed
       transport_here().reconnect("the connection is not bound to the session");
       return Verdict::kAgain;
+    case NFS4ERR_BAD_HIGH_SLOT:
+      if (slots_.beyond_target(ticket)) {
+        slots_.release(ticket, SlotUse::kUncertain);
+        return Verdict::kDelay;  // until that slot is free
+      }
+      [[fallthrough]];
     case NFS4ERR_BADSESSION:
     case NFS4ERR_DEADSESSION:
     case NFS4ERR_SEQ_MISORDERED:
     case NFS4ERR_SEQ_FALSE_RETRY:
     case NFS4ERR_BADSLOT:
-    case NFS4ERR_BAD_HIGH_SLOT:
       slots_.release(ticket, SlotUse::kUncertain);
       invalidate(ticket.generation, name_of(sequence.status).c_str());
       return Verdict::kAgain;

@@ -112,6 +112,11 @@ void SlotTable::recall(uint32_t target_highest_slot) {
   if (uint64_t{target_highest_slot} + 1 < usable_) lower(target_highest_slot + 1);
 }
 
+bool SlotTable::beyond_target(const SlotTicket& ticket) const {
+  std::lock_guard lock(mutex_);
+  return ticket.generation == generation_ && ticket.highest >= usable_;
+}
+
 bool SlotTable::outstanding(const nfs4::sessionid4& session, uint32_t slot, uint32_t sequence) const {
   std::lock_guard lock(mutex_);
   return session == session_ && slot < slots_.size() && slots_[slot].busy &&

@@ -191,6 +191,37 @@ TEST_P(SessionLoops, TargetMovedUnderLoad_IsFollowedWithoutARefusal) {
   EXPECT_EQ(session().sessions_created, 1u);
 }
 
+// Section 2.10.6.1: "the request may have been sent from the requester before the update was received", and
+// another one that was sent after it may have been faster.
+TEST_P(SessionLoops, HighSlotNamedAfterItsRetirement_IsNamedNoMore) {
+  std::vector<std::future<Result<client::Entry>>> held;
+  const auto hold = [&](nfs_opnum4 op, const std::string& name) {
+    const auto rule = server->faults().add(on::request_with(op), filer::fault::Stall{});
+    if (op == OP_CREATE) {
+      held.push_back(mount->start(mount->fs().mkdir(mount->user(), mount->root(), name, 0755)));
+    } else {
+      held.push_back(mount->start(mount->fs().lookup(mount->user(), mount->root(), name)));
+    }
+    EXPECT_TRUE(server->faults().wait_fired(rule));
+    return rule;
+  };
+  const auto low = hold(OP_LOOKUP, "absent");
+  const auto high = hold(OP_CREATE, "made");  // in a slot above
+  server->faults().release(low);
+  EXPECT_TRUE(held[0].get());
+  filer::Callback callback;
+  callback.ops = {{CB_RECALL_SLOT4args{1}}};
+  const auto id = server->call_back(callback);
+  ASSERT_TRUE(id);
+  ASSERT_EQ(server->wait_callback(*id).state, filer::CallbackResult::State::kAnswered);
+  server->faults().add(on::request_with(OP_RENAME), Answer{OP_SEQUENCE, NFS4ERR_BAD_HIGH_SLOT});
+  EXPECT_EQ(mount->rename("file", "renamed"), 0);
+  server->faults().release(high);
+  EXPECT_TRUE(held[1].get());
+  EXPECT_EQ(server->executed(OP_RENAME).executed, 1u);
+  EXPECT_EQ(session().sessions_created, 1u);
+}
+
 TEST_P(SessionLoops, CallbackRecallsSlots_AreGivenUp) {
   filer::Callback callback;
   callback.ops = {{CB_RECALL_SLOT4args{3}}};
