@@ -188,7 +188,8 @@ void CompoundRun::run_sequence() {
   SequenceVerdict verdict = begin_sequence(c_, args, message);
   if (c_.client != nullptr) executed_.client = c_.client->id;
   if (verdict.kind == SequenceVerdict::Kind::kReplay) {
-    body_ = *verdict.cached;
+    body_ = verdict.kept->reply;
+    items_ = verdict.kept->items;
     executed_.replay = true;
     executed_.status = static_cast<nfsstat4>(load_be32(body_.data()));
     done_ = true;
@@ -376,7 +377,7 @@ void CompoundRun::seal() {
   store_be32(body_.data(), status_);
   const size_t tag_bytes = load_be32(body_.data() + 4);
   store_be32(body_.data() + 8 + xdr_padded(tag_bytes), results_);
-  if (sequenced_) finish_sequence(c_.core, c_.sequence, c_.operations, body_);
+  if (sequenced_) finish_sequence(c_.core, c_.sequence, c_.operations, body_, items_);
   executed_.status = status_;
   if (c_.core.options.journal) c_.core.journal.record(executed_);
   c_.core.changed.notify_all();

@@ -98,7 +98,7 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
     renew(c.core, *s->client, c.core.status_flags(*s));
     v.kind = slot.whole ? SequenceVerdict::Kind::kReplay : SequenceVerdict::Kind::kUncached;
     v.result.resok4 = slot.result;
-    v.cached = &slot.reply;
+    v.kept = &slot;
     return v;
   }
   // A new slot begins with 1: its sequence is 0 before.
@@ -117,6 +117,7 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
   slot.in_progress = true;
   slot.whole = false;
   slot.reply.clear();
+  slot.items.clear();
   slot.digest = message.digest;
   slot.who = c.who;
   follow_target(*s, args.sa_highest_slotid);
@@ -130,7 +131,8 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
   return v;
 }
 
-void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations, const ByteVector& body) {
+void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations, const ByteVector& body,
+                     const BulkPlaces& items) {
   Session* s = core.clients.find(args.sa_sessionid);
   if (s == nullptr || args.sa_slotid >= s->slots.size()) return;
   Slot& slot = s->slots[args.sa_slotid];
@@ -139,7 +141,9 @@ void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations,
   // "When a SEQUENCE ... operation is successfully executed, its reply MUST always be cached"; the rest on
   // demand.
   slot.whole = args.sa_cachethis || operations == 1;
-  if (slot.whole) slot.reply = body;
+  if (!slot.whole) return;
+  slot.reply = body;
+  slot.items = items;
 }
 
 }  // namespace nfsrdma::filer

@@ -13,12 +13,12 @@ struct SequenceVerdict {
   enum class Kind : uint8_t {
     kNew,       // execute; `result` is SEQUENCE's
     kRefused,   // `result.status` is the whole answer
-    kReplay,    // `*cached` is the whole answer
+    kReplay,    // what is in `*kept` is the whole answer
     kUncached,  // a retry whose reply was not kept: `result`, then RETRY_UNCACHED_REP
   };
   Kind kind = Kind::kRefused;
   nfs4::SEQUENCE4res result;
-  const ByteVector* cached = nullptr;
+  const Slot* kept = nullptr;
 };
 
 // What is around SEQUENCE's arguments and result.
@@ -30,8 +30,9 @@ struct Message {
 
 SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, const Message& message);
 
-// The request has been executed; `body` is its COMPOUND4res. The session may have been destroyed by it.
-void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations,
-                     const ByteVector& body);
+// The request has been executed; `body` is its COMPOUND4res, and `items` what of it may be placed. The
+// session may have been destroyed by it.
+void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations, const ByteVector& body,
+                     const BulkPlaces& items);
 
 }  // namespace nfsrdma::filer

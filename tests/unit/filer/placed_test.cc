@@ -211,6 +211,22 @@ TEST_P(Placed, SecondReadFails_ItsChunkIsUnused) {
   expect_end(rest, words({OP_READ, NFS4ERR_ISDIR}));
 }
 
+// What comes from the session's reply cache is placed like what it repeats, in what is offered now.
+TEST_P(Placed, RetryOfARead_IsPlacedAgain) {
+  const Ops read = path_ops("/export/f") + ops(READ4args{{}, 0, 1000});
+  for (size_t i = 0; i < 2; ++i) {
+    if (i == 1) nfs->undo_sequence();
+    call.chunks.writes = {};
+    offer();
+    ByteVector rest;
+    const header h = answer_to(read, rest);
+    EXPECT_EQ(lengths(h), (Lengths{1000}));
+    expect_room(i, ConstBytes(file()).first(1000));
+    expect_end(rest, words({OP_READ, NFS4_OK, 0, 1000}));
+  }
+  EXPECT_EQ(server->executed(OP_READ).executed, 1u);
+}
+
 // No other result is placed, whatever there is room for: names are not data.
 TEST_P(Placed, OtherResults_AreInline) {
   offer();
