@@ -338,7 +338,7 @@ class Fabric(unittest.TestCase):
     """The unit tests that a machine without an RDMA device skips."""
 
     def run_tests(self, program, pattern, user=None, before=":"):
-        output = guest.run(f"cd /tmp; {before}; {WORK}/build/tests/unit/fabric/{program} --gtest_filter='{pattern}' 2>&1", user=user)
+        output = guest.run(f"cd /tmp; {before}; {WORK}/build/tests/unit/{program} --gtest_filter='{pattern}' 2>&1", user=user)
         guest.run("dmesg -C")  # what the kernel says of a limit that was reached is what was asked for
         print(output)
         self.assertRegex(output, r"\[  PASSED  \] [1-9]")
@@ -346,21 +346,25 @@ class Fabric(unittest.TestCase):
         return output
 
     def test_devices(self):
-        self.run_tests("fabric_verbs_test", "VerbsDevice.*:VerbsSource.*")
+        self.run_tests("fabric/fabric_verbs_test", "VerbsDevice.*:VerbsSource.*")
 
     def test_limit_of_locked_memory(self):
-        output = self.run_tests("fabric_verbs_test", "VerbsDevice.LimitOfLockedMemory_MakesRegistrationsGoAndNotFail", 65534)
+        output = self.run_tests("fabric/fabric_verbs_test", "VerbsDevice.LimitOfLockedMemory_MakesRegistrationsGoAndNotFail", 65534)
         self.assertIn("can stay registered (RLIMIT_MEMLOCK is ", output)
 
     def test_what_every_fabric_has_to_do(self):
-        output = self.run_tests("fabric_conformance_test", "*Verbs*")
+        output = self.run_tests("fabric/fabric_conformance_test", "*Verbs*")
         skipped = set(re.findall(r"SKIPPED \] (Fabrics\S+)", output))
         self.assertEqual(skipped, {"Fabrics/ConformanceMemory.SendWithInvalidate_ClosesTheMemoryAndSaysSo/VerbsWithoutWindows"})
+
+    def test_random_compounds(self):
+        # A fifth of what a native run does: a minute here.
+        self.run_tests("rdma/rdma_compounds_test", "*Verbs*", before="export RC_PARAMS=max_success=20")
 
     def test_memory_is_taken_back_over_a_device_without_windows(self):
         self.addCleanup(guest.run, "rdma_down; rdma_up; dmesg -C")
         guest.run("rdma_down; siw_up")
-        self.run_tests("fabric_conformance_test", "*ConformanceEnd.RevokedInTheMiddle*/Verbs", before="ulimit -l unlimited")
+        self.run_tests("fabric/fabric_conformance_test", "*ConformanceEnd.RevokedInTheMiddle*/Verbs", before="ulimit -l unlimited")
 
 
 if __name__ == "__main__":

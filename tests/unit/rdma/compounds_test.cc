@@ -1,5 +1,5 @@
-// Random COMPOUNDs over RPC-over-RDMA, in both versions, against files in memory: whatever the thresholds,
-// the credits and the moment at which a connection goes, results are the model's.
+// Random COMPOUNDs over RPC-over-RDMA, in both versions and over every fabric, against files in memory:
+// whatever the thresholds, the credits and the moment at which a connection goes, results are the model's.
 //
 // The client's side is what a mount has: CompoundBuilder, the bounds of replies, the transport. The server is
 // a Responder and a few lines that execute SEQUENCE, PUTFH, READ, WRITE, CREATE of a link and READLINK.
@@ -12,6 +12,7 @@
 #include <set>
 
 #include "client/nfs4/compound.h"
+#include "tests/unit/fabric/support/fabrics.h"
 #include "tests/unit/rdma/support/rdma_rig.h"
 #include "xdr/rpc.h"
 
@@ -241,7 +242,8 @@ class Lane {
   std::string wrong_;
 };
 
-void random_compounds(Versions versions) {
+void random_compounds(const FabricCase& fabric, Versions versions) {
+  const Wires wires{fabric.make, fabric.address, fabric.pool};
   rdma::ResponderOptions served;
   served.credits = *rc::gen::inRange<uint32_t>(1, 33);
   served.inline_bytes = *rc::gen::element<size_t>(1024, 4096, 8192);
@@ -249,13 +251,14 @@ void random_compounds(Versions versions) {
   served.invalidate = *rc::gen::arbitrary<bool>();
   LoopThread there;
   ModelServer model(*there, served.credits, *rc::gen::arbitrary<uint32_t>());
-  TestServer server{*there, served, [&model](auto& c, ByteVector m) { model(c, std::move(m)); }};
+  TestServer server{*there, served, [&model](auto& c, ByteVector m) { model(c, std::move(m)); }, wires};
   rdma::RdmaOptions asked = quick_rdma(server.port(), versions);
+  asked.host = fabric.address;
   asked.credits = *rc::gen::inRange<uint32_t>(1, 33);
   asked.inline_bytes = *rc::gen::element<size_t>(1024, 4096, 8192);
   asked.ddp_threshold = *rc::gen::element<size_t>(1, 1024, 16384, SIZE_MAX);
   LoopThread here;
-  Client client{*here, asked};
+  Client client{*here, asked, {}, nullptr, wires};
   RC_ASSERT(client.start().has_value());
   const auto lanes = *rc::gen::inRange<uint32_t>(1, 9);
   const auto seed = *rc::gen::arbitrary<uint32_t>();
@@ -276,13 +279,22 @@ void random_compounds(Versions versions) {
   RC_ASSERT(offended == std::vector<std::string>());
 }
 
-RC_GTEST_PROP(Compounds, OverVersion1_AreTheModels, ()) {
-  random_compounds(Versions::kOnly1);
+class Compounds : public testing::TestWithParam<FabricCase> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().lacking.empty()) GTEST_SKIP() << GetParam().lacking;
+  }
+};
+
+TEST_P(Compounds, OverVersion1_AreTheModels) {
+  ASSERT_TRUE(rc::check("version 1", [] { random_compounds(GetParam(), Versions::kOnly1); }));
 }
 
-RC_GTEST_PROP(Compounds, OverVersion2_AreTheModels, ()) {
-  random_compounds(Versions::kOnly2);
+TEST_P(Compounds, OverVersion2_AreTheModels) {
+  ASSERT_TRUE(rc::check("version 2", [] { random_compounds(GetParam(), Versions::kOnly2); }));
 }
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, Compounds, testing::ValuesIn(fabrics()), name_of);
 
 }  // namespace
 }  // namespace nfsrdma::test

@@ -11,7 +11,8 @@ FabricCase iwarp_case(std::string name, fabric::iwarp::Options options, std::str
   return {std::move(name),
           [options](Loop& loop) { return fabric::iwarp::make_fabric(loop, options); },
           std::move(address),
-          {}};
+          {},
+          nullptr};
 }
 
 // Endpoints need the pool until they are gone, and gone they are with the pair.
@@ -26,7 +27,7 @@ FabricCase verbs_case(std::string name, fabric::verbs::Options options, const Rd
             return fabric::verbs::make_fabric(loop, options,
                                               fabric::verbs::make_shared_domains(verbs_pool()));
           },
-          device.address, device.lacking};
+          device.address, device.lacking, &verbs_pool()};
 }
 
 }  // namespace

@@ -11,8 +11,9 @@ namespace nfsrdma::test {
 struct FabricCase {
   std::string name;
   MakeFabric make;
-  std::string address;  // to listen on and to connect to
-  std::string lacking;  // why it cannot run here; empty: it can
+  std::string address;         // to listen on and to connect to
+  std::string lacking;         // why it cannot run here; empty: it can
+  BufferPool* pool = nullptr;  // that it has registered; null: it has no need to
 };
 
 inline void PrintTo(const FabricCase& c, std::ostream* out) {

@@ -6,11 +6,11 @@ namespace nfsrdma::test {
 
 using fabric::Endpoint;
 
-Acceptor::Acceptor(Loop& loop, fabric::EndpointOptions options, OnEndpoint on_endpoint)
+Acceptor::Acceptor(Loop& loop, fabric::EndpointOptions options, OnEndpoint on_endpoint, const Wires& wires)
     : loop_(loop), options_(std::move(options)), on_endpoint_(std::move(on_endpoint)) {
-  call_on(loop_, [this] {
-    fabric_ = fabric::iwarp::make_fabric(loop_);
-    auto listener = fabric_->listen("127.0.0.1", 0, [this](std::unique_ptr<fabric::Incoming> incoming) {
+  call_on(loop_, [&] {
+    fabric_ = wires.make(loop_);
+    auto listener = fabric_->listen(wires.address, 0, [this](std::unique_ptr<fabric::Incoming> incoming) {
       loop_.spawn(accept(std::move(incoming)));
     });
     EXPECT_TRUE(listener);
@@ -47,16 +47,18 @@ void TestServer::Connection::on_closed(const Error& why) {
   closed = true;
 }
 
-TestServer::TestServer(Loop& loop, rdma::ResponderOptions options, Answer answer)
+TestServer::TestServer(Loop& loop, rdma::ResponderOptions options, Answer answer, const Wires& wires)
     : loop_(loop), options_(options), answer_(std::move(answer)) {
   const rpcrdma::private_data ours{true, options.inline_bytes, options.receive_bytes};
-  acceptor_ =
-      std::make_unique<Acceptor>(loop, server_endpoint(ours), [this](std::unique_ptr<Endpoint> endpoint) {
+  acceptor_ = std::make_unique<Acceptor>(
+      loop, server_endpoint(ours),
+      [this](std::unique_ptr<Endpoint> endpoint) {
         Connection& c = *connections_.emplace_back(std::make_unique<Connection>());
         c.server = this;
         c.responder = std::make_unique<rdma::Responder>(std::move(endpoint), options_, c);
         c.responder->start();
-      });
+      },
+      wires);
 }
 
 TestServer::~TestServer() {
@@ -113,10 +115,10 @@ void RawServer::send(size_t i, ConstBytes message, uint32_t invalidate) {
 // ---------------------------------------------------------------------------------------------------------
 
 Client::Client(Loop& loop, rdma::RdmaOptions options, rpc::TransportHooks hooks,
-               std::shared_ptr<HandleAccount> account)
-    : loop_(loop) {
+               std::shared_ptr<HandleAccount> account, const Wires& wires)
+    : loop_(loop), pool_(wires.pool != nullptr ? *wires.pool : own_pool_) {
   call_on(loop_, [&] {
-    auto fabric = fabric::iwarp::make_fabric(loop_);
+    auto fabric = wires.make(loop_);
     if (account != nullptr) fabric = make_watched_fabric(loop_, std::move(fabric), std::move(account));
     transport_ = rdma::make_rdma_transport(loop_, std::move(fabric), std::move(options),
                                            std::make_shared<rdma::VersionMemory>(), pool_, std::move(hooks));

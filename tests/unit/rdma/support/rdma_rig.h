@@ -1,5 +1,6 @@
-// RPC-over-RDMA between two ends in one process, over software RDMA: a client's transport as it is, and as
-// its server either a Responder that a test answers for, or a bare endpoint of which a test says every byte.
+// RPC-over-RDMA between two ends in one process, over software RDMA if nothing else is said: a client's
+// transport as it is, and as its server either a Responder that a test answers for, or a bare endpoint of
+// which a test says every byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,11 +20,18 @@
 
 namespace nfsrdma::test {
 
+// What both ends are made of.
+struct Wires {
+  MakeFabric make = [](Loop& loop) { return fabric::iwarp::make_fabric(loop); };
+  std::string address = "127.0.0.1";
+  BufferPool* pool = nullptr;  // the client's, where the fabric has registered it; null: one of its own
+};
+
 // Listens, and hands every endpoint over on the loop.
 class Acceptor {
  public:
   using OnEndpoint = std::function<void(std::unique_ptr<fabric::Endpoint>)>;
-  Acceptor(Loop& loop, fabric::EndpointOptions options, OnEndpoint on_endpoint);
+  Acceptor(Loop& loop, fabric::EndpointOptions options, OnEndpoint on_endpoint, const Wires& wires = {});
   ~Acceptor();
   uint16_t port() const { return port_; }
 
@@ -52,7 +60,7 @@ class TestServer {
   };
   using Answer = std::function<void(Connection&, ByteVector)>;
 
-  TestServer(Loop& loop, rdma::ResponderOptions options, Answer answer);
+  TestServer(Loop& loop, rdma::ResponderOptions options, Answer answer, const Wires& wires = {});
   ~TestServer();
   uint16_t port() const { return acceptor_->port(); }
   // On the loop. Every connection there was, the last one last.
@@ -90,7 +98,7 @@ class Client {
  public:
   // `account`: keeps the books of the handles (watched_fabric.h).
   Client(Loop& loop, rdma::RdmaOptions options, rpc::TransportHooks hooks = {},
-         std::shared_ptr<HandleAccount> account = nullptr);
+         std::shared_ptr<HandleAccount> account = nullptr, const Wires& wires = {});
   ~Client();
   Result<> start() { return run_on(loop_, transport_->start()); }
   void close();
@@ -106,7 +114,8 @@ class Client {
     co_return co_await t->call(std::move(call));
   }
   Loop& loop_;
-  BufferPool pool_;
+  BufferPool own_pool_;
+  BufferPool& pool_;
   std::unique_ptr<rpc::RpcTransport> transport_;
   bool closed_ = false;
 };
