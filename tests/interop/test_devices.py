@@ -358,7 +358,7 @@ class Fabric(unittest.TestCase):
         self.assertEqual(skipped, {"Fabrics/ConformanceMemory.SendWithInvalidate_ClosesTheMemoryAndSaysSo/VerbsWithoutWindows"})
 
     def test_random_compounds(self):
-        # A fifth of what a native run does: a minute here.
+        # A fifth of what a native run does: half a minute here.
         self.run_tests("rdma/rdma_compounds_test", "*Verbs*", before="export RC_PARAMS=max_success=20")
 
     def test_memory_is_taken_back_over_a_device_without_windows(self):
