@@ -233,6 +233,41 @@ class OurFilerInTrouble(DeviceCase):
         self.verify(self.mount().path)
 
 
+class OurFilerRestarts(DeviceCase):
+    """It restarts again and again, and recalls delegations in between."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = FilerInside(guest, GUEST, arguments=("--delegations write", "--lease 10", "--grace 10", "--fault 'request every 80: restart'",
+                                                          "--fault 'request every 45: recall'"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def restarts_seen(self, mounted):
+        return mounted.stats()["session"]["client_ids_established"] - 1
+
+    def test_random_operations(self):
+        mounted = self.mount("timeo=100")
+        guest.run(f"mkdir {mounted.path}/random; {tool('fsrandom')} --tolerate silly --seed 6 --steps 250 --dump /run/restarts.dump "
+                  f"{mounted.path}/random")
+        self.assertGreater(self.restarts_seen(mounted), 1)
+        mounted.umount()
+        mounted = self.mount("timeo=100")
+        guest.run(f"{tool('fsrandom')} --verify /run/restarts.dump {mounted.path}/random")
+
+    def test_two_mounts_take_turns(self):
+        """What one has closed the other one opens, at most a moment later."""
+        one, two = self.mount("timeo=100"), self.mount("timeo=100")
+        guest.run(f"""set -e; mkdir {one.path}/turns
+            for i in $(seq 40); do
+              [ $((i % 2)) = 0 ] && {{ w={one.path}; r={two.path}; }} || {{ w={two.path}; r={one.path}; }}
+              echo turn $i >$w/turns/file; [ "$(cat $r/turns/file)" = "turn $i" ] || {{ echo "turn $i: $(cat $r/turns/file)"; exit 1; }}
+            done""")
+        self.assertGreater(self.restarts_seen(one), 1)
+
+
 class OurFilerLosesItsDevice(DeviceCase):
     """Both sides use the device that goes; the filer listens at its address."""
 
