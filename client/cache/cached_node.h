@@ -20,6 +20,7 @@
 #include "client/cache/data_cache.h"
 #include "client/cache/name_cache.h"
 #include "client/cache/sweeps.h"
+#include "transport/runtime/small_mutex.h"
 
 namespace nfsrdma::client {
 
@@ -42,7 +43,7 @@ class CachedNode : public Node {
   // Which file system of the server it is on: 0 is that of the mount's root.
   uint32_t export_index() const { return export_index_; }
 
-  mutable std::mutex mutex;
+  mutable SmallMutex mutex;
   // --- guarded by mutex ---
   AttributeCache attributes;
   // Regular files: the change attribute that the kernel's pages are known to be of; directories: that the
@@ -72,9 +73,9 @@ class CachedNode : public Node {
   // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
   // open may keep them.
   uint32_t drops_under_way = 0;
-  // Of the attributes that the kernel was last given: the change attribute, and fingerprint_of().
-  uint64_t kernel_change = 0;
+  // Of the attributes that the kernel was last given: fingerprint_of(), and the change attribute.
   uint32_t kernel_fingerprint = 0;
+  uint64_t kernel_change = 0;
   // Directories: the change attribute of the last listing that was read to its end, which the kernel may have
   // cached.
   uint64_t listing_change = 0;
