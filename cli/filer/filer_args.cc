@@ -18,8 +18,8 @@ constexpr uint16_t kNfsPort = 2049;
 constexpr uint16_t kRdmaPort = 20049;
 
 constexpr const char* kFooter = R"(
-EXPORT is DIR, a directory of this host, found at its own path; or memory[:SIZE], found at /memory (SIZE with
-K, M, G or T); or /PATH=DIR, /PATH=memory[:SIZE], found at /PATH.
+EXPORT is DIR, a directory of this host, found at its own path; or memory[:SIZE], found at /memory (SIZE of
+its data, with K, M, G or T; else half of this host's memory); or /PATH=DIR, /PATH=memory[:SIZE], found at /PATH.
 
 Run as root, the server acts as its callers by their AUTH_SYS user and groups; user 0 becomes 65534 unless
 --no-root-squash is given. Run by anybody else, every caller is that user. Either way callers are believed: this is
@@ -102,12 +102,13 @@ Outcome<> add_export(const std::string& text, const Exporting& how, FilerCommand
     what = text.substr(equals + 1);
   }
   if (what == "memory" || what.starts_with("memory:")) {
+    if (path.empty()) path = "/memory";
     if (what != "memory") {
       const auto bytes = size_of(std::string_view(what).substr(7));
       if (!bytes) return usage(fmt::format("\"{}\": SIZE is a number, with K, M, G or T", text));
-      command.memory_bytes = *bytes;
+      command.memory_bytes[path] = *bytes;
     }
-    command.options.exports.push_back(path.empty() ? "/memory" : path);
+    command.options.exports.push_back(path);
     return {};
   }
   std::error_code error;

@@ -2,6 +2,7 @@
 // for the environment, which says where state is kept by default.
 #pragma once
 
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,8 +18,8 @@ struct FilerCommand {
   filer::Options options;
   filer::Switches switches;
   std::vector<filer::FaultRule> faults;
-  uint64_t memory_bytes = 0;  // of each export in memory; 0: the server's default
-  bool read_only = false;     // also exports in memory
+  std::map<std::string, uint64_t> memory_bytes{};  // SIZE of exports in memory, by path, where one was given
+  bool read_only = false;                          // also exports in memory
   LogLevel log_level = LogLevel::kInfo;
 };
 

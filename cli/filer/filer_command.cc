@@ -35,10 +35,16 @@ void set_identity(filer::Options& options) {
   options.identity.owner_major = options.identity.scope = fmt::format("nfsrdma-filer {} {}", host, where);
 }
 
+// As a tmpfs has it.
+uint64_t half_of_ram() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
+}
+
 void prepare(filer::Server& server, const FilerCommand& command) {
   server.configure([&](filer::Switches& switches) { switches = command.switches; });
   for (const std::string& path : command.options.exports) {
-    if (command.memory_bytes != 0) server.set_space(path, command.memory_bytes);
+    const auto size = command.memory_bytes.find(path);
+    server.set_space(path, size != command.memory_bytes.end() ? size->second : half_of_ram());
     if (command.read_only) server.set_read_only(path, true);
   }
   for (const filer::FaultRule& rule : command.faults) server.faults().add(rule.trigger, rule.action);
@@ -61,6 +67,7 @@ int run_filer(const std::string& program, FilerCommand command) {
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // the server's thread inherits it
 
   set_identity(command.options);
+  command.options.journal = false;  // for tests: it remembers every object there was
   auto server = filer::Server::start(command.options);
   if (!server) return report(program, Failure(ToolExit::kFailed, describe(server.error())));
   prepare(**server, command);

@@ -85,7 +85,8 @@ Task<> Session::pause(Duration d) {
 }
 
 Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& request,
-                                             const SlotTicket& ticket, bool handshake, CallSize& size) {
+                                             const SlotTicket& ticket, Precedence precedence,
+                                             CallSize& size) {
   const char* name = nfs4::op_name(request.op);
   CompoundBuilder builder(*request.credential, name);
   builder.watch(request.op);
@@ -97,7 +98,8 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
         {Layer::kXdr, Recovery::kPermanent, EINVAL, 0, name, "an argument exceeds the protocol's limit"});
   }
   rpc::Call call = builder.finish(&ticket, request.cache_this);
-  call.handshake = handshake;
+  call.handshake = precedence == Precedence::kHandshake;
+  call.renewal = precedence == Precedence::kRenewal;
   size.sent = call.head.size();
   for (const xdr::Bulk& bulk : call.bulks) size.sent += bulk.data.size();
   const TimePoint sent = Clock::now();
@@ -129,6 +131,12 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   std::optional<SlotTicket> ticket;  // kept from the turn before: kSameSlot
   Backoff delay(10ms, 15s);          // a delegation that is in the way is back after a round trip or two
   Backoff grace(250ms, 5s);
+  // After an error of SEQUENCE nothing is known of what was sent before; and an operation behind the one that
+  // changes something may be what is delayed (section 15.1.1.3).
+  const auto may_be_executed = [&](const CompoundReply& reply, uint32_t place) {
+    const bool sequenced = reply.sequence() && reply.sequence()->status == nfs4::NFS4_OK;
+    return (repeated && !sequenced) || (request.cache_this && reply.results() > place);
+  };
   for (;;) {
     CallSize size;
     if (!ticket) {
@@ -136,11 +144,11 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       repeated = false;
       if (!ticket) co_return fail(shut_down_error(name));
       if (ticket->uncertain) {
-        co_await probe_slot(*std::exchange(ticket, std::nullopt));
+        co_await probe_slot(*std::exchange(ticket, std::nullopt), Precedence::kNone);
         continue;
       }
     }
-    Result<CompoundReply> reply = co_await attempt(here, request, *ticket, false, size);
+    Result<CompoundReply> reply = co_await attempt(here, request, *ticket, Precedence::kNone, size);
     repeated = repeated || size.transmissions > 1;
     if (!reply) {
       const bool sent = repeated || size.transmissions > 0;
@@ -162,21 +170,15 @@ Task<Result<CompoundReply>> Session::run(Request request) {
     switch (verdict) {
       case Verdict::kAnswered: reply->maybe_executed_before = executed_before; co_return reply;
       case Verdict::kSameSlot: break;
-      case Verdict::kAgain:
-        // After a session error nothing is known of what was sent before.
-        executed_before = executed_before ||
-                          (repeated && !(reply->sequence() && reply->sequence()->status == nfs4::NFS4_OK)) ||
-                          (request.cache_this && reply->results() > size.place);
-        break;
+      case Verdict::kAgain: executed_before = executed_before || may_be_executed(*reply, size.place); break;
       case Verdict::kAgainExecuted: executed_before = true; break;
       case Verdict::kUncached:
         executed_before = executed_before || reply->results() > size.place;
         request.cache_this = false;
         break;
-      // Section 15.1.1.3: an operation behind the one that changes something may be the one that is delayed.
       case Verdict::kDelay:
       case Verdict::kGrace:
-        executed_before = executed_before || (request.cache_this && reply->results() > size.place);
+        executed_before = executed_before || may_be_executed(*reply, size.place);
         co_await pause(verdict == Verdict::kDelay ? delay.next() : grace.next());
         break;
     }
@@ -246,11 +248,11 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
   }
 }
 
-Task<> Session::probe_slot(SlotTicket ticket) {
+Task<> Session::probe_slot(SlotTicket ticket, Precedence precedence) {
   auto nothing = [](CompoundBuilder&) {};
   const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
   CallSize size;
-  Result<CompoundReply> reply = co_await attempt(Loop::current()->index(), request, ticket, false, size);
+  Result<CompoundReply> reply = co_await attempt(Loop::current()->index(), request, ticket, precedence, size);
   if (!reply || !reply->sequence()) {
     slots_.release(ticket, SlotUse::kUncertain);
     if (!reply && reply.error().recovery == Recovery::kNewSession) co_return;

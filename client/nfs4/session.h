@@ -177,6 +177,8 @@ class Session {
   Task<> restore_state();
   // The server lost its state and kept the session of `generation`: as invalidate(), and the state is
   // reclaimed.
+  // Of a call before others that wait (rpc::Call).
+  enum class Precedence : uint8_t { kNone, kHandshake, kRenewal };
   void reclaim_soon(uint64_t generation);
   Task<> reclaim_live();
   // As invalidate(), for a session that still works: without interrupting anybody.
@@ -195,13 +197,13 @@ class Session {
 
   // References: to the frame of the caller, which awaits.
   Task<Result<CompoundReply>> attempt(unsigned transport, const Request& request, const SlotTicket& ticket,
-                                      bool handshake, CallSize& size);
+                                      Precedence precedence, CallSize& size);
   // What the SEQUENCE result says about the slot and the session; releases the slot of an ordinary request.
   Verdict judge(const Request& request, const CompoundReply& reply, const SlotTicket& ticket);
   // SEQ4_STATUS_RESTART_RECLAIM_NEEDED in this reply: from a server without the state it is about.
   bool without_state(const CompoundReply& reply, const SlotTicket& ticket) const;
   void note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket);
-  Task<> probe_slot(SlotTicket ticket);
+  Task<> probe_slot(SlotTicket ticket, Precedence precedence);
   Task<> renew_lease();
   Task<> handle_status_flags(uint32_t flags, uint64_t generation);
   Task<bool> wait_ready();

@@ -40,7 +40,8 @@ class Session::Channel final : public RecoveryChannel {
   Task<Result<CompoundReply>> run(Request request) override {
     for (;;) {
       CallSize size;
-      Result<CompoundReply> reply = co_await session_.attempt(0, request, ticket_, true, size);
+      Result<CompoundReply> reply =
+          co_await session_.attempt(0, request, ticket_, Precedence::kHandshake, size);
       if (!reply) {
         // An answer that could not be read: the server has executed the request, whatever it was.
         if (size.transmissions != 0 && reply.error().layer == Layer::kXdr) ++ticket_.sequence;

@@ -32,13 +32,13 @@ Task<> Session::renew_lease() {
     std::optional<SlotTicket> ticket = slots_.try_acquire_upkeep();
     if (!ticket) continue;
     if (ticket->uncertain) {
-      co_await probe_slot(*ticket);
+      co_await probe_slot(*ticket, Precedence::kRenewal);
       continue;
     }
     auto nothing = [](CompoundBuilder&) {};
     const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
     CallSize size;
-    Result<CompoundReply> reply = co_await attempt(0, request, *ticket, false, size);
+    Result<CompoundReply> reply = co_await attempt(0, request, *ticket, Precedence::kRenewal, size);
     if (!reply) {
       slots_.release(*ticket, size.transmissions == 0 ? SlotUse::kNotExecuted : SlotUse::kUncertain);
       continue;

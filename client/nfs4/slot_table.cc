@@ -114,7 +114,7 @@ void SlotTable::recall(uint32_t target_highest_slot) {
 
 bool SlotTable::beyond_target(const SlotTicket& ticket) const {
   std::lock_guard lock(mutex_);
-  return ticket.generation == generation_ && ticket.highest >= usable_;
+  return ticket.generation == generation_ && (ticket.highest >= usable_ || ticket.turn != turn_);
 }
 
 bool SlotTable::outstanding(const nfs4::sessionid4& session, uint32_t slot, uint32_t sequence) const {

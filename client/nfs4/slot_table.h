@@ -62,9 +62,9 @@ class SlotTable {
   void set_target(const SlotTicket& ticket, uint32_t target_highest_slot);
   // CB_RECALL_SLOT: as set_target() for the current session, but never raises the target.
   void recall(uint32_t target_highest_slot);
-  // Whether the request named a slot above the target, which was still busy when it took its own. The server
-  // may have seen a later request that named none before it, and have retired those slots (BAD_HIGH_SLOT):
-  // with several loops or connections requests overtake each other.
+  // Whether the request named a slot above the target: one that was still busy when it took its own, or was
+  // usable then. The server may have seen a later request that named none before it, and have retired those
+  // slots (BAD_HIGH_SLOT): with several loops or connections requests overtake each other.
   bool beyond_target(const SlotTicket& ticket) const;
   // CB_SEQUENCE's referring calls: whether that request's reply has not been seen yet.
   bool outstanding(const nfs4::sessionid4& session, uint32_t slot, uint32_t sequence) const;

@@ -5,12 +5,16 @@
 #include <asio/write.hpp>
 
 #include "transport/runtime/log.h"
+#include "transport/tcp/connector.h"
 
 namespace nfsrdma::filer {
 
 namespace {
 
 constexpr size_t kReadBytes = 256u << 10;
+// A peer that says nothing is asked after a minute, and is gone when it has not answered three times.
+constexpr std::chrono::seconds kPatience{60};
+constexpr unsigned kRetries = 2;
 
 // The message with record marks, in fragments of at most `fragment` bytes (0: one).
 ByteVector framed(ByteVector message, size_t fragment) {
@@ -42,8 +46,10 @@ TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents
       buffer_(kReadBytes) {}
 
 void TcpLink::start() {
-  asio::error_code ignored;
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  // A peer that is gone without a word is found: it must not keep one of max_links for ever.
+  const Result<> configured =
+      tcp::configure(socket_.native_handle(), tcp::dead_peer_times(kPatience, kRetries));
+  if (!configured) return end_ol();
   read_ol();
 }
 

@@ -365,6 +365,7 @@ void CompoundRun::put_status(nfs_opnum4 op, nfsstat4 status) {
 }
 
 void CompoundRun::note(nfs_opnum4 op, const NodePtr& before, bool injected) {
+  if (!c_.core.options.journal) return;
   const bool moved = status_ == NFS4_OK && (op == OP_LOOKUP || op == OP_OPEN || op == OP_CREATE);
   const NodePtr& node = moved ? c_.current.node : before;
   executed_.ops.push_back({op, status_, node != nullptr ? node->id : 0, c_.name, injected});

@@ -19,12 +19,13 @@ Core::Core(const Options& given, BackChannel::Environment environment)
       tree([this] { return clock.wall(); }),
       states(tree, given.state_limits),
       clients(given.identity, given.limits,
-              {.holds_state = [this](const Client& client) { return states.holds_any(client); },
+              {.holds_state = [](const Client& client) { return !client.states.empty(); },
                .on_client_gone =
                    [this](Client& client) {
                      clients_moved = true;
                      for (Session* session : client.sessions) back.session_gone(*session);
                      states.remove_client(client);
+                     std::erase_if(denied_locks_, [&](const DeniedLock& d) { return d.client == client.id; });
                    }}),
       back(std::move(environment)) {
   for (const std::string& path : options.exports) tree.add_export(path);
@@ -76,7 +77,7 @@ void Core::expire_client(Client& client) {
     clients.destroy_client(client);
     return;
   }
-  if (states.holds_any(client)) {
+  if (!client.states.empty()) {
     states.revoke_client(client, Revoked::kExpired);
     client.expired_all = true;
   }
@@ -117,28 +118,40 @@ bool Core::take_from_expired(State& state) {
 }
 
 bool Core::room_for_state(Client& client) {
-  return make_room(client, &StateTable::room_for_state);
+  return make_room(client, [&] { return states.room_for_state(client); });
 }
 
-bool Core::room_for_locks(Client& client) {
-  return make_room(client, &StateTable::room_for_locks);
+bool Core::room_for_locks(Client& client, ptrdiff_t more) {
+  if (more <= 0) return true;
+  return make_room(client, [&] { return states.room_for_locks(client, static_cast<size_t>(more)); });
 }
 
-bool Core::make_room(Client& client, bool (StateTable::*room)(const Client&) const) {
-  if ((states.*room)(client)) return true;
-  std::vector<Client*> over;
-  clients.each_client([&](Client& other) {
-    if (&other != &client && (other.states > 0) && lease_expired(other)) over.push_back(&other);
-  });
-  for (Client* other : over) clients.destroy_client(*other);
-  if ((states.*room)(client)) return true;
+bool Core::make_room(Client& client, const std::function<StateTable::Room()>& look) {
+  StateTable::Room room = look();
+  while (room == StateTable::Room::kAllFull) {
+    Client* expired = longest_expired(client);
+    if (expired == nullptr) break;
+    clients.destroy_client(*expired);
+    room = look();
+  }
+  if (room == StateTable::Room::kEnough) return true;
   if (!std::exchange(client.told_full, true)) {
     log::warn(
-        "filer: no room for more state of client {:#x} ({} opens, locks and delegations, {} byte ranges): "
-        "it is told to wait until some is given up",
-        client.id, client.states, client.locks);
+        "filer: no room for more state of client {:#x} ({} opens, locks and delegations, {} byte ranges): it "
+        "is told "
+        "to wait until some is given up",
+        client.id, client.states.size(), client.locks);
   }
   return false;
+}
+
+Client* Core::longest_expired(const Client& except) {
+  Client* found = nullptr;
+  clients.each_client([&](Client& other) {
+    if (&other == &except || other.states.empty() || !lease_expired(other)) return;
+    if (found == nullptr || other.renewed < found->renewed) found = &other;
+  });
+  return found;
 }
 
 ServerFacts Core::facts() const {
@@ -233,9 +246,8 @@ void Core::denied(clientid4 client, NodeId node, const std::string& owner) {
   const auto known = [&](const DeniedLock& denied) {
     return denied.client == client && denied.node == node && denied.owner.owner == owner;
   };
-  if (denied_locks_.size() >= kMaxDeniedLocks ||
-      std::any_of(denied_locks_.begin(), denied_locks_.end(), known))
-    return;
+  if (std::any_of(denied_locks_.begin(), denied_locks_.end(), known)) return;
+  if (denied_locks_.size() >= kMaxDeniedLocks) denied_locks_.erase(denied_locks_.begin());
   denied_locks_.push_back({client, node, {client, owner}});
 }
 

@@ -48,10 +48,11 @@ class Core {
   // Somebody else wants what a client with an expired lease holds (Expiry::kCourtesy). True when it was taken
   // away.
   bool take_from_expired(State& state);
-  // Room for one more state, or for what a LOCK may add (StateTable::Limits). At the limit of all clients
-  // those whose leases are over are forgotten for it. Where there is none the answer is NFS4ERR_DELAY.
+  // Whether there is room for one more state, or for so many more locks (StateTable::Limits); where there is
+  // none the answer is NFS4ERR_DELAY. Clients whose leases are over are forgotten for it, the longest expired
+  // first, if it is all clients' limit and not this one's.
   bool room_for_state(Client& client);
-  bool room_for_locks(Client& client);
+  bool room_for_locks(Client& client, ptrdiff_t more);
 
   uint32_t status_flags(const Session& session);
   ServerFacts facts() const;
@@ -97,7 +98,8 @@ class Core {
   };
 
   void send_recall(State& delegation);
-  bool make_room(Client& client, bool (StateTable::*room)(const Client&) const);
+  bool make_room(Client& client, const std::function<StateTable::Room()>& look);
+  Client* longest_expired(const Client& except);
 
   std::unique_ptr<StableStorage> storage_;  // null: nothing is kept
   std::vector<DeniedLock> denied_locks_;

@@ -15,6 +15,17 @@ open_delegation4 none(bool wanted, why_no_delegation4 why) {
   return d;
 }
 
+open_delegation4 describe(const State& state, const stateid4& id) {
+  open_delegation4 d;
+  d.delegation_type = state.write ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
+  d.stateid = id;
+  d.space_limit.limitby = NFS_LIMIT_SIZE;
+  d.space_limit.filesize = NFS4_UINT64_MAX;
+  // Nobody is spared the ACCESS call: this server's permissions are not an ACL.
+  d.permissions.who = "EVERYONE@";
+  return d;
+}
+
 open_delegation4 grant(Context& c, const NodePtr& node, bool write) {
   State& state = c.core.states.add(StateKind::kDelegation, *c.client, node);
   state.write = write;
@@ -22,14 +33,7 @@ open_delegation4 grant(Context& c, const NodePtr& node, bool write) {
   state.granted_slot = c.sequence.sa_slotid;
   state.granted_sequence = c.sequence.sa_sequenceid;
   state.granted_change = c.core.tree.told_change(*node);
-  open_delegation4 d;
-  d.delegation_type = write ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
-  d.stateid = c.core.states.advance(state);
-  d.space_limit.limitby = NFS_LIMIT_SIZE;
-  d.space_limit.filesize = NFS4_UINT64_MAX;
-  // Nobody is spared the ACCESS call: this server's permissions are not an ACL.
-  d.permissions.who = "EVERYONE@";
-  return d;
+  return describe(state, c.core.states.advance(state));
 }
 
 bool another_is_in_the_way(const Context& c, const Node& node, bool write) {
@@ -125,7 +129,8 @@ open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_t shar
     return none(wanted, WND4_RESOURCE);
   }
   if (another_is_in_the_way(c, *node, write)) return none(wanted, WND4_CONTENTION);
-  if (!c.core.states.room_for_state(*c.client)) return none(wanted, WND4_RESOURCE);
+  if (c.core.states.room_for_state(*c.client) != StateTable::Room::kEnough)
+    return none(wanted, WND4_RESOURCE);
   return grant(c, node, write);
 }
 
@@ -151,8 +156,8 @@ HeldAttributes ask_holder(Context& c, Node& node) {
     return ask_holder(c, node);
   }
   told.used = true;
-  // Section 10.4.3: "If the change attribute value returned in the CB_GETATTR is the same as" when the
-  // delegation was given, "the file has not been modified".
+  // Section 10.4.3: with the change attribute that the delegation was given with, the file has not been
+  // modified.
   if (told.change == state->granted_change) return {};
   // Else the server's own change attribute and time_modify move, so that none of their values is of two
   // contents.
@@ -163,7 +168,12 @@ HeldAttributes ask_holder(Context& c, Node& node) {
 
 open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, open_delegation_type4 type) {
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return {};
-  return grant(c, node, type == OPEN_DELEGATE_WRITE);
+  const bool write = type == OPEN_DELEGATE_WRITE;
+  if (const State* held = c.core.states.find_delegation(*c.client, node->id)) {  // it is said again
+    return held->write == write ? describe(*held, held->id) : open_delegation4{};
+  }
+  if (c.core.states.room_for_state(*c.client) != StateTable::Room::kEnough) return {};
+  return grant(c, node, write);
 }
 
 }  // namespace nfsrdma::filer

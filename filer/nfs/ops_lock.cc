@@ -83,8 +83,10 @@ Answer<Locker> find_locker(Context& c, const locker4& locker) {
   return found;
 }
 
-bool room_for(Context& c, const Locker& locker) {
-  return c.core.room_for_locks(*c.client) && (locker.lock != nullptr || c.core.room_for_state(*c.client));
+bool room_for(Context& c, const Locker& locker, const ByteRange& range, const LockOwner& owner) {
+  const ptrdiff_t more = c.core.states.locks(c.current.node->id).growth(range, owner) + 1;
+  return c.core.room_for_locks(*c.client, more) &&
+         (locker.lock != nullptr || c.core.room_for_state(*c.client));
 }
 
 }  // namespace
@@ -117,13 +119,9 @@ LOCK4res execute(Context& c, const LOCK4args& args) {
     }
     return res;
   }
-  if (!room_for(c, *locker)) return refused<LOCK4res>(NFS4ERR_DELAY);
+  if (!room_for(c, *locker, *range, owner)) return refused<LOCK4res>(NFS4ERR_DELAY);
   State* lock = locker->lock;
-  if (lock == nullptr) {
-    lock = &c.core.states.add(StateKind::kLock, *c.client, c.current.node);
-    lock->open = locker->open;
-    lock->owner = locker->owner;
-  }
+  if (lock == nullptr) lock = &c.core.states.add_lock(*locker->open, locker->owner);
   c.core.states.lock(*lock, *range, write);
   if (args.reclaim) c.core.recovery.reclaimed(c.core.clock.now());
   LOCK4res res;
@@ -155,8 +153,8 @@ LOCKU4res execute(Context& c, const LOCKU4args& args) {
   const Answer<State*> state = named_state(c, args.lock_stateid, mask(StateKind::kLock));
   if (!state) return refused<LOCKU4res>(state.error());
   const ByteLocks& locks = c.core.states.locks(c.current.node->id);
-  const bool grows = locks.splits(*range, StateTable::lock_owner(**state));
-  if (grows && !c.core.room_for_locks(*c.client)) return refused<LOCKU4res>(NFS4ERR_DELAY);
+  if (!c.core.room_for_locks(*c.client, locks.growth(*range, StateTable::lock_owner(**state))))
+    return refused<LOCKU4res>(NFS4ERR_DELAY);
   c.core.states.unlock(**state, *range);
   LOCKU4res res;
   res.lock_stateid = c.current.stateid = StateTable::advance(**state);

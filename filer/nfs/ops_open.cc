@@ -179,10 +179,13 @@ nfsstat4 Opening::check_type() {
   }
 }
 
-// An open of the same owner only grows.
+// An open of the same owner only grows. And what gives a delegation back has to be possible for who has as
+// much as he may.
 nfsstat4 Opening::check_room() {
   if (created_ || c_.core.states.find_open(*c_.client, args_.owner.owner, node_->id) != nullptr)
     return NFS4_OK;
+  const bool only_his_part = c_.core.states.room_for_state(*c_.client) == StateTable::Room::kClientFull;
+  if (from_delegation() && only_his_part) return NFS4_OK;
   return c_.core.room_for_state(*c_.client) ? NFS4_OK : NFS4ERR_DELAY;
 }
 
@@ -326,9 +329,9 @@ CLOSE4res execute(Context& c, const CLOSE4args& args) {
   // "The server MAY free all outstanding locks on CLOSE, but some servers may not support the CLOSE of a file
   // that still has byte-range locks held. The server MUST return failure if any locks would exist after the
   // CLOSE." (section 18.2.3)
-  for (const State* other : c.core.states.of(node->id)) {
-    const bool held = other->kind == StateKind::kLock && other->open == *state && other->live() &&
-                      c.core.states.locks(node->id).holds(StateTable::lock_owner(*other), other);
+  for (const State* lock : (*state)->locks) {
+    const bool held =
+        lock->live() && c.core.states.locks(node->id).holds(StateTable::lock_owner(*lock), lock);
     if (held && !c.core.switches.close_frees_locks) return refused<CLOSE4res>(NFS4ERR_LOCKS_HELD);
   }
   c.core.states.remove(**state);

@@ -1,8 +1,8 @@
 // SEQUENCE: is this a new request, a retry, or neither? (RFC 8881 sections 2.10.6, 18.46)
 //
 // begin() decides and, for a new request, takes the slot: it is then in progress, and a retry is answered
-// with DELAY until finish() has put the reply into the cache. "Any time SEQUENCE returns an error, the
-// sequence ID of the slot MUST NOT change"; nothing does, on any error here.
+// with DELAY until finish() has put the reply into the cache. "Any time SEQUENCE or CB_SEQUENCE
+// returns an error, the sequence ID of the slot MUST NOT change"; nothing does, on any error here.
 #pragma once
 
 #include "filer/nfs/context.h"

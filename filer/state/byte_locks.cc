@@ -66,11 +66,14 @@ void ByteLocks::unlock(const ByteRange& range, const LockOwner& owner) {
   if (ranges.empty()) owners_.erase(held);
 }
 
-bool ByteLocks::splits(const ByteRange& range, const LockOwner& owner) const {
+ptrdiff_t ByteLocks::growth(const ByteRange& range, const LockOwner& owner) const {
   const auto held = owners_.find(owner);
-  if (held == owners_.end()) return false;
-  const auto at = first_touched(held->second, range);
-  return at != held->second.end() && at->first < range.first && at->second.last > range.last;
+  if (held == owners_.end()) return 0;
+  const Ranges& ranges = held->second;
+  ptrdiff_t more = 0;
+  for (auto at = first_touched(ranges, range); at != ranges.end() && at->first <= range.last; ++at)
+    more += (at->first < range.first) + (at->second.last > range.last) - 1;
+  return more;
 }
 
 void ByteLocks::drop_state(const LockOwner& owner, const void* state) {
@@ -81,9 +84,9 @@ void ByteLocks::drop_state(const LockOwner& owner, const void* state) {
 }
 
 bool ByteLocks::holds(const LockOwner& owner, const void* state) const {
-  bool found = false;
-  each(owner, [&](const ByteLock& lock) { found = found || lock.state == state; });
-  return found;
+  const auto held = owners_.find(owner);
+  return held != owners_.end() && std::any_of(held->second.begin(), held->second.end(),
+                                              [&](const auto& entry) { return entry.second.state == state; });
 }
 
 void ByteLocks::put(Ranges& ranges, const ByteRange& range, Held kind) {

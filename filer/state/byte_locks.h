@@ -2,9 +2,9 @@
 //
 // A lock belongs to a lock-owner of a client and to the lock stateid it was taken with. Locks of one owner
 // never overlap: a new one replaces what it covers, which splits, shrinks, upgrades and downgrades;
-// neighbours of the same kind merge. So each owner's are a map by their first byte, and what an operation
-// looks at grows with the owners, not with what they hold. Ranges are inclusive, [first, last], so that "to
-// the end of the file" is last == UINT64_MAX. Values only.
+// neighbours of the same kind merge. So each owner's are a map by their first byte: LOCK and LOCKU look at
+// what they touch, once for each owner. Ranges are inclusive, [first, last], so that "to the end of the file"
+// is last == UINT64_MAX. Values only.
 #pragma once
 
 #include <compare>
@@ -58,8 +58,8 @@ class ByteLocks {
   std::optional<ByteLock> conflict(const ByteRange& range, bool write, const LockOwner& owner) const;
   void lock(const ByteLock& added);
   void unlock(const ByteRange& range, const LockOwner& owner);
-  // Whether unlock() would leave one lock more than there is.
-  bool splits(const ByteRange& range, const LockOwner& owner) const;
+  // How many locks more unlock() would leave: at most 1, when it splits one.
+  ptrdiff_t growth(const ByteRange& range, const LockOwner& owner) const;
 
   void drop_state(const LockOwner& owner, const void* state);
   bool holds(const LockOwner& owner, const void* state) const;

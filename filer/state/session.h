@@ -42,6 +42,7 @@ struct BackSlot {
 };
 
 struct Client;
+struct State;
 
 struct Session {
   nfs4::sessionid4 id;
@@ -72,12 +73,12 @@ struct Client {
   uint32_t revoked_expired = 0;  // revoked states that are not freed yet, by reason
   uint32_t revoked_admin = 0;
   uint32_t revoked_recall = 0;
-  bool expired_all = false;  // the lease ran out and everything was revoked; until all of it is freed
-  size_t states = 0;         // what StateTable has of it, revoked states included
-  size_t locks = 0;          // byte ranges
-  bool told_full = false;    // that it is at a limit has been logged
+  bool expired_all = false;      // the lease ran out and everything was revoked; until all of it is freed
+  std::vector<State*> states{};  // all that StateTable has of it, revoked ones included
+  size_t locks = 0;              // byte ranges
+  bool told_full = false;        // that it is at a limit has been logged
 
-  // The CREATE_SESSION slot: "a reply cache of one slot".
+  // For CREATE_SESSION: "the size of the client ID reply cache is of one slot" (section 18.36.4).
   nfs4::sequenceid4 create_sequence = 0;
   nfs4::CREATE_SESSION4res create_reply;
 

@@ -30,6 +30,18 @@ bool older(uint32_t a, uint32_t b, const Client& client) {
   return a < b;
 }
 
+// Lists that a state is in know its place, so that it leaves them at once: the last one comes there.
+void put(std::vector<State*>& list, State& state, size_t State::*place) {
+  state.*place = list.size();
+  list.push_back(&state);
+}
+
+void take(std::vector<State*>& list, State& state, size_t State::*place) {
+  list.back()->*place = state.*place;
+  list[state.*place] = list.back();
+  list.pop_back();
+}
+
 // The client's count of states revoked for this reason.
 uint32_t* revoked_count(Client& client, Revoked why) {
   switch (why) {
@@ -48,7 +60,10 @@ stateid4 state_key(const stateid4& id) {
 }
 
 void StateTable::restart(uint64_t boot) {
-  for (auto& [id, state] : states_) state->client->states = state->client->locks = 0;  // who may survive it
+  for (auto& [id, state] : states_) {  // clients may survive it
+    state->client->states.clear();
+    state->client->locks = 0;
+  }
   states_.clear();
   by_node_.clear();
   locks_.clear();
@@ -69,9 +84,17 @@ State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
   ++next_;
   if (kind == StateKind::kOpen) tree_.hold(*state->node);
   State& added = *states_.emplace(state_key(state->id), std::move(state)).first->second;
-  by_node_[added.node->id].push_back(&added);
-  ++client.states;
+  put(by_node_[added.node->id], added, &State::place_of_node);
+  put(client.states, added, &State::place_of_client);
   return added;
+}
+
+State& StateTable::add_lock(State& open, std::string owner) {
+  State& lock = add(StateKind::kLock, *open.client, open.node);
+  lock.open = &open;
+  lock.owner = std::move(owner);
+  put(open.locks, lock, &State::place_of_open);
+  return lock;
 }
 
 const stateid4& StateTable::advance(State& state) {
@@ -116,65 +139,52 @@ const ByteLocks& StateTable::locks(NodeId node) const {
   return at == locks_.end() ? kNone : at->second;
 }
 
-bool StateTable::room_for_state(const Client& client) const {
-  return states_.size() < limits_.max_states && client.states < limits_.max_states / 2;
+StateTable::Room StateTable::room_for_state(const Client& client) const {
+  if (states_.size() >= limits_.max_states) return Room::kAllFull;
+  return client.states.size() >= limits_.max_states / 2 ? Room::kClientFull : Room::kEnough;
 }
 
-bool StateTable::room_for_locks(const Client& client) const {
-  return lock_count_ + 2 <= limits_.max_locks && client.locks + 2 <= limits_.max_locks / 2;
+StateTable::Room StateTable::room_for_locks(const Client& client, size_t more) const {
+  if (lock_count_ + more > limits_.max_locks) return Room::kAllFull;
+  return client.locks + more > limits_.max_locks / 2 ? Room::kClientFull : Room::kEnough;
 }
 
 void StateTable::remove(State& state) {
-  if (state.kind == StateKind::kOpen) {
-    std::vector<State*> locks;
-    for (State* other : of(state.node->id)) {
-      if (other->kind == StateKind::kLock && other->open == &state) locks.push_back(other);
-    }
-    for (State* lock : locks) {
-      // Revoked locks are acknowledged one by one, also after their open.
-      if (lock->live()) {
-        remove(*lock);
-      } else {
-        lock->open = nullptr;
-      }
+  while (!state.locks.empty()) {
+    State& lock = *state.locks.back();
+    // Revoked locks are acknowledged one by one, also after their open.
+    if (lock.live()) {
+      remove(lock);
+    } else {
+      state.locks.pop_back();
+      lock.open = nullptr;
     }
   }
   let_go(state);
   if (uint32_t* count = revoked_count(*state.client, state.revoked)) --*count;
-  auto& siblings = by_node_[state.node->id];
-  std::erase(siblings, &state);
-  if (siblings.empty()) by_node_.erase(state.node->id);
-  --state.client->states;
+  if (state.open != nullptr) take(state.open->locks, state, &State::place_of_open);
+  take(state.client->states, state, &State::place_of_client);
+  const auto siblings = by_node_.find(state.node->id);
+  take(siblings->second, state, &State::place_of_node);
+  if (siblings->second.empty()) by_node_.erase(siblings);
   const stateid4 key = state_key(state.id);
   states_.erase(key);
 }
 
 void StateTable::revoke(State& state, Revoked why) {
   if (!state.live()) return;
-  if (state.kind == StateKind::kOpen) {
-    for (State* other : of(state.node->id)) {
-      if (other->kind == StateKind::kLock && other->open == &state) revoke(*other, why);
-    }
-  }
+  for (State* lock : state.locks) revoke(*lock, why);
   let_go(state);
   state.revoked = why;
   if (uint32_t* count = revoked_count(*state.client, why)) ++*count;
 }
 
 void StateTable::revoke_client(Client& client, Revoked why) {
-  each([&](State& state) {
-    if (state.client == &client) revoke(state, why);
-  });
+  for (State* state : client.states) revoke(*state, why);
 }
 
 void StateTable::remove_client(Client& client) {
-  std::vector<stateid4> ids;
-  each([&](State& state) {
-    if (state.client == &client) ids.push_back(state.id);
-  });
-  for (const stateid4& id : ids) {
-    if (State* state = find(id)) remove(*state);  // a lock may have gone with its open
-  }
+  while (!client.states.empty()) remove(*client.states.back());
 }
 
 State* StateTable::find(const stateid4& id) {
@@ -206,9 +216,8 @@ State* StateTable::find_open(const Client& client, const std::string& owner, Nod
 }
 
 State* StateTable::find_lock(const State& open, const std::string& owner) {
-  for (State* state : of(open.node->id)) {
-    if (state->kind == StateKind::kLock && state->live() && state->open == &open && state->owner == owner)
-      return state;
+  for (State* lock : open.locks) {
+    if (lock->live() && lock->owner == owner) return lock;
   }
   return nullptr;
 }
@@ -224,11 +233,6 @@ const std::vector<State*>& StateTable::of(NodeId node) const {
   static const std::vector<State*> kNone;
   const auto at = by_node_.find(node);
   return at == by_node_.end() ? kNone : at->second;
-}
-
-bool StateTable::holds_any(const Client& client) const {
-  return std::any_of(states_.begin(), states_.end(),
-                     [&](const auto& entry) { return entry.second->client == &client; });
 }
 
 State* StateTable::share_conflict(NodeId node, uint32_t access, uint32_t deny, const State* except) const {

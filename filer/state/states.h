@@ -45,6 +45,8 @@ struct State {
   bool reclaimed = false;     // got by CLAIM_PREVIOUS: I/O with it is safe during grace
 
   State* open = nullptr;  // kLock: the open it was taken under; null when both are revoked and that is freed
+  std::vector<State*> locks{};                                       // kOpen: the lock stateids under it
+  size_t place_of_node = 0, place_of_client = 0, place_of_open = 0;  // in the lists that it is in
 
   // A delegation.
   bool write = false;
@@ -75,12 +77,15 @@ class StateTable {
     size_t max_states = 1u << 19;  // opens, lock stateids and delegations; revoked ones until they are freed
     size_t max_locks = 1u << 19;   // byte ranges
   };
+  enum class Room : uint8_t { kEnough, kClientFull, kAllFull };
 
   StateTable(Tree& tree, Limits limits) : tree_(tree), limits_(limits) {}
 
   void restart(uint64_t boot);
 
   State& add(StateKind kind, Client& client, NodePtr node);
+  // A lock stateid, under an open.
+  State& add_lock(State& open, std::string owner);
   // The next seqid, which the stateid of the answer carries.
   static const nfs4::stateid4& advance(State& state);
   void remove(State& state);
@@ -99,7 +104,6 @@ class StateTable {
   State* find_delegation(const Client& client, NodeId node);
   // States of one file, of all clients, revoked ones included.
   const std::vector<State*>& of(NodeId node) const;
-  bool holds_any(const Client& client) const;
 
   // Moves with every delegation that ends, and when a holder has said something.
   uint64_t delegations_moved() const { return delegations_moved_; }
@@ -110,9 +114,9 @@ class StateTable {
   // Another open than `except` that denies `access` to I/O.
   State* denies(NodeId node, uint32_t access, const State* except = nullptr) const;
 
-  // Room for one more. A LOCK may leave two ranges more than there were.
-  bool room_for_state(const Client& client) const;
-  bool room_for_locks(const Client& client) const;
+  // Room for one more, or for so many.
+  Room room_for_state(const Client& client) const;
+  Room room_for_locks(const Client& client, size_t more) const;
 
   const ByteLocks& locks(NodeId node) const;
   // By a lock stateid.
@@ -124,6 +128,8 @@ class StateTable {
   void each(Visit visit) {
     for (auto& [id, state] : states_) visit(*state);
   }
+  size_t size() const { return states_.size(); }
+  size_t lock_count() const { return lock_count_; }
 
  private:
   void let_go(State& state);

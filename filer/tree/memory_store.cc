@@ -16,6 +16,9 @@ const MemoryNode& in_memory(const Node& node) {
 }
 
 constexpr uint64_t kDirectoryBytes = 4096;
+// What an object and a name take at least, in round numbers.
+constexpr uint64_t kObjectBytes = 512;
+constexpr uint64_t kNameBytes = 128;
 
 // What the attributes say about the content.
 void measure_content(MemoryNode& node) {
@@ -38,7 +41,7 @@ NodePtr MemoryStore::make_root(FileSystem& fs, uint32_t mode) {
 NodePtr MemoryStore::make_path(Node& dir, std::string_view name) {
   NodePtr made = make(*dir.fs, {.type = NF4DIR, .mode = 0755});
   in_memory(*made).parent = dir.id;
-  in_memory(dir).names.insert(name, made->id);
+  insert(dir, name, made->id);
   ++dir.links;
   touch(dir, true);
   return made;
@@ -58,6 +61,7 @@ NodePtr MemoryStore::make(FileSystem& fs, const Initial& initial) {
   node->accessed = node->modified = node->changed = node->created = now_();
   measure_content(*node);
   ++fs.files_used;
+  fs.bytes_around += kObjectBytes + node->target.size();
   nodes_.emplace(node->id, node);
   return node;
 }
@@ -114,14 +118,15 @@ Answer<NodePtr> MemoryStore::create(Node& dir, std::string_view name, const Init
   if (names.find(name) != nullptr) return refuse(NFS4ERR_EXIST);
   if (dir.fs->read_only) return refuse(NFS4ERR_ROFS);
   if (dir.links == 0) return refuse(NFS4ERR_NOENT);  // the directory itself was removed
-  if (dir.fs->files_used >= dir.fs->files_total) return refuse(NFS4ERR_NOSPC);
+  if (dir.fs->files_used >= dir.fs->files_total || !room_around(*dir.fs, name.size() + initial.target.size()))
+    return refuse(NFS4ERR_NOSPC);
   if (initial.type == NF4DIR && dir.links >= dir.fs->max_links) return refuse(NFS4ERR_MLINK);
   NodePtr node = make(*dir.fs, initial);
   if (node->is_directory()) {
     in_memory(*node).parent = dir.id;
     ++dir.links;
   }
-  names.insert(name, node->id);
+  insert(dir, name, node->id);
   touch(dir, true);
   return node;
 }
@@ -132,11 +137,27 @@ nfsstat4 MemoryStore::link(Node& node, Node& dir, std::string_view name, const P
   if (dir.fs->read_only) return NFS4ERR_ROFS;
   if (dir.links == 0 || node.links == 0) return NFS4ERR_NOENT;
   if (node.links >= node.fs->max_links) return NFS4ERR_MLINK;
+  if (!room_around(*dir.fs, name.size())) return NFS4ERR_NOSPC;
   ++node.links;
   touch(node, false);
-  names.insert(name, node.id);
+  insert(dir, name, node.id);
   touch(dir, true);
   return NFS4_OK;
+}
+
+bool MemoryStore::room_around(const FileSystem& fs, size_t text_bytes) {
+  const uint64_t most = std::max<uint64_t>(fs.bytes_total / 4, 1u << 20);
+  return fs.bytes_around + kObjectBytes + kNameBytes + text_bytes <= most;
+}
+
+void MemoryStore::insert(Node& dir, std::string_view name, NodeId node) {
+  in_memory(dir).names.insert(name, node);
+  dir.fs->bytes_around += kNameBytes + name.size();
+}
+
+void MemoryStore::erase(Node& dir, std::string_view name) {
+  in_memory(dir).names.erase(name);
+  dir.fs->bytes_around -= kNameBytes + name.size();
 }
 
 // One name less.
@@ -148,6 +169,7 @@ void MemoryStore::unlink(MemoryNode& node) {
 
 void MemoryStore::drop(Node& node) {
   node.fs->bytes_used -= in_memory(node).data.allocated_bytes();
+  node.fs->bytes_around -= kObjectBytes + in_memory(node).target.size();
   --node.fs->files_used;
   nodes_.erase(node.id);  // the last reference may be the caller's
 }
@@ -160,7 +182,7 @@ nfsstat4 MemoryStore::remove(Node& dir, std::string_view name, const Principal&)
   const NodePtr node = find(entry->node);
   if (node->covered_by != nullptr) return NFS4ERR_FILE_OPEN;  // an export is mounted there
   if (!in_memory(*node).names.empty()) return NFS4ERR_NOTEMPTY;
-  names.erase(name);
+  erase(dir, name);
   if (node->is_directory()) --dir.links;
   touch(dir, true);
   unlink(in_memory(*node));
@@ -198,11 +220,11 @@ nfsstat4 MemoryStore::rename(Node& from, std::string_view old_name, Node& to, st
     return NFS4ERR_MLINK;
   }
 
-  from_names.erase(old_name);
+  erase(from, old_name);
   if (victim != nullptr) {
     to_names.replace(new_name, node->id);
   } else {
-    to_names.insert(new_name, node->id);
+    insert(to, new_name, node->id);
   }
   if (node->is_directory()) {
     --from.links;

@@ -2,6 +2,10 @@
 //
 // Ids are never reused, so a filehandle of a removed object stays NFS4ERR_STALE for ever. Owner: Tree. Under
 // the server's lock; never blocks.
+//
+// A file system's size bounds its data. What is around the data, objects, names and links' texts, may take a
+// quarter of that more, and 1 MiB at least; what unstable writes have overwritten is kept besides until it is
+// committed, and is never more than the data.
 #pragma once
 
 #include <functional>
@@ -69,6 +73,10 @@ class MemoryStore final : public Store {
   void touch(Node& node, bool data);
   void unlink(MemoryNode& node);
   void drop(Node& node);
+  // Room for one more object, or name, with so long a text.
+  static bool room_around(const FileSystem& fs, size_t text_bytes);
+  void insert(Node& dir, std::string_view name, NodeId node);
+  void erase(Node& dir, std::string_view name);
   bool inside(const Node& dir, NodeId ancestor) const;
 
   std::function<nfs4::nfstime4()> now_;

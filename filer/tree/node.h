@@ -37,6 +37,7 @@ struct FileSystem {
   bool read_only = false;
   uint64_t bytes_total = uint64_t{1} << 40;
   uint64_t bytes_used = 0;
+  uint64_t bytes_around = 0;  // in memory: objects, names and links' texts, which are not in bytes_used
   uint64_t files_total = uint64_t{1} << 24;
   uint64_t files_used = 0;
   uint64_t max_file_bytes = uint64_t{1} << 62;

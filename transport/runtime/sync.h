@@ -37,9 +37,15 @@ class WaitQueue {
 
   // Enqueues and releases `lock` once suspended; after resumption the lock is NOT held. The result is false
   // when the wait was ended by cancel().
-  auto wait(std::unique_lock<std::mutex>& lock) { return Awaiter(*this, lock, nullptr); }
+  template <class Mutex>
+  auto wait(std::unique_lock<Mutex>& lock) {
+    return Awaiter<Mutex>(*this, lock, nullptr);
+  }
   // As wait(), with a handle through which cancel() can end it early. *out is set while waiting.
-  auto wait(std::unique_lock<std::mutex>& lock, Waiter** out) { return Awaiter(*this, lock, out); }
+  template <class Mutex>
+  auto wait(std::unique_lock<Mutex>& lock, Waiter** out) {
+    return Awaiter<Mutex>(*this, lock, out);
+  }
 
   // All three with the owner's mutex held.
   bool notify_one();
@@ -48,9 +54,10 @@ class WaitQueue {
   bool empty() const { return head_ == nullptr; }
 
  private:
+  template <class Mutex>
   class Awaiter {
    public:
-    Awaiter(WaitQueue& queue, std::unique_lock<std::mutex>& lock, Waiter** out)
+    Awaiter(WaitQueue& queue, std::unique_lock<Mutex>& lock, Waiter** out)
         : queue_(queue), lock_(lock), out_(out) {}
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) {
@@ -61,14 +68,14 @@ class WaitQueue {
       if (out_ != nullptr) *out_ = &waiter_;
       // After unlock another loop may resume this coroutine and end this frame: touch nothing of it
       // afterwards.
-      std::unique_lock<std::mutex> lock = std::move(lock_);
+      std::unique_lock<Mutex> lock = std::move(lock_);
       lock.unlock();
     }
     bool await_resume() const noexcept { return !waiter_.cancelled; }
 
    private:
     WaitQueue& queue_;
-    std::unique_lock<std::mutex>& lock_;
+    std::unique_lock<Mutex>& lock_;
     Waiter** out_;
     Waiter waiter_;
   };

@@ -23,9 +23,11 @@ int refused(std::vector<std::string> arguments) {
 }
 
 TEST(FilerArguments, Memory_IsExportedWithASize) {
-  const FilerCommand command = parsed({"--export", "memory:64M", "--export", "/other=memory"});
-  EXPECT_EQ(command.options.exports, (std::vector<std::string>{"/memory", "/other"}));
-  EXPECT_EQ(command.memory_bytes, uint64_t{64} << 20);
+  const FilerCommand command =
+      parsed({"--export", "memory:64M", "--export", "/other=memory", "-e", "/third=memory:1G"});
+  EXPECT_EQ(command.options.exports, (std::vector<std::string>{"/memory", "/other", "/third"}));
+  EXPECT_EQ(command.memory_bytes, (std::map<std::string, uint64_t>{{"/memory", uint64_t{64} << 20},
+                                                                   {"/third", uint64_t{1} << 30}}));
   EXPECT_TRUE(command.options.state_directory.empty()) << "memory does not survive, so nothing else need";
   EXPECT_EQ(command.options.address, "127.0.0.1");
   EXPECT_EQ(command.options.port, 2049);

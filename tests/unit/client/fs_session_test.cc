@@ -222,6 +222,26 @@ TEST_P(SessionLoops, HighSlotNamedAfterItsRetirement_IsNamedNoMore) {
   EXPECT_EQ(session().sessions_created, 1u);
 }
 
+// The same answer to the second transmission of what has been executed.
+TEST_P(SessionLoops, HighSlotNamedByARetry_TheRequestMayHaveBeenExecuted) {
+  const auto rule = server->faults().add(on::request_with(OP_RENAME), filer::fault::Stall{});
+  auto renaming =
+      mount->start(mount->fs().rename(mount->user(), mount->root(), "file", mount->root(), "renamed", 0));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  filer::Callback callback;
+  callback.ops = {{CB_RECALL_SLOT4args{1}}};
+  const auto id = server->call_back(callback);
+  ASSERT_TRUE(id);
+  ASSERT_EQ(server->wait_callback(*id).state, filer::CallbackResult::State::kAnswered);
+  server->faults().add(on::reply_to(OP_RENAME), filer::fault::Cut{});
+  server->faults().add(on::request_with(OP_RENAME), Answer{OP_SEQUENCE, NFS4ERR_BAD_HIGH_SLOT});
+  server->faults().release(rule);
+  const auto renamed = renaming.get();
+  EXPECT_TRUE(renamed) << describe(renamed.error());
+  EXPECT_EQ(server->read_file("/export/renamed"), "content");
+  EXPECT_EQ(session().sessions_created, 1u);
+}
+
 TEST_P(SessionLoops, CallbackRecallsSlots_AreGivenUp) {
   filer::Callback callback;
   callback.ops = {{CB_RECALL_SLOT4args{3}}};
@@ -232,6 +252,36 @@ TEST_P(SessionLoops, CallbackRecallsSlots_AreGivenUp) {
   EXPECT_EQ(result.reply.status, NFS4_OK);
   EXPECT_EQ(session().slots_target, 4u);
   EXPECT_EQ(session().callbacks, 1u);
+}
+
+// --- the lease ---
+
+// Two credits: one for what works, which is all the server lets wait here, and one that is kept for the
+// lease.
+TEST(LeaseOverRdma, WhileNothingElseGetsACredit_IsRenewed) {
+  filer::Options options;
+  options.rdma.listen = true;
+  options.rdma.devices = false;
+  options.lease = 2s;
+  const auto server = start_filer(std::move(options));
+  TestMount mount(*server, {.options = [&](client::ClientOptions& o) {
+    o.transport = client::TransportKind::kSoftwareRdma;
+    o.port = server->rdma_port();
+    o.rdma_credits = 2;
+  }});
+  const auto rule = server->faults().add(on::request_with(OP_LOOKUP), filer::fault::Stall{});
+  std::vector<std::future<Result<client::Entry>>> lookups;
+  for (int i = 0; i < 4; ++i) {
+    lookups.push_back(
+        mount.start(mount.fs().lookup(mount.user(), mount.root(), "absent " + std::to_string(i))));
+  }
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  const auto before = server->executed(OP_SEQUENCE).executed;
+  EXPECT_TRUE(server->wait_until(
+      [=](filer::Core& core) { return core.journal.count(OP_SEQUENCE).executed >= before + 3; }));
+  server->faults().release(rule);
+  for (auto& lookup : lookups) EXPECT_TRUE(lookup.get());
+  EXPECT_EQ(mount.fs().statistics().session.sessions_created, 1u);
 }
 
 // --- SEQ4_STATUS flags (section 18.46.3) ---

@@ -255,6 +255,25 @@ TEST_F(SlotTableTest, TargetZero_GivesSlotZeroToWhoWaits) {
   EXPECT_EQ(waiting.get()->slot, 0u);
 }
 
+TEST_F(SlotTableTest, BeyondTarget_IsWhatNamedAHighSlotOrWasTakenBeforeTheTarget) {
+  table.open(1, session(1), 8, 1);
+  const SlotTicket a = acquire(), b = acquire();
+  EXPECT_FALSE(table.beyond_target(b));
+  table.set_target(a, 1);
+  EXPECT_TRUE(table.beyond_target(b)) << "taken before";
+  table.release(a, SlotUse::kExecuted);
+  const SlotTicket c = acquire();
+  EXPECT_EQ(c.highest, b.slot);
+  EXPECT_TRUE(table.beyond_target(c)) << "the higher one was busy";
+  table.release(b, SlotUse::kExecuted);
+  table.release(c, SlotUse::kExecuted);
+  const SlotTicket d = acquire();
+  EXPECT_FALSE(table.beyond_target(d));
+  table.set_target(d, 7);
+  EXPECT_TRUE(table.beyond_target(b)) << "also when the target has risen meanwhile";
+  EXPECT_FALSE(table.beyond_target(d));
+}
+
 TEST_F(SlotTableTest, TargetZero_LeavesSlotZeroToEverybody) {
   table.open(1, session(1), 4, 1);
   set_target(0);

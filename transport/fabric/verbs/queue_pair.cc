@@ -31,11 +31,14 @@ Result<std::unique_ptr<QueuePair>> QueuePair::make(Loop& loop, std::unique_ptr<C
   if (!sends) return fail(std::move(sends).error());
   q->sends_ = std::move(*sends);
   // All of them may be flushed at once.
-  const unsigned completions = q->send_depth_ + q->receives_.depth();
+  // A device's queue of completions may be short: then fewer Sends are under way.
+  const unsigned depth = q->receives_.depth();
+  if (can.completions > depth) q->send_depth_ = std::min(q->send_depth_, can.completions - depth);
+  const unsigned completions = q->send_depth_ + depth;
   auto queue = CompletionQueue::make(loop, q->domain_->context(), completions, options.poll);
   if (!queue) return fail(std::move(queue).error());
   q->completions_ = std::move(*queue);
-  NFSRDMA_TRY(q->create_qp(q->receives_.depth()));
+  NFSRDMA_TRY(q->create_qp(depth));
   return q;
 }
 

@@ -50,7 +50,7 @@ rdma::Versions versions_under_test() {
 }
 
 std::unique_ptr<filer::Server> start_filer(filer::Options options) {
-  options.rdma.listen = transport_under_test() == TransportKind::kSoftwareRdma;
+  options.rdma.listen = options.rdma.listen || transport_under_test() == TransportKind::kSoftwareRdma;
   const std::vector<std::string> exports = options.exports;
   auto server = filer::Server::start(std::move(options));
   EXPECT_TRUE(server) << describe(server.error());

@@ -1,0 +1,102 @@
+// What peers can make the server keep besides state (state_limits_test.cc): connections of the dead, and
+// whatever is around the data of an export in memory.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "tests/unit/filer/raw_client.h"
+
+namespace nfsrdma::filer::test {
+namespace {
+
+uint16_t port_of(int (*name)(int, sockaddr*, socklen_t*), int fd) {
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  const bool known = name(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  return known && address.sin_family == AF_INET ? ntohs(address.sin_port) : uint16_t{0};
+}
+
+int option(int fd, int level, int name) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  EXPECT_EQ(getsockopt(fd, level, name, &value, &length), 0);
+  return value;
+}
+
+TEST(Bounds, APeerThatIsGone_IsAskedForAndLetGo) {
+  const auto server = start_server();
+  RawClient client(*server);
+  ASSERT_TRUE(client.establish());
+  size_t found = 0;
+  for (int fd = 0; fd < 1024; ++fd) {  // the server's end: it is in this process
+    if (port_of(getsockname, fd) != server->port() || port_of(getpeername, fd) == 0) continue;
+    ++found;
+    EXPECT_EQ(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 60);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_KEEPCNT), 3);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 180'000);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+  }
+  EXPECT_EQ(found, 1u);
+}
+
+class AroundTheData : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server->set_space("/export", 4096);  // of data; what is around it may take 1 MiB
+    ASSERT_TRUE(client.establish());
+  }
+  // Repeats until it is refused, and how often it was not.
+  template <class Act>
+  size_t until_refused(Act act) {
+    for (size_t i = 0; i < 20'000; ++i) {
+      const nfsstat4 status = act(i);
+      if (status == NFS4_OK) continue;
+      EXPECT_EQ(status, NFS4ERR_NOSPC);
+      return i;
+    }
+    return SIZE_MAX;
+  }
+  nfsstat4 make_link(size_t number) {
+    const std::string text(50'000, 'x');
+    return client.run_at("/export", ops(CREATE4args{{NF4LNK, text, {}}, "l" + std::to_string(number), {}}))
+        .status;
+  }
+
+  std::unique_ptr<Server> server = start_server();
+  RawClient client{*server};
+};
+
+TEST_F(AroundTheData, TextsOfLinks_AreBounded) {
+  const size_t most = until_refused([&](size_t i) { return make_link(i); });
+  EXPECT_EQ(most, 20u);
+  EXPECT_EQ(client.run_at("/export", ops(REMOVE4args{"l3"})).status, NFS4_OK);
+  EXPECT_EQ(make_link(3), NFS4_OK) << "what is removed makes room";
+}
+
+TEST_F(AroundTheData, NamesOfOneFile_AreBounded) {
+  server->make_file("/export/f", "x", 0666);
+  const std::string text(200, 'n');
+  const size_t most = until_refused([&](size_t i) {
+    const Ops way = path_ops("/export/f") + ops(SAVEFH4args{}) + path_ops("/export");
+    return client.run(way + ops(LINK4args{text + std::to_string(i)})).status;
+  });
+  EXPECT_GT(most, 1000u);
+  EXPECT_LT(most, 3300u);
+}
+
+TEST_F(AroundTheData, WhatComesAndGoes_TakesNothing) {
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(make_link(0), NFS4_OK) << i;
+    const Ops rename = path_ops("/export") + ops(SAVEFH4args{}) + path_ops("/export");
+    ASSERT_EQ(client.run(rename + ops(RENAME4args{"l0", "a longer name"})).status, NFS4_OK);
+    ASSERT_EQ(client.run_at("/export", ops(REMOVE4args{"a longer name"})).status, NFS4_OK);
+  }
+  server->with_core([](Core& core) {
+    const FileSystem& fs = *core.tree.walk("/export")->fs;
+    EXPECT_LT(fs.bytes_around, 1024u) << "the root itself";
+  });
+}
+
+}  // namespace
+}  // namespace nfsrdma::filer::test
