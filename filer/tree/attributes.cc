@@ -55,9 +55,10 @@ constexpr bitmap4 kReadable = bitmap4::of({FATTR4_SUPPORTED_ATTRS,
                                            FATTR4_MOUNTED_ON_FILEID});
 constexpr bitmap4 kWriteOnly =
     bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
-constexpr bitmap4 kSettable =
+// Not constexpr: clang 14 cannot.
+const bitmap4 kSettable =
     kWriteOnly | bitmap4::of({FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP});
-constexpr bitmap4 kSupported = kReadable | kWriteOnly;
+const bitmap4 kSupported = kReadable | kWriteOnly;
 constexpr bitmap4 kExclusive =
     bitmap4::of({FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_MODE_SET_MASKED});
 
@@ -150,12 +151,10 @@ nfsstat4 check_allowed(const Node& node, const Changes& c, const Principal& who)
 }  // namespace
 
 const bitmap4& supported_attributes() {
-  static constexpr bitmap4 map = kSupported;
-  return map;
+  return kSupported;
 }
 const bitmap4& exclusive_create_attributes() {
-  static constexpr bitmap4 map = kExclusive;
-  return map;
+  return kExclusive;
 }
 
 fattr4 read_attributes(const Tree& tree, const Node& node, const bitmap4& wanted, const ServerFacts& facts) {

@@ -284,6 +284,7 @@ TEST_F(StateLimits, LocksAtTheLimit_CanBeReclaimedAndBecomeFewer) {
   const stateid4 open = at<OPEN4res>(one->run_at("/export/f", ops(args)), 0).resok4.stateid;
   take_all(open, true);
   ASSERT_EQ(one->run(ops(RECLAIM_COMPLETE4args{})).status, NFS4_OK);
+  two->reconnect();
   ASSERT_TRUE(two->establish());
   EXPECT_EQ(lock(*one, open, 50, 1).status, NFS4ERR_DELAY);
   EXPECT_EQ(lock(*one, open, 0, 35).status, NFS4_OK) << "one for four";
