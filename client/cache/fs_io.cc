@@ -43,11 +43,8 @@ Task<Result<ReadReply>> CachingFilesystem::read_in_turn(OpenFileRef open, const 
     if (!room.buffer) co_return fail(system_error(ENOMEM, "READ"));
     const ReadPace::Sent sent = pace_.sending(Clock::now());
     auto piece = co_await read_piece(open, account, offset + reply.size, room, ReadFor::kAnswering);
-    if (!piece) {
-      // What came before the error is an answer of its own; the error comes with the next read.
-      if (reply.size != 0) break;
-      co_return fail(std::move(piece.error()));
-    }
+    // Not what came before it: to the kernel, which fills whole pages, a short answer is the file's end.
+    if (!piece) co_return fail(std::move(piece.error()));
     const size_t got = piece->data.size();
     pace_.answered(sent, got, Clock::now());
     if (got != 0) append(reply, std::move(piece->data));
@@ -78,7 +75,7 @@ Task<Result<ReadReply>> CachingFilesystem::read_range(OpenFileRef open, const Io
     auto reply = co_await part.done.wait();  // also of parts that are not wanted any more
     if (!complete) continue;
     if (!reply) {
-      if (whole->size == 0) whole = fail(std::move(reply.error()));
+      whole = fail(std::move(reply.error()));
       complete = false;
       continue;
     }

@@ -170,6 +170,22 @@ TEST_P(ReadWithOpen, UnderADelegation_ToTheSameRules) {
   EXPECT_EQ(live_states(*server, filer::StateKind::kDelegation).size(), 1u);
 }
 
+// What came before the error is not the file's end.
+TEST_P(ReadWithOpen, APartOfALargeReadThatFails_FailsIt) {
+  const std::string text(1u << 20, 'x');  // two READs
+  server->make_file("/export/large", text, 0666);
+  make_mount(0);
+  const auto file = mount->open("large");
+  for (const unsigned part : {1u, 2u}) {
+    server->faults().add(on::request_with(OP_READ).nth(part), Answer{OP_READ, NFS4ERR_IO});
+    const auto failed = mount->read(file, 0, text.size());
+    ASSERT_FALSE(failed) << "part " << part << ": " << failed->size() << " bytes";
+    EXPECT_EQ(failed.error().errnum, EIO);
+    EXPECT_EQ(*mount->read(file, 0, text.size()), text);
+  }
+  EXPECT_EQ(mount->close(file), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Loops, ReadWithOpen, testing::Values(1, 4));
 
 }  // namespace

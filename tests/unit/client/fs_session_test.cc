@@ -224,6 +224,8 @@ TEST_P(SessionLoops, HighSlotNamedAfterItsRetirement_IsNamedNoMore) {
 
 // The same answer to the second transmission of what has been executed.
 TEST_P(SessionLoops, HighSlotNamedByARetry_TheRequestMayHaveBeenExecuted) {
+  const auto known = mount->lookup("file");
+  ASSERT_TRUE(known);
   const auto rule = server->faults().add(on::request_with(OP_RENAME), filer::fault::Stall{});
   auto renaming =
       mount->start(mount->fs().rename(mount->user(), mount->root(), "file", mount->root(), "renamed", 0));
