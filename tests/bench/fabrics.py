@@ -8,7 +8,7 @@ memory, and that no cache of the client answers is seen from the calls that were
 CPU against throughput (the paper's figure 17) the daemon's and the application's together.
 """
 
-from ceilings import CEILINGS, RELAY, Ceiling
+from ceilings import CEILINGS, RELAY, Ceiling, read_ahead
 from harness.filer import Filer
 from harness.ganesha import free_port
 from harness.mount import Mount
@@ -61,10 +61,11 @@ class Fabrics(Part):
             for name in mounts if metric == "re-read" else self.turns(mounts):
                 mounted = mounts[name]
                 self.large(metric, name, {"read": mounted.path + "/data", "write": mounted.path + "/target"}, Daemon(mounted), self.served)
+        window = read_ahead(mounts[TCP].path)
         for mounted in mounts.values():
             mounted.umount()
         if not self.results.has_now("read", RELAY):  # the ceiling of this round, unless it was measured beside Ganesha
-            relay = Ceiling(RELAY, self.size, 1)
+            relay = Ceiling(RELAY, self.size, 1, window)
             for metric in METRICS:
                 self.large(metric, RELAY, dict.fromkeys(("read", "write"), relay.path + "/data"), relay.daemon)
             relay.umount()

@@ -44,6 +44,10 @@ def name_of(client, proto):
     return f"{client}, {proto}" if proto else client
 
 
+# How far the kernel reads ahead through a mount, in KiB.
+WINDOW = "/sys/class/bdi/$(mountpoint -d {})/read_ahead_kb"
+
+
 class EmptyMount:
     """tests/bench/nullfs in the guest."""
 
@@ -51,11 +55,12 @@ class EmptyMount:
     data = target = "data"
     small, created = "f", "c"
 
-    def __init__(self, guest, size, files):
+    def __init__(self, guest, size, files, window):
         self.guest = guest
         guest.run(f"mkdir -p {self.path}")
         self.process = guest.begin(f"exec {TOOLS}/nullfs --size {size} --files {files} {self.path}")
         guest.run(f"for i in $(seq 600); do ! mountpoint -q {self.path} || exit 0; sleep 0.1; done; exit 1")
+        guest.run(f"echo {window} >{WINDOW.format(self.path)}")
 
     def umount(self):
         self.guest.run(f"umount {self.path}")
@@ -111,6 +116,7 @@ class Lab:
     def __init__(self, guest, results, size, reads, files, parts=PARTS):
         self.guest, self.results, self.size, self.reads, self.files, self.parts = guest, results, size, reads, files, parts
         self.requests = Requests(guest, results) if "requests" in parts else None
+        self.kib = None
         for client, proto in MOUNTS:
             results.contender(name_of(client, proto), "ours" if client == OURS else "peer", ABOUT[client] + ABOUT[proto])
         results.contender(EMPTY, *CEILINGS[EMPTY])
@@ -141,13 +147,21 @@ class Lab:
 
     def mount(self, client, proto):
         if client == EMPTY:
-            return EmptyMount(self.guest, self.size, self.files)
+            return EmptyMount(self.guest, self.size, self.files, self.window())
         mounted = (OurMount if client == OURS else KernelMount)(self.guest, proto)
         over = mounted.went_over()
         if over != proto:
             mounted.umount()
             raise RuntimeError(f"{client} was to go over {proto} and went over {over}")
         return mounted
+
+    def window(self):
+        """Ours, which the ceiling has to have as well."""
+        if self.kib is None:
+            mounted = OurMount(self.guest, "tcp")
+            self.kib = int(self.guest.run(f"cat {WINDOW.format(mounted.path)}"))
+            mounted.umount()
+        return self.kib
 
     def transfers(self, contender, mounted):
         for direct, suffix in ((0, ""), (1, ", O_DIRECT")):
