@@ -63,6 +63,10 @@ class Hostile : public testing::Test {
       script(connection, in, messages++);
     };
   }
+  // What still comes is nobody's: members of the test are destroyed before the server is.
+  void TearDown() override {
+    call_on(*loop, [this] { script = [](size_t, const header&, size_t) {}; });
+  }
   ~Hostile() override {
     client.reset();
     // Whatever the server did: each handle was opened once and closed once, by one side.
