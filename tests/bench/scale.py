@@ -26,6 +26,17 @@ STAT, SPARSE, HELD_FILES, HELD_LOCKS = "stat among cached inodes", "random read 
 ROUNDS = 5
 
 
+def descriptors(wanted):
+    """So many, or as many as there may be."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
+        return wanted
+    except ValueError:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return hard
+
+
 class Scale(Part):
     REPEATED = ("answers",)
     ONCE = ("rpc_counts", "memory", "costs", "held")
@@ -151,13 +162,15 @@ class Scale(Part):
 
     def held(self):
         """What the next open, and the next lock, costs beside those that are held. Each file brings a delegation."""
-        most = max(self.held_counts) + 1000
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most + 100, max(most + 100, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+        most = descriptors(max(self.held_counts) + 1100)
+        files = [held for held in self.held_counts if held + 1100 <= most]
+        if files != self.held_counts:
+            self.results.note(f"At most {files[-1]:,} files were held open: the limit of descriptors (ulimit -Hn) is {most:,}.")
         mounted = self.mounted(export="/memory")
         os.mkdir(os.path.join(mounted.path, "held"))
-        self.hold(HELD_FILES, mounted, self.create, os.close)
+        self.hold(HELD_FILES, mounted, files, self.create, os.close)
         with open(os.path.join(mounted.path, "locks"), "wb", buffering=0) as file:
-            self.hold(HELD_LOCKS, mounted, lambda mounted, i: self.lock(file, i, fcntl.LOCK_EX), lambda i: self.lock(file, i, fcntl.LOCK_UN))
+            self.hold(HELD_LOCKS, mounted, self.held_counts, lambda mounted, i: self.lock(file, i, fcntl.LOCK_EX), lambda i: self.lock(file, i, fcntl.LOCK_UN))
         mounted.umount()
 
     def create(self, mounted, number):
@@ -167,9 +180,9 @@ class Scale(Part):
         fcntl.lockf(file, how, 1, 2 * number)  # with a gap: they do not become one
         return number
 
-    def hold(self, metric, mounted, take, leave, each=200):
+    def hold(self, metric, mounted, counts, take, leave, each=200):
         daemon, taken, next_number = Daemon(mounted), [], 0
-        for held in self.held_counts:
+        for held in counts:
             while len(taken) < held:
                 taken.append(take(mounted, next_number))
                 next_number += 1
