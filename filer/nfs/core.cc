@@ -138,8 +138,7 @@ bool Core::make_room(Client& client, const std::function<StateTable::Room()>& lo
   if (!std::exchange(client.told_full, true)) {
     log::warn(
         "filer: no room for more state of client {:#x} ({} opens, locks and delegations, {} byte ranges): it "
-        "is told "
-        "to wait until some is given up",
+        "is told to wait until some is given up",
         client.id, client.states.size(), client.locks);
   }
   return false;

@@ -66,8 +66,8 @@ class Core {
   void revoke_delegations();
   // Recalls that were lost with their session, or found none, go over another one of the client.
   void resume_recalls(const Client& client);
-  // Who was denied a lock and would wait for it is told (CB_NOTIFY_LOCK) when one was given up on the file.
-  // Of more than kMaxDeniedLocks the others have to ask again.
+  // Who was denied a lock and would wait for it is told (CB_NOTIFY_LOCK) when one was given up on the file:
+  // the latest kMaxDeniedLocks of all. Others have to ask again.
   void denied(nfs4::clientid4 client, NodeId node, const std::string& owner);
   void locks_changed(Node& node);
 

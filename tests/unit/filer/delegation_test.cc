@@ -437,13 +437,7 @@ TEST_F(DelegationTest, DeniedLock_IsAnnouncedWhenItIsFree) {
     s.delegations = Delegations::kNever;
   });
   const auto lock = [](RawClient& c, stateid4 open) {
-    LOCK4args args;
-    args.locktype = WRITEW_LT;
-    args.length = 10;
-    args.locker.new_lock_owner = true;
-    args.locker.stateid = open;
-    args.locker.lock_owner.owner = "waiter";
-    return at<LOCK4res>(c.run_at("/export/f", ops(args)), 0);
+    return at<LOCK4res>(c.run_at("/export/f", ops(first_lock(open, WRITEW_LT, 0, 10, "waiter"))), 0);
   };
   const OPEN4resok mine = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
   EXPECT_NE(mine.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK, 0u);

@@ -18,17 +18,6 @@ class LockTest : public ::testing::Test {
     open1 = one->open("/export/f");
     open2 = two->open("/export/f");
   }
-  static LOCK4args first_lock(stateid4 open, nfs_lock_type4 type, uint64_t offset, uint64_t length,
-                              const std::string& owner = "process") {
-    LOCK4args args;
-    args.locktype = type;
-    args.offset = offset;
-    args.length = length;
-    args.locker.new_lock_owner = true;
-    args.locker.stateid = open;
-    args.locker.lock_owner.owner = owner;
-    return args;
-  }
   static LOCK4args more(stateid4 lock, nfs_lock_type4 type, uint64_t offset, uint64_t length) {
     LOCK4args args;
     args.locktype = type;

@@ -95,6 +95,18 @@ Ops operator+(Ops a, const Ops& b) {
   return a;
 }
 
+LOCK4args first_lock(stateid4 open, nfs_lock_type4 type, uint64_t offset, uint64_t length,
+                     const std::string& owner) {
+  LOCK4args args;
+  args.locktype = type;
+  args.offset = offset;
+  args.length = length;
+  args.locker.new_lock_owner = true;
+  args.locker.stateid = open;
+  args.locker.lock_owner.owner = owner;
+  return args;
+}
+
 Ops path_ops(const std::string& path) {
   Ops list = ops(PUTROOTFH4args{});
   size_t at = 0;

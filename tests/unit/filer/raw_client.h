@@ -150,6 +150,9 @@ class RawClient {
 };
 
 Ops path_ops(const std::string& path);
+// A lock-owner's first LOCK under an open.
+LOCK4args first_lock(stateid4 open, nfs_lock_type4 type, uint64_t offset, uint64_t length,
+                     const std::string& owner = "process");
 Ops operator+(Ops a, const Ops& b);
 
 std::unique_ptr<Server> start_server(Options options = {});

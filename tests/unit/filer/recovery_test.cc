@@ -28,14 +28,8 @@ class RecoveryTest : public ::testing::Test {
     return at<OPEN4res>(c.run_at("/export/f", ops(args)), 0);
   }
   LOCK4res lock(RawClient& c, stateid4 open, uint64_t offset, uint64_t length, bool reclaim = false) {
-    LOCK4args args;
-    args.locktype = WRITE_LT;
+    LOCK4args args = first_lock(open, WRITE_LT, offset, length);
     args.reclaim = reclaim;
-    args.offset = offset;
-    args.length = length;
-    args.locker.new_lock_owner = true;
-    args.locker.stateid = open;
-    args.locker.lock_owner.owner = "process";
     return at<LOCK4res>(c.run_at("/export/f", ops(args)), 0);
   }
 

@@ -29,14 +29,7 @@ class StateLimits : public ::testing::Test {
   }
   static LOCK4res lock(RawClient& c, stateid4 open, uint64_t offset, uint64_t length,
                        const std::string& owner = "process") {
-    LOCK4args args;
-    args.locktype = WRITE_LT;
-    args.offset = offset;
-    args.length = length;
-    args.locker.new_lock_owner = true;
-    args.locker.stateid = open;
-    args.locker.lock_owner.owner = owner;
-    return at<LOCK4res>(c.run_at("/export/f", ops(args)), 0);
+    return at<LOCK4res>(c.run_at("/export/f", ops(first_lock(open, WRITE_LT, offset, length, owner))), 0);
   }
   static nfsstat4 unlock(RawClient& c, stateid4 id, uint64_t offset, uint64_t length) {
     return c.run_at("/export/f", ops(LOCKU4args{WRITE_LT, 0, id, offset, length})).status;
@@ -263,14 +256,8 @@ TEST_F(StateLimits, LocksAtTheLimit_CanBeReclaimedAndBecomeFewer) {
   start({.max_locks = 8});
   const auto take_all = [&](const stateid4& open, bool reclaim) {
     for (uint64_t i = 0; i < 4; ++i) {
-      LOCK4args args;
-      args.locktype = WRITE_LT;
+      LOCK4args args = first_lock(open, WRITE_LT, 10 * i, 1);
       args.reclaim = reclaim;
-      args.offset = 10 * i;
-      args.length = 1;
-      args.locker.new_lock_owner = true;
-      args.locker.stateid = open;
-      args.locker.lock_owner.owner = "process";
       ASSERT_EQ(one->run_at("/export/f", ops(args)).status, NFS4_OK) << i;
     }
   };
@@ -297,12 +284,7 @@ TEST_F(StateLimits, WhoAsksForALockAgainAndAgain_IsToldOnce) {
   server->configure([](Switches& s) { s.notify_locks = true; });
   const stateid4 held = lock(*one, one->open("/export/f"), 0, 10).resok4.lock_stateid;
   const stateid4 open = two->open("/export/f");
-  LOCK4args args;
-  args.locktype = WRITEW_LT;
-  args.length = 10;
-  args.locker.new_lock_owner = true;
-  args.locker.stateid = open;
-  args.locker.lock_owner.owner = "waiter";
+  const LOCK4args args = first_lock(open, WRITEW_LT, 0, 10, "waiter");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(two->run_at("/export/f", ops(args)).status, NFS4ERR_DENIED);
   ASSERT_EQ(unlock(*one, held, 0, 10), NFS4_OK);
   EXPECT_TRUE(two->serve_callback());
