@@ -41,17 +41,19 @@ class AttributeCache {
 
   // The server has promised to tell before anybody else changes them (a delegation): what is known stays true
   // whatever the clock says, until expire(). Zero ends it. Else: for how long at a time who asks may go
-  // without asking again.
+  // without asking again. It counts while `promises_hold`: whom the server has given up on it tells nothing.
   void promise(Duration at_a_time) { promised_ = brief(at_a_time); }
   bool promised() const { return promised_ != Brief::zero(); }
 
   bool known() const { return arrived_ != 0; }
-  bool fresh(TimePoint now) const {
-    return known() && (now < expires_ || (promised() && expires_ != TimePoint::min()));
+  bool fresh(TimePoint now, bool promises_hold = true) const {
+    const bool by_promise = promises_hold && promised() && expires_ != TimePoint::min();
+    return known() && (now < expires_ || by_promise);
   }
-  Duration remaining(TimePoint now) const {
-    if (!fresh(now)) return Duration::zero();
-    return std::max<Duration>(promised_, now < expires_ ? expires_ - now : Duration::zero());
+  Duration remaining(TimePoint now, bool promises_hold = true) const {
+    if (!fresh(now, promises_hold)) return Duration::zero();
+    const Duration by_clock = now < expires_ ? expires_ - now : Duration::zero();
+    return promises_hold ? std::max<Duration>(promised_, by_clock) : by_clock;
   }
   const Attributes& get() const { return attributes_; }
 

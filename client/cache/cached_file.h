@@ -15,6 +15,7 @@
 #include <string>
 
 #include "client/cache/cached_node.h"
+#include "client/cache/own_changes.h"
 #include "client/cache/read_history.h"
 #include "client/cache/write_extents.h"
 #include "client/filesystem.h"
@@ -45,6 +46,7 @@ struct CachedFile {
   uint64_t unstable_epoch = 0;    // CachingFilesystem::epoch() of the oldest of `unstable`
   uint64_t committing_epoch = 0;  // of `committing`; 0: no COMMIT is under way
   bool commit_spawned = false;
+  OwnChanges own_changes;          // since CachedNode::contents_change
   uint64_t dirty_bytes = 0;        // of `writes`
   uint64_t unstable_bytes = 0;     // of `unstable`
   Error write_error;               // the latest of write-behind

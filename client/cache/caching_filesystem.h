@@ -102,6 +102,8 @@ class CachingFilesystem : public Filesystem {
     uint32_t name_max = 255;                // bytes
   };
   virtual Limits limits_of(const NodeRef&) const { return limits_; }
+  // What the server has promised (AttributeCache::promise()) it can still be held to.
+  virtual bool promises_hold() const { return true; }
   // Changes whenever the server may have lost what was UNSTABLE there. Never 0.
   virtual uint64_t epoch() const = 0;
   // Every file with something open or unwritten.
@@ -126,8 +128,13 @@ class CachingFilesystem : public Filesystem {
   // WRITEs all of `data`.
   virtual Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account,
                                                 uint64_t offset, Slice data, nfs4::stable_how4 stable) = 0;
-  // COMMIT of the whole file.
-  virtual Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) = 0;
+  // COMMIT of [offset, end), which is not empty.
+  virtual Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential,
+                                                         uint64_t offset, uint64_t end) = 0;
+  // What a COMMIT says of it; 0, "to the end of the file" (RFC 8881 section 18.3.3), of more than it can say.
+  static uint32_t commit_count(uint64_t offset, uint64_t end) {
+    return end - offset > UINT32_MAX ? 0 : static_cast<uint32_t>(end - offset);
+  }
   // As ask_access(), of a directory about to be listed, and a READDIR from its beginning in the same COMPOUND
   // where there is such a thing. Whether the listing was filled it says itself.
   virtual Task<Result<uint32_t>> ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
@@ -136,8 +143,20 @@ class CachingFilesystem : public Filesystem {
   virtual Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) = 0;
 
   // --- fs_attributes.cc ---
-  // Books `attributes` for `node`; returns whether the kernel's pages are still good (kOpened).
-  Task<bool> book(NodeRef node, Attributes attributes, uint64_t order, Cause cause);
+  // Books `attributes` for `node`; returns whether the kernel's pages are still good (kOpened). `before`: the
+  // change attribute before an operation of ours (kOwn), in the same COMPOUND; nothing: nobody else can have
+  // changed it, or the server does not say.
+  Task<bool> book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
+                  std::optional<uint64_t> before = {});
+  // With the Node's mutex held, before the attributes are known to the Node: whether what there is of the
+  // file is still good, because the change was ours alone, as far as can be told by now.
+  static bool is_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes, Cause cause,
+                            std::optional<uint64_t> before);
+  // With the Node's mutex held: our operations are answered, and somebody else's change was among them. The
+  // caller spawns drop_kernel_data().
+  static bool others_changed_too(CachedFile& file);
+  // The same: somebody else has changed the file, `file` null unless it is open.
+  static void note_drop(CachedNode& n, CachedFile* file);
   Entry cached_entry(const NodeRef& node, Duration entry_ttl) const;
   // For the kernel, and booked as known to it.
   AttributesReply attributes_reply(const NodeRef& node) const;
@@ -159,7 +178,7 @@ class CachingFilesystem : public Filesystem {
   Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
   Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
   // What is allowed, as far as it need not be asked. Node mutex held.
-  static std::optional<uint32_t> known_access(const RequestContext& ctx, const CachedNode& n);
+  std::optional<uint32_t> known_access(const RequestContext& ctx, const CachedNode& n) const;
   // Books an ACCESS answer that came with attributes of this change attribute; gives what is allowed.
   uint32_t note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
                        uint64_t change);
@@ -190,7 +209,9 @@ class CachingFilesystem : public Filesystem {
   // How long the kernel may believe a name of that epoch.
   Duration entry_ttl(const NodeRef& directory, uint64_t epoch) const;
   // Of a name that leads to a file: it is held by the file's delegation.
-  static bool name_is_promised(const NameCache::Found& found);
+  bool name_is_promised(const NameCache::Found& found) const;
+  // The file's promise has ended: names that the kernel believes for its sake alone are looked up again.
+  void end_promised_names(const NodeRef& node);
   // As entry_ttl(), of such a name too.
   Duration known_entry_ttl(const NodeRef& directory, const NameCache::Found& found) const;
   // What lookup_on_server() found out, booked and answered; `node` null: no such name.
@@ -265,6 +286,8 @@ class CachingFilesystem : public Filesystem {
                                        size_t size);
   Task<> read_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
   Task<> read_kept_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
+  // Data that was last confirmed before is not believed any more.
+  TimePoint oldest_believed(const NodeRef& node) const;
   // From what is kept, waiting for what is on its way, the rest by read_range().
   Task<Result<ReadReply>> read_kept(OpenFileRef file, const IoAccount& account, uint64_t offset, size_t size);
   // read_kept(), and what follows from the pattern is sent behind it.
@@ -284,13 +307,14 @@ class CachingFilesystem : public Filesystem {
   // The rest of these under the Node's mutex. `bytes` are given up; keeps the error for the next fsync or
   // close.
   void write_failed(CachedFile& file, Error error, uint64_t bytes, const char* verb);
-  // The extent was answered: it is not dirty any more.
-  void sent(CachedFile& file, const WriteExtent& extent);
+  // The extent was answered: it is not dirty any more. As others_changed_too().
+  bool sent(CachedFile& file, const WriteExtent& extent);
   // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
   void supersede(CachedFile& file, uint64_t offset, uint64_t end);
   ExtentMap::iterator add_extent(CachedFile& file, WriteExtent extent);
-  bool grow_held(CachedFile& file, const IoAccount& account, uint64_t offset, const Slice& data,
-                 uint32_t wsize);
+  // 0: the data continues the held extent and is in it. More: it would with so many bytes of `larger`.
+  std::optional<size_t> grow_held(CachedFile& file, const IoAccount& account, uint64_t offset,
+                                  const Slice& data, uint32_t wsize, BufferRef larger);
 
   // `whole_file`: the held extent may be all there will be of a small file.
   void send_held(const NodeRef& node, const CachedFileRef& file, bool whole_file = false);
@@ -310,6 +334,8 @@ class CachingFilesystem : public Filesystem {
   // True when there was something unanswered beyond `offset`, and it is answered now.
   Task<bool> settle_beyond(NodeRef node, CachedFileRef file, uint64_t offset);
   Task<> throttle(NodeRef node, CachedFileRef file);
+  bool keeps_too_much_memory() const;  // the mount, in buffers
+  bool keeps_too_much() const;         // that is not committed
   // The mount keeps too much that is not committed.
   Task<> commit_everything();
   Task<> commit(NodeRef node, CachedFileRef file);
@@ -361,6 +387,7 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> data_epoch_{0};  // that the data cache is of
   // Files in a row whose data came with the OPEN for nothing, so far; and OPENs since without.
   std::atomic<unsigned> opened_unread_{0}, opened_plain_{0};
+  std::atomic<unsigned> ahead_connection_{0};  // read-ahead goes over each loop's in turn
   std::mutex ahead_mutex_;
   unsigned ahead_under_way_ = 0;
   WaitQueue ahead_ended_;

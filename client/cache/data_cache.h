@@ -65,7 +65,8 @@ class DataCache {
   Found find(const Node& file, uint64_t offset, size_t size, TimePoint oldest);
   // Until what is at `offset` is not being filled any more. `file` outlives the call.
   Task<> wait(const Node& file, uint64_t offset);
-  bool empty() const { return bytes_.load(std::memory_order_relaxed) == 0; }
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }  // of buffers
+  bool empty() const { return bytes() == 0; }
 
   // --- filling ---
   struct Fill {

@@ -16,12 +16,6 @@ bool is_directory(const Attributes& a) {
   return S_ISDIR(a.mode);
 }
 
-// The kernel's pages of a file that we are writing change together with its change attribute.
-bool writing(const CachedNode& n) {
-  const CachedFileRef file = n.cached_file();
-  return file && file->writing();
-}
-
 // Of what makes the kernel drop pages by itself. Where two differ and this does not, it is told to once more.
 uint32_t fingerprint_of(const Attributes& a) {
   const auto nanoseconds =
@@ -37,7 +31,35 @@ AttributeCache::Limits CachingFilesystem::limits(bool directory) const {
                    : AttributeCache::Limits{options_.acregmin, options_.acregmax};
 }
 
-Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t order, Cause cause) {
+bool CachingFilesystem::is_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes,
+                                      Cause cause, std::optional<uint64_t> before) {
+  // The kernel's pages of a file that we are writing change together with its change attribute.
+  const bool writing = file != nullptr && file->writing();
+  if (cause != Cause::kOwn && !writing) return false;
+  if (n.attributes.promised() || !n.contents_known) return true;
+  if (is_directory(attributes)) return !before || *before == n.contents_change;
+  if (!before) before = cause == Cause::kOwn ? n.contents_change : attributes.change;
+  if (file == nullptr) return *before == n.contents_change;
+  n.contents_change = file->own_changes.follow(n.contents_change, *before, attributes.change);
+  const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
+  return !file->own_changes.gaps() || (writing && !opened);
+}
+
+void CachingFilesystem::note_drop(CachedNode& n, CachedFile* file) {
+  n.kernel_knows = false;
+  ++n.drops_under_way;
+  n.contents_change = n.attributes.get().change;
+  if (file != nullptr) file->own_changes.clear();
+}
+
+bool CachingFilesystem::others_changed_too(CachedFile& file) {
+  if (file.writing() || !file.own_changes.gaps()) return false;
+  note_drop(file.cached, &file);
+  return true;
+}
+
+Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
+                                   std::optional<uint64_t> before_it) {
   CachedNode& n = cached_node(node);
 
   const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
@@ -48,17 +70,19 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
     const Attributes before = n.attributes.get();
     const bool was_searchable = directory && all_may_search(before);
     const bool kernel_is_current = n.kernel_knows && n.kernel_change == before.change;
+    const bool same = n.contents_are_of(attributes.change);
+    const CachedFileRef file = n.cached_file();
+    const bool own = is_own_change(n, file.get(), attributes, cause, before_it);
     const auto update =
         n.attributes.update(attributes, order, table_.next_start(), Clock::now(), limits(directory));
     if (update == AttributeCache::Update::kIgnored) {
       good = n.contents_known;
+      outdated = file && !own && file->own_changes.gaps();
     } else {
-      const bool own = cause == Cause::kOwn || writing(n);
       // Our own WRITE under a delegation changes nothing of who may do what.
       const bool same_rights =
           before.mode == attributes.mode && before.uid == attributes.uid && before.gid == attributes.gid;
       if (own && n.attributes.promised() && same_rights) n.access.moved(before.change, attributes.change);
-      const bool same = n.contents_are_of(attributes.change);
       // Even if it was us who changed it: nobody can say whether by us alone.
       if (same) {
         table_.data().confirm(n, Clock::now());
@@ -74,7 +98,9 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       outdated = !good && n.contents_known && !directory && !drops_itself;
       // Pages enter the kernel only through an open: before the first one there are none to be known.
       if (opened || directory || n.contents_known) {
-        n.contents_change = attributes.change;
+        // What was followed may be ahead of this answer, or behind one that is on its way.
+        const bool followed = own && n.contents_known && file && !directory && !n.attributes.promised();
+        if (!followed) n.contents_change = attributes.change;
         n.contents_known = true;
       }
       if (!good && directory) {
@@ -85,10 +111,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
     closed = was_searchable && !all_may_search(n.attributes.get());
     // fstat(2) after open(2) must not show what was before.
     if (opened && n.kernel_knows && n.kernel_change != n.attributes.get().change) outdated = true;
-    if (outdated) {
-      n.kernel_knows = false;
-      ++n.drops_under_way;
-    }
+    if (outdated) note_drop(n, file.get());
     good = good && n.drops_under_way == 0;
   }
   // chmod(2) of the directory holds its lock in the kernel, so the names are dropped beside it.
@@ -121,7 +144,7 @@ AttributesReply CachingFilesystem::attributes_reply(const NodeRef& node) const {
   // Written here and not on the server's disk: it may not know of it yet, or no longer after a restart.
   if (const CachedFileRef file = n.cached_file())
     attributes.size = std::max(attributes.size, file->written_end(epoch()));
-  const Duration ttl = n.attributes.remaining(Clock::now());
+  const Duration ttl = n.attributes.remaining(Clock::now(), promises_hold());
   n.kernel_knows = ttl > Duration::zero();
   n.kernel_change = attributes.change;
   n.kernel_fingerprint = fingerprint_of(attributes);
@@ -143,7 +166,7 @@ Error CachingFilesystem::gone(const NodeRef& node, Error error) {
 
 bool CachingFilesystem::fresh(const CachedNode& n) const {
   std::lock_guard lock(n.mutex);
-  return n.attributes.fresh(Clock::now());
+  return n.attributes.fresh(Clock::now(), promises_hold());
 }
 
 Task<Result<>> CachingFilesystem::revalidate(RequestContext ctx, NodeRef node) {
@@ -151,7 +174,7 @@ Task<Result<>> CachingFilesystem::revalidate(RequestContext ctx, NodeRef node) {
   bool good = false, swept = false;
   {
     std::lock_guard lock(n.mutex);
-    good = n.attributes.fresh(Clock::now());
+    good = n.attributes.fresh(Clock::now(), promises_hold());
     swept = good && std::exchange(n.swept, false);
   }
   if (swept) {
@@ -185,9 +208,11 @@ Task<Result<uint32_t>> CachingFilesystem::access_bits(RequestContext ctx, NodeRe
   co_return co_await ask_access(ctx, node, wanted);
 }
 
-std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ctx, const CachedNode& n) {
+std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ctx,
+                                                        const CachedNode& n) const {
   if (!n.attributes.known()) return std::nullopt;
-  return n.access.find(*ctx.credential, n.attributes.get().change, n.attributes.promised(), Clock::now());
+  const bool promised = n.attributes.promised() && promises_hold();
+  return n.access.find(*ctx.credential, n.attributes.get().change, promised, Clock::now());
 }
 
 uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,

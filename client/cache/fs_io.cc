@@ -65,9 +65,10 @@ Task<Result<ReadReply>> CachingFilesystem::read_range(OpenFileRef open, const Io
   const size_t part_size = std::min<size_t>(kPartBytes, limits_of(cached_open(open).node).rsize);
   if (size <= part_size) co_return co_await read_in_turn(std::move(open), account, offset, size);
   std::deque<ReadPart> parts;
+  unsigned connection = Loop::current()->index();  // the first part goes over our own
   for (size_t at = 0; at < size; at += part_size) {
     ReadPart& part = parts.emplace_back(offset + at, std::min(size - at, part_size));
-    Loop::current()->spawn(read_part(open, account, &part));
+    loops_[connection++ % loops_.size()].spawn(read_part(open, account, &part));
   }
   Result<ReadReply> whole = ReadReply{};
   bool complete = true;
@@ -86,6 +87,13 @@ Task<Result<ReadReply>> CachingFilesystem::read_range(OpenFileRef open, const Io
   co_return whole;
 }
 
+TimePoint CachingFilesystem::oldest_believed(const NodeRef& node) const {
+  const CachedNode& n = cached_node(node);
+  std::lock_guard lock(n.mutex);
+  const bool promised = n.attributes.promised() && promises_hold();
+  return promised ? TimePoint::min() : Clock::now() - options_.acregmax;
+}
+
 Task<Result<ReadReply>> CachingFilesystem::read_kept(OpenFileRef open, const IoAccount& account,
                                                      uint64_t offset, size_t size) {
   const NodeRef& node = cached_open(open).node;
@@ -93,7 +101,7 @@ Task<Result<ReadReply>> CachingFilesystem::read_kept(OpenFileRef open, const IoA
   ReadReply whole;
   while (whole.size < size) {
     const uint64_t at = offset + whole.size;
-    DataCache::Found found = data.find(*node.get(), at, size - whole.size, Clock::now() - options_.acregmax);
+    DataCache::Found found = data.find(*node.get(), at, size - whole.size, oldest_believed(node));
     for (Slice& slice : found.data) append(whole, {std::move(slice), {}, nullptr});
     if (found.end || whole.size == size) break;
     if (found.awaited) {
@@ -199,10 +207,12 @@ Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount acco
   Result<> written = co_await write_stably(node, file, std::move(account), offset, std::move(data));
   if (!written) invalidate_data(node);
   ExtentMap finished;  // its memory goes after the lock
-  std::lock_guard lock(cached_node(node).mutex);
-  sent(*file, entry->second);
+  std::unique_lock lock(cached_node(node).mutex);
+  const bool foreign = sent(*file, entry->second);
   finished.take(file->writes, entry);
   file->written.notify_all();
+  lock.unlock();
+  if (foreign) Loop::current()->spawn(drop_kernel_data(node));
   co_return written;
 }
 
@@ -212,7 +222,7 @@ Task<Result<>> CachingFilesystem::write_stably(NodeRef node, CachedFileRef file,
     auto written = co_await write_on_server(node, file, account, offset, data, nfs4::FILE_SYNC4);
     if (!written) co_return fail(std::move(written.error()));
     if (written->committed == nfs4::FILE_SYNC4) co_return Result<>{};
-    auto committed = co_await commit_on_server(node, account.credential);
+    auto committed = co_await commit_on_server(node, account.credential, offset, offset + data.size());
     if (!committed) co_return fail(std::move(committed.error()));
     if (*committed == written->verifier) co_return Result<>{};
   }

@@ -74,10 +74,19 @@ Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t 
   co_return NameBelief{Clock::now(), names_epoch(directory, after), table_.next_start()};
 }
 
-bool CachingFilesystem::name_is_promised(const NameCache::Found& found) {
+bool CachingFilesystem::name_is_promised(const NameCache::Found& found) const {
+  if (!promises_hold()) return false;
   const CachedNode& child = cached_node(found.child);
   std::lock_guard lock(child.mutex);
   return child.name_holds(found.belief);
+}
+
+void CachingFilesystem::end_promised_names(const NodeRef& node) {
+  for (NameCache::Name& name : table_.names().names_of(*node.get())) {
+    // Not what every name of the directory may be believed for.
+    if (entry_ttl(name.directory, name.epoch) == Duration::zero())
+      front_end_->invalidate_entry(name.directory, std::move(name.name));
+  }
 }
 
 Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {

@@ -117,7 +117,8 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
     ++handle.ahead_under_way;
     ++ahead_under_way_;
   }
-  Loop::current()->spawn(fetch_ahead(open, account, std::move(ahead)));
+  const unsigned connection = ahead_connection_.fetch_add(1, std::memory_order_relaxed);
+  loops_[connection % loops_.size()].spawn(fetch_ahead(open, account, std::move(ahead)));
   return true;
 }
 

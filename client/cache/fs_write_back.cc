@@ -6,6 +6,7 @@
 // returned. Another verifier means that the server lost what was unstable: it is written again. A write waits
 // for those under way that it overlaps, so the server cannot take them in another order.
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <utility>
 
@@ -19,12 +20,14 @@ using namespace std::chrono_literals;
 
 // A write below this size is worth a copy if its neighbour can then go in the same WRITE.
 constexpr size_t kGatherBytes = 64u << 10;
-constexpr size_t kFirstHeldBytes = 64u << 10;  // most small files are smaller
+constexpr size_t kMostHeldBytes = 1u << 20;
 constexpr Duration kHoldFor = 500ms;
 constexpr int kMostCommits = 16;  // of one fsync, each finding that the server restarted since the last
 constexpr uint64_t kCommitAtBytes = 32u << 20;    // of one file: COMMIT in the background
 constexpr uint64_t kDirtyLimitBytes = 64u << 20;  // of the mount, not answered: writers wait
 constexpr uint64_t kKeepLimitBytes = 256u << 20;  // of the mount, not committed: writers wait
+// Of buffers beside the data cache: a write of a few bytes keeps a page until it is committed.
+constexpr uint64_t kMemoryLimitBytes = 512u << 20;
 
 }  // namespace
 
@@ -53,8 +56,8 @@ void CachingFilesystem::extent_answered(const NodeRef& node, const CachedFileRef
   WriteExtent& extent = entry->second;
   const size_t size = extent.data.size();
   ExtentMap finished;  // its memory goes after the lock
-  std::lock_guard lock(cached_node(node).mutex);
-  sent(*file, extent);
+  std::unique_lock lock(cached_node(node).mutex);
+  const bool foreign = sent(*file, extent);
   // Also of one that was to be FILE_SYNC: a server that answers less (section 18.3.3: it must not) gets its
   // COMMIT.
   if (written && written->committed != nfs4::FILE_SYNC4) {
@@ -68,12 +71,15 @@ void CachingFilesystem::extent_answered(const NodeRef& node, const CachedFileRef
     if (!written) write_failed(*file, std::move(written.error()), size, "written");
   }
   file->written.notify_all();
+  lock.unlock();
+  if (foreign) Loop::current()->spawn(drop_kernel_data(node));
 }
 
-void CachingFilesystem::sent(CachedFile& file, const WriteExtent& extent) {
+bool CachingFilesystem::sent(CachedFile& file, const WriteExtent& extent) {
   dirty_bytes_.fetch_sub(extent.data.size(), std::memory_order_relaxed);
   file.dirty_bytes -= extent.data.size();
   file.under_way.erase(extent.serial);
+  return others_changed_too(file);
 }
 
 void CachingFilesystem::supersede(CachedFile& file, uint64_t offset, uint64_t end) {
@@ -94,46 +100,57 @@ ExtentMap::iterator CachingFilesystem::add_extent(CachedFile& file, WriteExtent 
   return file.writes.insert(std::move(extent));
 }
 
-bool CachingFilesystem::grow_held(CachedFile& file, const IoAccount& account, uint64_t offset,
-                                  const Slice& data, uint32_t wsize) {
+std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAccount& account,
+                                                   uint64_t offset, const Slice& data, uint32_t wsize,
+                                                   BufferRef larger) {
   WriteExtent* held = file.held;
-  if (held == nullptr || !(held->account == account) || held->end() != offset) return false;
-  const size_t used = held->data.size();
-  const MutableBytes room =
-      held->data.buffer.bytes().first(std::min<size_t>(held->data.buffer->capacity(), wsize));
-  // The room may have become smaller than what is in it: a new session, granted less.
-  if (room.size() < used || room.size() - used < data.size() ||
-      file.writes.overlaps(offset, offset + data.size()))
-    return false;
+  if (held == nullptr || !(held->account == account) || held->end() != offset) return std::nullopt;
+  const size_t used = held->data.size(), size = used + data.size();
+  // wsize may have become smaller than what is in it: a new session, granted less.
+  if (size > wsize || file.writes.overlaps(offset, offset + data.size())) return std::nullopt;
+  if (!held->growing || held->data.buffer->capacity() < size) {
+    const size_t most = std::min<size_t>(wsize, kMostHeldBytes);
+    if (size > most) return std::nullopt;
+    // Room that grows with what is in it: writes scattered over a file keep little more memory than data.
+    if (!larger || larger->capacity() < size) return std::min(most, 2 * std::bit_ceil(size));
+    std::copy(held->data.bytes.begin(), held->data.bytes.end(), larger.bytes().begin());
+    held->data.buffer = std::move(larger);
+    held->growing = true;
+  }
   supersede(file, offset, offset + data.size());
-  std::copy(data.bytes.begin(), data.bytes.end(), room.begin() + static_cast<std::ptrdiff_t>(used));
-  held->data.bytes = room.first(used + data.size());
+  held->data.bytes = held->data.buffer.bytes().first(size);
+  std::copy(data.bytes.begin(), data.bytes.end(),
+            held->data.bytes.begin() + static_cast<std::ptrdiff_t>(used));
   file.under_way.erase(held->serial);
   held->serial = file.next_serial++;
   file.under_way.insert(held->serial);
   file.dirty_bytes += data.size();
   dirty_bytes_.fetch_add(data.size(), std::memory_order_relaxed);
-  return true;
+  return 0;
 }
 
 bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, const IoAccount& account,
                                uint64_t offset, const Slice& data) {
   const uint32_t wsize = limits_of(node).wsize;
   if (data.size() >= std::min<size_t>(kGatherBytes, wsize)) return false;
-  {
-    std::lock_guard lock(cached_node(node).mutex);
-    if (grow_held(*file, account, offset, data, wsize)) return true;
+  BufferRef larger;
+  for (bool memory = true; memory;) {
+    std::optional<size_t> needed;
+    {
+      std::lock_guard lock(cached_node(node).mutex);
+      needed = grow_held(*file, account, offset, data, wsize, larger);
+    }
+    if (needed == 0u) return true;
+    if (!needed) break;
+    larger = buffers_.get(*needed);
+    memory = static_cast<bool>(larger);
   }
   send_held(node, file);
-  BufferRef buffer =
-      buffers_.get(offset < kFirstHeldBytes ? kFirstHeldBytes : std::min<size_t>(wsize, 1u << 20));
-  if (!buffer) return false;
   std::lock_guard lock(cached_node(node).mutex);
   if (file->held != nullptr || file->writes.overlaps(offset, offset + data.size())) return false;
   WriteExtent extent;
   extent.offset = offset;
-  extent.data = {buffer, buffer.bytes().first(data.size())};
-  std::copy(data.bytes.begin(), data.bytes.end(), extent.data.bytes.begin());
+  extent.data = data;
   extent.account = account;
   extent.since = Clock::now();
   file->held = &add_extent(*file, std::move(extent))->second;
@@ -223,8 +240,17 @@ Task<> CachingFilesystem::settle_node(NodeRef node) {
   co_await settle_all(node, file);
 }
 
+bool CachingFilesystem::keeps_too_much_memory() const {
+  return buffers_.outstanding_bytes() > table_.data().bytes() + kMemoryLimitBytes;
+}
+
+bool CachingFilesystem::keeps_too_much() const {
+  const uint64_t unstable = unstable_bytes_.load(std::memory_order_relaxed);
+  return unstable > kKeepLimitBytes || (unstable != 0 && keeps_too_much_memory());
+}
+
 Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
-  while (dirty_bytes_.load(std::memory_order_relaxed) > kDirtyLimitBytes) {
+  while (dirty_bytes_.load(std::memory_order_relaxed) > kDirtyLimitBytes || keeps_too_much_memory()) {
     bool idle = false;
     send_held(node, file);
     std::unique_lock lock(cached_node(node).mutex);
@@ -232,7 +258,7 @@ Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
     if (idle) break;  // others fill the limit; this file waits its turn at its next write
     co_await file->written.wait(lock);
   }
-  if (unstable_bytes_.load(std::memory_order_relaxed) > kKeepLimitBytes) co_await commit_everything();
+  if (keeps_too_much()) co_await commit_everything();
   bool spawn = false;
   {
     std::lock_guard lock(cached_node(node).mutex);
@@ -243,8 +269,7 @@ Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
 
 Task<> CachingFilesystem::commit_everything() {
   auto guard = co_await commit_everything_mutex_.lock();
-  if (unstable_bytes_.load(std::memory_order_relaxed) <= kKeepLimitBytes)
-    co_return;  // another one was faster
+  if (!keeps_too_much()) co_return;  // another one was faster
   for (const NodeRef& node : files_in_use()) {
     CachedFileRef file;
     {
@@ -281,15 +306,18 @@ Task<> CachingFilesystem::commit(NodeRef node, CachedFileRef file) {
 
 Task<bool> CachingFilesystem::commit_once(NodeRef node, CachedFileRef file) {
   rpc::CredentialPtr credential;  // a writer's: whoever asks for the COMMIT may not be allowed to
+  uint64_t offset = 0, end = 0;
   {
     std::lock_guard lock(cached_node(node).mutex);
     if (file->unstable.empty()) co_return false;
     file->committing.swap(file->unstable);
     credential = file->committing.begin()->second.account.credential;
+    offset = file->committing.begin()->first;
+    end = file->committing.end_offset();
     file->unstable_bytes = 0;
     file->committing_epoch = file->unstable_epoch;
   }
-  Result<nfs4::verifier4> committed = co_await commit_on_server(node, credential);
+  Result<nfs4::verifier4> committed = co_await commit_on_server(node, credential, offset, end);
   if (!committed) invalidate_data(node);
   bool lost = false;
   {

@@ -40,7 +40,8 @@ struct WriteExtent {
   Slice data;
   nfs4::verifier4 verifier;  // of the WRITE that was answered UNSTABLE4
   IoAccount account;
-  TimePoint since{};  // when a held one was begun
+  TimePoint since{};     // when a held one was begun
+  bool growing = false;  // `data` begins a buffer of its own: what follows may be put behind it
 
   uint64_t end() const { return offset + data.size(); }
 };

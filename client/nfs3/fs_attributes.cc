@@ -16,25 +16,19 @@ Attributes Nfs3Filesystem::to_booked(const nfs3::FileAttributes& from) {
   return a;
 }
 
-Task<bool> Nfs3Filesystem::note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause) {
+Task<bool> Nfs3Filesystem::note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause,
+                                std::optional<uint64_t> before) {
   if (!from) {
     std::lock_guard lock(nfs3_node(node).mutex);
     nfs3_node(node).attributes.expire(nodes_.next_start());
     co_return false;
   }
   const Attributes attributes = to_booked(*from);
-  co_return co_await book(node, attributes, order, cause);
+  co_return co_await book(node, attributes, order, cause, before);
 }
 
 Task<> Nfs3Filesystem::note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order) {
-  bool others = false;
-  {
-    Nfs3Node& n = nfs3_node(node);
-    std::lock_guard lock(n.mutex);
-    const bool writing = n.file && n.file->writing();
-    others = !writing && wcc.before && n.contents_known && *wcc.before != n.contents_change;
-  }
-  co_await note(node, wcc.after, order, others ? Cause::kAsked : Cause::kOwn);
+  co_await note(node, wcc.after, order, Cause::kOwn, wcc.before);
 }
 
 Task<NameBelief> Nfs3Filesystem::note_change(NodeRef directory, nfs3::Wcc wcc, uint64_t order) {

@@ -53,9 +53,10 @@ Task<Result<CachingFilesystem::Written>> Nfs3Filesystem::write_on_server(NodeRef
   co_return result;
 }
 
-Task<Result<nfs4::verifier4>> Nfs3Filesystem::commit_on_server(NodeRef node, rpc::CredentialPtr credential) {
+Task<Result<nfs4::verifier4>> Nfs3Filesystem::commit_on_server(NodeRef node, rpc::CredentialPtr credential,
+                                                               uint64_t offset, uint64_t end) {
   const uint64_t order = nodes_.next_start();
-  auto asking = server_.commit(std::move(credential), fh_of(node));
+  auto asking = server_.commit(std::move(credential), fh_of(node), offset, commit_count(offset, end));
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) co_return fail(failed(node, answer->status, "COMMIT"));

@@ -55,7 +55,8 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Attributes to_booked(const nfs3::FileAttributes& from);
   uint32_t export_of(const nfs3::FileAttributes& from);
   // Books attributes that came with an answer, if they did; else they are asked for when next needed.
-  Task<bool> note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause);
+  Task<bool> note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause,
+                  std::optional<uint64_t> before = {});
   // Books a change of ours to a file. Without a change by others between what is cached and `wcc`, it is ours
   // alone.
   Task<> note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order);
@@ -101,7 +102,8 @@ class Nfs3Filesystem final : public CachingFilesystem {
                                      Slice destination, ReadFor purpose) override;
   Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                                         Slice data, nfs4::stable_how4 stable) override;
-  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) override;
+  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                                 uint64_t end) override;
   Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;
   uint64_t epoch() const override { return epoch_.load(std::memory_order_acquire); }
 

@@ -279,9 +279,10 @@ Task<Result<PathconfAnswer>> Procedures::pathconf(Credential credential, std::st
   NFSRDMA_NFS3_RUN(kPathconf, rpc_nfs3_pathconf_async, PATHCONF, 0, 0);
 }
 
-Task<Result<WriteAnswer>> Procedures::commit(Credential credential, std::string handle) {
+Task<Result<WriteAnswer>> Procedures::commit(Credential credential, std::string handle, uint64_t offset,
+                                             uint32_t count) {
   WriteAnswer answer;
-  COMMIT3args args{to_wire(handle), 0, 0};
+  COMMIT3args args{to_wire(handle), offset, count};
   NFSRDMA_NFS3_RUN(kCommit, rpc_nfs3_commit_async, COMMIT, 0, 0);
 }
 

@@ -52,7 +52,8 @@ class Procedures {
   Task<Result<FsstatAnswer>> fsstat(Credential credential, std::string handle);
   Task<Result<FsinfoAnswer>> fsinfo(Credential credential, std::string handle);
   Task<Result<PathconfAnswer>> pathconf(Credential credential, std::string handle);
-  Task<Result<WriteAnswer>> commit(Credential credential, std::string handle);
+  Task<Result<WriteAnswer>> commit(Credential credential, std::string handle, uint64_t offset,
+                                   uint32_t count);
 
   std::vector<client::OperationStatistics> counters() const { return counters_.snapshot(); }
 

@@ -15,9 +15,27 @@ Task<Attributes> Nfs4Filesystem::to_booked(nfs4::fattr4 from, uint32_t export_in
   co_return to_attributes(from, export_index, *uid, *gid);
 }
 
-Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause) {
+Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause,
+                                 std::optional<uint64_t> before) {
   const Attributes attributes = co_await to_booked(std::move(from), nfs4_node(node).export_index());
-  co_return co_await book(node, attributes, order, cause);
+  co_return co_await book(node, attributes, order, cause, before);
+}
+
+void Nfs4Filesystem::ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) {
+  {
+    const Nfs4Node& n = nfs4_node(node);
+    std::lock_guard lock(n.mutex);
+    asked = !n.attributes.promised();
+  }
+  if (asked) b.getattr(kChangeAttribute);
+}
+
+Result<std::optional<uint64_t>> Nfs4Filesystem::take_change_before(CompoundReply& reply, bool asked) {
+  if (!asked) return std::nullopt;
+  auto res = reply.take<nfs4::GETATTR4res>();
+  if (!res) return fail(std::move(res.error()));
+  const nfs4::fattr4& attributes = res->resok4.obj_attributes;
+  return attributes.attrmask.test(nfs4::FATTR4_CHANGE) ? std::optional(attributes.change) : std::nullopt;
 }
 
 Task<Entry> Nfs4Filesystem::make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause) {

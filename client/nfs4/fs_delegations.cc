@@ -78,7 +78,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
       const bool everyone = suffices(allowed, flags);
       const std::optional<uint32_t> known = known_access(ctx, n);
       if (known) allowed |= *known;
-      if (n.attributes.fresh(Clock::now()) && (known || everyone)) {
+      if (n.attributes.fresh(Clock::now(), promises_hold()) && (known || everyone)) {
         if (!suffices(allowed, flags)) co_return fail(system_error(EACCES, "OPEN"));
         OpenReply reply;
         const uint64_t change = n.attributes.get().change;
@@ -118,12 +118,15 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation) {
   if (!node) co_return;
   Nfs4Node& n = nfs4_node(node);
   const std::shared_ptr<FileState> file = states_.pin_file(n);
-  bool first = false;
+  bool first = false, mapped = false;
   for (;;) {
     std::unique_lock lock(n.mutex);
     if (file->delegation != delegation) break;
     first = file->delegated();
     if (first) {
+      mapped = std::any_of(file->opens.begin(), file->opens.end(), [](const OpenStateRef& open) {
+        return (open->needed_access() & CachedOpen::kWrite) != 0;
+      });
       delegation->phase = Delegation::Phase::kReturning;
       n.attributes.promise({});
       // Whoever wants it back is about to change the file.
@@ -135,7 +138,12 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation) {
   if (first) {
     delegations_.leaving(delegation);
     front_end_->invalidate_attributes(node);
-    if (delegation->write) co_await write_back(node, file);
+    end_promised_names(node);
+    if (delegation->write) {
+      // What was written through a mapping is the kernel's until it is told to let go of it.
+      if (mapped && !stopping_) co_await drop_data(node);
+      co_await write_back(node, file);
+    }
     auto returning = states_.give_back(node, file, delegation);
     co_await std::move(returning);
   }

@@ -91,25 +91,29 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
     args.offset = offset + done;
     args.stable = stable;
     args.data = piece.bytes;
+    bool asked = false;
     auto build = [&](CompoundBuilder& b) {
       auto stateid = StateManager::io_stateid(*file, account, CachedOpen::kWrite);
       if (!stateid) return b.refuse(std::move(stateid.error()));
       args.stateid = *stateid;
-      b.putfh(fh).add(args).getattr(kFileAttributes).keep(piece);
+      b.putfh(fh);
+      ask_change_before(b, node, asked);
+      b.add(args).getattr(kFileAttributes).keep(piece);
     };
     const Request request{nfs4::OP_WRITE, account.credential, false, build, {}};
     Result<CompoundReply> reply = co_await states_.run(request, node, file, account.state);
     if (!reply) co_return fail(std::move(reply.error()));
     // It waited for a session that was granted less.
     if (reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG && piece.size() > limits_of(node).wsize) continue;
-    NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
-    auto res = reply->take<nfs4::WRITE4res>();
+    std::optional<uint64_t> before;
+    auto res = take_own<nfs4::WRITE4res>(reply, asked, before);
     if (!res) co_return fail(std::move(res.error()));
     const auto& ok = res->resok4;
     if (ok.count == 0 || ok.count > piece.size())
       co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
     auto attributes = reply->take<nfs4::GETATTR4res>();
-    if (attributes) co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
+    if (attributes)
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn, before);
     // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && ok.writeverf != result.verifier) {
       result = {nfs4::FILE_SYNC4, {}};
@@ -123,18 +127,25 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
   co_return result;
 }
 
-Task<Result<nfs4::verifier4>> Nfs4Filesystem::commit_on_server(NodeRef node, rpc::CredentialPtr credential) {
+Task<Result<nfs4::verifier4>> Nfs4Filesystem::commit_on_server(NodeRef node, rpc::CredentialPtr credential,
+                                                               uint64_t offset, uint64_t end) {
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
   const uint64_t order = nodes_.next_start();
-  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::COMMIT4args{0, 0}).getattr(kFileAttributes); };
+  const nfs4::COMMIT4args args{offset, commit_count(offset, end)};
+  bool asked = false;
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh);
+    ask_change_before(b, node, asked);
+    b.add(args).getattr(kFileAttributes);
+  };
   const Request request{nfs4::OP_COMMIT, credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
-  Result<nfs4::COMMIT4res> committed = take_behind_putfh<nfs4::COMMIT4res>(reply);
-  if (committed) {
-    auto attributes = reply->take<nfs4::GETATTR4res>();
-    if (attributes) co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
-  }
+  std::optional<uint64_t> before;
+  auto committed = take_own<nfs4::COMMIT4res>(reply, asked, before);
   if (!committed) co_return fail(std::move(committed.error()));
+  auto attributes = reply->take<nfs4::GETATTR4res>();
+  if (attributes)
+    co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn, before);
   co_return committed->resok4.writeverf;
 }
 

@@ -100,6 +100,7 @@ IoAccount Nfs4File::account(const RequestContext& ctx) const {
 
 Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {
   Nfs4File& handle = nfs4_file(open);
+  if (!promises_hold()) co_await session_.confirm_lease();
   {
     std::lock_guard guard(handle.file->node.mutex);
     if (handle.file->locks_are_local()) co_return local_holder(*handle.file, posix_owner(owner), lock);
@@ -196,7 +197,7 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
     before = n.contents_change;
     known = n.contents_known;
     // Nobody else has changed the file.
-    promised = n.attributes.promised() && n.attributes.fresh(Clock::now());
+    promised = n.attributes.promised() && n.attributes.fresh(Clock::now(), promises_hold());
   }
   Result<> asked;
   if (!promised) {
@@ -236,6 +237,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   // shared one for reading. POSIX locks are checked by the kernel.
   const uint32_t access = lock.type == LockType::kWrite ? CachedOpen::kWrite : CachedOpen::kRead;
   if ((handle.access & access) == 0) co_return fail(system_error(EBADF, "LOCK"));
+  if (!promises_hold()) co_await session_.confirm_lease();  // nobody else has what is given away here
   LockState* mine = nullptr;
   bool many = false;
   {

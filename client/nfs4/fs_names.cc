@@ -257,18 +257,19 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   const nfs4::nfs_fh4 fh = fh_of(node);
   const nfs4::nfs_fh4 directory_fh = fh_of(directory);
   const uint64_t order = nodes_.next_start();
+  bool asked = false;
   auto build = [&](CompoundBuilder& b) {
-    b.putfh(fh)
-        .add(nfs4::SAVEFH4args{})
-        .putfh(directory_fh)
-        .add(nfs4::LINK4args{name})
-        .getattr(kFileAttributes);
+    b.putfh(fh);
+    ask_change_before(b, node, asked);
+    b.add(nfs4::SAVEFH4args{}).putfh(directory_fh).add(nfs4::LINK4args{name}).getattr(kFileAttributes);
     b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  const auto before = take_change_before(*reply, asked);
+  if (!before) co_return fail(before.error());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto linked = reply->take<nfs4::LINK4res>();
@@ -285,7 +286,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
-  co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn);
+  co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn, *before);
   nodes_.names().put(*directory.get(), name, node.get(), belief);
   co_return cached_entry(node, entry_ttl(directory, belief.epoch));
 }

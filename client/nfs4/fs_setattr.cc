@@ -52,13 +52,16 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   bool under_open = set.size.has_value() && state != nullptr;
   IoAccount account{state, ctx.credential, {}};
   if (open && under_open) account.lock_owners = nfs4_file(open).account(ctx).lock_owners;
+  bool asked = false;
   auto build = [&](CompoundBuilder& b) {
     if (under_open) {
       auto stateid = StateManager::io_stateid(*file, account, CachedOpen::kWrite);
       if (!stateid) return b.refuse(std::move(stateid.error()));
       args.stateid = *stateid;
     }
-    b.putfh(fh).add(args).getattr(kFileAttributes).add(nfs4::ACCESS4args{kEveryAccess});
+    b.putfh(fh);
+    ask_change_before(b, node, asked);
+    b.add(args).getattr(kFileAttributes).add(nfs4::ACCESS4args{kEveryAccess});
   };
   const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}};
   // Two statements: g++ 12 destroys the result of `c ? co_await a : co_await b` twice.
@@ -79,11 +82,13 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(node, std::move(put.error())));
+  const auto before = take_change_before(*reply, asked);
+  if (!before) co_return fail(before.error());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
   const uint64_t change = res->resok4.obj_attributes.change;
-  co_await apply(node, std::move(res->resok4.obj_attributes), order, Cause::kOwn);
+  co_await apply(node, std::move(res->resok4.obj_attributes), order, Cause::kOwn, *before);
   if (const auto access = reply->take<nfs4::ACCESS4res>())
     note_access(ctx, n, access->resok4.supported, access->resok4.access, change);
   co_return attributes_reply(node);
@@ -100,22 +105,26 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
   if (!taken) co_return std::nullopt;
   const WriteExtent& extent = (*taken)->second;
   const nfs4::nfs_fh4 fh = n.fh();
-  const uint64_t before = epoch();
+  const uint64_t sent_in = epoch();
   const uint64_t order = nodes_.next_start();
   nfs4::WRITE4args write;
   write.offset = extent.offset;
   write.stable = nfs4::FILE_SYNC4;
   write.data = extent.data.bytes;
+  bool asked = false;
   auto build = [&](CompoundBuilder& b) {
     auto stateid = StateManager::io_stateid(*file, extent.account, CachedOpen::kWrite);
     if (!stateid) return b.refuse(std::move(stateid.error()));
     write.stateid = *stateid;
-    b.putfh(fh).add(write).add(args).getattr(kFileAttributes).keep(extent.data);
+    b.putfh(fh);
+    ask_change_before(b, node, asked);
+    b.add(write).add(args).getattr(kFileAttributes).keep(extent.data);
   };
   const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await states_.run(request, node, file, extent.account.state);
   const bool too_big = reply && reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG;
-  const Result<nfs4::WRITE4res> wrote = take_behind_putfh<nfs4::WRITE4res>(reply);
+  std::optional<uint64_t> change_before;
+  const auto wrote = take_own<nfs4::WRITE4res>(reply, asked, change_before);
   const bool whole = wrote && wrote->resok4.count == extent.data.size();
 
   Result<Written> written = fail(Error{});
@@ -133,7 +142,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
     Result<nfs4::GETATTR4res> after = fail(Error{});
     if (set) after = reply->take<nfs4::GETATTR4res>();
     if (after) {
-      co_await apply(node, std::move(after->resok4.obj_attributes), order, Cause::kOwn);
+      co_await apply(node, std::move(after->resok4.obj_attributes), order, Cause::kOwn, change_before);
     } else {
       if (set) set = fail(std::move(after.error()));
       // What is booked is from before the WRITE.
@@ -144,7 +153,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
       (void)co_await fetch_attributes(ctx, node, Cause::kOwn);
     }
   }
-  extent_answered(node, file, *taken, before, std::move(written));
+  extent_answered(node, file, *taken, sent_in, std::move(written));
   if (!done) co_return std::nullopt;
   if (!set) co_return fail(std::move(set.error()));
   co_return attributes_reply(node);

@@ -59,7 +59,22 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   // With owners mapped.
   Task<Attributes> to_booked(nfs4::fattr4 from, uint32_t export_index);
   // As book(), from the wire.
-  Task<bool> apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause);
+  Task<bool> apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause,
+                   std::optional<uint64_t> before = {});
+  // In front of an operation of ours: asks what the file is before it, unless a promise says that nobody else
+  // changes it. take_change_before() of the same `asked`; an error is the COMPOUND's.
+  static void ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked);
+  static Result<std::optional<uint64_t>> take_change_before(CompoundReply& reply, bool asked);
+  // Of PUTFH, that, and an operation of ours: the operation's result, or what went wrong first.
+  template <class Res>
+  static Result<Res> take_own(Result<CompoundReply>& reply, bool asked, std::optional<uint64_t>& before) {
+    if (!reply) return fail(std::move(reply.error()));
+    NFSRDMA_TRY(reply->expect<nfs4::PUTFH4res>());
+    auto change = take_change_before(*reply, asked);
+    if (!change) return fail(std::move(change.error()));
+    before = *change;
+    return reply->take<Res>();
+  }
   // As lookup() answers it: the Node of `fh` with `from` booked.
   Task<Entry> make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause);
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
@@ -146,7 +161,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   bool may_read_ahead(unsigned under_way) const override;
   Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                                         Slice data, nfs4::stable_how4 stable) override;
-  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential) override;
+  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                                 uint64_t end) override;
   Task<> resend_writes(NodeRef node) override;
   void locks_lost(NodeRef node) override;
 
@@ -192,6 +208,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Limits limits_of(const NodeRef& node) const override;
   Task<> write_back_everything();
   nfs4::nfs_fh4 fh_of(const NodeRef& n) const { return nfs4_node(n).fh(); }
+  bool promises_hold() const override { return session_.lease_holds(Clock::now()); }
   uint64_t epoch() const override { return session_.epoch(); }
   std::vector<NodeRef> files_in_use() const override { return states_.files(); }
 

@@ -109,6 +109,7 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
   size.received = outcome.reply->head.size() + outcome.reply->bulk_length;
   Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), request.sink, name, true);
   count(request.op, size, sent, reply);
+  if (reply && reply->sequence()) note_renewal(*reply->sequence(), sent);
   co_return reply;
 }
 

@@ -114,6 +114,14 @@ class Session {
   Task<Result<CompoundReply>> run(Request request);
 
   nfs4::clientid4 client_id() const { return client_id_.load(std::memory_order_acquire); }
+  // The server counts our lease as running, by its last answer: state that it has given us it keeps, and it
+  // calls us before it lets anybody have what a delegation of ours excludes. Not while it says that some
+  // state was revoked (SEQ4_STATUS_*_REVOKED).
+  bool lease_holds(TimePoint now) const {
+    return now.time_since_epoch().count() < lease_until_.load(std::memory_order_acquire);
+  }
+  // Asks the server whether it does. Returns when it does, or the server keeps saying something else.
+  Task<> confirm_lease();
   // Counts the client IDs established so far, and the restarts that one survived: state of an earlier epoch
   // is gone on the server.
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
@@ -203,6 +211,8 @@ class Session {
   // SEQ4_STATUS_RESTART_RECLAIM_NEEDED in this reply: from a server without the state it is about.
   bool without_state(const CompoundReply& reply, const SlotTicket& ticket) const;
   void note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket);
+  // RFC 8881 section 8.3: the lease begins anew with a SEQUENCE, at the earliest when that was `sent`.
+  void note_renewal(const nfs4::SEQUENCE4res& sequence, TimePoint sent);
   Task<> probe_slot(SlotTicket ticket, Precedence precedence);
   Task<> renew_lease();
   Task<> handle_status_flags(uint32_t flags, uint64_t generation);
@@ -249,6 +259,7 @@ class Session {
   std::atomic<uint32_t> max_request_{0}, max_response_{0}, max_operations_{0};
   std::atomic<uint32_t> lease_seconds_{90};
   std::atomic<int64_t> last_sequence_{0};  // steady clock ticks of the last SEQUENCE that was answered
+  std::atomic<int64_t> lease_until_{0};    // likewise
   std::atomic<bool> flags_in_hand_{false};
   std::atomic<int64_t> no_reclaim_before_{0};  // steady clock ticks; see reclaim_soon()
   std::atomic<bool> stopping_{false};

@@ -14,12 +14,18 @@ using namespace std::chrono_literals;
 
 // A flag that stays up (a back channel that cannot be had) is looked at no more often than this.
 constexpr Duration kFlagsPause = 5s;
+constexpr uint32_t kRevoked =
+    nfs4::SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED | nfs4::SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
+    nfs4::SEQ4_STATUS_ADMIN_STATE_REVOKED | nfs4::SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+// Of confirm_lease(): what a server says for longer is taken for what it says always.
+constexpr int kMostConfirmations = 30;
 
 }  // namespace
 
 void Session::set_lease(std::chrono::seconds lease) {
   lease_seconds_.store(static_cast<uint32_t>(lease.count()));
-  renew_timer_.cancel();  // it counts in the old one
+  lease_until_.store(0);  // as the renewal's timer, it was counted in the old one
+  renew_timer_.cancel();
 }
 
 Task<> Session::renew_lease() {
@@ -47,6 +53,24 @@ Task<> Session::renew_lease() {
   }
 }
 
+void Session::note_renewal(const nfs4::SEQUENCE4res& sequence, TimePoint sent) {
+  if (sequence.status != nfs4::NFS4_OK || (sequence.resok4.sr_status_flags & kRevoked) != 0) return;
+  const TimePoint end = sent + std::chrono::seconds(lease_seconds_.load(std::memory_order_relaxed));
+  const int64_t until = end.time_since_epoch().count();
+  int64_t known = lease_until_.load(std::memory_order_relaxed);
+  while (known < until && !lease_until_.compare_exchange_weak(known, until, std::memory_order_acq_rel)) {
+  }
+}
+
+Task<> Session::confirm_lease() {
+  auto nothing = [](CompoundBuilder&) {};
+  for (int turn = 0; turn < kMostConfirmations && !stopping_ && !lease_holds(Clock::now()); ++turn) {
+    if (turn != 0) co_await pause(100ms);
+    const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
+    (void)co_await run(request);
+  }
+}
+
 Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
   using namespace nfs4;  // NOLINT: the flags
   const Gate::Pass pass = gate_.enter();
@@ -59,9 +83,6 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
     Result<> bound = co_await bind(0);
     if (!bound) log::warn("server {}: no back channel: {}", options_.host, describe(bound.error()));
   }
-  constexpr uint32_t kRevoked = SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED |
-                                SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED | SEQ4_STATUS_ADMIN_STATE_REVOKED |
-                                SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
   if ((flags & kRevoked) != 0) co_await keeper_->state_revoked();
   if ((flags & SEQ4_STATUS_LEASE_MOVED) != 0) {
     log::warn("server {}: it moved a file system elsewhere; mount that server instead", options_.host);

@@ -3,6 +3,7 @@
 //
 // Reading ahead goes to its limit here whatever was measured, so that what is asked for does not depend on
 // time.
+#include <set>
 #include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
@@ -112,6 +113,29 @@ TEST_P(DataCacheLoops, AFileReadFromItsBeginning_IsReadAheadOf_AndAskedForOnce) 
   }
   EXPECT_EQ(placed, 4 * kMiB) << "each byte once, straight into its place";
   EXPECT_EQ(copied, 0u);
+  mount->close(file);
+}
+
+// One reader of one file, and every connection.
+TEST_P(DataCacheLoops, OneFile_IsReadOverEveryConnection) {
+  const auto connections = [&](size_t least_operations) {
+    std::set<filer::LinkId> all;
+    for (const auto& compound : server->journal()) {
+      if (compound.has(OP_READ) && compound.ops.size() >= least_operations) all.insert(compound.link);
+    }
+    return all.size();
+  };
+  constexpr size_t kWithGetattr = 4;
+  server->clear_journal();
+  const auto file = open_with_data_ahead();
+  EXPECT_GE(connections(kWithGetattr), std::min(GetParam(), 2u));
+  server->clear_journal();
+  const auto direct = mount->open("file", O_RDONLY | O_DIRECT);
+  auto context = mount->user();
+  context.direct = true;
+  ASSERT_TRUE(mount->run(mount->fs().read(context, direct, 0, kMiB)));
+  EXPECT_EQ(connections(0), std::min(GetParam(), 2u)) << "in two parts";
+  mount->close(direct);
   mount->close(file);
 }
 

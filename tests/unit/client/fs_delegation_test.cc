@@ -22,6 +22,23 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
   std::vector<filer::StateFacts> live(StateKind kind) { return live_states(*server, kind); }
   client::DelegationStatistics numbers() { return mount->fs().statistics().delegations; }
   uint64_t executed(nfs_opnum4 op) { return server->executed(op).executed; }
+  // A second; attributes are believed for what was promised alone.
+  void start_with_a_short_lease() {
+    mount.reset();
+    server = start_filer({.lease = std::chrono::seconds(1), .manual_clock = true});
+    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    server->make_file("/export/file", "content", 0666);
+    mount = std::make_unique<TestMount>(
+        *server, TestMount::Settings{.loops = GetParam(), .options = [](client::ClientOptions& o) {
+                                       o.acregmin = o.acregmax = o.acdirmin = o.acdirmax =
+                                           std::chrono::seconds(0);
+                                     }});
+  }
+  // The server may still take what it has begun to wait for: one more renewal.
+  void cut_off_for_longer_than_the_lease() {
+    server->pause_reading(true);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2200));
+  }
   // Until the mount has given every delegation back.
   bool returned() {
     return server->wait_until([](filer::Core& core) {
@@ -197,6 +214,29 @@ TEST_P(DelegationLoops, RecallOfAWriteDelegation_FlushesFirst) {
   EXPECT_EQ(other.read_file("file"), "written later");
 }
 
+// The kernel has what was written through a mapping until it is told to let go of it.
+TEST_P(DelegationLoops, RecallOfAWriteDelegation_AsksTheKernelForWhatWasMapped) {
+  const auto file = mount->open("file", O_RDWR);
+  const auto node = mount->node("file");
+  ASSERT_EQ(numbers().held_write, 1u);
+  EXPECT_EQ(mount->front_end.data(node), 0u);
+  TestMount other(*server);
+  EXPECT_EQ(other.read_file("file"), "content");
+  EXPECT_EQ(mount->front_end.data(node), 1u);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(DelegationLoops, RecallEndsNamesThatOnlyThePromiseHeld) {
+  start_with_a_short_lease();  // and directories are not believed at all
+  EXPECT_EQ(mount->read_file("file"), "content");
+  ASSERT_TRUE(mount->lookup("file"));
+  TestMount other(*server);
+  EXPECT_EQ(other.rename("file", "moved"), 0);
+  EXPECT_TRUE(returned());
+  EXPECT_TRUE(mount->front_end.names(mount->root()).contains("file"));
+  EXPECT_EQ(errno_of(mount->lookup("file")), ENOENT);
+}
+
 // Closing keeps the promise of close(2): the server has the data.
 TEST_P(DelegationLoops, CloseUnderAWriteDelegation_WritesBack) {
   EXPECT_EQ(mount->write_file("new", "data"), 0);
@@ -365,6 +405,51 @@ TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
   EXPECT_EQ(numbers().revoked, 1u);
   EXPECT_EQ(mount->close(second->file), 0);
   EXPECT_EQ(mount->close(file), 0);
+  mount->expect_leftovers();
+}
+
+// Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
+// depends are no longer guaranteed." A client that cannot reach the server for longer than its lease does not
+// know whether they are.
+TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NothingIsAnsweredFromAPromise) {
+  start_with_a_short_lease();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(mount->stat("file")->size, 7u);
+  ASSERT_EQ(numbers().held_read, 1u);
+  const auto node = mount->node("file");
+  cut_off_for_longer_than_the_lease();
+  auto attributes = mount->start(mount->fs().getattr(mount->user(), node, nullptr));
+  auto opened = mount->start(mount->fs().open(mount->user(), node, O_RDONLY));
+  for (const auto& client : server->clients()) server->expire_lease(client.id);
+  ASSERT_TRUE(server->write_file("/export/file", 0, "other content"));
+  server->pause_reading(false);
+  const auto answer = attributes.get();
+  ASSERT_TRUE(answer) << describe(answer.error());
+  EXPECT_EQ(answer->attributes.size, 13u);
+  auto file = opened.get();
+  ASSERT_TRUE(file) << describe(file.error());
+  EXPECT_GE(mount->front_end.data(node), 1u);
+  EXPECT_EQ(mount->close(file->file), 0);
+  mount->expect_leftovers();
+}
+
+// The same of a lock: what the delegation let us give away is asked for first.
+TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoLockIsGivenHere) {
+  using client::LockType;
+  start_with_a_short_lease();
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(numbers().held_write, 1u);
+  cut_off_for_longer_than_the_lease();
+  auto locked = mount->start(
+      mount->fs().setlk(mount->user(), file, 1, {LockType::kWrite, 0, 9, TestMount::process(1)}, false));
+  for (const auto& client : server->clients()) server->expire_lease(client.id);
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  ASSERT_EQ(other.lock(theirs, LockType::kWrite, 0, 9), 0);
+  server->pause_reading(false);
+  EXPECT_EQ(errno_of(locked.get()), EAGAIN);
+  EXPECT_EQ(other.close(theirs), 0);
+  mount->close(file);
   mount->expect_leftovers();
 }
 

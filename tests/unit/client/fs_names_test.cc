@@ -329,6 +329,71 @@ TEST_P(NamesLoops, KeepCache_IsSaidOnlyWhenNothingChanged) {
   EXPECT_TRUE(open_and_close(one)) << "what one wrote itself it has";
 }
 
+// RFC 8881 section 10.3.1: "cached data present on a client must be revalidated after doing an OPEN": also
+// when what another client changed is followed by a change of ours.
+TEST_P(NamesLoops, KeepCache_IsNotSaidOfWhatAnotherClientWroteBetweenTwoWritesOfOurs) {
+  TestMount one(*server, settings()), two(*server, settings());
+  const auto file = one.create("file");
+  ASSERT_EQ(one.write(file, 0, std::string(10'000, 'a')), 0);
+  ASSERT_EQ(one.fsync(file), 0);
+  const auto keep_cache = [&] {
+    auto opened = one.run(one.fs().open(one.user(), one.node("file"), O_RDWR));
+    EXPECT_TRUE(opened);
+    one.close(opened->file);
+    return opened->keep_cache;
+  };
+  ASSERT_EQ(one.write(file, 20'000, "ours"), 0);
+  ASSERT_EQ(one.fsync(file), 0);
+  EXPECT_TRUE(keep_cache()) << "only we have written";
+  const auto theirs = two.open("file", O_RDWR);
+  ASSERT_EQ(two.write(theirs, 5, "theirs"), 0);
+  ASSERT_EQ(two.close(theirs), 0);
+  ASSERT_EQ(one.write(file, 20'000, "ours"), 0);
+  ASSERT_EQ(one.fsync(file), 0);
+  EXPECT_GE(one.front_end.data(one.node("file")), 1u) << "the kernel is told as soon as it is known";
+  ASSERT_EQ(two.close(two.open("file")), 0);
+  ASSERT_EQ(one.close(file), 0);
+  keep_cache();
+  EXPECT_TRUE(keep_cache());
+}
+
+// Of many WRITEs under way together each is answered with attributes that the others have changed.
+TEST_P(NamesLoops, KeepCache_IsSaidOfWhatWeWroteInParallel) {
+  TestMount one(*server, settings());
+  const auto file = one.create("file");
+  for (uint64_t i = 0; i < 40; ++i) ASSERT_EQ(one.write(file, i * 1'000'000, std::string(200'000, 'a')), 0);
+  ASSERT_EQ(one.close(file), 0);
+  auto opened = one.run(one.fs().open(one.user(), one.node("file"), O_RDONLY));
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(opened->keep_cache);
+  one.close(opened->file);
+  EXPECT_EQ(one.front_end.data(one.node("file")), 0u);
+}
+
+// chmod(2), link(2) and truncate(2) change the change attribute, too.
+TEST_P(NamesLoops, KeepCache_IsNotSaidOfWhatAnotherClientWroteBeforeOurChmod) {
+  TestMount one(*server, settings()), two(*server, settings());
+  ASSERT_EQ(one.write_file("file", "content"), 0);
+  const auto keep_cache = [&] {
+    auto opened = one.run(one.fs().open(one.user(), one.node("file"), O_RDWR));
+    EXPECT_TRUE(opened);
+    one.close(opened->file);
+    return opened->keep_cache;
+  };
+  const auto set_mode = [&](uint32_t mode) {
+    client::SetAttributes set;
+    set.mode = mode;
+    return errno_of(one.run(one.fs().setattr(one.user(), one.node("file"), set, nullptr)));
+  };
+  keep_cache();
+  EXPECT_EQ(set_mode(0600), 0);
+  EXPECT_EQ(one.link("file", "other"), 0);
+  EXPECT_TRUE(keep_cache()) << "only we have changed it";
+  ASSERT_EQ(two.write_file("file", "theirs!"), 0);
+  EXPECT_EQ(set_mode(0640), 0);
+  EXPECT_GE(one.front_end.data(one.node("file")), 1u);
+}
+
 TEST_P(NamesLoops, ChangeByOthersSeenInPassing_ForgetsWhatTheKernelHas) {
   TestMount one(*server, settings()), two(*server, settings([](ClientOptions&o) { o.noac = true; }));
   ASSERT_EQ(one.write_file("file", "content"), 0);

@@ -88,6 +88,54 @@ TEST_P(WriteLoops, Fsync_LeavesNothingUnstable) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
+// Section 18.3.3: "The offset specifies the position within the file where the flush is to begin." What
+// another client has written elsewhere is that client's to commit.
+TEST_P(WriteLoops, Fsync_CommitsWhatWasWritten_NotTheWholeFile) {
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, std::string(200'000, 'x')), 0);
+  ASSERT_EQ(mount.fsync(file), 0);
+  ASSERT_FALSE(server->stat("/export/file")->unstable);
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  ASSERT_EQ(other.write(theirs, 0, std::string(100'000, 'y')), 0);
+  while (other.fs().statistics().cache.dirty_bytes > 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_EQ(mount.write(file, 150'000, std::string(100'000, 'z')), 0);
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_TRUE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(other.close(theirs), 0);
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// Small writes that are scattered over a file do not keep a buffer for their neighbours until they are
+// committed.
+TEST_P(WriteLoops, ScatteredSmallWrites_KeepLittleMoreThanTheirData) {
+  const auto file = mount.create("file");
+  const size_t before = mount.buffers().outstanding_bytes();
+  constexpr uint64_t kWrites = 2000, kBytes = 4096;
+  for (uint64_t i = 0; i < kWrites; ++i)
+    ASSERT_EQ(mount.write(file, i * 200'000, std::string(kBytes, static_cast<char>('a' + i % 26))), 0);
+  ASSERT_EQ(mount.fs().statistics().cache.dirty_bytes + mount.fs().statistics().cache.uncommitted_bytes,
+            kWrites * kBytes);
+  EXPECT_LE(mount.buffers().outstanding_bytes() - before, 2 * kWrites * kBytes);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// A few that belong together keep a few times as much.
+TEST_P(WriteLoops, ScatteredRunsOfSmallWrites_KeepLittleMoreThanTheirData) {
+  const auto file = mount.create("file");
+  const size_t before = mount.buffers().outstanding_bytes();
+  constexpr uint64_t kRuns = 500, kBytes = 4096;
+  for (uint64_t i = 0; i < kRuns; ++i) {
+    for (uint64_t k = 0; k < 3; ++k)
+      ASSERT_EQ(mount.write(file, i * 200'000 + k * kBytes, std::string(kBytes, 'x')), 0);
+  }
+  EXPECT_LE(mount.buffers().outstanding_bytes() - before, 5 * 3 * kRuns * kBytes);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_LE(mount.requests("WRITE"), kRuns + 1) << "neighbours still go together";
+}
+
 TEST_P(WriteLoops, SynchronousWrite_IsStableWhenItReturns) {
   const auto file = mount.create("file", O_RDWR | O_SYNC);
   ASSERT_EQ(mount.write(file, 0, "text"), 0);

@@ -94,6 +94,7 @@ class TestMount {
     return start(std::move(task)).get();
   }
   LoopPool& loops() { return loops_; }
+  const BufferPool& buffers() const { return buffers_; }
 
   // --- names. Paths are relative to the export: "a/b"; "" is its root. ---
   Result<client::Entry> lookup(std::string_view path);
