@@ -138,6 +138,7 @@ struct FileState final : CachedFile {
   // Of locks of this mount: from before the data written under them is sent until LOCKU is answered.
   unsigned unlocks_under_way = 0;
   uint64_t unlocks_ended = 0;
+  unsigned perhaps_closed = 0;  // descriptors: Nfs4File::perhaps_closed
 
   uint32_t pins = 0;  // OPENs under way
 
@@ -175,7 +176,10 @@ class Nfs4File final : public CachedOpen {
 
   const std::shared_ptr<FileState> file;
   const OpenStateRef state;
-  std::vector<std::string> lock_owners;  // who took locks through it; guarded by the Node's mutex
+  // Guarded by the Node's mutex.
+  std::vector<std::string> lock_owners;  // who took locks through it
+  // FLUSH has come since: it may have been the last close(2), of which another loop is to be told just now.
+  bool perhaps_closed = false;
 };
 
 inline Nfs4File& nfs4_file(const OpenFileRef& f) {

@@ -172,6 +172,7 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   {
     std::lock_guard lock(nfs4_node(handle.node).mutex);
     dirty = handle.file->unsaved();
+    note_perhaps_closed(handle, true);
   }
   const bool writer = (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
   if (dirty && writer) co_await write_back(handle.node, handle.file);

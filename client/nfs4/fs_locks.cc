@@ -63,10 +63,12 @@ Lock local_holder(const FileState& file, const std::string& owner, const Lock& l
 
 // What becomes of locks of this mount on the file meanwhile.
 enum class Drops : uint8_t { kNone, kUnderWay, kEnded };
-Drops drops_since(const FileState& file, uint64_t ended_before) {
+Drops drops_since(const FileState& file, uint64_t ended_before, bool many_loops) {
   std::lock_guard lock(file.node.mutex);
   if (file.unlocks_ended != ended_before) return Drops::kEnded;
-  return file.unlocks_under_way != 0 ? Drops::kUnderWay : Drops::kNone;
+  // One loop is told of things in the kernel's order.
+  const bool perhaps = many_loops && file.perhaps_closed != 0;
+  return file.unlocks_under_way != 0 || perhaps ? Drops::kUnderWay : Drops::kNone;
 }
 
 struct LockPause {
@@ -175,7 +177,7 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
       co_return fail(system_error(EDEADLK, "LOCK"));
     // Locks of an open file description go with its last close(2), which returns before the kernel tells: who
     // asks afterwards must not be refused for them.
-    const auto dropping = drops_since(*nfs4_file(open).file, ended_before);
+    const auto dropping = drops_since(*nfs4_file(open).file, ended_before, loops_.size() > 1);
     if (!wait && (dropping == Drops::kNone || turn == kMostDroppedLocks))
       co_return fail(system_error(EAGAIN, "LOCK"));
     if (dropping == Drops::kEnded) continue;
@@ -242,6 +244,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   bool many = false;
   {
     std::lock_guard node_lock(file->node.mutex);
+    note_perhaps_closed(handle, false);
     state = state_of_owner(*file, owner, state);
     mine = find_owner(*state, owner);
     if (mine == nullptr) {
@@ -293,6 +296,12 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
     handle.lock_owners.push_back(owner);
   lock_waits_.changed(owner);  // a write lock may have become a read lock
   co_return std::optional<nfs4::lock_owner4>();
+}
+
+void Nfs4Filesystem::note_perhaps_closed(Nfs4File& handle, bool closed) {
+  if (handle.perhaps_closed == closed || (closed && handle.lock_owners.empty())) return;
+  handle.perhaps_closed = closed;
+  closed ? ++handle.file->perhaps_closed : --handle.file->perhaps_closed;
 }
 
 bool Nfs4Filesystem::may_hold(const Nfs4File& handle, const std::string& owner) {

@@ -243,6 +243,10 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<u
     co_await write_back(node, file);
   }
   co_await states_.closed(file, state, handle.access);
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    note_perhaps_closed(handle, false);
+  }
   co_await remove_if_hidden(node, file);
   states_.drop_if_unused(nfs4_node(node));
 }

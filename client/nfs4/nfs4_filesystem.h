@@ -181,6 +181,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<Result<>> unlock_in_turn(OpenFileRef file, std::string owner, Lock lock);
   // Whether `owner` has, or is about to have, something to unlock. Not the Node's mutex held.
   static bool may_hold(const Nfs4File& file, const std::string& owner);
+  // With the Node's mutex held: Nfs4File::perhaps_closed.
+  static void note_perhaps_closed(Nfs4File& handle, bool closed);
   // FREE_STATEID (section 18.38) for lock-owners that hold nothing.
   Task<> forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state);
   // Until a lock of the file is dropped here, or `longest` is over; false when cancelled.
