@@ -123,6 +123,8 @@ class CachingFilesystem : public Filesystem {
                                              Slice destination, ReadFor purpose) = 0;
   // The server vouches for them: equal ones are of one version of a file (ReadFor::kKeeping).
   virtual bool has_change_attributes() const { return false; }
+  // How much memory can be kept ready for what the server sends. Bytes.
+  virtual uint64_t registrable_bytes() const { return UINT64_MAX; }
   // One more READ may be sent beside `under_way` ones that nobody waits for, without holding up others.
   virtual bool may_read_ahead(unsigned) const { return false; }
   // WRITEs all of `data`.
@@ -247,7 +249,7 @@ class CachingFilesystem : public Filesystem {
   Task<> drop_data(NodeRef node);
   // Reads that do not ask for the server (O_DIRECT) may be answered with what is kept.
   bool keeps_data() const;
-  // The limit of what is kept: cache_bytes, or less where memory is short.
+  // The limit of what is kept: cache_bytes, or less where memory, or what may be locked of it, is short.
   void fit_data_cache();
   // What was kept from before a restart of the server is dropped.
   void note_server_epoch(uint64_t epoch);

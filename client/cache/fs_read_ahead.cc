@@ -51,7 +51,8 @@ bool CachingFilesystem::keeps_data() const {
 
 void CachingFilesystem::fit_data_cache() {
   DataCache& data = table_.data();
-  const uint64_t wanted = keeps_data() ? options_.cache_bytes : 0;
+  // Half: the rest is for what is under way.
+  const uint64_t wanted = keeps_data() ? std::min(options_.cache_bytes, registrable_bytes() / 2) : 0;
   // Nothing here to give back.
   if (data.empty() && data.limit() == wanted) return;
   data.set_limit(DataCache::fitting(wanted, memory_for_us().available, data.numbers().bytes));

@@ -70,6 +70,10 @@ std::unique_ptr<rpc::RpcTransport> Session::make_transport(Loop& loop, BufferPoo
 
 Session::~Session() = default;
 
+uint64_t Session::registrable_bytes() const {
+  return fabric::verbs::registrable_bytes(*rdma_domains_);
+}
+
 void Session::attach(StateKeeper* keeper, CallbackService* callbacks) {
   keeper_ = keeper;
   callbacks_ = callbacks;

@@ -81,8 +81,8 @@ class StateKeeper {
   // The new session is in use again after a restart: open anew what is marked, send unstable writes again.
   virtual Task<> recovered() = 0;
   // SEQ4_STATUS_*_REVOKED: find out what is gone (TEST_STATEID, FREE_STATEID) and open it anew. May use
-  // Session::run.
-  virtual Task<> state_revoked() = 0;
+  // Session::run. `recallable`: it can only be delegations.
+  virtual Task<> state_revoked(bool recallable) = 0;
 };
 
 // Answers the back channel; loop of the connection the call came on.
@@ -120,6 +120,8 @@ class Session {
   bool lease_holds(TimePoint now) const {
     return now.time_since_epoch().count() < lease_until_.load(std::memory_order_acquire);
   }
+  // Of buffers, with the RDMA devices in use (fabric/verbs/verbs.h).
+  uint64_t registrable_bytes() const;
   // Asks the server whether it does. Returns when it does, or the server keeps saying something else.
   Task<> confirm_lease();
   // Counts the client IDs established so far, and the restarts that one survived: state of an earlier epoch

@@ -83,7 +83,8 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
     Result<> bound = co_await bind(0);
     if (!bound) log::warn("server {}: no back channel: {}", options_.host, describe(bound.error()));
   }
-  if ((flags & kRevoked) != 0) co_await keeper_->state_revoked();
+  const uint32_t revoked = flags & kRevoked;
+  if (revoked != 0) co_await keeper_->state_revoked(revoked == SEQ4_STATUS_RECALLABLE_STATE_REVOKED);
   if ((flags & SEQ4_STATUS_LEASE_MOVED) != 0) {
     log::warn("server {}: it moved a file system elsewhere; mount that server instead", options_.host);
   }

@@ -275,28 +275,32 @@ Task<bool> StateManager::test_delegation(std::shared_ptr<FileState> file, Delega
   co_return true;
 }
 
+Task<> StateManager::end_if_lost(NodeRef node, const std::unordered_set<DelegationRef>& lost) {
+  std::shared_ptr<FileState> file;
+  DelegationRef delegation;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    file = nfs4_node(node).file;
+    if (file) delegation = file->delegation;
+  }
+  if (!delegation || !lost.contains(delegation)) co_return;
+  auto ending = revoked(file, delegation);
+  co_await std::move(ending);
+}
+
 Task<> StateManager::test_delegations() {
   const std::vector<DelegationRef> all = delegations_.all();
+  std::unordered_set<DelegationRef> lost;
   for (size_t at = 0; at < all.size(); at += kTestedAtOnce) {
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
     std::vector<DelegationRef> some(
         first, first + static_cast<std::ptrdiff_t>(std::min(kTestedAtOnce, all.size() - at)));
     auto testing = gone_among(std::move(some));
-    const std::vector<DelegationRef> lost = co_await std::move(testing);
-    if (lost.empty()) continue;
-    for (const NodeRef& node : files()) {
-      std::shared_ptr<FileState> file;
-      DelegationRef delegation;
-      {
-        std::lock_guard lock(nfs4_node(node).mutex);
-        file = nfs4_node(node).file;
-        if (file) delegation = file->delegation;
-      }
-      if (!delegation || std::find(lost.begin(), lost.end(), delegation) == lost.end()) continue;
-      auto ending = revoked(file, delegation);
-      co_await std::move(ending);
-    }
+    const std::vector<DelegationRef> gone = co_await std::move(testing);
+    lost.insert(gone.begin(), gone.end());
   }
+  if (lost.empty()) co_return;
+  for (const NodeRef& node : files()) co_await end_if_lost(node, lost);
 }
 
 void StateManager::reclaimed(FileState& file, const DelegationRef& before,

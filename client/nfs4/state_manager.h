@@ -7,6 +7,8 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "client/cache/open_files.h"
@@ -107,9 +109,22 @@ class StateManager final : public StateKeeper {
   Task<Result<>> reclaim(RecoveryChannel& channel, uint64_t epoch) override;
   void lose_all(const char* why) override;
   Task<> recovered() override;
-  Task<> state_revoked() override;
+  Task<> state_revoked(bool recallable) override;
 
  private:
+  // Calls `task` for every file that is open, several at a time, and returns when all have ended.
+  using FileTask = Task<> (StateManager::*)(NodeRef node);
+  struct FileSweep {
+    FileTask task;
+    std::vector<NodeRef> files;
+    size_t next = 0;
+    unsigned workers = 0;
+    Completion<bool> over;
+  };
+  Task<> each_file(FileTask task);
+  Task<> work_on(std::shared_ptr<FileSweep> sweep);
+  Task<> restore_file(NodeRef node);
+  Task<> test_opens(NodeRef node);
   // Asks the server which stateids of `state` are gone, and gives up the locks among them.
   enum class Gone : uint8_t { kUnknown, kNothing, kLocks, kOpen };
   Task<Gone> test_stateids(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
@@ -181,6 +196,7 @@ class StateManager final : public StateKeeper {
   // Whether the file's delegation is gone on the server, and is dealt with.
   Task<bool> test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation);
   Task<> test_delegations();
+  Task<> end_if_lost(NodeRef node, const std::unordered_set<DelegationRef>& lost);
   Task<std::vector<DelegationRef>> gone_among(std::vector<DelegationRef> delegations);
   // What became of the delegation of the file in a restart: `answer` came with CLAIM_PREVIOUS.
   void reclaimed(FileState& file, const DelegationRef& before, const nfs4::open_delegation4& answer,

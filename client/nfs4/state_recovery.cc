@@ -11,6 +11,9 @@
 namespace nfsrdma::client {
 namespace {
 
+// Of each_file(): enough to keep a connection busy, and few beside what applications ask for.
+constexpr unsigned kFilesAtOnce = 16;
+
 uint32_t union_of(const std::vector<uint32_t>& modes) {
   uint32_t access = 0;
   for (const uint32_t mode : modes) access |= mode;
@@ -279,25 +282,46 @@ Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef nod
   co_return Result<>{};
 }
 
-Task<> StateManager::recovered() {
-  for (const NodeRef& node : files()) {
-    std::shared_ptr<FileState> file;
-    std::vector<std::pair<OpenStateRef, uint64_t>> gone;
-    bool idle = false;
-    {
-      std::lock_guard lock(nfs4_node(node).mutex);
-      file = nfs4_node(node).file;
-      if (!file) continue;
-      for (const OpenStateRef& state : file->opens) {
-        const bool covered = file->delegation && file->delegation->covers(state->needed_access());
-        if (!state->established && state->failed == 0 && !covered) gone.emplace_back(state, state->version);
-        idle = idle || (state->idle() && !file->delegation);
-      }
-    }
-    for (const auto& [state, version] : gone) (void)co_await reopen(node, file, state, version);
-    if (idle) co_await close_idle(node, file);
-    co_await hooks_.resend_writes(node);
+Task<> StateManager::each_file(FileTask task) {
+  auto sweep = std::make_shared<FileSweep>();
+  sweep->task = task;
+  sweep->files = files();
+  if (sweep->files.empty()) co_return;
+  sweep->workers = kFilesAtOnce;
+  for (unsigned i = 0; i < kFilesAtOnce; ++i) Loop::current()->spawn(work_on(sweep));
+  (void)co_await sweep->over.wait();
+}
+
+Task<> StateManager::work_on(std::shared_ptr<FileSweep> sweep) {
+  while (sweep->next < sweep->files.size()) {
+    const NodeRef node = std::move(sweep->files[sweep->next++]);
+    auto working = (this->*sweep->task)(node);
+    co_await std::move(working);
   }
+  if (--sweep->workers == 0) sweep->over.set(true);
+}
+
+Task<> StateManager::recovered() {
+  co_await each_file(&StateManager::restore_file);
+}
+
+Task<> StateManager::restore_file(NodeRef node) {
+  std::shared_ptr<FileState> file;
+  std::vector<std::pair<OpenStateRef, uint64_t>> gone;
+  bool idle = false;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    file = nfs4_node(node).file;
+    if (!file) co_return;
+    for (const OpenStateRef& state : file->opens) {
+      const bool covered = file->delegation && file->delegation->covers(state->needed_access());
+      if (!state->established && state->failed == 0 && !covered) gone.emplace_back(state, state->version);
+      idle = idle || (state->idle() && !file->delegation);
+    }
+  }
+  for (const auto& [state, version] : gone) (void)co_await reopen(node, file, state, version);
+  if (idle) co_await close_idle(node, file);
+  co_await hooks_.resend_writes(node);
 }
 
 Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_ptr<FileState> file,
@@ -341,21 +365,23 @@ Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_p
   co_return gone;
 }
 
-Task<> StateManager::state_revoked() {
+Task<> StateManager::state_revoked(bool recallable) {
   co_await test_delegations();
-  for (const NodeRef& node : files()) {
-    std::shared_ptr<FileState> file;
-    std::vector<std::pair<OpenStateRef, uint64_t>> opens;
-    {
-      std::lock_guard lock(nfs4_node(node).mutex);
-      file = nfs4_node(node).file;
-      if (!file) continue;
-      for (const OpenStateRef& state : file->opens) opens.emplace_back(state, state->version);
-    }
-    for (const auto& [state, version] : opens) {
-      auto testing = test_stateids(node, file, state, version);
-      if (co_await std::move(testing) == Gone::kOpen) (void)co_await reopen(node, file, state, version);
-    }
+  if (!recallable) co_await each_file(&StateManager::test_opens);
+}
+
+Task<> StateManager::test_opens(NodeRef node) {
+  std::shared_ptr<FileState> file;
+  std::vector<std::pair<OpenStateRef, uint64_t>> opens;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    file = nfs4_node(node).file;
+    if (!file) co_return;
+    for (const OpenStateRef& state : file->opens) opens.emplace_back(state, state->version);
+  }
+  for (const auto& [state, version] : opens) {
+    auto testing = test_stateids(node, file, state, version);
+    if (co_await std::move(testing) == Gone::kOpen) (void)co_await reopen(node, file, state, version);
   }
 }
 

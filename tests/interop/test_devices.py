@@ -229,6 +229,21 @@ class OnKnfsd(DeviceCase):
     def test_an_unprivileged_user_mounts(self):
         work_as_a_user(guest, f"{GUEST}:/", EXPORT, DEVICE, f"{DEVICE} port 1, MTU [0-9]*, version 1", 1000000)
 
+    def test_what_is_kept_is_what_may_be_locked(self):
+        """Half of it: a user's RLIMIT_MEMLOCK is all that a device may have of his memory."""
+        guest.run(f"head -c 30000000 /dev/urandom >{EXPORT}/more-than-the-limit; chmod a+r {EXPORT}/more-than-the-limit")
+        self.addCleanup(guest.run, f"rm {EXPORT}/more-than-the-limit")
+        guest.run(f"""set -e
+            ulimit -l 8192; d=$(mktemp -d); cd $d; mkdir m
+            {BIN}/mount.nfsrdma-fuse {GUEST}:/ m -o proto=rdma,rdma_dev={DEVICE},log=$d/log,cache_mem=64M || {{ cat log; exit 1; }}
+            for turn in 1 2 3; do
+                cmp m/more-than-the-limit {EXPORT}/more-than-the-limit; sleep 1
+                dd if=m/more-than-the-limit of=/dev/null bs=1M iflag=direct status=none
+            done
+            {BIN}/nfsrdma-fuse stats --json m >stats; {BIN}/nfsrdma-fuse umount m
+            grep -q 'can stay registered' log || {{ cat log; exit 1; }}
+            limit=$(grep -o '"data_limit_bytes":[ 0-9]*' stats | tr -dc 0-9); [ $limit -le 4194304 ] || {{ echo $limit; exit 1; }}""", user=65534)
+
 
 class OurFilerInTrouble(DeviceCase):
     """Under delegations that are recalled all the time, connections end in the middle of calls and of replies."""

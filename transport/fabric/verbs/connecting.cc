@@ -80,4 +80,8 @@ std::shared_ptr<Domains> make_shared_domains(BufferPool& pool) {
   return std::make_shared<Domains>(pool);
 }
 
+uint64_t registrable_bytes(Domains& domains) {
+  return domains.registrable_bytes();
+}
+
 }  // namespace nfsrdma::fabric::verbs

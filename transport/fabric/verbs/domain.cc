@@ -124,7 +124,7 @@ ibv_mr* Domain::register_locked(const void* at, size_t bytes, int access) {
       errno = errnum;
       return nullptr;
     }
-    warn_of_limit_locked();
+    note_limit_locked();
   }
 }
 
@@ -140,7 +140,8 @@ bool Domain::drop_idle_locked() {
   return true;
 }
 
-void Domain::warn_of_limit_locked() {
+void Domain::note_limit_locked() {
+  registrable_.store(slabs_.size() * BufferPool::kSlabBytes, std::memory_order_relaxed);
   if (std::exchange(warned_, true)) return;
   log::warn(
       "RDMA device {}: no more memory than {} buffers of 2 MiB can stay registered (RLIMIT_MEMLOCK is {} "
@@ -205,6 +206,19 @@ Result<std::shared_ptr<Domain>> Domains::of(ibv_context* context) {
   Result<std::shared_ptr<Domain>> opened = Domain::open(device_locked(context), pool_);
   if (opened) domains_[context] = *opened;
   return opened;
+}
+
+uint64_t Domains::registrable_bytes() {
+  std::vector<std::shared_ptr<Domain>> present;  // one that ends here ends without the lock
+  uint64_t least = UINT64_MAX;
+  std::lock_guard lock(mutex_);
+  for (const auto& [context, weak] : domains_) {
+    if (std::shared_ptr<Domain> domain = weak.lock()) {
+      least = std::min(least, domain->registrable_bytes());
+      present.push_back(std::move(domain));
+    }
+  }
+  return least;
 }
 
 }  // namespace nfsrdma::fabric::verbs

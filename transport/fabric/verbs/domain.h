@@ -12,6 +12,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -87,6 +88,8 @@ class Domain final : private SlabWatcher {
   bool in_pool(ConstBytes memory) const { return pool_.slab_of(memory) != nullptr; }
 
   size_t slabs_registered() const;
+  // verbs.h.
+  uint64_t registrable_bytes() const { return registrable_.load(std::memory_order_relaxed); }
 
   // The device is said to have failed (IBV_EVENT_DEVICE_FATAL): told to each on its loop.
   using Lost = std::function<void()>;
@@ -112,7 +115,7 @@ class Domain final : private SlabWatcher {
   Result<Registration> share_slab(const std::byte* slab);
   ibv_mr* register_locked(const void* at, size_t bytes, int access);
   bool drop_idle_locked();
-  void warn_of_limit_locked();
+  void note_limit_locked();
   void release(ibv_mr* mr, const std::byte* slab);
   Error refused(int errnum, size_t bytes) const;
 
@@ -127,6 +130,7 @@ class Domain final : private SlabWatcher {
   std::unordered_map<const std::byte*, SlabEntry> slabs_;
   uint64_t uses_ = 0;
   bool warned_ = false;
+  std::atomic<uint64_t> registrable_{UINT64_MAX};
   std::vector<Listener> listeners_;
 };
 
@@ -141,6 +145,7 @@ class Domains {
   explicit Domains(BufferPool& pool) : pool_(pool) {}
   std::shared_ptr<OpenDevice> device(ibv_context* context);
   Result<std::shared_ptr<Domain>> of(ibv_context* context);
+  uint64_t registrable_bytes();
   // Of their connections, in the log.
   log::Throttle& failures() { return failures_; }
 

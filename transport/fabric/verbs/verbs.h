@@ -22,6 +22,10 @@ class Domains;
 // that is registered with them. Any thread. `pool` outlives it, and it outlives endpoints.
 std::shared_ptr<Domains> make_shared_domains(BufferPool& pool);
 
+// How much of the pool's memory can stay registered with every device in use, by what a device has refused so
+// far (RLIMIT_MEMLOCK); UINT64_MAX: all that was wanted. Bytes.
+uint64_t registrable_bytes(Domains& domains);
+
 // Endpoints may outlive the fabric.
 std::unique_ptr<Fabric> make_fabric(Loop& loop, Options options, std::shared_ptr<Domains> domains);
 
