@@ -253,7 +253,8 @@ Task<> CallbackServer::run_operations(const Compound& compound, const CB_SEQUENC
       const nfsstat4 status = co_await recall(*recalled, sequence.csa_referring_call_lists);
       reply.add(operation.op, status);
     } else if (asked != nullptr) {
-      reply.add(getattr(*asked));
+      const CB_GETATTR4res answer = co_await getattr(*asked, sequence.csa_referring_call_lists);
+      reply.add(answer);
     } else {
       reply.add(operation.op, execute(operation.args));
     }

@@ -71,7 +71,12 @@ class CallbackServer final : public CallbackService {
   Task<nfs4::nfsstat4> recall(nfs4::CB_RECALL4args args, std::vector<nfs4::referring_call_list4> referring);
   bool outstanding(const std::vector<nfs4::referring_call_list4>& calls) const;
   nfs4::nfsstat4 recall_any(const nfs4::CB_RECALL_ANY4args& args);
-  nfs4::CB_GETATTR4res getattr(const nfs4::CB_GETATTR4args& args);
+  Task<nfs4::CB_GETATTR4res> getattr(nfs4::CB_GETATTR4args args,
+                                     std::vector<nfs4::referring_call_list4> referring);
+  // What `find` finds, which says NFS4_OK or why not: now, or in the reply that the callback has overtaken.
+  template <class Find>
+  Task<nfs4::nfsstat4> find_overtaken(const std::vector<nfs4::referring_call_list4>& referring,
+                                      const Find& find);
   nfs4::nfsstat4 wake_lock_waiters(const nfs4::nfs_fh4& fh);
 
   SlotTable& slots_;

@@ -66,28 +66,39 @@ bool CallbackServer::outstanding(const std::vector<referring_call_list4>& calls)
   return false;
 }
 
-// Section 2.10.6.3: the recall may have overtaken the reply to the OPEN that granted the delegation. Wait for
-// that reply a little; then NFS4ERR_DELAY, while it is still on its way. Servers that do not tell the
-// referring call ask again after an error, too; where an OPEN is under way they need not.
-Task<nfsstat4> CallbackServer::recall(CB_RECALL4args args, std::vector<referring_call_list4> referring) {
+// Section 2.10.6.3: the callback may have overtaken the reply to the OPEN that granted the delegation. Wait
+// for that reply a little. Servers that do not tell the referring call ask again after an error, too; where
+// an OPEN is under way they need not.
+template <class Find>
+Task<nfsstat4> CallbackServer::find_overtaken(const std::vector<referring_call_list4>& referring,
+                                              const Find& find) {
   bool booked = referring.empty();
   for (int pause = 0;; ++pause) {
     const bool racing = referring.empty() ? delegations_.being_asked_for() : outstanding(referring);
-    const Delegations::Found found = delegations_.find(args.fh, args.stateid);
-    if (found.status == NFS4_OK) {
-      delegations_.count_recall();
-      // The hint `truncate` frees from writing data that is about to go. The truncation may yet fail, and the
-      // data is somebody's: it is written all the same.
-      if (DelegationHolder* holder = delegations_.holder()) holder->recalled(found.delegation);
-      co_return NFS4_OK;
-    }
+    const nfsstat4 status = find();
+    if (status == NFS4_OK) co_return status;
     // The slot is free before the reply's reader has registered what came with it: look once more after a
     // pause.
-    if (!racing && booked) co_return found.status;
+    if (!racing && booked) co_return status;
     booked = !racing;
-    if (pause == kRacePauses) co_return referring.empty() ? found.status : NFS4ERR_DELAY;
+    if (pause == kRacePauses) co_return referring.empty() ? status : NFS4ERR_DELAY;
     co_await Loop::current()->sleep(race_pause_);
   }
+}
+
+Task<nfsstat4> CallbackServer::recall(CB_RECALL4args args, std::vector<referring_call_list4> referring) {
+  Delegations::Found found;
+  const auto find = [&] {
+    found = delegations_.find(args.fh, args.stateid);
+    return found.status;
+  };
+  const nfsstat4 status = co_await find_overtaken(referring, find);
+  if (status != NFS4_OK) co_return status;
+  delegations_.count_recall();
+  // The hint `truncate` frees from writing data that is about to go. The truncation may yet fail, and the
+  // data is somebody's: it is written all the same.
+  if (DelegationHolder* holder = delegations_.holder()) holder->recalled(found.delegation);
+  co_return NFS4_OK;
 }
 
 // Section 20.6: "the server wishes the client to return enough objects" of these types that only
@@ -105,16 +116,19 @@ nfsstat4 CallbackServer::recall_any(const CB_RECALL_ANY4args& args) {
   return NFS4_OK;
 }
 
-CB_GETATTR4res CallbackServer::getattr(const CB_GETATTR4args& args) {
-  CB_GETATTR4res res;
-  const DelegationRef delegation = delegations_.find_write(args.fh);
+Task<CB_GETATTR4res> CallbackServer::getattr(CB_GETATTR4args args,
+                                             std::vector<referring_call_list4> referring) {
+  DelegationRef delegation;
   DelegationHolder* const holder = delegations_.holder();
   // Section 20.1.3: "If the filehandle specified is not one for which the client holds an OPEN_DELEGATE_WRITE
   // delegation, an NFS4ERR_BADHANDLE error is returned."
-  if (!delegation || holder == nullptr) {
-    res.status = NFS4ERR_BADHANDLE;
-    return res;
-  }
+  const auto find = [&] {
+    delegation = delegations_.find_write(args.fh);
+    return delegation && holder != nullptr ? NFS4_OK : NFS4ERR_BADHANDLE;
+  };
+  CB_GETATTR4res res;
+  res.status = co_await find_overtaken(referring, find);
+  if (res.status != NFS4_OK) co_return res;
   const DelegationHolder::Known known = holder->delegated_attributes(*delegation);
   fattr4& a = res.resok4.obj_attributes;
   if (args.attr_request.test(FATTR4_SIZE)) {
@@ -125,7 +139,7 @@ CB_GETATTR4res CallbackServer::getattr(const CB_GETATTR4args& args) {
     a.attrmask.set(FATTR4_CHANGE);
     a.change = known.change;
   }
-  return res;
+  co_return res;
 }
 
 // Section 20.11: a hint. Who waits for a lock of the file asks for it again at once.

@@ -75,7 +75,7 @@ class DelegationHolder {
 class Delegations {
  public:
   // More than a source tree has files; a server bounds them by its own memory.
-  static constexpr size_t kMost = 32768;
+  static constexpr size_t kMost = 131072;
 
   explicit Delegations(size_t most = kMost) : most_(most) {}
   void attach(DelegationHolder* holder) { holder_ = holder; }

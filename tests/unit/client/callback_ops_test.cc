@@ -155,6 +155,27 @@ TEST(CallbackRecall, BeforeTheReplyOfItsOpen_WaitsForIt) {
   EXPECT_EQ(CallbackCaller::read(reply.get()).status(), NFS4_OK);
 }
 
+// The same of CB_GETATTR, by whoever asks for the attributes of a file that has just been opened.
+TEST(CallbackGetattr, BeforeTheReplyOfItsOpen_WaitsForItOrIsDelayed) {
+  CallbackCaller caller;
+  const Holder holder(caller.delegations);
+  const client::SlotTicket ticket = take_slot(caller);
+  const auto racing = [&] {
+    CB_SEQUENCE4args sequence = caller.sequence();
+    sequence.csa_referring_call_lists.push_back({ticket.session, {{ticket.sequence, ticket.slot}}});
+    return CallbackCaller::call({}, CallbackCaller::encode(CallbackCaller::compound(
+                                        sequence, CB_GETATTR4args{kFile, bitmap4::of({FATTR4_SIZE})})));
+  };
+  EXPECT_EQ(CallbackCaller::read(caller.send(racing())).status(), NFS4ERR_DELAY);
+  std::future<ByteVector> reply = start_on(*caller.loop, caller.server.serve(racing()));
+  call_on(*caller.loop, [&] {
+    caller.slots.release(ticket, client::SlotUse::kExecuted);
+    caller.grant(kFile, stateid(1, 1), true);
+    return 0;
+  });
+  EXPECT_EQ(CallbackCaller::read(reply.get()).status(), NFS4_OK);
+}
+
 // "If the client does not find the request corresponding to the referring triple to be outstanding (including
 // the case of a session ID referring to a destroyed session), then there is no race with respect to this
 // triple."
