@@ -21,6 +21,10 @@ constexpr Quantity kQuantities[] = {
     {"p50_us", "Median latency", "µs", Better::kLower, false},
     {"p99_us", "Latency of the slowest 1 %", "µs", Better::kLower, false},
     {"p999_us", "Latency of the slowest 0.1 %", "µs", Better::kLower, false},
+    {"instructions_per_gib", "Instructions of the client per GiB", "million/GiB", Better::kLower, false},
+    {"syscalls_per_gib", "System calls of the client per GiB", "/GiB", Better::kLower, false},
+    {"payload_calls_per_gib", "System calls of the client that move data per GiB", "/GiB", Better::kLower,
+     false},
     {"resident_mib", "Memory of the daemon", "MiB", Better::kLower, false},
     {"bytes_per_inode", "Memory of the daemon per inode", "bytes", Better::kLower, false},
     // measured over

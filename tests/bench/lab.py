@@ -1,6 +1,6 @@
 """This mount beside the kernel's own NFS client, over an RDMA device and over TCP, to Linux' server; scripts/bench --lab runs it.
 
-usage: lab.py [--size MIB] [--reads N] [--files N] [--repeats N] [--clock instructions|host] [--only transfers,files,requests]
+usage: lab.py [--size MIB] [--reads N] [--files N] [--repeats N] [--clock instructions|host] [--only PART,...]
 
 Clients, server and device (Linux' rxe) are in one guest (tests/interop) with one emulated processor, so only ratios mean something.
 The guest's clock counts instructions: figures repeat whatever the host does, but a cache miss costs what a hit does. With
@@ -9,8 +9,9 @@ The guest's clock counts instructions: figures repeat whatever the host does, bu
 Every run is a mount of its own, with nothing cached; repeats are interleaved. What a mount went over is looked up, not believed.
 
 The empty FUSE file system stands beside them: what the kernel's client and it cost one after the other, 1 / (1 / kernel + 1 / empty), is
-what a client behind FUSE is allowed. lab_requests.py counts the requests of whole workloads. Writes lab.json (docs/bench/README.md),
-lab.html and lab.txt, and which operations the requests were of to lab_operations.json.
+what a client behind FUSE is allowed. lab_requests.py counts the requests of whole workloads, lab_costs.py the daemon's instructions and
+system calls. Parts: transfers, files, requests, costs. Writes lab.json (docs/bench/README.md), lab.html and lab.txt, and which operations
+the requests and system calls were to lab_operations.json.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from ceilings import CEILINGS, EMPTY
 from guest import GUEST, Guest
 from inside import MountInside
 from knfsd import EXPORT, Knfsd
+from lab_costs import Costs, CountingGuest, describe_costs
 from lab_requests import AGAIN, WORKLOADS, Requests
 from measure import BLOCK, MIB, TOOLS, WORK
 from results import Results, reference, write_report
@@ -35,7 +37,7 @@ ABOUT = {OURS: "nfsrdma-fuse", KERNEL: "the kernel's client", "rdma": " over an 
 MOUNTS = [(client, proto) for proto in PROTOS for client in (OURS, KERNEL)]
 CONTENDERS = [*MOUNTS, (EMPTY, None)]
 RANDOM, SMALL = 4096, 4096
-PARTS = ("transfers", "files", "requests")
+PARTS = ("transfers", "files", "requests", "costs")
 LARGE = ("read", "write", "read, O_DIRECT", "write, O_DIRECT")
 NAMES = {"create": "create", "stat": "stat", "smallread": "small file read"}
 
@@ -70,6 +72,7 @@ class EmptyMount:
 class Names:
     """Where things are in the export."""
 
+    export = EXPORT
     data, target, small, created = "data", "target", "small/f", "created/c"
 
 
@@ -116,6 +119,7 @@ class Lab:
     def __init__(self, guest, results, size, reads, files, parts=PARTS):
         self.guest, self.results, self.size, self.reads, self.files, self.parts = guest, results, size, reads, files, parts
         self.requests = Requests(guest, results) if "requests" in parts else None
+        self.costs = Costs(guest, results, size) if "costs" in parts else None
         self.kib = None
         for client, proto in MOUNTS:
             results.contender(name_of(client, proto), "ours" if client == OURS else "peer", ABOUT[client] + ABOUT[proto])
@@ -136,7 +140,9 @@ class Lab:
                 if part in self.parts:
                     self.with_mount(client, proto, {"transfers": self.transfers, "files": self.files_part}[part])
             if self.requests and proto and number == 0:
-                self.with_mount(client, proto, self.count)
+                self.with_mount(client, proto, self.requests.count)
+            if self.costs and client == OURS:
+                self.with_mount(client, proto, self.costs.count)
 
     def with_mount(self, client, proto, work):
         mounted = self.mount(client, proto)
@@ -183,9 +189,6 @@ class Lab:
         self.files_at("smallread", 1, contender, mounted, mounted.small)
         self.files_at("smallread", 8, contender, mounted, mounted.small)
 
-    def count(self, contender, mounted):
-        self.requests.count(contender, mounted)
-
     def fsload(self, metric, contender, words, at=None):
         done = json.loads(self.guest.run(f"{TOOLS}/fsload {words}"))
         self.results.add(metric, contender, {"mib_per_s": done["bytes"] / MIB / done["seconds"] or None, "p50_us": done["p50_us"],
@@ -208,6 +211,7 @@ def describe(results):
         results.plot("bars", "Requests of whole workloads", [name for name, _ in WORKLOADS], "rpcs", pairs, text="What keeps the lease is not counted.")
     for proto in PROTOS:
         demand(results, name_of(OURS, proto), name_of(KERNEL, proto))
+    describe_costs(results, *(name_of(OURS, proto) for proto in PROTOS))
 
 
 def demand(results, ours, kernel):
@@ -233,10 +237,13 @@ def main():
     parser.add_argument("--only", default=",".join(PARTS), metavar="PART,...", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--clock", choices=("instructions", "host"), default="instructions", help="what the guest measures with")
     arguments = parser.parse_args()
-    guest = Guest(counted=arguments.clock == "instructions").start()
+    parts = arguments.only.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    guest = (CountingGuest if "costs" in parts else Guest)(counted=arguments.clock == "instructions").start()
     guest.run("rdma_up")
     results, begin = Results(), time.monotonic()
-    lab = Lab(guest, results, arguments.size * MIB, arguments.reads, arguments.files, arguments.only.split(","))
+    lab = Lab(guest, results, arguments.size * MIB, arguments.reads, arguments.files, parts)
     for number in range(arguments.repeats if set(lab.parts) - {"requests"} else 1):
         print(f"repeat {number + 1} of {arguments.repeats}", file=sys.stderr, flush=True)
         lab.run(number)

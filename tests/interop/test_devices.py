@@ -17,6 +17,7 @@ from inside import FilerInside, MountInside, work_as_a_user
 from knfsd import EXPORT, Knfsd
 
 DEVICE = "rxe0"
+BENCH = os.path.exists(os.path.join(WORK, "build/tests/bench/fsload"))
 GUEST6 = "fd00:9::2"
 # Linux 6.1 takes rxe from under programs only when they let go of it.
 DEVICE_GOES = f"rdma link del {DEVICE}; sleep 3; rdma_up"
@@ -25,8 +26,14 @@ guest = None
 
 def setUpModule():
     global guest
-    guest = Guest().start()
+    guest = (counting_guest() if BENCH else Guest)().start()
     guest.run(f"ip addr add {GUEST6}/64 dev eth0 nodad; rdma_up; dmesg -C")
+
+
+def counting_guest():
+    sys.path.append(os.path.join(WORK, "src/bench"))
+    from lab_costs import CountingGuest
+    return CountingGuest
 
 
 def tearDownModule():
@@ -385,26 +392,28 @@ class KernelClient(DeviceCase):
             guest.run(f"mkdir -p {self.MOUNT}/locks; {tool('locktest')} {mode} {self.MOUNT}/locks")
 
 
-@unittest.skipUnless(os.path.exists(os.path.join(WORK, "build/tests/bench/fsload")), "needs the benchmark's tools (NFSRDMA_BENCH)")
+@unittest.skipUnless(BENCH, "needs the benchmark's tools (NFSRDMA_BENCH)")
 class Benchmark(DeviceCase):
     """scripts/bench --lab works; what is measured here means nothing."""
 
     def test_every_client_goes_over_both(self):
-        sys.path.append(os.path.join(WORK, "src/bench"))
         import lab
+        import lab_costs
         results = lab.Results()
         self.addCleanup(guest.run, f"knfsd_stop; rm -rf {EXPORT}/*")
-        lab.Lab(guest, results, lab.MIB, 10, 10, ("transfers", "files")).run(0)
+        lab.Lab(guest, results, lab.MIB, 10, 10, ("transfers", "files", "costs")).run(0)
         contenders = {"this mount, rdma", "this mount, tcp", "kernel, rdma", "kernel, tcp", "empty FUSE"}
         points = [*((metric, ()) for metric in lab.LARGE), *(("random read", (("depth", depth),)) for depth in (1, 8, 32)),
                   *((metric, (("depth", depth),)) for metric, depth in (("create", 1), ("create", 8), ("stat", 1), ("small file read", 1),
                                                                        ("small file read", 8)))]
-        self.assertEqual(set(results.measured), {(metric, who, at) for metric, at in points for who in contenders})
+        counted = {(metric, f"this mount, {proto}", ()) for metric, _, _ in lab_costs.COUNTED for proto in lab.PROTOS}
+        self.assertEqual(set(results.measured), {(metric, who, at) for metric, at in points for who in contenders} | counted)
         for key, found in results.measured.items():
             run, = found["runs"]
-            self.assertGreater(run["ops_per_s"], 0, key)
+            for quantity in ("instructions_per_gib", "syscalls_per_gib") if key in counted else ("ops_per_s",):
+                self.assertGreater(run[quantity], 0, key)
         lab.describe(results)
-        self.assertEqual(len(results.targets), 2 * (5 + 3))
+        self.assertEqual(len(results.targets), 2 * (5 + 3) + 3 * len(lab_costs.COUNTED))
         with tempfile.TemporaryDirectory() as out:
             text = lab.write_report(results.document("a test", []), out, "lab")
             self.assertEqual(sorted(os.listdir(out)), ["lab.html", "lab.json", "lab.txt"])

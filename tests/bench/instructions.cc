@@ -1,0 +1,85 @@
+// What a guest's programs execute, by the page of their addresses: a plugin of QEMU's emulated processor,
+// which has no counters of its own. lab_costs.py finds the pages of one process in its /proc/PID/maps:
+// programs lie at random addresses, so that no two share one.
+//
+// usage: qemu-system-x86_64 -plugin libinstructions.so,counts=FILE
+//
+// FILE is kSlots pairs of 64-bit numbers, in the host's byte order and in no order: page (address / 4096),
+// and instructions executed there. It may be read at any time. The first pair counts what found no place. The
+// kernel's instructions are not counted. A block of instructions counts when it begins, and again from where
+// a page fault has interrupted it.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+// Of QEMU's plugin API (qemu-plugin.h, version 1), which Debian has no package of.
+extern "C" {
+using qemu_plugin_id_t = uint64_t;
+struct qemu_info_t;
+struct qemu_plugin_tb;
+enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
+size_t qemu_plugin_tb_n_insns(const qemu_plugin_tb* tb);
+uint64_t qemu_plugin_tb_vaddr(const qemu_plugin_tb* tb);
+void qemu_plugin_register_vcpu_tb_exec_inline(qemu_plugin_tb* tb, qemu_plugin_op op, void* ptr, uint64_t imm);
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
+                                           void (*translated)(qemu_plugin_id_t id, qemu_plugin_tb* tb));
+[[gnu::visibility("default")]] extern int qemu_plugin_version;
+int qemu_plugin_version = 1;
+[[gnu::visibility("default")]] int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* info, int argc,
+                                                       char** argv);
+}
+
+namespace {
+
+struct Slot {
+  uint64_t page = 0;
+  uint64_t instructions = 0;
+};
+constexpr unsigned kBits = 20;
+constexpr uint64_t kSlots = uint64_t{1} << kBits;
+constexpr uint64_t kKernel = uint64_t{1} << 47;  // and above
+Slot* slots;
+
+Slot& slot_of(uint64_t page) {
+  uint64_t at = (page * 0x9e3779b97f4a7c15) >> (64 - kBits);
+  for (unsigned tries = 0; tries < 1000; ++tries, at = (at + 1) % kSlots) {
+    if (at == 0) continue;
+    if (slots[at].page == 0) slots[at].page = page;
+    if (slots[at].page == page) return slots[at];
+  }
+  return slots[0];
+}
+
+// One at a time: QEMU holds a lock.
+void translated(qemu_plugin_id_t, qemu_plugin_tb* tb) {
+  const uint64_t address = qemu_plugin_tb_vaddr(tb);
+  if (address >= kKernel) return;
+  qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64,
+                                           &slot_of(address >> 12).instructions, qemu_plugin_tb_n_insns(tb));
+}
+
+bool map_counts(const char* path) {
+  const int fd = ::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0 || ::ftruncate(fd, kSlots * sizeof(Slot)) != 0) return false;
+  void* place = ::mmap(nullptr, kSlots * sizeof(Slot), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  slots = static_cast<Slot*>(place);
+  return place != MAP_FAILED;
+}
+
+}  // namespace
+
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t*, int argc, char** argv) {
+  constexpr char kCounts[] = "counts=";
+  if (argc != 1 || std::strncmp(argv[0], kCounts, sizeof(kCounts) - 1) != 0 ||
+      !map_counts(argv[0] + sizeof(kCounts) - 1)) {
+    std::fprintf(stderr, "libinstructions: counts=FILE, and a file that can be made\n");
+    return 1;
+  }
+  qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+  return 0;
+}
