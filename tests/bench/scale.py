@@ -23,7 +23,8 @@ WORK_FILES = 2000
 PASSES = ("ls -lR", "ls -lR again", "grep -r", "grep -r again")
 ANSWER, BEYOND = "stat that the daemon answers", "stat that the daemon answers, beyond empty FUSE"
 STAT, SPARSE, HELD_FILES, HELD_LOCKS = "stat among cached inodes", "random read of a sparse file", "create beside open files", "lock beside locks"
-ROUNDS = 5
+SERVER_LOCKS = "lock at the server beside locks"
+ROUNDS = 9
 
 
 def descriptors(wanted):
@@ -161,7 +162,8 @@ class Scale(Part):
     # Held at once
 
     def held(self):
-        """What the next open, and the next lock, costs beside those that are held. Each file brings a delegation."""
+        """What the next open, and the next lock, costs beside those that are held. Each file brings a delegation, under which its locks are
+        local; without delegations each lock is the server's."""
         most = descriptors(max(self.held_counts) + 1100)
         files = [held for held in self.held_counts if held + 1100 <= most]
         if files != self.held_counts:
@@ -169,9 +171,19 @@ class Scale(Part):
         mounted = self.mounted(export="/memory")
         os.mkdir(os.path.join(mounted.path, "held"))
         self.hold(HELD_FILES, mounted, files, self.create, os.close)
-        with open(os.path.join(mounted.path, "locks"), "wb", buffering=0) as file:
-            self.hold(HELD_LOCKS, mounted, self.held_counts, lambda mounted, i: self.lock(file, i, fcntl.LOCK_EX), lambda i: self.lock(file, i, fcntl.LOCK_UN))
+        self.hold_locks(HELD_LOCKS, mounted)
         mounted.umount()
+        mounted = self.mounted("nodelegations", export="/memory")
+        asked = self.hold_locks(SERVER_LOCKS, mounted)
+        if asked < self.held_counts[-1]:
+            self.results.note(f"Of more than {self.held_counts[-1]:,} locks only {asked:,} reached the server.")
+        mounted.umount()
+
+    def hold_locks(self, metric, mounted):
+        """How many LOCKs the server was asked for."""
+        with open(os.path.join(mounted.path, "locks"), "wb", buffering=0) as file:
+            self.hold(metric, mounted, self.held_counts, lambda mounted, i: self.lock(file, i, fcntl.LOCK_EX), lambda i: self.lock(file, i, fcntl.LOCK_UN))
+        return Daemon(mounted).operations().get("LOCK", 0)
 
     def create(self, mounted, number):
         return os.open(os.path.join(mounted.path, f"held/{number}"), os.O_CREAT | os.O_RDWR, 0o644)
@@ -206,7 +218,8 @@ class Scale(Part):
             for y, title in (("resident_mib", "Memory against cached inodes"), ("bytes_per_inode", "Memory of one cached inode")):
                 self.results.plot("lines", title, "cached inodes", y, x="inodes", text="Of the daemon. One directory listing with attributes for each point.")
         for metric, x, title in ((STAT, "inodes", "CPU of one stat against cached inodes"), (HELD_FILES, "held", "CPU of one create against open files"),
-                                 (HELD_LOCKS, "held", "CPU of one lock against locks")):
+                                 (HELD_LOCKS, "held", "CPU of one lock against locks"),
+                                 (SERVER_LOCKS, "held", "CPU of one lock that the server takes against locks")):
             if self.results.has(metric, OURS):
                 self.results.plot("lines", title, metric, "cpu_us_per_op", x=x, text="The daemon's.")
 
@@ -221,7 +234,7 @@ class Scale(Part):
         for at in self.results.points("cached inodes", OURS)[-1:]:
             self.results.target(f"bytes of memory for each of {at['inodes']:,} cached inodes", "bytes_per_inode",
                                 reference("cached inodes", OURS, at), at_most=600)
-        for metric in (STAT, SPARSE, HELD_FILES, HELD_LOCKS):
+        for metric in (STAT, SPARSE, HELD_FILES, HELD_LOCKS, SERVER_LOCKS):
             self.flat(metric)
         self.results.target("microseconds of a stat that the daemon answers, beyond empty FUSE", "p50_us", reference(BEYOND, OURS), at_most=15)
         for again in PASSES[1::2]:
