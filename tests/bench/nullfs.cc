@@ -6,9 +6,9 @@
 // Reads are answered from one constant buffer, writes are dropped where they arrived. The root holds `data`
 // with the given size and N (default 0) files f0, f1, ... of 4096 bytes; files may be created and are
 // remembered by name. One thread reads /dev/fuse, as the daemon does; entries and attributes are valid for 3
-// s, as nfs(5)'s acregmin has it; data is not kept over an open. Runs in the foreground until it is
-// unmounted. With --relay the data of READs and WRITEs crosses a TCP connection to a process that does
-// nothing else (relay.h).
+// s, as nfs(5)'s acregmin has it; the kernel may keep data over an open, as that of a mount's file that has
+// not changed. Runs in the foreground until it is unmounted. With --relay the data of READs and WRITEs
+// crosses a TCP connection to a process that does nothing else (relay.h).
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
@@ -100,6 +100,7 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat*, int, fuse_file_info*)
 
 void open(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
   info->direct_io = of(req).direct;
+  info->keep_cache = true;
   fuse_reply_open(req, info);
 }
 
