@@ -17,6 +17,7 @@ from measure import GIB, HOME, MIB, TOOLS, Daemon, Part, Process, run_json
 from results import reference
 
 OURS = "mount of Ganesha"
+CAT, COPY = "read with cat", "write a new file"
 TRANSFERS = ("read", "read, O_DIRECT", "write", "write, O_DIRECT")
 NAMES = {"stat": "stat", "smallread": "small file read", "create": "create"}
 NAME_DEPTHS = (1, 16)
@@ -108,15 +109,11 @@ class Peers(Part):
                     source = "data" if metric == "read" else "target"
                     runs.append(lambda version=version, depth=depth: self.libnfs(
                         metric, libnfs(version, depth), metric, version, depth, file=source, size=self.size, block=512 << 10))
-            self.each(metric, runs)
+            for run in self.turns(runs):
+                run()
         self.new_file(mounted)
         for it in [mounted, *stands.values()]:
             it.umount()
-
-    def each(self, metric, runs):
-        """A re-read comes after somebody's own read; the others in turn."""
-        for run in runs if metric == "re-read" else self.turns(runs):
-            run()
 
     @staticmethod
     def paths(path):
@@ -126,19 +123,22 @@ class Peers(Part):
         """libnfs' tools, and what a user would do instead of them on a mount: cat, and cp with a sync."""
         nfs = "nfs://127.0.0.1/export/"
         v3 = f"?version=3&nfsport={self.server.port}&mountport={self.server.mount_port}"
-        self.tool("read with cat", "nfs-cat", "nfs-cat", f"{nfs}data{v3}")
         # A name of its own for every round: Ganesha keeps what it knows of a file that was removed behind its back.
         number = self.results.round
-        self.tool("write a new file", "nfs-cp", "nfs-cp", os.path.join(HOME, "local"), f"{nfs}copied{number}{v3}")
         fresh = os.path.join(mounted.path, f"written{number}")
-        self.command("read with cat", mounted, ["cat", mounted.path + "/data"])
-        self.command("write a new file", mounted, ["sh", "-c", f"cp {HOME}/local {fresh} && sync {fresh}"])
+        runs = {CAT: [lambda: self.tool(CAT, "nfs-cat", "nfs-cat", f"{nfs}data{v3}"),
+                      lambda: self.command(CAT, mounted, ["cat", mounted.path + "/data"])],
+                COPY: [lambda: self.tool(COPY, "nfs-cp", "nfs-cp", os.path.join(HOME, "local"), f"{nfs}copied{number}{v3}"),
+                       lambda: self.command(COPY, mounted, ["sh", "-c", f"cp {HOME}/local {fresh} && sync {fresh}"])]}
+        for metric in runs:
+            for run in self.turns(runs[metric]):
+                run()
         os.unlink(fresh)
         if os.path.exists(copied := os.path.join(self.server.path(), f"copied{number}")):
             os.unlink(copied)
 
     def command(self, metric, mounted, argv):
-        if metric.startswith("read"):
+        if metric == CAT:
             descriptor = os.open(mounted.path + "/data", os.O_RDONLY)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
@@ -213,7 +213,7 @@ class Peers(Part):
         shown = [OURS, *dict.fromkeys(b for b in best.values() if b), "nfs-cat", "nfs-cp", RELAY, EMPTY]
         pairs = [(OURS, name) for name in [*dict.fromkeys(best.values()), RELAY] if name]
         if best["read"]:
-            plot("bars", "Large transfers: a mount of Ganesha beside libnfs", [*self.LARGE, "read with cat", "write a new file"], "mib_per_s",
+            plot("bars", "Large transfers: a mount of Ganesha beside libnfs", [*self.LARGE, CAT, COPY], "mib_per_s",
                  pairs, contenders=shown,
                  text="One file, in blocks of 1 MiB. libnfs is shown with the number of calls under way at once that was its best in this run.")
             plot("bars", "CPU for large transfers", list(TRANSFERS), "cpu_per_gib", pairs[:1], contenders=shown,
@@ -245,6 +245,8 @@ class Peers(Part):
                 target(f"sequential {variant}: {RELAY} / {name} (what can be reached)", "mib_per_s", relay, them)
                 target(f"CPU per GiB, {variant}: {OURS} / (libnfs and empty FUSE together)", "cpu_per_gib", ours,
                        [them, reference(variant, EMPTY)], at_most=0.6)
+        for metric, tool in ((CAT, "nfs-cat"), (COPY, "nfs-cp")):
+            target(f"sequential {metric}: {OURS} / {tool}", "mib_per_s", reference(metric, OURS), reference(metric, tool), at_least=1.2)
         for metric, bound, at in [("random read", 1.2, {"depth": 32})] + [(n, 1.5, {"depth": 16}) for n in ("small file read", "create")]:
             name = self.best_libnfs(metric, "ops_per_s", at)
             if name:
