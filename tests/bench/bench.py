@@ -4,7 +4,8 @@ usage: bench.py [--size MIB] [--repeats N] [--grid-repeats N] [--seconds S] [--f
                 [--full] [--touch]
 
 peers.py: Ganesha over TCP beside libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA beside TCP (fabrics,
-alone, filer_depth, grid); scale.py: what is counted (rpc_counts, memory); ceilings.py: FUSE alone. Repeats are interleaved and short: the
+latency, alone, filer_depth, grid); scale.py: what is counted (rpc_counts, memory), and whether large numbers cost more (answers, costs,
+held); ceilings.py: FUSE alone. Repeats are interleaved and short: the
 slow moments of a machine that is not alone on its host last seconds, so that many short runs in turn compare better than few
 long ones. Writes bench.json (docs/bench/README.md), report.html and bench.txt, and which operations calls were of to bench_operations.json.
 """

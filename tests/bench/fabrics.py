@@ -1,6 +1,6 @@
 """What carries the bytes: one file of nfsrdma-filer, in its memory, over software RDMA (RPC-over-RDMA 2 and 1) and over TCP.
 
-All three mounts stand side by side, and the relay (ceilings.py) with them. The grid is that of the 2003 paper on NFS over RDMA
+All three mounts stand side by side, and the ceilings (ceilings.py) with them; `latency` is what latency.py says. The grid is that of the 2003 paper on NFS over RDMA
 (its sections 7.2 and 7.3): reads of 512 bytes to 1 MiB, 0 to 16 of them ahead of the one that the application waits for. There a
 kernel was told how far to read ahead. Here read-ahead N is N + 1 threads that each take the next block of one file with O_DIRECT,
 so that exactly N + 1 READs of that size are under way; `rsize` is 1 MiB, so that no read is split. The server has the file in
@@ -8,28 +8,35 @@ memory, and that no cache of the client answers is seen from the calls that were
 CPU against throughput (the paper's figure 17) the daemon's and the application's together.
 """
 
-from ceilings import CEILINGS, RELAY, Ceiling, read_ahead
+import statistics
+
+from ceilings import CEILINGS, EMPTY, RELAY, Ceiling, read_ahead
 from harness.filer import Filer
 from harness.ganesha import free_port
 from harness.mount import Mount
+from latency import medians
 from measure import BLOCK, TOOLS, Daemon, Part, Process, run_json
 from results import reference
 
 TCP, RDMA2, RDMA1 = "TCP", "RDMA 2", "RDMA 1"
 RDMA = (RDMA2, RDMA1)
 METRICS = ("read", "read, O_DIRECT", "write", "write, O_DIRECT")
-GRID = "read in order"
+GRID, ALONE = "read in order", "4 KiB read, one at a time"
+# The same ceilings as beside Ganesha, measured with these mounts in turn.
+STANDS = {f"{name}, beside the filer": name for name in (RELAY, EMPTY)}
+WITH_RELAY, WITH_EMPTY = STANDS
 BLOCKS = [512 << n for n in range(12)]
 AHEAD = (0, 1, 2, 4, 8, 16)
 PAPERS_BLOCK, PAPERS_AHEAD = 256 << 10, 4
 
 
 class Fabrics(Part):
-    REPEATED = ("fabrics", "alone", "filer_depth", "grid")
+    REPEATED = ("fabrics", "latency", "alone", "filer_depth", "grid")
     ONCE = ()
     CONTENDERS = {TCP: ("ours", "nfsrdma-fuse, NFSv4.1 over TCP to nfsrdma-filer"),
                   RDMA2: ("ours", "the same over RPC-over-RDMA 2 in software (iWARP over a TCP socket)"),
-                  RDMA1: ("ours", "the same over RPC-over-RDMA 1 in software"), RELAY: CEILINGS[RELAY]}
+                  RDMA1: ("ours", "the same over RPC-over-RDMA 1 in software"),
+                  **{name: CEILINGS[kind] for name, kind in STANDS.items()}}
 
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
@@ -57,31 +64,46 @@ class Fabrics(Part):
         # What a daemon pays once, for its first pages and pipes, is larger than what is between two of them: another file goes first.
         for mounted in mounts.values():
             run_json([f"{TOOLS}/fsload", "--op", "read", "--path", mounted.path + "/target", "--size", self.size, "--block", BLOCK])
+        stands = self.stands(read_ahead(mounts[TCP].path))
         for metric in self.LARGE:
-            for name in mounts if metric == "re-read" else self.turns(mounts):
-                mounted = mounts[name]
-                self.large(metric, name, {"read": mounted.path + "/data", "write": mounted.path + "/target"}, Daemon(mounted), self.served)
-        window = read_ahead(mounts[TCP].path)
-        for mounted in mounts.values():
-            mounted.umount()
-        if not self.results.has_now("read", RELAY):  # the ceiling of this round, unless it was measured beside Ganesha
-            relay = Ceiling(RELAY, self.size, 1, window)
-            for metric in METRICS:
-                self.large(metric, RELAY, dict.fromkeys(("read", "write"), relay.path + "/data"), relay.daemon)
-            relay.umount()
+            for name in self.turns([*mounts, *stands]):
+                if name in stands:
+                    self.large(metric, name, dict.fromkeys(("read", "write"), stands[name].path + "/data"), stands[name].daemon)
+                else:
+                    mounted = mounts[name]
+                    self.large(metric, name, {"read": mounted.path + "/data", "write": mounted.path + "/target"}, Daemon(mounted), self.served)
+        self.umount(mounts, stands)
+
+    def stands(self, window=None, names=STANDS):
+        return {name: Ceiling(STANDS[name], self.size, 1, window) for name in names}
+
+    @staticmethod
+    def umount(*groups):
+        for group in groups:
+            for it in group.values():
+                it.umount()
+
+    def latency(self):
+        """A 4 KiB read, and what FUSE and a round trip of as many bytes take."""
+        mounts, stands = {name: self.mounted(name) for name in (TCP, *RDMA)}, self.stands()
+        words = {name: ["--op", "randread", "--path", it.path + "/data", "--size", self.size, "--block", 4096, "--direct", 1]
+                 for name, it in {**mounts, **stands}.items()}
+        pids = [self.server.pid, *(mounted.pid for mounted in mounts.values()), *(it.process.pid for it in stands.values())]
+        for name, found in medians(pids, words, self.results.round).items():
+            self.results.add(ALONE, name, {"p50_us": statistics.median(found)})
+        self.umount(mounts, stands)
 
     def filer_depth(self):
         """4 KiB random reads against queue depth."""
         mounts = {name: self.mounted(name) for name in (TCP, *RDMA)}
         daemons = {name: Daemon(mounted) for name, mounted in mounts.items()}
-        if not self.results.has_now("random read", RELAY, {"depth": 1}):
-            mounts[RELAY] = Ceiling(RELAY, self.size, 1)
-            daemons[RELAY] = mounts[RELAY].daemon
+        stands = self.stands(names=[WITH_RELAY])
+        daemons |= {name: it.daemon for name, it in stands.items()}
+        paths = {name: it.path + "/data" for name, it in {**mounts, **stands}.items()}
         for depth in self.DEPTHS:
-            for name in self.turns(mounts):
-                self.random_reads(name, mounts[name].path + "/data", daemons[name], depth, None if name == RELAY else self.served)
-        for mounted in mounts.values():
-            mounted.umount()
+            for name in self.turns(paths):
+                self.random_reads(name, paths[name], daemons[name], depth, None if name in stands else self.served)
+        self.umount(mounts, stands)
 
     def alone(self):
         """The grid's reads of 256 KiB without read-ahead: one READ under way."""
@@ -101,8 +123,7 @@ class Fabrics(Part):
                                    "--depth", ahead + 1, "--seconds", self.arguments.seconds], self.served, {"block": block, "ahead": ahead})
                 if run["rpcs_per_op"] < 0.99:
                     self.results.note(f"Part of the grid's reads over {name} were answered without the server: it is no longer cold.")
-        for mounted in mounts.values():
-            mounted.umount()
+        self.umount(mounts)
 
     def plots(self):
         plot, measured = self.results.plot, self.results.has
@@ -121,13 +142,16 @@ class Fabrics(Part):
                  text="The daemon's. With an adapter that places data by itself, the paper's RDMA took 0.3 to 0.6 of TCP's CPU; software RDMA pays for "
                       "the same socket as TCP.")
         if measured("read", TCP):
-            who = [TCP, *RDMA, RELAY]
-            plot("bars", "Large transfers: TCP and RDMA to nfsrdma-filer", list(self.LARGE), "mib_per_s", [*pairs, (RDMA2, RELAY)], contenders=who,
+            who = [TCP, *RDMA, *STANDS]
+            plot("bars", "Large transfers: TCP and RDMA to nfsrdma-filer", list(self.LARGE), "mib_per_s", [*pairs, (RDMA2, WITH_RELAY)], contenders=who,
                  text="One file in the server's memory, in blocks of 1 MiB.")
             plot("bars", "CPU for large transfers: TCP and RDMA", list(METRICS), "cpu_per_gib", pairs, contenders=who, text="The daemon's.")
         if self.results.median("random read", TCP, "ops_per_s", {"depth": 1}):
             plot("lines", "4 KiB random reads against queue depth: TCP and RDMA to nfsrdma-filer", "random read", "ops_per_s", pairs, x="depth",
-                 contenders=[TCP, *RDMA, RELAY], text="O_DIRECT.")
+                 contenders=[TCP, *RDMA, WITH_RELAY], text="O_DIRECT.")
+        if measured(ALONE, TCP):
+            plot("bars", "How long a 4 KiB read takes", ALONE, "p50_us", [(RDMA2, TCP), (RDMA2, WITH_RELAY)], contenders=[TCP, *RDMA, *STANDS],
+                 text="O_DIRECT, at random places, one at a time; all processes on one processor. Medians of short runs in turn.")
 
     def targets(self):
         results = self.results
@@ -142,7 +166,7 @@ class Fabrics(Part):
             best = [results.best_point(GRID, who, "mib_per_s") for who in (name, TCP)]
             if all(best):
                 results.target(f"reads, each at its best: {name} / TCP", "mib_per_s", reference(GRID, name, best[0]), reference(GRID, TCP, best[1]), at_least=1.0)
-        one = {"depth": 1}
-        results.target(f"time of a 4 KiB read, one at a time: {RDMA2} / {RELAY} (FUSE and a round trip)", "p50_us", reference("random read", RDMA2, one),
-                       reference("random read", RELAY, one), at_most=1.5)
-        results.target(f"sequential cold read: {RDMA2} / {RELAY}", "mib_per_s", reference("read", RDMA2), reference("read", RELAY), at_least=0.6)
+        results.target(f"time of a 4 KiB read, one at a time: {RDMA2} / {RELAY} (FUSE and a round trip)", "p50_us", reference(ALONE, RDMA2),
+                       reference(ALONE, WITH_RELAY), at_most=1.5)
+        results.target(f"sequential cold read: {RDMA2} / {RELAY}", "mib_per_s", reference("read", RDMA2), reference("read", WITH_RELAY), at_least=0.6)
+        results.target(f"re-read of cached data: {RDMA2} / {EMPTY}", "mib_per_s", reference("re-read", RDMA2), reference("re-read", WITH_EMPTY), at_least=0.9)
