@@ -212,10 +212,6 @@ class CachingFilesystem : public Filesystem {
   Duration entry_ttl(const NodeRef& directory, uint64_t epoch) const;
   // Of a name that leads to a file: it is held by the file's delegation.
   bool name_is_promised(const NameCache::Found& found) const;
-  // The file's promise has ended: names that the kernel believes for its sake alone are looked up again.
-  void end_promised_names(const NodeRef& node);
-  // As entry_ttl(), of such a name too.
-  Duration known_entry_ttl(const NodeRef& directory, const NameCache::Found& found) const;
   // What lookup_on_server() found out, booked and answered; `node` null: no such name.
   Entry learnt_entry(const NodeRef& directory, const std::string& name, const NodeRef& node,
                      const NameBelief& belief);

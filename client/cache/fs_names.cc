@@ -39,14 +39,6 @@ Duration CachingFilesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) 
   return d.names_hold(epoch) ? d.attributes.remaining(Clock::now()) : Duration::zero();
 }
 
-Duration CachingFilesystem::known_entry_ttl(const NodeRef& directory, const NameCache::Found& found) const {
-  if (!name_is_promised(found)) return entry_ttl(directory, found.belief.epoch);
-  // No longer than the directory is known to let everybody search it.
-  const CachedNode& d = cached_node(directory);
-  std::lock_guard lock(d.mutex);
-  return all_may_search(d.attributes.get()) ? d.attributes.remaining(Clock::now()) : Duration::zero();
-}
-
 Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t before, uint64_t after,
                                                     bool atomic, std::optional<Attributes> attributes,
                                                     uint64_t order) {
@@ -81,14 +73,6 @@ bool CachingFilesystem::name_is_promised(const NameCache::Found& found) const {
   return child.name_holds(found.belief);
 }
 
-void CachingFilesystem::end_promised_names(const NodeRef& node) {
-  for (NameCache::Name& name : table_.names().names_of(*node.get())) {
-    // Not what every name of the directory may be believed for.
-    if (entry_ttl(name.directory, name.epoch) == Duration::zero())
-      front_end_->invalidate_entry(name.directory, std::move(name.name));
-  }
-}
-
 Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
   CachedNode& d = cached_node(directory);
   if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
@@ -111,7 +95,9 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
       name_hits_.fetch_add(1, std::memory_order_relaxed);
       if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
       Result<> valid = co_await revalidate(ctx, found->child);
-      if (valid) co_return cached_entry(found->child, known_entry_ttl(directory, *found));
+      // A name that only the file's promise holds is not lent to the kernel: it could not be taken back at a
+      // recall without waiting for the directory's lock, whose holder may wait for the recall.
+      if (valid) co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
       table_.names().remove(d, name);  // the file is gone under its name: ask
     }
   }

@@ -116,20 +116,9 @@ void NameCache::forget(Node& node) {
 std::optional<NameCache::Name> NameCache::name_of(Node& node) {
   std::lock_guard lock(mutex_);
   for (NameEntry* e = links_(node).as_child; e != nullptr; e = e->in_child.next) {
-    if (NodeTableAccess::try_acquire(*e->directory))
-      return Name{NodeRef::adopt(e->directory), e->name, e->belief.epoch};
+    if (NodeTableAccess::try_acquire(*e->directory)) return Name{NodeRef::adopt(e->directory), e->name};
   }
   return std::nullopt;
-}
-
-std::vector<NameCache::Name> NameCache::names_of(Node& node) {
-  std::lock_guard lock(mutex_);
-  std::vector<Name> all;
-  for (NameEntry* e = links_(node).as_child; e != nullptr; e = e->in_child.next) {
-    if (NodeTableAccess::try_acquire(*e->directory))
-      all.push_back({NodeRef::adopt(e->directory), e->name, e->belief.epoch});
-  }
-  return all;
 }
 
 std::vector<NodeRef> NameCache::children(Node& directory, size_t most) const {

@@ -82,11 +82,8 @@ class NameCache {
   struct Name {
     NodeRef directory;
     std::string name;
-    uint64_t epoch = 0;  // NameBelief::epoch
   };
   std::optional<Name> name_of(Node& node);
-  // All that are known.
-  std::vector<Name> names_of(Node& node);
   // Some of the files that names of the directory lead to, the latest names first.
   std::vector<NodeRef> children(Node& directory, size_t most) const;
   // Every name known of the directory, of absent files too.

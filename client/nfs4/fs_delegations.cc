@@ -138,7 +138,6 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation) {
   if (first) {
     delegations_.leaving(delegation);
     front_end_->invalidate_attributes(node);
-    end_promised_names(node);
     if (delegation->write) {
       // What was written through a mapping is the kernel's until it is told to let go of it.
       if (mapped && !stopping_) co_await drop_data(node);

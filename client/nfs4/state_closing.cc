@@ -192,7 +192,7 @@ Task<> StateManager::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
     auto rest = trim(file, state);
     co_await std::move(rest);
   }
-  (void)node;
+  drop_if_unused(nfs4_node(node));  // nobody may be left who closes it
 }
 
 // With the Node's mutex held.

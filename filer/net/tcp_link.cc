@@ -3,6 +3,7 @@
 #include <asio/buffer.hpp>
 #include <asio/socket_base.hpp>
 #include <asio/write.hpp>
+#include <utility>
 
 #include "transport/runtime/log.h"
 #include "transport/tcp/connector.h"
@@ -59,19 +60,20 @@ void TcpLink::on_loop(std::function<void()> fn) {
 }
 
 void TcpLink::read_ol() {
-  if (ended_ || paused_ || reading_) return;
+  if (ended_ || paused_ || reading_ || held_ != 0) return;
   reading_ = true;
   socket_.async_read_some(asio::buffer(buffer_),
                           [self = shared_from_this()](const asio::error_code& ec, size_t n) {
                             self->reading_ = false;
                             if (self->ended_) return;  // ended while these bytes were waiting for their turn
                             if (ec) return self->end_ol();
-                            self->received_ol(n);
+                            self->held_ = n;
+                            if (!self->paused_) self->received_ol();
                           });
 }
 
-void TcpLink::received_ol(size_t bytes) {
-  ConstBytes in(buffer_.data(), bytes);
+void TcpLink::received_ol() {
+  ConstBytes in(buffer_.data(), std::exchange(held_, 0));
   while (auto message = reader_.take(in)) {
     events_.on_message(shared_from_this(), std::move(*message));
     if (ended_) return;
@@ -133,7 +135,7 @@ void TcpLink::close(bool abort) {
 void TcpLink::pause_reading(bool pause) {
   on_loop([this, pause] {
     paused_ = pause;
-    read_ol();
+    if (!pause && !ended_) received_ol();
   });
 }
 

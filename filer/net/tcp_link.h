@@ -36,7 +36,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
 
  private:
   void read_ol();
-  void received_ol(size_t bytes);
+  void received_ol();
   void queue_ol(ByteVector bytes);
   void write_ol();
   void end_ol();
@@ -55,6 +55,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   bool closing_ = false;  // after the queue is empty
   bool ended_ = false;
   bool paused_ = false;
+  size_t held_ = 0;  // bytes of buffer_ that have come, and not been looked at
   bool reading_ = false;
 };
 

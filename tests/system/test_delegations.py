@@ -4,6 +4,7 @@ Two mounts of nfsrdma-filer, which gives delegations for reading and writing; an
 reading. Every wait here is for something that must come.
 """
 
+import mmap
 import os
 import signal
 import unittest
@@ -114,6 +115,18 @@ class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
                                 f"{i * 100} bytes are seen")
         self.assertEqual(held(self.one), (0, 1))
         self.assertEqual(self.one.stats()["delegations"]["recalled"], 0)
+
+    def test_stores_to_a_mapping_are_seen_by_the_other(self):
+        """The kernel has them, and no descriptor is left but the mapping's: the recall brings them to the server."""
+        with open(os.path.join(self.here, "mapped"), "w+b") as file:
+            file.write(bytes(20000))
+            file.flush()
+            mapping = mmap.mmap(file.fileno(), 20000)
+        with mapping:
+            self.assertEqual(held(self.one), (0, 1))
+            mapping[9000:9005] = b"store"
+            with open(os.path.join(self.there, "mapped"), "rb") as file:
+                self.assertEqual(file.read()[9000:9005], b"store")
 
     def test_removed_and_renamed_by_the_other(self):
         for name in ("removed", "renamed"):

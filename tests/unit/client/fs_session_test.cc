@@ -336,10 +336,15 @@ TEST_P(StatusFlags, AdminRevoked_IsLookedFor) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
-TEST_P(StatusFlags, RecallableRevoked_IsLookedFor) {
-  const auto file = mount->open("file");
+TEST_P(StatusFlags, RecallableRevoked_IsLookedForAmongDelegations) {
+  const auto plain = mount->open("file");
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->make_file("/export/delegated", "content", 0666);
+  const auto file = mount->open("delegated");
+  ASSERT_EQ(mount->fs().statistics().delegations.held_read, 1u);
   expect_leads_to(SEQ4_STATUS_RECALLABLE_STATE_REVOKED, OP_TEST_STATEID);
   EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(mount->close(plain), 0);
 }
 
 TEST_P(StatusFlags, ReclaimNeededWithoutEnd_IsReclaimedOnceAndThenWorkedWith) {
