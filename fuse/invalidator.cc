@@ -23,9 +23,11 @@ void Invalidator::start(fuse_session* session) {
   std::lock_guard lock(mutex_);
   session_ = session;
   enabled_ = true;
-  finished_ = false;
-  thread_ = std::thread([this] { run(); });
-  pthread_setname_np(thread_.native_handle(), "fuse-invalidate");
+  running_ = 2;
+  node_thread_ = std::thread([this] { send_nodes(); });
+  name_thread_ = std::thread([this] { send_names(); });
+  pthread_setname_np(node_thread_.native_handle(), "fuse-invalidate");
+  pthread_setname_np(name_thread_.native_handle(), "fuse-names");
 }
 
 void Invalidator::disable() {
@@ -50,11 +52,13 @@ void Invalidator::disable() {
 
 bool Invalidator::idle() const {
   std::lock_guard lock(mutex_);
-  return finished_;
+  return running_ == 0;
 }
 
 void Invalidator::join() {
-  if (thread_.joinable()) thread_.join();
+  for (std::thread* thread : {&node_thread_, &name_thread_}) {
+    if (thread->joinable()) thread->join();
+  }
 }
 
 bool Invalidator::enqueue(NodeRef node, bool data, Done done) {
@@ -87,7 +91,7 @@ bool Invalidator::enqueue(NodeRef node, bool data, Done done) {
       waiting_for_everything_.insert(waiting_for_everything_.end(), w.waiting.begin(), w.waiting.end());
     }
   }
-  wake_.notify_one();
+  wake_.notify_all();
   return true;
 }
 
@@ -103,37 +107,44 @@ void Invalidator::invalidate_entry(NodeRef directory, std::string name) {
   std::lock_guard lock(mutex_);
   if (!enabled_) return;
   if (!names_.emplace(std::move(directory), std::move(name)).second) ++numbers_.merged;
-  wake_.notify_one();
+  wake_.notify_all();
 }
 
-void Invalidator::run() {
+void Invalidator::send_nodes() {
   std::unique_lock lock(mutex_);
-  bool was_name = false;
   for (;;) {
-    wake_.wait(lock, [this] { return stop_ || everything_ || !order_.empty() || !names_.empty(); });
+    wake_.wait(lock, [this] { return stop_ || everything_ || !order_.empty(); });
     if (stop_) break;
     if (std::exchange(everything_, false)) {
       const auto waiting = std::exchange(waiting_for_everything_, {});
       lock.unlock();
       send_everything(waiting);
-    } else if (!names_.empty() && (order_.empty() || !was_name)) {
-      // In turns: there may be very many names, and somebody may wait for a node.
-      const auto name = names_.extract(names_.begin());
-      ++numbers_.sent;
-      lock.unlock();
-      send(name.value());
-      was_name = true;
     } else {
       const auto wish = nodes_.extract(order_.front());
       order_.pop_front();
       ++numbers_.sent;
       lock.unlock();
       send(wish.mapped());
-      was_name = false;
     }
     lock.lock();
   }
-  finished_ = true;
+  --running_;
+}
+
+void Invalidator::send_names() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || !names_.empty(); });
+    if (stop_) break;
+    {
+      const auto name = names_.extract(names_.begin());
+      ++numbers_.sent;
+      lock.unlock();
+      send(name.value());
+    }  // its reference goes without the lock
+    lock.lock();
+  }
+  --running_;
 }
 
 void Invalidator::send(const Wish& wish) {

@@ -2,7 +2,8 @@
 //
 // The kernel may block in these notifications: dropping pages waits for reads and writes under way on them,
 // dropping a name waits for the directory's lock, and both are held by requests that the loops must answer
-// first. So a thread of its own writes them, and nobody waits for it.
+// first. So threads of its own write them: one what concerns nodes, whose end may be waited for, and one
+// names, which nobody waits for: a request that waits for a node's may itself hold a directory's lock.
 //
 // The queue merges what is asked twice. Nodes: at most kMaxNodes wait; beyond that (the kernel is stuck
 // behind a dead filer, and delegations are recalled) they become one entry, everything the kernel knows.
@@ -10,7 +11,7 @@
 // Filesystem handed out. Nothing asked for is ever lost. Entries hold NodeRefs, so a node id cannot come to
 // mean another file meanwhile.
 //
-// Owner: FuseMount. invalidate_*: any thread, never block; drop_data() suspends its coroutine. One thread
+// Owner: FuseMount. invalidate_*: any thread, never block; drop_data() suspends its coroutine. Two threads
 // inside.
 #pragma once
 
@@ -43,9 +44,9 @@ class Invalidator final : public client::FrontEnd {
 
   // After the handshake. What was asked before concerns nothing the kernel could know.
   void start(fuse_session* session);
-  // The connection ended: drops what is queued. The thread may still be inside one notification.
+  // The connection ended: drops what is queued. The threads may still be inside one notification each.
   void disable();
-  // After disable(): whether the thread is out of the kernel; then join() does not block.
+  // After disable(): whether the threads are out of the kernel; then join() does not block.
   bool idle() const;
   void join();
 
@@ -76,7 +77,8 @@ class Invalidator final : public client::FrontEnd {
 
   // False when there is nothing to wait for.
   bool enqueue(client::NodeRef node, bool data, Done done);
-  void run();
+  void send_nodes();
+  void send_names();
   void send(const Wish& wish);
   static void tell(const std::vector<Done>& waiting);
   void send(const Name& name);
@@ -96,9 +98,9 @@ class Invalidator final : public client::FrontEnd {
   std::vector<Done> waiting_for_everything_;
   bool enabled_ = false;
   bool stop_ = false;
-  bool finished_ = true;
+  unsigned running_ = 0;
   Numbers numbers_;
-  std::thread thread_;
+  std::thread node_thread_, name_thread_;
 };
 
 }  // namespace nfsrdma::fuse

@@ -152,8 +152,8 @@ class CachingFilesystem : public Filesystem {
                   std::optional<uint64_t> before = {});
   // With the Node's mutex held, before the attributes are known to the Node: whether what there is of the
   // file is still good, because the change was ours alone, as far as can be told by now.
-  static bool is_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes, Cause cause,
-                            std::optional<uint64_t> before);
+  bool is_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes, Cause cause,
+                     std::optional<uint64_t> before) const;
   // With the Node's mutex held: our operations are answered, and somebody else's change was among them. The
   // caller spawns drop_kernel_data().
   static bool others_changed_too(CachedFile& file);

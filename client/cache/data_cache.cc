@@ -202,7 +202,7 @@ bool DataCache::complete(const Fill& fill, size_t bytes, bool end, TimePoint now
   extent.end = extent.offset + bytes;
   extent.data = fill.room.first(bytes);
   for (size_t page = 0; page < pages_of(bytes); ++page) extent.valid.set(page);
-  if (end) file->size = extent.end;
+  if (end && fill.id >= file->size_since) file->size = extent.end;
   set_class(extent, Class::kKept);
   numbers_.filled_bytes += bytes;
   file->filled.notify_all();
@@ -236,6 +236,7 @@ void DataCache::punch(const Node& node, uint64_t offset, uint64_t end) {
   File* file = find_file(node);
   if (file == nullptr) return;
   file->size.reset();
+  file->size_since = next_id_;
   for (auto e = at_or_after(*file, offset); e != file->extents.end() && e->second.offset < end;) {
     const auto here = e++;
     Extent& extent = here->second;

@@ -131,6 +131,7 @@ class DataCache {
     Extents extents;
     uint64_t bytes = 0;
     std::optional<uint64_t> size;  // where a READ found the file's end
+    uint64_t size_since = 0;       // of the first Fill whose READ may say so: before, the file was written
     TimePoint confirmed = TimePoint::min();
     WaitQueue filled;  // an extent is not being filled any more
   };

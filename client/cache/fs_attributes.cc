@@ -32,13 +32,17 @@ AttributeCache::Limits CachingFilesystem::limits(bool directory) const {
 }
 
 bool CachingFilesystem::is_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes,
-                                      Cause cause, std::optional<uint64_t> before) {
+                                      Cause cause, std::optional<uint64_t> before) const {
   // The kernel's pages of a file that we are writing change together with its change attribute.
   const bool writing = file != nullptr && file->writing();
   if (cause != Cause::kOwn && !writing) return false;
-  if (n.attributes.promised() || !n.contents_known) return true;
+  if (!n.contents_known || (n.attributes.promised() && promises_hold())) return true;
   if (is_directory(attributes)) return !before || *before == n.contents_change;
-  if (!before) before = cause == Cause::kOwn ? n.contents_change : attributes.change;
+  if (!before && cause == Cause::kOwn) {
+    n.contents_change = std::max(n.contents_change, attributes.change);
+    return true;
+  }
+  if (!before) before = attributes.change;
   if (file == nullptr) return *before == n.contents_change;
   n.contents_change = file->own_changes.follow(n.contents_change, *before, attributes.change);
   const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
@@ -73,6 +77,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
     const bool same = n.contents_are_of(attributes.change);
     const CachedFileRef file = n.cached_file();
     const bool own = is_own_change(n, file.get(), attributes, cause, before_it);
+    const bool promised = n.attributes.promised() && promises_hold();
     const auto update =
         n.attributes.update(attributes, order, table_.next_start(), Clock::now(), limits(directory));
     if (update == AttributeCache::Update::kIgnored) {
@@ -82,9 +87,9 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       // Our own WRITE under a delegation changes nothing of who may do what.
       const bool same_rights =
           before.mode == attributes.mode && before.uid == attributes.uid && before.gid == attributes.gid;
-      if (own && n.attributes.promised() && same_rights) n.access.moved(before.change, attributes.change);
-      // Even if it was us who changed it: nobody can say whether by us alone.
-      if (same) {
+      if (own && promised && same_rights) n.access.moved(before.change, attributes.change);
+      // Without a promise, even if it was us who changed it: nobody can say whether by us alone.
+      if (same || (own && promised)) {
         table_.data().confirm(n, Clock::now());
       } else {
         table_.data().drop(n);
@@ -99,7 +104,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       // Pages enter the kernel only through an open: before the first one there are none to be known.
       if (opened || directory || n.contents_known) {
         // What was followed may be ahead of this answer, or behind one that is on its way.
-        const bool followed = own && n.contents_known && file && !directory && !n.attributes.promised();
+        const bool followed = own && n.contents_known && file && !directory && !promised;
         if (!followed) n.contents_change = attributes.change;
         n.contents_known = true;
       }

@@ -21,11 +21,11 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
   co_return co_await book(node, attributes, order, cause, before);
 }
 
-void Nfs4Filesystem::ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) {
+void Nfs4Filesystem::ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const {
   {
     const Nfs4Node& n = nfs4_node(node);
     std::lock_guard lock(n.mutex);
-    asked = !n.attributes.promised();
+    asked = !n.attributes.promised() || !promises_hold();
   }
   if (asked) b.getattr(kChangeAttribute);
 }

@@ -113,7 +113,7 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
       co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
     auto attributes = reply->take<nfs4::GETATTR4res>();
     if (attributes)
-      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn, before);
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), before);
     // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && ok.writeverf != result.verifier) {
       result = {nfs4::FILE_SYNC4, {}};
@@ -145,7 +145,7 @@ Task<Result<nfs4::verifier4>> Nfs4Filesystem::commit_on_server(NodeRef node, rpc
   if (!committed) co_return fail(std::move(committed.error()));
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (attributes)
-    co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn, before);
+    co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), before);
   co_return committed->resok4.writeverf;
 }
 
@@ -186,6 +186,8 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
     }
     const Lock whole;
     (void)co_await unlock_in_turn(open, owner, whole);
+    std::lock_guard lock(nfs4_node(handle.node).mutex);
+    if (handle.lock_owners.empty()) note_perhaps_closed(handle, false);
   }
   (void)ctx;
   co_return written;

@@ -102,7 +102,7 @@ IoAccount Nfs4File::account(const RequestContext& ctx) const {
 
 Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {
   Nfs4File& handle = nfs4_file(open);
-  if (!promises_hold()) co_await session_.confirm_lease();
+  co_await confirm_local_locks(handle.file);
   {
     std::lock_guard guard(handle.file->node.mutex);
     if (handle.file->locks_are_local()) co_return local_holder(*handle.file, posix_owner(owner), lock);
@@ -177,7 +177,7 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
       co_return fail(system_error(EDEADLK, "LOCK"));
     // Locks of an open file description go with its last close(2), which returns before the kernel tells: who
     // asks afterwards must not be refused for them.
-    const auto dropping = drops_since(*nfs4_file(open).file, ended_before, loops_.size() > 1);
+    const auto dropping = drops_since(*nfs4_file(open).file, ended_before, ours && loops_.size() > 1);
     if (!wait && (dropping == Drops::kNone || turn == kMostDroppedLocks))
       co_return fail(system_error(EAGAIN, "LOCK"));
     if (dropping == Drops::kEnded) continue;
@@ -239,7 +239,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   // shared one for reading. POSIX locks are checked by the kernel.
   const uint32_t access = lock.type == LockType::kWrite ? CachedOpen::kWrite : CachedOpen::kRead;
   if ((handle.access & access) == 0) co_return fail(system_error(EBADF, "LOCK"));
-  if (!promises_hold()) co_await session_.confirm_lease();  // nobody else has what is given away here
+  co_await confirm_local_locks(file);
   LockState* mine = nullptr;
   bool many = false;
   {
@@ -296,6 +296,17 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
     handle.lock_owners.push_back(owner);
   lock_waits_.changed(owner);  // a write lock may have become a read lock
   co_return std::optional<nfs4::lock_owner4>();
+}
+
+Task<> Nfs4Filesystem::confirm_local_locks(std::shared_ptr<FileState> file) {
+  DelegationRef delegation;
+  {
+    std::lock_guard lock(file->node.mutex);
+    if (promises_hold() || !file->locks_are_local()) co_return;
+    delegation = file->delegation;
+  }
+  co_await session_.confirm_lease();
+  if (!promises_hold()) (void)co_await states_.test_delegation(file, delegation);
 }
 
 void Nfs4Filesystem::note_perhaps_closed(Nfs4File& handle, bool closed) {

@@ -286,7 +286,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
-  co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOwn, *before);
+  co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), *before);
   nodes_.names().put(*directory.get(), name, node.get(), belief);
   co_return cached_entry(node, entry_ttl(directory, belief.epoch));
 }

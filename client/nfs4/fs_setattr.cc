@@ -88,7 +88,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
   const uint64_t change = res->resok4.obj_attributes.change;
-  co_await apply(node, std::move(res->resok4.obj_attributes), order, Cause::kOwn, *before);
+  co_await apply(node, std::move(res->resok4.obj_attributes), order, cause_of_own(asked), *before);
   if (const auto access = reply->take<nfs4::ACCESS4res>())
     note_access(ctx, n, access->resok4.supported, access->resok4.access, change);
   co_return attributes_reply(node);
@@ -142,7 +142,8 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
     Result<nfs4::GETATTR4res> after = fail(Error{});
     if (set) after = reply->take<nfs4::GETATTR4res>();
     if (after) {
-      co_await apply(node, std::move(after->resok4.obj_attributes), order, Cause::kOwn, change_before);
+      co_await apply(node, std::move(after->resok4.obj_attributes), order, cause_of_own(asked),
+                     change_before);
     } else {
       if (set) set = fail(std::move(after.error()));
       // What is booked is from before the WRITE.
@@ -150,7 +151,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
         std::lock_guard lock(n.mutex);
         n.attributes.expire(nodes_.next_start());
       }
-      (void)co_await fetch_attributes(ctx, node, Cause::kOwn);
+      (void)co_await fetch_attributes(ctx, node, Cause::kAsked);
     }
   }
   extent_answered(node, file, *taken, sent_in, std::move(written));

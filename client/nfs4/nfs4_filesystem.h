@@ -63,7 +63,10 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
                    std::optional<uint64_t> before = {});
   // In front of an operation of ours: asks what the file is before it, unless a promise says that nobody else
   // changes it. take_change_before() of the same `asked`; an error is the COMPOUND's.
-  static void ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked);
+  void ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const;
+  // Of the operation: where it was not asked, and the promise turns out to have been void by now, somebody
+  // else may have been there, too.
+  Cause cause_of_own(bool asked) const { return asked || promises_hold() ? Cause::kOwn : Cause::kAsked; }
   static Result<std::optional<uint64_t>> take_change_before(CompoundReply& reply, bool asked);
   // Of PUTFH, that, and an operation of ours: the operation's result, or what went wrong first.
   template <class Res>
@@ -181,6 +184,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<Result<>> unlock_in_turn(OpenFileRef file, std::string owner, Lock lock);
   // Whether `owner` has, or is about to have, something to unlock. Not the Node's mutex held.
   static bool may_hold(const Nfs4File& file, const std::string& owner);
+  // Nobody else has what is given away here under the file's delegation.
+  Task<> confirm_local_locks(std::shared_ptr<FileState> file);
   // With the Node's mutex held: Nfs4File::perhaps_closed.
   static void note_perhaps_closed(Nfs4File& handle, bool closed);
   // FREE_STATEID (section 18.38) for lock-owners that hold nothing.

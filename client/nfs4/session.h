@@ -261,7 +261,9 @@ class Session {
   std::atomic<uint32_t> max_request_{0}, max_response_{0}, max_operations_{0};
   std::atomic<uint32_t> lease_seconds_{90};
   std::atomic<int64_t> last_sequence_{0};  // steady clock ticks of the last SEQUENCE that was answered
-  std::atomic<int64_t> lease_until_{0};    // likewise
+  std::mutex lease_mutex_;                 // of these two
+  std::atomic<int64_t> lease_until_{0};    // likewise; written with the lock held
+  TimePoint lease_known_since_ = TimePoint::min();  // what was sent before says nothing of it
   std::atomic<bool> flags_in_hand_{false};
   std::atomic<int64_t> no_reclaim_before_{0};  // steady clock ticks; see reclaim_soon()
   std::atomic<bool> stopping_{false};

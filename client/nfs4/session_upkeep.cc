@@ -17,6 +17,8 @@ constexpr Duration kFlagsPause = 5s;
 constexpr uint32_t kRevoked =
     nfs4::SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED | nfs4::SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
     nfs4::SEQ4_STATUS_ADMIN_STATE_REVOKED | nfs4::SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+// The server could not recall what it has given: one lease later it may take it (section 10.4.5).
+constexpr uint32_t kCannotRecall = nfs4::SEQ4_STATUS_CB_PATH_DOWN | nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
 // Of confirm_lease(): what a server says for longer is taken for what it says always.
 constexpr int kMostConfirmations = 30;
 
@@ -24,7 +26,10 @@ constexpr int kMostConfirmations = 30;
 
 void Session::set_lease(std::chrono::seconds lease) {
   lease_seconds_.store(static_cast<uint32_t>(lease.count()));
-  lease_until_.store(0);  // as the renewal's timer, it was counted in the old one
+  {
+    std::lock_guard lock(lease_mutex_);
+    lease_until_.store(0);  // as the renewal's timer, it was counted in the old one
+  }
   renew_timer_.cancel();
 }
 
@@ -54,12 +59,19 @@ Task<> Session::renew_lease() {
 }
 
 void Session::note_renewal(const nfs4::SEQUENCE4res& sequence, TimePoint sent) {
-  if (sequence.status != nfs4::NFS4_OK || (sequence.resok4.sr_status_flags & kRevoked) != 0) return;
+  if (sequence.status != nfs4::NFS4_OK) return;
+  const uint32_t flags = sequence.resok4.sr_status_flags;
+  std::lock_guard lock(lease_mutex_);
+  if ((flags & kRevoked) != 0) {
+    // Nor do answers count that were overtaken by this one.
+    lease_known_since_ = Clock::now();
+    lease_until_.store(0, std::memory_order_release);
+  }
+  if ((flags & (kRevoked | kCannotRecall)) != 0 || sent < lease_known_since_) return;
   const TimePoint end = sent + std::chrono::seconds(lease_seconds_.load(std::memory_order_relaxed));
   const int64_t until = end.time_since_epoch().count();
-  int64_t known = lease_until_.load(std::memory_order_relaxed);
-  while (known < until && !lease_until_.compare_exchange_weak(known, until, std::memory_order_acq_rel)) {
-  }
+  if (until > lease_until_.load(std::memory_order_relaxed))
+    lease_until_.store(until, std::memory_order_release);
 }
 
 Task<> Session::confirm_lease() {

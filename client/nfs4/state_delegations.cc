@@ -231,8 +231,13 @@ Task<> StateManager::return_unwanted(DelegationRef delegation) {
 }
 
 Task<> StateManager::revoked(std::shared_ptr<FileState> file, DelegationRef delegation) {
-  const NodeRef node(&file->node);
   if (!end_delegation(*file, delegation, Delegations::Went::kRevoked)) co_return;
+  auto acknowledging = acknowledge_revoked(file, delegation);
+  co_await std::move(acknowledging);
+}
+
+Task<> StateManager::acknowledge_revoked(std::shared_ptr<FileState> file, DelegationRef delegation) {
+  const NodeRef node(&file->node);
   std::string name = "of a file";
   if (auto found = names_.name_of(file->node)) name = "of \"" + found->name + "\"";
   log::warn("the delegation {} was revoked by the server", name);
@@ -275,19 +280,6 @@ Task<bool> StateManager::test_delegation(std::shared_ptr<FileState> file, Delega
   co_return true;
 }
 
-Task<> StateManager::end_if_lost(NodeRef node, const std::unordered_set<DelegationRef>& lost) {
-  std::shared_ptr<FileState> file;
-  DelegationRef delegation;
-  {
-    std::lock_guard lock(nfs4_node(node).mutex);
-    file = nfs4_node(node).file;
-    if (file) delegation = file->delegation;
-  }
-  if (!delegation || !lost.contains(delegation)) co_return;
-  auto ending = revoked(file, delegation);
-  co_await std::move(ending);
-}
-
 Task<> StateManager::test_delegations() {
   const std::vector<DelegationRef> all = delegations_.all();
   std::unordered_set<DelegationRef> lost;
@@ -300,7 +292,29 @@ Task<> StateManager::test_delegations() {
     lost.insert(gone.begin(), gone.end());
   }
   if (lost.empty()) co_return;
-  for (const NodeRef& node : files()) co_await end_if_lost(node, lost);
+  // First nothing is answered under any of them any more.
+  struct Ended {
+    NodeRef node;
+    std::shared_ptr<FileState> file;
+    DelegationRef delegation;
+  };
+  std::vector<Ended> ended;
+  for (const NodeRef& node : files()) {
+    std::shared_ptr<FileState> file;
+    DelegationRef delegation;
+    {
+      std::lock_guard lock(nfs4_node(node).mutex);
+      file = nfs4_node(node).file;
+      if (file) delegation = file->delegation;
+    }
+    if (delegation && lost.contains(delegation) &&
+        end_delegation(*file, delegation, Delegations::Went::kRevoked))
+      ended.push_back({node, std::move(file), std::move(delegation)});
+  }
+  for (const Ended& e : ended) {
+    auto acknowledging = acknowledge_revoked(e.file, e.delegation);
+    co_await std::move(acknowledging);
+  }
 }
 
 void StateManager::reclaimed(FileState& file, const DelegationRef& before,

@@ -97,6 +97,8 @@ class StateManager final : public StateKeeper {
   // Section 10.4.4, of a delegation in phase kReturning, its data being on the server: opens that were made
   // under it become the server's, opens that only it had kept are closed with it, and it is returned.
   Task<> give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation);
+  // Whether the file's delegation is gone on the server, and is dealt with.
+  Task<bool> test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation);
   // DELEGRETURN alone, of one that is in no FileState.
   Task<> return_unwanted(DelegationRef delegation);
 
@@ -193,10 +195,9 @@ class StateManager final : public StateKeeper {
   bool end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went);
   // The server took it away: whoever relied on it opens the file anew.
   Task<> revoked(std::shared_ptr<FileState> file, DelegationRef delegation);
-  // Whether the file's delegation is gone on the server, and is dealt with.
-  Task<bool> test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation);
+  // The second half, after end_delegation().
+  Task<> acknowledge_revoked(std::shared_ptr<FileState> file, DelegationRef delegation);
   Task<> test_delegations();
-  Task<> end_if_lost(NodeRef node, const std::unordered_set<DelegationRef>& lost);
   Task<std::vector<DelegationRef>> gone_among(std::vector<DelegationRef> delegations);
   // What became of the delegation of the file in a restart: `answer` came with CLAIM_PREVIOUS.
   void reclaimed(FileState& file, const DelegationRef& before, const nfs4::open_delegation4& answer,

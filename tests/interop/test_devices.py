@@ -13,7 +13,7 @@ import unittest
 import trees
 from guest import GUEST, Guest
 from harness.case import HOME, WORK, SystemCase, tool
-from inside import FilerInside, MountInside, work_as_a_user
+from inside import BIN, FilerInside, MountInside, work_as_a_user
 from knfsd import EXPORT, Knfsd
 
 DEVICE = "rxe0"

@@ -351,6 +351,40 @@ TEST_P(DataCacheLoops, OurOwnWrite_IsReadBack) {
   mount->close(file);
 }
 
+// Under a write delegation nobody else changes the file: what was read ahead and not written since stays.
+TEST_P(DataCacheLoops, OurOwnWriteUnderADelegation_LeavesTheRest) {
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  mount = make_mount(keep_data);
+  const auto file = open_with_data_ahead();
+  ASSERT_EQ(mount->fs().statistics().delegations.held_write, 1u);
+  EXPECT_EQ(mount->write(file, kKept + 8192, "mine"), 0);
+  EXPECT_EQ(mount->fsync(file), 0);
+  const uint64_t before = numbers().data_hit_bytes;
+  EXPECT_EQ(*mount->read(file, kKept, 4096), content(4096, 'a', kKept));
+  EXPECT_EQ(numbers().data_hit_bytes, before + 4096);
+  EXPECT_EQ(mount->read(file, kKept + 8192, 4096)->substr(0, 4), "mine");
+  mount->close(file);
+}
+
+// The READ has found the end of the file, and by the time its answer comes the file has another one.
+TEST_P(DataCacheLoops, AppendedWhileTheEndIsReadAhead_IsNotTheEnd) {
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->make_file("/export/tail", content(3 * kRead), 0666);
+  mount = make_mount(keep_data);
+  const auto rule = server->faults().add(read_ahead_reply(), fault::Stall{});
+  const auto file = mount->open("tail", O_RDWR);
+  ASSERT_EQ(mount->fs().statistics().delegations.held_write, 1u);
+  EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  EXPECT_EQ(mount->write(file, 3 * kRead, "appended"), 0);
+  server->faults().release(rule);
+  ASSERT_TRUE(wait_for([](const auto& n) { return n.ahead_bytes + n.ahead_refused_bytes >= 2 * kRead; }));
+  EXPECT_EQ(mount->fsync(file), 0);
+  EXPECT_EQ(*mount->read(file, 3 * kRead, 100), "appended");
+  EXPECT_EQ(mount->read(file, 3 * kRead - 8, 100)->substr(8), "appended");
+  mount->close(file);
+}
+
 // Sent before the write, answered after it.
 TEST_P(DataCacheLoops, WhatIsReadAheadWhileWeWrite_IsNotKept) {
   const auto rule = server->faults().add(read_ahead_reply(), fault::Stall{});

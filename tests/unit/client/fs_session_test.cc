@@ -345,6 +345,7 @@ TEST_P(StatusFlags, RecallableRevoked_IsLookedForAmongDelegations) {
   expect_leads_to(SEQ4_STATUS_RECALLABLE_STATE_REVOKED, OP_TEST_STATEID);
   EXPECT_EQ(mount->close(file), 0);
   EXPECT_EQ(mount->close(plain), 0);
+  EXPECT_EQ(server->executed(OP_TEST_STATEID).executed, 1u) << "no open is";
 }
 
 TEST_P(StatusFlags, ReclaimNeededWithoutEnd_IsReclaimedOnceAndThenWorkedWith) {

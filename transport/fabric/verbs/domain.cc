@@ -120,11 +120,12 @@ ibv_mr* Domain::register_locked(const void* at, size_t bytes, int access) {
     ibv_mr* mr = ibv_reg_mr(pd_, const_cast<void*>(at), bytes, access);
     if (mr != nullptr) return mr;
     const int errnum = errno;
+    const size_t present = slabs_.size();
     if (errnum != ENOMEM || !drop_idle_locked()) {
       errno = errnum;
       return nullptr;
     }
-    note_limit_locked();
+    note_limit_locked(present);
   }
 }
 
@@ -140,8 +141,11 @@ bool Domain::drop_idle_locked() {
   return true;
 }
 
-void Domain::note_limit_locked() {
-  registrable_.store(slabs_.size() * BufferPool::kSlabBytes, std::memory_order_relaxed);
+void Domain::note_limit_locked(size_t slabs) {
+  // The most there were: less is registered while something large is.
+  const uint64_t known = registrable_.load(std::memory_order_relaxed);
+  const uint64_t bytes = slabs * BufferPool::kSlabBytes;
+  if (known == UINT64_MAX || known < bytes) registrable_.store(bytes, std::memory_order_relaxed);
   if (std::exchange(warned_, true)) return;
   log::warn(
       "RDMA device {}: no more memory than {} buffers of 2 MiB can stay registered (RLIMIT_MEMLOCK is {} "

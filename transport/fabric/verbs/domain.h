@@ -115,7 +115,7 @@ class Domain final : private SlabWatcher {
   Result<Registration> share_slab(const std::byte* slab);
   ibv_mr* register_locked(const void* at, size_t bytes, int access);
   bool drop_idle_locked();
-  void note_limit_locked();
+  void note_limit_locked(size_t slabs);
   void release(ibv_mr* mr, const std::byte* slab);
   Error refused(int errnum, size_t bytes) const;
 
