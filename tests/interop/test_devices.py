@@ -247,9 +247,10 @@ class OnKnfsd(DeviceCase):
                 cmp m/more-than-the-limit {EXPORT}/more-than-the-limit; sleep 1
                 dd if=m/more-than-the-limit of=/dev/null bs=1M iflag=direct status=none
             done
-            {BIN}/nfsrdma-fuse stats --json m >stats; {BIN}/nfsrdma-fuse umount m
+            {BIN}/nfsrdma-fuse stats m --format json >stats; {BIN}/nfsrdma-fuse umount m
             grep -q 'can stay registered' log || {{ cat log; exit 1; }}
             limit=$(grep -o '"data_limit_bytes":[ 0-9]*' stats | tr -dc 0-9); [ $limit -le 4194304 ] || {{ echo $limit; exit 1; }}""", user=65534)
+        guest.run("dmesg -C")  # what the kernel says of a limit that was reached is what was asked for
 
 
 class OurFilerInTrouble(DeviceCase):
