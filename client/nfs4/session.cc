@@ -107,13 +107,14 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
   size.sent = call.head.size();
   for (const xdr::Bulk& bulk : call.bulks) size.sent += bulk.data.size();
   const TimePoint sent = Clock::now();
+  const Duration sent_since_boot = since_boot();
   rpc::Outcome outcome = co_await transports_[transport]->call(std::move(call));
   size.transmissions = outcome.transmissions;
   if (!outcome.reply) co_return fail(std::move(outcome.reply.error()));
   size.received = outcome.reply->head.size() + outcome.reply->bulk_length;
   Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), request.sink, name, true);
   count(request.op, size, sent, reply);
-  if (reply && reply->sequence()) note_renewal(*reply->sequence(), sent);
+  if (reply && reply->sequence()) note_renewal(*reply->sequence(), sent_since_boot);
   co_return reply;
 }
 

@@ -117,9 +117,8 @@ class Session {
   // The server counts our lease as running, by its last answer: state that it has given us it keeps, and it
   // calls us before it lets anybody have what a delegation of ours excludes. Not while it says that some
   // state was revoked (SEQ4_STATUS_*_REVOKED).
-  bool lease_holds(TimePoint now) const {
-    return now.time_since_epoch().count() < lease_until_.load(std::memory_order_acquire);
-  }
+  // Counted while this machine is suspended, too.
+  bool lease_holds() const { return since_boot() < Duration(lease_until_.load(std::memory_order_acquire)); }
   // Of buffers, with the RDMA devices in use (fabric/verbs/verbs.h).
   uint64_t registrable_bytes() const;
   // Asks the server whether it does. Returns when it does, or the server keeps saying something else.
@@ -214,7 +213,8 @@ class Session {
   bool without_state(const CompoundReply& reply, const SlotTicket& ticket) const;
   void note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket);
   // RFC 8881 section 8.3: the lease begins anew with a SEQUENCE, at the earliest when that was `sent`.
-  void note_renewal(const nfs4::SEQUENCE4res& sequence, TimePoint sent);
+  void note_renewal(const nfs4::SEQUENCE4res& sequence, Duration sent);
+  static Duration since_boot();  // CLOCK_BOOTTIME
   Task<> probe_slot(SlotTicket ticket, Precedence precedence);
   Task<> renew_lease();
   Task<> handle_status_flags(uint32_t flags, uint64_t generation);
@@ -262,8 +262,8 @@ class Session {
   std::atomic<uint32_t> lease_seconds_{90};
   std::atomic<int64_t> last_sequence_{0};  // steady clock ticks of the last SEQUENCE that was answered
   std::mutex lease_mutex_;                 // of these two
-  std::atomic<int64_t> lease_until_{0};    // likewise; written with the lock held
-  TimePoint lease_known_since_ = TimePoint::min();  // what was sent before says nothing of it
+  std::atomic<int64_t> lease_until_{0};    // since_boot(); written with the lock held
+  Duration lease_known_since_{};           // likewise; what was sent before says nothing of it
   std::atomic<bool> flags_in_hand_{false};
   std::atomic<int64_t> no_reclaim_before_{0};  // steady clock ticks; see reclaim_soon()
   std::atomic<bool> stopping_{false};

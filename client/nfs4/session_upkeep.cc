@@ -1,5 +1,7 @@
 // What a session needs while it lives and when it ends: lease renewal, SEQ4_STATUS flags, readiness,
 // shutdown. RFC 8881 sections 8.3, 18.37, 18.46.3, 18.50.
+#include <time.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -58,25 +60,31 @@ Task<> Session::renew_lease() {
   }
 }
 
-void Session::note_renewal(const nfs4::SEQUENCE4res& sequence, TimePoint sent) {
+Duration Session::since_boot() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+void Session::note_renewal(const nfs4::SEQUENCE4res& sequence, Duration sent) {
   if (sequence.status != nfs4::NFS4_OK) return;
   const uint32_t flags = sequence.resok4.sr_status_flags;
   std::lock_guard lock(lease_mutex_);
   if ((flags & kRevoked) != 0) {
     // Nor do answers count that were overtaken by this one.
-    lease_known_since_ = Clock::now();
+    lease_known_since_ = since_boot();
     lease_until_.store(0, std::memory_order_release);
   }
   if ((flags & (kRevoked | kCannotRecall)) != 0 || sent < lease_known_since_) return;
-  const TimePoint end = sent + std::chrono::seconds(lease_seconds_.load(std::memory_order_relaxed));
-  const int64_t until = end.time_since_epoch().count();
+  const Duration end = sent + std::chrono::seconds(lease_seconds_.load(std::memory_order_relaxed));
+  const int64_t until = end.count();
   if (until > lease_until_.load(std::memory_order_relaxed))
     lease_until_.store(until, std::memory_order_release);
 }
 
 Task<> Session::confirm_lease() {
   auto nothing = [](CompoundBuilder&) {};
-  for (int turn = 0; turn < kMostConfirmations && !stopping_ && !lease_holds(Clock::now()); ++turn) {
+  for (int turn = 0; turn < kMostConfirmations && !stopping_ && !lease_holds(); ++turn) {
     if (turn != 0) co_await pause(100ms);
     const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
     (void)co_await run(request);
