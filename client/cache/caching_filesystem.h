@@ -104,6 +104,8 @@ class CachingFilesystem : public Filesystem {
   virtual Limits limits_of(const NodeRef&) const { return limits_; }
   // What the server has promised (AttributeCache::promise()) it can still be held to.
   virtual bool promises_hold() const { return true; }
+  // The file is under a promise that counts. Node mutex held.
+  bool promised(const CachedNode& n) const { return n.attributes.promised() && promises_hold(); }
   // Changes whenever the server may have lost what was UNSTABLE there. Never 0.
   virtual uint64_t epoch() const = 0;
   // Every file with something open or unwritten.
@@ -151,9 +153,10 @@ class CachingFilesystem : public Filesystem {
   Task<bool> book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
                   std::optional<uint64_t> before = {});
   // With the Node's mutex held, before the attributes are known to the Node: whether what there is of the
-  // file is still good, because the change was ours alone, as far as can be told by now.
-  bool is_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes, Cause cause,
-                     std::optional<uint64_t> before) const;
+  // file is still good, because the change was ours alone, as far as can be told by now. Moves
+  // contents_change on behind our changes.
+  bool follow_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes, Cause cause,
+                         std::optional<uint64_t> before) const;
   // With the Node's mutex held: our operations are answered, and somebody else's change was among them. The
   // caller spawns drop_kernel_data().
   static bool others_changed_too(CachedFile& file);

@@ -31,12 +31,12 @@ AttributeCache::Limits CachingFilesystem::limits(bool directory) const {
                    : AttributeCache::Limits{options_.acregmin, options_.acregmax};
 }
 
-bool CachingFilesystem::is_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes,
-                                      Cause cause, std::optional<uint64_t> before) const {
+bool CachingFilesystem::follow_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes,
+                                          Cause cause, std::optional<uint64_t> before) const {
   // The kernel's pages of a file that we are writing change together with its change attribute.
   const bool writing = file != nullptr && file->writing();
   if (cause != Cause::kOwn && !writing) return false;
-  if (!n.contents_known || (n.attributes.promised() && promises_hold())) return true;
+  if (!n.contents_known || promised(n)) return true;
   if (is_directory(attributes)) return !before || *before == n.contents_change;
   if (!before && cause == Cause::kOwn) {
     n.contents_change = std::max(n.contents_change, attributes.change);
@@ -76,8 +76,8 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
     const bool kernel_is_current = n.kernel_knows && n.kernel_change == before.change;
     const bool same = n.contents_are_of(attributes.change);
     const CachedFileRef file = n.cached_file();
-    const bool own = is_own_change(n, file.get(), attributes, cause, before_it);
-    const bool promised = n.attributes.promised() && promises_hold();
+    const bool own = follow_own_change(n, file.get(), attributes, cause, before_it);
+    const bool alone = promised(n);
     const auto update =
         n.attributes.update(attributes, order, table_.next_start(), Clock::now(), limits(directory));
     if (update == AttributeCache::Update::kIgnored) {
@@ -87,9 +87,9 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       // Our own WRITE under a delegation changes nothing of who may do what.
       const bool same_rights =
           before.mode == attributes.mode && before.uid == attributes.uid && before.gid == attributes.gid;
-      if (own && promised && same_rights) n.access.moved(before.change, attributes.change);
+      if (own && alone && same_rights) n.access.moved(before.change, attributes.change);
       // Without a promise, even if it was us who changed it: nobody can say whether by us alone.
-      if (same || (own && promised)) {
+      if (same || (own && alone)) {
         table_.data().confirm(n, Clock::now());
       } else {
         table_.data().drop(n);
@@ -104,7 +104,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       // Pages enter the kernel only through an open: before the first one there are none to be known.
       if (opened || directory || n.contents_known) {
         // What was followed may be ahead of this answer, or behind one that is on its way.
-        const bool followed = own && n.contents_known && file && !directory && !promised;
+        const bool followed = own && n.contents_known && file && !directory && !alone;
         if (!followed) n.contents_change = attributes.change;
         n.contents_known = true;
       }
@@ -216,8 +216,7 @@ Task<Result<uint32_t>> CachingFilesystem::access_bits(RequestContext ctx, NodeRe
 std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ctx,
                                                         const CachedNode& n) const {
   if (!n.attributes.known()) return std::nullopt;
-  const bool promised = n.attributes.promised() && promises_hold();
-  return n.access.find(*ctx.credential, n.attributes.get().change, promised, Clock::now());
+  return n.access.find(*ctx.credential, n.attributes.get().change, promised(n), Clock::now());
 }
 
 uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,

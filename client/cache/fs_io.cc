@@ -90,8 +90,7 @@ Task<Result<ReadReply>> CachingFilesystem::read_range(OpenFileRef open, const Io
 TimePoint CachingFilesystem::oldest_believed(const NodeRef& node) const {
   const CachedNode& n = cached_node(node);
   std::lock_guard lock(n.mutex);
-  const bool promised = n.attributes.promised() && promises_hold();
-  return promised ? TimePoint::min() : Clock::now() - options_.acregmax;
+  return promised(n) ? TimePoint::min() : Clock::now() - options_.acregmax;
 }
 
 Task<Result<ReadReply>> CachingFilesystem::read_kept(OpenFileRef open, const IoAccount& account,

@@ -25,7 +25,7 @@ void Nfs4Filesystem::ask_change_before(CompoundBuilder& b, const NodeRef& node, 
   {
     const Nfs4Node& n = nfs4_node(node);
     std::lock_guard lock(n.mutex);
-    asked = !n.attributes.promised() || !promises_hold();
+    asked = !promised(n);
   }
   if (asked) b.getattr(kChangeAttribute);
 }

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <memory>
-#include <unordered_set>
 #include <vector>
 
 #include "client/cache/open_files.h"
