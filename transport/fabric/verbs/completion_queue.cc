@@ -13,6 +13,8 @@ namespace {
 constexpr int kBatch = 16;
 // Then the loop's other work has its turn.
 constexpr unsigned kBatchesATurn = 16;
+// Every event has to be acknowledged before the queue can go, under a lock.
+constexpr unsigned kAcknowledgedAtOnce = 256;
 
 }  // namespace
 
@@ -39,6 +41,7 @@ void CompletionQueue::start(Handler handler) {
 
 void CompletionQueue::close() {
   if (std::exchange(closed_, true)) return;
+  acknowledge();
   if (cq_ != nullptr) ibv_destroy_cq(cq_);
   cq_ = nullptr;
   descriptor_.release();  // the descriptor is the channel's
@@ -90,18 +93,21 @@ void CompletionQueue::wait() {
                            const auto self = weak.lock();
                            if (ec || !self || self->closed_) return;
                            self->waiting_ = false;
-                           self->take_events();
+                           self->take_event();
                            self->poll();
                          });
 }
 
-// Every event has to be acknowledged before the queue can go.
-void CompletionQueue::take_events() {
+// A queue that was armed once tells once: asking for more would be a system call that finds nothing.
+void CompletionQueue::take_event() {
   ibv_cq* cq = nullptr;
   void* context = nullptr;
-  unsigned events = 0;
-  while (ibv_get_cq_event(channel_, &cq, &context) == 0) ++events;
-  if (events > 0) ibv_ack_cq_events(cq_, events);
+  if (ibv_get_cq_event(channel_, &cq, &context) == 0 && ++unacknowledged_ >= kAcknowledgedAtOnce)
+    acknowledge();
+}
+
+void CompletionQueue::acknowledge() {
+  if (unacknowledged_ > 0) ibv_ack_cq_events(cq_, std::exchange(unacknowledged_, 0));
 }
 
 }  // namespace nfsrdma::fabric::verbs

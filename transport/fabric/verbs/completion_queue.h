@@ -36,7 +36,8 @@ class CompletionQueue final : public std::enable_shared_from_this<CompletionQueu
  private:
   CompletionQueue(Loop& loop, ibv_comp_channel* channel, std::chrono::microseconds poll);
   void wait();
-  void take_events();
+  void take_event();
+  void acknowledge();
   bool hand_out();
   void poll_later();
 
@@ -47,6 +48,7 @@ class CompletionQueue final : public std::enable_shared_from_this<CompletionQueu
   asio::posix::stream_descriptor descriptor_;
   Handler handler_;
   TimePoint busy_until_{};
+  unsigned unacknowledged_ = 0;  // events
   bool closed_ = false;
   bool polling_ = false;  // hand_out() is on the stack
   bool waiting_ = false;

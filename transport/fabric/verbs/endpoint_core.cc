@@ -109,7 +109,7 @@ Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, 
       (void)close_segments(segments, 0, std::nullopt);
       return fail(std::move(opened).error());
     }
-    if (opened->bind) submit(std::move(*opened->bind));
+    if (opened->window != nullptr) submit_bind(*opened, part, access);
     segments.push_back(opened->segment);
     memory = memory.subspan(part.size());
     ++counters_.exposed;
@@ -143,10 +143,9 @@ bool EndpointCore::close_segments(std::span<const rpcrdma::segment> segments, ui
     ++counters_.locally_invalidated;
     if (closing == Exposures::Closing::kDone) continue;
     ++asked.left;
-    Work work;
-    work.kind = Work::Kind::kInvalidate;
-    work.cookie = next_invalidation_;
-    work.invalidate = s.handle;
+    WorkPtr work = works_.take(Work::Kind::kInvalidate);
+    work->cookie = next_invalidation_;
+    work->invalidate = s.handle;
     submit(std::move(work));
   }
   if (asked.left == 0) return true;

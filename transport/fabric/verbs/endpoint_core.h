@@ -20,6 +20,7 @@
 #include "transport/fabric/verbs/keep_alive.h"
 #include "transport/fabric/verbs/queue_pair.h"
 #include "transport/fabric/verbs/send_ledger.h"
+#include "transport/fabric/verbs/work.h"
 
 namespace nfsrdma::fabric::verbs {
 
@@ -79,8 +80,9 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   // endpoint_send.cc
   Result<> prepare_local(Work& work, MutableBytes memory);
   Result<> copy_local(Work& work, MutableBytes memory);
-  void submit(Work work);
-  void submit_read(Work work);
+  void submit_bind(const Exposures::Opened& opened, MutableBytes memory, Access access);
+  void submit(WorkPtr work);
+  void submit_read(WorkPtr work);
   void flush();
   bool post_batch();
   bool ready(Work& work);
@@ -91,8 +93,9 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   void on_completions(std::span<const ibv_wc> batch);
   void on_received(const ibv_wc& completion);
   void on_sent(const ibv_wc& completion);
-  void finish(Work work);
-  void finish_invalidation(const Work& work);
+  void finish(WorkPtr done);
+  void next_read();
+  void finish_invalidation(uint32_t handle, uint64_t number);
   void note_flushed(const ibv_wc& completion);
   void failed(const ibv_wc& completion, const char* what);
 
@@ -124,11 +127,12 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
 
   SendLedger ledger_;
   std::vector<unsigned> slots_;  // free pieces of QueuePair::sends()
-  std::deque<Work> waiting_;     // for room in the send queue
+  WorkPool works_;
+  std::deque<WorkPtr> waiting_;  // for room in the send queue
   size_t unsent_bytes_ = 0;      // of them
   size_t slotless_ = 0;          // Sends among them that have no piece yet
-  std::deque<Work> posted_;      // in the order of the ledger
-  std::deque<Work> reads_;       // wait for other Reads to be over: the queue behind them goes on
+  std::deque<WorkPtr> posted_;   // in the order of the ledger
+  std::deque<WorkPtr> reads_;    // wait for other Reads to be over: the queue behind them goes on
   unsigned reads_under_way_ = 0;
   bool flush_queued_ = false;
 };

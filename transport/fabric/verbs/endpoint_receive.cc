@@ -67,39 +67,46 @@ void EndpointCore::on_sent(const ibv_wc& wc) {
   if (wc.status != IBV_WC_SUCCESS) return failed(wc, "send");
   keep_alive_.heard();
   for (unsigned over = ledger_.complete(wc.wr_id); over > 0 && usable(); --over) {
-    Work work = std::move(posted_.front());
+    WorkPtr done = std::move(posted_.front());
     posted_.pop_front();
-    finish(std::move(work));
+    finish(std::move(done));
   }
 }
 
-void EndpointCore::finish(Work work) {
-  switch (work.kind) {
-    case Work::Kind::kSend: slots_.push_back(*work.slot); break;
-    case Work::Kind::kWrite:
-      work.owner.reset();
-      if (work.cookie) events_->on_completed(*work.cookie);
-      break;
-    case Work::Kind::kRead:
-      --reads_under_way_;
-      if (!reads_.empty()) {
-        submit_read(std::move(reads_.front()));
-        reads_.pop_front();
-      }
-      counters_.bytes_read += work.local.size();
-      if (work.copy.buffer) std::memcpy(work.target.data(), work.copy.bytes.data(), work.target.size());
-      work.owner.reset();
-      events_->on_completed(*work.cookie);
-      break;
-    case Work::Kind::kInvalidate: finish_invalidation(work); break;
+// What it held goes before anybody is told: who is told may end the endpoint, and the domain with it.
+void EndpointCore::finish(WorkPtr done) {
+  Work& work = *done;
+  const Work::Kind kind = work.kind;
+  const std::optional<Cookie> cookie = work.cookie;
+  const uint32_t handle = work.invalidate;
+  if (kind == Work::Kind::kSend) slots_.push_back(*work.slot);
+  if (kind == Work::Kind::kRead) {
+    counters_.bytes_read += work.local.size();
+    if (work.copy.buffer) std::memcpy(work.target.data(), work.copy.bytes.data(), work.target.size());
+  }
+  works_.give_back(std::move(done));
+  switch (kind) {
+    case Work::Kind::kSend:
     case Work::Kind::kBind:
     case Work::Kind::kAskPeer: break;
+    case Work::Kind::kInvalidate: finish_invalidation(handle, *cookie); break;
+    case Work::Kind::kRead: next_read(); [[fallthrough]];
+    case Work::Kind::kWrite:
+      if (cookie) events_->on_completed(*cookie);
+      break;
   }
 }
 
-void EndpointCore::finish_invalidation(const Work& work) {
-  exposures_.closed(work.invalidate);
-  const auto at = invalidations_.find(*work.cookie);
+void EndpointCore::next_read() {
+  --reads_under_way_;
+  if (reads_.empty()) return;
+  submit_read(std::move(reads_.front()));
+  reads_.pop_front();
+}
+
+void EndpointCore::finish_invalidation(uint32_t handle, uint64_t number) {
+  exposures_.closed(handle);
+  const auto at = invalidations_.find(number);
   if (at == invalidations_.end() || --at->second.left > 0) return;
   const std::optional<Cookie> cookie = at->second.cookie;
   invalidations_.erase(at);

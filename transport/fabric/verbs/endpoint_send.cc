@@ -31,8 +31,8 @@ void gather(std::span<const ConstBytes> parts, std::byte* to) {
 
 void EndpointCore::send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited) {
   if (!usable()) return;
-  Work work;
-  work.kind = Work::Kind::kSend;
+  WorkPtr owned = works_.take(Work::Kind::kSend);
+  Work& work = *owned;
   work.solicited = solicited;
   if (pair_->domain().abilities().send_with_invalidate) work.invalidate = invalidate;
   for (const ConstBytes part : parts) work.size += part.size();
@@ -51,46 +51,56 @@ void EndpointCore::send(std::span<const ConstBytes> parts, uint32_t invalidate, 
   }
   ++counters_.sends;
   if (work.invalidate != 0) ++counters_.sends_with_invalidate;
-  submit(std::move(work));
+  submit(std::move(owned));
 }
 
 void EndpointCore::write(const rpcrdma::segment& target, ConstBytes source, Owner owner,
                          std::optional<Cookie> cookie) {
   if (!usable()) return;
-  Work work;
-  work.kind = Work::Kind::kWrite;
+  WorkPtr owned = works_.take(Work::Kind::kWrite);
+  Work& work = *owned;
   work.cookie = cookie;
   work.remote = target;
   work.owner = std::move(owner);
   if (Result<> prepared = prepare_local(work, without_const(source)); !prepared)
     return end(std::move(prepared).error());
   counters_.bytes_written += source.size();
-  submit(std::move(work));
+  submit(std::move(owned));
 }
 
 void EndpointCore::read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie) {
   if (!usable()) return;
   if (reads_at_once_ == 0) return lost(ENOTSUP, "read", "the peer does not answer RDMA Reads");
-  Work work;
-  work.kind = Work::Kind::kRead;
+  WorkPtr owned = works_.take(Work::Kind::kRead);
+  Work& work = *owned;
   work.cookie = cookie;
   work.remote = source;
   work.owner = std::move(owner);
   work.target = target;
   if (Result<> prepared = prepare_local(work, target); !prepared) return end(std::move(prepared).error());
-  submit_read(std::move(work));
+  submit_read(std::move(owned));
 }
 
 // No more Reads are posted than the peer has resources for: the queue pair would hold back everything behind
 // the one too many.
-void EndpointCore::submit_read(Work work) {
+void EndpointCore::submit_read(WorkPtr work) {
   if (reads_under_way_ >= reads_at_once_) return reads_.push_back(std::move(work));
   ++reads_under_way_;
   submit(std::move(work));
 }
 
 void EndpointCore::ask_peer() {
-  submit(Work{});
+  submit(works_.take(Work::Kind::kAskPeer));
+}
+
+void EndpointCore::submit_bind(const Exposures::Opened& opened, MutableBytes memory, Access access) {
+  WorkPtr work = works_.take(Work::Kind::kBind);
+  work->window = opened.window;
+  work->under = opened.under;
+  work->invalidate = opened.segment.handle;
+  work->local = memory;
+  work->rights = static_cast<unsigned>(right_of(access));
+  submit(std::move(work));
 }
 
 // ---------------------------------------------------------------------------------------------------------
@@ -131,8 +141,8 @@ Result<> EndpointCore::copy_local(Work& work, MutableBytes memory) {
 // Posting.
 
 // What one turn of the loop asks for leaves together.
-void EndpointCore::submit(Work work) {
-  unsent_bytes_ += work.held_bytes();
+void EndpointCore::submit(WorkPtr work) {
+  unsent_bytes_ += work->held_bytes();
   waiting_.push_back(std::move(work));
   if (std::exchange(flush_queued_, true)) return;
   asio::post(loop_.context(), [weak = weak_from_this()] {
@@ -153,11 +163,11 @@ bool EndpointCore::post_batch() {
   std::array<ibv_send_wr, kBatch> requests;
   std::array<ibv_sge, kBatch> sges;
   size_t n = 0;
-  for (; n < kBatch && !waiting_.empty() && ledger_.room() && ready(waiting_.front()); ++n) {
-    posted_.push_back(std::move(waiting_.front()));
+  for (; n < kBatch && !waiting_.empty() && ledger_.room() && ready(*waiting_.front()); ++n) {
+    Work& work = *posted_.emplace_back(std::move(waiting_.front()));
     waiting_.pop_front();
-    unsent_bytes_ -= posted_.back().held_bytes();
-    fill(posted_.back(), requests[n], sges[n]);
+    unsent_bytes_ -= work.held_bytes();
+    fill(work, requests[n], sges[n]);
     if (n > 0) requests[n - 1].next = &requests[n];
   }
   if (n == 0) return false;
@@ -168,7 +178,8 @@ bool EndpointCore::post_batch() {
   }
   // The handles that bound windows have now; the next binding counts on from there.
   for (size_t i = posted_.size() - n; i < posted_.size(); ++i) {
-    if (posted_[i].kind == Work::Kind::kBind) posted_[i].window->rkey = posted_[i].invalidate;
+    const Work& work = *posted_[i];
+    if (work.kind == Work::Kind::kBind) work.window->rkey = work.invalidate;
   }
   return true;
 }

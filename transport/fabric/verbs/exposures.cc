@@ -3,10 +3,6 @@
 namespace nfsrdma::fabric::verbs {
 namespace {
 
-int right_of(Access access) {
-  return access == Access::kRemoteRead ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-}
-
 rpcrdma::segment segment_of(uint32_t handle, MutableBytes memory) {
   return {handle, static_cast<uint32_t>(memory.size()), reinterpret_cast<uintptr_t>(memory.data())};
 }
@@ -14,27 +10,19 @@ rpcrdma::segment segment_of(uint32_t handle, MutableBytes memory) {
 }  // namespace
 
 Result<Exposures::Opened> Exposures::open(MutableBytes memory, Access access) {
-  return with_windows_ ? open_window(memory, access) : open_registration(memory, access);
+  return with_windows_ ? open_window(memory) : open_registration(memory, access);
 }
 
-Result<Exposures::Opened> Exposures::open_window(MutableBytes memory, Access access) {
+Result<Exposures::Opened> Exposures::open_window(MutableBytes memory) {
   Result<Registration> registered = domain_.share(memory);
   if (!registered) return fail(std::move(registered).error());
   Result<ibv_mw*> window = windows_.take();
   if (!window) return fail(std::move(window).error());
   const uint32_t handle = ibv_inc_rkey((*window)->rkey);
-  Opened opened{segment_of(handle, memory), Work{}};
-  Work& bind = *opened.bind;
-  bind.kind = Work::Kind::kBind;
-  bind.window = *window;
-  bind.invalidate = handle;
-  bind.local = memory;
-  bind.rights = static_cast<unsigned>(right_of(access));
   Exposure& e = open_[handle];
   e.window = *window;
   e.registration = std::move(*registered);
-  bind.under = e.registration.mr();
-  return opened;
+  return Opened{segment_of(handle, memory), *window, e.registration.mr()};
 }
 
 Result<Exposures::Opened> Exposures::open_registration(MutableBytes memory, Access access) {
@@ -42,7 +30,7 @@ Result<Exposures::Opened> Exposures::open_registration(MutableBytes memory, Acce
   if (!registered) return fail(std::move(registered).error());
   const uint32_t handle = registered->mr()->rkey;
   open_[handle].registration = std::move(*registered);
-  return Opened{segment_of(handle, memory), std::nullopt};
+  return Opened{segment_of(handle, memory), nullptr, nullptr};
 }
 
 bool Exposures::closed_by_peer(uint32_t handle) {

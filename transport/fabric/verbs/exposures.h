@@ -8,10 +8,16 @@
 
 #include <unordered_map>
 
+#include "transport/fabric/fabric.h"
+#include "transport/fabric/verbs/domain.h"
 #include "transport/fabric/verbs/windows.h"
-#include "transport/fabric/verbs/work.h"
 
 namespace nfsrdma::fabric::verbs {
+
+// IBV_ACCESS_*.
+inline int right_of(Access access) {
+  return access == Access::kRemoteRead ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+}
 
 class Exposures {
  public:
@@ -22,7 +28,9 @@ class Exposures {
 
   struct Opened {
     rpcrdma::segment segment;
-    std::optional<Work> bind;  // to be posted before the peer hears of the segment
+    // To be bound, over memory that is registered as `under`, before the peer hears of the segment; or null.
+    ibv_mw* window = nullptr;
+    ibv_mr* under = nullptr;
   };
   // `memory` is not empty, and no longer than one registration. Errors: ENOMEM, ENOBUFS...
   Result<Opened> open(MutableBytes memory, Access access);
@@ -50,7 +58,7 @@ class Exposures {
     bool closed_by_peer = false;
     bool closing = false;
   };
-  Result<Opened> open_window(MutableBytes memory, Access access);
+  Result<Opened> open_window(MutableBytes memory);
   Result<Opened> open_registration(MutableBytes memory, Access access);
 
   Domain& domain_;

@@ -3,7 +3,10 @@
 
 #include <infiniband/verbs.h>
 
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "transport/fabric/fabric.h"
 #include "transport/fabric/verbs/domain.h"
@@ -47,6 +50,33 @@ struct Work {
   size_t held_bytes() const { return kind == Kind::kSend ? size : kind == Kind::kWrite ? local.size() : 0; }
   // Whether anybody waits for its end.
   bool awaited() const { return kind != Kind::kSend && kind != Kind::kBind; }
+};
+
+using WorkPtr = std::unique_ptr<Work>;
+
+// What is over is used again: two of them pass through every queue of an endpoint for each call.
+class WorkPool {
+ public:
+  WorkPtr take(Work::Kind kind) {
+    WorkPtr work;
+    if (spare_.empty()) {
+      work = std::make_unique<Work>();
+    } else {
+      work = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    work->kind = kind;
+    return work;
+  }
+  void give_back(WorkPtr work) {
+    if (spare_.size() >= kMost) return;  // all that it held goes with it
+    *work = Work{};
+    spare_.push_back(std::move(work));
+  }
+
+ private:
+  static constexpr size_t kMost = 256;
+  std::vector<WorkPtr> spare_;
 };
 
 }  // namespace nfsrdma::fabric::verbs
