@@ -15,6 +15,7 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -36,7 +37,15 @@ struct TaskStart {
   static inline thread_local TaskStart* innermost = nullptr;
 };
 
+// Memory of frames, used again by the thread that ended them: many are longer than what malloc keeps at hand,
+// and one request takes a dozen.
+void* take_frame(size_t bytes);
+void give_back_frame(void* frame, size_t bytes);
+
 struct TaskPromiseBase {
+  static void* operator new(size_t bytes) { return take_frame(bytes); }
+  static void operator delete(void* frame, size_t bytes) { give_back_frame(frame, bytes); }
+
   std::coroutine_handle<> continuation = std::noop_coroutine();
   std::exception_ptr exception;
 
