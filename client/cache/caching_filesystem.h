@@ -250,6 +250,7 @@ class CachingFilesystem : public Filesystem {
   bool keeps_data() const;
   // The limit of what is kept: cache_bytes, or less where memory, or what may be locked of it, is short.
   void fit_data_cache();
+  void give_memory_back();
   // What was kept from before a restart of the server is dropped.
   void note_server_epoch(uint64_t epoch);
   // How far to read ahead, in bytes.
@@ -324,6 +325,17 @@ class CachingFilesystem : public Filesystem {
               const Slice& data);
   Task<Result<>> write_through(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
   Task<> send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
+  struct WritePart {
+    WritePart(uint64_t o, Slice d) : offset(o), data(std::move(d)) {}
+    const uint64_t offset;
+    const Slice data;
+    Completion<Result<Written>> done;
+  };
+  static bool join(std::optional<Written>& all, const Written& one);
+  Task<> write_part(NodeRef node, CachedFileRef file, const IoAccount& account, WritePart* part);
+  // Unstable, in WRITEs that are under way together. Nothing: the server restarted between two of them.
+  Task<Result<std::optional<Written>>> write_in_parts(NodeRef node, CachedFileRef file,
+                                                      const IoAccount& account, uint64_t offset, Slice data);
   // FILE_SYNC, whatever the server takes that for.
   Task<Result<>> write_stably(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                               Slice data);

@@ -215,11 +215,61 @@ Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount acco
   co_return written;
 }
 
+// What WRITEs of one piece of data come to together; false: two verifiers, of which what is stable has none.
+bool CachingFilesystem::join(std::optional<Written>& all, const Written& one) {
+  const bool unstable = all && all->committed != nfs4::FILE_SYNC4 && one.committed != nfs4::FILE_SYNC4;
+  const bool one_server = !unstable || all->verifier == one.verifier;
+  if (!all || one.committed < all->committed) all = one;
+  return one_server;
+}
+
+Task<> CachingFilesystem::write_part(NodeRef node, CachedFileRef file, const IoAccount& account,
+                                     WritePart* part) {
+  auto written = co_await write_on_server(node, file, account, part->offset, part->data, nfs4::UNSTABLE4);
+  part->done.set(std::move(written));
+}
+
+Task<Result<std::optional<CachingFilesystem::Written>>> CachingFilesystem::write_in_parts(
+    NodeRef node, CachedFileRef file, const IoAccount& account, uint64_t offset, Slice data) {
+  const size_t part_size = limits_of(node).wsize;
+  std::deque<WritePart> parts;
+  unsigned connection = Loop::current()->index();
+  for (size_t at = 0; at < data.size(); at += part_size) {
+    const size_t size = std::min(data.size() - at, part_size);
+    WritePart& part = parts.emplace_back(offset + at, data.subslice(at, size));
+    loops_[connection++ % loops_.size()].spawn(write_part(node, file, account, &part));
+  }
+  Result<std::optional<Written>> whole = std::nullopt;
+  bool one_server = true;
+  for (WritePart& part : parts) {
+    auto written = co_await part.done.wait();  // all of them: they are on this stack
+    if (!whole) continue;
+    if (!written) {
+      whole = fail(std::move(written.error()));
+      continue;
+    }
+    one_server = join(*whole, *written) && one_server;
+  }
+  if (whole && !one_server) whole->reset();
+  co_return whole;
+}
+
+// One WRITE brings its data to stable storage itself. Several of them would do so one by one: they are
+// committed together.
 Task<Result<>> CachingFilesystem::write_stably(NodeRef node, CachedFileRef file, IoAccount account,
                                                uint64_t offset, Slice data) {
   for (int turn = 0; turn < kMostTurns; ++turn) {
-    auto written = co_await write_on_server(node, file, account, offset, data, nfs4::FILE_SYNC4);
-    if (!written) co_return fail(std::move(written.error()));
+    std::optional<Written> written;
+    if (data.size() > limits_of(node).wsize) {
+      auto parts = co_await write_in_parts(node, file, account, offset, data);
+      if (!parts) co_return fail(std::move(parts.error()));
+      if (!*parts) continue;
+      written = **parts;
+    } else {
+      auto whole = co_await write_on_server(node, file, account, offset, data, nfs4::FILE_SYNC4);
+      if (!whole) co_return fail(std::move(whole.error()));
+      written = *whole;
+    }
     if (written->committed == nfs4::FILE_SYNC4) co_return Result<>{};
     auto committed = co_await commit_on_server(node, account.credential, offset, offset + data.size());
     if (!committed) co_return fail(std::move(committed.error()));

@@ -10,6 +10,7 @@ namespace {
 
 using namespace nfs4;  // NOLINT: operations
 using filer::fault::Answer;
+namespace fault = filer::fault;
 namespace on = filer::on;
 
 class WriteLoops : public testing::TestWithParam<unsigned> {
@@ -345,6 +346,53 @@ TEST_P(WriteLoops, SynchronousWriteThatFails_SaysSoItself) {
   EXPECT_EQ(mount.write(file, 0, "text"), ENOSPC);
   EXPECT_EQ(mount.fsync(file), 0) << "told already";
   EXPECT_EQ(mount.close(file), 0);
+}
+
+// Stable one by one would be a write to the disk each, and one after the other a round trip each.
+TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_IsUnderWayAtOnceAndCommittedOnce) {
+  TestMount small(*server, {GetParam(), "/export", [](client::ClientOptions& o) { o.wsize = 65536; }});
+  const auto file = small.create("file", O_RDWR | O_SYNC);
+  const std::string text(4 * 65536 + 100, 's');
+  const auto stalled = server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
+  auto write = small.start(small.write_task(file, 0, text));
+  EXPECT_TRUE(
+      server->wait_until([](filer::Core& core) { return core.journal.count(OP_WRITE).succeeded == 4; }));
+  EXPECT_TRUE(server->stat("/export/file")->unstable);
+  server->faults().release(stalled);
+  EXPECT_EQ(errno_of(write.get()), 0);
+  EXPECT_EQ(server->read_file("/export/file"), text);
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(small.requests("WRITE"), 5u);
+  EXPECT_EQ(small.requests("COMMIT"), 1u);
+  EXPECT_EQ(small.close(file), 0);
+}
+
+// Section 18.32.3: the verifier "is a cookie that the client can use to determine whether a server has
+// changed instance state (e.g., server restart) between a call to WRITE and a subsequent call to either WRITE
+// or COMMIT."
+TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_SurvivesARestartInTheMiddle) {
+  TestMount small(*server, {GetParam(), "/export", [](client::ClientOptions& o) { o.wsize = 65536; }});
+  for (const bool commit : {false, true}) {
+    const std::string name = commit ? "commit" : "write";
+    const auto file = small.create(name, O_RDWR | O_SYNC);
+    server->faults().add(commit ? on::request_with(OP_COMMIT) : on::request_with(OP_WRITE).nth(3),
+                         fault::Restart{});
+    const std::string text(4 * 65536 + 100, commit ? 'c' : 'w');
+    EXPECT_EQ(small.write(file, 0, text), 0);
+    EXPECT_EQ(server->read_file("/export/" + name), text);
+    EXPECT_FALSE(server->stat("/export/" + name)->unstable);
+    EXPECT_EQ(small.close(file), 0);
+  }
+}
+
+TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_ThatFailsInOnePart_SaysSoItself) {
+  TestMount small(*server, {GetParam(), "/export", [](client::ClientOptions& o) { o.wsize = 65536; }});
+  const auto file = small.create("file", O_RDWR | O_SYNC);
+  server->faults().add(on::request_with(OP_WRITE).nth(2), Answer{OP_WRITE, NFS4ERR_NOSPC});
+  EXPECT_EQ(small.write(file, 0, std::string(200'000, 'x')), ENOSPC);
+  EXPECT_EQ(small.requests("COMMIT"), 0u);
+  EXPECT_EQ(small.fsync(file), 0) << "told already";
+  EXPECT_EQ(small.close(file), 0);
 }
 
 // More data than may be on its way at once: writers wait, and everything arrives.
