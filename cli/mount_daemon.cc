@@ -40,6 +40,10 @@ using client::Entry;
 
 // "As long as it takes", far from the end of the clock.
 constexpr std::chrono::hours kForEver{24 * 365 * 10};
+// Of buffers that nothing uses: always, and for ten seconds after their use (what a writer fills until
+// COMMIT).
+constexpr size_t kKeptMemory = 64u << 20;
+constexpr size_t kKeptLately = 256u << 20;
 // What a failed mount may spend on telling the server so.
 constexpr std::chrono::seconds kFarewell{1};
 // What a second signal leaves for taking the mount away.
@@ -507,7 +511,7 @@ class MountDaemon {
   std::string last_error_;
   // Destroyed in this order's reverse: the kernel's side, the client, the memory and loops that both use.
   LoopPool loops_;
-  BufferPool pool_;
+  BufferPool pool_{kKeptMemory, kKeptLately};
   std::unique_ptr<client::Filesystem> filesystem_;
   std::unique_ptr<fuse::FuseMount> mount_;
   std::unique_ptr<ControlServer> server_;

@@ -1,8 +1,8 @@
 #include "fuse/device_reader.h"
 
-#include <linux/fuse.h>
-#include <unistd.h>
+#include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -12,12 +12,9 @@ namespace nfsrdma::fuse {
 
 namespace {
 
-constexpr size_t kWriteHeader = sizeof(fuse_in_header) + sizeof(fuse_write_in);
-static_assert(kWriteHeader < DeviceReader::kPage);
-
 struct ReadSome {
   asio::posix::stream_descriptor& descriptor;
-  asio::mutable_buffer to;
+  std::array<asio::mutable_buffer, 2> to;
   asio::error_code error;
   size_t size = 0;
   bool await_ready() const noexcept { return false; }
@@ -42,36 +39,52 @@ bool is_end(int errnum) {
 
 }  // namespace
 
-const size_t DeviceReader::kHeaderOffset = kPage - kWriteHeader;
+// Not std::make_unique, which would write to all of it.
+DeviceReader::DeviceReader(Loop& loop, BufferPool& pool)
+    : pool_(pool), descriptor_(loop.context()), header_(new std::byte[kHeaderBytes + kMaxWrite]) {}
 
 bool DeviceReader::make_room() {
-  static_assert(kPage + kReadBytes <= BufferPool::kMaxBytes);
+  static_assert(2 * kMaxWrite <= BufferPool::kMaxBytes);
   // Nobody kept what was handed out: the memory is still in the processor's cache.
   if (buffer_ && buffer_.unique()) offset_ = 0;
-  if (buffer_ && offset_ + kPage + kReadBytes <= buffer_->capacity()) return true;
+  if (buffer_ && offset_ + kMaxWrite <= buffer_->capacity()) return true;
   buffer_ = pool_.get(BufferPool::kMaxBytes);
   offset_ = 0;
   return static_cast<bool>(buffer_);
 }
 
+std::array<asio::mutable_buffer, 2> DeviceReader::target() {
+  return {asio::buffer(header_.get(), kHeaderBytes), asio::buffer(buffer_->data() + offset_, kMaxWrite)};
+}
+
 void DeviceReader::process(fuse_session* session, size_t size) {
-  if (size < sizeof(fuse_in_header)) {
+  fuse_in_header header;
+  if (size < sizeof(header)) {
     log::error("fuse: {} bytes from /dev/fuse, less than a header", size);
     return;
   }
+  std::memcpy(&header, header_.get(), sizeof(header));
+  payload_bytes_ = size > kHeaderBytes ? size - kHeaderBytes : 0;
+  kept_ = false;
+  // Of a WRITE libfuse reads what is before the payload, and names the rest to op_write().
+  if (header.opcode != FUSE_WRITE && payload_bytes_ != 0)
+    std::memcpy(header_.get() + kHeaderBytes, buffer_->data() + offset_, payload_bytes_);
   fuse_buf buf{};
   buf.size = size;
-  buf.mem = target();
-  kept_ = false;
+  buf.mem = header_.get();
   fuse_session_process_buf(session, &buf);
-  if (kept_) offset_ = payload_end_;
+  if (kept_) offset_ += (payload_bytes_ + kPage - 1) / kPage * kPage;
 }
 
 DeviceReader::Outcome DeviceReader::serve_one(fuse_session* session) {
   if (!make_room()) return Outcome::kNoMemory;
+  std::array<iovec, 2> places{};
+  std::ranges::transform(target(), places.begin(), [](const asio::mutable_buffer& b) {
+    return iovec{b.data(), b.size()};
+  });
   ssize_t n = 0;
   do {
-    n = ::read(fuse_session_fd(session), target(), kReadBytes);
+    n = ::readv(fuse_session_fd(session), places.data(), static_cast<int>(places.size()));
   } while (n < 0 && is_passing(errno));
   if (n >= 0) {
     process(session, static_cast<size_t>(n));
@@ -82,17 +95,16 @@ DeviceReader::Outcome DeviceReader::serve_one(fuse_session* session) {
   return Outcome::kEnded;
 }
 
-Slice DeviceReader::take_payload(const char* data, size_t size) {
-  auto* start = reinterpret_cast<std::byte*>(const_cast<char*>(data));
+Slice DeviceReader::take_payload(size_t size) {
+  if (size > payload_bytes_) return {};
+  const MutableBytes payload(buffer_->data() + offset_, size);
   if (size < kKeepPayload) {
     Slice copy = pool_.slice(size);
-    if (copy.buffer) std::memcpy(copy.bytes.data(), start, size);
+    if (copy.buffer) std::ranges::copy(payload, copy.bytes.begin());
     return copy;
   }
   kept_ = true;
-  const auto end = static_cast<size_t>(start - buffer_->data()) + size;
-  payload_end_ = (end + kPage - 1) / kPage * kPage;
-  return {buffer_, MutableBytes(start, size)};
+  return {buffer_, payload};
 }
 
 void DeviceReader::stop() {
@@ -108,7 +120,7 @@ Task<> DeviceReader::run(fuse_session* session) {
       co_await loop.sleep(std::chrono::milliseconds(20));
       continue;
     }
-    ReadSome reading{descriptor_, asio::buffer(target(), kReadBytes), {}};
+    ReadSome reading{descriptor_, target(), {}};
     co_await reading;
     const int errnum = reading.error.value();
     if (!reading.error) {

@@ -7,20 +7,23 @@
 // for the descriptor's next edge: four system calls per request with one waiting application (epoll_wait,
 // read, writev, read = EAGAIN), where re-arming a wait each time takes five.
 //
-// A request is read so that a WRITE's payload starts on a page boundary: the kernel then copies whole pages,
-// and registered memory sees aligned addresses. Buffers are 2 MiB of the pool. A payload of kKeepPayload
-// bytes or more stays where it is and becomes a Slice of the buffer; the next request is read behind it while
-// there is room for the largest one, so that a buffer holds many medium-sized writes instead of one. Smaller
-// payloads are copied to a buffer of their own size, since the Filesystem may keep them for long.
+// A request is read into two places: as much as a WRITE has in front of its payload into one, the rest to a
+// page boundary of a 2 MiB buffer of the pool: the kernel then copies whole pages, registered memory sees
+// aligned addresses, and two of the largest payloads fit a buffer. A payload of kKeepPayload bytes or more
+// stays where it is and becomes a Slice of the buffer; the next request's is read behind it. Smaller payloads
+// are copied to a buffer of their own size, since the Filesystem may keep them for long. What is no WRITE is
+// put together again.
 //
 // Owner: FuseMount, one per loop; loop thread only.
 #pragma once
 
 #include <fuse_lowlevel.h>
+#include <linux/fuse.h>
 
+#include <array>
 #include <asio/buffer.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <functional>
+#include <memory>
 
 #include "transport/memory/buffer.h"
 #include "transport/runtime/loop.h"
@@ -34,35 +37,36 @@ class DeviceReader {
   static constexpr size_t kPage = 4096;
   static constexpr size_t kKeepPayload = 32u << 10;
 
-  DeviceReader(Loop& loop, BufferPool& pool) : pool_(pool), descriptor_(loop.context()) {}
+  DeviceReader(Loop& loop, BufferPool& pool);
 
   // Until the connection ends or stop(). The session outlives it; its descriptor is non-blocking.
   Task<> run(fuse_session* session);
   void stop();
 
-  // While a WRITE of this reader's is being processed: its payload as memory that may be kept. Empty buffer:
-  // no memory.
-  Slice take_payload(const char* data, size_t size);
+  // While a WRITE of this reader's is being processed: its payload as memory that may be kept, wherever
+  // libfuse believes it to be. Empty buffer: no memory, or more than there is.
+  Slice take_payload(size_t size);
 
   // Reads and processes one request now. For the handshake, and for run().
   enum class Outcome { kServed, kEmpty, kNoMemory, kEnded };
   Outcome serve_one(fuse_session* session);
 
  private:
-  static constexpr size_t kReadBytes = kPage + kMaxWrite + kPage;
-  static const size_t kHeaderOffset;
+  static constexpr size_t kHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
   bool make_room();
   // Where the next request is read to.
-  std::byte* target() { return buffer_->data() + offset_ + kHeaderOffset; }
+  std::array<asio::mutable_buffer, 2> target();
   // The first `size` bytes there are a request.
   void process(fuse_session* session, size_t size);
 
   BufferPool& pool_;
   asio::posix::stream_descriptor descriptor_;
   BufferRef buffer_;
-  size_t offset_ = 0;       // page-aligned: where the page of the next request's header starts
-  bool kept_ = false;       // the payload being processed was handed out
-  size_t payload_end_ = 0;  // of the payload handed out
+  size_t offset_ = 0;         // page-aligned: where the next payload is read to
+  size_t payload_bytes_ = 0;  // of the request being processed
+  bool kept_ = false;         // it was handed out
+  // kHeaderBytes + kMaxWrite, so that every request fits in one piece; few of its pages are ever touched.
+  const std::unique_ptr<std::byte[]> header_;
   bool stopping_ = false;
 };
 

@@ -144,9 +144,9 @@ Task<> refuse(FuseRequest request, int errnum) {
   co_return;
 }
 
-void op_write(fuse_req_t req, fuse_ino_t, const char* buf, size_t size, off_t off, fuse_file_info* fi) {
+void op_write(fuse_req_t req, fuse_ino_t, const char*, size_t size, off_t off, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kWrite, [&](Adaptor& a, FuseRequest r) {
-    Slice data = a.here().reader->take_payload(buf, size);
+    Slice data = a.here().reader->take_payload(size);
     if (!data.buffer) return refuse(std::move(r), ENOMEM);
     return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data));
   });

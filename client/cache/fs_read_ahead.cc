@@ -29,6 +29,7 @@ constexpr size_t kLargestPiece = 512u << 10;
 // Larger files are read when they are.
 constexpr uint64_t kSmallFileBytes = 64u << 10;
 constexpr unsigned kOpenedUnread = 32, kTriedAgain = 16;
+constexpr unsigned kKeptIdle = 20;  // half seconds that memory nothing uses stays with us
 // READs of a window, so that the server works on one while another travels.
 constexpr uint64_t kPiecesOfWindow = 4;
 
@@ -56,6 +57,15 @@ void CachingFilesystem::fit_data_cache() {
   // Nothing here to give back.
   if (data.empty() && data.limit() == wanted) return;
   data.set_limit(DataCache::fitting(wanted, memory_for_us().available, data.numbers().bytes));
+}
+
+// Twice a second.
+void CachingFilesystem::give_memory_back() {
+  fit_data_cache();
+  const size_t idle = buffers_.idle_bytes();
+  if (idle == 0) return;
+  const bool wanted_elsewhere = memory_for_us().available < idle;
+  buffers_.trim(wanted_elsewhere ? 1 : kKeptIdle);
 }
 
 void CachingFilesystem::note_server_epoch(uint64_t epoch) {

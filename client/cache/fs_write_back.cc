@@ -420,7 +420,7 @@ Task<Result<>> CachingFilesystem::fsync(RequestContext, OpenFileRef open, bool) 
 
 Task<> CachingFilesystem::send_held_periodically() {
   while (!stopping_) {
-    fit_data_cache();
+    give_memory_back();
     co_await held_timer_.wait_for(kHoldFor);
     if (stopping_ || dirty_bytes_.load(std::memory_order_relaxed) == 0) continue;
     const TimePoint old = Clock::now() - kHoldFor;

@@ -21,10 +21,13 @@ struct Slab {
   size_t count = 0;
   std::unique_ptr<Buffer[]> buffers;
   std::vector<Buffer*> free;         // the one used last is taken first
+  unsigned idle_since = 0;           // trims_ of then
   std::list<Slab*>::iterator place;  // in the pool's busy_ or idle_
 };
 
 namespace {
+
+constexpr unsigned kTrimmedAtOnce = 16;  // slabs: their pages take a while to be given back
 
 const std::byte* slab_address(const std::byte* at) {
   return reinterpret_cast<const std::byte*>(reinterpret_cast<uintptr_t>(at) & ~(BufferPool::kSlabBytes - 1));
@@ -37,7 +40,8 @@ void BufferRef::reset() {
   if (b != nullptr && b->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) b->slab_->pool.put(b);
 }
 
-BufferPool::BufferPool(size_t keep_bytes) : keep_bytes_(keep_bytes) {}
+BufferPool::BufferPool(size_t keep_bytes, size_t lately_bytes)
+    : keep_bytes_(keep_bytes), lately_bytes_(std::max(keep_bytes, lately_bytes)) {}
 
 BufferPool::~BufferPool() {
   assert(outstanding_bytes() == 0);
@@ -99,12 +103,33 @@ void BufferPool::put(Buffer* b) {
     if (slab->free.size() == 1) partial_[slab->size_class].push_back(slab);
     if (slab->free.size() == slab->count) {
       idle_.splice(idle_.end(), busy_, slab->place);
-      if (idle_.size() * kSlabBytes > keep_bytes_) going = take_out(idle_.front());
+      slab->idle_since = trims_;
+      if (idle_.size() * kSlabBytes > lately_bytes_) going = take_out(idle_.front());
     }
   }
-  if (!going) return;
+  if (going) let_go(std::move(going));
+}
+
+void BufferPool::let_go(std::unique_ptr<Slab> slab) {
   std::lock_guard lock(watching_);
-  for (SlabWatcher* w : watchers_) w->on_slab_going(going->memory);
+  for (SlabWatcher* w : watchers_) w->on_slab_going(slab->memory);
+}
+
+void BufferPool::trim(unsigned calls) {
+  std::vector<std::unique_ptr<Slab>> going;
+  {
+    std::lock_guard lock(mutex_);
+    ++trims_;
+    while (going.size() < kTrimmedAtOnce && idle_.size() * kSlabBytes > keep_bytes_ &&
+           trims_ - idle_.front()->idle_since >= calls)
+      going.push_back(take_out(idle_.front()));
+  }
+  for (auto& slab : going) let_go(std::move(slab));
+}
+
+size_t BufferPool::idle_bytes() const {
+  std::lock_guard lock(mutex_);
+  return idle_.size() * kSlabBytes;
 }
 
 // With the lock held: nobody finds it from here on.

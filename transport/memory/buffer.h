@@ -98,8 +98,10 @@ class BufferPool {
 
   // Slabs of which nothing is in use are kept up to `keep_bytes`; then the one not used for longest goes back
   // to the system. Not the last one used: what one size leaves idle would make every buffer of another a new
-  // mapping.
-  explicit BufferPool(size_t keep_bytes = 64u << 20);
+  // mapping. What was used of late is kept up to `lately_bytes`, if that is more, for who calls trim(): where
+  // a virtual machine's host takes free pages back, the first touch of one costs 1.5 CPU s/GiB and more
+  // (docs/PERFORMANCE.md), four times all else that a write costs.
+  explicit BufferPool(size_t keep_bytes = 64u << 20, size_t lately_bytes = 0);
   ~BufferPool();  // every reference must be gone
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
@@ -111,6 +113,11 @@ class BufferPool {
 
   // For data that need not be in memory at all.
   PipePool& pipes() { return pipes_; }
+
+  // To be called periodically: slabs that have been idle for `calls` of them go, down to keep_bytes, some at
+  // a time.
+  void trim(unsigned calls);
+  size_t idle_bytes() const;
 
   size_t outstanding_bytes() const { return outstanding_bytes_.load(std::memory_order_relaxed); }
 
@@ -127,8 +134,11 @@ class BufferPool {
   void put(Buffer* b);
   Slab* add_slab(unsigned size_class);
   std::unique_ptr<Slab> take_out(Slab* idle);
+  void let_go(std::unique_ptr<Slab> slab);
 
   const size_t keep_bytes_;
+  const size_t lately_bytes_;
+  unsigned trims_ = 0;
   PipePool pipes_;
   mutable std::mutex mutex_;
   std::array<std::vector<Slab*>, kClasses> partial_;  // slabs with a free buffer, the one to take from last

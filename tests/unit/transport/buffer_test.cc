@@ -66,6 +66,29 @@ TEST(BufferPool, OneSizeLeftAllThatIsKept_AnotherIsStillUsedAgain) {
   EXPECT_EQ(pool.slabs(), 4u);
 }
 
+// What a writer filled until COMMIT it fills again: where a free page has to be got from the host, its first
+// touch costs more than all else. Once nobody has used it for a while it goes.
+TEST(BufferPool, UsedLately_IsKeptUntilItHasBeenIdleForAWhile) {
+  BufferPool pool(2 * BufferPool::kSlabBytes, 6 * BufferPool::kSlabBytes);
+  const auto use = [&](size_t buffers) {
+    std::vector<BufferRef> held;
+    for (size_t i = 0; i < buffers; ++i) held.push_back(pool.get(BufferPool::kMaxBytes));
+  };
+  use(10);
+  EXPECT_EQ(pool.slabs(), 6u);
+  EXPECT_EQ(pool.idle_bytes(), 6 * BufferPool::kSlabBytes);
+  pool.trim(3);
+  use(4);
+  pool.trim(3);
+  EXPECT_EQ(pool.slabs(), 6u);
+  pool.trim(3);
+  EXPECT_EQ(pool.slabs(), 4u) << "two have not been used since the first call";
+  pool.trim(3);
+  EXPECT_EQ(pool.slabs(), 2u);
+  for (int i = 0; i < 10; ++i) pool.trim(3);
+  EXPECT_EQ(pool.slabs(), 2u) << "so much stays";
+}
+
 // Slabs of which a little is in use cannot go, however much of them is free: they do not count.
 TEST(BufferPool, SlabsThatCannotGo_DoNotMakeOthersGo) {
   BufferPool pool(BufferPool::kSlabBytes);
