@@ -20,6 +20,12 @@ size_t pages_of(size_t bytes) {
 
 }  // namespace
 
+DataCache::Pages DataCache::range(size_t first, size_t last) {
+  Pages pages;
+  if (first < last) pages.set() >>= kPages - (last - first);
+  return pages << first;
+}
+
 void DataCache::set_limit(uint64_t bytes) {
   Going going;
   std::lock_guard lock(mutex_);
@@ -92,7 +98,8 @@ DataCache::Found DataCache::find(const Node& node, uint64_t offset, size_t size,
 size_t DataCache::take_valid(Extent& extent, uint64_t offset, uint64_t end, std::vector<Slice>& into) {
   const size_t first = (offset - extent.offset) / kPageBytes;
   const size_t limit = pages_of(std::min(end, extent.end) - extent.offset);
-  size_t page = first;
+  // Most often all of it is valid.
+  size_t page = (range(first, limit) & ~extent.valid).none() ? limit : first;
   while (page < limit && extent.valid.test(page)) ++page;
   if (page == first) return 0;
   const uint64_t stop = std::min({end, extent.end, extent.offset + page * kPageBytes});
@@ -102,12 +109,9 @@ size_t DataCache::take_valid(Extent& extent, uint64_t offset, uint64_t end, std:
 }
 
 void DataCache::note_answered(Extent& extent, size_t first, size_t last) {
-  bool seen = true;
-  for (size_t page = first; page < last; ++page) {
-    seen = seen && extent.answered.test(page);
-    extent.answered.set(page);
-  }
-  extent.again = extent.again || seen;
+  const Pages pages = range(first, last);
+  extent.again = extent.again || (pages & ~extent.answered).none();
+  extent.answered |= pages;
   const bool all = (extent.valid & ~extent.answered).none();
   set_class(extent, all && !extent.again ? Class::kAnswered : Class::kKept);
 }
@@ -201,7 +205,7 @@ bool DataCache::complete(const Fill& fill, size_t bytes, bool end, TimePoint now
   }
   extent.end = extent.offset + bytes;
   extent.data = fill.room.first(bytes);
-  for (size_t page = 0; page < pages_of(bytes); ++page) extent.valid.set(page);
+  extent.valid |= range(0, pages_of(bytes));
   if (end && fill.id >= file->size_since) file->size = extent.end;
   set_class(extent, Class::kKept);
   numbers_.filled_bytes += bytes;
@@ -335,7 +339,7 @@ bool DataCache::make_room(uint64_t most, Going& going) {
 }
 
 void DataCache::trim_answered(Going& going) {
-  while (answered_bytes_ > limit() / kAnsweredShare) {
+  while (answered_bytes_ > std::min(limit() / kAnsweredShare, kAnsweredMost)) {
     if (!evict_one(answered_, going)) return;
   }
 }

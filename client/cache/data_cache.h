@@ -13,8 +13,10 @@
 // memory until the reply has been sent, whatever happens to the extent.
 //
 // Room is bounded by limit() in bytes of buffers. What goes first: data whose every page has been answered,
-// for the kernel keeps it, too; it has kAnsweredShare of the room. Then what was not used for longest, of a
-// file that has more than its share of the room before others. What is being filled or replied from stays.
+// for the kernel keeps it, too; it has kAnsweredShare of the room, and no more than kAnsweredMost: what is
+// used again soon is still in the processor's cache, and new memory has to be got page by page. Then what was
+// not used for longest, of a file that has more than its share of the room before others. What is being
+// filled or replied from stays.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +44,7 @@ class DataCache {
   static constexpr size_t kMaxExtentBytes = 1u << 20;
   // One part in so many of the room is for what the kernel has as well.
   static constexpr uint64_t kAnsweredShare = 16;
+  static constexpr uint64_t kAnsweredMost = 32u << 20;
 
   // Bytes; what is beyond it goes at once. 0: nothing is kept.
   void set_limit(uint64_t bytes);
@@ -110,6 +113,7 @@ class DataCache {
  private:
   static constexpr size_t kPages = kMaxExtentBytes / kPageBytes;
   using Pages = std::bitset<kPages>;
+  static Pages range(size_t first, size_t last);  // pages [first, last)
   struct File;
   struct Extent;
   using Extents = std::map<uint64_t, Extent>;
