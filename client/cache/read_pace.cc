@@ -29,6 +29,7 @@ void ReadPace::answered(const Sent& sent, uint64_t bytes, TimePoint now) {
   turn(now);
   delivered_ += bytes;
   now_.delay = std::min(now_.delay, took);
+  now_.wait = std::min<Duration>(now_.wait, took - std::chrono::nanoseconds(bytes * kLocalNanoseconds));
   now_.rate = std::max(now_.rate, static_cast<double>(delivered_ - sent.delivered) / seconds(took));
 }
 
@@ -36,7 +37,7 @@ uint64_t ReadPace::window(TimePoint now) const {
   std::lock_guard lock(mutex_);
   turn(now);
   const Duration delay = std::min(now_.delay, before_.delay);
-  if (delay == Duration::max() || delay < kWorthwhile) return 0;
+  if (delay == Duration::max() || std::min(now_.wait, before_.wait) < kWorthwhile) return 0;
   return static_cast<uint64_t>(2 * std::max(now_.rate, before_.rate) * seconds(delay));
 }
 

@@ -6,8 +6,10 @@
 // asked for, so that measuring what one window brings doubles it until bandwidth stops growing; no more than
 // that waits in queues on the way.
 //
-// Where an answer takes less than kWorthwhile nothing is read ahead: that brings the data through our memory,
-// a copy more than splicing it, for a wait that is short. The value is chosen, not measured.
+// Where the wait for an answer is less than kWorthwhile nothing is read ahead: that brings the data through
+// our memory, a copy more than splicing it, and the kernel's own window covers a short wait. Not counted as
+// waiting is what the bytes take where the server is this machine (kLocalNanoseconds for each). Both values
+// are chosen.
 //
 // One per mount, any thread, one short lock. Time comes in as a parameter.
 #pragma once
@@ -23,6 +25,7 @@ class ReadPace {
  public:
   static constexpr Duration kMemory = std::chrono::seconds(2);  // "lately": between one and two of these
   static constexpr Duration kWorthwhile = std::chrono::microseconds(500);
+  static constexpr uint64_t kLocalNanoseconds = 1;
 
   struct Sent {
     TimePoint at{};
@@ -37,7 +40,8 @@ class ReadPace {
  private:
   struct Period {
     Duration delay = Duration::max();
-    double rate = 0;  // bytes per second
+    Duration wait = Duration::max();  // of it: without what the bytes take anywhere
+    double rate = 0;                  // bytes per second
   };
   void turn(TimePoint now) const;  // with the lock held
 

@@ -239,6 +239,17 @@ TEST_F(ReadPaceTest, WhereAnswersComeAtOnce_NothingAhead) {
   EXPECT_EQ(pace.window(now), 0u);
 }
 
+// The bytes take as long as the copies do: nothing waits that reading ahead would save.
+TEST_F(ReadPaceTest, WhereTheBytesAreAllThatTakesTime_NothingAhead) {
+  round(4, kMiB, std::chrono::microseconds(1400));
+  EXPECT_EQ(pace.window(now), 0u);
+  round(4, kMiB / 16, std::chrono::microseconds(1400));
+  EXPECT_EQ(pace.window(now), 0u) << "the large ones have shown that it need not be";
+  round(1, kMiB, 2 * ReadPace::kMemory);
+  round(4, kMiB / 16, std::chrono::microseconds(1400));
+  EXPECT_GT(pace.window(now), 0u);
+}
+
 // 1 Gbit/s and 20 ms: 2.4 MiB fill the way.
 TEST_F(ReadPaceTest, Window_DoublesUntilTheWayIsFull) {
   const double rate = 125e6;
