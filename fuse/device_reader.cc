@@ -41,7 +41,10 @@ bool is_end(int errnum) {
 
 // Not std::make_unique, which would write to all of it.
 DeviceReader::DeviceReader(Loop& loop, BufferPool& pool)
-    : pool_(pool), descriptor_(loop.context()), header_(new std::byte[kHeaderBytes + kMaxWrite]) {}
+    : loop_(loop),
+      pool_(pool),
+      descriptor_(loop.context()),
+      header_(new std::byte[kHeaderBytes + kMaxWrite]) {}
 
 bool DeviceReader::make_room() {
   static_assert(2 * kMaxWrite <= BufferPool::kMaxBytes);
@@ -124,6 +127,7 @@ Task<> DeviceReader::run(fuse_session* session) {
     co_await reading;
     const int errnum = reading.error.value();
     if (!reading.error) {
+      const Loop::Turn turn(loop_);
       process(session, reading.size);
     } else if (!is_passing(errnum)) {
       if (!is_end(errnum) && !stopping_) log::error("fuse: reading /dev/fuse: {}", reading.error.message());

@@ -59,6 +59,7 @@ class DeviceReader {
   // The first `size` bytes there are a request.
   void process(fuse_session* session, size_t size);
 
+  Loop& loop_;
   BufferPool& pool_;
   asio::posix::stream_descriptor descriptor_;
   BufferRef buffer_;

@@ -67,6 +67,21 @@ void Loop::post(std::coroutine_handle<> h) {
   asio::post(context_, [h] { h.resume(); });
 }
 
+void Loop::at_end_of_turn(std::function<void()> fn) {
+  if (!in_turn_) return post(std::move(fn));
+  ending_.push_back(std::move(fn));
+}
+
+// What is put off meanwhile is of this turn, too.
+void Loop::end_turn() {
+  for (size_t i = 0; i < ending_.size(); ++i) {
+    const std::function<void()> fn = std::move(ending_[i]);
+    fn();
+  }
+  ending_.clear();
+  in_turn_ = false;
+}
+
 void Loop::spawn(Task<> task) {
   live_tasks_.fetch_add(1, std::memory_order_relaxed);
   Detached root = run_detached(std::move(task), live_tasks_);

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "transport/runtime/task.h"
@@ -44,6 +45,25 @@ class Loop {
   void post(std::function<void()> fn);
   void post(std::coroutine_handle<> h);
 
+  // A turn: what one event brings about. Whoever takes events from a descriptor makes one, so that what is
+  // put off to its end needs no round through the event queue, which is a system call. Turns within a turn
+  // are part of it.
+  class [[nodiscard]] Turn {
+   public:
+    explicit Turn(Loop& loop) : loop_(loop), outermost_(!std::exchange(loop.in_turn_, true)) {}
+    ~Turn() {
+      if (outermost_) loop_.end_turn();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Loop& loop_;
+    const bool outermost_;
+  };
+  // Runs `fn` at the end of the present turn; outside of one, as post().
+  void at_end_of_turn(std::function<void()> fn);
+
   // Any thread: start a detached coroutine on this loop. It owns itself; an exception that escapes it aborts.
   void spawn(Task<> task);
   // Detached coroutines that have not finished; for drains and for leak checks in tests.
@@ -59,9 +79,13 @@ class Loop {
   auto resume_here();
 
  private:
+  void end_turn();
+
   unsigned index_;
   asio::io_context context_;
   std::atomic<size_t> live_tasks_{0};
+  bool in_turn_ = false;
+  std::vector<std::function<void()>> ending_;  // to be run at the turn's end
 };
 
 // A re-armable timer on one loop. wait_until/wait_for end with true at expiry, false when cancelled or

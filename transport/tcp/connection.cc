@@ -72,6 +72,7 @@ void TcpConnection::wait_readable() {
 }
 
 void TcpConnection::on_readable() {
+  const Loop::Turn turn(loop_);
   const uint64_t begin = counters_.bytes_received.get();
   uint64_t flushed = begin;
   while (open_) {
@@ -193,7 +194,7 @@ void TcpConnection::forget(PendingCall& call) {
 
 void TcpConnection::queue_flush() {
   if (std::exchange(flush_queued_, true)) return;
-  asio::post(loop_.context(), [self = self()] {
+  loop_.at_end_of_turn([self = self()] {
     self->flush_queued_ = false;
     self->flush();
   });

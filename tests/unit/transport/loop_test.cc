@@ -27,6 +27,38 @@ TEST(Loop, PostFromManyThreads_EveryOneRunsOnTheLoop) {
   EXPECT_EQ(on_loop, kThreads * kPosts);
 }
 
+TEST(Loop, AtEndOfTurn_RunsWhenTheOutermostTurnIsOver_InOrder) {
+  LoopThread loop;
+  std::vector<std::string> order;
+  call_on(*loop, [&] {
+    {
+      const Loop::Turn turn(*loop);
+      loop->at_end_of_turn([&] {
+        order.emplace_back("first");
+        loop->at_end_of_turn([&] { order.emplace_back("put off by the first"); });
+      });
+      {
+        const Loop::Turn inner(*loop);
+        loop->at_end_of_turn([&] { order.emplace_back("second"); });
+      }
+      order.emplace_back("turn");
+    }
+    order.emplace_back("after it");
+  });
+  EXPECT_EQ(order, (std::vector<std::string>{"turn", "first", "second", "put off by the first", "after it"}));
+}
+
+TEST(Loop, AtEndOfTurn_OutsideOfATurn_RunsLater) {
+  LoopThread loop;
+  std::vector<std::string> order;
+  call_on(*loop, [&] {
+    loop->at_end_of_turn([&] { order.emplace_back("later"); });
+    order.emplace_back("now");
+  });
+  while (call_on(*loop, [&] { return order.size(); }) < 2) std::this_thread::yield();
+  EXPECT_EQ(order, (std::vector<std::string>{"now", "later"}));
+}
+
 TEST(Loop, CurrentOutsideOfLoops_IsNull) {
   LoopThread loop;
   EXPECT_EQ(Loop::current(), nullptr);

@@ -69,6 +69,7 @@ bool EndpointCore::clogged() const {
 }
 
 void EndpointCore::on_readable() {
+  const Loop::Turn event(loop_);
   receiving_ = true;
   size_t turn = 0;
   size_t flushed = 0;

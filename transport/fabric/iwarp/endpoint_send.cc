@@ -57,7 +57,7 @@ void EndpointCore::request_reads() {
 // Operations of one turn of the loop leave together.
 void EndpointCore::queue_flush() {
   if (std::exchange(flush_queued_, true)) return;
-  asio::post(loop_.context(), [self = shared_from_this()] {
+  loop_.at_end_of_turn([self = shared_from_this()] {
     self->flush_queued_ = false;
     self->flush();
   });

@@ -62,6 +62,7 @@ void CompletionQueue::poll_later() {
 void CompletionQueue::poll() {
   if (closed_ || polling_ || !handler_) return;
   const auto keep_alive = shared_from_this();
+  const Loop::Turn turn(loop_);
   if (!hand_out()) return;
   if (poll_for_.count() > 0 && Clock::now() < busy_until_) return poll_later();
   if (waiting_) return;  // armed

@@ -1,7 +1,6 @@
 // EndpointCore: the send queue.
 #include <algorithm>
 #include <array>
-#include <asio/post.hpp>
 #include <cerrno>
 #include <cstring>
 
@@ -145,7 +144,7 @@ void EndpointCore::submit(WorkPtr work) {
   unsent_bytes_ += work->held_bytes();
   waiting_.push_back(std::move(work));
   if (std::exchange(flush_queued_, true)) return;
-  asio::post(loop_.context(), [weak = weak_from_this()] {
+  loop_.at_end_of_turn([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
     self->flush_queued_ = false;
