@@ -90,7 +90,7 @@ class Results:
 
     def document(self, title, conditions):
         measurements = [{"metric": metric, "contender": contender, **({"at": entry["at"]} if entry["at"] else {}),
-                         **({"exact": True} if entry["exact"] else {}), "runs": entry["runs"]}
+                         **({"exact": True} if entry["exact"] else {}), "runs": [rounded(run) for run in entry["runs"]]}
                         for (metric, contender, _), entry in self.measured.items()]
         used = {m["contender"] for m in measurements}
         here = machine()
@@ -101,6 +101,11 @@ class Results:
             "notes": self.notes, "contenders": [{"name": name, **c} for name, c in self.contenders.items() if name in used],
             "measurements": measurements, "plots": self.plots, "targets": self.targets,
         }
+
+
+def rounded(run):
+    """To six digits: more were not measured."""
+    return {key: float(f"{value:.6g}") if isinstance(value, float) else value for key, value in run.items()}
 
 
 def write_report(document, out, name, operations=None):
