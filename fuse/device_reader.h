@@ -5,7 +5,7 @@
 // reply must go out where the request came in; libfuse 3.14 has no public interface for that, and one list's
 // lock costs nothing next to the copy of a request.) Reads go through Asio, which tries first and then waits
 // for the descriptor's next edge: four system calls per request with one waiting application (epoll_wait,
-// read, writev, read = EAGAIN), where re-arming a wait each time takes five.
+// readv, writev, readv = EAGAIN), where re-arming a wait each time takes five.
 //
 // A request is read into two places: as much as a WRITE has in front of its payload into one, the rest to a
 // page boundary of a 2 MiB buffer of the pool: the kernel then copies whole pages, registered memory sees

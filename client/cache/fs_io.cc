@@ -262,7 +262,11 @@ Task<Result<>> CachingFilesystem::write_stably(NodeRef node, CachedFileRef file,
     std::optional<Written> written;
     if (data.size() > limits_of(node).wsize) {
       auto parts = co_await write_in_parts(node, file, account, offset, data);
-      if (!parts) co_return fail(std::move(parts.error()));
+      if (!parts) {
+        // What the others have brought has taken the place of what a later fsync would have committed.
+        (void)co_await commit_on_server(node, account.credential, offset, offset + data.size());
+        co_return fail(std::move(parts.error()));
+      }
       if (!*parts) continue;
       written = **parts;
     } else {

@@ -18,10 +18,9 @@ void RdmaLink::start() {
 }
 
 void RdmaLink::on_loop(std::function<void()> fn) {
-  auto later = [self = shared_from_this(), fn = std::move(fn)] {
+  loop_.post([self = shared_from_this(), fn = std::move(fn)] {
     if (!self->ended_) fn();
-  };
-  loop_.on_loop() ? loop_.at_end_of_turn(std::move(later)) : loop_.post(std::move(later));
+  });
 }
 
 void RdmaLink::send(ByteVector message, BulkPlaces items) {

@@ -56,8 +56,7 @@ void TcpLink::start() {
 
 // From other threads, and from inside of callbacks of this link, sockets are touched later.
 void TcpLink::on_loop(std::function<void()> fn) {
-  auto later = [self = shared_from_this(), fn = std::move(fn)] { fn(); };
-  loop_.on_loop() ? loop_.at_end_of_turn(std::move(later)) : loop_.post(std::move(later));
+  loop_.post([self = shared_from_this(), fn = std::move(fn)] { fn(); });
 }
 
 void TcpLink::read_ol() {
@@ -74,7 +73,6 @@ void TcpLink::read_ol() {
 }
 
 void TcpLink::received_ol() {
-  const Loop::Turn turn(loop_);
   ConstBytes in(buffer_.data(), std::exchange(held_, 0));
   while (auto message = reader_.take(in)) {
     events_.on_message(shared_from_this(), std::move(*message));

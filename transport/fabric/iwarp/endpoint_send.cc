@@ -1,7 +1,6 @@
 // EndpointCore: what goes to the peer.
 #include <sys/socket.h>
 
-#include <asio/post.hpp>
 #include <cassert>
 #include <cerrno>
 
