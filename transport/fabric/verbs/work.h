@@ -70,7 +70,7 @@ class WorkPool {
   }
   void give_back(WorkPtr work) {
     if (spare_.size() >= kMost) return;  // all that it held goes with it
-    work->registration.reset();  // before the memory it is of
+    work->registration.reset();          // before the memory it is of
     *work = Work{};
     spare_.push_back(std::move(work));
   }
