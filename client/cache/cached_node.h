@@ -73,6 +73,9 @@ class CachedNode : public Node {
   // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
   // open may keep them.
   uint32_t drops_under_way = 0;
+  // How often data of it was written, cut off or dropped here: what was read meanwhile may be of before, also
+  // where the change attribute does not tell.
+  std::atomic<uint32_t> data_touched{0};
   // Of the attributes that the kernel was last given: fingerprint_of(), and the change attribute.
   uint32_t kernel_fingerprint = 0;
   uint64_t kernel_change = 0;

@@ -269,7 +269,8 @@ class CachingFilesystem : public Filesystem {
   // nothing.
   size_t worth_reading_with_open(const NodeRef& node, int flags);
   // What came so is kept; `change` and `epoch`: with the OPEN's attributes, and before it was sent.
-  void keep_read_with_open(CachedOpen& handle, const ReadPiece& piece, uint64_t change, uint64_t epoch);
+  void keep_read_with_open(CachedOpen& handle, const ReadPiece& piece, uint64_t change, uint64_t epoch,
+                           uint32_t touched);
   // None are sent any more, and those under way are over: the descriptor may be closed on the server.
   Task<> end_read_ahead(OpenFileRef open);
   // With stopping_.

@@ -36,11 +36,13 @@ constexpr uint64_t kPiecesOfWindow = 4;
 }  // namespace
 
 void CachingFilesystem::invalidate_data(const NodeRef& node) {
+  ++cached_node(node).data_touched;
   table_.data().drop(*node.get());
   front_end_->invalidate_data(node);
 }
 
 Task<> CachingFilesystem::drop_data(NodeRef node) {
+  ++cached_node(node).data_touched;
   table_.data().drop(*node.get());
   co_await front_end_->drop_data(node);
 }
@@ -187,12 +189,12 @@ size_t CachingFilesystem::worth_reading_with_open(const NodeRef& node, int flags
 }
 
 void CachingFilesystem::keep_read_with_open(CachedOpen& handle, const ReadPiece& piece, uint64_t change,
-                                            uint64_t epoch_before) {
+                                            uint64_t epoch_before, uint32_t touched_before) {
   CachedNode& n = cached_node(handle.node);
   note_server_epoch(epoch_before);
   std::lock_guard lock(n.mutex);
   if (!n.pages_are_of(change) || piece.change != change || !handle.cached->writes.empty() ||
-      epoch() != epoch_before)
+      epoch() != epoch_before || n.data_touched != touched_before)
     return;
   const auto fill = table_.data().begin(n, 0, piece.data.slice);
   if (!fill || !table_.data().complete(*fill, piece.data.size(), piece.eof, Clock::now())) return;

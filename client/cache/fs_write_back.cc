@@ -83,6 +83,7 @@ bool CachingFilesystem::sent(CachedFile& file, const WriteExtent& extent) {
 }
 
 void CachingFilesystem::supersede(CachedFile& file, uint64_t offset, uint64_t end) {
+  ++file.cached.data_touched;
   table_.data().punch(file.cached, offset, end);
   const uint64_t unstable = file.unstable.punch(offset, end);
   file.unstable_bytes -= unstable;

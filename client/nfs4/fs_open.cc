@@ -45,6 +45,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   co_await settle_node(node);
   auto guard = co_await file->open_mutex.lock();
   const uint64_t order = nodes_.next_start();
+  const uint32_t touched = n.data_touched;  // before what is written here is looked at
   const Slice room = room_for_read_with_open(node, flags);
   nfs4::OPEN4args args;
   args.owner = states_.open_owner(ctx.credential->uid());
@@ -87,7 +88,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   result.keep_cache =
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
   begin_promise(node, delegation, order);
-  if (!room.bytes.empty()) take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch);
+  if (!room.bytes.empty()) take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
   if (!suffices(note_access(ctx, n, asked->resok4.supported, asked->resok4.access, change), flags)) {
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(system_error(EACCES, "OPEN"));
@@ -103,9 +104,9 @@ Slice Nfs4Filesystem::room_for_read_with_open(const NodeRef& node, int flags) {
 }
 
 void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
-                                         uint64_t epoch) {
+                                         uint64_t epoch, uint32_t touched) {
   const Result<ReadPiece> piece = take_read(reply, room, true);
-  if (piece) return keep_read_with_open(handle, *piece, change, epoch);
+  if (piece) return keep_read_with_open(handle, *piece, change, epoch, touched);
   // Whoever reads is told of anything else.
   if (piece.error().is_status(nfs4::NFS4ERR_BAD_STATEID) && reads_with_open_.exchange(false))
     log::debug("the server does not know the current stateid: files are not read with their OPEN");

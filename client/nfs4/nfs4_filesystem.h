@@ -127,7 +127,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Slice room_for_read_with_open(const NodeRef& node, int flags);
   // The data's part of such an OPEN's answer, whose attributes had `change`.
   void take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
-                           uint64_t epoch);
+                           uint64_t epoch, uint32_t touched);
   // CLOSE of a file that was opened by name, of which the same answer did not tell enough to use it.
   Task<> close_unknown(nfs4::nfs_fh4 directory, std::string name, std::optional<nfs4::nfs_fh4> fh,
                        nfs4::OPEN4resok opened, uint32_t access, rpc::CredentialPtr credential);

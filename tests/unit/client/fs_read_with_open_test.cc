@@ -55,6 +55,37 @@ TEST_P(ReadWithOpen, OneRequestBringsASmallFile) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
+// A server whose change attribute is made of a clock answers two changes of one tick with the same: what was
+// written here between the READ and its answer has to be known without it.
+TEST_P(ReadWithOpen, WrittenHereMeanwhile_IsNotKept_WhateverTheChangeAttributeSays) {
+  server->faults().add(on::any_request(), filer::fault::TellChange{filer::ChangeTold::kFrozen});
+  const client::NodeRef node = mount->node("file");
+  for (const bool truncation : {false, true}) {
+    const auto writer = mount->open("file", O_RDWR);
+    ASSERT_EQ(mount->write(writer, 0, "content"), 0);
+    ASSERT_EQ(mount->fsync(writer), 0);
+    const uint64_t before = reads();
+    const auto stalled = server->faults().add(on::reply_to(OP_READ), filer::fault::Stall{});
+    auto opening = mount->start(mount->fs().open(mount->user(), node, O_RDONLY));
+    const bool read = server->wait_until(
+        [&](filer::Core& core) { return core.journal.count(OP_READ).executed == before + 1; });
+    if (truncation) {
+      client::SetAttributes set;
+      set.size = 3;
+      EXPECT_TRUE(mount->run(mount->fs().setattr(mount->user(), node, set, writer)));
+    } else {
+      EXPECT_EQ(mount->write(writer, 0, "CONTENT"), 0);
+      EXPECT_EQ(mount->fsync(writer), 0);
+    }
+    server->faults().release(stalled);
+    const auto reader = opening.get();
+    ASSERT_TRUE(read && reader);
+    EXPECT_EQ(mount->read(reader->file).value_or("error"), truncation ? "con" : "CONTENT");
+    EXPECT_EQ(mount->close(reader->file), 0);
+    EXPECT_EQ(mount->close(writer), 0);
+  }
+}
+
 TEST_P(ReadWithOpen, OfEverySizeAroundTheLimit) {
   for (const size_t size : {1u, 4095u, 4096u, 4097u, 65535u, 65536u, 65537u}) {
     std::string content(size, 'x');
