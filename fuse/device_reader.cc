@@ -119,8 +119,7 @@ Task<> DeviceReader::run(fuse_session* session) {
   descriptor_.assign(fuse_session_fd(session));
   while (!stopping_) {
     if (!make_room()) {
-      Loop& loop = *Loop::current();
-      co_await loop.sleep(std::chrono::milliseconds(20));
+      co_await loop_.sleep(std::chrono::milliseconds(20));
       continue;
     }
     ReadSome reading{descriptor_, target(), {}};

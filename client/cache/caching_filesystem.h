@@ -248,8 +248,13 @@ class CachingFilesystem : public Filesystem {
   Task<> drop_data(NodeRef node);
   // Reads that do not ask for the server (O_DIRECT) may be answered with what is kept.
   bool keeps_data() const;
-  // The limit of what is kept: cache_bytes, or less where memory, or what may be locked of it, is short.
-  void fit_data_cache();
+  // What is kept of the file goes, and what a READ that is under way brings is not kept.
+  void drop_kept(CachedNode& n) {
+    ++n.data_touched;
+    table_.data().drop(n);
+  }
+  // Twice a second. The limit of what is kept: cache_bytes, or less where memory, or what may be locked of
+  // it, is short. And buffers that have been idle for a while.
   void give_memory_back();
   // What was kept from before a restart of the server is dropped.
   void note_server_epoch(uint64_t epoch);

@@ -36,14 +36,12 @@ constexpr uint64_t kPiecesOfWindow = 4;
 }  // namespace
 
 void CachingFilesystem::invalidate_data(const NodeRef& node) {
-  ++cached_node(node).data_touched;
-  table_.data().drop(*node.get());
+  drop_kept(cached_node(node));
   front_end_->invalidate_data(node);
 }
 
 Task<> CachingFilesystem::drop_data(NodeRef node) {
-  ++cached_node(node).data_touched;
-  table_.data().drop(*node.get());
+  drop_kept(cached_node(node));
   co_await front_end_->drop_data(node);
 }
 
@@ -52,22 +50,15 @@ bool CachingFilesystem::keeps_data() const {
          has_change_attributes();
 }
 
-void CachingFilesystem::fit_data_cache() {
+void CachingFilesystem::give_memory_back() {
   DataCache& data = table_.data();
   // Half: the rest is for what is under way.
   const uint64_t wanted = keeps_data() ? std::min(options_.cache_bytes, registrable_bytes() / 2) : 0;
-  // Nothing here to give back.
-  if (data.empty() && data.limit() == wanted) return;
-  data.set_limit(DataCache::fitting(wanted, memory_for_us().available, data.numbers().bytes));
-}
-
-// Twice a second.
-void CachingFilesystem::give_memory_back() {
-  fit_data_cache();
-  const size_t idle = buffers_.idle_bytes();
-  if (idle == 0) return;
-  const bool wanted_elsewhere = memory_for_us().available < idle;
-  buffers_.trim(wanted_elsewhere ? 1 : kKeptIdle);
+  const bool keeps_nothing = data.empty() && data.limit() == wanted;
+  if (keeps_nothing && buffers_.idle_bytes() == 0) return;
+  const uint64_t available = memory_for_us().available;
+  if (!keeps_nothing) data.set_limit(DataCache::fitting(wanted, available, data.numbers().bytes));
+  buffers_.trim(available < buffers_.idle_bytes() ? 1 : kKeptIdle);
 }
 
 void CachingFilesystem::note_server_epoch(uint64_t epoch) {

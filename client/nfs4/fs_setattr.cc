@@ -5,15 +5,6 @@
 #include "xdr/nfs4/file_ops.h"
 
 namespace nfsrdma::client {
-namespace {
-
-// Also of a READ that is under way.
-void drop_data_of(NodeTable& nodes, Nfs4Node& n) {
-  ++n.data_touched;
-  nodes.data().drop(n);
-}
-
-}  // namespace
 
 Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRef node, SetAttributes set,
                                                       OpenFileRef open) {
@@ -55,7 +46,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     co_await settle_node(node);
   }
 
-  if (set.size) drop_data_of(nodes_, n);
+  if (set.size) drop_kept(n);
   const nfs4::nfs_fh4 fh = n.fh();
   const uint64_t order = nodes_.next_start();
   bool under_open = set.size.has_value() && state != nullptr;
@@ -87,7 +78,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     reply = co_await session_.run(request);
   }
   // Also what was read ahead while it was under way, by whatever change attribute.
-  if (set.size) drop_data_of(nodes_, n);
+  if (set.size) drop_kept(n);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(node, std::move(put.error())));

@@ -17,6 +17,9 @@ class WriteLoops : public testing::TestWithParam<unsigned> {
  protected:
   std::unique_ptr<filer::Server> server = start_filer();
   TestMount mount{*server, TestMount::Settings{.loops = GetParam()}};
+  static TestMount::Settings with_wsize(uint32_t bytes) {
+    return {.loops = GetParam(), .options = [=](client::ClientOptions& o) { o.wsize = bytes; }};
+  }
 };
 
 TEST_P(WriteLoops, SmallFile_IsOneStableWrite) {
@@ -350,7 +353,7 @@ TEST_P(WriteLoops, SynchronousWriteThatFails_SaysSoItself) {
 
 // Stable one by one would be a write to the disk each, and one after the other a round trip each.
 TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_IsUnderWayAtOnceAndCommittedOnce) {
-  TestMount small(*server, {GetParam(), "/export", [](client::ClientOptions& o) { o.wsize = 65536; }});
+  TestMount small(*server, with_wsize(65536));
   const auto file = small.create("file", O_RDWR | O_SYNC);
   const std::string text(4 * 65536 + 100, 's');
   const auto stalled = server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
@@ -371,7 +374,7 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_IsUnderWayAtOnceAndCommittedO
 // changed instance state (e.g., server restart) between a call to WRITE and a subsequent call to either WRITE
 // or COMMIT."
 TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_SurvivesARestartInTheMiddle) {
-  TestMount small(*server, {GetParam(), "/export", [](client::ClientOptions& o) { o.wsize = 65536; }});
+  TestMount small(*server, with_wsize(65536));
   for (const bool commit : {false, true}) {
     const std::string name = commit ? "commit" : "write";
     const auto file = small.create(name, O_RDWR | O_SYNC);
@@ -387,7 +390,7 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_SurvivesARestartInTheMiddle) 
 
 // The first part comes to the new server, whose verifier COMMIT answers with as well: the others were lost.
 TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_OfWhichOnlyTheFirstPartCameAfterARestart_IsWrittenAgain) {
-  TestMount small(*server, {GetParam(), "/export", [](client::ClientOptions& o) { o.wsize = 65536; }});
+  TestMount small(*server, with_wsize(65536));
   const auto file = small.create("file", O_RDWR | O_SYNC);
   const std::string text(4 * 65536, 'r');
   server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
@@ -402,7 +405,7 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_OfWhichOnlyTheFirstPartCameAf
 }
 
 TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_ThatFailsInOnePart_SaysSoItself) {
-  TestMount small(*server, {GetParam(), "/export", [](client::ClientOptions& o) { o.wsize = 65536; }});
+  TestMount small(*server, with_wsize(65536));
   const auto file = small.create("file", O_RDWR | O_SYNC);
   server->faults().add(on::request_with(OP_WRITE).nth(2), Answer{OP_WRITE, NFS4ERR_NOSPC});
   EXPECT_EQ(small.write(file, 0, std::string(200'000, 'x')), ENOSPC);
