@@ -49,6 +49,7 @@ void CachedNodeTable::drop(CachedNode& node) {
   names_.forget(node);
   data_.forget(node);
   sweeps_.forget(node);
+  dropped_[Hash{}(node.handle()) % kDropped] = next_start();
   {
     Shard& shard = shard_of(node.handle());
     std::lock_guard lock(shard.mutex);

@@ -140,10 +140,16 @@ class CachedNodeTable {
   Sweeps& sweeps() { return sweeps_; }
   // The order in which requests are started, see AttributeCache.
   uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  // A Node of the file was dropped, and with it what we had done to the file, since a request began that was
+  // given `order`. Some files are taken for others.
+  bool dropped_since(std::string_view handle, uint64_t order) const {
+    return dropped_[Hash{}(handle) % kDropped].load(std::memory_order_relaxed) > order;
+  }
 
  private:
   friend class CachedNode;
   static constexpr size_t kShards = 16;
+  static constexpr size_t kDropped = 4096;
   // By file handle.
   struct Hash {
     using is_transparent = void;
@@ -170,6 +176,8 @@ class CachedNodeTable {
   Sweeps sweeps_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> starts_{0};
+  // By hash of file handles: when the latest Node was dropped, as a count of next_start().
+  std::array<std::atomic<uint64_t>, kDropped> dropped_{};
 };
 
 }  // namespace nfsrdma::client

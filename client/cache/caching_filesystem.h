@@ -18,25 +18,13 @@
 
 #include "client/cache/cached_file.h"
 #include "client/cache/cached_node.h"
+#include "client/cache/listed_entry.h"
 #include "client/cache/read_pace.h"
 #include "client/filesystem.h"
 #include "client/options.h"
 #include "xdr/nfs4/file_ops.h"
 
 namespace nfsrdma::client {
-
-// One entry of a directory as the server listed it.
-struct ListedEntry {
-  std::string name;
-  uint64_t cookie = 0;
-  uint64_t ino = 0;
-  uint32_t type = 0;  // S_IFMT bits; 0: not known
-  // With attributes and a file handle, to be looked up no more.
-  bool complete = false;
-  std::string handle;
-  uint32_t export_index = 0;
-  Attributes attributes;
-};
 
 // What ACCESS asks for, always: the answer serves whoever asks next. NFSv3's bits are the same.
 constexpr uint32_t kEveryAccess = nfs4::ACCESS4_READ | nfs4::ACCESS4_LOOKUP | nfs4::ACCESS4_MODIFY |
@@ -149,9 +137,12 @@ class CachingFilesystem : public Filesystem {
   // --- fs_attributes.cc ---
   // Books `attributes` for `node`; returns whether the kernel's pages are still good (kOpened). `before`: the
   // change attribute before an operation of ours (kOwn), in the same COMPOUND; nothing: nobody else can have
-  // changed it, or the server does not say.
+  // changed it, or the server does not say. `then`: when the server was asked, of an answer that has lain
+  // here.
   Task<bool> book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
-                  std::optional<uint64_t> before = {});
+                  std::optional<uint64_t> before = {}, TimePoint then = Clock::now());
+  // What a READDIR said of a file.
+  Task<> book_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
   // With the Node's mutex held, before the attributes are known to the Node: whether what there is of the
   // file is still good, because the change was ours alone, as far as can be told by now. Moves
   // contents_change on behind our changes.
@@ -195,13 +186,22 @@ class CachingFilesystem : public Filesystem {
   // A READDIR with attributes is worth it with the directory's opening: its files' attributes were asked for
   // after the last one that brought them, and are old.
   bool entries_are_due(const NodeRef& directory);
-  void note_entry_asked(const NodeRef& directory);
-  // Books the attributes that came of files that are known here; gives how many of them were old.
-  Task<size_t> book_known(Listing& listing);
+  // A file of the directory was asked for: it was not known, or it was of use that it was.
+  SweepRef note_asked(const NodeRef& directory);
+  // Books what came of files that are known here.
+  Task<> book_known(const Listing& listing);
+  // The answer at hand waits for the LOOKUPs of its other files.
+  void keep_waiting(Listing& listing);
   // `listing` has come with its directory's opening.
   Task<> sweep_at_opening(Listing& listing);
+  // The sweep's next READDIR.
+  Task<> read_on(RequestContext ctx, NodeRef directory, Sweep& sweep);
   // The node's attributes are old. True: they are not any more, a READDIR has brought them.
   Task<bool> sweep_for(RequestContext ctx, NodeRef node);
+  // A name is not known. False: nor has a READDIR brought names just now.
+  Task<bool> sweep_for_names(RequestContext ctx, NodeRef directory);
+  // What a READDIR has brought of a file that nobody has asked for yet, if it is still good.
+  Task<std::optional<Entry>> waiting_entry(RequestContext ctx, NodeRef directory, const std::string& name);
 
   // --- fs_names.cc ---
   // Books a change of ours to `directory`: its change attribute before and after, whether the server vouches
@@ -209,6 +209,11 @@ class CachingFilesystem : public Filesystem {
   // says of the names it was about: believed, if nobody else changed the directory before `after`.
   Task<NameBelief> book_own_change(NodeRef directory, uint64_t before, uint64_t after, bool atomic,
                                    std::optional<Attributes> attributes, uint64_t order);
+  // Names learnt so are what the directory holds, as far as is known.
+  bool believed(const NodeRef& directory, const NameBelief& belief) const;
+  // From the name cache, or by a sweep, as far as it is believed: what lookup() need not ask for.
+  Task<Result<std::optional<Entry>>> known_entry(RequestContext ctx, NodeRef directory,
+                                                 const std::string& name);
   // The epoch of names that came after this change attribute in one answer whose attributes are booked.
   static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
   // How long the kernel may believe a name of that epoch.
@@ -254,7 +259,7 @@ class CachingFilesystem : public Filesystem {
     table_.data().drop(n);
   }
   // Twice a second. The limit of what is kept: cache_bytes, or less where memory, or what may be locked of
-  // it, is short. And buffers that have been idle for a while.
+  // it, is short. And buffers that have been idle for a while, and names that nobody has looked up.
   void give_memory_back();
   // What was kept from before a restart of the server is dropped.
   void note_server_epoch(uint64_t epoch);

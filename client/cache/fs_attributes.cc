@@ -63,7 +63,7 @@ bool CachingFilesystem::others_changed_too(CachedFile& file) {
 }
 
 Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
-                                   std::optional<uint64_t> before_it) {
+                                   std::optional<uint64_t> before_it, TimePoint then) {
   CachedNode& n = cached_node(node);
 
   const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
@@ -78,8 +78,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
     const CachedFileRef file = n.cached_file();
     const bool own = follow_own_change(n, file.get(), attributes, cause, before_it);
     const bool alone = promised(n);
-    const auto update =
-        n.attributes.update(attributes, order, table_.next_start(), Clock::now(), limits(directory));
+    const auto update = n.attributes.update(attributes, order, table_.next_start(), then, limits(directory));
     if (update == AttributeCache::Update::kIgnored) {
       good = n.contents_known;
       outdated = file && !own && file->own_changes.gaps();
@@ -90,7 +89,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       if (own && alone && same_rights) n.access.moved(before.change, attributes.change);
       // Without a promise, even if it was us who changed it: nobody can say whether by us alone.
       if (same || (own && alone)) {
-        table_.data().confirm(n, Clock::now());
+        table_.data().confirm(n, then);
       } else {
         table_.data().drop(n);
       }
@@ -129,6 +128,11 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
     Loop::current()->spawn(drop_kernel_data(node));
   }
   co_return good;
+}
+
+Task<> CachingFilesystem::book_listed(const NodeRef& node, const ListedEntry& entry,
+                                      const NameBelief& belief) {
+  co_await book(node, entry.attributes, belief.order, Cause::kAsked, std::nullopt, belief.since);
 }
 
 Task<> CachingFilesystem::drop_kernel_data(NodeRef node) {
@@ -183,7 +187,7 @@ Task<Result<>> CachingFilesystem::revalidate(RequestContext ctx, NodeRef node) {
     swept = good && std::exchange(n.swept, false);
   }
   if (swept) {
-    if (const auto name = table_.names().name_of(*node.get())) note_entry_asked(name->directory);
+    if (const auto name = table_.names().name_of(*node.get())) note_asked(name->directory);
   }
   if (!good) good = co_await sweep_for(ctx, node);
   if (!good) co_return co_await fetch_attributes(ctx, node, Cause::kAsked);

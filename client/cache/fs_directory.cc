@@ -95,14 +95,14 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
   if (listing->filled && listing->plus) co_await sweep_at_opening(*listing);
   OpenDirectoryReply reply;
   reply.directory = listing;
-  std::lock_guard lock(n.mutex);
-  reply.keep_cache = n.listing_known && n.attributes.get().change == n.listing_change;
-  if (listing->filled) {
-    listing->ahead = !reply.keep_cache;
+  {
+    std::lock_guard lock(n.mutex);
+    reply.keep_cache = n.listing_known && n.attributes.get().change == n.listing_change;
     // Else the kernel is given the attributes with the listing, and its questions say nothing.
-    n.entries_unasked = reply.keep_cache;
-    if (reply.keep_cache) listing->drop_answer();
+    if (listing->filled) n.entries_unasked = reply.keep_cache;
   }
+  listing->ahead = listing->filled && !reply.keep_cache;
+  if (listing->filled && reply.keep_cache) keep_waiting(*listing);
   co_return reply;
 }
 
@@ -178,7 +178,7 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
   entry.ino = from.ino != 0 ? from.ino : 1;  // readdir(3) users skip inode 0
   if (!plus || !from.complete) co_return entry;
   const NodeRef node = table_.get(from.handle, from.export_index);
-  co_await book(node, from.attributes, listing.belief.order, Cause::kAsked);
+  co_await book_listed(node, from, listing.belief);
   Entry full = cached_entry(node, Duration::zero());
   switch (table_.names().learn(*listing.node.get(), entry.name, full.node.get(), listing.belief)) {
     case NameCache::Learnt::kStored: break;

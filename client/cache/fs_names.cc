@@ -73,36 +73,51 @@ bool CachingFilesystem::name_is_promised(const NameCache::Found& found) const {
   return child.name_holds(found.belief);
 }
 
-Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
-  CachedNode& d = cached_node(directory);
-  if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
-  auto found = options_.lookupcache == LookupCache::kNone ? std::nullopt : table_.names().find(d, name);
+bool CachingFilesystem::believed(const NodeRef& directory, const NameBelief& belief) const {
+  const CachedNode& d = cached_node(directory);
+  const TimePoint now = Clock::now();
+  std::lock_guard lock(d.mutex);
+  return d.names_hold(belief.epoch) && d.attributes.fresh(now) &&
+         (!d.names_uncertain || now - belief.since < options_.acdirmax);
+}
+
+Task<Result<std::optional<Entry>>> CachingFilesystem::known_entry(RequestContext ctx, NodeRef directory,
+                                                                  const std::string& name) {
+  std::optional<NameCache::Found> found = table_.names().find(*directory.get(), name);
   if (found && !found->child && options_.lookupcache == LookupCache::kPositive) found.reset();
-  if (found) {
-    bool good = false;
-    {
-      const TimePoint now = Clock::now();
-      std::lock_guard lock(d.mutex);
-      good = d.names_hold(found->belief.epoch) && d.attributes.fresh(now) &&
-             (!d.names_uncertain || now - found->belief.since < options_.acdirmax);
-    }
-    if (!good && found->child && name_is_promised(*found)) {
-      NFSRDMA_CO_TRY(co_await revalidate(ctx, directory));  // who may search it may have changed
-      good = name_is_promised(*found);
-    }
-    if (good) {
-      NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
+  bool good = found && believed(directory, found->belief);
+  if (!good && found && found->child && name_is_promised(*found)) {
+    NFSRDMA_CO_TRY(co_await revalidate(ctx, directory));  // who may search it may have changed
+    good = name_is_promised(*found);
+  }
+  if (!good) co_return co_await waiting_entry(ctx, directory, name);
+  NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
+  if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
+  // A name that only the file's promise holds is not lent to the kernel: it could not be taken back at a
+  // recall without waiting for the directory's lock, whose holder may wait for the recall.
+  if (co_await revalidate(ctx, found->child))
+    co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
+  table_.names().remove(*directory.get(), name);  // the file is gone under its name: ask
+  co_return std::nullopt;
+}
+
+Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
+  if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
+  if (options_.lookupcache != LookupCache::kNone) {
+    Result<std::optional<Entry>> known = co_await known_entry(ctx, directory, name);
+    if (known && !*known && co_await sweep_for_names(ctx, directory))
+      known = co_await known_entry(ctx, directory, name);
+    if (!known) co_return fail(std::move(known.error()));
+    if (*known) {
       name_hits_.fetch_add(1, std::memory_order_relaxed);
-      if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
-      Result<> valid = co_await revalidate(ctx, found->child);
-      // A name that only the file's promise holds is not lent to the kernel: it could not be taken back at a
-      // recall without waiting for the directory's lock, whose holder may wait for the recall.
-      if (valid) co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
-      table_.names().remove(d, name);  // the file is gone under its name: ask
+      co_return std::move(**known);
     }
   }
   name_misses_.fetch_add(1, std::memory_order_relaxed);
-  co_return co_await lookup_on_server(ctx, directory, std::move(name));
+  Result<Entry> answer = co_await lookup_on_server(ctx, directory, std::move(name));
+  // Of absent files no READDIR tells.
+  if (answer && answer->node && sweeps()) note_asked(directory);
+  co_return answer;
 }
 
 Entry CachingFilesystem::learnt_entry(const NodeRef& directory, const std::string& name, const NodeRef& node,

@@ -51,6 +51,7 @@ bool CachingFilesystem::keeps_data() const {
 }
 
 void CachingFilesystem::give_memory_back() {
+  table_.sweeps().drop_old(Clock::now(), options_.acregmin);
   DataCache& data = table_.data();
   // Half: the rest is for what is under way.
   const uint64_t wanted = keeps_data() ? std::min(options_.cache_bytes, registrable_bytes() / 2) : 0;

@@ -29,58 +29,90 @@ bool CachingFilesystem::entries_are_due(const NodeRef& directory) {
   return !some.empty() && 2 * static_cast<size_t>(old) > some.size();
 }
 
-void CachingFilesystem::note_entry_asked(const NodeRef& directory) {
-  std::lock_guard lock(cached_node(directory).mutex);
-  cached_node(directory).entries_unasked = false;
+SweepRef CachingFilesystem::note_asked(const NodeRef& directory) {
+  {
+    std::lock_guard lock(cached_node(directory).mutex);
+    cached_node(directory).entries_unasked = false;
+  }
+  return table_.sweeps().asked(*directory.get(), Clock::now(), options_.acregmin);
 }
 
-Task<size_t> CachingFilesystem::book_known(Listing& listing) {
-  size_t refreshed = 0;
+Task<> CachingFilesystem::book_known(const Listing& listing) {
   for (const ListedEntry& entry : listing.entries) {
     if (!entry.complete) continue;
     const NodeRef node = table_.find(entry.handle);
     if (!node) continue;
     CachedNode& n = cached_node(node);
     const bool was_old = !fresh(n);
-    co_await book(node, entry.attributes, listing.belief.order, Cause::kAsked);
+    co_await book_listed(node, entry, listing.belief);
     table_.names().learn(*listing.node.get(), entry.name, node.get(), listing.belief);
     if (!was_old) continue;
-    ++refreshed;
     std::lock_guard lock(n.mutex);
     n.swept = true;
   }
-  co_return refreshed;
+}
+
+void CachingFilesystem::keep_waiting(Listing& listing) {
+  std::vector<ListedEntry> entries = std::move(listing.entries);
+  listing.drop_answer();
+  std::erase_if(entries, [this](const ListedEntry& e) { return !e.complete || table_.find(e.handle); });
+  table_.sweeps().keep(*listing.node.get(), std::move(entries), listing.belief);
 }
 
 Task<> CachingFilesystem::sweep_at_opening(Listing& listing) {
-  const size_t known = co_await book_known(listing);
+  co_await book_known(listing);
+  const SweepRef sweep = note_asked(listing.node);
+  auto turn = co_await sweep->mutex.lock();
   const uint64_t next = listing.entries.empty() ? 0 : listing.entries.back().cookie;
-  auto sweep = std::make_shared<Sweep>();
-  sweep->since = Clock::now();
-  sweep->read_on(next, listing.verifier, listing.eof, listing.entries.size(), known);
-  table_.sweeps().put(*listing.node.get(), std::move(sweep));
+  sweep->read_on(next, listing.verifier, listing.eof, listing.entries.size());
+}
+
+Task<> CachingFilesystem::read_on(RequestContext ctx, NodeRef directory, Sweep& sweep) {
+  Listing listing(directory);
+  listing.verifier = sweep.verifier();
+  listing.reply_bytes = sweep.reply_bytes();
+  const Result<> read = co_await read_entries(ctx, listing, sweep.next(), true);
+  if (!read || listing.entries.empty()) co_return sweep.end();
+  sweep.read_on(listing.entries.back().cookie, listing.verifier, listing.eof, listing.entries.size());
+  co_await book_known(listing);
+  keep_waiting(listing);
 }
 
 Task<bool> CachingFilesystem::sweep_for(RequestContext ctx, NodeRef node) {
   if (!sweeps()) co_return false;
   const auto name = table_.names().name_of(*node.get());
   if (!name) co_return false;
-  note_entry_asked(name->directory);
-  const SweepRef sweep = table_.sweeps().missed(*name->directory.get(), Clock::now(), options_.acregmin);
-  if (!sweep) co_return false;
+  const SweepRef sweep = note_asked(name->directory);
   auto turn = co_await sweep->mutex.lock();
   if (fresh(cached_node(node))) co_return true;  // with somebody else's
   if (!sweep->worth_reading()) co_return false;
-  Listing listing(name->directory);
-  listing.verifier = sweep->verifier;
-  const Result<> read = co_await read_entries(ctx, listing, sweep->next, true);
-  if (!read || listing.entries.empty()) {
-    sweep->over = true;
-    co_return false;
-  }
-  const size_t known = co_await book_known(listing);
-  sweep->read_on(listing.entries.back().cookie, listing.verifier, listing.eof, listing.entries.size(), known);
+  co_await read_on(ctx, name->directory, *sweep);
   co_return fresh(cached_node(node));
+}
+
+Task<bool> CachingFilesystem::sweep_for_names(RequestContext ctx, NodeRef directory) {
+  if (!sweeps()) co_return false;
+  const SweepRef sweep = table_.sweeps().find(*directory.get(), Clock::now(), options_.acregmin);
+  if (!sweep) co_return false;
+  auto turn = co_await sweep->mutex.lock();
+  if (sweep->worth_reading()) co_await read_on(ctx, directory, *sweep);
+  co_return true;
+}
+
+Task<std::optional<Entry>> CachingFilesystem::waiting_entry(RequestContext ctx, NodeRef directory,
+                                                            const std::string& name) {
+  const std::optional<WaitingEntry> found = table_.sweeps().take(*directory.get(), name);
+  if (!found || !believed(directory, found->belief)) co_return std::nullopt;
+  // What we did to the file meanwhile, nobody knows any more.
+  if (table_.dropped_since(found->entry.handle, found->belief.order)) co_return std::nullopt;
+  if (!co_await check_search(ctx, directory)) co_return std::nullopt;  // LOOKUP will say why
+  const NodeRef node = table_.get(found->entry.handle, found->entry.export_index);
+  co_await book_listed(node, found->entry, found->belief);
+  if (!fresh(cached_node(node))) co_return std::nullopt;
+  const auto learnt = table_.names().learn(*directory.get(), name, node.get(), found->belief);
+  if (learnt != NameCache::Learnt::kStored) co_return std::nullopt;
+  note_asked(directory);
+  co_return cached_entry(node, entry_ttl(directory, found->belief.epoch));
 }
 
 }  // namespace nfsrdma::client

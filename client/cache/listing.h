@@ -21,6 +21,7 @@ struct Listing final : OpenDirectory {
   static constexpr uint64_t kAfterDot = 1, kAfterDotDot = 2;
   // What to ask of one READDIR.
   static constexpr uint32_t kReplyBytes = 128u << 10;
+  uint32_t reply_bytes = kReplyBytes;
 
   const NodeRef node;
   AsyncMutex mutex;

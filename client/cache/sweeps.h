@@ -1,21 +1,34 @@
-// Sweeps: directories whose files are asked for their attributes one after the other, because what is known
-// of them has grown old. A READDIR with attributes asks for all of them at once (fs_sweep.cc).
+// Sweeps: directories whose files are asked for one after the other, by names that nobody has asked for yet
+// (LOOKUP), or because what is known of them has grown old (GETATTR). A READDIR with attributes asks for many
+// at once (fs_sweep.cc).
 //
-// A question for one file's old attributes is a miss of its directory. The third within a short while is the
-// sweep's first READDIR; every eighth miss more is worth another one, from where the last one ended, and from
-// the beginning behind the end: what a sweep costs stays a small part of what it may save. It is over where
-// the directory holds far more than what is in use here, or cannot be read.
+// What a sweep reads may cost the server as much as what it was asked for one by one, and no more: each
+// question, and each file that a READDIR had brought and somebody then asked for, is worth kEach entries of
+// READDIRs; the third question within a short while is worth the first. READDIRs begin small, double, and go
+// on from where the last one ended; behind the end, from the beginning. It is over where the directory cannot
+// be read.
+//
+// Files that a READDIR brought and nobody here knows wait for their LOOKUP (WaitingEntry). They hold as an
+// entry of the NameCache does, by its directory's epoch, and no longer than attributes do.
 //
 // One per mount, shared by all loops, one lock (a leaf). Directories are told apart by their Nodes, which are
-// not owned and call forget() before they die. The directories of the latest misses are kept, kMost at most.
+// not owned and call forget() before they die. The directories of the latest questions are kept, kMost at
+// most.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "client/cache/listed_entry.h"
+#include "client/cache/name_cache.h"
 #include "client/node.h"
 #include "transport/runtime/loop.h"
 #include "transport/runtime/sync.h"
@@ -23,55 +36,94 @@
 
 namespace nfsrdma::client {
 
-struct Sweep {
-  static constexpr unsigned kFirst = 3;  // misses before the first READDIR
-  static constexpr unsigned kEach = 8;   // and more before each other
-  // Of the entries that a READDIR brings at least so many must have been known, and old.
-  static constexpr size_t kLeastShare = 16;  // one of these
+struct WaitingEntry {
+  ListedEntry entry;
+  NameBelief belief;
+};
 
-  std::atomic<unsigned> misses{0};
-  // --- guarded by the Sweeps' lock ---
-  TimePoint since{};
+class Sweep {
+ public:
+  static constexpr int kFirst = 3;  // questions before the first READDIR
+  // Entries for each question. A READDIR of Linux' server takes a twelfth of a LOOKUP's time for each.
+  static constexpr int kEach = 12;
+  static constexpr int kMostCredit = 1024;                           // entries
+  static constexpr uint32_t kFirstBytes = 8u << 10, kDoublings = 4;  // of a READDIR's answer
+
+  // A question, or an answer that somebody asked for.
+  void earn() {
+    if (credit_.fetch_add(kEach) + kEach > kMostCredit) credit_ = kMostCredit;
+  }
+
   // Held across READDIR.
   AsyncMutex mutex;
   // --- guarded by it ---
-  unsigned reads = 0;
-  uint64_t next = 0;  // cookie
-  nfs4::verifier4 verifier;
-  bool over = false;
-
-  bool worth_reading() const { return !over && misses >= kFirst + kEach * reads; }
-  // A READDIR that ended before `cookie` has brought `known` files' attributes in place of old ones.
-  void read_on(uint64_t cookie, const nfs4::verifier4& v, bool eof, size_t entries, size_t known) {
-    ++reads;
-    next = eof ? 0 : cookie;
-    verifier = v;
-    over = known * kLeastShare < entries;
+  bool worth_reading() const { return !over_ && credit_ >= 0; }
+  uint64_t next() const { return next_; }  // cookie
+  const nfs4::verifier4& verifier() const { return verifier_; }
+  uint32_t reply_bytes() const { return kFirstBytes << doublings_; }
+  // A READDIR that ended before `cookie` has brought so many entries.
+  void read_on(uint64_t cookie, const nfs4::verifier4& v, bool eof, size_t entries) {
+    credit_ -= static_cast<int>(entries);
+    next_ = eof ? 0 : cookie;
+    verifier_ = v;
+    doublings_ = eof ? 0 : std::min(doublings_ + 1, kDoublings);
   }
+  void end() { over_ = true; }
+
+ private:
+  friend class Sweeps;
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+  };
+  using WaitingByName = std::unordered_map<std::string, WaitingEntry, Hash, std::equal_to<>>;
+
+  std::atomic<int> credit_{-kFirst * kEach};
+  uint64_t next_ = 0;
+  nfs4::verifier4 verifier_;
+  uint32_t doublings_ = 0;
+  bool over_ = false;
+  // --- guarded by the Sweeps' lock ---
+  TimePoint used_{};
+  WaitingByName waiting_;
 };
 using SweepRef = std::shared_ptr<Sweep>;
 
 class Sweeps {
  public:
   static constexpr size_t kMost = 64;
+  static constexpr size_t kMostWaiting = 16384;  // of all directories: 6 MiB
 
-  // A miss of the directory: its sweep, or nothing while it is too early for one. Misses `window` after the
-  // first one begin anew.
-  SweepRef missed(const Node& directory, TimePoint now, Duration window);
-  // A sweep of the directory that has begun in another way, instead of what is known of one.
-  void put(const Node& directory, SweepRef sweep);
+  // A file of the directory was asked for, or one that a READDIR had brought was of use. Its sweep; where the
+  // last question was longer than `window` ago, a new one.
+  SweepRef asked(const Node& directory, TimePoint now, Duration window);
+  // What is going on in the directory, if anything is.
+  SweepRef find(const Node& directory, TimePoint now, Duration window);
   void forget(const Node& directory);
+
+  // Keeps complete entries until they are looked up. Those of the directories that were not asked for longest
+  // make room.
+  void keep(const Node& directory, std::vector<ListedEntry> entries, const NameBelief& belief);
+  // It waits no more, whether it is good or not.
+  std::optional<WaitingEntry> take(const Node& directory, std::string_view name);
+  // Forgets directories where nobody has asked for anything for `window`.
+  void drop_old(TimePoint now, Duration window);
+  size_t waiting() const { return waiting_; }
 
  private:
   struct Place {
     const Node* directory;
     SweepRef sweep;
   };
-  // In front, with mutex_ held.
-  Place& place(const Node& directory);
+  using Places = std::vector<Place>;
+  // With mutex_ held.
+  Places::iterator place(const Node& directory);
+  void drop_waiting(Sweep& sweep);
+  void erase(Places::iterator at);
 
   std::mutex mutex_;
-  std::vector<Place> places_;  // the latest first
+  Places places_;                   // the latest first
+  std::atomic<size_t> waiting_{0};  // entries in all of them; changed with mutex_ held
 };
 
 }  // namespace nfsrdma::client

@@ -73,7 +73,7 @@ Task<Result<>> Nfs3Filesystem::read_entries(RequestContext ctx, Listing& listing
   // Section 3.3.16: the verifier goes with cookies other than zero.
   const nfs4::verifier4 verifier = cookie != 0 ? listing.verifier : nfs4::verifier4{};
   auto asking =
-      server_.readdir(ctx.credential, fh_of(directory), cookie, verifier, Listing::kReplyBytes, plus);
+      server_.readdir(ctx.credential, fh_of(directory), cookie, verifier, listing.reply_bytes, plus);
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
   if (plus && answer->status == nfs3::NFS3ERR_NOTSUPP_)

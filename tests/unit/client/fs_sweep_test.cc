@@ -1,5 +1,5 @@
-// Attributes of many files of a directory by one READDIR (client/cache/sweeps.h). No clock makes the
-// attributes old here: a rename of the file does, or the removal of another of its names.
+// Many files of a directory by one READDIR (client/cache/sweeps.h): their attributes, or their names as well.
+// No clock makes the attributes old here: a rename of the file does, or the removal of another of its names.
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 using filer::fault::Answer;
 namespace on = filer::on;
 
-class SweepLoops : public testing::TestWithParam<unsigned> {
+class Sweeping : public testing::TestWithParam<unsigned> {
  protected:
   void SetUp() override {
     server = start_filer();
@@ -29,9 +29,9 @@ class SweepLoops : public testing::TestWithParam<unsigned> {
   // `n` files d/f0... of which the mount knows old attributes; all of i bytes.
   std::vector<client::NodeRef> old_files(unsigned n) {
     std::vector<client::NodeRef> nodes;
-    server->make_directory("/export/d", 0777);
+    EXPECT_EQ(mount->mkdir("d"), 0);
     for (unsigned i = 0; i < n; ++i) {
-      server->make_file("/export/d/" + name("made", i), std::string(i, 'x'));
+      EXPECT_EQ(mount->write_file("d/" + name("made", i), std::string(i, 'x')), 0);
       nodes.push_back(mount->node("d/" + name("made", i)));
     }
     for (unsigned i = 0; i < n; ++i) EXPECT_EQ(mount->rename("d/" + name("made", i), "d/" + name("f", i)), 0);
@@ -41,22 +41,25 @@ class SweepLoops : public testing::TestWithParam<unsigned> {
     return mount->run(mount->fs().getattr(mount->user(), node, nullptr));
   }
   struct Asked {
-    uint64_t getattr, readdir;
+    uint64_t each, readdir;
     bool operator==(const Asked&) const = default;
     friend void PrintTo(const Asked& a, std::ostream* out) {
-      *out << a.getattr << " GETATTR, " << a.readdir << " READDIR";
+      *out << a.each << " for one, " << a.readdir << " READDIR";
     }
   };
   template <class F>
   Asked asked(F act) {
-    const Asked before{mount->requests("GETATTR"), mount->requests("READDIR")};
+    const Asked before{mount->requests(each_by), mount->requests("READDIR")};
     act();
-    return {mount->requests("GETATTR") - before.getattr, mount->requests("READDIR") - before.readdir};
+    return {mount->requests(each_by) - before.each, mount->requests("READDIR") - before.readdir};
   }
 
   std::unique_ptr<filer::Server> server;
   std::unique_ptr<TestMount> mount;
+  const char* each_by = "GETATTR";
 };
+
+class SweepLoops : public Sweeping {};
 
 TEST_P(SweepLoops, FilesAskedForOneByOne_AreBroughtByOneReaddir) {
   const auto nodes = old_files(30);
@@ -97,7 +100,7 @@ TEST_P(SweepLoops, ALargeDirectory_IsReadInPieces) {
   });
   EXPECT_GT(all.readdir, 1u);
   EXPECT_LE(all.readdir, 8u);
-  EXPECT_LE(all.getattr, 8 * all.readdir + 2);
+  EXPECT_LE(all.each, all.readdir + 2);
 }
 
 TEST_P(SweepLoops, ADirectoryFarLargerThanWhatIsInUse_IsNotReadOn) {
@@ -107,7 +110,7 @@ TEST_P(SweepLoops, ADirectoryFarLargerThanWhatIsInUse_IsNotReadOn) {
     for (unsigned i = 0; i < nodes.size(); ++i) EXPECT_EQ(getattr(nodes[i])->attributes.size, i);
   });
   EXPECT_EQ(all.readdir, 1u);
-  EXPECT_GE(all.getattr, 2u);
+  EXPECT_GE(all.each, 2u);
 }
 
 // RFC 8881 section 18.23: listing takes a right that GETATTR does not.
@@ -191,7 +194,7 @@ TEST_P(SweepOpenings, AttributesThatNobodyAskedFor_DoNotComeAgain) {
   EXPECT_EQ(asked([&] { open_and_close(); }), (Asked{0, 1}));
   age();
   EXPECT_EQ(asked([&] { open_and_close(); }), (Asked{0, 0})) << "nobody has looked at what came before";
-  EXPECT_EQ(asked([&] { ask_each(); }), (Asked{10, 1}));
+  EXPECT_EQ(asked([&] { ask_each(); }), (Asked{2, 1}));
   age();
   EXPECT_EQ(asked([&] { open_and_close(); }), (Asked{0, 1})) << "now somebody has";
 }
@@ -200,6 +203,160 @@ TEST_P(SweepOpenings, YoungAttributes_AreNotAskedFor) {
   EXPECT_EQ(asked([&] { open_and_close(); }), (Asked{0, 0}));
 }
 
+// --- names that nobody has looked up yet ---
+
+class SweepNames : public Sweeping {
+ protected:
+  void SetUp() override {
+    Sweeping::SetUp();
+    each_by = "LOOKUP";
+    server->make_directory("/export/d", 0777);
+  }
+  void make(unsigned n) {
+    for (unsigned i = 0; i < n; ++i) server->make_file("/export/d/" + name("f", i), std::string(i, 'x'));
+  }
+  // Of all, by a READDIR that the first ones are worth. `n`: of all.
+  void look_up_first(unsigned n) {
+    make(n);
+    EXPECT_EQ(asked([&] { look_up(0, 4); }), (Asked{4, 1})) << "of d itself, too";
+  }
+  void look_up(unsigned from, unsigned to) {
+    for (unsigned i = from; i < to; ++i) EXPECT_EQ(size_of(name("f", i)), i);
+  }
+  uint64_t size_of(const std::string& file) {
+    const auto found = mount->stat("d/" + file);
+    EXPECT_TRUE(found) << file << ": " << describe(found.error());
+    return found ? found->size : UINT64_MAX;
+  }
+};
+
+TEST_P(SweepNames, LookedUpOneByOne_AreBroughtByOneReaddir) {
+  make(30);
+  EXPECT_EQ(asked([&] { look_up(0, 30); }), (Asked{4, 1})) << "of d itself, too";
+  EXPECT_EQ(asked([&] { look_up(0, 30); }), (Asked{0, 0}));
+}
+
+TEST_P(SweepNames, ALargeDirectory_IsReadInPieces) {
+  make(1500);
+  const Asked all = asked([&] { look_up(0, 1500); });
+  EXPECT_LE(all.readdir, 8u);
+  EXPECT_LE(all.each, all.readdir + 3);
+}
+
+// What a sweep reads in vain is bounded by what was asked for.
+TEST_P(SweepNames, AFewOfALargeDirectory_AreLookedUp) {
+  make(1500);
+  const Asked few = asked([&] {
+    for (unsigned i = 1499; i > 1400; i -= 10) EXPECT_EQ(size_of(name("f", i)), i);
+  });
+  EXPECT_LE(few.readdir, 2u);
+  EXPECT_GE(few.each, 8u);
+}
+
+TEST_P(SweepNames, AllAtOnce_AreFound) {
+  make(40);
+  const client::NodeRef d = mount->node("d");
+  std::vector<std::future<Result<client::Entry>>> replies;
+  for (unsigned i = 0; i < 40; ++i)
+    replies.push_back(mount->start(mount->fs().lookup(mount->user(), d, name("f", i))));
+  for (unsigned i = 0; i < 40; ++i) {
+    const Result<client::Entry> entry = replies[i].get();
+    ASSERT_TRUE(entry && entry->node);
+    EXPECT_EQ(entry->attributes.size, i);
+  }
+}
+
+TEST_P(SweepNames, AbsentNames_AreWorthNoReaddir) {
+  make(10);
+  EXPECT_EQ(asked([&] {
+              for (unsigned i = 0; i < 10; ++i) EXPECT_FALSE(mount->lookup("d/" + name("absent", i)));
+            }),
+            (Asked{11, 0}));
+}
+
+TEST_P(SweepNames, WhereTheDirectoryCannotBeRead_EachIsAskedFor) {
+  server->faults().add(on::request_with(OP_READDIR).always(), Answer{OP_READDIR, NFS4ERR_ACCESS});
+  make(10);
+  EXPECT_EQ(asked([&] { look_up(0, 10); }), (Asked{11, 1}));
+}
+
+TEST_P(SweepNames, WithoutReaddirplusOrAnyTrust_EachIsAskedFor) {
+  make(10);
+  const auto without = [&](std::function<void(client::ClientOptions&)> option) {
+    start(std::move(option));
+    const client::NodeRef d = mount->node("d");
+    return asked([&] {
+      for (unsigned i = 0; i < 10; ++i)
+        EXPECT_TRUE(mount->run(mount->fs().lookup(mount->user(), d, name("f", i))));
+    });
+  };
+  EXPECT_EQ(without([](client::ClientOptions& o) { o.readdirplus = false; }), (Asked{10, 0}));
+  EXPECT_EQ(without([](client::ClientOptions& o) { o.noac = true; }), (Asked{10, 0}));
+  EXPECT_EQ(without([](client::ClientOptions& o) { o.lookupcache = client::LookupCache::kNone; }),
+            (Asked{10, 0}));
+}
+
+// nfs(5): attributes of a file are believed for acregmin, and so is what came of it with others'.
+TEST_P(SweepNames, WhatCameLongAgo_IsAskedForAgain) {
+  start([](client::ClientOptions& o) { o.acregmin = o.acregmax = 1s; });
+  look_up_first(10);
+  server->write_file("/export/d/f9", 100, "more");
+  std::this_thread::sleep_for(1200ms);
+  EXPECT_EQ(size_of("f9"), 104u);
+}
+
+// RFC 8881 section 10.8: names are what the directory's change attribute says they are.
+TEST_P(SweepNames, AfterAChangeByOthers_EachIsAskedForAgain) {
+  look_up_first(10);
+  server->write_file("/export/d/f8", 100, "more");
+  server->remove_file("/export/d/f9");
+  EXPECT_EQ(mount->write_file("d/mine", ""), 0) << "its answer tells of the change";
+  EXPECT_EQ(size_of("f8"), 104u);
+  EXPECT_FALSE(mount->lookup("d/f9"));
+}
+
+TEST_P(SweepNames, OwnChanges_AreSeen) {
+  look_up_first(10);
+  EXPECT_EQ(mount->rename("d/f8", "d/moved"), 0);
+  EXPECT_EQ(mount->unlink("d/f9"), 0);
+  EXPECT_EQ(mount->rename("d/f7", "d/f6"), 0);
+  EXPECT_EQ(mount->link("d/f4", "d/also4"), 0);
+  EXPECT_FALSE(mount->lookup("d/f8"));
+  EXPECT_EQ(size_of("moved"), 8u);
+  EXPECT_FALSE(mount->lookup("d/f9"));
+  EXPECT_FALSE(mount->lookup("d/f7"));
+  EXPECT_EQ(size_of("f6"), 7u);
+  EXPECT_EQ(mount->stat("d/f4")->nlink, 2u);
+}
+
+// A file that was changed by another of its names and is known no more.
+TEST_P(SweepNames, OwnChangesOfWhatIsForgotten_AreSeen) {
+  make(10);
+  EXPECT_EQ(mount->link("d/f9", "elsewhere"), 0);
+  start();
+  look_up(0, 4);
+  client::SetAttributes set;
+  set.size = 77;
+  {
+    const auto other = mount->run(mount->fs().lookup(mount->user(), mount->root(), "elsewhere"));
+    ASSERT_TRUE(other && other->node);
+    ASSERT_TRUE(mount->run(mount->fs().setattr(mount->user(), other->node, set, nullptr)));
+  }
+  EXPECT_EQ(size_of("f9"), 77u);
+}
+
+// RFC 8881 section 18.13.3: LOOKUP takes the right to search, whoever has listed the directory.
+TEST_P(SweepNames, WhoMayNotSearch_FindsNothing) {
+  start([](client::ClientOptions& o) { o.many_users = true; });
+  server->make_directory("/export/closed", 0700);
+  for (unsigned i = 0; i < 10; ++i) server->make_file("/export/closed/" + name("f", i), "");
+  const client::NodeRef closed = mount->node("closed");
+  for (unsigned i = 0; i < 5; ++i)
+    EXPECT_TRUE(mount->run(mount->fs().lookup(mount->user(), closed, name("f", i))));
+  EXPECT_EQ(errno_of(mount->run(mount->fs().lookup(mount->user(1000, 1000), closed, "f9"))), EACCES);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, SweepNames, testing::Values(1u, 4u));
 INSTANTIATE_TEST_SUITE_P(Loops, SweepLoops, testing::Values(1u, 4u));
 INSTANTIATE_TEST_SUITE_P(Loops, SweepOpenings, testing::Values(1u, 4u));
 

@@ -18,78 +18,141 @@ class SweepsTest : public testing::Test {
   NodeRef node(unsigned n) {
     return table.get(nfs4::nfs_fh4(as_const_bytes("node " + std::to_string(n))), 0);
   }
-  SweepRef missed(const NodeRef& of, unsigned times = 1, TimePoint now = TimePoint(1h)) {
+  SweepRef asked(const NodeRef& of, unsigned times = 1, TimePoint now = TimePoint(1h)) {
     SweepRef last;
-    for (unsigned i = 0; i < times; ++i) last = table.sweeps().missed(*of.get(), now, 3s);
+    for (unsigned i = 0; i < times; ++i) last = sweeps.asked(*of.get(), now, 3s);
     return last;
+  }
+  static std::vector<client::ListedEntry> entries(unsigned n, const std::string& prefix = "f") {
+    std::vector<client::ListedEntry> all(n);
+    for (unsigned i = 0; i < n; ++i) all[i].name = all[i].handle = prefix + std::to_string(i);
+    return all;
   }
 
   client::NodeTable table;
+  client::Sweeps& sweeps = table.sweeps();
   const NodeRef directory = node(0);
 };
 
-TEST_F(SweepsTest, ThirdMiss_IsWorthAReaddir) {
-  EXPECT_FALSE(missed(directory));
-  EXPECT_FALSE(missed(directory));
-  const SweepRef sweep = missed(directory);
-  ASSERT_TRUE(sweep);
+TEST_F(SweepsTest, ThirdQuestion_IsWorthAReaddir) {
+  EXPECT_FALSE(asked(directory)->worth_reading());
+  EXPECT_FALSE(asked(directory)->worth_reading());
+  const SweepRef sweep = asked(directory);
   EXPECT_TRUE(sweep->worth_reading());
-  EXPECT_EQ(sweep->next, 0u);
+  EXPECT_EQ(sweep->next(), 0u);
+  EXPECT_EQ(sweep->reply_bytes(), Sweep::kFirstBytes);
 }
 
-TEST_F(SweepsTest, EveryEighthMore_IsWorthAnother) {
-  const SweepRef sweep = missed(directory, 3);
-  sweep->read_on(77, {}, false, 500, 400);
-  EXPECT_FALSE(sweep->worth_reading());
-  EXPECT_EQ(missed(directory, 7), sweep);
-  EXPECT_FALSE(sweep->worth_reading());
-  missed(directory);
+TEST_F(SweepsTest, SoManyEntries_AreWorthAQuestion) {
+  const SweepRef sweep = asked(directory, 3);
+  sweep->read_on(77, {}, false, 5 * Sweep::kEach);
+  EXPECT_FALSE(asked(directory, 4)->worth_reading());
+  EXPECT_TRUE(asked(directory)->worth_reading());
+  EXPECT_EQ(sweep->next(), 77u);
+}
+
+TEST_F(SweepsTest, Answers_GrowToTheLongest) {
+  const SweepRef sweep = asked(directory, 3);
+  std::vector<uint32_t> kilobytes;
+  for (uint64_t i = 1; i <= 6; ++i) {
+    kilobytes.push_back(sweep->reply_bytes() >> 10);
+    sweep->read_on(i, {}, i == 6, 10);
+  }
+  EXPECT_EQ(kilobytes, (std::vector<uint32_t>{8, 16, 32, 64, 128, 128}));
+  EXPECT_EQ(sweep->next(), 0u) << "behind the end is the beginning";
+  EXPECT_EQ(sweep->reply_bytes(), Sweep::kFirstBytes);
+}
+
+TEST_F(SweepsTest, WhatWasOfUse_DoesNotPayForWhatIsNotWithoutEnd) {
+  const SweepRef sweep = asked(directory, 1000);
+  sweep->read_on(1, {}, false, 600);
   EXPECT_TRUE(sweep->worth_reading());
-  EXPECT_EQ(sweep->next, 77u);
-}
-
-TEST_F(SweepsTest, BehindTheEnd_IsTheBeginning) {
-  const SweepRef sweep = missed(directory, 3);
-  sweep->read_on(77, {}, true, 500, 500);
+  sweep->read_on(2, {}, false, 600);
   EXPECT_FALSE(sweep->worth_reading());
-  missed(directory, 8);
-  EXPECT_TRUE(sweep->worth_reading());
-  EXPECT_EQ(sweep->next, 0u);
 }
 
-TEST_F(SweepsTest, Strangers_EndIt) {
-  const SweepRef few = missed(directory, 3);
-  few->read_on(77, {}, false, 500, 500 / Sweep::kLeastShare - 1);
-  missed(directory, 100);
-  EXPECT_FALSE(few->worth_reading());
-}
-
-TEST_F(SweepsTest, LaterMisses_BeginAnew) {
-  const SweepRef sweep = missed(directory, 3);
-  sweep->read_on(77, {}, false, 500, 0);
-  EXPECT_FALSE(missed(directory, 2, TimePoint(1h + 4s)));
-  const SweepRef next = missed(directory, 1, TimePoint(1h + 4s));
-  ASSERT_TRUE(next);
+TEST_F(SweepsTest, LaterQuestions_BeginAnew) {
+  const SweepRef sweep = asked(directory, 3);
+  sweeps.keep(*directory.get(), entries(5), {});
+  EXPECT_EQ(sweeps.find(*directory.get(), TimePoint(1h + 3s), 3s), sweep);
+  EXPECT_FALSE(sweeps.find(*directory.get(), TimePoint(1h + 4s), 3s));
+  const SweepRef next = asked(directory, 1, TimePoint(1h + 4s));
   EXPECT_NE(next, sweep);
-  EXPECT_TRUE(next->worth_reading());
+  EXPECT_FALSE(next->worth_reading());
+  EXPECT_EQ(sweeps.waiting(), 0u);
+}
+
+TEST_F(SweepsTest, QuestionsThatGoOn_AreOneSweep) {
+  const SweepRef sweep = asked(directory, 3);
+  for (int s = 2; s <= 20; s += 2) EXPECT_EQ(asked(directory, 1, TimePoint(1h + s * 1s)), sweep);
 }
 
 TEST_F(SweepsTest, TheLatestDirectories_AreKept) {
-  missed(directory, 2);
+  const SweepRef first = asked(directory);
   std::vector<NodeRef> others;
-  for (unsigned i = 1; i < client::Sweeps::kMost; ++i) missed(others.emplace_back(node(i)), 2);
-  EXPECT_TRUE(missed(directory)) << "none was one too many";
-  missed(others.emplace_back(node(1000)));
-  EXPECT_FALSE(missed(others[0])) << "the one not missed for longest is forgotten";
-  EXPECT_TRUE(missed(directory));
+  for (unsigned i = 1; i < client::Sweeps::kMost; ++i) asked(others.emplace_back(node(i)));
+  EXPECT_EQ(asked(directory), first) << "none was one too many";
+  sweeps.keep(*others[0].get(), entries(7), {});
+  asked(others.emplace_back(node(1000)));
+  EXPECT_FALSE(sweeps.find(*others[0].get(), TimePoint(1h), 3s)) << "not asked for longest";
+  EXPECT_EQ(sweeps.waiting(), 0u);
+  EXPECT_EQ(asked(directory), first);
 }
 
 TEST_F(SweepsTest, ADirectoryThatDies_IsForgotten) {
   NodeRef dying = node(1);
   const client::Node* place = dying.get();
-  EXPECT_FALSE(missed(dying, 2));
+  asked(dying, 3);
+  sweeps.keep(*place, entries(5), {});
   dying = {};
-  EXPECT_FALSE(table.sweeps().missed(*place, TimePoint(1h), 3s));
+  EXPECT_FALSE(sweeps.find(*place, TimePoint(1h), 3s));
+  EXPECT_EQ(sweeps.waiting(), 0u);
+}
+
+// --- entries that wait for their LOOKUP ---
+
+TEST_F(SweepsTest, AWaitingEntry_IsTakenOnce) {
+  asked(directory);
+  sweeps.keep(*directory.get(), entries(3), {.epoch = 5});
+  EXPECT_EQ(sweeps.waiting(), 3u);
+  EXPECT_FALSE(sweeps.take(*directory.get(), "f3"));
+  EXPECT_FALSE(sweeps.take(*node(1).get(), "f1"));
+  const auto taken = sweeps.take(*directory.get(), "f1");
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->entry.handle, "f1");
+  EXPECT_EQ(taken->belief.epoch, 5u);
+  EXPECT_FALSE(sweeps.take(*directory.get(), "f1"));
+  EXPECT_EQ(sweeps.waiting(), 2u);
+}
+
+TEST_F(SweepsTest, TheLatestAnswer_Counts) {
+  asked(directory);
+  sweeps.keep(*directory.get(), entries(3), {.epoch = 5});
+  sweeps.keep(*directory.get(), entries(2), {.epoch = 6});
+  EXPECT_EQ(sweeps.waiting(), 3u);
+  EXPECT_EQ(sweeps.take(*directory.get(), "f0")->belief.epoch, 6u);
+  EXPECT_EQ(sweeps.take(*directory.get(), "f2")->belief.epoch, 5u);
+}
+
+TEST_F(SweepsTest, OldDirectories_MakeRoom) {
+  const NodeRef second = node(1);
+  asked(directory);
+  asked(second);
+  sweeps.keep(*directory.get(), entries(10), {});
+  sweeps.keep(*second.get(), entries(client::Sweeps::kMostWaiting - 5), {});
+  EXPECT_EQ(sweeps.waiting(), client::Sweeps::kMostWaiting - 5);
+  EXPECT_FALSE(sweeps.take(*directory.get(), "f0"));
+  EXPECT_TRUE(sweeps.take(*second.get(), "f0"));
+}
+
+TEST_F(SweepsTest, WhereNobodyAsksAnyMore_NothingWaits) {
+  const NodeRef second = node(1);
+  asked(directory);
+  sweeps.keep(*directory.get(), entries(10), {});
+  asked(second, 1, TimePoint(1h + 2s));
+  sweeps.keep(*second.get(), entries(4), {});
+  sweeps.drop_old(TimePoint(1h + 4s), 3s);
+  EXPECT_EQ(sweeps.waiting(), 4u);
 }
 
 }  // namespace
