@@ -78,6 +78,9 @@ struct ClientOptions {
   // NFSv4.1: how long the CLOSE of a file that nobody has open any more may wait for those of others, to
   // share a COMPOUND with them. 0: not at all.
   std::chrono::milliseconds close_delay{100};
+  // How long names and attributes that a READDIR brought of files that nobody had asked for may answer who
+  // asks.
+  std::chrono::milliseconds brought_names{1000};
   bool sync = false;  // every write is FILE_SYNC before it returns
   // Bytes of file data that are kept at most; 0: none, and nothing is read ahead.
   uint64_t cache_bytes = 0;

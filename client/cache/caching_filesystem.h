@@ -233,6 +233,32 @@ class CachingFilesystem : public Filesystem {
   void names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
                    const NameBelief& from_belief, const NodeRef& to_directory, const std::string& to,
                    const NameBelief& to_belief);
+  // Of a name that a request is about to make. Unless the request is known to have been executed, nothing is
+  // known of the name afterwards.
+  class NameToBe {
+   public:
+    NameToBe(NameCache& names, NodeRef directory, std::string name)
+        : names_(names), directory_(std::move(directory)), name_(std::move(name)) {}
+    NameToBe(const NameToBe&) = delete;
+    NameToBe& operator=(const NameToBe&) = delete;
+    ~NameToBe() {
+      if (!told_) not_known();
+    }
+    void made(Node& child, const NameBelief& belief) {
+      names_.put(*directory_.get(), name_, &child, belief);
+      told_ = true;
+    }
+    void not_known() {
+      names_.remove(*directory_.get(), name_);
+      told_ = true;
+    }
+
+   private:
+    NameCache& names_;
+    const NodeRef directory_;
+    const std::string name_;
+    bool told_ = false;
+  };
   // What no server may see as a component; the kernel sends none of these.
   static bool valid_name(const std::string& name);
 

@@ -103,6 +103,7 @@ Task<std::optional<Entry>> CachingFilesystem::waiting_entry(RequestContext ctx, 
                                                             const std::string& name) {
   const std::optional<WaitingEntry> found = table_.sweeps().take(*directory.get(), name);
   if (!found || !believed(directory, found->belief)) co_return std::nullopt;
+  if (Clock::now() - found->belief.since > options_.brought_names) co_return std::nullopt;
   // What we did to the file meanwhile, nobody knows any more.
   if (table_.dropped_since(found->entry.handle, found->belief.order)) co_return std::nullopt;
   if (!co_await check_search(ctx, directory)) co_return std::nullopt;  // LOOKUP will say why

@@ -9,7 +9,9 @@
 // be read.
 //
 // Files that a READDIR brought and nobody here knows wait for their LOOKUP (WaitingEntry). They hold as an
-// entry of the NameCache does, by its directory's epoch, and no longer than attributes do.
+// entry of the NameCache does, by its directory's epoch, and briefly (ClientOptions::brought_names): who was
+// told elsewhere of a change to a file that nobody here has asked for yet expects to see it. That a name is
+// absent follows from no listing for the same reason.
 //
 // One per mount, shared by all loops, one lock (a leaf). Directories are told apart by their Nodes, which are
 // not owned and call forget() before they die. The directories of the latest questions are kept, kMost at

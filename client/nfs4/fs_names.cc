@@ -170,6 +170,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
     b.putfh(fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
     ask_of_made(b, fh);
   };
+  NameToBe to_be(nodes_.names(), directory, name);
   const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
@@ -178,6 +179,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {
     if (reply->maybe_executed_before && created.error().is_status(nfs4::NFS4ERR_EXIST)) {
+      to_be.not_known();
       const Wanted wanted{type, mode, since};
       co_return co_await maybe_own_object(ctx, directory, std::move(name), wanted,
                                           std::move(created.error()));
@@ -196,7 +198,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
                                     order, Cause::kAsked);
   take_access_of_made(ctx, entry.node, *reply, change);
   note_owner(ctx.credential->uid(), entry.attributes.uid);
-  nodes_.names().put(*directory.get(), name, entry.node.get(), belief);
+  to_be.made(*entry.node.get(), belief);
   entry.entry_ttl = entry_ttl(directory, belief.epoch);
   co_return entry;
 }
@@ -264,6 +266,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
     b.add(nfs4::SAVEFH4args{}).putfh(directory_fh).add(nfs4::LINK4args{name}).getattr(kFileAttributes);
     b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
+  NameToBe to_be(nodes_.names(), directory, name);
   const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
@@ -275,6 +278,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   auto linked = reply->take<nfs4::LINK4res>();
   if (!linked) {
     if (reply->maybe_executed_before && linked.error().is_status(nfs4::NFS4ERR_EXIST)) {
+      to_be.not_known();
       Result<Entry> there = co_await lookup_on_server(ctx, directory, name);
       if (there && there->node == node) co_return there;
     }
@@ -287,7 +291,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
   co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), *before);
-  nodes_.names().put(*directory.get(), name, node.get(), belief);
+  to_be.made(*node.get(), belief);
   co_return cached_entry(node, entry_ttl(directory, belief.epoch));
 }
 

@@ -141,6 +141,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
   const uint64_t epoch = session_.epoch();
   const Delegations::Asking asking(delegations_);
+  NameToBe to_be(nodes_.names(), directory, name);
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -173,7 +174,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   auto after = take_directory_of_made(*reply);
   NameBelief belief = co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
   belief.asked = order;
-  nodes_.names().put(*directory.get(), name, node.get(), belief);
+  to_be.made(*node.get(), belief);
   take_access_of_made(ctx, node, *reply, change);
 
   // It was there before and the kernel did not know: nobody has asked whether the caller may.

@@ -7,6 +7,7 @@
 #include "xdr/nfs4/handle_ops.h"
 
 namespace nfsrdma::client {
+
 Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                                 bool is_directory) {
   const nfs4::nfs_fh4 fh = fh_of(directory);
@@ -21,7 +22,10 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes); };
   const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
+  if (!reply) {
+    nodes_.names().remove(*directory.get(), name);
+    co_return fail(std::move(reply.error()));
+  }
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(directory, std::move(put.error())));
   auto removed = reply->take<nfs4::REMOVE4res>();
@@ -65,14 +69,20 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   };
   const Request request{nfs4::OP_RENAME, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
+  const auto forget_both = [&] {
+    nodes_.names().remove(*from_directory.get(), from);
+    nodes_.names().remove(*to_directory.get(), to);
+  };
+  if (!reply) {
+    forget_both();
+    co_return fail(std::move(reply.error()));
+  }
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto renamed = reply->take<nfs4::RENAME4res>();
   if (!renamed) {
-    nodes_.names().remove(*from_directory.get(), from);
-    nodes_.names().remove(*to_directory.get(), to);
+    forget_both();
     if (reply->maybe_executed_before && known.moved && renamed.error().is_status(nfs4::NFS4ERR_NOENT)) {
       // Executed before the server restarted if what we renamed now stands under the new name.
       Result<Entry> there = co_await lookup_on_server(ctx, to_directory, to);

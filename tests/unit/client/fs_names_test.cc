@@ -193,6 +193,27 @@ TEST_P(NamesLoops, OwnChanges_AreKnownAtOnceAndKeepTheRest) {
 }
 
 // Section 10.8: an answer is about the time when the request was executed, not when it came.
+// What was absent is there, or may be.
+TEST_P(NamesLoops, NameThatCouldNotBeMade_IsAskedFor) {
+  TestMount mount(*server,
+                  settings([](ClientOptions& o) { o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = 1h; }));
+  ASSERT_EQ(mount.mkdir("d"), 0);
+  ASSERT_EQ(mount.mkdir("from"), 0);
+  ASSERT_EQ(mount.write_file("d/mine", ""), 0);
+  const auto made_by_others = [&](const std::string& name, const std::function<int(std::string)>& make) {
+    EXPECT_EQ(errno_of(mount.lookup("d/" + name)), ENOENT);
+    server->make_directory("/export/d/" + name);
+    server->make_file("/export/d/" + name + "/file", "");
+    EXPECT_EQ(errno_of(mount.lookup("d/" + name)), ENOENT) << "remembered";
+    EXPECT_NE(make("d/" + name), 0);
+    EXPECT_TRUE(mount.lookup("d/" + name)) << name;
+  };
+  made_by_others("created", [&](auto name) { return errno_of(mount.try_create(name, O_RDWR | O_EXCL)); });
+  made_by_others("directory", [&](auto name) { return mount.mkdir(name); });
+  made_by_others("linked", [&](auto name) { return mount.link("d/mine", name); });
+  made_by_others("renamed", [&](auto name) { return mount.rename("from", name); });
+}
+
 TEST_P(NamesLoops, LookupAnsweredAfterAnOwnChange_DoesNotHideTheChange) {
   server->make_file("/export/old", "");
   server->make_file("/export/moved", "");

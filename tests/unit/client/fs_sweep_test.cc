@@ -21,6 +21,7 @@ class Sweeping : public testing::TestWithParam<unsigned> {
     mount = std::make_unique<TestMount>(
         *server, TestMount::Settings{.loops = GetParam(), .options = [more](client::ClientOptions& o) {
                                        o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = 1h;
+                                       o.brought_names = 1h;
                                        if (more) more(o);
                                      }});
   }
@@ -296,12 +297,12 @@ TEST_P(SweepNames, WithoutReaddirplusOrAnyTrust_EachIsAskedFor) {
             (Asked{10, 0}));
 }
 
-// nfs(5): attributes of a file are believed for acregmin, and so is what came of it with others'.
 TEST_P(SweepNames, WhatCameLongAgo_IsAskedForAgain) {
-  start([](client::ClientOptions& o) { o.acregmin = o.acregmax = 1s; });
-  look_up_first(10);
+  start([](client::ClientOptions& o) { o.brought_names = 100ms; });
+  make(10);
+  look_up(0, 4);
   server->write_file("/export/d/f9", 100, "more");
-  std::this_thread::sleep_for(1200ms);
+  std::this_thread::sleep_for(200ms);
   EXPECT_EQ(size_of("f9"), 104u);
 }
 
