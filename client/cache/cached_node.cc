@@ -30,6 +30,7 @@ NodeRef CachedNodeTable::get(std::string_view handle, uint32_t export_index) {
   if (const auto it = shard.nodes.find(handle); it != shard.nodes.end()) {
     if (NodeTableAccess::try_acquire(**it)) return NodeRef::adopt(*it);
     shard.nodes.erase(it);  // dying: drop() will find itself no longer listed
+    note_dropped(handle);
   }
   CachedNode* node = make_(*this, handle, export_index);
   shard.nodes.insert(node);
@@ -45,16 +46,26 @@ NodeRef CachedNodeTable::find(std::string_view handle) {
   return NodeRef::adopt(*it);
 }
 
+// With the shard's lock held: whoever makes a new Node finds it noted.
+void CachedNodeTable::note_dropped(std::string_view handle) {
+  std::atomic<uint64_t>& latest = dropped_[Hash{}(handle) % kDropped];
+  const uint64_t now = next_start();
+  uint64_t known = latest.load(std::memory_order_relaxed);
+  while (known < now && !latest.compare_exchange_weak(known, now, std::memory_order_relaxed)) continue;
+}
+
 void CachedNodeTable::drop(CachedNode& node) {
   names_.forget(node);
   data_.forget(node);
   sweeps_.forget(node);
-  dropped_[Hash{}(node.handle()) % kDropped] = next_start();
   {
     Shard& shard = shard_of(node.handle());
     std::lock_guard lock(shard.mutex);
     const auto it = shard.nodes.find(node.handle());
-    if (it != shard.nodes.end() && *it == &node) shard.nodes.erase(it);
+    if (it != shard.nodes.end() && *it == &node) {
+      shard.nodes.erase(it);
+      note_dropped(node.handle());
+    }
   }
   size_.fetch_sub(1, std::memory_order_relaxed);
   delete &node;

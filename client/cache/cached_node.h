@@ -141,7 +141,8 @@ class CachedNodeTable {
   // The order in which requests are started, see AttributeCache.
   uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
   // A Node of the file was dropped, and with it what we had done to the file, since a request began that was
-  // given `order`. Some files are taken for others.
+  // given `order`. Some files are taken for others. Who has its present Node will hear of it: asked after
+  // get().
   bool dropped_since(std::string_view handle, uint64_t order) const {
     return dropped_[Hash{}(handle) % kDropped].load(std::memory_order_relaxed) > order;
   }
@@ -149,7 +150,7 @@ class CachedNodeTable {
  private:
   friend class CachedNode;
   static constexpr size_t kShards = 16;
-  static constexpr size_t kDropped = 4096;
+  static constexpr size_t kDropped = 16384;
   // By file handle.
   struct Hash {
     using is_transparent = void;
@@ -168,6 +169,7 @@ class CachedNodeTable {
   };
   Shard& shard_of(std::string_view handle) { return shards_[Hash{}(handle) % kShards]; }
   void drop(CachedNode& node);
+  void note_dropped(std::string_view handle);
 
   const Make make_;
   std::array<Shard, kShards> shards_;

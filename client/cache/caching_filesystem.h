@@ -233,28 +233,30 @@ class CachingFilesystem : public Filesystem {
   void names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
                    const NameBelief& from_belief, const NodeRef& to_directory, const std::string& to,
                    const NameBelief& to_belief);
-  // Of a name that a request is about to make. Unless the request is known to have been executed, nothing is
-  // known of the name afterwards.
+  // A request about the name failed, or nobody knows what became of it: name and directory are asked for.
+  void name_in_doubt(const NodeRef& directory, const std::string& name);
+  // A name that a request is about to make, and of which nothing is known afterwards unless the request is
+  // known to have been executed.
   class NameToBe {
    public:
-    NameToBe(NameCache& names, NodeRef directory, std::string name)
-        : names_(names), directory_(std::move(directory)), name_(std::move(name)) {}
+    NameToBe(CachingFilesystem& fs, NodeRef directory, std::string name)
+        : fs_(fs), directory_(std::move(directory)), name_(std::move(name)) {}
     NameToBe(const NameToBe&) = delete;
     NameToBe& operator=(const NameToBe&) = delete;
     ~NameToBe() {
-      if (!told_) not_known();
+      if (!told_) in_doubt();
     }
     void made(Node& child, const NameBelief& belief) {
-      names_.put(*directory_.get(), name_, &child, belief);
+      fs_.table_.names().put(*directory_.get(), name_, &child, belief);
       told_ = true;
     }
-    void not_known() {
-      names_.remove(*directory_.get(), name_);
+    void in_doubt() {
+      fs_.name_in_doubt(directory_, name_);
       told_ = true;
     }
 
    private:
-    NameCache& names_;
+    CachingFilesystem& fs_;
     const NodeRef directory_;
     const std::string name_;
     bool told_ = false;

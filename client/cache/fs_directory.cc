@@ -178,6 +178,8 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
   entry.ino = from.ino != 0 ? from.ino : 1;  // readdir(3) users skip inode 0
   if (!plus || !from.complete) co_return entry;
   const NodeRef node = table_.get(from.handle, from.export_index);
+  // What was done to it since, here, went with what was known of it.
+  if (table_.dropped_since(from.handle, listing.belief.order)) co_return entry;
   co_await book_listed(node, from, listing.belief);
   Entry full = cached_entry(node, Duration::zero());
   switch (table_.names().learn(*listing.node.get(), entry.name, full.node.get(), listing.belief)) {

@@ -92,12 +92,15 @@ Task<Result<std::optional<Entry>>> CachingFilesystem::known_entry(RequestContext
   }
   if (!good) co_return co_await waiting_entry(ctx, directory, name);
   NFSRDMA_CO_TRY(co_await check_search(ctx, directory));
+  // Which may have told of a change to the directory.
+  if (!believed(directory, found->belief) && !(found->child && name_is_promised(*found)))
+    co_return std::nullopt;
   if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
   // A name that only the file's promise holds is not lent to the kernel: it could not be taken back at a
   // recall without waiting for the directory's lock, whose holder may wait for the recall.
   if (co_await revalidate(ctx, found->child))
     co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
-  table_.names().remove(*directory.get(), name);  // the file is gone under its name: ask
+  table_.names().remove(*directory.get(), name, table_.next_start());  // the file is gone under its name: ask
   co_return std::nullopt;
 }
 
@@ -133,6 +136,13 @@ Entry CachingFilesystem::learnt_entry(const NodeRef& directory, const std::strin
   return entry;
 }
 
+void CachingFilesystem::name_in_doubt(const NodeRef& directory, const std::string& name) {
+  const uint64_t now = table_.next_start();
+  table_.names().remove(*directory.get(), name, now);
+  std::lock_guard lock(cached_node(directory).mutex);
+  cached_node(directory).attributes.expire(now);
+}
+
 CachingFilesystem::Moving CachingFilesystem::moving(const NodeRef& from_directory, const std::string& from,
                                                     const NodeRef& to_directory, const std::string& to) {
   Moving m;
@@ -152,7 +162,7 @@ void CachingFilesystem::names_moved(const Moving& m, const NodeRef& from_directo
     } else {
       // To what is not known: as after a change of ours that is forgotten.
       names.put(*to_directory.get(), to, nullptr, to_belief);
-      names.remove(*to_directory.get(), to);
+      names.remove(*to_directory.get(), to, to_belief.order);
     }
   }
   for (const NodeRef& node : {m.moved, m.replaced}) {

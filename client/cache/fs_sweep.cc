@@ -55,7 +55,10 @@ Task<> CachingFilesystem::book_known(const Listing& listing) {
 void CachingFilesystem::keep_waiting(Listing& listing) {
   std::vector<ListedEntry> entries = std::move(listing.entries);
   listing.drop_answer();
-  std::erase_if(entries, [this](const ListedEntry& e) { return !e.complete || table_.find(e.handle); });
+  const size_t longest = limits_of(listing.node).name_max;
+  std::erase_if(entries, [&](const ListedEntry& e) {
+    return !e.complete || e.name.size() > longest || !valid_name(e.name) || table_.find(e.handle);
+  });
   table_.sweeps().keep(*listing.node.get(), std::move(entries), listing.belief);
 }
 
@@ -102,12 +105,13 @@ Task<bool> CachingFilesystem::sweep_for_names(RequestContext ctx, NodeRef direct
 Task<std::optional<Entry>> CachingFilesystem::waiting_entry(RequestContext ctx, NodeRef directory,
                                                             const std::string& name) {
   const std::optional<WaitingEntry> found = table_.sweeps().take(*directory.get(), name);
-  if (!found || !believed(directory, found->belief)) co_return std::nullopt;
+  if (!found) co_return std::nullopt;
   if (Clock::now() - found->belief.since > options_.brought_names) co_return std::nullopt;
+  if (!co_await check_search(ctx, directory)) co_return std::nullopt;  // LOOKUP will say why
+  if (!believed(directory, found->belief)) co_return std::nullopt;
+  const NodeRef node = table_.get(found->entry.handle, found->entry.export_index);
   // What we did to the file meanwhile, nobody knows any more.
   if (table_.dropped_since(found->entry.handle, found->belief.order)) co_return std::nullopt;
-  if (!co_await check_search(ctx, directory)) co_return std::nullopt;  // LOOKUP will say why
-  const NodeRef node = table_.get(found->entry.handle, found->entry.export_index);
   co_await book_listed(node, found->entry, found->belief);
   if (!fresh(cached_node(node))) co_return std::nullopt;
   const auto learnt = table_.names().learn(*directory.get(), name, node.get(), found->belief);

@@ -95,6 +95,9 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
       if (e->child == child) return Learnt::kStored;  // as it was, and that is more recent
       return e->child == nullptr ? Learnt::kAbsent : Learnt::kOther;
     }
+    // An answer that lay here does not replace one that was asked for since.
+    if (e->belief.asked > belief.order && e->belief.epoch >= belief.epoch)
+      return e->child == child ? Learnt::kStored : Learnt::kOther;
   }
   belief.asked = belief.order;
   belief.order = changed;
@@ -102,9 +105,11 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
   return Learnt::kStored;
 }
 
-void NameCache::remove(Node& directory, std::string_view name) {
+void NameCache::remove(Node& directory, std::string_view name, uint64_t order) {
   std::lock_guard lock(mutex_);
   if (NameEntry* e = entry(directory, name); e != nullptr) erase(*e);
+  uint64_t& forgotten = links_(directory).forgotten;
+  forgotten = std::max(forgotten, order);
 }
 
 void NameCache::forget(Node& node) {

@@ -30,7 +30,8 @@ struct NameEntry;
 struct NameLinks {
   NameEntry* as_directory = nullptr;  // its entries
   NameEntry* as_child = nullptr;      // the names that lead to it
-  uint64_t forgotten = 0;  // our latest change to a name of this directory that has no entry any more
+  uint64_t forgotten =
+      0;  // our latest change, or doubt, of a name of this directory that has no entry any more
 };
 
 // Since when and under what an entry was right.
@@ -75,7 +76,8 @@ class NameCache {
   };
   // The server said so in an answer to a request that began as `belief` says.
   Learnt learn(Node& directory, std::string_view name, Node* child, NameBelief belief);
-  void remove(Node& directory, std::string_view name);
+  // Nothing is known of it: whatever was asked before `order` is no answer either.
+  void remove(Node& directory, std::string_view name, uint64_t order);
   // The Node is about to die.
   void forget(Node& node);
   // Some name that leads to the Node, for operations that need one; nothing when none is known.

@@ -65,7 +65,7 @@ class Sweep {
   uint32_t reply_bytes() const { return kFirstBytes << doublings_; }
   // A READDIR that ended before `cookie` has brought so many entries.
   void read_on(uint64_t cookie, const nfs4::verifier4& v, bool eof, size_t entries) {
-    credit_ -= static_cast<int>(entries);
+    credit_ -= std::max(static_cast<int>(entries), kEach);
     next_ = eof ? 0 : cookie;
     verifier_ = v;
     doublings_ = eof ? 0 : std::min(doublings_ + 1, kDoublings);
@@ -94,7 +94,7 @@ using SweepRef = std::shared_ptr<Sweep>;
 class Sweeps {
  public:
   static constexpr size_t kMost = 64;
-  static constexpr size_t kMostWaiting = 16384;  // of all directories: 6 MiB
+  static constexpr size_t kMostWaiting = 16384;  // of all directories: 6 MiB, with the longest names 16
 
   // A file of the directory was asked for, or one that a READDIR had brought was of use. Its sweep; where the
   // last question was longer than `window` ago, a new one.

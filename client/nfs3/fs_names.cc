@@ -68,6 +68,7 @@ Task<Result<std::string>> Nfs3Filesystem::readlink(RequestContext ctx, NodeRef n
 Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef directory, std::string name,
                                             Result<nfs3::ObjectAnswer> answer, uint64_t order, const char* op,
                                             Cause cause) {
+  NameToBe to_be(*this, directory, name);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
     co_await note(directory, answer->directory.after, order, Cause::kAsked);
@@ -76,14 +77,14 @@ Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef director
   const NameBelief belief = co_await note_change(directory, answer->directory, order);
   if (answer->handle.empty()) {
     // Section 3.3.8: the server may leave it to LOOKUP.
-    nodes_.names().remove(*directory.get(), name);
+    to_be.in_doubt();
     auto there = co_await lookup_on_server(ctx, directory, name);
     if (there && !there->node) co_return fail(system_error(ENOENT, op, "removed as soon as it was made"));
     co_return there;
   }
   auto node = co_await object(ctx, *answer, order, cause);
   if (!node) co_return fail(std::move(node.error()));
-  nodes_.names().put(*directory.get(), name, node->get(), belief);
+  to_be.made(*node->get(), belief);
   co_return cached_entry(*node, entry_ttl(directory, belief.epoch));
 }
 
@@ -127,6 +128,7 @@ Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeR
                                          std::string name) {
   NFSRDMA_CO_TRY(check_new_name(name, "LINK"));
   co_await settle_node(node);
+  NameToBe to_be(*this, directory, name);
   const uint64_t order = nodes_.next_start();
   auto asking = server_.link(ctx.credential, fh_of(node), fh_of(directory), name);
   auto answer = co_await std::move(asking);
@@ -138,7 +140,7 @@ Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   const NameBelief belief = co_await note_change(directory, answer->directory, order);
   co_await note(node, answer->object, order, Cause::kOwn);
   if (!answer->object) NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kOwn));
-  nodes_.names().put(*directory.get(), name, node.get(), belief);
+  to_be.made(*node.get(), belief);
   co_return cached_entry(node, entry_ttl(directory, belief.epoch));
 }
 
@@ -151,9 +153,9 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   const uint64_t order = nodes_.next_start();
   auto asking = server_.remove(ctx.credential, fh_of(directory), name, is_directory);
   auto answer = co_await std::move(asking);
+  if (!answer || answer->status != 0) name_in_doubt(directory, name);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
-    nodes_.names().remove(*directory.get(), name);
     co_await note(directory, answer->wcc.after, order, Cause::kAsked);
     Error error = failed(directory, answer->status, op);
     // Section 3.3.13: a directory that is not empty may be reported either way.
@@ -176,10 +178,12 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   const uint64_t order = nodes_.next_start();
   auto asking = server_.rename(ctx.credential, fh_of(from_directory), from, fh_of(to_directory), to);
   auto answer = co_await std::move(asking);
+  if (!answer || answer->status != 0) {
+    name_in_doubt(from_directory, from);
+    name_in_doubt(to_directory, to);
+  }
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
-    nodes_.names().remove(*from_directory.get(), from);
-    nodes_.names().remove(*to_directory.get(), to);
     co_await note(from_directory, answer->from.after, order, Cause::kAsked);
     if (!one_directory) co_await note(to_directory, answer->to.after, order, Cause::kAsked);
     Error error = failed(from_directory, answer->status, "RENAME");

@@ -170,7 +170,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
     b.putfh(fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
     ask_of_made(b, fh);
   };
-  NameToBe to_be(nodes_.names(), directory, name);
+  NameToBe to_be(*this, directory, name);
   const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
@@ -179,7 +179,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {
     if (reply->maybe_executed_before && created.error().is_status(nfs4::NFS4ERR_EXIST)) {
-      to_be.not_known();
+      to_be.in_doubt();
       const Wanted wanted{type, mode, since};
       co_return co_await maybe_own_object(ctx, directory, std::move(name), wanted,
                                           std::move(created.error()));
@@ -266,7 +266,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
     b.add(nfs4::SAVEFH4args{}).putfh(directory_fh).add(nfs4::LINK4args{name}).getattr(kFileAttributes);
     b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
-  NameToBe to_be(nodes_.names(), directory, name);
+  NameToBe to_be(*this, directory, name);
   const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
@@ -278,7 +278,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   auto linked = reply->take<nfs4::LINK4res>();
   if (!linked) {
     if (reply->maybe_executed_before && linked.error().is_status(nfs4::NFS4ERR_EXIST)) {
-      to_be.not_known();
+      to_be.in_doubt();
       Result<Entry> there = co_await lookup_on_server(ctx, directory, name);
       if (there && there->node == node) co_return there;
     }

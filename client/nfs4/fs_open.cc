@@ -141,7 +141,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
   const uint64_t epoch = session_.epoch();
   const Delegations::Asking asking(delegations_);
-  NameToBe to_be(nodes_.names(), directory, name);
+  NameToBe to_be(*this, directory, name);
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)

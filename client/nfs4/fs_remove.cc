@@ -23,14 +23,14 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) {
-    nodes_.names().remove(*directory.get(), name);
+    name_in_doubt(directory, name);
     co_return fail(std::move(reply.error()));
   }
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(directory, std::move(put.error())));
   auto removed = reply->take<nfs4::REMOVE4res>();
   if (!removed) {
-    nodes_.names().remove(*directory.get(), name);
+    name_in_doubt(directory, name);
     // Executed before the server restarted; its answer was lost with it.
     if (reply->maybe_executed_before && removed.error().is_status(nfs4::NFS4ERR_NOENT)) co_return Result<>{};
     // Section 18.25.4: a directory that is not empty may be reported either way.
@@ -69,12 +69,12 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   };
   const Request request{nfs4::OP_RENAME, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
-  const auto forget_both = [&] {
-    nodes_.names().remove(*from_directory.get(), from);
-    nodes_.names().remove(*to_directory.get(), to);
+  const auto in_doubt = [&] {
+    name_in_doubt(from_directory, from);
+    name_in_doubt(to_directory, to);
   };
   if (!reply) {
-    forget_both();
+    in_doubt();
     co_return fail(std::move(reply.error()));
   }
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
@@ -82,7 +82,7 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto renamed = reply->take<nfs4::RENAME4res>();
   if (!renamed) {
-    forget_both();
+    in_doubt();
     if (reply->maybe_executed_before && known.moved && renamed.error().is_status(nfs4::NFS4ERR_NOENT)) {
       // Executed before the server restarted if what we renamed now stands under the new name.
       Result<Entry> there = co_await lookup_on_server(ctx, to_directory, to);
@@ -98,8 +98,8 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
       co_await directory_changed(to_directory, renamed->resok4.target_cinfo, std::move(target_after), order);
   NameBelief from_belief = to_belief;
   if (!one_directory) {
-    NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
-    auto source_after = reply->take<nfs4::GETATTR4res>();
+    Result<nfs4::GETATTR4res> source_after = fail(Error{});
+    if (reply->expect<nfs4::RESTOREFH4res>()) source_after = reply->take<nfs4::GETATTR4res>();
     from_belief = co_await directory_changed(from_directory, renamed->resok4.source_cinfo,
                                              std::move(source_after), order);
   }

@@ -214,6 +214,20 @@ TEST_P(NamesLoops, NameThatCouldNotBeMade_IsAskedFor) {
   made_by_others("renamed", [&](auto name) { return mount.rename("from", name); });
 }
 
+// RENAME is executed, and what follows it in its COMPOUND is not.
+TEST_P(NamesLoops, RenameWhoseAnswerEndsEarly_HasMovedTheNames) {
+  TestMount mount(*server,
+                  settings([](ClientOptions& o) { o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = 1h; }));
+  ASSERT_EQ(mount.mkdir("a"), 0);
+  ASSERT_EQ(mount.mkdir("b"), 0);
+  ASSERT_EQ(mount.write_file("a/from", "text"), 0);
+  EXPECT_EQ(errno_of(mount.lookup("b/to")), ENOENT);
+  server->faults().add(on::request_with(OP_RENAME), Answer{OP_GETATTR, NFS4ERR_IO});
+  EXPECT_EQ(mount.rename("a/from", "b/to"), 0);
+  EXPECT_EQ(mount.stat("b/to")->size, 4u);
+  EXPECT_EQ(errno_of(mount.lookup("a/from")), ENOENT);
+}
+
 TEST_P(NamesLoops, LookupAnsweredAfterAnOwnChange_DoesNotHideTheChange) {
   server->make_file("/export/old", "");
   server->make_file("/export/moved", "");

@@ -346,6 +346,54 @@ TEST_P(SweepNames, OwnChangesOfWhatIsForgotten_AreSeen) {
   EXPECT_EQ(size_of("f9"), 77u);
 }
 
+// REMOVE is executed, and repeated because what follows it in its COMPOUND was put off: that it is gone says
+// only the second one.
+TEST_P(SweepNames, ARemovalWhoseAnswerSaysLittle_IsSeen) {
+  look_up_first(10);
+  server->faults().add(on::request_with(OP_REMOVE), Answer{OP_GETATTR, NFS4ERR_DELAY});
+  EXPECT_EQ(mount->unlink("d/f9"), 0);
+  EXPECT_FALSE(mount->lookup("d/f9"));
+}
+
+// The same of a listing that was read long before it is given out.
+TEST_P(SweepNames, OwnChangesOfWhatIsForgotten_AreSeenInAListing) {
+  make(10);
+  EXPECT_EQ(mount->link("d/f9", "elsewhere"), 0);
+  start();
+  const auto listing = mount->run(mount->fs().opendir(mount->user(), mount->node("d")));
+  ASSERT_TRUE(listing);
+  client::SetAttributes set;
+  set.size = 77;
+  {
+    const auto other = mount->run(mount->fs().lookup(mount->user(), mount->root(), "elsewhere"));
+    ASSERT_TRUE(other && other->node);
+    ASSERT_TRUE(mount->run(mount->fs().setattr(mount->user(), other->node, set, nullptr)));
+  }
+  const auto page = mount->run(mount->fs().readdir(mount->user(), listing->directory, 0, 1 << 16, true));
+  ASSERT_TRUE(page);
+  for (const auto& entry : page->entries) {
+    const bool has_old = entry.name == "f9" && entry.entry && entry.entry->attributes.size != 77;
+    EXPECT_FALSE(has_old);
+  }
+  EXPECT_EQ(size_of("f9"), 77u);
+  mount->run(mount->fs().releasedir(listing->directory));
+}
+
+// A hostile server's names that nobody could ask for hurt nobody.
+TEST_P(SweepNames, NoNames_HurtNobody) {
+  make(10);
+  const auto damage = [](ByteVector& reply) {
+    const std::string_view all(reinterpret_cast<const char*>(reply.data()), reply.size());
+    for (const char* name : {"f8", "f9"}) {
+      const size_t at = all.find(name);
+      if (at != std::string_view::npos) reply[at] = std::byte{'/'};
+    }
+  };
+  server->faults().add(on::reply_to(OP_READDIR).always(), filer::fault::Mangle{damage});
+  EXPECT_EQ(asked([&] { look_up(0, 8); }), (Asked{4, 1}));
+  EXPECT_EQ(size_of("f9"), 9u);
+}
+
 // RFC 8881 section 18.13.3: LOOKUP takes the right to search, whoever has listed the directory.
 TEST_P(SweepNames, WhoMayNotSearch_FindsNothing) {
   start([](client::ClientOptions& o) { o.many_users = true; });

@@ -88,11 +88,30 @@ TEST_F(NameCacheTest, Removed_IsUnknown) {
   const NodeRef directory = node(0), file = node(1);
   cache.put(*directory.get(), "a", file.get(), kNow);
   cache.put(*directory.get(), "b", nullptr, kNow);
-  cache.remove(*directory.get(), "a");
-  cache.remove(*directory.get(), "b");
-  cache.remove(*directory.get(), "never there");
+  cache.remove(*directory.get(), "a", 0);
+  cache.remove(*directory.get(), "b", 0);
+  cache.remove(*directory.get(), "never there", 0);
   EXPECT_FALSE(cache.find(*directory.get(), "a"));
   EXPECT_EQ(cache.size(), 0u);
+}
+
+TEST_F(NameCacheTest, WhatWasAskedBeforeADoubt_IsNoAnswer) {
+  const NodeRef directory = node(0), file = node(1);
+  cache.remove(*directory.get(), "a", 5);
+  const NameBelief before{TimePoint(1h), 1, 4}, after{TimePoint(1h), 1, 6};
+  EXPECT_EQ(cache.learn(*directory.get(), "a", file.get(), before), Learnt::kOther);
+  EXPECT_EQ(cache.learn(*directory.get(), "a", file.get(), after), Learnt::kStored);
+}
+
+TEST_F(NameCacheTest, AnAnswerThatLayHere_DoesNotReplaceALaterOne) {
+  const NodeRef directory = node(0), file = node(1), other = node(2);
+  const NameBelief old{TimePoint(1h), 1, 4}, young{TimePoint(1h), 1, 6}, of_next_epoch{TimePoint(1h), 2, 5};
+  EXPECT_EQ(cache.learn(*directory.get(), "a", file.get(), young), Learnt::kStored);
+  EXPECT_EQ(cache.learn(*directory.get(), "a", other.get(), old), Learnt::kOther);
+  EXPECT_EQ(cache.learn(*directory.get(), "a", file.get(), old), Learnt::kStored) << "it says the same";
+  EXPECT_EQ(cache.find(*directory.get(), "a")->child, file);
+  EXPECT_EQ(cache.find(*directory.get(), "a")->belief.asked, 6u);
+  EXPECT_EQ(cache.learn(*directory.get(), "a", other.get(), of_next_epoch), Learnt::kStored);
 }
 
 TEST_F(NameCacheTest, ForgottenDirectory_LosesItsNamesAndNoOthers) {
@@ -138,7 +157,7 @@ TEST_F(NameCacheTest, NameOf_IsOneOfTheNames) {
   EXPECT_FALSE(cache.name_of(*file.get()));
   cache.put(*directory.get(), "a", file.get(), kNow);
   cache.put(*directory.get(), "b", file.get(), kNow);
-  cache.remove(*directory.get(), "b");
+  cache.remove(*directory.get(), "b", 0);
   const auto name = cache.name_of(*file.get());
   ASSERT_TRUE(name);
   EXPECT_EQ(name->name, "a");
@@ -245,7 +264,7 @@ TEST_F(NameCacheTest, AnySequence_EqualsAMap) {
           model[{s.directory, name}] = s.child;
           break;
         case 3:
-          names.remove(*revive(s.directory), name);
+          names.remove(*revive(s.directory), name, 0);
           model.erase({s.directory, name});
           break;
         default: {
@@ -280,7 +299,7 @@ TEST_F(NameCacheTest, FromFourThreads_StaysWhole) {
         } else if (n % 17 == 0) {
           cache.put(*directory.get(), name, nullptr, kNow);
         } else if (n % 23 == 0) {
-          cache.remove(*directory.get(), name);
+          cache.remove(*directory.get(), name, 0);
         } else if (const auto found = cache.find(*directory.get(), name); found && found->child) {
           const auto named = cache.name_of(*found->child.get());
           if (named && named->directory != directory) ADD_FAILURE() << "a name of another directory";

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "client/nfs4/file_state.h"
@@ -48,6 +50,39 @@ TEST(NodeTable, LastReferenceGone_ForgetsTheNode) {
   b.reset();
   EXPECT_EQ(table.size(), 0u);
   EXPECT_FALSE(table.find(handle(1)));
+}
+
+TEST(NodeTable, DroppedSince_IsKnownOfTheFile) {
+  NodeTable table;
+  const uint64_t before = table.next_start();
+  NodeRef a = table.get(handle(1), 0);
+  EXPECT_FALSE(table.dropped_since("handle 1", before));
+  a.reset();
+  EXPECT_TRUE(table.dropped_since("handle 1", before));
+  EXPECT_FALSE(table.dropped_since("handle 2", before));
+  EXPECT_FALSE(table.dropped_since("handle 1", table.next_start()));
+}
+
+// Four threads let one file's Node die and make it anew: who has a new one hears of those before it.
+TEST(NodeTable, DroppedUnderOthersHands_IsKnownToTheNext) {
+  NodeTable table;
+  std::atomic<uint64_t> changed{0};  // by what died
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5000; ++i) {
+        const uint64_t asked = table.next_start();
+        const NodeRef node = table.get(handle(1), 0);
+        auto& attributes = client::cached_node(node).attributes;
+        std::lock_guard lock(client::cached_node(node).mutex);
+        const bool something_died = !attributes.known() && changed.load() > asked;
+        EXPECT_TRUE(!something_died || table.dropped_since("handle 1", asked));
+        attributes.update({}, asked, table.next_start(), {}, {});
+        changed = table.next_start();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
 }
 
 TEST(NodeTable, DetachedReference_KeepsTheNodeUntilAdopted) {
