@@ -46,9 +46,10 @@ struct WaitingEntry {
 class Sweep {
  public:
   static constexpr int kFirst = 3;  // questions before the first READDIR
-  // Entries for each question. A READDIR of Linux' server takes a twelfth of a LOOKUP's time for each.
+  // Entries for each question: one of a READDIR is taken to cost a twelfth of a LOOKUP.
   static constexpr int kEach = 12;
-  static constexpr int kMostCredit = 1024;                           // entries
+  static constexpr int kCall = 2 * kEach;                            // what a READDIR costs besides
+  static constexpr int kMostCredit = 256;                            // entries
   static constexpr uint32_t kFirstBytes = 8u << 10, kDoublings = 4;  // of a READDIR's answer
 
   // A question, or an answer that somebody asked for.
@@ -65,7 +66,7 @@ class Sweep {
   uint32_t reply_bytes() const { return kFirstBytes << doublings_; }
   // A READDIR that ended before `cookie` has brought so many entries.
   void read_on(uint64_t cookie, const nfs4::verifier4& v, bool eof, size_t entries) {
-    credit_ -= std::max(static_cast<int>(entries), kEach);
+    credit_ -= static_cast<int>(entries) + kCall;
     next_ = eof ? 0 : cookie;
     verifier_ = v;
     doublings_ = eof ? 0 : std::min(doublings_ + 1, kDoublings);

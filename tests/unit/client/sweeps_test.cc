@@ -46,7 +46,7 @@ TEST_F(SweepsTest, ThirdQuestion_IsWorthAReaddir) {
 TEST_F(SweepsTest, SoManyEntries_AreWorthAQuestion) {
   const SweepRef sweep = asked(directory, 3);
   sweep->read_on(77, {}, false, 5 * Sweep::kEach);
-  EXPECT_FALSE(asked(directory, 4)->worth_reading());
+  EXPECT_FALSE(asked(directory, 6)->worth_reading());
   EXPECT_TRUE(asked(directory)->worth_reading());
   EXPECT_EQ(sweep->next(), 77u);
 }
@@ -65,9 +65,9 @@ TEST_F(SweepsTest, Answers_GrowToTheLongest) {
 
 TEST_F(SweepsTest, WhatWasOfUse_DoesNotPayForWhatIsNotWithoutEnd) {
   const SweepRef sweep = asked(directory, 1000);
-  sweep->read_on(1, {}, false, 600);
+  sweep->read_on(1, {}, false, 100);
   EXPECT_TRUE(sweep->worth_reading());
-  sweep->read_on(2, {}, false, 600);
+  sweep->read_on(2, {}, false, 200);
   EXPECT_FALSE(sweep->worth_reading());
 }
 
