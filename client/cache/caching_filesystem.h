@@ -198,7 +198,7 @@ class CachingFilesystem : public Filesystem {
   Task<> read_on(RequestContext ctx, NodeRef directory, Sweep& sweep);
   // The node's attributes are old. True: they are not any more, a READDIR has brought them.
   Task<bool> sweep_for(RequestContext ctx, NodeRef node);
-  // A name is not known. False: nor has a READDIR brought names just now.
+  // A name is not known. True: a READDIR has brought some just now.
   Task<bool> sweep_for_names(RequestContext ctx, NodeRef directory);
   // What a READDIR has brought of a file that nobody has asked for yet, if it is still good.
   Task<std::optional<Entry>> waiting_entry(RequestContext ctx, NodeRef directory, const std::string& name);

@@ -96,9 +96,11 @@ Task<bool> CachingFilesystem::sweep_for(RequestContext ctx, NodeRef node) {
 Task<bool> CachingFilesystem::sweep_for_names(RequestContext ctx, NodeRef directory) {
   if (!sweeps()) co_return false;
   const SweepRef sweep = table_.sweeps().find(*directory.get(), Clock::now(), options_.acregmin);
-  if (!sweep) co_return false;
-  auto turn = co_await sweep->mutex.lock();
-  if (sweep->worth_reading()) co_await read_on(ctx, directory, *sweep);
+  // While somebody else's READDIR is under way: it may be long, and is not sure to bring this name.
+  if (!sweep || !sweep->mutex.try_lock()) co_return false;
+  const AsyncMutex::Guard turn(&sweep->mutex);
+  if (!sweep->worth_reading()) co_return false;
+  co_await read_on(ctx, directory, *sweep);
   co_return true;
 }
 

@@ -275,6 +275,18 @@ TEST_P(SweepNames, AbsentNames_AreWorthNoReaddir) {
             (Asked{11, 0}));
 }
 
+TEST_P(SweepNames, ALookup_DoesNotWaitForAReaddir) {
+  make(10);
+  const client::NodeRef d = mount->node("d");
+  const auto stall = server->faults().add(on::reply_to(OP_READDIR), filer::fault::Stall{});
+  look_up(0, 3);
+  auto waits = mount->start(mount->fs().lookup(mount->user(), d, "f3"));
+  while (server->faults().fired(stall) == 0) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(size_of("f9"), 9u);
+  server->faults().release(stall);
+  EXPECT_EQ(waits.get()->attributes.size, 3u);
+}
+
 TEST_P(SweepNames, WhereTheDirectoryCannotBeRead_EachIsAskedFor) {
   server->faults().add(on::request_with(OP_READDIR).always(), Answer{OP_READDIR, NFS4ERR_ACCESS});
   make(10);
