@@ -198,7 +198,7 @@ class CachingFilesystem : public Filesystem {
   Task<> read_on(RequestContext ctx, NodeRef directory, Sweep& sweep);
   // The node's attributes are old. True: they are not any more, a READDIR has brought them.
   Task<bool> sweep_for(RequestContext ctx, NodeRef node);
-  // A name is not known. True: a READDIR has brought some just now.
+  // A name is not known. True: a READDIR has been tried just now, and may have brought it.
   Task<bool> sweep_for_names(RequestContext ctx, NodeRef directory);
   // What a READDIR has brought of a file that nobody has asked for yet, if it is still good.
   Task<std::optional<Entry>> waiting_entry(RequestContext ctx, NodeRef directory, const std::string& name);
@@ -216,6 +216,8 @@ class CachingFilesystem : public Filesystem {
                                                  const std::string& name);
   // The epoch of names that came after this change attribute in one answer whose attributes are booked.
   static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
+  // Its attributes are asked for again; `node` may be null.
+  void expire(const NodeRef& node);
   // How long the kernel may believe a name of that epoch.
   Duration entry_ttl(const NodeRef& directory, uint64_t epoch) const;
   // Of a name that leads to a file: it is held by the file's delegation.
@@ -233,7 +235,10 @@ class CachingFilesystem : public Filesystem {
   void names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
                    const NameBelief& from_belief, const NodeRef& to_directory, const std::string& to,
                    const NameBelief& to_belief);
-  // A request about the name failed, or nobody knows what became of it: name and directory are asked for.
+  // A request that was refused so says that its names are not what they were taken for, or may have been
+  // executed before.
+  static bool leaves_doubt(const Error& error, bool maybe_executed);
+  // Nobody knows what became of the name: it is asked for, and its directory.
   void name_in_doubt(const NodeRef& directory, const std::string& name);
   // A name that a request is about to make, and of which nothing is known afterwards unless the request is
   // known to have been executed.
@@ -250,6 +255,7 @@ class CachingFilesystem : public Filesystem {
       fs_.table_.names().put(*directory_.get(), name_, &child, belief);
       told_ = true;
     }
+    void refused(const Error& error, bool maybe_executed) { told_ = !leaves_doubt(error, maybe_executed); }
     void in_doubt() {
       fs_.name_in_doubt(directory_, name_);
       told_ = true;

@@ -136,11 +136,20 @@ Entry CachingFilesystem::learnt_entry(const NodeRef& directory, const std::strin
   return entry;
 }
 
+void CachingFilesystem::expire(const NodeRef& node) {
+  if (!node) return;
+  std::lock_guard lock(cached_node(node).mutex);
+  cached_node(node).attributes.expire(table_.next_start());
+}
+
+bool CachingFilesystem::leaves_doubt(const Error& error, bool maybe_executed) {
+  const int e = error.errnum;
+  return maybe_executed || e == EEXIST || e == ENOENT || e == ENOTEMPTY;
+}
+
 void CachingFilesystem::name_in_doubt(const NodeRef& directory, const std::string& name) {
-  const uint64_t now = table_.next_start();
-  table_.names().remove(*directory.get(), name, now);
-  std::lock_guard lock(cached_node(directory).mutex);
-  cached_node(directory).attributes.expire(now);
+  table_.names().doubt(*directory.get(), name, table_.next_start());
+  expire(directory);
 }
 
 CachingFilesystem::Moving CachingFilesystem::moving(const NodeRef& from_directory, const std::string& from,
@@ -165,11 +174,8 @@ void CachingFilesystem::names_moved(const Moving& m, const NodeRef& from_directo
       names.remove(*to_directory.get(), to, to_belief.order);
     }
   }
-  for (const NodeRef& node : {m.moved, m.replaced}) {
-    if (!node) continue;
-    std::lock_guard lock(cached_node(node).mutex);
-    cached_node(node).attributes.expire(table_.next_start());
-  }
+  expire(m.moved);
+  expire(m.replaced);
 }
 
 }  // namespace nfsrdma::client

@@ -1,5 +1,5 @@
-// Attributes of many files of a directory by one READDIR: see sweeps.h for when, and opendir(), which brings
-// the entries of a directory along when those that were asked for after its last opening are old.
+// Many files of a directory by one READDIR: see sweeps.h for when, and opendir(), which brings the entries of
+// a directory along when those that were asked for after its last opening are old.
 #include <algorithm>
 
 #include "client/cache/caching_filesystem.h"
@@ -64,10 +64,10 @@ void CachingFilesystem::keep_waiting(Listing& listing) {
 
 Task<> CachingFilesystem::sweep_at_opening(Listing& listing) {
   co_await book_known(listing);
-  const SweepRef sweep = note_asked(listing.node);
-  auto turn = co_await sweep->mutex.lock();
-  const uint64_t next = listing.entries.empty() ? 0 : listing.entries.back().cookie;
-  sweep->read_on(next, listing.verifier, listing.eof, listing.entries.size());
+  const SweepRef sweep = table_.sweeps().at(*listing.node.get(), Clock::now(), options_.acregmin);
+  if (!sweep->mutex.try_lock()) co_return;
+  const AsyncMutex::Guard turn(&sweep->mutex);
+  sweep->go_on_after(listing.last_cookie(), listing.verifier, listing.eof);
 }
 
 Task<> CachingFilesystem::read_on(RequestContext ctx, NodeRef directory, Sweep& sweep) {
@@ -75,8 +75,11 @@ Task<> CachingFilesystem::read_on(RequestContext ctx, NodeRef directory, Sweep& 
   listing.verifier = sweep.verifier();
   listing.reply_bytes = sweep.reply_bytes();
   const Result<> read = co_await read_entries(ctx, listing, sweep.next(), true);
-  if (!read || listing.entries.empty()) co_return sweep.end();
-  sweep.read_on(listing.entries.back().cookie, listing.verifier, listing.eof, listing.entries.size());
+  const auto serves = [](const ListedEntry& e) { return e.complete; };
+  const bool useful =
+      listing.entries.empty() || std::any_of(listing.entries.begin(), listing.entries.end(), serves);
+  if (!read || !useful) co_return sweep.end();
+  sweep.read_on(listing.last_cookie(), listing.verifier, listing.eof, listing.entries.size());
   co_await book_known(listing);
   keep_waiting(listing);
 }
@@ -94,7 +97,7 @@ Task<bool> CachingFilesystem::sweep_for(RequestContext ctx, NodeRef node) {
 }
 
 Task<bool> CachingFilesystem::sweep_for_names(RequestContext ctx, NodeRef directory) {
-  if (!sweeps()) co_return false;
+  if (!sweeps() || options_.acdirmin == Duration::zero()) co_return false;  // no name would be believed
   const SweepRef sweep = table_.sweeps().find(*directory.get(), Clock::now(), options_.acregmin);
   // While somebody else's READDIR is under way: it may be long, and is not sure to bring this name.
   if (!sweep || !sweep->mutex.try_lock()) co_return false;

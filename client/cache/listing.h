@@ -46,6 +46,8 @@ struct Listing final : OpenDirectory {
   // The answer at hand came with the opening, and nobody has read of it yet.
   bool ahead = false;
 
+  // Where the next READDIR goes on; 0 behind an empty answer.
+  uint64_t last_cookie() const { return entries.empty() ? 0 : entries.back().cookie; }
   bool all_given_until(uint64_t cookie) const {
     return given_from_start && !given.empty() && given.back().cookie == cookie;
   }

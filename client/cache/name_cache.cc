@@ -92,6 +92,7 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
   } else {
     changed = e->belief.order;
     if (changed > belief.order) {
+      if (e->belief.epoch == 0) return Learnt::kOther;
       if (e->child == child) return Learnt::kStored;  // as it was, and that is more recent
       return e->child == nullptr ? Learnt::kAbsent : Learnt::kOther;
     }
@@ -110,6 +111,16 @@ void NameCache::remove(Node& directory, std::string_view name, uint64_t order) {
   if (NameEntry* e = entry(directory, name); e != nullptr) erase(*e);
   uint64_t& forgotten = links_(directory).forgotten;
   forgotten = std::max(forgotten, order);
+}
+
+void NameCache::doubt(Node& directory, std::string_view name, uint64_t order) {
+  std::lock_guard lock(mutex_);
+  if (NameEntry* e = entry(directory, name); e != nullptr) {
+    e->belief = NameBelief{.order = order};
+  } else {
+    uint64_t& forgotten = links_(directory).forgotten;
+    forgotten = std::max(forgotten, order);
+  }
 }
 
 void NameCache::forget(Node& node) {

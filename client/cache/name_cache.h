@@ -72,12 +72,15 @@ class NameCache {
   enum class Learnt : uint8_t {
     kStored,
     kAbsent,  // not stored: by a change of ours since the request began there is no such name
-    kOther,   // not stored: likewise the name leads elsewhere, or nothing is known of it
+    kOther,   // not stored: likewise the name leads elsewhere, or nothing is known of it; or who asked later
+              // was told otherwise
   };
   // The server said so in an answer to a request that began as `belief` says.
   Learnt learn(Node& directory, std::string_view name, Node* child, NameBelief belief);
   // Nothing is known of it: whatever was asked before `order` is no answer either.
   void remove(Node& directory, std::string_view name, uint64_t order);
+  // Likewise, but where the kernel may still have the name it leads where it led, and is not believed.
+  void doubt(Node& directory, std::string_view name, uint64_t order);
   // The Node is about to die.
   void forget(Node& node);
   // Some name that leads to the Node, for operations that need one; nothing when none is known.

@@ -21,6 +21,12 @@ void Sweeps::erase(Places::iterator at) {
 }
 
 SweepRef Sweeps::asked(const Node& directory, TimePoint now, Duration window) {
+  SweepRef sweep = at(directory, now, window);
+  sweep->earn();
+  return sweep;
+}
+
+SweepRef Sweeps::at(const Node& directory, TimePoint now, Duration window) {
   std::lock_guard lock(mutex_);
   auto at = place(directory);
   if (at != places_.end() && now - at->sweep->used_ > window) {
@@ -32,9 +38,7 @@ SweepRef Sweeps::asked(const Node& directory, TimePoint now, Duration window) {
     at = places_.insert(places_.end(), Place{&directory, std::make_shared<Sweep>()});
   }
   std::rotate(places_.begin(), at, at + 1);
-  Sweep& sweep = *places_.front().sweep;
-  sweep.used_ = now;
-  sweep.earn();
+  places_.front().sweep->used_ = now;
   return places_.front().sweep;
 }
 

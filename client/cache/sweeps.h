@@ -54,7 +54,8 @@ class Sweep {
 
   // A question, or an answer that somebody asked for.
   void earn() {
-    if (credit_.fetch_add(kEach) + kEach > kMostCredit) credit_ = kMostCredit;
+    int credit = credit_;
+    while (!credit_.compare_exchange_weak(credit, std::min(credit + kEach, kMostCredit))) continue;
   }
 
   // Held across READDIR.
@@ -67,6 +68,10 @@ class Sweep {
   // A READDIR that ended before `cookie` has brought so many entries.
   void read_on(uint64_t cookie, const nfs4::verifier4& v, bool eof, size_t entries) {
     credit_ -= static_cast<int>(entries) + kCall;
+    go_on_after(cookie, v, eof);
+  }
+  // One was read for another reason.
+  void go_on_after(uint64_t cookie, const nfs4::verifier4& v, bool eof) {
     next_ = eof ? 0 : cookie;
     verifier_ = v;
     doublings_ = eof ? 0 : std::min(doublings_ + 1, kDoublings);
@@ -97,9 +102,10 @@ class Sweeps {
   static constexpr size_t kMost = 64;
   static constexpr size_t kMostWaiting = 16384;  // of all directories: 6 MiB, with the longest names 16
 
-  // A file of the directory was asked for, or one that a READDIR had brought was of use. Its sweep; where the
-  // last question was longer than `window` ago, a new one.
+  // A file of the directory was asked for, or one that a READDIR had brought was of use.
   SweepRef asked(const Node& directory, TimePoint now, Duration window);
+  // The directory's sweep; where the last was longer than `window` ago, a new one.
+  SweepRef at(const Node& directory, TimePoint now, Duration window);
   // What is going on in the directory, if anything is.
   SweepRef find(const Node& directory, TimePoint now, Duration window);
   void forget(const Node& directory);

@@ -72,7 +72,9 @@ Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef director
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
     co_await note(directory, answer->directory.after, order, Cause::kAsked);
-    co_return fail(failed(directory, answer->status, op));
+    Error error = failed(directory, answer->status, op);
+    to_be.refused(error, false);
+    co_return fail(std::move(error));
   }
   const NameBelief belief = co_await note_change(directory, answer->directory, order);
   if (answer->handle.empty()) {
@@ -135,7 +137,9 @@ Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
     co_await note(directory, answer->directory.after, order, Cause::kAsked);
-    co_return fail(failed(node, answer->status, "LINK"));
+    Error error = failed(node, answer->status, "LINK");
+    to_be.refused(error, false);
+    co_return fail(std::move(error));
   }
   const NameBelief belief = co_await note_change(directory, answer->directory, order);
   co_await note(node, answer->object, order, Cause::kOwn);
@@ -153,21 +157,21 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   const uint64_t order = nodes_.next_start();
   auto asking = server_.remove(ctx.credential, fh_of(directory), name, is_directory);
   auto answer = co_await std::move(asking);
-  if (!answer || answer->status != 0) name_in_doubt(directory, name);
-  if (!answer) co_return fail(std::move(answer.error()));
+  expire(victim);
+  if (!answer) {
+    name_in_doubt(directory, name);
+    co_return fail(std::move(answer.error()));
+  }
   if (answer->status != 0) {
     co_await note(directory, answer->wcc.after, order, Cause::kAsked);
     Error error = failed(directory, answer->status, op);
     // Section 3.3.13: a directory that is not empty may be reported either way.
     if (is_directory && answer->status == nfs3::NFS3ERR_EXIST_) error.errnum = ENOTEMPTY;
+    if (leaves_doubt(error, false)) name_in_doubt(directory, name);
     co_return fail(std::move(error));
   }
   const NameBelief belief = co_await note_change(directory, answer->wcc, order);
   nodes_.names().put(*directory.get(), name, nullptr, belief);
-  if (victim) {
-    std::lock_guard lock(nfs3_node(victim).mutex);
-    nfs3_node(victim).attributes.expire(nodes_.next_start());
-  }
   co_return Result<>{};
 }
 
@@ -178,11 +182,16 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   const uint64_t order = nodes_.next_start();
   auto asking = server_.rename(ctx.credential, fh_of(from_directory), from, fh_of(to_directory), to);
   auto answer = co_await std::move(asking);
-  if (!answer || answer->status != 0) {
+  const auto in_doubt = [&] {
     name_in_doubt(from_directory, from);
     name_in_doubt(to_directory, to);
+  };
+  expire(known.moved);
+  expire(known.replaced);
+  if (!answer) {
+    in_doubt();
+    co_return fail(std::move(answer.error()));
   }
-  if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
     co_await note(from_directory, answer->from.after, order, Cause::kAsked);
     if (!one_directory) co_await note(to_directory, answer->to.after, order, Cause::kAsked);
@@ -190,6 +199,7 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
     // Section 3.3.14: a RENAME replaces; what it cannot replace, and calls EXIST, is a directory that is not
     // empty.
     if (answer->status == nfs3::NFS3ERR_EXIST_) error.errnum = ENOTEMPTY;
+    if (leaves_doubt(error, false)) in_doubt();
     co_return fail(std::move(error));
   }
   const NameBelief to_belief = co_await note_change(to_directory, answer->to, order);

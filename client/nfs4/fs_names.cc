@@ -178,6 +178,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
     co_return fail(gone(directory, std::move(put.error())));
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {
+    to_be.refused(created.error(), reply->maybe_executed_before);
     if (reply->maybe_executed_before && created.error().is_status(nfs4::NFS4ERR_EXIST)) {
       to_be.in_doubt();
       const Wanted wanted{type, mode, since};
@@ -277,6 +278,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto linked = reply->take<nfs4::LINK4res>();
   if (!linked) {
+    to_be.refused(linked.error(), reply->maybe_executed_before);
     if (reply->maybe_executed_before && linked.error().is_status(nfs4::NFS4ERR_EXIST)) {
       to_be.in_doubt();
       Result<Entry> there = co_await lookup_on_server(ctx, directory, name);
@@ -287,11 +289,14 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   auto after = reply->take<nfs4::GETATTR4res>();
   const NameBelief belief =
       co_await directory_changed(directory, linked->resok4.cinfo, std::move(after), order);
-  NFSRDMA_CO_TRY(reply->expect<nfs4::RESTOREFH4res>());
-  auto attributes = reply->take<nfs4::GETATTR4res>();
-  if (!attributes) co_return fail(std::move(attributes.error()));
-  co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), *before);
   to_be.made(*node.get(), belief);
+  Result<nfs4::GETATTR4res> attributes = fail(Error{});
+  if (reply->expect<nfs4::RESTOREFH4res>()) attributes = reply->take<nfs4::GETATTR4res>();
+  if (attributes) {
+    co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), *before);
+  } else {
+    expire(node);
+  }
   co_return cached_entry(node, entry_ttl(directory, belief.epoch));
 }
 

@@ -147,7 +147,10 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(directory, std::move(put.error())));
   auto opened = reply->take<nfs4::OPEN4res>();
-  if (!opened) co_return fail(std::move(opened.error()));
+  if (!opened) {
+    to_be.refused(opened.error(), reply->maybe_executed_before);
+    co_return fail(std::move(opened.error()));
+  }
   auto handle = reply->take<nfs4::GETFH4res>();
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (handle) attributes = reply->take<nfs4::GETATTR4res>();

@@ -22,6 +22,7 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes); };
   const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
+  expire(victim);
   if (!reply) {
     name_in_doubt(directory, name);
     co_return fail(std::move(reply.error()));
@@ -30,7 +31,7 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
     co_return fail(gone(directory, std::move(put.error())));
   auto removed = reply->take<nfs4::REMOVE4res>();
   if (!removed) {
-    name_in_doubt(directory, name);
+    if (leaves_doubt(removed.error(), reply->maybe_executed_before)) name_in_doubt(directory, name);
     // Executed before the server restarted; its answer was lost with it.
     if (reply->maybe_executed_before && removed.error().is_status(nfs4::NFS4ERR_NOENT)) co_return Result<>{};
     // Section 18.25.4: a directory that is not empty may be reported either way.
@@ -41,10 +42,6 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   const NameBelief belief =
       co_await directory_changed(directory, removed->resok4.cinfo, std::move(after), order);
   nodes_.names().put(*directory.get(), name, nullptr, belief);
-  if (victim) {
-    std::lock_guard lock(nfs4_node(victim).mutex);
-    nfs4_node(victim).attributes.expire(nodes_.next_start());
-  }
   co_return Result<>{};
 }
 
@@ -69,6 +66,8 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   };
   const Request request{nfs4::OP_RENAME, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
+  expire(known.moved);
+  expire(known.replaced);
   const auto in_doubt = [&] {
     name_in_doubt(from_directory, from);
     name_in_doubt(to_directory, to);
@@ -82,7 +81,7 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto renamed = reply->take<nfs4::RENAME4res>();
   if (!renamed) {
-    in_doubt();
+    if (leaves_doubt(renamed.error(), reply->maybe_executed_before)) in_doubt();
     if (reply->maybe_executed_before && known.moved && renamed.error().is_status(nfs4::NFS4ERR_NOENT)) {
       // Executed before the server restarted if what we renamed now stands under the new name.
       Result<Entry> there = co_await lookup_on_server(ctx, to_directory, to);

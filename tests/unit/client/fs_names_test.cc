@@ -192,7 +192,6 @@ TEST_P(NamesLoops, OwnChanges_AreKnownAtOnceAndKeepTheRest) {
   EXPECT_EQ(mount.requests("LOOKUP"), lookups) << "nothing of that had to be asked for";
 }
 
-// Section 10.8: an answer is about the time when the request was executed, not when it came.
 // What was absent is there, or may be.
 TEST_P(NamesLoops, NameThatCouldNotBeMade_IsAskedFor) {
   TestMount mount(*server,
@@ -228,6 +227,7 @@ TEST_P(NamesLoops, RenameWhoseAnswerEndsEarly_HasMovedTheNames) {
   EXPECT_EQ(errno_of(mount.lookup("a/from")), ENOENT);
 }
 
+// Section 10.8: an answer is about the time when the request was executed, not when it came.
 TEST_P(NamesLoops, LookupAnsweredAfterAnOwnChange_DoesNotHideTheChange) {
   server->make_file("/export/old", "");
   server->make_file("/export/moved", "");

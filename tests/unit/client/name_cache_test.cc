@@ -103,6 +103,20 @@ TEST_F(NameCacheTest, WhatWasAskedBeforeADoubt_IsNoAnswer) {
   EXPECT_EQ(cache.learn(*directory.get(), "a", file.get(), after), Learnt::kStored);
 }
 
+TEST_F(NameCacheTest, AnEntryInDoubt_LeadsWhereItLedAndIsNotBelieved) {
+  const NodeRef directory = node(0), file = node(1);
+  cache.put(*directory.get(), "a", file.get(), kNow);
+  cache.doubt(*directory.get(), "a", 5);
+  EXPECT_EQ(cache.find(*directory.get(), "a")->child, file);
+  EXPECT_EQ(cache.find(*directory.get(), "a")->belief.epoch, 0u);
+  const NameBelief before{TimePoint(1h), 1, 4}, after{TimePoint(1h), 1, 6};
+  EXPECT_EQ(cache.learn(*directory.get(), "a", file.get(), before), Learnt::kOther);
+  EXPECT_EQ(cache.learn(*directory.get(), "a", file.get(), after), Learnt::kStored);
+  EXPECT_EQ(cache.find(*directory.get(), "a")->belief.epoch, 1u);
+  cache.doubt(*directory.get(), "b", 5);
+  EXPECT_EQ(cache.learn(*directory.get(), "b", file.get(), before), Learnt::kOther);
+}
+
 TEST_F(NameCacheTest, AnAnswerThatLayHere_DoesNotReplaceALaterOne) {
   const NodeRef directory = node(0), file = node(1), other = node(2);
   const NameBelief old{TimePoint(1h), 1, 4}, young{TimePoint(1h), 1, 6}, of_next_epoch{TimePoint(1h), 2, 5};
