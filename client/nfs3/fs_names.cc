@@ -157,7 +157,8 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   const uint64_t order = nodes_.next_start();
   auto asking = server_.remove(ctx.credential, fh_of(directory), name, is_directory);
   auto answer = co_await std::move(asking);
-  expire(victim);
+  // Of a directory that is gone, fstat(2) can be told nothing but what is known.
+  if (!is_directory) expire(victim);
   if (!answer) {
     name_in_doubt(directory, name);
     co_return fail(std::move(answer.error()));

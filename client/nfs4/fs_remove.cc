@@ -22,7 +22,8 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes); };
   const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
-  expire(victim);
+  // Of a directory that is gone, fstat(2) can be told nothing but what is known.
+  if (!is_directory) expire(victim);
   if (!reply) {
     name_in_doubt(directory, name);
     co_return fail(std::move(reply.error()));
