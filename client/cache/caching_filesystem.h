@@ -231,7 +231,7 @@ class CachingFilesystem : public Filesystem {
   };
   Moving moving(const NodeRef& from_directory, const std::string& from, const NodeRef& to_directory,
                 const std::string& to);
-  // It was done: the names and the attributes that follow from it.
+  // It was done: the names that follow from it.
   void names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
                    const NameBelief& from_belief, const NodeRef& to_directory, const std::string& to,
                    const NameBelief& to_belief);

@@ -168,8 +168,7 @@ Attributes CachingFilesystem::known_attributes(const NodeRef& node) {
 Error CachingFilesystem::gone(const NodeRef& node, Error error) {
   if (!error.is_status(nfs4::NFS4ERR_STALE)) return error;
   table_.names().forget(*node.get());
-  std::lock_guard lock(cached_node(node).mutex);
-  cached_node(node).attributes.expire(table_.next_start());
+  expire(node);
   return error;
 }
 

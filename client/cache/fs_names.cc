@@ -170,12 +170,9 @@ void CachingFilesystem::names_moved(const Moving& m, const NodeRef& from_directo
       names.put(*to_directory.get(), to, m.moved.get(), to_belief);
     } else {
       // To what is not known: as after a change of ours that is forgotten.
-      names.put(*to_directory.get(), to, nullptr, to_belief);
       names.remove(*to_directory.get(), to, to_belief.order);
     }
   }
-  expire(m.moved);
-  expire(m.replaced);
 }
 
 }  // namespace nfsrdma::client

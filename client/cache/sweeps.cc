@@ -63,7 +63,7 @@ void Sweeps::keep(const Node& directory, std::vector<ListedEntry> entries, const
   Sweep::WaitingByName& kept = at->sweep->waiting_;
   const size_t before = kept.size();
   for (ListedEntry& entry : entries) {
-    std::string name = entry.name;
+    std::string name = std::move(entry.name);
     kept.insert_or_assign(std::move(name), WaitingEntry{std::move(entry), belief});
   }
   waiting_ += kept.size() - before;

@@ -39,7 +39,7 @@
 namespace nfsrdma::client {
 
 struct WaitingEntry {
-  ListedEntry entry;
+  ListedEntry entry;  // without its name, by which it is found
   NameBelief belief;
 };
 

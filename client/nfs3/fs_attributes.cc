@@ -19,8 +19,7 @@ Attributes Nfs3Filesystem::to_booked(const nfs3::FileAttributes& from) {
 Task<bool> Nfs3Filesystem::note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause,
                                 std::optional<uint64_t> before) {
   if (!from) {
-    std::lock_guard lock(nfs3_node(node).mutex);
-    nfs3_node(node).attributes.expire(nodes_.next_start());
+    expire(node);
     co_return false;
   }
   const Attributes attributes = to_booked(*from);

@@ -19,6 +19,8 @@ class NamesLoops : public testing::TestWithParam<unsigned> {
   TestMount::Settings settings(std::function<void(ClientOptions&)> options = nullptr) const {
     return {.loops = GetParam(), .options = std::move(options)};
   }
+  // What is known is believed so long.
+  static void for_an_hour(ClientOptions& o) { o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = 1h; }
   std::unique_ptr<filer::Server> server = start_filer();
 };
 
@@ -194,8 +196,7 @@ TEST_P(NamesLoops, OwnChanges_AreKnownAtOnceAndKeepTheRest) {
 
 // What was absent is there, or may be.
 TEST_P(NamesLoops, NameThatCouldNotBeMade_IsAskedFor) {
-  TestMount mount(*server,
-                  settings([](ClientOptions& o) { o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = 1h; }));
+  TestMount mount(*server, settings(for_an_hour));
   ASSERT_EQ(mount.mkdir("d"), 0);
   ASSERT_EQ(mount.mkdir("from"), 0);
   ASSERT_EQ(mount.write_file("d/mine", ""), 0);
@@ -215,8 +216,7 @@ TEST_P(NamesLoops, NameThatCouldNotBeMade_IsAskedFor) {
 
 // RENAME is executed, and what follows it in its COMPOUND is not.
 TEST_P(NamesLoops, RenameWhoseAnswerEndsEarly_HasMovedTheNames) {
-  TestMount mount(*server,
-                  settings([](ClientOptions& o) { o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = 1h; }));
+  TestMount mount(*server, settings(for_an_hour));
   ASSERT_EQ(mount.mkdir("a"), 0);
   ASSERT_EQ(mount.mkdir("b"), 0);
   ASSERT_EQ(mount.write_file("a/from", "text"), 0);
@@ -308,10 +308,7 @@ TEST_P(NamesLoops, Noac_SeesEveryChangeAtOnce) {
 }
 
 TEST_P(NamesLoops, WithinAcregmin_AttributesAreRemembered) {
-  TestMount mount(*server, settings([](ClientOptions& o) {
-    o.acregmin = o.acregmax = 1h;
-    o.acdirmin = o.acdirmax = 1h;
-  }));
+  TestMount mount(*server, settings(for_an_hour));
   server->make_file("/export/file", "content");
   EXPECT_EQ(mount.stat("file")->size, 7u);
   server->write_file("/export/file", 0, "much longer than before");
