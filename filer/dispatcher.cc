@@ -168,7 +168,7 @@ bool Dispatcher::prepare(Exchange& x) {
                          ? principal_of(x.header.cred, core_.switches.anonymous_root)
                          : std::optional<Principal>(Principal{});
     if (!who) {
-      answer(x, denied_with(rpc::AUTH_BADCRED), {});
+      answer(x, denied_with(rpc::AUTH_BADCRED));
       transmit(x);
       return false;
     }
@@ -237,25 +237,24 @@ void Dispatcher::execute(const ExchangePtr& x) {
       rpc::reply_header mismatch;
       mismatch.stat = rpc::MSG_DENIED;
       mismatch.mismatch = {rpc::kRpcVersion, rpc::kRpcVersion};
-      answer(*x, mismatch, {});
+      answer(*x, mismatch);
     } else if (h.prog != NFS4_PROGRAM) {
-      answer(*x, accepted_with(rpc::PROG_UNAVAIL), {});
+      answer(*x, accepted_with(rpc::PROG_UNAVAIL));
     } else if (h.vers != NFS_V4) {
-      answer(*x, accepted_with(rpc::PROG_MISMATCH), {});
+      answer(*x, accepted_with(rpc::PROG_MISMATCH));
     } else if (h.proc == NFSPROC4_NULL) {
-      answer(*x, accepted_with(rpc::SUCCESS), {});
+      answer(*x, accepted_with(rpc::SUCCESS));
     } else if (h.proc != NFSPROC4_COMPOUND) {
-      answer(*x, accepted_with(rpc::PROC_UNAVAIL), {});
+      answer(*x, accepted_with(rpc::PROC_UNAVAIL));
     } else {
       if (x->run == nullptr) {
         x->run =
             std::make_unique<CompoundRun>(core_, x->link, x->who, h.xid, std::move(x->message), x->arguments);
         x->patient = core_.switches.conflict_wait.count() > 0;
-        if (!x->run->start(std::move(x->orders), x->patient))
-          answer(*x, accepted_with(rpc::GARBAGE_ARGS), {});
+        if (!x->run->start(std::move(x->orders), x->patient)) answer(*x, accepted_with(rpc::GARBAGE_ARGS));
       } else {
         x->run->resume(x->patient);
-        if (x->run->body().empty()) return;
+        if (x->run->reply().empty()) return;
       }
       if (x->run->stopped() && !x->run->held_back()) {
         if (park(x, x->stop_rule)) return;
@@ -264,23 +263,28 @@ void Dispatcher::execute(const ExchangePtr& x) {
       if (x->run->held_back()) return hold_back(x);
       if (const clientid4 client = x->run->executed().client; client != 0)
         last_client_[x->link->id()] = client;
-      if (x->reply.empty()) answer(*x, accepted_with(rpc::SUCCESS), x->run->body(), x->run->items());
+      if (x->reply.empty()) answer(*x, *x->run);
     }
   }
   begin_reply(x);
 }
 
-void Dispatcher::answer(Exchange& x, const rpc::reply_header& given, ConstBytes results,
-                        std::span<const rpc::BulkPlace> items) {
+void Dispatcher::answer(Exchange& x, const rpc::reply_header& given) {
   rpc::reply_header header = given;
   header.xid = x.header.xid;
   x.reply.clear();
-  x.reply.reserve(32 + results.size());
-  xdr::Encoder out(x.reply);
-  if (!out(header) || !out.raw(results)) log::error("filer: a reply cannot be encoded: {}", out.failure());
-  const size_t head = x.reply.size() - results.size();
   x.items.clear();
-  for (const rpc::BulkPlace& item : items) x.items.push_back({head + item.offset, item.length});
+  xdr::Encoder out(x.reply);
+  if (!out(header)) log::error("filer: a reply cannot be encoded: {}", out.failure());
+}
+
+// The run has left room for the header: its reply, with all of READ's data, is not moved for it.
+void Dispatcher::answer(Exchange& x, CompoundRun& run) {
+  answer(x, accepted_with(rpc::SUCCESS));
+  ByteVector reply = std::move(run.reply());
+  std::copy_n(x.reply.begin(), kReplyHeaderBytes, reply.begin());
+  x.reply = std::move(reply);
+  x.items = run.items();
 }
 
 void Dispatcher::begin_reply(const ExchangePtr& x) {
@@ -373,7 +377,7 @@ Dispatcher::Verdict Dispatcher::on_request(const ExchangePtr& x, const FaultPlan
     x->stop_rule = fired.rule;
   }
   if (const auto* refusal = std::get_if<fault::RefuseRpc>(&fired.action)) {
-    answer(*x, refusal->header, {});
+    answer(*x, refusal->header);
     begin_reply(x);
     return Verdict::kOver;
   }

@@ -43,8 +43,8 @@ class Dispatcher {
   void go_on(const ExchangePtr& x);
   bool prepare(Exchange& x);
   void execute(const ExchangePtr& x);
-  void answer(Exchange& x, const rpc::reply_header& header, ConstBytes results,
-              std::span<const rpc::BulkPlace> items = {});
+  void answer(Exchange& x, const rpc::reply_header& header);
+  void answer(Exchange& x, CompoundRun& run);
   void begin_reply(const ExchangePtr& x);
   void transmit(Exchange& x);
   bool park(const ExchangePtr& x, FaultPlan::RuleId rule);

@@ -17,9 +17,8 @@ constexpr size_t kReadBytes = 256u << 10;
 constexpr std::chrono::seconds kPatience{60};
 constexpr unsigned kRetries = 2;
 
-// The message with record marks, in fragments of at most `fragment` bytes (0: one).
-ByteVector framed(ByteVector message, size_t fragment) {
-  if (fragment == 0 || fragment > rpc::kFragmentLengthMask) fragment = rpc::kFragmentLengthMask;
+// The message with record marks, in fragments of at most `fragment` bytes.
+ByteVector framed(const ByteVector& message, size_t fragment) {
   ByteVector out;
   out.reserve(message.size() + rpc::kRecordMarkBytes * (message.size() / fragment + 1));
   size_t at = 0;
@@ -86,19 +85,26 @@ void TcpLink::received_ol() {
 }
 
 void TcpLink::send(ByteVector message, BulkPlaces) {
-  send_raw(framed(std::move(message), fragment_bytes_));
-}
-
-void TcpLink::send_raw(ByteVector bytes) {
-  auto shared = std::make_shared<ByteVector>(std::move(bytes));
+  if (fragment_bytes_ != 0 && fragment_bytes_ < message.size())
+    return send_raw(framed(message, fragment_bytes_));
+  // One fragment: the mark goes out beside the message.
+  auto shared = std::make_shared<Outgoing>();
+  shared->mark = rpc::encode_record_mark({true, static_cast<uint32_t>(message.size())});
+  shared->mark_bytes = shared->mark.size();
+  shared->bytes = std::move(message);
   on_loop([this, shared] { queue_ol(std::move(*shared)); });
 }
 
-void TcpLink::queue_ol(ByteVector bytes) {
+void TcpLink::send_raw(ByteVector bytes) {
+  auto shared = std::make_shared<Outgoing>(Outgoing{{}, 0, std::move(bytes)});
+  on_loop([this, shared] { queue_ol(std::move(*shared)); });
+}
+
+void TcpLink::queue_ol(Outgoing record) {
   if (ended_ || closing_) return;
-  queued_bytes_ += bytes.size();
+  queued_bytes_ += record.size();
   if (queued_bytes_ > kMaxQueuedBytes) return end_ol();
-  queue_.push_back(std::move(bytes));
+  queue_.push_back(std::move(record));
   write_ol();
 }
 
@@ -109,14 +115,16 @@ void TcpLink::write_ol() {
     return;
   }
   writing_ = true;
-  asio::async_write(socket_, asio::buffer(queue_.front()),
-                    [self = shared_from_this()](const asio::error_code& ec, size_t) {
-                      self->writing_ = false;
-                      if (ec) return self->end_ol();
-                      self->queued_bytes_ -= self->queue_.front().size();
-                      self->queue_.pop_front();
-                      self->write_ol();
-                    });
+  const Outgoing& next = queue_.front();
+  const std::array<asio::const_buffer, 2> parts{asio::buffer(next.mark.data(), next.mark_bytes),
+                                                asio::buffer(next.bytes)};
+  asio::async_write(socket_, parts, [self = shared_from_this()](const asio::error_code& ec, size_t) {
+    self->writing_ = false;
+    if (ec) return self->end_ol();
+    self->queued_bytes_ -= self->queue_.front().size();
+    self->queue_.pop_front();
+    self->write_ol();
+  });
 }
 
 void TcpLink::close(bool abort) {

@@ -6,6 +6,7 @@
 // pieces.
 #pragma once
 
+#include <array>
 #include <asio/ip/tcp.hpp>
 #include <atomic>
 #include <deque>
@@ -14,6 +15,7 @@
 #include "filer/net/link.h"
 #include "filer/net/record_reader.h"
 #include "transport/runtime/loop.h"
+#include "xdr/record_mark.h"
 
 namespace nfsrdma::filer {
 
@@ -37,7 +39,14 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
  private:
   void read_ol();
   void received_ol();
-  void queue_ol(ByteVector bytes);
+  // A record: its mark, where `bytes` does not hold marks already, and what it is of.
+  struct Outgoing {
+    std::array<std::byte, rpc::kRecordMarkBytes> mark;
+    size_t mark_bytes;
+    ByteVector bytes;
+    size_t size() const { return mark_bytes + bytes.size(); }
+  };
+  void queue_ol(Outgoing record);
   void write_ol();
   void end_ol();
   void on_loop(std::function<void()> fn);
@@ -49,7 +58,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   RecordReader reader_;
   const size_t fragment_bytes_;
   std::vector<std::byte> buffer_;
-  std::deque<ByteVector> queue_;
+  std::deque<Outgoing> queue_;
   size_t queued_bytes_ = 0;
   bool writing_ = false;
   bool closing_ = false;  // after the queue is empty

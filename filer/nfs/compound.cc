@@ -10,8 +10,6 @@ using namespace nfs4;
 
 namespace {
 
-// xid, REPLY, MSG_ACCEPTED, an empty verifier, SUCCESS: what stands before COMPOUND4res.
-constexpr size_t kReplyHeaderBytes = 24;
 // opnum and status: the least any result takes.
 constexpr size_t kBareResultBytes = 8;
 // opnum, status and SEQUENCE4resok.
@@ -132,8 +130,9 @@ bool CompoundRun::start(CompoundOrders orders, bool patient) {
   compound_call call;
   if (!in_(call)) return false;
   c_.operations = call.operations;
-  // status and count are patched in by seal().
-  xdr::Encoder x(body_);
+  // The header is left to who sends it; status and count are patched in by seal().
+  c_.reply.resize(kReplyHeaderBytes);
+  xdr::Encoder x(c_.reply);
   x(uint32_t{0}) && x.opaque(call.tag, kMaxTag) && x(uint32_t{0});
   if (call.minorversion != 1) {
     status_ = NFS4ERR_MINOR_VERS_MISMATCH;
@@ -161,7 +160,7 @@ void CompoundRun::resume(bool patient) {
   patient_ = patient;
   c_.session = c_.core.clients.find(c_.sequence.sa_sessionid);
   if (c_.session == nullptr) {
-    body_.clear();
+    c_.reply.clear();
     return;
   }
   c_.client = c_.session->client;
@@ -184,19 +183,20 @@ void CompoundRun::run_sequence() {
   const Message message{
       .digest = digest_of(in_.rest(), c_.operations),
       .request_bytes = message_.size(),
-      .reply_bytes = kReplyHeaderBytes + body_.size() + kSequenceBytes + (c_.alone() ? 0 : kBareResultBytes)};
+      .reply_bytes = c_.reply.size() + kSequenceBytes + (c_.alone() ? 0 : kBareResultBytes)};
   SequenceVerdict verdict = begin_sequence(c_, args, message);
   if (c_.client != nullptr) executed_.client = c_.client->id;
   if (verdict.kind == SequenceVerdict::Kind::kReplay) {
-    body_ = verdict.kept->reply;
+    c_.reply = verdict.kept->reply;
     items_ = verdict.kept->items;
     executed_.replay = true;
-    executed_.status = static_cast<nfsstat4>(load_be32(body_.data()));
+    executed_.status = static_cast<nfsstat4>(load_be32(c_.reply.data() + kReplyHeaderBytes));
     done_ = true;
     if (c_.core.options.journal) c_.core.journal.record(executed_);
     c_.core.changed.notify_all();
     return;
   }
+  c_.result_at = c_.reply.size();
   put(verdict.result);
   note(OP_SEQUENCE, nullptr, false);
   if (verdict.kind == SequenceVerdict::Kind::kRefused) return seal();
@@ -260,7 +260,7 @@ size_t CompoundRun::room() const {
   size_t limit = fore.ca_maxresponsesize;
   if (c_.sequence.sa_cachethis) limit = std::min<size_t>(limit, fore.ca_maxresponsesize_cached);
   // There must always be room left to say that there is none.
-  const size_t used = kReplyHeaderBytes + body_.size() + (c_.last() ? 0 : kBareResultBytes);
+  const size_t used = c_.reply.size() + (c_.last() ? 0 : kBareResultBytes);
   return limit > used ? limit - used : 0;
 }
 
@@ -289,29 +289,29 @@ void CompoundRun::run_one(nfs_opnum4 op) {
   } else if (c_.room = room(); success_bytes(op) > c_.room) {
     put_status(op, too_big());
   } else {
-    const size_t start = body_.size();
+    c_.result_at = c_.reply.size();
     const Session* session = c_.session;
     c_.delegation_in_the_way = false;
     status_ = perform(op);
     if (status_ == NFS4ERR_DELAY && c_.delegation_in_the_way && patient_) {
       held_back_ = true;
-      return take_back(start);
+      return take_back();
     }
     if (sequenced_ && may_end_sessions(op)) {
       c_.session = c_.core.clients.find(c_.sequence.sa_sessionid);
       c_.client = c_.session != nullptr ? c_.session->client : nullptr;
     }
-    if (session != nullptr && c_.session == session && body_.size() - start > c_.room) {
-      take_back(start);
+    if (session != nullptr && c_.session == session && c_.reply.size() - c_.result_at > c_.room) {
+      take_back();
       put_status(op, too_big());
     }
   }
   note(op, before, injected);
 }
 
-void CompoundRun::take_back(size_t start) {
-  body_.resize(start);
-  while (!items_.empty() && items_.back().offset > start) items_.pop_back();
+void CompoundRun::take_back() {
+  c_.reply.resize(c_.result_at);
+  while (!items_.empty() && items_.back().offset > c_.result_at) items_.pop_back();
   --results_;
 }
 
@@ -336,25 +336,44 @@ nfsstat4 CompoundRun::perform(nfs_opnum4 op) {
 }
 
 template <class Res>
-void CompoundRun::put(const Res& res) {
-  const size_t start = body_.size();
-  xdr::Encoder x(body_);
-  if (x(op_of<Res>) && x(res)) {
-    status_ = res.status;
-    ++results_;
-    if constexpr (requires { placeable_bytes(res); }) {  // what may be placed ends the result
-      const size_t bytes = status_ == NFS4_OK ? placeable_bytes(res) : 0;
-      items_.push_back({body_.size() - xdr_padded(bytes), bytes});
-    }
-    return;
-  }
+bool CompoundRun::encode(const Res& res) {
+  c_.reply.resize(c_.result_at);
+  xdr::Encoder x(c_.reply);
+  if (x(op_of<Res>) && x(res)) return true;
   log::error("filer: the result of {} cannot be encoded: {}", op_name(op_of<Res>), x.failure());
-  body_.resize(start);
-  put_status(op_of<Res>, NFS4ERR_SERVERFAULT);
+  return false;
+}
+
+// The data is where it belongs already (Context::data_room): what comes before it is put there.
+bool CompoundRun::encode(const READ4res& res) {
+  ByteVector head;
+  std::vector<xdr::Bulk> beside;
+  xdr::Encoder x(head, &beside);
+  if (!x(OP_READ) || !x(res)) return false;
+  const size_t bytes = res.resok4.data.size();
+  const size_t data_end = c_.result_at + head.size() + bytes;
+  c_.reply.resize(std::min(c_.reply.size(), data_end));  // fewer than there was room for
+  c_.reply.resize(data_end + xdr_padding(bytes));
+  std::copy(head.begin(), head.end(), c_.reply.begin() + static_cast<ptrdiff_t>(c_.result_at));
+  return true;
+}
+
+template <class Res>
+void CompoundRun::put(const Res& res) {
+  if (!encode(res)) {
+    c_.reply.resize(c_.result_at);
+    return put_status(op_of<Res>, NFS4ERR_SERVERFAULT);
+  }
+  status_ = res.status;
+  ++results_;
+  if constexpr (requires { placeable_bytes(res); }) {  // what may be placed ends the result
+    const size_t bytes = status_ == NFS4_OK ? placeable_bytes(res) : 0;
+    items_.push_back({c_.reply.size() - xdr_padded(bytes), bytes});
+  }
 }
 
 void CompoundRun::put_status(nfs_opnum4 op, nfsstat4 status) {
-  xdr::Encoder x(body_);
+  xdr::Encoder x(c_.reply);
   x(op) && x(status);
   // Two results have more to say when they fail.
   if (op == OP_SETATTR) x(bitmap4{});
@@ -375,10 +394,10 @@ void CompoundRun::seal() {
   if (done_) return;
   done_ = true;
   c_.core.save_clients();
-  store_be32(body_.data(), status_);
-  const size_t tag_bytes = load_be32(body_.data() + 4);
-  store_be32(body_.data() + 8 + xdr_padded(tag_bytes), results_);
-  if (sequenced_) finish_sequence(c_.core, c_.sequence, c_.operations, body_, items_);
+  std::byte* const results = c_.reply.data() + kReplyHeaderBytes;
+  store_be32(results, status_);
+  store_be32(results + 8 + xdr_padded(load_be32(results + 4)), results_);
+  if (sequenced_) finish_sequence(c_.core, c_.sequence, c_.operations, c_.reply, items_);
   executed_.status = status_;
   if (c_.core.options.journal) c_.core.journal.record(executed_);
   c_.core.changed.notify_all();

@@ -3,7 +3,7 @@
 // start() executes it, all of it or up to a stop: behind SEQUENCE, when a fault asked for it; or before an
 // operation that a delegation is in the way of, whose holder has been asked. resume() does the rest.
 // Operations are decoded one by one as they are reached: what stands before a malformed one has been executed
-// (NFS4ERR_BADXDR). Results are encoded into body(), COMPOUND4res, whose size is held within the session's
+// (NFS4ERR_BADXDR). Results are encoded into reply(), whose size is held within the session's
 // limits before anything that changes the server is executed (sections 2.10.6.4, 15.1.3.6).
 //
 // Everything under the server's lock. The message is kept by the run: arguments borrow from it.
@@ -15,6 +15,9 @@
 #include "filer/nfs/sequence.h"
 
 namespace nfsrdma::filer {
+
+// xid, REPLY, MSG_ACCEPTED, an empty verifier, SUCCESS: what stands before COMPOUND4res.
+inline constexpr size_t kReplyHeaderBytes = 24;
 
 // What a fault wants of the COMPOUND.
 struct CompoundOrders {
@@ -28,18 +31,19 @@ class CompoundRun {
   // `message` is the whole RPC call and `arguments` the offset of COMPOUND4args in it.
   CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, ByteVector message, size_t arguments);
 
-  // False: the arguments are not a COMPOUND at all (GARBAGE_ARGS); body() is empty. Not patient: what a
+  // False: the arguments are not a COMPOUND at all (GARBAGE_ARGS); reply() is empty. Not patient: what a
   // delegation is in the way of is answered NFS4ERR_DELAY.
   bool start(CompoundOrders orders, bool patient);
   bool stopped() const { return stopped_; }
   // Stopped by a delegation.
   bool held_back() const { return held_back_; }
-  // After a stop. The session may be gone meanwhile, and with it the reason to go on: then body() stays
+  // After a stop. The session may be gone meanwhile, and with it the reason to go on: then reply() is
   // empty.
   void resume(bool patient);
 
-  ByteVector& body() { return body_; }
-  // Where READ's data and READLINK's text are in body().
+  // The RPC reply; its first kReplyHeaderBytes are left to whoever sends it. Empty when there is none.
+  ByteVector& reply() { return c_.reply; }
+  // Where READ's data and READLINK's text are in reply().
   const BulkPlaces& items() const { return items_; }
   const ExecutedCompound& executed() const { return executed_; }
   rpc::Xid xid() const { return executed_.xid; }
@@ -53,11 +57,14 @@ class CompoundRun {
   nfs4::nfsstat4 check_position(nfs4::nfs_opnum4 op) const;
   size_t room() const;
   nfs4::nfsstat4 too_big() const;
-  // The last result, which began at `start` of body_.
-  void take_back(size_t start);
+  // The last result.
+  void take_back();
   // Results: a whole one, or a status with nothing behind it.
   template <class Res>
   void put(const Res& res);
+  template <class Res>
+  bool encode(const Res& res);
+  bool encode(const nfs4::READ4res& res);
   void put_status(nfs4::nfs_opnum4 op, nfs4::nfsstat4 status);
   void note(nfs4::nfs_opnum4 op, const NodePtr& before, bool injected);
   void replay_uncached();
@@ -66,7 +73,6 @@ class CompoundRun {
   Context c_;
   ByteVector message_;
   xdr::Decoder in_;
-  ByteVector body_;
   BulkPlaces items_;
   CompoundOrders orders_;
   uint32_t results_ = 0;

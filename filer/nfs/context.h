@@ -34,8 +34,10 @@ struct Context {
   uint32_t operations = 0;  // of the COMPOUND
   size_t room = 0;          // bytes that the result may take, opnum and status included
 
-  ByteVector data;   // what READ's result borrows; until it is encoded
-  std::string name;  // for the journal
+  // The RPC reply as far as it is encoded: room for its header, then COMPOUND4res.
+  ByteVector reply;
+  size_t result_at = 0;  // where the result of the operation that is executed begins in `reply`
+  std::string name;      // for the journal
 
   uint64_t began = 0;  // StateTable::delegations_moved() of then
   // NFS4ERR_DELAY is because of a delegation: its holder has been asked, and it may be over soon.
@@ -47,6 +49,16 @@ struct Context {
   // "If an operation sets the current filehandle but does not return a stateid, the current stateid MUST be
   // set to the all-zeros special stateid".
   void go_to(NodePtr node) { current = {std::move(node), {}}; }
+
+  // Where READ's data will stand in `reply`, behind opnum, status, eof and length: read from there on, it is
+  // copied once between the file and the connection. Ends `reply`, padding included; zeros.
+  MutableBytes data_room(size_t bytes) {
+    constexpr size_t kBefore = 16;
+    constexpr size_t kBehind = 1024;  // for the operations that follow: no other copy for their results
+    reply.reserve(result_at + kBefore + xdr_padded(bytes) + kBehind);
+    reply.resize(result_at + kBefore + xdr_padded(bytes));
+    return MutableBytes(reply).subspan(result_at + kBefore, bytes);
+  }
 };
 
 // The usual beginning: NOFILEHANDLE without a current filehandle, STALE when its object is gone. Its

@@ -50,12 +50,11 @@ READ4res execute(Context& c, const READ4args& args) {
   if (c.core.switches.short_read_bytes != 0) count = std::min(count, c.core.switches.short_read_bytes);
   if (args.offset < node.size) count = std::min(count, node.size - args.offset);
   if (args.offset >= node.size) count = 0;
-  c.data.resize(count);
-  const Answer<size_t> got = c.core.tree.read(node, args.offset, c.data);
+  const MutableBytes room = c.data_room(count);
+  const Answer<size_t> got = c.core.tree.read(node, args.offset, room);
   if (!got) return refused<READ4res>(got.error());
-  c.data.resize(*got);
   READ4res res;
-  res.resok4.data = c.data;
+  res.resok4.data = room.first(*got);
   // Fewer bytes than there should be: somebody on the host has made the file shorter meanwhile.
   res.resok4.eof = *got < count || args.offset >= node.size || args.offset + count >= node.size;
   return res;

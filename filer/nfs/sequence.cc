@@ -131,7 +131,7 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
   return v;
 }
 
-void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations, const ByteVector& body,
+void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations, const ByteVector& reply,
                      const BulkPlaces& items) {
   Session* s = core.clients.find(args.sa_sessionid);
   if (s == nullptr || args.sa_slotid >= s->slots.size()) return;
@@ -142,7 +142,7 @@ void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations,
   // demand.
   slot.whole = args.sa_cachethis || operations == 1;
   if (!slot.whole) return;
-  slot.reply = body;
+  slot.reply = reply;
   slot.items = items;
 }
 

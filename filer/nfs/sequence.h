@@ -30,9 +30,9 @@ struct Message {
 
 SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, const Message& message);
 
-// The request has been executed; `body` is its COMPOUND4res, and `items` what of it may be placed. The
+// The request has been executed; `reply` is its answer, and `items` what of it may be placed. The
 // session may have been destroyed by it.
-void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations, const ByteVector& body,
+void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations, const ByteVector& reply,
                      const BulkPlaces& items);
 
 }  // namespace nfsrdma::filer
