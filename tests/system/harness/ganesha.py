@@ -27,8 +27,21 @@ from . import steward
 from .steward import WORK
 
 
-def null_call(version):
-    return struct.pack(">I10I", 0x80000000 | 40, 1, 0, 2, 100003, version, 0, 0, 0, 0, 0)
+PORTMAPPER, NFS, MOUNT = 100000, 100003, 100005
+
+
+def call(program, version, procedure, *arguments):
+    """One record: an ONC RPC call without credentials, of words only."""
+    words = (1, 0, 2, program, version, procedure, 0, 0, 0, 0, *arguments)
+    return struct.pack(f">I{len(words)}I", 0x80000000 | 4 * len(words), *words)
+
+
+def mapped_port(host, program, version):
+    """What the portmapper says of a program on TCP (RFC 1833 section 3, PMAPPROC_GETPORT); 0: nothing."""
+    with socket.create_connection((host, 111), 2) as sock:
+        sock.sendall(call(PORTMAPPER, 2, 3, program, version, socket.IPPROTO_TCP, 0))
+        reply = sock.recv(64)
+    return struct.unpack(">I", reply[28:32])[0] if len(reply) >= 32 else 0
 
 
 @dataclasses.dataclass
@@ -152,11 +165,13 @@ LOG {{ Default_Log_Level = EVENT; }}
         return self
 
     def answers(self):
-        """A NULL call is answered, so requests are served."""
+        """A NULL call is answered, so requests are served; and who asks the portmapper for MOUNT is told, too."""
         try:
             with socket.create_connection((self.bind, self.port), 2) as sock:
-                sock.sendall(null_call(3 if self.v3 == "only" else 4))
-                return len(sock.recv(64)) >= 28
+                sock.sendall(call(NFS, 3 if self.v3 == "only" else 4, 0))
+                if len(sock.recv(64)) < 28:
+                    return False
+            return not self.v3 or (mapped_port(self.bind, MOUNT, 3) == self.mount_port and mapped_port(self.bind, NFS, 3) == self.port)
         except OSError:
             return False
 
