@@ -80,11 +80,12 @@ Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slic
   request.written(size);
 }
 
-// An error of writing, which is told once: not to somebody who has stopped to wait for it.
+// An error of writing, which is told once: not to somebody who has stopped to wait for it, and to one of two
+// who wait at once.
 void tell(Adaptor& a, FuseRequest& request, const FileUse& use, const Error& error) {
   if (request.answered()) return;
+  if (!a.filesystem.take_error(use.file)) return request.ok();
   request.fail(error);
-  a.filesystem.error_told(use.file);
 }
 
 Task<> flush(Adaptor& a, FuseRequest request, FileUse use, uint64_t lock_owner) {

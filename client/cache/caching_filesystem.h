@@ -56,7 +56,7 @@ class CachingFilesystem : public Filesystem {
                                       size_t bytes, bool plus) override;
   Task<> releasedir(OpenDirectoryRef directory) override;
   Task<Result<>> fsyncdir(RequestContext ctx, OpenDirectoryRef directory) override;
-  void error_told(const OpenFileRef& file) override;
+  bool take_error(const OpenFileRef& file) override;
   int soft_errno() const override;
 
  protected:
@@ -402,7 +402,7 @@ class CachingFilesystem : public Filesystem {
   Task<> send_again(NodeRef node, CachedFileRef file);
   // Everything on stable storage, or an error noted.
   Task<> write_back(NodeRef node, CachedFileRef file);
-  // The latest error of writing that this descriptor was not told; it is told by error_told().
+  // The latest error of writing that this descriptor was not told; take_error() says who tells it.
   static Result<> unreported_error(CachedOpen& handle);
   Task<> commit_in_background(NodeRef node, CachedFileRef file);
   Task<> send_held_periodically();

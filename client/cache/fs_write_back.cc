@@ -407,10 +407,10 @@ Result<> CachingFilesystem::unreported_error(CachedOpen& handle) {
   return fail(handle.cached->write_error);
 }
 
-void CachingFilesystem::error_told(const OpenFileRef& file) {
+bool CachingFilesystem::take_error(const OpenFileRef& file) {
   CachedOpen& handle = cached_open(file);
   std::lock_guard lock(handle.cached->cached.mutex);
-  handle.errors_seen = handle.errors_answered;
+  return std::exchange(handle.errors_seen, handle.errors_answered) != handle.errors_answered;
 }
 
 Task<Result<>> CachingFilesystem::fsync(RequestContext, OpenFileRef open, bool) {

@@ -318,6 +318,19 @@ TEST_P(WriteLoops, ErrorThatNobodyHeard_IsToldAgain) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
+// Two who wait for it at once have got the same error; one of them tells it.
+TEST_P(WriteLoops, ErrorThatTwoWaitedFor_IsToldOne) {
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});
+  EXPECT_EQ(errno_of(mount.run(mount.fs().fsync(mount.user(), file, false))), ENOSPC);
+  EXPECT_EQ(errno_of(mount.run(mount.fs().fsync(mount.user(), file, false))), ENOSPC);
+  EXPECT_TRUE(mount.fs().take_error(file));
+  EXPECT_FALSE(mount.fs().take_error(file));
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
 // The kernel has the bytes that the server did not take.
 TEST_P(WriteLoops, FailedWrite_MakesTheKernelForgetItsPages) {
   const auto file = mount.create("file");

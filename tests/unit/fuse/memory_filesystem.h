@@ -119,7 +119,10 @@ class MemoryFilesystem final : public Filesystem {
   Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset, size_t size) override;
   Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) override;
   Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) override;
-  void error_told(const OpenFileRef&) override { ++errors_told; }
+  bool take_error(const OpenFileRef&) override {
+    ++errors_told;
+    return true;
+  }
   Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) override;
   Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) override;
   Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) override;
