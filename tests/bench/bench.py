@@ -1,7 +1,7 @@
 """Measures mounts beside what a user would pick instead, and beside their ceilings; scripts/bench runs it (see run.py for the world).
 
 usage: bench.py [--size MIB] [--repeats N] [--grid-repeats N] [--seconds S] [--files N] [--options MOUNT_OPTIONS] [--only PART,...]
-                [--full] [--touch]
+                [--full] [--touch] [--fuse-nfs PROGRAM]
 
 peers.py: Ganesha over TCP beside libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA beside TCP (fabrics,
 latency, alone, filer_depth, grid); scale.py: what is counted (rpc_counts, memory), and whether large numbers cost more (answers, costs,
@@ -61,6 +61,7 @@ def main():
     parser.add_argument("--only", default=",".join(ALL), help="parts to run")
     parser.add_argument("--full", action="store_true", help="memory with a million inodes, too")
     parser.add_argument("--touch", action="store_true", help="touch free memory before runs through the page cache, where the host takes it back")
+    parser.add_argument("--fuse-nfs", help="measure this fuse-nfs, too")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
     if unknown := set(wanted) - set(ALL):

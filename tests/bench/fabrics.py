@@ -112,7 +112,7 @@ class Fabrics(Part):
     def grid(self):
         """Read size × read-ahead: the longest part."""
         cells = [(block, ahead) for ahead in AHEAD for block in BLOCKS]
-        self.cells([(block, ahead) for block, ahead in cells if not self.results.has_now(GRID, TCP, {"block": block, "ahead": ahead})])
+        self.cells([(block, ahead) for block, ahead in cells if not self.results.now(GRID, TCP, {"block": block, "ahead": ahead})])
 
     def cells(self, cells):
         mounts = {name: self.mounted(name, "rsize=1048576") for name in (TCP, *RDMA)}

@@ -1,7 +1,8 @@
 """A mount of Ganesha over TCP beside libnfs, which has no FUSE to pay, and beside the ceilings (ceilings.py).
 
 libnfs is driven by tests/bench/nfsload over its raw asynchronous API (NFSv3 and NFSv4.0), with so many calls under way at once;
-nfs-cat and nfs-cp are its own tools. CPU of a mount is its daemon's, as is the ceilings'; that of libnfs is the whole client's.
+nfs-cat and nfs-cp are its own tools; fuse-nfs (fuse_nfs.py) is a mount that is built on it. CPU of a mount is its daemon's, as is the
+ceilings'; that of libnfs is the whole client's. What the server's own work leaves to any client is computed (LEFT).
 """
 
 import os
@@ -11,6 +12,7 @@ import subprocess
 import time
 
 from ceilings import CEILINGS, EMPTY, RELAY, Ceiling, read_ahead
+from fuse_nfs import FUSE_NFS, FUSE_NFS_ABOUT, FuseNfs
 from harness.ganesha import Ganesha
 from harness.mount import Mount
 from measure import GIB, HOME, MIB, TOOLS, Daemon, Part, Process, run_json
@@ -21,6 +23,7 @@ CAT, COPY = "read with cat", "write a new file"
 TRANSFERS = ("read", "read, O_DIRECT", "write", "write, O_DIRECT")
 NAMES = {"stat": "stat", "smallread": "small file read", "create": "create"}
 NAME_DEPTHS = (1, 16)
+LEFT = "client that costs nothing"
 
 
 def libnfs(version, depth=None):
@@ -33,10 +36,14 @@ class Peers(Part):
     CONTENDERS = {OURS: ("ours", "nfsrdma-fuse, NFSv4.1 over TCP to nfs-ganesha"), **{
         libnfs(version, depth): ("peer", f"libnfs' asynchronous API over NFSv{version}, without FUSE, into one buffer"
                                  + (f"; {depth} calls of 512 KiB under way" if depth else ""))
-        for version in (3, 4) for depth in (None, 1, 4, 8)}, "nfs-cat": ("peer", "libnfs' tool"), "nfs-cp": ("peer", "libnfs' tool"), **CEILINGS}
+        for version in (3, 4) for depth in (None, 1, 4, 8)}, "nfs-cat": ("peer", "libnfs' tool"), "nfs-cp": ("peer", "libnfs' tool"), **CEILINGS,
+        LEFT: ("ceiling", "computed: every processor busy with nothing but Ganesha's own CPU for this mount or for libnfs, whichever is less, "
+               "and the empty FUSE file system's with its application: what the server leaves to any mount")}
 
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
+        if arguments.fuse_nfs:
+            results.contender(FUSE_NFS, *FUSE_NFS_ABOUT)
         self.files = arguments.files
         self.server = Ganesha(minor_versions="0,1,2", v3=True, lease=60, grace=2).start()
         self.served = Process(self.server.pid)
@@ -94,16 +101,30 @@ class Peers(Part):
         self.results.add(metric, contender, {"mib_per_s": self.size / MIB / seconds, "cpu_per_gib": cpu / gib,
                                              "server_cpu_per_gib": (self.served.cpu_seconds() - served) / gib})
 
+    def fuse_nfs(self):
+        """{name: mount} of the peer, where one was named."""
+        return {FUSE_NFS: FuseNfs(self.arguments.fuse_nfs, self.server)} if self.arguments.fuse_nfs else {}
+
+    def left(self, metric, at=None):
+        """Of this round: what Ganesha's work and FUSE's leave to a client between them (LEFT)."""
+        large = metric in self.LARGE
+        per, figure, each = ("_per_gib", "mib_per_s", GIB / MIB) if large else ("_us_per_op", "ops_per_s", 1e6)
+        runs = [run for name in self.results.contenders if (run := self.results.now(metric, name, at))]
+        empty = self.results.now(metric, EMPTY, at)
+        cost = min(run["server_cpu" + per] for run in runs if "server_cpu" + per in run) + empty["cpu" + per] + empty["application_cpu" + per]
+        self.results.add(metric, LEFT, {figure: os.cpu_count() * each / cost}, at)
+
     # One large file
 
     def transfers(self):
         """Every metric in turn with everybody, so that who is compared is measured within a second or two."""
         mounted = self.mounted()
-        stands = {name: self.ceiling(name) for name in CEILINGS}
+        stands, peers = {name: self.ceiling(name) for name in CEILINGS}, self.fuse_nfs()
         for metric in self.LARGE:
             runs = [lambda: self.large(metric, OURS, self.paths(mounted.path), Daemon(mounted), self.served)]
             runs += [lambda name=name, it=it: self.large(metric, name, dict.fromkeys(("read", "write"), it.path + "/data"), it.daemon)
                      for name, it in stands.items()]
+            runs += [lambda name=name, it=it: self.large(metric, name, self.paths(it.path), it.daemon, self.served) for name, it in peers.items()]
             for version, depth in [(v, d) for v in (3, 4) for d in (1, 4, 8)]:
                 if metric == "read" or (metric == "write" and version == 3):
                     source = "data" if metric == "read" else "target"
@@ -111,8 +132,10 @@ class Peers(Part):
                         metric, libnfs(version, depth), metric, version, depth, file=source, size=self.size, block=512 << 10))
             for run in self.turns(runs):
                 run()
+            if metric != "re-read":  # of which Ganesha hears nothing
+                self.left(metric)
         self.new_file(mounted)
-        for it in [mounted, *stands.values()]:
+        for it in [mounted, *stands.values(), *peers.values()]:
             it.umount()
 
     @staticmethod
@@ -153,15 +176,17 @@ class Peers(Part):
 
     def depth(self):
         mounted = self.mounted()
-        stands = {name: self.ceiling(name) for name in CEILINGS}
+        stands, peers = {name: self.ceiling(name) for name in CEILINGS}, self.fuse_nfs()
         for depth in self.DEPTHS:
             runs = [lambda: self.random_reads(OURS, mounted.path + "/data", Daemon(mounted), depth, self.served)]
+            runs += [lambda name=name, it=it: self.random_reads(name, it.path + "/data", it.daemon, depth, self.served) for name, it in peers.items()]
             runs += [lambda name=name, it=it: self.random_reads(name, it.path + "/data", it.daemon, depth) for name, it in stands.items()]
             runs += [lambda version=version: self.libnfs("random read", libnfs(version), "randread", version, depth, {"depth": depth},
                                                          file="data", size=self.size, block=4096, count=1000 * min(depth, 8)) for version in (3, 4)]
             for run in self.turns(runs):
                 run()
-        for it in [mounted, *stands.values()]:
+            self.left("random read", {"depth": depth})
+        for it in [mounted, *stands.values(), *peers.values()]:
             it.umount()
 
     # Names and small files
@@ -172,11 +197,13 @@ class Peers(Part):
         for depth in NAME_DEPTHS:
             for op, name in NAMES.items():
                 runs = [lambda: self.names_of_mount(op, depth), lambda: self.names_of_ceiling(op, depth)]
+                runs += [lambda: self.names_of_peer(op, depth)] if self.arguments.fuse_nfs else []
                 runs += [lambda version=version: self.libnfs(name, libnfs(version), op, version, depth, {"depth": depth}, count=self.files,
                                                              file=self.new_names() if op == "create" else "f",
                                                              **({"block": 4096} if op == "smallread" else {})) for version in (3, 4)]
                 for run in self.turns(runs):
                     run()
+                self.left(name, {"depth": depth})
             for name in os.listdir(small):
                 if name.startswith("new"):
                     os.unlink(os.path.join(small, name))
@@ -198,6 +225,11 @@ class Peers(Part):
         self.load_names(OURS, op, os.path.join(mounted.path, "small"), depth, Daemon(mounted), self.served)
         mounted.umount()
 
+    def names_of_peer(self, op, depth):
+        for name, it in self.fuse_nfs().items():
+            self.load_names(name, op, os.path.join(it.path, "small"), depth, it.daemon, self.served)
+            it.umount()
+
     def names_of_ceiling(self, op, depth):
         it = self.ceiling(EMPTY)
         self.load_names(EMPTY, op, it.path, depth, it.daemon)
@@ -210,7 +242,7 @@ class Peers(Part):
 
     def plots(self):
         plot, best = self.results.plot, {m: self.best_libnfs(m) for m in ("read", "write")}
-        shown = [OURS, *dict.fromkeys(b for b in best.values() if b), "nfs-cat", "nfs-cp", RELAY, EMPTY]
+        shown = [OURS, *dict.fromkeys(b for b in best.values() if b), "nfs-cat", "nfs-cp", FUSE_NFS, RELAY, LEFT, EMPTY]
         pairs = [(OURS, name) for name in [*dict.fromkeys(best.values()), RELAY] if name]
         if best["read"]:
             plot("bars", "Large transfers: a mount of Ganesha beside libnfs", [*self.LARGE, CAT, COPY], "mib_per_s",
@@ -219,7 +251,7 @@ class Peers(Part):
             plot("bars", "CPU for large transfers", list(TRANSFERS), "cpu_per_gib", pairs[:1], contenders=shown,
                  text="Of the daemon alone; for libnfs, which has none, of the whole client.")
         if self.results.median("random read", OURS, "ops_per_s", {"depth": 1}):
-            who = [OURS, libnfs(3), libnfs(4), RELAY, EMPTY]
+            who = [OURS, libnfs(3), libnfs(4), FUSE_NFS, RELAY, LEFT, EMPTY]
             pairs = [(OURS, libnfs(3)), (OURS, RELAY)]
             plot("lines", "4 KiB random reads against queue depth: a mount of Ganesha", "random read", "ops_per_s", pairs, x="depth", contenders=who,
                  text="O_DIRECT, in one file that the server has in memory.")
@@ -228,11 +260,11 @@ class Peers(Part):
         for depth in NAME_DEPTHS:
             if self.results.median("stat", OURS, "ops_per_s", {"depth": depth}):
                 plot("bars", f"Names and small files, {'one at a time' if depth == 1 else f'{depth} at once'}", list(NAMES.values()), "ops_per_s",
-                     [(OURS, libnfs(4))], where={"depth": depth}, contenders=[OURS, libnfs(3), libnfs(4), EMPTY],
+                     [(OURS, libnfs(4))], where={"depth": depth}, contenders=[OURS, libnfs(3), libnfs(4), FUSE_NFS, LEFT, EMPTY],
                      text="Every mount starts with empty caches; files of 4 KiB are opened, read and closed, or created and closed.")
 
     def targets(self):
-        """Issue by issue: at least libnfs' speed by so much; at most so much of its CPU and FUSE's together; and the relay's share."""
+        """At least libnfs' speed by so much; at most so much of its CPU and FUSE's together; and what can be reached of it."""
         target = self.results.target
         for metric in ("read", "write"):
             name = self.best_libnfs(metric)
@@ -240,9 +272,10 @@ class Peers(Part):
                 continue
             them = reference(metric, name)
             for variant in (metric, metric + ", O_DIRECT"):
-                ours, relay = reference(variant, OURS), reference(variant, RELAY)
+                ours = reference(variant, OURS)
                 target(f"sequential {variant}: {OURS} / {name}", "mib_per_s", ours, them, at_least=1.2)
-                target(f"sequential {variant}: {RELAY} / {name} (what can be reached)", "mib_per_s", relay, them)
+                for limit in (RELAY, LEFT):
+                    target(f"sequential {variant}: {limit} / {name} (what can be reached)", "mib_per_s", reference(variant, limit), them)
                 target(f"CPU per GiB, {variant}: {OURS} / (libnfs and empty FUSE together)", "cpu_per_gib", ours,
                        [them, reference(variant, EMPTY)], at_most=0.6)
         for metric, tool in ((CAT, "nfs-cat"), (COPY, "nfs-cp")):
@@ -252,6 +285,15 @@ class Peers(Part):
             if name:
                 what, them = f"{metric}, {at['depth']:g} at once", reference(metric, name, at)
                 target(f"{what}: {OURS} / {name}", "ops_per_s", reference(metric, OURS, at), them, at_least=bound)
-                ceiling = RELAY if metric == "random read" else EMPTY  # nobody serves small files behind the relay
-                target(f"{what}: {ceiling} / {name} (what can be reached)", "ops_per_s", reference(metric, ceiling, at), them)
+                for limit in (RELAY if metric == "random read" else EMPTY, LEFT):  # nobody serves small files behind the relay
+                    target(f"{what}: {limit} / {name} (what can be reached)", "ops_per_s", reference(metric, limit, at), them)
+        self.beside_fuse_nfs()
         target(f"re-read: {OURS} / {EMPTY}", "mib_per_s", reference("re-read", OURS), reference("re-read", EMPTY), at_least=0.9)
+
+    def beside_fuse_nfs(self):
+        """ "libnfs-based FUSE clients must be left behind by 1.5 to 2 x on every line"."""
+        lines = [(metric, "mib_per_s", None) for metric in TRANSFERS] + [("random read", "ops_per_s", {"depth": depth}) for depth in (1, 32)]
+        lines += [(metric, "ops_per_s", {"depth": depth}) for metric in NAMES.values() for depth in NAME_DEPTHS]
+        for metric, key, at in lines:
+            what = f"{metric}, {at['depth']} at once" if at else f"sequential {metric}"
+            self.results.target(f"{what}: {OURS} / {FUSE_NFS}", key, reference(metric, OURS, at), reference(metric, FUSE_NFS, at), at_least=1.5)

@@ -54,10 +54,10 @@ class Results:
     def has(self, metric, contender):
         return any((name, who) == (metric, contender) for name, who, _ in self.measured)
 
-    def has_now(self, metric, contender, at=None):
-        """Whether it was measured in this round."""
+    def now(self, metric, contender, at=None):
+        """What was measured in this round, or None."""
         entry = self.measured.get((metric, contender, tuple(sorted((at or {}).items()))))
-        return bool(entry) and entry["runs"][-1]["round"] == self.round
+        return entry["runs"][-1] if entry and entry["runs"][-1]["round"] == self.round else None
 
     def points(self, metric, contender):
         return [entry["at"] for (name, who, _), entry in self.measured.items() if (name, who) == (metric, contender)]
