@@ -32,7 +32,7 @@ SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, cons
 
 // The request has been executed; `reply` is its answer, and `items` what of it may be placed. The
 // session may have been destroyed by it.
-void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations, const ByteVector& reply,
-                     const BulkPlaces& items);
+void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations,
+                     const ByteVector& reply, const BulkPlaces& items);
 
 }  // namespace nfsrdma::filer
