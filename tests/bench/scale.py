@@ -10,6 +10,7 @@ import os
 import resource
 import statistics
 import subprocess
+import sys
 import time
 
 import trees
@@ -29,15 +30,35 @@ SERVER_LOCKS = "lock at the server beside locks"
 ROUNDS = 9
 
 
-def descriptors(wanted):
-    """So many, or as many as there may be."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(wanted, hard)))
-        return wanted
-    except ValueError:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        return hard
+# What holds a range of files open until its input ends.
+HOLDER = """
+import os, resource, sys
+path, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+held = [os.open(f"{path}/{i}", os.O_CREAT | os.O_RDWR, 0o644) for i in range(first, last)]
+print(len(held), flush=True)
+sys.stdin.read()
+"""
+
+
+class Holders:
+    """Processes that hold files open: as many as the limit of descriptors of each makes necessary."""
+
+    def __init__(self, path):
+        self.path, self.processes = path, []
+        self.each = resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 100
+
+    def hold(self, first, last):
+        for begin in range(first, last, self.each):
+            argv = [sys.executable, "-c", HOLDER, self.path, str(begin), str(min(last, begin + self.each))]
+            self.processes.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            if not self.processes[-1].stdout.readline():
+                raise RuntimeError(f"files {begin} to {last} cannot be held open")
+
+    def end(self):
+        for process in self.processes:
+            process.communicate()
 
 
 class Scale(Part):
@@ -171,13 +192,12 @@ class Scale(Part):
     def held(self):
         """What the next open, and the next lock, costs beside those that are held. Each file brings a delegation, under which its locks are
         local; without delegations each lock is the server's."""
-        most = descriptors(max(self.held_counts) + 1100)
-        files = [held for held in self.held_counts if held + 1100 <= most]
-        if files != self.held_counts:
-            self.results.note(f"At most {files[-1]:,} files were held open: the limit of descriptors (ulimit -Hn) is {most:,}.")
         mounted = self.mounted(export="/memory")
-        os.mkdir(os.path.join(mounted.path, "held"))
-        self.hold(HELD_FILES, mounted, files, self.create, os.close)
+        path = os.path.join(mounted.path, "held")
+        os.mkdir(path)
+        holders = Holders(path)
+        self.hold(HELD_FILES, mounted, holders.hold, lambda i: os.open(f"{path}/{i}", os.O_CREAT | os.O_RDWR, 0o644), os.close)
+        holders.end()
         self.hold_locks(HELD_LOCKS, mounted)
         mounted.umount()
         mounted = self.mounted("nodelegations", export="/memory")
@@ -189,32 +209,31 @@ class Scale(Part):
     def hold_locks(self, metric, mounted):
         """How many LOCKs the server was asked for."""
         with open(os.path.join(mounted.path, "locks"), "wb", buffering=0) as file:
-            self.hold(metric, mounted, self.held_counts, lambda mounted, i: self.lock(file, i, fcntl.LOCK_EX), lambda i: self.lock(file, i, fcntl.LOCK_UN))
+            def lock(number, how=fcntl.LOCK_EX):
+                fcntl.lockf(file, how, 1, 2 * number)  # with a gap: they do not become one
+                return number
+
+            def locks(first, last):
+                for number in range(first, last):
+                    lock(number)
+
+            self.hold(metric, mounted, locks, lock, lambda number: lock(number, fcntl.LOCK_UN))
         return Daemon(mounted).operations().get("LOCK", 0)
 
-    def create(self, mounted, number):
-        return os.open(os.path.join(mounted.path, f"held/{number}"), os.O_CREAT | os.O_RDWR, 0o644)
-
-    def lock(self, file, number, how):
-        fcntl.lockf(file, how, 1, 2 * number)  # with a gap: they do not become one
-        return number
-
-    def hold(self, metric, mounted, counts, take, leave, each=200):
-        daemon, taken, next_number = Daemon(mounted), [], 0
-        for held in counts:
-            while len(taken) < held:
-                taken.append(take(mounted, next_number))
-                next_number += 1
+    def hold(self, metric, mounted, keep, take, leave, each=200):
+        """keep(first, last) takes those of these numbers for good; take(number) one that leave() gives back."""
+        daemon, held, next_number = Daemon(mounted), 0, 0
+        for count in self.held_counts:
+            keep(next_number, next_number + count - held)
+            next_number, held = next_number + count - held, count
             for _ in self.rounds():
                 before, begin = daemon.cpu_seconds(), time.perf_counter()
-                fresh = [take(mounted, next_number + i) for i in range(each)]
+                fresh = [take(next_number + i) for i in range(each)]
                 seconds, cpu = time.perf_counter() - begin, daemon.cpu_seconds() - before
                 next_number += each
                 for one in fresh:
                     leave(one)
                 self.results.add(metric, OURS, {"ops_per_s": each / seconds, "cpu_us_per_op": cpu / each * 1e6}, {"held": held})
-        for one in taken:
-            leave(one)
 
     def plots(self):
         names = [name for name in ("git clone", "tar x", *PASSES, "rm -r") if self.results.has(name, OURS)]
