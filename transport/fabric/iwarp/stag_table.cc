@@ -1,6 +1,9 @@
 #include "transport/fabric/iwarp/stag_table.h"
 
-#include <random>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
 
 namespace nfsrdma::fabric::iwarp {
 namespace {
@@ -8,7 +11,7 @@ namespace {
 constexpr unsigned kIndexBits = 13;
 constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
 static_assert(StagTable::kMaxTags == kIndexMask + 1u);
-// A system call each time would cost more than the rest of add().
+// What getentropy(3) gives at once: a call for each tag would cost more than the rest of add().
 constexpr size_t kRandomWords = 64;
 
 }  // namespace
@@ -16,8 +19,9 @@ constexpr size_t kRandomWords = 64;
 // The kernel's generator, not one whose next value follows from what was seen.
 uint32_t StagTable::random() {
   if (pool_.empty()) {
-    std::random_device device;
-    for (size_t i = 0; i < kRandomWords; ++i) pool_.push_back(device());
+    pool_.resize(kRandomWords);
+    if (::getentropy(pool_.data(), kRandomWords * sizeof(uint32_t)) != 0)
+      throw std::system_error(errno, std::generic_category(), "getentropy");
   }
   const uint32_t word = pool_.back();
   pool_.pop_back();
