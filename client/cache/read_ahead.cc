@@ -23,45 +23,22 @@ int64_t distance(uint64_t from, uint64_t to) {
 }  // namespace
 
 void ReadPattern::note(uint64_t offset, uint64_t size) {
-  Stream* stream = find_run(offset, size);
+  // Neighbours say more than distances: places that are read in turn may be equally far from each other.
+  Stream* stream = find(offset, size, false);
   if (stream == nullptr) {
-    // Neighbours say more than distances: places that are read in turn may be equally far from each other.
-    stream = find(offset, size, false);
-    const bool continued = stream != nullptr;
-    if (stream == nullptr) stream = find_neighbour(offset, size);
+    stream = find_neighbour(offset, size);
     if (stream == nullptr) stream = find(offset, size, true);
     if (stream == nullptr) stream = find_new(offset, size);
-    if (!lengthen(offset, size) && !continued) remember(offset, size);
+    if (recent_.size() < kRemembered) {
+      recent_.push_back({offset, size});
+    } else {
+      recent_[next_++ % kRemembered] = {offset, size};
+    }
   }
   followed_ = stream != nullptr;
   if (followed_)
     std::rotate(streams_.begin(), streams_.begin() + (stream - streams_.data()),
                 streams_.begin() + (stream - streams_.data()) + 1);
-}
-
-// The rest of a run that a strided stream is at.
-ReadPattern::Stream* ReadPattern::find_run(uint64_t offset, uint64_t size) {
-  for (Stream& s : streams_) {
-    if (s.kind == Kind::kStrided && offset > s.place && offset + size <= s.place + s.size) return &s;
-  }
-  return nullptr;
-}
-
-// A run that was read further.
-bool ReadPattern::lengthen(uint64_t offset, uint64_t size) {
-  const auto run = std::find_if(recent_.begin(), recent_.end(),
-                                [&](const ReadRange& r) { return r.offset + r.size == offset; });
-  if (run == recent_.end()) return false;
-  run->size += size;
-  return true;
-}
-
-void ReadPattern::remember(uint64_t offset, uint64_t size) {
-  if (recent_.size() < kRemembered) {
-    recent_.push_back({offset, size});
-  } else {
-    recent_[next_++ % kRemembered] = {offset, size};
-  }
 }
 
 ReadPattern::Stream* ReadPattern::find(uint64_t offset, uint64_t size, bool strided) {
@@ -76,12 +53,12 @@ ReadPattern::Stream* ReadPattern::find(uint64_t offset, uint64_t size, bool stri
 bool ReadPattern::continues(Stream& s, uint64_t offset, uint64_t size) const {
   if (s.kind == Kind::kForward) return continues_forward(s, offset, size);
   const bool fits = s.kind == Kind::kBackward ? offset + size == s.place
-                                              : size <= s.size && distance(s.place, offset) == s.stride;
+                                              : size == s.size && distance(s.place, offset) == s.stride;
   if (!fits) return false;
   ++s.hits;
+  s.ramp = std::max(s.ramp * 2, size * 2);
   s.place = offset;
-  if (s.kind == Kind::kBackward) s.size = size;
-  s.ramp = std::max(s.ramp * 2, s.size * 2);
+  s.size = size;
   return true;
 }
 
@@ -118,10 +95,10 @@ ReadPattern::Stream* ReadPattern::find_new(uint64_t offset, uint64_t size) {
   if (offset == 0) return make(Kind::kForward, size, size, 0);
   for (const ReadRange& last : recent_) {
     const int64_t stride = distance(last.offset, offset);
-    if (last.size < size || stride == 0) continue;
+    if (last.size != size || stride == 0) continue;
     for (const ReadRange& first : recent_) {
-      if (first.size == last.size && distance(first.offset, last.offset) == stride)
-        return make(Kind::kStrided, offset, last.size, stride);
+      if (first.size == size && distance(first.offset, last.offset) == stride)
+        return make(Kind::kStrided, offset, size, stride);
     }
   }
   return nullptr;
@@ -135,7 +112,6 @@ ReadPattern::Stream* ReadPattern::make(Kind kind, uint64_t place, uint64_t size,
   s.place = s.reach = place;
   s.size = size;
   s.stride = stride;
-  s.given = size;
   s.ramp = size * 2;
   s.hits = 1;
   return &s;
@@ -175,29 +151,20 @@ std::optional<ReadRange> ReadPattern::next_backward(Stream& s, uint64_t window, 
 }
 
 std::optional<ReadRange> ReadPattern::next_strided(Stream& s, uint64_t window, uint64_t piece, uint64_t end) {
-  if (s.hits < kStridedHits) return std::nullopt;
+  if (s.hits < kStridedHits || s.size > piece) return std::nullopt;
   const uint64_t count = std::min<uint64_t>(kMostElements, window / s.size);
   const auto step = [&](uint64_t from, uint64_t times) {
     return static_cast<int64_t>(from) + s.stride * static_cast<int64_t>(times);
   };
-  // What was given of a run that the application has come to is behind it.
-  if (s.stride > 0 ? s.reach <= s.place : s.reach >= s.place) {
-    s.reach = s.place;
-    s.given = s.size;
-  }
-  if (s.given >= s.size) {
-    const int64_t offset = step(s.reach, 1);
-    const int64_t last = step(s.place, count);
-    if (count == 0 || offset < 0 || static_cast<uint64_t>(offset) >= end) return std::nullopt;
-    if (s.stride > 0 ? offset > last : offset < last) return std::nullopt;
-    s.reach = static_cast<uint64_t>(offset);
-    s.given = 0;
-  }
-  const uint64_t from = round_down(s.reach + s.given);
-  const uint64_t to = std::min(round_up(s.reach + s.size), end);
-  const uint64_t size = std::min(piece, to - from);
-  s.given = from + size == to ? s.size : from + size - s.reach;
-  return ReadRange{from, size};
+  // Ranges given for a place that the application has passed are behind it.
+  const bool behind = s.stride > 0 ? s.reach < s.place : s.reach > s.place;
+  const int64_t offset = step(behind ? s.place : s.reach, 1);
+  const int64_t last = step(s.place, count);
+  if (count == 0 || offset < 0 || static_cast<uint64_t>(offset) >= end) return std::nullopt;
+  if (s.stride > 0 ? offset > last : offset < last) return std::nullopt;
+  s.reach = static_cast<uint64_t>(offset);
+  const uint64_t from = round_down(s.reach);
+  return ReadRange{from, std::min(round_up(s.reach + s.size), end) - from};
 }
 
 }  // namespace nfsrdma::client

@@ -5,8 +5,7 @@
 //
 //   forward   each read begins where the one before ended
 //   backward  each read ends where the one before began
-//   strided   each run is as long as, and as far from, the one before (either way); a run is one read of the
-//             application, which the kernel may have asked for in several
+//   strided   each read is as long as, and as far from, the one before (either way)
 //
 // A stream is made of reads that fit together: two for the first two kinds, three in a row for the last. The
 // first read of a file, at its beginning, is trusted to go on. Random reads make none, and nothing is read
@@ -37,7 +36,7 @@ class ReadPattern {
   ReadPattern& operator=(const ReadPattern&) = delete;
 
   static constexpr size_t kStreams = 8;
-  static constexpr size_t kRemembered = 16;  // reads that continued no stream, each with what followed it
+  static constexpr size_t kRemembered = 16;  // reads that continued no forward or backward stream
   static constexpr uint64_t kSlackBytes = 1u << 20;
   static constexpr unsigned kMostGaps = 4;
   static constexpr unsigned kMostElements = 32;  // of a strided stream, ahead at once
@@ -59,11 +58,10 @@ class ReadPattern {
   struct Stream {
     Kind kind = Kind::kNone;
     uint64_t place = 0;  // forward: one past the last byte read; backward: the first byte; strided: the
-                         // latest run's offset
-    uint64_t size = 0;   // of the latest read; strided: of each run
+                         // latest read's offset
+    uint64_t size = 0;   // of the latest read
     int64_t stride = 0;  // strided
     uint64_t reach = 0;  // how far ranges were given, as `place`
-    uint64_t given = 0;  // strided: how much of the run at `reach`
     uint64_t ramp = 0;   // bytes: grows with each read, so that a short run does not cost a window
     unsigned hits = 0;   // reads that came as foretold
     unsigned gaps = 0;   // forward: reads that came before one that lies before them
@@ -71,12 +69,9 @@ class ReadPattern {
 
   bool continues(Stream& s, uint64_t offset, uint64_t size) const;
   bool continues_forward(Stream& s, uint64_t offset, uint64_t size) const;
-  Stream* find_run(uint64_t offset, uint64_t size);
   Stream* find(uint64_t offset, uint64_t size, bool strided);
   Stream* find_neighbour(uint64_t offset, uint64_t size);
   Stream* find_new(uint64_t offset, uint64_t size);
-  bool lengthen(uint64_t offset, uint64_t size);
-  void remember(uint64_t offset, uint64_t size);
   Stream* make(Kind kind, uint64_t place, uint64_t size, int64_t stride);
 
   static std::optional<ReadRange> next_forward(Stream& s, uint64_t window, uint64_t piece, uint64_t end);

@@ -112,40 +112,6 @@ TEST(ReadPattern, Strided_IsSeenAtTheFourthRead) {
   }
 }
 
-// FUSE asks for a read of more than a piece in several; what lies between two of the application's is not
-// read.
-TEST(ReadPattern, StridedReadsThatTheKernelSplits_AreOneRunEach) {
-  constexpr uint64_t kParts = 3, kRun = kParts * kPiece;
-  for (const int64_t stride : {int64_t{4} * kMiB, -int64_t{4} * kMiB}) {
-    ReadPattern p;
-    uint64_t place = 500 * kMiB;
-    const auto read_run = [&] {
-      std::vector<ReadRange> ahead;
-      for (uint64_t part = 0; part < kParts; ++part) {
-        p.note(place + part * kPiece, kPiece);
-        const auto more = all_ahead(p, 8 * kRun);
-        ahead.insert(ahead.end(), more.begin(), more.end());
-      }
-      place += static_cast<uint64_t>(stride);
-      return ahead;
-    };
-    read_run();
-    read_run();
-    EXPECT_TRUE(read_run().empty()) << "the third has the first two's distance, which may be chance";
-    uint64_t next = place;
-    for (int i = 0; i < 10; ++i) {
-      const std::vector<ReadRange> ahead = read_run();
-      EXPECT_EQ(p.kind(), Kind::kStrided);
-      ASSERT_EQ(ahead.size() % kParts, 0u);
-      for (size_t at = 0; at < ahead.size(); ++at) {
-        if (at % kParts == 0) next += static_cast<uint64_t>(stride);
-        EXPECT_EQ(ahead[at], (ReadRange{next + at % kParts * kPiece, kPiece}));
-      }
-    }
-    EXPECT_EQ(next, place + static_cast<uint64_t>(stride) * 7) << "a window of eight runs beyond the last";
-  }
-}
-
 TEST(ReadPattern, SeveralStreamsInTurn_AreToldApart) {
   ReadPattern p;
   constexpr unsigned kPlaces = 6;
