@@ -223,10 +223,10 @@ class Filesystem {
   virtual Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) = 0;
   // close(2) of one descriptor: writes back, reports write errors once, drops `lock_owner`'s POSIX locks.
   virtual Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) = 0;
-  // The error that flush() or fsync() gave is about to be told to the application. False: it has been told
-  // another caller meanwhile, and this one has none. Until it is taken the next of them gives it again: their
-  // callers may have been answered early.
-  virtual bool take_error(const OpenFileRef& file) = 0;
+  // The error of writing that flush() or fsync(), which fail with nothing else, is about to tell the
+  // application: the latest. Nothing when another caller has been told meanwhile. Until it is taken the next
+  // of them gives it again: their callers may have been answered early.
+  virtual std::optional<Error> take_error(const OpenFileRef& file) = 0;
   virtual Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) = 0;
   // Last reference of an open file description. `flock_owner`: drop its flock, if any.
   virtual Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) = 0;

@@ -82,23 +82,24 @@ Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slic
 
 // An error of writing, which is told once: not to somebody who has stopped to wait for it, and to one of two
 // who wait at once.
-void tell(Adaptor& a, FuseRequest& request, const FileUse& use, const Error& error) {
+void tell_error(Adaptor& a, FuseRequest& request, const FileUse& use) {
   if (request.answered()) return;
-  if (!a.filesystem.take_error(use.file)) return request.ok();
-  request.fail(error);
+  const std::optional<Error> error = a.filesystem.take_error(use.file);
+  if (!error) return request.ok();
+  request.fail(*error);
 }
 
 Task<> flush(Adaptor& a, FuseRequest request, FileUse use, uint64_t lock_owner) {
   auto call = a.filesystem.flush(Adaptor::context(use.credential), use.file, lock_owner);
   const Result<> result = co_await std::move(call);
-  if (!result) co_return tell(a, request, use, result.error());
+  if (!result) co_return tell_error(a, request, use);
   request.ok();
 }
 
 Task<> fsync(Adaptor& a, FuseRequest request, FileUse use, bool data_only) {
   auto call = a.filesystem.fsync(Adaptor::context(use.credential), use.file, data_only);
   const Result<> result = co_await std::move(call);
-  if (!result) co_return tell(a, request, use, result.error());
+  if (!result) co_return tell_error(a, request, use);
   request.ok();
 }
 

@@ -92,7 +92,7 @@ class CachedOpen : public OpenFile {
   CachedOpen(NodeRef n, CachedFileRef f, rpc::CredentialPtr c, uint32_t a, bool sync)
       : node(std::move(n)), cached(std::move(f)), credential(std::move(c)), access(a), synchronous(sync) {
     std::lock_guard lock(cached->cached.mutex);
-    errors_seen = errors_answered = cached->write_errors;
+    errors_seen = cached->write_errors;
   }
   // The same with the Node's mutex held: `errors` as CachedFile::write_errors.
   CachedOpen(NodeRef n, CachedFileRef f, rpc::CredentialPtr c, uint32_t a, bool sync, uint64_t errors)
@@ -101,8 +101,7 @@ class CachedOpen : public OpenFile {
         credential(std::move(c)),
         access(a),
         synchronous(sync),
-        errors_seen(errors),
-        errors_answered(errors) {}
+        errors_seen(errors) {}
   // What I/O through it for `ctx` counts as. The Node's mutex is not held.
   virtual IoAccount account(const RequestContext& ctx) const = 0;
 
@@ -111,9 +110,8 @@ class CachedOpen : public OpenFile {
   const rpc::CredentialPtr credential;
   const uint32_t access;   // kRead, kWrite
   const bool synchronous;  // O_SYNC, O_DSYNC, O_DIRECT or `sync`
-  // Of CachedFile::write_errors, guarded by the Node's mutex: what fsync or close has told the application,
-  // and what the latest of them was about.
-  uint64_t errors_seen = 0, errors_answered = 0;
+  // Of CachedFile::write_errors, guarded by the Node's mutex: what fsync or close has told the application.
+  uint64_t errors_seen = 0;
   ReadHistory reads;
   // Its data came with the OPEN, and nobody has read it yet.
   std::atomic<bool> unread{false};

@@ -56,7 +56,7 @@ class CachingFilesystem : public Filesystem {
                                       size_t bytes, bool plus) override;
   Task<> releasedir(OpenDirectoryRef directory) override;
   Task<Result<>> fsyncdir(RequestContext ctx, OpenDirectoryRef directory) override;
-  bool take_error(const OpenFileRef& file) override;
+  std::optional<Error> take_error(const OpenFileRef& file) override;
   int soft_errno() const override;
 
  protected:

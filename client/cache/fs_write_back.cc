@@ -402,15 +402,16 @@ Task<> CachingFilesystem::write_back(NodeRef node, CachedFileRef file) {
 
 Result<> CachingFilesystem::unreported_error(CachedOpen& handle) {
   std::lock_guard lock(handle.cached->cached.mutex);
-  handle.errors_answered = handle.cached->write_errors;
-  if (handle.errors_seen == handle.errors_answered) return {};
+  if (handle.errors_seen == handle.cached->write_errors) return {};
   return fail(handle.cached->write_error);
 }
 
-bool CachingFilesystem::take_error(const OpenFileRef& file) {
+std::optional<Error> CachingFilesystem::take_error(const OpenFileRef& file) {
   CachedOpen& handle = cached_open(file);
   std::lock_guard lock(handle.cached->cached.mutex);
-  return std::exchange(handle.errors_seen, handle.errors_answered) != handle.errors_answered;
+  if (handle.errors_seen == handle.cached->write_errors) return std::nullopt;
+  handle.errors_seen = handle.cached->write_errors;
+  return handle.cached->write_error;
 }
 
 Task<Result<>> CachingFilesystem::fsync(RequestContext, OpenFileRef open, bool) {

@@ -1,12 +1,17 @@
 #include "client/cache/read_ahead.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace nfsrdma::client {
 namespace {
 
 // Strides are told from coincidence by more reads than neighbours are.
 constexpr unsigned kStridedHits = 2;
+// No window is larger; and no multiple of what is foretold wraps.
+constexpr uint64_t kMostRamp = uint64_t{1} << 32;
+constexpr int64_t kMostStride = int64_t{1} << 40;
+constexpr uint64_t kFarthest = uint64_t{1} << 62;
 
 uint64_t round_down(uint64_t offset) {
   return offset / ReadPattern::kAlignment * ReadPattern::kAlignment;
@@ -56,7 +61,7 @@ bool ReadPattern::continues(Stream& s, uint64_t offset, uint64_t size) const {
                                               : size == s.size && distance(s.place, offset) == s.stride;
   if (!fits) return false;
   ++s.hits;
-  s.ramp = std::max(s.ramp * 2, size * 2);
+  s.ramp = std::min(std::max(s.ramp, size) * 2, kMostRamp);
   s.place = offset;
   s.size = size;
   return true;
@@ -67,7 +72,7 @@ bool ReadPattern::continues_forward(Stream& s, uint64_t offset, uint64_t size) c
   if (offset == s.place) {
     ++s.hits;
     s.gaps = 0;
-    s.ramp = std::max(s.ramp * 2, size * 2);
+    s.ramp = std::min(std::max(s.ramp, size) * 2, kMostRamp);
   } else if (s.hits < 2 || offset > s.place + kSlackBytes || end + kSlackBytes < s.place) {
     return false;
   } else if (offset > s.place) {
@@ -95,7 +100,7 @@ ReadPattern::Stream* ReadPattern::find_new(uint64_t offset, uint64_t size) {
   if (offset == 0) return make(Kind::kForward, size, size, 0);
   for (const ReadRange& last : recent_) {
     const int64_t stride = distance(last.offset, offset);
-    if (last.size != size || stride == 0) continue;
+    if (last.size != size || stride == 0 || std::abs(stride) > kMostStride) continue;
     for (const ReadRange& first : recent_) {
       if (first.size == size && distance(first.offset, last.offset) == stride)
         return make(Kind::kStrided, offset, size, stride);
@@ -118,7 +123,7 @@ ReadPattern::Stream* ReadPattern::make(Kind kind, uint64_t place, uint64_t size,
 }
 
 std::optional<ReadRange> ReadPattern::next(uint64_t window, uint64_t piece, uint64_t end) {
-  if (!followed_ || piece == 0) return std::nullopt;
+  if (!followed_ || piece < kAlignment) return std::nullopt;
   Stream& s = streams_.front();
   const uint64_t reach = std::min(window, s.ramp);
   switch (s.kind) {
@@ -151,7 +156,7 @@ std::optional<ReadRange> ReadPattern::next_backward(Stream& s, uint64_t window, 
 }
 
 std::optional<ReadRange> ReadPattern::next_strided(Stream& s, uint64_t window, uint64_t piece, uint64_t end) {
-  if (s.hits < kStridedHits || s.size > piece) return std::nullopt;
+  if (s.hits < kStridedHits || s.size > piece || s.place > kFarthest) return std::nullopt;
   const uint64_t count = std::min<uint64_t>(kMostElements, window / s.size);
   const auto step = [&](uint64_t from, uint64_t times) {
     return static_cast<int64_t>(from) + s.stride * static_cast<int64_t>(times);

@@ -51,7 +51,8 @@ class ReadPattern {
 
   // The next range worth reading ahead for that stream, at most `piece` bytes (a multiple of kAlignment):
   // what begins within `window` bytes of the application's place and before `end`, the file's size, and was
-  // not given before. Nothing while less than a whole piece would fit, unless the end of the file is near.
+  // not given before. Nothing while less than a whole piece would fit, unless the end of the file is near;
+  // and where less than kAlignment can be asked for at once.
   std::optional<ReadRange> next(uint64_t window, uint64_t piece, uint64_t end);
 
  private:

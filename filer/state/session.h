@@ -28,7 +28,7 @@ struct Slot {
   bool in_progress = false;
   uint64_t told = 0;   // Session::target_turn that the last reply was of
   bool whole = false;  // `reply` is all of the reply, not just SEQUENCE's result
-  ByteVector reply;    // COMPOUND4res as it was sent
+  ByteVector reply;    // as it was sent, but for the RPC header, which has its room in front
   BulkPlaces items;    // in it, what may be placed
   nfs4::SEQUENCE4resok result;
   uint64_t digest = 0;  // of the operations behind SEQUENCE: finds false retries

@@ -112,6 +112,40 @@ TEST(ReadPattern, Strided_IsSeenAtTheFourthRead) {
   }
 }
 
+// A server may take so little at once (rsize=1024): no range would ever be passed.
+TEST(ReadPattern, LessThanAPageAtOnce_IsNotReadAhead) {
+  for (const int64_t stride : {int64_t{4096}, -int64_t{4096}, int64_t{65536}}) {
+    ReadPattern p;
+    for (uint64_t i = 0; i < 8; ++i) {
+      p.note(100 * kMiB + i * static_cast<uint64_t>(stride), 4096);
+      EXPECT_EQ(p.next(kMiB, 2048, kGiB), std::nullopt) << stride;
+    }
+  }
+}
+
+// The window of a long stream stays what it is.
+TEST(ReadPattern, AfterManyReads_TheWindowIsStillWhole) {
+  ReadPattern p;
+  uint64_t place = 0;
+  for (int i = 0; i < 200; ++i, place += kPiece) {
+    p.note(place, kPiece);
+    (void)all_ahead(p, 8 * kMiB, 100 * kGiB);
+    if (i < 20) continue;
+    EXPECT_EQ(p.next(8 * kMiB, kPiece, 100 * kGiB), std::nullopt);
+  }
+  p.note(place, kPiece);
+  EXPECT_EQ(bytes(all_ahead(p, 8 * kMiB, 100 * kGiB)), kPiece);
+}
+
+// As far away as an offset can be, nothing wraps.
+TEST(ReadPattern, StridesAcrossEverything_AreNotFollowed) {
+  ReadPattern p;
+  for (uint64_t i = 0; i < 8; ++i) {
+    p.note(i << 59, 8192);
+    EXPECT_TRUE(all_ahead(p, kMiB, UINT64_MAX).empty());
+  }
+}
+
 TEST(ReadPattern, SeveralStreamsInTurn_AreToldApart) {
   ReadPattern p;
   constexpr unsigned kPlaces = 6;

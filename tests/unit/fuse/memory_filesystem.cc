@@ -73,6 +73,17 @@ void MemoryFilesystem::fail_with(const std::string& operation, int errnum) {
   failures_[operation] = errnum;
 }
 
+// What flush() or fsync() shall fail with is there for everybody who asks, unless another has taken it.
+std::optional<Error> MemoryFilesystem::take_error(const OpenFileRef&) {
+  std::lock_guard lock(mutex_);
+  ++errors_told;
+  if (errors_taken_) return std::nullopt;
+  for (const char* operation : {"fsync", "flush"}) {
+    if (const int errnum = failures_[operation]; errnum != 0) return refuse(errnum).value();
+  }
+  return std::nullopt;
+}
+
 size_t MemoryFilesystem::held(const std::string& operation) const {
   std::lock_guard lock(mutex_);
   const auto it = waiting_.find(operation);

@@ -71,6 +71,7 @@ class MemoryFilesystem final : public Filesystem {
   Entry root();
   void asynchronous(bool on) { asynchronous_ = on; }
   void keep_cache(bool on) { keep_cache_ = on; }
+  void errors_taken(bool on) { errors_taken_ = on; }
   void not_responding(bool on) { responding_ = !on; }
   void soft_timeout(bool on) { soft_timed_out_ = on; }
   void hold(const std::string& operation);
@@ -119,10 +120,7 @@ class MemoryFilesystem final : public Filesystem {
   Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset, size_t size) override;
   Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) override;
   Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) override;
-  bool take_error(const OpenFileRef&) override {
-    ++errors_told;
-    return true;
-  }
+  std::optional<Error> take_error(const OpenFileRef&) override;
   Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) override;
   Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) override;
   Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) override;
@@ -191,6 +189,7 @@ class MemoryFilesystem final : public Filesystem {
   std::map<std::string, size_t> waiting_;
   std::map<std::string, size_t> calls_;
   std::map<std::string, int> failures_;
+  std::atomic<bool> errors_taken_{false};
   std::map<std::string, rpc::CredentialPtr> credentials_;
   uint64_t next_ino_ = 1;
   InodePtr root_;

@@ -276,14 +276,15 @@ Result<std::string> TestMount::read(const OpenFileRef& file, uint64_t offset, si
 
 int TestMount::fsync(const OpenFileRef& file) {
   const int told = errno_of(run(fs_->fsync(user(), file, false)));
-  return told != 0 && fs_->take_error(file) ? told : 0;
+  const std::optional<Error> taken = told != 0 ? fs_->take_error(file) : std::nullopt;
+  return taken ? taken->errnum : 0;
 }
 
 int TestMount::close(OpenFileRef file, uint64_t owner) {
   const int flushed = errno_of(run(fs_->flush(user(), file, owner)));
-  const bool told = flushed != 0 && fs_->take_error(file);
+  const std::optional<Error> taken = flushed != 0 ? fs_->take_error(file) : std::nullopt;
   run(fs_->release(user(), std::move(file), std::nullopt));
-  return told ? flushed : 0;
+  return taken ? taken->errnum : 0;
 }
 
 std::string TestMount::read_file(std::string_view path) {
