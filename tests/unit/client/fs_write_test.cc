@@ -327,17 +327,6 @@ TEST_P(WriteLoops, ErrorThatTwoWaitedFor_IsToldOne) {
   EXPECT_EQ(errno_of(mount.run(mount.fs().fsync(mount.user(), file, false))), ENOSPC);
   EXPECT_TRUE(mount.fs().take_error(file));
   EXPECT_FALSE(mount.fs().take_error(file));
-  // An error that comes between the answer to one and its telling is told with it: the latest.
-  ASSERT_EQ(mount.write(file, 0, "text"), 0);
-  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});
-  EXPECT_EQ(errno_of(mount.run(mount.fs().fsync(mount.user(), file, false))), ENOSPC);
-  ASSERT_EQ(mount.write(file, 0, "text"), 0);
-  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_IO});
-  EXPECT_EQ(errno_of(mount.run(mount.fs().fsync(mount.user(), file, false))), EIO);
-  const auto latest = mount.fs().take_error(file);
-  ASSERT_TRUE(latest);
-  EXPECT_EQ(latest->errnum, EIO);
-  EXPECT_FALSE(mount.fs().take_error(file));
   EXPECT_EQ(mount.fsync(file), 0);
   EXPECT_EQ(mount.close(file), 0);
 }
