@@ -16,7 +16,7 @@ SKIPPED = 77
 PARTS = "transfers,depth,metadata,fabrics,latency,alone,filer_depth,grid,answers,rpc_counts"
 LARGE = ["read", "re-read", "read, O_DIRECT", "write", "write, O_DIRECT"]
 OURS, FILER, CEILINGS = "mount of Ganesha", ["TCP", "RDMA 2", "RDMA 1"], ["empty FUSE", "relay"]
-LEFT = "client that costs nothing"
+LEFT = "least client"
 BESIDE = ["relay, beside the filer", "empty FUSE, beside the filer"]
 DEPTHS, BLOCKS, AHEAD = [1, 2, 4, 8, 16, 32], [512 << n for n in range(12)], [0, 1, 2, 4, 8, 16]
 

@@ -2,7 +2,7 @@
 
 libnfs is driven by tests/bench/nfsload over its raw asynchronous API (NFSv3 and NFSv4.0), with so many calls under way at once;
 nfs-cat and nfs-cp are its own tools; fuse-nfs (fuse_nfs.py) is a mount that is built on it. CPU of a mount is its daemon's, as is the
-ceilings'; that of libnfs is the whole client's. What the server's own work leaves to any client is computed (LEFT).
+ceilings'; that of libnfs is the whole client's. How fast a client could be at the server's own cost is computed (LEFT).
 """
 
 import os
@@ -23,7 +23,7 @@ CAT, COPY = "read with cat", "write a new file"
 TRANSFERS = ("read", "read, O_DIRECT", "write", "write, O_DIRECT")
 NAMES = {"stat": "stat", "smallread": "small file read", "create": "create"}
 NAME_DEPTHS = (1, 16)
-LEFT = "client that costs nothing"
+LEFT = "least client"
 
 
 def libnfs(version, depth=None):
@@ -38,7 +38,7 @@ class Peers(Part):
                                  + (f"; {depth} calls of 512 KiB under way" if depth else ""))
         for version in (3, 4) for depth in (None, 1, 4, 8)}, "nfs-cat": ("peer", "libnfs' tool"), "nfs-cp": ("peer", "libnfs' tool"), **CEILINGS,
         LEFT: ("ceiling", "computed: every processor busy with nothing but Ganesha's own CPU for this mount or for libnfs, whichever is less, "
-               "and the empty FUSE file system's with its application: what the server leaves to any mount")}
+               "and what the relay takes (for names: the empty FUSE file system) with its application: a client that only passes bytes on")}
 
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
@@ -106,12 +106,12 @@ class Peers(Part):
         return {FUSE_NFS: FuseNfs(self.arguments.fuse_nfs, self.server)} if self.arguments.fuse_nfs else {}
 
     def left(self, metric, at=None):
-        """Of this round: what Ganesha's work and FUSE's leave to a client between them (LEFT)."""
+        """Of this round: how fast a client would be that costs no more than passing bytes on does (LEFT)."""
         large = metric in self.LARGE
         per, figure, each = ("_per_gib", "mib_per_s", GIB / MIB) if large else ("_us_per_op", "ops_per_s", 1e6)
-        runs = [run for name in self.results.contenders if (run := self.results.now(metric, name, at))]
-        empty = self.results.now(metric, EMPTY, at)
-        cost = min(run["server_cpu" + per] for run in runs if "server_cpu" + per in run) + empty["cpu" + per] + empty["application_cpu" + per]
+        runs = [run for name in self.CONTENDERS if (run := self.results.now(metric, name, at))]
+        least = self.results.now(metric, RELAY, at) or self.results.now(metric, EMPTY, at)
+        cost = min(run["server_cpu" + per] for run in runs if "server_cpu" + per in run) + least["cpu" + per] + least["application_cpu" + per]
         self.results.add(metric, LEFT, {figure: os.cpu_count() * each / cost}, at)
 
     # One large file
