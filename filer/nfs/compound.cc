@@ -336,31 +336,30 @@ nfsstat4 CompoundRun::perform(nfs_opnum4 op) {
 }
 
 template <class Res>
-bool CompoundRun::encode(const Res& res) {
+const char* CompoundRun::encode(const Res& res) {
   c_.reply.resize(c_.result_at);
   xdr::Encoder x(c_.reply);
-  if (x(op_of<Res>) && x(res)) return true;
-  log::error("filer: the result of {} cannot be encoded: {}", op_name(op_of<Res>), x.failure());
-  return false;
+  return x(op_of<Res>) && x(res) ? nullptr : x.failure();
 }
 
 // The data is where it belongs already (Context::data_room): what comes before it is put there.
-bool CompoundRun::encode(const READ4res& res) {
+const char* CompoundRun::encode(const READ4res& res) {
   ByteVector head;
   std::vector<xdr::Bulk> beside;
   xdr::Encoder x(head, &beside);
-  if (!x(OP_READ) || !x(res)) return false;
+  if (!x(OP_READ) || !x(res)) return x.failure();
   const size_t bytes = res.resok4.data.size();
   const size_t data_end = c_.result_at + head.size() + bytes;
   c_.reply.resize(std::min(c_.reply.size(), data_end));  // fewer than there was room for
   c_.reply.resize(data_end + xdr_padding(bytes));
   std::copy(head.begin(), head.end(), c_.reply.begin() + static_cast<ptrdiff_t>(c_.result_at));
-  return true;
+  return nullptr;
 }
 
 template <class Res>
 void CompoundRun::put(const Res& res) {
-  if (!encode(res)) {
+  if (const char* failure = encode(res)) {
+    log::error("filer: the result of {} cannot be encoded: {}", op_name(op_of<Res>), failure);
     c_.reply.resize(c_.result_at);
     return put_status(op_of<Res>, NFS4ERR_SERVERFAULT);
   }

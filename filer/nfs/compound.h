@@ -62,9 +62,10 @@ class CompoundRun {
   // Results: a whole one, or a status with nothing behind it.
   template <class Res>
   void put(const Res& res);
+  // What is wrong with it; null when it has been encoded.
   template <class Res>
-  bool encode(const Res& res);
-  bool encode(const nfs4::READ4res& res);
+  const char* encode(const Res& res);
+  const char* encode(const nfs4::READ4res& res);
   void put_status(nfs4::nfs_opnum4 op, nfs4::nfsstat4 status);
   void note(nfs4::nfs_opnum4 op, const NodePtr& before, bool injected);
   void replay_uncached();
