@@ -28,11 +28,11 @@ int64_t distance(uint64_t from, uint64_t to) {
 }  // namespace
 
 void ReadPattern::note(uint64_t offset, uint64_t size) {
-  // Neighbours say more than distances: places that are read in turn may be equally far from each other.
-  Stream* stream = find(offset, size, false);
+  Stream* stream = find_continued(offset, size);
   if (stream == nullptr) {
+    // Neighbours say more than distances: places that are read in turn may be equally far from each other.
     stream = find_neighbour(offset, size);
-    if (stream == nullptr) stream = find(offset, size, true);
+    if (stream == nullptr) stream = find_next_run(offset, size);
     if (stream == nullptr) stream = find_new(offset, size);
     if (recent_.size() < kRemembered) {
       recent_.push_back({offset, size});
@@ -46,80 +46,153 @@ void ReadPattern::note(uint64_t offset, uint64_t size) {
                 streams_.begin() + (stream - streams_.data()) + 1);
 }
 
-ReadPattern::Stream* ReadPattern::find(uint64_t offset, uint64_t size, bool strided) {
+ReadPattern::Stream* ReadPattern::find_continued(uint64_t offset, uint64_t size) {
   // The one used last first: streams of a program that reads in turn may touch.
+  for (Stream& s : streams_)
+    if (s.kind == Kind::kStrided && continues_run(s, offset, size)) return &s;
   for (Stream& s : streams_) {
-    if (s.kind == Kind::kNone || (s.kind == Kind::kStrided) != strided) continue;
-    if (continues(s, offset, size)) return &s;
+    if (s.kind == Kind::kForward && continues_forward(s, offset, size)) return &s;
+    if (s.kind != Kind::kBackward || offset + size != s.place) continue;
+    s.hit(size);
+    s.place = offset;
+    return &s;
   }
   return nullptr;
 }
 
-bool ReadPattern::continues(Stream& s, uint64_t offset, uint64_t size) const {
-  if (s.kind == Kind::kForward) return continues_forward(s, offset, size);
-  const bool fits = s.kind == Kind::kBackward ? offset + size == s.place
-                                              : size == s.size && distance(s.place, offset) == s.stride;
-  if (!fits) return false;
-  ++s.hits;
-  s.ramp = std::min(std::max(s.ramp, size) * 2, kMostRamp);
-  s.place = offset;
-  s.size = size;
-  return true;
-}
-
-bool ReadPattern::continues_forward(Stream& s, uint64_t offset, uint64_t size) const {
+bool ReadPattern::continues_forward(Stream& s, uint64_t offset, uint64_t size) {
   const uint64_t end = offset + size;
+  const bool missed = offset < s.place;
   if (offset == s.place) {
-    ++s.hits;
+    s.hit(size);
     s.gaps = 0;
-    s.ramp = std::min(std::max(s.ramp, size) * 2, kMostRamp);
   } else if (s.hits < 2 || offset > s.place + kSlackBytes || end + kSlackBytes < s.place) {
     return false;
-  } else if (offset > s.place) {
+  } else if (offset < s.first && s.before.size == 0) {
+    return false;  // before the first read of all
+  } else if (!missed) {
+    if (find_runs(offset, size) != nullptr) return false;
     if (++s.gaps > kMostGaps) {
       s = {};  // it jumps
       return false;
     }
+    s.before = {s.first, s.place - s.first};
+    s.first = offset;
   } else if (s.gaps != 0) {
     --s.gaps;  // what was missing, or read again
   }
   s.place = std::max(s.place, end);
-  s.size = size;
+  if (missed) {
+    s.before = {};
+    s.first = 0;
+  }
+  return true;
+}
+
+bool ReadPattern::continues_run(Stream& s, uint64_t offset, uint64_t size) {
+  const uint64_t end = offset + size;
+  const bool longer = end > s.first + s.size;
+  if (offset < s.first || (longer && offset > s.place)) return false;
+  s.place = std::max(s.place, end);
+  if (longer) {
+    s.kind = Kind::kForward;
+    s.reach = s.place;
+    s.hit(size);
+  }
+  return true;
+}
+
+bool ReadPattern::begins_next_run(Stream& s, uint64_t offset, uint64_t size) {
+  const int64_t next = static_cast<int64_t>(s.first) + s.stride;
+  if (s.place != s.first + s.size || next < 0) return false;
+  const auto first = static_cast<uint64_t>(next);
+  if (offset < first || offset + size > first + s.size) return false;
+  s.hit(s.size);
+  s.first = first;
+  s.place = offset + size;
+  s.reach = s.reach > s.size ? s.reach - s.size : 0;
   return true;
 }
 
 ReadPattern::Stream* ReadPattern::find_neighbour(uint64_t offset, uint64_t size) {
-  for (const ReadRange& r : recent_) {
-    if (r.offset + r.size == offset) return make(Kind::kForward, offset + size, size, 0);
-    if (offset + size == r.offset) return make(Kind::kBackward, offset, size, 0);
-  }
+  for (const ReadRange& r : recent_)
+    if (r.offset + r.size == offset) return add(neighbours(Kind::kForward, r.offset, offset + size, size));
+  for (const ReadRange& r : recent_)
+    if (offset + size == r.offset) return add(neighbours(Kind::kBackward, offset, offset, size));
+  return nullptr;
+}
+
+ReadPattern::Stream* ReadPattern::find_next_run(uint64_t offset, uint64_t size) {
+  for (Stream& s : streams_)
+    if (s.kind == Kind::kStrided && begins_next_run(s, offset, size)) return &s;
   return nullptr;
 }
 
 ReadPattern::Stream* ReadPattern::find_new(uint64_t offset, uint64_t size) {
-  if (offset == 0) return make(Kind::kForward, size, size, 0);
+  if (offset == 0) return add(neighbours(Kind::kForward, 0, size, size));
+  if (Stream* s = find_runs(offset, size)) {
+    // Two whole runs are no coincidence.
+    *s = strided(offset, size, s->place - s->first, distance(s->first, offset), kStridedHits);
+    return s;
+  }
   for (const ReadRange& last : recent_) {
     const int64_t stride = distance(last.offset, offset);
     if (last.size != size || stride == 0 || std::abs(stride) > kMostStride) continue;
-    for (const ReadRange& first : recent_) {
+    for (const ReadRange& first : recent_)
       if (first.size == size && distance(first.offset, last.offset) == stride)
-        return make(Kind::kStrided, offset, size, stride);
-    }
+        return add(strided(offset, size, size, stride, 1));
   }
   return nullptr;
 }
 
-ReadPattern::Stream* ReadPattern::make(Kind kind, uint64_t place, uint64_t size, int64_t stride) {
-  if (streams_.size() < kStreams) streams_.emplace_back();
-  Stream& s = streams_.back();
-  s = {};
-  s.kind = kind;
-  s.place = s.reach = place;
-  s.size = size;
+ReadPattern::Stream* ReadPattern::find_runs(uint64_t offset, uint64_t size) {
+  for (Stream& s : streams_) {
+    const uint64_t run = s.place - s.first;
+    const int64_t stride = distance(s.first, offset);
+    if (s.kind != Kind::kForward || run < size || run > kMostRamp) continue;
+    if (stride == 0 || std::abs(stride) > kMostStride) continue;
+    const auto fits = [&](uint64_t first, uint64_t length) {
+      return length == run && distance(first, s.first) == stride;
+    };
+    if (fits(s.before.offset, s.before.size)) return &s;
+    for (const Stream& other : streams_)
+      if (other.kind == Kind::kForward && fits(other.first, other.place - other.first)) return &s;
+  }
+  return nullptr;
+}
+
+ReadPattern::Stream ReadPattern::strided(uint64_t offset, uint64_t size, uint64_t run, int64_t stride,
+                                         unsigned hits) {
+  Stream s;
+  s.kind = Kind::kStrided;
+  s.first = offset;
+  s.place = offset + size;
+  s.size = run;
   s.stride = stride;
+  s.ramp = run * 2;
+  s.hits = hits;
+  return s;
+}
+
+ReadPattern::Stream ReadPattern::neighbours(Kind kind, uint64_t first, uint64_t place, uint64_t size) {
+  Stream s;
+  s.kind = kind;
+  s.first = first;
+  s.place = s.reach = place;
   s.ramp = size * 2;
   s.hits = 1;
-  return &s;
+  return s;
+}
+
+ReadPattern::Stream* ReadPattern::add(const Stream& s) {
+  if (streams_.size() < kStreams) streams_.emplace_back();
+  streams_.back() = s;
+  return &streams_.back();
+}
+
+void ReadPattern::Stream::hit(uint64_t bytes) {
+  ++hits;
+  ramp = std::min(std::max(ramp, bytes) * 2, kMostRamp);
 }
 
 std::optional<ReadRange> ReadPattern::next(uint64_t window, uint64_t piece, uint64_t end) {
@@ -156,20 +229,19 @@ std::optional<ReadRange> ReadPattern::next_backward(Stream& s, uint64_t window, 
 }
 
 std::optional<ReadRange> ReadPattern::next_strided(Stream& s, uint64_t window, uint64_t piece, uint64_t end) {
-  if (s.hits < kStridedHits || s.size > piece || s.place > kFarthest) return std::nullopt;
-  const uint64_t count = std::min<uint64_t>(kMostElements, window / s.size);
-  const auto step = [&](uint64_t from, uint64_t times) {
-    return static_cast<int64_t>(from) + s.stride * static_cast<int64_t>(times);
-  };
-  // Ranges given for a place that the application has passed are behind it.
-  const bool behind = s.stride > 0 ? s.reach < s.place : s.reach > s.place;
-  const int64_t offset = step(behind ? s.place : s.reach, 1);
-  const int64_t last = step(s.place, count);
-  if (count == 0 || offset < 0 || static_cast<uint64_t>(offset) >= end) return std::nullopt;
-  if (s.stride > 0 ? offset > last : offset < last) return std::nullopt;
-  s.reach = static_cast<uint64_t>(offset);
-  const uint64_t from = round_down(s.reach);
-  return ReadRange{from, std::min(round_up(s.reach + s.size), end) - from};
+  if (s.hits < kStridedHits || s.place > kFarthest) return std::nullopt;
+  const uint64_t at = s.place - s.first;
+  const uint64_t from = std::max(s.reach, at);
+  const uint64_t run = from / s.size;
+  const int64_t begin = static_cast<int64_t>(s.first) + s.stride * static_cast<int64_t>(run);
+  if (run > kMostRuns || begin < 0) return std::nullopt;
+  const auto first = static_cast<uint64_t>(begin);
+  const uint64_t offset = round_down(first + from % s.size);
+  const uint64_t to = std::min(round_up(first + s.size), offset + piece);
+  const uint64_t reach = run * s.size + std::min(to - first, s.size);
+  if (offset >= end || reach > at + window) return std::nullopt;
+  s.reach = reach;
+  return ReadRange{offset, std::min(to, end) - offset};
 }
 
 }  // namespace nfsrdma::client

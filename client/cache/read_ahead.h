@@ -5,9 +5,11 @@
 //
 //   forward   each read begins where the one before ended
 //   backward  each read ends where the one before began
-//   strided   each read is as long as, and as far from, the one before (either way)
+//   strided   each run of reads is as long as, and as far from, the one before (either way)
 //
-// A stream is made of reads that fit together: two for the first two kinds, three in a row for the last. The
+// A run is a read, or what the kernel makes of a long one: reads of which each begins where the one before
+// ended. A stream is made of reads that fit together: two for the first two kinds, three in a row for the
+// last, or two runs and the beginning of a third. A strided stream whose run goes on is a forward one. The
 // first read of a file, at its beginning, is trusted to go on. Random reads make none, and nothing is read
 // ahead for them. Only the stream of the latest read is read ahead of: a read that fits nowhere is a seek,
 // and what was not asked for yet is not asked for any more.
@@ -39,7 +41,7 @@ class ReadPattern {
   static constexpr size_t kRemembered = 16;  // reads that continued no forward or backward stream
   static constexpr uint64_t kSlackBytes = 1u << 20;
   static constexpr unsigned kMostGaps = 4;
-  static constexpr unsigned kMostElements = 32;  // of a strided stream, ahead at once
+  static constexpr unsigned kMostRuns = 32;  // of a strided stream, ahead at once
   static constexpr uint64_t kAlignment = 4096;
 
   enum class Kind : uint8_t { kNone, kForward, kBackward, kStrided };
@@ -57,23 +59,34 @@ class ReadPattern {
 
  private:
   struct Stream {
+    // A read of `bytes` came as foretold.
+    void hit(uint64_t bytes);
+
     Kind kind = Kind::kNone;
-    uint64_t place = 0;  // forward: one past the last byte read; backward: the first byte; strided: the
-                         // latest read's offset
-    uint64_t size = 0;   // of the latest read
-    int64_t stride = 0;  // strided
-    uint64_t reach = 0;  // how far ranges were given, as `place`
+    uint64_t first = 0;  // forward and strided: where the latest run began; 0, too, after reads out of order
+    uint64_t place = 0;  // one past the last byte read (strided: of that run); backward: the first byte
+    uint64_t size = 0;   // strided: of each run
+    int64_t stride = 0;  // strided: from one run's first byte to the next one's
+    uint64_t reach = 0;  // how far ranges were given, as `place`; strided: bytes of runs from `first` on, as
+                         // if they lay one behind the other
     uint64_t ramp = 0;   // bytes: grows with each read, so that a short run does not cost a window
     unsigned hits = 0;   // reads that came as foretold
     unsigned gaps = 0;   // forward: reads that came before one that lies before them
+    ReadRange before;    // forward: the run that the latest gap ended
   };
 
-  bool continues(Stream& s, uint64_t offset, uint64_t size) const;
-  bool continues_forward(Stream& s, uint64_t offset, uint64_t size) const;
-  Stream* find(uint64_t offset, uint64_t size, bool strided);
+  Stream* find_continued(uint64_t offset, uint64_t size);
+  bool continues_forward(Stream& s, uint64_t offset, uint64_t size);
+  static bool continues_run(Stream& s, uint64_t offset, uint64_t size);
+  static bool begins_next_run(Stream& s, uint64_t offset, uint64_t size);
   Stream* find_neighbour(uint64_t offset, uint64_t size);
+  Stream* find_next_run(uint64_t offset, uint64_t size);
   Stream* find_new(uint64_t offset, uint64_t size);
-  Stream* make(Kind kind, uint64_t place, uint64_t size, int64_t stride);
+  // The forward stream of which two runs (or its own and another stream's) foretell a third at `offset`.
+  Stream* find_runs(uint64_t offset, uint64_t size);
+  Stream* add(const Stream& s);
+  static Stream neighbours(Kind kind, uint64_t first, uint64_t place, uint64_t size);
+  static Stream strided(uint64_t offset, uint64_t size, uint64_t run, int64_t stride, unsigned hits);
 
   static std::optional<ReadRange> next_forward(Stream& s, uint64_t window, uint64_t piece, uint64_t end);
   static std::optional<ReadRange> next_backward(Stream& s, uint64_t window, uint64_t piece);

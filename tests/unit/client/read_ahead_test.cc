@@ -5,6 +5,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <array>
+#include <functional>
+#include <map>
 #include <random>
 #include <set>
 
@@ -112,6 +114,86 @@ TEST(ReadPattern, Strided_IsSeenAtTheFourthRead) {
   }
 }
 
+// Reads as the kernel splits a run of them.
+void read_run(ReadPattern& p, uint64_t first, uint64_t size, const std::function<void()>& after_each = {}) {
+  for (uint64_t at = 0; at < size; at += kPiece) {
+    p.note(first + at, std::min(kPiece, size - at));
+    if (after_each) after_each();
+  }
+}
+
+// Near and far, upwards and downwards, and blocks that are read from the last to the first.
+TEST(ReadPattern, RunsThatTheKernelSplits_AreSeenAtTheThird) {
+  constexpr uint64_t kRun = 4 * kPiece;
+  for (const int64_t stride :
+       {int64_t{8 * kMiB}, -int64_t{8 * kMiB}, int64_t{kRun + 256 * kKiB}, -int64_t{kRun}}) {
+    SCOPED_TRACE(stride);
+    ReadPattern p;
+    uint64_t first = 300 * kMiB;
+    std::map<uint64_t, uint64_t> given;  // by offset
+    for (int run = 0; run < 12; ++run, first += static_cast<uint64_t>(stride)) {
+      if (run > 2) {
+        EXPECT_EQ(given.erase(first), 1u) << "all of run " << run << " was read ahead";
+        for (uint64_t at = kPiece; at < kRun; at += kPiece) EXPECT_EQ(given.erase(first + at), 1u);
+      }
+      read_run(p, first, kRun, [&] {
+        if (run < 2) return;
+        EXPECT_EQ(p.kind(), Kind::kStrided);
+        for (const ReadRange& r : all_ahead(p, 2 * kMiB)) EXPECT_TRUE(given.emplace(r.offset, r.size).second);
+      });
+      if (run == 2) given.erase(given.lower_bound(first), given.lower_bound(first + kRun));
+    }
+    EXPECT_EQ(given.size(), 4 * kRun / kPiece) << "nothing between the runs, and no farther than the window";
+    for (const auto& [offset, size] : given) EXPECT_EQ(size, kPiece);
+  }
+}
+
+TEST(ReadPattern, RunsLongerThanTheWindow_AreReadAheadOfWithin) {
+  constexpr uint64_t kRun = 8 * kMiB, kStride = 20 * kMiB;
+  ReadPattern p;
+  read_run(p, kStride, kRun);
+  read_run(p, 2 * kStride, kRun);
+  for (uint64_t run = 3; run < 6; ++run) {
+    uint64_t read = 0, reach = 0;
+    read_run(p, run * kStride, kRun, [&] {
+      read += kPiece;
+      for (const ReadRange& r : all_ahead(p, kMiB)) reach = r.offset + r.size;
+      const uint64_t ahead = read + kMiB;
+      EXPECT_EQ(reach, ahead <= kRun ? run * kStride + ahead : (run + 1) * kStride + ahead - kRun);
+    });
+  }
+}
+
+TEST(ReadPattern, ARunThatGoesOn_IsForward) {
+  for (const uint64_t run : {kPiece, 3 * kPiece}) {
+    ReadPattern p;
+    for (uint64_t i = 1; i < 6; ++i) read_run(p, i * 8 * kMiB, run);
+    EXPECT_EQ(p.kind(), Kind::kStrided);
+    p.note(5 * 8 * kMiB + run, kPiece);
+    EXPECT_EQ(p.kind(), Kind::kForward);
+    EXPECT_EQ(all_ahead(p, kMiB).front(), (ReadRange{5 * 8 * kMiB + run + kPiece, kPiece}));
+  }
+}
+
+TEST(ReadPattern, RunsOfOtherLengths_AreForwardEach) {
+  ReadPattern p;
+  for (uint64_t i = 1; i < 12; ++i) {
+    read_run(p, i * 8 * kMiB, (1 + i) * kPiece);
+    EXPECT_EQ(p.kind(), Kind::kForward) << i;
+    EXPECT_FALSE(all_ahead(p, kMiB).empty());
+  }
+}
+
+// A file that has become shorter meanwhile.
+TEST(ReadPattern, RunsBeyondTheEnd_AreNotForetold) {
+  ReadPattern p;
+  for (uint64_t i = 1; i < 6; ++i) read_run(p, i * 8 * kMiB, 2 * kPiece);
+  EXPECT_TRUE(all_ahead(p, kMiB, 6 * 8 * kMiB).empty());
+  const auto ahead = all_ahead(p, kMiB, 6 * 8 * kMiB + 5000);
+  ASSERT_EQ(ahead.size(), 1u);
+  EXPECT_EQ(ahead.front(), (ReadRange{6 * 8 * kMiB, 5000}));
+}
+
 // A server may take so little at once (rsize=1024): no range would ever be passed.
 TEST(ReadPattern, LessThanAPageAtOnce_IsNotReadAhead) {
   for (const int64_t stride : {int64_t{4096}, -int64_t{4096}, int64_t{65536}}) {
@@ -201,16 +283,21 @@ RC_GTEST_PROP(ReadPatternProperty, Ranges_AreWithinBounds, ()) {
   ReadPattern p;
   const uint64_t end = *rc::gen::inRange<uint64_t>(1, 64 * kMiB);
   const uint64_t window = *rc::gen::inRange<uint64_t>(0, 4 * kMiB);
-  uint64_t place = 0;
+  const uint64_t most = *rc::gen::inRange<uint64_t>(2, 512 * kKiB);
+  const uint64_t stride = *rc::gen::inRange<uint64_t>(0, 4 * kMiB) - 2 * kMiB;
+  const bool alike = *rc::gen::arbitrary<bool>();
+  uint64_t place = 0, run = 0;
   for (unsigned reads = *rc::gen::inRange(1u, 100u); reads-- > 0;) {
-    const uint64_t size = *rc::gen::inRange<uint64_t>(1, 64 * kKiB);
-    if (*rc::gen::inRange(0, 4) == 0) place = *rc::gen::inRange<uint64_t>(0, end);
+    const uint64_t size = alike ? most : *rc::gen::inRange<uint64_t>(1, most);
+    const int jump = alike ? reads % 3 : *rc::gen::inRange(0, 5);
+    if (jump == 0)
+      run = place = alike && run + stride < end ? run + stride : *rc::gen::inRange<uint64_t>(0, end);
     p.note(place, size);
     uint64_t given = 0;
     unsigned ranges = 0;
     while (const auto r = p.next(window, kPiece, end)) {
       RC_ASSERT(r->size > 0u);
-      RC_ASSERT(r->size <= kPiece + ReadPattern::kAlignment);
+      RC_ASSERT(r->size <= kPiece);
       RC_ASSERT(r->offset % ReadPattern::kAlignment == 0u);
       RC_ASSERT(r->offset + r->size <= end);
       given += r->size;
