@@ -204,6 +204,21 @@ class ReadAhead(CloseToOpen):
         self.assertGreater(cache["data_hit_bytes"], self.SIZE)
         self.assertLessEqual(cache["data_bytes"], cache["data_limit_bytes"])
 
+    def test_long_reads_far_apart_are_foretold_and_what_lies_between_is_left_alone(self):
+        length, stride, count = 512 << 10, 3 << 20, 24
+        with open(os.path.join(self.here, "strided"), "wb") as file:
+            file.truncate(stride * count)
+            for i in range(count):
+                os.pwrite(file.fileno(), b"%08d" % i * (length // 8), i * stride)
+        with open(os.path.join(self.there, "strided"), "rb", buffering=0) as file:
+            before = self.kept(self.two)
+            for i in range(count):
+                self.assertEqual(os.pread(file.fileno(), length, i * stride), b"%08d" % i * (length // 8), f"run {i}")
+            after = self.kept(self.two)
+        ahead, hits = (after[key] - before[key] for key in ("ahead_bytes", "data_hit_bytes"))
+        self.assertGreater(hits, length * count // 2)
+        self.assertLess(ahead, length * count * 3 // 2)
+
     def test_a_write_of_ones_own_into_what_was_read_ahead(self):
         self.put(self.here, "mixed", b"a" * self.SIZE)
         with open(os.path.join(self.there, "mixed"), "r+b", buffering=0) as file:
