@@ -17,8 +17,10 @@ void RdmaLink::start() {
   responder_.start();
 }
 
+// From other threads, and from inside of callbacks of this link, the responder is touched later: to answer
+// what has just come, when the turn ends.
 void RdmaLink::on_loop(std::function<void()> fn) {
-  loop_.post([self = shared_from_this(), fn = std::move(fn)] {
+  loop_.at_end_of_turn([self = shared_from_this(), fn = std::move(fn)] {
     if (!self->ended_) fn();
   });
 }

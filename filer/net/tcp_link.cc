@@ -2,7 +2,6 @@
 
 #include <asio/buffer.hpp>
 #include <asio/socket_base.hpp>
-#include <asio/write.hpp>
 #include <utility>
 
 #include "transport/runtime/log.h"
@@ -35,6 +34,11 @@ ByteVector framed(const ByteVector& message, size_t fragment) {
 
 }  // namespace
 
+std::array<asio::const_buffer, 2> TcpLink::Outgoing::parts() const {
+  const size_t marks = std::min(sent, mark_bytes);
+  return {asio::buffer(mark.data(), mark_bytes) + marks, asio::buffer(bytes) + (sent - marks)};
+}
+
 TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents events,
                  size_t max_record_bytes, size_t fragment_bytes)
     : loop_(loop),
@@ -49,13 +53,16 @@ void TcpLink::start() {
   // A peer that is gone without a word is found: it must not keep one of max_links for ever.
   const Result<> configured =
       tcp::configure(socket_.native_handle(), tcp::dead_peer_times(kPatience, kRetries));
-  if (!configured) return end_ol();
+  asio::error_code ec;
+  socket_.non_blocking(true, ec);
+  if (!configured || ec) return end_ol();
   read_ol();
 }
 
-// From other threads, and from inside of callbacks of this link, sockets are touched later.
+// From other threads, and from inside of callbacks of this link, sockets are touched later: to answer what
+// has just come, when the turn ends.
 void TcpLink::on_loop(std::function<void()> fn) {
-  loop_.post([self = shared_from_this(), fn = std::move(fn)] { fn(); });
+  loop_.at_end_of_turn([self = shared_from_this(), fn = std::move(fn)] { fn(); });
 }
 
 void TcpLink::read_ol() {
@@ -63,6 +70,7 @@ void TcpLink::read_ol() {
   reading_ = true;
   socket_.async_read_some(asio::buffer(buffer_),
                           [self = shared_from_this()](const asio::error_code& ec, size_t n) {
+                            const Loop::Turn event(self->loop_);
                             self->reading_ = false;
                             if (self->ended_) return;  // ended while these bytes were waiting for their turn
                             if (ec) return self->end_ol();
@@ -96,7 +104,7 @@ void TcpLink::send(ByteVector message, BulkPlaces) {
 }
 
 void TcpLink::send_raw(ByteVector bytes) {
-  auto shared = std::make_shared<Outgoing>(Outgoing{{}, 0, std::move(bytes)});
+  auto shared = std::make_shared<Outgoing>(Outgoing{{}, 0, std::move(bytes), 0});
   on_loop([this, shared] { queue_ol(std::move(*shared)); });
 }
 
@@ -108,23 +116,26 @@ void TcpLink::queue_ol(Outgoing record) {
   write_ol();
 }
 
+// What the socket takes at once costs no round through the event queue.
 void TcpLink::write_ol() {
-  if (writing_ || ended_) return;
-  if (queue_.empty()) {
-    if (closing_) end_ol();
-    return;
+  while (!writing_ && !ended_ && !queue_.empty()) {
+    Outgoing& next = queue_.front();
+    asio::error_code ec;
+    const size_t n = socket_.write_some(next.parts(), ec);
+    if (ec && ec != asio::error::would_block) return end_ol();
+    next.sent += n;
+    if (next.sent == next.size()) {
+      queued_bytes_ -= next.size();
+      queue_.pop_front();
+      continue;
+    }
+    writing_ = true;
+    socket_.async_wait(asio::socket_base::wait_write, [self = shared_from_this()](const asio::error_code&) {
+      self->writing_ = false;
+      self->write_ol();
+    });
   }
-  writing_ = true;
-  const Outgoing& next = queue_.front();
-  const std::array<asio::const_buffer, 2> parts{asio::buffer(next.mark.data(), next.mark_bytes),
-                                                asio::buffer(next.bytes)};
-  asio::async_write(socket_, parts, [self = shared_from_this()](const asio::error_code& ec, size_t) {
-    self->writing_ = false;
-    if (ec) return self->end_ol();
-    self->queued_bytes_ -= self->queue_.front().size();
-    self->queue_.pop_front();
-    self->write_ol();
-  });
+  if (closing_ && queue_.empty()) end_ol();
 }
 
 void TcpLink::close(bool abort) {

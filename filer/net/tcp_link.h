@@ -44,6 +44,8 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
     std::array<std::byte, rpc::kRecordMarkBytes> mark;
     size_t mark_bytes;
     ByteVector bytes;
+    size_t sent = 0;
+    std::array<asio::const_buffer, 2> parts() const;  // what is left
     size_t size() const { return mark_bytes + bytes.size(); }
   };
   void queue_ol(Outgoing record);

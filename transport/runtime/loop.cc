@@ -68,7 +68,7 @@ void Loop::post(std::coroutine_handle<> h) {
 }
 
 void Loop::at_end_of_turn(std::function<void()> fn) {
-  if (!in_turn_) return post(std::move(fn));
+  if (!on_loop() || !in_turn_) return post(std::move(fn));
   ending_.push_back(std::move(fn));
 }
 

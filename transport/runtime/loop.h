@@ -61,7 +61,7 @@ class Loop {
     Loop& loop_;
     const bool outermost_;
   };
-  // Runs `fn` at the end of the present turn; outside of one, as post().
+  // Any thread: runs `fn` at the end of the present turn; outside of one, and from elsewhere, as post().
   void at_end_of_turn(std::function<void()> fn);
 
   // Any thread: start a detached coroutine on this loop. It owns itself; an exception that escapes it aborts.
