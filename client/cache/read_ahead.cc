@@ -47,7 +47,8 @@ void ReadPattern::note(uint64_t offset, uint64_t size) {
 }
 
 ReadPattern::Stream* ReadPattern::find_continued(uint64_t offset, uint64_t size) {
-  // The one used last first: streams of a program that reads in turn may touch.
+  // Runs first, whose parts neighbours would take; else the one used last first: streams of a program that
+  // reads in turn may touch.
   for (Stream& s : streams_)
     if (s.kind == Kind::kStrided && continues_run(s, offset, size)) return &s;
   for (Stream& s : streams_) {
@@ -71,7 +72,8 @@ bool ReadPattern::continues_forward(Stream& s, uint64_t offset, uint64_t size) {
   } else if (offset < s.first && s.before.size == 0) {
     return false;  // before the first read of all
   } else if (!missed) {
-    if (find_runs(offset, size) != nullptr) return false;
+    // Where another read is still missing, this is no beginning.
+    if (s.gaps == 0 && find_runs(offset, size) != nullptr) return false;
     if (++s.gaps > kMostGaps) {
       s = {};  // it jumps
       return false;
@@ -93,6 +95,7 @@ bool ReadPattern::continues_run(Stream& s, uint64_t offset, uint64_t size) {
   const uint64_t end = offset + size;
   const bool longer = end > s.first + s.size;
   if (offset < s.first || (longer && offset > s.place)) return false;
+  if (offset > s.place + kSlackBytes || end + kSlackBytes < s.place) return false;
   s.place = std::max(s.place, end);
   if (longer) {
     s.kind = Kind::kForward;
@@ -103,8 +106,9 @@ bool ReadPattern::continues_run(Stream& s, uint64_t offset, uint64_t size) {
 }
 
 bool ReadPattern::begins_next_run(Stream& s, uint64_t offset, uint64_t size) {
+  if (s.place != s.first + s.size || s.place > kFarthest) return false;
   const int64_t next = static_cast<int64_t>(s.first) + s.stride;
-  if (s.place != s.first + s.size || next < 0) return false;
+  if (next < 0) return false;
   const auto first = static_cast<uint64_t>(next);
   if (offset < first || offset + size > first + s.size) return false;
   s.hit(s.size);

@@ -38,7 +38,7 @@ class ReadPattern {
   ReadPattern& operator=(const ReadPattern&) = delete;
 
   static constexpr size_t kStreams = 8;
-  static constexpr size_t kRemembered = 16;  // reads that continued no forward or backward stream
+  static constexpr size_t kRemembered = 16;  // reads that continued no run and no backward stream
   static constexpr uint64_t kSlackBytes = 1u << 20;
   static constexpr unsigned kMostGaps = 4;
   static constexpr unsigned kMostRuns = 32;  // of a strided stream, ahead at once
@@ -53,8 +53,8 @@ class ReadPattern {
 
   // The next range worth reading ahead for that stream, at most `piece` bytes (a multiple of kAlignment):
   // what begins within `window` bytes of the application's place and before `end`, the file's size, and was
-  // not given before. Nothing while less than a whole piece would fit, unless the end of the file is near;
-  // and where less than kAlignment can be asked for at once.
+  // not given before to a stream of the same kind. Nothing while less than a whole piece would fit, unless
+  // the end of the file is near; and where less than kAlignment can be asked for at once.
   std::optional<ReadRange> next(uint64_t window, uint64_t piece, uint64_t end);
 
  private:

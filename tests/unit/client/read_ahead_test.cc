@@ -270,6 +270,42 @@ TEST(ReadPattern, ReadsOutOfOrder_AreOneStream) {
   EXPECT_EQ(all_ahead(p, kMiB).front().offset, 40 * kPiece);
 }
 
+// One of two loops is three reads behind.
+TEST(ReadPattern, ReadsFarOutOfOrder_AreNoRuns) {
+  ReadPattern p;
+  for (uint64_t i = 0; i < 4; ++i) p.note(i * kPiece, kPiece);
+  for (uint64_t i = 4; i < 64; i += 6) {
+    for (const uint64_t piece : {i + 1, i + 3, i + 5, i, i + 2, i + 4}) {
+      p.note(piece * kPiece, kPiece);
+      EXPECT_EQ(p.kind(), Kind::kForward) << piece;
+    }
+  }
+}
+
+// A run is as long as it is: reads anywhere in one that is expected are random all the same.
+TEST(ReadPattern, RandomReadsWithinALongRun_AreNotFollowed) {
+  constexpr uint64_t kRun = 64 * kMiB, kStride = 100 * kMiB;
+  ReadPattern p;
+  read_run(p, kStride, kRun);
+  read_run(p, 2 * kStride, kRun);
+  read_run(p, 3 * kStride, 4 * kPiece);
+  EXPECT_EQ(p.kind(), Kind::kStrided);
+  std::mt19937_64 random(1);
+  uint64_t given = 0;
+  for (unsigned i = 0; i < 500; ++i) {
+    p.note(3 * kStride + 8 * kMiB + random() % ((kRun - 8 * kMiB) / 4096) * 4096, 4096);
+    given += bytes(all_ahead(p, kMiB));
+  }
+  EXPECT_LE(given, kMiB);
+}
+
+TEST(ReadPattern, StridesToTheEndOfAllOffsets_AreNotFollowed) {
+  ReadPattern p;
+  for (uint64_t i = 0; i < 4; ++i) p.note((uint64_t{1} << 63) - 1 - 3 * kGiB - 8191 + i * kGiB, 4096);
+  p.note(4096, 4096);
+  EXPECT_EQ(p.kind(), Kind::kNone);
+}
+
 TEST(ReadPattern, OneThatJumpsAhead_IsNotForward) {
   ReadPattern p;
   for (uint64_t i = 0; i < 4; ++i) p.note(i * 4096, 4096);
@@ -278,7 +314,7 @@ TEST(ReadPattern, OneThatJumpsAhead_IsNotForward) {
   EXPECT_EQ(p.kind(), Kind::kNone);
 }
 
-// Anything may come: nothing is given twice running, nothing past the end or too far.
+// Anything may come: nothing is given past the end or too far, and nothing without end.
 RC_GTEST_PROP(ReadPatternProperty, Ranges_AreWithinBounds, ()) {
   ReadPattern p;
   const uint64_t end = *rc::gen::inRange<uint64_t>(1, 64 * kMiB);
