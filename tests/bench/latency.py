@@ -4,6 +4,9 @@ A call of a file system in user space wakes its daemon up and is woken up by it.
 to another it is an interrupt, in a virtual machine through its host, which takes several times as long (12 and 45 µs here). Which of them it is
 the scheduler decides anew for every run. So load, daemons and servers stay on one processor here, the runs are short and many, and everybody's
 run is beside everybody else's: what is compared are medians of BATCHES runs of each.
+
+ROUND_TRIP is the other half of what no client can be without, beside FUSE: a question and an answer as long as those of a 4 KiB READ between
+two processes that do nothing else (roundtrip.cc).
 """
 
 import os
@@ -13,6 +16,12 @@ from measure import TOOLS, run_json
 
 BATCHES = 20
 CALLS = 300
+# What a mount of nfsrdma-filer sends and receives for one over TCP: COMPOUNDs of SEQUENCE, PUTFH and READ, with their record marks.
+CALL_BYTES, REPLY_BYTES = 172, 4096 + 108
+ROUND_TRIP = "loopback round trip"
+ROUND_TRIP_ABOUT = ("ceiling", f"{CALL_BYTES} bytes there and {REPLY_BYTES} back over TCP on loopback, between two processes that wait in epoll and do "
+                    "nothing else: the calls and replies of 4 KiB READs, without FUSE")
+ROUND_TRIP_WORDS = ["roundtrip", "--request", CALL_BYTES, "--reply", REPLY_BYTES]
 
 
 def family(pid):
@@ -44,21 +53,22 @@ class OneProcessor:
     def __exit__(self, *_):
         keep_on(self.allowed, self.pids)
 
-    def median(self, words):
-        argv = ["taskset", "-c", self.processor, os.path.join(TOOLS, "fsload"), "--count", CALLS, *words]
-        return run_json(argv)["p50_us"]
+    def median(self, words, seed):
+        tool, *words = words
+        seeds = ["--seed", seed] if tool == "fsload" else []
+        return run_json(["taskset", "-c", self.processor, os.path.join(TOOLS, tool), "--count", CALLS, *words, *seeds])["p50_us"]
 
 
 def medians(pids, contenders, seed=0):
-    """{contender: the median latency of each batch, in µs}. `contenders`: {name: fsload's words}; `pids`: whatever answers them."""
+    """{contender: the median latency of each batch, in µs}. `contenders`: {name: [tool of tests/bench, its words]}; `pids`: whatever answers them."""
     names, taken = list(contenders), {name: [] for name in contenders}
     with OneProcessor(pids) as there:
         for name in names:
-            there.median(contenders[name])  # what the first calls pay is no latency
+            there.median(contenders[name], 0)  # what the first calls pay is no latency
         for batch in range(BATCHES):
             first = batch % len(names)
             for name in names[first:] + names[:first]:
-                taken[name].append(there.median([*contenders[name], "--seed", seed * BATCHES + batch]))
+                taken[name].append(there.median(contenders[name], seed * BATCHES + batch))
     return taken
 
 

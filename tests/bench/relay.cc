@@ -1,16 +1,12 @@
 #include "relay.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
+#include "loopback.h"
 
 namespace {
 
@@ -52,48 +48,11 @@ void serve(int socket, size_t max_io) {
   }
 }
 
-int listen_on_loopback(sockaddr_in& address) {
-  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (listener < 0) return -1;
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0 && ::listen(listener, 1) == 0 &&
-      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) == 0)
-    return listener;
-  ::close(listener);
-  return -1;
-}
-
-void without_delay(int socket) {
-  const int on = 1;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
 }  // namespace
 
 std::unique_ptr<Relay> Relay::start(size_t max_io) {
-  sockaddr_in address{};
-  const int listener = listen_on_loopback(address);
-  if (listener < 0) return nullptr;
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const int socket = ::accept(listener, nullptr, nullptr);
-    ::close(listener);
-    without_delay(socket);
-    serve(socket, max_io);
-    ::_exit(0);
-  }
-  const int socket = child < 0 ? -1 : ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool connected =
-      socket >= 0 && ::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  ::close(listener);
-  if (!connected) {
-    if (socket >= 0) ::close(socket);
-    return nullptr;
-  }
-  without_delay(socket);
-  return std::unique_ptr<Relay>(new Relay(socket, max_io));
+  const int socket = start_far_end([max_io](int far) { serve(far, max_io); });
+  return socket < 0 ? nullptr : std::unique_ptr<Relay>(new Relay(socket, max_io));
 }
 
 Relay::Relay(int socket, size_t max_io) : socket_(socket), memory_(max_io) {

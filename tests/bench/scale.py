@@ -121,7 +121,7 @@ class Scale(Part):
         for i in range(100):
             with open(os.path.join(mounted.path, f"f{i}"), "w"):
                 pass
-        words = {name: ["--op", "stat", "--path", os.path.join(path, "f"), "--among", 100, "--ask", 1]
+        words = {name: ["fsload", "--op", "stat", "--path", os.path.join(path, "f"), "--among", 100, "--ask", 1]
                  for name, path in ((OURS, mounted.path), (EMPTY, empty.path))}
         daemon = Daemon(mounted)
         before = daemon.calls()
