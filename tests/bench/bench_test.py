@@ -32,7 +32,7 @@ def expected():
     found |= {("random read", who, (("depth", depth),)) for depth in DEPTHS for who in [OURS, *FILER, *CEILINGS, BESIDE[0], LEFT, "libnfs, NFSv3", "libnfs, NFSv4"]}
     found |= {(metric, who, (("depth", depth),)) for metric in ("stat", "small file read", "create") for depth in (1, 16)
               for who in [OURS, "empty FUSE", LEFT, "libnfs, NFSv3", "libnfs, NFSv4"]}
-    found |= {("read in order", who, (("ahead", ahead), ("block", block))) for who in FILER for block in BLOCKS for ahead in AHEAD}
+    found |= {("read in order", who, (("ahead", ahead), ("block", block))) for who in FILER + BESIDE for block in BLOCKS for ahead in AHEAD}
     found |= {("stat that the daemon answers", who, ()) for who in ("one mount", "empty FUSE")}
     found.add(("stat that the daemon answers, beyond empty FUSE", "one mount", ()))
     return found | {(work, "one mount", ()) for work in ("git clone", "tar x", "ls -lR", "ls -lR again", "grep -r", "grep -r again", "rm -r")}
