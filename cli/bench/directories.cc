@@ -25,6 +25,8 @@ namespace {
 constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
 constexpr uint32_t kLargeBlock = 1 << 20, kSmallBlock = 4096;
 constexpr unsigned kDepths[] = {1, 2, 4, 8, 16, 32};
+constexpr unsigned kLargeDepths[] = {1, 2, 4, 8, 16};
+constexpr const char* kDeepRead = "read, so many blocks at once";
 constexpr unsigned kSmallDepths[] = {1, 8};
 constexpr uint64_t kSlack = 4 << 20;  // directories, and what a file system needs for itself
 
@@ -139,6 +141,11 @@ class Session {
         if (!done) return done;
       }
     }
+    for (const unsigned depth : kLargeDepths) {
+      if (!verb_.large) break;
+      if (auto done = each(kDeepRead, [&](Place& place) { return deep_read(place, depth); }); !done)
+        return done;
+    }
     for (const unsigned depth : kDepths) {
       if (!verb_.random) break;
       if (auto done = each("random reads", [&](Place& place) { return random_reads(place, depth); }); !done)
@@ -167,6 +174,17 @@ class Session {
     if (operation.op == LoadOp::kRead && !operation.direct && !operation.keep)
       look_for_pages(place, load.path);
     return measured(place, load, verb_.large ? operation.metric : "", {});
+  }
+
+  Outcome<> deep_read(Place& place, unsigned depth) {
+    Load load;
+    load.path = place.ground.path("large");
+    load.size = verb_.size / kLargeBlock * kLargeBlock;
+    load.block = kLargeBlock;
+    load.depth = depth;
+    load.direct = place.direct;
+    load.limit = verb_.time;
+    return measured(place, load, kDeepRead, {{"depth", depth}});
   }
 
   Outcome<> random_reads(Place& place, unsigned depth) {
@@ -203,7 +221,7 @@ class Session {
     if (!result && result.error().error == EINVAL && load.direct) {
       note(fmt::format("{} does not take O_DIRECT.", place.subject.directory()));
       place.direct = false;
-      if (load.op != LoadOp::kRandomRead) return {};
+      if (load.limit.count() == 0) return {};  // its metric is of O_DIRECT
       load.direct = false;
       result = run_load(load, stop_);
     }
@@ -294,6 +312,11 @@ class Session {
         .metrics = metrics;
     plot(PlotKind::kBars, "CPU of the daemon for large transfers", "cpu_per_gib", "").metrics = metrics;
     plot(PlotKind::kBars, "Calls to the server for each MiB", "rpcs_per_op", "").metrics = metrics;
+    Plot& deep = plot(PlotKind::kLines, "Throughput against queue depth", "mib_per_s",
+                      "The file in order, in blocks of 1 MiB, so many of them under way at once; with "
+                      "O_DIRECT where the file system takes it.");
+    deep.metrics = {kDeepRead};
+    deep.x = "depth";
   }
 
   void describe_random() {

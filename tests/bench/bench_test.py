@@ -30,6 +30,7 @@ def expected():
     found |= {("read", f"libnfs, NFSv{version}, {depth} at once", ()) for version in (3, 4) for depth in (1, 4, 8)}
     found |= {("write", f"libnfs, NFSv3, {depth} at once", ()) for depth in (1, 4, 8)}
     found |= {("random read", who, (("depth", depth),)) for depth in DEPTHS for who in [OURS, *FILER, *CEILINGS, BESIDE[0], LEFT, "libnfs, NFSv3", "libnfs, NFSv4"]}
+    found |= {("read, 256 KiB at a time", who, (("depth", depth),)) for depth in DEPTHS[:5] for who in [OURS, *CEILINGS, LEFT, "libnfs, NFSv3", "libnfs, NFSv4"]}
     found |= {(metric, who, (("depth", depth),)) for metric in ("stat", "small file read", "create") for depth in (1, 16)
               for who in [OURS, "empty FUSE", LEFT, "libnfs, NFSv3", "libnfs, NFSv4"]}
     found |= {("read in order", who, (("ahead", ahead), ("block", block))) for who in FILER + BESIDE for block in BLOCKS for ahead in AHEAD}

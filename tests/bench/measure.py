@@ -145,6 +145,15 @@ class Part:
 
     DEPTHS = (1, 2, 4, 8, 16, 32)
 
+    # What queue depth does for throughput, up to where a connection of libnfs and a loop of a daemon have no more to give.
+    DEEP, DEEP_BLOCK, DEEP_DEPTHS = "read, 256 KiB at a time", 256 << 10, (1, 2, 4, 8, 16)
+
+    def deep_reads(self, contender, path, daemon, depth, server=None):
+        """One file once, in order, so many READs under way."""
+        self.fsload(self.DEEP, contender, daemon,
+                    ["--op", "read", "--path", path, "--size", self.size, "--block", self.DEEP_BLOCK, "--depth", depth, "--direct", 1,
+                     "--seconds", self.arguments.seconds], server, {"depth": depth})
+
     def random_reads(self, contender, path, daemon, depth, server=None):
         self.fsload("random read", contender, daemon,
                     ["--op", "randread", "--path", path, "--size", self.size, "--block", 4096, "--depth", depth, "--count", 20000,

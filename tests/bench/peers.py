@@ -107,7 +107,7 @@ class Peers(Part):
 
     def left(self, metric, at=None):
         """Of this round: how fast a client would be that costs no more than passing bytes on does (LEFT)."""
-        large = metric in self.LARGE
+        large = metric in self.LARGE or metric == self.DEEP
         per, figure, each = ("_per_gib", "mib_per_s", GIB / MIB) if large else ("_us_per_op", "ops_per_s", 1e6)
         runs = [run for name in self.CONTENDERS if (run := self.results.now(metric, name, at))]
         least = self.results.now(metric, RELAY, at) or self.results.now(metric, EMPTY, at)
@@ -172,22 +172,26 @@ class Peers(Part):
         self.results.add(metric, OURS, {"mib_per_s": self.size / MIB / seconds,
                                         "cpu_per_gib": (daemon.cpu_seconds() - before) / (self.size / GIB)})
 
-    # 4 KiB random reads
+    # Queue depth: 4 KiB random reads, and throughput
 
     def depth(self):
         mounted = self.mounted()
         stands, peers = {name: self.ceiling(name) for name in CEILINGS}, self.fuse_nfs()
-        for depth in self.DEPTHS:
-            runs = [lambda: self.random_reads(OURS, mounted.path + "/data", Daemon(mounted), depth, self.served)]
-            runs += [lambda name=name, it=it: self.random_reads(name, it.path + "/data", it.daemon, depth, self.served) for name, it in peers.items()]
-            runs += [lambda name=name, it=it: self.random_reads(name, it.path + "/data", it.daemon, depth) for name, it in stands.items()]
-            runs += [lambda version=version: self.libnfs("random read", libnfs(version), "randread", version, depth, {"depth": depth},
-                                                         file="data", size=self.size, block=4096, count=1000 * min(depth, 8)) for version in (3, 4)]
+        kinds = [("random read", self.random_reads, self.DEPTHS), (self.DEEP, self.deep_reads, self.DEEP_DEPTHS)]
+        for metric, reads, depth in [(metric, reads, depth) for metric, reads, depths in kinds for depth in depths]:
+            runs = [lambda: reads(OURS, mounted.path + "/data", Daemon(mounted), depth, self.served)]
+            runs += [lambda name=name, it=it: reads(name, it.path + "/data", it.daemon, depth, self.served) for name, it in peers.items()]
+            runs += [lambda name=name, it=it: reads(name, it.path + "/data", it.daemon, depth) for name, it in stands.items()]
+            runs += [lambda version=version: self.libnfs_reads(metric, version, depth) for version in (3, 4)]
             for run in self.turns(runs):
                 run()
-            self.left("random read", {"depth": depth})
+            self.left(metric, {"depth": depth})
         for it in [mounted, *stands.values(), *peers.values()]:
             it.umount()
+
+    def libnfs_reads(self, metric, version, depth):
+        op, more = ("read", {"block": self.DEEP_BLOCK}) if metric == self.DEEP else ("randread", {"block": 4096, "count": 1000 * min(depth, 8)})
+        self.libnfs(metric, libnfs(version), op, version, depth, {"depth": depth}, file="data", size=self.size, **more)
 
     # Names and small files
 
@@ -257,6 +261,8 @@ class Peers(Part):
                  text="O_DIRECT, in one file that the server has in memory.")
             plot("lines", "How long such a read takes", "random read", "p50_us", [(OURS, RELAY)], x="depth", contenders=[OURS, RELAY, EMPTY],
                  text="The median of all reads of a round.")
+            plot("lines", "Throughput against queue depth: a mount of Ganesha", self.DEEP, "mib_per_s", pairs, x="depth", contenders=who,
+                 text="One file in order, in reads of 256 KiB, so many of them under way at once; O_DIRECT.")
         for depth in NAME_DEPTHS:
             if self.results.median("stat", OURS, "ops_per_s", {"depth": depth}):
                 plot("bars", f"Names and small files, {'one at a time' if depth == 1 else f'{depth} at once'}", list(NAMES.values()), "ops_per_s",

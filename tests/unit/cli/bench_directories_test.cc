@@ -111,6 +111,11 @@ TEST(BenchDirectories, TwoOfThem_AreMeasuredInEachRoundAndLeftEmpty) {
       EXPECT_GT(found->values.at("mib_per_s").at(0), 0);
     }
   }
+  for (const unsigned depth : {1, 16}) {
+    const Measurement* found = document->find("read, so many blocks at once", two.path(), {{"depth", depth}});
+    ASSERT_NE(found, nullptr) << depth;
+    EXPECT_GT(found->values.at("mib_per_s").at(1), 0);
+  }
   for (const unsigned depth : {1, 32})
     EXPECT_NE(document->find("random read", one.path(), {{"depth", depth}}), nullptr) << depth;
   for (const char* metric : {"create", "stat", "open, read, close", "remove"})
@@ -126,6 +131,7 @@ TEST(BenchDirectories, TwoOfThem_AreMeasuredInEachRoundAndLeftEmpty) {
   // It is a document of the format, and can be drawn.
   EXPECT_TRUE(document_from_text(json_text(*document)));
   EXPECT_NE(text_report(*document).find("Small files, one at a time"), std::string::npos);
+  EXPECT_NE(text_report(*document).find("Throughput against queue depth"), std::string::npos);
 }
 
 TEST(BenchDirectories, PartsThatAreNotWanted_AreNotMeasured) {
