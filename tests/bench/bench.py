@@ -1,7 +1,7 @@
 """Measures mounts beside what a user would pick instead, and beside their ceilings; scripts/bench runs it (see run.py for the world).
 
 usage: bench.py [--size MIB] [--repeats N] [--grid-repeats N] [--seconds S] [--files N] [--options MOUNT_OPTIONS] [--only PART,...]
-                [--full] [--touch] [--fuse-nfs PROGRAM]
+                [--full] [--counts N,...] [--touch] [--fuse-nfs PROGRAM]
 
 peers.py: Ganesha over TCP beside libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA beside TCP (fabrics,
 latency, alone, filer_depth, grid); scale.py: what is counted (rpc_counts, memory), and whether large numbers cost more (answers, costs,
@@ -54,12 +54,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=128, help="MiB of the large file")
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--grid-repeats", type=int, default=5, help="rounds of the grid, which has 216 runs")
+    parser.add_argument("--grid-repeats", type=int, default=5, help="rounds of the grid, which has 360 runs")
     parser.add_argument("--seconds", type=float, default=0.3, help="the longest that a run of the grid, or of random reads, may take")
     parser.add_argument("--files", type=int, default=1000, help="small files")
     parser.add_argument("--options", default="", help="more mount options")
     parser.add_argument("--only", default=",".join(ALL), help="parts to run")
-    parser.add_argument("--full", action="store_true", help="memory with a million inodes, too")
+    parser.add_argument("--full", action="store_true", help="also with a million cached inodes, and with 100,000 files, locks and delegations held")
+    parser.add_argument("--counts", type=lambda text: [int(n) for n in text.split(",")], help="of cached inodes, and of what is held, instead")
     parser.add_argument("--touch", action="store_true", help="touch free memory before runs through the page cache, where the host takes it back")
     parser.add_argument("--fuse-nfs", help="measure this fuse-nfs, too")
     arguments = parser.parse_args()

@@ -13,10 +13,12 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
-PARTS = "transfers,depth,metadata,fabrics,latency,alone,filer_depth,grid,answers,rpc_counts"
 LARGE = ["read", "re-read", "read, O_DIRECT", "write", "write, O_DIRECT"]
 OURS, FILER, CEILINGS = "mount of Ganesha", ["TCP", "RDMA 2", "RDMA 1"], ["empty FUSE", "relay"]
 LEFT = "least client"
+SCALE = {"inodes": ("stat among cached inodes", "lookup beside cached inodes", "entry of a listing beside cached inodes"),
+         "held": ("create beside open files", "recalled delegation beside delegations", "lock beside locks", "lock at the server beside locks")}
+COUNTS = (100, 300)
 BESIDE = ["relay, beside the filer", "empty FUSE, beside the filer"]
 DEPTHS, BLOCKS, AHEAD = [1, 2, 4, 8, 16, 32], [512 << n for n in range(12)], [0, 1, 2, 4, 8, 16]
 
@@ -36,6 +38,9 @@ def expected():
     found |= {("read in order", who, (("ahead", ahead), ("block", block))) for who in FILER + BESIDE for block in BLOCKS for ahead in AHEAD}
     found |= {("stat that the daemon answers", who, ()) for who in ("one mount", "empty FUSE")}
     found.add(("stat that the daemon answers, beyond empty FUSE", "one mount", ()))
+    found |= {(metric, "one mount", ((key, count),)) for key, metrics in SCALE.items() for metric in metrics for count in COUNTS}
+    found |= {("cached inodes", who, (("inodes", count),)) for who in ("one mount", "empty FUSE") for count in COUNTS}
+    found |= {("random read of a sparse file", "one mount", (("file_gib", size),)) for size in (1, 100)}
     return found | {(work, "one mount", ()) for work in ("git clone", "tar x", "ls -lR", "ls -lR again", "grep -r", "grep -r again", "rm -r")}
 
 
@@ -49,7 +54,7 @@ class Bench(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             done = subprocess.run(["setpriv", "--pdeathsig", "TERM", sys.executable, os.path.join(HERE, "../system/run.py"), "--build", BUILD,
                                    "--as", "root", "--timeout", "540", "--out", out, "--script", os.path.join(HERE, "bench.py"), "--size", "8",
-                                   "--repeats", "1", "--grid-repeats", "1", "--seconds", "0.01", "--files", "50", "--only", PARTS],
+                                   "--repeats", "1", "--grid-repeats", "1", "--seconds", "0.01", "--files", "50", "--counts", ",".join(map(str, COUNTS))],
                                   capture_output=True, text=True)
             if done.returncode == SKIPPED:
                 print(done.stderr)
@@ -61,12 +66,13 @@ class Bench(unittest.TestCase):
         measured = {(m["metric"], m["contender"], tuple(sorted(m.get("at", {}).items()))): m for m in document["measurements"]}
         self.assertEqual(set(measured), expected())
         for key, m in measured.items():
-            run, = m["runs"]
-            value = max(run.get(quantity, 0) for quantity in ("rpcs", "mib_per_s", "ops_per_s", "p50_us"))
-            if "beyond" not in key[0]:  # a difference, of next to nothing here
-                self.assertGreater(value, 0, key)
+            self.assertEqual(len(m["runs"]), 9 if re.search("beside cached|among|beside (open|delegations|locks)|sparse", key[0]) else 1, key)
+            for run in m["runs"]:
+                value = max(run.get(quantity, 0) for quantity in ("rpcs", "mib_per_s", "ops_per_s", "p50_us", "cpu_us_per_op", "resident_mib"))
+                if "beyond" not in key[0]:  # a difference, of next to nothing here
+                    self.assertGreater(value, 0, key)
         self.assertEqual(document["notes"], [])
-        self.assertGreaterEqual(len(document["targets"]), 30)
+        self.assertGreaterEqual(len(document["targets"]), 50)
         for entry in document["targets"]:
             self.assertIn(entry["what"] + ":", text)
         for plot in document["plots"]:

@@ -4,6 +4,7 @@ import json
 import mmap
 import os
 import platform
+import resource
 import subprocess
 import time
 
@@ -36,6 +37,10 @@ class Process:
     def cpu_seconds(self):
         """Of all its threads, those that have ended among them."""
         return time.clock_gettime(~self.pid << 3 | 2)  # clock_getcpuclockid(3): nanoseconds, where /proc counts ticks of 10 ms
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.pid}/statm") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
 
 
 def take_free_memory(but):

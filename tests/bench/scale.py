@@ -8,6 +8,7 @@ daemon's CPU is compared, which the server's own tables have no part in.
 import fcntl
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,16 +19,19 @@ from ceilings import CEILINGS, EMPTY, Ceiling
 from harness.filer import Filer
 from harness.mount import Mount
 from latency import BATCHES, CALLS, beyond, medians
-from measure import GIB, HOME, MIB, Daemon, Part
+from measure import GIB, HOME, MIB, TOOLS, Daemon, Part, run_json
 from results import reference
 
 OURS = "one mount"
 WORK_FILES = 2000
 PASSES = ("ls -lR", "ls -lR again", "grep -r", "grep -r again")
 ANSWER, BEYOND = "stat that the daemon answers", "stat that the daemon answers, beyond empty FUSE"
-STAT, SPARSE, HELD_FILES, HELD_LOCKS = "stat among cached inodes", "random read of a sparse file", "create beside open files", "lock beside locks"
-SERVER_LOCKS = "lock at the server beside locks"
+STAT, LOOKUP, LIST = "stat among cached inodes", "lookup beside cached inodes", "entry of a listing beside cached inodes"
+SPARSE, HELD_FILES, HELD_LOCKS = "random read of a sparse file", "create beside open files", "lock beside locks"
+SERVER_LOCKS, RECALL = "lock at the server beside locks", "recalled delegation beside delegations"
 ROUNDS = 9
+FRESH = 200  # names that nobody has asked for yet
+RECALLED = 50  # delegations of a round
 
 
 # What holds a range of files open until its input ends.
@@ -69,9 +73,9 @@ class Scale(Part):
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
         self.server = Filer(name="scale", arguments=("--export", "memory", "--delegations", "write")).start()
-        full = arguments.full
-        self.counts = [1000, 10000, 100000] + ([1000000] if full else [])
-        self.held_counts = [1000, 10000] + ([100000] if full else [])
+        counts = [1000, 10000, 100000, 1000000]
+        self.counts = arguments.counts or counts[:4 if arguments.full else 3]
+        self.held_counts = arguments.counts or counts[:3 if arguments.full else 2]
 
     def end(self):
         self.server.kill()
@@ -163,12 +167,28 @@ class Scale(Part):
             known = mounted.stats()["fuse"]["kernel_inodes"]
             if known < count:
                 self.results.note(f"The kernel had forgotten {count - known} of {count} inodes when memory was measured.")
-            self.results.add("cached inodes", OURS, {"resident_mib": resident / MIB, "bytes_per_inode": (resident - start) / count},
-                             {"inodes": count}, exact=True)
+            self.keeps(OURS, count, start, resident)
         mounted.umount()
+        for count in self.counts:
+            self.keeps(EMPTY, count, self.resident_empty(0), self.resident_empty(count))
+
+    def keeps(self, who, count, start, resident):
+        self.results.add("cached inodes", who, {"resident_mib": resident / MIB, "bytes_per_inode": (resident - start) / count}, {"inodes": count}, exact=True)
+
+    @staticmethod
+    def resident_empty(count):
+        """Of the empty FUSE file system with so many files, all of which the kernel has looked up."""
+        empty = Ceiling(EMPTY, 0, count)
+        if count:
+            run_json([os.path.join(TOOLS, "fsload"), "--op", "stat", "--path", os.path.join(empty.path, "f"), "--count", count])
+        resident = empty.daemon.resident_bytes()
+        empty.umount()
+        return resident
 
     def costs(self):
-        """What one stat that the daemon answers, and one read, costs among few and among many."""
+        """What one stat that the daemon answers, one new name, one entry of a new directory, and one read cost among few and among many."""
+        fresh = {(what, count, number): self.fresh(f"{what}{count}.{number}") for what in ("lookup", "list") for count in self.counts
+                 for number in range(ROUNDS)}
         mounted = self.mounted("actimeo=3600")
         daemon = Daemon(mounted)
         for count in self.counts:
@@ -177,6 +197,13 @@ class Scale(Part):
             for number in self.rounds():
                 self.fsload(STAT, OURS, daemon, ["--op", "stat", "--path", os.path.join(path, "f"), "--count", 4000, "--among", files, "--ask", 1, "--seed", number],
                             at={"inodes": count})
+                names = os.path.join(mounted.path, fresh["lookup", count, number])
+                self.fsload(LOOKUP, OURS, daemon, ["--op", "stat", "--path", os.path.join(names, "f"), "--count", FRESH], at={"inodes": count})
+                before = daemon.cpu_seconds()
+                self.list(listed := os.path.join(mounted.path, fresh["list", count, number]))
+                self.results.add(LIST, OURS, {"cpu_us_per_op": (daemon.cpu_seconds() - before) / FRESH * 1e6}, {"inodes": count})
+                for directory in (names, listed):  # the number of inodes stays what it is
+                    shutil.rmtree(directory)
         for size in (1, 100):
             path = os.path.join(self.server.path(), f"sparse{size}")
             with open(path, "wb") as file:
@@ -187,17 +214,26 @@ class Scale(Part):
                              "--count", 4000, "--direct", 1, "--seed", number], at={"file_gib": size})
         mounted.umount()
 
+    def fresh(self, name):
+        """A directory of FRESH names, made at the server."""
+        os.mkdir(path := os.path.join(self.server.path(), name))
+        for i in range(FRESH):
+            os.close(os.open(os.path.join(path, f"f{i}"), os.O_CREAT | os.O_WRONLY, 0o644))
+        return name
+
     # Held at once
 
     def held(self):
-        """What the next open, and the next lock, costs beside those that are held. Each file brings a delegation, under which its locks are
-        local; without delegations each lock is the server's."""
-        mounted = self.mounted(export="/memory")
+        """What the next open, the next recall, and the next lock costs beside those that are held. Each file brings a delegation, under which
+        its locks are local; without delegations each lock is the server's."""
+        mounted, other = self.mounted(export="/memory"), self.mounted(export="/memory")
         path = os.path.join(mounted.path, "held")
         os.mkdir(path)
         holders = Holders(path)
-        self.hold(HELD_FILES, mounted, holders.hold, lambda i: os.open(f"{path}/{i}", os.O_CREAT | os.O_RDWR, 0o644), os.close)
+        self.hold(HELD_FILES, mounted, holders.hold, lambda i: os.open(f"{path}/{i}", os.O_CREAT | os.O_RDWR, 0o644), os.close,
+                  then=lambda held, first: self.recall(mounted, os.path.join(other.path, "held"), held, first))
         holders.end()
+        other.umount()
         self.hold_locks(HELD_LOCKS, mounted)
         mounted.umount()
         mounted = self.mounted("nodelegations", export="/memory")
@@ -220,8 +256,19 @@ class Scale(Part):
             self.hold(metric, mounted, locks, lock, lambda number: lock(number, fcntl.LOCK_UN))
         return Daemon(mounted).operations().get("LOCK", 0)
 
-    def hold(self, metric, mounted, keep, take, leave, each=200):
-        """keep(first, last) takes those of these numbers for good; take(number) one that leave() gives back."""
+    def recall(self, mounted, path, held, first):
+        """Another client opens what `mounted` has just created and has open: it flushes, claims its open without the delegation, returns it."""
+        daemon, before = Daemon(mounted), mounted.stats()["delegations"]["returned"]
+        cpu = daemon.cpu_seconds()
+        for number in range(first, first + RECALLED):
+            os.close(os.open(f"{path}/{number}", os.O_RDONLY))
+        cpu, returned = daemon.cpu_seconds() - cpu, mounted.stats()["delegations"]["returned"] - before
+        if returned < RECALLED:
+            self.results.note(f"Of {RECALLED} delegations only {returned} were returned when another client opened their files.")
+        self.results.add(RECALL, OURS, {"cpu_us_per_op": cpu / RECALLED * 1e6}, {"held": held})
+
+    def hold(self, metric, mounted, keep, take, leave, each=200, then=None):
+        """keep(first, last) takes those of these numbers for good; take(number) one that leave() gives back, after then(held, number of the first)."""
         daemon, held, next_number = Daemon(mounted), 0, 0
         for count in self.held_counts:
             keep(next_number, next_number + count - held)
@@ -230,20 +277,30 @@ class Scale(Part):
                 before, begin = daemon.cpu_seconds(), time.perf_counter()
                 fresh = [take(next_number + i) for i in range(each)]
                 seconds, cpu = time.perf_counter() - begin, daemon.cpu_seconds() - before
+                self.results.add(metric, OURS, {"ops_per_s": each / seconds, "cpu_us_per_op": cpu / each * 1e6}, {"held": held})
+                if then:
+                    then(held, next_number)
                 next_number += each
                 for one in fresh:
                     leave(one)
-                self.results.add(metric, OURS, {"ops_per_s": each / seconds, "cpu_us_per_op": cpu / each * 1e6}, {"held": held})
 
     def plots(self):
         names = [name for name in ("git clone", "tar x", *PASSES, "rm -r") if self.results.has(name, OURS)]
         if names:
             self.results.plot("bars", "Calls to the server of whole workloads", names, "rpcs",
-                              text=f"{WORK_FILES} files each. The second pass of ls and of grep has what the first one has left in caches.")
+                              text=f"{WORK_FILES} files each. The second pass of ls and of grep has what the first one has left in caches. This mount alone: "
+                                   "the kernel's client, which counts its calls, too, is beside it in the lab (scripts/bench --lab --only requests); libnfs "
+                                   "is no file system that git or tar could work in, and fuse-nfs counts nothing.")
         if self.results.has("cached inodes", OURS):
             for y, title in (("resident_mib", "Memory against cached inodes"), ("bytes_per_inode", "Memory of one cached inode")):
-                self.results.plot("lines", title, "cached inodes", y, x="inodes", text="Of the daemon. One directory listing with attributes for each point.")
-        for metric, x, title in ((STAT, "inodes", "CPU of one stat against cached inodes"), (HELD_FILES, "held", "CPU of one create against open files"),
+                self.results.plot("lines", title, "cached inodes", y, [(OURS, EMPTY)], x="inodes", contenders=[OURS, EMPTY],
+                                  text="Of the daemon. One directory listing with attributes for each point. The empty FUSE file system keeps a table of names "
+                                       "and numbers, and no more: what none can do without. libnfs, without FUSE, keeps no inodes; fuse-nfs speaks NFSv3, "
+                                       "which this server does not.")
+        for metric, x, title in ((STAT, "inodes", "CPU of one stat against cached inodes"), (LOOKUP, "inodes", "CPU of one lookup against cached inodes"),
+                                 (LIST, "inodes", "CPU of one entry of a listing against cached inodes"),
+                                 (HELD_FILES, "held", "CPU of one create against open files"),
+                                 (RECALL, "held", "CPU of one recalled delegation against delegations"),
                                  (HELD_LOCKS, "held", "CPU of one lock against locks"),
                                  (SERVER_LOCKS, "held", "CPU of one lock that the server takes against locks")):
             if self.results.has(metric, OURS):
@@ -260,7 +317,7 @@ class Scale(Part):
         for at in self.results.points("cached inodes", OURS)[-1:]:
             self.results.target(f"bytes of memory for each of {at['inodes']:,} cached inodes", "bytes_per_inode",
                                 reference("cached inodes", OURS, at), at_most=600)
-        for metric in (STAT, SPARSE, HELD_FILES, HELD_LOCKS, SERVER_LOCKS):
+        for metric in (STAT, LOOKUP, LIST, SPARSE, HELD_FILES, RECALL, HELD_LOCKS, SERVER_LOCKS):
             self.flat(metric)
         self.results.target("microseconds of a stat that the daemon answers, beyond empty FUSE", "p50_us", reference(BEYOND, OURS), at_most=15)
         for again in PASSES[1::2]:
