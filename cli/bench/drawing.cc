@@ -194,9 +194,18 @@ Json target_of(const Judgement& judgement) {
   const Target& target = *judgement.target;
   Json out{
       {"what", target.what}, {"verdict", verdict_name(judgement.verdict)}, {"wanted", ""}, {"ratio", ""}};
-  if (judgement.ratio) out["ratio"] = show_ratio(*judgement.ratio);
+  if (judgement.ratio) {
+    out["ratio"] = show_ratio(*judgement.ratio);
+    out["v"] = judgement.ratio->median;
+    out["low"] = judgement.ratio->low;
+    out["high"] = judgement.ratio->high;
+  }
   if (target.at_least) out["wanted"] = fmt::format("at least {:g}", *target.at_least);
   if (target.at_most) out["wanted"] = fmt::format("at most {:g}", *target.at_most);
+  if (target.at_least || target.at_most) {
+    out["bound"] = target.at_least ? *target.at_least : *target.at_most;
+    out["better"] = better_name(target.at_least ? Better::kHigher : Better::kLower);
+  }
   return out;
 }
 

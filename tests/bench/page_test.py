@@ -1,8 +1,9 @@
-"""The page of a report draws itself in a browser: every plot, with a shape for each of its numbers, and no error.
+"""The page of a report draws itself in a browser: every plot, with a shape for each of its numbers, and no error; so do those of docs/bench.
 
 usage: page_test.py BUILDDIR     Skipped where chromium is not installed: the build needs no browser.
 """
 
+import glob
 import html.parser
 import json
 import os
@@ -13,6 +14,7 @@ import tempfile
 import unittest
 
 SKIPPED = 77
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CONTENDERS = ("RDMA", "TCP", "relay")
 
 
@@ -39,22 +41,34 @@ def document():
     }
 
 
+def measured(document, plot):
+    """Whether there is anything of what the plot is for: a run of some parts plans more than it has."""
+    return any(m["metric"] in plot["metrics"] and plot.get("where", {}).items() <= m.get("at", {}).items()
+               and m["contender"] in plot.get("contenders", [m["contender"]]) and any(plot["y"] in run for run in m["runs"])
+               for m in document["measurements"])
+
+
 class Page(html.parser.HTMLParser):
-    """What the browser made of it: SVGs, their tooltips (one for each number that is drawn), texts, badges."""
+    """What the browser made of it: SVGs, their tooltips (one for each number that is drawn), texts, badges, and where the dots of targets are."""
 
     def __init__(self, text):
         super().__init__()
-        self.drawn, self.plots, self.heads, self.badges, self.inside = None, [], [], [], []
+        self.drawn, self.plots, self.heads, self.badges, self.dots, self.inside = None, [], [], [], [], []
+        self.end_at = None  # where the text ends that is being read, of those that end at a place
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         if tag == "body":
             self.drawn = attributes.get("data-drawn")
+        if tag == "b" and "style" in attributes:
+            self.dots.append(float(attributes["style"].removeprefix("left:").removesuffix("%")))
         if tag == "svg":
-            self.plots.append({"label": attributes["aria-label"], "numbers": [], "texts": [], "bad": []})
+            self.plots.append({"label": attributes["aria-label"], "numbers": [], "texts": [], "ends": [], "bad": []})
         if self.plots and "svg" in self.inside + [tag]:
             self.plots[-1]["bad"] += [value for value in attributes.values() if value and ("NaN" in value or "undefined" in value)]
+        if tag == "text":
+            self.end_at = float(attributes["x"]) if attributes.get("text-anchor") == "end" else None
         if tag not in ("meta", "br", "hr", "img", "link"):
             self.inside.append(tag)
 
@@ -65,6 +79,8 @@ class Page(html.parser.HTMLParser):
     def handle_data(self, data):
         if "svg" in self.inside and self.inside[-1] in ("title", "text", "tspan"):
             self.plots[-1]["numbers" if self.inside[-1] == "title" else "texts"].append(data)
+            if self.inside[-1] == "text" and self.end_at is not None:
+                self.plots[-1]["ends"].append((self.end_at, data))
         elif self.inside[-1:] in (["h1"], ["h2"]):
             self.heads.append(data)
         elif self.inside[-1:] == ["span"] and data in ("met", "MISSED", "undecided"):
@@ -72,28 +88,57 @@ class Page(html.parser.HTMLParser):
 
 
 class Drawn(unittest.TestCase):
-    def test_every_plot_is_there_with_its_numbers(self):
+    def page_of(self, document):
         with tempfile.TemporaryDirectory() as directory:
             run, page = os.path.join(directory, "run.json"), os.path.join(directory, "page.html")
             with open(run, "w") as file:
-                json.dump(document(), file)
+                json.dump(document, file)
             subprocess.run([os.path.join(BUILD, "cli/nfsrdma-fuse"), "bench", "--report", run, page], check=True, stdout=subprocess.DEVNULL)
             done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={directory}/profile",
                                    "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", f"file://{page}"],
                                   capture_output=True, text=True, timeout=240)
         self.assertEqual(done.returncode, 0, done.stderr)
-        seen = Page(done.stdout)
+        return Page(done.stdout)
+
+    def test_runs_that_are_kept_draw_every_plot(self):
+        runs = glob.glob(os.path.join(ROOT, "docs/bench/*.json"))
+        self.assertGreaterEqual(len(runs), 4, runs)
+        for run in runs:
+            with self.subTest(run=run), open(run) as file:
+                kept = json.load(file)
+                seen = self.page_of(kept)
+                self.assertEqual([p["label"] for p in seen.plots], [p["title"] for p in kept["plots"] if measured(kept, p)])
+                self.assertEqual(seen.drawn, str(len(seen.plots)))
+                self.assertTrue(all(p["numbers"] for p in seen.plots))
+                self.assertEqual([p["bad"] for p in seen.plots], [[]] * len(seen.plots))
+
+    def test_every_plot_is_there_with_its_numbers(self):
+        seen = self.page_of(document())
         self.assertEqual(seen.drawn, "5", "the script did not reach its end")
         self.assertEqual(seen.heads[0], "<b>A test</b>", "text is text")
         self.assertEqual(seen.heads[1:-1], ["What was to be reached", "bars", "lines", "grid", "map", "cloud", "Machine and settings"])
         self.assertEqual([p["label"] for p in seen.plots], ["bars", "lines", "grid", "map", "cloud"])
         self.assertEqual([len(p["numbers"]) for p in seen.plots], [3, 6, 12, 6, 6])
         self.assertEqual([p["bad"] for p in seen.plots], [[]] * 5)
-        bars, lines, _, map_of, _ = (p["texts"] for p in seen.plots)
+        bars, lines, _, map_of, cloud = (p["texts"] for p in seen.plots)
         self.assertIn("102 MiB/s", bars)
         self.assertTrue({"512 B", "4 KiB", "1 MiB", "Read size", "Throughput, MiB/s (more is better)", "RDMA", "TCP"} <= set(lines), lines)
         self.assertIn("the spread swallows the difference", map_of)
+        self.assertTrue({"512 B", "1 MiB", "Throughput, MiB/s (more is better)", "RDMA", "TCP"} <= set(cloud), cloud)
+        self.assertEqual((cloud.count("512 B"), cloud.count("1 MiB"), cloud.count("4 KiB")), (1, 1, 0), "there is no room for more beside each other")
         self.assertEqual(set(seen.badges), {"MISSED"})
+        dot, = seen.dots
+        self.assertTrue(45 < dot < 50, f"a little short of what was wanted, which is at 50: {dot}")
+
+    def test_names_of_bars_are_not_cut_off(self):
+        long = document()
+        for part in (long["contenders"], long["measurements"]):
+            for entry in part:
+                key = "name" if "name" in entry else "contender"
+                entry[key] = entry[key].replace("relay", "relay, with a name of " + "so " * 5 + "many words")
+        bars = self.page_of(long).plots[0]
+        (room, name), = [end for end in bars["ends"] if "relay" in end[1]]
+        self.assertGreater(room, 6.5 * len(name), "of 12.5 pixels' type")
 
 
 if __name__ == "__main__":
