@@ -3,6 +3,7 @@
 usage: docs_test.py BUILDDIR     The README's mount, fstab and tool lines run in tests/system/test_command.py.
 """
 
+import glob
 import json
 import os
 import re
@@ -102,6 +103,37 @@ class Protocol(unittest.TestCase):
             said = named or re.search(r"none:|Open:|S\d\.\d|`\w+_test`|this program", cells[-1])
             self.assertTrue(said, f"neither a test nor a reason: {cells[0]}")
         self.assertGreater(rules, 100, "the page was not understood")
+
+
+class Benchmarks(unittest.TestCase):
+    def test_each_run_gives_its_page_by_the_command_that_is_named(self):
+        line, = [line for line in code_lines("docs/bench/README.md") if "--report" in line]
+        runs = glob.glob(os.path.join(ROOT, "docs", "bench", "*.json"))
+        self.assertGreaterEqual(len(runs), 4, runs)
+        for run in runs:
+            with self.subTest(run=os.path.basename(run)), tempfile.TemporaryDirectory() as directory:
+                name = os.path.basename(run).removesuffix(".json")
+                argv = line.replace("build/release", BUILD).replace("NAME", name).replace("report.html", os.path.join(directory, "report.html")).split()
+                text = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+                with open(run) as file, open(os.path.join(directory, "report.html")) as page:
+                    kept, page = json.load(file), page.read()
+                embedded = json.loads(re.search(r'id="document">(.*?)</script>', page, re.S).group(1))
+                self.assertEqual(by_what(embedded["measurements"]), by_what(kept["measurements"]))
+                for target in kept["targets"]:
+                    self.assertIn(target["what"] + ":", text)
+                self.assertIsNone(re.search(r"(?:src|href)=\"?(?!#)\w+:", page.replace(embedded["title"], "")), "it needs nothing else")
+
+    def test_the_command_that_makes_a_run(self):
+        """The README's command for a whole run leaves no part out, and its words are ones that tests/bench/bench.py takes."""
+        line, = [line for line in code_lines("docs/bench/README.md") if line.startswith("scripts/bench")]
+        taken = re.findall(r'add_argument\("(--[\w-]+)"', text_of("tests", "bench", "bench.py"))
+        self.assertLess(set(re.findall(r"--\S+", line)), set(taken))
+        self.assertNotIn("--only", line)
+
+
+def by_what(measurements):
+    """{(metric, contender, point): runs in order}, whatever the order of either."""
+    return {(m["metric"], m["contender"], tuple(sorted(m.get("at", {}).items()))): sorted(m["runs"], key=lambda run: run["round"]) for m in measurements}
 
 
 class Readme(unittest.TestCase):
