@@ -49,6 +49,24 @@ def read(path):
         return file.read()
 
 
+class Documents(unittest.TestCase):
+    def test_who_was_not_measured_is_left_out_of_what_is_drawn(self):
+        with tempfile.TemporaryDirectory() as work:
+            os.symlink(BUILD, os.path.join(work, "build"))
+            os.environ["NFSRDMA_WORK"] = work
+            from results import Results, write_report  # where the tool is they look up when they are loaded
+            results = Results()
+            for name in ("mount", "tool that failed"):
+                results.contender(name, "ours", "")
+            results.add("read", "mount", {"mib_per_s": 1.0}, {"block": 4096, "ahead": 0})
+            pair = [("mount", "tool that failed")]
+            for kind, who in (("grid", ["mount", "tool that failed"]), ("grid", ["tool that failed"]), ("map", ["mount"])):
+                results.plot(kind, f"{kind} of {len(who)}", "read", "mib_per_s", pair, x="block", along="ahead", contenders=who)
+            document = results.document("a test", [])
+            self.assertEqual([plot["title"] for plot in document["plots"]], ["grid of 2"])
+            self.assertIn("grid of 2", write_report(document, work, "bench"))
+
+
 class Bench(unittest.TestCase):
     def test_runs_through(self):
         with tempfile.TemporaryDirectory() as out:

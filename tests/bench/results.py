@@ -93,14 +93,25 @@ class Results:
                          **({"exact": True} if entry["exact"] else {}), "runs": [rounded(run) for run in entry["runs"]]}
                         for (metric, contender, _), entry in self.measured.items()]
         used = {m["contender"] for m in measurements}
+        plots = [among(plot, used) for plot in self.plots]
         here = machine()
         return {
             "format": "nfsrdma-bench 1", "title": title, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "conditions": [["processor", f"{here['cores']} × {here['cpu']}"], ["kernel", here["kernel"]],
                            *[[name, str(value)] for name, value in conditions]],
             "notes": self.notes, "contenders": [{"name": name, **c} for name, c in self.contenders.items() if name in used],
-            "measurements": measurements, "plots": self.plots, "targets": self.targets,
+            "measurements": measurements, "plots": [plot for plot in plots if plot], "targets": self.targets,
         }
+
+
+def among(plot, measured):
+    """The plot without those who were not measured; None when nobody is left. Nothing else is lost by a tool that failed, which a note says."""
+    plot = dict(plot)
+    if "contenders" in plot:
+        plot["contenders"] = [name for name in plot["contenders"] if name in measured]
+    if "compare" in plot:
+        plot["compare"] = [pair for pair in plot["compare"] if {pair["of"], pair["over"]} <= measured]
+    return plot if plot.get("contenders", measured) and (plot["kind"] != "map" or plot["compare"]) else None
 
 
 def rounded(run):
