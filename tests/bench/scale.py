@@ -30,7 +30,7 @@ STAT, LOOKUP, LIST = "stat among cached inodes", "lookup beside cached inodes", 
 SPARSE, HELD_FILES, HELD_LOCKS = "random read of a sparse file", "create beside open files", "lock beside locks"
 SERVER_LOCKS, RECALL = "lock at the server beside locks", "recalled delegation beside delegations"
 ROUNDS = 9
-FRESH = 200  # names that nobody has asked for yet
+FRESH = {"lookup": 200, "list": 500}  # names of a directory that nobody has asked for yet
 RECALLED = 50  # delegations of a round
 
 
@@ -187,7 +187,7 @@ class Scale(Part):
 
     def costs(self):
         """What one stat that the daemon answers, one new name, one entry of a new directory, and one read cost among few and among many."""
-        fresh = {(what, count, number): self.fresh(f"{what}{count}.{number}") for what in ("lookup", "list") for count in self.counts
+        fresh = {(what, count, number): self.fresh(f"{what}{count}.{number}", FRESH[what]) for what in FRESH for count in self.counts
                  for number in range(ROUNDS)}
         mounted = self.mounted("actimeo=3600")
         daemon = Daemon(mounted)
@@ -198,10 +198,10 @@ class Scale(Part):
                 self.fsload(STAT, OURS, daemon, ["--op", "stat", "--path", os.path.join(path, "f"), "--count", 4000, "--among", files, "--ask", 1, "--seed", number],
                             at={"inodes": count})
                 names = os.path.join(mounted.path, fresh["lookup", count, number])
-                self.fsload(LOOKUP, OURS, daemon, ["--op", "stat", "--path", os.path.join(names, "f"), "--count", FRESH], at={"inodes": count})
+                self.fsload(LOOKUP, OURS, daemon, ["--op", "stat", "--path", os.path.join(names, "f"), "--count", FRESH["lookup"]], at={"inodes": count})
                 before = daemon.cpu_seconds()
                 self.list(listed := os.path.join(mounted.path, fresh["list", count, number]))
-                self.results.add(LIST, OURS, {"cpu_us_per_op": (daemon.cpu_seconds() - before) / FRESH * 1e6}, {"inodes": count})
+                self.results.add(LIST, OURS, {"cpu_us_per_op": (daemon.cpu_seconds() - before) / FRESH["list"] * 1e6}, {"inodes": count})
                 for directory in (names, listed):  # the number of inodes stays what it is
                     shutil.rmtree(directory)
         for size in (1, 100):
@@ -214,10 +214,10 @@ class Scale(Part):
                              "--count", 4000, "--direct", 1, "--seed", number], at={"file_gib": size})
         mounted.umount()
 
-    def fresh(self, name):
-        """A directory of FRESH names, made at the server."""
+    def fresh(self, name, names):
+        """A directory of so many names, made at the server."""
         os.mkdir(path := os.path.join(self.server.path(), name))
-        for i in range(FRESH):
+        for i in range(names):
             os.close(os.open(os.path.join(path, f"f{i}"), os.O_CREAT | os.O_WRONLY, 0o644))
         return name
 
