@@ -39,10 +39,11 @@ Outcome<> write_results(const BenchVerb& verb, const Document& document) {
 }
 
 int show(const std::string& program, const BenchVerb& verb, const Document& document) {
+  const auto written = write_results(verb, document);  // first: who reads the text may stop reading
   const std::string text = text_report(document);
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
-  if (const auto written = write_results(verb, document); !written) return report(program, written.error());
+  if (!written) return report(program, written.error());
   return static_cast<int>(ToolExit::kOk);
 }
 

@@ -58,6 +58,15 @@ class Bench(SystemCase):
         with open(again) as file:
             self.assertEqual(file.read(), html)
 
+    def test_results_are_kept_when_nobody_reads_the_text(self):
+        plain, out = self.local("unread"), self.local("unread_out")
+        run = os.path.join(out, "run.json")
+        process = self.start_program(TOOL, "bench", plain, *QUICK, "--json", run, stdout=subprocess.PIPE)
+        process.stdout.close()
+        process.wait(60)
+        with open(run) as file:
+            self.assertEqual([c["name"] for c in json.load(file)["contenders"]], [plain])
+
     def test_a_signal_ends_it_and_leaves_nothing(self):
         mounted = self.mount()
         for signum in (signal.SIGINT, signal.SIGTERM):
