@@ -53,7 +53,7 @@ std::string rows_of(const Document& document, const Plot& plot) {
       if (!spread) continue;
       std::string where = point_name(at);
       if (plot.kind == PlotKind::kBars) where = metric + (where.empty() ? "" : ", " + where);
-      out += fmt::format("  {:34} {:24}{:>10}{:>10}{:>10} {}\n", where, contender->name,
+      out += fmt::format("  {:34} {:28}{:>10}{:>10}{:>10} {}\n", where, contender->name,
                          show_value(y, spread->median, false), show_value(y, spread->low, false),
                          show_value(y, spread->high, false), y.unit);
     }
@@ -69,7 +69,7 @@ std::string rows_of(const Document& document, const Plot& plot) {
   }
   return out.empty()
              ? out
-             : fmt::format("  {:34} {:24}{:>10}{:>10}{:>10}\n", "", "", "median", "lowest", "highest") + out;
+             : fmt::format("  {:34} {:28}{:>10}{:>10}{:>10}\n", "", "", "median", "lowest", "highest") + out;
 }
 
 // One table of medians for each contender: rows are values of `along`, columns those of x.
@@ -77,11 +77,11 @@ std::string matrices_of(const Document& document, const Plot& plot) {
   std::string out;
   const auto xs = values_along(document, plot, plot.x);
   for (const Contender* contender : drawn(document, plot)) {
-    out += fmt::format("  {:16}", contender->name);
+    out += fmt::format("  {:28}", contender->name);
     for (const double x : xs) out += fmt::format("{:>9}", show_value(*find_quantity(plot.x), x, false));
     out += '\n';
     for (const double along : values_along(document, plot, plot.along)) {
-      out += fmt::format("  {:16}", show_point(*find_quantity(plot.along), along));
+      out += fmt::format("  {:28}", show_point(*find_quantity(plot.along), along));
       for (const double x : xs) {
         At at = plot.where;
         at[plot.x] = x;
