@@ -44,11 +44,12 @@ class AttributeCache {
   // without asking again. It counts while `promises_hold`: whom the server has given up on it tells nothing.
   void promise(Duration at_a_time) { promised_ = brief(at_a_time); }
   bool promised() const { return promised_ != Brief::zero(); }
+  // What is known is what the promise is about: nothing made it old since.
+  bool covered() const { return known() && promised() && expires_ != TimePoint::min(); }
 
   bool known() const { return arrived_ != 0; }
   bool fresh(TimePoint now, bool promises_hold = true) const {
-    const bool by_promise = promises_hold && promised() && expires_ != TimePoint::min();
-    return known() && (now < expires_ || by_promise);
+    return known() && (now < expires_ || (promises_hold && covered()));
   }
   Duration remaining(TimePoint now, bool promises_hold = true) const {
     if (!fresh(now, promises_hold)) return Duration::zero();

@@ -94,6 +94,9 @@ class CachingFilesystem : public Filesystem {
   virtual bool promises_hold() const { return true; }
   // The file is under a promise that counts. Node mutex held.
   bool promised(const CachedNode& n) const { return n.attributes.promised() && promises_hold(); }
+  // What is known of it is what the server has, by such a promise: what only a promise allows may be
+  // answered. That the clock believes it is not enough. Node mutex held.
+  bool vouched_for(const CachedNode& n) const { return n.attributes.covered() && promises_hold(); }
   // Changes whenever the server may have lost what was UNSTABLE there. Never 0.
   virtual uint64_t epoch() const = 0;
   // Every file with something open or unwritten.

@@ -78,7 +78,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
       const bool everyone = suffices(allowed, flags);
       const std::optional<uint32_t> known = known_access(ctx, n);
       if (known) allowed |= *known;
-      if (n.attributes.fresh(Clock::now(), promises_hold()) && (known || everyone)) {
+      if (vouched_for(n) && (known || everyone)) {
         if (!suffices(allowed, flags)) co_return fail(system_error(EACCES, "OPEN"));
         OpenReply reply;
         const uint64_t change = n.attributes.get().change;

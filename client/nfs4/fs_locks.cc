@@ -199,7 +199,7 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
     before = n.contents_change;
     known = n.contents_known;
     // Nobody else has changed the file.
-    promised = n.attributes.promised() && n.attributes.fresh(Clock::now(), promises_hold());
+    promised = vouched_for(n);
   }
   Result<> asked;
   if (!promised) {

@@ -22,17 +22,28 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
   std::vector<filer::StateFacts> live(StateKind kind) { return live_states(*server, kind); }
   client::DelegationStatistics numbers() { return mount->fs().statistics().delegations; }
   uint64_t executed(nfs_opnum4 op) { return server->executed(op).executed; }
-  // A second; attributes are believed for what was promised alone.
-  void start_with_a_short_lease() {
+  // `believed`: how long attributes are without a promise.
+  void mount_with(std::chrono::seconds believed) {
+    mount.reset();
+    mount = std::make_unique<TestMount>(
+        *server, TestMount::Settings{.loops = GetParam(), .options = [believed](client::ClientOptions& o) {
+                                       o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = believed;
+                                     }});
+  }
+  // A second; by default attributes are believed for what was promised alone.
+  void start_with_a_short_lease(std::chrono::seconds believed = std::chrono::seconds(0)) {
     mount.reset();
     server = start_filer({.lease = std::chrono::seconds(1), .manual_clock = true});
     server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
     server->make_file("/export/file", "content", 0666);
-    mount = std::make_unique<TestMount>(
-        *server, TestMount::Settings{.loops = GetParam(), .options = [](client::ClientOptions& o) {
-                                       o.acregmin = o.acregmax = o.acdirmin = o.acdirmax =
-                                           std::chrono::seconds(0);
-                                     }});
+    mount_with(believed);
+  }
+  void revoke_delegations() {
+    server->with_core([](filer::Core& core) {
+      core.states.each([&](filer::State& s) {
+        if (s.kind == StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+      });
+    });
   }
   void cut_off_for_longer_than_the_lease() {
     server->pause_reading(true);
@@ -75,10 +86,7 @@ TEST_P(DelegationLoops, OpensAndCloses_AreAnsweredHere) {
 // Section 10.4: the holder "is assured that neither the contents, the attributes (with the exception of
 // time_access), nor the names of any links to the file will change without its knowledge".
 TEST_P(DelegationLoops, AttributesAndNames_AreBelievedWhateverTheClockSays) {
-  mount.reset();
-  mount = std::make_unique<TestMount>(*server, TestMount::Settings{.options = [](client::ClientOptions& o) {
-    o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = std::chrono::seconds(0);
-  }});
+  mount_with(std::chrono::seconds(0));
   EXPECT_EQ(mount->read_file("file"), "content");
   const auto entry = mount->lookup("file");  // asked once more: now it is known under the delegation
   ASSERT_TRUE(entry);
@@ -363,11 +371,7 @@ TEST_P(DelegationLoops, RevokedWithLocks_LosesThem) {
   using client::LockType;
   const auto file = mount->open("file", O_RDWR);
   EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
-  server->with_core([](filer::Core& core) {
-    core.states.each([&](filer::State& s) {
-      if (s.kind == StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
-    });
-  });
+  revoke_delegations();
   mount->read(file);  // finds out
   EXPECT_FALSE(mount->read(file));
   EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
@@ -395,11 +399,7 @@ TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
   const auto file = mount->open("file");
   auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
   ASSERT_TRUE(second);
-  server->with_core([](filer::Core& core) {
-    core.states.each([&](filer::State& s) {
-      if (s.kind == StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
-    });
-  });
+  revoke_delegations();
   EXPECT_EQ(*mount->read(second->file), "content") << "opened anew";
   EXPECT_EQ(*mount->read(file), "content");
   EXPECT_TRUE(server->wait_until([](filer::Core& core) {
@@ -409,6 +409,25 @@ TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
   })) << "FREE_STATEID";
   EXPECT_EQ(numbers().revoked, 1u);
   EXPECT_EQ(mount->close(second->file), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  mount->expect_leftovers();
+}
+
+// The answer to LOCK says that something was revoked. Until it is known what, no delegation spares the lock
+// what section 10.3.2 asks for: to validate what is cached.
+TEST_P(DelegationLoops, RevokedBeforeALock_TheLockValidatesWhateverTheClockSays) {
+  using client::LockType;
+  mount_with(std::chrono::seconds(600));
+  const auto file = mount->open("file");
+  const auto node = mount->node("file");
+  ASSERT_EQ(numbers().held_read, 1u);
+  const auto rule = server->faults().add(on::request_with(OP_TEST_STATEID), filer::fault::Stall{});
+  revoke_delegations();
+  ASSERT_TRUE(server->write_file("/export/file", 0, "CONTENT"));
+  EXPECT_EQ(mount->lock(file, LockType::kRead), 0);
+  EXPECT_GE(mount->front_end.data(node), 1u);
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  server->faults().release(rule);
   EXPECT_EQ(mount->close(file), 0);
   mount->expect_leftovers();
 }
@@ -434,6 +453,26 @@ TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NothingIsAnsweredFromAPromis
   auto file = opened.get();
   ASSERT_TRUE(file) << describe(file.error());
   EXPECT_GE(mount->front_end.data(node), 1u);
+  EXPECT_EQ(mount->close(file->file), 0);
+  mount->expect_leftovers();
+}
+
+// The clock may say for how long attributes are believed; an open it does not spare.
+TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoOpenIsAnsweredByTheClock) {
+  start_with_a_short_lease(std::chrono::seconds(600));
+  EXPECT_EQ(mount->read_file("file"), "content");
+  ASSERT_EQ(numbers().held_read, 1u);
+  const auto node = mount->node("file");
+  cut_off_for_longer_than_the_lease();
+  auto opened = mount->start(mount->fs().open(mount->user(), node, O_RDONLY));
+  for (const auto& client : server->clients()) server->expire_lease(client.id);
+  ASSERT_TRUE(server->write_file("/export/file", 0, "other content"));
+  server->pause_reading(false);
+  const auto file = opened.get();
+  ASSERT_TRUE(file) << describe(file.error());
+  EXPECT_FALSE(file->keep_cache && mount->front_end.data(node) == 0) << "the kernel's pages are old";
+  EXPECT_EQ(*mount->read(file->file), "other content");
+  EXPECT_EQ(mount->stat("file")->size, 13u);
   EXPECT_EQ(mount->close(file->file), 0);
   mount->expect_leftovers();
 }
