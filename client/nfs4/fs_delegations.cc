@@ -109,22 +109,23 @@ Task<> Nfs4Filesystem::end_delegation_of(NodeRef node, bool read_only) {
     if (file) delegation = file->delegation;
     if (!delegation || (read_only && delegation->write)) co_return;
   }
-  auto returning = give_back(std::move(delegation));
+  auto returning = give_back(std::move(delegation), Why::kOwnUse);
   co_await std::move(returning);
 }
 
-Task<> Nfs4Filesystem::give_back(DelegationRef delegation) {
+Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why) {
   const NodeRef node = nodes_.find(delegation->fh);
   if (!node) co_return;
   Nfs4Node& n = nfs4_node(node);
   const std::shared_ptr<FileState> file = states_.pin_file(n);
-  bool first = false, mapped = false;
+  bool first = false, opened = false, writers = false;
   for (;;) {
     std::unique_lock lock(n.mutex);
     if (file->delegation != delegation) break;
     first = file->delegated();
     if (first) {
-      mapped = std::any_of(file->opens.begin(), file->opens.end(), [](const OpenStateRef& open) {
+      opened = file->opened();
+      writers = std::any_of(file->opens.begin(), file->opens.end(), [](const OpenStateRef& open) {
         return (open->needed_access() & CachedOpen::kWrite) != 0;
       });
       delegation->phase = Delegation::Phase::kReturning;
@@ -138,11 +139,17 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation) {
   if (first) {
     delegations_.leaving(delegation);
     front_end_->invalidate_attributes(node);
-    if (delegation->write) {
-      // What was written through a mapping is the kernel's until it is told to let go of it.
-      if (mapped && !stopping_) co_await drop_data(node);
-      co_await write_back(node, file);
+    // What was written through a mapping is the kernel's until it is told to let go of it. And who reads on
+    // through a descriptor or a mapping asks for nothing while the kernel has the pages: they go before
+    // somebody else may change them.
+    const bool drop = (delegation->write && writers) || (why == Why::kAskedFor && opened);
+    if (drop && writers && !delegation->write) {
+      // Stores may wait in the kernel for a SETATTR of ours, and that for this return.
+      invalidate_data(node);
+    } else if (drop && !stopping_) {
+      co_await drop_data(node);
     }
+    if (delegation->write) co_await write_back(node, file);
     auto returning = states_.give_back(node, file, delegation);
     co_await std::move(returning);
   }
@@ -171,7 +178,7 @@ Task<> Nfs4Filesystem::give_back_queued() {
       next = std::move(returns_.front());
       returns_.pop_front();
     }
-    auto returning = give_back(std::move(next));
+    auto returning = give_back(std::move(next), Why::kAskedFor);
     co_await std::move(returning);
   }
 }
@@ -186,7 +193,7 @@ Task<> Nfs4Filesystem::give_back_everything() {
     const std::vector<DelegationRef> all = delegations_.all();
     for (const DelegationRef& delegation : all) give_back_soon(delegation);
     for (const DelegationRef& delegation : all) {
-      auto returning = give_back(delegation);
+      auto returning = give_back(delegation, Why::kOwnUse);
       co_await std::move(returning);
     }
   }
@@ -195,7 +202,18 @@ Task<> Nfs4Filesystem::give_back_everything() {
 }
 
 void Nfs4Filesystem::delegation_ended(NodeRef node) {
-  if (front_end_ != nullptr) front_end_->invalidate_attributes(std::move(node));
+  // Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
+  // depends are no longer guaranteed." An open asks by itself; who has it open would go on without asking.
+  expire(node);
+  if (front_end_ == nullptr) return;
+  bool opened = false;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    const auto& file = nfs4_node(node).file;
+    opened = file && file->opened();
+  }
+  if (opened) return invalidate_data(node);
+  front_end_->invalidate_attributes(std::move(node));
 }
 
 DelegationHolder::Known Nfs4Filesystem::delegated_attributes(const Delegation& delegation) {

@@ -145,8 +145,11 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<std::optional<Result<OpenReply>>> open_under_delegation(RequestContext ctx, NodeRef node, int flags);
   // Returns the file's delegation, if it has one; `read_only`: if that is for reading.
   Task<> end_delegation_of(NodeRef node, bool read_only);
+  // kAskedFor: somebody else is about to use the file, as far as is known. kOwnUse: what we do next asks for
+  // what it needs.
+  enum class Why : uint8_t { kAskedFor, kOwnUse };
   // Returns when it has gone back, whoever returns it.
-  Task<> give_back(DelegationRef delegation);
+  Task<> give_back(DelegationRef delegation, Why why);
   void give_back_soon(DelegationRef delegation);
   Task<> give_back_queued();
   Task<> give_back_everything();

@@ -312,7 +312,8 @@ class Delegations(SystemCase):
                 self.assertEqual(file.read(), b"%d" % i)
 
     def test_another_client_writes_while_a_file_is_held_open(self):
-        path = self.directory(self.mount())
+        mounted = self.mount()
+        path = self.directory(mounted)
         name = os.path.join(path, "held")
         with open(name, "wb") as file:
             file.write(b"before")
@@ -335,6 +336,8 @@ class Delegations(SystemCase):
             stateid, handle = opened[0]
             client.write(handle, stateid, 0, b"AFTER!")
             client.close_file(handle, stateid)
+            if mounted.stats()["delegations"]["recalled"]:
+                self.assertEqual(os.pread(held.fileno(), 5, 0), b"AFTER")
         with open(name, "rb") as again:
             self.assertEqual(again.read(), b"AFTER!")
 

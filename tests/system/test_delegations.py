@@ -116,6 +116,31 @@ class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
         self.assertEqual(held(self.one), (0, 1))
         self.assertEqual(self.one.stats()["delegations"]["recalled"], 0)
 
+    def reads_on(self, name, old, new):
+        """A descriptor and a mapping that stay open here while the other mount writes the file and closes it."""
+        with open(os.path.join(self.here, name), "rb", buffering=0) as file:
+            with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapping:
+                self.assertEqual(os.pread(file.fileno(), len(old) // 2, 0), old[:len(old) // 2])
+                self.assertEqual(mapping[:], old)
+                self.assertEqual(sum(held(self.one)), 1)
+                with open(os.path.join(self.there, name), "r+b", buffering=0) as other:
+                    other.write(new)
+                # Within the size that the kernel knows: for more it would ask for attributes first.
+                self.assertEqual(os.pread(file.fileno(), len(new) // 2, 0), new[:len(new) // 2])
+                self.assertEqual(mapping[:], new)
+
+    def test_who_reads_on_sees_what_another_wrote_after_a_recall(self):
+        """Without an open, a lock or a stat(2) of its own, and of the same size."""
+        for i in range(5):
+            old, new = b"%d" % i * 20000, b"%c" % (ord("a") + i) * 20000
+            self.put(self.on_server(self.here), f"read{i}", old)
+            self.reads_on(f"read{i}", old, new)
+            self.put(self.here, f"written{i}", old)
+            self.reads_on(f"written{i}", old, new)
+        numbers = self.one.stats()["delegations"]
+        self.assertEqual((numbers["held_read"], numbers["held_write"], numbers["revoked"]), (0, 0, 0))
+        self.assertGreaterEqual(numbers["recalled"], 10)
+
     def test_stores_to_a_mapping_are_seen_by_the_other(self):
         """The kernel has them, and no descriptor is left but the mapping's: the recall brings them to the server."""
         with open(os.path.join(self.here, "mapped"), "w+b") as file:

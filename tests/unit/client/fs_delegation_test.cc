@@ -233,6 +233,40 @@ TEST_P(DelegationLoops, RecallOfAWriteDelegation_AsksTheKernelForWhatWasMapped) 
   EXPECT_EQ(mount->close(file), 0);
 }
 
+// Who reads on through a descriptor or a mapping asks for nothing while the kernel has the pages: they are
+// gone before the other one may write.
+TEST_P(DelegationLoops, RecallOfWhatIsOpen_DropsTheKernelsPagesBeforeTheReturn) {
+  const auto file = mount->open("file");
+  const auto node = mount->node("file");
+  ASSERT_EQ(numbers().held_read, 1u);
+  const auto rule = server->faults().add(on::request_with(OP_DELEGRETURN), filer::fault::Stall{});
+  EXPECT_EQ(server->recall("/export/file"), 1u);
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  EXPECT_EQ(mount->front_end.data(node), 1u);
+  server->faults().release(rule);
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+// The next open of what nobody has open finds out by itself whether the pages are good.
+TEST_P(DelegationLoops, RecallOfWhatNobodyHasOpen_LeavesTheKernelsPages) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(server->recall("/export/file"), 1u);
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(mount->front_end.data(mount->node("file")), 0u);
+}
+
+// Nor does a return of our own accord say that somebody is about to change the file.
+TEST_P(DelegationLoops, OpenToWriteBesideAReader_LeavesTheKernelsPages) {
+  const auto reader = mount->open("file");
+  ASSERT_EQ(numbers().held_read, 1u);
+  const auto writer = mount->open("file", O_RDWR);
+  EXPECT_EQ(numbers().returned, 1u);
+  EXPECT_EQ(mount->front_end.data(mount->node("file")), 0u);
+  EXPECT_EQ(mount->close(writer), 0);
+  EXPECT_EQ(mount->close(reader), 0);
+}
+
 // A name that only the file's promise holds is answered here and not lent to the kernel, which could not be
 // told of a recall while somebody works in the directory.
 TEST_P(DelegationLoops, NameThatOnlyThePromiseHolds_IsAskedForHereEachTime) {
@@ -409,6 +443,23 @@ TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
   })) << "FREE_STATEID";
   EXPECT_EQ(numbers().revoked, 1u);
   EXPECT_EQ(mount->close(second->file), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  mount->expect_leftovers();
+}
+
+// What it made certain is certain no more, whatever the clock says: the next stat(2) asks, and what is open
+// is read anew.
+TEST_P(DelegationLoops, Revoked_WhatItVouchedForIsAskedForAgain) {
+  mount_with(std::chrono::seconds(600));
+  const auto file = mount->open("file");
+  const auto node = mount->node("file");
+  ASSERT_EQ(numbers().held_read, 1u);
+  revoke_delegations();
+  ASSERT_TRUE(server->write_file("/export/file", 0, "other content"));
+  EXPECT_EQ(*mount->read(file), "other content") << "finds out";
+  EXPECT_EQ(numbers().revoked, 1u);
+  EXPECT_EQ(mount->front_end.data(node), 1u);
+  EXPECT_EQ(mount->stat("file")->size, 13u);
   EXPECT_EQ(mount->close(file), 0);
   mount->expect_leftovers();
 }
