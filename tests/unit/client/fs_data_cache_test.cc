@@ -69,9 +69,9 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
   }
   // Reads the first two parts; the megabyte behind them is kept when it returns.
   static constexpr uint64_t kKept = 2 * kRead;
-  client::OpenFileRef open_with_data_ahead(const char* path = "file") {
+  client::OpenFileRef open_with_data_ahead(int flags = O_RDWR) {
     const uint64_t before = numbers().ahead_bytes;
-    auto file = mount->open(path, O_RDWR);
+    auto file = mount->open("file", flags);
     EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
     EXPECT_EQ(*mount->read(file, kRead, kRead), content(kRead, 'a', kRead));
     EXPECT_TRUE(wait_for([&](const auto& n) { return n.ahead_bytes >= before + 4 * kRead; }));
@@ -87,12 +87,27 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
       EXPECT_EQ(numbers().data_hit_bytes, before);
     }
   }
+  void mount_with_delegations() {
+    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    mount = make_mount(keep_data);
+  }
+  std::vector<filer::StateFacts> delegations() { return live_states(*server, filer::StateKind::kDelegation); }
+  // Until what was sent before is executed, over every connection.
+  void pass_every_connection() {
+    for (unsigned i = 0; i < mount->loops().size(); ++i) {
+      auto asking = mount->fs().lookup(mount->user(), mount->root(), "absent " + std::to_string(passes_++));
+      EXPECT_TRUE(run_on(mount->loops()[i], std::move(asking)));
+    }
+  }
   bool change_behind_our_back() {
     return server->write_file("/export/file", kKept, content(kRead, 'b', kKept));
   }
 
   std::unique_ptr<filer::Server> server;
   std::unique_ptr<TestMount> mount;
+
+ private:
+  unsigned passes_ = 0;
 };
 
 // --- answering ---
@@ -312,6 +327,106 @@ TEST_P(DataCacheLoops, AChangeBeforeWhatIsReadAheadIsRead_IsNotKeptUnderTheOldVe
   mount->close(file);
 }
 
+// What is read ahead tells of a change: what is kept of the version before goes, who relies on the attributes
+// asks for them, and until somebody has nothing more is read ahead through this descriptor.
+TEST_P(DataCacheLoops, WhatIsReadAheadOfAnotherVersion_EndsWhatIsKept) {
+  mount = make_mount([](client::ClientOptions& o) {
+    keep_data(o);
+    o.acregmin = o.acregmax = std::chrono::seconds(600);
+  });
+  const auto file = open_with_data_ahead();
+  const uint64_t refused = numbers().ahead_refused_bytes;
+  ASSERT_TRUE(change_behind_our_back());
+  for (const uint64_t at : {kKept, kKept + kRead}) ASSERT_TRUE(mount->read(file, at, kRead));
+  ASSERT_TRUE(wait_for([&](const auto& n) { return n.ahead_refused_bytes > refused; }));
+  expect_version(file, 'b', true);
+  pass_every_connection();
+  server->clear_journal();
+  for (uint64_t at = 2 * kMiB; at < 3 * kMiB; at += kRead) ASSERT_TRUE(mount->read(file, at, kRead));
+  pass_every_connection();
+  for (const auto& compound : server->journal())
+    EXPECT_FALSE(compound.has(OP_READ) && compound.has(OP_GETATTR)) << "read ahead of what is not known";
+  server->clear_journal();
+  EXPECT_TRUE(mount->stat("file"));
+  EXPECT_EQ(server->executed(OP_GETATTR).executed, 1u);
+  mount->close(file);
+}
+
+// Who recalls a delegation is about to change the file.
+TEST_P(DataCacheLoops, ARecallOfWhatIsOpen_LeavesNothingKept) {
+  for (const int flags : {O_RDONLY, O_RDWR}) {
+    ASSERT_TRUE(server->write_file("/export/file", kKept, content(kRead, 'a', kKept)));
+    mount_with_delegations();
+    const auto file = open_with_data_ahead(flags);
+    EXPECT_EQ(server->recall("/export/file"), 1u);
+    ASSERT_TRUE(server->wait_until([](filer::Core& core) {
+      bool any = false;
+      core.states.each(
+          [&](const filer::State& s) { any = any || (s.kind == filer::StateKind::kDelegation && s.live()); });
+      return !any;
+    }));
+    ASSERT_TRUE(change_behind_our_back());
+    expect_version(file, 'b', true);
+    mount->close(file);
+  }
+}
+
+TEST_P(DataCacheLoops, ARevokedDelegation_LeavesNothingKept) {
+  mount_with_delegations();
+  const auto file = open_with_data_ahead(O_RDONLY);
+  ASSERT_EQ(delegations().size(), 1u);
+  server->with_core([](filer::Core& core) {
+    core.states.each([&](filer::State& s) {
+      if (s.kind == filer::StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+    });
+  });
+  ASSERT_TRUE(change_behind_our_back());
+  EXPECT_EQ(*mount->read(file, 4 * kMiB - 10, 10), "aaaaaaaaaa") << "finds out";
+  expect_version(file, 'b', true);
+  mount->close(file);
+  mount->expect_leftovers();
+}
+
+TEST_P(DataCacheLoops, UnderADelegation_IsBelievedLongerThanAcregmax) {
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  mount = make_mount([](client::ClientOptions& o) {
+    keep_data(o);
+    o.acregmin = o.acregmax = std::chrono::seconds(0);
+  });
+  const auto file = open_with_data_ahead();
+  const uint64_t before = numbers().data_hit_bytes;
+  expect_version(file, 'a', false);
+  EXPECT_EQ(numbers().data_hit_bytes, before + kRead);
+  mount->close(file);
+}
+
+// A delegation counts while the lease does: behind that, what is kept is believed as without one.
+TEST_P(DataCacheLoops, UnderADelegationWhoseLeaseIsOver_IsNotBelievedLongerThanAcregmax) {
+  mount.reset();
+  server = start_filer({.lease = std::chrono::seconds(1), .manual_clock = true});
+  server->make_file("/export/file", content(4 * kMiB), 0666);
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  mount = make_mount([](client::ClientOptions& o) {
+    keep_data(o);
+    o.acregmin = o.acregmax = std::chrono::seconds(1);
+  });
+  const auto file = open_with_data_ahead();
+  server->pause_reading(true);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  ASSERT_TRUE(change_behind_our_back());
+  auto reading = mount->start(mount->fs().read(mount->user(), file, kKept, kRead));
+  server->pause_reading(false);
+  auto reply = reading.get();
+  ASSERT_TRUE(reply);
+  std::string text;
+  for (BulkData& d : reply->data) {
+    ASSERT_TRUE(d.land());
+    text += as_string_view(d.slice.bytes);
+  }
+  EXPECT_EQ(text, content(kRead, 'b', kKept));
+  mount->close(file);
+}
+
 // A lock orders data (section 10.3.2): what its last holder wrote is seen.
 TEST_P(DataCacheLoops, ALock_ShowsWhatItsLastHolderWrote) {
   const auto file = open_with_data_ahead();
@@ -353,8 +468,7 @@ TEST_P(DataCacheLoops, OurOwnWrite_IsReadBack) {
 
 // Under a write delegation nobody else changes the file: what was read ahead and not written since stays.
 TEST_P(DataCacheLoops, OurOwnWriteUnderADelegation_LeavesTheRest) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
-  mount = make_mount(keep_data);
+  mount_with_delegations();
   const auto file = open_with_data_ahead();
   ASSERT_EQ(mount->fs().statistics().delegations.held_write, 1u);
   EXPECT_EQ(mount->write(file, kKept + 8192, "mine"), 0);
@@ -363,6 +477,39 @@ TEST_P(DataCacheLoops, OurOwnWriteUnderADelegation_LeavesTheRest) {
   EXPECT_EQ(*mount->read(file, kKept, 4096), content(4096, 'a', kKept));
   EXPECT_EQ(numbers().data_hit_bytes, before + 4096);
   EXPECT_EQ(mount->read(file, kKept + 8192, 4096)->substr(0, 4), "mine");
+  mount->close(file);
+}
+
+// What became of it on the server nobody knows.
+TEST_P(DataCacheLoops, AWriteThatFails_LeavesNothingKept) {
+  for (const int synchronous : {0, O_SYNC}) {
+    ASSERT_TRUE(server->write_file("/export/file", kKept, content(kRead, 'a', kKept)));
+    mount = make_mount(keep_data);
+    const auto file = open_with_data_ahead();
+    const auto writer = mount->open("file", O_WRONLY | synchronous);
+    server->faults().add(on::request_with(OP_WRITE), fault::Answer{OP_WRITE, NFS4ERR_IO});
+    ASSERT_TRUE(change_behind_our_back());
+    EXPECT_EQ(mount->write(writer, 3 * kMiB, "mine"), synchronous != 0 ? EIO : 0);
+    if (synchronous == 0) {
+      EXPECT_EQ(mount->fsync(writer), EIO);
+    }
+    expect_version(file, 'b', true);
+    mount->close(writer);
+    mount->close(file);
+  }
+}
+
+// Under a write delegation, where our own WRITEs leave the rest.
+TEST_P(DataCacheLoops, ACommitThatFails_LeavesNothingKept) {
+  mount_with_delegations();
+  const auto file = open_with_data_ahead();
+  ASSERT_EQ(mount->fs().statistics().delegations.held_write, 1u);
+  EXPECT_EQ(mount->write(file, 3 * kMiB, content(kRead, 'c', 3 * kMiB)), 0);
+  ASSERT_TRUE(wait_for([](const auto& n) { return n.dirty_bytes == 0; }));
+  ASSERT_TRUE(change_behind_our_back());
+  server->faults().add(on::request_with(OP_COMMIT), fault::Answer{OP_COMMIT, NFS4ERR_IO});
+  EXPECT_EQ(mount->fsync(file), EIO);
+  expect_version(file, 'b', true);
   mount->close(file);
 }
 
