@@ -1,6 +1,7 @@
 #include "client/cache/cached_node.h"
 
 #include <cassert>
+#include <vector>
 
 namespace nfsrdma::client {
 
@@ -44,6 +45,20 @@ NodeRef CachedNodeTable::find(std::string_view handle) {
   const auto it = shard.nodes.find(handle);
   if (it == shard.nodes.end() || !NodeTableAccess::try_acquire(**it)) return {};
   return NodeRef::adopt(*it);
+}
+
+void CachedNodeTable::each(const std::function<void(const NodeRef&)>& visit) {
+  for (Shard& shard : shards_) {
+    std::vector<NodeRef> nodes;
+    {
+      std::lock_guard lock(shard.mutex);
+      nodes.reserve(shard.nodes.size());
+      for (CachedNode* node : shard.nodes) {
+        if (NodeTableAccess::try_acquire(*node)) nodes.push_back(NodeRef::adopt(node));
+      }
+    }
+    for (const NodeRef& node : nodes) visit(node);
+  }
 }
 
 // With the shard's lock held: whoever makes a new Node finds it noted.

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -134,6 +135,8 @@ class CachedNodeTable {
   NodeRef get(std::string_view handle, uint32_t export_index);
   NodeRef find(std::string_view handle);
   size_t size() const { return size_.load(std::memory_order_relaxed); }
+  // Calls `visit` for every Node, without a lock.
+  void each(const std::function<void(const NodeRef&)>& visit);
 
   NameCache& names() { return names_; }
   DataCache& data() { return data_; }

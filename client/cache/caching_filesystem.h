@@ -58,6 +58,9 @@ class CachingFilesystem : public Filesystem {
   Task<Result<>> fsyncdir(RequestContext ctx, OpenDirectoryRef directory) override;
   std::optional<Error> take_error(const OpenFileRef& file) override;
   int soft_errno() const override;
+  // The machine was suspended, which neither Clock nor the kernel's times have counted: what only their times
+  // vouch for is asked for again. Any thread.
+  void doubt_ages();
 
  protected:
   CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table);

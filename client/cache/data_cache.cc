@@ -233,6 +233,11 @@ void DataCache::confirm(const Node& node, TimePoint now) {
   if (File* file = find_file(node)) file->confirmed = std::max(file->confirmed, now);
 }
 
+void DataCache::doubt_all() {
+  std::lock_guard lock(mutex_);
+  for (const auto& [node, file] : files_) file->confirmed = TimePoint::min();
+}
+
 void DataCache::punch(const Node& node, uint64_t offset, uint64_t end) {
   if (empty()) return;
   Going going;

@@ -92,6 +92,8 @@ class DataCache {
   // --- what is true ---
   // What is here of the file is what the server has.
   void confirm(const Node& file, TimePoint now);
+  // When any of it was confirmed counts no more.
+  void doubt_all();
   // [offset, end) is written anew; the file may end elsewhere from now on.
   void punch(const Node& file, uint64_t offset, uint64_t end);
   void drop(const Node& file);

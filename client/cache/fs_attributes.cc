@@ -177,6 +177,25 @@ bool CachingFilesystem::fresh(const CachedNode& n) const {
   return n.attributes.fresh(Clock::now(), promises_hold());
 }
 
+void CachingFilesystem::doubt_ages() {
+  table_.data().doubt_all();
+  table_.sweeps().drop_old(TimePoint::max(), Duration::zero());
+  table_.each([this](const NodeRef& node) {
+    CachedNode& n = cached_node(node);
+    {
+      std::lock_guard lock(n.mutex);
+      if (vouched_for(n)) return;
+      n.access = {};
+      if (std::exchange(n.names_uncertain, false)) ++n.names_epoch;
+      // What is not believed here any more, the kernel was not lent for longer.
+      if (!n.attributes.fresh(Clock::now())) return;
+      n.attributes.expire(table_.next_start());
+    }
+    front_end_->invalidate_attributes(node);
+    for (std::string& name : table_.names().names_in(n)) front_end_->invalidate_entry(node, std::move(name));
+  });
+}
+
 Task<Result<>> CachingFilesystem::revalidate(RequestContext ctx, NodeRef node) {
   CachedNode& n = cached_node(node);
   bool good = false, swept = false;

@@ -12,6 +12,7 @@
 
 #include "client/cache/caching_filesystem.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/suspension.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -421,7 +422,10 @@ Task<Result<>> CachingFilesystem::fsync(RequestContext, OpenFileRef open, bool) 
 }
 
 Task<> CachingFilesystem::send_held_periodically() {
+  Suspension suspension{since_boot(), Clock::now()};
   while (!stopping_) {
+    const Duration boot = since_boot();
+    if (suspension.noticed(boot, Clock::now())) doubt_ages();
     give_memory_back();
     co_await held_timer_.wait_for(kHoldFor);
     if (stopping_ || dirty_bytes_.load(std::memory_order_relaxed) == 0) continue;

@@ -28,6 +28,7 @@
 #include "client/statistics.h"
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/gate.h"
+#include "transport/runtime/suspension.h"
 #include "transport/runtime/sync.h"
 #include "transport/tcp/server_address.h"
 
@@ -214,7 +215,6 @@ class Session {
   void note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket);
   // RFC 8881 section 8.3: the lease begins anew with a SEQUENCE, at the earliest when that was `sent`.
   void note_renewal(const nfs4::SEQUENCE4res& sequence, Duration sent);
-  static Duration since_boot();  // CLOCK_BOOTTIME
   Task<> probe_slot(SlotTicket ticket, Precedence precedence);
   Task<> renew_lease();
   Task<> handle_status_flags(uint32_t flags, uint64_t generation);

@@ -1,7 +1,5 @@
 // What a session needs while it lives and when it ends: lease renewal, SEQ4_STATUS flags, readiness,
 // shutdown. RFC 8881 sections 8.3, 18.37, 18.46.3, 18.50.
-#include <time.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -58,12 +56,6 @@ Task<> Session::renew_lease() {
     }
     if (judge(request, *reply, *ticket) == Verdict::kSameSlot) slots_.release(*ticket, SlotUse::kUncertain);
   }
-}
-
-Duration Session::since_boot() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
 void Session::note_renewal(const nfs4::SEQUENCE4res& sequence, Duration sent) {

@@ -246,6 +246,52 @@ TEST_P(AccessLoops, AnErrorOfTheListing_IsToldToTheReader) {
   EXPECT_EQ(errno_of(closed), EACCES);
 }
 
+// nfs(5)'s times are those of the world: a suspension counts, though neither our clock nor the kernel's has
+// gone on.
+TEST_P(AccessLoops, AfterASuspension_NothingIsBelievedForItsAge) {
+  const auto directory = mount->node("d");
+  EXPECT_EQ(mount->stat("d/a")->size, 7u);
+  EXPECT_EQ(access("d/b", 1000, R_OK), 0);
+  ASSERT_TRUE(server->write_file("/export/d/a", 0, "longer content"));
+  EXPECT_EQ(mount->stat("d/a")->size, 7u) << "for an hour";
+  EXPECT_TRUE(mount->front_end.names(directory).empty());
+  mount->fs().doubt_ages();
+  EXPECT_TRUE(mount->front_end.names(directory).contains("a"));
+  server->clear_journal();
+  EXPECT_EQ(mount->stat("d/a")->size, 14u);
+  EXPECT_GT(executed(OP_GETATTR), 0u);
+  server->clear_journal();
+  EXPECT_EQ(access("d/b", 1000, R_OK), 0);
+  EXPECT_EQ(executed(OP_ACCESS), 1u) << "nor an answer that was given for an hour";
+}
+
+// Whether a change of ours was the only one the server could not say: its names are verified by the clock,
+// too.
+TEST_P(AccessLoops, AfterASuspension_UncertainNamesAreAskedForAgain) {
+  server->configure([](filer::Switches& s) { s.atomic_change_info = false; });
+  EXPECT_TRUE(mount->stat("d/a"));
+  EXPECT_EQ(mount->mkdir("d/new"), 0);
+  server->clear_journal();
+  EXPECT_TRUE(mount->stat("d/a"));
+  EXPECT_EQ(executed(OP_LOOKUP), 0u);
+  mount->fs().doubt_ages();
+  EXPECT_TRUE(mount->stat("d/a"));
+  EXPECT_EQ(executed(OP_LOOKUP), 2u) << "of d, which says that it is what it was, and of a";
+}
+
+// What a delegation promises holds while the lease does, and that counts a suspension by itself.
+TEST_P(AccessLoops, AfterASuspension_APromiseHolds) {
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  EXPECT_EQ(mount->read_file("d/a"), "content");
+  const auto node = mount->node("d/a");
+  mount->fs().doubt_ages();
+  server->clear_journal();
+  const auto opened = mount->run(mount->fs().open(mount->user(), node, O_RDONLY));
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(server->journal().empty());
+  mount->close(opened->file);
+}
+
 INSTANTIATE_TEST_SUITE_P(Loops, AccessLoops, testing::Values(1u, 4u));
 
 }  // namespace

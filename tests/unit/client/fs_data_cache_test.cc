@@ -427,6 +427,15 @@ TEST_P(DataCacheLoops, UnderADelegationWhoseLeaseIsOver_IsNotBelievedLongerThanA
   mount->close(file);
 }
 
+// The time of a suspension counts, though no clock of ours has gone on.
+TEST_P(DataCacheLoops, AfterASuspension_IsNotBelieved) {
+  const auto file = open_with_data_ahead();
+  ASSERT_TRUE(change_behind_our_back());
+  mount->fs().doubt_ages();
+  expect_version(file, 'b', true);
+  mount->close(file);
+}
+
 // A lock orders data (section 10.3.2): what its last holder wrote is seen.
 TEST_P(DataCacheLoops, ALock_ShowsWhatItsLastHolderWrote) {
   const auto file = open_with_data_ahead();
