@@ -59,8 +59,8 @@ struct Request {
   Slice sink;               // READ's destination, as given to expect_read()
 };
 
-// Runs COMPOUNDs while the session is being recovered: over loop 0's connection, in slot 0, before anybody
-// else.
+// Runs COMPOUNDs while the session is being recovered: over loop 0's connection, before anybody else. Several
+// at a time, each in a slot of its own; what has no slot waits for one. Loop 0.
 class RecoveryChannel {
  public:
   virtual ~RecoveryChannel() = default;

@@ -1,7 +1,10 @@
 // Establishing and recovering: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, reclaim. Loop 0, except
 // bind() of the other loops' connections. RFC 8881 sections 2.4, 2.10.10, 8.4.2, 18.34-18.37, 18.51.
+#include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "client/nfs4/back_channel.h"
 #include "client/nfs4/session.h"
@@ -28,29 +31,80 @@ bool session_gone(const Error& e) {
 
 }  // namespace
 
-// Slot 0 of a session that nobody else uses yet.
+// The lowest slots of a session that nobody else uses yet.
 class Session::Channel final : public RecoveryChannel {
  public:
-  Channel(Session& session, uint32_t highest) : session_(session) {
-    ticket_.session = session.session_id_;
-    ticket_.sequence = 1;
-    ticket_.highest = highest;
-  }
+  explicit Channel(Session& session)
+      : session_(session),
+        next_(std::min(session.granted_slots_, kMostRequests), 1),
+        busy_(next_.size()),
+        usable_(next_.size()) {}
 
   Task<Result<CompoundReply>> run(Request request) override {
+    auto taking = take_slot();
+    const uint32_t slot = co_await std::move(taking);
+    auto running = run_in(slot, request);
+    Result<CompoundReply> reply = co_await std::move(running);
+    give_back(slot);
+    co_return reply;
+  }
+
+  // Of each slot the sequence ID of the next request.
+  const std::vector<uint32_t>& next_sequences() const { return next_; }
+
+ private:
+  Task<uint32_t> take_slot() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      const auto free = std::find(busy_.begin(), busy_.begin() + usable_, false);
+      if (free != busy_.begin() + usable_) {
+        *free = true;
+        co_return static_cast<uint32_t>(free - busy_.begin());
+      }
+      co_await given_back_.wait(lock);
+    }
+  }
+
+  void give_back(uint32_t slot) {
+    std::lock_guard lock(mutex_);
+    busy_[slot] = false;
+    given_back_.notify_one();
+  }
+
+  SlotTicket ticket(uint32_t slot) const {
+    SlotTicket t;
+    t.session = session_.session_id_;
+    t.slot = slot;
+    t.sequence = next_[slot];
+    // Section 18.46.3: "The sa_highest_slotid argument is the highest slot ID for which the client has a
+    // request outstanding".
+    for (uint32_t i = 0; i < busy_.size(); ++i) {
+      if (busy_[i]) t.highest = i;
+    }
+    return t;
+  }
+
+  // The server may want fewer slots to be used; that it wants more again can wait for the end of recovery.
+  void heed(const nfs4::SEQUENCE4resok& ok) {
+    const uint32_t highest = std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid);
+    if (highest < usable_) usable_ = highest + 1;
+  }
+
+  Task<Result<CompoundReply>> run_in(uint32_t slot, Request request) {
     for (;;) {
       CallSize size;
-      Result<CompoundReply> reply =
-          co_await session_.attempt(0, request, ticket_, Precedence::kHandshake, size);
+      const SlotTicket mine = ticket(slot);
+      Result<CompoundReply> reply = co_await session_.attempt(0, request, mine, Precedence::kHandshake, size);
       if (!reply) {
         // An answer that could not be read: the server has executed the request, whatever it was.
-        if (size.transmissions != 0 && reply.error().layer == Layer::kXdr) ++ticket_.sequence;
+        if (size.transmissions != 0 && reply.error().layer == Layer::kXdr) ++next_[slot];
         co_return reply;
       }
       if (!reply->sequence()) co_return fail(nfs4::nfs_error(reply->status(), nfs4::op_name(request.op)));
       const nfs4::nfsstat4 sequenced = reply->sequence()->status;
       if (sequenced == nfs4::NFS4_OK) {
-        ++ticket_.sequence;
+        ++next_[slot];
+        heed(reply->sequence()->resok4);
       } else if (sequenced != nfs4::NFS4ERR_DELAY) {
         // The fresh session is already unusable: recovery starts over.
         co_return fail(
@@ -63,11 +117,14 @@ class Session::Channel final : public RecoveryChannel {
     }
   }
 
-  uint32_t next_sequence() const { return ticket_.sequence; }
+  static constexpr uint32_t kMostRequests = 16;
 
- private:
   Session& session_;
-  SlotTicket ticket_;
+  std::vector<uint32_t> next_;
+  std::mutex mutex_;
+  WaitQueue given_back_;
+  std::vector<bool> busy_;
+  std::ptrdiff_t usable_;  // slots below this one; at least one
 };
 
 Task<Result<>> Session::start() {
@@ -165,12 +222,12 @@ Task<Result<>> Session::recover() {
     have_client_id_ = false;
   }
   const uint64_t generation = generation_.fetch_add(1) + 1;
-  Channel channel(*this, 0);
+  Channel channel(*this);
   const uint64_t epoch_now = epoch();
   const bool restarted = reclaim_owed_ && epoch_now > 1;
   if (restarted) NFSRDMA_CO_TRY(co_await fetch_lease(channel));
   NFSRDMA_CO_TRY(co_await reclaim(channel));
-  slots_.open(generation, session_id_, granted_slots_, channel.next_sequence());
+  slots_.open(generation, session_id_, granted_slots_, channel.next_sequences());
   set_ready(true);
   if (restarted) {
     log::info("server {}: recovered after its restart", options_.host);

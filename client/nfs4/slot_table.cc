@@ -5,14 +5,15 @@
 namespace nfsrdma::client {
 
 void SlotTable::open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots,
-                     uint32_t next_of_slot_0) {
+                     const std::vector<uint32_t>& next) {
   std::lock_guard lock(mutex_);
   slots_.assign(std::clamp<uint32_t>(slots, 1, kMaxSlots), Slot{});
-  slots_[0].sequence = next_of_slot_0;
+  for (size_t i = 0; i < std::min(slots_.size(), next.size()); ++i) slots_[i].sequence = next[i];
   session_ = session;
   generation_ = generation;
   usable_ = static_cast<uint32_t>(slots_.size());
   in_use_ = 0;
+  busy_below_ = 0;
   open_ = true;
   wake();
 }
@@ -34,14 +35,9 @@ std::optional<SlotTicket> SlotTable::take(uint32_t index) {
   Slot& slot = slots_[index];
   slot.busy = true;
   ++in_use_;
-  uint32_t highest = index;
-  for (uint32_t i = static_cast<uint32_t>(slots_.size()); i-- > index;) {
-    if (slots_[i].busy) {
-      highest = i;
-      break;
-    }
-  }
-  return SlotTicket{generation_, session_, index, slot.sequence, highest, slot.uncertain, turn_};
+  busy_below_ = std::max(busy_below_, index + 1);
+  while (!slots_[busy_below_ - 1].busy) --busy_below_;
+  return SlotTicket{generation_, session_, index, slot.sequence, busy_below_ - 1, slot.uncertain, turn_};
 }
 
 std::optional<SlotTicket> SlotTable::take_lowest() {

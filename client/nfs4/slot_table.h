@@ -42,8 +42,10 @@ class SlotTable {
  public:
   static constexpr uint32_t kMaxSlots = 1024;
 
-  // A new session: `slots` >= 1 as granted; recovery has used slot 0 up to `next_of_slot_0`. Opens the table.
-  void open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots, uint32_t next_of_slot_0);
+  // A new session: `slots` >= 1 as granted; recovery has used the lowest ones, whose next sequence IDs are
+  // `next`. Opens the table.
+  void open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots,
+            const std::vector<uint32_t>& next);
   // No usable session: acquire() waits from now on. Only when `generation` is still current.
   bool close(uint64_t generation);
   // The mount is going away: every waiting and future acquire() ends without a ticket.
@@ -96,6 +98,7 @@ class SlotTable {
   uint32_t usable_ = 0;  // slots below this one may be used: min(granted, target + 1)
   uint64_t turn_ = 0;    // times usable_ was lowered
   uint32_t in_use_ = 0;
+  uint32_t busy_below_ = 0;  // no slot from here on is busy
   bool open_ = false;
   bool shut_down_ = false;
 };

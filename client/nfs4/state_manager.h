@@ -7,7 +7,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "client/cache/open_files.h"
@@ -114,7 +116,7 @@ class StateManager final : public StateKeeper {
 
  private:
   // Calls `task` for every file that is open, several at a time, and returns when all have ended.
-  using FileTask = Task<> (StateManager::*)(NodeRef node);
+  using FileTask = std::function<Task<>(NodeRef node)>;
   struct FileSweep {
     FileTask task;
     std::vector<NodeRef> files;
@@ -169,6 +171,8 @@ class StateManager final : public StateKeeper {
   static uint32_t missing_access(const OpenState& state) {
     return state.needed_access() & ~state.held_access & ~state.refused_access;
   }
+  // Nothing once `outcome` is an error; it gets the first one.
+  Task<> reclaim_of(NodeRef node, RecoveryChannel& channel, uint64_t epoch, Result<>* outcome);
   Task<Result<>> reclaim_file(RecoveryChannel& channel, NodeRef node, std::shared_ptr<FileState> file,
                               uint64_t epoch);
   // `delegation`: asked for with it; null: none.

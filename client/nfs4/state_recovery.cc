@@ -145,16 +145,26 @@ void StateManager::lose_all(const char* why) {
   }
 }
 
+// Grace ends: one file after the other would take as many round trips as there are files.
 Task<Result<>> StateManager::reclaim(RecoveryChannel& channel, uint64_t epoch) {
-  for (const NodeRef& node : files()) {
-    std::shared_ptr<FileState> file;
-    {
-      std::lock_guard lock(nfs4_node(node).mutex);
-      file = nfs4_node(node).file;
-    }
-    if (file) NFSRDMA_CO_TRY(co_await reclaim_file(channel, node, file, epoch));
+  Result<> outcome;
+  auto sweeping =
+      each_file([&](NodeRef node) { return reclaim_of(std::move(node), channel, epoch, &outcome); });
+  co_await std::move(sweeping);
+  co_return outcome;
+}
+
+Task<> StateManager::reclaim_of(NodeRef node, RecoveryChannel& channel, uint64_t epoch, Result<>* outcome) {
+  if (!*outcome) co_return;
+  std::shared_ptr<FileState> file;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    file = nfs4_node(node).file;
   }
-  co_return Result<>{};
+  if (!file) co_return;
+  auto reclaiming = reclaim_file(channel, node, file, epoch);
+  Result<> reclaimed = co_await std::move(reclaiming);
+  if (!reclaimed && *outcome) *outcome = std::move(reclaimed);
 }
 
 Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node,
@@ -284,7 +294,7 @@ Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef nod
 
 Task<> StateManager::each_file(FileTask task) {
   auto sweep = std::make_shared<FileSweep>();
-  sweep->task = task;
+  sweep->task = std::move(task);
   sweep->files = files();
   if (sweep->files.empty()) co_return;
   sweep->workers = kFilesAtOnce;
@@ -295,14 +305,14 @@ Task<> StateManager::each_file(FileTask task) {
 Task<> StateManager::work_on(std::shared_ptr<FileSweep> sweep) {
   while (sweep->next < sweep->files.size()) {
     const NodeRef node = std::move(sweep->files[sweep->next++]);
-    auto working = (this->*sweep->task)(node);
+    auto working = sweep->task(node);
     co_await std::move(working);
   }
   if (--sweep->workers == 0) sweep->over.set(true);
 }
 
 Task<> StateManager::recovered() {
-  co_await each_file(&StateManager::restore_file);
+  co_await each_file([this](NodeRef node) { return restore_file(std::move(node)); });
 }
 
 Task<> StateManager::restore_file(NodeRef node) {
@@ -367,7 +377,7 @@ Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_p
 
 Task<> StateManager::state_revoked(bool recallable) {
   co_await test_delegations();
-  if (!recallable) co_await each_file(&StateManager::test_opens);
+  if (!recallable) co_await each_file([this](NodeRef node) { return test_opens(std::move(node)); });
 }
 
 Task<> StateManager::test_opens(NodeRef node) {

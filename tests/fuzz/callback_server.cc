@@ -184,7 +184,7 @@ class Conversation {
  public:
   Conversation(Loop& loop, ConstBytes input) : loop_(loop), input_(input) {
     delegations_.attach(&holder_);
-    slots_.open(1, session_id(1), kForeSlots, 2);
+    slots_.open(1, session_id(1), kForeSlots, {2});
     open_session(1, 0);
   }
 

@@ -323,7 +323,7 @@ TEST(CallbackCompound, FromFourLoops_IsAnsweredForEach) {
   client::NodeTable nodes;
   client::Delegations delegations;
   client::CallbackServer server(slots, nodes, delegations);
-  slots.open(1, CallbackCaller::session(1), 16, 2);
+  slots.open(1, CallbackCaller::session(1), 16, {2});
   server.session_opened(CallbackCaller::session(1), client::offered_back_channel());
   LoopPool loops(kLoops);
   loops.start();

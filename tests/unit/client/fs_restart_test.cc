@@ -147,6 +147,66 @@ TEST_P(Restart, ConnectionCutDuringEachStepOfReclaim_LosesNothing) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
+// Section 8.4.2.1: what is not reclaimed before grace ends may be somebody else's. Many files are not one
+// round trip after the other.
+class RestartWithMany : public Restart {
+ protected:
+  static constexpr int kFiles = 40;
+  static constexpr unsigned kTogether = 16;
+  void open_all() {
+    for (int n = 0; n < kFiles; ++n) {
+      files.push_back(mount->create("file" + std::to_string(n), O_RDWR));
+      ASSERT_EQ(mount->write(files.back(), 0, "text" + std::to_string(n)), 0);
+      ASSERT_EQ(mount->fsync(files.back()), 0);
+      ASSERT_EQ(mount->lock(files.back(), LockType::kWrite, 0, 9), 0);
+    }
+  }
+  void expect_all() {
+    for (int n = 0; n < kFiles; ++n)
+      EXPECT_EQ(mount->read(files[static_cast<size_t>(n)]).value_or("error"), "text" + std::to_string(n));
+    EXPECT_FALSE(server->in_grace());
+    EXPECT_EQ(count(StateKind::kOpen), static_cast<size_t>(kFiles));
+    EXPECT_EQ(count(StateKind::kLock), static_cast<size_t>(kFiles));
+    for (const auto& file : files) EXPECT_EQ(mount->close(file, 1), 0);
+    EXPECT_TRUE(server->states().empty());
+  }
+
+  std::vector<client::OpenFileRef> files;
+};
+
+TEST_P(RestartWithMany, AreReclaimedSeveralAtATime) {
+  open_all();
+  const auto opens = server->faults().add(on::request_with(OP_OPEN).always(), filer::fault::Stall{});
+  server->restart();
+  EXPECT_TRUE(server->faults().wait_fired(opens, kTogether)) << "so many without an answer to the first one";
+  server->faults().release(opens);
+  expect_all();
+}
+
+TEST_P(RestartWithMany, FewerSlots_AreEnough) {
+  for (const uint32_t slots : {1u, 3u}) {
+    SCOPED_TRACE(slots);
+    open_all();
+    server->faults().add(on::reply_to(OP_CREATE_SESSION), filer::fault::Slots{slots});
+    server->restart();
+    expect_all();
+    files.clear();
+    for (int n = 0; n < kFiles; ++n) ASSERT_EQ(mount->unlink("file" + std::to_string(n)), 0);
+    server->set_target_slots(64);
+  }
+}
+
+TEST_P(RestartWithMany, ConnectionCutOrAnotherRestartAmidst_LosesNothing) {
+  open_all();
+  for (const unsigned nth : {1u, 7u, 39u}) {
+    server->faults().add(on::reply_to(OP_OPEN).nth(nth), filer::fault::Cut{});
+    server->faults().add(on::request_with(OP_LOCK).nth(nth), filer::fault::Restart{});
+    server->restart();
+    EXPECT_EQ(mount->read(files[0]).value_or("error"), "text0");
+  }
+  expect_all();
+}
+
 // Section 18.46.3: "When set, indicates that due to server restart, the client must reclaim locking state.
 // Until the client sends a global RECLAIM_COMPLETE (Section 18.51), every SEQUENCE operation will return
 // SEQ4_STATUS_RESTART_RECLAIM_NEEDED." The session lives on: nothing but the flag tells.
@@ -395,6 +455,7 @@ TEST_P(Restart, ServerThatKeepsUnstableDataButChangesItsVerifier_EndsWithTheSame
 }
 
 INSTANTIATE_TEST_SUITE_P(Loops, Restart, testing::Values(1u, 4u));
+INSTANTIATE_TEST_SUITE_P(Loops, RestartWithMany, testing::Values(1u, 4u));
 
 }  // namespace
 }  // namespace nfsrdma::test

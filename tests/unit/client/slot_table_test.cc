@@ -49,7 +49,7 @@ class SlotTableTest : public testing::Test {
 };
 
 TEST_F(SlotTableTest, SeveralSlots_AreUsedFromTheLowestAndSlotZeroIsKept) {
-  table.open(1, session(1), 4, 2);
+  table.open(1, session(1), 4, {2});
   const SlotTicket a = acquire(), b = acquire();
   EXPECT_EQ(a.slot, 1u);
   EXPECT_EQ(b.slot, 2u);
@@ -64,7 +64,7 @@ TEST_F(SlotTableTest, SeveralSlots_AreUsedFromTheLowestAndSlotZeroIsKept) {
 }
 
 TEST_F(SlotTableTest, OneSlot_ServesEverybody) {
-  table.open(1, session(1), 1, 1);
+  table.open(1, session(1), 1, {1});
   const SlotTicket only = acquire();
   EXPECT_EQ(only.slot, 0u);
   EXPECT_FALSE(table.try_acquire_upkeep());
@@ -75,12 +75,12 @@ TEST_F(SlotTableTest, OneSlot_ServesEverybody) {
 }
 
 TEST_F(SlotTableTest, NoSlots_AreTakenForOne) {
-  table.open(1, session(1), 0, 1);
+  table.open(1, session(1), 0, {1});
   EXPECT_EQ(acquire().slot, 0u);
 }
 
 TEST_F(SlotTableTest, MoreSlotsThanTheTableHolds_AreNotAllUsed) {
-  table.open(1, session(1), 0xffffffff, 1);
+  table.open(1, session(1), 0xffffffff, {1});
   EXPECT_EQ(table.counts().granted, SlotTable::kMaxSlots);
 }
 
@@ -88,7 +88,7 @@ TEST_F(SlotTableTest, MoreSlotsThanTheTableHolds_AreNotAllUsed) {
 // reused, the request MUST specify a sequence ID that is one greater than that of the previous request on the
 // slot."
 TEST_F(SlotTableTest, SequenceIds_BeginWithOneAndCountPerSlot) {
-  table.open(1, session(1), 3, 5);
+  table.open(1, session(1), 3, {5});
   for (uint32_t n = 1; n <= 3; ++n) {
     const SlotTicket t = acquire();
     EXPECT_EQ(t.sequence, n);
@@ -103,7 +103,7 @@ TEST_F(SlotTableTest, SequenceIds_BeginWithOneAndCountPerSlot) {
 // "If the previous sequence ID was 0xFFFFFFFF, then the next request for the slot MUST have the sequence ID
 // set to zero".
 TEST_F(SlotTableTest, SequenceId_WrapsToZero) {
-  table.open(1, session(1), 1, 0xffffffff);
+  table.open(1, session(1), 1, {0xffffffff});
   const SlotTicket last = acquire();
   EXPECT_EQ(last.sequence, 0xffffffffu);
   table.release(last, SlotUse::kExecuted);
@@ -113,7 +113,7 @@ TEST_F(SlotTableTest, SequenceId_WrapsToZero) {
 // Section 2.10.6.1.2: "Any time SEQUENCE [...] returns an error, the sequence ID of the slot MUST NOT
 // change."
 TEST_F(SlotTableTest, NotExecuted_KeepsTheSequenceId) {
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   const SlotTicket t = acquire();
   table.release(t, SlotUse::kNotExecuted);
   const SlotTicket again = acquire();
@@ -122,7 +122,7 @@ TEST_F(SlotTableTest, NotExecuted_KeepsTheSequenceId) {
 }
 
 TEST_F(SlotTableTest, Uncertain_StaysSoUntilTheServerHasSpoken) {
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   table.release(acquire(), SlotUse::kUncertain);
   SlotTicket t = acquire();
   EXPECT_TRUE(t.uncertain);
@@ -139,7 +139,7 @@ TEST_F(SlotTableTest, Uncertain_StaysSoUntilTheServerHasSpoken) {
 // sa_highest_slotid, section 18.46.3: "the highest slot ID for which the client has a request outstanding; it
 // could be equal to sa_slotid."
 TEST_F(SlotTableTest, HighestSlot_IsTheHighestInUse) {
-  table.open(1, session(1), 8, 1);
+  table.open(1, session(1), 8, {1});
   const SlotTicket one = acquire(), two = acquire(), three = acquire();
   EXPECT_EQ(one.highest, 1u);
   EXPECT_EQ(two.highest, 2u);
@@ -151,7 +151,7 @@ TEST_F(SlotTableTest, HighestSlot_IsTheHighestInUse) {
 }
 
 TEST_F(SlotTableTest, NoSlotFree_WaitsInOrder) {
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   const SlotTicket t = acquire();
   auto first = start_acquire(), second = start_acquire();
   EXPECT_TRUE(waits(first));
@@ -164,7 +164,7 @@ TEST_F(SlotTableTest, NoSlotFree_WaitsInOrder) {
 }
 
 TEST_F(SlotTableTest, UpkeepDone_LeavesOrdinaryRequestsWaiting) {
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   const SlotTicket t = acquire();
   const auto upkeep = table.try_acquire_upkeep();
   auto waiting = start_acquire();
@@ -181,7 +181,7 @@ TEST_F(SlotTableTest, Closed_WaitsForTheNextSession) {
   EXPECT_FALSE(table.is_open());
   auto early = start_acquire();
   EXPECT_TRUE(waits(early));
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   const SlotTicket t = early.get().value();
   EXPECT_TRUE(table.close(1));
   EXPECT_FALSE(table.close(1)) << "only once";
@@ -190,20 +190,20 @@ TEST_F(SlotTableTest, Closed_WaitsForTheNextSession) {
   table.release(t, SlotUse::kExecuted);
   call_on(*loop, [] { return 0; });
   EXPECT_TRUE(waits(late)) << "a slot of a closed table is no use";
-  table.open(2, session(2), 2, 1);
+  table.open(2, session(2), 2, {1});
   EXPECT_EQ(late.get()->session, session(2));
 }
 
 TEST_F(SlotTableTest, CloseOfAnEarlierSession_DoesNothing) {
-  table.open(2, session(2), 2, 1);
+  table.open(2, session(2), 2, {1});
   EXPECT_FALSE(table.close(1));
   EXPECT_TRUE(table.is_open());
 }
 
 TEST_F(SlotTableTest, TicketOfAnEarlierSession_IsIgnored) {
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   const SlotTicket old = acquire();
-  table.open(2, session(2), 2, 1);
+  table.open(2, session(2), 2, {1});
   const SlotTicket current = acquire();
   EXPECT_EQ(current.slot, old.slot);
   table.release(old, SlotUse::kExecuted);
@@ -215,7 +215,7 @@ TEST_F(SlotTableTest, TicketOfAnEarlierSession_IsIgnored) {
 }
 
 TEST_F(SlotTableTest, ShutDown_EndsEveryWaitWithoutATicket) {
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   const SlotTicket t = acquire();
   auto first = start_acquire(), second = start_acquire();
   table.shut_down();
@@ -229,7 +229,7 @@ TEST_F(SlotTableTest, ShutDown_EndsEveryWaitWithoutATicket) {
 // --- the server's target (section 2.10.6.1) ---
 
 TEST_F(SlotTableTest, LowerTarget_FreesTheHighSlotsAsTheyComeBack) {
-  table.open(1, session(1), 4, 1);
+  table.open(1, session(1), 4, {1});
   const SlotTicket one = acquire(), two = acquire(), three = acquire();
   set_target(1);
   EXPECT_EQ(table.counts().target, 2u);
@@ -244,7 +244,7 @@ TEST_F(SlotTableTest, LowerTarget_FreesTheHighSlotsAsTheyComeBack) {
 
 // With the reply that says so the last request may be over: nothing else would ever wake who waits.
 TEST_F(SlotTableTest, TargetZero_GivesSlotZeroToWhoWaits) {
-  table.open(1, session(1), 3, 1);
+  table.open(1, session(1), 3, {1});
   const SlotTicket a = acquire(), b = acquire();
   auto waiting = start_acquire();
   EXPECT_TRUE(waits(waiting));
@@ -256,7 +256,7 @@ TEST_F(SlotTableTest, TargetZero_GivesSlotZeroToWhoWaits) {
 }
 
 TEST_F(SlotTableTest, BeyondTarget_IsWhatNamedAHighSlotOrWasTakenBeforeTheTarget) {
-  table.open(1, session(1), 8, 1);
+  table.open(1, session(1), 8, {1});
   const SlotTicket a = acquire(), b = acquire();
   EXPECT_FALSE(table.beyond_target(b));
   table.set_target(a, 1);
@@ -275,7 +275,7 @@ TEST_F(SlotTableTest, BeyondTarget_IsWhatNamedAHighSlotOrWasTakenBeforeTheTarget
 }
 
 TEST_F(SlotTableTest, TargetZero_LeavesSlotZeroToEverybody) {
-  table.open(1, session(1), 4, 1);
+  table.open(1, session(1), 4, {1});
   set_target(0);
   const SlotTicket t = acquire();
   EXPECT_EQ(t.slot, 0u);
@@ -286,7 +286,7 @@ TEST_F(SlotTableTest, TargetZero_LeavesSlotZeroToEverybody) {
 }
 
 TEST_F(SlotTableTest, HigherTarget_BringsSlotsBackWithTheirSequenceIds) {
-  table.open(1, session(1), 3, 1);
+  table.open(1, session(1), 3, {1});
   const SlotTicket one = acquire(), two = acquire();
   EXPECT_EQ(two.slot, 2u);
   table.release(two, SlotUse::kExecuted);
@@ -301,7 +301,7 @@ TEST_F(SlotTableTest, HigherTarget_BringsSlotsBackWithTheirSequenceIds) {
 }
 
 TEST_F(SlotTableTest, TargetAboveTheGrant_AddsFreshSlots) {
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   const SlotTicket one = acquire();
   auto waiting = start_acquire();
   set_target(3);
@@ -315,7 +315,7 @@ TEST_F(SlotTableTest, TargetAboveTheGrant_AddsFreshSlots) {
 // Requests are under way together on several connections: an old reply that comes late must not bring slots
 // back that the server has taken away since.
 TEST_F(SlotTableTest, HigherTargetOfAnOldReply_IsIgnored) {
-  table.open(1, session(1), 8, 1);
+  table.open(1, session(1), 8, {1});
   const SlotTicket one = acquire(), two = acquire(), three = acquire();
   table.set_target(one, 3);
   table.set_target(two, 7);
@@ -328,7 +328,7 @@ TEST_F(SlotTableTest, HigherTargetOfAnOldReply_IsIgnored) {
 }
 
 TEST_F(SlotTableTest, ReplyFromBeforeARecall_DoesNotUndoIt) {
-  table.open(1, session(1), 8, 1);
+  table.open(1, session(1), 8, {1});
   const SlotTicket before = acquire();
   table.recall(2);
   table.set_target(before, 7);
@@ -336,22 +336,22 @@ TEST_F(SlotTableTest, ReplyFromBeforeARecall_DoesNotUndoIt) {
 }
 
 TEST_F(SlotTableTest, AbsurdTarget_IsBounded) {
-  table.open(1, session(1), 2, 1);
+  table.open(1, session(1), 2, {1});
   set_target(0xffffffff);
   EXPECT_EQ(table.counts().granted, SlotTable::kMaxSlots);
   EXPECT_EQ(table.counts().target, SlotTable::kMaxSlots);
 }
 
 TEST_F(SlotTableTest, TargetOfAnEarlierSession_IsIgnored) {
-  table.open(1, session(1), 8, 1);
+  table.open(1, session(1), 8, {1});
   const SlotTicket early = acquire();
-  table.open(2, session(2), 8, 1);
+  table.open(2, session(2), 8, {1});
   table.set_target(early, 0);
   EXPECT_EQ(table.counts().target, 8u);
 }
 
 TEST_F(SlotTableTest, Recall_OnlyShrinks) {
-  table.open(1, session(1), 8, 1);
+  table.open(1, session(1), 8, {1});
   table.recall(9);
   EXPECT_EQ(table.counts().target, 8u);
   table.recall(0xffffffff);
@@ -365,7 +365,7 @@ TEST_F(SlotTableTest, Recall_OnlyShrinks) {
 // --- referring calls (section 2.10.6.3) ---
 
 TEST_F(SlotTableTest, Outstanding_IsFromAcquireToRelease) {
-  table.open(1, session(1), 4, 1);
+  table.open(1, session(1), 4, {1});
   EXPECT_FALSE(table.outstanding(session(1), 1, 1));
   const SlotTicket t = acquire();
   EXPECT_TRUE(table.outstanding(session(1), 1, 1));
@@ -433,7 +433,7 @@ TEST_P(SlotTableLoops, ContentionUnderAMovingTarget_NeverSharesSkipsOrStalls) {
   ReplayModel model;
   LoopPool loops(GetParam());
   loops.start();
-  table.open(1, session(1), 8, 1);
+  table.open(1, session(1), 8, {1});
   std::vector<std::future<void>> users;
   for (unsigned i = 0; i < kUsers; ++i) {
     users.push_back(start_on(loops[i % loops.size()], use_slots(table, model, i + 1, kRequests)));

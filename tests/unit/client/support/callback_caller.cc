@@ -9,7 +9,7 @@ nfs4::sessionid4 CallbackCaller::session(unsigned n) {
 }
 
 CallbackCaller::CallbackCaller() {
-  slots.open(1, session(1), 16, 2);
+  slots.open(1, session(1), 16, {2});
   server.session_opened(session(1), client::offered_back_channel());
 }
 
