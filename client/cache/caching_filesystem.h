@@ -368,6 +368,8 @@ class CachingFilesystem : public Filesystem {
   // 0: the data continues the held extent and is in it. More: it would with so many bytes of `larger`.
   std::optional<size_t> grow_held(CachedFile& file, const IoAccount& account, uint64_t offset,
                                   const Slice& data, uint32_t wsize, BufferRef larger);
+  // The held extent has got so many bytes more.
+  void grown(CachedFile& file, size_t bytes);
 
   // `whole_file`: the held extent may be all there will be of a small file.
   void send_held(const NodeRef& node, const CachedFileRef& file, bool whole_file = false);

@@ -2,9 +2,10 @@
 // sections 18.3, 18.32; RFC 1813 sections 3.3.7, 3.3.21).
 //
 // An extent is answered to the application when it is here. It is sent at once, unless it is small and may
-// grow; it stays in memory until the server says FILE_SYNC, or until a COMMIT returns the verifier its WRITE
-// returned. Another verifier means that the server lost what was unstable: it is written again. A write waits
-// for those under way that it overlaps, so the server cannot take them in another order.
+// grow, or others of the file keep the server busy and it may grow in place; it stays in memory until the
+// server says FILE_SYNC, or until a COMMIT returns the verifier its WRITE returned. Another verifier means
+// that the server lost what was unstable: it is written again. A write waits for those under way that it
+// overlaps, so the server cannot take them in another order.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -22,6 +23,8 @@ using namespace std::chrono_literals;
 // A write below this size is worth a copy if its neighbour can then go in the same WRITE.
 constexpr size_t kGatherBytes = 64u << 10;
 constexpr size_t kMostHeldBytes = 1u << 20;
+// WRITEs of a file that keep the server busy: what is written meanwhile may wait for its neighbours.
+constexpr size_t kBusyWrites = 2;
 constexpr Duration kHoldFor = 500ms;
 constexpr int kMostCommits = 16;  // of one fsync, each finding that the server restarted since the last
 constexpr uint64_t kCommitAtBytes = 32u << 20;    // of one file: COMMIT in the background
@@ -29,6 +32,12 @@ constexpr uint64_t kDirtyLimitBytes = 64u << 20;  // of the mount, not answered:
 constexpr uint64_t kKeepLimitBytes = 256u << 20;  // of the mount, not committed: writers wait
 // Of buffers beside the data cache: a write of a few bytes keeps a page until it is committed.
 constexpr uint64_t kMemoryLimitBytes = 512u << 20;
+
+// As the payloads of a stream do that the front end reads one behind the other into one buffer.
+bool follows_in_memory(const WriteExtent& held, const Slice& data) {
+  return held.data.buffer.operator->() == data.buffer.operator->() &&
+         held.data.bytes.data() + held.data.size() == data.bytes.data();
+}
 
 }  // namespace
 
@@ -71,8 +80,10 @@ void CachingFilesystem::extent_answered(const NodeRef& node, const CachedFileRef
     finished.take(file->writes, entry);
     if (!written) write_failed(*file, std::move(written.error()), size, "written");
   }
+  const bool waiting = file->held != nullptr && file->held->until_answer;
   file->written.notify_all();
   lock.unlock();
+  if (waiting) send_held(node, file);
   if (foreign) Loop::current()->spawn(drop_kernel_data(node));
 }
 
@@ -110,6 +121,13 @@ std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAcc
   const size_t used = held->data.size(), size = used + data.size();
   // wsize may have become smaller than what is in it: a new session, granted less.
   if (size > wsize || file.writes.overlaps(offset, offset + data.size())) return std::nullopt;
+  if (follows_in_memory(*held, data)) {
+    supersede(file, offset, offset + data.size());
+    held->data.bytes = {held->data.bytes.data(), size};
+    grown(file, data.size());
+    return 0;
+  }
+  if (data.size() >= kGatherBytes) return std::nullopt;  // not worth a copy
   if (!held->growing || held->data.buffer->capacity() < size) {
     const size_t most = std::min<size_t>(wsize, kMostHeldBytes);
     if (size > most) return std::nullopt;
@@ -123,18 +141,22 @@ std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAcc
   held->data.bytes = held->data.buffer.bytes().first(size);
   std::copy(data.bytes.begin(), data.bytes.end(),
             held->data.bytes.begin() + static_cast<std::ptrdiff_t>(used));
-  file.under_way.erase(held->serial);
-  held->serial = file.next_serial++;
-  file.under_way.insert(held->serial);
-  file.dirty_bytes += data.size();
-  dirty_bytes_.fetch_add(data.size(), std::memory_order_relaxed);
+  grown(file, data.size());
   return 0;
+}
+
+void CachingFilesystem::grown(CachedFile& file, size_t bytes) {
+  file.under_way.erase(file.held->serial);
+  file.held->serial = file.next_serial++;
+  file.under_way.insert(file.held->serial);
+  file.dirty_bytes += bytes;
+  dirty_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, const IoAccount& account,
                                uint64_t offset, const Slice& data) {
   const uint32_t wsize = limits_of(node).wsize;
-  if (data.size() >= std::min<size_t>(kGatherBytes, wsize)) return false;
+  if (data.size() >= wsize) return false;
   BufferRef larger;
   for (bool memory = true; memory;) {
     std::optional<size_t> needed;
@@ -148,13 +170,16 @@ bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, c
     memory = static_cast<bool>(larger);
   }
   send_held(node, file);
+  const bool large = data.size() >= kGatherBytes;
   std::lock_guard lock(cached_node(node).mutex);
   if (file->held != nullptr || file->writes.overlaps(offset, offset + data.size())) return false;
+  if (large && file->writes.size() < kBusyWrites) return false;
   WriteExtent extent;
   extent.offset = offset;
   extent.data = data;
   extent.account = account;
   extent.since = Clock::now();
+  extent.until_answer = large;
   file->held = &add_extent(*file, std::move(extent))->second;
   return true;
 }

@@ -40,8 +40,9 @@ struct WriteExtent {
   Slice data;
   nfs4::verifier4 verifier;  // of the WRITE that was answered UNSTABLE4
   IoAccount account;
-  TimePoint since{};     // when a held one was begun
-  bool growing = false;  // `data` begins a buffer of its own: what follows may be put behind it
+  TimePoint since{};          // when a held one was begun
+  bool growing = false;       // `data` begins a buffer of its own: what follows may be put behind it
+  bool until_answer = false;  // held no longer than until a WRITE of the file is answered
 
   uint64_t end() const { return offset + data.size(); }
 };

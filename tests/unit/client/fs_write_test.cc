@@ -43,6 +43,79 @@ TEST_P(WriteLoops, SmallNeighbours_GoTogether) {
   EXPECT_LE(mount.requests("WRITE"), 4u);
 }
 
+// Written in pieces that lie one behind the other in memory, as the front end reads those of a stream.
+class StreamLoops : public WriteLoops {
+ protected:
+  static constexpr size_t kPiece = 128u << 10;
+  static constexpr size_t kBuffer = 16 * kPiece;
+
+  struct Stream {
+    uint64_t at = 0;
+    char letter = 'a';
+    Slice memory;
+  };
+  void write_piece(const client::OpenFileRef& file, Stream& stream) {
+    if (stream.memory.size() == 0) stream.memory = mount.memory(kBuffer);
+    const Slice piece = stream.memory.first(kPiece);
+    std::fill(piece.bytes.begin(), piece.bytes.end(), static_cast<std::byte>(stream.letter));
+    ASSERT_EQ(errno_of(mount.run(mount.fs().write(mount.user(), file, stream.at, piece))), 0);
+    if (expected.size() < stream.at + kPiece) expected.resize(stream.at + kPiece);
+    std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(stream.at), kPiece, stream.letter);
+    stream.memory.bytes = stream.memory.bytes.subspan(kPiece);
+    stream.at += kPiece;
+    stream.letter = stream.letter == 'z' ? 'a' : static_cast<char>(stream.letter + 1);
+  }
+
+  std::string expected;
+};
+
+TEST_P(StreamLoops, WhileTheServerIsBusy_GoesInWritesOfWsize) {
+  const auto file = mount.create("file");
+  const auto stalled = server->faults().add(on::request_with(OP_WRITE).always(), fault::Stall{});
+  Stream stream;
+  for (int i = 0; i < 32; ++i) write_piece(file, stream);
+  EXPECT_TRUE(server->faults().wait_fired(stalled, 2)) << "the first two do not wait for more";
+  server->faults().release(stalled);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), expected);
+  EXPECT_LE(mount.requests("WRITE"), 6u) << "two pieces, then 1 MiB at a time as far as the memory goes";
+}
+
+TEST_P(StreamLoops, TwoAtATimeAndSmallOnesBetween_ArriveWhole) {
+  const auto file = mount.create("file");
+  const auto stalled = server->faults().add(on::request_with(OP_WRITE).always(), fault::Stall{});
+  Stream first, second;
+  second.at = 16 * kPiece + 100;
+  size_t small = 32 * kPiece;
+  for (int i = 0; i < 16; ++i) {
+    write_piece(file, first);
+    if (i % 3 == 0) write_piece(file, second);
+    if (i % 5 == 0) {
+      ASSERT_EQ(mount.write(file, small, "small"), 0);
+      expected.resize(std::max<size_t>(expected.size(), small + 5));
+      expected.replace(small, 5, "small");
+      small += 5;
+    }
+    if (i == 8) server->faults().release(stalled);
+  }
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), expected);
+}
+
+TEST_P(StreamLoops, WhatIsHeld_IsReadAndCommitted) {
+  const auto file = mount.create("file");
+  const auto stalled = server->faults().add(on::request_with(OP_WRITE).times(2), fault::Stall{});
+  Stream stream;
+  for (int i = 0; i < 5; ++i) write_piece(file, stream);
+  ASSERT_TRUE(server->faults().wait_fired(stalled, 2));
+  EXPECT_EQ(mount.read(file, 3 * kPiece, 1).value_or("error"), "d") << "and not what is on the server";
+  server->faults().release(stalled);
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), expected);
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
 TEST_P(WriteLoops, HeldData_GoesOutByItself) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.write(file, 0, "text"), 0);
@@ -442,6 +515,7 @@ TEST_P(WriteLoops, MoreThanTheDirtyLimit_ArrivesWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Loops, WriteLoops, testing::Values(1u, 4u));
+INSTANTIATE_TEST_SUITE_P(Loops, StreamLoops, testing::Values(1u, 4u));
 
 }  // namespace
 }  // namespace nfsrdma::test

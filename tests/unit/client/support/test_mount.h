@@ -95,6 +95,7 @@ class TestMount {
   }
   LoopPool& loops() { return loops_; }
   const BufferPool& buffers() const { return buffers_; }
+  Slice memory(size_t bytes) { return buffers_.slice(bytes); }
 
   // --- names. Paths are relative to the export: "a/b"; "" is its root. ---
   Result<client::Entry> lookup(std::string_view path);
