@@ -101,7 +101,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
   co_return std::nullopt;
 }
 
-Task<> Nfs4Filesystem::end_delegation_of(NodeRef node, bool read_only) {
+Task<> Nfs4Filesystem::end_delegation_of(NodeRef node, bool read_only, StateManager::Purpose* purpose) {
   DelegationRef delegation;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
@@ -109,11 +109,11 @@ Task<> Nfs4Filesystem::end_delegation_of(NodeRef node, bool read_only) {
     if (file) delegation = file->delegation;
     if (!delegation || (read_only && delegation->write)) co_return;
   }
-  auto returning = give_back(std::move(delegation), Why::kOwnUse);
+  auto returning = give_back(std::move(delegation), Why::kOwnUse, purpose);
   co_await std::move(returning);
 }
 
-Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why) {
+Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, StateManager::Purpose* purpose) {
   const NodeRef node = nodes_.find(delegation->fh);
   if (!node) co_return;
   Nfs4Node& n = nfs4_node(node);
@@ -150,7 +150,7 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why) {
       co_await drop_data(node);
     }
     if (delegation->write) co_await write_back(node, file);
-    auto returning = states_.give_back(node, file, delegation);
+    auto returning = states_.give_back(node, file, delegation, purpose);
     co_await std::move(returning);
   }
   states_.unpin_file(n);

@@ -7,6 +7,26 @@
 #include "xdr/nfs4/handle_ops.h"
 
 namespace nfsrdma::client {
+namespace {
+
+constexpr uint32_t kRemoveOperations = 3;
+constexpr uint32_t kRenameOperations = 7;
+
+}  // namespace
+
+Task<Result<CompoundReply>> Nfs4Filesystem::run_without(NodeRef victim, Request request,
+                                                        uint32_t operations) {
+  StateManager::Purpose purpose{request, operations};
+  if (victim) {
+    co_await end_delegation_of(victim, false, &purpose);
+    if (purpose.reply) co_return std::move(*purpose.reply);
+    co_await end_delegation_of(victim, false);  // one that a restart has given back in its place
+    co_await states_.close_now(victim);
+  }
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (reply) reply->maybe_executed_before |= purpose.maybe_executed_before;
+  co_return reply;
+}
 
 Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                                 bool is_directory) {
@@ -14,14 +34,14 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   // The file under the name: its link count changes. Unlinked data need not be written back.
   NodeRef victim;
   if (auto found = nodes_.names().find(*directory.get(), name)) victim = found->child;
-  // What nobody here has open shall not stay open on the server, for the delegation's sake or for others'
-  // CLOSEs: it could not be told of by its handle any more.
-  if (victim) co_await end_delegation_of(victim, false);
-  if (victim) co_await states_.close_now(victim);
-  const uint64_t order = nodes_.next_start();
-  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes); };
+  uint64_t order = 0;
+  auto build = [&](CompoundBuilder& b) {
+    if (order == 0) order = nodes_.next_start();
+    b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes);
+  };
   const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}};
-  Result<CompoundReply> reply = co_await session_.run(request);
+  auto removing = run_without(victim, request, kRemoveOperations);
+  Result<CompoundReply> reply = co_await std::move(removing);
   // Of a directory that is gone, fstat(2) can be told nothing but what is known.
   if (!is_directory) expire(victim);
   if (!reply) {
@@ -52,12 +72,11 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   const nfs4::nfs_fh4 to_fh = fh_of(to_directory);
   const bool one_directory = from_directory == to_directory;
   const Moving known = moving(from_directory, from, to_directory, to);
-  if (known.replaced && known.replaced != known.moved) {
-    co_await end_delegation_of(known.replaced, false);
-    co_await states_.close_now(known.replaced);
-  }
-  const uint64_t order = nodes_.next_start();
+  NodeRef victim;
+  if (known.replaced != known.moved) victim = known.replaced;
+  uint64_t order = 0;
   auto build = [&](CompoundBuilder& b) {
+    if (order == 0) order = nodes_.next_start();
     b.putfh(from_fh)
         .add(nfs4::SAVEFH4args{})
         .putfh(to_fh)
@@ -66,7 +85,8 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
     if (!one_directory) b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   const Request request{nfs4::OP_RENAME, ctx.credential, true, build, {}};
-  Result<CompoundReply> reply = co_await session_.run(request);
+  auto renaming = run_without(victim, request, kRenameOperations);
+  Result<CompoundReply> reply = co_await std::move(renaming);
   expire(known.moved);
   expire(known.replaced);
   const auto in_doubt = [&] {

@@ -117,6 +117,10 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   // Whom the server makes the owner of what a user makes: another one where it squashes that user.
   void note_owner(uint32_t uid, uint32_t owner);
   uint32_t owner_of_new(uint32_t uid) const;
+  // A request that takes `victim` its name, of so many operations. What nobody here has open shall not stay
+  // open on the server, for the delegation's sake or for others' CLOSEs: it could not be told of by its
+  // handle any more. So that ends before it, in the same COMPOUND where it can.
+  Task<Result<CompoundReply>> run_without(NodeRef victim, Request request, uint32_t operations);
   Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                   bool is_directory) override;
   Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
@@ -144,12 +148,13 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   // Nothing: it has to be an OPEN.
   Task<std::optional<Result<OpenReply>>> open_under_delegation(RequestContext ctx, NodeRef node, int flags);
   // Returns the file's delegation, if it has one; `read_only`: if that is for reading.
-  Task<> end_delegation_of(NodeRef node, bool read_only);
+  // `purpose`: as StateManager::give_back().
+  Task<> end_delegation_of(NodeRef node, bool read_only, StateManager::Purpose* purpose = nullptr);
   // kAskedFor: somebody else is about to use the file, as far as is known. kOwnUse: what we do next asks for
   // what it needs.
   enum class Why : uint8_t { kAskedFor, kOwnUse };
   // Returns when it has gone back, whoever returns it.
-  Task<> give_back(DelegationRef delegation, Why why);
+  Task<> give_back(DelegationRef delegation, Why why, StateManager::Purpose* purpose = nullptr);
   void give_back_soon(DelegationRef delegation);
   Task<> give_back_queued();
   Task<> give_back_everything();

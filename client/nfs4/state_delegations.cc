@@ -64,7 +64,8 @@ bool StateManager::end_delegation(FileState& file, const DelegationRef& delegati
   return true;
 }
 
-Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation) {
+Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation,
+                               Purpose* purpose) {
   AsyncMutex::Guard locking;
   if (has_local_locks(*file)) {
     // The book of them does not change while it is brought to the server.
@@ -99,12 +100,13 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
       }
       known = known && file->delegation == delegation;
       delegation->sent_back = known;
+      if (purpose != nullptr && !may_go_together(*file, idle, *delegation, *purpose)) purpose = nullptr;
     }
     bool returned = !known;
-    if (known && idle) {
-      co_await drop_locks(file, idle, false);
-      auto both = return_with_close(file, idle, delegation);
-      returned = co_await std::move(both);
+    if (known && idle) co_await drop_locks(file, idle, false);
+    if (known && (idle || purpose != nullptr)) {
+      auto together = return_together(file, idle, delegation, purpose);
+      returned = co_await std::move(together);
     }
     if (!returned) co_await delegreturn(delegation);
     end_delegation(*file, delegation, known ? Delegations::Went::kReturned : Delegations::Went::kRevoked);
@@ -197,22 +199,49 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
   }
 }
 
-Task<bool> StateManager::return_with_close(std::shared_ptr<FileState> file, OpenStateRef idle,
-                                           DelegationRef delegation) {
+// With the Node's mutex held. What would stay open of a file that is removed could not be closed any more.
+bool StateManager::may_go_together(const FileState& file, const OpenStateRef& idle,
+                                   const Delegation& delegation, const Purpose& purpose) const {
+  constexpr uint32_t kInFront = 4;  // SEQUENCE, PUTFH, CLOSE, DELEGRETURN
+  const rpc::Credential& user = *purpose.request.credential;
+  return kInFront + purpose.operations <= session_.max_operations() &&
+         user.same_user(*delegation.credential) && (!idle || user.same_user(*idle->credential)) &&
+         std::none_of(file.opens.begin(), file.opens.end(),
+                      [&](const OpenStateRef& open) { return open->established && open != idle; });
+}
+
+Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenStateRef idle,
+                                         DelegationRef delegation, Purpose* purpose) {
   nfs4::stateid4 open;
   auto build = [&](CompoundBuilder& b) {
-    {
-      std::lock_guard lock(file->node.mutex);
-      open = idle->stateid;
+    b.putfh(delegation->fh);
+    if (idle) {
+      {
+        std::lock_guard lock(file->node.mutex);
+        open = idle->stateid;
+      }
+      b.add(nfs4::CLOSE4args{0, open});
     }
-    b.putfh(delegation->fh).add(nfs4::CLOSE4args{0, open}).add(nfs4::DELEGRETURN4args{delegation->stateid});
+    b.add(nfs4::DELEGRETURN4args{delegation->stateid});
+    if (purpose != nullptr) purpose->request.build(b);
   };
-  const Request request{nfs4::OP_DELEGRETURN, idle->credential, true, build, {}};
+  const rpc::CredentialPtr credential = idle ? idle->credential : delegation->credential;
+  const nfs4::nfs_opnum4 op = purpose != nullptr ? purpose->request.op : nfs4::OP_DELEGRETURN;
+  const Request request{op, credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return true;  // shut down, or not to be understood: nothing more can be done
+  if (!reply) {  // shut down, or not to be understood: nothing more can be done
+    if (purpose != nullptr) purpose->reply = fail(std::move(reply.error()));
+    co_return true;
+  }
+  if (purpose != nullptr) purpose->maybe_executed_before = reply->maybe_executed_before;
   if (!reply->expect<nfs4::PUTFH4res>()) co_return false;
-  if (!reply->take<nfs4::CLOSE4res>()) co_return false;
-  note_closed(*file, *idle, open);
+  if (idle) {
+    // Done before, too, if what is behind it was delayed and all was sent again: DELEGRETURN tells.
+    if (!reply->take<nfs4::CLOSE4res>()) co_return false;
+    note_closed(*file, *idle, open);
+  }
+  const bool done = reply->expect<nfs4::DELEGRETURN4res>().has_value();
+  if (purpose != nullptr && done) purpose->reply = std::move(reply);
   co_return true;
 }
 

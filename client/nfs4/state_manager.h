@@ -95,9 +95,19 @@ class StateManager final : public StateKeeper {
   // --- state_delegations.cc ---
   // Books what an OPEN brought. False: it is not to be kept.
   bool keep(FileState& file, const DelegationRef& delegation);
+  // What a delegation is given back for, to be sent behind its DELEGRETURN in the same COMPOUND if the user
+  // is the same and nothing of the file stays open. Owned by the caller of give_back().
+  struct Purpose {
+    const Request& request;
+    const uint32_t operations;  // of it
+    // Of the COMPOUND, at the first result of `request`. None: `request` is yet to be sent.
+    std::optional<Result<CompoundReply>> reply = std::nullopt;
+    bool maybe_executed_before = false;
+  };
   // Section 10.4.4, of a delegation in phase kReturning, its data being on the server: opens that were made
   // under it become the server's, opens that only it had kept are closed with it, and it is returned.
-  Task<> give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation);
+  Task<> give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation,
+                   Purpose* purpose = nullptr);
   // Whether the file's delegation is gone on the server, and is dealt with.
   Task<bool> test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation);
   // DELEGRETURN alone, of one that is in no FileState.
@@ -192,7 +202,11 @@ class StateManager final : public StateKeeper {
   Task<bool> claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation);
   // A LOCK for each range that was locked under the delegation; what is refused is lost. lock_mutex held.
   Task<> claim_locks(NodeRef node, FileState& file, OpenStateRef state);
-  Task<bool> return_with_close(std::shared_ptr<FileState> file, OpenStateRef idle, DelegationRef delegation);
+  // CLOSE of `idle`, if there is one, DELEGRETURN, and its purpose. False: it is not returned yet.
+  Task<bool> return_together(std::shared_ptr<FileState> file, OpenStateRef idle, DelegationRef delegation,
+                             Purpose* purpose);
+  bool may_go_together(const FileState& file, const OpenStateRef& idle, const Delegation& delegation,
+                       const Purpose& purpose) const;
   Task<> delegreturn(DelegationRef delegation);
   // It is over; false if it was before.
   bool end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went);

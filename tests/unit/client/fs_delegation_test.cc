@@ -194,6 +194,99 @@ TEST_P(DelegationLoops, RemovedHere_IsNotKeptOpen) {
   EXPECT_FALSE(server->stat("/export/file"));
 }
 
+class RemovalUnderDelegation : public DelegationLoops {
+ protected:
+  // COMPOUNDs that return a delegation and do `op`.
+  filer::FaultPlan::RuleId together(nfs_opnum4 op) {
+    return server->faults().add(
+        on::request_with(op).always().if_([](const filer::FaultEvent& e) { return e.has(OP_DELEGRETURN); }),
+        filer::fault::Call{[] {}});
+  }
+  void expect_gone(const std::string& name) {
+    EXPECT_FALSE(server->stat("/export/" + name));
+    EXPECT_EQ(errno_of(mount->lookup(name)), ENOENT);
+    EXPECT_TRUE(live(StateKind::kDelegation).empty());
+    EXPECT_TRUE(live(StateKind::kOpen).empty());
+  }
+};
+
+TEST_P(RemovalUnderDelegation, TakesOneCompound) {
+  const auto both = together(OP_REMOVE);
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->clear_journal();
+  EXPECT_EQ(mount->unlink("file"), 0);
+  EXPECT_EQ(server->faults().fired(both), 1u);
+  EXPECT_EQ(executed(OP_SEQUENCE), 1u);
+  EXPECT_EQ(executed(OP_CLOSE), 1u);
+  expect_gone("file");
+}
+
+TEST_P(RemovalUnderDelegation, OfWhatWasWrittenHere_TakesOneCompound) {
+  const auto both = together(OP_REMOVE);
+  EXPECT_EQ(mount->write_file("new", "data"), 0);
+  ASSERT_EQ(numbers().held_write, 1u);
+  EXPECT_EQ(mount->unlink("new"), 0);
+  EXPECT_EQ(server->faults().fired(both), 1u);
+  expect_gone("new");
+}
+
+TEST_P(RemovalUnderDelegation, RenamedOver_TakesOneCompound) {
+  const auto both = together(OP_RENAME);
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(mount->write_file("new", "data"), 0);
+  EXPECT_EQ(mount->rename("new", "file"), 0);
+  EXPECT_EQ(server->faults().fired(both), 1u);
+  EXPECT_EQ(mount->read_file("file"), "data");
+  EXPECT_EQ(live(StateKind::kDelegation).size(), 1u) << "of what has the name now";
+}
+
+// Section 15.1.1.3: the COMPOUND goes again as a whole, and finds the delegation returned.
+TEST_P(RemovalUnderDelegation, Delayed_IsDoneOnce) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->faults().add(on::request_with(OP_REMOVE), Answer{OP_REMOVE, NFS4ERR_DELAY});
+  EXPECT_EQ(mount->unlink("file"), 0);
+  expect_gone("file");
+}
+
+TEST_P(RemovalUnderDelegation, Refused_LeavesTheFile) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->faults().add(on::request_with(OP_REMOVE), Answer{OP_REMOVE, NFS4ERR_ACCESS});
+  EXPECT_EQ(mount->unlink("file"), EACCES);
+  EXPECT_TRUE(live(StateKind::kDelegation).empty());
+  EXPECT_EQ(mount->read_file("file"), "content");
+}
+
+TEST_P(RemovalUnderDelegation, OfOneThatIsReturnedAlready_IsDone) {
+  mount->expect_leftovers();  // of what the server was made to deny
+  for (const nfs_opnum4 op : {OP_CLOSE, OP_DELEGRETURN}) {
+    const std::string name = op_name(op);
+    server->make_file("/export/" + name, "content", 0666);
+    EXPECT_EQ(mount->read_file(name), "content");
+    server->faults().add(on::request_with(op), Answer{op, NFS4ERR_BAD_STATEID});
+    EXPECT_EQ(mount->unlink(name), 0) << name;
+    EXPECT_FALSE(server->stat("/export/" + name));
+  }
+}
+
+TEST_P(RemovalUnderDelegation, AnswerLost_SucceedsOnce) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->faults().add(on::reply_to(OP_REMOVE), filer::fault::Cut{});
+  EXPECT_EQ(mount->unlink("file"), 0);
+  expect_gone("file");
+}
+
+TEST_P(RemovalUnderDelegation, ServerRestartsBeforeOrAfterIt_Succeeds) {
+  for (const bool executed : {false, true}) {
+    const std::string name = executed ? "executed" : "lost";
+    server->make_file("/export/" + name, "content", 0666);
+    EXPECT_EQ(mount->read_file(name), "content");
+    server->faults().add(executed ? on::reply_to(OP_REMOVE) : on::request_with(OP_REMOVE),
+                         filer::fault::Restart{});
+    EXPECT_EQ(mount->unlink(name), 0) << name;
+    expect_gone(name);
+  }
+}
+
 // Opening to write gives up a delegation for reading and may get one for writing.
 TEST_P(DelegationLoops, OpenToWrite_TradesTheDelegation) {
   EXPECT_EQ(mount->read_file("file"), "content");
@@ -606,6 +699,8 @@ TEST_P(DelegationLoops, Noac_AsksForNone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Loops, DelegationLoops, testing::Values(1u, 4u),
+                         [](const auto& instance) { return std::to_string(instance.param) + "Loops"; });
+INSTANTIATE_TEST_SUITE_P(Loops, RemovalUnderDelegation, testing::Values(1u, 4u),
                          [](const auto& instance) { return std::to_string(instance.param) + "Loops"; });
 
 }  // namespace
