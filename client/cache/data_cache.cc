@@ -6,10 +6,6 @@
 namespace nfsrdma::client {
 namespace {
 
-// How many of the extents that were not used for longest are looked at for one of a file that has more than
-// its share.
-constexpr unsigned kFairnessDepth = 16;
-
 uint64_t capacity(const Slice& s) {
   return s.buffer->capacity();
 }
@@ -117,16 +113,46 @@ void DataCache::note_answered(Extent& extent, size_t first, size_t last) {
 }
 
 void DataCache::set_class(Extent& extent, Class to) {
-  const auto list_of = [this](Class c) { return c == Class::kAnswered ? &answered_ : &kept_; };
-  if (to == Class::kAnswered) answered_bytes_ += capacity(extent.data);
-  if (extent.in == Class::kAnswered) answered_bytes_ -= capacity(extent.data);
-  std::list<Extent*>* into = list_of(to);
-  if (extent.in == Class::kFilling) {
-    extent.place = into->insert(into->end(), &extent);
-  } else {
-    into->splice(into->end(), *list_of(extent.in), extent.place);
+  if (extent.in == to) {
+    Queue &all = room(to).all, &of_file = queue(*extent.file, to);
+    all.extents.splice(all.extents.end(), all.extents, extent.place);
+    of_file.extents.splice(of_file.extents.end(), of_file.extents, extent.place_in_file);
+    return;
   }
+  leave(extent);
   extent.in = to;
+  enter(extent);
+}
+
+void DataCache::enter(Extent& extent) {
+  if (extent.in == Class::kFilling) return;
+  auto &all = room(extent.in).all.extents, &of_file = queue(*extent.file, extent.in).extents;
+  extent.place = all.insert(all.end(), &extent);
+  extent.place_in_file = of_file.insert(of_file.end(), &extent);
+  recount(*extent.file, extent.in, capacity(extent.data));
+}
+
+void DataCache::leave(Extent& extent) {
+  if (extent.in == Class::kFilling) return;
+  room(extent.in).all.extents.erase(extent.place);
+  queue(*extent.file, extent.in).extents.erase(extent.place_in_file);
+  recount(*extent.file, extent.in, -capacity(extent.data));
+}
+
+// `bytes` more, modulo 2^64.
+void DataCache::recount(File& file, Class c, uint64_t bytes) {
+  Room& in = room(c);
+  Queue& of_file = queue(file, c);
+  auto entry = in.by_bytes.extract({of_file.bytes, &file});
+  in.all.bytes += bytes;
+  of_file.bytes += bytes;
+  if (of_file.bytes == 0) return;
+  if (entry) {
+    entry.value().first = of_file.bytes;
+    in.by_bytes.insert(std::move(entry));
+  } else {
+    in.by_bytes.emplace(of_file.bytes, &file);
+  }
 }
 
 Task<> DataCache::wait(const Node& node, uint64_t offset) {
@@ -181,7 +207,6 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from,
   extent.end = end;
   extent.data = fill.room;
   extent.id = fill.id = next_id_++;
-  place->bytes += bytes;
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   ++numbers_.extents;
   return fill;
@@ -292,16 +317,9 @@ void DataCache::remove(Extents::iterator e, Going& going) {
   const uint64_t bytes = capacity(extent.data);
   numbers_.wasted_bytes += (extent.valid & ~extent.answered).count() * kPageBytes;
   --numbers_.extents;
-  file.bytes -= bytes;
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (extent.in == Class::kAnswered) {
-    answered_bytes_ -= bytes;
-    answered_.erase(extent.place);
-  } else if (extent.in == Class::kKept) {
-    kept_.erase(extent.place);
-  } else {
-    file.filled.notify_all();
-  }
+  leave(extent);
+  if (extent.in == Class::kFilling) file.filled.notify_all();
   going.push_back(std::move(extent.data));
   file.extents.erase(e);
 }
@@ -312,22 +330,26 @@ void DataCache::drop_if_idle(File& file) {
 
 // --- room ---
 
-uint64_t DataCache::fair_share() const {
-  return limit() / std::max<size_t>(1, files_.size());
+uint64_t DataCache::bytes_of(Class c) const {
+  return c == Class::kAnswered ? std::min(limit() / kAnsweredShare, kAnsweredMost) : limit();
 }
 
-bool DataCache::evict_one(std::list<Extent*>& from, Going& going) {
-  const uint64_t share = fair_share();
+bool DataCache::evict_one(Class from, Going& going) {
+  // What is being replied from is passed over.
+  const auto oldest = [](const Queue& queue) -> Extent* {
+    for (Extent* extent : queue.extents) {
+      if (extent->data.buffer.unique()) return extent;
+    }
+    return nullptr;
+  };
+  Room& in = room(from);
   Extent* victim = nullptr;
-  unsigned looked_at = 0;
-  for (Extent* extent : from) {
-    if (looked_at++ >= kFairnessDepth && victim != nullptr) break;
-    if (!extent->data.buffer.unique()) continue;  // being replied from
-    if (victim == nullptr) victim = extent;
-    if (extent->file->bytes <= share) continue;
-    victim = extent;
-    break;
+  if (!in.by_bytes.empty()) {
+    const auto& [bytes, largest] = *in.by_bytes.rbegin();
+    const uint64_t share = bytes_of(from) / std::min<uint64_t>(in.by_bytes.size(), kMostSharers);
+    if (bytes > share) victim = oldest(queue(*largest, from));
   }
+  if (victim == nullptr) victim = oldest(in.all);
   if (victim == nullptr) return false;
   File& file = *victim->file;
   numbers_.evicted_bytes += capacity(victim->data);
@@ -338,14 +360,14 @@ bool DataCache::evict_one(std::list<Extent*>& from, Going& going) {
 
 bool DataCache::make_room(uint64_t most, Going& going) {
   while (bytes_.load(std::memory_order_relaxed) > most) {
-    if (!evict_one(answered_, going) && !evict_one(kept_, going)) return false;
+    if (!evict_one(Class::kAnswered, going) && !evict_one(Class::kKept, going)) return false;
   }
   return true;
 }
 
 void DataCache::trim_answered(Going& going) {
-  while (answered_bytes_ > std::min(limit() / kAnsweredShare, kAnsweredMost)) {
-    if (!evict_one(answered_, going)) return;
+  while (answered_.all.bytes > bytes_of(Class::kAnswered)) {
+    if (!evict_one(Class::kAnswered, going)) return;
   }
 }
 

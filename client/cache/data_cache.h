@@ -15,8 +15,9 @@
 // Room is bounded by limit() in bytes of buffers. What goes first: data whose every page has been answered,
 // for the kernel keeps it, too; it has kAnsweredShare of the room, and no more than kAnsweredMost: what is
 // used again soon is still in the processor's cache, and new memory has to be got page by page. Then what was
-// not used for longest, of a file that has more than its share of the room before others. What is being
-// filled or replied from stays.
+// not used for longest: of the file that has most, if it has more than its share, else of all. A share is the
+// room by the number of files that have data in it, and never less than one part in kMostSharers of it, so
+// that a room full of small files is open to a new one. What is being filled or replied from stays.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +29,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "transport/memory/buffer.h"
@@ -45,6 +48,7 @@ class DataCache {
   // One part in so many of the room is for what the kernel has as well.
   static constexpr uint64_t kAnsweredShare = 16;
   static constexpr uint64_t kAnsweredMost = 32u << 20;
+  static constexpr uint64_t kMostSharers = 8;
 
   // Bytes; what is beyond it goes at once. 0: nothing is kept.
   void set_limit(uint64_t bytes);
@@ -119,8 +123,18 @@ class DataCache {
   struct File;
   struct Extent;
   using Extents = std::map<uint64_t, Extent>;
-  using Place = std::list<Extent*>::iterator;
   enum class Class : uint8_t { kFilling, kAnswered, kKept };
+  // Of all files, or of one: what was used longest ago is first.
+  struct Queue {
+    std::list<Extent*> extents;
+    uint64_t bytes = 0;
+  };
+  using Place = std::list<Extent*>::iterator;
+  // What of kAnswered, or of kKept, there is.
+  struct Room {
+    Queue all;
+    std::set<std::pair<uint64_t, File*>> by_bytes;  // files with something in it
+  };
   struct Extent {
     File* file = nullptr;
     uint64_t offset = 0;
@@ -130,12 +144,12 @@ class DataCache {
     Class in = Class::kFilling;
     bool again = false;  // asked for after it had been answered
     Pages valid, answered;
-    Place place;
+    Place place, place_in_file;
   };
   struct File {
     const Node* node = nullptr;
     Extents extents;
-    uint64_t bytes = 0;
+    Queue answered, kept;
     std::optional<uint64_t> size;  // where a READ found the file's end
     uint64_t size_since = 0;       // of the first Fill whose READ may say so: before, the file was written
     TimePoint confirmed = TimePoint::min();
@@ -148,20 +162,24 @@ class DataCache {
   size_t take_valid(Extent& extent, uint64_t offset, uint64_t end, std::vector<Slice>& into);
   void note_answered(Extent& extent, size_t first, size_t last);
   void set_class(Extent& extent, Class to);
+  Room& room(Class c) { return c == Class::kAnswered ? answered_ : kept_; }
+  static Queue& queue(File& file, Class c) { return c == Class::kAnswered ? file.answered : file.kept; }
+  void enter(Extent& extent);
+  void leave(Extent& extent);
+  void recount(File& file, Class c, uint64_t bytes);
   // Its memory goes with `going`, after the lock.
   using Going = std::vector<Slice>;
   void remove(Extents::iterator extent, Going& going);
   void remove_all(File& file, Going& going);
   void drop_if_idle(File& file);
   bool make_room(uint64_t limit, Going& going);
-  bool evict_one(std::list<Extent*>& from, Going& going);
+  bool evict_one(Class from, Going& going);
   void trim_answered(Going& going);
-  uint64_t fair_share() const;
+  uint64_t bytes_of(Class c) const;  // at most
 
   mutable std::mutex mutex_;
   std::unordered_map<const Node*, std::unique_ptr<File>> files_;
-  std::list<Extent*> answered_, kept_;  // what was used longest ago is first
-  uint64_t answered_bytes_ = 0;
+  Room answered_, kept_;
   uint64_t next_id_ = 1;
   std::atomic<uint64_t> limit_{0};
   std::atomic<uint64_t> bytes_{0};  // kFilling included

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <deque>
+
 #include "client/node.h"
 
 namespace nfsrdma::client {
@@ -216,12 +218,83 @@ TEST_F(DataCacheTest, WhatIsOnItsWay_IsNotEvicted) {
   EXPECT_TRUE(cache.complete(*filling, 64 * kPage, false, now));
 }
 
-TEST_F(DataCacheTest, OneLargeFile_DoesNotThrowOutTheOthers) {
+class DataCacheFairness : public DataCacheTest, public testing::WithParamInterface<size_t> {
+ protected:
+  static constexpr size_t kSmall = 4 * kPage, kPiece = 64 * kPage;
+  DataCacheFairness() : small(GetParam()) { cache.set_limit(4 * kMiB); }
+  ~DataCacheFairness() override { cache.drop_all(); }
+  void fill_small() {
+    for (const File& f : small) ASSERT_TRUE(fill(f, 0, kSmall));
+  }
+  // Asked for in part, so that it makes no difference to what goes next.
+  size_t small_that_stay() {
+    return static_cast<size_t>(
+        std::count_if(small.begin(), small.end(), [&](const File& f) { return has(f, 0, kPage) == kPage; }));
+  }
+  std::deque<File> small;
+};
+
+TEST_P(DataCacheFairness, OneLargeFile_DoesNotThrowOutTheOthers) {
+  fill_small();
+  for (uint64_t at = 0; at < 40 * kMiB; at += kPiece) ASSERT_TRUE(fill(file, at, kPiece));
+  EXPECT_EQ(small_that_stay(), small.size());
+  EXPECT_EQ(cache.numbers().bytes,
+            (4 * kMiB - small.size() * kSmall) / kPiece * kPiece + small.size() * kSmall)
+      << "it has what the others leave";
+  EXPECT_EQ(has(file, 40 * kMiB - kPiece), kPiece) << "of it, what was used last";
+}
+
+TEST_P(DataCacheFairness, SeveralLargeFiles_DoNotThrowOutTheOthers) {
+  fill_small();
+  for (uint64_t at = 0; at < 20 * kMiB; at += kPiece) {
+    ASSERT_TRUE(fill(file, at, kPiece));
+    ASSERT_TRUE(fill(other, at, kPiece));
+  }
+  EXPECT_EQ(small_that_stay(), small.size());
+  EXPECT_EQ(has(file, 20 * kMiB - kPiece), kPiece);
+  EXPECT_EQ(has(other, 20 * kMiB - kPiece), kPiece);
+}
+
+// The same of what the kernel has as well.
+TEST_P(DataCacheFairness, OneLargeFileThatWasAnswered_LeavesTheOthersTheirPartOfThat) {
+  cache.set_limit(64 * kMiB);
+  fill_small();
+  for (const File& f : small) ASSERT_EQ(has(f, 0, kSmall), kSmall);
+  for (uint64_t at = 0; at < 100 * kMiB; at += kPiece) {
+    ASSERT_TRUE(fill(file, at, kPiece));
+    ASSERT_EQ(has(file, at, kPiece), kPiece);
+  }
+  EXPECT_EQ(small_that_stay(), small.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(SmallFiles, DataCacheFairness, testing::Values(8, 16, 32, 64, 128));
+
+// The share of one is small, but whoever comes is not left with so little that it throws out what it has just
+// read ahead. It is the oldest that go.
+TEST_F(DataCacheTest, AFileThatComesWhenTheRoomIsFullOfSmallOnes_GetsItsPart) {
   cache.set_limit(4 * kMiB);
-  std::array<File, 8> small;
-  for (const File& f : small) ASSERT_TRUE(fill(f, 0, 4 * kPage));
-  for (uint64_t at = 0; at < 40 * kMiB; at += 64 * kPage) ASSERT_TRUE(fill(file, at, 64 * kPage));
-  for (const File& f : small) EXPECT_EQ(has(f, 0), 4 * kPage);
+  constexpr size_t kSmall = 4 * kPage, kPiece = 16 * kPage, kPart = 4 * kMiB / DataCache::kMostSharers;
+  std::deque<File> small(256);
+  for (const File& f : small) ASSERT_TRUE(fill(f, 0, kSmall));
+  for (uint64_t at = 0; at < kPart; at += kPiece) ASSERT_TRUE(fill(file, at, kPiece));
+  for (uint64_t at = 0; at < kPart; at += kPiece) EXPECT_EQ(has(file, at, kPage), kPage) << at;
+  for (uint64_t at = kPart; at < 40 * kMiB; at += kPiece) ASSERT_TRUE(fill(file, at, kPiece));
+  constexpr size_t kGone = (kPart + kPiece) / kSmall;
+  for (size_t i = 0; i < small.size(); ++i) EXPECT_EQ(has(small[i], 0, kPage), i < kGone ? 0 : kPage) << i;
+}
+
+TEST_F(DataCacheTest, OfTheLargestFile_WhatIsRepliedFromStays) {
+  cache.set_limit(4 * 64 * kPage);
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(fill(file, i * 64 * kPage, 64 * kPage));
+  ASSERT_TRUE(fill(other, 0, 64 * kPage));
+  const auto reply = find(file, 0, 2 * 64 * kPage);
+  ASSERT_EQ(reply.size, 2 * 64 * kPage);
+  ASSERT_TRUE(fill(other, 64 * kPage, 64 * kPage));
+  EXPECT_EQ(has(file, 2 * 64 * kPage), 0u) << "the only one of it that nobody needs";
+  ASSERT_TRUE(fill(other, 2 * 64 * kPage, 64 * kPage));
+  EXPECT_EQ(has(other, 0), 0u);
+  EXPECT_EQ(has(other, 64 * kPage, 2 * 64 * kPage), 2 * 64 * kPage);
+  EXPECT_EQ(has(file, 0, 2 * 64 * kPage), 2 * 64 * kPage);
 }
 
 TEST_F(DataCacheTest, AMillionSmallFiles_DoNotPinAMillionMegabytes) {
