@@ -46,6 +46,64 @@ std::string beginning_of(const std::string& path) {
   return {text.data(), n > 0 ? static_cast<size_t>(n) : 0};
 }
 
+// What the process is in of the hierarchy that limits memory: a path, or nothing. A line is
+// "hierarchy:controllers:path", of version 2 "0::path" (cgroups(7)).
+std::optional<std::string> group_of(std::string_view membership, bool unified) {
+  while (!membership.empty()) {
+    const std::string_view line = membership.substr(0, membership.find('\n'));
+    membership.remove_prefix(std::min(membership.size(), line.size() + 1));
+    const size_t controllers = line.find(':'), path = line.find(":/");
+    if (controllers == std::string_view::npos || path == std::string_view::npos) continue;
+    const std::string named = "," + std::string(line.substr(controllers + 1, path - controllers - 1)) + ",";
+    const bool wanted = unified ? line.starts_with("0::") : named.find(",memory,") != std::string::npos;
+    if (!wanted) continue;
+    std::string group(line.substr(path + 1));
+    // In a container it may be outside of what is seen here: "/../..".
+    if (group.find("/..") != std::string::npos) return std::nullopt;
+    return group;
+  }
+  return std::nullopt;
+}
+
+// What a group's files are called.
+struct Names {
+  const char *limit, *used;
+  std::string_view inactive_file, active_file, slab;  // of memory.stat; those of the groups in it, too
+};
+constexpr Names kVersion1{
+    "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file ", "total_active_file ", {}};
+constexpr Names kVersion2{"/memory.max", "/memory.current", "inactive_file ", "active_file ",
+                          "slab_reclaimable "};
+
+// Of what a group uses, what Linux takes back before it refuses anybody, reckoned as MemAvailable is
+// (si_mem_available() in mm/page_alloc.c): both lists of pages of files, and slabs that can be reclaimed, of
+// each without what the machine's low watermark would keep, and half of it at most. A group has no watermark;
+// a 128th of its limit is about what a small machine's is.
+uint64_t reclaimable(const Names& names, const std::string& stat, uint64_t limit) {
+  const auto without_watermark = [limit](uint64_t bytes) { return bytes - std::min(bytes / 2, limit / 128); };
+  const auto bytes_of = [&stat](std::string_view label) {
+    return label.empty() ? 0 : number_behind(stat, label).value_or(0);
+  };
+  return without_watermark(bytes_of(names.inactive_file) + bytes_of(names.active_file)) +
+         without_watermark(bytes_of(names.slab));
+}
+
+// In the group and those around it.
+Memory within(Memory machine, const Names& names, const std::string& root, std::string group) {
+  for (;; group.resize(group.rfind('/'))) {
+    if (group == "/") group.clear();
+    const std::string directory = root + group;
+    if (const auto most = number_at(beginning_of(directory + names.limit))) {  // version 2, none: "max"
+      const uint64_t used = number_at(beginning_of(directory + names.used)).value_or(0);
+      const uint64_t idle = reclaimable(names, beginning_of(directory + "/memory.stat"), *most);
+      const uint64_t busy = used - std::min(used, idle);
+      machine.total = std::min(machine.total, *most);
+      machine.available = std::min(machine.available, *most - std::min(*most, busy));
+    }
+    if (group.empty()) return machine;
+  }
+}
+
 }  // namespace
 
 std::optional<Memory> parse_meminfo(std::string_view text) {
@@ -55,28 +113,10 @@ std::optional<Memory> parse_meminfo(std::string_view text) {
 }
 
 Memory within_control_group(Memory machine, std::string_view membership, const std::string& root) {
-  constexpr std::string_view kUnified = "0::/";  // the only hierarchy of version 2
-  size_t at = membership.starts_with(kUnified) ? 0 : membership.find("\n0::/");
-  if (at == std::string_view::npos) return machine;
-  if (at != 0) ++at;
-  membership.remove_prefix(at + kUnified.size() - 1);
-  std::string group(membership.substr(0, membership.find('\n')));
-  // In a container it may be outside of what is seen here: "/../..".
-  if (group.find("/..") != std::string::npos) return machine;
-  for (;; group.resize(group.rfind('/'))) {
-    if (group == "/") group.clear();
-    const std::string directory = root + group;
-    if (const auto most = number_at(beginning_of(directory + "/memory.max"))) {  // none: "max"
-      const uint64_t used = number_at(beginning_of(directory + "/memory.current")).value_or(0);
-      // Pages of files that nobody has touched for a while go first.
-      const uint64_t idle =
-          number_behind(beginning_of(directory + "/memory.stat"), "inactive_file ").value_or(0);
-      const uint64_t busy = used - std::min(used, idle);
-      machine.total = std::min(machine.total, *most);
-      machine.available = std::min(machine.available, *most - std::min(*most, busy));
-    }
-    if (group.empty()) return machine;
-  }
+  if (auto group = group_of(membership, true)) machine = within(machine, kVersion2, root, *std::move(group));
+  if (auto group = group_of(membership, false))
+    machine = within(machine, kVersion1, root + "/memory", *std::move(group));
+  return machine;
 }
 
 Memory memory_for_us() {

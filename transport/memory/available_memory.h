@@ -1,7 +1,9 @@
 // How much memory this process could still get without swapping: of the machine as Linux sees it (proc(5),
 // /proc/meminfo: MemTotal, MemAvailable), within the limits of its control group and of those around it
-// (Linux' Documentation/admin-guide/cgroup-v2.rst: memory.max, memory.current, memory.stat). Any thread;
-// reads files of the kernel's, some 20 microseconds, and as much for each control group that has a limit.
+// (Linux' Documentation/admin-guide/cgroup-v2.rst: memory.max, memory.current, memory.stat; version 1:
+// cgroup-v1/memory.rst: memory.limit_in_bytes, memory.usage_in_bytes). Pages of files count as available, as
+// they do in MemAvailable. Any thread; reads files of the kernel's, some 20 microseconds, and as much for
+// each control group that has a limit.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,8 @@ struct Memory {
 // From the text of /proc/meminfo; nothing if it does not say.
 std::optional<Memory> parse_meminfo(std::string_view text);
 // What `machine` comes to in a control group, of which `membership` is the text of /proc/self/cgroup, with
-// the hierarchy mounted on `root`. Groups without a limit, and whatever cannot be read, take nothing away.
+// the hierarchy mounted on `root`, or that of version 1 which has memory on `root`/memory. Groups without a
+// limit, and whatever cannot be read, take nothing away.
 Memory within_control_group(Memory machine, std::string_view membership, const std::string& root);
 // Where /proc/meminfo is of no use: half of what the machine was made with.
 Memory memory_for_us();
