@@ -146,13 +146,13 @@ void DataCache::recount(File& file, Class c, uint64_t bytes) {
   auto entry = in.by_bytes.extract({of_file.bytes, &file});
   in.all.bytes += bytes;
   of_file.bytes += bytes;
-  if (of_file.bytes == 0) return;
-  if (entry) {
+  if (of_file.bytes != 0 && entry) {
     entry.value().first = of_file.bytes;
     in.by_bytes.insert(std::move(entry));
-  } else {
+  } else if (of_file.bytes != 0) {
     in.by_bytes.emplace(of_file.bytes, &file);
   }
+  sharing_.store(kept_.by_bytes.size(), std::memory_order_relaxed);
 }
 
 Task<> DataCache::wait(const Node& node, uint64_t offset) {
@@ -346,8 +346,7 @@ bool DataCache::evict_one(Class from, Going& going) {
   Extent* victim = nullptr;
   if (!in.by_bytes.empty()) {
     const auto& [bytes, largest] = *in.by_bytes.rbegin();
-    const uint64_t share = bytes_of(from) / std::min<uint64_t>(in.by_bytes.size(), kMostSharers);
-    if (bytes > share) victim = oldest(queue(*largest, from));
+    if (bytes > bytes_of(from) / sharers(in.by_bytes.size())) victim = oldest(queue(*largest, from));
   }
   if (victim == nullptr) victim = oldest(in.all);
   if (victim == nullptr) return false;

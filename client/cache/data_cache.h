@@ -58,6 +58,8 @@ class DataCache {
   static uint64_t fitting(uint64_t wanted, uint64_t available, uint64_t kept) {
     return std::min(wanted, (available + kept) / 2);
   }
+  // What one file may have of it beside others.
+  uint64_t share() const { return limit() / sharers(sharing_.load(std::memory_order_relaxed)); }
 
   // --- reading ---
   // What there is from the beginning of a range on.
@@ -176,10 +178,12 @@ class DataCache {
   bool evict_one(Class from, Going& going);
   void trim_answered(Going& going);
   uint64_t bytes_of(Class c) const;  // at most
+  static uint64_t sharers(size_t files) { return std::clamp<uint64_t>(files, 1, kMostSharers); }
 
   mutable std::mutex mutex_;
   std::unordered_map<const Node*, std::unique_ptr<File>> files_;
   Room answered_, kept_;
+  std::atomic<size_t> sharing_{0};  // files in kept_
   uint64_t next_id_ = 1;
   std::atomic<uint64_t> limit_{0};
   std::atomic<uint64_t> bytes_{0};  // kFilling included

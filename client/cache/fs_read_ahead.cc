@@ -72,7 +72,9 @@ void CachingFilesystem::note_server_epoch(uint64_t epoch) {
 }
 
 uint64_t CachingFilesystem::ahead_window() const {
-  const uint64_t most = std::min(options_.read_ahead_bytes, table_.data().limit() / 2);
+  // What is read ahead is not to be let go again before it is asked for.
+  const DataCache& data = table_.data();
+  const uint64_t most = std::min({options_.read_ahead_bytes, data.limit() / 2, data.share()});
   if (!options_.read_ahead_measured || most == 0) return most;
   return std::min(most, pace_.window(Clock::now()));
 }

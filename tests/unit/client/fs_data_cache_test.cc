@@ -225,6 +225,31 @@ TEST_P(DataCacheLoops, Memory_StaysBelowItsLimit_UnderTenTimesAsMuch) {
   for (auto& f : files) mount->close(std::move(f));
 }
 
+// No further ahead than a file may have of the room: else what is read ahead would throw itself out.
+TEST_P(DataCacheLoops, BesideManyFilesThatAreKept_NothingIsReadAheadForNothing) {
+  mount = make_mount([](client::ClientOptions& o) {
+    keep_data(o);
+    o.cache_bytes = 4 * kMiB;
+    o.read_ahead_bytes = 2 * kMiB;
+  });
+  constexpr size_t kSmall = 64u << 10;
+  for (size_t i = 0; i < 4 * kMiB / kSmall; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    server->make_file("/export/" + name, content(kSmall), 0666);
+    const auto small = mount->open(name);
+    for (int turn = 0; turn < 2; ++turn) ASSERT_EQ(*mount->read(small, 0, kSmall), content(kSmall));
+    mount->close(small);
+  }
+  ASSERT_GE(numbers().data_bytes, 3 * kMiB);
+  const uint64_t hits = numbers().data_hit_bytes;
+  const auto file = mount->open("file");
+  for (uint64_t at = 0; at < 4 * kMiB; at += kRead)
+    ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+  EXPECT_GE(numbers().data_hit_bytes, hits + 3 * kMiB);
+  EXPECT_EQ(numbers().ahead_wasted_bytes, 0u);
+  mount->close(file);
+}
+
 // --- what is never kept, or never asked for here ---
 
 TEST_P(DataCacheLoops, ADirectRead_AsksTheServer_AndLeavesNothing) {
