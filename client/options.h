@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "transport/fabric/verbs/options.h"
+#include "transport/memory/available_memory.h"
 #include "transport/rdma/options.h"
 #include "transport/rdma/version_memory.h"
 
@@ -94,6 +96,9 @@ struct ClientOptions {
   // Several users reach this mount (allow_other): names under directories that not everybody may search are
   // then answered with no lifetime, so that every path walk asks under its own credential.
   bool many_users = false;
+
+  // What is kept follows it.
+  std::function<Memory()> memory = memory_for_us;
 
   // NFSv3 only. A port of 0: the server's portmapper is asked.
   struct Version3 {

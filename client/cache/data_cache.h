@@ -54,9 +54,11 @@ class DataCache {
   void set_limit(uint64_t bytes);
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
   // The limit for a machine with so much memory available beside the `kept` bytes: of what there would be
-  // without this cache, half. So it shrinks while others need memory, and grows again.
+  // without this cache, half. So it shrinks while others need memory, and grows again. A little stays in any
+  // case: that all is taken just now does not last, and without it nothing could be read ahead.
+  static constexpr uint64_t kLeastRoom = 4u << 20;
   static uint64_t fitting(uint64_t wanted, uint64_t available, uint64_t kept) {
-    return std::min(wanted, (available + kept) / 2);
+    return std::min(wanted, std::max((available + kept) / 2, kLeastRoom));
   }
   // What one file may have of it beside others.
   uint64_t share() const { return limit() / sharers(sharing_.load(std::memory_order_relaxed)); }

@@ -19,7 +19,6 @@
 
 #include "client/cache/caching_filesystem.h"
 #include "client/cache/read_ahead.h"
-#include "transport/memory/available_memory.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -57,7 +56,7 @@ void CachingFilesystem::give_memory_back() {
   const uint64_t wanted = keeps_data() ? std::min(options_.cache_bytes, registrable_bytes() / 2) : 0;
   const bool keeps_nothing = data.empty() && data.limit() == wanted;
   if (keeps_nothing && buffers_.idle_bytes() == 0) return;
-  const uint64_t available = memory_for_us().available;
+  const uint64_t available = options_.memory().available;
   if (!keeps_nothing) data.set_limit(DataCache::fitting(wanted, available, data.numbers().bytes));
   buffers_.trim(available < buffers_.idle_bytes() ? 1 : kKeptIdle);
 }

@@ -313,10 +313,17 @@ TEST_F(DataCacheTest, ALowerLimit_GivesMemoryBackAtOnce) {
 }
 
 TEST(DataCacheLimit, FollowsTheMemoryThereIs) {
-  EXPECT_EQ(DataCache::fitting(1000, 10'000, 0), 1000u) << "as wanted";
-  EXPECT_EQ(DataCache::fitting(1000, 800, 400), 600u);
-  EXPECT_EQ(DataCache::fitting(1000, 0, 1000), 500u) << "nothing is left: it gives half";
-  EXPECT_EQ(DataCache::fitting(1000, 0, 0), 0u);
+  EXPECT_EQ(DataCache::fitting(100 * kMiB, 1000 * kMiB, 0), 100 * kMiB) << "as wanted";
+  EXPECT_EQ(DataCache::fitting(100 * kMiB, 80 * kMiB, 40 * kMiB), 60 * kMiB);
+  EXPECT_EQ(DataCache::fitting(100 * kMiB, 0, 100 * kMiB), 50 * kMiB) << "nothing is left: it gives half";
+}
+
+// Nothing is wanted only where that was said; that there is no memory just now does not last.
+TEST(DataCacheLimit, IsNeverNothing_UnlessThatIsWanted) {
+  EXPECT_EQ(DataCache::fitting(100 * kMiB, 0, 0), DataCache::kLeastRoom);
+  EXPECT_EQ(DataCache::fitting(100 * kMiB, 1, 4095), DataCache::kLeastRoom);
+  EXPECT_EQ(DataCache::fitting(kMiB, 0, 0), kMiB);
+  EXPECT_EQ(DataCache::fitting(0, 1000 * kMiB, 0), 0u);
 }
 
 TEST_F(DataCacheTest, Waste_IsWhatNobodyAskedFor) {

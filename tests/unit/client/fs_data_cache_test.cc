@@ -225,6 +225,26 @@ TEST_P(DataCacheLoops, Memory_StaysBelowItsLimit_UnderTenTimesAsMuch) {
   for (auto& f : files) mount->close(std::move(f));
 }
 
+// That nothing is to be had just now does not last: a little is kept, enough to read ahead.
+TEST_P(DataCacheLoops, WithoutMemory_ALittleIsReadAhead_UntilThereIsMore) {
+  std::atomic<uint64_t> available{0};
+  mount = make_mount([&](client::ClientOptions& o) {
+    keep_data(o);
+    o.memory = [&] { return Memory{64 * kMiB, available}; };
+  });
+  EXPECT_TRUE(wait_for([](const auto& n) { return n.data_limit_bytes == client::DataCache::kLeastRoom; }));
+  auto file = mount->open("file");
+  for (uint64_t at = 0; at < 4 * kMiB; at += kRead) {
+    ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+    ASSERT_LE(numbers().data_bytes, client::DataCache::kLeastRoom);
+  }
+  EXPECT_GE(numbers().data_hit_bytes, 3 * kMiB);
+  available = 64 * kMiB;
+  EXPECT_TRUE(wait_for([](const auto& n) { return n.data_limit_bytes == 16 * kMiB; }));
+  mount->close(std::move(file));
+  mount.reset();  // it asks how much is available
+}
+
 // No further ahead than a file may have of the room: else what is read ahead would throw itself out.
 TEST_P(DataCacheLoops, BesideManyFilesThatAreKept_NothingIsReadAheadForNothing) {
   mount = make_mount([](client::ClientOptions& o) {
@@ -283,6 +303,7 @@ TEST_P(DataCacheLoops, WithoutAttributeCaching_NothingIsKept) {
       ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
     const auto n = numbers();
     EXPECT_EQ(n.ahead_bytes + n.ahead_refused_bytes + n.data_bytes + n.data_hits, 0u);
+    EXPECT_EQ(n.data_limit_bytes, 0u);
     mount->close(file);
   }
 }
