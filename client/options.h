@@ -97,7 +97,7 @@ struct ClientOptions {
   // then answered with no lifetime, so that every path walk asks under its own credential.
   bool many_users = false;
 
-  // What is kept follows it.
+  // What is kept, and written, follows it.
   std::function<Memory()> memory = memory_for_us;
 
   // NFSv3 only. A port of 0: the server's portmapper is asked.

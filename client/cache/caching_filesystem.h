@@ -20,6 +20,7 @@
 #include "client/cache/cached_node.h"
 #include "client/cache/listed_entry.h"
 #include "client/cache/read_pace.h"
+#include "client/cache/write_limits.h"
 #include "client/filesystem.h"
 #include "client/options.h"
 #include "xdr/nfs4/file_ops.h"
@@ -299,7 +300,8 @@ class CachingFilesystem : public Filesystem {
     table_.data().drop(n);
   }
   // Twice a second. The limit of what is kept: cache_bytes, or less where memory, or what may be locked of
-  // it, is short. And buffers that have been idle for a while, and names that nobody has looked up.
+  // it, is short; and of what is written. And buffers that have been idle for a while, and names that nobody
+  // has looked up.
   void give_memory_back();
   // What was kept from before a restart of the server is dropped.
   void note_server_epoch(uint64_t epoch);
@@ -400,8 +402,13 @@ class CachingFilesystem : public Filesystem {
   // True when there was something unanswered beyond `offset`, and it is answered now.
   Task<bool> settle_beyond(NodeRef node, CachedFileRef file, uint64_t offset);
   Task<> throttle(NodeRef node, CachedFileRef file);
-  bool keeps_too_much_memory() const;  // the mount, in buffers
-  bool keeps_too_much() const;         // that is not committed
+  uint64_t bytes_beside_data() const;  // of buffers
+  // What the memory there is allows: asked for twice a second while there is written data, else by the first
+  // who writes.
+  WriteLimits fit_writes(uint64_t available);
+  WriteLimits write_limits();
+  bool keeps_too_much_memory();  // the mount, in buffers
+  bool keeps_too_much();         // that is not committed
   // The mount keeps too much that is not committed.
   Task<> commit_everything();
   Task<> commit(NodeRef node, CachedFileRef file);
@@ -448,6 +455,7 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> dirty_bytes_{0};     // held and sending, all files
   std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
   std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
+  std::atomic<uint64_t> write_limit_{0};     // WriteLimits::buffers(); 0: not known
   AsyncMutex commit_everything_mutex_;
   ReadPace pace_;
   std::atomic<uint64_t> data_epoch_{0};  // that the data cache is of

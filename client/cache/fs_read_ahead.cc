@@ -55,8 +55,11 @@ void CachingFilesystem::give_memory_back() {
   // Half: the rest is for what is under way.
   const uint64_t wanted = keeps_data() ? std::min(options_.cache_bytes, registrable_bytes() / 2) : 0;
   const bool keeps_nothing = data.empty() && data.limit() == wanted;
-  if (keeps_nothing && buffers_.idle_bytes() == 0) return;
+  const bool writes_nothing = dirty_bytes_ + unstable_bytes_ == 0;
+  if (writes_nothing) write_limit_ = 0;
+  if (keeps_nothing && writes_nothing && buffers_.idle_bytes() == 0) return;
   const uint64_t available = options_.memory().available;
+  if (!writes_nothing) fit_writes(available);
   if (!keeps_nothing) data.set_limit(DataCache::fitting(wanted, available, data.numbers().bytes));
   buffers_.trim(available < buffers_.idle_bytes() ? 1 : kKeptIdle);
 }

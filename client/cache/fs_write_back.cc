@@ -27,11 +27,6 @@ constexpr size_t kMostHeldBytes = 1u << 20;
 constexpr size_t kBusyWrites = 2;
 constexpr Duration kHoldFor = 500ms;
 constexpr int kMostCommits = 16;  // of one fsync, each finding that the server restarted since the last
-constexpr uint64_t kCommitAtBytes = 32u << 20;    // of one file: COMMIT in the background
-constexpr uint64_t kDirtyLimitBytes = 64u << 20;  // of the mount, not answered: writers wait
-constexpr uint64_t kKeepLimitBytes = 256u << 20;  // of the mount, not committed: writers wait
-// Of buffers beside the data cache: a write of a few bytes keeps a page until it is committed.
-constexpr uint64_t kMemoryLimitBytes = 512u << 20;
 
 // As the payloads of a stream do that the front end reads one behind the other into one buffer.
 bool follows_in_memory(const WriteExtent& held, const Slice& data) {
@@ -267,17 +262,34 @@ Task<> CachingFilesystem::settle_node(NodeRef node) {
   co_await settle_all(node, file);
 }
 
-bool CachingFilesystem::keeps_too_much_memory() const {
-  return buffers_.outstanding_bytes() > table_.data().bytes() + kMemoryLimitBytes;
+uint64_t CachingFilesystem::bytes_beside_data() const {
+  const uint64_t all = buffers_.outstanding_bytes();
+  return all - std::min(all, table_.data().bytes());
 }
 
-bool CachingFilesystem::keeps_too_much() const {
+WriteLimits CachingFilesystem::fit_writes(uint64_t available) {
+  const WriteLimits limits = WriteLimits::fitting(available, bytes_beside_data() + buffers_.idle_bytes());
+  write_limit_.store(limits.buffers(), std::memory_order_relaxed);
+  return limits;
+}
+
+WriteLimits CachingFilesystem::write_limits() {
+  const uint64_t known = write_limit_.load(std::memory_order_relaxed);
+  return known != 0 ? WriteLimits(known) : fit_writes(options_.memory().available);
+}
+
+bool CachingFilesystem::keeps_too_much_memory() {
+  return bytes_beside_data() > write_limits().buffers();
+}
+
+bool CachingFilesystem::keeps_too_much() {
   const uint64_t unstable = unstable_bytes_.load(std::memory_order_relaxed);
-  return unstable > kKeepLimitBytes || (unstable != 0 && keeps_too_much_memory());
+  return unstable > write_limits().uncommitted() || (unstable != 0 && keeps_too_much_memory());
 }
 
 Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
-  while (dirty_bytes_.load(std::memory_order_relaxed) > kDirtyLimitBytes || keeps_too_much_memory()) {
+  while (dirty_bytes_.load(std::memory_order_relaxed) > write_limits().unanswered() ||
+         keeps_too_much_memory()) {
     bool idle = false;
     send_held(node, file);
     std::unique_lock lock(cached_node(node).mutex);
@@ -289,7 +301,8 @@ Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
   bool spawn = false;
   {
     std::lock_guard lock(cached_node(node).mutex);
-    if (file->unstable_bytes > kCommitAtBytes && !file->commit_spawned) spawn = file->commit_spawned = true;
+    if (file->unstable_bytes > write_limits().commit_at() && !file->commit_spawned)
+      spawn = file->commit_spawned = true;
   }
   if (spawn) Loop::current()->spawn(commit_in_background(node, file));
 }

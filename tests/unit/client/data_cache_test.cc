@@ -6,6 +6,7 @@
 
 #include <deque>
 
+#include "client/cache/write_limits.h"
 #include "client/node.h"
 
 namespace nfsrdma::client {
@@ -324,6 +325,22 @@ TEST(DataCacheLimit, IsNeverNothing_UnlessThatIsWanted) {
   EXPECT_EQ(DataCache::fitting(100 * kMiB, 1, 4095), DataCache::kLeastRoom);
   EXPECT_EQ(DataCache::fitting(kMiB, 0, 0), kMiB);
   EXPECT_EQ(DataCache::fitting(0, 1000 * kMiB, 0), 0u);
+}
+
+TEST(WriteLimit, FollowsTheMemoryThereIs) {
+  const auto plenty = WriteLimits::fitting(16'000 * kMiB, 0);
+  EXPECT_EQ(plenty.buffers(), 512 * kMiB);
+  EXPECT_EQ(plenty.uncommitted(), 256 * kMiB);
+  EXPECT_EQ(plenty.unanswered(), 64 * kMiB);
+  EXPECT_EQ(plenty.commit_at(), 32 * kMiB);
+  EXPECT_EQ(WriteLimits::fitting(2048 * kMiB, 0).buffers(), 512 * kMiB);
+  for (const uint64_t written : {0u, 16u, 64u}) {
+    const auto container = WriteLimits::fitting(256 * kMiB - written * kMiB, written * kMiB);
+    EXPECT_EQ(container.buffers(), 64 * kMiB) << "what is written already is in it";
+    EXPECT_EQ(container.uncommitted(), 32 * kMiB);
+    EXPECT_EQ(container.unanswered(), 8 * kMiB);
+  }
+  EXPECT_EQ(WriteLimits::fitting(0, 0).unanswered(), 4 * kMiB) << "a few at once, whatever happens";
 }
 
 TEST_F(DataCacheTest, Waste_IsWhatNobodyAskedFor) {

@@ -20,6 +20,12 @@ class WriteLoops : public testing::TestWithParam<unsigned> {
   static TestMount::Settings with_wsize(uint32_t bytes) {
     return {.loops = GetParam(), .options = [=](client::ClientOptions& o) { o.wsize = bytes; }};
   }
+  // Available, all the time.
+  static TestMount::Settings with_memory(uint64_t bytes) {
+    return {.loops = GetParam(), .options = [=](client::ClientOptions& o) {
+              o.memory = [=] { return Memory{bytes, bytes}; };
+            }};
+  }
 };
 
 TEST_P(WriteLoops, SmallFile_IsOneStableWrite) {
@@ -500,7 +506,83 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_ThatFailsInOnePart_SaysSoItse
   EXPECT_EQ(small.close(file), 0);
 }
 
-// More data than may be on its way at once: writers wait, and everything arrives.
+// --- how much may be under way ---
+
+// Writers wait while so much is not answered: each has its latest piece on top of that.
+TEST_P(WriteLoops, MoreThanTheDirtyLimit_MakesWritersWait) {
+  constexpr size_t kWriters = 3;
+  const std::string piece(1 << 20, 'p');
+  for (const uint64_t memory : {uint64_t{0}, uint64_t{64} << 30}) {
+    TestMount slow(*server, with_memory(memory));
+    const uint64_t limit = client::WriteLimits::fitting(memory, 0).unanswered();
+    const uint64_t each = limit + 4 * piece.size();  // so that nobody ends without waiting
+    const auto dirty = [&] { return slow.fs().statistics().cache.dirty_bytes; };
+    std::atomic<uint64_t> most{0};
+    const auto writer = [&](client::OpenFileRef file) -> Task<int> {
+      for (uint64_t at = 0; at < each; at += piece.size()) {
+        auto write = slow.write_task(file, at, piece);
+        const auto written = co_await std::move(write);
+        if (!written) co_return written.error().errnum;
+        const uint64_t now = dirty();
+        for (uint64_t known = most; now > known && !most.compare_exchange_weak(known, now);) continue;
+      }
+      co_return 0;
+    };
+    std::vector<client::OpenFileRef> files;
+    for (size_t i = 0; i < kWriters; ++i) files.push_back(slow.create("file" + std::to_string(i)));
+    const auto stalled = server->faults().add(on::request_with(OP_WRITE).always(), fault::Stall{});
+    std::vector<std::future<int>> writers;
+    for (const auto& file : files) writers.push_back(slow.start(writer(file)));
+    const TimePoint soon = Clock::now() + std::chrono::seconds(20);
+    while (dirty() <= limit && Clock::now() < soon) std::this_thread::yield();
+    EXPECT_GT(dirty(), limit);
+    // Whoever could go on has done so when each loop has had its turn, and another one.
+    const auto nothing = []() -> Task<int> { co_return 0; };
+    for (unsigned i = 0; i < 4 * GetParam(); ++i) slow.run(nothing());
+    EXPECT_LE(dirty(), limit + kWriters * piece.size());
+    for (auto& w : writers) EXPECT_EQ(w.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+    server->faults().release(stalled);
+    for (auto& w : writers) EXPECT_EQ(w.get(), 0);
+    server->faults().remove(stalled);
+    EXPECT_LE(most, limit + kWriters * piece.size());
+    for (size_t i = 0; i < kWriters; ++i) {
+      EXPECT_EQ(slow.close(files[i]), 0);
+      EXPECT_EQ(server->stat("/export/file" + std::to_string(i))->size, each);
+    }
+  }
+}
+
+// What a server keeps unstable we keep, too: of a small container no more than leaves it alive.
+TEST_P(WriteLoops, LittleMemory_IsNotFilledWithWhatIsNotCommitted) {
+  TestMount small(*server, with_memory(0));
+  const auto limits = client::WriteLimits::fitting(0, 0);
+  const auto file = small.create("file");
+  const std::string piece(1 << 20, 'p');
+  for (uint64_t at = 0; at < 3 * limits.uncommitted(); at += piece.size()) {
+    ASSERT_EQ(small.write(file, at, piece), 0);
+    const auto n = small.fs().statistics().cache;
+    // What is answered between the two numbers is in both.
+    ASSERT_LE(n.dirty_bytes + n.uncommitted_bytes,
+              limits.uncommitted() + 2 * limits.unanswered() + piece.size());
+  }
+  EXPECT_EQ(small.close(file), 0);
+  EXPECT_EQ(server->stat("/export/file")->size, 3 * limits.uncommitted());
+}
+
+// A page for each few bytes.
+TEST_P(WriteLoops, LittleMemory_IsNotFilledWithPagesOfSmallWrites) {
+  TestMount small(*server, with_memory(0));
+  const auto limits = client::WriteLimits::fitting(0, 0);
+  const auto file = small.create("file");
+  const std::string piece(100, 'p');
+  for (uint64_t i = 0; i < limits.buffers() / 4096 + 1024; ++i) {
+    ASSERT_EQ(small.write(file, i * 8192, piece), 0);
+    ASSERT_LE(small.buffers().outstanding_bytes(), limits.buffers() + 4096);
+  }
+  EXPECT_EQ(small.close(file), 0);
+}
+
+// More data than may be on its way at once: everything arrives.
 TEST_P(WriteLoops, MoreThanTheDirtyLimit_ArrivesWhole) {
   const auto file = mount.create("file");
   const std::string piece(1 << 20, 'p');
