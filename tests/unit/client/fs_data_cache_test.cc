@@ -67,6 +67,15 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
     }
     return true;
   }
+  // An application that takes its time.
+  void wait_for_what_is_on_its_way() {
+    const auto nothing = []() -> Task<int> { co_return 0; };
+    const auto idle = [&] { return mount->fs().statistics().session.slots_in_use == 0; };
+    do {
+      ASSERT_TRUE(wait_for([&](const auto&) { return idle(); }));
+      for (unsigned i = 0; i < 4 * GetParam(); ++i) mount->run(nothing());
+    } while (!idle());
+  }
   // Reads the first two parts; the megabyte behind them is kept when it returns.
   static constexpr uint64_t kKept = 2 * kRead;
   client::OpenFileRef open_with_data_ahead(int flags = O_RDWR) {
@@ -131,6 +140,59 @@ TEST_P(DataCacheLoops, AFileReadFromItsBeginning_IsReadAheadOf_AndAskedForOnce) 
   mount->close(file);
 }
 
+// Several places of a file read in turn, as by threads with one descriptor.
+TEST_P(DataCacheLoops, StreamsThroughOneDescriptor_AreEachReadAheadOf) {
+  for (const uint64_t streams : {2u, 3u, 5u}) {
+    mount = make_mount(keep_data);
+    const auto file = mount->open("file");
+    constexpr uint64_t kEach = 6;
+    const uint64_t apart = 4 * kMiB / streams / kRead * kRead;
+    std::vector<uint64_t> hits(streams);
+    for (uint64_t turn = 0; turn < kEach; ++turn) {
+      for (uint64_t s = 0; s < streams; ++s) {
+        const uint64_t at = s * apart + turn * kRead, before = numbers().data_hit_bytes;
+        ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+        hits[s] += numbers().data_hit_bytes - before;
+      }
+    }
+    for (uint64_t s = 0; s < streams; ++s)
+      EXPECT_GE(hits[s], (kEach - 2) * kRead) << s << " of " << streams << ": all but the first two";
+    mount->close(file);
+  }
+}
+
+// Whoever waits is not behind what nobody has asked for yet: of the slots some are left.
+TEST_P(DataCacheLoops, WhatIsReadAheadAndNotAnswered_HoldsUpNoReader) {
+  mount = make_mount([](client::ClientOptions& o) {
+    keep_data(o);
+    o.cache_bytes = 256 * kMiB;
+  });
+  constexpr size_t kFiles = 100;  // more than there are slots
+  std::vector<client::OpenFileRef> files;
+  for (size_t i = 0; i < kFiles; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    server->make_file("/export/" + name, content(kMiB), 0666);
+    files.push_back(mount->open(name));
+  }
+  const auto rule = server->faults().add(read_ahead_reply().always(), fault::Stall{});
+  std::vector<std::future<Result<client::ReadReply>>> reads;
+  for (const auto& file : files)
+    reads.push_back(mount->start(mount->fs().read(mount->user(), file, 0, kRead)));
+  // Of the same files, where nothing is on its way.
+  for (const auto& file : files)
+    reads.push_back(mount->start(mount->fs().read(mount->user(), file, 7 * kRead, kRead)));
+  const TimePoint end = Clock::now() + std::chrono::seconds(20);
+  for (auto& r : reads) EXPECT_EQ(r.wait_until(end), std::future_status::ready);
+  EXPECT_GE(server->faults().fired(rule), 16u) << "and a lot was on its way";
+  EXPECT_EQ(numbers().ahead_bytes, 0u);
+  server->faults().release(rule);
+  for (auto& r : reads) {
+    const auto reply = r.get();
+    EXPECT_TRUE(reply && reply->size == kRead);
+  }
+  for (auto& f : files) mount->close(std::move(f));
+}
+
 // One reader of one file, and every connection.
 TEST_P(DataCacheLoops, OneFile_IsReadOverEveryConnection) {
   const auto connections = [&](size_t least_operations) {
@@ -142,14 +204,16 @@ TEST_P(DataCacheLoops, OneFile_IsReadOverEveryConnection) {
   };
   constexpr size_t kWithGetattr = 4;
   server->clear_journal();
-  const auto file = open_with_data_ahead();
-  EXPECT_GE(connections(kWithGetattr), std::min(GetParam(), 2u));
+  const auto file = mount->open("file");
+  for (uint64_t at = 0; at < 4 * kMiB; at += kRead)
+    ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+  EXPECT_EQ(connections(kWithGetattr), GetParam()) << "what is read ahead";
   server->clear_journal();
   const auto direct = mount->open("file", O_RDONLY | O_DIRECT);
   auto context = mount->user();
   context.direct = true;
-  ASSERT_TRUE(mount->run(mount->fs().read(context, direct, 0, kMiB)));
-  EXPECT_EQ(connections(0), std::min(GetParam(), 2u)) << "in two parts";
+  ASSERT_TRUE(mount->run(mount->fs().read(context, direct, 0, 4 * kMiB)));
+  EXPECT_EQ(connections(0), GetParam()) << "a large read, in parts";
   mount->close(direct);
   mount->close(file);
 }
@@ -263,8 +327,10 @@ TEST_P(DataCacheLoops, BesideManyFilesThatAreKept_NothingIsReadAheadForNothing) 
   ASSERT_GE(numbers().data_bytes, 3 * kMiB);
   const uint64_t hits = numbers().data_hit_bytes;
   const auto file = mount->open("file");
-  for (uint64_t at = 0; at < 4 * kMiB; at += kRead)
+  for (uint64_t at = 0; at < 4 * kMiB; at += kRead) {
     ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at));
+    wait_for_what_is_on_its_way();
+  }
   EXPECT_GE(numbers().data_hit_bytes, hits + 3 * kMiB);
   EXPECT_EQ(numbers().ahead_wasted_bytes, 0u);
   mount->close(file);

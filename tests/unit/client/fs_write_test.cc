@@ -508,6 +508,31 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_ThatFailsInOnePart_SaysSoItse
 
 // --- how much may be under way ---
 
+// A lost or slow WRITE holds nobody up but who needs its bytes.
+TEST_P(WriteLoops, OneWriteThatIsNotAnswered_DoesNotHoldUpTheOthers) {
+  TestMount small(*server, with_wsize(65536));
+  const auto file = small.create("file");
+  constexpr size_t kPieces = 8;
+  const std::string piece(65536, 'p');
+  const auto stalled = server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
+  std::vector<std::future<Result<>>> writes;
+  for (size_t i = 0; i < kPieces; ++i)
+    writes.push_back(small.start(small.write_task(file, i * piece.size(), piece)));
+  EXPECT_TRUE(server->wait_until(
+      [](filer::Core& core) { return core.journal.count(OP_WRITE).succeeded == kPieces - 1; }));
+  const TimePoint soon = Clock::now() + std::chrono::seconds(20);
+  const auto numbers = [&] { return small.fs().statistics().cache; };
+  while (numbers().uncommitted_bytes < (kPieces - 1) * piece.size() && Clock::now() < soon)
+    std::this_thread::yield();
+  EXPECT_EQ(numbers().uncommitted_bytes, (kPieces - 1) * piece.size()) << "and they are answered";
+  EXPECT_EQ(numbers().dirty_bytes, piece.size());
+  server->faults().release(stalled);
+  for (auto& w : writes) EXPECT_EQ(errno_of(w.get()), 0);
+  EXPECT_EQ(small.close(file), 0);
+  EXPECT_EQ(server->stat("/export/file")->size, kPieces * piece.size());
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+}
+
 // Writers wait while so much is not answered: each has its latest piece on top of that.
 TEST_P(WriteLoops, MoreThanTheDirtyLimit_MakesWritersWait) {
   constexpr size_t kWriters = 3;
@@ -556,17 +581,38 @@ TEST_P(WriteLoops, MoreThanTheDirtyLimit_MakesWritersWait) {
 TEST_P(WriteLoops, LittleMemory_IsNotFilledWithWhatIsNotCommitted) {
   TestMount small(*server, with_memory(0));
   const auto limits = client::WriteLimits::fitting(0, 0);
-  const auto file = small.create("file");
   const std::string piece(1 << 20, 'p');
-  for (uint64_t at = 0; at < 3 * limits.uncommitted(); at += piece.size()) {
-    ASSERT_EQ(small.write(file, at, piece), 0);
-    const auto n = small.fs().statistics().cache;
-    // What is answered between the two numbers is in both.
-    ASSERT_LE(n.dirty_bytes + n.uncommitted_bytes,
-              limits.uncommitted() + 2 * limits.unanswered() + piece.size());
+  const uint64_t all = 3 * limits.uncommitted();
+  const auto numbers = [&] { return small.fs().statistics().cache; };
+  const auto writer = [&](client::OpenFileRef file) -> Task<int> {
+    for (uint64_t at = 0; at < all; at += piece.size()) {
+      auto write = small.write_task(file, at, piece);
+      const auto written = co_await std::move(write);
+      if (!written) co_return written.error().errnum;
+    }
+    co_return 0;
+  };
+  const auto file = small.create("file");
+  const auto stalled = server->faults().add(on::request_with(OP_COMMIT).always(), fault::Stall{});
+  auto writing = small.start(writer(file));
+  const TimePoint soon = Clock::now() + std::chrono::seconds(20);
+  // As far as it gets: WRITEs are answered, and no more come.
+  const auto nothing = []() -> Task<int> { co_return 0; };
+  uint64_t before = 0;
+  for (unsigned unchanged = 0; unchanged < 16 && Clock::now() < soon;) {
+    for (unsigned i = 0; i < GetParam(); ++i) small.run(nothing());
+    const auto n = numbers();
+    const bool waits = n.dirty_bytes == 0 && n.uncommitted_bytes > limits.uncommitted();
+    unchanged = waits && n.uncommitted_bytes == before ? unchanged + 1 : 0;
+    before = n.uncommitted_bytes;
   }
+  EXPECT_GT(before, limits.uncommitted());
+  EXPECT_LE(before, limits.uncommitted() + limits.unanswered() + piece.size());
+  EXPECT_EQ(writing.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  server->faults().release(stalled);
+  EXPECT_EQ(writing.get(), 0);
   EXPECT_EQ(small.close(file), 0);
-  EXPECT_EQ(server->stat("/export/file")->size, 3 * limits.uncommitted());
+  EXPECT_EQ(server->stat("/export/file")->size, all);
 }
 
 // A page for each few bytes.
