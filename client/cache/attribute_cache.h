@@ -7,7 +7,7 @@
 // Replies may arrive out of order: each update says when its request was started and when its answer arrived
 // (counts from 1, not times). Of two requests that were under way together the server's order is unknown: the
 // answer whose change attribute is ahead stays, and is asked for again before anybody relies on it, since a
-// change attribute need not grow (RFC 8881 section 5.8.1.4).
+// change attribute need not grow (RFC 8881 section 5.8.1.4), nor move with each change: a clock's has ticks.
 #pragma once
 
 #include <algorithm>
@@ -57,6 +57,9 @@ class AttributeCache {
     return promises_hold ? std::max<Duration>(promised_, by_clock) : by_clock;
   }
   const Attributes& get() const { return attributes_; }
+  // What is known may be of before something that was answered already: answers contradict each other, or
+  // expire(). Not because it is old.
+  bool doubtful() const { return known() && expires_ == TimePoint::min(); }
 
  private:
   using Brief = std::chrono::duration<uint32_t, std::milli>;  // up to 49 days
@@ -67,7 +70,7 @@ class AttributeCache {
   Attributes attributes_;
   TimePoint expires_ = TimePoint::min();
   uint64_t started_ = 0;  // of the youngest request that was answered
-  uint64_t arrived_ = 0;  // when `attributes_` did; 0: nothing is known
+  uint64_t arrived_ = 0;  // when `attributes_` did, or what contradicts them; 0: nothing is known
   uint64_t expired_ = 0;  // by expire()
   Brief timeout_{};
   Brief promised_{};

@@ -173,6 +173,12 @@ class CachingFilesystem : public Filesystem {
   bool fresh(const CachedNode& node) const;
   // Asks again unless fresh.
   Task<Result<>> revalidate(RequestContext ctx, NodeRef node);
+  // A regular file's: see AttributeCache::doubtful().
+  static bool doubtful(const NodeRef& node);
+  // Asks again while that is so.
+  Task<Result<>> resolve_doubt(RequestContext ctx, NodeRef node);
+  // attributes_reply() of what is not doubtful.
+  Task<Result<AttributesReply>> sure_attributes(RequestContext ctx, NodeRef node);
   // EACCES unless the caller has every bit of `wanted`; `op` is what it is for.
   Task<Result<>> require_access(RequestContext ctx, NodeRef node, uint32_t wanted, const char* op);
   // Whether the mode lets everybody who comes through this mount search the directory, so that its names may

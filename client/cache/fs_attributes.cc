@@ -16,6 +16,9 @@ bool is_directory(const Attributes& a) {
   return S_ISDIR(a.mode);
 }
 
+// Questions in a row whose answers are contradicted, while others write the file.
+constexpr int kMostDoubts = 3;
+
 // Of what makes the kernel drop pages by itself. Where two differ and this does not, it is told to once more.
 uint32_t fingerprint_of(const Attributes& a) {
   const auto nanoseconds =
@@ -208,9 +211,33 @@ Task<Result<>> CachingFilesystem::revalidate(RequestContext ctx, NodeRef node) {
     if (const auto name = table_.names().name_of(*node.get())) note_asked(name->directory);
   }
   if (!good) good = co_await sweep_for(ctx, node);
-  if (!good) co_return co_await fetch_attributes(ctx, node, Cause::kAsked);
-  attribute_hits_.fetch_add(1, std::memory_order_relaxed);
+  if (good) {
+    attribute_hits_.fetch_add(1, std::memory_order_relaxed);
+    co_return Result<>{};
+  }
+  NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
+  co_return co_await resolve_doubt(ctx, node);
+}
+
+bool CachingFilesystem::doubtful(const NodeRef& node) {
+  std::lock_guard lock(cached_node(node).mutex);
+  const AttributeCache& known = cached_node(node).attributes;
+  return known.doubtful() && S_ISREG(known.get().mode);
+}
+
+// Of a size that is too small the kernel makes zeros: it cuts its pages there, at once, however short a time
+// it is given to believe it.
+Task<Result<>> CachingFilesystem::resolve_doubt(RequestContext ctx, NodeRef node) {
+  for (int turn = 0; turn < kMostDoubts && doubtful(node); ++turn) {
+    co_await settle_node(node);
+    NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
+  }
   co_return Result<>{};
+}
+
+Task<Result<AttributesReply>> CachingFilesystem::sure_attributes(RequestContext ctx, NodeRef node) {
+  (void)co_await resolve_doubt(ctx, node);  // what was asked for is done, whatever becomes of this
+  co_return attributes_reply(node);
 }
 
 Task<Result<AttributesReply>> CachingFilesystem::getattr(RequestContext ctx, NodeRef node, OpenFileRef) {

@@ -181,13 +181,13 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
   // What was done to it since, here, went with what was known of it.
   if (table_.dropped_since(from.handle, listing.belief.order)) co_return entry;
   co_await book_listed(node, from, listing.belief);
-  Entry full = cached_entry(node, Duration::zero());
-  switch (table_.names().learn(*listing.node.get(), entry.name, full.node.get(), listing.belief)) {
+  switch (table_.names().learn(*listing.node.get(), entry.name, node.get(), listing.belief)) {
     case NameCache::Learnt::kStored: break;
     case NameCache::Learnt::kAbsent: co_return std::nullopt;
     case NameCache::Learnt::kOther: co_return entry;
   }
-  full.entry_ttl = entry_ttl(listing.node, listing.belief.epoch);
+  if (doubtful(node)) co_return entry;
+  Entry full = cached_entry(node, entry_ttl(listing.node, listing.belief.epoch));
   entry.ino = full.attributes.ino;
   entry.entry = std::move(full);
   co_return entry;

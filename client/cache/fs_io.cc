@@ -146,6 +146,11 @@ Task<Result<ReadReply>> CachingFilesystem::read(RequestContext ctx, OpenFileRef 
     co_await settle(handle.node, handle.cached, offset, offset + size);
     const uint64_t before = epoch();
     co_await restore_lost_writes(handle.node, handle.cached);
+    uint64_t end_on_its_way = 0;
+    {
+      std::lock_guard lock(cached_node(handle.node).mutex);
+      end_on_its_way = handle.cached->writes.end_offset();
+    }
     Result<ReadReply> reply = fail(Error{});
     if (turn) {
       note_server_epoch(before);
@@ -153,10 +158,12 @@ Task<Result<ReadReply>> CachingFilesystem::read(RequestContext ctx, OpenFileRef 
     } else {
       reply = co_await read_range(open, account, offset, size);
     }
-    // The end may lie further out, in data that is on its way: then this was a hole.
-    if (reply && reply->size < size &&
-        co_await settle_beyond(handle.node, handle.cached, offset + reply->size))
-      continue;
+    // The end may lie further out, in data that is on its way, or was when this was asked for: then it was a
+    // hole, or the READ has overtaken the WRITE.
+    if (reply && reply->size < size) {
+      const bool settled = co_await settle_beyond(handle.node, handle.cached, offset + reply->size);
+      if (settled || end_on_its_way > offset + reply->size) continue;
+    }
     // A server that restarted meanwhile may have answered without what it lost and has not got again yet.
     if (epoch() == before) co_return reply;
   }

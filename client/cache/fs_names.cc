@@ -118,8 +118,13 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
   }
   name_misses_.fetch_add(1, std::memory_order_relaxed);
   Result<Entry> answer = co_await lookup_on_server(ctx, directory, std::move(name));
+  if (!answer || !answer->node) co_return answer;
   // Of absent files no READDIR tells.
-  if (answer && answer->node && sweeps()) note_asked(directory);
+  if (sweeps()) note_asked(directory);
+  if (doubtful(answer->node)) {
+    NFSRDMA_CO_TRY(co_await resolve_doubt(ctx, answer->node));
+    *answer = cached_entry(answer->node, answer->entry_ttl);
+  }
   co_return answer;
 }
 

@@ -122,7 +122,7 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
   }
   co_await note_own(node, answer->wcc, order);
   if (!answer->wcc.after) NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kOwn));
-  co_return attributes_reply(node);
+  co_return co_await sure_attributes(ctx, node);
 }
 
 Task<Result<FilesystemStatus>> Nfs3Filesystem::statfs(RequestContext ctx, NodeRef node) {

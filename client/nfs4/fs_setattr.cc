@@ -91,7 +91,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   co_await apply(node, std::move(res->resok4.obj_attributes), order, cause_of_own(asked), *before);
   if (const auto access = reply->take<nfs4::ACCESS4res>())
     note_access(ctx, n, access->resok4.supported, access->resok4.access, change);
-  co_return attributes_reply(node);
+  co_return co_await sure_attributes(ctx, node);
 }
 
 // What tar and cp do with a small file: its data and its time go in one COMPOUND. An answer that leaves data
@@ -157,7 +157,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
   extent_answered(node, file, *taken, sent_in, std::move(written));
   if (!done) co_return std::nullopt;
   if (!set) co_return fail(std::move(set.error()));
-  co_return attributes_reply(node);
+  co_return co_await sure_attributes(ctx, node);
 }
 
 }  // namespace nfsrdma::client

@@ -89,7 +89,7 @@ TEST(AttributeCache, SmallerChangeOfAYoungerRequest_IsAChange) {
 TEST(AttributeCache, AnswerFromThePast_IsIgnored) {
   AttributeCache cache;
   answer(cache, version(7, 700), 10, kStart, kRegular);
-  EXPECT_EQ(answer(cache, version(7, 1), 9, kStart + 1s, kRegular), Update::kIgnored);
+  EXPECT_EQ(answer(cache, version(7, 700), 9, kStart + 1s, kRegular), Update::kIgnored);
   EXPECT_EQ(cache.remaining(kStart + 1s), 2s);
   EXPECT_EQ(answer(cache, version(6, 600), 9, kStart + 1s, kRegular), Update::kIgnored);
   EXPECT_EQ(cache.get().size, 700u);
@@ -129,6 +129,35 @@ TEST(AttributeCache, OneChangeForTwoWrites_KeepsTheLargerSizeAndAsksAgain) {
   EXPECT_FALSE(cache.fresh(kStart));
 }
 
+// Of the same tick: a truncation that was answered last, or an answer from before it was made longer.
+TEST(AttributeCache, OneChangeAndASmallerSize_IsDoubtful) {
+  AttributeCache cache;
+  cache.update(version(7, 100), 1, 2, kStart, kRegular);
+  cache.update(version(7, 100), 4, 5, kStart, kRegular);
+  EXPECT_FALSE(cache.doubtful());
+  EXPECT_EQ(cache.update(version(7, 10), 3, 6, kStart, kRegular), Update::kIgnored);
+  EXPECT_TRUE(cache.doubtful());
+  EXPECT_EQ(cache.update(version(7, 10), 7, 8, kStart, kRegular), Update::kUnchanged);
+  EXPECT_EQ(cache.get().size, 10u);
+  EXPECT_FALSE(cache.doubtful());
+}
+
+// A WRITE made the file longer; a question that was executed before it and answered behind it is not
+// believed, although the WRITE's answer said nothing new but the size, or was not believed itself.
+TEST(AttributeCache, AnsweredBehindAWriteThatItDidNotSee_IsNotBelieved) {
+  for (const uint64_t change_of_write : {7u, 6u}) {
+    AttributeCache cache;
+    cache.update(version(7, 100), 1, 2, kStart, kRegular);
+    const uint64_t write = 3;
+    cache.update(version(7, 100), 4, 5, kStart, kRegular);
+    const uint64_t question = 6;
+    EXPECT_EQ(cache.update(version(change_of_write, 200), write, 7, kStart, kRegular), Update::kIgnored);
+    cache.update(version(7, 100), question, 8, kStart, kRegular);
+    EXPECT_TRUE(cache.doubtful()) << change_of_write;
+    EXPECT_FALSE(cache.fresh(kStart));
+  }
+}
+
 TEST(AttributeCache, Expire_KeepsTheValuesButTrustsThemNoMore) {
   AttributeCache cache;
   answer(cache, version(1, 77), 1, kStart, kRegular);
@@ -155,6 +184,7 @@ TEST(AttributeCache, NoLifetime_IsNeverFresh) {
   for (uint64_t request = 1; request < 5; ++request) {
     answer(cache, version(1), request, kStart, {});
     EXPECT_FALSE(cache.fresh(kStart));
+    EXPECT_FALSE(cache.doubtful());
   }
 }
 
