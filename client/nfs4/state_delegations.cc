@@ -190,12 +190,13 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
       owner->stateid = res->resok4.lock_stateid;
       owner->established = true;
     }
+    bool newly_lost = false;
     {
       std::lock_guard lock(file.node.mutex);
       owner->local = false;
-      owner->lost = owner->lost || !res;
+      newly_lost = !res && !std::exchange(owner->lost, true);
     }
-    if (!res) report_lost_locks(node, describe(res.error()).c_str());
+    if (newly_lost) report_lost_locks(node, describe(res.error()).c_str());
   }
 }
 

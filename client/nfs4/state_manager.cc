@@ -131,7 +131,7 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
                                                 uint32_t access) {
   std::lock_guard lock(file.node.mutex);
   const bool opened = account.state->established && (account.state->held_access & access) != 0;
-  const bool lent = (file.lent_access() & access) != 0 && (file.delegated() || !opened);
+  bool lent = (file.lent_access() & access) != 0 && (file.delegated() || !opened);
   nfs4::stateid4 stateid = account.state->stateid;
   for (const std::string& name : account.lock_owners) {
     for (const OpenStateRef& open : file.opens) {
@@ -139,6 +139,8 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
       if (owner == nullptr) continue;
       // As the Linux client's lost locks: whoever relied on one must not go on as if nothing had happened.
       if (owner->lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
+      // Until it is on the server it stands and falls with the delegation.
+      if (owner->local && !owner->ranges.empty()) lent = (file.lent_access() & access) != 0;
       if (open == account.state && owner->established && !owner->local && !owner->ranges.empty())
         stateid = owner->stateid;
     }

@@ -506,6 +506,34 @@ TEST_P(DelegationLoops, RevokedWithLocks_LosesThem) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
+// While the delegation goes back it is not known yet whether the server gives the lock: what is written under
+// it counts on the delegation, not on the open, which stays when both are given to somebody else.
+TEST_P(DelegationLoops, RevokedWhileItsLocksAreBroughtToTheServer_NothingIsWrittenUnderThem) {
+  using client::LockType;
+  const auto file = mount->create("locked");
+  ASSERT_EQ(mount->lock(file, LockType::kWrite), 0);
+  const auto claiming = server->faults().add(on::request_with(OP_LOCK), filer::fault::Stall{});
+  ASSERT_EQ(server->recall("/export/locked"), 1u);
+  ASSERT_TRUE(server->faults().wait_fired(claiming));
+  server->with_core([](filer::Core& core) {
+    core.states.each([&](filer::State& s) {
+      if (s.kind == StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+    });
+  });
+  TestMount other(*server);
+  const auto theirs = other.open("locked", O_RDWR);
+  ASSERT_EQ(other.lock(theirs, LockType::kWrite), 0);
+  ASSERT_EQ(other.write(theirs, 0, "THEIRS"), 0);
+  ASSERT_EQ(other.fsync(theirs), 0);
+  EXPECT_EQ(mount->write(file, 0, "ours"), 0);
+  EXPECT_EQ(mount->fsync(file), EIO);
+  server->faults().release(claiming);
+  EXPECT_EQ(server->read_file("/export/locked"), "THEIRS");
+  EXPECT_EQ(mount->write(file, 0, "ours"), EIO);
+  EXPECT_EQ(other.close(theirs), 0);
+  (void)mount->close(file);
+}
+
 TEST_P(DelegationLoops, RestartWithLocalLocks_KeepsThemWithTheDelegation) {
   using client::LockType;
   const auto file = mount->open("file", O_RDWR);
