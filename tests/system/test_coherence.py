@@ -181,14 +181,15 @@ class ReadAhead(CloseToOpen):
 
     SIZE = 4 << 20
 
-    def mount(self, options="", export=None, port=None, **more):
+    def far_away(self):
+        """The port of the server."""
         proxy = self.proxy()
         proxy.command("delay 3")
-        mounted = super().mount(options, export, port or proxy.port, **more)
-        if os.getuid() == 0:  # root's kernel reads ahead far enough by itself
-            device = os.stat(mounted.path).st_dev
-            with open(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb", "w") as control:
-                control.write("128")
+        return proxy.port
+
+    def mount(self, options="", export=None, port=None, **more):
+        mounted = super().mount(options, export, port or self.far_away(), **more)
+        mounted.keep_kernel_from_reading_ahead()
         return mounted
 
     def kept(self, mounted):

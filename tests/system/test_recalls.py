@@ -51,6 +51,36 @@ class OverRdma(OverTcp):
     PROTO = "rdma"
 
 
+class Far:
+    """The random tester with a server so far away that the daemon reads ahead of long runs, which are part of the steps, and
+    keeps what it has read: it has used all that it has when the test is over."""
+
+    FAULTS = ("reply READ always: delay 2",)
+    SCANS = ("--max-bytes", 2 << 20, "--scans", 40)
+    STEPS = scaled(2500)
+
+    def mount(self, options="", export=None, port=None, **more):
+        mounted = super().mount(options, export, port, **more)
+        mounted.keep_kernel_from_reading_ahead(16)
+        return mounted
+
+    def fsrandom(self, directory, *options, steps, **more):
+        return super().fsrandom(directory, *self.SCANS, *options, steps=min(steps, self.STEPS), **more)
+
+    def finish(self, process, timeout=1500):
+        super().finish(process, timeout)
+        self.check_that_all_is_used(self.mounted[0].stats())
+
+    def check_that_all_is_used(self, stats):
+        cache, delegations = stats["cache"], stats["delegations"]
+        requests = {o["name"]: o["requests"] for o in stats["operations"]}
+        self.assertGreater(cache["ahead_bytes"], 1 << 20, cache)
+        self.assertGreater(cache["data_hit_bytes"], 1 << 20, cache)
+        self.assertGreater(delegations["granted"], 0, delegations)
+        self.assertGreater(delegations["local_opens"], 0, delegations)
+        self.assertGreater(requests.get("COMMIT", 0), 0, "data was written behind")
+
+
 class Reader(threading.Thread):
     """Reads, lists and stats everything below a directory, again and again, until stopped. What goes away under it is none
     of its business; what it reads is somebody else's."""
@@ -132,11 +162,27 @@ class RandomRdma(OverRdma, Random):
     pass
 
 
+class RandomFar(Far, Random):
+    pass
+
+
+class RandomFarRdma(OverRdma, RandomFar):
+    pass
+
+
 class Restarts(RecallCase, test_random.Restarts):
     """The filer is killed again and again; delegations are reclaimed."""
 
 
 class RestartsRdma(OverRdma, Restarts):
+    pass
+
+
+class RestartsFar(Far, Restarts):
+    test_acknowledged_writes = None  # reads nothing
+
+
+class RestartsFarRdma(OverRdma, RestartsFar):
     pass
 
 
@@ -148,8 +194,34 @@ class CutsRdma(OverRdma, test_rdma.Cuts):
     pass
 
 
+class CutsFar(Far, Cuts):
+    test_acknowledged_writes_with_cuts_and_restarts = None  # reads nothing
+    test_replies_in_tiny_fragments = None  # nothing is long enough
+
+
+class CutsFarRdma(Far, CutsRdma):
+    test_acknowledged_writes_with_cuts_and_restarts = None
+
+
 class CoherenceRdma(OverRdma, test_coherence.CloseToOpen):
     pass
+
+
+class ReadAhead(OverTcp, test_coherence.ReadAhead):
+    def test_what_is_read_ahead_is_used_and_never_old(self):
+        super().test_what_is_read_ahead_is_used_and_never_old()
+        for mounted in (self.one, self.two):
+            numbers = mounted.stats()["delegations"]
+            self.assertGreater(numbers["recalled"], 0, numbers)
+
+
+class ReadAheadRdma(OverRdma, ReadAhead):
+    FAULTS = ("reply READ always: delay 3",)
+
+
+class ReadAheadUndelegatedRdma(OverRdma, test_coherence.ReadAhead):
+    FAULTS = ReadAheadRdma.FAULTS
+    FIRST = SECOND = "nodelegations," + test_coherence.ReadAhead.FIRST
 
 
 @needs_mount()
@@ -167,6 +239,7 @@ class Faults(RecallCase):
         pass
 
     def serve(self, *faults):
+        faults = (*faults, *self.FAULTS)
         self.server, self.rdma_port = delegating_filer(f"{type(self).__name__}.{self._testMethodName}", faults)
         self.addCleanup(self.server.kill)
         return self.mount()
@@ -213,6 +286,19 @@ class Faults(RecallCase):
 
 
 class FaultsRdma(OverRdma, Faults):
+    pass
+
+
+class FaultsFar(Far, Faults):
+    test_nothing_acknowledged_is_lost_when_delegations_are_revoked = None  # reads nothing
+
+    def check_that_all_is_used(self, stats):
+        # Where the change attribute never rests nothing is kept; and not every plan leaves a delegation for long.
+        if "rest" not in self._testMethodName and "revo" not in self._testMethodName:
+            super().check_that_all_is_used(stats)
+
+
+class FaultsFarRdma(OverRdma, FaultsFar):
     pass
 
 

@@ -1,12 +1,12 @@
-// usage: fsrandom [--seed N] [--steps N] [--workers N] [--check-every N] [--max-bytes N] [--witness DIR]
-// [--dump FILE]
-//                 [--tolerate none|silly] [--without KIND,...] [--require KIND,...] [--step-timeout S] DIR
+// usage: fsrandom [--seed N] [--steps N] [--workers N] [--check-every N] [--max-bytes N] [--scans N]
+//                 [--witness DIR] [--dump FILE] [--tolerate none|silly] [--without KIND,...]
+//                 [--require KIND,...] [--step-timeout S] DIR
 //        fsrandom --verify FILE [--tolerate none|silly] DIR
 //
 // Random file operations in DIR, compared after each step with a model in memory. With several workers, each
 // has a subdirectory, a process and a seed of its own (N, N+1, ...). --witness names the same directory by
 // another way: it is compared, too, at every check. --dump writes the model at the end, for --verify to
-// compare another mount with.
+// compare another mount with. --scans is the weight, among about 130, of steps that read long runs.
 // --require fails when the directory lacks something optional (direct, noreplace, allocate).
 //
 // Exit status: 0 no difference, 1 a difference (printed with seed, step and history), 2 usage, 3 a step that
@@ -58,6 +58,7 @@ Arguments parse(int argc, char** argv) {
       {"--workers", [&](const std::string& v) { a.workers = static_cast<unsigned>(std::stoul(v)); }},
       {"--check-every", [&](const std::string& v) { o.check_every = std::stoull(v); }},
       {"--max-bytes", [&](const std::string& v) { o.max_bytes = std::stoull(v); }},
+      {"--scans", [&](const std::string& v) { o.scans = static_cast<unsigned>(std::stoul(v)); }},
       {"--witness", [&](const std::string& v) { o.witness = v; }},
       {"--dump", [&](const std::string& v) { a.dump = v; }},
       {"--verify", [&](const std::string& v) { a.verify = v; }},

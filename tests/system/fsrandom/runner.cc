@@ -46,13 +46,16 @@ Runner::~Runner() {
 }
 
 void Runner::run() {
+  std::vector<Kind> all = kinds();
+  all.push_back(
+      {"scan", options_.scans, &Runner::scan_file});  // last: without it a seed's steps are the same
   unsigned total = 0;
-  for (const Kind& kind : kinds()) total += kind.weight;
+  for (const Kind& kind : all) total += kind.weight;
   while (step_ < options_.steps) {
     ++step_;
     uint64_t pick = random(total);
     const Kind* chosen = nullptr;
-    for (const Kind& kind : kinds()) {
+    for (const Kind& kind : all) {
       if (pick < kind.weight) {
         chosen = &kind;
         break;

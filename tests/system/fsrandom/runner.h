@@ -28,6 +28,7 @@ struct Options {
   uint64_t steps = 10000;
   uint64_t check_every = 1000;      // steps between two comparisons of the whole tree
   uint64_t max_bytes = 300 * 1024;  // usual upper end of file sizes; some go beyond 4 GiB all the same
+  unsigned scans = 0;               // weight of steps that read long runs, of which a client may read ahead
   bool silly = false;               // tolerate .nfs* names and a link count of 1 for open unlinked files
   std::set<std::string> without;    // kinds of steps left out
   unsigned step_timeout_s = 300;    // a step that takes longer ends the run with status 3
@@ -91,6 +92,7 @@ class Runner {
   void seek_file();
   void copy_range();
   void drop_cache();
+  void scan_file();
   void allocate();
 
   // runner_names.cc: steps on names and attributes

@@ -322,6 +322,33 @@ void Runner::drop_cache() {
   check_region(d->fd, offset, 1 + random(70000), *d->inode);
 }
 
+// Long runs, several at once and in each direction, of what the kernel has let go as far as it can.
+void Runner::scan_file() {
+  Descriptor* d = some_descriptor();
+  if (d == nullptr || !readable(d->flags) || d->flags & O_DIRECT || d->inode->size < 16 * kPage) return;
+  struct Stream {
+    int64_t at, step;
+  };
+  const auto size = static_cast<int64_t>(d->inode->size), piece = static_cast<int64_t>(kPage << random(5));
+  std::vector<Stream> streams;
+  for (uint64_t left = 1 + random(3); left > 0; --left) {
+    static constexpr int64_t kSteps[] = {1, 1, -1, 3};
+    const int64_t from = chance(40) ? 0 : static_cast<int64_t>(random(d->inode->size));
+    const int64_t step = piece * kSteps[random(std::size(kSteps))];
+    streams.push_back({step < 0 ? size - piece : from, step});
+  }
+  note("scan " + d->path + " in " + std::to_string(streams.size()) + " runs of " + std::to_string(piece));
+  posix_fadvise(d->fd, 0, 0, POSIX_FADV_DONTNEED);
+  check_open(*d);
+  for (int turn = 0; turn < 16; ++turn) {
+    for (Stream& s : streams) {
+      if (s.at >= 0 && s.at < size)
+        check_region(d->fd, static_cast<uint64_t>(s.at), static_cast<uint64_t>(piece), *d->inode);
+      s.at += s.step;
+    }
+  }
+}
+
 void Runner::allocate() {
   Descriptor* d = some_descriptor();
   if (d == nullptr || !writable(d->flags) || d->inode->size > options_.max_bytes) return;

@@ -60,8 +60,11 @@ class Filer:
         self.pid = None
         return status
 
-    def restart(self, down=0.0):
+    def restart(self, down=0.0, forget=False):
+        """forget: its clients are no longer known to it."""
         self.kill()
+        if forget:
+            os.unlink(os.path.join(self.root, "state", "clients"))
         time.sleep(down)
         return self.start()
 

@@ -1,0 +1,159 @@
+"""Lost replies and restarts as in other modules, where the server gives delegations, over TCP and over RDMA."""
+
+import fcntl
+import os
+import unittest
+
+import test_once
+import test_restart
+from harness.proxy import ChaosProxy
+from test_recalls import OverRdma, OverTcp, delegating_filer
+
+
+class OtherMount:
+    """Somebody else opens what is delegated: the delegation has to go back."""
+
+    def delegated(self, name, data=b"content"):
+        self.make(name, data)
+        self.assertEqual(self.mounted[0].stats()["delegations"]["held_write"], 1)
+        return os.path.join(self.beside().path, os.path.basename(self.path), name)
+
+    def read(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+
+class Once(OverTcp, OtherMount, test_once.ExactlyOnce):
+    def beside(self):
+        return self.mount()  # not through the proxy
+
+    def test_lock_and_unlock(self):
+        """The lock is held here, until the delegation goes: it is claimed in the meantime."""
+        theirs = self.delegated("locked")
+        with open(self.at("locked"), "r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.assertEqual(self.strike("LOCK", lambda: self.read(theirs)), b"content")
+            with open(theirs, "r+b") as other:
+                with self.assertRaises(OSError):
+                    fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.strike("LOCKU", lambda: fcntl.lockf(file, fcntl.LOCK_UN))
+                fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def test_close(self):
+        """It goes with the delegation."""
+        theirs = self.delegated("closed", b"q")
+        self.assertEqual(self.strike("DELEGRETURN", lambda: self.read(theirs)), b"q")
+        self.assertEqual(self.mounted[0].stats()["delegations"]["held_write"], 0)
+
+    def test_claim_of_an_open(self):
+        theirs = self.delegated("open")
+        with open(self.at("open"), "r+b", buffering=0) as file:
+            self.assertEqual(self.strike("OPEN", lambda: self.read(theirs)), b"content")
+            file.write(b"CONTENT")
+            os.fsync(file.fileno())
+        self.assertEqual(self.read(theirs), b"CONTENT")
+
+
+class NotYet(Once):
+    """The call itself is lost: it must be sent again."""
+
+    def strike(self, operation, action, direction="call", times=1):
+        return super().strike(operation, action, "call", times)
+
+
+class OnceRdma(OverRdma, OtherMount, test_once.ExactlyOnce):
+    """What is lost are the first such replies since the server began."""
+
+    EVENT = "reply"
+
+    @classmethod
+    def setUpClass(cls):
+        pass  # a server for each test
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+    STRUCK = {"test_rename": "RENAME", "test_rename_cut_three_times": "RENAME times 3",
+              "test_rename_back_and_forth": "RENAME every 2", "test_exclusive_create": "OPEN", "test_mkdir": "CREATE",
+              "test_symlink": "CREATE", "test_mkfifo": "CREATE", "test_link": "LINK", "test_unlink": "REMOVE",
+              "test_rmdir": "REMOVE", "test_append": "WRITE times 3", "test_truncate": "SETATTR",
+              "test_lock_and_unlock": "LOCK", "test_fsync": "COMMIT", "test_close": "DELEGRETURN",
+              "test_claim_of_an_open": "OPEN times 3"}
+
+    def setUp(self):
+        struck = self.STRUCK[self._testMethodName]
+        self.operation = struck.split()[0]
+        rule = f"{self.EVENT} {struck}: reset"
+        self.server, self.rdma_port = delegating_filer(f"{type(self).__name__}.{self._testMethodName}", (rule,))
+        self.addCleanup(self.server.kill)
+        super(test_once.ExactlyOnce, self).setUp()
+        self.path = self.directory(self.mount())
+
+    def connects(self):
+        return sum(t["connects"] for t in self.mounted[0].stats()["transports"])
+
+    def strike(self, operation, action, direction="reply", times=1):
+        result = action()
+        if operation == self.operation:
+            self.wait_until(lambda: self.connects() > 1, f"{operation} was struck")
+        return result
+
+    def beside(self):
+        return self.mount()
+
+    def test_fsync(self):
+        with open(self.at("synced"), "wb", buffering=0) as file:
+            file.write(b"y" * 300000)
+            self.strike("COMMIT", lambda: os.fsync(file.fileno()))
+        self.assertEqual(os.stat(self.on_server(self.at("synced"))).st_size, 300000)
+
+    test_lock_and_unlock = Once.test_lock_and_unlock
+    test_close = Once.test_close
+    test_claim_of_an_open = Once.test_claim_of_an_open
+
+
+class NotYetRdma(OnceRdma):
+    EVENT = "request"
+
+
+class Held:
+    """Each test has to do with delegations."""
+
+    def tearDown(self):
+        try:
+            if not any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
+                self.assertGreater(self.mounted[0].stats()["delegations"]["granted"], 0)
+        finally:
+            super().tearDown()
+
+
+class Restart(Held, OverTcp, test_restart.Restart):
+    pass
+
+
+class RestartRdma(Held, OverRdma, test_restart.Restart):
+    pass
+
+
+class Lost(Held, OverTcp, test_restart.Lost):
+    pass
+
+
+class LostRdma(Held, OverRdma, test_restart.Lost):
+    def proxy(self):
+        proxy = ChaosProxy(self.rdma_port, raw=True)
+        self.addCleanup(proxy.close)
+        return proxy
+
+
+class Interrupted(Held, OverTcp, test_restart.Interrupted):
+    pass
+
+
+class InterruptedRdma(Held, OverRdma, test_restart.Interrupted):
+    pass
+
+
+if __name__ == "__main__":
+    unittest.main()
