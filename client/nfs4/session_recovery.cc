@@ -41,12 +41,21 @@ class Session::Channel final : public RecoveryChannel {
         usable_(next_.size()) {}
 
   Task<Result<CompoundReply>> run(Request request) override {
-    auto taking = take_slot();
-    const uint32_t slot = co_await std::move(taking);
-    auto running = run_in(slot, request);
-    Result<CompoundReply> reply = co_await std::move(running);
-    give_back(slot);
-    co_return reply;
+    for (;;) {
+      auto taking = take_slot();
+      const uint32_t slot = co_await std::move(taking);
+      if (broken_) {
+        give_back(slot);
+        co_return fail({Layer::kSession, Recovery::kReconnect, ENOTCONN, 0, "recovery",
+                        "a request of this recovery has no answer"});
+      }
+      bool retired = false;
+      auto running = run_in(slot, request, retired);
+      Result<CompoundReply> reply = co_await std::move(running);
+      give_back(slot);
+      if (!retired) co_return reply;
+      co_await session_.pause(100ms);
+    }
   }
 
   // Of each slot the sequence ID of the next request.
@@ -90,14 +99,19 @@ class Session::Channel final : public RecoveryChannel {
     if (highest < usable_) usable_ = highest + 1;
   }
 
-  Task<Result<CompoundReply>> run_in(uint32_t slot, Request request) {
+  // `retired`: not executed, for it named a slot that the server has taken back meanwhile.
+  Task<Result<CompoundReply>> run_in(uint32_t slot, Request request, bool& retired) {
     for (;;) {
       CallSize size;
       const SlotTicket mine = ticket(slot);
       Result<CompoundReply> reply = co_await session_.attempt(0, request, mine, Precedence::kHandshake, size);
       if (!reply) {
         // An answer that could not be read: the server has executed the request, whatever it was.
-        if (size.transmissions != 0 && reply.error().layer == Layer::kXdr) ++next_[slot];
+        if (reply.error().layer == Layer::kXdr) {
+          if (size.transmissions != 0) ++next_[slot];
+        } else {
+          broken_ = true;  // nobody knows what the slot's next sequence ID is
+        }
         co_return reply;
       }
       if (!reply->sequence()) co_return fail(nfs4::nfs_error(reply->status(), nfs4::op_name(request.op)));
@@ -105,6 +119,10 @@ class Session::Channel final : public RecoveryChannel {
       if (sequenced == nfs4::NFS4_OK) {
         ++next_[slot];
         heed(reply->sequence()->resok4);
+      } else if (sequenced == nfs4::NFS4ERR_BAD_HIGH_SLOT && mine.highest >= usable_) {
+        retired = !session_.stopping_;
+        co_return fail(
+            {Layer::kSession, Recovery::kInterrupted, EIO, sequenced, "SEQUENCE", nfs4::name_of(sequenced)});
       } else if (sequenced != nfs4::NFS4ERR_DELAY) {
         // The fresh session is already unusable: recovery starts over.
         co_return fail(
@@ -124,6 +142,7 @@ class Session::Channel final : public RecoveryChannel {
   std::mutex mutex_;
   WaitQueue given_back_;
   std::vector<bool> busy_;
+  bool broken_ = false;    // a request may have been executed and has no answer
   std::ptrdiff_t usable_;  // slots below this one; at least one
 };
 
