@@ -229,7 +229,6 @@ bool CachingFilesystem::doubtful(const NodeRef& node) {
 // it is given to believe it.
 Task<Result<>> CachingFilesystem::resolve_doubt(RequestContext ctx, NodeRef node) {
   for (int turn = 0; turn < kMostDoubts && doubtful(node); ++turn) {
-    co_await settle_node(node);
     NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
   }
   co_return Result<>{};
