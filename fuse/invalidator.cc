@@ -68,6 +68,7 @@ bool Invalidator::enqueue(NodeRef node, bool data, Done done) {
   if (!enabled_) return false;
   if (everything_) {
     ++numbers_.merged;
+    everything_has_data_ |= data;
     if (done) waiting_for_everything_.push_back(std::move(done));
     return true;
   }
@@ -87,7 +88,9 @@ bool Invalidator::enqueue(NodeRef node, bool data, Done done) {
     ++numbers_.floods;
     merged.swap(nodes_);
     order_.clear();
+    everything_has_data_ = false;
     for (auto& [n, w] : merged) {
+      everything_has_data_ |= w.data;
       waiting_for_everything_.insert(waiting_for_everything_.end(), w.waiting.begin(), w.waiting.end());
     }
   }
@@ -117,8 +120,9 @@ void Invalidator::send_nodes() {
     if (stop_) break;
     if (std::exchange(everything_, false)) {
       const auto waiting = std::exchange(waiting_for_everything_, {});
+      const bool data = everything_has_data_;
       lock.unlock();
-      send_everything(waiting);
+      send_everything(waiting, data);
     } else {
       const auto wish = nodes_.extract(order_.front());
       order_.pop_front();
@@ -174,14 +178,14 @@ void Invalidator::check(int result) {
   log::debug("fuse: kernel cache invalidation: {}", strerrordesc_np(-result));
 }
 
-void Invalidator::send_everything(const std::vector<Done>& waiting) {
+void Invalidator::send_everything(const std::vector<Done>& waiting, bool data) {
   for (NodeRef& node : inodes_.snapshot()) {
     {
       std::lock_guard lock(mutex_);
       if (stop_) break;
       ++numbers_.sent;
     }
-    send(Wish{std::move(node), true, {}});
+    send(Wish{std::move(node), data, {}});
   }
   tell(waiting);
 }

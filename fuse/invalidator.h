@@ -82,7 +82,7 @@ class Invalidator final : public client::FrontEnd {
   void send(const Wish& wish);
   static void tell(const std::vector<Done>& waiting);
   void send(const Name& name);
-  void send_everything(const std::vector<Done>& waiting);
+  void send_everything(const std::vector<Done>& waiting, bool data);
   void check(int result);
 
   InodeTable& inodes_;
@@ -95,6 +95,7 @@ class Invalidator final : public client::FrontEnd {
   std::unordered_map<client::Node*, Wish> nodes_;
   std::set<Name, NameOrder> names_;
   bool everything_ = false;
+  bool everything_has_data_ = false;  // some of it wanted more than attributes to go
   std::vector<Done> waiting_for_everything_;
   bool enabled_ = false;
   bool stop_ = false;
