@@ -376,6 +376,8 @@ class CachingFilesystem : public Filesystem {
   // 0: the data continues the held extent and is in it. More: it would with so many bytes of `larger`.
   std::optional<size_t> grow_held(CachedFile& file, const IoAccount& account, uint64_t offset,
                                   const Slice& data, uint32_t wsize, BufferRef larger);
+  // Sends the held extent if it has grown by pieces that are not held for their size.
+  void send_held_unless_busy(const NodeRef& node, const CachedFileRef& file);
   // The held extent has got so many bytes more.
   void grown(CachedFile& file, size_t bytes);
 

@@ -159,7 +159,10 @@ bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, c
       std::lock_guard lock(cached_node(node).mutex);
       needed = grow_held(*file, account, offset, data, wsize, larger);
     }
-    if (needed == 0u) return true;
+    if (needed == 0u) {
+      send_held_unless_busy(node, file);
+      return true;
+    }
     if (!needed) break;
     larger = buffers_.get(*needed);
     memory = static_cast<bool>(larger);
@@ -177,6 +180,18 @@ bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, c
   extent.until_answer = large;
   file->held = &add_extent(*file, std::move(extent))->second;
   return true;
+}
+
+// A small write that a large one has joined is held no longer than a large one is.
+void CachingFilesystem::send_held_unless_busy(const NodeRef& node, const CachedFileRef& file) {
+  {
+    std::lock_guard lock(cached_node(node).mutex);
+    WriteExtent* held = file->held;
+    if (held == nullptr || held->growing || held->data.size() < kGatherBytes) return;
+    held->until_answer = true;
+    if (file->writes.size() > kBusyWrites) return;
+  }
+  send_held(node, file);
 }
 
 Task<> CachingFilesystem::send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data) {
