@@ -146,14 +146,34 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, StateManager
     if (drop && writers && !delegation->write) {
       // Stores may wait in the kernel for a SETATTR of ours, and that for this return.
       invalidate_data(node);
-    } else if (drop && !stopping_) {
+    } else if (drop && writers && !stopping_) {
       co_await drop_data(node);
+    } else if (drop && !stopping_) {
+      auto dropping = drop_data_within(node, session_.lease() / 4);
+      co_await std::move(dropping);
     }
     if (delegation->write) co_await write_back(node, file);
     auto returning = states_.give_back(node, file, delegation, purpose);
     co_await std::move(returning);
+    // Who has read on meanwhile has filled pages that are nobody's promise any more.
+    if (why == Why::kAskedFor && opened && !stopping_) invalidate_data(node);
   }
   states_.unpin_file(n);
+}
+
+// Pages that wait for a READ which the server does not answer must not hold up a return until the lease is
+// over: they are let go when it is answered.
+Task<> Nfs4Filesystem::drop_data_within(NodeRef node, Duration most) {
+  auto drop = std::make_shared<Dropping>(*Loop::current());
+  Loop::current()->spawn(drop_and_tell(std::move(node), drop));
+  if (!drop->over) co_await drop->timer.wait_for(most);
+}
+
+Task<> Nfs4Filesystem::drop_and_tell(NodeRef node, std::shared_ptr<Dropping> drop) {
+  auto dropping = drop_data(std::move(node));
+  co_await std::move(dropping);
+  drop->over = true;
+  drop->timer.cancel();
 }
 
 void Nfs4Filesystem::give_back_soon(DelegationRef delegation) {

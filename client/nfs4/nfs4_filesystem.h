@@ -155,6 +155,14 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   enum class Why : uint8_t { kAskedFor, kOwnUse };
   // Returns when it has gone back, whoever returns it.
   Task<> give_back(DelegationRef delegation, Why why, StateManager::Purpose* purpose = nullptr);
+  // drop_data(), waited for no longer than `most`.
+  struct Dropping {
+    explicit Dropping(Loop& loop) : timer(loop) {}
+    Timer timer;
+    bool over = false;
+  };
+  Task<> drop_data_within(NodeRef node, Duration most);
+  Task<> drop_and_tell(NodeRef node, std::shared_ptr<Dropping> drop);
   void give_back_soon(DelegationRef delegation);
   Task<> give_back_queued();
   Task<> give_back_everything();

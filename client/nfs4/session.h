@@ -130,6 +130,7 @@ class Session {
   uint32_t max_request_bytes() const { return max_request_.load(std::memory_order_relaxed); }
   uint32_t max_response_bytes() const { return max_response_.load(std::memory_order_relaxed); }
   uint32_t max_operations() const { return max_operations_.load(std::memory_order_relaxed); }
+  std::chrono::seconds lease() const { return std::chrono::seconds(lease_seconds_.load()); }
   // Loop 0. The server's lease_time, once it is known.
   void set_lease(std::chrono::seconds lease);
 

@@ -1,5 +1,7 @@
 // Delegations of a mount: what they spare, what they promise, and how they go (RFC 8881
 // sections 10.2, 10.4, 10.5, 18.6, 18.16, 20.2).
+#include <thread>
+
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -322,13 +324,13 @@ TEST_P(DelegationLoops, RecallOfAWriteDelegation_AsksTheKernelForWhatWasMapped) 
   EXPECT_EQ(mount->front_end.data(node), 0u);
   TestMount other(*server);
   EXPECT_EQ(other.read_file("file"), "content");
-  EXPECT_EQ(mount->front_end.data(node), 1u);
+  EXPECT_GE(mount->front_end.data(node), 1u);
   EXPECT_EQ(mount->close(file), 0);
 }
 
 // Who reads on through a descriptor or a mapping asks for nothing while the kernel has the pages: they are
-// gone before the other one may write.
-TEST_P(DelegationLoops, RecallOfWhatIsOpen_DropsTheKernelsPagesBeforeTheReturn) {
+// gone before the other one may write. What he has read until then goes behind the return.
+TEST_P(DelegationLoops, RecallOfWhatIsOpen_DropsTheKernelsPagesBeforeAndBehindTheReturn) {
   const auto file = mount->open("file");
   const auto node = mount->node("file");
   ASSERT_EQ(numbers().held_read, 1u);
@@ -338,6 +340,21 @@ TEST_P(DelegationLoops, RecallOfWhatIsOpen_DropsTheKernelsPagesBeforeTheReturn) 
   EXPECT_EQ(mount->front_end.data(node), 1u);
   server->faults().release(rule);
   EXPECT_TRUE(returned());
+  for (int i = 0; i < 5000 && mount->front_end.data(node) < 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(mount->front_end.data(node), 2u);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+// A page that waits for a READ which the server does not answer does not cost the lease.
+TEST_P(DelegationLoops, RecallOfWhatIsOpen_WaitsForNoPageUntilTheLeaseIsOver) {
+  start_with_a_short_lease();
+  const auto file = mount->open("file");
+  ASSERT_EQ(numbers().held_read, 1u);
+  mount->front_end.hold_drops(true);
+  EXPECT_EQ(server->recall("/export/file"), 1u);
+  EXPECT_TRUE(returned());
+  mount->front_end.hold_drops(false);
   EXPECT_EQ(mount->close(file), 0);
 }
 

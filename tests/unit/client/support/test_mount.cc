@@ -15,7 +15,17 @@ void RecordingFrontEnd::invalidate_data(NodeRef node) {
 
 Task<> RecordingFrontEnd::drop_data(NodeRef node) {
   invalidate_data(std::move(node));
-  co_return;
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    if (!held_) co_return;
+    co_await released_.wait(lock);
+  }
+}
+
+void RecordingFrontEnd::hold_drops(bool hold) {
+  std::lock_guard lock(mutex_);
+  held_ = hold;
+  if (!hold) released_.notify_all();
 }
 
 void RecordingFrontEnd::invalidate_attributes(NodeRef) {}

@@ -35,9 +35,13 @@ class RecordingFrontEnd final : public client::FrontEnd {
   unsigned data(const client::NodeRef& node) const;
   // Names of the directory that were to be forgotten.
   std::set<std::string> names(const client::NodeRef& directory) const;
+  // drop_data() does not return from now on, as where the kernel waits for a page; or it does.
+  void hold_drops(bool hold);
 
  private:
   mutable std::mutex mutex_;
+  bool held_ = false;
+  WaitQueue released_;
   std::map<const client::Node*, unsigned> data_;
   std::map<const client::Node*, std::set<std::string>> names_;
 };
