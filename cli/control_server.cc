@@ -30,11 +30,10 @@ int address_of(const std::string& path, sockaddr_un& address) {
   return 0;
 }
 
-bool someone_listens(const sockaddr_un& address) {
-  const Fd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe) return false;
-  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-         errno == EAGAIN;
+// Which file the path names; 0: none.
+ino_t file_at(const std::string& path) {
+  struct stat st {};
+  return lstat(path.c_str(), &st) == 0 ? st.st_ino : 0;
 }
 
 Outcome<Fd> listen_on(const std::string& path) {
@@ -50,7 +49,6 @@ Outcome<Fd> listen_on(const std::string& path) {
   if (fchmod(fd.get(), 0600) != 0) return failed("fchmod", errno);
   if (bind(fd.get(), name, sizeof address) != 0) {
     if (errno != EADDRINUSE) return failed("bind", errno);
-    if (someone_listens(address)) return refuse(ToolExit::kFailed, path + ": another daemon listens there");
     if (unlink(path.c_str()) != 0) return failed("unlink", errno);
     if (bind(fd.get(), name, sizeof address) != 0) return failed("bind", errno);
   }
@@ -71,7 +69,11 @@ bool may_ask(int fd) {
 class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& context, std::string path, Handlers handlers, std::chrono::milliseconds io_time)
-      : acceptor_(context), path_(std::move(path)), handlers_(std::move(handlers)), io_time_(io_time) {}
+      : acceptor_(context),
+        path_(std::move(path)),
+        file_(file_at(path_)),
+        handlers_(std::move(handlers)),
+        io_time_(io_time) {}
 
   void start(Fd fd) {
     acceptor_.assign(Local(), fd.release());
@@ -82,7 +84,7 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
     if (!acceptor_.is_open()) return;
     std::error_code ignored;
     acceptor_.close(ignored);
-    unlink(path_.c_str());
+    if (file_at(path_) == file_) unlink(path_.c_str());  // else it is a later mount's
     handlers_.clear();
     // A connection whose handler has not answered yet lives on in its Reply.
     for (const std::shared_ptr<Session>& session : std::exchange(sessions_, {})) session->end_if_reading();
@@ -216,6 +218,7 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
   Local::acceptor acceptor_;
   asio::steady_timer pause_{acceptor_.get_executor()};
   std::string path_;
+  const ino_t file_;
   Handlers handlers_;
   std::chrono::milliseconds io_time_;
   std::set<std::shared_ptr<Session>> sessions_;

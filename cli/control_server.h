@@ -30,7 +30,8 @@ class ControlServer {
   using Handler = std::function<void(const Json& request, Reply reply)>;
   using Handlers = std::map<std::string, Handler, std::less<>>;
 
-  // Binds and listens. A socket file left by a dead daemon is replaced, one of a live daemon is not.
+  // Binds and listens. A socket file that is there is replaced: the path has the mount's device number, which
+  // the kernel gives to one mount at a time, so its mount is gone, though its daemon may still be ending.
   static Outcome<std::unique_ptr<ControlServer>> create(asio::io_context& context, std::string path,
                                                         Handlers handlers,
                                                         std::chrono::milliseconds io_time = kIoTime);
