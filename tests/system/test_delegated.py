@@ -6,6 +6,7 @@ import unittest
 
 import test_once
 import test_restart
+from harness.case import ServerForEach
 from harness.proxy import ChaosProxy
 from test_recalls import OverRdma, OverTcp, delegating_filer
 
@@ -61,18 +62,10 @@ class NotYet(Once):
         return super().strike(operation, action, "call", times)
 
 
-class OnceRdma(OverRdma, OtherMount, test_once.ExactlyOnce):
+class OnceRdma(ServerForEach, OverRdma, OtherMount, test_once.ExactlyOnce):
     """What is lost are the first such replies since the server began."""
 
     EVENT = "reply"
-
-    @classmethod
-    def setUpClass(cls):
-        pass  # a server for each test
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
 
     STRUCK = {"test_rename": "RENAME", "test_rename_cut_three_times": "RENAME times 3",
               "test_rename_back_and_forth": "RENAME every 2", "test_exclusive_create": "OPEN", "test_mkdir": "CREATE",

@@ -8,7 +8,7 @@ import test_locks
 import test_random
 import test_restart
 import test_work
-from harness.case import SystemCase, needs_mount
+from harness.case import ServerForEach, SystemCase, needs_mount
 from harness.filer import Filer
 from harness.ganesha import free_port
 from harness.proxy import ChaosProxy
@@ -100,19 +100,11 @@ class Placement(OnRdma, SystemCase):
 
 
 @needs_mount()
-class Faults(test_random.RandomCase):
+class Faults(ServerForEach, test_random.RandomCase):
     """Servers that answer with errors of the transport, or take credits and slots away (nfsrdma-filer --fault)."""
 
     ERRORS = ("BAD_XDR", "INVAL_HTYPE", "READ_CHUNKS 1", "WRITE_CHUNKS 1", "SEGMENTS 1", "WRITE_RESOURCE 1 9000",
               "REPLY_RESOURCE 9000", "SYSTEM")
-
-    @classmethod
-    def setUpClass(cls):
-        pass  # a server for each test
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
 
     def serve(self, version, *rules):
         self.rdma_port = free_port()

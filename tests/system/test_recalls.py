@@ -13,7 +13,7 @@ import unittest
 import test_coherence
 import test_random
 import test_rdma
-from harness.case import HOME, needs_mount, scaled, seconds, tool
+from harness.case import HOME, ServerForEach, needs_mount, scaled, seconds, tool
 from harness.filer import Filer
 from harness.ganesha import free_port
 
@@ -225,18 +225,10 @@ class ReadAheadUndelegatedRdma(OverRdma, test_coherence.ReadAhead):
 
 
 @needs_mount()
-class Faults(RecallCase):
+class Faults(ServerForEach, RecallCase):
     """Whatever the server does to delegations and says of change attributes: every byte is right, with one client."""
 
     STEPS = scaled(4000)
-
-    @classmethod
-    def setUpClass(cls):
-        pass  # a server for each test
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
 
     def serve(self, *faults):
         faults = (*faults, *self.FAULTS)

@@ -187,3 +187,15 @@ class SystemCase(unittest.TestCase):
 
 __all__ = ["CONTROL", "ChaosProxy", "Export", "Ganesha", "HOME", "Mount", "SystemCase", "WORK", "daemons", "full_size",
            "is_mounted", "needs_mount", "needs_root", "needs_user", "sanitized", "scaled", "seconds", "steward", "tool"]
+
+
+class ServerForEach:
+    """In front of a case whose class has one server for all of its tests: here each starts its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        pass
+
+    @classmethod
+    def tearDownClass(cls):
+        pass

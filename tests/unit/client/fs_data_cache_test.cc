@@ -67,6 +67,14 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
     }
     return true;
   }
+  static std::string landed(client::ReadReply& reply) {
+    std::string text;
+    for (BulkData& d : reply.data) {
+      EXPECT_TRUE(d.land());
+      text += as_string_view(d.slice.bytes);
+    }
+    return text;
+  }
   // An application that takes its time.
   void wait_for_what_is_on_its_way() {
     const auto nothing = []() -> Task<int> { co_return 0; };
@@ -346,12 +354,7 @@ TEST_P(DataCacheLoops, ADirectRead_AsksTheServer_AndLeavesNothing) {
   user.direct = true;
   auto reply = mount->run(mount->fs().read(user, file, kKept, kRead));
   ASSERT_TRUE(reply);
-  std::string text;
-  for (BulkData& d : reply->data) {
-    ASSERT_TRUE(d.land());
-    text += as_string_view(d.slice.bytes);
-  }
-  EXPECT_EQ(text, content(kRead, 'b', kKept));
+  EXPECT_EQ(landed(*reply), content(kRead, 'b', kKept));
   EXPECT_EQ(numbers().data_hit_bytes, hits);
   mount->close(file);
 }
@@ -530,12 +533,7 @@ TEST_P(DataCacheLoops, UnderADelegationWhoseLeaseIsOver_IsNotBelievedLongerThanA
   server->pause_reading(false);
   auto reply = reading.get();
   ASSERT_TRUE(reply);
-  std::string text;
-  for (BulkData& d : reply->data) {
-    ASSERT_TRUE(d.land());
-    text += as_string_view(d.slice.bytes);
-  }
-  EXPECT_EQ(text, content(kRead, 'b', kKept));
+  EXPECT_EQ(landed(*reply), content(kRead, 'b', kKept));
   mount->close(file);
 }
 
