@@ -273,6 +273,7 @@ void Dispatcher::answer(Exchange& x, const rpc::reply_header& given) {
   rpc::reply_header header = given;
   header.xid = x.header.xid;
   x.reply.clear();
+  x.reply.reserve(kReplyHeaderBytes);
   x.items.clear();
   xdr::Encoder out(x.reply);
   if (!out(header)) log::error("filer: a reply cannot be encoded: {}", out.failure());

@@ -76,9 +76,9 @@ std::optional<std::string> Server::read_file(std::string_view path) {
   std::optional<std::string> content;
   impl_->for_path(path, [&](Node& node) {
     if (node.type != NF4REG) return;
-    content.emplace(node.size, '\0');
-    const MutableBytes to = std::as_writable_bytes(std::span(content->data(), content->size()));
-    content->resize(impl_->core.tree.read(node, 0, to).value_or(0));
+    ByteVector bytes;
+    const bool ok = impl_->core.tree.read(node, 0, node.size, bytes).has_value();
+    content.emplace(ok ? as_string_view(bytes) : "");
   });
   return content;
 }

@@ -99,6 +99,8 @@ std::string name_in(const RENAME4args& a) {
   return a.oldname + " -> " + a.newname;
 }
 
+constexpr size_t kUsualReplyBytes = 512;  // that a reply does not move as it grows
+
 // Results that have a data item which may be placed directly (RFC 8267 section 6.1).
 size_t placeable_bytes(const READ4res& res) {
   return res.resok4.data.size();
@@ -131,6 +133,7 @@ bool CompoundRun::start(CompoundOrders orders, bool patient) {
   if (!in_(call)) return false;
   c_.operations = call.operations;
   // The header is left to who sends it; status and count are patched in by seal().
+  c_.reply.reserve(kUsualReplyBytes);
   c_.reply.resize(kReplyHeaderBytes);
   xdr::Encoder x(c_.reply);
   x(uint32_t{0}) && x.opaque(call.tag, kMaxTag) && x(uint32_t{0});
@@ -345,13 +348,12 @@ const char* CompoundRun::encode(const Res& res) {
 // The data is where it belongs already (Context::data_room): what comes before it is put there.
 const char* CompoundRun::encode(const READ4res& res) {
   ByteVector head;
+  head.reserve(Context::kBeforeData);
   std::vector<xdr::Bulk> beside;
   xdr::Encoder x(head, &beside);
   if (!x(OP_READ) || !x(res)) return x.failure();
   const size_t bytes = res.resok4.data.size();
-  const size_t data_end = c_.result_at + head.size() + bytes;
-  c_.reply.resize(std::min(c_.reply.size(), data_end));  // fewer than there was room for
-  c_.reply.resize(data_end + xdr_padding(bytes));
+  c_.reply.resize(c_.result_at + head.size() + xdr_padded(bytes));
   std::copy(head.begin(), head.end(), c_.reply.begin() + static_cast<ptrdiff_t>(c_.result_at));
   return nullptr;
 }

@@ -50,14 +50,15 @@ struct Context {
   // set to the all-zeros special stateid".
   void go_to(NodePtr node) { current = {std::move(node), {}}; }
 
-  // Where READ's data will stand in `reply`, behind opnum, status, eof and length: read from there on, it is
-  // copied once between the file and the connection. Ends `reply`, padding included; zeros.
-  MutableBytes data_room(size_t bytes) {
-    constexpr size_t kBefore = 16;
+  // READ's data stands in `reply` behind opnum, status, eof and length: appended there, it is copied once
+  // between the file and the connection.
+  static constexpr size_t kBeforeData = 16;
+  // `reply`, with its end where `bytes` of READ's data are to begin.
+  ByteVector& data_room(size_t bytes) {
     constexpr size_t kBehind = 1024;  // for the operations that follow: no other copy for their results
-    reply.reserve(result_at + kBefore + xdr_padded(bytes) + kBehind);
-    reply.resize(result_at + kBefore + xdr_padded(bytes));
-    return MutableBytes(reply).subspan(result_at + kBefore, bytes);
+    reply.reserve(result_at + kBeforeData + xdr_padded(bytes) + kBehind);
+    reply.resize(result_at + kBeforeData);
+    return reply;
   }
 };
 

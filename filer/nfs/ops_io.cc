@@ -50,11 +50,11 @@ READ4res execute(Context& c, const READ4args& args) {
   if (c.core.switches.short_read_bytes != 0) count = std::min(count, c.core.switches.short_read_bytes);
   if (args.offset < node.size) count = std::min(count, node.size - args.offset);
   if (args.offset >= node.size) count = 0;
-  const MutableBytes room = c.data_room(count);
-  const Answer<size_t> got = c.core.tree.read(node, args.offset, room);
+  ByteVector& reply = c.data_room(count);
+  const Answer<size_t> got = c.core.tree.read(node, args.offset, count, reply);
   if (!got) return refused<READ4res>(got.error());
   READ4res res;
-  res.resok4.data = room.first(*got);
+  res.resok4.data = ConstBytes(reply).last(*got);
   // Fewer bytes than there should be: somebody on the host has made the file shorter meanwhile.
   res.resok4.eof = *got < count || args.offset >= node.size || args.offset + count >= node.size;
   return res;

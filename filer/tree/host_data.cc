@@ -45,18 +45,21 @@ Answer<int> HostStore::writer_of(HostNode& file) {
   return file.writer.get();
 }
 
-Answer<size_t> HostStore::read(Node& file, uint64_t offset, MutableBytes to) {
-  if (to.empty() || offset > INT64_MAX) return size_t{0};
+Answer<size_t> HostStore::read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) {
+  if (bytes == 0 || offset > INT64_MAX) return size_t{0};
   const Answer<int> fd = reader_of(of_host(file));
   if (!fd) return refuse(fd.error());
+  const size_t begin = to.size();
+  to.resize(begin + bytes);
   size_t got = 0;
-  while (got < to.size()) {
-    const ssize_t n = pread(*fd, to.data() + got, to.size() - got, static_cast<off_t>(offset + got));
+  while (got < bytes) {
+    const ssize_t n = pread(*fd, to.data() + begin + got, bytes - got, static_cast<off_t>(offset + got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return refuse(status_of(errno));
     if (n == 0) break;
     got += static_cast<size_t>(n);
   }
+  to.resize(begin + got);
   return got;
 }
 

@@ -58,7 +58,7 @@ class HostStore final : public Store {
                 const Principal& who) override;
   Status set(Node& node, const NewAttributes& attributes, const Principal& who) override;
 
-  Answer<size_t> read(Node& file, uint64_t offset, MutableBytes to) override;
+  Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) override;
   Status write(Node& file, uint64_t offset, ConstBytes data, bool stable) override;
   Status resize(Node& file, uint64_t size) override;
   Status commit(Node& file, uint64_t offset, uint64_t length) override;

@@ -251,9 +251,9 @@ nfsstat4 MemoryStore::set(Node& node, const NewAttributes& a, const Principal&) 
   return NFS4_OK;
 }
 
-Answer<size_t> MemoryStore::read(Node& file, uint64_t offset, MutableBytes to) {
+Answer<size_t> MemoryStore::read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) {
   file.accessed = now_();
-  return in_memory(file).data.read(offset, to);
+  return in_memory(file).data.read(offset, bytes, to);
 }
 
 nfsstat4 MemoryStore::write(Node& file, uint64_t offset, ConstBytes data, bool stable) {

@@ -34,20 +34,6 @@ uint64_t SparseFile::growth(uint64_t offset, uint64_t length) const {
   return (last - first + 1 - have) * kPage;
 }
 
-void SparseFile::copy_out(const Pages& pages, uint64_t offset, MutableBytes to) {
-  if (to.empty()) return;
-  auto at = pages.lower_bound(offset / kPage);
-  each_page(offset, to.size(), [&](uint64_t number, uint64_t within, uint64_t done, uint64_t bytes) {
-    while (at != pages.end() && at->first < number) ++at;
-    std::byte* out = to.data() + done;
-    if (at != pages.end() && at->first == number) {
-      std::memcpy(out, at->second->data() + within, bytes);
-    } else {
-      std::memset(out, 0, bytes);
-    }
-  });
-}
-
 void SparseFile::copy_in(Pages& pages, uint64_t offset, ConstBytes data) {
   if (data.empty()) return;
   auto at = pages.lower_bound(offset / kPage);
@@ -76,11 +62,21 @@ void SparseFile::zero(Pages& pages, Interval range) {
   }
 }
 
-size_t SparseFile::read(uint64_t offset, MutableBytes to) const {
-  if (offset >= size_) return 0;
-  const size_t bytes = static_cast<size_t>(std::min<uint64_t>(to.size(), size_ - offset));
-  copy_out(pages_, offset, to.first(bytes));
-  return bytes;
+// Page by page, each written once: room for all of it would be made of zeros first, half a mebibyte a READ.
+size_t SparseFile::read(uint64_t offset, size_t most, ByteVector& to) const {
+  if (offset >= size_ || most == 0) return 0;
+  const size_t all = static_cast<size_t>(std::min<uint64_t>(most, size_ - offset));
+  auto at = pages_.lower_bound(offset / kPage);
+  each_page(offset, all, [&](uint64_t number, uint64_t within, uint64_t, uint64_t bytes) {
+    if (at != pages_.end() && at->first == number) {
+      const auto begin = at->second->begin() + static_cast<ptrdiff_t>(within);
+      to.insert(to.end(), begin, begin + static_cast<ptrdiff_t>(bytes));
+      ++at;
+    } else {
+      to.resize(to.size() + bytes);  // a hole
+    }
+  });
+  return all;
 }
 
 void SparseFile::remember(Interval range) {

@@ -29,8 +29,8 @@ class SparseFile {
   // Bytes that writing [offset, offset + length) would allocate.
   uint64_t growth(uint64_t offset, uint64_t length) const;
 
-  // Fills `to` from `offset`, as far as the file goes; returns how many bytes that were.
-  size_t read(uint64_t offset, MutableBytes to) const;
+  // Appends up to `bytes` from `offset` to `to`, as far as the file goes; returns how many those were.
+  size_t read(uint64_t offset, size_t bytes, ByteVector& to) const;
   void write(uint64_t offset, ConstBytes data, bool stable);
   // Truncates or extends with a hole; stable at once, as SETATTR is.
   void resize(uint64_t size);
@@ -47,7 +47,6 @@ class SparseFile {
 
   void remember(Interval range);
   void copy_in(Pages& pages, uint64_t offset, ConstBytes data);
-  static void copy_out(const Pages& pages, uint64_t offset, MutableBytes to);
   static void zero(Pages& pages, Interval range);
   void forget_clean_shadows();
 

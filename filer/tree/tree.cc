@@ -196,8 +196,8 @@ nfsstat4 Tree::set(Node& node, const NewAttributes& attributes, const Principal&
   return node.fs->store->set(node, attributes, who);
 }
 
-Answer<size_t> Tree::read(Node& file, uint64_t offset, MutableBytes to) {
-  return file.fs->store->read(file, offset, to);
+Answer<size_t> Tree::read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) {
+  return file.fs->store->read(file, offset, bytes, to);
 }
 
 nfsstat4 Tree::write(Node& file, uint64_t offset, ConstBytes data, bool stable) {

@@ -64,7 +64,7 @@ class Tree {
                         const Principal& who);
   nfs4::nfsstat4 set(Node& node, const NewAttributes& attributes, const Principal& who);
 
-  Answer<size_t> read(Node& file, uint64_t offset, MutableBytes to);
+  Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to);
   nfs4::nfsstat4 write(Node& file, uint64_t offset, ConstBytes data, bool stable);
   nfs4::nfsstat4 resize(Node& file, uint64_t size);
   nfs4::nfsstat4 commit(Node& file, uint64_t offset, uint64_t length);
