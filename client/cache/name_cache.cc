@@ -21,6 +21,15 @@ void unlink(NameEntry*& head, NameEntry& e, NameEntry::Link NameEntry::*link) {
 
 }  // namespace
 
+NameLinks::NameLinks() = default;
+NameLinks::~NameLinks() = default;
+
+NamesOfDirectory& NameCache::names_of(Node& directory) {
+  std::unique_ptr<NamesOfDirectory>& names = links_(directory).as_directory;
+  if (names == nullptr) names = std::make_unique<NamesOfDirectory>();
+  return *names;
+}
+
 void NameCache::link_child(NameEntry& e, Node* child) {
   e.child = child;
   if (child != nullptr) {
@@ -42,17 +51,30 @@ void NameCache::unlink_child(NameEntry& e) {
   --negatives_;
 }
 
-NameEntry* NameCache::entry(Node& directory, std::string_view name) {
-  const auto it = entries_.find(Key{&directory, name});
-  return it == entries_.end() ? nullptr : const_cast<NameEntry*>(&*it);
+NameEntry* NameCache::entry(Node& directory, std::string_view name) const {
+  const NamesOfDirectory* names = links_(directory).as_directory.get();
+  if (names == nullptr) return nullptr;
+  const auto it = names->entries.find(name);
+  return it == names->entries.end() ? nullptr : const_cast<NameEntry*>(&*it);
+}
+
+const NameEntry* NameCache::newest(Node& directory) const {
+  const NamesOfDirectory* names = links_(directory).as_directory.get();
+  return names == nullptr ? nullptr : names->newest;
+}
+
+void NameCache::note_forgotten(Node& directory, uint64_t order) {
+  uint64_t& forgotten = names_of(directory).forgotten;
+  forgotten = std::max(forgotten, order);
 }
 
 void NameCache::erase(NameEntry& e) {
   unlink_child(e);
-  uint64_t& forgotten = links_(*e.directory).forgotten;
-  forgotten = std::max(forgotten, e.belief.order);
-  unlink(links_(*e.directory).as_directory, e, &NameEntry::in_directory);
-  entries_.erase(entries_.find(Key{e.directory, e.name}));
+  NamesOfDirectory& names = names_of(*e.directory);
+  names.forgotten = std::max(names.forgotten, e.belief.order);
+  unlink(names.newest, e, &NameEntry::in_directory);
+  names.entries.erase(names.entries.find(e));
+  --size_;
 }
 
 std::optional<NameCache::Found> NameCache::find(Node& directory, std::string_view name) {
@@ -67,9 +89,11 @@ std::optional<NameCache::Found> NameCache::find(Node& directory, std::string_vie
 void NameCache::store(Node& directory, std::string_view name, Node* child, NameBelief belief) {
   NameEntry* e = entry(directory, name);
   if (e == nullptr) {
-    e = const_cast<NameEntry*>(&*entries_.insert(NameEntry{&directory, std::string(name)}).first);
-    push_front(links_(directory).as_directory, *e, &NameEntry::in_directory);
+    NamesOfDirectory& names = names_of(directory);
+    e = const_cast<NameEntry*>(&*names.entries.insert(NameEntry{&directory, std::string(name)}).first);
+    push_front(names.newest, *e, &NameEntry::in_directory);
     link_child(*e, child);
+    ++size_;
   } else if (e->child != child) {
     unlink_child(*e);
     link_child(*e, child);
@@ -88,7 +112,8 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
   const NameEntry* e = entry(directory, name);
   uint64_t changed = 0;
   if (e == nullptr) {
-    if (links_(directory).forgotten > belief.order) return Learnt::kOther;
+    const NamesOfDirectory* names = links_(directory).as_directory.get();
+    if (names != nullptr && names->forgotten > belief.order) return Learnt::kOther;
   } else {
     changed = e->belief.order;
     if (changed > belief.order) {
@@ -109,8 +134,7 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
 void NameCache::remove(Node& directory, std::string_view name, uint64_t order) {
   std::lock_guard lock(mutex_);
   if (NameEntry* e = entry(directory, name); e != nullptr) erase(*e);
-  uint64_t& forgotten = links_(directory).forgotten;
-  forgotten = std::max(forgotten, order);
+  note_forgotten(directory, order);
 }
 
 void NameCache::doubt(Node& directory, std::string_view name, uint64_t order) {
@@ -118,14 +142,15 @@ void NameCache::doubt(Node& directory, std::string_view name, uint64_t order) {
   if (NameEntry* e = entry(directory, name); e != nullptr) {
     e->belief = NameBelief{.order = order};
   } else {
-    uint64_t& forgotten = links_(directory).forgotten;
-    forgotten = std::max(forgotten, order);
+    note_forgotten(directory, order);
   }
 }
 
 void NameCache::forget(Node& node) {
   std::lock_guard lock(mutex_);
-  while (NameEntry* e = links_(node).as_directory) erase(*e);
+  if (NamesOfDirectory* names = links_(node).as_directory.get()) {
+    while (names->newest != nullptr) erase(*names->newest);
+  }
   while (NameEntry* e = links_(node).as_child) erase(*e);
 }
 
@@ -141,8 +166,8 @@ std::vector<NodeRef> NameCache::children(Node& directory, size_t most) const {
   std::lock_guard lock(mutex_);
   std::vector<NodeRef> some;
   size_t steps = 8 * most;  // names of absent files may stand in between
-  for (const NameEntry* e = links_(directory).as_directory;
-       e != nullptr && steps-- != 0 && some.size() < most; e = e->in_directory.next) {
+  for (const NameEntry* e = newest(directory); e != nullptr && steps-- != 0 && some.size() < most;
+       e = e->in_directory.next) {
     if (e->child != nullptr && NodeTableAccess::try_acquire(*e->child))
       some.push_back(NodeRef::adopt(e->child));
   }
@@ -152,14 +177,14 @@ std::vector<NodeRef> NameCache::children(Node& directory, size_t most) const {
 std::vector<std::string> NameCache::names_in(Node& directory) const {
   std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const NameEntry* e = links_(directory).as_directory; e != nullptr; e = e->in_directory.next)
+  for (const NameEntry* e = newest(directory); e != nullptr; e = e->in_directory.next)
     names.push_back(e->name);
   return names;
 }
 
 size_t NameCache::size() const {
   std::lock_guard lock(mutex_);
-  return entries_.size();
+  return size_;
 }
 
 }  // namespace nfsrdma::client

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,15 +24,14 @@
 
 namespace nfsrdma::client {
 
-class NameCache;
-
 // What a Node carries for the NameCache.
 struct NameEntry;
+struct NamesOfDirectory;
 struct NameLinks {
-  NameEntry* as_directory = nullptr;  // its entries
-  NameEntry* as_child = nullptr;      // the names that lead to it
-  uint64_t forgotten =
-      0;  // our latest change, or doubt, of a name of this directory that has no entry any more
+  NameLinks();
+  ~NameLinks();
+  std::unique_ptr<NamesOfDirectory> as_directory;  // null while nothing is known of its names
+  NameEntry* as_child = nullptr;                   // the names that lead to it
 };
 
 // Since when and under what an entry was right.
@@ -53,6 +53,30 @@ struct NameEntry {
     NameEntry* prev = nullptr;
   };
   Link in_directory{}, in_child{};
+};
+
+// Each directory has a table of its own: one that is listed, or worked in, is found in the processor's cache
+// also beside a million names of others (PERFORMANCE.md).
+struct NamesOfDirectory {
+  struct Hash {
+    using is_transparent = void;
+    // noexcept: libstdc++ then keeps no hash with each entry, of which there may be a million.
+    size_t operator()(std::string_view name) const noexcept { return std::hash<std::string_view>{}(name); }
+    size_t operator()(const NameEntry& e) const noexcept { return (*this)(e.name); }
+  };
+  struct Equal {
+    using is_transparent = void;
+    static std::string_view name(std::string_view n) { return n; }
+    static std::string_view name(const NameEntry& e) { return e.name; }
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return name(a) == name(b);
+    }
+  };
+  // An entry's place does not change, and only its name is what it is found by.
+  std::unordered_set<NameEntry, Hash, Equal> entries;
+  NameEntry* newest = nullptr;
+  uint64_t forgotten = 0;  // our latest change, or doubt, of a name that has no entry any more
 };
 
 class NameCache {
@@ -96,39 +120,19 @@ class NameCache {
   size_t size() const;
 
  private:
-  struct Key {
-    Node* directory;
-    std::string_view name;
-  };
-  // noexcept: libstdc++ then keeps no hash with each entry, of which there may be a million.
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(const Key& k) const noexcept {
-      return std::hash<std::string_view>{}(k.name) ^
-             (reinterpret_cast<size_t>(k.directory) * 0x9e3779b97f4a7c15ULL);
-    }
-    size_t operator()(const NameEntry& e) const noexcept { return (*this)(Key{e.directory, e.name}); }
-  };
-  struct Equal {
-    using is_transparent = void;
-    template <class A, class B>
-    bool operator()(const A& a, const B& b) const {
-      return a.directory == b.directory && std::string_view(a.name) == std::string_view(b.name);
-    }
-  };
-  // An entry's place does not change, and only `directory` and `name` are what it is found by.
-  using Entries = std::unordered_set<NameEntry, Hash, Equal>;
-
   // With mutex_ held.
+  NamesOfDirectory& names_of(Node& directory);
   void store(Node& directory, std::string_view name, Node* child, NameBelief belief);
   void link_child(NameEntry& e, Node* child);
   void unlink_child(NameEntry& e);
-  NameEntry* entry(Node& directory, std::string_view name);
+  NameEntry* entry(Node& directory, std::string_view name) const;
+  const NameEntry* newest(Node& directory) const;
+  void note_forgotten(Node& directory, uint64_t order);
   void erase(NameEntry& e);
 
   const LinksOf links_;
   mutable std::mutex mutex_;
-  Entries entries_;
+  size_t size_ = 0;
   NameEntry* newest_negative_ = nullptr;
   NameEntry* oldest_negative_ = nullptr;
   size_t negatives_ = 0;
