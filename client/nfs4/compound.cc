@@ -1,6 +1,7 @@
 #include "client/nfs4/compound.h"
 
-#include <bit>
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "client/nfs4/bulk_locators.h"
@@ -9,11 +10,20 @@
 namespace nfsrdma::client {
 namespace {
 
-constexpr uint32_t kMinorVersion = 1;
-
-void put32(ByteVector& out, size_t offset, uint32_t v) {
-  for (unsigned i = 0; i < 4; ++i) out[offset + i] = static_cast<std::byte>(v >> (24 - 8 * i));
+// Words that are the same in every call, as they go into it.
+template <size_t Count>
+constexpr std::array<std::byte, 4 * Count> encoded(const std::array<uint32_t, Count>& words) {
+  std::array<std::byte, 4 * Count> bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(words[i / 4] >> (24 - 8 * (i % 4)));
+  return bytes;
 }
+
+// RFC 5531 section 9, call_body, up to the credential: XID (the transport writes it), CALL, RPC version.
+constexpr auto kCallHead = encoded(std::array<uint32_t, 6>{0, rpc::CALL, rpc::kRpcVersion, nfs4::NFS4_PROGRAM,
+                                                           nfs4::NFS_V4, nfs4::NFSPROC4_COMPOUND});
+// The verifier (AUTH_NONE, empty) and COMPOUND4args: an empty tag, minorversion, no operations yet.
+constexpr auto kBehindCredential = encoded(std::array<uint32_t, 5>{rpc::AUTH_NONE, 0, 0, 1, 0});
 
 }  // namespace
 
@@ -22,21 +32,10 @@ CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* 
   call_.op = op;
   call_.max_reply_bytes = kReplyHeadBytes;
   call_.head.reserve(512);
-  // RFC 5531 section 9: call_body. The transport writes the XID.
-  encoder_(uint32_t{0});
-  encoder_(uint32_t{0});  // CALL
-  encoder_(uint32_t{2});  // RPC version
-  encoder_(nfs4::NFS4_PROGRAM);
-  encoder_(nfs4::NFS_V4);
-  encoder_(nfs4::NFSPROC4_COMPOUND);
+  encoder_.raw(kCallHead);
   encoder_.raw(credential.encoded());
-  encoder_(uint32_t{0});  // verifier: AUTH_NONE, empty
-  encoder_(uint32_t{0});
-  // COMPOUND4args: tag, minorversion, argarray.
-  encoder_(uint32_t{0});
-  encoder_(kMinorVersion);
-  count_offset_ = call_.head.size();
-  encoder_(uint32_t{0});
+  encoder_.raw(kBehindCredential);
+  count_offset_ = call_.head.size() - 4;
   if (sequence) {
     sequence_offset_ = call_.head.size() + 4;
     add(nfs4::SEQUENCE4args{});
@@ -52,15 +51,16 @@ void CompoundBuilder::expect_read_with_open(Slice destination) {
 }
 
 rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {
-  put32(call_.head, count_offset_, operations_);
+  std::byte* const head = call_.head.data();
+  store_be32(head + count_offset_, operations_);
   if (ticket != nullptr) {
     // SEQUENCE4args: sessionid[16], sequenceid, slotid, highest_slotid, cachethis.
-    std::copy(ticket->session.data.begin(), ticket->session.data.end(),
-              call_.head.begin() + static_cast<std::ptrdiff_t>(sequence_offset_));
-    put32(call_.head, sequence_offset_ + 16, ticket->sequence);
-    put32(call_.head, sequence_offset_ + 20, ticket->slot);
-    put32(call_.head, sequence_offset_ + 24, ticket->highest);
-    put32(call_.head, sequence_offset_ + 28, cache_this ? 1 : 0);
+    std::byte* const sequence = head + sequence_offset_;
+    std::ranges::copy(ticket->session.data, sequence);
+    store_be32(sequence + 16, ticket->sequence);
+    store_be32(sequence + 20, ticket->slot);
+    store_be32(sequence + 24, ticket->highest);
+    store_be32(sequence + 28, cache_this ? 1 : 0);
   }
   return std::move(call_);
 }

@@ -45,7 +45,8 @@ Detached run_detached(Task<> task, std::atomic<size_t>& live) {
 
 }  // namespace
 
-Loop::Loop(unsigned index) : index_(index), context_(1) {}
+// Descriptors are used on their loop only (others post to it), so that Asio need not lock each of them.
+Loop::Loop(unsigned index) : index_(index), context_(ASIO_CONCURRENCY_HINT_UNSAFE_IO) {}
 Loop::~Loop() = default;
 
 void Loop::run() {

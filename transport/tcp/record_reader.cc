@@ -12,6 +12,8 @@ namespace {
 
 // How much more of the prefix to have before the locator is asked again.
 constexpr size_t kLocateStep = 64;
+// Room for a reply's head before it is there; no more than malloc(3) keeps at hand for a thread.
+constexpr size_t kUsualHeadBytes = 1024;
 
 }  // namespace
 
@@ -166,7 +168,7 @@ bool RecordReader::start_fragment(rpc::RecordMark mark) {
   } else if (mark.length == 0 && ++empty_fragments_ > kMaxEmptyFragments) {
     violate("endless empty record fragments");
   } else if (message_.head.empty() && stage_ == Stage::kIdentify) {
-    message_.head.reserve(std::min<size_t>(mark.length, 4096));
+    message_.head.reserve(std::min<size_t>(mark.length, kUsualHeadBytes));
   }
   return true;
 }
