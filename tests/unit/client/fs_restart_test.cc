@@ -196,6 +196,25 @@ TEST_P(RestartWithMany, FewerSlots_AreEnough) {
   }
 }
 
+// Section 15.1.11.3, NFS4ERR_BAD_HIGH_SLOT: "The highest_slot argument in a Sequence operation exceeds the
+// replier's enforced highest_slotid." The first OPEN's answer takes all slots but one; the second OPEN was
+// under way and is refused: it was not executed, and goes again in the slot that is left.
+TEST_P(RestartWithMany, SlotsTakenBackAmidst_WhatIsRefusedGoesAgain) {
+  open_all();
+  const auto first = server->faults().add(on::request_with(OP_OPEN), filer::fault::Stall{});
+  server->faults().add(on::request_with(OP_OPEN), filer::fault::Slots{1});
+  const auto second = server->faults().add(on::request_with(OP_OPEN).nth(2), filer::fault::Stall{});
+  const auto refusal =
+      server->faults().add(on::request_with(OP_OPEN).nth(2), Answer{OP_SEQUENCE, NFS4ERR_BAD_HIGH_SLOT});
+  server->restart();
+  ASSERT_TRUE(server->faults().wait_fired(second));
+  server->faults().release(first);
+  server->faults().release(second);
+  EXPECT_TRUE(server->faults().wait_fired(refusal));
+  expect_all();
+  EXPECT_EQ(mount->fs().statistics().session.sessions_created, 2u) << "recovery did not begin again";
+}
+
 TEST_P(RestartWithMany, ConnectionCutOrAnotherRestartAmidst_LosesNothing) {
   open_all();
   for (const unsigned nth : {1u, 7u, 39u}) {
