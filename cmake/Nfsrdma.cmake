@@ -1,4 +1,4 @@
-# One warning policy, one sanitizer switch, and the two target kinds of the project.
+# One warning policy, one sanitizer switch, one for profiles, and the two target kinds of the project.
 
 set(NFSRDMA_WARNINGS
   -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
@@ -13,6 +13,14 @@ function(nfsrdma_target name)
   if(NFSRDMA_FUZZ)
     # Coverage feedback for libFuzzer, in the libraries too; see tests/fuzz.
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+  if(NFSRDMA_PROFILE STREQUAL "generate")
+    target_compile_options(${name} PRIVATE -fprofile-generate -fprofile-update=atomic)
+    target_link_options(${name} PUBLIC -fprofile-generate)
+  elseif(NFSRDMA_PROFILE STREQUAL "use")
+    # What was not run is compiled as without a profile, and so is what was changed since. No warnings: those of the
+    # release are known, and what more is inlined here brings false ones.
+    target_compile_options(${name} PRIVATE -fprofile-use -fprofile-partial-training -w -Wno-coverage-mismatch)
   endif()
   if(NFSRDMA_SANITIZE)
     target_compile_options(${name} PRIVATE -fsanitize=${NFSRDMA_SANITIZE} -fno-omit-frame-pointer)

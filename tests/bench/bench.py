@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, os.path.join(os.environ["NFSRDMA_WORK"], "src/system"))
 
 from fabrics import Fabrics  # noqa: E402
-from measure import GIB, MIB, WORK, take_free_memory  # noqa: E402
+from measure import GIB, MIB, WORK, programs, take_free_memory  # noqa: E402
 from peers import Peers  # noqa: E402
 from results import Results, write_report  # noqa: E402
 from scale import Scale  # noqa: E402
@@ -78,6 +78,7 @@ def main():
         kind.targets()
     conditions = [("large file", f"{arguments.size} MiB"), ("rounds", f"{arguments.repeats}, of the grid {arguments.grid_repeats}"),
                   ("small files", arguments.files), ("mount options", arguments.options or "the defaults"), ("parts", ", ".join(wanted)),
+                  ("programs", programs()),
                   ("free memory", "touched before each run through the page cache" if arguments.touch else "left as it is"),
                   ("took", f"{seconds:.0f} s")]
     document = results.document("nfsrdma-fuse beside its peers and its ceilings", conditions)

@@ -27,7 +27,7 @@ from inside import MountInside
 from knfsd import EXPORT, Knfsd
 from lab_costs import Costs, CountingGuest, describe_costs
 from lab_requests import AGAIN, WORKLOADS, Requests
-from measure import BLOCK, MIB, TOOLS, WORK
+from measure import BLOCK, MIB, TOOLS, WORK, programs
 from results import Results, reference, write_report
 
 DEVICE = "rxe0"
@@ -250,7 +250,7 @@ def main():
     guest.end()
     describe(results)
     results.note(f"The processor is emulated (clock: {arguments.clock}): only ratios mean something.")
-    conditions = [("guest", guest.release), ("clock", arguments.clock), ("large file", f"{arguments.size} MiB"), ("random reads", arguments.reads),
+    conditions = [("guest", guest.release), ("programs", programs()), ("clock", arguments.clock), ("large file", f"{arguments.size} MiB"), ("random reads", arguments.reads),
                   ("small files", arguments.files), ("rounds", arguments.repeats), ("took", f"{time.monotonic() - begin:.0f} s")]
     print(write_report(results.document("nfsrdma-fuse beside the kernel's NFS client", conditions), os.path.join(WORK, "out"), "lab",
                        results.operations), end="")

@@ -28,6 +28,13 @@ def machine():
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
 
 
+def programs():
+    """How the programs were built that are measured."""
+    with open(os.path.join(WORK, "build/CMakeCache.txt")) as cache:
+        profiled = any(line.startswith("NFSRDMA_PROFILE:") and line.rstrip().endswith("=use") for line in cache)
+    return "compiled by how they run (scripts/profile)" if profiled else "as the preset release compiles them"
+
+
 class Process:
     """CPU time of a running process."""
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""scripts/test and scripts/demo interrupted at every step: they end at once, and leave no process, mount or changed system file.
+"""scripts/test, scripts/demo and scripts/profile interrupted: they end at once, and leave no process, mount or changed system file.
 
 usage: scripts_test.py --build BUILDDIR
 
 The scripts themselves run, from a folder whose setup, cmake and ctest are stand-ins that can be made to go on for ever; the
-demo runs really, in the build that there is.
+demo, and the work that is recorded, run really, with the programs that there are.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from leftovers import LeftoverCase
@@ -51,10 +52,11 @@ class ScriptCase(LeftoverCase):
         self.addCleanup(shutil.rmtree, self.tree)
         for folder in ("scripts", "bin", "build"):
             os.mkdir(os.path.join(self.tree, folder))
-        for name in ("lib.sh", "test", "demo"):
+        for name in ("lib.sh", "test", "demo", "profile"):
             os.symlink(os.path.join(ROOT, "scripts", name), os.path.join(self.tree, "scripts", name))
         os.symlink(os.path.join(ROOT, "tests"), os.path.join(self.tree, "tests"))
-        os.symlink(os.path.abspath(arguments.build), os.path.join(self.tree, "build", "release"))
+        for name in ("release", "profiled"):
+            os.symlink(os.path.abspath(arguments.build), os.path.join(self.tree, "build", name))
         for name in ("scripts/setup", "bin/cmake", "bin/ctest"):
             self.put(name, STAND_IN)
             os.chmod(os.path.join(self.tree, name), 0o755)
@@ -169,6 +171,27 @@ class Demo(ScriptCase):
                         self.skipTest("needs root, or sudo that does not ask")
                     self.fail("the demo ended early:\n" + "".join(said))
                 self.assertTrue(self.processes(), "the mark is seen while the demo runs")
+                process.send_signal(signum)
+                self.assertEqual(process.wait(60), STATUS)
+                self.nothing_left(within=30)
+
+
+class Profile(ScriptCase):
+    def test_records_at_work_and_compiles_again(self):
+        process = self.start("profile")
+        said = process.communicate(timeout=120)[0]
+        self.assertEqual(process.returncode, 0, said)
+        self.assertEqual(self.called(), ["setup"] + 2 * ["cmake --preset", "cmake --preset", "cmake --build"])
+        self.assertEqual(re.findall("NFSRDMA_PROFILE=([a-z]+)", self.text("arguments")), ["generate", "use"])
+        self.nothing_left(within=10)
+
+    def test_signals_end_it_at_work(self):
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=signum.name):
+                process = self.start("profile")
+                while self.surroundings()[0] == self.before[0]:  # until it has mounted
+                    self.assertIsNone(process.poll(), "it ended early")
+                    time.sleep(0.01)
                 process.send_signal(signum)
                 self.assertEqual(process.wait(60), STATUS)
                 self.nothing_left(within=30)
