@@ -38,6 +38,7 @@ class Session::Channel final : public RecoveryChannel {
       : session_(session),
         next_(std::min(session.granted_slots_, kMostRequests), 1),
         busy_(next_.size()),
+        told_(session.granted_slots_),
         usable_(next_.size()) {}
 
   Task<Result<CompoundReply>> run(Request request) override {
@@ -60,6 +61,8 @@ class Session::Channel final : public RecoveryChannel {
 
   // Of each slot the sequence ID of the next request.
   const std::vector<uint32_t>& next_sequences() const { return next_; }
+  // How many slots the server wants to be used.
+  uint32_t target_slots() const { return told_; }
 
  private:
   Task<uint32_t> take_slot() {
@@ -96,7 +99,8 @@ class Session::Channel final : public RecoveryChannel {
   // The server may want fewer slots to be used; that it wants more again can wait for the end of recovery.
   void heed(const nfs4::SEQUENCE4resok& ok) {
     const uint32_t highest = std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid);
-    if (highest < usable_) usable_ = highest + 1;
+    if (highest < told_) told_ = highest + 1;
+    usable_ = std::min<std::ptrdiff_t>(usable_, told_);
   }
 
   // `retired`: not executed, for it named a slot that the server has taken back meanwhile.
@@ -143,6 +147,7 @@ class Session::Channel final : public RecoveryChannel {
   WaitQueue given_back_;
   std::vector<bool> busy_;
   bool broken_ = false;    // a request may have been executed and has no answer
+  uint32_t told_;          // of slots, the fewest the server wanted
   std::ptrdiff_t usable_;  // slots below this one; at least one
 };
 
@@ -246,7 +251,7 @@ Task<Result<>> Session::recover() {
   const bool restarted = reclaim_owed_ && epoch_now > 1;
   if (restarted) NFSRDMA_CO_TRY(co_await fetch_lease(channel));
   NFSRDMA_CO_TRY(co_await reclaim(channel));
-  slots_.open(generation, session_id_, granted_slots_, channel.next_sequences());
+  slots_.open(generation, session_id_, granted_slots_, channel.next_sequences(), channel.target_slots());
   set_ready(true);
   if (restarted) {
     log::info("server {}: recovered after its restart", options_.host);

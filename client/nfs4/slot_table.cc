@@ -5,13 +5,13 @@
 namespace nfsrdma::client {
 
 void SlotTable::open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots,
-                     const std::vector<uint32_t>& next) {
+                     const std::vector<uint32_t>& next, uint32_t usable) {
   std::lock_guard lock(mutex_);
   slots_.assign(std::clamp<uint32_t>(slots, 1, kMaxSlots), Slot{});
   for (size_t i = 0; i < std::min(slots_.size(), next.size()); ++i) slots_[i].sequence = next[i];
   session_ = session;
   generation_ = generation;
-  usable_ = static_cast<uint32_t>(slots_.size());
+  usable_ = std::clamp<uint32_t>(usable, 1, static_cast<uint32_t>(slots_.size()));
   in_use_ = 0;
   busy_below_ = 0;
   open_ = true;

@@ -43,9 +43,10 @@ class SlotTable {
   static constexpr uint32_t kMaxSlots = 1024;
 
   // A new session: `slots` >= 1 as granted; recovery has used the lowest ones, whose next sequence IDs are
-  // `next`. Opens the table.
+  // `next`, and was told of `usable` ones at last (sr_target_highest_slotid): by those that it used itself
+  // the server may take the client to follow that, and refuse slots above it (BADSLOT). Opens the table.
   void open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots,
-            const std::vector<uint32_t>& next);
+            const std::vector<uint32_t>& next, uint32_t usable = kMaxSlots);
   // No usable session: acquire() waits from now on. Only when `generation` is still current.
   bool close(uint64_t generation);
   // The mount is going away: every waiting and future acquire() ends without a ticket.

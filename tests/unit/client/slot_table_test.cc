@@ -110,6 +110,18 @@ TEST_F(SlotTableTest, SequenceId_WrapsToZero) {
   EXPECT_EQ(acquire().sequence, 0u);
 }
 
+// Section 18.46.3: sr_target_highest_slotid is "the highest slot ID the server would prefer the client use on
+// a future SEQUENCE operation". Recovery was told already.
+TEST_F(SlotTableTest, OpenedWithFewer_NoMoreAreUsed) {
+  table.open(1, session(1), 8, {1}, 3);
+  EXPECT_EQ(table.counts().target, 3u);
+  EXPECT_EQ(table.counts().granted, 8u);
+  table.open(2, session(2), 8, {1}, 0);
+  EXPECT_EQ(table.counts().target, 1u);
+  table.open(3, session(3), 8, {1}, 9);
+  EXPECT_EQ(table.counts().target, 8u) << "what was granted, until an answer tells of more";
+}
+
 // Section 2.10.6.1.2: "Any time SEQUENCE [...] returns an error, the sequence ID of the slot MUST NOT
 // change."
 TEST_F(SlotTableTest, NotExecuted_KeepsTheSequenceId) {
