@@ -74,6 +74,7 @@ void NameCache::erase(NameEntry& e) {
   names.forgotten = std::max(names.forgotten, e.belief.order);
   unlink(names.newest, e, &NameEntry::in_directory);
   names.entries.erase(names.entries.find(e));
+  if (names.entries.empty()) names.entries = {};  // erase() keeps the buckets that many once needed
   --size_;
 }
 

@@ -55,8 +55,8 @@ struct NameEntry {
   Link in_directory{}, in_child{};
 };
 
-// Each directory has a table of its own: one that is listed, or worked in, is found in the processor's cache
-// also beside a million names of others (PERFORMANCE.md).
+// Each directory has a table of its own: that of one that is listed, or worked in, does not share the
+// processor's cache with a million names of others (PERFORMANCE.md).
 struct NamesOfDirectory {
   struct Hash {
     using is_transparent = void;

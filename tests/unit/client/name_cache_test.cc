@@ -204,6 +204,23 @@ TEST_F(NameCacheTest, TooManyAbsentNames_DropTheOldest) {
   EXPECT_TRUE(cache.find(*directory.get(), "absent " + std::to_string(NameCache::kMaxNegative + kMore - 1)));
 }
 
+// All directories share what there is room for.
+TEST_F(NameCacheTest, TooManyAbsentNamesElsewhere_DropTheOldestHere) {
+  NodeRef first = node(0);
+  const NodeRef second = node(1);
+  cache.put(*first.get(), "absent", nullptr, kNow);
+  cache.put(*first.get(), "absent, too", nullptr, kNow);
+  for (size_t i = 0; i + 1 < NameCache::kMaxNegative; ++i) {
+    cache.put(*second.get(), std::to_string(i), nullptr, kNow);
+  }
+  EXPECT_FALSE(cache.find(*first.get(), "absent"));
+  EXPECT_TRUE(cache.find(*first.get(), "absent, too"));
+  cache.forget(*first.get());
+  EXPECT_EQ(cache.size(), NameCache::kMaxNegative - 1);
+  cache.put(*second.get(), "one more", nullptr, kNow);
+  EXPECT_TRUE(cache.find(*second.get(), "0")) << "there is room again";
+}
+
 // --- what is learnt late (RFC 8881 section 10.8) ---
 
 NameBelief begun(uint64_t order) {
