@@ -79,8 +79,8 @@ class Store {
                         const Principal& who) = 0;
   virtual Status set(Node& node, const NewAttributes& attributes, const Principal& who) = 0;
 
-  // Appends `bytes` from `offset` on to `to`, fewer only at the end of the file, and says how many. What it has
-  // appended when it fails is the caller's to take away.
+  // Appends `bytes` from `offset` on to `to`, fewer only at the end of the file, and says how many. What it
+  // has appended when it fails is the caller's to take away.
   virtual Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) = 0;
   virtual Status write(Node& file, uint64_t offset, ConstBytes data, bool stable) = 0;
   virtual Status resize(Node& file, uint64_t size) = 0;

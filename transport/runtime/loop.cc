@@ -45,8 +45,7 @@ Detached run_detached(Task<> task, std::atomic<size_t>& live) {
 
 }  // namespace
 
-// Descriptors are used on their loop only (others post to it), so that Asio need not lock each of them.
-Loop::Loop(unsigned index) : index_(index), context_(ASIO_CONCURRENCY_HINT_UNSAFE_IO) {}
+Loop::Loop(unsigned index) : index_(index), context_(1) {}
 Loop::~Loop() = default;
 
 void Loop::run() {

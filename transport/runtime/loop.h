@@ -1,4 +1,4 @@
-// Loop: one thread, one Asio io_context, everything that is pinned to it (DESIGN.md section 3).
+// Loop: one thread, one Asio io_context(1), everything that is pinned to it (DESIGN.md section 3).
 //
 // Owner: main (or a test) creates loops before anything that runs on them and destroys them last. run() is
 // called by exactly one thread, which becomes the loop's thread until it returns. Everything but post(),
