@@ -14,13 +14,17 @@ function(nfsrdma_target name)
     # Coverage feedback for libFuzzer, in the libraries too; see tests/fuzz.
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
-  if(NFSRDMA_PROFILE STREQUAL "generate")
+  if(NFSRDMA_PROFILE AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    message(FATAL_ERROR "NFSRDMA_PROFILE: with g++ only")
+  elseif(NFSRDMA_PROFILE STREQUAL "generate")
     target_compile_options(${name} PRIVATE -fprofile-generate -fprofile-update=atomic)
     target_link_options(${name} PUBLIC -fprofile-generate)
   elseif(NFSRDMA_PROFILE STREQUAL "use")
     # What was not run is compiled as without a profile, and so is what was changed since. No warnings: those of the
     # release are known, and what more is inlined here brings false ones.
     target_compile_options(${name} PRIVATE -fprofile-use -fprofile-partial-training -w -Wno-coverage-mismatch)
+  elseif(NFSRDMA_PROFILE)
+    message(FATAL_ERROR "NFSRDMA_PROFILE: generate or use, not ${NFSRDMA_PROFILE}")
   endif()
   if(NFSRDMA_SANITIZE)
     target_compile_options(${name} PRIVATE -fsanitize=${NFSRDMA_SANITIZE} -fno-omit-frame-pointer)

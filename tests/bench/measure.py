@@ -31,8 +31,9 @@ def machine():
 def programs():
     """How the programs were built that are measured."""
     with open(os.path.join(WORK, "build/CMakeCache.txt")) as cache:
-        profiled = any(line.startswith("NFSRDMA_PROFILE:") and line.rstrip().endswith("=use") for line in cache)
-    return "compiled by how they run (scripts/profile)" if profiled else "as the preset release compiles them"
+        profile = next((line.strip().split("=", 1)[1] for line in cache if line.startswith("NFSRDMA_PROFILE:")), "")
+    return {"": "as the preset release compiles them", "use": "compiled by how they run (scripts/profile)",
+            "generate": "such as record how they run: slower"}[profile]
 
 
 class Process:
