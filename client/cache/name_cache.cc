@@ -70,8 +70,8 @@ void NameCache::note_forgotten(Node& directory, uint64_t order) {
 
 void NameCache::erase(NameEntry& e) {
   unlink_child(e);
+  note_forgotten(*e.directory, e.belief.order);
   NamesOfDirectory& names = names_of(*e.directory);
-  names.forgotten = std::max(names.forgotten, e.belief.order);
   unlink(names.newest, e, &NameEntry::in_directory);
   names.entries.erase(names.entries.find(e));
   if (names.entries.empty()) names.entries = {};  // erase() keeps the buckets that many once needed
