@@ -9,11 +9,7 @@
 // s, as nfs(5)'s acregmin has it; the kernel may keep data over an open, as that of a mount's file that has
 // not changed. Runs in the foreground until it is unmounted. With --relay the data of READs and WRITEs
 // crosses a TCP connection to a process that does nothing else (relay.h).
-#include <fcntl.h>
-#include <linux/fuse.h>
-#include <poll.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -39,7 +35,6 @@ struct NullFs {
   off_t size = 0;
   bool direct = false;
   std::unique_ptr<Relay> relay;
-  uint64_t unique = 0;  // of the request that is being handled
   std::vector<char> content = std::vector<char>(kMaxIo, 'n');
   std::unordered_map<std::string, fuse_ino_t> names;
   fuse_ino_t next = kFirstFile;
@@ -123,7 +118,7 @@ void read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, fuse_file_i
   const size_t left = offset < end ? static_cast<size_t>(end - offset) : 0;
   const size_t found = std::min({size, left, fs.content.size()});
   if (fs.relay && found != 0) {
-    fs.relay->read(req, fs.unique, found);
+    fs.relay->read(req, found);
   } else {
     fuse_reply_buf(req, fs.content.data(), found);
   }
@@ -166,50 +161,6 @@ fuse_lowlevel_ops operations() {
   return ops;
 }
 
-// What fuse_session_loop() does, with the relay's answers beside the kernel's requests. Requests go first:
-// the far end works on the next one while this process passes on an answer.
-int relay_loop(NullFs& fs, fuse_session* session) {
-  fuse_buf buffer{};
-  const int fuse = fuse_session_fd(session);
-  pollfd ready[] = {{fuse, POLLIN, 0}, {fs.relay->socket(), POLLIN, 0}};
-  bool working = true;
-  while (working && !fuse_session_exited(session)) {
-    if (::poll(ready, 2, -1) < 0) break;
-    if (ready[0].revents != 0) {
-      working = fuse_session_receive_buf(session, &buffer) > 0;
-      if (!working) break;
-      fs.unique = static_cast<const fuse_in_header*>(buffer.mem)->unique;
-      fuse_session_process_buf(session, &buffer);
-    } else if (ready[1].revents != 0) {
-      working = fs.relay->answer(fuse);
-    }
-  }
-  std::free(buffer.mem);
-  return working || fuse_session_exited(session) ? 0 : 1;
-}
-
-int serve(NullFs& fs, const char* mountpoint) {
-  char name[] = "nullfs";
-  char opt[] = "-o";
-  char mount_options[] = "fsname=nullfs,subtype=nullfs,max_read=1048576";
-  char* argv[] = {name, opt, mount_options, nullptr};
-  fuse_args args = FUSE_ARGS_INIT(3, argv);
-  const fuse_lowlevel_ops ops = operations();
-  fuse_session* session = fuse_session_new(&args, &ops, sizeof(ops), &fs);
-  if (session == nullptr) return 1;
-  int result = 1;
-  if (fuse_set_signal_handlers(session) == 0) {
-    if (fuse_session_mount(session, mountpoint) == 0) {
-      result = fs.relay ? relay_loop(fs, session) : fuse_session_loop(session) == 0 ? 0 : 1;
-      fuse_session_unmount(session);
-    }
-    fuse_remove_signal_handlers(session);
-  }
-  fuse_session_destroy(session);
-  fuse_opt_free_args(&args);
-  return result;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -243,5 +194,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   fs.names.emplace("data", kData);
-  return serve(fs, mountpoint);
+  return serve(operations(), &fs, fs.relay.get(), "fsname=nullfs,subtype=nullfs,max_read=1048576",
+               mountpoint);
 }

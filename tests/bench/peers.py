@@ -2,7 +2,7 @@
 
 libnfs is driven by tests/bench/nfsload over its raw asynchronous API (NFSv3 and NFSv4.0), with so many calls under way at once;
 nfs-cat and nfs-cp are its own tools; fuse-nfs (fuse_nfs.py) is a mount that is built on it. CPU of a mount is its daemon's, as is the
-ceilings'; that of libnfs is the whole client's. How fast a client could be at the server's own cost is computed (LEFT).
+ceilings'; that of libnfs is the whole client's. What of libnfs' speed any client behind FUSE can reach is what the bare client reaches.
 """
 
 import os
@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 
-from ceilings import CEILINGS, EMPTY, RELAY, Ceiling, read_ahead
+from ceilings import BARE, BARE_ABOUT, CEILINGS, EMPTY, RELAY, Bare, Ceiling, read_ahead
 from fuse_nfs import FUSE_NFS, FUSE_NFS_ABOUT, FuseNfs
 from harness.ganesha import Ganesha
 from harness.mount import Mount
@@ -23,7 +23,6 @@ CAT, COPY = "read with cat", "write a new file"
 TRANSFERS = ("read", "read, O_DIRECT", "write", "write, O_DIRECT")
 NAMES = {"stat": "stat", "smallread": "small file read", "create": "create"}
 NAME_DEPTHS = (1, 16)
-LEFT = "least client"
 
 
 def libnfs(version, depth=None):
@@ -37,8 +36,7 @@ class Peers(Part):
         libnfs(version, depth): ("peer", f"libnfs' asynchronous API over NFSv{version}, without FUSE, into one buffer"
                                  + (f"; {depth} calls of 512 KiB under way" if depth else ""))
         for version in (3, 4) for depth in (None, 1, 4, 8)}, "nfs-cat": ("peer", "libnfs' tool"), "nfs-cp": ("peer", "libnfs' tool"), **CEILINGS,
-        LEFT: ("ceiling", "computed: every processor busy with nothing but Ganesha's own CPU for this mount or for libnfs, whichever is less, "
-               "and what the relay takes (for names: the empty FUSE file system) with its application: a client that only passes bytes on")}
+        BARE: BARE_ABOUT}
 
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
@@ -76,6 +74,13 @@ class Peers(Part):
     def ceiling(self, name):
         return Ceiling(name, self.size, self.files, self.window)
 
+    def bare(self, directory="/export", small=False):
+        return Bare(self.server.port, directory, small)
+
+    def beside(self):
+        """{name: mount} of whoever is behind FUSE and has a server: the peer, where one was named, and the bare client."""
+        return {**({FUSE_NFS: FuseNfs(self.arguments.fuse_nfs, self.server)} if self.arguments.fuse_nfs else {}), BARE: self.bare()}
+
     def libnfs(self, metric, contender, op, version, depth, at=None, **options):
         argv = [os.path.join(TOOLS, "nfsload"), "--op", op, "--version", version, "--port", self.server.port, "--mount-port",
                 self.server.mount_port, "--path", "/export" + ("/small" if op in NAMES else ""), "--depth", depth]
@@ -101,25 +106,12 @@ class Peers(Part):
         self.results.add(metric, contender, {"mib_per_s": self.size / MIB / seconds, "cpu_per_gib": cpu / gib,
                                              "server_cpu_per_gib": (self.served.cpu_seconds() - served) / gib})
 
-    def fuse_nfs(self):
-        """{name: mount} of the peer, where one was named."""
-        return {FUSE_NFS: FuseNfs(self.arguments.fuse_nfs, self.server)} if self.arguments.fuse_nfs else {}
-
-    def left(self, metric, at=None):
-        """Of this round: how fast a client would be that costs no more than passing bytes on does (LEFT)."""
-        large = metric in self.LARGE or metric == self.DEEP
-        per, figure, each = ("_per_gib", "mib_per_s", GIB / MIB) if large else ("_us_per_op", "ops_per_s", 1e6)
-        runs = [run for name in self.CONTENDERS if (run := self.results.now(metric, name, at))]
-        least = self.results.now(metric, RELAY, at) or self.results.now(metric, EMPTY, at)
-        cost = min(run["server_cpu" + per] for run in runs if "server_cpu" + per in run) + least["cpu" + per] + least["application_cpu" + per]
-        self.results.add(metric, LEFT, {figure: os.cpu_count() * each / cost}, at)
-
     # One large file
 
     def transfers(self):
         """Every metric in turn with everybody, so that who is compared is measured within a second or two."""
         mounted = self.mounted()
-        stands, peers = {name: self.ceiling(name) for name in CEILINGS}, self.fuse_nfs()
+        stands, peers = {name: self.ceiling(name) for name in CEILINGS}, self.beside()
         for metric in self.LARGE:
             runs = [lambda: self.large(metric, OURS, self.paths(mounted.path), Daemon(mounted), self.served)]
             runs += [lambda name=name, it=it: self.large(metric, name, dict.fromkeys(("read", "write"), it.path + "/data"), it.daemon)
@@ -132,8 +124,6 @@ class Peers(Part):
                         metric, libnfs(version, depth), metric, version, depth, file=source, size=self.size, block=512 << 10))
             for run in self.turns(runs):
                 run()
-            if metric != "re-read":  # of which Ganesha hears nothing
-                self.left(metric)
         self.new_file(mounted)
         for it in [mounted, *stands.values(), *peers.values()]:
             it.umount()
@@ -176,7 +166,7 @@ class Peers(Part):
 
     def depth(self):
         mounted = self.mounted()
-        stands, peers = {name: self.ceiling(name) for name in CEILINGS}, self.fuse_nfs()
+        stands, peers = {name: self.ceiling(name) for name in CEILINGS}, self.beside()
         kinds = [("random read", self.random_reads, self.DEPTHS), (self.DEEP, self.deep_reads, self.DEEP_DEPTHS)]
         for metric, reads, depth in [(metric, reads, depth) for metric, reads, depths in kinds for depth in depths]:
             runs = [lambda: reads(OURS, mounted.path + "/data", Daemon(mounted), depth, self.served)]
@@ -185,7 +175,6 @@ class Peers(Part):
             runs += [lambda version=version: self.libnfs_reads(metric, version, depth) for version in (3, 4)]
             for run in self.turns(runs):
                 run()
-            self.left(metric, {"depth": depth})
         for it in [mounted, *stands.values(), *peers.values()]:
             it.umount()
 
@@ -200,14 +189,13 @@ class Peers(Part):
         small = os.path.join(self.server.path(), "small")
         for depth in NAME_DEPTHS:
             for op, name in NAMES.items():
-                runs = [lambda: self.names_of_mount(op, depth), lambda: self.names_of_ceiling(op, depth)]
+                runs = [lambda: self.names_of_mount(op, depth), lambda: self.names_of_ceiling(op, depth), lambda: self.names_of_bare(op, depth)]
                 runs += [lambda: self.names_of_peer(op, depth)] if self.arguments.fuse_nfs else []
                 runs += [lambda version=version: self.libnfs(name, libnfs(version), op, version, depth, {"depth": depth}, count=self.files,
                                                              file=self.new_names() if op == "create" else "f",
                                                              **({"block": 4096} if op == "smallread" else {})) for version in (3, 4)]
                 for run in self.turns(runs):
                     run()
-                self.left(name, {"depth": depth})
             for name in os.listdir(small):
                 if name.startswith("new"):
                     os.unlink(os.path.join(small, name))
@@ -230,9 +218,14 @@ class Peers(Part):
         mounted.umount()
 
     def names_of_peer(self, op, depth):
-        for name, it in self.fuse_nfs().items():
-            self.load_names(name, op, os.path.join(it.path, "small"), depth, it.daemon, self.served)
-            it.umount()
+        it = FuseNfs(self.arguments.fuse_nfs, self.server)
+        self.load_names(FUSE_NFS, op, os.path.join(it.path, "small"), depth, it.daemon, self.served)
+        it.umount()
+
+    def names_of_bare(self, op, depth):
+        it = self.bare("/export/small", small=op == "smallread")
+        self.load_names(BARE, op, it.path, depth, it.daemon, self.served)
+        it.umount()
 
     def names_of_ceiling(self, op, depth):
         it = self.ceiling(EMPTY)
@@ -246,8 +239,8 @@ class Peers(Part):
 
     def plots(self):
         plot, best = self.results.plot, {m: self.best_libnfs(m) for m in ("read", "write")}
-        shown = [OURS, *dict.fromkeys(b for b in best.values() if b), "nfs-cat", "nfs-cp", FUSE_NFS, RELAY, LEFT, EMPTY]
-        pairs = [(OURS, name) for name in [*dict.fromkeys(best.values()), RELAY] if name]
+        shown = [OURS, *dict.fromkeys(b for b in best.values() if b), "nfs-cat", "nfs-cp", FUSE_NFS, RELAY, BARE, EMPTY]
+        pairs = [(OURS, name) for name in [*dict.fromkeys(best.values()), BARE, RELAY] if name]
         if best["read"]:
             plot("bars", "Large transfers: a mount of Ganesha beside libnfs", [*self.LARGE, CAT, COPY], "mib_per_s",
                  pairs, contenders=shown,
@@ -255,18 +248,18 @@ class Peers(Part):
             plot("bars", "CPU for large transfers", list(TRANSFERS), "cpu_per_gib", pairs[:1], contenders=shown,
                  text="Of the daemon alone; for libnfs, which has none, of the whole client.")
         if self.results.median("random read", OURS, "ops_per_s", {"depth": 1}):
-            who = [OURS, libnfs(3), libnfs(4), FUSE_NFS, RELAY, LEFT, EMPTY]
-            pairs = [(OURS, libnfs(3)), (OURS, RELAY)]
+            who = [OURS, libnfs(3), libnfs(4), FUSE_NFS, RELAY, BARE, EMPTY]
+            pairs = [(OURS, libnfs(3)), (OURS, BARE), (OURS, RELAY)]
             plot("lines", "4 KiB random reads against queue depth: a mount of Ganesha", "random read", "ops_per_s", pairs, x="depth", contenders=who,
                  text="O_DIRECT, in one file that the server has in memory.")
-            plot("lines", "How long such a read takes", "random read", "p50_us", [(OURS, RELAY)], x="depth", contenders=[OURS, RELAY, EMPTY],
+            plot("lines", "How long such a read takes", "random read", "p50_us", [(OURS, BARE), (OURS, RELAY)], x="depth", contenders=[OURS, BARE, RELAY, EMPTY],
                  text="The median of all reads of a round.")
             plot("lines", "Throughput against queue depth: a mount of Ganesha", self.DEEP, "mib_per_s", pairs, x="depth", contenders=who,
                  text="One file in order, in reads of 256 KiB, so many of them under way at once; O_DIRECT.")
         for depth in NAME_DEPTHS:
             if self.results.median("stat", OURS, "ops_per_s", {"depth": depth}):
                 plot("bars", f"Names and small files, {'one at a time' if depth == 1 else f'{depth} at once'}", list(NAMES.values()), "ops_per_s",
-                     [(OURS, libnfs(4))], where={"depth": depth}, contenders=[OURS, libnfs(3), libnfs(4), FUSE_NFS, LEFT, EMPTY],
+                     [(OURS, libnfs(4)), (OURS, BARE)], where={"depth": depth}, contenders=[OURS, libnfs(3), libnfs(4), FUSE_NFS, BARE, EMPTY],
                      text="Every mount starts with empty caches; files of 4 KiB are opened, read and closed, or created and closed.")
 
     def targets(self):
@@ -280,10 +273,12 @@ class Peers(Part):
             for variant in (metric, metric + ", O_DIRECT"):
                 ours = reference(variant, OURS)
                 target(f"sequential {variant}: {OURS} / {name}", "mib_per_s", ours, them, at_least=1.2)
-                for limit in (RELAY, LEFT):
+                for limit in (RELAY, BARE):
                     target(f"sequential {variant}: {limit} / {name} (what can be reached)", "mib_per_s", reference(variant, limit), them)
-                target(f"CPU per GiB, {variant}: {OURS} / (libnfs and empty FUSE together)", "cpu_per_gib", ours,
-                       [them, reference(variant, EMPTY)], at_most=0.6)
+                for who in (OURS, BARE):
+                    what = f"CPU per GiB, {variant}: {who} / (libnfs and empty FUSE together)"
+                    target(what if who == OURS else what + " (what can be reached)", "cpu_per_gib", reference(variant, who),
+                           [them, reference(variant, EMPTY)], **({"at_most": 0.6} if who == OURS else {}))
         for metric, tool in ((CAT, "nfs-cat"), (COPY, "nfs-cp")):
             target(f"sequential {metric}: {OURS} / {tool}", "mib_per_s", reference(metric, OURS), reference(metric, tool), at_least=1.2)
         for metric, bound, at in [("random read", 1.2, {"depth": 32})] + [(n, 1.5, {"depth": 16}) for n in ("small file read", "create")]:
@@ -291,7 +286,7 @@ class Peers(Part):
             if name:
                 what, them = f"{metric}, {at['depth']:g} at once", reference(metric, name, at)
                 target(f"{what}: {OURS} / {name}", "ops_per_s", reference(metric, OURS, at), them, at_least=bound)
-                for limit in (RELAY if metric == "random read" else EMPTY, LEFT):  # nobody serves small files behind the relay
+                for limit in (RELAY if metric == "random read" else EMPTY, BARE):  # nobody serves small files behind the relay
                     target(f"{what}: {limit} / {name} (what can be reached)", "ops_per_s", reference(metric, limit, at), them)
         self.beside_fuse_nfs()
         target(f"re-read: {OURS} / {EMPTY}", "mib_per_s", reference("re-read", OURS), reference("re-read", EMPTY), at_least=0.9)

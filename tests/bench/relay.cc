@@ -1,7 +1,5 @@
 #include "relay.h"
 
-#include <fcntl.h>
-#include <linux/fuse.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -9,9 +7,6 @@
 #include "loopback.h"
 
 namespace {
-
-// Smaller replies are cheaper through memory, as in the daemon.
-constexpr size_t kMinSplicedBytes = 64u << 10;
 
 struct Message {
   uint32_t read;
@@ -55,17 +50,13 @@ std::unique_ptr<Relay> Relay::start(size_t max_io) {
   return socket < 0 ? nullptr : std::unique_ptr<Relay>(new Relay(socket, max_io));
 }
 
-Relay::Relay(int socket, size_t max_io) : socket_(socket), memory_(max_io) {
-  if (::pipe2(pipe_, O_CLOEXEC) == 0) ::fcntl(pipe_[0], F_SETPIPE_SZ, 1 << 20);
-}
+Relay::Relay(int socket, size_t max_io) : socket_(socket), memory_(max_io) {}
 
 Relay::~Relay() {
-  for (const int fd : {socket_, pipe_[0], pipe_[1]}) {
-    if (fd >= 0) ::close(fd);
-  }
+  ::close(socket_);
 }
 
-void Relay::read(fuse_req_t req, uint64_t unique, size_t size) {
+void Relay::read(fuse_req_t req, size_t size) {
   Message message{1, static_cast<uint32_t>(size)};
   iovec part{&message, sizeof(message)};
   if (send_all(socket_, &part, 1)) {
@@ -82,7 +73,7 @@ void Relay::write(fuse_req_t req, const char* data, size_t size) {
   send_all(socket_, parts, 2);
 }
 
-bool Relay::answer(int fuse) {
+bool Relay::answer() {
   if (pending_.empty()) return false;  // readable without a question: the far end is gone
   const Pending request = pending_.front();
   pending_.pop_front();
@@ -91,15 +82,5 @@ bool Relay::answer(int fuse) {
     fuse_reply_buf(request.req, memory_.data(), request.size);
     return true;
   }
-  const fuse_out_header header{static_cast<uint32_t>(sizeof(header) + request.size), 0, request.unique};
-  if (::write(pipe_[1], &header, sizeof(header)) != sizeof(header)) return false;
-  size_t spliced = 0;
-  while (spliced < request.size) {
-    const ssize_t n = ::splice(socket_, nullptr, pipe_[1], nullptr, request.size - spliced, SPLICE_F_MOVE);
-    if (n <= 0) return false;
-    spliced += static_cast<size_t>(n);
-  }
-  const bool replied = ::splice(pipe_[0], nullptr, fuse, nullptr, header.len, SPLICE_F_MOVE) == header.len;
-  fuse_reply_none(request.req);  // frees what libfuse keeps of it
-  return replied;
+  return piped_.pass_on(socket_, fuse, request.req, request.unique, request.size);
 }
