@@ -38,6 +38,7 @@ using nfsrdma::xdr::Decoder;
 
 constexpr double kValidSeconds = 3.0;
 constexpr uint32_t kSmallBytes = 4096;
+constexpr bitmap4 kEntry = bitmap4::of({FATTR4_TYPE, FATTR4_SIZE, FATTR4_FILEID, FATTR4_MODE});
 constexpr size_t kReadHead = 8 + 16;  // PUTFH's result, and READ's before its data
 
 enum class Kind { kNothing, kLookup, kCreate, kRead, kWrite, kWriteBehind, kClose };
@@ -80,7 +81,10 @@ class BareFs final : public FarEnd {
   const uint32_t max_io;  // bytes of the largest READ and WRITE
 
   int socket() const override { return session_.socket(); }
-  void idle() override { session_.call(); }
+  void idle() override {
+    quiet();
+    session_.call();
+  }
 
   bool answer() override {
     if (large_ != 0) {
@@ -108,7 +112,7 @@ class BareFs final : public FarEnd {
   void lookup(fuse_req_t req, const char* name) {
     const PUTFH4args put{files_[FUSE_ROOT_ID].handle};
     const LOOKUP4args args{name};
-    const GETATTR4args get{bitmap4::of({FATTR4_TYPE, FATTR4_SIZE, FATTR4_FILEID, FATTR4_MODE})};
+    const GETATTR4args get{kEntry};
     Request request = small_ ? session_.compound(put, args, GETFH4args{}, get, READ4args{{}, 0, kSmallBytes})
                              : session_.compound(put, args, GETFH4args{}, get);
     start({Kind::kLookup, req, unique, 0, name}, request);
@@ -120,7 +124,7 @@ class BareFs final : public FarEnd {
     args.openhow.how.createattrs.attrmask = bitmap4::of({FATTR4_MODE});
     args.openhow.how.createattrs.mode = 0644;
     args.claim.file = name;
-    const GETATTR4args get{bitmap4::of({FATTR4_TYPE, FATTR4_SIZE, FATTR4_FILEID, FATTR4_MODE})};
+    const GETATTR4args get{kEntry};
     Request request = session_.compound(PUTFH4args{files_[FUSE_ROOT_ID].handle}, args, GETFH4args{}, get);
     start({Kind::kCreate, req, unique, 0, name}, request);
   }
@@ -132,9 +136,7 @@ class BareFs final : public FarEnd {
     quiet();
     Decoder x(session_.call(PUTFH4args{file.handle}, args));
     take<PUTFH4res>(x);
-    file.open = take<OPEN4res>(x).resok4.stateid;
-    file.read = session_.compound(PUTFH4args{file.handle}, READ4args{file.open, 0, 0});
-    file.write = session_.compound(PUTFH4args{file.handle}, WRITE4args{.stateid = file.open});
+    opened(file, take<OPEN4res>(x).resok4.stateid);
   }
 
   void close(fuse_ino_t ino) {
@@ -185,6 +187,12 @@ class BareFs final : public FarEnd {
     args.share_access = OPEN4_SHARE_ACCESS_BOTH | OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
     args.owner.owner = "barefs";
     return args;
+  }
+
+  void opened(File& file, const stateid4& stateid) const {
+    file.open = stateid;
+    file.read = session_.compound(PUTFH4args{file.handle}, READ4args{stateid, 0, 0});
+    file.write = session_.compound(PUTFH4args{file.handle}, WRITE4args{.stateid = stateid});
   }
 
   void walk(const std::string& name) {
@@ -288,7 +296,7 @@ class BareFs final : public FarEnd {
   void finish_create(const Pending& pending, Decoder& x) {
     const stateid4 stateid = take<OPEN4res>(x).resok4.stateid;
     const fuse_entry_param e = entry(pending.name, x);
-    files_[e.ino].open = stateid;
+    opened(files_[e.ino], stateid);
     fuse_file_info info{};
     fuse_reply_create(pending.req, &e, &info);
   }

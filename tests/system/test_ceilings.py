@@ -64,5 +64,7 @@ class Ceilings(SystemCase):
             with open(f"{bare.path}/{name}") as file:
                 self.assertEqual(file.read(), name * 100)
         self.assertFalse(os.path.exists(bare.path + "/three"))
-        os.close(os.open(bare.path + "/three", os.O_CREAT | os.O_WRONLY))
-        self.assertEqual(os.path.getsize(os.path.join(self.server.path(), "three")), 0)
+        with open(bare.path + "/three", "w") as file:
+            file.write("three")
+        with open(os.path.join(self.server.path(), "three")) as file:
+            self.assertEqual(file.read(), "three")
