@@ -1,8 +1,7 @@
-// barefs: an NFSv4.1 client behind FUSE that does what none can leave out, and nothing else: the ceiling of a
-// mount of the same server. One RPC for a name, a READ, a WRITE; whatever is the same in every request is
-// encoded once, replies are looked at where they lie, large data is spliced. No cache of data, no recovery,
-// no locks, no delegations, no back channel, no permissions: what a file system needs beyond this, it has
-// not.
+// barefs: a plain NFSv4.1 client behind FUSE, to be measured beside a mount of the same server. One RPC for a
+// name, a READ, a WRITE; READ and WRITE are encoded once, a READ's reply is looked at where it lies and its
+// data spliced from 64 KiB on. No cache of data, no recovery, no locks, no delegations, no back channel, no
+// permissions. For the benchmark's loads only: docs/STATUS.md says what it cannot do.
 //
 // usage: barefs --server HOST --port N --path /EXPORT[/DIR] [--io BYTES] [--small] MOUNTPOINT
 //

@@ -2,7 +2,7 @@
 
   empty FUSE   tests/bench/nullfs: what FUSE costs when nothing is behind it
   relay        nullfs --relay: the same with each byte crossing a TCP connection to a process that does nothing with it
-  bare client  tests/bench/barefs: the same with an NFSv4.1 server behind it, asked for what no client can leave unasked, and nothing else
+  bare client  tests/bench/barefs: a plain NFSv4.1 client of the same server: no proof of what is possible (docs/PERFORMANCE.md)
 """
 
 import os
@@ -17,7 +17,7 @@ CEILINGS = {
     EMPTY: ("ceiling", "a FUSE file system that answers from one buffer: what FUSE leaves to anybody"),
     RELAY: ("ceiling", "the same with every byte crossing a TCP connection to a process that does nothing with it: what a network client can reach"),
 }
-BARE_ABOUT = ("ceiling", "an NFSv4.1 client behind FUSE over TCP to the same server that encodes each request once and looks at replies where they lie: "
+BARE_ABOUT = ("ceiling", "an NFSv4.1 client behind FUSE over TCP to the same server that encodes READ and WRITE once and splices large reads: "
               "no cache, no recovery, no locks, no delegations, no written data kept, one RPC for each name, READ and WRITE")
 
 

@@ -2,7 +2,7 @@
 
 libnfs is driven by tests/bench/nfsload over its raw asynchronous API (NFSv3 and NFSv4.0), with so many calls under way at once;
 nfs-cat and nfs-cp are its own tools; fuse-nfs (fuse_nfs.py) is a mount that is built on it. CPU of a mount is its daemon's, as is the
-ceilings'; that of libnfs is the whole client's. What of libnfs' speed any client behind FUSE can reach is what the bare client reaches.
+ceilings'; that of libnfs is the whole client's. A plain client of the same server, the bare client, stands beside all.
 """
 
 import os
@@ -274,10 +274,10 @@ class Peers(Part):
                 ours = reference(variant, OURS)
                 target(f"sequential {variant}: {OURS} / {name}", "mib_per_s", ours, them, at_least=1.2)
                 for limit in (RELAY, BARE):
-                    target(f"sequential {variant}: {limit} / {name} (what can be reached)", "mib_per_s", reference(variant, limit), them)
+                    target(f"sequential {variant}: {limit} / {name} (for comparison)", "mib_per_s", reference(variant, limit), them)
                 for who in (OURS, BARE):
                     what = f"CPU per GiB, {variant}: {who} / (libnfs and empty FUSE together)"
-                    target(what if who == OURS else what + " (what can be reached)", "cpu_per_gib", reference(variant, who),
+                    target(what if who == OURS else what + " (for comparison)", "cpu_per_gib", reference(variant, who),
                            [them, reference(variant, EMPTY)], **({"at_most": 0.6} if who == OURS else {}))
         for metric, tool in ((CAT, "nfs-cat"), (COPY, "nfs-cp")):
             target(f"sequential {metric}: {OURS} / {tool}", "mib_per_s", reference(metric, OURS), reference(metric, tool), at_least=1.2)
@@ -287,7 +287,7 @@ class Peers(Part):
                 what, them = f"{metric}, {at['depth']:g} at once", reference(metric, name, at)
                 target(f"{what}: {OURS} / {name}", "ops_per_s", reference(metric, OURS, at), them, at_least=bound)
                 for limit in (RELAY if metric == "random read" else EMPTY, BARE):  # nobody serves small files behind the relay
-                    target(f"{what}: {limit} / {name} (what can be reached)", "ops_per_s", reference(metric, limit, at), them)
+                    target(f"{what}: {limit} / {name} (for comparison)", "ops_per_s", reference(metric, limit, at), them)
         self.beside_fuse_nfs()
         target(f"re-read: {OURS} / {EMPTY}", "mib_per_s", reference("re-read", OURS), reference("re-read", EMPTY), at_least=0.9)
 
