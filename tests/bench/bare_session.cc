@@ -12,6 +12,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "ceiling.h"
 #include "xdr/record_mark.h"
 #include "xdr/rpc.h"
 
@@ -75,7 +76,7 @@ void Session::begin(Request& request, nfsrdma::xdr::Encoder& x, size_t operation
   header.cred = {nfsrdma::rpc::AUTH_SYS, kCredential};
   x(uint32_t{0});  // the record mark
   x(header);
-  x(nfs4::compound_call{.operations = static_cast<uint32_t>(operations - (established_ ? 0 : 1))});
+  x(nfs4::compound_call{.operations = static_cast<uint32_t>(operations + (established_ ? 1 : 0))});
   if (!established_) return;
   nfs4::encode_op(x, nfs4::SEQUENCE4args{.sa_sessionid = id_, .sa_highest_slotid = kSlots - 1});
   request.sequence = request.bytes.size() - 16;
@@ -86,16 +87,7 @@ void Session::put_on(const Request& request, ConstBytes data) {
   const auto part = [](const void* at, size_t size) { return iovec{const_cast<void*>(at), size}; };
   iovec parts[] = {part(request.bytes.data(), request.bytes.size()), part(data.data(), data.size()),
                    part(kPadding, (4 - data.size() % 4) % 4)};
-  size_t left = parts[0].iov_len + parts[1].iov_len + parts[2].iov_len;
-  for (iovec* at = parts;;) {
-    ssize_t sent = ::writev(socket_, at, static_cast<int>(std::end(parts) - at));
-    if (sent < 0) fail("the connection is gone");
-    left -= static_cast<size_t>(sent);
-    if (left == 0) return;
-    for (; static_cast<size_t>(sent) >= at->iov_len; ++at) sent -= static_cast<ssize_t>(at->iov_len);
-    at->iov_base = static_cast<char*>(at->iov_base) + sent;
-    at->iov_len -= static_cast<size_t>(sent);
-  }
+  if (!send_all(socket_, parts, std::size(parts))) fail("the connection is gone");
 }
 
 uint32_t Session::send(Request& request, ConstBytes data) {
@@ -111,7 +103,7 @@ uint32_t Session::send(Request& request, ConstBytes data) {
 }
 
 void Session::receive(void* to, size_t size) {
-  if (::recv(socket_, to, size, MSG_WAITALL) != static_cast<ssize_t>(size)) fail("the server is gone");
+  if (!receive_all(socket_, to, size)) fail("the server is gone");
 }
 
 // RPC's and SEQUENCE's success; the slot, which is free again.

@@ -42,12 +42,12 @@ class Session {
 
   int socket() const { return socket_; }
 
-  // A COMPOUND of SEQUENCE and these.
+  // A COMPOUND of SEQUENCE, once there is a session, and these.
   template <class... Args>
   Request compound(const Args&... args) const {
     Request request;
     nfsrdma::xdr::Encoder x(request.bytes);
-    begin(request, x, sizeof...(args) + 1);
+    begin(request, x, sizeof...(args));
     (nfs4::encode_op(x, args), ...);
     return request;
   }

@@ -153,21 +153,23 @@ class BareFs final : public FarEnd {
       fuse_reply_buf(req, reinterpret_cast<const char*>(file.first.data()) + from, found);
       return;
     }
-    std::byte* words = file.read.bytes.data() + file.read.bytes.size() - 12;
+    Request& request = at_hand<READ4args>(file.read, file);
+    std::byte* words = request.bytes.data() + request.bytes.size() - 12;
     put64(words, static_cast<uint64_t>(offset));
     store_be32(words + 8, static_cast<uint32_t>(size));
     if (size >= kMinSplicedBytes) ++large_;
-    start({Kind::kRead, req, unique, size}, file.read);
+    start({Kind::kRead, req, unique, size}, request);
   }
 
   void write(fuse_req_t req, fuse_ino_t ino, ConstBytes data, off_t offset, bool direct) {
     File& file = files_[ino];
-    std::byte* words = file.write.bytes.data() + file.write.bytes.size() - 16;
+    Request& request = at_hand<WRITE4args>(file.write, file);
+    std::byte* words = request.bytes.data() + request.bytes.size() - 16;
     put64(words, static_cast<uint64_t>(offset));
     store_be32(words + 8, direct ? FILE_SYNC4 : UNSTABLE4);
     store_be32(words + 12, static_cast<uint32_t>(data.size()));
     if (!direct) fuse_reply_write(req, data.size());
-    start({direct ? Kind::kWrite : Kind::kWriteBehind, req, unique, data.size()}, file.write, data);
+    start({direct ? Kind::kWrite : Kind::kWriteBehind, req, unique, data.size()}, request, data);
     file.size = std::max(file.size, static_cast<uint64_t>(offset) + data.size());
     if (!direct) unstable_ = true;
   }
@@ -188,10 +190,17 @@ class BareFs final : public FarEnd {
     return args;
   }
 
-  void opened(File& file, const stateid4& stateid) const {
+  static void opened(File& file, const stateid4& stateid) {
     file.open = stateid;
-    file.read = session_.compound(PUTFH4args{file.handle}, READ4args{stateid, 0, 0});
-    file.write = session_.compound(PUTFH4args{file.handle}, WRITE4args{.stateid = stateid});
+    file.read = file.write = {};
+  }
+
+  // The file's `request`, made with its first use since the file was opened.
+  template <class Args>
+  Request& at_hand(Request& request, const File& file) const {
+    if (request.bytes.empty())
+      request = session_.compound(PUTFH4args{file.handle}, Args{.stateid = file.open});
+    return request;
   }
 
   void walk(const std::string& name) {
@@ -205,14 +214,17 @@ class BareFs final : public FarEnd {
   }
 
   void start(Pending pending, Request& request, ConstBytes data = {}) {
-    while (session_.full()) answer();
+    while (session_.full()) wait();
     ++under_way_;
     pending_[session_.send(request, data)] = std::move(pending);
   }
 
+  void wait() {
+    if (!answer()) bare::fail("the server is gone");
+  }
   // Waits until nothing is under way.
   void quiet() {
-    while (under_way_ != 0 && answer()) continue;
+    while (under_way_ != 0) wait();
   }
 
   // What head() began.

@@ -3,10 +3,30 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <string>
+
+bool send_all(int socket, iovec* parts, size_t count) {
+  while (count != 0) {
+    ssize_t sent = ::writev(socket, parts, static_cast<int>(count));
+    if (sent < 0) return false;
+    for (; count != 0 && static_cast<size_t>(sent) >= parts->iov_len; ++parts, --count) {
+      sent -= static_cast<ssize_t>(parts->iov_len);
+    }
+    if (count != 0) {
+      parts->iov_base = static_cast<char*>(parts->iov_base) + sent;
+      parts->iov_len -= static_cast<size_t>(sent);
+    }
+  }
+  return true;
+}
+
+bool receive_all(int socket, void* to, size_t size) {
+  return ::recv(socket, to, size, MSG_WAITALL) == static_cast<ssize_t>(size);
+}
 
 PipedReply::PipedReply() {
   if (::pipe2(pipe_, O_CLOEXEC) == 0) ::fcntl(pipe_[0], F_SETPIPE_SZ, 1 << 20);

@@ -1,9 +1,11 @@
-// What the ceilings of a FUSE client share: the mount, its loop, and a reply whose data goes from a socket to
-// /dev/fuse through a pipe, as the daemon's does. One thread's.
+// What the ceilings of a FUSE client share: the mount, its loop, what they do with their socket, and a reply
+// whose data goes from that to /dev/fuse through a pipe, as the daemon's does. One thread's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include <sys/uio.h>
 
 #define FUSE_USE_VERSION 312
 #include <fuse3/fuse_lowlevel.h>
@@ -29,6 +31,10 @@ class FarEnd {
   int fuse = -1;        // /dev/fuse
   uint64_t unique = 0;  // of the FUSE request that is being handled
 };
+
+// Blocking, to the last byte; false once the other end is gone. send_all() uses `parts` up.
+bool send_all(int socket, iovec* parts, size_t count);
+bool receive_all(int socket, void* to, size_t size);
 
 class PipedReply {
  public:

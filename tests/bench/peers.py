@@ -77,9 +77,12 @@ class Peers(Part):
     def bare(self, directory="/export", small=False):
         return Bare(self.server.port, directory, small)
 
+    def peer(self):
+        return FuseNfs(self.arguments.fuse_nfs, self.server)
+
     def beside(self):
         """{name: mount} of whoever is behind FUSE and has a server: the peer, where one was named, and the bare client."""
-        return {**({FUSE_NFS: FuseNfs(self.arguments.fuse_nfs, self.server)} if self.arguments.fuse_nfs else {}), BARE: self.bare()}
+        return {**({FUSE_NFS: self.peer()} if self.arguments.fuse_nfs else {}), BARE: self.bare()}
 
     def libnfs(self, metric, contender, op, version, depth, at=None, **options):
         argv = [os.path.join(TOOLS, "nfsload"), "--op", op, "--version", version, "--port", self.server.port, "--mount-port",
@@ -189,8 +192,9 @@ class Peers(Part):
         small = os.path.join(self.server.path(), "small")
         for depth in NAME_DEPTHS:
             for op, name in NAMES.items():
-                runs = [lambda: self.names_of_mount(op, depth), lambda: self.names_of_ceiling(op, depth), lambda: self.names_of_bare(op, depth)]
-                runs += [lambda: self.names_of_peer(op, depth)] if self.arguments.fuse_nfs else []
+                runs = [lambda: self.load_names(OURS, op, depth, self.mounted()), lambda: self.load_names(EMPTY, op, depth, self.ceiling(EMPTY), ""),
+                        lambda: self.load_names(BARE, op, depth, self.bare("/export/small", small=op == "smallread"), "")]
+                runs += [lambda: self.load_names(FUSE_NFS, op, depth, self.peer())] if self.arguments.fuse_nfs else []
                 runs += [lambda version=version: self.libnfs(name, libnfs(version), op, version, depth, {"depth": depth}, count=self.files,
                                                              file=self.new_names() if op == "create" else "f",
                                                              **({"block": 4096} if op == "smallread" else {})) for version in (3, 4)]
@@ -207,29 +211,12 @@ class Peers(Part):
         self.names += 1
         return f"new{self.names}."
 
-    def load_names(self, contender, op, directory, depth, daemon, server=None):
-        prefix = os.path.join(directory, self.new_names() if op == "create" else "f")
-        self.fsload(NAMES[op], contender, daemon,
-                    ["--op", op, "--path", prefix, "--count", self.files, "--depth", depth, "--block", 4096], server, {"depth": depth})
-
-    def names_of_mount(self, op, depth):
-        mounted = self.mounted()
-        self.load_names(OURS, op, os.path.join(mounted.path, "small"), depth, Daemon(mounted), self.served)
-        mounted.umount()
-
-    def names_of_peer(self, op, depth):
-        it = FuseNfs(self.arguments.fuse_nfs, self.server)
-        self.load_names(FUSE_NFS, op, os.path.join(it.path, "small"), depth, it.daemon, self.served)
-        it.umount()
-
-    def names_of_bare(self, op, depth):
-        it = self.bare("/export/small", small=op == "smallread")
-        self.load_names(BARE, op, it.path, depth, it.daemon, self.served)
-        it.umount()
-
-    def names_of_ceiling(self, op, depth):
-        it = self.ceiling(EMPTY)
-        self.load_names(EMPTY, op, it.path, depth, it.daemon)
+    def load_names(self, contender, op, depth, it, below="small"):
+        """Of a mount that is made for this run; `below`: where the small files are in it."""
+        daemon = Daemon(it) if contender == OURS else it.daemon
+        prefix = os.path.join(it.path, below, self.new_names() if op == "create" else "f")
+        self.fsload(NAMES[op], contender, daemon, ["--op", op, "--path", prefix, "--count", self.files, "--depth", depth, "--block", 4096],
+                    None if contender == EMPTY else self.served, {"depth": depth})
         it.umount()
 
     # What is drawn and demanded

@@ -13,32 +13,13 @@ struct Message {
   uint32_t size;
 };
 
-bool receive(int socket, void* to, size_t size) {
-  return ::recv(socket, to, size, MSG_WAITALL) == static_cast<ssize_t>(size);
-}
-
-bool send_all(int socket, iovec* parts, size_t count) {
-  while (count != 0) {
-    ssize_t sent = ::writev(socket, parts, static_cast<int>(count));
-    if (sent < 0) return false;
-    for (; count != 0 && static_cast<size_t>(sent) >= parts->iov_len; ++parts, --count) {
-      sent -= static_cast<ssize_t>(parts->iov_len);
-    }
-    if (count != 0) {
-      parts->iov_base = static_cast<char*>(parts->iov_base) + sent;
-      parts->iov_len -= static_cast<size_t>(sent);
-    }
-  }
-  return true;
-}
-
 // The filer: a READ is answered with bytes, a WRITE with nothing.
 void serve(int socket, size_t max_io) {
   std::vector<char> memory(max_io, 'r');
-  for (Message message{}; receive(socket, &message, sizeof(message));) {
+  for (Message message{}; receive_all(socket, &message, sizeof(message));) {
     if (message.size > max_io) return;
     iovec part{memory.data(), message.size};
-    if (message.read != 0 ? !send_all(socket, &part, 1) : !receive(socket, memory.data(), message.size))
+    if (message.read != 0 ? !send_all(socket, &part, 1) : !receive_all(socket, memory.data(), message.size))
       return;
   }
 }
@@ -78,7 +59,7 @@ bool Relay::answer() {
   const Pending request = pending_.front();
   pending_.pop_front();
   if (request.size < kMinSplicedBytes) {
-    if (!receive(socket_, memory_.data(), request.size)) return false;
+    if (!receive_all(socket_, memory_.data(), request.size)) return false;
     fuse_reply_buf(request.req, memory_.data(), request.size);
     return true;
   }

@@ -1,4 +1,4 @@
-"""The bare client of tests/bench, which the benchmark calls what can be reached: it does what a file system is asked for."""
+"""The bare client of tests/bench, which the benchmark measures beside a mount: it does what a file system is asked for."""
 
 import mmap
 import os
