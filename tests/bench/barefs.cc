@@ -239,7 +239,8 @@ class BareFs final : public FarEnd {
     if (nfsrdma::load_be32(head + 12) != NFS4_OK) bare::fail("READ failed");
     const uint32_t length = nfsrdma::load_be32(head + 20);
     if (length > pending.size) bare::fail("READ answered more than was asked for");
-    const bool done = piped_.pass_on(session_.socket(), fuse, pending.req, pending.unique, length);
+    const bool done = piped_.begin(pending.unique, length) && piped_.add(session_.socket(), length) &&
+                      piped_.end(fuse, pending.req);
     const size_t padding = left - kReadHead - length;
     if (padding != 0) session_.rest(padding);
     --large_;
@@ -331,9 +332,7 @@ BareFs& of(fuse_req_t req) {
 
 fuse_lowlevel_ops operations(bool small) {
   fuse_lowlevel_ops ops{};
-  ops.init = [](void* fs, fuse_conn_info* conn) {
-    conn->max_write = conn->max_read = static_cast<BareFs*>(fs)->max_io;
-  };
+  ops.init = [](void* fs, fuse_conn_info* conn) { negotiate(conn, static_cast<BareFs*>(fs)->max_io); };
   ops.lookup = [](fuse_req_t req, fuse_ino_t, const char* name) { of(req).lookup(req, name); };
   ops.getattr = [](fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
     const struct stat st = of(req).attributes(ino);
@@ -344,11 +343,15 @@ fuse_lowlevel_ops operations(bool small) {
     fuse_reply_attr(req, &st, kValidSeconds);
   };
   if (small) {
-    ops.open = [](fuse_req_t req, fuse_ino_t, fuse_file_info* info) { fuse_reply_open(req, info); };
+    ops.open = [](fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
+      spare_flush(info);
+      fuse_reply_open(req, info);
+    };
   } else {
     ops.open = [](fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
       of(req).open(ino);
       info->keep_cache = true;
+      spare_flush(info);
       fuse_reply_open(req, info);
     };
   }

@@ -6,8 +6,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
+
+namespace {
+constexpr int kPipeBytes = 1 << 20;
+constexpr size_t kLowWater = 256u << 10;
+
+}  // namespace
 
 bool send_all(int socket, iovec* parts, size_t count) {
   while (count != 0) {
@@ -28,8 +38,28 @@ bool receive_all(int socket, void* to, size_t size) {
   return ::recv(socket, to, size, MSG_WAITALL) == static_cast<ssize_t>(size);
 }
 
-PipedReply::PipedReply() {
-  if (::pipe2(pipe_, O_CLOEXEC) == 0) ::fcntl(pipe_[0], F_SETPIPE_SZ, 1 << 20);
+void Inflow::set_low_water(int socket, size_t bytes) {
+  if (bytes == low_water_) return;
+  const int wanted = static_cast<int>(bytes);
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof(wanted));
+  low_water_ = bytes;
+}
+
+// SPLICE_F_NONBLOCK is about the pipe alone.
+ssize_t Inflow::some(int socket, int pipe) {
+  set_low_water(socket, std::min(left_, kLowWater));
+  pollfd ready{socket, POLLIN, 0};
+  ::poll(&ready, 1, -1);
+  const ssize_t n = ::splice(socket, nullptr, pipe, nullptr, left_, SPLICE_F_NONBLOCK);
+  if (n > 0) left_ -= static_cast<size_t>(n);
+  return n;
+}
+
+std::array<int, 2> make_pipe() {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0 || ::fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes) < kPipeBytes)
+    std::perror("no pipe of 1 MiB, large reads are slower");
+  return ends;
 }
 
 PipedReply::~PipedReply() {
@@ -38,22 +68,80 @@ PipedReply::~PipedReply() {
   }
 }
 
-bool PipedReply::pass_on(int socket, int fuse, fuse_req_t req, uint64_t unique, size_t size) {
+bool PipedReply::begin(uint64_t unique, size_t size) {
   const fuse_out_header header{static_cast<uint32_t>(sizeof(header) + size), 0, unique};
-  if (::write(pipe_[1], &header, sizeof(header)) != sizeof(header)) return false;
-  for (size_t spliced = 0; spliced < size;) {
-    const ssize_t n = ::splice(socket, nullptr, pipe_[1], nullptr, size - spliced, SPLICE_F_MOVE);
-    if (n <= 0) return false;
-    spliced += static_cast<size_t>(n);
+  size_ = header.len;
+  piped_ = sizeof(header);
+  return ::write(pipe_[1], &header, sizeof(header)) == sizeof(header);
+}
+
+bool PipedReply::add(int socket, size_t size) {
+  Inflow inflow(size);
+  while (inflow.left() != 0 && landed_.empty()) {
+    const ssize_t n = inflow.some(socket, pipe_[1]);
+    if (n > 0) {
+      piped_ += static_cast<size_t>(n);
+    } else if (n == 0 || errno != EAGAIN || !land()) {
+      return false;
+    }
   }
-  const bool replied = ::splice(pipe_[0], nullptr, fuse, nullptr, header.len, SPLICE_F_MOVE) == header.len;
+  inflow.end(socket);
+  if (inflow.left() == 0) return true;
+  const size_t before = landed_.size();
+  landed_.resize(before + inflow.left());
+  return receive_all(socket, landed_.data() + before, inflow.left());
+}
+
+// The pipe has no slot left: the data came in more fragments than it has. A reply is one splice or one write.
+bool PipedReply::land() {
+  landed_.reserve(size_);
+  landed_.resize(piped_);
+  return ::read(pipe_[0], landed_.data(), piped_) == static_cast<ssize_t>(std::exchange(piped_, 0));
+}
+
+bool PipedReply::end(int fuse, fuse_req_t req) {
+  const ssize_t n = landed_.empty() ? ::splice(pipe_[0], nullptr, fuse, nullptr, size_, 0)
+                                    : ::write(fuse, landed_.data(), landed_.size());
+  landed_.clear();
   fuse_reply_none(req);  // frees what libfuse keeps of it
-  return replied;
+  return n == static_cast<ssize_t>(size_);
+}
+
+void negotiate(fuse_conn_info* conn, uint32_t max_io) {
+  conn->max_write = conn->max_read = max_io;
+  conn->max_background = 256;
+  conn->congestion_threshold = 192;
+  conn->want = conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
+                                FUSE_CAP_HANDLE_KILLPRIV);
+}
+
+void spare_flush(fuse_file_info* info) {
+  info->noflush = (info->flags & O_ACCMODE) == O_RDONLY;
 }
 
 namespace {
 
 constexpr int kIdleMs = 10'000;
+
+// libfuse 3.14 leaves two flags out of its answer to INIT, which is the first that is written.
+ssize_t write_reply(int fd, iovec* pieces, int count, void*) {
+  static bool first = true;
+  if (std::exchange(first, false) && count == 2 && pieces[1].iov_len >= sizeof(fuse_init_out)) {
+    static_cast<fuse_init_out*>(pieces[1].iov_base)->flags |= FUSE_PARALLEL_DIROPS | FUSE_HANDLE_KILLPRIV;
+  }
+  return ::writev(fd, pieces, count);
+}
+
+ssize_t read_request(int fd, void* to, size_t size, void*) {
+  return ::read(fd, to, size);
+}
+
+bool answer_init_ourselves(fuse_session* session) {
+  fuse_custom_io io{};
+  io.writev = write_reply;
+  io.read = read_request;
+  return fuse_session_custom_io(session, &io, fuse_session_fd(session)) == 0;
+}
 
 // What fuse_session_loop() does, with the far end's answers beside the kernel's requests. Requests go first:
 // the far end works on the next one while this process passes on an answer.
@@ -93,7 +181,7 @@ int serve(const fuse_lowlevel_ops& ops, void* userdata, FarEnd* far_end, const c
   if (session == nullptr) return 1;
   int result = 1;
   if (fuse_set_signal_handlers(session) == 0) {
-    if (fuse_session_mount(session, mountpoint) == 0) {
+    if (fuse_session_mount(session, mountpoint) == 0 && answer_init_ourselves(session)) {
       result = far_end != nullptr ? loop(*far_end, session) : fuse_session_loop(session) == 0 ? 0 : 1;
       fuse_session_unmount(session);
     }

@@ -2,8 +2,10 @@
 // whose data goes from that to /dev/fuse through a pipe, as the daemon's does. One thread's.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <sys/uio.h>
 
@@ -36,19 +38,55 @@ class FarEnd {
 bool send_all(int socket, iovec* parts, size_t count);
 bool receive_all(int socket, void* to, size_t size);
 
+// Bytes of a socket that are sure to come, into a pipe; nobody is woken up for less than 256 KiB of them, or
+// what is left, as in the daemon.
+class Inflow {
+ public:
+  explicit Inflow(size_t size) : left_(size) {}
+
+  // As splice(2), which does not wait for room in the pipe.
+  ssize_t some(int socket, int pipe);
+  // Ready for each byte again.
+  void end(int socket) { set_low_water(socket, 1); }
+  size_t left() const { return left_; }
+
+ private:
+  void set_low_water(int socket, size_t bytes);
+
+  size_t left_;
+  size_t low_water_ = 1;
+};
+
+// Of 256 fragments; says so where there is none.
+std::array<int, 2> make_pipe();
+
 class PipedReply {
  public:
-  PipedReply();
+  PipedReply() : pipe_(make_pipe()) {}
   PipedReply(const PipedReply&) = delete;
   PipedReply& operator=(const PipedReply&) = delete;
   ~PipedReply();
 
-  // The next `size` bytes of the socket answer `req`, whose number is `unique`.
-  bool pass_on(int socket, int fuse, fuse_req_t req, uint64_t unique, size_t size);
+  // What follows answers the request with this number, with so much data.
+  bool begin(uint64_t unique, size_t size);
+  // The next bytes of the socket are the next of the data.
+  bool add(int socket, size_t size);
+  // All data was added. `req` is the request.
+  bool end(int fuse, fuse_req_t req);
 
  private:
-  int pipe_[2] = {-1, -1};
+  bool land();
+
+  std::array<int, 2> pipe_;
+  size_t size_ = 0;           // of the reply
+  size_t piped_ = 0;          // bytes of it in the pipe
+  std::vector<char> landed_;  // all of it so far, once it did not fit the pipe
 };
+
+// For ops.init: what the daemon asks for, as far as it matters for speed (fuse/handshake.cc says why).
+void negotiate(fuse_conn_info* conn, uint32_t max_io);
+// For ops.open and ops.create: who has written nothing need not be asked when the file is closed.
+void spare_flush(fuse_file_info* info);
 
 // Mounts, serves in the foreground until it is unmounted, and returns main's result. `options` are mount
 // options; `far_end` may be null.

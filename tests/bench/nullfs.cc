@@ -68,8 +68,7 @@ fuse_entry_param entry(const NullFs& fs, fuse_ino_t ino) {
 }
 
 void init(void*, fuse_conn_info* conn) {
-  conn->max_write = kMaxIo;
-  conn->max_read = kMaxIo;
+  negotiate(conn, kMaxIo);
 }
 
 void lookup(fuse_req_t req, fuse_ino_t, const char* name) {
@@ -96,6 +95,7 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat*, int, fuse_file_info*)
 void open(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
   info->direct_io = of(req).direct;
   info->keep_cache = true;
+  spare_flush(info);
   fuse_reply_open(req, info);
 }
 

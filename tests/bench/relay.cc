@@ -63,5 +63,6 @@ bool Relay::answer() {
     fuse_reply_buf(request.req, memory_.data(), request.size);
     return true;
   }
-  return piped_.pass_on(socket_, fuse, request.req, request.unique, request.size);
+  return piped_.begin(request.unique, request.size) && piped_.add(socket_, request.size) &&
+         piped_.end(fuse, request.req);
 }
