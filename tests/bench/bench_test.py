@@ -20,12 +20,14 @@ SCALE = {"inodes": ("stat among cached inodes", "lookup beside cached inodes", "
          "held": ("create beside open files", "recalled delegation beside delegations", "lock beside locks", "lock at the server beside locks")}
 COUNTS = (100, 300)
 BESIDE = ["relay, beside the filer", "empty FUSE, beside the filer"]
+FRAMED = "framed relay, beside the filer"
 DEPTHS, BLOCKS, AHEAD = [1, 2, 4, 8, 16, 32], [512 << n for n in range(12)], [0, 1, 2, 4, 8, 16]
 
 
 def expected():
     """{(metric, contender, point)} of what has to be there."""
     found = {(metric, who, ()) for metric in LARGE for who in [OURS, BARE, *FILER, *CEILINGS, *BESIDE]}
+    found |= {(metric, FRAMED, ()) for metric in ("read", "read, O_DIRECT")} | {("read in order", FRAMED, (("ahead", 0), ("block", 256 << 10)))}
     found |= {("4 KiB read, one at a time", who, ()) for who in [*FILER, *BESIDE, f"{BARE}, beside the filer", "loopback round trip"]}
     found |= {(metric, who, ()) for metric, tool in (("read with cat", "nfs-cat"), ("write a new file", "nfs-cp")) for who in (OURS, tool)}
     found |= {("read", f"libnfs, NFSv{version}, {depth} at once", ()) for version in (3, 4) for depth in (1, 4, 8)}

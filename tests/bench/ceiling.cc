@@ -92,6 +92,11 @@ bool PipedReply::add(int socket, size_t size) {
   return receive_all(socket, landed_.data() + before, inflow.left());
 }
 
+bool PipedReply::move(int pipe, size_t size) {
+  piped_ += size;
+  return ::splice(pipe, nullptr, pipe_[1], nullptr, size, SPLICE_F_NONBLOCK) == static_cast<ssize_t>(size);
+}
+
 // The pipe has no slot left: the data came in more fragments than it has. A reply is one splice or one write.
 bool PipedReply::land() {
   landed_.reserve(size_);

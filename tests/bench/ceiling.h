@@ -71,6 +71,8 @@ class PipedReply {
   bool begin(uint64_t unique, size_t size);
   // The next bytes of the socket are the next of the data.
   bool add(int socket, size_t size);
+  // Those of a pipe, where all of them are.
+  bool move(int pipe, size_t size);
   // All data was added. `req` is the request.
   bool end(int fuse, fuse_req_t req);
 

@@ -2,6 +2,7 @@
 
   empty FUSE   tests/bench/nullfs: what FUSE costs when nothing is behind it
   relay        nullfs --relay: the same with each byte crossing a TCP connection to a process that does nothing with it
+  framed relay nullfs --relay --framed: what is read comes in the frames of software RDMA, and nothing else of it (mpa_frames.h)
   bare client  tests/bench/barefs: a plain NFSv4.1 client of the same server: no proof of what is possible (docs/PERFORMANCE.md)
 """
 
@@ -12,11 +13,13 @@ import time
 from harness.mount import is_mounted
 from measure import HOME, TOOLS, Process
 
-EMPTY, RELAY, BARE = "empty FUSE", "relay", "bare client"
+EMPTY, RELAY, FRAMED, BARE = "empty FUSE", "relay", "framed relay", "bare client"
 CEILINGS = {
     EMPTY: ("ceiling", "a FUSE file system that answers from one buffer: what FUSE leaves to anybody"),
     RELAY: ("ceiling", "the same with every byte crossing a TCP connection to a process that does nothing with it: what a network client can reach"),
 }
+FRAMED_ABOUT = ("ceiling", "the relay with what is read in MPA's frames of 65,520 bytes of data, as software RDMA brings it, with no protocol at all; "
+                "all frames of a reply are spliced into a pipe and told apart there")
 BARE_ABOUT = ("ceiling", "an NFSv4.1 client behind FUSE over TCP to the same server that encodes READ and WRITE once and splices large reads: "
               "no cache, no recovery, no locks, no delegations, no written data kept, one RPC for each name, READ and WRITE")
 
@@ -43,11 +46,12 @@ class Stand:
 
 
 class Ceiling(Stand):
-    """Without a server: EMPTY or RELAY."""
+    """Without a server: EMPTY, RELAY or FRAMED."""
+
+    WORDS = {EMPTY: [], RELAY: ["--relay"], FRAMED: ["--relay", "--framed"]}
 
     def __init__(self, name, size, files, window=None):
-        relay = ["--relay"] if name == RELAY else []
-        super().__init__(name, "nullfs", ["--size", size, "--files", files, *relay], window)
+        super().__init__(name, "nullfs", ["--size", size, "--files", files, *self.WORDS[name]], window)
 
 
 class Bare(Stand):

@@ -11,7 +11,7 @@ long: they need no warming up, and the grid is most of the time that all takes. 
 
 import statistics
 
-from ceilings import BARE, BARE_ABOUT, CEILINGS, EMPTY, RELAY, Bare, Ceiling, read_ahead
+from ceilings import BARE, BARE_ABOUT, CEILINGS, EMPTY, FRAMED, FRAMED_ABOUT, RELAY, Bare, Ceiling, read_ahead
 from harness.filer import Filer
 from harness.ganesha import free_port
 from harness.mount import Mount
@@ -26,6 +26,9 @@ GRID, ALONE = "read in order", "4 KiB read, one at a time"
 # The same ceilings as beside Ganesha, measured with these mounts in turn.
 STANDS = {f"{name}, beside the filer": name for name in (RELAY, EMPTY)}
 WITH_RELAY, WITH_EMPTY = STANDS
+WITH_FRAMED = f"{FRAMED}, beside the filer"
+KINDS = {**STANDS, WITH_FRAMED: FRAMED}
+FRAMED_METRICS = ("read", "read, O_DIRECT")  # nothing else goes in frames there
 WITH_BARE = f"{BARE}, beside the filer"
 BLOCKS = [512 << n for n in range(12)]
 AHEAD = (0, 1, 2, 4, 8, 16)
@@ -38,7 +41,8 @@ class Fabrics(Part):
     CONTENDERS = {TCP: ("ours", "nfsrdma-fuse, NFSv4.1 over TCP to nfsrdma-filer"),
                   RDMA2: ("ours", "the same over RPC-over-RDMA 2 in software (iWARP over a TCP socket)"),
                   RDMA1: ("ours", "the same over RPC-over-RDMA 1 in software"),
-                  **{name: CEILINGS[kind] for name, kind in STANDS.items()}, WITH_BARE: BARE_ABOUT, ROUND_TRIP: ROUND_TRIP_ABOUT}
+                  **{name: CEILINGS[kind] for name, kind in STANDS.items()}, WITH_FRAMED: FRAMED_ABOUT,
+                  WITH_BARE: BARE_ABOUT, ROUND_TRIP: ROUND_TRIP_ABOUT}
 
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
@@ -66,9 +70,11 @@ class Fabrics(Part):
         # What a daemon pays once, for its first pages and pipes, is larger than what is between two of them: another file goes first.
         for mounted in mounts.values():
             run_json([f"{TOOLS}/fsload", "--op", "read", "--path", mounted.path + "/target", "--size", self.size, "--block", BLOCK])
-        stands = self.stands(read_ahead(mounts[TCP].path))
+        stands = self.stands(read_ahead(mounts[TCP].path), KINDS)
         for metric in self.LARGE:
             for name in self.turns([*mounts, *stands]):
+                if name == WITH_FRAMED and metric not in FRAMED_METRICS:
+                    continue
                 if name in stands:
                     self.large(metric, name, dict.fromkeys(("read", "write"), stands[name].path + "/data"), stands[name].daemon)
                 else:
@@ -77,7 +83,7 @@ class Fabrics(Part):
         self.umount(mounts, stands)
 
     def stands(self, window=None, names=STANDS):
-        return {name: Ceiling(STANDS[name], self.size, 1, window) for name in names}
+        return {name: Ceiling(KINDS[name], self.size, 1, window) for name in names}
 
     @staticmethod
     def umount(*groups):
@@ -110,15 +116,15 @@ class Fabrics(Part):
 
     def alone(self):
         """The grid's reads of 256 KiB without read-ahead: one READ under way."""
-        self.cells([(PAPERS_BLOCK, 0)])
+        self.cells([(PAPERS_BLOCK, 0)], KINDS)
 
     def grid(self):
         """Read size × read-ahead: the longest part."""
         cells = [(block, ahead) for ahead in AHEAD for block in BLOCKS]
         self.cells([(block, ahead) for block, ahead in cells if not self.results.now(GRID, TCP, {"block": block, "ahead": ahead})])
 
-    def cells(self, cells):
-        mounts, stands = {name: self.mounted(name, "rsize=1048576") for name in (TCP, *RDMA)}, self.stands()
+    def cells(self, cells, names=STANDS):
+        mounts, stands = {name: self.mounted(name, "rsize=1048576") for name in (TCP, *RDMA)}, self.stands(names=names)
         for block, ahead in cells:
             for name in self.turns([*mounts, *stands]):
                 if name in stands:
@@ -154,9 +160,9 @@ class Fabrics(Part):
                       "the same socket as TCP.")
         if measured("read", TCP):
             who = [TCP, *RDMA, *STANDS]
-            plot("bars", "Large transfers: TCP and RDMA to nfsrdma-filer", list(self.LARGE), "mib_per_s", [*pairs, (RDMA2, WITH_RELAY)], contenders=who,
+            plot("bars", "Large transfers: TCP and RDMA to nfsrdma-filer", list(self.LARGE), "mib_per_s", [*pairs, (RDMA2, WITH_RELAY)], contenders=[*who, WITH_FRAMED],
                  text="One file in the server's memory, in blocks of 1 MiB.")
-            plot("bars", "CPU for large transfers: TCP and RDMA", list(METRICS), "cpu_per_gib", pairs, contenders=who, text="The daemon's.")
+            plot("bars", "CPU for large transfers: TCP and RDMA", list(METRICS), "cpu_per_gib", pairs, contenders=[*who, WITH_FRAMED], text="The daemon's.")
         if self.results.median("random read", TCP, "ops_per_s", {"depth": 1}):
             plot("lines", "4 KiB random reads against queue depth: TCP and RDMA to nfsrdma-filer", "random read", "ops_per_s", pairs, x="depth",
                  contenders=[TCP, *RDMA, WITH_RELAY], text="O_DIRECT.")
@@ -168,17 +174,21 @@ class Fabrics(Part):
 
     def targets(self):
         results = self.results
+        none = {"block": PAPERS_BLOCK, "ahead": 0}
         for name in RDMA:
             for metric in METRICS:
                 results.target(f"{metric}: {name} / TCP", "mib_per_s", reference(metric, name), reference(metric, TCP), at_least=1.0)
                 results.target(f"CPU per GiB, {metric}: {name} / TCP", "cpu_per_gib", reference(metric, name), reference(metric, TCP), at_most=1.0)
-            none = {"block": PAPERS_BLOCK, "ahead": 0}
             results.target(f"256 KiB reads without read-ahead: {name} / TCP", "mib_per_s", reference(GRID, name, none), reference(GRID, TCP, none), at_least=1.0)
             results.target(f"CPU per GiB, 256 KiB reads without read-ahead: {name} / TCP", "cpu_per_gib", reference(GRID, name, none),
                            reference(GRID, TCP, none), at_most=1.0)
             best = [results.best_point(GRID, who, "mib_per_s") for who in (name, TCP)]
             if all(best):
                 results.target(f"reads, each at its best: {name} / TCP", "mib_per_s", reference(GRID, name, best[0]), reference(GRID, TCP, best[1]), at_least=1.0)
+        for what, metric, at in [*((metric, metric, None) for metric in FRAMED_METRICS), ("256 KiB reads without read-ahead", GRID, none)]:
+            framed, relay = reference(metric, WITH_FRAMED, at), reference(metric, WITH_RELAY, at)
+            results.target(f"{what}: {FRAMED} / {RELAY} (for comparison)", "mib_per_s", framed, relay)
+            results.target(f"CPU per GiB, {what}: {FRAMED} / {RELAY} (for comparison)", "cpu_per_gib", framed, relay)
         one = f"time of a 4 KiB read, one at a time: {RDMA2}"
         least = [reference(ALONE, WITH_EMPTY), reference(ALONE, ROUND_TRIP)]
         results.target(f"{one} / {EMPTY} and {ROUND_TRIP} together", "p50_us", reference(ALONE, RDMA2), least, at_most=1.5)

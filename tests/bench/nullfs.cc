@@ -1,14 +1,15 @@
 // nullfs: the FUSE file system that does nothing, as fast as FUSE lets it: the ceiling for any daemon behind
 // /dev/fuse.
 //
-// usage: nullfs [--size BYTES] [--files N] [--direct] [--relay] MOUNTPOINT
+// usage: nullfs [--size BYTES] [--files N] [--direct] [--relay [--framed]] MOUNTPOINT
 //
 // Reads are answered from one constant buffer, writes are dropped where they arrived. The root holds `data`
 // with the given size and N (default 0) files f0, f1, ... of 4096 bytes; files may be created and are
 // remembered by name. One thread reads /dev/fuse, as the daemon does; entries and attributes are valid for 3
 // s, as nfs(5)'s acregmin has it; the kernel may keep data over an open, as that of a mount's file that has
 // not changed. Runs in the foreground until it is unmounted. With --relay the data of READs and WRITEs
-// crosses a TCP connection to a process that does nothing else (relay.h).
+// crosses a TCP connection to a process that does nothing else (relay.h); with --framed that of READs in
+// MPA's frames.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -165,6 +166,8 @@ fuse_lowlevel_ops operations() {
 
 int main(int argc, char** argv) {
   NullFs fs;
+  bool relay = false;
+  bool framed = false;
   const char* mountpoint = nullptr;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
@@ -177,11 +180,9 @@ int main(int argc, char** argv) {
     } else if (arg == "--direct") {
       fs.direct = true;
     } else if (arg == "--relay") {
-      fs.relay = Relay::start(kMaxIo);
-      if (!fs.relay) {
-        std::perror("nullfs: no far end");
-        return 1;
-      }
+      relay = true;
+    } else if (arg == "--framed") {
+      framed = true;
     } else if (mountpoint == nullptr && arg[0] != '-') {
       mountpoint = argv[i];
     } else {
@@ -190,8 +191,13 @@ int main(int argc, char** argv) {
     }
   }
   if (mountpoint == nullptr) {
-    std::fprintf(stderr, "usage: nullfs [--size BYTES] [--files N] [--direct] [--relay] MOUNTPOINT\n");
+    std::fprintf(stderr,
+                 "usage: nullfs [--size BYTES] [--files N] [--direct] [--relay [--framed]] MOUNTPOINT\n");
     return 2;
+  }
+  if (relay && !(fs.relay = Relay::start(kMaxIo, framed))) {
+    std::perror("nullfs: no far end");
+    return 1;
   }
   fs.names.emplace("data", kData);
   return serve(operations(), &fs, fs.relay.get(), "fsname=nullfs,subtype=nullfs,max_read=1048576",

@@ -13,28 +13,40 @@ struct Message {
   uint32_t size;
 };
 
+bool send_data(int socket, char* data, size_t size, bool framed) {
+  if (framed) {
+    frames::Whole whole(data, size);
+    return send_all(socket, whole.parts().data(), whole.parts().size());
+  }
+  iovec part{data, size};
+  return send_all(socket, &part, 1);
+}
+
 // The filer: a READ is answered with bytes, a WRITE with nothing.
-void serve(int socket, size_t max_io) {
+void serve(int socket, size_t max_io, bool framed) {
   std::vector<char> memory(max_io, 'r');
   for (Message message{}; receive_all(socket, &message, sizeof(message));) {
     if (message.size > max_io) return;
-    iovec part{memory.data(), message.size};
-    if (message.read != 0 ? !send_all(socket, &part, 1) : !receive_all(socket, memory.data(), message.size))
+    if (message.read != 0 ? !send_data(socket, memory.data(), message.size, framed)
+                          : !receive_all(socket, memory.data(), message.size))
       return;
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Relay> Relay::start(size_t max_io) {
-  const int socket = start_far_end([max_io](int far) { serve(far, max_io); });
-  return socket < 0 ? nullptr : std::unique_ptr<Relay>(new Relay(socket, max_io));
+std::unique_ptr<Relay> Relay::start(size_t max_io, bool framed) {
+  const int socket = start_far_end([=](int far) { serve(far, max_io, framed); });
+  return socket < 0 ? nullptr : std::unique_ptr<Relay>(new Relay(socket, max_io, framed));
 }
 
-Relay::Relay(int socket, size_t max_io) : socket_(socket), memory_(max_io) {}
+Relay::Relay(int socket, size_t max_io, bool framed) : socket_(socket), framed_(framed), memory_(max_io) {}
 
 Relay::~Relay() {
   ::close(socket_);
+  for (const int fd : raw_) {
+    if (fd >= 0) ::close(fd);
+  }
 }
 
 void Relay::read(fuse_req_t req, size_t size) {
@@ -58,11 +70,46 @@ bool Relay::answer() {
   if (pending_.empty()) return false;  // readable without a question: the far end is gone
   const Pending request = pending_.front();
   pending_.pop_front();
-  if (request.size < kMinSplicedBytes) {
-    if (!receive_all(socket_, memory_.data(), request.size)) return false;
-    fuse_reply_buf(request.req, memory_.data(), request.size);
-    return true;
-  }
-  return piped_.begin(request.unique, request.size) && piped_.add(socket_, request.size) &&
+  return request.size < kMinSplicedBytes ? copy(request) : splice(request);
+}
+
+bool Relay::copy(const Pending& request) {
+  if (!(framed_ ? receive_frames(request.size) : receive_all(socket_, memory_.data(), request.size)))
+    return false;
+  fuse_reply_buf(request.req, memory_.data(), request.size);
+  return true;
+}
+
+bool Relay::receive_frames(size_t size) {
+  frames::Whole whole(memory_.data(), size);
+  msghdr message{};
+  message.msg_iov = whole.parts().data();
+  message.msg_iovlen = whole.parts().size();
+  return ::recvmsg(socket_, &message, MSG_WAITALL) == static_cast<ssize_t>(whole.size()) &&
+         whole.as_expected();
+}
+
+bool Relay::splice(const Pending& request) {
+  return piped_.begin(request.unique, request.size) &&
+         (framed_ ? splice_frames(request.size) : piped_.add(socket_, request.size)) &&
          piped_.end(fuse, request.req);
+}
+
+// All frames at once into a pipe of their own, each as long as it should be; there data and words are told
+// apart.
+bool Relay::splice_frames(size_t size) {
+  frames::Whole whole(memory_.data(), size);
+  Inflow inflow(whole.size());
+  while (inflow.left() != 0) {
+    if (inflow.some(socket_, raw_[1]) <= 0) return false;
+  }
+  inflow.end(socket_);
+  bool words = true;  // comes first, and last
+  for (const iovec& part : whole.parts()) {
+    if (words ? ::read(raw_[0], part.iov_base, part.iov_len) != static_cast<ssize_t>(part.iov_len)
+              : !piped_.move(raw_[0], part.iov_len))
+      return false;
+    words = !words;
+  }
+  return whole.as_expected();
 }
