@@ -3,14 +3,19 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "ceiling.h"
 #include "xdr/record_mark.h"
@@ -27,8 +32,11 @@ constexpr size_t kXid = 4;             // behind the record mark
 constexpr size_t kRpcReply = 24;       // with an empty verifier
 constexpr size_t kCompoundReply = 12;  // with an empty tag
 constexpr size_t kSequenceResult = 44;
-constexpr size_t kHead = nfsrdma::rpc::kRecordMarkBytes + kRpcReply + kCompoundReply + kSequenceResult;
+constexpr size_t kRefused =
+    nfsrdma::rpc::kRecordMarkBytes + kRpcReply + kCompoundReply + 8;  // SEQUENCE's status
+constexpr size_t kHead = kRefused - 8 + kSequenceResult;
 constexpr size_t kBufferBytes = 1 << 20;
+constexpr uint32_t kAroundData = 4096;  // more than what stands before a READ's or WRITE's data
 
 uint32_t record_bytes(const std::byte* mark) {
   const auto [last, length] = nfsrdma::rpc::decode_record_mark(std::span<const std::byte, 4>(mark, 4));
@@ -43,10 +51,37 @@ void fail(const std::string& what) {
   std::_Exit(1);
 }
 
-Session::Session(const std::string& host, uint16_t port) : free_(kSlots), buffer_(kBufferBytes) {
+void fail(nfs4::nfs_opnum4 op, nfs4::nfsstat4 status) {
+  fail(std::string(nfs4::op_name(op)) + ": " + nfs4::name_of(status));
+}
+
+nfs4::nfsstat4 Results::status(nfs4::nfs_opnum4 op) {
+  if (word() != op) fail("a result of another operation");
+  return static_cast<nfs4::nfsstat4>(word());
+}
+
+void Results::ok(nfs4::nfs_opnum4 op) {
+  if (const nfs4::nfsstat4 ended = status(op); ended != nfs4::NFS4_OK) fail(op, ended);
+}
+
+uint64_t Results::long_word() {
+  const uint64_t high = word();
+  return high << 32 | word();
+}
+
+ConstBytes Results::bytes(size_t size) {
+  const size_t padded = nfsrdma::xdr_padded(size);
+  if (padded > left_.size()) fail("a reply that is too short");
+  const ConstBytes found = left_.first(size);
+  left_ = left_.subspan(padded);
+  return found;
+}
+
+Session::Session(const std::string& host, uint16_t port, uint32_t max_io)
+    : free_(kSlots), buffer_(kBufferBytes) {
   std::iota(free_.rbegin(), free_.rend(), 0u);
   connect(host, port);
-  create();
+  create(max_io);
   nfsrdma::xdr::Decoder x(call(nfs4::RECLAIM_COMPLETE4args{}));
   take<nfs4::RECLAIM_COMPLETE4res>(x);
 }
@@ -64,9 +99,12 @@ void Session::connect(const std::string& host, uint16_t port) {
   ::freeaddrinfo(found);
   const int on = 1;
   ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  // By then the server may be waiting for its answers to be taken (put_on).
+  const timeval patience{0, 50'000};
+  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 }
 
-void Session::begin(Request& request, nfsrdma::xdr::Encoder& x, size_t operations) const {
+void Session::begin(Request& request, nfsrdma::xdr::Encoder& x) const {
   static const ByteVector kCredential = nfsrdma::rpc::encode_authsys(
       {.machinename = "barefs", .uid = ::getuid(), .gid = ::getgid(), .gids = {}});
   nfsrdma::rpc::call_header header;
@@ -76,24 +114,49 @@ void Session::begin(Request& request, nfsrdma::xdr::Encoder& x, size_t operation
   header.cred = {nfsrdma::rpc::AUTH_SYS, kCredential};
   x(uint32_t{0});  // the record mark
   x(header);
-  x(nfs4::compound_call{.operations = static_cast<uint32_t>(operations + (established_ ? 1 : 0))});
+  x(nfs4::compound_call{.operations = established_ ? 1u : 0u});
+  request.operations = request.bytes.size() - 4;
   if (!established_) return;
   nfs4::encode_op(x, nfs4::SEQUENCE4args{.sa_sessionid = id_, .sa_highest_slotid = kSlots - 1});
   request.sequence = request.bytes.size() - 16;
+}
+
+void Session::add_operations(Request& request, size_t count) {
+  std::byte* at = request.bytes.data() + request.operations;
+  store_be32(at, load_be32(at) + static_cast<uint32_t>(count));
 }
 
 void Session::put_on(const Request& request, ConstBytes data) {
   static const std::byte kPadding[3] = {};
   const auto part = [](const void* at, size_t size) { return iovec{const_cast<void*>(at), size}; };
   iovec parts[] = {part(request.bytes.data(), request.bytes.size()), part(data.data(), data.size()),
-                   part(kPadding, (4 - data.size() % 4) % 4)};
-  if (!send_all(socket_, parts, std::size(parts))) fail("the connection is gone");
+                   part(kPadding, nfsrdma::xdr_padding(data.size())),
+                   part(request.behind.data(), request.behind.size())};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = std::size(parts);
+  while (message.msg_iovlen != 0) {
+    const ssize_t n = ::sendmsg(socket_, &message, MSG_NOSIGNAL);
+    if (n >= 0) {
+      step_over(message.msg_iov, message.msg_iovlen, static_cast<size_t>(n));
+    } else if (errno == EAGAIN) {
+      wait_writable();
+    } else {
+      fail("the connection is gone");
+    }
+  }
+}
+
+void Session::wait_writable() {
+  pollfd ready{socket_, POLLIN | POLLOUT, 0};
+  ::poll(&ready, 1, -1);
+  if ((ready.revents & POLLIN) != 0 && meanwhile) meanwhile();
 }
 
 uint32_t Session::send(Request& request, ConstBytes data) {
   const uint32_t slot = free_.back();
   free_.pop_back();
-  const size_t length = request.bytes.size() - 4 + (data.size() + 3) / 4 * 4;
+  const size_t length = request.bytes.size() - 4 + nfsrdma::xdr_padded(data.size()) + request.behind.size();
   store_be32(request.bytes.data(), static_cast<uint32_t>(length) | nfsrdma::rpc::kLastFragment);
   store_be32(request.bytes.data() + kXid, slot);
   store_be32(request.bytes.data() + request.sequence, ++sequences_[slot]);
@@ -102,56 +165,65 @@ uint32_t Session::send(Request& request, ConstBytes data) {
   return slot;
 }
 
-void Session::receive(void* to, size_t size) {
-  if (!receive_all(socket_, to, size)) fail("the server is gone");
+// Until `needed` bytes that are not parsed are in the buffer, with `most` of them at the most.
+bool Session::receive_some(size_t needed, size_t most) {
+  if (needed > buffer_.size()) fail("a reply that is too long");
+  if (parsed_ == received_) parsed_ = received_ = 0;
+  if (parsed_ + needed > buffer_.size()) {
+    std::memmove(buffer_.data(), buffer_.data() + parsed_, received_ - parsed_);
+    received_ -= std::exchange(parsed_, 0);
+  }
+  while (received_ - parsed_ < needed) {
+    const size_t room = std::min(buffer_.size() - received_, most - (received_ - parsed_));
+    const ssize_t n = ::recv(socket_, buffer_.data() + received_, room, 0);
+    if (n <= 0) return false;
+    received_ += static_cast<size_t>(n);
+  }
+  return true;
 }
 
-// RPC's and SEQUENCE's success; the slot, which is free again.
-uint32_t Session::check(const std::byte* reply) {
+std::optional<Reply> Session::next() {
+  if (!receive_some(4, buffer_.size())) return std::nullopt;
+  const size_t size = 4 + record_bytes(buffer_.data() + parsed_);
+  if (!receive_some(size, buffer_.size())) return std::nullopt;
+  return take_reply(size, size);
+}
+
+std::optional<Reply> Session::next_head(size_t results) {
+  const size_t most = kHead + results;
+  if (!receive_some(4, most)) return std::nullopt;
+  const size_t size = 4 + record_bytes(buffer_.data() + parsed_);
+  if (!receive_some(std::min(size, most), most)) return std::nullopt;
+  return take_reply(size, std::min(size, received_ - parsed_));
+}
+
+// A reply of `size` bytes, the first of which are `here`. RPC's and SEQUENCE's success; its slot is free
+// again.
+Reply Session::take_reply(size_t size, size_t here) {
+  const std::byte* reply = buffer_.data() + parsed_;
+  parsed_ += here;
   const uint32_t slot = load_be32(reply + kXid);
   const std::byte* verifier_length = reply + 4 + 16;
   const std::byte* accepted = reply + 4 + 20;
-  const std::byte* sequence_status = reply + 4 + kRpcReply + kCompoundReply + 4;
-  if (load_be32(verifier_length) != 0 || load_be32(accepted) != 0) fail("the call was refused");
-  if (load_be32(sequence_status) != 0 || slot >= kSlots) fail("SEQUENCE was refused");
+  if (size < kRefused || load_be32(verifier_length) != 0 || load_be32(accepted) != 0)
+    fail("the call was refused");
+  Results(ConstBytes(reply + kRefused - 8, 8)).ok(nfs4::OP_SEQUENCE);
+  if (size < kHead || slot >= kSlots) fail("a reply that makes no sense");
   free_.push_back(slot);
-  return slot;
+  return {slot, {reply + kHead, here - kHead}, size - here};
 }
 
-std::optional<Answer> Session::next() {
-  for (;;) {
-    const size_t have = received_ - parsed_;
-    const std::byte* reply = buffer_.data() + parsed_;
-    const size_t size = have >= 4 ? 4 + record_bytes(reply) : 4;
-    if (size > buffer_.size()) fail("a reply that is too long");
-    if (have >= 4 && have >= size) {
-      parsed_ += size;
-      if (parsed_ == received_) parsed_ = received_ = 0;
-      if (size < kHead) fail("the COMPOUND was refused");
-      return Answer{check(reply), {reply + kHead, size - kHead}};
-    }
-    if (parsed_ + size > buffer_.size()) {
-      std::memmove(buffer_.data(), reply, have);
-      parsed_ = 0;
-      received_ = have;
-    }
-    const ssize_t n = ::recv(socket_, buffer_.data() + received_, buffer_.size() - received_, 0);
-    if (n <= 0) return std::nullopt;
-    received_ += static_cast<size_t>(n);
-  }
+void Session::complete(Reply& reply) {
+  if (reply.left == 0) return;
+  const size_t here = reply.results.size();
+  if (here + reply.left > buffer_.size()) fail("a reply that is too long");
+  std::memmove(buffer_.data(), reply.results.data(), here);
+  if (!receive_all(socket_, buffer_.data() + here, reply.left)) fail("the server is gone");
+  reply = {reply.slot, {buffer_.data(), here + reply.left}, 0};
 }
 
-std::pair<uint32_t, size_t> Session::head() {
-  receive(buffer_.data(), kHead);
-  const size_t size = record_bytes(buffer_.data()) + 4;
-  if (size < kHead) fail("the COMPOUND was refused");
-  return {check(buffer_.data()), size - kHead};
-}
-
-ConstBytes Session::rest(size_t size) {
-  if (size > buffer_.size()) fail("a reply that is too long");
-  receive(buffer_.data(), size);
-  return {buffer_.data(), size};
+void Session::discard(size_t bytes) {
+  if (bytes != 0 && !receive_all(socket_, buffer_.data(), bytes)) fail("the server is gone");
 }
 
 // The results of a COMPOUND without SEQUENCE.
@@ -159,11 +231,14 @@ ConstBytes Session::alone(Request& request) {
   store_be32(request.bytes.data(),
              static_cast<uint32_t>(request.bytes.size() - 4) | nfsrdma::rpc::kLastFragment);
   put_on(request, {});
-  receive(buffer_.data(), 4);
-  return rest(record_bytes(buffer_.data())).subspan(kRpcReply + kCompoundReply);
+  if (!receive_some(4, 4) || !receive_some(4 + record_bytes(buffer_.data()), buffer_.size()))
+    fail("the server is gone");
+  parsed_ = received_;
+  if (received_ < kRefused) fail("the call was refused");
+  return {buffer_.data() + kRefused - 8, received_ - kRefused + 8};
 }
 
-void Session::create() {
+void Session::create(uint32_t max_io) {
   nfs4::EXCHANGE_ID4args client;
   client.eia_clientowner.co_ownerid = "barefs " + std::to_string(::getpid());
   client.eia_clientowner.co_verifier = nfs4::verifier4::of(static_cast<uint64_t>(::getpid()));
@@ -175,7 +250,7 @@ void Session::create() {
   args.csa_clientid = id.resok4.eir_clientid;
   args.csa_sequence = id.resok4.eir_sequenceid;
   nfs4::channel_attrs4& fore = args.csa_fore_chan_attrs;
-  fore.ca_maxrequestsize = fore.ca_maxresponsesize = (1u << 20) + 4096;
+  fore.ca_maxrequestsize = fore.ca_maxresponsesize = max_io + kAroundData;
   fore.ca_maxresponsesize_cached = 4096;
   fore.ca_maxoperations = 8;
   fore.ca_maxrequests = kSlots;
@@ -185,7 +260,11 @@ void Session::create() {
   request = compound(args);
   nfsrdma::xdr::Decoder created(alone(request));
   const auto session = take<nfs4::CREATE_SESSION4res>(created);
-  if (session.resok4.csr_fore_chan_attrs.ca_maxrequests < kSlots) fail("the server grants too few slots");
+  const nfs4::channel_attrs4& granted = session.resok4.csr_fore_chan_attrs;
+  if (granted.ca_maxrequests < kSlots) fail("the server grants too few slots");
+  if (std::min(granted.ca_maxrequestsize, granted.ca_maxresponsesize) < max_io + kAroundData ||
+      granted.ca_maxoperations < fore.ca_maxoperations)
+    fail("the server grants smaller messages than --io asks for");
   id_ = session.resok4.csr_sessionid;
   established_ = true;
 }

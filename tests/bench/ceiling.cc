@@ -21,17 +21,18 @@ constexpr size_t kLowWater = 256u << 10;
 
 bool send_all(int socket, iovec* parts, size_t count) {
   while (count != 0) {
-    ssize_t sent = ::writev(socket, parts, static_cast<int>(count));
+    const ssize_t sent = ::writev(socket, parts, static_cast<int>(count));
     if (sent < 0) return false;
-    for (; count != 0 && static_cast<size_t>(sent) >= parts->iov_len; ++parts, --count) {
-      sent -= static_cast<ssize_t>(parts->iov_len);
-    }
-    if (count != 0) {
-      parts->iov_base = static_cast<char*>(parts->iov_base) + sent;
-      parts->iov_len -= static_cast<size_t>(sent);
-    }
+    step_over(parts, count, static_cast<size_t>(sent));
   }
   return true;
+}
+
+void step_over(iovec*& parts, size_t& count, size_t bytes) {
+  for (; count != 0 && bytes >= parts->iov_len; ++parts, --count) bytes -= parts->iov_len;
+  if (count == 0) return;
+  parts->iov_base = static_cast<char*>(parts->iov_base) + bytes;
+  parts->iov_len -= bytes;
 }
 
 bool receive_all(int socket, void* to, size_t size) {

@@ -36,6 +36,8 @@ class FarEnd {
 
 // Blocking, to the last byte; false once the other end is gone. send_all() uses `parts` up.
 bool send_all(int socket, iovec* parts, size_t count);
+// So many bytes of the parts are done with.
+void step_over(iovec*& parts, size_t& count, size_t bytes);
 bool receive_all(int socket, void* to, size_t size);
 
 // Bytes of a socket that are sure to come, into a pipe; nobody is woken up for less than 256 KiB of them, or
@@ -87,7 +89,7 @@ class PipedReply {
 
 // For ops.init: what the daemon asks for, as far as it matters for speed (fuse/handshake.cc says why).
 void negotiate(fuse_conn_info* conn, uint32_t max_io);
-// For ops.open and ops.create: who has written nothing need not be asked when the file is closed.
+// For ops.open: who has written nothing need not be asked when the file is closed.
 void spare_flush(fuse_file_info* info);
 
 // Mounts, serves in the foreground until it is unmounted, and returns main's result. `options` are mount

@@ -20,7 +20,7 @@ CEILINGS = {
 }
 FRAMED_ABOUT = ("ceiling", "the relay with what is read in MPA's frames of 65,520 bytes of data, as software RDMA brings it, with no protocol at all; "
                 "all frames of a reply are spliced into a pipe and told apart there")
-BARE_ABOUT = ("ceiling", "an NFSv4.1 client behind FUSE over TCP to the same server that encodes READ and WRITE once and splices large reads: "
+BARE_ABOUT = ("ceiling", "an NFSv4.1 client behind FUSE over TCP to the same server that encodes what it asks once and splices large reads: "
               "no cache, no recovery, no locks, no delegations, no written data kept, one RPC for each name, READ and WRITE")
 
 
