@@ -48,9 +48,12 @@ void Inflow::set_low_water(int socket, size_t bytes) {
 
 // SPLICE_F_NONBLOCK is about the pipe alone.
 ssize_t Inflow::some(int socket, int pipe) {
-  set_low_water(socket, std::min(left_, kLowWater));
-  pollfd ready{socket, POLLIN, 0};
-  ::poll(&ready, 1, -1);
+  if (begun_) {
+    set_low_water(socket, std::min(left_, kLowWater));
+    pollfd ready{socket, POLLIN, 0};
+    ::poll(&ready, 1, -1);
+  }
+  begun_ = true;
   const ssize_t n = ::splice(socket, nullptr, pipe, nullptr, left_, SPLICE_F_NONBLOCK);
   if (n > 0) left_ -= static_cast<size_t>(n);
   return n;

@@ -57,6 +57,7 @@ class Inflow {
 
   size_t left_;
   size_t low_water_ = 1;
+  bool begun_ = false;
 };
 
 // Of 256 fragments; says so where there is none.
