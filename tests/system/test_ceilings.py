@@ -2,15 +2,16 @@
 
 import mmap
 import os
-import shutil
+import random
 import sys
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from harness.case import WORK, SystemCase, needs_mount
 from harness.filer import Filer
 
 sys.path.insert(0, os.path.join(WORK, "src/bench"))
-from ceilings import Bare  # noqa: E402
+from ceilings import FRAMED, RELAY, Bare, Ceiling  # noqa: E402
 
 LARGE, BLOCK = (3 << 20) + 4099, 1 << 20
 
@@ -22,14 +23,28 @@ class Ceilings(SystemCase):
     def setUpClass(cls):
         cls.server = Filer(name="ceilings").start()
 
+    def bare(self, small=False):
+        bare = Bare(self.server.port, "/export", small)
+        self.addCleanup(bare.umount)
+        return bare
+
+    def there(self, name, content=b""):
+        """A file at the server."""
+        path = os.path.join(self.server.path(), name)
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def content(self, name):
+        with open(os.path.join(self.server.path(), name), "rb") as file:
+            return file.read()
+
     def test_the_bare_client_reads_and_writes_what_is_there(self):
         """Data that is spliced and data that is not, an end of file amidst a page, and a file that another client reads behind it."""
         content = os.urandom(LARGE)
-        with open(os.path.join(self.server.path(), "data"), "wb") as file:
-            file.write(content)
-        shutil.copyfile(os.path.join(self.server.path(), "data"), os.path.join(self.server.path(), "target"))
-        bare = Bare(self.server.port, "/export")
-        self.addCleanup(bare.umount)
+        self.there("data", content)
+        self.there("target", content)
+        bare = self.bare()
         with open(bare.path + "/data", "rb") as file:
             self.assertEqual(file.read(), content)
         descriptor = os.open(bare.path + "/data", os.O_RDONLY | os.O_DIRECT)
@@ -55,10 +70,8 @@ class Ceilings(SystemCase):
 
     def test_the_bare_client_finds_makes_and_reads_small_files(self):
         for name in ("one", "two"):
-            with open(os.path.join(self.server.path(), name), "w") as file:
-                file.write(name * 100)
-        bare = Bare(self.server.port, "/export", small=True)
-        self.addCleanup(bare.umount)
+            self.there(name, name.encode() * 100)
+        bare = self.bare(small=True)
         for name in ("one", "two"):
             self.assertEqual(os.stat(f"{bare.path}/{name}").st_size, 300)
             with open(f"{bare.path}/{name}") as file:
@@ -66,5 +79,88 @@ class Ceilings(SystemCase):
         self.assertFalse(os.path.exists(bare.path + "/three"))
         with open(bare.path + "/three", "w") as file:
             file.write("three")
-        with open(os.path.join(self.server.path(), "three")) as file:
-            self.assertEqual(file.read(), "three")
+        self.assertEqual(self.content("three"), b"three")
+
+    def test_the_bare_client_meets_a_directory_and_a_longer_file_among_small_ones(self):
+        content = os.urandom(3 * 4096)
+        self.there("longer", content)
+        os.makedirs(os.path.join(self.server.path(), "directory"), exist_ok=True)
+        bare = self.bare(small=True)
+        self.assertTrue(os.path.isdir(bare.path + "/directory"))
+        with open(bare.path + "/longer", "rb") as file:
+            self.assertEqual(file.read(), content)
+        with self.assertRaises(OSError):
+            os.stat(bare.path + "/directory/longer")
+
+    def test_the_bare_client_has_one_file_open_twice(self):
+        self.there("twice", bytes(BLOCK))
+        bare = self.bare()
+        first, second = (os.open(bare.path + "/twice", os.O_RDWR | os.O_DIRECT) for _ in range(2))
+        os.pwrite(first, self.aligned(b"1" * 4096), 0)
+        os.close(first)
+        os.pwrite(second, self.aligned(b"2" * 4096), 4096)
+        self.assertEqual(os.pread(second, 4096, 0), b"1" * 4096)
+        third = os.open(bare.path + "/twice", os.O_RDONLY)
+        os.close(second)
+        self.assertEqual(os.pread(third, 4096, 4096), b"2" * 4096)
+        os.close(third)
+        with open(bare.path + "/twice", "wb") as file:  # cut by SETATTR
+            file.write(b"anew")
+        self.assertEqual(self.content("twice"), b"anew")
+
+    def test_the_bare_client_commits_each_file_by_itself(self):
+        bare = self.bare()
+        files = {name: os.open(f"{bare.path}/{name}", os.O_CREAT | os.O_WRONLY) for name in ("left", "right")}
+        for name, file in files.items():
+            os.write(file, name.encode() * 1000)
+        for name, file in files.items():
+            os.fsync(file)
+            self.assertEqual(self.content(name), name.encode() * 1000)
+            os.close(file)
+
+    def test_the_bare_client_writes_more_behind_than_it_has_slots(self):
+        content = os.urandom(300 * 4096)
+        self.there("behind")
+        bare = self.bare()
+        with open(bare.path + "/behind", "r+b", buffering=0) as file:
+            for at in range(0, len(content), 4096):
+                file.write(content[at:at + 4096])
+        self.assertEqual(self.content("behind"), content)
+        large = content * 20
+        with open(bare.path + "/behind", "r+b", buffering=0) as file, ThreadPoolExecutor(16) as threads:
+            list(threads.map(lambda at: os.pwrite(file.fileno(), large[at:at + BLOCK], at), range(0, len(large), BLOCK)))
+        self.assertEqual(self.content("behind"), large)
+
+    def test_the_bare_client_reads_for_many_at_once(self):
+        """Data that is spliced, and behind and before it what is not."""
+        content = os.urandom(16 * BLOCK)
+        self.there("many", content)
+        bare = self.bare()
+        direct = os.open(bare.path + "/many", os.O_RDONLY | os.O_DIRECT)
+        self.addCleanup(os.close, direct)
+
+        def reads(seed):
+            rng = random.Random(seed)
+            memory = mmap.mmap(-1, 256 << 10)
+            for _ in range(100):
+                size = rng.choice((4096, 256 << 10))
+                at = rng.randrange(len(content) // size) * size
+                if os.preadv(direct, [memoryview(memory)[:size]], at) != size or memory[:size] != content[at:at + size]:
+                    return False
+            return True
+
+        with ThreadPoolExecutor(32) as threads:
+            self.assertTrue(all(threads.map(reads, range(32))))
+
+    def test_the_relay_answers_with_as_much_as_was_asked_for(self):
+        size = 2 * BLOCK + 4099
+        for kind in (RELAY, FRAMED):
+            ceiling = Ceiling(kind, size, 0)
+            self.addCleanup(ceiling.umount)
+            with open(ceiling.path + "/data", "rb", buffering=0) as file:
+                descriptor = os.open(ceiling.path + "/data", os.O_RDONLY | os.O_DIRECT)
+                self.addCleanup(os.close, descriptor)
+                for asked in (4096, 65536, 4 * 65536, BLOCK, 65536 + 512, BLOCK - 512):
+                    self.assertEqual(os.preadv(descriptor, [page := mmap.mmap(-1, asked)], 0), asked)
+                    self.assertEqual(page[:], b"r" * asked)
+                self.assertEqual(file.read(), b"r" * size)
