@@ -126,6 +126,8 @@ void Session::add_operations(Request& request, size_t count) {
   store_be32(at, load_be32(at) + static_cast<uint32_t>(count));
 }
 
+// Data is copied, from a buffer that is in a cache: sent by vmsplice(2) and splice(2), each buffer left alone
+// until the server had answered, WRITEs had 0.77 to 0.81 of this throughput and 1.3 to 1.5 of its CPU.
 void Session::put_on(const Request& request, ConstBytes data) {
   static const std::byte kPadding[3] = {};
   const auto part = [](const void* at, size_t size) { return iovec{const_cast<void*>(at), size}; };

@@ -3,7 +3,10 @@
 import mmap
 import os
 import random
+import socket
+import struct
 import sys
+import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +15,43 @@ from harness.filer import Filer
 
 sys.path.insert(0, os.path.join(WORK, "src/bench"))
 from ceilings import FRAMED, RELAY, Bare, Ceiling  # noqa: E402
+
+IO_ERROR, BAD_SESSION = 5, 10052
+PUTFH, READ, SEQUENCE = 22, 25, 53
+
+
+class Refusing(threading.Thread):
+    """Stands between a client and its server, and answers in the server's place once `refusal` is set: (status, results behind SEQUENCE's, or
+    None if SEQUENCE is refused)."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.server_port, self.refusal = self.listener.getsockname()[1], port, None
+        self.start()
+
+    def run(self):
+        with self.listener:
+            client, _ = self.listener.accept()
+        with client, socket.create_connection(("127.0.0.1", self.server_port)) as server, server.makefile("rb") as replies:
+            threading.Thread(target=self.pass_calls, args=(client, server), daemon=True).start()
+            while len(mark := replies.read(4)) == 4:
+                reply = self.changed(replies.read(int.from_bytes(mark, "big") & 0x7FFFFFFF))
+                client.sendall((1 << 31 | len(reply)).to_bytes(4, "big") + reply)
+
+    def changed(self, reply):
+        if not self.refusal:
+            return reply
+        status, results = self.refusal
+        sequence = struct.pack(">II", SEQUENCE, status) if results is None else reply[36:80]
+        return reply[:24] + struct.pack(">III", status, 0, 1 + len(results or b"") // 8) + sequence + (results or b"")
+
+    @staticmethod
+    def pass_calls(client, server):
+        while calls := client.recv(1 << 16):
+            server.sendall(calls)
+        server.shutdown(socket.SHUT_RDWR)
+
 
 LARGE, BLOCK = (3 << 20) + 4099, 1 << 20
 
@@ -151,6 +191,22 @@ class Ceilings(SystemCase):
 
         with ThreadPoolExecutor(32) as threads:
             self.assertTrue(all(threads.map(reads, range(32))))
+
+    def test_the_bare_client_ends_when_it_is_refused(self):
+        """It does not wait for what a refusal does not have."""
+        self.there("refused", os.urandom(BLOCK))
+        for refusal in ((BAD_SESSION, None), (IO_ERROR, struct.pack(">II", PUTFH, IO_ERROR)),
+                        (IO_ERROR, struct.pack(">IIII", PUTFH, 0, READ, IO_ERROR))):
+            with self.subTest(refusal=refusal):
+                refusing = Refusing(self.server.port)
+                bare = Bare(refusing.port, "/export")
+                descriptor = os.open(bare.path + "/refused", os.O_RDONLY | os.O_DIRECT)
+                refusing.refusal = refusal
+                with self.assertRaises(OSError):
+                    os.preadv(descriptor, [mmap.mmap(-1, 256 << 10)], 0)
+                os.close(descriptor)
+                bare.umount()
+                self.assertEqual(bare.process.returncode, 1)
 
     def test_the_relay_answers_with_as_much_as_was_asked_for(self):
         size = 2 * BLOCK + 4099
