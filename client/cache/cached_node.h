@@ -9,16 +9,18 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 
 #include "client/cache/access_cache.h"
 #include "client/cache/attribute_cache.h"
 #include "client/cache/data_cache.h"
+#include "client/cache/handle_index.h"
 #include "client/cache/name_cache.h"
 #include "client/cache/sweeps.h"
 #include "transport/runtime/small_mutex.h"
@@ -134,6 +136,8 @@ class CachedNodeTable {
   // The Node of the file handle, new or known.
   NodeRef get(std::string_view handle, uint32_t export_index);
   NodeRef find(std::string_view handle);
+  // get() or find() of it will come in a while: what they look at is on its way to the processor then.
+  void prefetch(std::string_view handle);
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // Calls `visit` for every Node, without a lock.
   void each(const std::function<void(const NodeRef&)>& visit);
@@ -147,32 +151,25 @@ class CachedNodeTable {
   // given `order`. Some files are taken for others. Who has its present Node will hear of it: asked after
   // get().
   bool dropped_since(std::string_view handle, uint64_t order) const {
-    return dropped_[Hash{}(handle) % kDropped].load(std::memory_order_relaxed) > order;
+    return dropped_[part(hash_of(handle), kDropped)].load(std::memory_order_relaxed) > order;
   }
 
  private:
   friend class CachedNode;
   static constexpr size_t kShards = 16;
   static constexpr size_t kDropped = 16384;
-  // By file handle.
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view handle) const { return std::hash<std::string_view>{}(handle); }
-    size_t operator()(const CachedNode* n) const { return (*this)(n->handle()); }
-  };
-  struct Equal {
-    using is_transparent = void;
-    bool operator()(const CachedNode* a, const CachedNode* b) const { return a->handle() == b->handle(); }
-    bool operator()(std::string_view a, const CachedNode* b) const { return a == b->handle(); }
-    bool operator()(const CachedNode* a, std::string_view b) const { return a->handle() == b; }
-  };
   struct Shard {
     std::mutex mutex;
-    std::unordered_set<CachedNode*, Hash, Equal> nodes;
+    HandleIndex nodes;
   };
-  Shard& shard_of(std::string_view handle) { return shards_[Hash{}(handle) % kShards]; }
+  static uint64_t hash_of(std::string_view handle) { return std::hash<std::string_view>{}(handle); }
+  // Which of `count` parts, a power of two: by the upper bits, for a place in a shard goes by the lower ones.
+  static size_t part(uint64_t hash, size_t count) {
+    return hash >> (std::numeric_limits<uint64_t>::digits - std::countr_zero(count));
+  }
+  Shard& shard_of(uint64_t hash) { return shards_[part(hash, kShards)]; }
   void drop(CachedNode& node);
-  void note_dropped(std::string_view handle);
+  void note_dropped(uint64_t hash);
 
   const Make make_;
   std::array<Shard, kShards> shards_;

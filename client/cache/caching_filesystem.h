@@ -437,6 +437,8 @@ class CachingFilesystem : public Filesystem {
   Task<Result<>> fill(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus);
   // As fill(), of a server that does not know the cookie any more; `first`: where to begin to look.
   Task<Result<>> find_place(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus, uint64_t first);
+  // The Nodes of all its entries will be asked for soon.
+  void expect(const Listing& listing);
   // Nothing for a name that we have removed since it was read.
   Task<std::optional<DirectoryEntry>> directory_entry(Listing& listing, size_t index, bool plus);
 

@@ -114,6 +114,7 @@ Task<Result<>> CachingFilesystem::fill(RequestContext ctx, Listing& listing, uin
   if (!read) {
     if (cookie == 0 || !place_is_gone(read.error())) co_return read;
   } else if (!listing.leads_back() && !(listing.all_given_until(cookie) && listing.ends_again())) {
+    expect(listing);
     co_return read;
   } else if (!listing.all_given_until(cookie)) {
     listing.drop_given();
@@ -121,6 +122,12 @@ Task<Result<>> CachingFilesystem::fill(RequestContext ctx, Listing& listing, uin
     co_return read;
   }
   co_return co_await find_place(ctx, listing, cookie, plus, 0);
+}
+
+void CachingFilesystem::expect(const Listing& listing) {
+  for (const ListedEntry& entry : listing.entries) {
+    if (entry.complete) table_.prefetch(entry.handle());
+  }
 }
 
 // The server's cookies have ended or go in a circle. The listing begins again, and what was given out is left
@@ -177,9 +184,9 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
   entry.type = from.type;
   entry.ino = from.ino != 0 ? from.ino : 1;  // readdir(3) users skip inode 0
   if (!plus || !from.complete) co_return entry;
-  const NodeRef node = table_.get(from.handle, from.export_index);
+  const NodeRef node = table_.get(from.handle(), from.export_index);
   // What was done to it since, here, went with what was known of it.
-  if (table_.dropped_since(from.handle, listing.belief.order)) co_return entry;
+  if (table_.dropped_since(from.handle(), listing.belief.order)) co_return entry;
   co_await book_listed(node, from, listing.belief);
   switch (table_.names().learn(*listing.node.get(), entry.name, node.get(), listing.belief)) {
     case NameCache::Learnt::kStored: break;

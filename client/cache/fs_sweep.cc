@@ -38,9 +38,10 @@ SweepRef CachingFilesystem::note_asked(const NodeRef& directory) {
 }
 
 Task<> CachingFilesystem::book_known(const Listing& listing) {
+  expect(listing);
   for (const ListedEntry& entry : listing.entries) {
     if (!entry.complete) continue;
-    const NodeRef node = table_.find(entry.handle);
+    const NodeRef node = table_.find(entry.handle());
     if (!node) continue;
     CachedNode& n = cached_node(node);
     const bool was_old = !fresh(n);
@@ -57,7 +58,7 @@ void CachingFilesystem::keep_waiting(Listing& listing) {
   listing.drop_answer();
   const size_t longest = limits_of(listing.node).name_max;
   std::erase_if(entries, [&](const ListedEntry& e) {
-    return !e.complete || e.name.size() > longest || !valid_name(e.name) || table_.find(e.handle);
+    return !e.complete || e.name.size() > longest || !valid_name(e.name) || table_.find(e.handle());
   });
   table_.sweeps().keep(*listing.node.get(), std::move(entries), listing.belief);
 }
@@ -114,9 +115,9 @@ Task<std::optional<Entry>> CachingFilesystem::waiting_entry(RequestContext ctx, 
   if (Clock::now() - found->belief.since > options_.brought_names) co_return std::nullopt;
   if (!co_await check_search(ctx, directory)) co_return std::nullopt;  // LOOKUP will say why
   if (!believed(directory, found->belief)) co_return std::nullopt;
-  const NodeRef node = table_.get(found->entry.handle, found->entry.export_index);
+  const NodeRef node = table_.get(found->entry.handle(), found->entry.export_index);
   // What we did to the file meanwhile, nobody knows any more.
-  if (table_.dropped_since(found->entry.handle, found->belief.order)) co_return std::nullopt;
+  if (table_.dropped_since(found->entry.handle(), found->belief.order)) co_return std::nullopt;
   co_await book_listed(node, found->entry, found->belief);
   if (!fresh(cached_node(node))) co_return std::nullopt;
   const auto learnt = table_.names().learn(*directory.get(), name, node.get(), found->belief);

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "client/filesystem.h"
+#include "xdr/nfs4/basic.h"
 
 namespace nfsrdma::client {
 
@@ -15,9 +17,11 @@ struct ListedEntry {
   uint32_t type = 0;  // S_IFMT bits; 0: not known
   // With attributes and a file handle, to be looked up no more.
   bool complete = false;
-  std::string handle;
+  nfs4::nfs_fh4 fh{};  // in place: a string of its own for each would come from memory no cache holds
   uint32_t export_index = 0;
   Attributes attributes;
+
+  std::string_view handle() const { return as_string_view(fh.bytes()); }
 };
 
 }  // namespace nfsrdma::client

@@ -105,8 +105,8 @@ struct Listing final : OpenDirectory {
 
   // A name is in a directory once. What is left leads on as the whole answer does.
   void drop_repeats() {
+    if (!may_repeat()) return;
     std::unordered_set<std::string_view> names;
-    names.reserve(entries.size());
     bool repeats = false;
     for (ListedEntry& e : entries) {
       if (names.insert(e.name).second) continue;
@@ -118,6 +118,13 @@ struct Listing final : OpenDirectory {
     std::erase_if(entries, [](const ListedEntry& e) { return e.name.empty(); });
     entries.back().cookie = last;
     sift = true;
+  }
+  // By the names' hashes, in one piece of memory.
+  bool may_repeat() const {
+    std::vector<size_t> hashes(entries.size());
+    std::ranges::transform(entries, hashes.begin(), std::hash<std::string_view>{}, &ListedEntry::name);
+    std::ranges::sort(hashes);
+    return std::ranges::adjacent_find(hashes) != hashes.end();
   }
   std::unordered_set<size_t> given_names() const {
     std::unordered_set<size_t> names;

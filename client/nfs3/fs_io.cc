@@ -99,7 +99,7 @@ Task<Result<>> Nfs3Filesystem::read_entries(RequestContext ctx, Listing& listing
     entry.ino = entry.attributes.ino;
     entry.type = entry.attributes.mode & S_IFMT;
     entry.complete = plus && !from.handle.empty() && entry.export_index == here;
-    entry.handle = std::move(from.handle);
+    entry.fh.assign(as_const_bytes(from.handle));
   }
   co_return listing.answer(cookie, plus, std::move(entries), answer->eof, belief);
 }

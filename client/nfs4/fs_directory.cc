@@ -104,7 +104,7 @@ Task<ListedEntry> Nfs4Filesystem::listed_entry(NodeRef directory, nfs4::entry4 f
   const bool crossing = entry.export_index != here;
   entry.complete = plus && !failed && !crossing && a.has(nfs4::FATTR4_FILEHANDLE);
   if (entry.complete) {
-    entry.handle = as_string_view(a.filehandle.bytes());
+    entry.fh = a.filehandle;
     entry.attributes = co_await to_booked(from.attrs, entry.export_index);
   }
   co_return entry;

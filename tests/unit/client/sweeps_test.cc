@@ -25,7 +25,10 @@ class SweepsTest : public testing::Test {
   }
   static std::vector<client::ListedEntry> entries(unsigned n, const std::string& prefix = "f") {
     std::vector<client::ListedEntry> all(n);
-    for (unsigned i = 0; i < n; ++i) all[i].name = all[i].handle = prefix + std::to_string(i);
+    for (unsigned i = 0; i < n; ++i) {
+      all[i].name = prefix + std::to_string(i);
+      all[i].fh.assign(as_const_bytes(all[i].name));
+    }
     return all;
   }
 
@@ -119,7 +122,7 @@ TEST_F(SweepsTest, AWaitingEntry_IsTakenOnce) {
   EXPECT_FALSE(sweeps.take(*node(1).get(), "f1"));
   const auto taken = sweeps.take(*directory.get(), "f1");
   ASSERT_TRUE(taken);
-  EXPECT_EQ(taken->entry.handle, "f1");
+  EXPECT_EQ(taken->entry.handle(), "f1");
   EXPECT_EQ(taken->belief.epoch, 5u);
   EXPECT_FALSE(sweeps.take(*directory.get(), "f1"));
   EXPECT_EQ(sweeps.waiting(), 2u);
