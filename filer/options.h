@@ -73,6 +73,7 @@ struct Switches {
   bool writes_are_unstable = false;       // answer UNSTABLE4 to every WRITE, though that is not allowed
   uint64_t short_write_bytes = 0;         // write at most so much of each WRITE; 0: all
   uint64_t short_read_bytes = 0;          // return at most so much of each READ; 0: all
+  bool back_channels = true;              // else no connection becomes a session's back channel
   Delegations delegations = Delegations::kNever;
   // So long a COMPOUND waits for the holder of a delegation that is in its way; then it is answered
   // NFS4ERR_DELAY. 0: at once.

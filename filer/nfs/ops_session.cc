@@ -26,8 +26,10 @@ EXCHANGE_ID4res execute(Context& c, const EXCHANGE_ID4args& args) {
 }
 
 CREATE_SESSION4res execute(Context& c, const CREATE_SESSION4args& args) {
+  CREATE_SESSION4args asked = args;
+  if (!c.core.switches.back_channels) asked.csa_flags &= ~uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN};
   CREATE_SESSION4res res =
-      c.core.clients.create_session(args, c.who, c.link->id(), c.core.clock.now(), c.core.lease());
+      c.core.clients.create_session(asked, c.who, c.link->id(), c.core.clock.now(), c.core.lease());
   if (Client* client = c.core.clients.find(args.csa_clientid)) c.core.resume_recalls(*client);
   return res;
 }
@@ -60,7 +62,7 @@ BIND_CONN_TO_SESSION4res execute(Context& c, const BIND_CONN_TO_SESSION4args& ar
                                                                 : !back;
     if (demands) return refused<Res>(NFS4ERR_INVAL);
   }
-  if (want_back && !can_have_back_channel(*s)) {
+  if (want_back && !(c.core.switches.back_channels && can_have_back_channel(*s))) {
     if (args.bctsa_dir != CDFC4_FORE_OR_BOTH) return refused<Res>(NFS4ERR_INVAL);
     want_back = false;
   }
