@@ -155,6 +155,28 @@ TEST(CallbackRecall, BeforeTheReplyOfItsOpen_WaitsForIt) {
   EXPECT_EQ(CallbackCaller::read(reply.get()).status(), NFS4_OK);
 }
 
+// "It is possible for server callbacks to arrive at the client before the reply from related fore channel
+// operations." Of a server that names no referring call the reply of any OPEN may be the one.
+TEST(CallbackRecall, WithoutReferringCalls_WaitsForTheReplyOfAnOpenUnderWay) {
+  CallbackCaller caller;
+  const auto racing = [&] {
+    return CallbackCaller::call({}, CallbackCaller::encode(CallbackCaller::compound(
+                                        caller.sequence(), CB_RECALL4args{stateid(1, 1), false, kFile})));
+  };
+  auto asking = std::make_unique<client::Delegations::Asking>(caller.delegations);
+  EXPECT_EQ(CallbackCaller::read(caller.send(racing())).status(), NFS4ERR_BADHANDLE) << "not for ever";
+  std::future<ByteVector> reply;
+  call_on(*caller.loop, [&] {
+    reply = start_on(*caller.loop, caller.server.serve(racing()));
+    (*caller.loop).post([&] {
+      caller.grant(kFile, stateid(1, 1));
+      asking.reset();
+    });
+    return 0;
+  });
+  EXPECT_EQ(CallbackCaller::read(reply.get()).status(), NFS4_OK);
+}
+
 // The same of CB_GETATTR, by whoever asks for the attributes of a file that has just been opened.
 TEST(CallbackGetattr, BeforeTheReplyOfItsOpen_WaitsForItOrIsDelayed) {
   CallbackCaller caller;
