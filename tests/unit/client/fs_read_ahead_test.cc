@@ -1,0 +1,86 @@
+// How far a mount reads ahead, and when it stops, while the server does not answer.
+#include "tests/unit/client/support/data_cache_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+namespace fault = filer::fault;
+
+class ReadAheadLoops : public DataCacheLoops {
+ protected:
+  static constexpr size_t kPiece = 64u << 10;
+
+  size_t asked_ahead() {
+    size_t count = 0;
+    for (const auto& compound : server->journal())
+      count += compound.has(OP_READ) && compound.has(OP_GETATTR) ? 1 : 0;
+    return count;
+  }
+  // In the order of the calls, whatever loops there are: their data is on its way, and they wait for it.
+  std::future<Result<client::ReadReply>> start_reading(const client::OpenFileRef& file, uint64_t offset) {
+    return start_on(mount->loops()[0], mount->fs().read(mount->user(), file, offset, kPiece));
+  }
+  // READs of one piece each, of which few may be under way at once.
+  void mount_with_small_pieces_and_few_slots() {
+    server->set_limits("/export", kPiece, 255);
+    mount = make_mount(keep_data);
+    server->set_target_slots(8);
+    ASSERT_TRUE(mount->stat("file")) << "learns of them";
+  }
+};
+
+// The first read foretells twice as much as it is long: more than that. (Who asks for as much as that by
+// himself is read ahead of not at all.)
+TEST_P(ReadAheadLoops, WhatIsUnderWay_IsAtMostReadAheadKb) {
+  for (const uint64_t most : {64u << 10, 256u << 10, 512u << 10, 1u << 20}) {
+    SCOPED_TRACE(most);
+    mount = make_mount([most](client::ClientOptions& o) {
+      keep_data(o);
+      o.read_ahead_bytes = most;
+    });
+    const auto rule = server->faults().add(read_ahead_reply().always(), fault::Stall{});
+    const auto file = mount->open("file");
+    ASSERT_EQ(*mount->read(file, 0, most / 4 * 3), content(most / 4 * 3));
+    pass_every_connection();
+    EXPECT_EQ(numbers().ahead_bytes, 0u) << "all of it is under way";
+    EXPECT_EQ(numbers().data_bytes, most);
+    server->faults().release(rule);
+    wait_for_what_is_on_its_way();
+    EXPECT_EQ(numbers().ahead_bytes, most) << "and no more until the application reads on";
+    mount->close(file);
+  }
+}
+
+// What the stream would have asked for when there is room again is what a seek cancels.
+TEST_P(ReadAheadLoops, AfterASeek_NothingMoreOfTheOldStreamIsAskedFor) {
+  for (const bool seeks : {false, true}) {
+    SCOPED_TRACE(seeks);
+    mount_with_small_pieces_and_few_slots();
+    server->clear_journal();
+    const auto rule = server->faults().add(read_ahead_reply().always(), fault::Stall{});
+    const auto file = mount->open("file");
+    ASSERT_EQ(*mount->read(file, 0, kPiece), content(kPiece));
+    auto second = start_reading(file, kPiece), third = start_reading(file, 2 * kPiece);
+    pass_every_connection();
+    const size_t under_way = asked_ahead();
+    EXPECT_EQ(under_way, 4u) << "half of the slots";
+    if (seeks) {
+      EXPECT_EQ(*mount->read(file, 3 * kMiB + 5 * 4096, 4096), content(4096, 'a', 3 * kMiB + 5 * 4096));
+    }
+    server->faults().release(rule);
+    EXPECT_TRUE(second.get() && third.get());
+    wait_for_what_is_on_its_way();
+    if (seeks) {
+      EXPECT_EQ(asked_ahead(), under_way);
+    } else {
+      EXPECT_GT(asked_ahead(), under_way);
+    }
+    mount->close(file);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, ReadAheadLoops, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test
