@@ -397,6 +397,23 @@ TEST_P(WriteLoops, ErrorThatNobodyHeard_IsToldAgain) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
+// fsync(2), close(2): each open file description is told of it, and of it once, whoever has written; what is
+// opened afterwards begins without it.
+TEST_P(WriteLoops, ErrorOfAFileOpenedTwice_IsToldOnceToEach) {
+  const auto writer = mount.create("file"), reader = mount.open("file", O_RDONLY);
+  const auto closed = mount.open("file", O_RDWR);
+  server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});
+  ASSERT_EQ(mount.write(writer, 0, std::string(100'000, 'x')), 0);
+  EXPECT_EQ(mount.fsync(writer), ENOSPC);
+  const auto later = mount.open("file", O_RDWR);
+  EXPECT_EQ(mount.fsync(reader), ENOSPC);
+  EXPECT_EQ(mount.close(closed), ENOSPC);
+  for (const auto& file : {writer, reader, later}) {
+    EXPECT_EQ(mount.fsync(file), 0);
+    EXPECT_EQ(mount.close(file), 0);
+  }
+}
+
 // Two who wait for it at once have got the same error; one of them tells it.
 TEST_P(WriteLoops, ErrorThatTwoWaitedFor_IsToldOne) {
   const auto file = mount.create("file");
@@ -642,6 +659,43 @@ TEST_P(WriteLoops, MoreThanTheDirtyLimit_ArrivesWhole) {
   EXPECT_FALSE(server->stat("/export/file")->unstable);
 }
 
+// --- over RDMA ---
+
+class WriteOverRdma : public testing::TestWithParam<rdma::Versions> {
+ protected:
+  std::unique_ptr<filer::Server> server = [] {
+    filer::Options options;
+    options.rdma.listen = true;
+    options.rdma.devices = false;
+    options.manual_clock = true;
+    return start_filer(std::move(options));
+  }();
+  TestMount mount{*server, {.options = [this](client::ClientOptions& o) {
+                    o.transport = client::TransportKind::kSoftwareRdma;
+                    o.port = server->rdma_port();
+                    o.rdma_versions = GetParam();
+                  }}};
+};
+
+// What the front end has read it into is what the server reads from: what lies there when the call has come
+// and nothing was fetched yet is what it gets.
+TEST_P(WriteOverRdma, LargePayload_IsFetchedFromWhereItWasDelivered) {
+  for (const size_t size : {size_t{128} << 10, size_t{1} << 20}) {
+    SCOPED_TRACE(size);
+    const auto file = mount.create("file");
+    const Slice payload = mount.memory(size);
+    std::fill(payload.bytes.begin(), payload.bytes.end(), std::byte{'a'});
+    const auto overwrite = [bytes = payload.bytes] { std::fill(bytes.begin(), bytes.end(), std::byte{'b'}); };
+    const auto rule = server->faults().add(on::header().always(), fault::Call{overwrite});
+    ASSERT_EQ(errno_of(mount.run(mount.fs().write(mount.user(), file, 0, payload))), 0);
+    EXPECT_EQ(mount.close(file), 0);
+    EXPECT_TRUE(server->read_file("/export/file") == std::string(size, 'b')) << "it was copied before";
+    server->faults().remove(rule);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, WriteOverRdma,
+                         testing::Values(rdma::Versions::kOnly1, rdma::Versions::kOnly2));
 INSTANTIATE_TEST_SUITE_P(Loops, WriteLoops, testing::Values(1u, 4u));
 INSTANTIATE_TEST_SUITE_P(Loops, StreamLoops, testing::Values(1u, 4u));
 
