@@ -69,13 +69,17 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
     }
     return text;
   }
+  // What was begun on the loops has gone on as far as it can without an answer.
+  void turn_every_loop() {
+    const auto nothing = []() -> Task<int> { co_return 0; };
+    for (unsigned i = 0; i < 4 * GetParam(); ++i) mount->run(nothing());
+  }
   // An application that takes its time.
   void wait_for_what_is_on_its_way() {
-    const auto nothing = []() -> Task<int> { co_return 0; };
     const auto idle = [&] { return mount->fs().statistics().session.slots_in_use == 0; };
     do {
       ASSERT_TRUE(wait_for([&](const auto&) { return idle(); }));
-      for (unsigned i = 0; i < 4 * GetParam(); ++i) mount->run(nothing());
+      turn_every_loop();
     } while (!idle());
   }
   // Reads the first two parts; the megabyte behind them is kept when it returns.
