@@ -118,6 +118,9 @@ using OvertakenOpen = BackChannelLoops;
 // operations." The recall "MUST carry an array of these referring identifiers"; there are servers that name
 // none.
 TEST_P(OvertakenOpen, ByARecallThatNamesNoReferringCall_TheRecallIsHeeded) {
+  filer::Callback behind;
+  behind.ops = {{CB_WANTS_CANCELLED4args{}}};
+  server->wait_callback(*server->call_back(behind));  // over RDMA the first answer grants more than one
   const auto node = mount->node("file");
   const auto answering = server->faults().add(on::reply_to(OP_OPEN), fault::Stall{});
   auto opening = start_on(mount->loops()[0], mount->fs().open(mount->user(), node, O_RDONLY));
@@ -128,8 +131,6 @@ TEST_P(OvertakenOpen, ByARecallThatNamesNoReferringCall_TheRecallIsHeeded) {
   const auto id = server->call_back(recall);
   ASSERT_TRUE(id);
   // What comes behind the recall is answered when that has found nothing.
-  filer::Callback behind;
-  behind.ops = {{CB_WANTS_CANCELLED4args{}}};
   behind.done = [&](const CB_COMPOUND4res&) { server->faults().release(answering); };
   ASSERT_TRUE(server->call_back(behind));
   EXPECT_EQ(server->wait_callback(*id).reply.status, NFS4_OK);
