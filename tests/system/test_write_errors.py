@@ -1,0 +1,132 @@
+"""Errors of writes that were answered early: who is told, and how often.
+
+fsync(2): an error is reported to every descriptor that was open when it happened, once. A server that is full, or fails,
+takes a write only after write(2) has returned.
+"""
+
+import errno
+import os
+import signal
+import unittest
+
+from harness.case import ServerForEach, SystemCase, needs_mount
+from harness.filer import Filer
+from harness.ganesha import free_port
+
+MIB = 1 << 20
+
+
+@needs_mount()
+class ToldOnce(ServerForEach, SystemCase):
+    PROTO = "tcp"
+
+    def serve(self, *arguments, export=None):
+        """A file that is open twice, on a server with these arguments."""
+        rdma_port = free_port()
+        self.server = Filer(name=f"{type(self).__name__}.{self._testMethodName}",
+                            arguments=("--rdma", f"127.0.0.1:{rdma_port}", *arguments)).start()
+        self.addCleanup(self.end_server)
+        mounted = self.mount(export=export, proto=self.PROTO, port=rdma_port if self.PROTO == "rdma" else None)
+        self.path = os.path.join(mounted.path, "file")
+        self.one = os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o644)
+        self.two = os.open(self.path, os.O_WRONLY)
+
+    def end_server(self):
+        self.assertEqual(self.server.kill(signal.SIGTERM), 0, self.server.log_text()[-4000:])
+
+    def serve_full(self):
+        self.serve("--export", f"/full=memory:{MIB}", export="/full")
+        return errno.ENOSPC
+
+    def serve_answering(self, operation, status):
+        self.serve("--fault", f"request {operation}: answer {operation} {status}")
+        return getattr(errno, "E" + status)
+
+    def write(self, size=2 * MIB):
+        """Whoever writes is not told: the server has not been asked when write(2) returns."""
+        self.assertEqual(os.write(self.one, bytes(size)), size)
+
+    def tells(self, code, call, descriptor):
+        with self.assertRaises(OSError) as raised:
+            call(descriptor)
+        self.assertEqual(raised.exception.errno, code)
+
+    def fsync_tells_each_descriptor_once(self, code, size=2 * MIB):
+        self.write(size)
+        for descriptor in (self.one, self.two):
+            self.tells(code, os.fsync, descriptor)
+        three = os.open(self.path, os.O_WRONLY)
+        for descriptor in (self.one, self.two, three):
+            os.fsync(descriptor)
+            os.close(descriptor)
+
+    def close_tells_each_descriptor_once(self, code, size=2 * MIB):
+        """close(2) of a descriptor that is a copy, too; what it has told, none of the others of that open file tells."""
+        self.write(size)
+        copies = [os.dup(self.one), os.dup(self.two)]
+        for descriptor in copies:
+            self.tells(code, os.close, descriptor)
+        for descriptor in (self.one, self.two):
+            os.fsync(descriptor)
+            os.close(descriptor)
+        os.close(os.open(self.path, os.O_WRONLY))
+
+    def test_fsync_of_what_a_full_server_has_no_room_for(self):
+        self.fsync_tells_each_descriptor_once(self.serve_full())
+
+    def test_close_of_what_a_full_server_has_no_room_for(self):
+        self.close_tells_each_descriptor_once(self.serve_full())
+
+    def test_what_is_written_once_there_is_room_again(self):
+        self.tells_and_goes_on(self.serve_full(), lambda: os.ftruncate(self.one, 0))
+
+    def test_what_is_written_after_an_error_of_the_server(self):
+        self.tells_and_goes_on(self.serve_answering("WRITE", "IO"), lambda: None)
+        with open(self.on_server(self.path), "rb") as file:
+            self.assertEqual(file.read()[-5:], b"again")
+
+    def tells_and_goes_on(self, code, relief):
+        self.write()
+        self.tells(code, os.fsync, self.one)
+        relief()
+        os.write(self.one, b"again")
+        os.fsync(self.one)
+        os.close(self.one)
+        self.tells(code, os.close, self.two)
+        with open(self.path, "rb") as file:
+            self.assertEqual(file.read()[-5:], b"again")
+
+    def test_fsync_and_quota(self):
+        self.fsync_tells_each_descriptor_once(self.serve_answering("WRITE", "DQUOT"))
+
+    def test_fsync_and_a_write_that_fails(self):
+        self.fsync_tells_each_descriptor_once(self.serve_answering("WRITE", "IO"))
+
+    def test_close_and_a_write_that_fails(self):
+        self.close_tells_each_descriptor_once(self.serve_answering("WRITE", "IO"))
+
+    def test_fsync_and_a_small_write_that_fails(self):
+        """It is held back, and the fsync itself sends it."""
+        self.fsync_tells_each_descriptor_once(self.serve_answering("WRITE", "IO"), size=100)
+
+    def test_fsync_and_a_commit_that_fails(self):
+        self.fsync_tells_each_descriptor_once(self.serve_answering("COMMIT", "IO"))
+
+    def test_close_and_a_commit_that_fails(self):
+        self.close_tells_each_descriptor_once(self.serve_answering("COMMIT", "IO"))
+
+
+class ToldOnceRdma(ToldOnce):
+    PROTO = "rdma"
+
+
+class ToldOnceDelegated(ToldOnce):
+    """Opens and closes are answered here; the data is not."""
+
+    def serve(self, *arguments, export=None):
+        super().serve("--delegations", "write", *arguments, export=export)
+        self.assertEqual(self.mounted[0].stats()["delegations"]["held_write"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
