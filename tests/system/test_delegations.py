@@ -116,6 +116,24 @@ class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
         self.assertEqual(held(self.one), (0, 1))
         self.assertEqual(self.one.stats()["delegations"]["recalled"], 0)
 
+    def test_stat_of_the_second_mount_sees_what_only_the_writer_has(self):
+        """RFC 8881 section 10.4.3: "the client holding the OPEN_DELEGATE_WRITE delegation may have modified the data, and the
+        server needs to reflect this change to the second client that submitted the GETATTR. Therefore, the client holding the
+        OPEN_DELEGATE_WRITE delegation needs to be interrogated." """
+        proven = files = 0
+        while proven < 3 and files < 60:
+            files += 1
+            name = f"new{files}"
+            with open(os.path.join(self.here, name), "wb", buffering=0) as file:
+                file.write(b"x" * 100 * files)
+                # The first that the second mount hears of this file.
+                self.assertEqual(os.stat(os.path.join(self.there, name)).st_size, 100 * files)
+                # A small write waits for its neighbours: where the server had none of it even now, it has asked.
+                proven += os.stat(os.path.join(self.on_server(self.here), name)).st_size == 0
+        self.assertEqual(proven, 3, "every write was at the server before anybody asked")
+        self.assertEqual(held(self.one), (0, files))
+        self.assertEqual(self.one.stats()["delegations"]["recalled"], 0)
+
     def reads_on(self, name, old, new):
         """A descriptor and a mapping that stay open here while the other mount writes the file and closes it."""
         with open(os.path.join(self.here, name), "rb", buffering=0) as file:
