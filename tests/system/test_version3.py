@@ -114,6 +114,24 @@ class Version3(SystemCase):
         operations = {o["name"] for o in mounted.stats()["operations"]}
         self.assertLessEqual({"NULL", "GETATTR", "FSINFO", "PATHCONF"}, operations)
 
+    def test_nothing_is_kept_of_what_was_read(self):
+        """ctime is no change attribute: two changes within its tick look like one, so nothing tells when kept data is old."""
+        proxy = self.proxy()
+        proxy.command("delay 3")  # where there is a change attribute, this makes the daemon read ahead (test_coherence.ReadAhead)
+        mounted = self.mount("cache_mem=64M,read_ahead_kb=8192", port=proxy.port)
+        mounted.keep_kernel_from_reading_ahead()
+        data = os.urandom(8 << 20)
+        path = os.path.join(self.directory(mounted), "file")
+        with open(self.on_server(path), "wb") as file:
+            file.write(data)
+        for _ in range(2):
+            with open(path, "rb", buffering=0) as file:
+                self.assertEqual(b"".join(iter(lambda: file.read(1 << 18), b"")), data)
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        cache = mounted.stats()["cache"]
+        for key in ("data_limit_bytes", "data_bytes", "data_hits", "ahead_bytes", "evicted_bytes"):
+            self.assertEqual(cache[key], 0, cache)
+
     def test_locks_stay_here_and_the_mount_says_so(self):
         one, two = self.mount(), self.mount("nolock")
         self.assertIn("locks exclude programs of this machine only", one.log_text())
