@@ -13,6 +13,7 @@
 
 #include "tests/unit/fabric/support/fabric_pair.h"
 #include "tests/unit/fabric/support/rdma_device.h"
+#include "transport/fabric/verbs/domain.h"
 #include "transport/fabric/verbs/verbs.h"
 
 namespace nfsrdma::test {
@@ -27,11 +28,12 @@ class VerbsDevice : public testing::Test {
     if (!device_.lacking.empty()) GTEST_SKIP() << device_.lacking;
   }
   std::unique_ptr<FabricPair> connect(fabric::verbs::Options options = {}) {
+    return connect(options, fabric::verbs::make_shared_domains(pool_));
+  }
+  std::unique_ptr<FabricPair> connect(fabric::verbs::Options options,
+                                      std::shared_ptr<fabric::verbs::Domains> domains) {
     auto pair = std::make_unique<FabricPair>(
-        [this, options](Loop& loop) {
-          return fabric::verbs::make_fabric(loop, options, fabric::verbs::make_shared_domains(pool_));
-        },
-        device_.address);
+        [=](Loop& loop) { return fabric::verbs::make_fabric(loop, options, domains); }, device_.address);
     pair->connect();
     return pair;
   }
@@ -71,6 +73,56 @@ TEST_F(VerbsDevice, LateWriteToPooledMemory_IsRefused_WithWindowsAndWithout) {
     EXPECT_TRUE(std::equal(data.begin(), data.end(), slice.bytes.begin()));
     EXPECT_EQ(pair->passive.completed().size(), 1u);
   }
+}
+
+// The domain that connections of `domains` use.
+std::shared_ptr<fabric::verbs::Domain> domain_of(fabric::verbs::Domains& domains, const RdmaDevice& device) {
+  int count = 0;
+  const std::unique_ptr<ibv_context*, decltype(&rdma_free_devices)> contexts(rdma_get_devices(&count),
+                                                                             &rdma_free_devices);
+  for (int i = 0; i < count; ++i) {
+    if (device.name != ibv_get_device_name(contexts.get()[i]->device)) continue;
+    auto domain = domains.of(contexts.get()[i]);
+    return domain ? *domain : nullptr;
+  }
+  return nullptr;
+}
+
+// From one part of a slab into another, which the peer has opened.
+void write_within(FabricPair& pair, MutableBytes slab, size_t turn) {
+  constexpr size_t kPart = 100'000;
+  const MutableBytes from = slab.subspan(turn * kPart, kPart), to = slab.subspan((turn + 1) * kPart, kPart);
+  const ByteVector data = pattern(kPart, static_cast<unsigned>(turn));
+  std::copy(data.begin(), data.end(), from.begin());
+  const auto segments = pair.expose(pair.active, to, Access::kRemoteWrite);
+  ASSERT_EQ(segments.size(), 1u);
+  pair.send(pair.active, {});
+  ASSERT_TRUE(pair.passive.receives(turn + 1));
+  pair.on_loop([&] { pair.passive->write(segments[0], from, nullptr, turn, true); });
+  ASSERT_TRUE(pair.passive.completes(turn + 1));
+  EXPECT_TRUE(std::equal(data.begin(), data.end(), to.begin()));
+  EXPECT_TRUE(pair.invalidate(pair.active, segments));
+}
+
+// docs/ARCHITECTURE.md: the pool's memory is registered once per protection domain, whichever loop's
+// connection uses it and however often.
+TEST_F(VerbsDevice, ASlab_IsRegisteredOnceForAllConnections_UntilThePoolGivesItBack) {
+  BufferPool pool(0);  // what is not in use goes back to the system
+  const auto domains = fabric::verbs::make_shared_domains(pool);
+  const auto one = connect({}, domains), two = connect({}, domains);
+  const auto domain = domain_of(*domains, device_);
+  ASSERT_TRUE(domain);
+  const size_t before = domain->slabs_registered();  // what they receive into
+  Slice slab = pool.slice(BufferPool::kSlabBytes);
+  EXPECT_EQ(domain->slabs_registered(), before) << "registered with its first use";
+  for (size_t turn = 0; turn < 10; ++turn) {
+    for (FabricPair* pair : {one.get(), two.get()}) {
+      write_within(*pair, slab.bytes, turn);
+      EXPECT_EQ(domain->slabs_registered(), before + 1) << turn;
+    }
+  }
+  slab = {};
+  EXPECT_EQ(domain->slabs_registered(), before);
 }
 
 // Memory that the peer may be using is taken back by ending the connection, and only then closed.
