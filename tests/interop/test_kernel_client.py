@@ -9,9 +9,11 @@ import os
 import re
 import signal
 import stat
+import time
 import unittest
 
 import trees
+from beside import SIZE, overtaken_in_what_was_read_ahead
 from guest import HOST, Guest
 from harness.case import HOME, Mount, SystemCase, needs_mount, tool
 from harness.filer import Filer
@@ -167,13 +169,14 @@ class Tcp(Either, KernelCase):
 
 @needs_mount()
 class BesideOurs(KernelCase):
-    """The kernel's client and a mount of ours at the same files, each with delegations that the other's work recalls."""
+    """The kernel's client and a mount of ours at the same files, each with delegations that the other's work recalls. READs take a
+    while, so that the daemon reads ahead."""
 
-    ARGUMENTS = ("--delegations", "write")
+    ARGUMENTS = ("--delegations", "write", "--fault", "reply READ always: delay 3")
 
     def setUp(self):
         super().setUp()
-        self.ours = Mount(f"{HOST}:/export", RDMA_PORT, proto="rdma")
+        self.ours = Mount(f"{HOST}:/export", RDMA_PORT, "read_ahead_kb=1024", proto="rdma")
         self.mounted.append(self.ours)
 
     def path(self, name):
@@ -206,6 +209,15 @@ class BesideOurs(KernelCase):
             self.work("head -c 50000 /dev/zero | tr '\\0' 1 | dd of=file conv=notrunc bs=50000 status=none")
             self.assertEqual(self.read("file"), b"1" * 50000 + b"0" * 50000, "an open after its close sees what it wrote")
             self.assertEqual(os.pread(kept.fileno(), 100000, 0), b"1" * 50000 + b"0" * 50000, "and so does who had it open")
+
+    def test_it_writes_what_we_have_read_ahead(self):
+        here = os.path.join(self.here, "large")
+        with open(here, "wb") as file:
+            file.write(b"1" * SIZE)
+        self.wait_until(lambda: time.time() > os.stat(here).st_ctime + 0.1, "its change attribute rests (filer/tree/host_store.h)")
+        overtaken_in_what_was_read_ahead(
+            self, self.ours, self.path("large"),
+            lambda byte: self.work(f"head -c {SIZE} /dev/zero | tr '\\0' {byte} | dd of=large conv=notrunc bs=1M iflag=fullblock status=none"))
 
     def test_it_truncates_extends_removes_and_renames(self):
         for name in ("truncated", "extended", "removed", "renamed"):

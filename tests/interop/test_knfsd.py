@@ -11,6 +11,7 @@ import unittest
 
 import test_work
 import trees
+from beside import SIZE, overtaken_in_what_was_read_ahead
 from guest import GUEST, Guest
 from harness.case import HOME, WORK, ChaosProxy, Mount, SystemCase, needs_mount, tool
 from inside import work_as_a_user
@@ -185,9 +186,9 @@ class BesideTheKernelsClient(OnKnfsd, SystemCase):
         guest.run("umount /beside")
         super().tearDownClass()
 
-    def both(self):
+    def both(self, options=""):
         """Our mount, a directory in it, and that directory for the kernel's client."""
-        mounted = self.mount()
+        mounted = self.mount(options)
         path = self.directory(mounted)
         return mounted, path, os.path.join("/beside", os.path.basename(path))
 
@@ -204,6 +205,15 @@ class BesideTheKernelsClient(OnKnfsd, SystemCase):
         numbers = mounted.stats()["delegations"]
         self.assertGreater(numbers["recalled"], 0, numbers)
         self.assertEqual(numbers["revoked"], 0, numbers)
+
+    def test_it_writes_what_we_have_read_ahead(self):
+        mounted, path, there = self.both("read_ahead_kb=1024")
+
+        def fill(byte):
+            guest.run(f"head -c {SIZE} /dev/zero | tr '\\0' {byte} | dd of={there}/large conv=notrunc bs=1M iflag=fullblock status=none")
+
+        fill("1")
+        overtaken_in_what_was_read_ahead(self, mounted, os.path.join(path, "large"), fill)
 
     def content(self, path, number):
         with open(os.path.join(path, f"f{number}")) as file:

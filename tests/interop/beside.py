@@ -1,0 +1,30 @@
+"""A client of another make beside ours: what ours has read ahead when the other writes."""
+
+import os
+
+SIZE = 4 << 20
+PIECE = 128 << 10
+
+
+def read_all(file):
+    return b"".join(iter(lambda: file.read(PIECE), b""))
+
+
+def overtaken_in_what_was_read_ahead(case, mounted, name, fill):
+    """`name` in our mount is a file of SIZE times "1" that nobody has a delegation of. `fill(byte)` has the other client fill it
+    with others, and close it."""
+    mounted.keep_kernel_from_reading_ahead()
+    before = mounted.stats()
+    with open(name, "rb", buffering=0) as kept:
+        case.assertEqual(b"".join(kept.read(PIECE) for _ in range(6)), b"1" * 6 * PIECE)
+        case.wait_until(lambda: mounted.stats()["cache"]["data_bytes"] > PIECE, "something is there that nobody has asked for yet")
+        known = mounted.stats()
+        case.assertGreater(known["cache"]["ahead_bytes"], before["cache"]["ahead_bytes"])
+        case.assertGreater(known["delegations"]["granted"], before["delegations"]["granted"])
+        fill("2")  # of the same size: it is not that which tells
+        with open(name, "rb", buffering=0) as file:
+            case.assertTrue(read_all(file) == b"2" * SIZE, "an open after its close sees what it wrote")
+        case.assertTrue(kept.read(SIZE // 2) == b"2" * (SIZE // 2), "and so does who had it open")
+    numbers = mounted.stats()["delegations"]
+    case.assertGreater(numbers["recalled"], before["delegations"]["recalled"], numbers)
+    case.assertEqual(numbers["revoked"], 0, numbers)
