@@ -35,6 +35,10 @@ class MountInside:
     def log_text(self):
         return self.guest.run(f"cat {self.log}")
 
+    def keep_kernel_from_reading_ahead(self, kilobytes=128):
+        """As harness.mount.Mount does it."""
+        self.guest.run(f"echo {kilobytes} >/sys/class/bdi/$(mountpoint -d {self.path})/read_ahead_kb")
+
     def umount(self, timeout=1200):
         """Returns when its daemon has ended."""
         self.guest.run(f"""mountpoint -q {self.path} || exit 0

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+import test_coherence
+import test_recalls
 import trees
 from guest import GUEST, Guest
 from harness.case import HOME, WORK, SystemCase, tool
@@ -253,28 +255,53 @@ class OnKnfsd(DeviceCase):
         guest.run("dmesg -C")  # what the kernel says of a limit that was reached is what was asked for
 
 
-class OurFilerInTrouble(DeviceCase):
-    """Under delegations that are recalled all the time, connections end in the middle of calls and of replies."""
+class Far(DeviceCase):
+    """Under delegations that are recalled all the time, with a filer so far away that the daemon reads ahead and keeps what it
+    has read, as in test_recalls.Far."""
+
+    ARGUMENTS = ()
+    FAULTS = ()
 
     @classmethod
     def setUpClass(cls):
-        cls.server = FilerInside(guest, GUEST, arguments=("--delegations write", "--fault 'request every 110: cut'", "--fault 'reply every 90: cut'",
-                                                          "--fault 'request every 40: recall'"))
+        rules = (f"--fault '{rule}'" for rule in (*cls.FAULTS, *test_recalls.Far.FAULTS))
+        cls.server = FilerInside(guest, GUEST, arguments=("--delegations write", *cls.ARGUMENTS, *rules))
 
     @classmethod
     def tearDownClass(cls):
         cls.server.end()
 
-    def test_random_operations(self):
-        mounted = self.mount("timeo=100")
-        guest.run(f"mkdir {mounted.path}/random; {tool('fsrandom')} --tolerate silly --seed 5 --steps 250 --dump /run/trouble.dump "
-                  f"{mounted.path}/random")
+    def random_operations(self, seed, options=""):
+        """Returns the mount's statistics at their end."""
+        name, options = self._testMethodName, "timeo=100" + options
+        mounted = self.mount(options)
+        mounted.keep_kernel_from_reading_ahead(16)
+        guest.run(f"mkdir {mounted.path}/{name}; {tool('fsrandom')} --tolerate silly {' '.join(map(str, test_recalls.Far.SCANS))} --seed {seed} "
+                  f"--steps 700 --dump /run/{name}.dump {mounted.path}/{name}")
         stats = mounted.stats()
-        self.assertGreater(stats["transports"][0]["connects"], 3)
-        self.assertEqual(stats["transports"][0]["rdma"]["segments_open"], 0)
+        test_recalls.Far.check_that_all_is_used(self, stats)
+        self.assertGreater(stats["delegations"]["recalled"], 0)
         mounted.umount()
-        mounted = self.mount("timeo=100")
-        guest.run(f"{tool('fsrandom')} --verify /run/trouble.dump {mounted.path}/random")
+        mounted = self.mount(options)
+        guest.run(f"{tool('fsrandom')} --verify /run/{name}.dump {mounted.path}/{name}")
+        return stats
+
+
+class OurFilerInTrouble(Far):
+    """Connections end in the middle of calls and of replies."""
+
+    FAULTS = ("request every 110: cut", "reply every 90: cut", "request every 40: recall")
+
+    def test_random_operations(self):
+        transport, = self.random_operations(5)["transports"]
+        self.assertGreater(transport["connects"], 3)
+        self.assertEqual(transport["rdma"]["segments_open"], 0)
+
+    def test_random_operations_four_loops(self):
+        transports = self.random_operations(7, ",threads=4")["transports"]
+        self.assertEqual(len(transports), 4)
+        self.assertGreater(sum(transport["connects"] for transport in transports), 3 + 4)
+        self.assertEqual({transport["rdma"]["segments_open"] for transport in transports}, {0})
 
     def test_nothing_acknowledged_is_lost_when_connections_are_cut(self):
         mounted = self.mount("timeo=100,rdmavers=1")
@@ -284,29 +311,14 @@ class OurFilerInTrouble(DeviceCase):
         self.verify(self.mount().path)
 
 
-class OurFilerRestarts(DeviceCase):
+class OurFilerRestarts(Far):
     """It restarts again and again, and recalls delegations in between."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.server = FilerInside(guest, GUEST, arguments=("--delegations write", "--lease 10", "--grace 10", "--fault 'request every 80: restart'",
-                                                          "--fault 'request every 45: recall'"))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.end()
-
-    def restarts_seen(self, mounted):
-        return mounted.stats()["session"]["client_ids_established"] - 1
+    ARGUMENTS = ("--lease 10", "--grace 10")
+    FAULTS = ("request every 80: restart", "request every 45: recall")
 
     def test_random_operations(self):
-        mounted = self.mount("timeo=100")
-        guest.run(f"mkdir {mounted.path}/random; {tool('fsrandom')} --tolerate silly --seed 6 --steps 250 --dump /run/restarts.dump "
-                  f"{mounted.path}/random")
-        self.assertGreater(self.restarts_seen(mounted), 1)
-        mounted.umount()
-        mounted = self.mount("timeo=100")
-        guest.run(f"{tool('fsrandom')} --verify /run/restarts.dump {mounted.path}/random")
+        self.assertGreater(self.random_operations(6)["session"]["client_ids_established"], 2)
 
     def test_two_mounts_take_turns(self):
         """What one has closed the other one opens, at most a moment later."""
@@ -316,7 +328,20 @@ class OurFilerRestarts(DeviceCase):
               [ $((i % 2)) = 0 ] && {{ w={one.path}; r={two.path}; }} || {{ w={two.path}; r={one.path}; }}
               echo turn $i >$w/turns/file; [ "$(cat $r/turns/file)" = "turn $i" ] || {{ echo "turn $i: $(cat $r/turns/file)"; exit 1; }}
             done""")
-        self.assertGreater(self.restarts_seen(one), 1)
+        self.assertGreater(one.stats()["session"]["client_ids_established"], 2)
+
+
+class Coherence(Far):
+    """test_coherence.ReadAhead: what another mount has closed is seen by the next open, whatever was read ahead of it."""
+
+    def test_close_to_open(self):
+        two = [self.mount(test_coherence.ReadAhead.FIRST) for _ in range(2)]
+        print(guest.run(f"cd /run; export NFSRDMA_WORK={WORK} PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={WORK}/src/system; "
+                        f"python3 {WORK}/src/interop/guest/coherence.py {two[0].path} {two[1].path} 2>&1"))
+        for mounted in two:
+            stats = mounted.stats()
+            self.assertGreater(stats["cache"]["data_hit_bytes"], 0)
+            self.assertGreater(stats["delegations"]["recalled"], 0)
 
 
 class OurFilerLosesItsDevice(DeviceCase):
