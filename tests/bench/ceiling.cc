@@ -104,8 +104,8 @@ bool PipedReply::move(int pipe, size_t size) {
 // The pipe has no slot left: the data came in more fragments than it has. A reply is one splice or one write.
 bool PipedReply::land() {
   landed_.reserve(size_);
-  landed_.resize(piped_);
-  return ::read(pipe_[0], landed_.data(), piped_) == static_cast<ssize_t>(std::exchange(piped_, 0));
+  landed_.resize(std::exchange(piped_, 0));
+  return ::read(pipe_[0], landed_.data(), landed_.size()) == static_cast<ssize_t>(landed_.size());
 }
 
 bool PipedReply::end(int fuse, fuse_req_t req) {

@@ -1,5 +1,5 @@
 // The frames in which RDMA over TCP in software brings a READ's data: FPDUs of MPA (RFC 5044 section 4.1)
-// with tagged DDP segments (RFC 5041 section 4.1). In front of the data stand 2 bytes of ULPDU_Length and
+// with tagged DDP segments (RFC 5041 section 4.2). In front of the data stand 2 bytes of ULPDU_Length and
 // DDP's 14, behind it padding to 4 bytes and 4 of CRC, which nobody computes here. ULPDU_Length has 16 bits,
 // so that DDP's 14 bytes and the data are 65,535 at most: 65,520 bytes of data are the most that need no
 // padding. What does not fill a frame goes first, as the daemon's peer sends it.
