@@ -16,7 +16,7 @@ CachedNode* HandleIndex::find(uint64_t hash, std::string_view handle) const {
 }
 
 void HandleIndex::insert(uint64_t hash, CachedNode& node) {
-  if (2 * (size_ + 1) > places_.size()) resize(std::max(2 * places_.size(), kLeast));
+  if (2 * (size_ + 1) > places_.size()) resize(2 * places_.size());
   put({hash, &node});
   ++size_;
 }

@@ -26,10 +26,10 @@ EXCHANGE_ID4res execute(Context& c, const EXCHANGE_ID4args& args) {
 }
 
 CREATE_SESSION4res execute(Context& c, const CREATE_SESSION4args& args) {
-  CREATE_SESSION4args asked = args;
-  if (!c.core.switches.back_channels) asked.csa_flags &= ~uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN};
+  CREATE_SESSION4args allowed = args;
+  if (!c.core.switches.back_channels) allowed.csa_flags &= ~uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN};
   CREATE_SESSION4res res =
-      c.core.clients.create_session(asked, c.who, c.link->id(), c.core.clock.now(), c.core.lease());
+      c.core.clients.create_session(allowed, c.who, c.link->id(), c.core.clock.now(), c.core.lease());
   if (Client* client = c.core.clients.find(args.csa_clientid)) c.core.resume_recalls(*client);
   return res;
 }

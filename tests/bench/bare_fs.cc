@@ -18,7 +18,6 @@ using nfsrdma::ConstBytes;
 using nfsrdma::store_be32;
 using nfsrdma::xdr::Decoder;
 
-constexpr double kValidSeconds = 3.0;
 constexpr uint32_t kSmallBytes = 4096;
 constexpr bitmap4 kEntry = bitmap4::of({FATTR4_TYPE, FATTR4_SIZE});
 constexpr uint32_t kEntryWord = 1u << FATTR4_TYPE | 1u << FATTR4_SIZE;
@@ -173,8 +172,8 @@ void BareFs::close(fuse_ino_t ino) {
   add(bytes, uint32_t{0});  // seqid: NFSv4.0's
   add(bytes, file.open.seqid);
   add(bytes, ConstBytes(file.open.other));
-  opened(file, {});
-  file.opens = 0;
+  file.open = {};
+  file.read = file.write = {};
   start({.kind = Kind::kClose}, close_);
 }
 

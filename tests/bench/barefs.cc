@@ -1,8 +1,9 @@
 // barefs: a plain NFSv4.1 client behind FUSE, to be measured beside a mount of the same server. One RPC for a
 // name, a READ, a WRITE, each encoded once; replies are looked at where they lie, and a READ's data is
 // spliced from 64 KiB on. No cache of data, no recovery, no locks, no delegations, no back channel, no
-// permissions, no order among WRITEs of the same bytes. For the benchmark's loads only; what it cannot do it
-// refuses, or it ends with a line that says why.
+// permissions, no order among WRITEs of the same bytes; attributes are what LOOKUP, CREATE and its own work
+// have told, and an open(2) never drops what the kernel has. For the benchmark's loads only; what it cannot
+// do it refuses, or it ends with a line that says why.
 //
 // usage: barefs --server HOST --port N --path /EXPORT[/DIR] [--io BYTES] [--small] MOUNTPOINT
 //
@@ -19,8 +20,6 @@
 #include "bare_fs.h"
 
 namespace {
-
-constexpr double kValidSeconds = 3.0;
 
 BareFs& of(fuse_req_t req) {
   return *static_cast<BareFs*>(fuse_req_userdata(req));

@@ -15,6 +15,9 @@
 // Smaller replies are cheaper through memory, as in the daemon.
 inline constexpr size_t kMinSplicedBytes = 64u << 10;
 
+// Entries and attributes, as nfs(5)'s acregmin has it.
+inline constexpr double kValidSeconds = 3.0;
+
 // What stands behind a ceiling, reached through one socket.
 class FarEnd {
  public:

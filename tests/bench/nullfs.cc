@@ -26,7 +26,6 @@
 
 namespace {
 
-constexpr double kValidSeconds = 3.0;
 constexpr uint32_t kMaxIo = 1 << 20;
 constexpr fuse_ino_t kData = 2;
 constexpr fuse_ino_t kFirstFile = 3;

@@ -3,7 +3,8 @@
 // READ and WRITE cross a TCP connection on loopback, and nothing else is done with them.
 //
 // With --framed a READ's data comes as software RDMA brings it, in frames of less than 64 KiB (mpa_frames.h),
-// and nothing else is asked of anybody: what that takes more is what it costs every client.
+// and nothing else is asked of anybody: what that takes more is what frames cost who tells them apart this
+// way.
 #pragma once
 
 #include <array>

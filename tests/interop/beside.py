@@ -1,7 +1,5 @@
 """A client of another make beside ours: what ours has read ahead when the other writes."""
 
-import os
-
 SIZE = 4 << 20
 PIECE = 128 << 10
 

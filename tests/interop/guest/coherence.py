@@ -12,6 +12,7 @@ import unittest
 steward, _ = socket.socketpair()
 os.environ.update(NFSRDMA_STEWARD=str(steward.fileno()), HOME="/run")
 import test_coherence  # noqa: E402
+from harness.case import ServerForEach  # noqa: E402
 from harness.mount import Mount  # noqa: E402
 
 PATHS = [sys.argv.pop(1) for _ in range(2)]
@@ -24,16 +25,8 @@ class There(Mount):
         self.path, self.control = path, False
 
 
-class ReadAhead(test_coherence.ReadAhead):
+class ReadAhead(ServerForEach, test_coherence.ReadAhead):
     test_o_direct_reads_are_the_servers = None  # nobody but clients reaches the server's files
-
-    @classmethod
-    def setUpClass(cls):
-        pass
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
 
     def setUp(self):
         self.free = list(PATHS)

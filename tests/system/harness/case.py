@@ -190,7 +190,7 @@ __all__ = ["CONTROL", "ChaosProxy", "Export", "Ganesha", "HOME", "Mount", "Syste
 
 
 class ServerForEach:
-    """In front of a case whose class has one server for all of its tests: here each starts its own."""
+    """In front of a case whose class has one server for all of its tests: here each starts its own, or somebody else has."""
 
     @classmethod
     def setUpClass(cls):
