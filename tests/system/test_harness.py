@@ -1,13 +1,14 @@
-"""The harness itself: what its verdicts are worth. No mount is involved."""
+"""The harness itself: what its verdicts are worth."""
 
 import os
 import random
 import subprocess
+import sys
 import threading
 import unittest
 
 from harness import nfs41, steward
-from harness.case import HOME, SystemCase, tool
+from harness.case import HOME, WORK, SystemCase, needs_mount, tool
 from harness.ganesha import Ganesha
 from harness.proxy import ChaosProxy
 
@@ -98,6 +99,24 @@ class CheckersTest(unittest.TestCase):
         for directory, status in (("first", 0), ("second", 2)):
             write = [tool("ackcheck"), "write", "--log", log, "--seconds", "0.2", self.directory(directory)]
             self.assertEqual(subprocess.run(write, capture_output=True, timeout=60).returncode, status)
+
+
+class WorldTest(SystemCase):
+    def mounts(self):
+        with open("/proc/self/mounts", encoding="utf-8") as file:
+            return [line.split()[1] for line in file if line.split()[2] == "fuse.rpcrdma"]
+
+    def test_begins_without_mounts_of_ours(self):
+        self.assertEqual(self.mounts(), [])
+
+    @needs_mount()
+    def test_mounts_outside_are_not_seen_inside(self):
+        mounted = self.mount()
+        self.assertEqual(self.mounts(), [mounted.path])
+        inner = [sys.executable, os.path.join(WORK, "src", "system", "run.py"), "--build", os.path.join(WORK, "build"), "--as", "root"]
+        self.run_program(*inner, "test_harness.WorldTest.test_begins_without_mounts_of_ours", timeout=60)
+        self.assertEqual(self.mounts(), [mounted.path], "it is gone outside, too")
+        os.stat(mounted.path)
 
 
 class ServerTest(SystemCase):

@@ -2,6 +2,7 @@
 
 Argument vector: BUILD IDENTITY USER TIMEOUT OUT (test|verbose MODULE... | script FILE ARG...), see run.py. Single
 thread, one poll loop. What it prepares, all inside its own namespaces:
+  - no mount of ours, whatever is mounted outside;
   - loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
   - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT,
     README.md;
@@ -15,6 +16,7 @@ import fcntl
 import json
 import os
 import pwd
+import re
 import resource
 import select
 import shutil
@@ -54,6 +56,17 @@ def bring_up_loopback():
             fcntl.ioctl(sock, SIOCSIFADDR, struct.pack("16sIi", address, 128, socket.if_nametoindex("lo")))
     except OSError as error:
         print(f"no IPv6 here: {error}", file=sys.stderr)
+
+
+def forget_outer_mounts():
+    """What somebody has mounted outside would be listed here by `nfsrdma-fuse status`, and outlive its daemon."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        mounts = [line.split(" - ") for line in file]
+    for place, kind in reversed(mounts):
+        if kind.split()[0] == "fuse.rpcrdma":
+            # Octal: what the kernel escapes (proc_pid_mountinfo(5)). It may be gone with one it lay in.
+            path = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), place.split()[4])
+            subprocess.run(["umount", "--lazy", path], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def bind_helpers(work):
@@ -240,6 +253,7 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ["PATH"] = PATH
     work = pick_work()
+    forget_outer_mounts()
     bring_up_loopback()
     prepare(work, build, out)
     ours, theirs = socket.socketpair()
