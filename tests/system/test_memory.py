@@ -69,5 +69,99 @@ class CeilingRdma(Ceiling):
     PROTO = "rdma"
 
 
+@needs_mount()
+class SmallFiles(test_recalls.OverTcp, SystemCase):
+    """Small files whose data comes with their OPEN, of one size and then of another, and large ones at last. Some stay open and
+    are asked for again and again: what came beside them and has gone since must not be held by them."""
+
+    FAULTS = Ceiling.FAULTS
+    CACHE = 128 * MIB
+    SIZES = (16 << 10, 32 << 10, 60 << 10)  # the cache is full of each, one after the other
+    LARGE = 7  # as large as the cache, for the rest of a working set of ten times its size
+    READERS = 4
+    PAGE = 4096
+    # What is known of so many files takes 2 KiB and some of each (docs/ARCHITECTURE.md).
+    BESIDE_THE_CACHE = BESIDE_THE_CACHE + 32 * MIB
+
+    def make(self, directory):
+        """On the server."""
+        for size in self.SIZES:
+            for number in range(self.CACHE // size):
+                with open(os.path.join(directory, f"{size}.{number}"), "wb") as file:
+                    file.write(self.small(size, number))
+        for number in range(self.LARGE):
+            with open(os.path.join(directory, f"large.{number}"), "wb") as file:
+                file.write(bytes([number]) * self.CACHE)
+
+    def small(self, size, number):
+        return f"{number:08}".encode() * (size // 8)
+
+    def page_of_small(self, file, size, number):
+        """The first one: the others stay where they came to, for nobody has asked for them."""
+        self.assertEqual(os.pread(file.fileno(), self.PAGE, 0), self.small(size, number)[:self.PAGE])
+        os.posix_fadvise(file.fileno(), 0, self.PAGE, os.POSIX_FADV_DONTNEED)
+
+    def read_small(self, path, size, numbers, kept):
+        # Two of what the first buffers of a slab hold (transport/memory/buffer.h), so that most slabs have one.
+        stays = (2 << 20) // (size + 4096) // 2
+        for count, number in enumerate(numbers):
+            file = open(os.path.join(path, f"{size}.{number}"), "rb", buffering=0)
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            self.page_of_small(file, size, number)
+            if count % stays == 0:
+                kept.append((file, size, number))
+            else:
+                file.close()
+            if count % 4 == 0:
+                self.page_of_small(*kept[count // 4 % len(kept)])
+
+    def read_large(self, path, places, kept):
+        for count, place in enumerate(places):
+            number, at = divmod(place * PIECE, self.CACHE)
+            with open(os.path.join(path, f"large.{number}"), "rb", buffering=0) as file:
+                self.assertEqual(os.pread(file.fileno(), PIECE, at), bytes([number]) * PIECE)
+                os.posix_fadvise(file.fileno(), at, PIECE, os.POSIX_FADV_DONTNEED)
+            for i in range(10):
+                self.page_of_small(*kept[(10 * count + i) % len(kept)])
+
+    def read(self, path, part, kept):
+        """What one of the readers does."""
+        for size in self.SIZES:
+            self.read_small(path, size, self.part_of(self.CACHE // size, part), kept)
+        self.read_large(path, self.part_of(self.LARGE * self.CACHE // PIECE, part), kept)
+
+    def part_of(self, count, part):
+        return range(count * part // self.READERS, count * (part + 1) // self.READERS)
+
+    def check(self, mounted, start):
+        cache = mounted.stats()["cache"]
+        self.assertEqual(cache["data_limit_bytes"], self.CACHE)
+        self.assertLessEqual(cache["data_bytes"], self.CACHE)
+        self.assertLessEqual(mounted.resident_bytes() - start, self.CACHE + self.BESIDE_THE_CACHE)
+
+    def test_a_working_set_of_ten_times_the_cache(self):
+        mounted = self.mount(f"cache_mem={self.CACHE},read_ahead_kb=8192,nodelegations")
+        mounted.keep_kernel_from_reading_ahead(16)
+        path = self.directory(mounted)
+        self.make(self.on_server(path))
+        start, kept = mounted.resident_bytes(), [[] for _ in range(self.READERS)]
+        with concurrent.futures.ThreadPoolExecutor(self.READERS) as pool:
+            running = [pool.submit(self.read, path, part, kept[part]) for part in range(self.READERS)]
+            while concurrent.futures.wait(running, 0.5).not_done:
+                self.check(mounted, start)
+            for done in running:
+                done.result()
+        self.check(mounted, start)
+        cache = mounted.stats()["cache"]
+        self.assertGreater(cache["data_bytes"], self.CACHE // 2, "what came was kept")
+        self.assertGreater(cache["evicted_bytes"], 5 * self.CACHE, "until there was no room for it")
+        for file, _, _ in sum(kept, []):
+            file.close()
+
+
+class SmallFilesRdma(SmallFiles):
+    PROTO = "rdma"
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,10 +1,12 @@
 // Steps on open files: contents by every way Linux has.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -33,6 +35,20 @@ struct Aligned {
   explicit Aligned(size_t size) : data(static_cast<char*>(std::aligned_alloc(kPage, size)), &std::free) {}
   std::unique_ptr<char, void (*)(void*)> data;
 };
+
+// Linux since 6.17, whatever the FUSE file system (seen with bindfs on 6.18): writing out a page that was
+// dirtied through a mapping zeroes what lies in it beyond the file's size. A write(2) that goes beyond has
+// its bytes in the page before it has raised the size; written out in between, as a recall makes it, they are
+// lost to the page, and to the server if the daemon had not fetched them yet. So such a page is to be clean.
+bool zeroes_beyond_the_end() {
+  static const bool since_6_17 = [] {
+    utsname system{};
+    unsigned major = 0, minor = 0;
+    if (uname(&system) != 0 || std::sscanf(system.release, "%u.%u", &major, &minor) != 2) return true;
+    return major > 6 || (major == 6 && minor >= 17);
+  }();
+  return since_6_17;
+}
 
 }  // namespace
 
@@ -117,6 +133,11 @@ void Runner::write_file() {
                            std::to_string(place) + (direct ? " direct" : "") +
                            (d->flags & O_APPEND ? " append" : "");
   note(call);
+  const bool beyond = place + length > d->inode->size && d->inode->size % kPage != 0;
+  if (beyond && d->inode->map_dirty && writable(d->flags) && zeroes_beyond_the_end()) {
+    if (fsync(d->fd) != 0) throw Mismatch(call + ": fsync before it: " + std::strerror(errno));
+    d->inode->map_dirty = false;
+  }
   const std::string bytes = some_bytes(length);
   Aligned buffer((length + kPage - 1) / kPage * kPage);
   std::memcpy(buffer.data.get(), bytes.data(), length);
