@@ -14,6 +14,9 @@ size_t pages_of(size_t bytes) {
   return (bytes + DataCache::kPageBytes - 1) / DataCache::kPageBytes;
 }
 
+constexpr size_t kLookedAt = 1024, kTurnsOfMoving = 8;  // extents, with the lock held; how often in one call
+constexpr size_t kMovedAtOnce = 4u << 20;
+
 }  // namespace
 
 DataCache::Pages DataCache::range(size_t first, size_t last) {
@@ -207,6 +210,7 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from,
   extent.end = end;
   extent.data = fill.room;
   extent.id = fill.id = next_id_++;
+  extent.place_in_all = all_.insert(all_.end(), &extent);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   ++numbers_.extents;
   return fill;
@@ -319,6 +323,8 @@ void DataCache::remove(Extents::iterator e, Going& going) {
   --numbers_.extents;
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   leave(extent);
+  if (look_next_ == extent.place_in_all) ++look_next_;
+  all_.erase(extent.place_in_all);
   if (extent.in == Class::kFilling) file.filled.notify_all();
   going.push_back(std::move(extent.data));
   file.extents.erase(e);
@@ -326,6 +332,48 @@ void DataCache::remove(Extents::iterator e, Going& going) {
 
 void DataCache::drop_if_idle(File& file) {
   if (file.extents.empty()) files_.erase(file.node);
+}
+
+// --- memory ---
+
+void DataCache::leave_slabs(BufferPool& buffers) {
+  size_t moved = 0;
+  for (size_t turn = 0; turn < kTurnsOfMoving && moved < kMovedAtOnce && buffers.anything_leaving(); ++turn) {
+    for (Fill& old : look_for_leaving(kLookedAt)) {
+      Slice data = buffers.slice(capacity(old.room));
+      if (!data.buffer) return;
+      data.bytes = data.bytes.first(old.room.size());
+      std::ranges::copy(old.room.bytes, data.bytes.begin());
+      moved += data.size();
+      Going going{std::move(old.room)};
+      std::lock_guard lock(mutex_);
+      replace(old, std::move(data), going);
+    }
+  }
+}
+
+std::vector<DataCache::Fill> DataCache::look_for_leaving(size_t extents) {
+  std::vector<Fill> found;
+  size_t bytes = 0;
+  std::lock_guard lock(mutex_);
+  extents = std::min(extents, all_.size());
+  for (size_t looked = 0; looked < extents && bytes < kMaxExtentBytes; ++looked) {
+    if (look_next_ == all_.end()) look_next_ = all_.begin();
+    const Extent& e = **look_next_++;
+    if (e.in == Class::kFilling || !BufferPool::is_leaving(e.data.buffer)) continue;
+    found.push_back({e.file->node, e.offset, e.id, e.data});
+    bytes += e.data.size();
+  }
+  return found;
+}
+
+// Unless it has gone in the meantime.
+void DataCache::replace(const Fill& old, Slice data, Going& going) {
+  if (File* file = find_file(*old.file)) {
+    const auto e = file->extents.find(old.offset);
+    if (e != file->extents.end() && e->second.id == old.id) std::swap(e->second.data, data);
+  }
+  going.push_back(std::move(data));
 }
 
 // --- room ---

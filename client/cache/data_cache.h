@@ -109,6 +109,11 @@ class DataCache {
   // As drop(), for good.
   void forget(const Node& file);
 
+  // --- memory ---
+  // To be called periodically: moves what is kept in slabs that are leaving (BufferPool) to others, a few MiB
+  // at a time. Where a reply is being made from the old memory, that stays until it is sent.
+  void leave_slabs(BufferPool& buffers);
+
   struct Numbers {
     uint64_t bytes = 0;  // of buffers
     uint64_t extents = 0;
@@ -148,7 +153,7 @@ class DataCache {
     Class in = Class::kFilling;
     bool again = false;  // asked for after it had been answered
     Pages valid, answered;
-    Place place, place_in_file;
+    Place place, place_in_file, place_in_all;
   };
   struct File {
     const Node* node = nullptr;
@@ -176,6 +181,8 @@ class DataCache {
   void remove(Extents::iterator extent, Going& going);
   void remove_all(File& file, Going& going);
   void drop_if_idle(File& file);
+  std::vector<Fill> look_for_leaving(size_t extents);
+  void replace(const Fill& old, Slice data, Going& going);
   bool make_room(uint64_t limit, Going& going);
   bool evict_one(Class from, Going& going);
   void trim_answered(Going& going);
@@ -185,6 +192,8 @@ class DataCache {
   mutable std::mutex mutex_;
   std::unordered_map<const Node*, std::unique_ptr<File>> files_;
   Room answered_, kept_;
+  std::list<Extent*> all_;          // in the order they were begun
+  Place look_next_{all_.end()};     // of all_: where looking for slabs that leave goes on
   std::atomic<size_t> sharing_{0};  // files in kept_
   uint64_t next_id_ = 1;
   std::atomic<uint64_t> limit_{0};

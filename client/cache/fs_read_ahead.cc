@@ -61,7 +61,11 @@ void CachingFilesystem::give_memory_back() {
   const uint64_t available = options_.memory().available;
   if (!writes_nothing) fit_writes(available);
   if (!keeps_nothing) data.set_limit(DataCache::fitting(wanted, available, data.numbers().bytes));
-  buffers_.trim(available < buffers_.idle_bytes() ? 1 : kKeptIdle);
+  if (available < buffers_.idle_bytes())
+    buffers_.trim(1, 0);
+  else
+    buffers_.trim(kKeptIdle);
+  data.leave_slabs(buffers_);
 }
 
 void CachingFilesystem::note_server_epoch(uint64_t epoch) {

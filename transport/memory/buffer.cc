@@ -6,22 +6,24 @@
 #include <bit>
 #include <cassert>
 #include <cstdlib>
+#include <functional>
 
 namespace nfsrdma {
 
 struct Slab {
-  Slab(BufferPool& p, std::byte* m, unsigned c) : pool(p), memory(m), size_class(c) {}
+  Slab(BufferPool& p, std::byte* m) : pool(p), memory(m) {}
   ~Slab() { std::free(memory); }
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
   BufferPool& pool;
   std::byte* const memory;
-  const unsigned size_class;
+  unsigned size_class = 0;
   size_t count = 0;
   std::unique_ptr<Buffer[]> buffers;
   std::vector<Buffer*> free;         // the one used last is taken first
   unsigned idle_since = 0;           // trims_ of then
+  std::atomic<bool> leaving{false};  // changed with the pool's lock held
   std::list<Slab*>::iterator place;  // in the pool's busy_ or idle_
 };
 
@@ -48,26 +50,39 @@ BufferPool::~BufferPool() {
   assert(watchers_.empty());
 }
 
-// With the lock held. Null: no memory.
+// With the lock held. Null: no memory. What is idle already is cut anew: its pages are there, and registered.
 Slab* BufferPool::add_slab(unsigned size_class) {
+  if (!idle_.empty()) {
+    Slab* oldest = idle_.front();
+    std::erase(partial_[oldest->size_class], oldest);
+    cut(*oldest, size_class);
+    return oldest;
+  }
   void* memory = std::aligned_alloc(kSlabBytes, kSlabBytes);
   if (memory == nullptr) return nullptr;
-  // Small buffers would make all of it resident for a few pages.
-  const size_t capacity = kMinBytes << size_class;
-  if (capacity >= kSlabBytes / 8) (void)::madvise(memory, kSlabBytes, MADV_HUGEPAGE);
-  auto slab = std::make_unique<Slab>(*this, static_cast<std::byte*>(memory), size_class);
-  slab->count = kSlabBytes / capacity;
-  slab->buffers = std::make_unique<Buffer[]>(slab->count);
-  for (size_t i = slab->count; i-- > 0;) {
-    Buffer& b = slab->buffers[i];
-    b.data_ = slab->memory + i * capacity;
-    b.capacity_ = capacity;
-    b.slab_ = slab.get();
-    slab->free.push_back(&b);
-  }
+  auto slab = std::make_unique<Slab>(*this, static_cast<std::byte*>(memory));
   slab->place = idle_.insert(idle_.end(), slab.get());
-  partial_[size_class].push_back(slab.get());
+  cut(*slab, size_class);
   return slabs_.emplace(slab->memory, std::move(slab)).first->second.get();
+}
+
+// With the lock held.
+void BufferPool::cut(Slab& slab, unsigned size_class) {
+  const size_t capacity = kMinBytes << size_class;
+  // Small buffers would make all of it resident for a few pages.
+  if (capacity >= kSlabBytes / 8) (void)::madvise(slab.memory, kSlabBytes, MADV_HUGEPAGE);
+  slab.size_class = size_class;
+  slab.count = kSlabBytes / capacity;
+  slab.buffers = std::make_unique<Buffer[]>(slab.count);
+  slab.free.clear();
+  for (size_t i = slab.count; i-- > 0;) {
+    Buffer& b = slab.buffers[i];
+    b.data_ = slab.memory + i * capacity;
+    b.capacity_ = capacity;
+    b.slab_ = &slab;
+    slab.free.push_back(&b);
+  }
+  partial_[size_class].push_back(&slab);
 }
 
 BufferRef BufferPool::get(size_t bytes) {
@@ -76,6 +91,7 @@ BufferRef BufferPool::get(size_t bytes) {
   const auto size_class = static_cast<unsigned>(std::countr_zero(capacity / kMinBytes));
   std::lock_guard lock(mutex_);
   auto& partial = partial_[size_class];
+  if (partial.empty() && !leaving_[size_class].empty()) partial.push_back(stay(leaving_[size_class].back()));
   Slab* slab = partial.empty() ? add_slab(size_class) : partial.back();
   if (slab == nullptr) return {};
   if (slab->free.size() == slab->count) busy_.splice(busy_.end(), idle_, slab->place);
@@ -102,6 +118,9 @@ void BufferPool::put(Buffer* b) {
     slab->free.push_back(b);
     if (slab->free.size() == 1) partial_[slab->size_class].push_back(slab);
     if (slab->free.size() == slab->count) {
+      // To be taken from last, or what leaves the next one would come here.
+      auto& partial = partial_[slab->size_class];
+      if (slab->leaving) partial.insert(partial.begin(), stay(slab));
       idle_.splice(idle_.end(), busy_, slab->place);
       slab->idle_since = trims_;
       if (idle_.size() * kSlabBytes > lately_bytes_) going = take_out(idle_.front());
@@ -115,16 +134,55 @@ void BufferPool::let_go(std::unique_ptr<Slab> slab) {
   for (SlabWatcher* w : watchers_) w->on_slab_going(slab->memory);
 }
 
-void BufferPool::trim(unsigned calls) {
+void BufferPool::trim(unsigned calls, size_t keep_bytes) {
   std::vector<std::unique_ptr<Slab>> going;
   {
     std::lock_guard lock(mutex_);
     ++trims_;
-    while (going.size() < kTrimmedAtOnce && idle_.size() * kSlabBytes > keep_bytes_ &&
+    while (going.size() < kTrimmedAtOnce && idle_.size() * kSlabBytes > keep_bytes &&
            trims_ - idle_.front()->idle_since >= calls)
       going.push_back(take_out(idle_.front()));
+    for (unsigned c = 0; c < kClasses; ++c) leave_emptiest(c);
   }
   for (auto& slab : going) let_go(std::move(slab));
+}
+
+// With the lock held.
+Slab* BufferPool::stay(Slab* slab) {
+  std::erase(leaving_[slab->size_class], slab);
+  slab->leaving = false;
+  leaving_slabs_.fetch_sub(1, std::memory_order_relaxed);
+  return slab;
+}
+
+// With the lock held. Slabs that are full count as little as those that are idle.
+void BufferPool::leave_emptiest(unsigned size_class) {
+  auto &partial = partial_[size_class], &leaving = leaving_[size_class];
+  const auto is_idle = [](const Slab* s) { return s->free.size() == s->count; };
+  size_t slabs = 0, used = 0;
+  for (const auto* of : {&partial, &leaving}) {
+    for (const Slab* s : *of) {
+      slabs += is_idle(s) ? 0 : 1;
+      used += s->count - s->free.size();
+    }
+  }
+  const size_t count = kSlabBytes / (kMinBytes << size_class);
+  const size_t full = (used + count - 1) / count;
+  const size_t enough = full + full / 8 + 1 + leaving.size();
+  if (slabs <= enough) return;
+  std::ranges::sort(partial, std::greater(), [](const Slab* s) { return s->free.size(); });
+  const auto first = std::ranges::find_if_not(partial, is_idle);
+  const auto last = first + static_cast<std::ptrdiff_t>(slabs - enough);
+  for (auto s = first; s != last; ++s) (*s)->leaving = true;
+  // The fullest last: should one be needed after all, it is the one that stays.
+  leaving.insert(leaving.begin(), first, last);
+  std::ranges::sort(leaving, std::greater(), [](const Slab* s) { return s->free.size(); });
+  partial.erase(first, last);
+  leaving_slabs_.fetch_add(slabs - enough, std::memory_order_relaxed);
+}
+
+bool BufferPool::is_leaving(const BufferRef& buffer) {
+  return buffer && buffer.buffer_->slab_->leaving.load(std::memory_order_relaxed);
 }
 
 size_t BufferPool::idle_bytes() const {

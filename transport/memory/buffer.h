@@ -5,8 +5,13 @@
 // loops; a short lock per get and put.
 //
 // Buffers are cut from slabs: 2 MiB of memory aligned to 2 MiB, one huge page where the system gives one, all
-// buffers of one size. A slab is what an RDMA fabric registers, once, with the first buffer of it that it is
-// given; slab_of() tells which one that is, and a SlabWatcher hears of a slab before it goes.
+// buffers of one size until nothing of it is in use; another size may have it then. A slab is what an RDMA
+// fabric registers, once, with the first buffer of it that it is given; slab_of() tells which one that is,
+// and a SlabWatcher hears of a slab before it goes.
+//
+// A slab with one buffer of it in use is all there. Where what is in use would lie in far fewer slabs, trim()
+// marks the emptiest as leaving: nothing is taken from them while others of their size have room, and who
+// keeps buffers for long moves what is_leaving() elsewhere.
 //
 // Slice: a reference with a window; copying one shares the memory.
 #pragma once
@@ -114,10 +119,14 @@ class BufferPool {
   // For data that need not be in memory at all.
   PipePool& pipes() { return pipes_; }
 
-  // To be called periodically: slabs that have been idle for `calls` of them go, down to keep_bytes, some at
-  // a time.
-  void trim(unsigned calls);
+  // To be called periodically: slabs that have been idle for `calls` of them go, down to `keep_bytes`, some
+  // at a time. And of each size of buffers slabs leave until what is in use fills eight of nine of the rest,
+  // but one.
+  void trim(unsigned calls, size_t keep_bytes);
+  void trim(unsigned calls) { trim(calls, keep_bytes_); }
   size_t idle_bytes() const;
+  bool anything_leaving() const { return leaving_slabs_.load(std::memory_order_relaxed) != 0; }
+  static bool is_leaving(const BufferRef& buffer);
 
   size_t outstanding_bytes() const { return outstanding_bytes_.load(std::memory_order_relaxed); }
 
@@ -133,15 +142,19 @@ class BufferPool {
   static constexpr unsigned kClasses = 10;  // 4 KiB << 0 ... 4 KiB << 9
   void put(Buffer* b);
   Slab* add_slab(unsigned size_class);
+  void cut(Slab& slab, unsigned size_class);
   std::unique_ptr<Slab> take_out(Slab* idle);
   void let_go(std::unique_ptr<Slab> slab);
+  Slab* stay(Slab* slab);
+  void leave_emptiest(unsigned size_class);
 
   const size_t keep_bytes_;
   const size_t lately_bytes_;
   unsigned trims_ = 0;
   PipePool pipes_;
   mutable std::mutex mutex_;
-  std::array<std::vector<Slab*>, kClasses> partial_;  // slabs with a free buffer, the one to take from last
+  // Slabs with a free buffer, the one to take from last; those leaving apart.
+  std::array<std::vector<Slab*>, kClasses> partial_, leaving_;
   std::unordered_map<const std::byte*, std::unique_ptr<Slab>> slabs_;
   std::list<Slab*> busy_;  // something of them is in use
   std::list<Slab*> idle_;  // nothing is; the one used last is last
@@ -149,6 +162,7 @@ class BufferPool {
   std::mutex watching_;  // held while watchers are told: who is removed hears no more
   std::vector<SlabWatcher*> watchers_;
   std::atomic<size_t> outstanding_bytes_{0};
+  std::atomic<size_t> leaving_slabs_{0};
 };
 
 }  // namespace nfsrdma

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <deque>
+#include <thread>
 
 #include "client/cache/write_limits.h"
 #include "client/node.h"
@@ -311,6 +314,129 @@ TEST_F(DataCacheTest, ALowerLimit_GivesMemoryBackAtOnce) {
   cache.set_limit(0);
   EXPECT_EQ(pool.outstanding_bytes(), 0u);
   EXPECT_FALSE(fill(file, 0, kPage));
+}
+
+// Slabs of small files of which all but one in each have gone: what is left would keep all of them.
+class DataCacheSlabs : public DataCacheTest {
+ protected:
+  static constexpr size_t kSmall = 4 * kPage, kInSlab = BufferPool::kSlabBytes / kSmall, kSlabs = 10;
+  DataCacheSlabs() {
+    cache.set_limit(kSlabs * BufferPool::kSlabBytes);
+    for (const File& f : small) EXPECT_TRUE(fill(f, 0, kSmall, true));
+  }
+  ~DataCacheSlabs() override { cache.drop_all(); }  // before its files
+  // All but so many of each slab, and but one of the first.
+  void drop_most(size_t stay = 1) {
+    for (size_t i = 1; i < small.size(); ++i) {
+      if (i < kInSlab || i % kInSlab >= stay) cache.drop(small[i]);
+    }
+    trim();
+    EXPECT_TRUE(pool.anything_leaving());
+  }
+  void trim() { pool.trim(1, 0); }
+  void expect_contents(const std::vector<Slice>& data, size_t size) {
+    ByteVector expected(size);
+    mark(expected, 0, 0);
+    ASSERT_EQ(data.size(), 1u);
+    EXPECT_TRUE(std::ranges::equal(data[0].bytes, expected));
+  }
+  std::deque<File> small{kSlabs * kInSlab};
+};
+
+TEST_F(DataCacheSlabs, SmallFilesThatStay_DoNotKeepASlabEach) {
+  drop_most();
+  const auto before = cache.numbers();
+  ASSERT_EQ(before.extents, kSlabs);
+  ASSERT_EQ(pool.slabs(), kSlabs);
+  cache.leave_slabs(pool);
+  trim();
+  EXPECT_FALSE(pool.anything_leaving());
+  EXPECT_EQ(pool.slabs(), 2u);
+  EXPECT_EQ(cache.numbers().bytes, before.bytes);
+  EXPECT_EQ(cache.numbers().evicted_bytes, 0u);
+  for (size_t i = 0; i < small.size(); i += kInSlab) {
+    const auto found = find(small[i], 0, kMiB);
+    EXPECT_TRUE(found.end);
+    expect_contents(found.data, kSmall);
+  }
+}
+
+// A bounded part of it at a time, and all of it in the end.
+TEST_F(DataCacheSlabs, HoweverManyThereAre_AllAreMoved) {
+  for (size_t i = 0; i < small.size(); ++i) {
+    if (i % kInSlab >= kInSlab / 2) cache.drop(small[i]);
+  }
+  trim();
+  EXPECT_EQ(pool.slabs(), kSlabs);
+  for (int turn = 0; turn < 2; ++turn) cache.leave_slabs(pool);
+  trim();
+  EXPECT_LE(pool.slabs(), kSlabs / 2 + 2);
+  for (size_t i = 0; i < small.size(); ++i)
+    EXPECT_EQ(has(small[i], 0, kPage) != 0, i % kInSlab < kInSlab / 2);
+}
+
+TEST_F(DataCacheSlabs, WhatIsRepliedFrom_StaysUntilItIsSent) {
+  std::vector<DataCache::Found> replies;
+  for (size_t i = 0; i < small.size(); i += kInSlab) replies.push_back(find(small[i], 0, kSmall));
+  drop_most();
+  cache.leave_slabs(pool);
+  trim();
+  EXPECT_EQ(pool.slabs(), kSlabs);
+  size_t moved = 0;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    expect_contents(replies[i].data, kSmall);
+    const auto found = find(small[i * kInSlab], 0, kSmall);
+    expect_contents(found.data, kSmall);
+    moved += found.data[0].bytes.data() != replies[i].data[0].bytes.data() ? 1 : 0;
+  }
+  EXPECT_EQ(moved, kSlabs - 2);
+  replies.clear();
+  trim();
+  EXPECT_EQ(pool.slabs(), 2u);
+}
+
+// READ data lands where it was told to.
+TEST_F(DataCacheSlabs, WhatIsOnItsWay_IsNotMoved) {
+  cache.drop(small[0]);
+  auto filling = begin(small[0], 0, kSmall);  // in the first slab, where room has become free
+  ASSERT_TRUE(filling);
+  drop_most(2);
+  ASSERT_TRUE(BufferPool::is_leaving(filling->room.buffer));
+  cache.leave_slabs(pool);
+  mark(filling->room.bytes, 0, 0);
+  EXPECT_TRUE(cache.complete(*filling, kSmall, true, now));
+  const std::byte* landed = filling->room.bytes.data();
+  filling.reset();
+  EXPECT_EQ(find(small[0], 0, kSmall).data[0].bytes.data(), landed);
+  cache.leave_slabs(pool);
+  const auto found = find(small[0], 0, kSmall);
+  EXPECT_NE(found.data[0].bytes.data(), landed) << "once it has come it is";
+  expect_contents(found.data, kSmall);
+}
+
+// What goes, or comes anew, while it is being moved is not brought back.
+TEST_F(DataCacheSlabs, MovedBesideAllElse_IsWhatIsTrue) {
+  drop_most();
+  std::atomic<bool> done = false;
+  std::thread mover([&] {
+    while (!done) {
+      pool.trim(1, 0);
+      cache.leave_slabs(pool);
+    }
+  });
+  for (unsigned version = 1; version <= 30; ++version) {
+    for (size_t i = 0; i < small.size(); ++i) {
+      cache.drop(small[i]);
+      EXPECT_EQ(has(small[i], 0), 0u);
+      if (i % 32 != version % 32) continue;
+      ASSERT_TRUE(fill(small[i], 0, kSmall, true, version));
+      const auto found = find(small[i], 0, kSmall);
+      ASSERT_EQ(found.size, kSmall);
+      EXPECT_EQ(found.data[0].bytes[0], std::byte(version));
+    }
+  }
+  done = true;
+  mover.join();
 }
 
 TEST(DataCacheLimit, FollowsTheMemoryThereIs) {

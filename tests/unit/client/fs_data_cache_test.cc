@@ -203,6 +203,26 @@ TEST_P(DataCacheLoops, WithoutMemory_ALittleIsReadAhead_UntilThereIsMore) {
   mount.reset();  // it asks how much is available
 }
 
+// Not only what is kept goes: memory that has become idle does, too, all of it.
+TEST_P(DataCacheLoops, MemoryThatOthersNeed_IsGivenBack) {
+  std::atomic<uint64_t> available{64 * kMiB};
+  mount = make_mount([&](client::ClientOptions& o) {
+    keep_data(o);
+    o.memory = [&] { return Memory{64 * kMiB, available}; };
+  });
+  auto file = mount->open("file");
+  for (uint64_t at = 0; at < 4 * kMiB; at += kRead) ASSERT_TRUE(mount->read(file, at, kRead));
+  wait_for_what_is_on_its_way();
+  const size_t before = mount->buffers().slabs();
+  EXPECT_GT(before, 1u);
+  available = 0;
+  EXPECT_TRUE(wait_for([](const auto& n) { return n.data_limit_bytes == client::DataCache::kLeastRoom; }));
+  mount->close(std::move(file));
+  EXPECT_TRUE(wait_for([&](const auto&) { return mount->buffers().idle_bytes() == 0; }));
+  EXPECT_LT(mount->buffers().slabs(), before);
+  mount.reset();
+}
+
 // No further ahead than a file may have of the room: else what is read ahead would throw itself out.
 TEST_P(DataCacheLoops, BesideManyFilesThatAreKept_NothingIsReadAheadForNothing) {
   mount = make_mount([](client::ClientOptions& o) {

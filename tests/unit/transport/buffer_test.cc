@@ -103,6 +103,104 @@ TEST(BufferPool, SlabsThatCannotGo_DoNotMakeOthersGo) {
   EXPECT_EQ(pool.slabs(), 11u);
 }
 
+// Slabs with so many buffers each that are in use, the pool having got them one after the other.
+std::vector<std::vector<BufferRef>> use_of_slabs(BufferPool& pool, size_t capacity,
+                                                 std::vector<size_t> used) {
+  std::vector<std::vector<BufferRef>> slabs(used.size());
+  for (auto& slab : slabs) {
+    while (slab.size() < BufferPool::kSlabBytes / capacity) slab.push_back(pool.get(capacity));
+  }
+  for (size_t i = 0; i < used.size(); ++i) slabs[i].resize(used[i]);
+  return slabs;
+}
+
+std::vector<size_t> leaving(const std::vector<std::vector<BufferRef>>& slabs) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < slabs.size(); ++i) {
+    if (!slabs[i].empty() && BufferPool::is_leaving(slabs[i][0])) found.push_back(i);
+  }
+  return found;
+}
+
+// What is in use of a size fits into less: the emptiest go, once nothing of them is in use, and of the others
+// eight of nine are full, but one.
+TEST(BufferPool, WhereTheRestHasRoom_TheEmptiestSlabsLeave) {
+  BufferPool pool(0);
+  auto slabs = use_of_slabs(pool, 8192, {5, 6, 256, 100, 1, 2, 3, 200});
+  const auto twos = use_of_slabs(pool, 1u << 20, {1, 1, 1, 1, 1, 1});
+  EXPECT_FALSE(pool.anything_leaving());
+  for (int turn = 0; turn < 3; ++turn) {
+    pool.trim(1);
+    // 317 of the 256 that each of seven has room for.
+    EXPECT_EQ(leaving(slabs), (std::vector<size_t>{0, 4, 5, 6})) << turn;
+    EXPECT_EQ(leaving(twos).size(), 2u) << turn;
+  }
+  EXPECT_FALSE(BufferPool::is_leaving({}));
+  EXPECT_TRUE(pool.anything_leaving());
+  EXPECT_FALSE(BufferPool::is_leaving(pool.get(8192)));
+  for (const size_t i : {0, 4, 5, 6}) slabs[i].clear();
+  EXPECT_EQ(pool.slabs(), 4 + twos.size());
+  pool.trim(1);
+  EXPECT_EQ(leaving(slabs), std::vector<size_t>{});
+}
+
+TEST(BufferPool, WhatLeaves_IsUsedAgain_BeforeMoreIsGot) {
+  BufferPool pool(BufferPool::kSlabBytes);
+  auto slabs = use_of_slabs(pool, 8192, {9, 8, 7, 6});
+  pool.trim(1);
+  ASSERT_EQ(leaving(slabs), (std::vector<size_t>{2, 3}));
+  std::vector<BufferRef> more;
+  const auto use = [&](size_t buffers) {
+    for (; buffers > 0; --buffers) more.push_back(pool.get(8192));
+  };
+  use(2 * 256 - 9 - 8);
+  EXPECT_EQ(leaving(slabs), (std::vector<size_t>{2, 3}));
+  use(1);
+  EXPECT_EQ(leaving(slabs), std::vector<size_t>{3}) << "the fuller one stays";
+  use(2 * 256 - 7 - 6 - 1);
+  EXPECT_FALSE(pool.anything_leaving());
+  EXPECT_EQ(pool.slabs(), 4u);
+  more.clear();
+  slabs.clear();
+  EXPECT_EQ(pool.slabs(), 1u);
+}
+
+// Its pages are there, and registered.
+TEST(BufferPool, WhatIsIdle_IsCutAnewForAnotherSize) {
+  struct Watcher final : SlabWatcher {
+    void on_slab_going(const std::byte*) override { ++gone; }
+    unsigned gone = 0;
+  } watcher;
+  BufferPool pool(4 * BufferPool::kSlabBytes);
+  pool.add_watcher(watcher);
+  use_of_slabs(pool, BufferPool::kMaxBytes, {0, 0, 0});
+  const auto used = use_of_slabs(pool, 8192, {1});
+  std::set<const std::byte*> slabs;
+  for (const size_t capacity : {4096, 65536, 1 << 20}) {
+    const auto cut = use_of_slabs(pool, capacity, {BufferPool::kSlabBytes / capacity});
+    for (const BufferRef& b : cut[0]) {
+      ASSERT_EQ(b->capacity(), capacity);
+      std::memset(b->data(), 0x5a, capacity);
+      slabs.insert(pool.slab_of(b.bytes()));
+    }
+    EXPECT_EQ(pool.slabs(), 3u);
+  }
+  EXPECT_EQ(slabs.size(), 2u);
+  EXPECT_FALSE(slabs.contains(pool.slab_of(used[0][0].bytes())));
+  EXPECT_EQ(watcher.gone, 0u);
+  pool.remove_watcher(watcher);
+}
+
+// As a machine short of memory asks for it.
+TEST(BufferPool, WhatIsIdle_IsGivenBackWhenAskedFor) {
+  BufferPool pool(4 * BufferPool::kSlabBytes);
+  use_of_slabs(pool, 8192, {0, 0, 0, 0});
+  for (int i = 0; i < 9; ++i) pool.trim(1);
+  EXPECT_EQ(pool.slabs(), 4u);
+  pool.trim(1, 0);
+  EXPECT_EQ(pool.slabs(), 0u);
+}
+
 TEST(BufferPool, BuffersOfOneSize_ShareSlabs) {
   BufferPool pool;
   std::vector<BufferRef> many;
