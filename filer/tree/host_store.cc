@@ -29,6 +29,7 @@ constexpr int64_t kNano = 1'000'000'000;
 constexpr int64_t kTick = 20'000'000;
 constexpr size_t kFewestNodes = 256;
 constexpr size_t kMostNodes = 32768;
+constexpr unsigned kLookedAt = 16;
 
 int64_t nanoseconds(const struct statx_timestamp& t) {
   return t.tv_sec * kNano + t.tv_nsec;
@@ -56,7 +57,7 @@ nfs_ftype4 type_of(uint16_t mode) {
   }
 }
 
-// How many objects an export may keep, each with up to three descriptors; there may be several exports.
+// How many objects of an export may have descriptors, up to three each; there may be several exports.
 size_t nodes_to_keep() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -165,6 +166,8 @@ Answer<HostStore::HostNodePtr> HostStore::adopt(Fd fd, Seen how) {
     node->identity = *identity;
     node->used = order_.insert(order_.end(), *identity);
     nodes_.emplace(*std::move(identity), node);
+  } else if (!node->path) {
+    make_room();
   }
   if (!node->path) node->path = std::move(fd);
   use(*node);
@@ -173,18 +176,42 @@ Answer<HostStore::HostNodePtr> HostStore::adopt(Fd fd, Seen how) {
 }
 
 void HostStore::use(HostNode& node) {
-  order_.splice(order_.end(), order_, node.used);
+  order_.splice(order_.end(), node.put_away ? put_away_ : order_, node.used);
+  node.put_away = false;
 }
 
-// Objects that nothing refers to, oldest first. Those that are open stay.
+// Objects that nothing refers to go, oldest first. A file that a delegation refers to stays, but needs no
+// descriptors until somebody asks for it; what is open has them. A few are looked at each time, so that
+// however many stay cost nothing more.
 void HostStore::make_room() {
-  auto at = order_.begin();
-  for (size_t looked = 0; nodes_.size() >= most_nodes_ && looked < most_nodes_ && at != order_.end();
-       ++looked) {
-    const auto found = nodes_.find(*at++);
-    const HostNodePtr node = found->second;
-    if (node.use_count() == 2 && node->holds == 0) forget(*node);
+  const auto unused = [](const HostNodePtr& node) { return node.use_count() == 2 && node->holds == 0; };
+  for (unsigned looked = 0; order_.size() >= most_nodes_ && looked < kLookedAt; ++looked) {
+    const HostNodePtr node = nodes_.find(order_.front())->second;
+    if (unused(node)) {
+      forget(*node);
+    } else if (can_be_opened_again(*node)) {
+      put_away(*node);
+    } else {
+      use(*node);
+    }
   }
+  for (unsigned looked = 0; !put_away_.empty() && looked < 2; ++looked) {
+    const HostNodePtr node = nodes_.find(put_away_.front())->second;
+    put_away_.splice(put_away_.end(), put_away_, node->used);
+    if (unused(node)) forget(*node);
+  }
+}
+
+// Not what is open and has no name any more, nor what only its maker's first descriptor could write.
+bool HostStore::can_be_opened_again(const HostNode& node) const {
+  if (node.type != NF4REG) return false;
+  return node.holds == 0 || (node.links != 0 && (!fs_.everybody || (node.mode & 0600) == 0600));
+}
+
+void HostStore::put_away(HostNode& node) {
+  for (Fd* fd : {&node.path, &node.reader, &node.writer}) fd->reset();
+  node.put_away = true;
+  put_away_.splice(put_away_.end(), order_, node.used);
 }
 
 bool HostStore::keeps(const HostNode& node) const {
@@ -194,16 +221,19 @@ bool HostStore::keeps(const HostNode& node) const {
 
 void HostStore::forget(HostNode& node) {
   if (!keeps(node)) return;
-  order_.erase(node.used);
+  (node.put_away ? put_away_ : order_).erase(node.used);
   nodes_.erase(node.identity);  // the last reference may be the caller's
 }
 
 Answer<int> HostStore::path_of(HostNode& node) {
   if (!node.path) {
+    make_room();
     Answer<Fd> fd = locator_.open(node.identity);
     if (!fd) return refuse(fd.error());
     node.path = *std::move(fd);
   }
+  // It is not the next to be closed, whatever is looked up beside it.
+  if (keeps(node)) use(node);
   return node.path.get();
 }
 

@@ -79,7 +79,8 @@ class HostStore final : public Store {
     int64_t ctime = 0;      // nanoseconds, as last seen
     bool doubtful = false;  // ctime was so fresh that another change may have had the same
     std::optional<HostListing> listing;
-    std::list<std::string>::iterator used;  // in order_
+    bool put_away = false;                  // it has no descriptors
+    std::list<std::string>::iterator used;  // in order_, or in put_away_
   };
   using HostNodePtr = std::shared_ptr<HostNode>;
   enum class Seen : uint8_t { kLooking, kOwnChange };
@@ -109,6 +110,8 @@ class HostStore final : public Store {
   void settle(HostNode& node);
   void use(HostNode& node);
   void make_room();
+  bool can_be_opened_again(const HostNode& node) const;
+  void put_away(HostNode& node);
   bool keeps(const HostNode& node) const;
   void forget(HostNode& node);
 
@@ -119,9 +122,10 @@ class HostStore final : public Store {
   HostLocator locator_;
   CallerThread callers_;
   std::shared_ptr<NodeId> next_id_;
-  size_t most_nodes_;
+  size_t most_nodes_;                                   // with descriptors
   std::unordered_map<std::string, HostNodePtr> nodes_;  // by identity
   std::list<std::string> order_;                        // identities, least lately used first
+  std::list<std::string> put_away_;
   NodePtr root_;
 };
 

@@ -10,7 +10,7 @@ import signal
 import unittest
 
 import test_coherence
-from harness.case import SystemCase, needs_mount
+from harness.case import ServerForEach, SystemCase, needs_mount
 from harness.filer import Filer
 
 
@@ -202,6 +202,31 @@ class Restart(OnDelegatingFiler, SystemCase):
             with open(name) as file:
                 self.assertEqual(file.read(), "content")
         self.assertNotIn("OPEN", since(mounted, before))
+
+
+@needs_mount()
+class FewDescriptors(ServerForEach, SystemCase):
+    FILES, DESCRIPTORS = 3000, 1024
+
+    def test_more_delegations_than_the_filer_has_descriptors(self):
+        """It keeps the files that are delegated, and opens them again when they are asked for."""
+        self.server = Filer(name="filer.few", arguments=("--delegations", "write"), descriptors=self.DESCRIPTORS).start()
+        self.addCleanup(self.server.kill)
+        mounted, other = self.mount(), self.mount("noac")
+        path = self.directory(mounted)
+        for number in range(self.FILES):
+            with open(os.path.join(path, str(number)), "w") as file:
+                file.write(str(number))
+        self.assertEqual(sum(held(mounted)), self.FILES)
+        self.assertLess(len(os.listdir(f"/proc/{self.server.pid}/fd")), self.DESCRIPTORS)
+        name = os.path.basename(path)
+        for number in range(0, self.FILES, 7):
+            with open(os.path.join(other.path, name, str(number))) as file:
+                self.assertEqual(file.read(), str(number))
+        for number in range(self.FILES):
+            os.unlink(os.path.join(path, str(number)))
+        self.assertEqual(held(mounted), (0, 0))
+        self.assertEqual(os.listdir(os.path.join(other.path, name)), [])
 
 
 @needs_mount()

@@ -17,7 +17,8 @@ PROGRAM = os.path.join(WORK, "bin/nfsrdma-filer")
 class Filer:
     """One server. Directories: <root>/{export,state}; `log` is what it says on either output."""
 
-    def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None, address="127.0.0.1"):
+    def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None, address="127.0.0.1", descriptors=1 << 20):
+        self.descriptors = descriptors
         self.as_root = os.getuid() == 0
         self.root = os.path.join(WORK if self.as_root else os.environ["HOME"], name)
         self.export, self.log = os.path.join(self.root, "export"), os.path.join(self.root, "output")
@@ -39,7 +40,7 @@ class Filer:
         before = self.log_text().count("listening tcp")
         # By process 1: a child of the test would first have to close its files in the mount, which wait for the server.
         user = [] if self.as_root else ["setpriv", f"--reuid={os.getuid()}", f"--regid={os.getgid()}", "--clear-groups"]
-        self.pid = steward.spawn([*user, *self.argv], self.log, nofile=65536)
+        self.pid = steward.spawn([*user, *self.argv], self.log, nofile=self.descriptors)
         deadline = time.monotonic() + timeout
         while self.log_text().count("listening tcp") == before:
             if self.ended(0) is not None or time.monotonic() > deadline:

@@ -161,7 +161,7 @@ class Steward:
             if nofile:
                 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
                 most = nofile if hard == resource.RLIM_INFINITY else min(nofile, hard)
-                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         with open(stdout, "ab") as out:
             child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=cwd,
                                      env={**os.environ, **(env or {})}, preexec_fn=limits, start_new_session=True)
