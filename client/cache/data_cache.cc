@@ -14,7 +14,7 @@ size_t pages_of(size_t bytes) {
   return (bytes + DataCache::kPageBytes - 1) / DataCache::kPageBytes;
 }
 
-constexpr size_t kLookedAt = 1024, kTurnsOfMoving = 8;  // extents, with the lock held; how often in one call
+constexpr size_t kLookedAt = 1024, kLookedAtMost = 8192;  // extents, with the lock held; in one call
 constexpr size_t kMovedAtOnce = 4u << 20;
 
 }  // namespace
@@ -337,9 +337,10 @@ void DataCache::drop_if_idle(File& file) {
 // --- memory ---
 
 void DataCache::leave_slabs(BufferPool& buffers) {
-  size_t moved = 0;
-  for (size_t turn = 0; turn < kTurnsOfMoving && moved < kMovedAtOnce && buffers.anything_leaving(); ++turn) {
-    for (Fill& old : look_for_leaving(kLookedAt)) {
+  // Each extent is looked at once: what leaves may be somebody else's.
+  size_t moved = 0, left = std::min<size_t>(numbers().extents, kLookedAtMost);
+  while (left > 0 && moved < kMovedAtOnce && buffers.anything_leaving()) {
+    for (Fill& old : look_for_leaving(left)) {
       Slice data = buffers.slice(capacity(old.room));
       if (!data.buffer) return;
       data.bytes = data.bytes.first(old.room.size());
@@ -352,12 +353,12 @@ void DataCache::leave_slabs(BufferPool& buffers) {
   }
 }
 
-std::vector<DataCache::Fill> DataCache::look_for_leaving(size_t extents) {
+std::vector<DataCache::Fill> DataCache::look_for_leaving(size_t& left) {
   std::vector<Fill> found;
   size_t bytes = 0;
   std::lock_guard lock(mutex_);
-  extents = std::min(extents, all_.size());
-  for (size_t looked = 0; looked < extents && bytes < kMaxExtentBytes; ++looked) {
+  left = std::min(left, all_.size());
+  for (size_t looked = 0; left > 0 && looked < kLookedAt && bytes < kMaxExtentBytes; ++looked, --left) {
     if (look_next_ == all_.end()) look_next_ = all_.begin();
     const Extent& e = **look_next_++;
     if (e.in == Class::kFilling || !BufferPool::is_leaving(e.data.buffer)) continue;

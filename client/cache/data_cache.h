@@ -181,7 +181,8 @@ class DataCache {
   void remove(Extents::iterator extent, Going& going);
   void remove_all(File& file, Going& going);
   void drop_if_idle(File& file);
-  std::vector<Fill> look_for_leaving(size_t extents);
+  // What is in a leaving slab of the next extents, a part of `left`, which becomes less.
+  std::vector<Fill> look_for_leaving(size_t& left);
   void replace(const Fill& old, Slice data, Going& going);
   bool make_room(uint64_t limit, Going& going);
   bool evict_one(Class from, Going& going);

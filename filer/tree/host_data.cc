@@ -74,6 +74,7 @@ nfsstat4 HostStore::write(Node& file, uint64_t offset, ConstBytes data, bool sta
     if (n < 0 && errno != EINTR) error = errno;
   }
   if (error == 0 && stable && fsync(*fd) != 0) error = errno;
+  if (!stable) of_host(file).unstable = true;
   changed(file);
   return status_of(error);
 }
@@ -91,7 +92,9 @@ nfsstat4 HostStore::commit(Node& file, uint64_t, uint64_t) {
   HostNode& own = of_host(file);
   const Answer<int> fd = own.writer ? Answer<int>(own.writer.get()) : reader_of(own);
   if (!fd) return fd.error();
-  return fsync(*fd) == 0 ? NFS4_OK : status_of(errno);
+  if (fsync(*fd) != 0) return status_of(errno);
+  own.unstable = false;
+  return NFS4_OK;
 }
 
 Answer<std::string> HostStore::read_link(Node& link) {

@@ -21,6 +21,8 @@ struct HostExport {
   // Changes reach the disk before they are answered; else whenever the host likes (but for COMMIT and stable
   // WRITEs).
   bool sync = true;
+  // How many objects may have descriptors at a time; 0: as RLIMIT_NOFILE allows.
+  size_t most_with_descriptors = 0;
 };
 
 // A secret of the server: without it nobody can make a filehandle of a file he was not given one of.

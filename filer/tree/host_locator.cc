@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <cstring>
+#include <utility>
 
 #include "filer/tree/host_status.h"
 #include "filer/tree/store.h"
@@ -46,6 +47,10 @@ struct KernelHandle {
   file_handle* header() { return reinterpret_cast<file_handle*>(bytes); }
   alignas(file_handle) char bytes[sizeof(file_handle) + kMaxKernelBytes]{};
 };
+
+bool no_descriptors() {
+  return errno == EMFILE || errno == ENFILE;
+}
 
 }  // namespace
 
@@ -98,7 +103,7 @@ Fd HostLocator::open_by_kernel(const std::string& identity) const {
 
 Answer<Fd> HostLocator::open(const std::string& identity) {
   Fd fd = by_kernel_ ? open_by_kernel(identity) : find_inode(identity);
-  if (!fd) return refuse(errno == EMFILE || errno == ENFILE ? NFS4ERR_DELAY : NFS4ERR_STALE);
+  if (!fd) return refuse(no_descriptors() ? NFS4ERR_DELAY : NFS4ERR_STALE);
   return fd;
 }
 
@@ -121,47 +126,60 @@ Fd HostLocator::open_inode(uint64_t inode, unsigned depth) {
   return fd;
 }
 
+bool HostLocator::leads_to(const Fd& fd, const std::string& identity) const {
+  struct statx facts {};
+  return fd && stat_of(fd.get(), facts) && identity_by_inode(facts) == identity;
+}
+
+bool HostLocator::knows_way(const std::string& identity) {
+  return by_kernel_ || leads_to(open_inode(word_at(identity, 1), 0), identity);
+}
+
 Fd HostLocator::find_inode(const std::string& identity) {
   const uint64_t inode = word_at(identity, 1);
-  const auto matches = [&](const Fd& fd) {
-    struct statx facts {};
-    return fd && stat_of(fd.get(), facts) && identity_by_inode(facts) == identity;
-  };
+  errno = 0;
   Fd fd = open_inode(inode, 0);
-  if (!matches(fd) && (!searched_ || std::chrono::steady_clock::now() - *searched_ >= kSearchInterval)) {
+  if (!fd && no_descriptors()) return {};
+  if (!leads_to(fd, identity) &&
+      (!searched_ || std::chrono::steady_clock::now() - *searched_ >= kSearchInterval)) {
     search();
     fd = open_inode(inode, 0);
   }
   errno = ESTALE;
-  return matches(fd) ? std::move(fd) : Fd();
+  return leads_to(fd, identity) ? std::move(fd) : Fd();
 }
 
 void HostLocator::search() {
   log::debug("filer: searching an export for a file that was known before");
-  places_.clear();
+  auto known = std::exchange(places_, {});
   const Fd root(openat(root_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (root) search_directory(root.get(), root_facts_.stx_ino, 0);
+  const bool whole = root && search_directory(root.get(), root_facts_.stx_ino, 0);
+  if (!whole) places_.merge(known);
   searched_ = std::chrono::steady_clock::now();
 }
 
-void HostLocator::search_directory(int fd, uint64_t inode, unsigned depth) {
+bool HostLocator::search_directory(int fd, uint64_t inode, unsigned depth) {
   const int copy = dup(fd);
   DIR* stream = copy >= 0 ? fdopendir(copy) : nullptr;
   if (stream == nullptr) {
+    const bool whole = !no_descriptors();
     if (copy >= 0) close(copy);
-    return;
+    return whole;
   }
+  bool whole = true;
   while (const dirent* entry = readdir(stream)) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
     saw(entry->d_ino, inode, name);
     if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) || depth >= kMaxDepth) continue;
     const Fd below(openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    whole = whole && (below || !no_descriptors());
     struct statx facts {};
     if (!below || !stat_of(below.get(), facts) || !in_export(facts)) continue;
-    search_directory(below.get(), facts.stx_ino, depth + 1);
+    whole = search_directory(below.get(), facts.stx_ino, depth + 1) && whole;
   }
   closedir(stream);
+  return whole;
 }
 
 uint64_t HostLocator::seal_of(const std::string& identity) const {

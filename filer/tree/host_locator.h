@@ -42,6 +42,9 @@ class HostLocator {
   // A descriptor (O_PATH) of what the identity names, or STALE.
   Answer<Fd> open(const std::string& identity);
 
+  // Whether open() would find it without a search.
+  bool knows_way(const std::string& identity);
+
   // Where an inode has been seen.
   void saw(uint64_t inode, uint64_t directory, std::string_view name);
 
@@ -58,8 +61,10 @@ class HostLocator {
   Fd open_by_kernel(const std::string& identity) const;
   Fd open_inode(uint64_t inode, unsigned depth);
   Fd find_inode(const std::string& identity);
+  bool leads_to(const Fd& fd, const std::string& identity) const;
   void search();
-  void search_directory(int fd, uint64_t inode, unsigned depth);
+  // False: there are no descriptors for all of it.
+  bool search_directory(int fd, uint64_t inode, unsigned depth);
   bool in_export(const struct statx& facts) const;
 
   int root_;

@@ -208,6 +208,7 @@ nfsstat4 HostStore::rename(Node& from, std::string_view old_name, Node& to, std:
   const Answer<HostNodePtr> node = child_node(of_host(from), old_name, Seen::kLooking);
   if (!node) return node.error();
   const Answer<HostNodePtr> victim = child_node(of_host(to), new_name, Seen::kLooking);
+  if (!victim && victim.error() != NFS4ERR_NOENT) return victim.error();  // it may be open: it is to live on
   if (victim && *victim == *node) return NFS4_OK;  // two names of one object: "MUST perform no action"
   const Answer<int> source = path_of(of_host(from));
   const Answer<int> target = path_of(of_host(to));

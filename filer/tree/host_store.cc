@@ -105,7 +105,7 @@ HostStore::HostStore(const HostExport& what, const HandleKey& key, FileSystem& f
       cookie_hash_(key),
       locator_(root_fd_.get(), key, fs.number),
       next_id_(std::move(next_id)),
-      most_nodes_(nodes_to_keep()) {
+      most_nodes_(what.most_with_descriptors != 0 ? what.most_with_descriptors : nodes_to_keep()) {
   fs.read_only = what.read_only;
   fs.any_bytes = true;
   fs.atomic_changes = false;
@@ -202,10 +202,14 @@ void HostStore::make_room() {
   }
 }
 
-// Not what is open and has no name any more, nor what only its maker's first descriptor could write.
-bool HostStore::can_be_opened_again(const HostNode& node) const {
-  if (node.type != NF4REG) return false;
-  return node.holds == 0 || (node.links != 0 && (!fs_.everybody || (node.mode & 0600) == 0600));
+// Not what has no name any more, or none that is known to lead there; nor what only its maker's first
+// descriptor may write.
+bool HostStore::can_be_opened_again(const HostNode& node) {
+  struct statx facts {};
+  if (node.type != NF4REG || node.unstable) return false;
+  if (!stat_of(node.path.get(), facts) || facts.stx_nlink == 0) return false;
+  const auto owner_may = [&](unsigned what) { return !fs_.everybody || (facts.stx_mode & what) != 0; };
+  return owner_may(S_IRUSR) && (!node.writer || owner_may(S_IWUSR)) && locator_.knows_way(node.identity);
 }
 
 void HostStore::put_away(HostNode& node) {
@@ -334,7 +338,8 @@ nfsstat4 HostStore::set(Node& node, const NewAttributes& a, const Principal& who
 void HostStore::release(Node& node) {
   HostNode& own = of_host(node);
   if (own.holds > 0) --own.holds;
-  if (own.holds > 0 || !keeps(own)) return;
+  // What has no descriptor had a name when it was put away, and has been opened again for a REMOVE of ours.
+  if (own.holds > 0 || !keeps(own) || own.put_away) return;
   look(own, Seen::kLooking);
   if (own.links == 0) forget(own);
 }

@@ -78,6 +78,8 @@ class HostStore final : public Store {
     Fd writer;
     int64_t ctime = 0;      // nanoseconds, as last seen
     bool doubtful = false;  // ctime was so fresh that another change may have had the same
+    bool unstable =
+        false;  // written, and not asked to be committed since: the descriptor knows of its errors
     std::optional<HostListing> listing;
     bool put_away = false;                  // it has no descriptors
     std::list<std::string>::iterator used;  // in order_, or in put_away_
@@ -110,7 +112,7 @@ class HostStore final : public Store {
   void settle(HostNode& node);
   void use(HostNode& node);
   void make_room();
-  bool can_be_opened_again(const HostNode& node) const;
+  bool can_be_opened_again(const HostNode& node);
   void put_away(HostNode& node);
   bool keeps(const HostNode& node) const;
   void forget(HostNode& node);
@@ -122,7 +124,7 @@ class HostStore final : public Store {
   HostLocator locator_;
   CallerThread callers_;
   std::shared_ptr<NodeId> next_id_;
-  size_t most_nodes_;                                   // with descriptors
+  const size_t most_nodes_;                             // with descriptors
   std::unordered_map<std::string, HostNodePtr> nodes_;  // by identity
   std::list<std::string> order_;                        // identities, least lately used first
   std::list<std::string> put_away_;

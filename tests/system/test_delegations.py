@@ -218,7 +218,8 @@ class FewDescriptors(ServerForEach, SystemCase):
             with open(os.path.join(path, str(number)), "w") as file:
                 file.write(str(number))
         self.assertEqual(sum(held(mounted)), self.FILES)
-        self.assertLess(len(os.listdir(f"/proc/{self.server.pid}/fd")), self.DESCRIPTORS)
+        # 256 files may have up to three.
+        self.assertLess(len(os.listdir(f"/proc/{self.server.pid}/fd")), 3 * 256 + 50)
         name = os.path.basename(path)
         for number in range(0, self.FILES, 7):
             with open(os.path.join(other.path, name, str(number))) as file:

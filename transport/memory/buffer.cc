@@ -50,9 +50,10 @@ BufferPool::~BufferPool() {
   assert(watchers_.empty());
 }
 
-// With the lock held. Null: no memory. What is idle already is cut anew: its pages are there, and registered.
+// With the lock held. Null: no memory. What is idle already is cut anew, where each size may keep one: its
+// pages are there, and registered.
 Slab* BufferPool::add_slab(unsigned size_class) {
-  if (!idle_.empty()) {
+  if (idle_.size() > kClasses) {
     Slab* oldest = idle_.front();
     std::erase(partial_[oldest->size_class], oldest);
     cut(*oldest, size_class);

@@ -102,10 +102,11 @@ class BufferPool {
   static constexpr size_t kSlabBytes = kMaxBytes;
 
   // Slabs of which nothing is in use are kept up to `keep_bytes`; then the one not used for longest goes back
-  // to the system. Not the last one used: what one size leaves idle would make every buffer of another a new
-  // mapping. What was used of late is kept up to `lately_bytes`, if that is more, for who calls trim(): where
-  // a virtual machine's host takes free pages back, the first touch of one costs 1.5 CPU s/GiB and more
-  // (docs/PERFORMANCE.md), four times all else that a write costs.
+  // to the system. Not the last one used, and what is idle is cut anew for another size only where there is
+  // one for each: sizes that are used in turn would have a slab cut for every buffer. What was used of late
+  // is kept up to `lately_bytes`, if that is more, for who calls trim(): where a virtual machine's host takes
+  // free pages back, the first touch of one costs 1.5 CPU s/GiB and more (docs/PERFORMANCE.md), four times
+  // all else that a write costs.
   explicit BufferPool(size_t keep_bytes = 64u << 20, size_t lately_bytes = 0);
   ~BufferPool();  // every reference must be gone
   BufferPool(const BufferPool&) = delete;

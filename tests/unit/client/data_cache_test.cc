@@ -363,16 +363,47 @@ TEST_F(DataCacheSlabs, SmallFilesThatStay_DoNotKeepASlabEach) {
 
 // A bounded part of it at a time, and all of it in the end.
 TEST_F(DataCacheSlabs, HoweverManyThereAre_AllAreMoved) {
+  constexpr size_t kStay = kInSlab / 2;  // 10 MiB, of which four slabs' part moves
+  for (size_t i = 0; i < small.size(); ++i) {
+    if (i % kInSlab >= kStay) cache.drop(small[i]);
+  }
+  const auto in_leaving = [&] {
+    size_t bytes = 0;
+    for (size_t i = 0; i < small.size(); ++i) {
+      const auto found = find(small[i], 0, kPage);  // not all of it: that might go
+      if (!found.data.empty() && BufferPool::is_leaving(found.data[0].buffer)) bytes += kSmall;
+    }
+    return bytes;
+  };
+  trim();
+  ASSERT_EQ(in_leaving(), 4 * kStay * kSmall);
+  cache.leave_slabs(pool);
+  EXPECT_EQ(in_leaving(), 0u);
+  trim();
+  EXPECT_EQ(pool.slabs(), 6u);
+  for (size_t i = 0; i < small.size(); ++i) EXPECT_EQ(has(small[i], 0, kPage) != 0, i % kInSlab < kStay);
+}
+
+TEST_F(DataCacheSlabs, WhatIsMovedAtOnce_IsBounded) {
+  std::deque<File> more(3 * small.size());
+  cache.set_limit(4 * kSlabs * BufferPool::kSlabBytes);
+  for (const File& f : more) ASSERT_TRUE(fill(f, 0, kSmall, true));
   for (size_t i = 0; i < small.size(); ++i) {
     if (i % kInSlab >= kInSlab / 2) cache.drop(small[i]);
   }
+  for (size_t i = 0; i < more.size(); ++i) {
+    if (i % kInSlab >= kInSlab / 2) cache.drop(more[i]);
+  }
   trim();
-  EXPECT_EQ(pool.slabs(), kSlabs);
-  for (int turn = 0; turn < 2; ++turn) cache.leave_slabs(pool);
+  const size_t before = pool.slabs();
+  cache.leave_slabs(pool);
   trim();
-  EXPECT_LE(pool.slabs(), kSlabs / 2 + 2);
-  for (size_t i = 0; i < small.size(); ++i)
-    EXPECT_EQ(has(small[i], 0, kPage) != 0, i % kInSlab < kInSlab / 2);
+  EXPECT_GE(pool.slabs(), before - 5) << "4 MiB, and what is in one turn of looking";
+  EXPECT_LT(pool.slabs(), before);
+  EXPECT_TRUE(pool.anything_leaving());
+  for (int turn = 0; turn < 9; ++turn) cache.leave_slabs(pool);
+  EXPECT_FALSE(pool.anything_leaving());
+  cache.drop_all();
 }
 
 TEST_F(DataCacheSlabs, WhatIsRepliedFrom_StaysUntilItIsSent) {
@@ -416,27 +447,33 @@ TEST_F(DataCacheSlabs, WhatIsOnItsWay_IsNotMoved) {
 
 // What goes, or comes anew, while it is being moved is not brought back.
 TEST_F(DataCacheSlabs, MovedBesideAllElse_IsWhatIsTrue) {
-  drop_most();
-  std::atomic<bool> done = false;
-  std::thread mover([&] {
-    while (!done) {
+  std::jthread mover([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
       pool.trim(1, 0);
       cache.leave_slabs(pool);
     }
   });
-  for (unsigned version = 1; version <= 30; ++version) {
+  for (unsigned version = 0; version < 20; version += 2) {
+    // Each of those that stay comes anew while it, and those beside it, are being moved.
+    for (const File& f : small) {
+      cache.drop(f);
+      ASSERT_TRUE(fill(f, 0, kSmall, true, version));
+    }
     for (size_t i = 0; i < small.size(); ++i) {
+      if (i % 32 != 0) cache.drop(small[i]);
+    }
+    for (size_t i = 0; i < small.size(); i += 32) {
       cache.drop(small[i]);
-      EXPECT_EQ(has(small[i], 0), 0u);
-      if (i % 32 != version % 32) continue;
-      ASSERT_TRUE(fill(small[i], 0, kSmall, true, version));
+      ASSERT_TRUE(fill(small[i], 0, kSmall, true, version + 1));
+    }
+    for (size_t i = 0; i < small.size(); ++i) {
       const auto found = find(small[i], 0, kSmall);
-      ASSERT_EQ(found.size, kSmall);
-      EXPECT_EQ(found.data[0].bytes[0], std::byte(version));
+      ASSERT_EQ(found.size, i % 32 == 0 ? kSmall : 0) << i;
+      if (found.size != 0) {
+        ASSERT_EQ(found.data[0].bytes[0], std::byte(version + 1)) << i;
+      }
     }
   }
-  done = true;
-  mover.join();
 }
 
 TEST(DataCacheLimit, FollowsTheMemoryThereIs) {

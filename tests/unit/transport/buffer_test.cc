@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <set>
 #include <thread>
 #include <vector>
@@ -171,24 +172,36 @@ TEST(BufferPool, WhatIsIdle_IsCutAnewForAnotherSize) {
     void on_slab_going(const std::byte*) override { ++gone; }
     unsigned gone = 0;
   } watcher;
-  BufferPool pool(4 * BufferPool::kSlabBytes);
+  BufferPool pool(20 * BufferPool::kSlabBytes);
   pool.add_watcher(watcher);
-  use_of_slabs(pool, BufferPool::kMaxBytes, {0, 0, 0});
+  use_of_slabs(pool, BufferPool::kMaxBytes, std::vector<size_t>(20, 0));
   const auto used = use_of_slabs(pool, 8192, {1});
+  EXPECT_EQ(pool.slabs(), 20u);
   std::set<const std::byte*> slabs;
   for (const size_t capacity : {4096, 65536, 1 << 20}) {
-    const auto cut = use_of_slabs(pool, capacity, {BufferPool::kSlabBytes / capacity});
+    const auto cut = use_of_slabs(pool, capacity, std::vector<size_t>(3, BufferPool::kSlabBytes / capacity));
     for (const BufferRef& b : cut[0]) {
       ASSERT_EQ(b->capacity(), capacity);
       std::memset(b->data(), 0x5a, capacity);
       slabs.insert(pool.slab_of(b.bytes()));
     }
-    EXPECT_EQ(pool.slabs(), 3u);
+    EXPECT_EQ(pool.slabs(), 20u);
   }
-  EXPECT_EQ(slabs.size(), 2u);
+  EXPECT_EQ(slabs.size(), 3u);
   EXPECT_FALSE(slabs.contains(pool.slab_of(used[0][0].bytes())));
   EXPECT_EQ(watcher.gone, 0u);
   pool.remove_watcher(watcher);
+}
+
+// Sizes that are used in turn have a slab each.
+TEST(BufferPool, WhatAnotherSizeWillUseAgain_IsLeftToIt) {
+  BufferPool pool;
+  std::map<size_t, const std::byte*> first;
+  for (size_t capacity = 4096; capacity <= BufferPool::kMaxBytes; capacity *= 2)
+    first[capacity] = pool.get(capacity)->data();
+  EXPECT_EQ(pool.slabs(), 10u);
+  for (const auto& [capacity, data] : first) EXPECT_EQ(pool.get(capacity)->data(), data);
+  EXPECT_EQ(pool.slabs(), 10u);
 }
 
 // As a machine short of memory asks for it.
