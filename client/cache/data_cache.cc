@@ -338,7 +338,7 @@ void DataCache::drop_if_idle(File& file) {
 
 void DataCache::leave_slabs(BufferPool& buffers) {
   // Each extent is looked at once: what leaves may be somebody else's.
-  size_t moved = 0, left = std::min<size_t>(numbers().extents, kLookedAtMost);
+  size_t moved = 0, left = kLookedAtMost;
   while (left > 0 && moved < kMovedAtOnce && buffers.anything_leaving()) {
     for (Fill& old : look_for_leaving(left)) {
       Slice data = buffers.slice(capacity(old.room));

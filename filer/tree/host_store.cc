@@ -180,9 +180,9 @@ void HostStore::use(HostNode& node) {
   node.put_away = false;
 }
 
-// Objects that nothing refers to go, oldest first. A file that a delegation refers to stays, but needs no
-// descriptors until somebody asks for it; what is open has them. A few are looked at each time, so that
-// however many stay cost nothing more.
+// Objects that nothing refers to go, oldest first. Files that are open or delegated stay, but need no
+// descriptors until somebody asks for them. A few are looked at each time, so that however many stay cost
+// nothing more.
 void HostStore::make_room() {
   const auto unused = [](const HostNodePtr& node) { return node.use_count() == 2 && node->holds == 0; };
   for (unsigned looked = 0; order_.size() >= most_nodes_ && looked < kLookedAt; ++looked) {
@@ -218,13 +218,9 @@ void HostStore::put_away(HostNode& node) {
   put_away_.splice(put_away_.end(), order_, node.used);
 }
 
-bool HostStore::keeps(const HostNode& node) const {
-  const auto at = nodes_.find(node.identity);
-  return at != nodes_.end() && at->second.get() == &node;
-}
-
 void HostStore::forget(HostNode& node) {
-  if (!keeps(node)) return;
+  if (node.forgotten) return;
+  node.forgotten = true;
   (node.put_away ? put_away_ : order_).erase(node.used);
   nodes_.erase(node.identity);  // the last reference may be the caller's
 }
@@ -237,7 +233,7 @@ Answer<int> HostStore::path_of(HostNode& node) {
     node.path = *std::move(fd);
   }
   // It is not the next to be closed, whatever is looked up beside it.
-  if (keeps(node)) use(node);
+  if (!node.forgotten) use(node);
   return node.path.get();
 }
 
@@ -246,13 +242,11 @@ nfsstat4 HostStore::refresh(Node& node) {
 }
 
 nfsstat4 HostStore::look(HostNode& node, Seen how) {
-  // A node that was forgotten meanwhile is another one's now.
-  if (!keeps(node)) return NFS4ERR_STALE;
+  if (node.forgotten) return NFS4ERR_STALE;
   const Answer<int> fd = path_of(node);
   struct statx facts {};
   if (!fd) return fd.error();
   if (!stat_of(*fd, facts)) return status_of(errno);
-  use(node);
   take(node, facts, how);
   return node.links == 0 && node.holds == 0 ? NFS4ERR_STALE : NFS4_OK;
 }
@@ -339,7 +333,7 @@ void HostStore::release(Node& node) {
   HostNode& own = of_host(node);
   if (own.holds > 0) --own.holds;
   // What has no descriptor had a name when it was put away, and has been opened again for a REMOVE of ours.
-  if (own.holds > 0 || !keeps(own) || own.put_away) return;
+  if (own.holds > 0 || own.forgotten || own.put_away) return;
   look(own, Seen::kLooking);
   if (own.links == 0) forget(own);
 }

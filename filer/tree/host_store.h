@@ -78,10 +78,10 @@ class HostStore final : public Store {
     Fd writer;
     int64_t ctime = 0;      // nanoseconds, as last seen
     bool doubtful = false;  // ctime was so fresh that another change may have had the same
-    bool unstable =
-        false;  // written, and not asked to be committed since: the descriptor knows of its errors
+    bool unstable = false;  // written and not committed since: the descriptor knows of errors
     std::optional<HostListing> listing;
     bool put_away = false;                  // it has no descriptors
+    bool forgotten = false;                 // not in nodes_ any more: the object has another node, or none
     std::list<std::string>::iterator used;  // in order_, or in put_away_
   };
   using HostNodePtr = std::shared_ptr<HostNode>;
@@ -114,7 +114,6 @@ class HostStore final : public Store {
   void make_room();
   bool can_be_opened_again(const HostNode& node);
   void put_away(HostNode& node);
-  bool keeps(const HostNode& node) const;
   void forget(HostNode& node);
 
   FileSystem& fs_;

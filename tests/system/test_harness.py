@@ -10,6 +10,7 @@ import unittest
 from harness import nfs41, steward
 from harness.case import HOME, WORK, SystemCase, needs_mount, tool
 from harness.ganesha import Ganesha
+from harness.mount import mounts
 from harness.proxy import ChaosProxy
 
 
@@ -103,8 +104,7 @@ class CheckersTest(unittest.TestCase):
 
 class WorldTest(SystemCase):
     def mounts(self):
-        with open("/proc/self/mounts", encoding="utf-8") as file:
-            return [line.split()[1] for line in file if line.split()[2] == "fuse.rpcrdma"]
+        return [point for _, point, kind, _ in mounts() if kind == "fuse.rpcrdma"]
 
     def test_begins_without_mounts_of_ours(self):
         self.assertEqual(self.mounts(), [])

@@ -23,10 +23,19 @@ def content(number, round_number):
     return bytes([number + 16 * round_number]) * CACHE
 
 
-@needs_mount()
-class Ceiling(test_recalls.OverTcp, SystemCase):
+class MemoryCase(test_recalls.OverTcp, SystemCase):
     FAULTS = ("reply READ always: delay 2",)
+    CACHE, BESIDE_THE_CACHE = CACHE, BESIDE_THE_CACHE
 
+    def check(self, mounted, start):
+        cache = mounted.stats()["cache"]
+        self.assertEqual(cache["data_limit_bytes"], self.CACHE)
+        self.assertLessEqual(cache["data_bytes"], self.CACHE)
+        self.assertLessEqual(mounted.resident_bytes() - start, self.CACHE + self.BESIDE_THE_CACHE)
+
+
+@needs_mount()
+class Ceiling(MemoryCase):
     def read(self, path, number, round_number):
         places = range(0, CACHE, PIECE)
         with open(path, "rb", buffering=0) as file:
@@ -38,12 +47,6 @@ class Ceiling(test_recalls.OverTcp, SystemCase):
         with open(path, "wb", buffering=0) as file:
             for at in range(0, CACHE, PIECE):
                 os.pwrite(file.fileno(), content(number, round_number)[:PIECE], at)
-
-    def check(self, mounted, start):
-        cache = mounted.stats()["cache"]
-        self.assertEqual(cache["data_limit_bytes"], CACHE)
-        self.assertLessEqual(cache["data_bytes"], CACHE)
-        self.assertLessEqual(mounted.resident_bytes() - start, CACHE + BESIDE_THE_CACHE)
 
     def test_a_working_set_of_ten_times_the_cache(self):
         # Who writes does not read ahead in what is still its own: one mount does the one, one the other.
@@ -70,11 +73,10 @@ class CeilingRdma(Ceiling):
 
 
 @needs_mount()
-class SmallFiles(test_recalls.OverTcp, SystemCase):
+class SmallFiles(MemoryCase):
     """Small files whose data comes with their OPEN, of one size and then of another, and large ones at last. Some stay open and
     are asked for again and again: what came beside them and has gone since must not be held by them."""
 
-    FAULTS = Ceiling.FAULTS
     CACHE = 128 * MIB
     SIZES = (16 << 10, 32 << 10, 60 << 10)  # the cache is full of each, one after the other
     LARGE = 7  # as large as the cache, for the rest of a working set of ten times its size
@@ -132,12 +134,6 @@ class SmallFiles(test_recalls.OverTcp, SystemCase):
 
     def part_of(self, count, part):
         return range(count * part // self.READERS, count * (part + 1) // self.READERS)
-
-    def check(self, mounted, start):
-        cache = mounted.stats()["cache"]
-        self.assertEqual(cache["data_limit_bytes"], self.CACHE)
-        self.assertLessEqual(cache["data_bytes"], self.CACHE)
-        self.assertLessEqual(mounted.resident_bytes() - start, self.CACHE + self.BESIDE_THE_CACHE)
 
     def test_a_working_set_of_ten_times_the_cache(self):
         mounted = self.mount(f"cache_mem={self.CACHE},read_ahead_kb=8192,nodelegations")
