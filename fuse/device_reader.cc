@@ -12,9 +12,10 @@ namespace nfsrdma::fuse {
 
 namespace {
 
+template <class Buffers>
 struct ReadSome {
   asio::posix::stream_descriptor& descriptor;
-  std::array<asio::mutable_buffer, 2> to;
+  Buffers to;
   asio::error_code error;
   size_t size = 0;
   bool await_ready() const noexcept { return false; }
@@ -46,15 +47,38 @@ DeviceReader::DeviceReader(Loop& loop, BufferPool& pool)
       descriptor_(loop.context()),
       header_(new std::byte[kHeaderBytes + kMaxWrite]) {}
 
+// Where nobody has kept what was handed out: that memory is still in the processor's cache.
+void DeviceReader::start_over() {
+  if (buffer_ && buffer_.unique()) offset_ = 0;
+}
+
 bool DeviceReader::make_room() {
   static_assert(2 * kMaxWrite <= BufferPool::kMaxBytes);
-  // Nobody kept what was handed out: the memory is still in the processor's cache.
-  if (buffer_ && buffer_.unique()) offset_ = 0;
+  start_over();
   if (buffer_ && offset_ + kMaxWrite <= buffer_->capacity()) return true;
   buffer_ = pool_.get(BufferPool::kMaxBytes);
   offset_ = 0;
   return static_cast<bool>(buffer_);
 }
+
+// What Asio asks when it reads, not when it begins to wait for something to read: meanwhile the last payload
+// may have been let go of, and its memory, which the processor's cache still holds, takes the next one.
+class DeviceReader::Room {
+ public:
+  explicit Room(DeviceReader& reader) : reader_(&reader) {}
+  Room(const Room&) = default;
+  Room& operator=(const Room&) = default;
+
+  const asio::mutable_buffer* begin() const {
+    reader_->start_over();
+    reader_->target_ = reader_->target();
+    return reader_->target_.data();
+  }
+  const asio::mutable_buffer* end() const { return reader_->target_.data() + reader_->target_.size(); }
+
+ private:
+  DeviceReader* reader_;
+};
 
 std::array<asio::mutable_buffer, 2> DeviceReader::target() {
   return {asio::buffer(header_.get(), kHeaderBytes), asio::buffer(buffer_->data() + offset_, kMaxWrite)};
@@ -122,7 +146,7 @@ Task<> DeviceReader::run(fuse_session* session) {
       co_await loop_.sleep(std::chrono::milliseconds(20));
       continue;
     }
-    ReadSome reading{descriptor_, target(), {}};
+    ReadSome<Room> reading{descriptor_, Room(*this), {}};
     co_await reading;
     const int errnum = reading.error.value();
     if (!reading.error) {

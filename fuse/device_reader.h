@@ -10,9 +10,10 @@
 // A request is read into two places: as much as a WRITE has in front of its payload into one, the rest to a
 // page boundary of a 2 MiB buffer of the pool: the kernel then copies whole pages, registered memory sees
 // aligned addresses, and two of the largest payloads fit a buffer. A payload of kKeepPayload bytes or more
-// stays where it is and becomes a Slice of the buffer; the next request's is read behind it. Smaller payloads
-// are copied to a buffer of their own size, since the Filesystem may keep them for long. What is no WRITE is
-// put together again.
+// stays where it is and becomes a Slice of the buffer; the next request's is read behind it, or, where
+// nobody holds a Slice any more by then, in its place, which the processor's cache still has. Smaller
+// payloads are copied to a buffer of their own size, since the Filesystem may keep them for long. What is no
+// WRITE is put together again.
 //
 // Owner: FuseMount, one per loop; loop thread only.
 #pragma once
@@ -33,6 +34,9 @@ namespace nfsrdma::fuse {
 
 class DeviceReader {
  public:
+  // Of 512 KiB each, writes of 1 MiB with O_DIRECT would move 1.36 of this for 0.7 of the CPU, where stable
+  // storage is memory (docs/PERFORMANCE.md). On a disk each part would be brought there by itself: one after
+  // the other with O_SYNC, and where the file grows.
   static constexpr size_t kMaxWrite = 1u << 20;
   static constexpr size_t kPage = 4096;
   static constexpr size_t kKeepPayload = 32u << 10;
@@ -53,6 +57,8 @@ class DeviceReader {
 
  private:
   static constexpr size_t kHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
+  class Room;
+  void start_over();
   bool make_room();
   // Where the next request is read to.
   std::array<asio::mutable_buffer, 2> target();
@@ -63,9 +69,10 @@ class DeviceReader {
   BufferPool& pool_;
   asio::posix::stream_descriptor descriptor_;
   BufferRef buffer_;
-  size_t offset_ = 0;         // page-aligned: where the next payload is read to
-  size_t payload_bytes_ = 0;  // of the request being processed
-  bool kept_ = false;         // it was handed out
+  std::array<asio::mutable_buffer, 2> target_;  // that Asio was told
+  size_t offset_ = 0;                           // page-aligned: where the next payload is read to
+  size_t payload_bytes_ = 0;                    // of the request being processed
+  bool kept_ = false;                           // it was handed out
   // kHeaderBytes + kMaxWrite, so that every request fits in one piece; few of its pages are ever touched.
   const std::unique_ptr<std::byte[]> header_;
   bool stopping_ = false;

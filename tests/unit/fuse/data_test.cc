@@ -200,6 +200,19 @@ TEST_P(Data, DirectIo_BypassesThePageCache) {
   EXPECT_EQ(m.fs().calls("read"), before + 3);
 }
 
+// It is still in the processor's cache.
+TEST_P(Data, WritesOneAfterTheOther_ComeInTheSameMemory) {
+  TestMount m(mount_setup());
+  m.client([&] {
+    const int fd = ::open(m.path("f").c_str(), O_CREAT | O_RDWR | O_DIRECT, 0600);
+    ASSERT_GE(fd, 0) << std::strerror(errno);
+    alignas(4096) static char block[kKeepPayload];
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(::pwrite(fd, block, sizeof block, 0), ssize_t{sizeof block});
+    ::close(fd);
+  });
+  EXPECT_LE(m.fs().write_places(), mount_setup().loops);
+}
+
 TEST_P(Data, OpenWithoutKeepCache_ReadsAgain) {
   TestMount m(mount_setup());
   m.client([&] {

@@ -101,6 +101,11 @@ size_t MemoryFilesystem::live_nodes() const {
   return nodes_.size();
 }
 
+size_t MemoryFilesystem::write_places() const {
+  std::lock_guard lock(mutex_);
+  return write_places_.size();
+}
+
 size_t MemoryFilesystem::locks(const std::string& path) const {
   std::lock_guard lock(mutex_);
   const InodePtr inode = find(path);
