@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 namespace {
@@ -19,9 +20,16 @@ using nfsrdma::store_be32;
 using nfsrdma::xdr::Decoder;
 
 constexpr uint32_t kSmallBytes = 4096;
+constexpr size_t kStateidBytes = 16;
 constexpr bitmap4 kEntry = bitmap4::of({FATTR4_TYPE, FATTR4_SIZE});
 constexpr uint32_t kEntryWord = 1u << FATTR4_TYPE | 1u << FATTR4_SIZE;
 constexpr size_t kReadHead = 8 + 16;  // PUTFH's result, and READ's before its data
+
+// With duties, as the daemon has them: files closed in one COMPOUND, and bytes kept before it asks for
+// COMMIT.
+constexpr size_t kClosesAtOnce = 16;
+constexpr size_t kCommitAt = 32u << 20;
+constexpr stateid4 kCurrent{.seqid = 1, .other = {}};  // RFC 8881 section 16.2.3.1.2
 
 void put64(std::byte* to, uint64_t v) {
   store_be32(to, static_cast<uint32_t>(v >> 32));
@@ -70,8 +78,13 @@ size_t read_length(Results& x, size_t asked) {
 
 }  // namespace
 
-BareFs::BareFs(const std::string& host, uint16_t port, const std::string& path, uint32_t largest, bool small)
-    : max_io(largest), session_(host, port, largest), small_(small), pending_(Session::kSlots) {
+BareFs::BareFs(const std::string& host, uint16_t port, const std::string& path, uint32_t largest, bool small,
+               bool dutiful)
+    : max_io(largest),
+      duties(dutiful),
+      session_(host, port, largest),
+      small_(small),
+      pending_(Session::kSlots) {
   files_.resize(FUSE_ROOT_ID + 1);
   files_[FUSE_ROOT_ID].directory = true;
   for (size_t at = 0; at < path.size();) {
@@ -81,6 +94,12 @@ BareFs::BareFs(const std::string& host, uint16_t port, const std::string& path, 
   }
   prepare();
   session_.meanwhile = [this] { wait(); };
+}
+
+BareFs::~BareFs() {
+  for (const std::vector<void*>* all : {&kept_, &under_commit_, &free_memory_}) {
+    for (void* memory : *all) std::free(memory);
+  }
 }
 
 void BareFs::walk(const std::string& name) {
@@ -96,10 +115,13 @@ void BareFs::walk(const std::string& name) {
 void BareFs::prepare() {
   const PUTFH4args directory{files_[FUSE_ROOT_ID].handle};
   const GETATTR4args attributes{kEntry};
-  lookup_ = session_.compound(directory, LOOKUP4args{});
   if (small_) {
-    Session::follow(lookup_, GETFH4args{}, attributes, READ4args{{}, 0, kSmallBytes});
+    const READ4args content{duties ? kCurrent : stateid4{}, 0, kSmallBytes};
+    lookup_ =
+        duties ? session_.compound(directory, open_args()) : session_.compound(directory, LOOKUP4args{});
+    Session::follow(lookup_, GETFH4args{}, attributes, content);
   } else {
+    lookup_ = session_.compound(directory, LOOKUP4args{});
     Session::follow(lookup_, GETFH4args{}, attributes);
   }
   OPEN4args args = open_args();
@@ -109,8 +131,6 @@ void BareFs::prepare() {
   create_ = session_.compound(directory, args);
   Session::follow(create_, GETFH4args{}, attributes);
   close_ = session_.compound();
-  Session::add_operations(close_, 2);
-  close_bytes_ = close_.bytes.size();
 }
 
 // ---------------------------------------------------------------------------------------------------------
@@ -128,6 +148,7 @@ struct stat BareFs::attributes(fuse_ino_t ino) const {
 
 void BareFs::lookup(fuse_req_t req, const char* name) {
   Name& asked = *names_.try_emplace(name, 0).first;
+  if (small_ && duties && asked.second != 0) quiet();  // it is an OPEN
   store_be32(lookup_.bytes.data() + lookup_.bytes.size() - 4, static_cast<uint32_t>(asked.first.size()));
   start({.kind = Kind::kLookup, .req = req, .name = &asked}, lookup_, nfsrdma::as_const_bytes(asked.first));
 }
@@ -141,7 +162,7 @@ void BareFs::create(fuse_req_t req, const char* name) {
 
 void BareFs::open(fuse_ino_t ino) {
   File& file = files_[ino];
-  if (small_ || file.opens != 0) {
+  if ((small_ && !duties) || file.opens != 0 || file.open != stateid4{}) {
     ++file.opens;
     return;
   }
@@ -152,10 +173,10 @@ void BareFs::open(fuse_ino_t ino) {
   x.ok(OP_PUTFH);
   x.ok(OP_OPEN);
   opened(file, open_result(x));
+  ++file.opens;
 }
 
 void BareFs::opened(File& file, const stateid4& stateid) {
-  ++file.opens;
   file.open = {.seqid = 0, .other = stateid.other};  // whatever it comes to be
   file.read = file.write = {};
 }
@@ -164,7 +185,6 @@ void BareFs::close(fuse_ino_t ino) {
   File& file = files_[ino];
   if (--file.opens != 0 || file.open == stateid4{}) return;
   ByteVector& bytes = close_.bytes;
-  bytes.resize(close_bytes_);
   add(bytes, OP_PUTFH);
   add(bytes, static_cast<uint32_t>(file.handle.size()));
   add(bytes, file.handle.bytes());
@@ -172,9 +192,17 @@ void BareFs::close(fuse_ino_t ino) {
   add(bytes, uint32_t{0});  // seqid: NFSv4.0's
   add(bytes, file.open.seqid);
   add(bytes, ConstBytes(file.open.other));
+  Session::add_operations(close_, 2);
   file.open = {};
   file.read = file.write = {};
-  start({.kind = Kind::kClose}, close_);
+  if (++closes_ == (duties ? kClosesAtOnce : 1)) send_closes();
+}
+
+void BareFs::send_closes() {
+  if (closes_ == 0) return;
+  start({.kind = Kind::kClose, .size = closes_}, close_);
+  close_ = session_.compound();
+  closes_ = 0;
 }
 
 void BareFs::resize(fuse_ino_t ino, uint64_t size) {
@@ -226,16 +254,32 @@ void BareFs::write(fuse_req_t req, fuse_ino_t ino, ConstBytes data, off_t offset
   file.brought = false;
   file.size = std::max(file.size, static_cast<uint64_t>(offset) + data.size());
   const Kind kind = direct ? Kind::kWrite : Kind::kWriteBehind;
-  start({.kind = kind, .req = req, .size = data.size(), .file = &file}, request, data);
+  Pending pending{.kind = kind, .req = req, .size = data.size(), .file = &file};
+  if (duties && !direct) keep_until_commit(pending);
+  start(pending, request, data);
+}
+
+// The request that is being handled stays where it is; the next one gets memory whose bytes are committed.
+void BareFs::keep_until_commit(Pending& pending) {
+  if (kept_.size() * max_io >= kCommitAt && under_commit_.empty()) {
+    under_commit_.swap(kept_);
+    Request commit = session_.compound(PUTFH4args{pending.file->handle}, COMMIT4args{0, 0});
+    start({.kind = Kind::kCommitBehind}, commit);
+  }
+  pending.kept = std::exchange(handled.mem, nullptr);
+  if (free_memory_.empty()) return;
+  handled.mem = free_memory_.back();
+  free_memory_.pop_back();
 }
 
 void BareFs::settle(fuse_req_t req, fuse_ino_t ino) {
   File& file = files_[ino];
-  while (file.writing != 0) wait();
+  while (file.writing != 0 || !under_commit_.empty()) wait();
   if (!std::exchange(file.unstable, false)) {
     fuse_reply_err(req, 0);
     return;
   }
+  under_commit_.swap(kept_);
   Request request = session_.compound(PUTFH4args{file.handle}, COMMIT4args{0, 0});
   start({.kind = Kind::kCommit, .req = req}, request);
 }
@@ -253,6 +297,7 @@ void BareFs::wait() {
 
 // Waits until nothing is under way.
 void BareFs::quiet() {
+  send_closes();
   while (under_way_ != 0) wait();
 }
 
@@ -304,11 +349,9 @@ void BareFs::finish(const Pending& pending, Results x) {
     case Kind::kCreate: return finish_create(pending, x);
     case Kind::kWrite:
     case Kind::kWriteBehind: return finish_write(pending, x);
-    case Kind::kClose: return x.ok(OP_CLOSE);
+    case Kind::kClose: return finish_closes(pending, x);
     case Kind::kCommit:
-      x.ok(OP_COMMIT);
-      fuse_reply_err(pending.req, 0);
-      return;
+    case Kind::kCommitBehind: return finish_commit(pending, x);
     case Kind::kNothing: fail("a reply to nothing");
   }
 }
@@ -324,7 +367,23 @@ void BareFs::finish_write(const Pending& pending, Results& x) {
   if (x.word() != pending.size) fail("a WRITE of a part");
   if (x.word() != FILE_SYNC4) pending.file->unstable = true;
   --pending.file->writing;
+  if (pending.kept != nullptr) kept_.push_back(pending.kept);
   if (pending.kind == Kind::kWrite) fuse_reply_write(pending.req, pending.size);
+}
+
+void BareFs::finish_commit(const Pending& pending, Results& x) {
+  x.ok(OP_COMMIT);
+  free_memory_.insert(free_memory_.end(), under_commit_.begin(), under_commit_.end());
+  under_commit_.clear();
+  if (pending.kind == Kind::kCommit) fuse_reply_err(pending.req, 0);
+}
+
+void BareFs::finish_closes(const Pending& pending, Results& x) {
+  for (size_t i = 0; i < pending.size; ++i) {
+    if (i != 0) x.ok(OP_PUTFH);
+    x.ok(OP_CLOSE);
+    x.bytes(kStateidBytes);
+  }
 }
 
 fuse_entry_param BareFs::entry(Name& name, Results& x) {
@@ -349,13 +408,16 @@ fuse_entry_param BareFs::entry(Name& name, Results& x) {
 }
 
 void BareFs::finish_lookup(const Pending& pending, Results& x) {
-  const nfsstat4 status = x.status(OP_LOOKUP);
+  const bool opens = small_ && duties;
+  const nfsstat4 status = x.status(opens ? OP_OPEN : OP_LOOKUP);
   if (status == NFS4ERR_NOENT) {
     fuse_reply_err(pending.req, ENOENT);
     return;
   }
-  if (status != NFS4_OK) fail(OP_LOOKUP, status);
+  if (status != NFS4_OK) fail(opens ? OP_OPEN : OP_LOOKUP, status);
+  const stateid4 stateid = opens ? open_result(x) : stateid4{};
   const fuse_entry_param e = entry(*pending.name, x);
+  if (opens) opened(files_[e.ino], stateid);
   if (File& file = files_[e.ino]; small_ && !file.directory) {
     x.ok(OP_READ);
     x.word();  // eof
@@ -371,6 +433,7 @@ void BareFs::finish_create(const Pending& pending, Results& x) {
   const stateid4 stateid = open_result(x);
   const fuse_entry_param e = entry(*pending.name, x);
   opened(files_[e.ino], stateid);
+  ++files_[e.ino].opens;
   fuse_file_info info{};
   fuse_reply_create(pending.req, &e, &info);
 }

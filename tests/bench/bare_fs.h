@@ -16,9 +16,12 @@
 
 class BareFs final : public FarEnd {
  public:
-  BareFs(const std::string& host, uint16_t port, const std::string& path, uint32_t max_io, bool small);
+  BareFs(const std::string& host, uint16_t port, const std::string& path, uint32_t max_io, bool small,
+         bool duties);
+  ~BareFs() override;
 
   const uint32_t max_io;  // bytes of the largest READ and WRITE
+  const bool duties;
 
   int socket() const override { return session_.socket(); }
   bool answer() override;
@@ -36,7 +39,7 @@ class BareFs final : public FarEnd {
   void settle(fuse_req_t req, fuse_ino_t ino);
 
  private:
-  enum class Kind { kNothing, kLookup, kCreate, kRead, kWrite, kWriteBehind, kCommit, kClose };
+  enum class Kind { kNothing, kLookup, kCreate, kRead, kWrite, kWriteBehind, kCommit, kCommitBehind, kClose };
   using Name = std::pair<const std::string, fuse_ino_t>;
 
   struct File {
@@ -59,6 +62,7 @@ class BareFs final : public FarEnd {
     size_t size = 0;
     File* file = nullptr;
     Name* name = nullptr;
+    void* kept = nullptr;  // what a WRITE is sent from
   };
 
   void walk(const std::string& name);
@@ -66,6 +70,8 @@ class BareFs final : public FarEnd {
   void opened(File& file, const nfsrdma::nfs4::stateid4& stateid);
   template <class Args>
   bare::Request& at_hand(bare::Request& request, const File& file) const;
+  void send_closes();
+  void keep_until_commit(Pending& pending);
   void start(const Pending& pending, bare::Request& request, nfsrdma::ConstBytes data = {});
   void wait();
   void quiet();
@@ -76,17 +82,20 @@ class BareFs final : public FarEnd {
   void finish_write(const Pending& pending, bare::Results& results);
   void finish_lookup(const Pending& pending, bare::Results& results);
   void finish_create(const Pending& pending, bare::Results& results);
+  void finish_commit(const Pending& pending, bare::Results& results);
+  void finish_closes(const Pending& pending, bare::Results& results);
   fuse_entry_param entry(Name& name, bare::Results& results);
 
   bare::Session session_;
   bool small_;
   PipedReply piped_;
   bare::Request lookup_, create_;  // to be sent with a name
-  bare::Request close_;            // with its first so many bytes it has no operation yet
-  size_t close_bytes_ = 0;
-  std::vector<Pending> pending_;                       // by slot
-  std::deque<File> files_;                             // by inode number
-  std::unordered_map<std::string, fuse_ino_t> names_;  // 0: was asked for, and not there
+  bare::Request close_;            // to which CLOSEs are added
+  size_t closes_ = 0;
+  std::vector<void*> kept_, under_commit_, free_memory_;  // with duties: of requests, max_io and more each
+  std::vector<Pending> pending_;                          // by slot
+  std::deque<File> files_;                                // by inode number
+  std::unordered_map<std::string, fuse_ino_t> names_;     // 0: was asked for, and not there
   unsigned under_way_ = 0;
   unsigned large_ = 0;  // READs among them whose data may be spliced
 };

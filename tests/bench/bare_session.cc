@@ -254,7 +254,7 @@ void Session::create(uint32_t max_io) {
   nfs4::channel_attrs4& fore = args.csa_fore_chan_attrs;
   fore.ca_maxrequestsize = fore.ca_maxresponsesize = max_io + kAroundData;
   fore.ca_maxresponsesize_cached = 4096;
-  fore.ca_maxoperations = 8;
+  fore.ca_maxoperations = kOperations;
   fore.ca_maxrequests = kSlots;
   args.csa_back_chan_attrs = fore;
   args.csa_cb_program = 0x40000001;

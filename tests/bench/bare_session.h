@@ -39,6 +39,7 @@ struct Reply {
 class Session {
  public:
   static constexpr uint32_t kSlots = 64;
+  static constexpr uint32_t kOperations = 40;  // of a COMPOUND
 
   // For READs and WRITEs of so many bytes.
   Session(const std::string& host, uint16_t port, uint32_t max_io);

@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
 LARGE = ["read", "re-read", "read, O_DIRECT", "write", "write, O_DIRECT"]
 OURS, FILER, CEILINGS = "mount of Ganesha", ["TCP", "RDMA 2", "RDMA 1"], ["empty FUSE", "relay"]
-BARE = "bare client"
+BARE, DUTIES = "bare client", "bare client with duties"
 SCALE = {"inodes": ("stat among cached inodes", "lookup beside cached inodes", "entry of a listing beside cached inodes"),
          "held": ("create beside open files", "recalled delegation beside delegations", "lock beside locks", "lock at the server beside locks")}
 COUNTS = (100, 300)
@@ -36,6 +36,7 @@ def expected():
     found |= {("read, 256 KiB at a time", who, (("depth", depth),)) for depth in DEPTHS[:5] for who in [OURS, *CEILINGS, BARE, "libnfs, NFSv3", "libnfs, NFSv4"]}
     found |= {(metric, who, (("depth", depth),)) for metric in ("stat", "small file read", "create") for depth in (1, 16)
               for who in [OURS, "empty FUSE", BARE, "libnfs, NFSv3", "libnfs, NFSv4"]}
+    found |= {("write", DUTIES, ()), ("write, O_DIRECT", DUTIES, ())} | {("small file read", DUTIES, (("depth", depth),)) for depth in (1, 16)}
     found |= {("read in order", who, (("ahead", ahead), ("block", block))) for who in FILER + BESIDE for block in BLOCKS for ahead in AHEAD}
     found |= {("stat that the daemon answers", who, ()) for who in ("one mount", "empty FUSE")}
     found.add(("stat that the daemon answers, beyond empty FUSE", "one mount", ()))

@@ -155,7 +155,7 @@ bool answer_init_ourselves(fuse_session* session) {
 // What fuse_session_loop() does, with the far end's answers beside the kernel's requests. Requests go first:
 // the far end works on the next one while this process passes on an answer.
 int loop(FarEnd& far_end, fuse_session* session) {
-  fuse_buf buffer{};
+  fuse_buf& buffer = far_end.handled;
   far_end.fuse = fuse_session_fd(session);
   pollfd ready[] = {{far_end.fuse, POLLIN, 0}, {far_end.socket(), POLLIN, 0}};
   bool working = true;
@@ -173,7 +173,7 @@ int loop(FarEnd& far_end, fuse_session* session) {
       working = far_end.answer();
     }
   }
-  std::free(buffer.mem);
+  std::free(std::exchange(buffer.mem, nullptr));
   return working || fuse_session_exited(session) ? 0 : 1;
 }
 

@@ -35,6 +35,7 @@ class FarEnd {
 
   int fuse = -1;        // /dev/fuse
   uint64_t unique = 0;  // of the FUSE request that is being handled
+  fuse_buf handled{};   // where that lies; whoever keeps its memory leaves other in its place, or none
 };
 
 // Blocking, to the last byte; false once the other end is gone. send_all() uses `parts` up.

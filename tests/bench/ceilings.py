@@ -3,7 +3,8 @@
   empty FUSE   tests/bench/nullfs: what FUSE costs when nothing is behind it
   relay        nullfs --relay: the same with each byte crossing a TCP connection to a process that does nothing with it
   framed relay nullfs --relay --framed: what is read comes in the frames of software RDMA, and nothing else of it (mpa_frames.h)
-  bare client  tests/bench/barefs: a plain NFSv4.1 client of the same server: no proof of what is possible (docs/PERFORMANCE.md)
+  bare client  tests/bench/barefs: a plain NFSv4.1 client of the same server: no proof of what is possible (docs/PERFORMANCE.md);
+               with duties: barefs --duties, which does what a mount may not leave out of writes and small files
 """
 
 import os
@@ -13,7 +14,7 @@ import time
 from harness.mount import is_mounted
 from measure import HOME, TOOLS, Process
 
-EMPTY, RELAY, FRAMED, BARE = "empty FUSE", "relay", "framed relay", "bare client"
+EMPTY, RELAY, FRAMED, BARE, DUTIES = "empty FUSE", "relay", "framed relay", "bare client", "bare client with duties"
 CEILINGS = {
     EMPTY: ("ceiling", "a FUSE file system that answers from one buffer: what FUSE leaves to anybody"),
     RELAY: ("ceiling", "the same with every byte crossing a TCP connection to a process that does nothing with it: what a network client can reach"),
@@ -22,6 +23,9 @@ FRAMED_ABOUT = ("ceiling", "the relay with what is read in MPA's frames of 65,52
                 "all frames of a reply are spliced into a pipe and told apart there")
 BARE_ABOUT = ("ceiling", "an NFSv4.1 client behind FUSE over TCP to the same server that encodes what it asks once and splices large reads: "
               "no cache, no recovery, no locks, no delegations, no written data kept, one RPC for each name, READ and WRITE")
+
+DUTIES_ABOUT = ("ceiling", "the bare client, with three duties of a mount: what was written is kept until a COMMIT covers it, a file that is open here is open "
+                "at the server, and each close(2) is told")
 
 
 class Stand:
@@ -60,9 +64,9 @@ class Bare(Stand):
 
     WINDOW = 2048
 
-    def __init__(self, port, directory, small=False):
-        words = ["--server", "127.0.0.1", "--port", port, "--path", directory, *(["--small"] if small else [])]
-        super().__init__(BARE, "barefs", words, self.WINDOW)
+    def __init__(self, port, directory, small=False, name=BARE):
+        words = ["--server", "127.0.0.1", "--port", port, "--path", directory, *(["--small"] if small else []), *(["--duties"] if name == DUTIES else [])]
+        super().__init__(name, "barefs", words, self.WINDOW)
 
 
 def control(path):

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 
-from ceilings import BARE, BARE_ABOUT, CEILINGS, EMPTY, RELAY, Bare, Ceiling, read_ahead
+from ceilings import BARE, BARE_ABOUT, CEILINGS, DUTIES, DUTIES_ABOUT, EMPTY, RELAY, Bare, Ceiling, read_ahead
 from fuse_nfs import FUSE_NFS, FUSE_NFS_ABOUT, FuseNfs
 from harness.ganesha import Ganesha
 from harness.mount import Mount
@@ -36,7 +36,7 @@ class Peers(Part):
         libnfs(version, depth): ("peer", f"libnfs' asynchronous API over NFSv{version}, without FUSE, into one buffer"
                                  + (f"; {depth} calls of 512 KiB under way" if depth else ""))
         for version in (3, 4) for depth in (None, 1, 4, 8)}, "nfs-cat": ("peer", "libnfs' tool"), "nfs-cp": ("peer", "libnfs' tool"), **CEILINGS,
-        BARE: BARE_ABOUT}
+        BARE: BARE_ABOUT, DUTIES: DUTIES_ABOUT}
 
     def __init__(self, results, arguments):
         super().__init__(results, arguments)
@@ -74,8 +74,8 @@ class Peers(Part):
     def ceiling(self, name):
         return Ceiling(name, self.size, self.files, self.window)
 
-    def bare(self, directory="/export", small=False):
-        return Bare(self.server.port, directory, small)
+    def bare(self, directory="/export", small=False, name=BARE):
+        return Bare(self.server.port, directory, small, name)
 
     def peer(self):
         return FuseNfs(self.arguments.fuse_nfs, self.server)
@@ -114,12 +114,14 @@ class Peers(Part):
     def transfers(self):
         """Every metric in turn with everybody, so that who is compared is measured within a second or two."""
         mounted = self.mounted()
-        stands, peers = {name: self.ceiling(name) for name in CEILINGS}, self.beside()
+        stands, peers, dutiful = {name: self.ceiling(name) for name in CEILINGS}, self.beside(), self.bare(name=DUTIES)
         for metric in self.LARGE:
             runs = [lambda: self.large(metric, OURS, self.paths(mounted.path), Daemon(mounted), self.served)]
             runs += [lambda name=name, it=it: self.large(metric, name, dict.fromkeys(("read", "write"), it.path + "/data"), it.daemon)
                      for name, it in stands.items()]
             runs += [lambda name=name, it=it: self.large(metric, name, self.paths(it.path), it.daemon, self.served) for name, it in peers.items()]
+            if metric.startswith("write"):
+                runs.append(lambda: self.large(metric, DUTIES, self.paths(dutiful.path), dutiful.daemon, self.served))
             for version, depth in [(v, d) for v in (3, 4) for d in (1, 4, 8)]:
                 if metric == "read" or (metric == "write" and version == 3):
                     source = "data" if metric == "read" else "target"
@@ -128,7 +130,7 @@ class Peers(Part):
             for run in self.turns(runs):
                 run()
         self.new_file(mounted)
-        for it in [mounted, *stands.values(), *peers.values()]:
+        for it in [mounted, *stands.values(), *peers.values(), dutiful]:
             it.umount()
 
     @staticmethod
@@ -194,6 +196,8 @@ class Peers(Part):
             for op, name in NAMES.items():
                 runs = [lambda: self.load_names(OURS, op, depth, self.mounted()), lambda: self.load_names(EMPTY, op, depth, self.ceiling(EMPTY), ""),
                         lambda: self.load_names(BARE, op, depth, self.bare("/export/small", small=op == "smallread"), "")]
+                if op == "smallread":
+                    runs.append(lambda: self.load_names(DUTIES, op, depth, self.bare("/export/small", small=True, name=DUTIES), ""))
                 runs += [lambda: self.load_names(FUSE_NFS, op, depth, self.peer())] if self.arguments.fuse_nfs else []
                 runs += [lambda version=version: self.libnfs(name, libnfs(version), op, version, depth, {"depth": depth}, count=self.files,
                                                              file=self.new_names() if op == "create" else "f",
@@ -226,8 +230,8 @@ class Peers(Part):
 
     def plots(self):
         plot, best = self.results.plot, {m: self.best_libnfs(m) for m in ("read", "write")}
-        shown = [OURS, *dict.fromkeys(b for b in best.values() if b), "nfs-cat", "nfs-cp", FUSE_NFS, RELAY, BARE, EMPTY]
-        pairs = [(OURS, name) for name in [*dict.fromkeys(best.values()), BARE, RELAY] if name]
+        shown = [OURS, *dict.fromkeys(b for b in best.values() if b), "nfs-cat", "nfs-cp", FUSE_NFS, RELAY, BARE, DUTIES, EMPTY]
+        pairs = [(OURS, name) for name in [*dict.fromkeys(best.values()), BARE, DUTIES, RELAY] if name]
         if best["read"]:
             plot("bars", "Large transfers: a mount of Ganesha beside libnfs", [*self.LARGE, CAT, COPY], "mib_per_s",
                  pairs, contenders=shown,
@@ -246,7 +250,8 @@ class Peers(Part):
         for depth in NAME_DEPTHS:
             if self.results.median("stat", OURS, "ops_per_s", {"depth": depth}):
                 plot("bars", f"Names and small files, {'one at a time' if depth == 1 else f'{depth} at once'}", list(NAMES.values()), "ops_per_s",
-                     [(OURS, libnfs(4)), (OURS, BARE)], where={"depth": depth}, contenders=[OURS, libnfs(3), libnfs(4), FUSE_NFS, BARE, EMPTY],
+                     [(OURS, libnfs(4)), (OURS, BARE), (OURS, DUTIES)], where={"depth": depth},
+                     contenders=[OURS, libnfs(3), libnfs(4), FUSE_NFS, BARE, DUTIES, EMPTY],
                      text="Every mount starts with empty caches; files of 4 KiB are opened, read and closed, or created and closed.")
 
     def targets(self):
@@ -260,9 +265,10 @@ class Peers(Part):
             for variant in (metric, metric + ", O_DIRECT"):
                 ours = reference(variant, OURS)
                 target(f"sequential {variant}: {OURS} / {name}", "mib_per_s", ours, them, at_least=1.2)
-                for limit in (RELAY, BARE):
+                limits = (BARE, DUTIES) if metric == "write" else (BARE,)
+                for limit in (RELAY, *limits):
                     target(f"sequential {variant}: {limit} / {name} (for comparison)", "mib_per_s", reference(variant, limit), them)
-                for who in (OURS, BARE):
+                for who in (OURS, *limits):
                     what = f"CPU per GiB, {variant}: {who} / (libnfs and empty FUSE together)"
                     target(what if who == OURS else what + " (for comparison)", "cpu_per_gib", reference(variant, who),
                            [them, reference(variant, EMPTY)], **({"at_most": 0.6} if who == OURS else {}))
@@ -273,7 +279,8 @@ class Peers(Part):
             if name:
                 what, them = f"{metric}, {at['depth']:g} at once", reference(metric, name, at)
                 target(f"{what}: {OURS} / {name}", "ops_per_s", reference(metric, OURS, at), them, at_least=bound)
-                for limit in (RELAY if metric == "random read" else EMPTY, BARE):  # nobody serves small files behind the relay
+                # Nobody serves small files behind the relay.
+                for limit in (RELAY if metric == "random read" else EMPTY, BARE, *((DUTIES,) if metric == "small file read" else ())):
                     target(f"{what}: {limit} / {name} (for comparison)", "ops_per_s", reference(metric, limit, at), them)
         self.beside_fuse_nfs()
         target(f"re-read: {OURS} / {EMPTY}", "mib_per_s", reference("re-read", OURS), reference("re-read", EMPTY), at_least=0.9)
