@@ -93,11 +93,16 @@ Task<nfsstat4> CallbackServer::recall(CB_RECALL4args args, std::vector<referring
     return found.status;
   };
   const nfsstat4 status = co_await find_overtaken(referring, find);
-  if (status != NFS4_OK) co_return status;
+  DelegationHolder* const holder = delegations_.holder();
+  if (status != NFS4_OK) {
+    const bool racing = status == NFS4ERR_DELAY || delegations_.being_asked_for() || outstanding(referring);
+    if (holder != nullptr && !racing) holder->recalled_unknown(args.fh, args.stateid);
+    co_return status;
+  }
   delegations_.count_recall();
   // The hint `truncate` frees from writing data that is about to go. The truncation may yet fail, and the
   // data is somebody's: it is written all the same.
-  if (DelegationHolder* holder = delegations_.holder()) holder->recalled(found.delegation);
+  if (holder != nullptr) holder->recalled(found.delegation);
   co_return NFS4_OK;
 }
 
@@ -129,15 +134,19 @@ Task<CB_GETATTR4res> CallbackServer::getattr(CB_GETATTR4args args,
   CB_GETATTR4res res;
   res.status = co_await find_overtaken(referring, find);
   if (res.status != NFS4_OK) co_return res;
-  const DelegationHolder::Known known = holder->delegated_attributes(*delegation);
+  const std::optional<DelegationHolder::Known> known = holder->delegated_attributes(*delegation);
+  if (!known) {
+    res.status = NFS4ERR_DELAY;
+    co_return res;
+  }
   fattr4& a = res.resok4.obj_attributes;
   if (args.attr_request.test(FATTR4_SIZE)) {
     a.attrmask.set(FATTR4_SIZE);
-    a.size = known.size;
+    a.size = known->size;
   }
   if (args.attr_request.test(FATTR4_CHANGE)) {
     a.attrmask.set(FATTR4_CHANGE);
-    a.change = known.change;
+    a.change = known->change;
   }
   co_return res;
 }

@@ -11,6 +11,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -49,8 +50,8 @@ struct Delegation {
   // --- guarded by the Node's mutex ---
   Phase phase = Phase::kHeld;
   bool sent_back = false;  // DELEGRETURN is under way: its stateid may be gone
-  // The file's change attribute when it was granted: "c" of section 10.4.3.
-  uint64_t change = 0;
+  // The file's change attribute when it was granted: "c" of section 10.4.3. None: it is not booked yet.
+  std::optional<uint64_t> change;
 
  private:
   friend class Delegations;
@@ -65,11 +66,15 @@ class DelegationHolder {
   virtual ~DelegationHolder() = default;
   // CB_RECALL, CB_RECALL_ANY: it is to be returned. May come several times.
   virtual void recalled(DelegationRef delegation) = 0;
-  // CB_GETATTR of a write delegation: size and change attribute by section 10.4.3.
+  // CB_RECALL of one that is not here, nor can be on its way: the answer that brought it was lost, and its
+  // OPEN done once more.
+  virtual void recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid) = 0;
+  // CB_GETATTR of a write delegation: size and change attribute by section 10.4.3. Nothing: not known yet, or
+  // no more.
   struct Known {
     uint64_t size = 0, change = 0;
   };
-  virtual Known delegated_attributes(const Delegation& delegation) = 0;
+  virtual std::optional<Known> delegated_attributes(const Delegation& delegation) = 0;
 };
 
 class Delegations {

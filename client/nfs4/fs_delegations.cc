@@ -20,6 +20,9 @@ constexpr unsigned kMostReturns = 16;
 // an answer that is on its way, it is wrong no longer than nfs(5) lets it be.
 constexpr Duration kShortestPromise = std::chrono::seconds(1);
 
+// For pages of the kernel, by a return that others have kept waiting.
+constexpr Duration kLeastWait = std::chrono::milliseconds(20);
+
 // What the ACE of the delegation lets everybody do without asking ACCESS (section 18.16.3).
 uint32_t granted_to_everyone(const nfs4::nfsace4& ace) {
   if (ace.type != nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE || ace.who != "EVERYONE@") return 0;
@@ -109,11 +112,12 @@ Task<> Nfs4Filesystem::end_delegation_of(NodeRef node, bool read_only, StateMana
     if (file) delegation = file->delegation;
     if (!delegation || (read_only && delegation->write)) co_return;
   }
-  auto returning = give_back(std::move(delegation), Why::kOwnUse, purpose);
+  auto returning = give_back(std::move(delegation), Why::kOwnUse, Clock::now(), purpose);
   co_await std::move(returning);
 }
 
-Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, StateManager::Purpose* purpose) {
+Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, TimePoint asked,
+                                 StateManager::Purpose* purpose) {
   const NodeRef node = nodes_.find(delegation->fh);
   if (!node) co_return;
   Nfs4Node& n = nfs4_node(node);
@@ -146,10 +150,11 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, StateManager
     if (drop && writers && !delegation->write) {
       // Stores may wait in the kernel for a SETATTR of ours, and that for this return.
       invalidate_data(node);
-    } else if (drop && writers && !stopping_) {
-      co_await drop_data(node);
     } else if (drop && !stopping_) {
-      auto dropping = drop_data_within(node, session_.lease() / 4);
+      // Of thousands that are recalled at once all pages are waited for together. What was stored through a
+      // mapping takes time to be written, and the server takes its delegation away after a lease.
+      const Duration whole = Duration(session_.lease()) * (writers ? 3 : 1) / 4;
+      auto dropping = drop_data_within(node, std::max(whole - (Clock::now() - asked), kLeastWait));
       co_await std::move(dropping);
     }
     if (delegation->write) co_await write_back(node, file);
@@ -179,7 +184,7 @@ Task<> Nfs4Filesystem::drop_and_tell(NodeRef node, std::shared_ptr<Dropping> dro
 void Nfs4Filesystem::give_back_soon(DelegationRef delegation) {
   {
     std::lock_guard lock(returns_mutex_);
-    returns_.push_back(std::move(delegation));
+    returns_.emplace_back(std::move(delegation), Clock::now());
     if (returning_ == kMostReturns) return;
     ++returning_;
   }
@@ -188,7 +193,7 @@ void Nfs4Filesystem::give_back_soon(DelegationRef delegation) {
 
 Task<> Nfs4Filesystem::give_back_queued() {
   for (;;) {
-    DelegationRef next;
+    std::pair<DelegationRef, TimePoint> next;
     {
       std::lock_guard lock(returns_mutex_);
       if (returns_.empty()) {
@@ -198,7 +203,7 @@ Task<> Nfs4Filesystem::give_back_queued() {
       next = std::move(returns_.front());
       returns_.pop_front();
     }
-    auto returning = give_back(std::move(next), Why::kAskedFor);
+    auto returning = give_back(std::move(next.first), Why::kAskedFor, next.second);
     co_await std::move(returning);
   }
 }
@@ -207,13 +212,31 @@ void Nfs4Filesystem::recalled(DelegationRef delegation) {
   give_back_soon(std::move(delegation));
 }
 
+void Nfs4Filesystem::recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid) {
+  if (stopping_) return;
+  if (unknown_returning_.fetch_add(1) >= kMostReturns) {  // the server asks again
+    unknown_returning_.fetch_sub(1);
+    return;
+  }
+  log::info("server {}: it recalls a delegation whose answer was lost", options_.host);
+  nfs4::open_delegation4 granted;
+  granted.stateid = stateid;
+  Loop::current()->spawn(return_unknown(
+      std::make_shared<Delegation>(fh, granted, session_.machine_credential(), session_.epoch())));
+}
+
+Task<> Nfs4Filesystem::return_unknown(DelegationRef delegation) {
+  co_await states_.return_unwanted(std::move(delegation));
+  unknown_returning_.fetch_sub(1);
+}
+
 Task<> Nfs4Filesystem::give_back_everything() {
   // Again for one that a restart of the server has replaced meanwhile.
   for (int turn = 0; turn < 3; ++turn) {
     const std::vector<DelegationRef> all = delegations_.all();
     for (const DelegationRef& delegation : all) give_back_soon(delegation);
     for (const DelegationRef& delegation : all) {
-      auto returning = give_back(delegation, Why::kOwnUse);
+      auto returning = give_back(delegation, Why::kOwnUse, Clock::now());
       co_await std::move(returning);
     }
   }
@@ -236,15 +259,14 @@ void Nfs4Filesystem::delegation_ended(NodeRef node) {
   front_end_->invalidate_attributes(std::move(node));
 }
 
-DelegationHolder::Known Nfs4Filesystem::delegated_attributes(const Delegation& delegation) {
-  Known answer;
+std::optional<DelegationHolder::Known> Nfs4Filesystem::delegated_attributes(const Delegation& delegation) {
   const NodeRef node = nodes_.find(delegation.fh);
-  if (!node) return answer;
+  if (!node) return std::nullopt;
   Nfs4Node& n = nfs4_node(node);
   std::lock_guard lock(n.mutex);
-  const auto known = n.attributes.get();
-  answer.size = known.size;
-  answer.change = delegation.change;
+  // What came with it may still be on its way into the cache.
+  if (!delegation.change) return std::nullopt;
+  Known answer{.size = n.attributes.get().size, .change = *delegation.change};
   if (!n.file) return answer;
   answer.size = std::max(answer.size, n.file->written_end(epoch()));
   // Section 10.4.3: "The client will create a value greater than c that will be used for communicating that

@@ -81,6 +81,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (asked) attributes = reply->take<nfs4::GETATTR4res>();
   if (!asked || !attributes) {
+    if (delegation) give_back_soon(delegation);  // nothing was promised under it
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(std::move(asked ? attributes.error() : asked.error()));
   }

@@ -153,8 +153,9 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   // kAskedFor: somebody else is about to use the file, as far as is known. kOwnUse: what we do next asks for
   // what it needs.
   enum class Why : uint8_t { kAskedFor, kOwnUse };
-  // Returns when it has gone back, whoever returns it.
-  Task<> give_back(DelegationRef delegation, Why why, StateManager::Purpose* purpose = nullptr);
+  // Returns when it has gone back, whoever returns it. `asked`: since when it is wanted back.
+  Task<> give_back(DelegationRef delegation, Why why, TimePoint asked,
+                   StateManager::Purpose* purpose = nullptr);
   // drop_data(), waited for no longer than `most`.
   struct Dropping {
     explicit Dropping(Loop& loop) : timer(loop) {}
@@ -167,8 +168,10 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<> give_back_queued();
   Task<> give_back_everything();
   void recalled(DelegationRef delegation) override;
+  void recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid) override;
+  Task<> return_unknown(DelegationRef delegation);
   void delegation_ended(NodeRef node) override;
-  DelegationHolder::Known delegated_attributes(const Delegation& delegation) override;
+  std::optional<DelegationHolder::Known> delegated_attributes(const Delegation& delegation) override;
 
   // --- fs_io.cc ---
   Result<> usable(const CachedOpen& open, const IoAccount& account) const override;
@@ -252,9 +255,10 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   bool mounted_ = false;
   LockWaits lock_waits_;
 
-  std::mutex returns_mutex_;  // guards the next two
-  std::deque<DelegationRef> returns_;
-  unsigned returning_ = 0;  // coroutines at it
+  std::mutex returns_mutex_;                                 // guards the next two
+  std::deque<std::pair<DelegationRef, TimePoint>> returns_;  // since when each is wanted back
+  unsigned returning_ = 0;                                   // coroutines at it
+  std::atomic<unsigned> unknown_returning_{0};
 };
 
 }  // namespace nfsrdma::client

@@ -109,7 +109,9 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
       returned = co_await std::move(together);
     }
     if (!returned) co_await delegreturn(delegation);
-    end_delegation(*file, delegation, known ? Delegations::Went::kReturned : Delegations::Went::kRevoked);
+    const bool ended =
+        end_delegation(*file, delegation, known ? Delegations::Went::kReturned : Delegations::Went::kRevoked);
+    if (ended && !known) co_await acknowledge_revoked(file, delegation);
   }
   locking.unlock();
   co_await close_idle(node, file);
@@ -241,7 +243,8 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
     if (!reply->take<nfs4::CLOSE4res>()) co_return false;
     note_closed(*file, *idle, open);
   }
-  const bool done = reply->expect<nfs4::DELEGRETURN4res>().has_value();
+  const Result<> done = reply->expect<nfs4::DELEGRETURN4res>();
+  if (!done) co_await acknowledge(delegation, reply->status());
   if (purpose != nullptr && done) purpose->reply = std::move(reply);
   co_return true;
 }
@@ -252,7 +255,15 @@ Task<> StateManager::delegreturn(DelegationRef delegation) {
   };
   const Request request{nfs4::OP_DELEGRETURN, delegation->credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (reply && !reply->ok()) log::debug("DELEGRETURN: {}", nfs4::name_of(reply->status()));
+  if (!reply || reply->ok()) co_return;
+  log::debug("DELEGRETURN: {}", nfs4::name_of(reply->status()));
+  co_await acknowledge(delegation, reply->status());
+}
+
+// Until then SEQUENCE says that something was revoked (section 18.46.3), and nothing is answered here.
+Task<> StateManager::acknowledge(DelegationRef delegation, nfs4::nfsstat4 status) {
+  if (status == nfs4::NFS4ERR_BAD_STATEID || !gone(status)) co_return;
+  co_await free_stateid(delegation->stateid, delegation->credential);
 }
 
 Task<> StateManager::return_unwanted(DelegationRef delegation) {
@@ -349,14 +360,16 @@ Task<> StateManager::test_delegations() {
 }
 
 void StateManager::reclaimed(FileState& file, const DelegationRef& before,
-                             const nfs4::open_delegation4& answer, uint64_t epoch) {
+                             const nfs4::open_delegation4& answer, uint64_t epoch,
+                             std::optional<uint64_t> change) {
   if (!answer.granted()) return;
   auto delegation = std::make_shared<Delegation>(before->fh, answer, before->credential, epoch);
   {
     std::lock_guard lock(file.node.mutex);
     if (file.delegation != before) return;
     before->phase = Delegation::Phase::kEnded;
-    delegation->change = before->change;
+    // It is granted anew: "c" is what the file is now (section 10.4.3).
+    delegation->change = change ? change : before->change;
     file.delegation = delegation;
     file.delegation_ended.notify_all();
     delegations_.add(delegation, Delegations::Came::kReclaimed);

@@ -212,13 +212,16 @@ class StateManager final : public StateKeeper {
   bool end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went);
   // The server took it away: whoever relied on it opens the file anew.
   Task<> revoked(std::shared_ptr<FileState> file, DelegationRef delegation);
+  // FREE_STATEID of one that could not be returned, because it was revoked.
+  Task<> acknowledge(DelegationRef delegation, nfs4::nfsstat4 status);
   // The second half, after end_delegation().
   Task<> acknowledge_revoked(std::shared_ptr<FileState> file, DelegationRef delegation);
   Task<> test_delegations();
   Task<std::vector<DelegationRef>> gone_among(std::vector<DelegationRef> delegations);
-  // What became of the delegation of the file in a restart: `answer` came with CLAIM_PREVIOUS.
+  // What became of the delegation of the file in a restart: `answer` came with CLAIM_PREVIOUS, and with it
+  // the change attribute, where it did.
   void reclaimed(FileState& file, const DelegationRef& before, const nfs4::open_delegation4& answer,
-                 uint64_t epoch);
+                 uint64_t epoch, std::optional<uint64_t> change);
 
   // How often one request may find its state gone: each needs another revocation or restart in between.
   static constexpr int kMaxRecoveries = 16;

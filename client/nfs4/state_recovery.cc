@@ -2,6 +2,7 @@
 // (sections 8.4.2.4, 8.5), TEST_STATEID and FREE_STATEID after SEQ4_STATUS_*_REVOKED (section 18.46.3).
 #include <cerrno>
 
+#include "client/nfs4/attributes.h"
 #include "client/nfs4/locks.h"
 #include "client/nfs4/state_manager.h"
 #include "transport/runtime/log.h"
@@ -209,7 +210,10 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
   }
   open.owner = open_owner(state->uid);
   open.claim.claim = nfs4::CLAIM_PREVIOUS;
-  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(open); };
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh).add(open);
+    if (open.claim.delegate_type != nfs4::OPEN_DELEGATE_NONE) b.getattr(kChangeAttribute);
+  };
   const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
   Result<nfs4::OPEN4res> res = fail(Error{});
   for (const uint32_t mode : modes) {
@@ -223,7 +227,10 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
     if (!reply) res = fail(std::move(reply.error()));
     if (reply) res = opened_again(*reply);
     if (!res) break;
-    if (delegation) reclaimed(file, std::exchange(delegation, nullptr), res->resok4.delegation, epoch);
+    if (!delegation) continue;
+    const auto now = reply->take<nfs4::GETATTR4res>();
+    reclaimed(file, std::exchange(delegation, nullptr), res->resok4.delegation, epoch,
+              now ? std::optional(now->resok4.obj_attributes.change) : std::nullopt);
   }
   if (!res) {
     // Not in grace, or not remembered: it is opened anew when it is next used; its locks are lost.

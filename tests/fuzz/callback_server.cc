@@ -177,7 +177,8 @@ void set_xid(ByteVector& message, uint32_t xid) {
 
 class Holder final : public client::DelegationHolder {
   void recalled(client::DelegationRef) override {}
-  Known delegated_attributes(const client::Delegation&) override { return {17, 4711}; }
+  void recalled_unknown(const nfs_fh4&, const stateid4&) override {}
+  std::optional<Known> delegated_attributes(const client::Delegation&) override { return Known{17, 4711}; }
 };
 
 class Conversation {

@@ -11,6 +11,7 @@ import threading
 import unittest
 
 import test_coherence
+import test_delegations
 import test_random
 import test_rdma
 from harness.case import HOME, ServerForEach, needs_mount, scaled, seconds, tool
@@ -203,7 +204,11 @@ class CutsFarRdma(Far, CutsRdma):
     test_acknowledged_writes_with_cuts_and_restarts = None
 
 
-class CoherenceRdma(OverRdma, test_coherence.CloseToOpen):
+class CoherenceRdma(OverRdma, test_delegations.Coherence):
+    pass
+
+
+class RestartRdma(OverRdma, test_delegations.Restart):
     pass
 
 

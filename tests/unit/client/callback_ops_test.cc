@@ -30,8 +30,10 @@ nfsstat4 status_of(CallbackCaller& caller, const nfs_cb_argop4& op) {
 struct Holder final : client::DelegationHolder {
   explicit Holder(client::Delegations& delegations) { delegations.attach(this); }
   void recalled(client::DelegationRef delegation) override { recalls.push_back(delegation->stateid); }
-  Known delegated_attributes(const client::Delegation&) override { return {.size = 77, .change = 5}; }
-  std::vector<stateid4> recalls;
+  void recalled_unknown(const nfs_fh4&, const stateid4& stateid) override { unknown.push_back(stateid); }
+  std::optional<Known> delegated_attributes(const client::Delegation&) override { return known; }
+  std::vector<stateid4> recalls, unknown;
+  std::optional<Known> known = Known{.size = 77, .change = 5};
 };
 
 // Section 20.1.3: "If the filehandle specified is not one for which the client holds an OPEN_DELEGATE_WRITE
@@ -64,6 +66,15 @@ TEST(CallbackGetattr, OfAWriteDelegation_IsAnsweredWithSizeAndChange) {
   EXPECT_EQ(ask(bitmap4::of({FATTR4_CHANGE})).attrmask, bitmap4::of({FATTR4_CHANGE}));
 }
 
+// What the OPEN has brought is not booked yet: the server asks again.
+TEST(CallbackGetattr, OfWhatIsNotKnownYet_IsDelayed) {
+  CallbackCaller caller;
+  Holder holder(caller.delegations);
+  holder.known.reset();
+  caller.grant(kFile, stateid(1, 1), true);
+  EXPECT_EQ(status_of(caller, {CB_GETATTR4args{kFile, bitmap4::of({FATTR4_SIZE})}}), NFS4ERR_DELAY);
+}
+
 // Section 20.2.3: "If the handle specified is not one for which the client holds a delegation, an
 // NFS4ERR_BADHANDLE error is returned."
 TEST(CallbackRecall, OfNoDelegation_IsABadHandle) {
@@ -71,6 +82,20 @@ TEST(CallbackRecall, OfNoDelegation_IsABadHandle) {
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kFile}}), NFS4ERR_BADHANDLE);
   caller.grant(kFile, stateid(1, 1));
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kOther}}), NFS4ERR_BADHANDLE);
+}
+
+// The answer says what the RFC wants; and the server, which believes that it is held, gets it back.
+TEST(CallbackRecall, OfNoDelegation_IsHandedOnToBeReturned) {
+  CallbackCaller caller;
+  Holder holder(caller.delegations);
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 1), false, kFile}}), NFS4ERR_BADHANDLE);
+  caller.grant(kFile, stateid(1, 2));
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 3), false, kFile}}), NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(holder.unknown, (std::vector<stateid4>{stateid(0, 1), stateid(0, 3)}));
+  EXPECT_TRUE(holder.recalls.empty());
+  const client::Delegations::Asking asking(caller.delegations);
+  EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 4), false, kOther}}), NFS4ERR_BADHANDLE);
+  EXPECT_EQ(holder.unknown.size(), 2u) << "its OPEN may be under way";
 }
 
 // "If the stateid specified is not one corresponding to an OPEN delegation for the file specified by the

@@ -358,6 +358,25 @@ TEST_P(DelegationLoops, RecallOfWhatIsOpen_WaitsForNoPageUntilTheLeaseIsOver) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
+// The same where it was written through, and of many: their pages are waited for together.
+TEST_P(DelegationLoops, RecallOfManyThatAreOpen_WaitsForTheirPagesTogether) {
+  constexpr int kFiles = 96;
+  start_with_a_short_lease();
+  std::vector<client::OpenFileRef> files;
+  for (int i = 0; i < kFiles; ++i) {
+    server->make_file("/export/f" + std::to_string(i), "x", 0666);
+    files.push_back(mount->open("f" + std::to_string(i), O_RDWR));
+  }
+  ASSERT_EQ(numbers().held_write, uint64_t{kFiles});
+  mount->front_end.hold_drops(true);
+  const TimePoint begin = Clock::now();
+  for (int i = 0; i < kFiles; ++i) EXPECT_EQ(server->recall("/export/f" + std::to_string(i)), 1u);
+  EXPECT_TRUE(returned());
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(3)) << "sixteen at a time would take 4.5 seconds";
+  mount->front_end.hold_drops(false);
+  for (auto& file : files) EXPECT_EQ(mount->close(std::move(file)), 0);
+}
+
 // The next open of what nobody has open finds out by itself whether the pages are good.
 TEST_P(DelegationLoops, RecallOfWhatNobodyHasOpen_LeavesTheKernelsPages) {
   EXPECT_EQ(mount->read_file("file"), "content");
@@ -585,6 +604,39 @@ TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
   mount->expect_leftovers();
 }
 
+// The same when the return finds it out: as long as it is not freed, SEQUENCE says that something is revoked,
+// and nothing is answered here.
+TEST_P(DelegationLoops, RevokedWhileItGoesBack_IsAcknowledged) {
+  const auto none_left = [&] {
+    return server->wait_until([](filer::Core& core) {
+      bool any = false;
+      core.states.each([&](const filer::State& s) { any = any || s.kind == StateKind::kDelegation; });
+      return !any;
+    });
+  };
+  for (const nfs_opnum4 op : {OP_DELEGRETURN, OP_OPEN}) {
+    const auto file = mount->open("file");
+    // Of a user of his own, whose open the server has to be told of first.
+    auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
+    ASSERT_TRUE(second);
+    ASSERT_EQ(numbers().held_read, 1u) << op_name(op);
+    const auto going = server->faults().add(on::request_with(op), filer::fault::Stall{});
+    ASSERT_EQ(server->recall("/export/file"), 1u);
+    ASSERT_TRUE(server->faults().wait_fired(going));
+    revoke_delegations();
+    server->faults().release(going);
+    EXPECT_TRUE(none_left()) << op_name(op);
+    EXPECT_EQ(*mount->read(file), "content");
+    EXPECT_EQ(*mount->read(second->file), "content");
+    EXPECT_EQ(mount->close(second->file), 0);
+    EXPECT_EQ(mount->close(file), 0);
+  }
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->clear_journal();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(executed(OP_OPEN), 0u) << "answered here";
+}
+
 // What it made certain is certain no more, whatever the clock says: the next stat(2) asks, and what is open
 // is read anew.
 TEST_P(DelegationLoops, Revoked_WhatItVouchedForIsAskedForAgain) {
@@ -701,6 +753,27 @@ TEST_P(DelegationLoops, Restart_TheDelegationIsReclaimed) {
   EXPECT_EQ(numbers().revoked, 0u);
   server->recall("/export/file");
   EXPECT_TRUE(returned());
+}
+
+// Section 10.4.3: what the file is when the delegation is granted anew is "c". Or each stat(2) of another
+// client would find it modified.
+TEST_P(DelegationLoops, Restart_AnotherClientsStatChangesNothing) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->write(file, 0, "written"), 0);
+  ASSERT_EQ(mount->fsync(file), 0);
+  server->restart();
+  EXPECT_EQ(*mount->read(file), "written");
+  ASSERT_EQ(numbers().held_write, 1u);
+  const auto before = *server->stat("/export/file");
+  TestMount other(*server);
+  for (int i = 0; i < 2; ++i) {
+    const auto seen = other.stat("file");
+    ASSERT_TRUE(seen) << describe(seen.error());
+    EXPECT_EQ(seen->change, before.change);
+  }
+  EXPECT_EQ(server->stat("/export/file")->change, before.change);
+  EXPECT_EQ(numbers().held_write, 1u) << "and was only asked";
+  EXPECT_EQ(mount->close(file), 0);
 }
 
 TEST_P(DelegationLoops, RestartThatGivesNothingBack_OpensAnew) {

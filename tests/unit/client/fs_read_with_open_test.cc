@@ -168,6 +168,21 @@ TEST_P(ReadWithOpen, ReplyLostWithTheConnection_LeavesOneOpen) {
   EXPECT_TRUE(live_states(*server, filer::StateKind::kOpen).empty());
 }
 
+// What the lost answer had granted nobody here knows of: it goes back when the server asks for it.
+TEST_P(ReadWithOpen, DelegationOfALostReply_IsReturnedWhenItIsRecalled) {
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  ASSERT_TRUE(mount->lookup("file"));
+  server->faults().add(on::reply_to(OP_OPEN).nth(1), Cut{});
+  const auto file = mount->open("file");
+  ASSERT_EQ(live_states(*server, filer::StateKind::kDelegation).size(), 1u);
+  ASSERT_EQ(mount->fs().statistics().delegations.held_read, 0u);
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  EXPECT_EQ(mount->fs().statistics().delegations.revoked, 0u);
+  EXPECT_EQ(other.close(theirs), 0);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
 TEST_P(ReadWithOpen, NotToBeWritten_NorWithoutACache) {
   ASSERT_TRUE(mount->lookup("file"));
   for (const int flags : {O_WRONLY, O_RDWR, O_RDONLY | O_DIRECT}) {
