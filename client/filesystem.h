@@ -60,7 +60,8 @@ struct RequestContext {
   // The calling thread in the daemon's PID namespace; 0: not known, as of pages that the kernel writes back.
   // Looked at by what locks have to do with: read, write, setattr.
   uint32_t thread = 0;
-  // read() with O_DIRECT: by the server, whatever is kept here.
+  // O_DIRECT: read() asks the server, whatever is kept here; what write() brings is on the server when it
+  // returns.
   bool direct = false;
 };
 

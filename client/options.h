@@ -91,6 +91,9 @@ struct ClientOptions {
   // Not farther than bandwidth and delay make worthwhile (client/cache/read_pace.h). False, for tests: always
   // to the limit.
   bool read_ahead_measured = true;
+  // What the server has not committed it may lose, and then only we have it: it is told to once data is this
+  // old, as the kernel writes back its pages.
+  Duration uncommitted_for = std::chrono::seconds(30);
   IdMapping id_mapping = IdMapping::kNumeric;
 
   // Several users reach this mount (allow_other): names under directories that not everybody may search are

@@ -70,10 +70,11 @@ Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_
   request.data(std::move(reply->data), n, a.pool);
 }
 
-Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slice data) {
+Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slice data, bool direct) {
   const size_t size = data.size();
-  auto call =
-      a.filesystem.write(Adaptor::context(use.credential, request), use.file, offset, std::move(data));
+  RequestContext ctx = Adaptor::context(use.credential, request);
+  ctx.direct = direct;
+  auto call = a.filesystem.write(std::move(ctx), use.file, offset, std::move(data));
   const Result<> result = co_await std::move(call);
   if (!result) co_return request.fail(result.error());
   request.counters().write_bytes.add(size);
@@ -133,11 +134,14 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   });
 }
 
+// The descriptor's flags of now: fcntl(2) may have changed them.
+bool is_direct(const fuse_file_info* fi) {
+  return (fi->flags & O_DIRECT) != 0;
+}
+
 void op_read(fuse_req_t req, fuse_ino_t, size_t size, off_t off, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kRead, [&](Adaptor& a, FuseRequest r) {
-    // The descriptor's flags of now: fcntl(2) may have changed them.
-    const bool direct = (fi->flags & O_DIRECT) != 0;
-    return read(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), size, direct);
+    return read(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), size, is_direct(fi));
   });
 }
 
@@ -150,7 +154,8 @@ void op_write(fuse_req_t req, fuse_ino_t, const char*, size_t size, off_t off, f
   Adaptor::run(req, Operation::kWrite, [&](Adaptor& a, FuseRequest r) {
     Slice data = a.here().reader->take_payload(size);
     if (!data.buffer) return refuse(std::move(r), ENOMEM);
-    return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data));
+    return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data),
+                 is_direct(fi));
   });
 }
 

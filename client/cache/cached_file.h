@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <list>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,6 +23,8 @@
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::client {
+
+class WriteTurn;
 
 struct CachedFile {
   explicit CachedFile(CachedNode& n) : cached(n) {}
@@ -39,10 +42,12 @@ struct CachedFile {
   ExtentMap writes;              // held, or WRITE is under way
   WriteExtent* held = nullptr;   // of `writes`, not sent: may still grow (adjacent small writes are gathered)
   std::set<uint64_t> under_way;  // serials of `writes`
-  ExtentMap unstable;            // WRITE was answered UNSTABLE: kept until COMMIT gives the same verifier
-  ExtentMap committing;          // of `unstable`, while COMMIT is under way
+  std::list<const WriteTurn*> turns;  // writes that wait for such as they overlap, first come first
+  ExtentMap unstable;    // WRITE was answered UNSTABLE: kept until COMMIT gives the same verifier
+  ExtentMap committing;  // of `unstable`, while COMMIT is under way
   uint64_t next_serial = 1;
   WaitQueue written;              // an extent left `writes`, or a COMMIT is over
+  TimePoint unstable_since{};     // the oldest of `unstable`
   uint64_t unstable_epoch = 0;    // CachingFilesystem::epoch() of the oldest of `unstable`
   uint64_t committing_epoch = 0;  // of `committing`; 0: no COMMIT is under way
   bool commit_spawned = false;

@@ -21,6 +21,7 @@
 #include "client/cache/listed_entry.h"
 #include "client/cache/read_pace.h"
 #include "client/cache/write_limits.h"
+#include "client/cache/write_turn.h"
 #include "client/filesystem.h"
 #include "client/options.h"
 #include "xdr/nfs4/file_ops.h"
@@ -402,6 +403,8 @@ class CachingFilesystem : public Filesystem {
   // FILE_SYNC, whatever the server takes that for.
   Task<Result<>> write_stably(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                               Slice data);
+  // Into `writes`, once nothing that came before overlaps it.
+  Task<ExtentMap::iterator> enter(NodeRef node, WriteTurn& turn, WriteExtent extent);
   // Until no unanswered extent overlaps [offset, end).
   Task<> settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end);
   // Until everything written before the call is answered.
@@ -419,6 +422,7 @@ class CachingFilesystem : public Filesystem {
   bool keeps_too_much();         // that is not committed
   // The mount keeps too much that is not committed.
   Task<> commit_everything();
+  Task<> commit_everything_in_background();
   Task<> commit(NodeRef node, CachedFileRef file);
   // One COMMIT; true when the server had lost something and it was written again.
   Task<bool> commit_once(NodeRef node, CachedFileRef file);
@@ -427,6 +431,10 @@ class CachingFilesystem : public Filesystem {
   Task<> write_back(NodeRef node, CachedFileRef file);
   // The latest error of writing that this descriptor was not told; take_error() says who tells it.
   static Result<> unreported_error(CachedOpen& handle);
+  // In the background, if it is due and not at it already; `due`: asked with the Node's mutex held.
+  template <class Due>
+  void commit_soon(const NodeRef& node, const CachedFileRef& file, const Due& due);
+  void commit_old();  // of the loop that sends what is held
   Task<> commit_in_background(NodeRef node, CachedFileRef file);
   Task<> send_held_periodically();
   // After a restart of the server: data that was UNSTABLE there is sent again before anybody reads the file.
@@ -467,6 +475,8 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
   std::atomic<uint64_t> write_limit_{0};     // WriteLimits::buffers(); 0: not known
   AsyncMutex commit_everything_mutex_;
+  std::atomic<bool> committing_everything_{false};  // in the background
+  TimePoint look_for_old_at_{};
   ReadPace pace_;
   std::atomic<uint64_t> data_epoch_{0};  // that the data cache is of
   // Files in a row whose data came with the OPEN for nothing, so far; and OPENs since without.

@@ -189,6 +189,7 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t offse
 }
 
 std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from, Slice room) {
+  if (room.bytes.empty()) return std::nullopt;
   const uint64_t end = from + room.size();
   Fill fill{&node, from, 0, std::move(room)};
   Going going;
@@ -407,6 +408,9 @@ bool DataCache::evict_one(Class from, Going& going) {
 }
 
 bool DataCache::make_room(uint64_t most, Going& going) {
+  // What is being filled stays. Where that is too much already, nothing else goes for it.
+  const uint64_t bytes = bytes_.load(std::memory_order_relaxed);
+  if (bytes - std::min(bytes, answered_.all.bytes + kept_.all.bytes) > most) return false;
   while (bytes_.load(std::memory_order_relaxed) > most) {
     if (!evict_one(Class::kAnswered, going) && !evict_one(Class::kKept, going)) return false;
   }

@@ -178,7 +178,7 @@ Task<Result<>> CachingFilesystem::write(RequestContext ctx, OpenFileRef open, ui
   if (offset > static_cast<uint64_t>(INT64_MAX) - data.size()) co_return fail(system_error(EFBIG, "WRITE"));
   const IoAccount account = handle.account(ctx);
   NFSRDMA_CO_TRY(usable(handle, account));
-  bool through = handle.synchronous;
+  bool through = handle.synchronous || ctx.direct;
   {
     std::lock_guard lock(cached_node(node).mutex);
     if ((offset | data.size()) % DataCache::kPageBytes != 0) cached_node(node).contents_partly = true;
@@ -198,18 +198,14 @@ Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount acco
   const NodeRef node = handle.node;
   const CachedFileRef file = handle.cached;
   // In its turn with every other write of these bytes, also one whose caller has not waited for its answer.
-  ExtentMap::iterator entry;
-  for (bool clear = false; !clear;) {
-    co_await settle(node, file, offset, offset + data.size());
-    std::lock_guard lock(cached_node(node).mutex);
-    clear = !file->writes.overlaps(offset, offset + data.size());
-    if (!clear) continue;
-    WriteExtent extent;
-    extent.offset = offset;
-    extent.data = data;
-    extent.account = account;
-    entry = add_extent(*file, std::move(extent));
-  }
+  WriteExtent extent;
+  extent.offset = offset;
+  extent.data = data;
+  extent.account = account;
+  WriteTurn turn(file, offset, offset + data.size());
+  auto entering = enter(node, turn, std::move(extent));
+  const ExtentMap::iterator entry = co_await std::move(entering);
+  turn.end();
   Result<> written = co_await write_stably(node, file, std::move(account), offset, std::move(data));
   if (!written) invalidate_data(node);
   ExtentMap finished;  // its memory goes after the lock

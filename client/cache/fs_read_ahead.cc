@@ -196,6 +196,8 @@ void CachingFilesystem::keep_read_with_open(CachedOpen& handle, const ReadPiece&
   if (!n.pages_are_of(change) || piece.change != change || !handle.cached->writes.empty() ||
       epoch() != epoch_before || n.data_touched != touched_before)
     return;
+  // The file has no bytes: what was kept of it is old, whatever the change attribute says.
+  if (piece.data.size() == 0) return table_.data().drop(n);
   const auto fill = table_.data().begin(n, 0, piece.data.slice);
   if (!fill || !table_.data().complete(*fill, piece.data.size(), piece.eof, Clock::now())) return;
   n.contents_partly = false;

@@ -67,6 +67,7 @@ void CachingFilesystem::extent_answered(const NodeRef& node, const CachedFileRef
   // COMMIT.
   if (written && written->committed != nfs4::FILE_SYNC4) {
     extent.verifier = written->verifier;
+    if (file->unstable.empty()) file->unstable_since = Clock::now();
     file->unstable_epoch = file->unstable.empty() ? before : std::min(file->unstable_epoch, before);
     file->unstable.take(file->writes, entry);
     file->unstable_bytes += size;
@@ -112,12 +113,15 @@ std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAcc
                                                    uint64_t offset, const Slice& data, uint32_t wsize,
                                                    BufferRef larger) {
   WriteExtent* held = file.held;
-  if (held == nullptr || !(held->account == account) || held->end() != offset) return std::nullopt;
-  const size_t used = held->data.size(), size = used + data.size();
+  if (held == nullptr || !(held->account == account)) return std::nullopt;
+  if (offset < held->offset || offset > held->end()) return std::nullopt;
+  const uint64_t end = offset + data.size();
+  const size_t used = held->data.size(), size = std::max(held->end(), end) - held->offset;
   // wsize may have become smaller than what is in it: a new session, granted less.
-  if (size > wsize || file.writes.overlaps(offset, offset + data.size())) return std::nullopt;
-  if (follows_in_memory(*held, data)) {
-    supersede(file, offset, offset + data.size());
+  if (size > wsize || (end > held->end() && file.writes.overlaps(held->end(), end))) return std::nullopt;
+  if (!file.turns.empty()) return std::nullopt;  // it may belong behind one of them
+  if (offset == held->end() && follows_in_memory(*held, data)) {
+    supersede(file, offset, end);
     held->data.bytes = {held->data.bytes.data(), size};
     grown(file, data.size());
     return 0;
@@ -132,11 +136,11 @@ std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAcc
     held->data.buffer = std::move(larger);
     held->growing = true;
   }
-  supersede(file, offset, offset + data.size());
+  supersede(file, offset, end);
   held->data.bytes = held->data.buffer.bytes().first(size);
   std::copy(data.bytes.begin(), data.bytes.end(),
-            held->data.bytes.begin() + static_cast<std::ptrdiff_t>(used));
-  grown(file, data.size());
+            held->data.bytes.begin() + static_cast<std::ptrdiff_t>(offset - held->offset));
+  grown(file, size - used);
   return 0;
 }
 
@@ -170,7 +174,8 @@ bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, c
   send_held(node, file);
   const bool large = data.size() >= kGatherBytes;
   std::lock_guard lock(cached_node(node).mutex);
-  if (file->held != nullptr || file->writes.overlaps(offset, offset + data.size())) return false;
+  if (file->held != nullptr || !file->turns.empty() || file->writes.overlaps(offset, offset + data.size()))
+    return false;
   if (large && file->writes.size() < kBusyWrites) return false;
   WriteExtent extent;
   extent.offset = offset;
@@ -197,22 +202,35 @@ void CachingFilesystem::send_held_unless_busy(const NodeRef& node, const CachedF
 Task<> CachingFilesystem::send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data) {
   const CachedOpen& handle = cached_open(open);
   const uint32_t wsize = limits_of(handle.node).wsize;
+  WriteTurn turn(handle.cached, offset, offset + data.size());
   for (size_t at = 0; at < data.size();) {
     const size_t size = std::min<size_t>(data.size() - at, wsize);
-    co_await settle(handle.node, handle.cached, offset + at, offset + at + size);
-    ExtentMap::iterator entry;
-    {
-      std::lock_guard lock(cached_node(handle.node).mutex);
-      if (handle.cached->writes.overlaps(offset + at, offset + at + size))
-        continue;  // another loop was faster
-      WriteExtent extent;
-      extent.offset = offset + at;
-      extent.data = data.subslice(at, size);
-      extent.account = account;
-      entry = add_extent(*handle.cached, std::move(extent));
-    }
+    WriteExtent extent;
+    extent.offset = offset + at;
+    extent.data = data.subslice(at, size);
+    extent.account = account;
+    auto entering = enter(handle.node, turn, std::move(extent));
+    const ExtentMap::iterator entry = co_await std::move(entering);
     Loop::current()->spawn(write_extent(handle.node, handle.cached, entry, nfs4::UNSTABLE4));
     at += size;
+  }
+}
+
+Task<ExtentMap::iterator> CachingFilesystem::enter(NodeRef node, WriteTurn& turn, WriteExtent extent) {
+  CachedFile& file = *turn.file();
+  for (;;) {
+    {
+      std::unique_lock lock(cached_node(node).mutex);
+      const auto in_the_way = file.writes.overlapping(extent.offset, extent.end());
+      const bool others = turn.others_first();
+      if (!others && in_the_way == file.writes.end()) co_return add_extent(file, std::move(extent));
+      turn.begin();
+      if (others || &in_the_way->second != file.held) {
+        co_await file.written.wait(lock);
+        continue;
+      }
+    }
+    send_held(node, turn.file());
   }
 }
 
@@ -313,13 +331,31 @@ Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
     co_await file->written.wait(lock);
   }
   if (keeps_too_much()) co_await commit_everything();
-  bool spawn = false;
+  commit_soon(node, file, [&] { return file->unstable_bytes > write_limits().commit_at(); });
+}
+
+template <class Due>
+void CachingFilesystem::commit_soon(const NodeRef& node, const CachedFileRef& file, const Due& due) {
   {
     std::lock_guard lock(cached_node(node).mutex);
-    if (file->unstable_bytes > write_limits().commit_at() && !file->commit_spawned)
-      spawn = file->commit_spawned = true;
+    if (file->commit_spawned || !due()) return;
+    file->commit_spawned = true;
   }
-  if (spawn) Loop::current()->spawn(commit_in_background(node, file));
+  Loop::current()->spawn(commit_in_background(node, file));
+}
+
+void CachingFilesystem::commit_old() {
+  const TimePoint now = Clock::now(), old = now - options_.uncommitted_for;
+  if (now < look_for_old_at_) return;
+  look_for_old_at_ = now + options_.uncommitted_for / 6;
+  for (const NodeRef& node : files_in_use()) {
+    CachedFileRef file;
+    {
+      std::lock_guard lock(cached_node(node).mutex);
+      file = cached_node(node).cached_file();
+    }
+    if (file) commit_soon(node, file, [&] { return !file->unstable.empty() && file->unstable_since <= old; });
+  }
 }
 
 Task<> CachingFilesystem::commit_everything() {
@@ -333,6 +369,12 @@ Task<> CachingFilesystem::commit_everything() {
     }
     if (file) co_await commit(node, file);
   }
+}
+
+Task<> CachingFilesystem::commit_everything_in_background() {
+  auto committing = commit_everything();
+  co_await std::move(committing);
+  committing_everything_ = false;
 }
 
 Task<> CachingFilesystem::commit_in_background(NodeRef node, CachedFileRef file) {
@@ -481,7 +523,14 @@ Task<> CachingFilesystem::send_held_periodically() {
     if (suspension.noticed(boot, Clock::now())) doubt_ages();
     give_memory_back();
     co_await held_timer_.wait_for(kHoldFor);
-    if (stopping_ || dirty_bytes_.load(std::memory_order_relaxed) == 0) continue;
+    if (stopping_) continue;
+    if (unstable_bytes_.load(std::memory_order_relaxed) != 0) {
+      // Nobody may write any more, and wait for it, where memory has become little.
+      if (keeps_too_much() && !committing_everything_.exchange(true))
+        Loop::current()->spawn(commit_everything_in_background());
+      commit_old();
+    }
+    if (dirty_bytes_.load(std::memory_order_relaxed) == 0) continue;
     const TimePoint old = Clock::now() - kHoldFor;
     for (const NodeRef& node : files_in_use()) {
       CachedFileRef file;

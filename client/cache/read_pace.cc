@@ -5,6 +5,12 @@
 namespace nfsrdma::client {
 namespace {
 
+using namespace std::chrono_literals;
+
+// Of a probe: the queue that two round trips' worth has made is one of them long.
+constexpr int kProbeDelays = 4;
+constexpr Duration kShortestProbe = 100ms, kLongestProbe = 2s;
+
 double seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
 }
@@ -13,9 +19,26 @@ double seconds(Duration d) {
 
 void ReadPace::turn(TimePoint now) const {
   if (now - since_ < kMemory) return;
-  before_ = now - since_ < 2 * kMemory ? now_ : Period{};
-  now_ = {};
+  const bool idle = now - since_ >= 2 * kMemory;
+  rate_before_ = idle ? 0 : rate_now_;
+  rate_now_ = 0;
   since_ = now;
+  if (!idle) return;
+  least_ = {};  // what comes next finds the way empty
+  probe_at_ = now + kProbeEach;
+  probe_until_ = {};
+}
+
+bool ReadPace::probing(TimePoint now) const {
+  if (probe_until_ != TimePoint{} && now >= probe_until_) {
+    if (probed_.delay != Duration::max()) least_ = probed_;
+    probe_until_ = {};
+    probe_at_ = now + kProbeEach;
+  } else if (probe_until_ == TimePoint{} && now >= probe_at_ && least_.delay != Duration::max()) {
+    probed_ = {};
+    probe_until_ = now + std::clamp<Duration>(kProbeDelays * least_.delay, kShortestProbe, kLongestProbe);
+  }
+  return probe_until_ != TimePoint{};
 }
 
 ReadPace::Sent ReadPace::sending(TimePoint now) const {
@@ -24,21 +47,22 @@ ReadPace::Sent ReadPace::sending(TimePoint now) const {
 }
 
 void ReadPace::answered(const Sent& sent, uint64_t bytes, TimePoint now) {
-  const Duration took = std::max<Duration>(now - sent.at, std::chrono::microseconds(1));
+  const Duration took = std::max<Duration>(now - sent.at, 1us);
+  const Duration waited = took - std::chrono::nanoseconds(bytes * kLocalNanoseconds);
   std::lock_guard lock(mutex_);
   turn(now);
   delivered_ += bytes;
-  now_.delay = std::min(now_.delay, took);
-  now_.wait = std::min<Duration>(now_.wait, took - std::chrono::nanoseconds(bytes * kLocalNanoseconds));
-  now_.rate = std::max(now_.rate, static_cast<double>(delivered_ - sent.delivered) / seconds(took));
+  if (probing(now)) probed_.note(took, waited);
+  least_.note(took, waited);
+  rate_now_ = std::max(rate_now_, static_cast<double>(delivered_ - sent.delivered) / seconds(took));
 }
 
 uint64_t ReadPace::window(TimePoint now) const {
   std::lock_guard lock(mutex_);
   turn(now);
-  const Duration delay = std::min(now_.delay, before_.delay);
-  if (delay == Duration::max() || std::min(now_.wait, before_.wait) < kWorthwhile) return 0;
-  return static_cast<uint64_t>(2 * std::max(now_.rate, before_.rate) * seconds(delay));
+  const double worth = probing(now) ? 0.5 : 2;  // round trips
+  if (least_.delay == Duration::max() || least_.wait < kWorthwhile) return 0;
+  return static_cast<uint64_t>(worth * std::max(rate_now_, rate_before_) * seconds(least_.delay));
 }
 
 }  // namespace nfsrdma::client

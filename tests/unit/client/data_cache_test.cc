@@ -222,6 +222,29 @@ TEST_F(DataCacheTest, WhatIsOnItsWay_IsNotEvicted) {
   EXPECT_TRUE(cache.complete(*filling, 64 * kPage, false, now));
 }
 
+// What is on its way takes all of the room: nothing that is here goes for what cannot come anyway.
+TEST_F(DataCacheTest, WhatCannotFit_ThrowsNothingOut) {
+  cache.set_limit(64 * kPage);
+  ASSERT_TRUE(fill(other, 0, kPage));
+  const auto filling = begin(file, 0, 32 * kPage);
+  ASSERT_TRUE(filling);
+  EXPECT_FALSE(begin(file, 64 * kPage, 64 * kPage));
+  EXPECT_EQ(has(other, 0, kPage), kPage);
+  EXPECT_TRUE(cache.complete(*filling, 32 * kPage, false, now));
+}
+
+// As an answer without data makes it.
+TEST_F(DataCacheTest, NoRoom_IsNotBegunToBeFilled) {
+  ASSERT_TRUE(fill(file, 0, 2 * kPage));
+  EXPECT_FALSE(cache.begin(file, 0, Slice{}));
+  EXPECT_FALSE(cache.begin(file, 0, pool.slice(kPage).first(0)));
+  EXPECT_EQ(cache.numbers().extents, 1u);
+  EXPECT_EQ(has(file, 0), 2 * kPage);
+  cache.drop(file);
+  EXPECT_EQ(cache.numbers().bytes, 0u);
+  EXPECT_TRUE(cache.empty());
+}
+
 class DataCacheFairness : public DataCacheTest, public testing::WithParamInterface<size_t> {
  protected:
   static constexpr size_t kSmall = 4 * kPage, kPiece = 64 * kPage;

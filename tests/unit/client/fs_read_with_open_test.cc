@@ -147,6 +147,30 @@ TEST_P(ReadWithOpen, AServerWithoutTheCurrentStateid_IsAskedOnce) {
   EXPECT_EQ(with_open, 0u);
 }
 
+// A file that has no bytes any more, says READ, and the same change attribute as before: nothing of it is
+// kept.
+TEST_P(ReadWithOpen, NothingComes_WhateverTheChangeAttributeSays) {
+  server->faults().add(on::any_request().always(), filer::fault::TellChange{filer::ChangeTold::kFrozen});
+  server->make_file("/export/long", std::string(60000, 'x'), 0666);
+  const auto reader = mount->open("long");
+  EXPECT_EQ(mount->read(reader, 0, 100).value_or("error"), std::string(100, 'x'));
+  const auto writer = mount->open("long", O_RDWR);
+  ASSERT_EQ(mount->write(writer, 5000, std::string(100, 'y')), 0);
+  ASSERT_EQ(mount->fsync(writer), 0);
+  ASSERT_GT(mount->fs().statistics().cache.data_bytes, 0u) << "but for a page";
+  TestMount other(*server);
+  client::SetAttributes set;
+  set.size = 0;
+  ASSERT_TRUE(other.run(other.fs().setattr(other.user(), other.node("long"), set, nullptr)));
+  const uint64_t before = reads();
+  const auto again = mount->open("long");
+  EXPECT_EQ(reads(), before + 1) << "it has come with the OPEN";
+  EXPECT_EQ(mount->fs().statistics().cache.data_bytes, 0u);
+  EXPECT_EQ(mount->close(again), 0);
+  EXPECT_EQ(mount->close(writer), 0);
+  EXPECT_EQ(mount->close(reader), 0);
+}
+
 TEST_P(ReadWithOpen, AReadThatFails_IsTheReadersToHear) {
   server->make_file("/export/another", "another", 0666);
   ASSERT_TRUE(mount->lookup("file"));

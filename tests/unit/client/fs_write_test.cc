@@ -452,6 +452,64 @@ TEST_P(WriteLoops, SynchronousWritesOfTheSameBytes_KeepTheirOrder) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
+// One that waits for another keeps its place before those that came later, whoever these would have to wait
+// for; also when nobody waits for its answer any more.
+TEST_P(WriteLoops, WriteThatWaits_DoesNotTakeTheBytesOfALaterOne) {
+  constexpr size_t kPart = 128u << 10;
+  for (const int synchronous : {0, O_SYNC}) {
+    const auto file = mount.create("file", O_RDWR | synchronous);
+    const auto stalled = server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
+    std::vector<std::future<Result<>>> writes;
+    const auto begin_to_write = [&](uint64_t offset, size_t size, char c) {
+      writes.push_back(mount.start(mount.write_task(file, offset, std::string(size, c))));
+      const auto nothing = []() -> Task<int> { co_return 0; };
+      for (unsigned i = 0; i < 4 * GetParam(); ++i) mount.run(nothing());
+    };
+    begin_to_write(0, kPart, '1');
+    ASSERT_TRUE(server->faults().wait_fired(stalled));
+    begin_to_write(0, 2 * kPart, '2');
+    begin_to_write(kPart, kPart, '3');
+    begin_to_write(kPart + 100, 100, '4');
+    server->faults().release(stalled);
+    for (auto& w : writes) EXPECT_EQ(errno_of(w.get()), 0);
+    EXPECT_EQ(mount.fsync(file), 0);
+    std::string expected = std::string(kPart, '2') + std::string(kPart, '3');
+    expected.replace(kPart + 100, 100, 100, '4');
+    EXPECT_TRUE(server->read_file("/export/file") == expected) << synchronous;
+    EXPECT_EQ(mount.close(file), 0);
+  }
+}
+
+// O_DIRECT that fcntl(2) has set since.
+TEST_P(WriteLoops, DirectWrite_IsStableWhenItReturns) {
+  const auto file = mount.create("file");
+  BufferPool pool;
+  const Slice data = pool.slice(4096);
+  client::RequestContext context = mount.user();
+  context.direct = true;
+  ASSERT_EQ(errno_of(mount.run(mount.fs().write(context, file, 0, data))), 0);
+  EXPECT_EQ(server->stat("/export/file")->size, 4096u);
+  EXPECT_FALSE(server->stat("/export/file")->unstable);
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// What is written over before it was sent costs nothing.
+TEST_P(WriteLoops, TheSameBytesAgain_AreOneWrite) {
+  const auto file = mount.create("file");
+  std::string expected(300, 'a');
+  ASSERT_EQ(mount.write(file, 0, expected), 0);
+  for (int i = 0; i < 60; ++i) {
+    const auto at = static_cast<size_t>(i * 7 % 250);
+    const std::string text(90, static_cast<char>('b' + i % 20));  // some of it behind the end
+    ASSERT_EQ(mount.write(file, at, text), 0);
+    expected.resize(std::max(expected.size(), at + text.size()));
+    expected.replace(at, text.size(), text);
+  }
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), expected);
+  EXPECT_LE(mount.requests("WRITE"), 2u) << "the timer may send it once";
+}
+
 TEST_P(WriteLoops, SynchronousWriteThatFails_SaysSoItself) {
   const auto file = mount.create("file", O_RDWR | O_SYNC);
   server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_NOSPC});
@@ -643,6 +701,31 @@ TEST_P(WriteLoops, LittleMemory_IsNotFilledWithPagesOfSmallWrites) {
     ASSERT_LE(small.buffers().outstanding_bytes(), limits.buffers() + 4096);
   }
   EXPECT_EQ(small.close(file), 0);
+}
+
+// Where memory becomes little, and after a while, nobody has to write, or close the file, to have it
+// committed.
+TEST_P(WriteLoops, WhatNobodyTouchesAnyMore_IsCommitted) {
+  for (const bool little : {true, false}) {
+    std::atomic<uint64_t> available{uint64_t{1} << 40};
+    TestMount slow(
+        *server, TestMount::Settings{.loops = GetParam(), .options = [&](client::ClientOptions& o) {
+                                       o.memory = [&] { return Memory{uint64_t{1} << 40, available.load()}; };
+                                       if (!little) o.uncommitted_for = std::chrono::milliseconds(100);
+                                     }});
+    const auto file = slow.create("file");
+    const std::string piece(1 << 20, 'p');
+    // Less than is committed at once.
+    for (uint64_t at = 0; at < (20u << 20); at += piece.size()) ASSERT_EQ(slow.write(file, at, piece), 0);
+    if (little) available = 0;
+    EXPECT_TRUE(server->wait_until([&](filer::Core& core) {
+      return core.journal.count(OP_COMMIT).executed > 0;
+    })) << (little ? "for want of memory" : "in time")
+        << ", of " << slow.fs().statistics().cache.uncommitted_bytes << " bytes";
+    EXPECT_EQ(slow.close(file), 0);
+    EXPECT_FALSE(server->stat("/export/file")->unstable);
+    server->clear_journal();
+  }
 }
 
 // More data than may be on its way at once: everything arrives.

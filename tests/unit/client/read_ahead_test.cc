@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <random>
@@ -401,7 +402,7 @@ TEST_F(ReadPaceTest, WhereTheBytesAreAllThatTakesTime_NothingAhead) {
   EXPECT_EQ(pace.window(now), 0u);
   round(4, kMiB / 16, std::chrono::microseconds(1400));
   EXPECT_EQ(pace.window(now), 0u) << "the large ones have shown that it need not be";
-  round(1, kMiB, 2 * ReadPace::kMemory);
+  now += 2 * ReadPace::kMemory;
   round(4, kMiB / 16, std::chrono::microseconds(1400));
   EXPECT_GT(pace.window(now), 0u);
 }
@@ -422,6 +423,58 @@ TEST_F(ReadPaceTest, Window_DoublesUntilTheWayIsFull) {
   }
   EXPECT_GE(window, static_cast<uint64_t>(1.9 * rate * 0.02));
   EXPECT_LE(window, static_cast<uint64_t>(2.1 * rate * 0.02));
+}
+
+// A way with a queue before it, kept full by one stream: READs of a piece each, as many as the window allows,
+// answered one after the other. What is measured begins after a quarter of the time.
+struct FullWay {
+  FullWay(double bytes_per_second, Duration delay, Duration until) {
+    const auto serve = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(static_cast<double>(kPiece) / bytes_per_second));
+    struct UnderWay {
+      ReadPace::Sent sent;
+      TimePoint answered;
+    };
+    ReadPace pace;
+    std::deque<UnderWay> under_way;
+    const TimePoint begin{std::chrono::hours(1)};
+    TimePoint now = begin, idle_from = begin;  // what is in the queue has left it by then
+    uint64_t delivered = 0;
+    while (now < begin + until) {
+      const bool counts = now - begin > until / 4;
+      const uint64_t window = std::clamp<uint64_t>(pace.window(now), kPiece, 16 * kMiB);
+      if (counts) largest = std::max(largest, window);
+      while (under_way.size() * kPiece < window) {
+        idle_from = std::max(idle_from, now + delay / 2) + serve;
+        under_way.push_back({pace.sending(now), idle_from + delay / 2});
+        if (counts) longest = std::max(longest, under_way.back().answered - now);
+      }
+      now = under_way.front().answered;
+      pace.answered(under_way.front().sent, kPiece, now);
+      under_way.pop_front();
+      delivered += kPiece;
+    }
+    share = static_cast<double>(delivered) /
+            (bytes_per_second * std::chrono::duration<double>(now - begin).count());
+  }
+  uint64_t largest = 0;  // bytes; of a window
+  Duration longest{};    // of a READ
+  double share = 0;      // of what the way could have brought
+};
+
+TEST(ReadPaceOfAFullWay, IsNotFilledWithMoreAndMore) {
+  using std::chrono::milliseconds;
+  for (const auto& [rate, delay] : std::vector<std::pair<double, Duration>>{{125e6, milliseconds(20)},
+                                                                            {12.5e6, milliseconds(40)},
+                                                                            {1.25e9, milliseconds(2)},
+                                                                            {125e6, milliseconds(100)}}) {
+    const FullWay way(rate, delay, std::chrono::minutes(2));
+    const double piece = static_cast<double>(kPiece) / rate;
+    const double alone = std::chrono::duration<double>(delay).count() + piece;  // seconds of a READ
+    EXPECT_LE(static_cast<double>(way.largest), 2.2 * rate * alone + kPiece) << rate;
+    EXPECT_LE(std::chrono::duration<double>(way.longest).count(), 2.5 * alone + piece) << rate;
+    EXPECT_GE(way.share, 0.9) << rate;
+  }
 }
 
 TEST_F(ReadPaceTest, WhatWasMeasuredLongAgo_IsForgotten) {

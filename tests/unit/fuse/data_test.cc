@@ -200,6 +200,23 @@ TEST_P(Data, DirectIo_BypassesThePageCache) {
   EXPECT_EQ(m.fs().calls("read"), before + 3);
 }
 
+TEST_P(Data, DirectIo_AsTheDescriptorHasItNow) {
+  TestMount m(mount_setup());
+  const auto write_with = [&](int flags) {
+    m.client([&] {
+      const int fd = ::open(m.path("f").c_str(), O_CREAT | O_RDWR, 0600);
+      ASSERT_GE(fd, 0) << std::strerror(errno);
+      ASSERT_EQ(::fcntl(fd, F_SETFL, flags), 0) << std::strerror(errno);
+      alignas(4096) static char block[4096];
+      EXPECT_EQ(::pwrite(fd, block, sizeof block, 0), ssize_t{sizeof block});
+      ::close(fd);
+    });
+    return m.fs().last_write_direct();
+  };
+  EXPECT_TRUE(write_with(O_DIRECT));
+  EXPECT_FALSE(write_with(0));
+}
+
 // It is still in the processor's cache.
 TEST_P(Data, WritesOneAfterTheOther_ComeInTheSameMemory) {
   TestMount m(mount_setup());

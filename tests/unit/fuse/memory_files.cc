@@ -199,6 +199,7 @@ Task<Result<>> MemoryFilesystem::write(RequestContext ctx, OpenFileRef file, uin
   Inode& inode = *static_cast<OpenMemoryFile*>(file.get())->inode;
   Slice slice = data;
   last_write_in_place_ = slice.buffer->capacity() >= 2 * std::max<size_t>(slice.size(), 4096);
+  last_write_direct_ = ctx.direct;
   write_places_.insert(slice.bytes.data());
   store(inode, offset, slice.bytes);
   if (ctx.credential->uid() != 0) inode.attributes.mode &= ~uint32_t{S_ISUID | S_ISGID};

@@ -94,6 +94,7 @@ class MemoryFilesystem final : public Filesystem {
   rpc::CredentialPtr last_credential(const std::string& operation) const;
   // Whether the last WRITE's data lay in a buffer much larger than itself: it was not copied.
   bool last_write_in_place() const { return last_write_in_place_; }
+  bool last_write_direct() const { return last_write_direct_; }
   // In how many places the data of all WRITEs lay.
   size_t write_places() const;
 
@@ -180,6 +181,7 @@ class MemoryFilesystem final : public Filesystem {
   std::atomic<bool> responding_{true};
   std::atomic<bool> soft_timed_out_{false};
   std::atomic<bool> last_write_in_place_{false};
+  std::atomic<bool> last_write_direct_{false};
   std::set<const std::byte*> write_places_;
   std::atomic<FrontEnd*> dropper_{nullptr};
   std::atomic<size_t> open_files_{0};
