@@ -29,6 +29,11 @@ struct ReadSome {
   void await_resume() const noexcept {}
 };
 
+// Requests that are handled in one turn of the loop, before it looks at its sockets again.
+constexpr unsigned kAtOnce = 8;
+// Of requests that came alone, one of so many is followed by a look for the next one.
+constexpr unsigned kProbeEach = 16;
+
 // ENOENT: the request went away while it was copied.
 bool is_passing(int errnum) {
   return errnum == ENOENT || errnum == EINTR;
@@ -122,6 +127,13 @@ DeviceReader::Outcome DeviceReader::serve_one(fuse_session* session) {
   return Outcome::kEnded;
 }
 
+void DeviceReader::serve_waiting(fuse_session* session) {
+  if (!busy_ && ++alone_ % kProbeEach != 0) return;
+  busy_ = true;
+  for (unsigned i = 1; i < kAtOnce && busy_ && !stopping_; ++i)
+    busy_ = serve_one(session) == Outcome::kServed;
+}
+
 Slice DeviceReader::take_payload(size_t size) {
   if (size > payload_bytes_) return {};
   const MutableBytes payload(buffer_->data() + offset_, size);
@@ -152,6 +164,7 @@ Task<> DeviceReader::run(fuse_session* session) {
     if (!reading.error) {
       const Loop::Turn turn(loop_);
       process(session, reading.size);
+      serve_waiting(session);
     } else if (!is_passing(errnum)) {
       if (!is_end(errnum) && !stopping_) log::error("fuse: reading /dev/fuse: {}", reading.error.message());
       break;

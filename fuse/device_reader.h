@@ -5,7 +5,10 @@
 // reply must go out where the request came in; libfuse 3.14 has no public interface for that, and one list's
 // lock costs nothing next to the copy of a request.) Reads go through Asio, which tries first and then waits
 // for the descriptor's next edge: four system calls per request with one waiting application (epoll_wait,
-// readv, writev, readv = EAGAIN), where re-arming a wait each time takes five.
+// readv, writev, readv = EAGAIN), where re-arming a wait each time takes five. While requests queue up, up to
+// eight are read one after the other: three system calls each instead of four, and what they ask of the
+// server leaves in one. (16 small files at once: 1.10 of the throughput at 0.88 of the CPU; 32 random
+// reads: 1.08 and 0.91; one at a time the same. nfs-ganesha on loopback, 2026-11-25.)
 //
 // A request is read into two places: as much as a WRITE has in front of its payload into one, the rest to a
 // page boundary of a 2 MiB buffer of the pool: the kernel then copies whole pages, registered memory sees
@@ -58,6 +61,8 @@ class DeviceReader {
  private:
   static constexpr size_t kHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
   class Room;
+  // What else is there already, if there has been of late: what it asks of the server goes out together.
+  void serve_waiting(fuse_session* session);
   void start_over();
   bool make_room();
   // Where the next request is read to.
@@ -75,6 +80,8 @@ class DeviceReader {
   bool kept_ = false;                           // it was handed out
   // kHeaderBytes + kMaxWrite, so that every request fits in one piece; few of its pages are ever touched.
   const std::unique_ptr<std::byte[]> header_;
+  bool busy_ = false;   // the last look for a next request has found one
+  unsigned alone_ = 0;  // requests that none was looked for after
   bool stopping_ = false;
 };
 
