@@ -1,0 +1,230 @@
+// Delegations that are taken away, and that a restart of the server takes along (RFC 8881
+// sections 8.4.2.1, 10.2.1, 10.5, 18.38, 18.48).
+#include "tests/unit/client/support/delegation_mount.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+using filer::StateKind;
+namespace on = filer::on;
+
+// --- taken away (sections 10.5, 18.38, 18.48) ---
+
+// Section 18.46.3: SEQ4_STATUS_RECALLABLE_STATE_REVOKED, and "the client ... should use TEST_STATEID".
+TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
+  const auto file = mount->open("file");
+  auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
+  ASSERT_TRUE(second);
+  revoke_delegations();
+  EXPECT_EQ(*mount->read(second->file), "content") << "opened anew";
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+    bool any = false;
+    core.states.each([&](const filer::State& s) { any = any || s.kind == StateKind::kDelegation; });
+    return !any;
+  })) << "FREE_STATEID";
+  EXPECT_EQ(numbers().revoked, 1u);
+  EXPECT_EQ(mount->close(second->file), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  mount->expect_leftovers();
+}
+
+// The same when the return finds it out: as long as it is not freed, SEQUENCE says that something is revoked,
+// and nothing is answered here.
+TEST_P(DelegationLoops, RevokedWhileItGoesBack_IsAcknowledged) {
+  const auto none_left = [&] {
+    return server->wait_until([](filer::Core& core) {
+      bool any = false;
+      core.states.each([&](const filer::State& s) { any = any || s.kind == StateKind::kDelegation; });
+      return !any;
+    });
+  };
+  for (const nfs_opnum4 op : {OP_DELEGRETURN, OP_OPEN}) {
+    const auto file = mount->open("file");
+    // Of a user of his own, whose open the server has to be told of first.
+    auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
+    ASSERT_TRUE(second);
+    ASSERT_EQ(numbers().held_read, 1u) << op_name(op);
+    const auto going = server->faults().add(on::request_with(op), filer::fault::Stall{});
+    ASSERT_EQ(server->recall("/export/file"), 1u);
+    ASSERT_TRUE(server->faults().wait_fired(going));
+    revoke_delegations();
+    server->faults().release(going);
+    EXPECT_TRUE(none_left()) << op_name(op);
+    EXPECT_EQ(*mount->read(file), "content");
+    EXPECT_EQ(*mount->read(second->file), "content");
+    EXPECT_EQ(mount->close(second->file), 0);
+    EXPECT_EQ(mount->close(file), 0);
+  }
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->clear_journal();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(executed(OP_OPEN), 0u) << "answered here";
+}
+
+// What it made certain is certain no more, whatever the clock says: the next stat(2) asks, and what is open
+// is read anew.
+TEST_P(DelegationLoops, Revoked_WhatItVouchedForIsAskedForAgain) {
+  mount_with(std::chrono::seconds(600));
+  const auto file = mount->open("file");
+  const auto node = mount->node("file");
+  ASSERT_EQ(numbers().held_read, 1u);
+  revoke_delegations();
+  ASSERT_TRUE(server->write_file("/export/file", 0, "other content"));
+  EXPECT_EQ(*mount->read(file), "other content") << "finds out";
+  EXPECT_EQ(numbers().revoked, 1u);
+  EXPECT_EQ(mount->front_end.data(node), 1u);
+  EXPECT_EQ(mount->stat("file")->size, 13u);
+  EXPECT_EQ(mount->close(file), 0);
+  mount->expect_leftovers();
+}
+
+// The answer to LOCK says that something was revoked. Until it is known what, no delegation spares the lock
+// what section 10.3.2 asks for: to validate what is cached.
+TEST_P(DelegationLoops, RevokedBeforeALock_TheLockValidatesWhateverTheClockSays) {
+  using client::LockType;
+  mount_with(std::chrono::seconds(600));
+  const auto file = mount->open("file");
+  const auto node = mount->node("file");
+  ASSERT_EQ(numbers().held_read, 1u);
+  const auto rule = server->faults().add(on::request_with(OP_TEST_STATEID), filer::fault::Stall{});
+  revoke_delegations();
+  ASSERT_TRUE(server->write_file("/export/file", 0, "CONTENT"));
+  EXPECT_EQ(mount->lock(file, LockType::kRead), 0);
+  EXPECT_GE(mount->front_end.data(node), 1u);
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  server->faults().release(rule);
+  EXPECT_EQ(mount->close(file), 0);
+  mount->expect_leftovers();
+}
+
+// Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
+// depends are no longer guaranteed." A client that cannot reach the server for longer than its lease does not
+// know whether they are.
+TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NothingIsAnsweredFromAPromise) {
+  start_with_a_short_lease();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(mount->stat("file")->size, 7u);
+  ASSERT_EQ(numbers().held_read, 1u);
+  const auto node = mount->node("file");
+  cut_off_for_longer_than_the_lease();
+  auto attributes = mount->start(mount->fs().getattr(mount->user(), node, nullptr));
+  auto opened = mount->start(mount->fs().open(mount->user(), node, O_RDONLY));
+  for (const auto& client : server->clients()) server->expire_lease(client.id);
+  ASSERT_TRUE(server->write_file("/export/file", 0, "other content"));
+  server->pause_reading(false);
+  const auto answer = attributes.get();
+  ASSERT_TRUE(answer) << describe(answer.error());
+  EXPECT_EQ(answer->attributes.size, 13u);
+  auto file = opened.get();
+  ASSERT_TRUE(file) << describe(file.error());
+  EXPECT_GE(mount->front_end.data(node), 1u);
+  EXPECT_EQ(mount->close(file->file), 0);
+  mount->expect_leftovers();
+}
+
+// The clock may say for how long attributes are believed; an open it does not spare.
+TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoOpenIsAnsweredByTheClock) {
+  start_with_a_short_lease(std::chrono::seconds(600));
+  EXPECT_EQ(mount->read_file("file"), "content");
+  ASSERT_EQ(numbers().held_read, 1u);
+  const auto node = mount->node("file");
+  cut_off_for_longer_than_the_lease();
+  auto opened = mount->start(mount->fs().open(mount->user(), node, O_RDONLY));
+  for (const auto& client : server->clients()) server->expire_lease(client.id);
+  ASSERT_TRUE(server->write_file("/export/file", 0, "other content"));
+  server->pause_reading(false);
+  const auto file = opened.get();
+  ASSERT_TRUE(file) << describe(file.error());
+  EXPECT_FALSE(file->keep_cache && mount->front_end.data(node) == 0) << "the kernel's pages are old";
+  EXPECT_EQ(*mount->read(file->file), "other content");
+  EXPECT_EQ(mount->stat("file")->size, 13u);
+  EXPECT_EQ(mount->close(file->file), 0);
+  mount->expect_leftovers();
+}
+
+// The same of a lock: what the delegation let us give away is asked for first.
+TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoLockIsGivenHere) {
+  using client::LockType;
+  start_with_a_short_lease();
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(numbers().held_write, 1u);
+  cut_off_for_longer_than_the_lease();
+  auto locked = mount->start(
+      mount->fs().setlk(mount->user(), file, 1, {LockType::kWrite, 0, 9, TestMount::process(1)}, false));
+  for (const auto& client : server->clients()) server->expire_lease(client.id);
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  ASSERT_EQ(other.lock(theirs, LockType::kWrite, 0, 9), 0);
+  server->pause_reading(false);
+  EXPECT_EQ(errno_of(locked.get()), EAGAIN);
+  EXPECT_EQ(other.close(theirs), 0);
+  mount->close(file);
+  mount->expect_leftovers();
+}
+
+// --- restart (sections 8.4.2.1, 10.2.1) ---
+
+// "The client reclaims ... with a claim type of CLAIM_PREVIOUS and a delegate_type": what it had.
+TEST_P(DelegationLoops, Restart_TheDelegationIsReclaimed) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  const auto file = mount->open("file", O_RDONLY);
+  server->restart();
+  EXPECT_EQ(*mount->read(file), "content");
+  ASSERT_EQ(live(StateKind::kDelegation).size(), 1u);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(numbers().held_read, 1u);
+  EXPECT_EQ(numbers().revoked, 0u);
+  server->recall("/export/file");
+  EXPECT_TRUE(returned());
+}
+
+// Section 10.4.3: what the file is when the delegation is granted anew is "c". Or each stat(2) of another
+// client would find it modified.
+TEST_P(DelegationLoops, Restart_AnotherClientsStatChangesNothing) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->write(file, 0, "written"), 0);
+  ASSERT_EQ(mount->fsync(file), 0);
+  server->restart();
+  EXPECT_EQ(*mount->read(file), "written");
+  ASSERT_EQ(numbers().held_write, 1u);
+  const auto before = *server->stat("/export/file");
+  TestMount other(*server);
+  for (int i = 0; i < 2; ++i) {
+    const auto seen = other.stat("file");
+    ASSERT_TRUE(seen) << describe(seen.error());
+    EXPECT_EQ(seen->change, before.change);
+  }
+  EXPECT_EQ(server->stat("/export/file")->change, before.change);
+  EXPECT_EQ(numbers().held_write, 1u) << "and was only asked";
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+TEST_P(DelegationLoops, RestartThatGivesNothingBack_OpensAnew) {
+  const auto file = mount->open("file");
+  auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
+  ASSERT_TRUE(second);
+  server->restart({.forget_reclaims = true});
+  EXPECT_EQ(*mount->read(file), "content");
+  EXPECT_EQ(*mount->read(second->file), "content");
+  EXPECT_EQ(numbers().held_read + numbers().held_write, live(StateKind::kDelegation).size());
+  EXPECT_EQ(mount->close(second->file), 0);
+  EXPECT_EQ(mount->close(file), 0);
+}
+
+// A session that is lost takes no delegation with it (section 2.10.10.1).
+TEST_P(DelegationLoops, LostSession_KeepsTheDelegation) {
+  EXPECT_EQ(mount->read_file("file"), "content");
+  server->forget_session(server->clients().at(0).sessions.at(0));
+  EXPECT_TRUE(mount->stat(""));
+  server->clear_journal();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(executed(OP_OPEN), 0u);
+  server->recall("/export/file");
+  EXPECT_TRUE(returned());
+}
+
+}  // namespace
+}  // namespace nfsrdma::test

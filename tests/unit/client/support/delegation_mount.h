@@ -1,0 +1,63 @@
+// A mount, and a server that gives delegations: for the tests of what they spare, and of how they go.
+#pragma once
+
+#include <thread>
+
+#include "tests/unit/client/support/test_mount.h"
+
+namespace nfsrdma::test {
+
+class DelegationLoops : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    server = start_filer();
+    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    server->make_file("/export/file", "content", 0666);
+    mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
+  }
+
+  std::vector<filer::StateFacts> live(filer::StateKind kind) { return live_states(*server, kind); }
+  client::DelegationStatistics numbers() { return mount->fs().statistics().delegations; }
+  uint64_t executed(nfs4::nfs_opnum4 op) { return server->executed(op).executed; }
+  // `believed`: how long attributes are without a promise.
+  void mount_with(std::chrono::seconds believed) {
+    mount.reset();
+    mount = std::make_unique<TestMount>(
+        *server, TestMount::Settings{.loops = GetParam(), .options = [believed](client::ClientOptions& o) {
+                                       o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = believed;
+                                     }});
+  }
+  // A second; by default attributes are believed for what was promised alone.
+  void start_with_a_short_lease(std::chrono::seconds believed = std::chrono::seconds(0)) {
+    mount.reset();
+    server = start_filer({.lease = std::chrono::seconds(1), .manual_clock = true});
+    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    server->make_file("/export/file", "content", 0666);
+    mount_with(believed);
+  }
+  void revoke_delegations() {
+    server->with_core([](filer::Core& core) {
+      core.states.each([&](filer::State& s) {
+        if (s.kind == filer::StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+      });
+    });
+  }
+  void cut_off_for_longer_than_the_lease() {
+    server->pause_reading(true);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  }
+  // Until the mount has given every delegation back.
+  bool returned() {
+    return server->wait_until([](filer::Core& core) {
+      bool any = false;
+      core.states.each(
+          [&](const filer::State& s) { any = any || (s.kind == filer::StateKind::kDelegation && s.live()); });
+      return !any;
+    });
+  }
+
+  std::unique_ptr<filer::Server> server;
+  std::unique_ptr<TestMount> mount;
+};
+
+}  // namespace nfsrdma::test
