@@ -41,7 +41,7 @@ struct CachedFile {
   // Written data; see write_extents.h. Disjoint across the three maps.
   ExtentMap writes;              // held, or WRITE is under way
   WriteExtent* held = nullptr;   // of `writes`, not sent: may still grow (adjacent small writes are gathered)
-  std::set<uint64_t> under_way;  // serials of `writes`
+  std::set<uint64_t> under_way;  // serials of `writes` and `turns`
   std::list<const WriteTurn*> turns;  // writes that wait for such as they overlap, first come first
   ExtentMap unstable;    // WRITE was answered UNSTABLE: kept until COMMIT gives the same verifier
   ExtentMap committing;  // of `unstable`, while COMMIT is under way
@@ -76,7 +76,9 @@ struct CachedFile {
   // The kernel's pages of a file that we are writing change together with its change attribute.
   bool writing() const { return dirty_bytes != 0; }
   // Something is not on stable storage.
-  bool unsaved() const { return !writes.empty() || !unstable.empty() || committing_epoch != 0; }
+  bool unsaved() const {
+    return !writes.empty() || !turns.empty() || !unstable.empty() || committing_epoch != 0;
+  }
 };
 using CachedFileRef = std::shared_ptr<CachedFile>;
 

@@ -199,8 +199,10 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from,
     const auto e = at_or_after(*file, from);
     if (e != file->extents.end() && e->second.offset < end) return std::nullopt;  // another one was faster
   }
-  const uint64_t bytes = capacity(fill.room);
-  if (bytes > limit() || !make_room(limit() - bytes, going)) return std::nullopt;
+  const uint64_t bytes = capacity(fill.room), all = bytes_.load(std::memory_order_relaxed);
+  // What is being filled stays. Where that leaves too little, nothing else goes for it.
+  const uint64_t filling = all - std::min(all, answered_.all.bytes + kept_.all.bytes);
+  if (filling + bytes > limit() || !make_room(limit() - bytes, going)) return std::nullopt;
   // Only now: room may have been made of its last extent.
   auto& place = files_[&node];
   if (!place) place = std::make_unique<File>();
@@ -408,9 +410,6 @@ bool DataCache::evict_one(Class from, Going& going) {
 }
 
 bool DataCache::make_room(uint64_t most, Going& going) {
-  // What is being filled stays. Where that is too much already, nothing else goes for it.
-  const uint64_t bytes = bytes_.load(std::memory_order_relaxed);
-  if (bytes - std::min(bytes, answered_.all.bytes + kept_.all.bytes) > most) return false;
   while (bytes_.load(std::memory_order_relaxed) > most) {
     if (!evict_one(Class::kAnswered, going) && !evict_one(Class::kKept, going)) return false;
   }

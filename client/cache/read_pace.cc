@@ -20,29 +20,31 @@ double seconds(Duration d) {
 void ReadPace::turn(TimePoint now) const {
   if (now - since_ < kMemory) return;
   const bool idle = now - since_ >= 2 * kMemory;
-  rate_before_ = idle ? 0 : rate_now_;
-  rate_now_ = 0;
+  before_ = idle ? Period{} : now_;
+  now_ = {};
   since_ = now;
   if (!idle) return;
-  least_ = {};  // what comes next finds the way empty
+  delay_ = Duration::max();
+  empty_at_ = now;
   probe_at_ = now + kProbeEach;
   probe_until_ = {};
 }
 
 bool ReadPace::probing(TimePoint now) const {
   if (probe_until_ != TimePoint{} && now >= probe_until_) {
-    if (probed_.delay != Duration::max()) least_ = probed_;
+    if (probed_ != Duration::max()) delay_ = probed_;
     probe_until_ = {};
     probe_at_ = now + kProbeEach;
-  } else if (probe_until_ == TimePoint{} && now >= probe_at_ && least_.delay != Duration::max()) {
-    probed_ = {};
-    probe_until_ = now + std::clamp<Duration>(kProbeDelays * least_.delay, kShortestProbe, kLongestProbe);
+  } else if (probe_until_ == TimePoint{} && now >= probe_at_ && delay_ != Duration::max()) {
+    probed_ = Duration::max();
+    probe_until_ = now + std::clamp<Duration>(kProbeDelays * delay_, kShortestProbe, kLongestProbe);
   }
   return probe_until_ != TimePoint{};
 }
 
 ReadPace::Sent ReadPace::sending(TimePoint now) const {
   std::lock_guard lock(mutex_);
+  turn(now);
   return {now, delivered_};
 }
 
@@ -52,17 +54,18 @@ void ReadPace::answered(const Sent& sent, uint64_t bytes, TimePoint now) {
   std::lock_guard lock(mutex_);
   turn(now);
   delivered_ += bytes;
-  if (probing(now)) probed_.note(took, waited);
-  least_.note(took, waited);
-  rate_now_ = std::max(rate_now_, static_cast<double>(delivered_ - sent.delivered) / seconds(took));
+  if (probing(now)) probed_ = std::min(probed_, took);
+  if (sent.at >= empty_at_) delay_ = std::min(delay_, took);
+  now_.wait = std::min(now_.wait, waited);
+  now_.rate = std::max(now_.rate, static_cast<double>(delivered_ - sent.delivered) / seconds(took));
 }
 
 uint64_t ReadPace::window(TimePoint now) const {
   std::lock_guard lock(mutex_);
   turn(now);
   const double worth = probing(now) ? 0.5 : 2;  // round trips
-  if (least_.delay == Duration::max() || least_.wait < kWorthwhile) return 0;
-  return static_cast<uint64_t>(worth * std::max(rate_now_, rate_before_) * seconds(least_.delay));
+  if (delay_ == Duration::max() || std::min(now_.wait, before_.wait) < kWorthwhile) return 0;
+  return static_cast<uint64_t>(worth * std::max(now_.rate, before_.rate) * seconds(delay_));
 }
 
 }  // namespace nfsrdma::client

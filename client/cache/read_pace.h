@@ -43,15 +43,9 @@ class ReadPace {
   uint64_t window(TimePoint now) const;
 
  private:
-  // Of the READs of some time.
-  struct Least {
-    Duration delay = Duration::max();
-    Duration wait = Duration::max();  // of it: without what the bytes take anywhere
-
-    void note(Duration took, Duration waited) {
-      delay = std::min(delay, took);
-      wait = std::min(wait, waited);
-    }
+  struct Period {
+    Duration wait = Duration::max();  // the shortest, without what the bytes take anywhere
+    double rate = 0;                  // bytes per second
   };
   // With the lock held.
   void turn(TimePoint now) const;
@@ -59,9 +53,10 @@ class ReadPace {
 
   mutable std::mutex mutex_;
   uint64_t delivered_ = 0;
-  mutable double rate_now_ = 0, rate_before_ = 0;  // bytes per second
-  mutable TimePoint since_{};                      // rate_now_
-  mutable Least least_, probed_;
+  mutable Period now_, before_;
+  mutable TimePoint since_{};  // now_
+  mutable Duration delay_ = Duration::max(), probed_ = Duration::max();
+  mutable TimePoint empty_at_{};                  // READs that were sent since then have found the way empty
   mutable TimePoint probe_at_{}, probe_until_{};  // the next one, or the present one
 };
 

@@ -1,6 +1,7 @@
 #include "client/cache/write_turn.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace nfsrdma::client {
 
@@ -8,8 +9,10 @@ WriteTurn::WriteTurn(CachedFileRef file, uint64_t offset, uint64_t end)
     : file_(std::move(file)), offset_(offset), end_(end) {}
 
 void WriteTurn::begin() {
-  if (!waiting_) place_ = file_->turns.insert(file_->turns.end(), this);
-  waiting_ = true;
+  if (std::exchange(waiting_, true)) return;
+  place_ = file_->turns.insert(file_->turns.end(), this);
+  serial_ = file_->next_serial++;
+  file_->under_way.insert(serial_);
 }
 
 bool WriteTurn::others_first() const {
@@ -23,6 +26,7 @@ void WriteTurn::end() {
   if (!waiting_) return;
   std::lock_guard lock(file_->cached.mutex);
   file_->turns.erase(place_);
+  file_->under_way.erase(serial_);
   waiting_ = false;
   file_->written.notify_all();
 }

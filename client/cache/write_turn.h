@@ -34,6 +34,7 @@ class WriteTurn {
   const CachedFileRef file_;
   const uint64_t offset_, end_;
   std::list<const WriteTurn*>::iterator place_;  // in CachedFile::turns, while it waits
+  uint64_t serial_ = 0;  // in CachedFile::under_way: who waits for all that was written waits for it
   bool waiting_ = false;
 };
 

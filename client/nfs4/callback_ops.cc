@@ -73,8 +73,9 @@ template <class Find>
 Task<nfsstat4> CallbackServer::find_overtaken(const std::vector<referring_call_list4>& referring,
                                               const Find& find) {
   bool booked = referring.empty();
+  const uint64_t begun = delegations_.begun_so_far();
   for (int pause = 0;; ++pause) {
-    const bool racing = referring.empty() ? delegations_.being_asked_for() : outstanding(referring);
+    const bool racing = referring.empty() ? delegations_.being_asked_for(begun) : outstanding(referring);
     const nfsstat4 status = find();
     if (status == NFS4_OK) co_return status;
     // The slot is free before the reply's reader has registered what came with it: look once more after a
@@ -92,11 +93,11 @@ Task<nfsstat4> CallbackServer::recall(CB_RECALL4args args, std::vector<referring
     found = delegations_.find(args.fh, args.stateid);
     return found.status;
   };
+  const uint64_t begun = delegations_.begun_so_far();
   const nfsstat4 status = co_await find_overtaken(referring, find);
   DelegationHolder* const holder = delegations_.holder();
   if (status != NFS4_OK) {
-    const bool racing = status == NFS4ERR_DELAY || delegations_.being_asked_for() || outstanding(referring);
-    if (holder != nullptr && !racing) holder->recalled_unknown(args.fh, args.stateid);
+    if (holder != nullptr && status != NFS4ERR_DELAY) holder->recalled_unknown(args.fh, args.stateid, begun);
     co_return status;
   }
   delegations_.count_recall();

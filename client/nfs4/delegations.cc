@@ -11,6 +11,28 @@ std::string key(const nfs4::nfs_fh4& fh) {
 
 }  // namespace
 
+uint64_t Delegations::begin_asking() {
+  std::lock_guard lock(asking_mutex_);
+  asking_.push_back(next_asking_);
+  return next_asking_++;
+}
+
+void Delegations::end_asking(uint64_t number) {
+  std::lock_guard lock(asking_mutex_);
+  *std::ranges::find(asking_, number) = asking_.back();
+  asking_.pop_back();
+}
+
+bool Delegations::being_asked_for(uint64_t begun) const {
+  std::lock_guard lock(asking_mutex_);
+  return std::ranges::any_of(asking_, [begun](uint64_t number) { return number < begun; });
+}
+
+uint64_t Delegations::begun_so_far() const {
+  std::lock_guard lock(asking_mutex_);
+  return next_asking_;
+}
+
 void Delegations::add(const DelegationRef& delegation, Came came) {
   if (came == Came::kGranted) granted_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);

@@ -66,9 +66,9 @@ class DelegationHolder {
   virtual ~DelegationHolder() = default;
   // CB_RECALL, CB_RECALL_ANY: it is to be returned. May come several times.
   virtual void recalled(DelegationRef delegation) = 0;
-  // CB_RECALL of one that is not here, nor can be on its way: the answer that brought it was lost, and its
-  // OPEN done once more.
-  virtual void recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid) = 0;
+  // CB_RECALL of one that is not here: the answer that brought it was lost, and its OPEN done once more; or
+  // the answer is still to come, to one of the OPENs that had `begun` by then.
+  virtual void recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid, uint64_t begun) = 0;
   // CB_GETATTR of a write delegation: size and change attribute by section 10.4.3. Nothing: not known yet, or
   // no more.
   struct Known {
@@ -101,15 +101,18 @@ class Delegations {
   // its answer.
   class Asking {
    public:
-    explicit Asking(Delegations& d) : delegations_(d) { d.asking_.fetch_add(1, std::memory_order_acq_rel); }
-    ~Asking() { delegations_.asking_.fetch_sub(1, std::memory_order_acq_rel); }
+    explicit Asking(Delegations& d) : delegations_(d), number_(d.begin_asking()) {}
+    ~Asking() { delegations_.end_asking(number_); }
     Asking(const Asking&) = delete;
     Asking& operator=(const Asking&) = delete;
 
    private:
     Delegations& delegations_;
+    const uint64_t number_;
   };
-  bool being_asked_for() const { return asking_.load(std::memory_order_acquire) > 0; }
+  // Of all of them, or of those that had begun by then.
+  bool being_asked_for(uint64_t begun = UINT64_MAX) const;
+  uint64_t begun_so_far() const;
   // NFS4_OK with the delegation, NFS4ERR_BAD_STATEID, NFS4ERR_BADHANDLE (sections 20.1.3, 20.2.3).
   struct Found {
     nfs4::nfsstat4 status = nfs4::NFS4ERR_BADHANDLE;
@@ -130,6 +133,8 @@ class Delegations {
 
  private:
   void leave_use(Delegation& delegation);
+  uint64_t begin_asking();
+  void end_asking(uint64_t number);
 
   const size_t most_;
   DelegationHolder* holder_ = nullptr;
@@ -137,7 +142,9 @@ class Delegations {
   std::unordered_multimap<std::string, DelegationRef> by_handle_;
   std::list<DelegationRef> by_use_;  // the least recently used first
   size_t writes_ = 0;                // of by_use_
-  std::atomic<int> asking_{0};
+  mutable std::mutex asking_mutex_;
+  std::vector<uint64_t> asking_;  // their numbers: as many as there are slots at most
+  uint64_t next_asking_ = 0;
   std::atomic<uint64_t> granted_{0}, recalled_{0}, returned_{0}, revoked_{0}, local_opens_{0};
 };
 

@@ -212,21 +212,29 @@ void Nfs4Filesystem::recalled(DelegationRef delegation) {
   give_back_soon(std::move(delegation));
 }
 
-void Nfs4Filesystem::recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid) {
+void Nfs4Filesystem::recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid,
+                                      uint64_t begun) {
   if (stopping_) return;
   if (unknown_returning_.fetch_add(1) >= kMostReturns) {  // the server asks again
     unknown_returning_.fetch_sub(1);
     return;
   }
-  log::info("server {}: it recalls a delegation whose answer was lost", options_.host);
   nfs4::open_delegation4 granted;
   granted.stateid = stateid;
   Loop::current()->spawn(return_unknown(
-      std::make_shared<Delegation>(fh, granted, session_.machine_credential(), session_.epoch())));
+      std::make_shared<Delegation>(fh, granted, session_.machine_credential(), session_.epoch()), begun));
 }
 
-Task<> Nfs4Filesystem::return_unknown(DelegationRef delegation) {
-  co_await states_.return_unwanted(std::move(delegation));
+// Not before every OPEN that may bring it is answered and booked: then it is known, or its answer was lost.
+Task<> Nfs4Filesystem::return_unknown(DelegationRef delegation, uint64_t begun) {
+  while (!stopping_ && delegations_.being_asked_for(begun)) co_await Loop::current()->sleep(kLeastWait);
+  Delegations::Found found = delegations_.find(delegation->fh, delegation->stateid);
+  if (found.status == nfs4::NFS4_OK) {
+    give_back_soon(std::move(found.delegation));
+  } else {
+    auto returning = states_.return_unwanted(std::move(delegation));
+    co_await std::move(returning);
+  }
   unknown_returning_.fetch_sub(1);
 }
 

@@ -168,8 +168,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<> give_back_queued();
   Task<> give_back_everything();
   void recalled(DelegationRef delegation) override;
-  void recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid) override;
-  Task<> return_unknown(DelegationRef delegation);
+  void recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid, uint64_t begun) override;
+  Task<> return_unknown(DelegationRef delegation, uint64_t begun);
   void delegation_ended(NodeRef node) override;
   std::optional<DelegationHolder::Known> delegated_attributes(const Delegation& delegation) override;
 

@@ -208,6 +208,8 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
     std::lock_guard lock(file.node.mutex);
     modes = file.delegation ? state->opened_modes() : state->modes(file.unsaved());
   }
+  std::optional<Delegations::Asking> asking;  // a recall may overtake what it brings
+  if (delegation) asking.emplace(delegations_);
   open.owner = open_owner(state->uid);
   open.claim.claim = nfs4::CLAIM_PREVIOUS;
   auto build = [&](CompoundBuilder& b) {

@@ -177,7 +177,7 @@ void set_xid(ByteVector& message, uint32_t xid) {
 
 class Holder final : public client::DelegationHolder {
   void recalled(client::DelegationRef) override {}
-  void recalled_unknown(const nfs_fh4&, const stateid4&) override {}
+  void recalled_unknown(const nfs_fh4&, const stateid4&, uint64_t) override {}
   std::optional<Known> delegated_attributes(const client::Delegation&) override { return Known{17, 4711}; }
 };
 

@@ -30,9 +30,12 @@ nfsstat4 status_of(CallbackCaller& caller, const nfs_cb_argop4& op) {
 struct Holder final : client::DelegationHolder {
   explicit Holder(client::Delegations& delegations) { delegations.attach(this); }
   void recalled(client::DelegationRef delegation) override { recalls.push_back(delegation->stateid); }
-  void recalled_unknown(const nfs_fh4&, const stateid4& stateid) override { unknown.push_back(stateid); }
+  void recalled_unknown(const nfs_fh4&, const stateid4& stateid, uint64_t begun) override {
+    unknown.emplace_back(stateid, begun);
+  }
   std::optional<Known> delegated_attributes(const client::Delegation&) override { return known; }
-  std::vector<stateid4> recalls, unknown;
+  std::vector<stateid4> recalls;
+  std::vector<std::pair<stateid4, uint64_t>> unknown;
   std::optional<Known> known = Known{.size = 77, .change = 5};
 };
 
@@ -91,11 +94,15 @@ TEST(CallbackRecall, OfNoDelegation_IsHandedOnToBeReturned) {
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 1), false, kFile}}), NFS4ERR_BADHANDLE);
   caller.grant(kFile, stateid(1, 2));
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 3), false, kFile}}), NFS4ERR_BAD_STATEID);
-  EXPECT_EQ(holder.unknown, (std::vector<stateid4>{stateid(0, 1), stateid(0, 3)}));
-  EXPECT_TRUE(holder.recalls.empty());
   const client::Delegations::Asking asking(caller.delegations);
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 4), false, kOther}}), NFS4ERR_BADHANDLE);
-  EXPECT_EQ(holder.unknown.size(), 2u) << "its OPEN may be under way";
+  ASSERT_EQ(holder.unknown.size(), 3u);
+  EXPECT_EQ(holder.unknown[0].first, stateid(0, 1));
+  EXPECT_EQ(holder.unknown[1].first, stateid(0, 3));
+  EXPECT_EQ(holder.unknown[2].first, stateid(0, 4));
+  EXPECT_FALSE(caller.delegations.being_asked_for(holder.unknown[1].second));
+  EXPECT_TRUE(caller.delegations.being_asked_for(holder.unknown[2].second)) << "its OPEN may be under way";
+  EXPECT_TRUE(holder.recalls.empty());
 }
 
 // "If the stateid specified is not one corresponding to an OPEN delegation for the file specified by the
