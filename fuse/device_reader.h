@@ -37,7 +37,7 @@ namespace nfsrdma::fuse {
 
 class DeviceReader {
  public:
-  // Of 512 KiB each, writes of 1 MiB with O_DIRECT would move 1.36 of this for 0.7 of the CPU, where stable
+  // Of 512 KiB each, writes of 1 MiB with O_DIRECT would move 1.27 of this for 0.76 of the CPU, where stable
   // storage is memory (docs/PERFORMANCE.md). On a disk each part would be brought there by itself: one after
   // the other with O_SYNC, and where the file grows.
   static constexpr size_t kMaxWrite = 1u << 20;
