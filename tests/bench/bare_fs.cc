@@ -29,7 +29,6 @@ constexpr size_t kReadHead = 8 + 16;  // PUTFH's result, and READ's before its d
 // COMMIT.
 constexpr size_t kClosesAtOnce = 16;
 constexpr size_t kCommitAt = 32u << 20;
-constexpr stateid4 kCurrent{.seqid = 1, .other = {}};  // RFC 8881 section 16.2.3.1.2
 
 void put64(std::byte* to, uint64_t v) {
   store_be32(to, static_cast<uint32_t>(v >> 32));
@@ -116,7 +115,7 @@ void BareFs::prepare() {
   const PUTFH4args directory{files_[FUSE_ROOT_ID].handle};
   const GETATTR4args attributes{kEntry};
   if (small_) {
-    const READ4args content{duties ? kCurrent : stateid4{}, 0, kSmallBytes};
+    const READ4args content{duties ? kCurrentStateid : stateid4{}, 0, kSmallBytes};
     lookup_ =
         duties ? session_.compound(directory, open_args()) : session_.compound(directory, LOOKUP4args{});
     Session::follow(lookup_, GETFH4args{}, attributes, content);

@@ -19,11 +19,7 @@ TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
   revoke_delegations();
   EXPECT_EQ(*mount->read(second->file), "content") << "opened anew";
   EXPECT_EQ(*mount->read(file), "content");
-  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
-    bool any = false;
-    core.states.each([&](const filer::State& s) { any = any || s.kind == StateKind::kDelegation; });
-    return !any;
-  })) << "FREE_STATEID";
+  EXPECT_TRUE(none_left()) << "FREE_STATEID";
   EXPECT_EQ(numbers().revoked, 1u);
   EXPECT_EQ(mount->close(second->file), 0);
   EXPECT_EQ(mount->close(file), 0);
@@ -33,13 +29,6 @@ TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
 // The same when the return finds it out: as long as it is not freed, SEQUENCE says that something is revoked,
 // and nothing is answered here.
 TEST_P(DelegationLoops, RevokedWhileItGoesBack_IsAcknowledged) {
-  const auto none_left = [&] {
-    return server->wait_until([](filer::Core& core) {
-      bool any = false;
-      core.states.each([&](const filer::State& s) { any = any || s.kind == StateKind::kDelegation; });
-      return !any;
-    });
-  };
   for (const nfs_opnum4 op : {OP_DELEGRETURN, OP_OPEN}) {
     const auto file = mount->open("file");
     // Of a user of his own, whose open the server has to be told of first.

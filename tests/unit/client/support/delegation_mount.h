@@ -55,6 +55,14 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
       return !any;
     });
   }
+  // Nor does the server have one that it has revoked.
+  bool none_left() {
+    return server->wait_until([](filer::Core& core) {
+      bool any = false;
+      core.states.each([&](const filer::State& s) { any = any || s.kind == filer::StateKind::kDelegation; });
+      return !any;
+    });
+  }
 
   std::unique_ptr<filer::Server> server;
   std::unique_ptr<TestMount> mount;
