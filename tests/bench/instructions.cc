@@ -4,10 +4,11 @@
 //
 // usage: qemu-system-x86_64 -plugin libinstructions.so,counts=FILE
 //
-// FILE is kSlots pairs of 64-bit numbers, in the host's byte order and in no order: page (address / 4096),
-// and instructions executed there. It may be read at any time. The first pair counts what found no place. The
-// kernel's instructions are not counted. A block of instructions counts when it begins, and again from where
-// a page fault has interrupted it.
+// FILE is kSlots pairs of 64-bit numbers in the host's byte order: page (address / 4096), and instructions
+// executed there. A page is in the first pair from slot_of's on that has it; none has it where an empty one
+// comes first. FILE may be read at any time, and is as large as its pages are many: it has holes. The first
+// pair counts what found no place. The kernel's instructions are not counted. A block of instructions counts
+// when it begins, and again from where a page fault has interrupted it.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,7 +40,7 @@ struct Slot {
   uint64_t page = 0;
   uint64_t instructions = 0;
 };
-constexpr unsigned kBits = 20;
+constexpr unsigned kBits = 24;  // a guest that compiles programs for an hour fills some 2^20 places
 constexpr uint64_t kSlots = uint64_t{1} << kBits;
 constexpr uint64_t kKernel = uint64_t{1} << 47;  // and above
 Slot* slots;
