@@ -37,11 +37,12 @@ class Agent:
 
     def run(self, ident, command, user=None):
         identity = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user is not None else []
-        process = subprocess.Popen([*identity, "bash", "-c", f". {LIB}\n{command}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, cwd="/", start_new_session=True)
-        self.running[ident] = process
-        output = process.stdout.read().decode(errors="replace")
-        self.answer({"id": ident, "status": process.wait(), "output": output})
+        with subprocess.Popen([*identity, "bash", "-c", f". {LIB}\n{command}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, cwd="/", start_new_session=True) as process:
+            self.running[ident] = process
+            output = process.stdout.read().decode(errors="replace")
+        del self.running[ident]
+        self.answer({"id": ident, "status": process.returncode, "output": output})
 
     def serve(self):
         self.answer({"id": 0, "status": 0, "output": os.uname().release})
@@ -55,8 +56,8 @@ class Agent:
                 request = json.loads(line)
                 ident = request.pop("id")
                 if request.get("kill"):
-                    if ident in self.running:
-                        os.killpg(self.running[ident].pid, signal.SIGKILL)
+                    if process := self.running.get(ident):
+                        os.killpg(process.pid, signal.SIGKILL)
                 else:
                     threading.Thread(target=self.run, args=(ident,), kwargs=request, daemon=True).start()
 
