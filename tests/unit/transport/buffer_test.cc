@@ -3,14 +3,35 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace nfsrdma::test {
 namespace {
+
+// What the kernel was told of the memory `at` lies in: the two-letter words of smaps' VmFlags (proc(5)).
+std::set<std::string> kernel_flags(const std::byte* at) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    unsigned long first = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &end) == 2)
+      inside = first <= reinterpret_cast<uintptr_t>(at) && reinterpret_cast<uintptr_t>(at) < end;
+    if (!inside || !line.starts_with("VmFlags:")) continue;
+    std::istringstream words(line.substr(std::strlen("VmFlags:")));
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  return {};
+}
 
 TEST(BufferPool, EverySize_PageAlignedAndLargeEnough) {
   BufferPool pool;
@@ -23,6 +44,20 @@ TEST(BufferPool, EverySize_PageAlignedAndLargeEnough) {
     std::memset(b->data(), 0x5a, b->capacity());  // all of it is ours
   }
   EXPECT_EQ(pool.outstanding_bytes(), 0u);
+}
+
+TEST(BufferPool, BuffersOfManyPages_LieInMemoryThatMayHaveHugeOnes) {
+  BufferPool pool;
+  const BufferRef large = pool.get(BufferPool::kMaxBytes), small = pool.get(4096);
+  ASSERT_TRUE(large && small);
+  *large->data() = *small->data() = std::byte{1};
+  const std::set<std::string> of_large = kernel_flags(large->data());
+  if (of_large.empty()) GTEST_SKIP() << "/proc/self/smaps has no VmFlags";
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"))
+    GTEST_SKIP() << "this kernel has no huge pages";
+  EXPECT_TRUE(of_large.contains("hg")) << "MADV_HUGEPAGE";
+  EXPECT_FALSE(kernel_flags(small->data()).contains("hg"))
+      << "all of a slab would be resident for a few pages";
 }
 
 TEST(BufferPool, LastReferenceGone_MemoryIsUsedAgain) {
