@@ -52,6 +52,11 @@ TransportKind transport_under_test() {
   return wanted != nullptr ? TransportKind::kSoftwareRdma : TransportKind::kTcp;
 }
 
+unsigned loops_under_test() {
+  const char* wanted = std::getenv("NFSRDMA_TEST_LOOPS");  // NOLINT(concurrency-mt-unsafe)
+  return wanted != nullptr ? static_cast<unsigned>(std::stoul(wanted)) : 1;
+}
+
 rdma::Versions versions_under_test() {
   const std::string_view wanted = std::getenv("NFSRDMA_TEST_TRANSPORT");  // NOLINT(concurrency-mt-unsafe)
   if (wanted == "rdma1") return rdma::Versions::kOnly1;

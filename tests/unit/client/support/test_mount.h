@@ -6,7 +6,8 @@
 // answer).
 //
 // Over TCP; with NFSRDMA_TEST_TRANSPORT=rdma1 or rdma2 in the environment over software RDMA, so that every
-// test of the client is one of that transport, too.
+// test of the client is one of that transport, too. With NFSRDMA_TEST_LOOPS=N mounts that do not say otherwise
+// have N loops, for TSan.
 #pragma once
 
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 namespace nfsrdma::test {
 
 client::TransportKind transport_under_test();
+unsigned loops_under_test();
 
 // What the client asked its front end to forget.
 class RecordingFrontEnd final : public client::FrontEnd {
@@ -63,7 +65,7 @@ inline std::vector<filer::StateFacts> live_states(filer::Server& server, filer::
 class TestMount {
  public:
   struct Settings {
-    unsigned loops = 1;
+    unsigned loops = loops_under_test();
     std::string export_path = "/export";
     std::function<void(client::ClientOptions&)> options = nullptr;
     bool mount = true;  // else the test calls mount()
