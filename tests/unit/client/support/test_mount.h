@@ -6,8 +6,8 @@
 // answer).
 //
 // Over TCP; with NFSRDMA_TEST_TRANSPORT=rdma1 or rdma2 in the environment over software RDMA, so that every
-// test of the client is one of that transport, too. With NFSRDMA_TEST_LOOPS=N mounts that do not say otherwise
-// have N loops, for TSan.
+// test of the client is one of that transport, too. With NFSRDMA_TEST_LOOPS=N mounts that do not say
+// otherwise have N loops, for TSan.
 #pragma once
 
 #include <fcntl.h>
