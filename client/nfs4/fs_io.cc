@@ -67,9 +67,9 @@ Result<CachingFilesystem::ReadPiece> Nfs4Filesystem::take_read(CompoundReply& re
 
 bool Nfs4Filesystem::may_read_ahead(unsigned under_way) const {
   const SlotTable::Counts slots = session_.slots().counts();
-  uint32_t most = slots.target / 2;
-  if (options_.transport != TransportKind::kTcp) most = std::min(most, options_.rdma_credits / 2);
-  return under_way < most && slots.in_use + 2 < slots.target;
+  // What has a slot and no credit waits on the connection, and whoever asks next behind it.
+  const uint32_t most = std::min(slots.target, session_.credits());
+  return under_way < most / 2 && slots.in_use + 2 < most;
 }
 
 Result<> Nfs4Filesystem::usable(const CachedOpen& open, const IoAccount& account) const {

@@ -90,6 +90,7 @@ class RdmaDialer final : public rpc::Dialer {
     if (const auto connection = agreeing_.lock()) connection->drop(cancelled_error());
   }
 
+  uint32_t credits() const override { return counters_.credit_limit.load(std::memory_order_relaxed); }
   void describe(rpc::TransportStatus& status) const override {
     RdmaStatus& s = status.rdma.emplace();
     s.fabric_reason = options_.fabric_reason;

@@ -53,6 +53,7 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   void reconnect(const char* why) override;
   Task<> close() override;
   TransportStatus status() const override;
+  uint32_t credits() const override { return dialer_->credits(); }
 
  private:
   // ConnectionOwner.

@@ -101,6 +101,8 @@ class Dialer {
   virtual void cancel() = 0;
   // Adds what only this kind of connection has to say. Any thread.
   virtual void describe(TransportStatus&) const {}
+  // RpcTransport::credits(). Any thread.
+  virtual uint32_t credits() const { return RpcTransport::kNoCredits; }
 };
 
 }  // namespace nfsrdma::rpc

@@ -155,6 +155,11 @@ class RpcTransport {
   virtual Task<> close() = 0;
 
   virtual TransportStatus status() const = 0;
+
+  // How many calls the server takes at once on the present connection: the credits it has granted (RFC 8166
+  // section 3.3.1); kNoCredits where a transport has none. 0: there is no connection. Any thread.
+  static constexpr uint32_t kNoCredits = UINT32_MAX;
+  virtual uint32_t credits() const = 0;
 };
 
 }  // namespace nfsrdma::rpc
