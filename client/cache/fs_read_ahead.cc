@@ -9,8 +9,8 @@
 // answered (supersede()); a restart of the server drops everything. What is not confirmed for acregmax is not
 // believed.
 //
-// Demand comes first: read-ahead leaves half of the slots alone, and over RDMA half of the credits, nothing is
-// queued for one, and what waits is computed anew whenever there is room, so a seek cancels by asking for
+// Demand comes first: read-ahead leaves half of the slots alone, and over RDMA half of the credits, nothing
+// is queued for one, and what waits is computed anew whenever there is room, so a seek cancels by asking for
 // nothing more.
 #include <fcntl.h>
 
