@@ -16,6 +16,7 @@
 #include <string>
 
 #include "client/cache/cached_node.h"
+#include "client/cache/held_extents.h"
 #include "client/cache/own_changes.h"
 #include "client/cache/read_history.h"
 #include "client/cache/write_extents.h"
@@ -40,7 +41,7 @@ struct CachedFile {
 
   // Written data; see write_extents.h. Disjoint across the three maps.
   ExtentMap writes;              // held, or WRITE is under way
-  WriteExtent* held = nullptr;   // of `writes`, not sent: may still grow (adjacent small writes are gathered)
+  HeldExtents held;              // of `writes`, not sent: may still grow (adjacent small writes are gathered)
   std::set<uint64_t> under_way;  // serials of `writes` and `turns`
   std::list<const WriteTurn*> turns;  // writes that wait for such as they overlap, first come first
   ExtentMap unstable;    // WRITE was answered UNSTABLE: kept until COMMIT gives the same verifier
@@ -73,6 +74,8 @@ struct CachedFile {
     if (committing_epoch != epoch) end = std::max(end, committing.end_offset());
     return end;
   }
+  // WRITEs under way. The Node's mutex is held.
+  size_t writes_sent() const { return writes.size() - held.size(); }
   // The kernel's pages of a file that we are writing change together with its change attribute.
   bool writing() const { return dirty_bytes != 0; }
   // Something is not on stable storage.

@@ -374,17 +374,24 @@ class CachingFilesystem : public Filesystem {
   // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
   void supersede(CachedFile& file, uint64_t offset, uint64_t end);
   ExtentMap::iterator add_extent(CachedFile& file, WriteExtent extent);
-  // 0: the data continues the held extent and is in it. More: it would with so many bytes of `larger`.
+  // 0: the data continues a held extent and is in it. More: it would with so many bytes of `larger`.
   std::optional<size_t> grow_held(CachedFile& file, const IoAccount& account, uint64_t offset,
                                   const Slice& data, uint32_t wsize, BufferRef larger);
-  // Sends the held extent if it has grown by pieces that are not held for their size.
-  void send_held_unless_busy(const NodeRef& node, const CachedFileRef& file);
+  // Sends the held extent that was written at `offset` if it has grown by pieces that are not held for their
+  // size.
+  void send_held_unless_busy(const NodeRef& node, const CachedFileRef& file, uint64_t offset);
   // The held extent has got so many bytes more.
-  void grown(CachedFile& file, size_t bytes);
+  void grown(CachedFile& file, WriteExtent& held, size_t bytes);
 
-  // `whole_file`: the held extent may be all there will be of a small file.
-  void send_held(const NodeRef& node, const CachedFileRef& file, bool whole_file = false);
-  // Takes a small write into the held extent; false when it is to be sent by itself.
+  // Those of the held extents that `which` says yes to.
+  template <class Which>
+  void send_held_if(const NodeRef& node, const CachedFileRef& file, const Which& which);
+  void send_held(const NodeRef& node, const CachedFileRef& file);
+  // As send_held(); what is held may be all there will be of a small file.
+  void send_whole_file(const NodeRef& node, const CachedFileRef& file);
+  // A WRITE of the file was answered.
+  void send_held_until_answer(const NodeRef& node, const CachedFileRef& file);
+  // Takes a small write into a held extent; false when it is to be sent by itself.
   bool gather(const NodeRef& node, const CachedFileRef& file, const IoAccount& account, uint64_t offset,
               const Slice& data);
   Task<Result<>> write_through(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);

@@ -212,10 +212,10 @@ Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount acco
   std::unique_lock lock(cached_node(node).mutex);
   const bool foreign = sent(*file, entry->second);
   finished.take(file->writes, entry);
-  const bool waiting = file->held != nullptr && file->held->until_answer;
+  const bool held = !file->held.empty();
   file->written.notify_all();
   lock.unlock();
-  if (waiting) send_held(node, file);
+  if (held) send_held_until_answer(node, file);
   if (foreign) Loop::current()->spawn(drop_kernel_data(node));
   co_return written;
 }

@@ -7,8 +7,10 @@
 // that the server lost what was unstable: it is written again. A write waits for those under way that it
 // overlaps, so the server cannot take them in another order.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "client/cache/caching_filesystem.h"
@@ -76,10 +78,10 @@ void CachingFilesystem::extent_answered(const NodeRef& node, const CachedFileRef
     finished.take(file->writes, entry);
     if (!written) write_failed(*file, std::move(written.error()), size, "written");
   }
-  const bool waiting = file->held != nullptr && file->held->until_answer;
+  const bool held = !file->held.empty();
   file->written.notify_all();
   lock.unlock();
-  if (waiting) send_held(node, file);
+  if (held) send_held_until_answer(node, file);
   if (foreign) Loop::current()->spawn(drop_kernel_data(node));
 }
 
@@ -112,9 +114,8 @@ ExtentMap::iterator CachingFilesystem::add_extent(CachedFile& file, WriteExtent 
 std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAccount& account,
                                                    uint64_t offset, const Slice& data, uint32_t wsize,
                                                    BufferRef larger) {
-  WriteExtent* held = file.held;
+  WriteExtent* held = file.held.continued_at(offset);
   if (held == nullptr || !(held->account == account)) return std::nullopt;
-  if (offset < held->offset || offset > held->end()) return std::nullopt;
   const uint64_t end = offset + data.size();
   const size_t used = held->data.size(), size = std::max(held->end(), end) - held->offset;
   // wsize may have become smaller than what is in it: a new session, granted less.
@@ -123,7 +124,7 @@ std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAcc
   if (offset == held->end() && follows_in_memory(*held, data)) {
     supersede(file, offset, end);
     held->data.bytes = {held->data.bytes.data(), size};
-    grown(file, data.size());
+    grown(file, *held, data.size());
     return 0;
   }
   if (data.size() >= kGatherBytes) return std::nullopt;  // not worth a copy
@@ -140,14 +141,15 @@ std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAcc
   held->data.bytes = held->data.buffer.bytes().first(size);
   std::copy(data.bytes.begin(), data.bytes.end(),
             held->data.bytes.begin() + static_cast<std::ptrdiff_t>(offset - held->offset));
-  grown(file, size - used);
+  grown(file, *held, size - used);
   return 0;
 }
 
-void CachingFilesystem::grown(CachedFile& file, size_t bytes) {
-  file.under_way.erase(file.held->serial);
-  file.held->serial = file.next_serial++;
-  file.under_way.insert(file.held->serial);
+void CachingFilesystem::grown(CachedFile& file, WriteExtent& held, size_t bytes) {
+  file.held.touch(held);
+  file.under_way.erase(held.serial);
+  held.serial = file.next_serial++;
+  file.under_way.insert(held.serial);
   file.dirty_bytes += bytes;
   dirty_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
@@ -164,39 +166,45 @@ bool CachingFilesystem::gather(const NodeRef& node, const CachedFileRef& file, c
       needed = grow_held(*file, account, offset, data, wsize, larger);
     }
     if (needed == 0u) {
-      send_held_unless_busy(node, file);
+      send_held_unless_busy(node, file, offset);
       return true;
     }
     if (!needed) break;
     larger = buffers_.get(*needed);
     memory = static_cast<bool>(larger);
   }
-  send_held(node, file);
   const bool large = data.size() >= kGatherBytes;
+  const uint64_t end = offset + data.size();
+  // A large one is of a stream, and others of the file go before it. A small one may be an append to another
+  // place: what it is no neighbour of may still have its own.
+  send_held_if(node, file, [&](const WriteExtent& held) {
+    const bool neighbour = held.offset <= end && offset <= held.end();
+    return large || neighbour || (file->held.full() && &held == &file->held.oldest());
+  });
   std::lock_guard lock(cached_node(node).mutex);
-  if (file->held != nullptr || !file->turns.empty() || file->writes.overlaps(offset, offset + data.size()))
-    return false;
-  if (large && file->writes.size() < kBusyWrites) return false;
+  if (file->held.full() || !file->turns.empty() || file->writes.overlaps(offset, end)) return false;
+  if (large && (!file->held.empty() || file->writes_sent() < kBusyWrites)) return false;
   WriteExtent extent;
   extent.offset = offset;
   extent.data = data;
   extent.account = account;
   extent.since = Clock::now();
   extent.until_answer = large;
-  file->held = &add_extent(*file, std::move(extent))->second;
+  file->held.hold(add_extent(*file, std::move(extent))->second);
   return true;
 }
 
 // A small write that a large one has joined is held no longer than a large one is.
-void CachingFilesystem::send_held_unless_busy(const NodeRef& node, const CachedFileRef& file) {
+void CachingFilesystem::send_held_unless_busy(const NodeRef& node, const CachedFileRef& file,
+                                              uint64_t offset) {
   {
     std::lock_guard lock(cached_node(node).mutex);
-    WriteExtent* held = file->held;
+    WriteExtent* held = file->held.continued_at(offset);
     if (held == nullptr || held->growing || held->data.size() < kGatherBytes) return;
     held->until_answer = true;
-    if (file->writes.size() > kBusyWrites) return;
+    if (file->writes_sent() >= kBusyWrites) return;
   }
-  send_held(node, file);
+  send_held_until_answer(node, file);
 }
 
 Task<> CachingFilesystem::send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data) {
@@ -225,7 +233,7 @@ Task<ExtentMap::iterator> CachingFilesystem::enter(NodeRef node, WriteTurn& turn
       const bool others = turn.others_first();
       if (!others && in_the_way == file.writes.end()) co_return add_extent(file, std::move(extent));
       turn.begin();
-      if (others || &in_the_way->second != file.held) {
+      if (others || !file.held.holds(in_the_way->second)) {
         co_await file.written.wait(lock);
         continue;
       }
@@ -234,18 +242,38 @@ Task<ExtentMap::iterator> CachingFilesystem::enter(NodeRef node, WriteTurn& turn
   }
 }
 
-void CachingFilesystem::send_held(const NodeRef& node, const CachedFileRef& file, bool whole_file) {
-  ExtentMap::iterator entry;
-  nfs4::stable_how4 stable = nfs4::UNSTABLE4;
+template <class Which>
+void CachingFilesystem::send_held_if(const NodeRef& node, const CachedFileRef& file, const Which& which) {
+  std::array<ExtentMap::iterator, HeldExtents::kMost> entries;
+  size_t count = 0;
   {
     std::lock_guard lock(cached_node(node).mutex);
-    if (file->held == nullptr) return;
-    entry = file->writes.overlapping(file->held->offset, file->held->end());
-    if (whole_file && file->held->offset == 0 && file->writes.size() == 1 && file->unstable.empty())
-      stable = nfs4::FILE_SYNC4;
-    file->held = nullptr;
+    if (file->held.empty()) return;
+    for (const WriteExtent* held : file->held.take_if(which))
+      entries[count++] = file->writes.overlapping(held->offset, held->end());
   }
-  Loop::current()->spawn(write_extent(node, file, entry, stable));
+  for (size_t i = 0; i < count; ++i)
+    Loop::current()->spawn(write_extent(node, file, entries[i], nfs4::UNSTABLE4));
+}
+
+void CachingFilesystem::send_held(const NodeRef& node, const CachedFileRef& file) {
+  send_held_if(node, file, [](const WriteExtent&) { return true; });
+}
+
+void CachingFilesystem::send_held_until_answer(const NodeRef& node, const CachedFileRef& file) {
+  send_held_if(node, file, [](const WriteExtent& held) { return held.until_answer; });
+}
+
+void CachingFilesystem::send_whole_file(const NodeRef& node, const CachedFileRef& file) {
+  CachedNode& n = cached_node(node);
+  bool whole = false;
+  {
+    std::lock_guard lock(n.mutex);
+    whole = !file->held.empty() && file->held.oldest().offset == 0;
+  }
+  const auto only = whole ? take_only_extent(n, *file) : std::nullopt;
+  if (!only) return send_held(node, file);
+  Loop::current()->spawn(write_extent(node, file, *only, nfs4::FILE_SYNC4));
 }
 
 Task<> CachingFilesystem::settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end) {
@@ -253,7 +281,7 @@ Task<> CachingFilesystem::settle(NodeRef node, CachedFileRef file, uint64_t offs
     std::unique_lock lock(cached_node(node).mutex);
     const auto entry = file->writes.overlapping(offset, end);
     if (entry == file->writes.end()) co_return;
-    if (&entry->second != file->held) {
+    if (!file->held.holds(entry->second)) {
       co_await file->written.wait(lock);
       continue;
     }
@@ -291,7 +319,7 @@ Task<> CachingFilesystem::settle_node(NodeRef node) {
   }
   // git and tar ask for or set attributes between the last write and close: that write is most often the
   // whole file, and WRITE to stable storage saves its COMMIT.
-  send_held(node, file, true);
+  send_whole_file(node, file);
   co_await settle_all(node, file);
 }
 
@@ -477,12 +505,12 @@ Task<> CachingFilesystem::restore_lost_writes(NodeRef node, CachedFileRef file) 
 std::optional<ExtentMap::iterator> CachingFilesystem::take_only_extent(CachedNode& n, CachedFile& file,
                                                                        const rpc::Credential* user) {
   std::lock_guard lock(n.mutex);
-  if (file.writes.size() != 1 || file.held == nullptr || !file.unstable.empty()) return std::nullopt;
-  const bool together =
-      user == nullptr || (file.committing_epoch == 0 && user->same_user(*file.held->account.credential) &&
-                          file.held->data.size() <= kGatherBytes);
+  if (file.writes.size() != 1 || file.held.empty() || !file.unstable.empty()) return std::nullopt;
+  const bool together = user == nullptr || (file.committing_epoch == 0 &&
+                                            user->same_user(*file.held.oldest().account.credential) &&
+                                            file.held.oldest().data.size() <= kGatherBytes);
   if (!together) return std::nullopt;
-  file.held = nullptr;
+  file.held = {};
   return file.writes.begin();
 }
 
@@ -537,10 +565,8 @@ Task<> CachingFilesystem::send_held_periodically() {
       {
         std::lock_guard lock(cached_node(node).mutex);
         file = cached_node(node).cached_file();
-        if (!file) continue;
-        if (file->held == nullptr || file->held->since > old) continue;
       }
-      send_held(node, file);
+      if (file) send_held_if(node, file, [&](const WriteExtent& held) { return held.since <= old; });
     }
   }
 }

@@ -1,4 +1,4 @@
-// What happens to written data: gathered, sent, committed, in order, and every error told once (RFC 8881
+// What happens to written data: sent, committed, in order, and every error told once (RFC 8881
 // sections 18.3, 18.32).
 #include <random>
 #include <thread>
@@ -36,114 +36,6 @@ TEST_P(WriteLoops, SmallFile_IsOneStableWrite) {
   EXPECT_EQ(mount.requests("COMMIT"), 0u);
 }
 
-TEST_P(WriteLoops, SmallNeighbours_GoTogether) {
-  const auto file = mount.create("file");
-  std::string expected;
-  for (int i = 0; i < 1000; ++i) {
-    const std::string line = "line " + std::to_string(i) + "\n";
-    ASSERT_EQ(mount.write(file, expected.size(), line), 0);
-    expected += line;
-  }
-  EXPECT_EQ(mount.close(file), 0);
-  EXPECT_EQ(server->read_file("/export/file"), expected);
-  EXPECT_LE(mount.requests("WRITE"), 4u);
-}
-
-// Written in pieces that lie one behind the other in memory, as the front end reads those of a stream.
-class StreamLoops : public WriteLoops {
- protected:
-  static constexpr size_t kPiece = 128u << 10;
-  static constexpr size_t kBuffer = 16 * kPiece;
-
-  struct Stream {
-    uint64_t at = 0;
-    char letter = 'a';
-    Slice memory;
-  };
-  void write_piece(const client::OpenFileRef& file, Stream& stream) {
-    if (stream.memory.size() == 0) stream.memory = mount.memory(kBuffer);
-    const Slice piece = stream.memory.first(kPiece);
-    std::fill(piece.bytes.begin(), piece.bytes.end(), static_cast<std::byte>(stream.letter));
-    ASSERT_EQ(errno_of(mount.run(mount.fs().write(mount.user(), file, stream.at, piece))), 0);
-    if (expected.size() < stream.at + kPiece) expected.resize(stream.at + kPiece);
-    std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(stream.at), kPiece, stream.letter);
-    stream.memory.bytes = stream.memory.bytes.subspan(kPiece);
-    stream.at += kPiece;
-    stream.letter = stream.letter == 'z' ? 'a' : static_cast<char>(stream.letter + 1);
-  }
-
-  std::string expected;
-};
-
-TEST_P(StreamLoops, WhileTheServerIsBusy_GoesInWritesOfWsize) {
-  const auto file = mount.create("file");
-  const auto stalled = server->faults().add(on::request_with(OP_WRITE).always(), fault::Stall{});
-  Stream stream;
-  for (int i = 0; i < 32; ++i) write_piece(file, stream);
-  EXPECT_TRUE(server->faults().wait_fired(stalled, 2)) << "the first two do not wait for more";
-  server->faults().release(stalled);
-  EXPECT_EQ(mount.close(file), 0);
-  EXPECT_EQ(server->read_file("/export/file"), expected);
-  EXPECT_LE(mount.requests("WRITE"), 6u) << "two pieces, then 1 MiB at a time as far as the memory goes";
-}
-
-TEST_P(StreamLoops, TwoAtATimeAndSmallOnesBetween_ArriveWhole) {
-  const auto file = mount.create("file");
-  const auto stalled = server->faults().add(on::request_with(OP_WRITE).always(), fault::Stall{});
-  Stream first, second;
-  second.at = 16 * kPiece + 100;
-  size_t small = 32 * kPiece;
-  for (int i = 0; i < 16; ++i) {
-    write_piece(file, first);
-    if (i % 3 == 0) write_piece(file, second);
-    if (i % 5 == 0) {
-      ASSERT_EQ(mount.write(file, small, "small"), 0);
-      expected.resize(std::max<size_t>(expected.size(), small + 5));
-      expected.replace(small, 5, "small");
-      small += 5;
-    }
-    if (i == 8) server->faults().release(stalled);
-  }
-  EXPECT_EQ(mount.close(file), 0);
-  EXPECT_EQ(server->read_file("/export/file"), expected);
-}
-
-TEST_P(StreamLoops, WhatIsHeld_IsReadAndCommitted) {
-  const auto file = mount.create("file");
-  const auto stalled = server->faults().add(on::request_with(OP_WRITE).times(2), fault::Stall{});
-  Stream stream;
-  for (int i = 0; i < 5; ++i) write_piece(file, stream);
-  ASSERT_TRUE(server->faults().wait_fired(stalled, 2));
-  EXPECT_EQ(mount.read(file, 3 * kPiece, 1).value_or("error"), "d") << "and not what is on the server";
-  server->faults().release(stalled);
-  EXPECT_EQ(mount.fsync(file), 0);
-  EXPECT_EQ(server->read_file("/export/file"), expected);
-  EXPECT_FALSE(server->stat("/export/file")->unstable);
-  EXPECT_EQ(mount.close(file), 0);
-}
-
-TEST_P(WriteLoops, HeldData_GoesOutByItself) {
-  const auto file = mount.create("file");
-  ASSERT_EQ(mount.write(file, 0, "text"), 0);
-  EXPECT_TRUE(
-      server->wait_until([](filer::Core& core) { return core.tree.walk("/export/file")->size == 4; }));
-  EXPECT_EQ(mount.close(file), 0);
-}
-
-TEST_P(WriteLoops, HeldData_IsThereForWhoeverReadsOrAsks) {
-  const auto file = mount.create("file");
-  ASSERT_EQ(mount.write(file, 0, "text"), 0);
-  EXPECT_EQ(*mount.read(file), "text");
-  ASSERT_EQ(mount.write(file, 4, " more"), 0);
-  EXPECT_EQ(mount.stat("file")->size, 9u);
-  ASSERT_EQ(mount.write(file, 9, "!"), 0);
-  const auto second = mount.open("file");
-  EXPECT_EQ(*mount.read(second), "text more!");
-  EXPECT_EQ(mount.close(second), 0);
-  EXPECT_EQ(mount.close(file), 0);
-}
-
-// The WRITE was executed while the file had two names; its answer comes when it has one.
 TEST_P(WriteLoops, AnsweredAfterAnotherNameWasRemoved_DoesNotBringTheOldLinkCountBack) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.link("file", "other"), 0);
@@ -189,39 +81,6 @@ TEST_P(WriteLoops, Fsync_CommitsWhatWasWritten_NotTheWholeFile) {
   EXPECT_EQ(other.close(theirs), 0);
   EXPECT_FALSE(server->stat("/export/file")->unstable);
   EXPECT_EQ(mount.close(file), 0);
-}
-
-// Small writes that are scattered over a file do not keep a buffer for their neighbours until they are
-// committed.
-TEST_P(WriteLoops, ScatteredSmallWrites_KeepLittleMoreThanTheirData) {
-  const auto file = mount.create("file");
-  const size_t before = mount.buffers().outstanding_bytes();
-  constexpr uint64_t kWrites = 2000, kBytes = 4096;
-  for (uint64_t i = 0; i < kWrites; ++i)
-    ASSERT_EQ(mount.write(file, i * 200'000, std::string(kBytes, static_cast<char>('a' + i % 26))), 0);
-  const auto kept = [this] {
-    const auto now = mount.fs().statistics().cache;
-    return now.dirty_bytes + now.uncommitted_bytes;
-  };
-  // What a WRITE's answer is just moving from one to the other counts twice.
-  while (kept() > kWrites * kBytes) std::this_thread::yield();
-  ASSERT_EQ(kept(), kWrites * kBytes);
-  EXPECT_LE(mount.buffers().outstanding_bytes() - before, 2 * kWrites * kBytes);
-  EXPECT_EQ(mount.close(file), 0);
-}
-
-// A few that belong together keep a few times as much.
-TEST_P(WriteLoops, ScatteredRunsOfSmallWrites_KeepLittleMoreThanTheirData) {
-  const auto file = mount.create("file");
-  const size_t before = mount.buffers().outstanding_bytes();
-  constexpr uint64_t kRuns = 500, kBytes = 4096;
-  for (uint64_t i = 0; i < kRuns; ++i) {
-    for (uint64_t k = 0; k < 3; ++k)
-      ASSERT_EQ(mount.write(file, i * 200'000 + k * kBytes, std::string(kBytes, 'x')), 0);
-  }
-  EXPECT_LE(mount.buffers().outstanding_bytes() - before, 5 * 3 * kRuns * kBytes);
-  EXPECT_EQ(mount.close(file), 0);
-  EXPECT_LE(mount.requests("WRITE"), kRuns + 1) << "neighbours still go together";
 }
 
 TEST_P(WriteLoops, SynchronousWrite_IsStableWhenItReturns) {
@@ -785,7 +644,6 @@ TEST_P(WriteOverRdma, LargePayload_IsFetchedFromWhereItWasDelivered) {
 INSTANTIATE_TEST_SUITE_P(Versions, WriteOverRdma,
                          testing::Values(rdma::Versions::kOnly1, rdma::Versions::kOnly2));
 INSTANTIATE_TEST_SUITE_P(Loops, WriteLoops, testing::Values(1u, 4u));
-INSTANTIATE_TEST_SUITE_P(Loops, StreamLoops, testing::Values(1u, 4u));
 
 }  // namespace
 }  // namespace nfsrdma::test
