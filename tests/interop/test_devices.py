@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import test_coherence
+import test_delegations
 import test_recalls
 import trees
 from guest import GUEST, Guest
@@ -331,6 +332,25 @@ class OurFilerRestarts(Far):
         self.assertGreater(one.stats()["session"]["client_ids_established"], 2)
 
 
+class OurFilerLies(Far):
+    """What it says of change attributes is another lie each time."""
+
+    FAULTS = ("request nth 1 every 300: change frozen", "request nth 100 every 300: change restless",
+              "request nth 200 every 300: change backwards", "request every 45: recall")
+
+    def test_random_operations(self):
+        self.random_operations(8)
+
+
+class OurFilerRevokes(Far):
+    """It revokes all delegations again and again."""
+
+    FAULTS = ("request nth 100 every 150: revoke", "request every 45: recall")
+
+    def test_random_operations(self):
+        self.assertGreater(self.random_operations(9)["delegations"]["revoked"], 0)
+
+
 class Coherence(Far):
     """test_coherence.ReadAhead: what another mount has closed is seen by the next open, whatever was read ahead of it."""
 
@@ -342,6 +362,27 @@ class Coherence(Far):
             stats = mounted.stats()
             self.assertGreater(stats["cache"]["data_hit_bytes"], 0)
             self.assertGreater(stats["delegations"]["recalled"], 0)
+
+
+class CoherenceUnderDelegations(DeviceCase):
+    """test_delegations.Coherence's own tests: recalls that are heeded while the holder reads on, or that it need not hear of."""
+
+    EXPORT = "/run/delegated"
+
+    @classmethod
+    def setUpClass(cls):
+        guest.run(f"mkdir -m 1777 {cls.EXPORT}")
+        cls.server = FilerInside(guest, GUEST, export=cls.EXPORT, arguments=["--delegations write"])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def test_of_two_mounts(self):
+        tests = [f"Coherence.{name}" for name in vars(test_delegations.Coherence) if name.startswith("test_")]
+        print(guest.run(f"cd /run; export NFSRDMA_WORK={WORK} PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={WORK}/src/system; "
+                        f"python3 {WORK}/src/interop/guest/delegated.py {GUEST}:{self.EXPORT} rdma_dev={DEVICE},threads=1 {self.EXPORT} "
+                        f"{' '.join(tests)} 2>&1"))
 
 
 class OurFilerLosesItsDevice(DeviceCase):

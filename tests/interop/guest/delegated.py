@@ -1,0 +1,47 @@
+"""In a guest: tests/system/test_delegations.py's tests of two mounts, over the guest's RDMA device.
+
+usage: delegated.py SOURCE OPTIONS EXPORT [unittest's words]
+SOURCE gives delegations, and has its files in the directory EXPORT. Each test makes mounts of its own.
+"""
+
+import os
+import socket
+import sys
+import unittest
+
+# As in coherence.py: nobody answers.
+steward, _ = socket.socketpair()
+os.environ.update(NFSRDMA_STEWARD=str(steward.fileno()), HOME="/run")
+import test_delegations  # noqa: E402
+from harness.case import ServerForEach  # noqa: E402
+
+SOURCE, OPTIONS, EXPORT = (sys.argv.pop(1) for _ in range(3))
+
+
+class Server:
+    """It is there, and stays."""
+
+    port = 20049
+    log = "the server's log"
+
+    def source(self, _=None):
+        return SOURCE
+
+    def path(self, _=None):
+        return EXPORT
+
+    def log_text(self):
+        return ""
+
+
+class Coherence(ServerForEach, test_delegations.Coherence):
+    OPTIONS = OPTIONS
+    LIMIT = 600
+    server = Server()
+
+    def mount(self, options="", export=None, port=None, **more):
+        return super().mount(options, export, port, proto="rdma", timeout=300, **more)
+
+
+if __name__ == "__main__":
+    unittest.main()
