@@ -54,6 +54,12 @@ class OnKnfsd:
         return server.names()
 
 
+class TheGuest(unittest.TestCase):
+    def test_a_command_that_cannot_be_begun_is_answered(self):
+        with self.assertRaisesRegex(RuntimeError, "could not be begun"):
+            guest.run("true " + "x" * 200_000, timeout=60)
+
+
 @needs_mount()
 class Version(OnKnfsd, SystemCase):
     def test_version_2_is_asked_for_and_version_1_used_on_the_same_connection(self):

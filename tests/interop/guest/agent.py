@@ -35,14 +35,21 @@ class Agent:
             while data:
                 data = data[self.port.write(data):]
 
-    def run(self, ident, command, user=None):
+    def execute(self, ident, command, user):
         identity = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user is not None else []
         with subprocess.Popen([*identity, "bash", "-c", f". {LIB}\n{command}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, cwd="/", start_new_session=True) as process:
             self.running[ident] = process
             output = process.stdout.read().decode(errors="replace")
         del self.running[ident]
-        self.answer({"id": ident, "status": process.returncode, "output": output})
+        return process.returncode, output
+
+    def run(self, ident, command, user=None):
+        try:
+            status, output = self.execute(ident, command, user)
+        except OSError as problem:
+            status, output = 126, f"could not be begun: {problem}"
+        self.answer({"id": ident, "status": status, "output": output})
 
     def serve(self):
         self.answer({"id": 0, "status": 0, "output": os.uname().release})
