@@ -30,6 +30,7 @@
 #include "client/nfs4/nfs4_filesystem.h"
 #include "fuse/session.h"
 #include "transport/fabric/verbs/verbs.h"
+#include "transport/memory/available_memory.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::cli {
@@ -346,6 +347,8 @@ class MountDaemon {
     s.client = filesystem_->statistics();
     s.mount_options = show_options(options_now(s.client));
     s.fuse = make_fuse_snapshot(mount_->statistics());
+    const ResidentMemory memory = resident_memory();
+    s.memory = {memory.bytes, memory.huge_bytes, pool_.outstanding_bytes(), pool_.idle_bytes()};
     return s;
   }
 

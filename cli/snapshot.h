@@ -40,6 +40,14 @@ struct FuseSnapshot {
   uint64_t invalidation_floods = 0;
 };
 
+// Of the daemon. Bytes.
+struct MemorySnapshot {
+  uint64_t resident_bytes = 0;
+  uint64_t huge_page_bytes = 0;  // of these
+  uint64_t buffer_bytes = 0;     // in use: kept and written data, and what is under way
+  uint64_t idle_buffer_bytes = 0;
+};
+
 struct Snapshot {
   std::string version;  // of the daemon
   uint64_t pid = 0;
@@ -52,6 +60,7 @@ struct Snapshot {
   std::string log_level;
   client::Statistics client;
   FuseSnapshot fuse;
+  MemorySnapshot memory;
 };
 
 FuseSnapshot make_fuse_snapshot(const fuse::FuseStatistics& statistics);

@@ -232,6 +232,13 @@ constexpr auto fuse_side = [](auto& x, auto& f) {
   x.field("invalidation_floods", f.invalidation_floods);
 };
 
+constexpr auto memory = [](auto& x, auto& m) {
+  x.field("resident_bytes", m.resident_bytes);
+  x.field("huge_page_bytes", m.huge_page_bytes);
+  x.field("buffer_bytes", m.buffer_bytes);
+  x.field("idle_buffer_bytes", m.idle_buffer_bytes);
+};
+
 constexpr auto whole = [](auto& x, auto& s) {
   x.field("version", s.version);
   x.field("pid", s.pid);
@@ -251,6 +258,7 @@ constexpr auto whole = [](auto& x, auto& s) {
   x.object("cache", s.client.cache, cache);
   x.object("delegations", s.client.delegations, delegations);
   x.object("fuse", s.fuse, fuse_side);
+  x.object("memory", s.memory, memory);
 };
 
 }  // namespace

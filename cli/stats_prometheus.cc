@@ -193,6 +193,14 @@ void add_mount(Exposition& x) {
          [](const Snapshot& s) { return s.client.cache.ahead_refused_bytes; });
   single("cached_data_evicted_bytes_total", "counter", "memory taken from kept data for want of room",
          [](const Snapshot& s) { return s.client.cache.evicted_bytes; });
+  single("resident_bytes", "gauge", "memory of the daemon",
+         [](const Snapshot& s) { return s.memory.resident_bytes; });
+  single("huge_page_bytes", "gauge", "bytes of it in huge pages",
+         [](const Snapshot& s) { return s.memory.huge_page_bytes; });
+  single("buffer_bytes", "gauge", "memory of buffers in use",
+         [](const Snapshot& s) { return s.memory.buffer_bytes; });
+  single("idle_buffer_bytes", "gauge", "memory of buffers that nothing uses",
+         [](const Snapshot& s) { return s.memory.idle_buffer_bytes; });
   single("open_files", "gauge", "files open on the server",
          [](const Snapshot& s) { return s.client.cache.open_files; });
   x.metric("delegations", "gauge", "delegations held", [](const Snapshot& s, const Exposition::Emit& emit) {

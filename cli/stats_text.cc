@@ -198,6 +198,11 @@ std::string status_text(const Snapshot& s) {
             fmt::format("{} of at most {}; read ahead {}, not used {}", bytes_text(cache.data_bytes),
                         bytes_text(cache.data_limit_bytes), bytes_text(cache.ahead_bytes),
                         bytes_text(cache.ahead_wasted_bytes + cache.ahead_refused_bytes)));
+  const MemorySnapshot& memory = s.memory;
+  add_row(out, "memory",
+          fmt::format("{}, {} of it in huge pages; buffers {}, and {} that nothing uses",
+                      bytes_text(memory.resident_bytes), bytes_text(memory.huge_page_bytes),
+                      bytes_text(memory.buffer_bytes), bytes_text(memory.idle_buffer_bytes)));
   if (cache.refused_bytes != 0)
     add_row(out, "lost", fmt::format("{} that the server did not take", bytes_text(cache.refused_bytes)));
   return out;

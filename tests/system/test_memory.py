@@ -28,7 +28,9 @@ class MemoryCase(test_recalls.OverTcp, SystemCase):
     CACHE, BESIDE_THE_CACHE = CACHE, BESIDE_THE_CACHE
 
     def check(self, mounted, start):
-        cache = mounted.stats()["cache"]
+        stats = mounted.stats()
+        cache, memory = stats["cache"], stats["memory"]
+        self.assertGreater(memory["resident_bytes"], cache["data_bytes"], memory)
         self.assertEqual(cache["data_limit_bytes"], self.CACHE)
         self.assertLessEqual(cache["data_bytes"], self.CACHE)
         self.assertLessEqual(mounted.resident_bytes() - start, self.CACHE + self.BESIDE_THE_CACHE)

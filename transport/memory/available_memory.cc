@@ -130,4 +130,12 @@ Memory memory_for_us() {
   return within_control_group(*machine, beginning_of("/proc/self/cgroup"), "/sys/fs/cgroup");
 }
 
+ResidentMemory parse_rollup(std::string_view text) {
+  return {kib_behind(text, "Rss:").value_or(0), kib_behind(text, "AnonHugePages:").value_or(0)};
+}
+
+ResidentMemory resident_memory() {
+  return parse_rollup(beginning_of("/proc/self/smaps_rollup"));
+}
+
 }  // namespace nfsrdma

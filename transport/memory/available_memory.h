@@ -28,4 +28,15 @@ Memory within_control_group(Memory machine, std::string_view membership, const s
 // Where /proc/meminfo is of no use: half of what the machine was made with.
 Memory memory_for_us();
 
+// What this process has of memory (proc_pid_smaps(5), Rss and AnonHugePages of /proc/self/smaps_rollup).
+struct ResidentMemory {
+  uint64_t bytes = 0;
+  uint64_t huge_bytes = 0;  // of them: in huge pages, as buffers ask to be
+  bool operator==(const ResidentMemory&) const = default;
+};
+// From that file's text; what it does not say is 0.
+ResidentMemory parse_rollup(std::string_view text);
+// For who asks once in a while: the kernel walks the page tables for it.
+ResidentMemory resident_memory();
+
 }  // namespace nfsrdma

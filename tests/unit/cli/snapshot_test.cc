@@ -57,6 +57,7 @@ Snapshot example() {
   s.fuse.read_bytes = 4'096'000;
   s.fuse.write_bytes = 2'000'000;
   s.fuse.kernel_inodes = 40;
+  s.memory = {89'000'000, 67'108'864, 41'943'040, 20'971'520};
   return s;
 }
 
@@ -109,6 +110,8 @@ TEST(Snapshot, Json_CarriesEveryField) {
   EXPECT_EQ(back->client.cache.locks, 1u);
   EXPECT_EQ(back->client.delegations.local_opens, 900u);
   EXPECT_EQ(back->pid, 4711u);
+  EXPECT_EQ(back->memory.huge_page_bytes, 67'108'864u);
+  EXPECT_EQ(back->memory.idle_buffer_bytes, 20'971'520u);
   EXPECT_FALSE(back->client.transports[0].rdma);
 }
 
@@ -189,7 +192,8 @@ TEST(StatusText, Snapshot_IsReadable) {
                            "5 of 64 slots in use", "lease 90 s", "rsize 1048576", "process 4711",
                            "up 1 min 40 s", "Ganesha 4.3", "reconnected 1 times", "4.0 KiB, and 8.0 KiB",
                            "5 to read and 6 to write held; 20 granted, 7 recalled, 8 returned, 2 revoked",
-                           "900 opens needed no OPEN"}) {
+                           "900 opens needed no OPEN",
+                           "84.9 MiB, 64.0 MiB of it in huge pages; buffers 40.0 MiB, and 20.0 MiB that"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   Snapshot silent = example();
@@ -286,6 +290,9 @@ TEST(StatsPrometheus, Exposition_IsWellFormed) {
   EXPECT_NE(
       text.find("nfsrdma_fuse_nfs_operations_requests_total{export=\"srv1:/exp a\",mountpoint=\"/mnt/a b\","
                 "protocol=\"tcp\",operation=\"READ\"} 1000\n"),
+      std::string::npos);
+  EXPECT_NE(
+      text.find("nfsrdma_fuse_huge_page_bytes{export=\"srv1:/exp a\",mountpoint=\"/third\"} 67108864\n"),
       std::string::npos);
   const std::string rdma = "{export=\"srv1:/exp a\",mountpoint=\"/third\",";
   EXPECT_NE(text.find("nfsrdma_fuse_rdma_messages_total" + rdma + "form=\"write_chunk\"} 210\n"),

@@ -29,6 +29,14 @@ TEST(MachineMemory, WhatIsNotThere_IsNotMadeUp) {
   EXPECT_FALSE(parse_meminfo("MemTotalX: 5 kB\nMemAvailableX: 5 kB\n"));
 }
 
+TEST(MachineMemory, OfThisProcess_IsReadFromItsRollup) {
+  EXPECT_EQ(parse_rollup("562104fa6000-7fffb5d24000 ---p 00000000 00:00 0   [rollup]\nRss:    1780 kB\n"
+                         "Anonymous:   116 kB\nAnonHugePages:   64 kB\nShmemPmdMapped:   0 kB\n"),
+            (ResidentMemory{1780 * 1024, 64 * 1024}));
+  EXPECT_EQ(parse_rollup(""), ResidentMemory{});
+  EXPECT_GT(resident_memory().bytes, 0u);
+}
+
 class ControlGroup : public testing::Test {
  protected:
   ControlGroup() : root_(testing::TempDir() + "cgroup." + std::to_string(::getpid())) {}
