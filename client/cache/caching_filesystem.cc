@@ -44,7 +44,8 @@ CachingFilesystem::CachingFilesystem(LoopPool& loops, BufferPool& buffers, Clien
       options_(std::move(options)),
       machine_(process_credential()),
       held_timer_(loops_[0]),
-      table_(table) {}
+      table_(table),
+      ahead_on_(loops.size()) {}
 
 int CachingFilesystem::soft_errno() const {
   return options_.soft_error_timedout ? ETIMEDOUT : EIO;

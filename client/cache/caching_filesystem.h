@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <climits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -125,6 +126,8 @@ class CachingFilesystem : public Filesystem {
   virtual uint64_t registrable_bytes() const { return UINT64_MAX; }
   // One more READ may be sent beside `under_way` ones that nobody waits for, without holding up others.
   virtual bool may_read_ahead(unsigned) const { return false; }
+  // How many of them the connection of that loop may have.
+  virtual unsigned most_ahead_on(unsigned) const { return UINT_MAX; }
   // WRITEs all of `data`.
   virtual Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account,
                                                 uint64_t offset, Slice data, nfs4::stable_how4 stable) = 0;
@@ -319,9 +322,12 @@ class CachingFilesystem : public Filesystem {
   struct Ahead {
     DataCache::Fill fill;
     uint64_t change = 0, epoch = 0;  // when it was sent
+    unsigned loop = 0;               // of whose connection it is
   };
+  // Whose connection may have one more; nothing: there is no room. ahead_mutex_ held.
+  std::optional<unsigned> loop_for_ahead() const;
   // False: not now.
-  bool send_ahead(const OpenFileRef& open, const IoAccount& account, const ReadRange& range);
+  bool send_ahead(const OpenFileRef& open, const IoAccount& account, const ReadRange& range, unsigned loop);
   Task<> fetch_ahead(OpenFileRef open, IoAccount account, Ahead ahead);
   void keep(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece);
   // How much to read of a file with its OPEN: all of it, if it is small and nobody here has its data. 0:
@@ -383,11 +389,12 @@ class CachingFilesystem : public Filesystem {
   // The held extent has got so many bytes more.
   void grown(CachedFile& file, WriteExtent& held, size_t bytes);
 
-  // Those of the held extents that `which` says yes to.
+  // Those of the held extents that `which` says yes to. What is written later has at least the serial that is
+  // returned.
   template <class Which>
-  void send_held_if(const NodeRef& node, const CachedFileRef& file, const Which& which);
-  void send_held(const NodeRef& node, const CachedFileRef& file);
-  // As send_held(); what is held may be all there will be of a small file.
+  uint64_t send_held_if(const NodeRef& node, const CachedFileRef& file, const Which& which);
+  uint64_t send_held(const NodeRef& node, const CachedFileRef& file);
+  // What is held, as stable, if it may be all there will be of a small file; else it stays held.
   void send_whole_file(const NodeRef& node, const CachedFileRef& file);
   // A WRITE of the file was answered.
   void send_held_until_answer(const NodeRef& node, const CachedFileRef& file);
@@ -488,9 +495,10 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> data_epoch_{0};  // that the data cache is of
   // Files in a row whose data came with the OPEN for nothing, so far; and OPENs since without.
   std::atomic<unsigned> opened_unread_{0}, opened_plain_{0};
-  std::atomic<unsigned> ahead_connection_{0};  // read-ahead goes over each loop's in turn
-  std::mutex ahead_mutex_;
+  std::mutex ahead_mutex_;  // guards these three
   unsigned ahead_under_way_ = 0;
+  std::vector<unsigned> ahead_on_;  // of them, by loop
+  unsigned ahead_next_ = 0;         // the loop whose turn it is
   WaitQueue ahead_ended_;
   mutable std::atomic<uint64_t> attribute_hits_{0}, name_hits_{0}, name_misses_{0};
 };

@@ -96,20 +96,33 @@ void CachingFilesystem::read_ahead(const OpenFileRef& open, const IoAccount& acc
                                           std::min(kSmallestPiece, largest), largest);
   const uint64_t end = known_attributes(handle.node).size;
   for (;;) {
+    std::optional<unsigned> loop;
     {
       std::lock_guard lock(ahead_mutex_);
-      if (handle.ahead_over || !may_read_ahead(ahead_under_way_)) return;
+      if (!handle.ahead_over) loop = loop_for_ahead();
     }
+    if (!loop) return;
     const auto range = handle.reads.next(window, piece, end);
-    if (!range || !send_ahead(open, account, *range)) return;
+    if (!range || !send_ahead(open, account, *range, *loop)) return;
   }
 }
 
-bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& account,
-                                   const ReadRange& range) {
+std::optional<unsigned> CachingFilesystem::loop_for_ahead() const {
+  if (!may_read_ahead(ahead_under_way_)) return std::nullopt;
+  const auto loops = static_cast<unsigned>(ahead_on_.size());
+  for (unsigned i = 0; i < loops; ++i) {
+    const unsigned loop = (ahead_next_ + i) % loops;
+    if (ahead_on_[loop] < most_ahead_on(loop)) return loop;
+  }
+  return std::nullopt;
+}
+
+bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& account, const ReadRange& range,
+                                   unsigned loop) {
   CachedOpen& handle = cached_open(open);
   CachedNode& n = cached_node(handle.node);
   Ahead ahead;
+  ahead.loop = loop;
   ahead.epoch = epoch();
   {
     std::lock_guard lock(n.mutex);
@@ -130,9 +143,10 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
     }
     ++handle.ahead_under_way;
     ++ahead_under_way_;
+    ++ahead_on_[loop];
+    ahead_next_ = loop + 1;
   }
-  const unsigned connection = ahead_connection_.fetch_add(1, std::memory_order_relaxed);
-  loops_[connection % loops_.size()].spawn(fetch_ahead(open, account, std::move(ahead)));
+  loops_[loop].spawn(fetch_ahead(open, account, std::move(ahead)));
   return true;
 }
 
@@ -148,6 +162,7 @@ Task<> CachingFilesystem::fetch_ahead(OpenFileRef open, IoAccount account, Ahead
   {
     std::lock_guard lock(ahead_mutex_);
     --ahead_under_way_;
+    --ahead_on_[ahead.loop];
     if (--handle.ahead_under_way == 0) ahead_ended_.notify_all();
   }
   if (more) read_ahead(open, account);

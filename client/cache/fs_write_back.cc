@@ -243,21 +243,23 @@ Task<ExtentMap::iterator> CachingFilesystem::enter(NodeRef node, WriteTurn& turn
 }
 
 template <class Which>
-void CachingFilesystem::send_held_if(const NodeRef& node, const CachedFileRef& file, const Which& which) {
+uint64_t CachingFilesystem::send_held_if(const NodeRef& node, const CachedFileRef& file, const Which& which) {
   std::array<ExtentMap::iterator, HeldExtents::kMost> entries;
   size_t count = 0;
+  uint64_t next = 0;
   {
     std::lock_guard lock(cached_node(node).mutex);
-    if (file->held.empty()) return;
+    next = file->next_serial;
     for (const WriteExtent* held : file->held.take_if(which))
       entries[count++] = file->writes.overlapping(held->offset, held->end());
   }
   for (size_t i = 0; i < count; ++i)
     Loop::current()->spawn(write_extent(node, file, entries[i], nfs4::UNSTABLE4));
+  return next;
 }
 
-void CachingFilesystem::send_held(const NodeRef& node, const CachedFileRef& file) {
-  send_held_if(node, file, [](const WriteExtent&) { return true; });
+uint64_t CachingFilesystem::send_held(const NodeRef& node, const CachedFileRef& file) {
+  return send_held_if(node, file, [](const WriteExtent&) { return true; });
 }
 
 void CachingFilesystem::send_held_until_answer(const NodeRef& node, const CachedFileRef& file) {
@@ -272,8 +274,7 @@ void CachingFilesystem::send_whole_file(const NodeRef& node, const CachedFileRef
     whole = !file->held.empty() && file->held.oldest().offset == 0;
   }
   const auto only = whole ? take_only_extent(n, *file) : std::nullopt;
-  if (!only) return send_held(node, file);
-  Loop::current()->spawn(write_extent(node, file, *only, nfs4::FILE_SYNC4));
+  if (only) Loop::current()->spawn(write_extent(node, file, *only, nfs4::FILE_SYNC4));
 }
 
 Task<> CachingFilesystem::settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end) {
@@ -291,11 +292,9 @@ Task<> CachingFilesystem::settle(NodeRef node, CachedFileRef file, uint64_t offs
 }
 
 Task<> CachingFilesystem::settle_all(NodeRef node, CachedFileRef file) {
-  send_held(node, file);
-  uint64_t next = 0;
+  const uint64_t next = send_held(node, file);  // what is written after that need not be waited for
   for (;;) {
     std::unique_lock lock(cached_node(node).mutex);
-    if (next == 0) next = file->next_serial;  // what is written after the call need not be waited for
     if (file->under_way.empty() || *file->under_way.begin() >= next) co_return;
     co_await file->written.wait(lock);
   }
@@ -351,11 +350,10 @@ bool CachingFilesystem::keeps_too_much() {
 Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
   while (dirty_bytes_.load(std::memory_order_relaxed) > write_limits().unanswered() ||
          keeps_too_much_memory()) {
-    bool idle = false;
     send_held(node, file);
     std::unique_lock lock(cached_node(node).mutex);
-    idle = file->writes.empty();
-    if (idle) break;  // others fill the limit; this file waits its turn at its next write
+    if (file->writes.empty()) break;  // others fill the limit; this file waits its turn at its next write
+    if (file->writes_sent() == 0) continue;  // another loop has had one held
     co_await file->written.wait(lock);
   }
   if (keeps_too_much()) co_await commit_everything();
@@ -505,7 +503,8 @@ Task<> CachingFilesystem::restore_lost_writes(NodeRef node, CachedFileRef file) 
 std::optional<ExtentMap::iterator> CachingFilesystem::take_only_extent(CachedNode& n, CachedFile& file,
                                                                        const rpc::Credential* user) {
   std::lock_guard lock(n.mutex);
-  if (file.writes.size() != 1 || file.held.empty() || !file.unstable.empty()) return std::nullopt;
+  if (file.writes.size() != 1 || file.held.empty() || !file.turns.empty() || !file.unstable.empty())
+    return std::nullopt;
   const bool together = user == nullptr || (file.committing_epoch == 0 &&
                                             user->same_user(*file.held.oldest().account.credential) &&
                                             file.held.oldest().data.size() <= kGatherBytes);

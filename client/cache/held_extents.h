@@ -27,12 +27,14 @@ class HeldExtents {
   WriteExtent& oldest() const { return *all_.front(); }
 
   bool holds(const WriteExtent& extent) const { return std::find(begin(), end(), &extent) != end(); }
-  // What is written at `offset` lies in it or begins where it ends.
+  // What is written at `offset` lies in it, or else begins where it ends.
   WriteExtent* continued_at(uint64_t offset) const {
-    for (size_t i = size_; i-- != 0;) {
-      if (all_[i]->offset <= offset && offset <= all_[i]->end()) return all_[i];
+    WriteExtent* ends_there = nullptr;
+    for (WriteExtent* extent : *this) {
+      if (extent->end() == offset) ends_there = extent;
+      if (extent->offset <= offset && offset < extent->end()) return extent;
     }
-    return nullptr;
+    return ends_there;
   }
 
   void hold(WriteExtent& extent) {

@@ -67,9 +67,14 @@ Result<CachingFilesystem::ReadPiece> Nfs4Filesystem::take_read(CompoundReply& re
 
 bool Nfs4Filesystem::may_read_ahead(unsigned under_way) const {
   const SlotTable::Counts slots = session_.slots().counts();
-  // What has a slot and no credit waits on the connection, and whoever asks next behind it.
-  const uint32_t most = std::min(slots.target, session_.credits());
-  return under_way < most / 2 && slots.in_use + 2 < most;
+  return under_way < slots.target / 2 && slots.in_use + 2 < slots.target;
+}
+
+// What has a slot and no credit waits on the connection, and whoever asks next behind it. One credit is kept
+// for the lease.
+unsigned Nfs4Filesystem::most_ahead_on(unsigned loop) const {
+  const uint32_t credits = session_.credits(loop);
+  return credits == 0 ? 0 : (credits - 1) / 2;
 }
 
 Result<> Nfs4Filesystem::usable(const CachedOpen& open, const IoAccount& account) const {

@@ -181,6 +181,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   static Result<ReadPiece> take_read(CompoundReply& reply, const Slice& destination, bool keeping);
   bool has_change_attributes() const override { return true; }
   bool may_read_ahead(unsigned under_way) const override;
+  unsigned most_ahead_on(unsigned loop) const override;
   Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                                         Slice data, nfs4::stable_how4 stable) override;
   Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,

@@ -292,12 +292,6 @@ void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket
   loops_[0].spawn(handle_status_flags(others, ticket.generation));
 }
 
-uint32_t Session::credits() const {
-  uint64_t sum = 0;
-  for (const auto& transport : transports_) sum += transport->credits();
-  return static_cast<uint32_t>(std::min<uint64_t>(sum, rpc::RpcTransport::kNoCredits));
-}
-
 rpc::RpcTransport& Session::transport_here() {
   return *transports_[Loop::current()->index()];
 }

@@ -139,8 +139,8 @@ class Session {
   // For the back channel: CB_RECALL_SLOT, referring calls.
   SlotTable& slots() { return slots_; }
   const SlotTable& slots() const { return slots_; }
-  // Granted on all connections together; RpcTransport::kNoCredits over TCP.
-  uint32_t credits() const;
+  // RpcTransport::credits() of that loop's connection.
+  uint32_t credits(unsigned loop) const { return transports_[loop]->credits(); }
   bool responding() const;
   // The server can call us, as far as is known.
   bool back_channel() const { return back_channel_.load(std::memory_order_relaxed); }

@@ -172,7 +172,6 @@ TEST_P(GatherLoops, HeldData_IsThereForWhoeverReadsOrAsks) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// The WRITE was executed while the file had two names; its answer comes when it has one.
 // Small writes that are scattered over a file do not keep a buffer for their neighbours until they are
 // committed.
 TEST_P(GatherLoops, ScatteredSmallWrites_KeepLittleMoreThanTheirData) {

@@ -81,43 +81,60 @@ TEST_P(ReadAheadLoops, AfterASeek_NothingMoreOfTheOldStreamIsAskedFor) {
 }
 
 // RFC 8166 section 3.3.1: "A Requester MUST NOT send unacknowledged requests in excess of the Responder's
-// granted credit limit." What is read ahead takes half of what is granted, however much was asked for, so
-// that what is asked for meanwhile does not wait behind it.
-TEST(ReadAheadOverRdma, OfAServerThatGrantsFewCredits_LeavesHalfOfThem) {
+// granted credit limit." What is read ahead takes half of what is granted on each connection, however much
+// was asked for, so that what is asked for meanwhile does not wait behind it.
+class ReadAheadOverRdma : public testing::TestWithParam<unsigned> {
+ protected:
+  static filer::Options with_rdma() {
+    filer::Options options;
+    options.rdma.listen = true;
+    options.rdma.devices = false;
+    return options;
+  }
+  std::unique_ptr<filer::Server> server = start_filer(with_rdma());
+};
+
+TEST_P(ReadAheadOverRdma, OfAServerThatGrantsFewCredits_LeavesHalfOfThem) {
   constexpr size_t kPiece = 64u << 10;
-  filer::Options options;
-  options.rdma.listen = true;
-  options.rdma.devices = false;
-  const auto server = start_filer(std::move(options));
+  constexpr uint32_t kGranted = 6, kAhead = 2;  // one is kept for the lease
   server->make_file("/export/file", content(4 * kMiB), 0666);
   server->set_limits("/export", kPiece, 255);
-  const auto grants = server->faults().add(filer::on::reply_to(OP_SEQUENCE), fault::Credits{6});
-  TestMount mount(*server, {.loops = 1, .options = [&](client::ClientOptions& o) {
+  server->faults().add(filer::on::reply_to(OP_SEQUENCE).always(), fault::Credits{kGranted});
+  TestMount mount(*server, {.loops = GetParam(), .options = [&](client::ClientOptions& o) {
                               keep_data(o);
                               o.transport = client::TransportKind::kSoftwareRdma;
                               o.port = server->rdma_port();
                             }});
-  ASSERT_TRUE(server->faults().wait_fired(grants));
+  auto ask_on_every_connection = [&, asked = 0]() mutable {
+    // One after the other: what the first loop has begun on the others is on its way before they are asked.
+    for (unsigned i = 0; i < GetParam(); ++i) {
+      auto asking = mount.fs().lookup(mount.user(), mount.root(), "absent " + std::to_string(asked++));
+      const auto answer = start_on(mount.loops()[i], std::move(asking));
+      ASSERT_EQ(answer.wait_for(std::chrono::seconds(20)), std::future_status::ready)
+          << "waits behind what is read ahead";
+    }
+  };
+  ask_on_every_connection();  // each has its grant now
   ASSERT_TRUE(mount.stat("file"));
   const auto rule = server->faults().add(read_ahead_reply().always(), fault::Stall{});
   const auto file = mount.open("file");
   EXPECT_EQ(*mount.read(file, 0, kPiece), content(kPiece));
   std::vector<std::future<Result<client::ReadReply>>> reads;
-  for (uint64_t i = 1; i < 4; ++i)
-    reads.push_back(mount.start(mount.fs().read(mount.user(), file, i * kPiece, kPiece)));
-  auto asking = mount.start(mount.fs().lookup(mount.user(), mount.root(), "absent"));
-  EXPECT_EQ(asking.wait_for(std::chrono::seconds(20)), std::future_status::ready)
-      << "waits behind what is read ahead";
+  for (uint64_t i = 1; i < 4; ++i) {
+    auto reading = mount.fs().read(mount.user(), file, i * kPiece, kPiece);
+    reads.push_back(start_on(mount.loops()[0], std::move(reading)));
+  }
+  ask_on_every_connection();
   size_t ahead = 0;
   for (const auto& compound : server->journal())
     ahead += compound.has(OP_READ) && compound.has(OP_GETATTR) ? 1 : 0;
-  EXPECT_EQ(ahead, 3u);
+  EXPECT_EQ(ahead, kAhead * GetParam());
   server->faults().release(rule);
-  EXPECT_TRUE(asking.get());
   for (auto& read : reads) EXPECT_TRUE(read.get());
   mount.close(file);
 }
 
+INSTANTIATE_TEST_SUITE_P(Loops, ReadAheadOverRdma, testing::Values(1u, 4u));
 INSTANTIATE_TEST_SUITE_P(Loops, ReadAheadLoops, testing::Values(1u, 4u));
 
 }  // namespace

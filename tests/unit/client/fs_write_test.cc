@@ -36,6 +36,7 @@ TEST_P(WriteLoops, SmallFile_IsOneStableWrite) {
   EXPECT_EQ(mount.requests("COMMIT"), 0u);
 }
 
+// The WRITE was executed while the file had two names; its answer comes when it has one.
 TEST_P(WriteLoops, AnsweredAfterAnotherNameWasRemoved_DoesNotBringTheOldLinkCountBack) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.link("file", "other"), 0);
