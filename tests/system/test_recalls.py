@@ -75,8 +75,8 @@ class Far:
     def check_that_all_is_used(self, stats):
         cache, delegations = stats["cache"], stats["delegations"]
         requests = {o["name"]: o["requests"] for o in stats["operations"]}
-        self.assertGreater(cache["ahead_bytes"], 1 << 20, cache)
-        self.assertGreater(cache["data_hit_bytes"], 1 << 20, cache)
+        self.assertGreater(cache["ahead_bytes"], scaled(1 << 20), cache)
+        self.assertGreater(cache["data_hit_bytes"], scaled(1 << 20), cache)
         self.assertGreater(delegations["granted"], 0, delegations)
         self.assertGreater(delegations["local_opens"], 0, delegations)
         self.assertGreater(requests.get("COMMIT", 0), 0, "data was written behind")
