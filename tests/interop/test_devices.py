@@ -66,6 +66,11 @@ class DeviceCase(SystemCase):
             done
             [ "$(cat /run/over)" = 0 ] || {{ cat /run/trouble.log; exit 1; }}""")
 
+    def run_inside(self, program, *words):
+        """Runs tests of tests/system in the guest, by a program of guest/."""
+        print(guest.run(f"cd /run; export NFSRDMA_WORK={WORK} PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={WORK}/src/system; "
+                        f"python3 {WORK}/src/interop/guest/{program} {' '.join(words)} 2>&1"))
+
     def verify(self, directory):
         """What the writers were told is written has to be there."""
         name = self._testMethodName
@@ -356,8 +361,7 @@ class Coherence(Far):
 
     def test_close_to_open(self):
         two = [self.mount(test_coherence.ReadAhead.FIRST) for _ in range(2)]
-        print(guest.run(f"cd /run; export NFSRDMA_WORK={WORK} PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={WORK}/src/system; "
-                        f"python3 {WORK}/src/interop/guest/coherence.py {two[0].path} {two[1].path} 2>&1"))
+        self.run_inside("coherence.py", two[0].path, two[1].path)
         for mounted in two:
             stats = mounted.stats()
             self.assertGreater(stats["cache"]["data_hit_bytes"], 0)
@@ -380,9 +384,7 @@ class CoherenceUnderDelegations(DeviceCase):
 
     def test_of_two_mounts(self):
         tests = [f"Coherence.{name}" for name in vars(test_delegations.Coherence) if name.startswith("test_")]
-        print(guest.run(f"cd /run; export NFSRDMA_WORK={WORK} PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={WORK}/src/system; "
-                        f"python3 {WORK}/src/interop/guest/delegated.py {GUEST}:{self.EXPORT} rdma_dev={DEVICE},threads=1 {self.EXPORT} "
-                        f"{' '.join(tests)} 2>&1"))
+        self.run_inside("delegated.py", f"{GUEST}:{self.EXPORT}", f"rdma_dev={DEVICE},threads=1", self.EXPORT, *tests)
 
 
 class OurFilerLosesItsDevice(DeviceCase):

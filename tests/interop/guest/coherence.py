@@ -3,17 +3,13 @@
 usage: coherence.py ONE TWO [unittest's words]
 """
 
-import os
-import socket
 import sys
 import unittest
 
-# Nobody answers, for nothing is asked: what tests/system/harness finds in its own world.
-steward, _ = socket.socketpair()
-os.environ.update(NFSRDMA_STEWARD=str(steward.fileno()), HOME="/run")
-import test_coherence  # noqa: E402
-from harness.case import ServerForEach  # noqa: E402
-from harness.mount import Mount  # noqa: E402
+import alone  # noqa: F401, before the harness
+import test_coherence
+from harness.case import ServerForEach
+from harness.mount import Mount
 
 PATHS = [sys.argv.pop(1) for _ in range(2)]
 

@@ -4,16 +4,12 @@ usage: delegated.py SOURCE OPTIONS EXPORT [unittest's words]
 SOURCE gives delegations, and has its files in the directory EXPORT. Each test makes mounts of its own.
 """
 
-import os
-import socket
 import sys
 import unittest
 
-# As in coherence.py: nobody answers.
-steward, _ = socket.socketpair()
-os.environ.update(NFSRDMA_STEWARD=str(steward.fileno()), HOME="/run")
-import test_delegations  # noqa: E402
-from harness.case import ServerForEach  # noqa: E402
+import alone  # noqa: F401, before the harness
+import test_delegations
+from harness.case import ServerForEach
 
 SOURCE, OPTIONS, EXPORT = (sys.argv.pop(1) for _ in range(3))
 
