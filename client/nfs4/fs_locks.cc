@@ -324,35 +324,21 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
   OpenStateRef state = handle.state;
-  bool dirty = false, local = false;
+  bool dirty = false;
   {
     std::lock_guard node_lock(file->node.mutex);
     state = state_of_owner(*file, owner, state);
     const LockState* mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
-    // The next holder is here as well; else the delegation is recalled, and data written, before he has it.
-    local = mine->local;
-    dirty = file->unsaved() && !local;
+    dirty = file->unsaved();
     ++file->unlocks_under_way;
   }
-  // The next holder must see what was written under the lock; errors of that stay for fsync and close.
-  if (dirty) {
-    co_await settle_all(handle.node, file);
-    co_await commit(handle.node, file);
-  }
+  // The next holder must see what was written under the lock. That a delegation would be recalled from us
+  // before he has it is no help to him if this host is gone by then. Errors of that stay for fsync and close.
+  if (dirty) co_await write_back(handle.node, file);
   Result<> unlocked;
   {
     auto guard = co_await file->lock_mutex.lock();
-    if (local) {
-      // The lock may have become the server's meanwhile.
-      std::lock_guard node_lock(file->node.mutex);
-      const LockState* mine = find_owner(*state, owner);
-      dirty = mine != nullptr && !mine->local && file->unsaved();
-    }
-    if (local && dirty) {
-      co_await settle_all(handle.node, file);
-      co_await commit(handle.node, file);
-    }
     unlocked = co_await unlock_in_turn(open, owner, lock);
   }
   std::lock_guard node_lock(file->node.mutex);

@@ -473,6 +473,24 @@ TEST_P(DelegationLoops, DataUnderALocalLock_IsSeenByTheNextHolder) {
   EXPECT_EQ(mount->close(file, 1), 0);
 }
 
+// It is on the server when the lock is given up, although nobody else could have had it: this host may be
+// gone before it is asked to write back.
+TEST_P(DelegationLoops, UnlockUnderAWriteDelegation_WritesBack) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(mount->write(file, 0, "written"), 0);
+  server->clear_journal();
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(executed(OP_WRITE), 1u);
+  EXPECT_EQ(executed(OP_COMMIT), 0u) << "to stable storage at once";
+  EXPECT_EQ(executed(OP_LOCKU) + executed(OP_DELEGRETURN), 0u);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(executed(OP_WRITE), 1u) << "nothing was written under this one";
+  EXPECT_EQ(mount->close(file, 1), 0);
+}
+
 // Locks that were only here are lost with a delegation that is revoked: I/O under them fails until they are
 // released.
 TEST_P(DelegationLoops, RevokedWithLocks_LosesThem) {
