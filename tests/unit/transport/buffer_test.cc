@@ -2,7 +2,9 @@
 #include "transport/memory/buffer.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -18,19 +20,28 @@
 namespace nfsrdma::test {
 namespace {
 
-// What the kernel was told of the memory `at` lies in: the two-letter words of smaps' VmFlags (proc(5)).
-std::set<std::string> kernel_flags(const std::byte* at) {
+// The line of smaps (proc(5)) that begins with `label`, without it, for the mapping that `at` lies in.
+std::string mapping_of(const std::byte* at, const char* label) {
   std::ifstream smaps("/proc/self/smaps");
   bool inside = false;
   for (std::string line; std::getline(smaps, line);) {
     unsigned long first = 0, end = 0;
     if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &end) == 2)
       inside = first <= reinterpret_cast<uintptr_t>(at) && reinterpret_cast<uintptr_t>(at) < end;
-    if (!inside || !line.starts_with("VmFlags:")) continue;
-    std::istringstream words(line.substr(std::strlen("VmFlags:")));
-    return {std::istream_iterator<std::string>(words), {}};
+    if (inside && line.starts_with(label)) return line.substr(std::strlen(label));
   }
   return {};
+}
+
+// What the kernel was told of it: two-letter words.
+std::set<std::string> kernel_flags(const std::byte* at) {
+  std::istringstream words(mapping_of(at, "VmFlags:"));
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+bool has_huge_pages(const std::byte* at) {
+  const std::string kib = mapping_of(at, "AnonHugePages:");
+  return !kib.empty() && std::stoul(kib) != 0;
 }
 
 TEST(BufferPool, EverySize_PageAlignedAndLargeEnough) {
@@ -58,6 +69,27 @@ TEST(BufferPool, BuffersOfManyPages_LieInMemoryThatMayHaveHugeOnes) {
   EXPECT_TRUE(of_large.contains("hg")) << "MADV_HUGEPAGE";
   EXPECT_FALSE(kernel_flags(small->data()).contains("hg"))
       << "all of a slab would be resident for a few pages";
+}
+
+// Whether the system has any to give is seen from memory beside the pool's.
+TEST(BufferPool, BuffersOfManyPages_AreInHugeOnes) {
+  constexpr size_t kSlabs = 8, kBytes = kSlabs * BufferPool::kSlabBytes;
+  void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  (void)::madvise(memory, kBytes, MADV_HUGEPAGE);
+  std::memset(memory, 0x5a, kBytes);
+  const bool there_are = has_huge_pages(static_cast<const std::byte*>(memory));
+  ::munmap(memory, kBytes);
+  if (!there_are) GTEST_SKIP() << "the system gives no huge pages";
+  BufferPool pool;
+  std::vector<BufferRef> buffers;
+  for (size_t i = 0; i < kSlabs; ++i) {
+    buffers.push_back(pool.get(BufferPool::kMaxBytes));
+    ASSERT_TRUE(buffers.back());
+    std::memset(buffers.back()->data(), 0x5a, buffers.back()->capacity());
+  }
+  EXPECT_TRUE(std::any_of(buffers.begin(), buffers.end(),
+                          [](const BufferRef& b) { return has_huge_pages(b->data()); }));
 }
 
 TEST(BufferPool, LastReferenceGone_MemoryIsUsedAgain) {
