@@ -6,9 +6,11 @@ pages are dropped after each piece, so that everything is asked for again.
 
 import concurrent.futures
 import os
+import time
 import unittest
 
 import test_recalls
+from harness import steward
 from harness.case import SystemCase, needs_mount
 
 MIB = 1 << 20
@@ -158,6 +160,83 @@ class SmallFiles(MemoryCase):
 
 
 class SmallFilesRdma(SmallFiles):
+    PROTO = "rdma"
+
+
+class ControlGroup:
+    """A group of its own in the memory hierarchy (cgroups(7), version 1 or 2) that this machine limits memory with."""
+
+    HIERARCHIES = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "-1"), ("/sys/fs/cgroup", "memory.max", "max"))
+
+    def __init__(self, name):
+        for root, self.limit_file, self.none in self.HIERARCHIES:
+            self.path = os.path.join(root, name)
+            if os.path.isdir(root) and steward.run(["mkdir", self.path], check=False)[0] == 0:
+                if os.path.exists(os.path.join(self.path, self.limit_file)):
+                    return
+                steward.run(["rmdir", self.path])
+        raise unittest.SkipTest("needs a control group that limits memory: none can be made here")
+
+    def put(self, file, value):
+        steward.run(["sh", "-c", f"echo {value} > {self.path}/{file}"])
+
+    def limit(self, size):
+        self.put(self.limit_file, size or self.none)
+
+    def remove(self):
+        """When nobody is in it any more."""
+        steward.run(["sh", "-c", f"for i in $(seq 100); do rmdir {self.path} && exit; sleep 0.1; done; exit 1"])
+
+
+@needs_mount()
+class Pressure(MemoryCase):
+    """The daemon is in a control group with far less memory than cache_mem: what it keeps shrinks to what there is, it is not killed, and nothing
+    that it answers is lost."""
+
+    CACHE = 1024 * MIB
+    GROUP = 192 * MIB
+    SIZE = 2 * GROUP
+
+    def test_a_group_that_is_smaller_than_the_cache(self):
+        group = ControlGroup(f"nfsrdma-pressure.{os.getpid()}.{time.monotonic_ns()}")
+        self.addCleanup(group.remove)
+        mounted = self.mount(f"cache_mem={self.CACHE},read_ahead_kb=8192")
+        self.addCleanup(mounted.umount)
+        path = self.directory(mounted)
+        with open(os.path.join(self.on_server(path), "file"), "wb") as file:
+            for at in range(0, self.SIZE, PIECE):
+                file.write(self.piece(at))
+        self.assertEqual(mounted.stats()["cache"]["data_limit_bytes"], self.CACHE)
+        group.limit(self.GROUP)
+        group.put("cgroup.procs", mounted.pid)
+        for _ in range(2):
+            self.read(os.path.join(path, "file"))
+        self.write(os.path.join(path, "written"))
+        self.wait_until(lambda: mounted.stats()["cache"]["data_limit_bytes"] < self.GROUP, "what may be kept is less than the group has")
+        self.read(os.path.join(path, "written"))
+        self.assertGreater(mounted.stats()["cache"]["ahead_bytes"], self.GROUP, "the cache was used")
+        self.assertLess(mounted.resident_bytes(), self.GROUP)
+        group.limit(None)
+        self.wait_until(lambda: mounted.stats()["cache"]["data_limit_bytes"] == self.CACHE, "it may be all again once there is memory")
+
+    @staticmethod
+    def piece(at):
+        return f"{at:016}".encode() * (PIECE // 16)
+
+    def read(self, path):
+        with open(path, "rb", buffering=0) as file:
+            for at in range(0, self.SIZE, PIECE):
+                self.assertEqual(os.pread(file.fileno(), PIECE, at), self.piece(at))
+                os.posix_fadvise(file.fileno(), at, PIECE, os.POSIX_FADV_DONTNEED)
+
+    def write(self, path):
+        with open(path, "wb", buffering=0) as file:
+            for at in range(0, self.SIZE, PIECE):
+                os.pwrite(file.fileno(), self.piece(at), at)
+            os.fsync(file.fileno())
+
+
+class PressureRdma(Pressure):
     PROTO = "rdma"
 
 
