@@ -204,6 +204,30 @@ class CutsFarRdma(Far, CutsRdma):
     test_acknowledged_writes_with_cuts_and_restarts = None
 
 
+class Options(OverTcp, test_random.Options):
+    pass
+
+
+class OptionsRdma(OverRdma, Options):
+    pass
+
+
+class Beside(OverTcp, test_random.Beside):
+    pass
+
+
+class BesideRdma(OverRdma, Beside):
+    pass
+
+
+class DaemonKilled(OverTcp, test_random.DaemonKilled):
+    """The server holds the dead client's delegations until its lease is over."""
+
+
+class DaemonKilledRdma(OverRdma, DaemonKilled):
+    pass
+
+
 class CoherenceRdma(OverRdma, test_delegations.Coherence):
     pass
 
