@@ -121,9 +121,9 @@ class Fabrics(Part):
     def grid(self):
         """Read size × read-ahead: the longest part."""
         cells = [(block, ahead) for ahead in AHEAD for block in BLOCKS]
-        self.cells([(block, ahead) for block, ahead in cells if not self.results.now(GRID, TCP, {"block": block, "ahead": ahead})])
+        self.cells([(block, ahead) for block, ahead in cells if not self.results.now(GRID, TCP, {"block": block, "ahead": ahead})], KINDS)
 
-    def cells(self, cells, names=STANDS):
+    def cells(self, cells, names):
         mounts, stands = {name: self.mounted(name, "rsize=1048576") for name in (TCP, *RDMA)}, self.stands(names=names)
         for block, ahead in cells:
             for name in self.turns([*mounts, *stands]):
@@ -144,7 +144,7 @@ class Fabrics(Part):
         plot, measured = self.results.plot, self.results.has
         pairs = [(name, TCP) for name in RDMA]
         if measured(GRID, TCP):
-            who = [TCP, *RDMA, *STANDS]
+            who = [TCP, *RDMA, *STANDS, WITH_FRAMED]
             plot("grid", "Read size and read-ahead: the paper's grid", GRID, "mib_per_s", [*pairs, (RDMA2, WITH_RELAY)], x="block", along="ahead",
                  contenders=who,
                  text="Each panel is one transport or ceiling, each line so many READs ahead of the one that is waited for. In 2003 TCP peaked at 60 MB/s "
@@ -155,7 +155,10 @@ class Fabrics(Part):
             plot("cloud", f"CPU against throughput, read-ahead {PAPERS_AHEAD}", GRID, "cpu_percent", [*pairs, (RDMA2, WITH_RELAY)], x="mib_per_s",
                  along="block", where={"ahead": PAPERS_AHEAD}, contenders=who,
                  text="Further right is faster, further down is cheaper. A point for each read size. Daemon and application together; 100 % is one processor.")
-            plot("lines", "CPU per GiB without read-ahead", GRID, "cpu_per_gib", pairs, x="block", where={"ahead": 0}, contenders=who,
+            alone = [*pairs, (WITH_FRAMED, WITH_RELAY)]
+            plot("lines", "Throughput without read-ahead", GRID, "mib_per_s", alone, x="block", where={"ahead": 0}, contenders=who,
+                 text="What software RDMA's frames alone cost is what lies between the two relays.")
+            plot("lines", "CPU per GiB without read-ahead", GRID, "cpu_per_gib", alone, x="block", where={"ahead": 0}, contenders=who,
                  text="The daemon's. With an adapter that places data by itself, the paper's RDMA took 0.3 to 0.6 of TCP's CPU; software RDMA pays for "
                       "the same socket as TCP.")
         if measured("read", TCP):
@@ -172,23 +175,37 @@ class Fabrics(Part):
                  text="O_DIRECT, at random places, one at a time; all processes on one processor. Medians of short runs in turn. The relay is FUSE and a "
                       "round trip in one process; the empty FUSE file system and the round trip are the two of them alone, and can be added.")
 
+    def frames_alone(self, what, metric, at):
+        """What nobody who receives such frames gets around."""
+        framed, relay = reference(metric, WITH_FRAMED, at), reference(metric, WITH_RELAY, at)
+        self.results.target(f"{what}: {FRAMED} / {RELAY} (for comparison)", "mib_per_s", framed, relay)
+        self.results.target(f"CPU per GiB, {what}: {FRAMED} / {RELAY} (for comparison)", "cpu_per_gib", framed, relay)
+
+    def without_read_ahead(self, block):
+        what, at = f"{block} B" if block < 1024 else f"{block >> 10} KiB", {"block": block, "ahead": 0}
+        for name in RDMA if block == PAPERS_BLOCK else (RDMA2,):
+            of, over = reference(GRID, name, at), reference(GRID, TCP, at)
+            self.results.target(f"{what} reads without read-ahead: {name} / TCP", "mib_per_s", of, over, at_least=1.0)
+            self.results.target(f"CPU per GiB, {what} reads without read-ahead: {name} / TCP", "cpu_per_gib", of, over, at_most=1.0)
+        self.frames_alone(f"{what} reads without read-ahead", GRID, at)
+
     def targets(self):
         results = self.results
-        none = {"block": PAPERS_BLOCK, "ahead": 0}
         for name in RDMA:
             for metric in METRICS:
                 results.target(f"{metric}: {name} / TCP", "mib_per_s", reference(metric, name), reference(metric, TCP), at_least=1.0)
                 results.target(f"CPU per GiB, {metric}: {name} / TCP", "cpu_per_gib", reference(metric, name), reference(metric, TCP), at_most=1.0)
-            results.target(f"256 KiB reads without read-ahead: {name} / TCP", "mib_per_s", reference(GRID, name, none), reference(GRID, TCP, none), at_least=1.0)
-            results.target(f"CPU per GiB, 256 KiB reads without read-ahead: {name} / TCP", "cpu_per_gib", reference(GRID, name, none),
-                           reference(GRID, TCP, none), at_most=1.0)
             best = [results.best_point(GRID, who, "mib_per_s") for who in (name, TCP)]
             if all(best):
                 results.target(f"reads, each at its best: {name} / TCP", "mib_per_s", reference(GRID, name, best[0]), reference(GRID, TCP, best[1]), at_least=1.0)
-        for what, metric, at in [*((metric, metric, None) for metric in FRAMED_METRICS), ("256 KiB reads without read-ahead", GRID, none)]:
-            framed, relay = reference(metric, WITH_FRAMED, at), reference(metric, WITH_RELAY, at)
-            results.target(f"{what}: {FRAMED} / {RELAY} (for comparison)", "mib_per_s", framed, relay)
-            results.target(f"CPU per GiB, {what}: {FRAMED} / {RELAY} (for comparison)", "cpu_per_gib", framed, relay)
+        for metric in FRAMED_METRICS:
+            self.frames_alone(metric, metric, None)
+        for block in BLOCKS:
+            self.without_read_ahead(block)
+        best = [results.best_point(GRID, who, "mib_per_s") for who in (WITH_FRAMED, WITH_RELAY)]
+        if all(best):
+            results.target(f"reads, each at its best: {FRAMED} / {RELAY} (for comparison)", "mib_per_s", reference(GRID, WITH_FRAMED, best[0]),
+                           reference(GRID, WITH_RELAY, best[1]))
         one = f"time of a 4 KiB read, one at a time: {RDMA2}"
         least = [reference(ALONE, WITH_EMPTY), reference(ALONE, ROUND_TRIP)]
         results.target(f"{one} / {EMPTY} and {ROUND_TRIP} together", "p50_us", reference(ALONE, RDMA2), least, at_most=1.5)

@@ -7,6 +7,7 @@ daemon's CPU is compared, which the server's own tables have no part in.
 
 import fcntl
 import os
+import random
 import resource
 import shutil
 import statistics
@@ -27,11 +28,14 @@ WORK_FILES = 2000
 PASSES = ("ls -lR", "ls -lR again", "grep -r", "grep -r again")
 ANSWER, BEYOND = "stat that the daemon answers", "stat that the daemon answers, beyond empty FUSE"
 STAT, LOOKUP, LIST = "stat among cached inodes", "lookup beside cached inodes", "entry of a listing beside cached inodes"
-SPARSE, HELD_FILES, HELD_LOCKS = "random read of a sparse file", "create beside open files", "lock beside locks"
+SPARSE, SPARSE_BUFFERED, SPARSE_WRITE = (f"{what} of a sparse file" for what in ("random read", "random read through the page cache", "random write"))
+HELD_FILES, HELD_LOCKS = "create beside open files", "lock beside locks"
 SERVER_LOCKS, RECALL = "lock at the server beside locks", "recalled delegation beside delegations"
 ROUNDS = 9
 FRESH = {"lookup": 200, "list": 500}  # names of a directory that nobody has asked for yet
 RECALLED = 50  # delegations of a round
+SPARSE_COUNT, PAGE = 4000, 4096
+LOCKS = 1000  # of a round
 
 
 # What holds a range of files open until its input ends.
@@ -208,11 +212,22 @@ class Scale(Part):
             path = os.path.join(self.server.path(), f"sparse{size}")
             with open(path, "wb") as file:
                 file.truncate(size * GIB)
+            words = ["--op", "randread", "--path", os.path.join(mounted.path, f"sparse{size}"), "--size", size * GIB, "--block", PAGE, "--count", SPARSE_COUNT]
             for number in self.rounds():
-                self.fsload(SPARSE, OURS, daemon,
-                            ["--op", "randread", "--path", os.path.join(mounted.path, f"sparse{size}"), "--size", size * GIB, "--block", 4096,
-                             "--count", 4000, "--direct", 1, "--seed", number], at={"file_gib": size})
+                self.fsload(SPARSE, OURS, daemon, [*words, "--seed", number, "--direct", 1], at={"file_gib": size})
+                self.fsload(SPARSE_BUFFERED, OURS, daemon, [*words, "--seed", number], at={"file_gib": size})
+                self.write_sparse(daemon, words[3], size)
         mounted.umount()
+
+    def write_sparse(self, daemon, path, size):
+        """At random places, until they are at the server."""
+        places = random.Random(self.results.round)
+        before = daemon.cpu_seconds()
+        with open(path, "r+b", buffering=0) as file:
+            for _ in range(SPARSE_COUNT):
+                os.pwrite(file.fileno(), bytes(PAGE), places.randrange(size * GIB // PAGE) * PAGE)
+            os.fsync(file.fileno())
+        self.results.add(SPARSE_WRITE, OURS, {"cpu_us_per_op": (daemon.cpu_seconds() - before) / SPARSE_COUNT * 1e6}, {"file_gib": size})
 
     def fresh(self, name, names):
         """A directory of so many names, made at the server."""
@@ -253,7 +268,7 @@ class Scale(Part):
                 for number in range(first, last):
                     lock(number)
 
-            self.hold(metric, mounted, locks, lock, lambda number: lock(number, fcntl.LOCK_UN))
+            self.hold(metric, mounted, locks, lock, lambda number: lock(number, fcntl.LOCK_UN), LOCKS)
         return Daemon(mounted).operations().get("LOCK", 0)
 
     def recall(self, mounted, path, held, first):
@@ -317,7 +332,7 @@ class Scale(Part):
         for at in self.results.points("cached inodes", OURS)[-1:]:
             self.results.target(f"bytes of memory for each of {at['inodes']:,} cached inodes", "bytes_per_inode",
                                 reference("cached inodes", OURS, at), at_most=600)
-        for metric in (STAT, LOOKUP, LIST, SPARSE, HELD_FILES, RECALL, HELD_LOCKS, SERVER_LOCKS):
+        for metric in (STAT, LOOKUP, LIST, SPARSE, SPARSE_BUFFERED, SPARSE_WRITE, HELD_FILES, RECALL, HELD_LOCKS, SERVER_LOCKS):
             self.flat(metric)
         self.results.target("microseconds of a stat that the daemon answers, beyond empty FUSE", "p50_us", reference(BEYOND, OURS), at_most=15)
         for again in PASSES[1::2]:
