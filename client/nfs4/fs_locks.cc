@@ -1,11 +1,12 @@
 // Byte-range locks: POSIX and flock, both as LOCK, LOCKT and LOCKU (RFC 8881
 // sections 9.1-9.8, 10.3.2, 18.10-18.12).
 //
-// A lock orders data: before LOCKU what was written under it is on the server, and after LOCK the kernel's
-// pages are dropped if somebody else changed the file. Waiting is asking again, with back-off; a lock that is
-// dropped on this mount, or CB_NOTIFY_LOCK, ends a pause early. Under a write delegation the book is kept
-// here alone (LockState::local), until that goes back. POSIX owners of this mount that wait for each other
-// get EDEADLK, as on a local file system; of other clients' waiting nothing is known here.
+// A lock orders data: before LOCKU, and before a write lock becomes a read lock, what was written under it is
+// on the server, and after LOCK the kernel's pages are dropped if somebody else changed the file. Waiting is
+// asking again, with back-off; a lock that is dropped on this mount, or CB_NOTIFY_LOCK, ends a pause early.
+// Under a write delegation the book is kept here alone (LockState::local), until that goes back. POSIX owners
+// of this mount that wait for each other get EDEADLK, as on a local file system; of other clients' waiting
+// nothing is known here.
 #include <algorithm>
 #include <cerrno>
 
@@ -41,6 +42,15 @@ std::vector<LockRange> held_of(const LockRange& range, const Nfs4File& handle, c
   if (mine == nullptr) return {};
   const std::span<const LockRange> held = overlapping(mine->ranges, range);
   return {held.begin(), held.end()};
+}
+
+// A write lock of the owner's would become a read lock, and something that was written is not on the server.
+bool lets_readers_in(const Nfs4File& handle, const std::string& owner, const Lock& lock) {
+  if (lock.type != LockType::kRead) return false;
+  const std::vector<LockRange> held = held_of({lock.start, lock.end, lock.type}, handle, owner);
+  if (std::ranges::none_of(held, [](const LockRange& r) { return r.type == LockType::kWrite; })) return false;
+  std::lock_guard node_lock(handle.file->node.mutex);
+  return handle.file->unsaved();
 }
 
 uint64_t unlocks_ended(const FileState& file) {
@@ -156,6 +166,8 @@ Task<Result<>> Nfs4Filesystem::flock(RequestContext ctx, OpenFileRef open, uint6
 Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRef open, std::string owner,
                                                   Lock lock, bool wait, LockWaits::Wait* waiting) {
   if (lock.type == LockType::kUnlock) co_return co_await unlock(open, owner, lock);
+  if (lets_readers_in(nfs4_file(open), owner, lock))
+    co_await write_back(nfs4_file(open).node, nfs4_file(open).file);
   Duration pause = kFirstPause;
   for (unsigned turn = 0;; ++turn) {
     const uint64_t ended_before = unlocks_ended(*nfs4_file(open).file);

@@ -491,6 +491,20 @@ TEST_P(DelegationLoops, UnlockUnderAWriteDelegation_WritesBack) {
   EXPECT_EQ(mount->close(file, 1), 0);
 }
 
+// A write lock that becomes a read lock lets readers in: they see what was written under it.
+TEST_P(DelegationLoops, WriteLockThatBecomesAReadLock_WritesBack) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(mount->write(file, 0, "written"), 0);
+  server->clear_journal();
+  EXPECT_EQ(mount->lock(file, LockType::kRead, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(executed(OP_WRITE), 1u);
+  EXPECT_EQ(executed(OP_LOCK) + executed(OP_DELEGRETURN), 0u);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(mount->close(file, 1), 0);
+}
+
 // Locks that were only here are lost with a delegation that is revoked: I/O under them fails until they are
 // released.
 TEST_P(DelegationLoops, RevokedWithLocks_LosesThem) {

@@ -127,6 +127,23 @@ TEST_P(LockLoops, OtherMount_IsExcludedUntilTheUnlock) {
   mount.close(here);
 }
 
+// Readers may come as soon as the server has it: what was written under the lock is there before.
+TEST_P(LockLoops, WriteLockThatBecomesAReadLock_WritesBackFirst) {
+  const auto file = mount.open("file", O_RDWR);
+  ASSERT_EQ(mount.lock(file, LockType::kWrite), 0);
+  EXPECT_EQ(mount.write(file, 0, "CONTENT"), 0);
+  server->clear_journal();
+  EXPECT_EQ(mount.lock(file, LockType::kRead), 0);
+  std::vector<nfs4::nfs_opnum4> order;
+  for (const filer::ExecutedCompound& compound : server->journal()) {
+    for (const nfs4::nfs_opnum4 op : {OP_WRITE, OP_LOCK}) {
+      if (compound.has(op)) order.push_back(op);
+    }
+  }
+  EXPECT_EQ(order, (std::vector<nfs4::nfs_opnum4>{OP_WRITE, OP_LOCK}));
+  mount.close(file);
+}
+
 TEST_P(LockLoops, GrantedAfterSomebodyElseWrote_ForgetsWhatTheKernelHas) {
   TestMount other(*server);
   const auto here = mount.open("file", O_RDWR);
