@@ -164,18 +164,24 @@ class SmallFilesRdma(SmallFiles):
 
 
 class ControlGroup:
-    """A group of its own in the memory hierarchy (cgroups(7), version 1 or 2) that this machine limits memory with."""
-
-    HIERARCHIES = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "-1"), ("/sys/fs/cgroup", "memory.max", "max"))
+    """A group in the one that this test runs in, of the hierarchy (cgroups(7), version 1 or 2) that limits memory here."""
 
     def __init__(self, name):
-        for root, self.limit_file, self.none in self.HIERARCHIES:
-            self.path = os.path.join(root, name)
-            if os.path.isdir(root) and steward.run(["mkdir", self.path], check=False)[0] == 0:
-                if os.path.exists(os.path.join(self.path, self.limit_file)):
-                    return
-                steward.run(["rmdir", self.path])
-        raise unittest.SkipTest("needs a control group that limits memory: none can be made here")
+        with open("/proc/self/cgroup") as file:
+            for line in file:
+                _, controllers, own = line.rstrip("\n").split(":", 2)
+                if "memory" in controllers.split(","):
+                    root, self.limit_file, self.none = "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "-1"
+                elif not controllers:
+                    root, self.limit_file, self.none = "/sys/fs/cgroup", "memory.max", "max"
+                else:
+                    continue
+                self.path = os.path.join(root, own.strip("/"), name)
+                if steward.run(["mkdir", self.path], check=False)[0] == 0:
+                    if os.path.exists(os.path.join(self.path, self.limit_file)):
+                        return
+                    steward.run(["rmdir", self.path])
+        raise unittest.SkipTest("needs a control group that limits memory: none can be made in this test's own")
 
     def put(self, file, value):
         steward.run(["sh", "-c", f"echo {value} > {self.path}/{file}"])
@@ -193,7 +199,7 @@ class Pressure(MemoryCase):
     """The daemon is in a control group with far less memory than cache_mem: what it keeps shrinks to what there is, it is not killed, and nothing
     that it answers is lost."""
 
-    CACHE = 1024 * MIB
+    CACHE = 384 * MIB
     GROUP = 192 * MIB
     SIZE = 2 * GROUP
 
