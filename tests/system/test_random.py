@@ -218,6 +218,9 @@ class Cuts(RandomCase):
 class DaemonKilled(RandomCase):
     """What was acknowledged is on the server even when the daemon dies."""
 
+    def before_the_end(self, mounted):
+        """For who wants to look at what dies."""
+
     def test_acknowledged_writes_survive_sigkill_of_the_daemon(self):
         for attempt in range(3):
             mounted = self.mount()
@@ -226,6 +229,7 @@ class DaemonKilled(RandomCase):
             writer = self.start_program(tool("ackcheck"), "write", "--log", log, "--workers", 2, "--seconds", 60,
                                         "--until-error", 1, "--seed", attempt, directory)
             time.sleep(2)
+            self.before_the_end(mounted)
             os.kill(mounted.pid, 9)
             self.assertEqual(writer.wait(60), 0)
             mounted.umount()

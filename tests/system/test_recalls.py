@@ -204,7 +204,26 @@ class CutsFarRdma(Far, CutsRdma):
     test_acknowledged_writes_with_cuts_and_restarts = None
 
 
-class Options(OverTcp, test_random.Options):
+class Granted(OverTcp):
+    """In front of a case of the random tester: delegations were given, but where attributes are not to be cached (noac)."""
+
+    def mount(self, options="", *arguments, **more):
+        self.granting = getattr(self, "granting", [])
+        mounted = super().mount(options, *arguments, **more)
+        if "noac" not in options.split(","):
+            self.granting.append(mounted)
+        return mounted
+
+    def check_granted(self, mounted):
+        self.assertGreater(mounted.stats()["delegations"]["granted"], 10)
+
+    def finish(self, process, timeout=1500):
+        super().finish(process, timeout)
+        for mounted in self.granting:
+            self.check_granted(mounted)
+
+
+class Options(Granted, test_random.Options):
     pass
 
 
@@ -212,7 +231,7 @@ class OptionsRdma(OverRdma, Options):
     pass
 
 
-class Beside(OverTcp, test_random.Beside):
+class Beside(Granted, test_random.Beside):
     pass
 
 
@@ -220,8 +239,11 @@ class BesideRdma(OverRdma, Beside):
     pass
 
 
-class DaemonKilled(OverTcp, test_random.DaemonKilled):
+class DaemonKilled(Granted, test_random.DaemonKilled):
     """The server holds the dead client's delegations until its lease is over."""
+
+    def before_the_end(self, mounted):
+        self.check_granted(mounted)
 
 
 class DaemonKilledRdma(OverRdma, DaemonKilled):
