@@ -47,10 +47,12 @@ std::vector<LockRange> held_of(const LockRange& range, const Nfs4File& handle, c
 // A write lock of the owner's would become a read lock, and something that was written is not on the server.
 bool lets_readers_in(const Nfs4File& handle, const std::string& owner, const Lock& lock) {
   if (lock.type != LockType::kRead) return false;
-  const std::vector<LockRange> held = held_of({lock.start, lock.end, lock.type}, handle, owner);
-  if (std::ranges::none_of(held, [](const LockRange& r) { return r.type == LockType::kWrite; })) return false;
   std::lock_guard node_lock(handle.file->node.mutex);
-  return handle.file->unsaved();
+  if (!handle.file->unsaved()) return false;
+  const LockState* mine = find_owner(*state_of_owner(*handle.file, owner, handle.state), owner);
+  return mine != nullptr &&
+         std::ranges::any_of(overlapping(mine->ranges, {lock.start, lock.end, lock.type}),
+                             [](const LockRange& r) { return r.type == LockType::kWrite; });
 }
 
 uint64_t unlocks_ended(const FileState& file) {

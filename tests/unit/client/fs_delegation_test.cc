@@ -458,12 +458,18 @@ TEST_P(DelegationLoops, RecallWithLocks_BringsThemToTheServer) {
   EXPECT_EQ(other.close(theirs, 7), 0);
 }
 
+// "file", open and locked for writing as a whole by owner 1, and written under that lock.
+client::OpenFileRef written_under_a_lock(TestMount& mount) {
+  const auto file = mount.open("file", O_RDWR);
+  EXPECT_EQ(mount.lock(file, client::LockType::kWrite, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(mount.write(file, 0, "written"), 0);
+  return file;
+}
+
 // What is written under a lock is there for its next holder, on any mount.
 TEST_P(DelegationLoops, DataUnderALocalLock_IsSeenByTheNextHolder) {
   using client::LockType;
-  const auto file = mount->open("file", O_RDWR);
-  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
-  EXPECT_EQ(mount->write(file, 0, "written"), 0);
+  const auto file = written_under_a_lock(*mount);
   EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
   TestMount other(*server);
   const auto theirs = other.open("file", O_RDWR);
@@ -477,9 +483,7 @@ TEST_P(DelegationLoops, DataUnderALocalLock_IsSeenByTheNextHolder) {
 // gone before it is asked to write back.
 TEST_P(DelegationLoops, UnlockUnderAWriteDelegation_WritesBack) {
   using client::LockType;
-  const auto file = mount->open("file", O_RDWR);
-  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
-  EXPECT_EQ(mount->write(file, 0, "written"), 0);
+  const auto file = written_under_a_lock(*mount);
   server->clear_journal();
   EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
   EXPECT_EQ(executed(OP_WRITE), 1u);
@@ -494,9 +498,7 @@ TEST_P(DelegationLoops, UnlockUnderAWriteDelegation_WritesBack) {
 // A write lock that becomes a read lock lets readers in: they see what was written under it.
 TEST_P(DelegationLoops, WriteLockThatBecomesAReadLock_WritesBack) {
   using client::LockType;
-  const auto file = mount->open("file", O_RDWR);
-  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, UINT64_MAX, 1), 0);
-  EXPECT_EQ(mount->write(file, 0, "written"), 0);
+  const auto file = written_under_a_lock(*mount);
   server->clear_journal();
   EXPECT_EQ(mount->lock(file, LockType::kRead, 0, UINT64_MAX, 1), 0);
   EXPECT_EQ(executed(OP_WRITE), 1u);
