@@ -21,8 +21,8 @@ PIECE = MIB
 BESIDE_THE_CACHE = 112 * MIB
 
 
-def content(number, round_number):
-    return bytes([number + 16 * round_number]) * CACHE
+def piece_of(number, round_number):
+    return bytes([number + 16 * round_number]) * PIECE
 
 
 class MemoryCase(test_recalls.OverTcp, SystemCase):
@@ -37,20 +37,28 @@ class MemoryCase(test_recalls.OverTcp, SystemCase):
         self.assertLessEqual(cache["data_bytes"], self.CACHE)
         self.assertLessEqual(mounted.resident_bytes() - start, self.CACHE + self.BESIDE_THE_CACHE)
 
+    def read_pieces(self, path, places, piece):
+        """Each is as `piece` says; the kernel keeps none."""
+        with open(path, "rb", buffering=0) as file:
+            for at in places:
+                self.assertEqual(os.pread(file.fileno(), PIECE, at), piece(at))
+                os.posix_fadvise(file.fileno(), at, PIECE, os.POSIX_FADV_DONTNEED)
+
+    @staticmethod
+    def write_pieces(path, places, piece):
+        with open(path, "wb", buffering=0) as file:
+            for at in places:
+                os.pwrite(file.fileno(), piece(at), at)
+
 
 @needs_mount()
 class Ceiling(MemoryCase):
     def read(self, path, number, round_number):
         places = range(0, CACHE, PIECE)
-        with open(path, "rb", buffering=0) as file:
-            for at in reversed(places) if number % 4 == 3 else places:
-                self.assertEqual(os.pread(file.fileno(), PIECE, at), content(number, round_number)[:PIECE])
-                os.posix_fadvise(file.fileno(), at, PIECE, os.POSIX_FADV_DONTNEED)
+        self.read_pieces(path, reversed(places) if number % 4 == 3 else places, lambda _: piece_of(number, round_number))
 
     def write(self, path, number, round_number):
-        with open(path, "wb", buffering=0) as file:
-            for at in range(0, CACHE, PIECE):
-                os.pwrite(file.fileno(), content(number, round_number)[:PIECE], at)
+        self.write_pieces(path, range(0, CACHE, PIECE), lambda _: piece_of(number, round_number))
 
     def test_a_working_set_of_ten_times_the_cache(self):
         # Who writes does not read ahead in what is still its own: one mount does the one, one the other.
@@ -209,17 +217,16 @@ class Pressure(MemoryCase):
         mounted = self.mount(f"cache_mem={self.CACHE},read_ahead_kb=8192")
         self.addCleanup(mounted.umount)
         path = self.directory(mounted)
-        with open(os.path.join(self.on_server(path), "file"), "wb") as file:
-            for at in range(0, self.SIZE, PIECE):
-                file.write(self.piece(at))
+        places = range(0, self.SIZE, PIECE)
+        self.write_pieces(os.path.join(self.on_server(path), "file"), places, self.piece)
         self.assertEqual(mounted.stats()["cache"]["data_limit_bytes"], self.CACHE)
         group.limit(self.GROUP)
         group.put("cgroup.procs", mounted.pid)
         for _ in range(2):
-            self.read(os.path.join(path, "file"))
-        self.write(os.path.join(path, "written"))
+            self.read_pieces(os.path.join(path, "file"), places, self.piece)
+        self.write_pieces(os.path.join(path, "written"), places, self.piece)
         self.wait_until(lambda: mounted.stats()["cache"]["data_limit_bytes"] < self.GROUP, "what may be kept is less than the group has")
-        self.read(os.path.join(path, "written"))
+        self.read_pieces(os.path.join(path, "written"), places, self.piece)
         self.assertGreater(mounted.stats()["cache"]["ahead_bytes"], self.GROUP, "the cache was used")
         self.assertLess(mounted.resident_bytes(), self.GROUP)
         group.limit(None)
@@ -228,18 +235,6 @@ class Pressure(MemoryCase):
     @staticmethod
     def piece(at):
         return f"{at:016}".encode() * (PIECE // 16)
-
-    def read(self, path):
-        with open(path, "rb", buffering=0) as file:
-            for at in range(0, self.SIZE, PIECE):
-                self.assertEqual(os.pread(file.fileno(), PIECE, at), self.piece(at))
-                os.posix_fadvise(file.fileno(), at, PIECE, os.POSIX_FADV_DONTNEED)
-
-    def write(self, path):
-        with open(path, "wb", buffering=0) as file:
-            for at in range(0, self.SIZE, PIECE):
-                os.pwrite(file.fileno(), self.piece(at), at)
-            os.fsync(file.fileno())
 
 
 class PressureRdma(Pressure):
