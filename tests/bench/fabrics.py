@@ -16,7 +16,7 @@ from harness.filer import Filer
 from harness.ganesha import free_port
 from harness.mount import Mount
 from latency import ROUND_TRIP, ROUND_TRIP_ABOUT, ROUND_TRIP_WORDS, medians
-from measure import BLOCK, TOOLS, Daemon, Part, Process, run_json
+from measure import Daemon, Part, Process
 from results import reference
 
 TCP, RDMA2, RDMA1 = "TCP", "RDMA 2", "RDMA 1"
@@ -53,7 +53,7 @@ class Fabrics(Part):
         for name in ("data", "target"):
             with open(f"{mounted.path}/{name}", "wb") as file:
                 file.truncate(self.size)
-            run_json([f"{TOOLS}/fsload", "--op", "write", "--path", file.name, "--size", self.size])
+            self.unmeasured("write", file.name)
         mounted.umount()
 
     def end(self):
@@ -69,7 +69,7 @@ class Fabrics(Part):
         mounts = {name: self.mounted(name) for name in (TCP, *RDMA)}
         # What a daemon pays once, for its first pages and pipes, is larger than what is between two of them: another file goes first.
         for mounted in mounts.values():
-            run_json([f"{TOOLS}/fsload", "--op", "read", "--path", mounted.path + "/target", "--size", self.size, "--block", BLOCK])
+            self.unmeasured("read", mounted.path + "/target")
         stands = self.stands(read_ahead(mounts[TCP].path), KINDS)
         for metric in self.LARGE:
             for name in self.turns([*mounts, *stands]):
@@ -189,23 +189,23 @@ class Fabrics(Part):
             self.results.target(f"CPU per GiB, {what} reads without read-ahead: {name} / TCP", "cpu_per_gib", of, over, at_most=1.0)
         self.frames_alone(f"{what} reads without read-ahead", GRID, at)
 
+    def at_their_best(self, which, of, over, **bound):
+        best = [self.results.best_point(GRID, who, "mib_per_s") for who in (of, over)]
+        if all(best):
+            self.results.target(f"reads, each at its best: {which}", "mib_per_s", reference(GRID, of, best[0]), reference(GRID, over, best[1]), **bound)
+
     def targets(self):
         results = self.results
         for name in RDMA:
             for metric in METRICS:
                 results.target(f"{metric}: {name} / TCP", "mib_per_s", reference(metric, name), reference(metric, TCP), at_least=1.0)
                 results.target(f"CPU per GiB, {metric}: {name} / TCP", "cpu_per_gib", reference(metric, name), reference(metric, TCP), at_most=1.0)
-            best = [results.best_point(GRID, who, "mib_per_s") for who in (name, TCP)]
-            if all(best):
-                results.target(f"reads, each at its best: {name} / TCP", "mib_per_s", reference(GRID, name, best[0]), reference(GRID, TCP, best[1]), at_least=1.0)
+            self.at_their_best(f"{name} / TCP", name, TCP, at_least=1.0)
         for metric in FRAMED_METRICS:
             self.frames_alone(metric, metric, None)
         for block in BLOCKS:
             self.without_read_ahead(block)
-        best = [results.best_point(GRID, who, "mib_per_s") for who in (WITH_FRAMED, WITH_RELAY)]
-        if all(best):
-            results.target(f"reads, each at its best: {FRAMED} / {RELAY} (for comparison)", "mib_per_s", reference(GRID, WITH_FRAMED, best[0]),
-                           reference(GRID, WITH_RELAY, best[1]))
+        self.at_their_best(f"{FRAMED} / {RELAY} (for comparison)", WITH_FRAMED, WITH_RELAY)
         one = f"time of a 4 KiB read, one at a time: {RDMA2}"
         least = [reference(ALONE, WITH_EMPTY), reference(ALONE, ROUND_TRIP)]
         results.target(f"{one} / {EMPTY} and {ROUND_TRIP} together", "p50_us", reference(ALONE, RDMA2), least, at_most=1.5)

@@ -103,6 +103,10 @@ class Part:
         turn = self.results.round % len(of)
         return of[turn:] + of[:turn]
 
+    def unmeasured(self, op, path, *more):
+        """The large file once, in order."""
+        run_json([os.path.join(TOOLS, "fsload"), "--op", op, "--path", path, "--size", self.size, "--block", BLOCK, *more])
+
     def touch_free_memory(self):
         """Before whatever goes through the page cache is measured."""
         taken = take_free_memory(256 * MIB) if self.arguments.touch else None

@@ -15,7 +15,7 @@ from ceilings import BARE, BARE_ABOUT, CEILINGS, DUTIES, DUTIES_ABOUT, EMPTY, RE
 from fuse_nfs import FUSE_NFS, FUSE_NFS_ABOUT, FuseNfs
 from harness.ganesha import Ganesha
 from harness.mount import Mount
-from measure import BLOCK, GIB, HOME, MIB, TOOLS, Daemon, Part, Process, run_json
+from measure import GIB, HOME, MIB, TOOLS, Daemon, Part, Process, run_json
 from results import reference
 
 OURS = "mount of Ganesha"
@@ -139,7 +139,7 @@ class Peers(Part):
         transfer costs. On 2026-11-26 it was 0.3 of the 0.9 CPU s/GiB of a first write of 128 MiB. Beside the page cache, whose pages would go back to
         the host before the next reads want them. (fuse-nfs keeps nothing; libnfs and nfs-cp have one buffer.)"""
         for path in mounts:
-            run_json([f"{TOOLS}/fsload", "--op", "write", "--path", self.paths(path)["write"], "--size", self.size, "--block", BLOCK, "--direct", 1])
+            self.unmeasured("write", self.paths(path)["write"], "--direct", 1)
 
     @staticmethod
     def paths(path):

@@ -212,11 +212,12 @@ class Scale(Part):
             path = os.path.join(self.server.path(), f"sparse{size}")
             with open(path, "wb") as file:
                 file.truncate(size * GIB)
-            words = ["--op", "randread", "--path", os.path.join(mounted.path, f"sparse{size}"), "--size", size * GIB, "--block", PAGE, "--count", SPARSE_COUNT]
+            sparse = os.path.join(mounted.path, f"sparse{size}")
+            words = ["--op", "randread", "--path", sparse, "--size", size * GIB, "--block", PAGE, "--count", SPARSE_COUNT]
             for number in self.rounds():
                 self.fsload(SPARSE, OURS, daemon, [*words, "--seed", number, "--direct", 1], at={"file_gib": size})
                 self.fsload(SPARSE_BUFFERED, OURS, daemon, [*words, "--seed", number], at={"file_gib": size})
-                self.write_sparse(daemon, words[3], size)
+                self.write_sparse(daemon, sparse, size)
         mounted.umount()
 
     def write_sparse(self, daemon, path, size):
