@@ -106,6 +106,8 @@ struct SetAttributes {
   };
   std::optional<Time> atime;
   std::optional<Time> mtime;
+
+  bool any() const { return mode || uid || gid || size || atime || mtime; }
 };
 
 // An open file or directory; defined by each Filesystem. Any thread may drop the last reference, after

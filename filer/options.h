@@ -66,7 +66,8 @@ enum class Delegations : uint8_t {
 
 struct Switches {
   bool atomic_change_info = true;
-  bool preserve_unlinked = true;  // OPEN4_RESULT_PRESERVE_UNLINKED
+  bool preserve_unlinked = true;   // OPEN4_RESULT_PRESERVE_UNLINKED
+  bool verifier_in_times = false;  // of an exclusive create, as Linux' server and nfs-ganesha keep it
   bool lose_unstable_on_restart = true;
   bool keep_sessions_on_restart = false;  // client IDs, sessions and reply caches survive, state does not
   bool writes_are_stable = false;         // answer FILE_SYNC4 to every WRITE

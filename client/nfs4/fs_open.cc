@@ -24,6 +24,19 @@ nfs4::verifier4 random_verifier() {
   return nfs4::verifier4::of(random());
 }
 
+// What is to be set behind EXCLUSIVE4_1. Section 18.16.3: the server says in `attrset` "both which attributes
+// the server set from cva_attrs and which attributes the server used to store the verifier", and section
+// 18.16.4: "The client MUST immediately send a SETATTR to set attributes used to store the verifier" (in
+// another COMPOUND). nfs-ganesha and Linux' server keep it in the times.
+SetAttributes owed_after(const nfs4::bitmap4& attrset, const nfs4::bitmap4& asked, uint32_t mode) {
+  SetAttributes owed;
+  if (!asked.test(nfs4::FATTR4_MODE) || !attrset.test(nfs4::FATTR4_MODE)) owed.mode = mode & 07777;
+  const SetAttributes::Time now{.now = true};
+  if (attrset.test(nfs4::FATTR4_TIME_ACCESS) || attrset.test(nfs4::FATTR4_TIME_ACCESS_SET)) owed.atime = now;
+  if (attrset.test(nfs4::FATTR4_TIME_MODIFY) || attrset.test(nfs4::FATTR4_TIME_MODIFY_SET)) owed.mtime = now;
+  return owed;
+}
+
 }  // namespace
 
 Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
@@ -191,16 +204,14 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     }
   }
   if (exclusive) note_owner(ctx.credential->uid(), known_attributes(node).uid);
-  const bool mode_owed = (args.openhow.how.createattrs.attrmask.test(nfs4::FATTR4_MODE) || exclusive) &&
-                         exclusive && !opened->resok4.attrset.test(nfs4::FATTR4_MODE);
-  if (mode_owed) {
-    // Section 18.16.3: what EXCLUSIVE4_1 could not set is set afterwards.
-    SetAttributes set;
-    set.mode = mode & 07777;
-    auto set_mode = co_await setattr(ctx, node, set, result.open.file);
-    if (!set_mode) {
+  SetAttributes owed;
+  if (exclusive) owed = owed_after(opened->resok4.attrset, args.openhow.how.createattrs.attrmask, mode);
+  if (owed.any()) {
+    auto paid = co_await setattr(ctx, node, owed, result.open.file);
+    // A file with times of the verifier's is still the caller's; one with another mode he has not asked for.
+    if (!paid && owed.mode) {
       co_await release(ctx, result.open.file, std::nullopt);
-      co_return fail(std::move(set_mode.error()));
+      co_return fail(std::move(paid.error()));
     }
   }
   result.entry = cached_entry(node, entry_ttl(directory, belief.epoch));

@@ -185,13 +185,19 @@ void Core::recall(State& delegation) {
   send_recall(delegation);
 }
 
+std::array<nfstime4, 2> Core::times_of(const verifier4& verifier) {
+  return {nfstime4{load_be32(verifier.data.data()), 0}, nfstime4{load_be32(verifier.data.data() + 4), 0}};
+}
+
 void Core::created(Node& node, const verifier4& verifier) {
+  if (switches.verifier_in_times) return;  // set with its other attributes
   node.created_by = verifier;
   if (storage_)
     storage_->note_create(as_string_view(tree.handle(node).bytes()), as_string_view(verifier.data));
 }
 
 bool Core::was_created_by(const Node& node, const verifier4& verifier) const {
+  if (switches.verifier_in_times) return times_of(verifier) == std::array{node.accessed, node.modified};
   if (node.created_by) return node.created_by == verifier;
   return storage_ &&
          storage_->was_created_by(as_string_view(tree.handle(node).bytes()), as_string_view(verifier.data));

@@ -42,6 +42,8 @@ class Core {
   // A file that an exclusive create has made, and whether one with this verifier did.
   void created(Node& node, const nfs4::verifier4& verifier);
   bool was_created_by(const Node& node, const nfs4::verifier4& verifier) const;
+  // The times that say it (Switches::verifier_in_times): accessed and modified, of whole seconds.
+  static std::array<nfs4::nfstime4, 2> times_of(const nfs4::verifier4& verifier);
   void expire_client(Client& client);
   // Takes a state away, as an administrator would.
   void revoke(State& state) { states.revoke(state, Revoked::kAdmin); }

@@ -13,6 +13,7 @@ namespace {
 constexpr uint32_t kWants = OPEN4_SHARE_ACCESS_WANT_DELEG_MASK |
                             OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL |
                             OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED;
+const bitmap4 kTimesToSet = bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET});
 
 // One OPEN on its way. The steps are member functions in the order they are taken; each answers with a
 // status.
@@ -52,7 +53,7 @@ class Opening {
   nfsstat4 find_file();
   nfsstat4 found(NodePtr node);
   nfsstat4 create(const NodePtr& dir);
-  nfsstat4 set_initial(Node& node, const Changes& changes);
+  nfsstat4 set_initial(Node& node, Changes changes);
   nfsstat4 check_room();
   nfsstat4 check_type();
   nfsstat4 check_permission();
@@ -126,6 +127,7 @@ nfsstat4 Opening::found(NodePtr node) {
     if (!c_.core.was_created_by(*node_, args_.openhow.how.createverf)) return NFS4ERR_EXIST;
     again_ = true;
     if (args_.openhow.how.mode == EXCLUSIVE4_1) attrset_ = args_.openhow.how.createattrs.attrmask;
+    if (c_.core.switches.verifier_in_times) attrset_ = attrset_ | kTimesToSet;
     return NFS4_OK;
   }
   const fattr4& attributes = args_.openhow.how.createattrs;
@@ -154,13 +156,20 @@ nfsstat4 Opening::create(const NodePtr& dir) {
   node_ = *node;
   created_ = true;
   settle_initial(*node_, *changes, attrset_);
-  const nfsstat4 status = set_initial(*node_, *changes);
+  const nfsstat4 status = set_initial(*node_, *std::move(changes));
   if (status != NFS4_OK) c_.core.tree.remove(*dir, args_.claim.file, acting(*dir->fs, c_.who));
   return status;
 }
 
-nfsstat4 Opening::set_initial(Node& node, const Changes& changes) {
-  if (exclusive()) c_.core.created(node, args_.openhow.how.createverf);
+nfsstat4 Opening::set_initial(Node& node, Changes changes) {
+  const verifier4& verifier = args_.openhow.how.createverf;
+  if (exclusive()) c_.core.created(node, verifier);
+  if (exclusive() && c_.core.switches.verifier_in_times) {
+    // "the server SHOULD use time_modify_set or time_access_set to store the verifier" (section 18.16.4).
+    const auto [accessed, modified] = Core::times_of(verifier);
+    changes.accessed = settime4{SET_TO_CLIENT_TIME4, accessed};
+    changes.modified = settime4{SET_TO_CLIENT_TIME4, modified};
+  }
   if (changes.size) {
     if (*changes.size != 0) {
       if (const nfsstat4 status = c_.core.tree.resize(node, *changes.size); status != NFS4_OK) return status;

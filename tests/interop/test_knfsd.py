@@ -130,6 +130,12 @@ class Work(OnKnfsd, SystemCase):
         again = self.mount()
         self.run_program(tool("fsrandom"), "--verify", dump, os.path.join(again.path, os.path.basename(directory)))
 
+    def test_times_of_a_file_created_exclusively_are_of_now(self):
+        path = self.directory(self.mount())
+        os.close(os.open(os.path.join(path, "exclusive"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))
+        *times, now = map(int, guest.run(f"stat -c '%X %Y' {EXPORT}/{os.path.basename(path)}/exclusive; date +%s").split())
+        self.assertTrue(all(abs(t - now) < 60 for t in times), (times, now))
+
     def test_a_tree_is_the_same_here_and_there(self):
         source = self.local("source")
         trees.small_files(source, 100)

@@ -375,6 +375,16 @@ class Files(SystemCase):
             file.write(b"y")
         self.assertLess(abs(os.stat(path).st_mtime - time.time()), 5)
 
+    def test_times_of_a_file_created_exclusively_are_of_now(self):
+        """The server keeps the verifier of the create in them, and leaves it to the client to set them (RFC 8881 section 18.16.4)."""
+        fd = os.open(self.at("exclusive"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
+        found_both = os.fstat(fd), os.stat(self.on_server(self.at("exclusive")))
+        os.close(fd)
+        for found in found_both:
+            self.assertLess(abs(found.st_mtime - time.time()), 60)
+            self.assertLess(abs(found.st_atime - time.time()), 60)
+            self.assertEqual(stat.S_IMODE(found.st_mode), 0o640)
+
     def test_written_then_timed_keeps_its_time(self):
         """cp -p's way: write, set the time, close. Data written late must not move the time."""
         with open(self.at("kept"), "wb", buffering=0) as file:

@@ -160,7 +160,8 @@ class Restarts(RandomCase):
         trouble = Trouble(lambda: self.server.restart(down=0.2), 2, 6, 60)
         trouble.start()
         try:
-            self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 3, "--seconds", seconds(20, 120), directory)
+            self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 3, "--seconds", seconds(20, 120),
+                             "--server-dies", 1, directory)
         finally:
             trouble.stop()
         self.assertGreater(trouble.count, 2)
@@ -203,7 +204,8 @@ class Cuts(RandomCase):
         trouble = Trouble(lambda: self.server.restart(down=0.2), 2, 6, 61)
         trouble.start()
         try:
-            self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 3, "--seconds", seconds(20, 120), directory)
+            self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 3, "--seconds", seconds(20, 120),
+                             "--server-dies", 1, directory)
         finally:
             trouble.stop()
         self.run_program(tool("ackcheck"), "verify", "--log", log, self.on_server(directory))

@@ -67,7 +67,7 @@ class Soak(RandomCase):
 
     def acknowledged(self, mounted, number):
         directory, log = self.directory(mounted, f"acknowledged{number}"), os.path.join(HOME, f"acknowledged{number}.log")
-        self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 2, "--seconds", 10, directory)
+        self.run_program(tool("ackcheck"), "write", "--log", log, "--workers", 2, "--seconds", 10, "--server-dies", 1, directory)
         self.run_program(tool("ackcheck"), "verify", "--log", log, self.on_server(directory))
 
     def test_nothing_is_lost_and_nothing_is_left(self):
