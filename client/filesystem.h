@@ -63,6 +63,9 @@ struct RequestContext {
   // O_DIRECT: read() asks the server, whatever is kept here; what write() brings is on the server when it
   // returns.
   bool direct = false;
+  // O_APPEND: write() puts it at the file's end, which the front end may know from before somebody else's
+  // change.
+  bool append = false;
 };
 
 struct Attributes {

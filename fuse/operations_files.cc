@@ -70,10 +70,16 @@ Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_
   request.data(std::move(reply->data), n, a.pool);
 }
 
-Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slice data, bool direct) {
+// How it is written.
+struct Mode {
+  bool direct = false, append = false;
+};
+
+Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slice data, Mode mode) {
   const size_t size = data.size();
   RequestContext ctx = Adaptor::context(use.credential, request);
-  ctx.direct = direct;
+  ctx.direct = mode.direct;
+  ctx.append = mode.append;
   auto call = a.filesystem.write(std::move(ctx), use.file, offset, std::move(data));
   const Result<> result = co_await std::move(call);
   if (!result) co_return request.fail(result.error());
@@ -154,8 +160,9 @@ void op_write(fuse_req_t req, fuse_ino_t, const char*, size_t size, off_t off, f
   Adaptor::run(req, Operation::kWrite, [&](Adaptor& a, FuseRequest r) {
     Slice data = a.here().reader->take_payload(size);
     if (!data.buffer) return refuse(std::move(r), ENOMEM);
-    return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data),
-                 is_direct(fi));
+    // Pages that the kernel writes back stay where they are.
+    const Mode mode{.direct = is_direct(fi), .append = (fi->flags & O_APPEND) != 0 && fi->writepage == 0};
+    return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data), mode);
   });
 }
 

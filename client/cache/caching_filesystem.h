@@ -402,6 +402,12 @@ class CachingFilesystem : public Filesystem {
   bool gather(const NodeRef& node, const CachedFileRef& file, const IoAccount& account, uint64_t offset,
               const Slice& data);
   Task<Result<>> write_through(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
+  Task<Result<>> write_at(RequestContext ctx, OpenFileRef open, uint64_t offset, Slice data);
+  // With O_APPEND, at the end that the front end knows.
+  Task<Result<>> write_at_end(RequestContext ctx, OpenFileRef open, uint64_t offset, Slice data);
+  // Where that is.
+  Task<Result<uint64_t>> append_offset(RequestContext ctx, NodeRef node, CachedFileRef file,
+                                       uint64_t expected);
   Task<> send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
   struct WritePart {
     WritePart(uint64_t o, Slice d) : offset(o), data(std::move(d)) {}

@@ -46,6 +46,28 @@ class CloseToOpen(SystemCase):
             self.put(self.here, "file", data)
             self.assertEqual(self.get(self.there, "file"), data)
 
+    def test_appenders_of_two_clients_in_turn(self):
+        """The kernel's end of the file is of before the other's turn; a shell asks nobody where it is."""
+        self.put(self.here, "log", b"")
+        for i in range(30):
+            self.run_program("sh", "-c", f"echo line {i} >>log", cwd=(self.here, self.there)[i % 2])
+        for directory in (self.here, self.there):
+            self.assertEqual(self.get(directory, "log"), b"".join(b"line %d\n" % i for i in range(30)))
+
+    def test_appenders_under_a_lock(self):
+        import fcntl
+        self.put(self.here, "mbox", b"")
+        fds = [os.open(os.path.join(d, "mbox"), os.O_WRONLY | os.O_APPEND) for d in (self.here, self.there)]
+        for i in range(60):
+            fd = fds[i * 7 // 3 % 2]
+            fcntl.lockf(fd, fcntl.LOCK_EX)
+            os.write(fd, b"%d " % i * (1 + i * 97 % 3000))
+            fcntl.lockf(fd, fcntl.LOCK_UN)
+        for fd in fds:
+            os.close(fd)
+        for directory in (self.here, self.there):
+            self.assertEqual(self.get(directory, "mbox"), b"".join(b"%d " % i * (1 + i * 97 % 3000) for i in range(60)))
+
     def test_pages_of_a_mapping_follow(self):
         import mmap
         self.put(self.here, "mapped", b"1" * 8192)
