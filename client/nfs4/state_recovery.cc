@@ -219,7 +219,8 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
   const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
   Result<nfs4::OPEN4res> res = fail(Error{});
   for (const uint32_t mode : modes) {
-    open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+    // Who says that he wants none is given none, whatever he claims (Linux' server, nfs-ganesha).
+    open.share_access = delegation ? mode : mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
     open.claim.delegate_type = !delegation         ? nfs4::OPEN_DELEGATE_NONE
                                : delegation->write ? nfs4::OPEN_DELEGATE_WRITE
                                                    : nfs4::OPEN_DELEGATE_READ;

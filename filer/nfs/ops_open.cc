@@ -280,7 +280,11 @@ OPEN4resok Opening::take_state() {
   if (c_.core.switches.notify_locks) r.rflags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
   r.attrset = attrset_;
   if (reclaims()) c_.core.recovery.reclaimed(c_.core.clock.now());
-  r.delegation = reclaims() ? reclaim_delegation(c_, node_, args_.claim.delegate_type)
+  // As Linux' server and nfs-ganesha: who wants none is given none, also where he claims one.
+  const bool wants_none =
+      (args_.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK) == OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  r.delegation = reclaims() ? (wants_none ? open_delegation4{}
+                                          : reclaim_delegation(c_, node_, args_.claim.delegate_type))
                             : offer_delegation(c_, node_, args_.share_access);
   c_.current = {node_, r.stateid};
   return r;
