@@ -265,7 +265,8 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
     b.putfh(fh);
     ask_change_before(b, node, asked);
     b.add(nfs4::SAVEFH4args{}).putfh(directory_fh).add(nfs4::LINK4args{name}).getattr(kFileAttributes);
-    b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
+    if (session_.max_operations() >= kOperationsWithAccess)
+      b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   NameToBe to_be(*this, directory, name);
   const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}};

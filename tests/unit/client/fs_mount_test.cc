@@ -272,6 +272,8 @@ TEST_F(MountTest, SmallestGrant_IsEnough) {
   EXPECT_EQ(mount.mkdir("d"), 0);
   EXPECT_EQ(mount.rename("file", "d/file"), 0);
   EXPECT_EQ(mount.list("d"), std::vector<std::string>{"file"});
+  EXPECT_EQ(mount.link("d/file", "second"), 0);
+  EXPECT_EQ(mount.stat("second")->nlink, 2u);
 }
 
 TEST_F(MountTest, GrantThatIsTooSmall_IsRefusedWithItsNumbers) {
