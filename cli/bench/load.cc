@@ -117,7 +117,7 @@ class Runner {
         return statx(AT_FDCWD, name.c_str(), how, STATX_BASIC_STATS, &st) == 0 || fail("stat " + name, errno);
       }
       case LoadOp::kRemove: return unlink(name.c_str()) == 0 || fail("unlink " + name, errno);
-      case LoadOp::kCreate: return small_file(name, O_CREAT | O_EXCL | O_WRONLY, buffer);
+      case LoadOp::kCreate: return small_file(name, O_CREAT | O_WRONLY, buffer);
       default: return small_file(name, O_RDONLY, buffer);
     }
   }

@@ -19,7 +19,7 @@ enum class LoadOp {
   kWrite,       // the same, of a file that is made if need be; an fsync at the end is timed, too
   kRandomRead,  // blocks at places of a pseudo-random sequence
   kStat,
-  kCreate,     // open with O_EXCL, `block` bytes written if `fill`, close
+  kCreate,     // open with O_CREAT of what is not there, `block` bytes written if `fill`, close
   kSmallRead,  // open, read up to `block` bytes, close
   kRemove,
 };
