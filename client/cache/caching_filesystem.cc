@@ -37,6 +37,10 @@ uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_message) {
   return static_cast<uint32_t>(asked != 0 ? std::min<uint64_t>(asked, most) : most);
 }
 
+uint64_t file_size_limit(uint64_t told) {
+  return told == 0 ? INT64_MAX : std::clamp<uint64_t>(told, kLeastFileLimit, INT64_MAX);
+}
+
 CachingFilesystem::CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options,
                                      CachedNodeTable& table)
     : loops_(loops),

@@ -19,6 +19,7 @@
 
 #include "client/cache/cached_file.h"
 #include "client/cache/cached_node.h"
+#include "client/cache/hidden_removals.h"
 #include "client/cache/listed_entry.h"
 #include "client/cache/read_pace.h"
 #include "client/cache/write_limits.h"
@@ -38,6 +39,10 @@ std::string machine_name();
 // rsize or wsize: what was asked for (0: nothing), within what the file system and a message allow (0: no
 // limit known).
 uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_message);
+// Files below this size are possible everywhere.
+constexpr uint64_t kLeastFileLimit = (uint64_t{1} << 31) - 1;
+// The largest file that a server tells of (maxfilesize; 0: it does not know), as write() believes it.
+uint64_t file_size_limit(uint64_t told);
 
 struct Listing;    // an open directory (fs_directory.cc, listing.h)
 struct ReadRange;  // read_ahead.h
@@ -94,6 +99,7 @@ class CachingFilesystem : public Filesystem {
   struct Limits {
     uint32_t rsize = 65536, wsize = 65536;  // bytes of a READ, of a WRITE
     uint32_t name_max = 255;                // bytes
+    uint64_t file_max = INT64_MAX;          // bytes of a file
   };
   virtual Limits limits_of(const NodeRef&) const { return limits_; }
   // What the server has promised (AttributeCache::promise()) it can still be held to.
@@ -297,6 +303,8 @@ class CachingFilesystem : public Filesystem {
   Task<> remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name);
   // The last descriptor was closed: removes the name that was hidden, if any.
   Task<> remove_if_hidden(NodeRef node, CachedFileRef file);
+  // Held while a descriptor of the file is closed: its hidden name, if it has one, may go with it.
+  HiddenRemovals::Pending perhaps_last_close(const CachedFile& file);
 
   // --- fs_read_ahead.cc ---
   // What is kept of the file, here and in the kernel, is to go. drop_data() returns when it has.
@@ -483,6 +491,7 @@ class CachingFilesystem : public Filesystem {
   const rpc::CredentialPtr machine_;
   FrontEnd* front_end_ = nullptr;
   Timer held_timer_;
+  HiddenRemovals hidden_removals_;
   Limits limits_;  // of the mount's root; fixed after mount()
   std::atomic<bool> stopping_{false};
   mutable std::atomic<uint64_t> attribute_misses_{0};

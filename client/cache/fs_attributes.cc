@@ -154,9 +154,11 @@ AttributesReply CachingFilesystem::attributes_reply(const NodeRef& node) const {
   std::lock_guard lock(n.mutex);
   Attributes attributes = n.attributes.get();
   // Written here and not on the server's disk: it may not know of it yet, or no longer after a restart.
-  if (const CachedFileRef file = n.cached_file())
-    attributes.size = std::max(attributes.size, file->written_end(epoch()));
-  const Duration ttl = n.attributes.remaining(Clock::now(), promises_hold());
+  const CachedFileRef file = n.cached_file();
+  if (file) attributes.size = std::max(attributes.size, file->written_end(epoch()));
+  // Its times come with the answer to the WRITE: until then the kernel is to ask again each time.
+  const bool answered = !file || !file->writing();
+  const Duration ttl = answered ? n.attributes.remaining(Clock::now(), promises_hold()) : Duration::zero();
   n.kernel_knows = ttl > Duration::zero();
   n.kernel_change = attributes.change;
   n.kernel_fingerprint = fingerprint_of(attributes);

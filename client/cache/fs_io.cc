@@ -209,7 +209,8 @@ Task<Result<>> CachingFilesystem::write_at(RequestContext ctx, OpenFileRef open,
   const CachedFileRef file = handle.cached;
   if (data.bytes.empty()) co_return Result<>{};
   if ((handle.access & CachedOpen::kWrite) == 0) co_return fail(system_error(EBADF, "WRITE"));
-  if (offset > static_cast<uint64_t>(INT64_MAX) - data.size()) co_return fail(system_error(EFBIG, "WRITE"));
+  const uint64_t most = offset < kLeastFileLimit ? INT64_MAX : limits_of(node).file_max;
+  if (offset > most - data.size()) co_return fail(system_error(EFBIG, "WRITE"));
   const IoAccount account = handle.account(ctx);
   NFSRDMA_CO_TRY(usable(handle, account));
   bool through = handle.synchronous || ctx.direct;

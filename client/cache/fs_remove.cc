@@ -27,7 +27,20 @@ Task<Result<>> CachingFilesystem::unlink(RequestContext ctx, NodeRef directory, 
 }
 
 Task<Result<>> CachingFilesystem::rmdir(RequestContext ctx, NodeRef directory, std::string name) {
+  const uint64_t before = hidden_removals_.count();
+  auto removed = co_await remove_on_server(ctx, directory, name, true);
+  if (removed || removed.error().errnum != ENOTEMPTY) co_return removed;
+  const auto victim = table_.names().find(*directory.get(), name);
+  if (!victim || !victim->child) co_return removed;
+  const bool emptier = co_await hidden_removals_.over_since(before, victim->child);
+  if (!emptier) co_return removed;
   co_return co_await remove_on_server(ctx, directory, std::move(name), true);
+}
+
+HiddenRemovals::Pending CachingFilesystem::perhaps_last_close(const CachedFile& file) {
+  std::lock_guard lock(file.cached.mutex);
+  if (file.hidden_name.empty()) return {};
+  return {hidden_removals_, file.hidden_directory};
 }
 
 Task<Result<bool>> CachingFilesystem::hide_open_file(RequestContext ctx, NodeRef directory, std::string name,
@@ -91,6 +104,10 @@ Task<> CachingFilesystem::remove_hidden(rpc::CredentialPtr credential, NodeRef d
     log::warn("\"{}\", a file that was removed while it was open, is still on the server: {}", name,
               describe(removed.error()));
   }
+  // The kernel has not asked for this, and knows nothing of it.
+  if (front_end_ == nullptr) co_return;
+  front_end_->invalidate_entry(directory, std::move(name));
+  front_end_->invalidate_attributes(directory);
 }
 
 Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_directory, std::string from,

@@ -355,6 +355,7 @@ Result<> take(const FSINFO3res& from, FsinfoAnswer& into) {
   into.root = post(from.FSINFO3res_u.resok.obj_attributes);
   into.rtmax = from.FSINFO3res_u.resok.rtmax;
   into.wtmax = from.FSINFO3res_u.resok.wtmax;
+  into.maxfilesize = from.FSINFO3res_u.resok.maxfilesize;
   return {};
 }
 

@@ -127,6 +127,7 @@ Task<Result<Entry>> Nfs3Filesystem::read_root(std::string handle) {
   if (limits->status != 0) co_return fail(nfs3::nfs3_error(limits->status, "FSINFO"));
   limits_.rsize = io_size(options_.rsize, limits->rtmax, kLibraryIo);
   limits_.wsize = io_size(options_.wsize, limits->wtmax, kLibraryIo);
+  limits_.file_max = file_size_limit(limits->maxfilesize);
   auto asking_names = server_.pathconf(machine_, handle);
   auto names = co_await std::move(asking_names);
   if (!names) co_return fail(std::move(names.error()));

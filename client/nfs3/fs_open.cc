@@ -137,6 +137,7 @@ Task<> Nfs3Filesystem::release(RequestContext, OpenFileRef open, std::optional<u
   CachedOpen& handle = cached_open(open);
   const NodeRef node = handle.node;
   const auto file = std::static_pointer_cast<Nfs3FileState>(handle.cached);
+  const HiddenRemovals::Pending closing = perhaps_last_close(*file);
   bool unsaved = false;
   {
     std::lock_guard lock(nfs3_node(node).mutex);

@@ -129,6 +129,7 @@ struct FsstatAnswer : Answer {
 struct FsinfoAnswer : Answer {
   PostAttributes root;
   uint32_t rtmax = 0, wtmax = 0;
+  uint64_t maxfilesize = 0;
 };
 struct PathconfAnswer : Answer {
   uint32_t name_max = 0;

@@ -29,6 +29,7 @@ extern const nfs4::bitmap4 kSpaceAttributes;
 struct ExportLimits {
   uint32_t rsize = 65536, wsize = 65536;      // bytes
   uint32_t name_max = 255;                    // bytes
+  uint64_t file_max = INT64_MAX;              // bytes
   nfs4::bitmap4 exclusive_create_attributes;  // suppattr_exclcreat
 };
 

@@ -66,7 +66,7 @@ Task<Result<Entry>> Nfs4Filesystem::mount(FrontEnd* front_end) {
   if (!root) co_return root;
   NFSRDMA_CO_TRY(co_await read_limits(root->node));
   root_limits_ = *exports_.limits(0);
-  limits_ = {root_limits_.rsize, root_limits_.wsize, root_limits_.name_max};
+  limits_ = {root_limits_.rsize, root_limits_.wsize, root_limits_.name_max, root_limits_.file_max};
   mounted_ = true;
   loops_[0].spawn(send_held_periodically());
   co_return root;
@@ -134,6 +134,7 @@ Task<Result<>> Nfs4Filesystem::read_limits(NodeRef node) {
     session_.set_lease(std::chrono::seconds(a.fs->lease_time));
   ExportLimits limits;
   if (a.has(nfs4::FATTR4_MAXNAME) && a.fs->maxname != 0) limits.name_max = std::min(a.fs->maxname, 255U);
+  if (a.has(nfs4::FATTR4_MAXFILESIZE)) limits.file_max = file_size_limit(a.fs->maxfilesize);
   if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) limits.exclusive_create_attributes = a.fs->suppattr_exclcreat;
   limits.rsize = io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0,
                          session_.max_response_bytes() - kMessageOverhead);
@@ -163,7 +164,7 @@ CachingFilesystem::Limits Nfs4Filesystem::limits_of(const NodeRef& node) const {
   Limits limits = limits_;
   if (nfs4_node(node).export_index() != 0) {
     const ExportLimits own = export_limits(node);
-    limits = {own.rsize, own.wsize, own.name_max};
+    limits = {own.rsize, own.wsize, own.name_max, own.file_max};
   }
   // A session that was made since the mount may have been granted less.
   limits.rsize = std::min(limits.rsize, session_.max_response_bytes() - kMessageOverhead);

@@ -244,6 +244,7 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<u
   const NodeRef node = handle.node;
   const std::shared_ptr<FileState> file = handle.file;
   const OpenStateRef state = handle.state;
+  const HiddenRemovals::Pending closing = perhaps_last_close(*file);
   co_await end_read_ahead(open);
   if (flock_owner_id) {
     Lock whole;

@@ -201,21 +201,42 @@ class Files(SystemCase):
         self.wait_until(lambda: os.listdir(self.on_server(self.path)) == ["old"], "nothing stays behind on the server")
 
     def test_directory_of_an_open_unlinked_file_can_be_removed_after_close(self):
+        """close(2) returns before the hidden name is gone: rmdir waits for it."""
+        for turn in range(20):
+            os.mkdir(self.at("dir"))
+            fd = os.open(self.at("dir/file"), os.O_CREAT | os.O_RDWR)
+            os.unlink(self.at("dir/file"))
+            self.assertEqual([n for n in os.listdir(self.at("dir")) if not n.startswith(".nfs")], [])
+            self.fails(errno.ENOTEMPTY, os.rmdir, self.at("dir"))
+            os.close(fd)
+            os.rmdir(self.at("dir"))
+
+    def test_directory_of_a_hidden_name_that_went_is_seen_as_it_is(self):
         os.mkdir(self.at("dir"))
         fd = os.open(self.at("dir/file"), os.O_CREAT | os.O_RDWR)
         os.unlink(self.at("dir/file"))
-        self.assertEqual([n for n in os.listdir(self.at("dir")) if not n.startswith(".nfs")], [])
+        hidden = os.listdir(self.at("dir"))
+        os.stat(self.at("dir"))
+        time.sleep(0.05)
         os.close(fd)
+        self.wait_until(lambda: not os.listdir(self.on_server(self.at("dir"))), "the last close removes it")
+        there = os.stat(self.on_server(self.at("dir"))).st_mtime_ns
+        self.wait_until(lambda: os.stat(self.at("dir")).st_mtime_ns == there, "the time of its removal is seen", timeout=10)
+        for name in hidden:
+            self.assertFalse(os.path.lexists(self.at(f"dir/{name}")))
 
-        def removed():
-            try:
-                os.rmdir(self.at("dir"))
-            except OSError as error:
-                self.assertIn(error.errno, (errno.ENOTEMPTY, errno.EBUSY))
-                return False
-            return True
-
-        self.wait_until(removed, "the directory can be removed")
+    def test_times_of_a_file_that_is_listed_while_it_is_written(self):
+        os.mkdir(self.at("listed"))
+        path = self.write("listed/file", b"x" * 100)
+        time.sleep(0.05)
+        before = os.lstat(path).st_mtime_ns
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.write(fd, b"y" * 100)
+        os.listdir(self.at("listed"))  # brings attributes along, of before the write
+        os.close(fd)
+        found, there = os.lstat(path), os.stat(self.on_server(path))
+        self.assertEqual((found.st_size, found.st_mtime_ns), (200, there.st_mtime_ns))
+        self.assertGreater(found.st_mtime_ns, before)
 
     def test_direct_io(self):
         size = 1 << 20

@@ -488,6 +488,30 @@ TEST_P(NamesLoops, RemovedOneOfTwoNames_IsNotHidden) {
   EXPECT_EQ(server->read_file("/export/second"), "text");
 }
 
+// close(2) has returned, and its RELEASE is on its way: rmdir(2) is not told of the hidden name. The kernel
+// is told that it has gone.
+TEST_P(NamesLoops, DirectoryOfAHiddenName_IsRemovedBehindTheLastClose) {
+  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  TestMount mount(*server, settings());
+  ASSERT_EQ(mount.mkdir("d"), 0);
+  const auto file = mount.create("d/file");
+  ASSERT_EQ(mount.unlink("d/file"), 0);
+  EXPECT_EQ(mount.rmdir("d"), ENOTEMPTY) << "it is open";
+  const auto directory = mount.node("d");
+  const std::string hidden = server->list("/export/d").at(0);
+  const auto stalled = server->faults().add(filer::on::request_with(nfs4::OP_REMOVE), filer::fault::Stall{});
+  auto closing = mount.start(mount.fs().release(mount.user(), file, std::nullopt));
+  ASSERT_TRUE(server->faults().wait_fired(stalled, 1));
+  auto removing = mount.start(mount.fs().rmdir(mount.user(), mount.root(), "d"));
+  EXPECT_EQ(removing.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  server->faults().release(stalled);
+  closing.get();
+  EXPECT_TRUE(removing.get());
+  EXPECT_TRUE(server->list("/export").empty());
+  EXPECT_TRUE(mount.front_end.names(directory).contains(hidden));
+}
+
 // --- listings ---
 
 TEST_P(NamesLoops, TenThousandEntries_AreListedOnce) {

@@ -37,6 +37,21 @@ TEST_P(WriteLoops, SmallFile_IsOneStableWrite) {
 }
 
 // The WRITE was executed while the file had two names; its answer comes when it has one.
+// Its size is told, its times are those of before: the kernel must not keep them beyond the WRITE's answer.
+TEST_P(WriteLoops, AttributesWhileItIsWritten_AreNotForKeeping) {
+  const auto file = mount.create("file");
+  ASSERT_EQ(mount.write(file, 0, "text"), 0);
+  const auto during = mount.lookup("file");
+  ASSERT_TRUE(during);
+  EXPECT_EQ(during->attributes.size, 4u);
+  EXPECT_EQ(during->attributes_ttl, Duration::zero());
+  ASSERT_EQ(mount.fsync(file), 0);
+  const auto after = mount.lookup("file");
+  ASSERT_TRUE(after);
+  EXPECT_GT(after->attributes_ttl, Duration::zero());
+  EXPECT_EQ(mount.close(file), 0);
+}
+
 TEST_P(WriteLoops, AnsweredAfterAnotherNameWasRemoved_DoesNotBringTheOldLinkCountBack) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.link("file", "other"), 0);
@@ -156,6 +171,18 @@ TEST_P(WriteLoops, OffsetBeyondTheLargestFile_IsTooBig) {
   const auto file = mount.create("file");
   EXPECT_EQ(mount.write(file, INT64_MAX, "x"), EFBIG);
   EXPECT_EQ(mount.close(file), 0);
+}
+
+// Section 5.8.2.17, maxfilesize: "Maximum supported file size for the file system of this object." A write
+// that could only fail later is not taken.
+TEST_P(WriteLoops, OffsetBeyondTheFileSystemsLargestFile_IsTooBig) {
+  constexpr uint64_t kMost = uint64_t{1} << 44;
+  server->with_core([](filer::Core& core) { core.tree.walk("/export")->fs->max_file_bytes = kMost; });
+  TestMount told(*server);  // asked for when it is mounted
+  const auto file = told.create("file");
+  EXPECT_EQ(told.write(file, kMost - 1, "xx"), EFBIG);
+  EXPECT_EQ(told.write(file, kMost - 1, "x"), 0);
+  EXPECT_EQ(told.close(file), 0);
 }
 
 TEST_P(WriteLoops, WrongDescriptor_IsRefusedHere) {
