@@ -18,16 +18,15 @@ auto first_touched(Map& ranges, const ByteRange& range) {
 
 std::optional<ByteLock> ByteLocks::conflict(const ByteRange& range, bool write,
                                             const LockOwner& owner) const {
+  std::optional<ByteLock> lowest;
   for (const auto& [holder, ranges] : owners_) {
     if (holder == owner) continue;
-    // From the last that begins within the range, for as long as they reach into it.
-    for (auto at = ranges.upper_bound(range.last); at != ranges.begin();) {
-      --at;
-      if (at->second.last < range.first) break;
-      if (at->second.write || write) return lock_at(holder, at);
-    }
+    auto at = first_touched(ranges, range);
+    while (at != ranges.end() && at->first <= range.last && !at->second.write && !write) ++at;
+    if (at == ranges.end() || at->first > range.last) continue;
+    if (!lowest || at->first < lowest->range.first) lowest = lock_at(holder, at);
   }
-  return std::nullopt;
+  return lowest;
 }
 
 void ByteLocks::lock(const ByteLock& added) {

@@ -54,7 +54,7 @@ class ByteLocks {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
 
-  // A lock of another owner that is in the way.
+  // The lowest lock of another owner that is in the way, as F_GETLK tells it.
   std::optional<ByteLock> conflict(const ByteRange& range, bool write, const LockOwner& owner) const;
   void lock(const ByteLock& added);
   void unlock(const ByteRange& range, const LockOwner& owner);
