@@ -96,8 +96,6 @@ class Users(Only3, test_users.ManyUsers):
 class CloseToOpen(Only3, test_coherence.CloseToOpen):
     test_appenders_under_a_lock = None  # locks are between the processes of one host here
 
-    pass
-
 
 class Version3(SystemCase):
     SERVER = {"v3": "only", "lease": 5, "grace": 5}
