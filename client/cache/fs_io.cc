@@ -177,9 +177,9 @@ Task<Result<uint64_t>> CachingFilesystem::append_offset(RequestContext ctx, Node
   CachedNode& n = cached_node(node);
   {
     std::lock_guard lock(n.mutex);
-    const uint64_t written = std::max(file->unstable.end_offset(), file->committing.end_offset());
-    if (expected == std::max({n.attributes.get().size, file->writes.end_offset(), written}))
-      co_return expected;
+    const uint64_t end = std::max({n.attributes.get().size, file->writes.end_offset(),
+                                   file->unstable.end_offset(), file->committing.end_offset()});
+    if (expected == end) co_return expected;
   }
   co_await settle_all(node, file);
   NFSRDMA_CO_TRY(co_await fetch_attributes(std::move(ctx), node, Cause::kAsked));

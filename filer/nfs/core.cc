@@ -190,7 +190,6 @@ std::array<nfstime4, 2> Core::times_of(const verifier4& verifier) {
 }
 
 void Core::created(Node& node, const verifier4& verifier) {
-  if (switches.verifier_in_times) return;  // set with its other attributes
   node.created_by = verifier;
   if (storage_)
     storage_->note_create(as_string_view(tree.handle(node).bytes()), as_string_view(verifier.data));

@@ -163,7 +163,7 @@ nfsstat4 Opening::create(const NodePtr& dir) {
 
 nfsstat4 Opening::set_initial(Node& node, Changes changes) {
   const verifier4& verifier = args_.openhow.how.createverf;
-  if (exclusive()) c_.core.created(node, verifier);
+  if (exclusive() && !c_.core.switches.verifier_in_times) c_.core.created(node, verifier);
   if (exclusive() && c_.core.switches.verifier_in_times) {
     // "the server SHOULD use time_modify_set or time_access_set to store the verifier" (section 18.16.4).
     const auto [accessed, modified] = Core::times_of(verifier);

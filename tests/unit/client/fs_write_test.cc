@@ -36,7 +36,6 @@ TEST_P(WriteLoops, SmallFile_IsOneStableWrite) {
   EXPECT_EQ(mount.requests("COMMIT"), 0u);
 }
 
-// The WRITE was executed while the file had two names; its answer comes when it has one.
 // Its size is told, its times are those of before: the kernel must not keep them beyond the WRITE's answer.
 TEST_P(WriteLoops, AttributesWhileItIsWritten_AreNotForKeeping) {
   const auto file = mount.create("file");
@@ -52,6 +51,7 @@ TEST_P(WriteLoops, AttributesWhileItIsWritten_AreNotForKeeping) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
+// The WRITE was executed while the file had two names; its answer comes when it has one.
 TEST_P(WriteLoops, AnsweredAfterAnotherNameWasRemoved_DoesNotBringTheOldLinkCountBack) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.link("file", "other"), 0);
