@@ -48,6 +48,13 @@ std::optional<Principal> principal_of(const rpc::opaque_auth& cred, bool squash_
   who.uid = parms->uid;
   who.gid = parms->gid;
   who.groups = parms->gids;
+  if (who.uid != 0 && who.in_group(0)) {
+    Principal squashed = who;
+    if (squashed.gid == 0) squashed.gid = Principal::kAnonymous;
+    std::erase(squashed.groups, 0u);
+    who.squashed = std::make_shared<const Principal>(std::move(squashed));
+  }
+  if (squash_root && who.squashed) return *who.squashed;
   if (squash_root && who.uid == 0) {
     who.uid = who.gid = Principal::kAnonymous;
     who.groups.clear();

@@ -85,10 +85,14 @@ struct Switches {
   bool detect_false_retry = true;       // SEQ_FALSE_RETRY also when only the operations differ
   bool enforce_connection_binding = false;  // CONN_NOT_BOUND_TO_SESSION on unbound connections
   bool verify_reclaims = true;              // RECLAIM_BAD for what was not held before the restart
+  bool give_delegations_back = true;        // to who reclaims them (section 10.2.1: "must be granted")
+  bool claims_by_handle = true;             // else CLAIM_DELEG_CUR_FH is NFS4ERR_NOTSUPP (nfs-ganesha)
   bool close_frees_locks = true;            // else CLOSE with byte-range locks is NFS4ERR_LOCKS_HELD
   bool notify_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK, and CB_NOTIFY_LOCK when a denied lock is free
   uint32_t extra_status_flags = 0;  // SEQ4_STATUS_* added to every SEQUENCE
   ChangeTold change_told = ChangeTold::kTrue;
+  bool shows_acls = false;      // `acl` can be read, of what is in memory
+  bool refuses_acls = false;    // GETATTR of `acl` is NFS4ERR_ACCESS (section 6.2.1.3.1: ACE4_READ_ACL)
   bool anonymous_root = false;  // squash: AUTH_SYS user 0 becomes anonymous
 };
 

@@ -122,8 +122,12 @@ void Server::Impl::accept_ol() {
   acceptor.async_accept([weak = weak_from_this()](const asio::error_code& ec, tcp::socket socket) {
     const auto self = weak.lock();
     if (!self || ec == asio::error::operation_aborted || self->closed || !self->acceptor.is_open()) return;
-    if (!ec) self->accepted_ol(std::move(socket));
-    self->accept_ol();
+    if (!ec) {
+      self->accepted_ol(std::move(socket));
+      self->accept_ol();
+    } else {  // no descriptors, most likely: they would be wanting again at once
+      self->after(std::chrono::milliseconds(100), [self = self.get()] { self->accept_ol(); });
+    }
   });
 }
 

@@ -141,6 +141,8 @@ class Server {
                  uint32_t gid = 0);
   bool make_symlink(std::string_view path, std::string_view target);
   bool write_file(std::string_view path, uint64_t offset, std::string_view content);
+  // Of an object in memory; an empty one: its mode says all. Shown where the switches say so.
+  void set_acl(std::string_view path, std::vector<nfs4::nfsace4> acl);
   bool remove_file(std::string_view path);
   std::optional<std::string> read_file(std::string_view path);
   std::optional<FileFacts> stat(std::string_view path);

@@ -65,6 +65,11 @@ bool Server::write_file(std::string_view path, uint64_t offset, std::string_view
   return done;
 }
 
+void Server::set_acl(std::string_view path, std::vector<nfsace4> acl) {
+  impl_->for_path(
+      path, [&](Node& node) { static_cast<MemoryStore&>(*node.fs->store).set_acl(node, std::move(acl)); });
+}
+
 bool Server::remove_file(std::string_view path) {
   std::lock_guard lock(impl_->core.mutex);
   const auto [parent, name] = split(path);

@@ -66,7 +66,7 @@ void TcpLink::on_loop(std::function<void()> fn) {
 }
 
 void TcpLink::read_ol() {
-  if (ended_ || paused_ || reading_ || held_ != 0) return;
+  if (ended_ || paused_ || reading_ || !held_.empty() || has_enough()) return;
   reading_ = true;
   socket_.async_read_some(asio::buffer(buffer_),
                           [self = shared_from_this()](const asio::error_code& ec, size_t n) {
@@ -74,14 +74,15 @@ void TcpLink::read_ol() {
                             self->reading_ = false;
                             if (self->ended_) return;  // ended while these bytes were waiting for their turn
                             if (ec) return self->end_ol();
-                            self->held_ = n;
+                            self->held_ = ConstBytes(self->buffer_.data(), n);
                             if (!self->paused_) self->received_ol();
                           });
 }
 
 void TcpLink::received_ol() {
-  ConstBytes in(buffer_.data(), std::exchange(held_, 0));
-  while (auto message = reader_.take(in)) {
+  while (!has_enough()) {
+    auto message = reader_.take(held_);
+    if (!message) break;
     events_.on_message(shared_from_this(), std::move(*message));
     if (ended_) return;
   }
@@ -92,6 +93,11 @@ void TcpLink::received_ol() {
   read_ol();
 }
 
+// With what has come while there was enough to send.
+void TcpLink::go_on_ol() {
+  if (!ended_ && !paused_ && !reading_ && !has_enough()) received_ol();
+}
+
 void TcpLink::send(ByteVector message, BulkPlaces) {
   if (fragment_bytes_ != 0 && fragment_bytes_ < message.size())
     return send_raw(framed(message, fragment_bytes_));
@@ -100,12 +106,20 @@ void TcpLink::send(ByteVector message, BulkPlaces) {
   shared->mark = rpc::encode_record_mark({true, static_cast<uint32_t>(message.size())});
   shared->mark_bytes = shared->mark.size();
   shared->bytes = std::move(message);
-  on_loop([this, shared] { queue_ol(std::move(*shared)); });
+  queue(shared);
 }
 
 void TcpLink::send_raw(ByteVector bytes) {
-  auto shared = std::make_shared<Outgoing>(Outgoing{{}, 0, std::move(bytes), 0});
-  on_loop([this, shared] { queue_ol(std::move(*shared)); });
+  queue(std::make_shared<Outgoing>(Outgoing{{}, 0, std::move(bytes), 0}));
+}
+
+void TcpLink::queue(std::shared_ptr<Outgoing> record) {
+  promised_bytes_ += record->size();
+  on_loop([this, record] {
+    promised_bytes_ -= record->size();
+    queue_ol(std::move(*record));
+    go_on_ol();
+  });
 }
 
 void TcpLink::queue_ol(Outgoing record) {
@@ -131,8 +145,10 @@ void TcpLink::write_ol() {
     }
     writing_ = true;
     socket_.async_wait(asio::socket_base::wait_write, [self = shared_from_this()](const asio::error_code&) {
+      const Loop::Turn event(self->loop_);
       self->writing_ = false;
       self->write_ol();
+      self->go_on_ol();
     });
   }
   if (closing_ && queue_.empty()) end_ol();

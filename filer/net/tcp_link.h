@@ -1,9 +1,10 @@
 // TcpLink: one accepted TCP connection.
 //
 // Reads on its loop and hands every RPC message to `on_message` there; `on_closed` comes last, exactly once.
-// Sends from any thread, gathered and in order; a peer that does not read costs memory up to kMaxQueuedBytes,
-// then its connection. Fragments of sent records may be made small, so that clients see records in many
-// pieces.
+// Sends from any thread, gathered and in order. While more than kEnoughQueuedBytes wait for the peer to read,
+// nothing more of his is read or handed on; what comes of itself (callbacks) costs memory up to
+// kMaxQueuedBytes, then the connection. Fragments of sent records may be made small, so that clients see
+// records in many pieces.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@ namespace nfsrdma::filer {
 
 class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
+  static constexpr size_t kEnoughQueuedBytes = 4u << 20;
   static constexpr size_t kMaxQueuedBytes = 256u << 20;
 
   TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents events, size_t max_record_bytes,
@@ -48,10 +50,13 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
     std::array<asio::const_buffer, 2> parts() const;  // what is left
     size_t size() const { return mark_bytes + bytes.size(); }
   };
+  void go_on_ol();
+  void queue(std::shared_ptr<Outgoing> record);
   void queue_ol(Outgoing record);
   void write_ol();
   void end_ol();
   void on_loop(std::function<void()> fn);
+  bool has_enough() const { return queued_bytes_ + promised_bytes_ > kEnoughQueuedBytes; }
 
   Loop& loop_;
   asio::ip::tcp::socket socket_;
@@ -62,11 +67,12 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   std::vector<std::byte> buffer_;
   std::deque<Outgoing> queue_;
   size_t queued_bytes_ = 0;
+  std::atomic<size_t> promised_bytes_{0};  // sent, and not queued yet
   bool writing_ = false;
   bool closing_ = false;  // after the queue is empty
   bool ended_ = false;
   bool paused_ = false;
-  size_t held_ = 0;  // bytes of buffer_ that have come, and not been looked at
+  ConstBytes held_;  // of buffer_: has come, and has not been looked at
   bool reading_ = false;
 };
 

@@ -12,19 +12,14 @@ constexpr std::chrono::milliseconds kDelayedRetry{50};
 // How many results of callbacks are kept for whoever asks.
 constexpr size_t kKeptResults = 4096;
 
-// The first credential of the client's list that this server can make.
 struct CallbackCredential {
   ByteVector body;
   rpc::opaque_auth auth;
 
-  explicit CallbackCredential(const std::vector<callback_sec_parms4>& security) {
-    for (const callback_sec_parms4& s : security) {
-      if (s.cb_secflavor == rpc::AUTH_NONE) return;
-      if (s.cb_secflavor != rpc::AUTH_SYS) continue;
-      body = rpc::encode_authsys(s.cbsp_sys_cred);
-      auth = {rpc::AUTH_SYS, body};
-      return;
-    }
+  explicit CallbackCredential(const std::optional<callback_sec_parms4>& security) {
+    if (!security || security->cb_secflavor != rpc::AUTH_SYS) return;
+    body = rpc::encode_authsys(security->cbsp_sys_cred);
+    auth = {rpc::AUTH_SYS, body};
   }
 };
 

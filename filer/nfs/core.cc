@@ -35,7 +35,7 @@ Core::Core(const Options& given, BackChannel::Environment environment)
   if (boot == 0) boot = 1;
   clients.restart(boot);
   states.restart(boot);
-  write_verifier = verifier4::of(boot << 32 | 1);
+  renew_write_verifier();
 }
 
 void Core::restart(bool forget_reclaims) {
@@ -48,7 +48,7 @@ void Core::restart(bool forget_reclaims) {
     clients.restart(boot + 1);
   }
   ++boot;
-  write_verifier = verifier4::of(boot << 32 | 1);
+  renew_write_verifier();
   denied_locks_.clear();
   recalled_.clear();
   tree.crash(switches.lose_unstable_on_restart);
@@ -66,9 +66,13 @@ void Core::remember_from(std::unique_ptr<StableStorage> storage) {
               options.grace.count());
 }
 
+void Core::renew_verifier_after_loss(const Node& node) {
+  if (node.fs->store->take_loss()) renew_write_verifier();
+}
+
 void Core::save_clients() {
   if (!std::exchange(clients_moved, false) || storage_ == nullptr) return;
-  storage_->save(recovery.reclaimers(clients));
+  clients_moved = !storage_->save(recovery.reclaimers(clients));
 }
 
 void Core::expire_client(Client& client) {
@@ -103,7 +107,7 @@ void Core::tick() {
     State* state = states.find(id);
     if (state == nullptr || !state->live()) return true;
     if (clock.now() - state->recalled_at <= lease()) return false;
-    states.revoke(*state, Revoked::kRecall);
+    revoke(*state, Revoked::kRecall);
     return true;
   });
   save_clients();
@@ -111,10 +115,14 @@ void Core::tick() {
 
 bool Core::take_from_expired(State& state) {
   if (switches.expiry != Expiry::kCourtesy || !lease_expired(*state.client)) return false;
+  revoke(state, Revoked::kExpired);
+  return true;
+}
+
+void Core::revoke(State& state, Revoked why) {
   clients_moved = true;  // who lost something may not reclaim
   // Locks are revoked with all their stateid holds, and an open with its locks.
-  states.revoke(state, Revoked::kExpired);
-  return true;
+  states.revoke(state, why);
 }
 
 bool Core::room_for_state(Client& client) {
@@ -154,7 +162,8 @@ Client* Core::longest_expired(const Client& except) {
 }
 
 ServerFacts Core::facts() const {
-  return {static_cast<uint32_t>(options.lease.count()), options.max_read_bytes, options.max_write_bytes};
+  return {static_cast<uint32_t>(options.lease.count()), options.max_read_bytes, options.max_write_bytes,
+          switches.shows_acls};
 }
 
 uint32_t Core::status_flags(const Session& session) {
@@ -210,7 +219,7 @@ void Core::recall_delegations() {
 
 void Core::revoke_delegations() {
   states.each([&](State& state) {
-    if (state.kind == StateKind::kDelegation) states.revoke(state, Revoked::kRecall);
+    if (state.kind == StateKind::kDelegation) revoke(state, Revoked::kRecall);
   });
 }
 

@@ -46,7 +46,7 @@ class Core {
   static std::array<nfs4::nfstime4, 2> times_of(const nfs4::verifier4& verifier);
   void expire_client(Client& client);
   // Takes a state away, as an administrator would.
-  void revoke(State& state) { states.revoke(state, Revoked::kAdmin); }
+  void revoke(State& state, Revoked why = Revoked::kAdmin);
   // Somebody else wants what a client with an expired lease holds (Expiry::kCourtesy). True when it was taken
   // away.
   bool take_from_expired(State& state);
@@ -87,6 +87,9 @@ class Core {
   BackChannel back;
   bool clients_moved = false;  // save_clients() has something to do
   uint64_t boot = 0;
+  // Behind a WRITE or COMMIT of the node: "The server must vary the value of the write verifier at each
+  // server event or instantiation that may lead to a loss of uncommitted data" (RFC 8881 section 18.3.3).
+  void renew_verifier_after_loss(const Node& node);
   nfs4::verifier4 write_verifier;
   std::map<NodeId, uint64_t> cookie_generation;  // READDIR verifiers made invalid by a test
 
@@ -99,11 +102,13 @@ class Core {
     nfs4::lock_owner4 owner;
   };
 
+  void renew_write_verifier() { write_verifier = nfs4::verifier4::of(boot << 32 | ++write_turn_); }
   void send_recall(State& delegation);
   bool make_room(Client& client, const std::function<StateTable::Room()>& look);
   Client* longest_expired(const Client& except);
 
   std::unique_ptr<StableStorage> storage_;  // null: nothing is kept
+  uint64_t write_turn_ = 0;                 // of write verifiers
   std::vector<DeniedLock> denied_locks_;
   std::vector<nfs4::stateid4> recalled_;  // delegations to be revoked when their time is over
 };

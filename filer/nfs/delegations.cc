@@ -167,11 +167,13 @@ HeldAttributes ask_holder(Context& c, Node& node) {
 }
 
 open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, open_delegation_type4 type) {
+  if (!c.core.switches.give_delegations_back) return {};
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return {};
   const bool write = type == OPEN_DELEGATE_WRITE;
   if (const State* held = c.core.states.find_delegation(*c.client, node->id)) {  // it is said again
     return held->write == write ? describe(*held, held->id) : open_delegation4{};
   }
+  if (another_is_in_the_way(c, *node, write)) return {};
   if (c.core.states.room_for_state(*c.client) != StateTable::Room::kEnough) return {};
   return grant(c, node, write);
 }

@@ -50,7 +50,9 @@ nfsstat4 set_size(Context& c, const stateid4& stateid, uint64_t size) {
     if (!c.core.take_from_expired(*denying)) return NFS4ERR_LOCKED;
   }
   if (!may(node, c.who, kMayWrite) && !(*state != nullptr && owns(node, c.who))) return NFS4ERR_ACCESS;
-  return c.core.tree.resize(node, size);
+  const nfsstat4 status = c.core.tree.resize(node, size);
+  if (status == NFS4_OK) clear_set_id(c.core.tree, node, c.who);
+  return status;
 }
 
 }  // namespace
@@ -85,6 +87,8 @@ GETATTR4res execute(Context& c, const GETATTR4args& args) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<GETATTR4res>(status);
   // "an attempt to get a set-only attribute ... NFS4ERR_INVAL" (section 5.5).
   if (!(args.attr_request & kSetOnly).empty()) return refused<GETATTR4res>(NFS4ERR_INVAL);
+  if (args.attr_request.test(FATTR4_ACL) && c.core.switches.refuses_acls)
+    return refused<GETATTR4res>(NFS4ERR_ACCESS);
   HeldAttributes held;
   if (!(args.attr_request & kDelegated).empty()) held = ask_holder(c, *c.current.node);
   if (held.status != NFS4_OK) return refused<GETATTR4res>(held.status);

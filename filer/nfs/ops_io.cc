@@ -28,7 +28,8 @@ bool may_io(const Node& node, const Principal& who, Permission wanted) {
   return wanted == kMayRead && may(node, who, kMayExecute);
 }
 
-// A write by anyone but root takes set-id bits away.
+}  // namespace
+
 void clear_set_id(Tree& tree, Node& node, const Principal& caller) {
   const Principal& who = acting(*node.fs, caller);
   if (who.root()) return;
@@ -37,8 +38,6 @@ void clear_set_id(Tree& tree, Node& node, const Principal& caller) {
   if (mode != node.mode)
     tree.set(node, {.mode = mode}, Principal::superuser());  // not the writer, who may not
 }
-
-}  // namespace
 
 READ4res execute(Context& c, const READ4args& args) {
   if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<READ4res>(status);
@@ -75,6 +74,7 @@ WRITE4res execute(Context& c, const WRITE4args& args) {
                              : c.core.switches.writes_are_unstable ? UNSTABLE4
                                                                    : args.stable;
   const nfsstat4 status = c.core.tree.write(node, args.offset, data, stable != UNSTABLE4);
+  c.core.renew_verifier_after_loss(node);
   if (status != NFS4_OK) return refused<WRITE4res>(status);
   if (!data.empty()) clear_set_id(c.core.tree, node, c.who);
   WRITE4res res;
@@ -91,6 +91,7 @@ COMMIT4res execute(Context& c, const COMMIT4args& args) {
   if (!may_io(node, c.who, kMayWrite)) return refused<COMMIT4res>(NFS4ERR_ACCESS);
   COMMIT4res res;
   res.status = c.core.tree.commit(node, args.offset, args.count);
+  c.core.renew_verifier_after_loss(node);
   res.resok4.writeverf = c.core.write_verifier;
   return res;
 }

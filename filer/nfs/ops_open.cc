@@ -89,6 +89,7 @@ nfsstat4 Opening::check_arguments() {
   // Delegations do not outlive the client here (section 10.2.1: "A server MAY support").
   if (args_.claim.claim == CLAIM_DELEGATE_PREV || args_.claim.claim == CLAIM_DELEG_PREV_FH)
     return NFS4ERR_NOTSUPP;
+  if (args_.claim.claim == CLAIM_DELEG_CUR_FH && !c_.core.switches.claims_by_handle) return NFS4ERR_NOTSUPP;
   return NFS4_OK;
 }
 
@@ -111,7 +112,8 @@ nfsstat4 Opening::find_file() {
   cinfo_ = ChangeInfo(c_, dir).done();
   const Answer<NodePtr> node = c_.core.tree.lookup(*dir, args_.claim.file);
   if (node) return found(*node);
-  if (node.error() != NFS4ERR_NOENT || !creates()) return node.error();
+  // A delegation is of a file that is there.
+  if (node.error() != NFS4ERR_NOENT || !creates() || from_delegation()) return node.error();
   const nfsstat4 status = create(dir);
   cinfo_.after = dir->change;
   return status;
@@ -255,8 +257,10 @@ nfsstat4 Opening::check_conflicts() {
 nfsstat4 Opening::truncate() {
   if (!truncates_) return NFS4_OK;
   const nfsstat4 status = c_.core.tree.resize(*node_, 0);
-  if (status == NFS4_OK) attrset_.set(FATTR4_SIZE);
-  return status;
+  if (status != NFS4_OK) return status;
+  clear_set_id(c_.core.tree, *node_, c_.who);
+  attrset_.set(FATTR4_SIZE);
+  return NFS4_OK;
 }
 
 OPEN4resok Opening::take_state() {

@@ -12,7 +12,7 @@ namespace {
 
 // Whether this server could call back on the session at all.
 bool can_have_back_channel(const Session& s) {
-  return !s.back_slots.empty() && s.back.ca_maxoperations >= 2 && can_call_back(s.cb_security);
+  return !s.back_slots.empty() && s.back.ca_maxoperations >= 2 && s.cb_security.has_value();
 }
 
 }  // namespace
@@ -38,9 +38,10 @@ BACKCHANNEL_CTL4res execute(Context& c, const BACKCHANNEL_CTL4args& args) {
   BACKCHANNEL_CTL4res res;
   res.status = check_callback_security(args.bca_sec_parms);
   if (res.status != NFS4_OK) return res;
-  if (!can_call_back(args.bca_sec_parms)) return refused<BACKCHANNEL_CTL4res>(NFS4ERR_INVAL);
+  const auto security = callback_security(args.bca_sec_parms);
+  if (!security) return refused<BACKCHANNEL_CTL4res>(NFS4ERR_INVAL);
   c.session->cb_program = args.bca_cb_program;
-  c.session->cb_security = args.bca_sec_parms;
+  c.session->cb_security = security;
   return res;
 }
 

@@ -45,17 +45,18 @@ nfsstat4 check_protection(const state_protect4_a& protect) {
 
 }  // namespace
 
-bool can_call_back(const std::vector<callback_sec_parms4>& security) {
-  return std::any_of(security.begin(), security.end(), [](const callback_sec_parms4& s) {
+std::optional<callback_sec_parms4> callback_security(const std::vector<callback_sec_parms4>& security) {
+  const auto usable = std::find_if(security.begin(), security.end(), [](const callback_sec_parms4& s) {
     return s.cb_secflavor == rpc::AUTH_NONE || s.cb_secflavor == rpc::AUTH_SYS;
   });
+  return usable == security.end() ? std::nullopt : std::optional(*usable);
 }
 
 nfsstat4 check_callback_security(const std::vector<callback_sec_parms4>& security) {
   const bool gss = std::any_of(security.begin(), security.end(), [](const callback_sec_parms4& s) {
     return s.cb_secflavor == rpc::RPCSEC_GSS;
   });
-  return gss && !can_call_back(security) ? NFS4ERR_NOENT : NFS4_OK;
+  return gss && !callback_security(security) ? NFS4ERR_NOENT : NFS4_OK;
 }
 
 ClientTable::ClientTable(Identity identity, Limits limits, Hooks hooks)
@@ -236,7 +237,7 @@ nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4
   // "For the backchannel, the server MUST NOT change the value": operations and requests stay as offered.
   r.csr_back_chan_attrs = back;
   r.csr_back_chan_attrs.ca_headerpadsize = 0;
-  const bool back_works = wants_back && can_call_back(args.csa_sec_parms) && back.ca_maxrequests > 0;
+  const bool back_works = wants_back && callback_security(args.csa_sec_parms) && back.ca_maxrequests > 0;
   r.csr_flags = back_works ? uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN} : 0;
   return NFS4_OK;
 }
@@ -264,7 +265,7 @@ nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& cli
   session->back = r.csr_back_chan_attrs;
   session->flags = r.csr_flags;
   session->cb_program = args.csa_cb_program;
-  session->cb_security = args.csa_sec_parms;
+  session->cb_security = callback_security(args.csa_sec_parms);
   session->slots.resize(session->fore.ca_maxrequests);
   // A client may offer any number of slots; the server uses as many as it likes.
   session->back_slots.resize(std::min(session->back.ca_maxrequests, 16u));

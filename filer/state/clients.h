@@ -104,8 +104,10 @@ class ClientTable {
   uint64_t looks_ = 0;
 };
 
-// Whether this server can call back with one of the credentials: AUTH_NONE and AUTH_SYS it can.
-bool can_call_back(const std::vector<nfs4::callback_sec_parms4>& security);
+// The first of the credentials that this server can call back with: AUTH_NONE or AUTH_SYS. The others are not
+// kept: a client may name as many as a message has room for.
+std::optional<nfs4::callback_sec_parms4> callback_security(
+    const std::vector<nfs4::callback_sec_parms4>& security);
 // NOENT if nothing but GSS handles is named: this server has given out none (section 18.36.3). Beside what it
 // can use they are let be, as by Linux' server: the client has said that any of the list will do.
 nfs4::nfsstat4 check_callback_security(const std::vector<nfs4::callback_sec_parms4>& security);

@@ -6,6 +6,17 @@ namespace nfsrdma::filer {
 
 using namespace nfs4;
 
+namespace {
+
+// Section 10.4: under a delegation the client opens and locks without telling the server.
+bool held_under_delegation(const ReclaimRecord& record, NodeId node, bool writes) {
+  return std::any_of(
+      record.delegations.begin(), record.delegations.end(),
+      [&](const ReclaimRecord::Delegation& d) { return d.node == node && (d.write || !writes); });
+}
+
+}  // namespace
+
 void Recovery::remember(ClientTable& clients, StateTable& states, bool forget) {
   std::map<std::string, ReclaimRecord> now;
   if (!forget) {
@@ -53,7 +64,9 @@ std::set<std::string> Recovery::reclaimers(ClientTable& clients) const {
   }
   clients.each_client([&](const Client& client) {
     if (!client.confirmed || !client.reclaim_complete) return;
-    if (client.expired_all || client.revoked_expired > 0) {
+    // Somebody else has had what was revoked, for whichever reason.
+    const uint32_t revoked = client.revoked_expired + client.revoked_admin + client.revoked_recall;
+    if (client.expired_all || revoked > 0) {
       owners.erase(client.owner.co_ownerid);
     } else {
       owners.insert(client.owner.co_ownerid);
@@ -107,6 +120,8 @@ void Recovery::complete(Client& client) {
 
 bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Open& open) {
   if (record.unverified) return true;
+  const bool writes = (open.access & OPEN4_SHARE_ACCESS_WRITE) != 0;
+  if (open.deny == OPEN4_SHARE_DENY_NONE && held_under_delegation(record, open.node, writes)) return true;
   return std::any_of(record.opens.begin(), record.opens.end(), [&](const ReclaimRecord::Open& held) {
     return held.node == open.node && held.owner == open.owner && (open.access & ~held.access) == 0 &&
            (open.deny & ~held.deny) == 0;
@@ -114,7 +129,7 @@ bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Open& op
 }
 
 bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Lock& lock) {
-  if (record.unverified) return true;
+  if (record.unverified || held_under_delegation(record, lock.node, true)) return true;
   return std::any_of(record.locks.begin(), record.locks.end(), [&](const ReclaimRecord::Lock& held) {
     return held.node == lock.node && held.owner == lock.owner && (held.write || !lock.write) &&
            held.range.first <= lock.range.first && lock.range.last <= held.range.last;

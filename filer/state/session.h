@@ -51,7 +51,7 @@ struct Session {
   nfs4::channel_attrs4 back;
   uint32_t flags = 0;
   uint32_t cb_program = 0;
-  std::vector<nfs4::callback_sec_parms4> cb_security;
+  std::optional<nfs4::callback_sec_parms4> cb_security;  // none that this server can use
   std::vector<Slot> slots;
   std::vector<BackSlot> back_slots;
   uint32_t highest_slot = 0;         // enforced

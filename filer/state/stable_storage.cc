@@ -121,13 +121,17 @@ Result<> StableStorage::load_clients() {
   return {};
 }
 
-void StableStorage::save(std::set<std::string> clients) {
-  if (clients == clients_) return;
+bool StableStorage::save(std::set<std::string> clients) {
+  if (clients == clients_) return true;
   std::string content;
   for (const std::string& owner : clients) content += to_hex(owner) + '\n';
   const Result<> done = replace("clients", content);
-  if (!done) return log::error("filer: the list of clients is not saved: {}", describe(done.error()));
+  if (!done) {
+    log::error("filer: the list of clients is not saved: {}", describe(done.error()));
+    return false;
+  }
   clients_ = std::move(clients);
+  return true;
 }
 
 // The last line may have been cut short with the server that wrote it.
@@ -172,8 +176,9 @@ void StableStorage::note_create(std::string_view handle, std::string_view verifi
     return;
   }
   const std::string line = create_line(handle, verifier);
-  if (::write(creates_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    log::error("filer: an exclusive create is not remembered: {}", std::strerror(errno));
+  if (::write(creates_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
+  log::error("filer: an exclusive create is not remembered: {}", std::strerror(errno));
+  appended_ = kCreates;  // a part of the line may be there: the next one is not to follow it
 }
 
 bool StableStorage::was_created_by(std::string_view handle, std::string_view verifier) const {

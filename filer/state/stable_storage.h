@@ -33,8 +33,8 @@ class StableStorage {
 
   const HandleKey& key() const { return key_; }
   const std::set<std::string>& clients() const { return clients_; }
-  // Logs what goes wrong: a server without stable storage goes on, and is strict after its next start.
-  void save(std::set<std::string> clients);
+  // Logs what goes wrong: a server without stable storage goes on. False: to be tried again.
+  bool save(std::set<std::string> clients);
 
   // The verifier of an exclusive create is for stable storage (RFC 8881 section 18.16.3): a create that is
   // sent again behind a restart is known by it.

@@ -82,7 +82,7 @@ State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
   store_be32(state->id.other.data() + 4, static_cast<uint32_t>(next_ >> 32));
   store_be32(state->id.other.data() + 8, static_cast<uint32_t>(next_));
   ++next_;
-  if (kind == StateKind::kOpen) tree_.hold(*state->node);
+  if (kind != StateKind::kLock) tree_.hold(*state->node);  // a delegation can be given back, too
   State& added = *states_.emplace(state_key(state->id), std::move(state)).first->second;
   put(by_node_[added.node->id], added, &State::place_of_node);
   put(client.states, added, &State::place_of_client);
@@ -106,10 +106,8 @@ const stateid4& StateTable::advance(State& state) {
 void StateTable::let_go(State& state) {
   if (!state.live()) return;
   if (state.kind == StateKind::kDelegation) delegation_moved();
-  if (state.kind == StateKind::kOpen) {
-    tree_.release(*state.node);
-    state.access = state.deny = 0;
-  }
+  if (state.kind == StateKind::kOpen) state.access = state.deny = 0;
+  if (state.kind != StateKind::kLock) tree_.release(*state.node);
   if (state.kind == StateKind::kLock) {
     change_locks(state, [&](ByteLocks& locks) { locks.drop_state(lock_owner(state), &state); });
   }

@@ -14,7 +14,9 @@ enum Permission : uint32_t { kMayExecute = 1, kMayWrite = 2, kMayRead = 4 };
 // Who `who` is in the eyes of a file system.
 inline const Principal& acting(const FileSystem& fs, const Principal& who) {
   if (fs.everybody) return *fs.everybody;
-  return who.root() && fs.root_becomes ? *fs.root_becomes : who;
+  if (!fs.root_becomes) return who;
+  if (who.root()) return *fs.root_becomes;
+  return who.squashed ? *who.squashed : who;
 }
 
 // The permissions of a caller on `node`, as a mask of Permission.

@@ -141,6 +141,8 @@ nfsstat4 check_allowed(const Node& node, const Changes& c, const Principal& who)
   if (c.uid && *c.uid != node.uid && !who.root()) return NFS4ERR_PERM;
   if (c.gid && *c.gid != node.gid && !who.root() && !(owns(node, who) && who.in_group(*c.gid)))
     return NFS4ERR_PERM;
+  // chown(2) to whom it belongs moves ctime, and takes set-id bits away.
+  if ((c.uid || c.gid) && !owns(node, who)) return NFS4ERR_PERM;
   if ((c.mode || c.mode_masked) && !owns(node, who)) return NFS4ERR_PERM;
   nfsstat4 refusal = NFS4_OK;
   if (!may_set_time(c.accessed, node, who, refusal) || !may_set_time(c.modified, node, who, refusal))
@@ -177,6 +179,10 @@ fattr4 read_attributes(const Tree& tree, const Node& node, const bitmap4& wanted
   if (a.has(FATTR4_OWNER)) a.owner = std::to_string(node.uid);
   if (a.has(FATTR4_OWNER_GROUP)) a.owner_group = std::to_string(node.gid);
   if (a.has(FATTR4_FILEHANDLE)) a.filehandle = tree.handle(node);
+  if (facts.shows_acls && wanted.test(FATTR4_ACL)) {
+    a.attrmask.set(FATTR4_ACL);
+    a.rare.edit().acl = node.fs->store->acl(node);
+  }
   if (!(a.attrmask & kMeasured).empty()) tree.measure(*node.fs);
   if (!(a.attrmask & kOfFileSystem).empty()) fill_fs(a.fs.edit(), *node.fs, facts);
   return a;

@@ -16,6 +16,7 @@ struct ServerFacts {
   uint32_t lease_seconds = 90;
   uint64_t max_read = 1 << 20;
   uint64_t max_write = 1 << 20;
+  bool shows_acls = false;
 };
 
 const nfs4::bitmap4& supported_attributes();

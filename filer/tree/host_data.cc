@@ -73,7 +73,10 @@ nfsstat4 HostStore::write(Node& file, uint64_t offset, ConstBytes data, bool sta
     if (n >= 0) done += static_cast<size_t>(n);
     if (n < 0 && errno != EINTR) error = errno;
   }
-  if (error == 0 && stable && fsync(*fd) != 0) error = errno;
+  if (error == 0 && stable && fsync(*fd) != 0) {
+    error = errno;
+    note_loss();
+  }
   if (!stable) of_host(file).unstable = true;
   changed(file);
   return status_of(error);
@@ -92,7 +95,11 @@ nfsstat4 HostStore::commit(Node& file, uint64_t, uint64_t) {
   HostNode& own = of_host(file);
   const Answer<int> fd = own.writer ? Answer<int>(own.writer.get()) : reader_of(own);
   if (!fd) return fd.error();
-  if (fsync(*fd) != 0) return status_of(errno);
+  if (fsync(*fd) != 0) {
+    const int error = errno;
+    note_loss();
+    return status_of(error);
+  }
   own.unstable = false;
   return NFS4_OK;
 }

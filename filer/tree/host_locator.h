@@ -47,6 +47,8 @@ class HostLocator {
 
   // Where an inode has been seen.
   void saw(uint64_t inode, uint64_t directory, std::string_view name);
+  // It has no name any more.
+  void lost(uint64_t inode) { places_.erase(inode); }
 
   ByteVector seal(const std::string& identity) const;
   Answer<std::string> unseal(ConstBytes handle) const;  // BADHANDLE

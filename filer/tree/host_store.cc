@@ -222,6 +222,7 @@ void HostStore::forget(HostNode& node) {
   if (node.forgotten) return;
   node.forgotten = true;
   (node.put_away ? put_away_ : order_).erase(node.used);
+  if (node.links == 0) locator_.lost(node.fileid);
   nodes_.erase(node.identity);  // the last reference may be the caller's
 }
 

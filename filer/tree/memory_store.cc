@@ -1,6 +1,9 @@
 #include "filer/tree/memory_store.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "filer/tree/access.h"
 
 namespace nfsrdma::filer {
 
@@ -19,6 +22,9 @@ constexpr uint64_t kDirectoryBytes = 4096;
 // What an object and a name take at least, in round numbers.
 constexpr uint64_t kObjectBytes = 512;
 constexpr uint64_t kNameBytes = 128;
+
+constexpr std::pair<uint32_t, uint32_t> kAces[] = {
+    {kMayRead, ACE4_READ_DATA}, {kMayWrite, ACE4_WRITE_DATA | ACE4_APPEND_DATA}, {kMayExecute, ACE4_EXECUTE}};
 
 // What the attributes say about the content.
 void measure_content(MemoryNode& node) {
@@ -171,6 +177,9 @@ void MemoryStore::drop(Node& node) {
   node.fs->bytes_used -= in_memory(node).data.allocated_bytes();
   node.fs->bytes_around -= kObjectBytes + in_memory(node).target.size();
   --node.fs->files_used;
+  // What refers to it still, a revoked state for one, keeps the object and none of what it held.
+  in_memory(node).data = SparseFile();
+  in_memory(node).target = {};
   nodes_.erase(node.id);  // the last reference may be the caller's
 }
 
@@ -249,6 +258,47 @@ nfsstat4 MemoryStore::set(Node& node, const NewAttributes& a, const Principal&) 
   if (a.accessed) node.accessed = resolve(*a.accessed);
   if (a.modified) node.modified = resolve(*a.modified);
   return NFS4_OK;
+}
+
+void MemoryStore::set_acl(Node& node, std::vector<nfsace4> acl) {
+  in_memory(node).acl = std::move(acl);
+  node.has_acl = !in_memory(node).acl.empty();
+  touch(node, false);
+}
+
+std::vector<nfsace4> MemoryStore::acl(const Node& node) {
+  if (node.has_acl) return in_memory(node).acl;
+  const auto allowing = [](uint32_t bits, const char* who) {
+    uint32_t mask = ACE4_READ_ATTRIBUTES | ACE4_READ_ACL;
+    for (const auto& [bit, ace] : kAces) {
+      if ((bits & bit) != 0) mask |= ace;
+    }
+    return nfsace4{ACE4_ACCESS_ALLOWED_ACE_TYPE, 0, mask, who};
+  };
+  return {allowing(node.mode >> 6, "OWNER@"), allowing(node.mode >> 3, "GROUP@"),
+          allowing(node.mode, "EVERYONE@")};
+}
+
+// RFC 8881 section 6.2.1: "Each ACE is processed until all of the bits of the requester's access have been
+// ALLOWED. Once a bit (see below) has been ALLOWED by an ACCESS_ALLOWED_ACE, it is no longer considered in
+// the processing of later ACEs."
+uint32_t MemoryStore::acl_permissions(const Node& node, const Principal& who) {
+  const auto concerns = [&](const nfsace4& ace) {
+    if ((ace.flag & ACE4_IDENTIFIER_GROUP) != 0)
+      return ace.who == "GROUP@" ? who.in_group(node.gid) : ace.who == std::to_string(who.gid);
+    return ace.who == "EVERYONE@" || (ace.who == "OWNER@" && who.uid == node.uid) ||
+           ace.who == std::to_string(who.uid);
+  };
+  uint32_t allowed = 0, decided = 0;
+  for (const nfsace4& ace : in_memory(node).acl) {
+    if ((ace.flag & ACE4_INHERIT_ONLY_ACE) != 0 || !concerns(ace)) continue;
+    for (const auto& [bit, mask] : kAces) {
+      if ((ace.access_mask & mask) == 0 || (decided & bit) != 0) continue;
+      decided |= bit;
+      if (ace.type == ACE4_ACCESS_ALLOWED_ACE_TYPE) allowed |= bit;
+    }
+  }
+  return allowed;
 }
 
 Answer<size_t> MemoryStore::read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) {

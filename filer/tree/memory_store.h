@@ -18,10 +18,11 @@
 namespace nfsrdma::filer {
 
 struct MemoryNode final : Node {
-  SparseFile data;     // NF4REG
-  Directory names;     // NF4DIR
-  std::string target;  // NF4LNK
-  NodeId parent = 0;   // NF4DIR: ".."; 0 for the root of a file system
+  SparseFile data;                 // NF4REG
+  Directory names;                 // NF4DIR
+  std::string target;              // NF4LNK
+  NodeId parent = 0;               // NF4DIR: ".."; 0 for the root of a file system
+  std::vector<nfs4::nfsace4> acl;  // with has_acl
 };
 
 class MemoryStore final : public Store {
@@ -40,7 +41,8 @@ class MemoryStore final : public Store {
   Answer<NodePtr> find(const FileSystem& fs, ConstBytes handle) override;
   Status refresh(Node& node) override;
   void measure(FileSystem&) override {}
-  uint32_t acl_permissions(const Node&, const Principal&) override { return 0; }
+  uint32_t acl_permissions(const Node& node, const Principal& who) override;
+  std::vector<nfs4::nfsace4> acl(const Node& node) override;
 
   Answer<NodePtr> child(Node& dir, std::string_view name) override;
   Answer<NodePtr> parent(Node& dir) override;
@@ -54,6 +56,8 @@ class MemoryStore final : public Store {
   Status rename(Node& from, std::string_view old_name, Node& to, std::string_view new_name,
                 const Principal& who) override;
   Status set(Node& node, const NewAttributes& attributes, const Principal& who) override;
+  // Whom it does not name by number, or as OWNER@, GROUP@ and EVERYONE@, it does not know.
+  void set_acl(Node& node, std::vector<nfs4::nfsace4> acl);
 
   Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) override;
   Status write(Node& file, uint64_t offset, ConstBytes data, bool stable) override;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "xdr/rpc.h"
@@ -19,6 +20,8 @@ struct Principal {
   uint32_t uid = kAnonymous;
   uint32_t gid = kAnonymous;
   std::vector<uint32_t> groups{};
+  // Who he is where root is somebody else (root_squash) and group 0 with it; null: the same.
+  std::shared_ptr<const Principal> squashed{};
 
   static Principal superuser() { return {rpc::AUTH_SYS, 0, 0, {}}; }
   bool root() const { return flavor == rpc::AUTH_SYS && uid == 0; }

@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "filer/tree/node.h"
 #include "xdr/support/bytes.h"
@@ -63,6 +64,8 @@ class Store {
   virtual void measure(FileSystem& fs) = 0;
   // As permissions() of access.h, for a node that has_acl.
   virtual uint32_t acl_permissions(const Node& node, const Principal& who) = 0;
+  // What the attribute `acl` says; empty where it cannot be told.
+  virtual std::vector<nfs4::nfsace4> acl(const Node&) { return {}; }
 
   virtual Answer<NodePtr> child(Node& dir, std::string_view name) = 0;
   virtual Answer<NodePtr> parent(Node& dir) = 0;  // null: above the file system's root
@@ -85,6 +88,9 @@ class Store {
   virtual Status write(Node& file, uint64_t offset, ConstBytes data, bool stable) = 0;
   virtual Status resize(Node& file, uint64_t size) = 0;
   virtual Status commit(Node& file, uint64_t offset, uint64_t length) = 0;  // length 0: to the end
+  // Whether data that was taken as unstable may be lost since this was last asked: writing it out has failed,
+  // which the host says of all writers of the file once.
+  bool take_loss() { return std::exchange(loss_, false); }
   virtual Answer<std::string> read_link(Node& link) = 0;
   // An access that the host does not see by itself.
   virtual void accessed(Node& node) = 0;
@@ -96,6 +102,12 @@ class Store {
   // reclaim until forget_unlinked(), where they can.
   virtual void crash(bool lose_unstable) = 0;
   virtual void forget_unlinked() = 0;
+
+ protected:
+  void note_loss() { loss_ = true; }
+
+ private:
+  bool loss_ = false;
 };
 
 }  // namespace nfsrdma::filer

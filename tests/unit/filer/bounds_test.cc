@@ -40,6 +40,30 @@ TEST(Bounds, APeerThatIsGone_IsAskedForAndLetGo) {
   EXPECT_EQ(found, 1u);
 }
 
+// Calls take 200 bytes each, and what they ask for half a megabyte: the server answers no faster than that is
+// read.
+TEST(Bounds, WhoReadsNoReplies_IsNotAnsweredFurther) {
+  constexpr unsigned kCalls = 150, kBytes = 512u << 10;
+  const auto server = start_server();
+  server->make_file("/export/f", std::string(1u << 20, 'x'));
+  RawClient client(*server), other(*server, "other");
+  ASSERT_TRUE(client.establish() && other.establish());
+  const nfs_fh4 file = client.handle_of("/export/f");
+  std::vector<uint32_t> xids;
+  for (unsigned i = 0; i < kCalls; ++i)
+    xids.push_back(
+        client.send(ops(client.next_sequence(0, false), PUTFH4args{file}, READ4args{{}, 0, kBytes})));
+  // What a socket takes of itself is on top (tcp_wmem, tcp_rmem: ten megabytes by default).
+  for (int turn = 0; turn < 20; ++turn) EXPECT_EQ(other.run({}).status, NFS4_OK) << "nobody else waits";
+  EXPECT_GE(server->executed(OP_READ).executed, 1u);
+  EXPECT_LE(server->executed(OP_READ).executed, kCalls / 2);
+  for (const uint32_t xid : xids) {
+    const auto reply = client.receive(xid);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(at<READ4res>(*reply, 2).resok4.data.size(), kBytes);
+  }
+}
+
 class AroundTheData : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -36,6 +36,21 @@ TEST_F(CreateSessionTest, BeforeTheFirst_AReplayIsMisordered) {
   EXPECT_EQ(client->create_session().status, NFS4_OK);
 }
 
+// A list may be as long as a message, and a session is kept for as long as its client comes.
+TEST_F(CreateSessionTest, OfManyCallbackCredentials_OneIsKept) {
+  CREATE_SESSION4args args = request();
+  args.csa_sec_parms.assign(1000, {});
+  args.csa_sec_parms.front().cb_secflavor = rpc::RPCSEC_GSS;
+  args.csa_sec_parms[1].cb_secflavor = rpc::AUTH_SYS;
+  const CREATE_SESSION4res made = send(args);
+  ASSERT_EQ(made.status, NFS4_OK);
+  server->with_core([&](Core& core) {
+    const Session* session = core.clients.find(made.resok4.csr_sessionid);
+    ASSERT_TRUE(session != nullptr && session->cb_security);
+    EXPECT_EQ(session->cb_security->cb_secflavor, rpc::AUTH_SYS) << "the first that can be used";
+  });
+}
+
 // "the client MAY send a retry in a COMPOUND that either has no preceding SEQUENCE, or has a preceding
 // SEQUENCE that refers to a different session".
 TEST_F(CreateSessionTest, Replay_MayComeInOrOutOfAnySession) {

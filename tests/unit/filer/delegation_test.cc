@@ -2,6 +2,7 @@
 
 #include <future>
 
+#include "filer/tree/memory_store.h"
 #include "tests/unit/filer/raw_client.h"
 
 namespace nfsrdma::filer::test {
@@ -320,6 +321,54 @@ TEST_F(DelegationTest, UnheededRecall_EndsInRevocation) {
   EXPECT_EQ(holder->run(ops(FREE_STATEID4args{held.delegation.stateid})).status, NFS4_OK);
 }
 
+// Another one has had the file since: who held it may not have it back from the next run's server, until he
+// has said that he knows (FREE_STATEID).
+TEST_F(DelegationTest, WhoDidNotHeedARecall_MayNotReclaimInTheNextRun) {
+  const auto may_reclaim = [&] {
+    bool may = false;
+    server->with_core([&](Core& core) { may = core.recovery.reclaimers(core.clients).contains("holder"); });
+    return may;
+  };
+  const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_WRITE), NFS4ERR_DELAY);
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_TRUE(may_reclaim());
+    server->advance_clock(std::chrono::seconds(60));
+    EXPECT_EQ(holder->run({}).status, NFS4_OK);
+    EXPECT_EQ(other->run({}).status, NFS4_OK);
+  }
+  EXPECT_FALSE(may_reclaim());
+  EXPECT_EQ(holder->run(ops(FREE_STATEID4args{held.delegation.stateid})).status, NFS4_OK);
+  EXPECT_TRUE(may_reclaim());
+}
+
+// A file that its holder removes lives until he gives the delegation back, which takes its filehandle.
+TEST_F(DelegationTest, OfARemovedFile_CanBeGivenBack) {
+  const nfs_fh4 file = holder->handle_of("/export/f");
+  const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+  ASSERT_EQ(holder->run(ops(PUTFH4args{file}, CLOSE4args{0, held.stateid})).status, NFS4_OK);
+  ASSERT_EQ(holder->run_at("/export", ops(REMOVE4args{"f"})).status, NFS4_OK);
+  EXPECT_EQ(holder->run(ops(PUTFH4args{file}, DELEGRETURN4args{held.delegation.stateid})).status, NFS4_OK);
+  EXPECT_TRUE(server->states().empty());
+  EXPECT_EQ(holder->run(ops(PUTFH4args{file}, GETATTR4args{})).status, NFS4ERR_STALE);
+}
+
+// What was revoked is known until its client says that it knows, the file's bytes are not.
+TEST_F(DelegationTest, RevokedOfARemovedFile_KeepsNoData) {
+  open(*holder, OPEN4_SHARE_ACCESS_READ);
+  NodePtr node;
+  server->with_core([&](Core& core) {
+    core.states.each([&](State& state) {
+      node = state.node;
+      core.revoke(state);
+    });
+  });
+  ASSERT_NE(static_cast<const MemoryNode&>(*node).data.allocated_bytes(), 0u);
+  ASSERT_EQ(other->run_at("/export", ops(REMOVE4args{"f"})).status, NFS4_OK);
+  EXPECT_FALSE(server->states().empty());
+  EXPECT_EQ(static_cast<const MemoryNode&>(*node).data.allocated_bytes(), 0u);
+}
+
 TEST_F(DelegationTest, AFaultRecallsAll) {
   open(*holder, OPEN4_SHARE_ACCESS_READ);
   open(*other, OPEN4_SHARE_ACCESS_READ);
@@ -385,6 +434,23 @@ TEST_F(DelegationTest, Delegation_IsReclaimedWithItsOpen) {
   ASSERT_EQ(reply.status, NFS4_OK);
   // "In this case, delegation will always be granted".
   EXPECT_EQ(at<OPEN4res>(reply, 0).resok4.delegation.delegation_type, OPEN_DELEGATE_WRITE);
+}
+
+// Another one's reclaim says that it was not there any more.
+TEST_F(DelegationTest, AgainstAReclaimedOpenOfAnother_IsNotReclaimed) {
+  server->restart();
+  // As records of stable storage are: which clients, not what they held.
+  server->with_core([](Core& core) { core.recovery.remember({"holder", "other"}); });
+  for (RawClient* c : {other.get(), holder.get()}) {
+    c->reconnect();
+    ASSERT_TRUE(c->establish(false));
+    OPEN4args args = c->open_args("", OPEN4_SHARE_ACCESS_BOTH);
+    args.claim.claim = CLAIM_PREVIOUS;
+    args.claim.delegate_type = c == holder.get() ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_NONE;
+    const COMPOUND4res reply = c->run_at("/export/f", ops(args));
+    ASSERT_EQ(reply.status, NFS4_OK);
+    EXPECT_EQ(at<OPEN4res>(reply, 0).resok4.delegation.delegation_type, OPEN_DELEGATE_NONE);
+  }
 }
 
 TEST_F(DelegationTest, DelegationNeverHeld_CannotBeReclaimed) {

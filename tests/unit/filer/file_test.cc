@@ -187,6 +187,32 @@ TEST_P(FileTest, WriteByAUser_ClearsSetId) {
   EXPECT_EQ(server->stat("/export/f")->mode, 0777u);
 }
 
+TEST_P(FileTest, SizeChangeByAUser_ClearsSetId) {
+  setattr(*root, mode(06777));
+  EXPECT_EQ(setattr(*user, size(3)).status, NFS4_OK);
+  EXPECT_EQ(server->stat("/export/f")->mode, 0777u);
+  setattr(*root, mode(06777));
+  OPEN4args truncating = user->open_args("f");
+  truncating.openhow.opentype = OPEN4_CREATE;
+  truncating.openhow.how.mode = UNCHECKED4;
+  truncating.openhow.how.createattrs = size(0);
+  EXPECT_EQ(user->run_at("/export", ops(truncating)).status, NFS4_OK);
+  EXPECT_EQ(server->stat("/export/f")->mode, 0777u);
+  setattr(*root, mode(06777));
+  EXPECT_EQ(setattr(*root, size(3)).status, NFS4_OK);
+  EXPECT_EQ(server->stat("/export/f")->mode, 06777u);
+}
+
+// Nothing would be another's, but set-id bits go with a change of the owner, and ctime moves.
+TEST_P(FileTest, OwnerThatItHasAlready_IsForItsOwnerToSet) {
+  setattr(*root, mode(06777));
+  fattr4 same = attrs({FATTR4_OWNER});
+  same.owner = "1000";
+  EXPECT_EQ(setattr(*user, same).status, NFS4ERR_PERM);
+  EXPECT_EQ(server->stat("/export/f")->mode, 06777u);
+  EXPECT_EQ(setattr(*owner, same).status, NFS4_OK);
+}
+
 // --- SETATTR of the size is a write, section 18.30 ---
 
 TEST_P(FileTest, SizeChange_TruncatesAndExtends) {

@@ -1,7 +1,9 @@
 // What a host directory is made of: the keyed hash, listings, stable storage.
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -100,6 +102,30 @@ TEST(StableStorage, RemembersTheLatestCreates_AndWritesThemAnewInTime) {
   expect_latest(**again);
   (*again)->note_create("new", "verifier");
   EXPECT_TRUE((*again)->was_created_by("new", "verifier"));
+}
+
+// A full disk may take half a line: what comes when it has room again is readable.
+TEST(StableStorage, AfterALineThatWasCutShort_IsReadAgain) {
+  const TempDirectory directory;
+  {
+    const auto storage = StableStorage::open(directory.path());
+    ASSERT_TRUE(storage) << describe(storage.error());
+    (*storage)->note_create("first", "verifier1");
+    rlimit whole{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &whole), 0);
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit full{std::filesystem::file_size(directory.path() + "/creates") + 5, whole.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+    (*storage)->note_create("second", "verifier2");
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &whole), 0);
+    std::signal(SIGXFSZ, handler);
+    (*storage)->note_create("third", "verifier3");
+  }
+  const auto again = StableStorage::open(directory.path());
+  ASSERT_TRUE(again) << describe(again.error());
+  for (const auto& [name, verifier] :
+       {std::pair("first", "verifier1"), {"second", "verifier2"}, {"third", "verifier3"}})
+    EXPECT_TRUE((*again)->was_created_by(name, verifier)) << name;
 }
 
 TEST(StableStorage, SaysWhatIsDamaged) {

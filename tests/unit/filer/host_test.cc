@@ -2,13 +2,28 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "tests/unit/filer/raw_client.h"
+
+// fsync(2) of this program, the server's among them: the next ones may fail.
+namespace {
+std::atomic<int> failing_fsyncs{0};
+}
+extern "C" int fsync(int fd) {
+  if (failing_fsyncs > 0 && failing_fsyncs-- > 0) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace nfsrdma::filer::test {
 namespace {
@@ -82,6 +97,27 @@ TEST_F(HostTest, WhatClientsWrite_IsOnTheHost_AndTheOtherWayRound) {
   ASSERT_EQ(stat((inside() + "/f").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_size, (off_t{5} << 30) + 3);
   EXPECT_LT(facts.st_blocks, 1000) << "it is sparse";
+}
+
+// "The server must vary the value of the write verifier at each server event or instantiation that may lead
+// to a loss of uncommitted data": the host tells of a failed write once, whoever asks first.
+TEST_F(HostTest, DataThatCannotBeWrittenOut_ChangesTheVerifier) {
+  std::ofstream(inside() + "/f") << "content";
+  RawClient other(*server, "other", client->user);
+  ASSERT_TRUE(other.establish());
+  const auto commit = [](RawClient& c) {
+    return at<COMMIT4res>(c.run_at("/export/f", ops(COMMIT4args{0, 0})), 0);
+  };
+  const verifier4 before = other.write("/export/f", {}, 0, "theirs", UNSTABLE4).resok4.writeverf;
+  EXPECT_EQ(client->write("/export/f", {}, 10, "ours", UNSTABLE4).resok4.writeverf, before);
+  failing_fsyncs = 1;
+  EXPECT_EQ(commit(*client).status, NFS4ERR_IO);
+  const COMMIT4res committed = commit(other);
+  EXPECT_EQ(committed.status, NFS4_OK);
+  EXPECT_NE(committed.resok4.writeverf, before) << "what was written before may be lost";
+  failing_fsyncs = 1;
+  EXPECT_EQ(client->write("/export/f", {}, 10, "ours").status, NFS4ERR_IO) << "to stable storage";
+  EXPECT_NE(commit(other).resok4.writeverf, committed.resok4.writeverf);
 }
 
 TEST_F(HostTest, SymbolicLinksAreNeverFollowed) {
@@ -394,6 +430,26 @@ TEST_F(HostAsRootTest, RootOfAClient_IsNobody_WhenSquashed) {
   struct stat facts {};
   ASSERT_EQ(stat((inside() + "/d").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_uid, Principal::kAnonymous);
+}
+
+// exports(5): "Map requests from uid/gid 0 to the anonymous uid/gid".
+TEST_F(HostAsRootTest, GroupOfRoot_IsNobodys_WhenSquashed) {
+  std::ofstream(inside() + "/f") << "content";
+  ASSERT_EQ(chmod((inside() + "/f").c_str(), 0660), 0);
+  const auto may_read = [&](std::vector<uint32_t> groups, uint32_t group) {
+    RawClient in_it(*server, std::to_string(group),
+                    User{.uid = 1000, .gid = group, .groups = std::move(groups)});
+    EXPECT_TRUE(in_it.establish());
+    return in_it.run_at("/export/f", ops(READ4args{{}, 0, 1})).status == NFS4_OK;
+  };
+  EXPECT_TRUE(may_read({}, 0));
+  EXPECT_TRUE(may_read({500, 0}, 1000));
+  server.reset();
+  Options options{.exports = {}};
+  options.directories = {{.path = "/export", .directory = inside()}};
+  server = start_server(std::move(options));
+  EXPECT_FALSE(may_read({}, 0));
+  EXPECT_FALSE(may_read({500, 0}, 1000));
 }
 
 TEST_F(HostAsRootTest, ThisThreadsRights_AreWhatTheyWere) {

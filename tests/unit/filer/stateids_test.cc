@@ -209,6 +209,12 @@ TEST_F(StateidsTest, Claims_NeedWhatTheyClaim) {
     claim.claim.claim = CLAIM_DELEG_CUR_FH;
     EXPECT_EQ(at_f(*one, ops(claim)), NFS4ERR_BAD_STATEID);
   }
+  OPEN4args making = claim;
+  making.openhow.opentype = OPEN4_CREATE;
+  making.claim.claim = CLAIM_DELEGATE_CUR;
+  making.claim.file = "none";
+  EXPECT_EQ(one->run_at("/export", ops(making)).status, NFS4ERR_NOENT);
+  EXPECT_FALSE(server->stat("/export/none")) << "a delegation is of a file that is there";
   // "A server MAY support claim types of CLAIM_DELEGATE_PREV and CLAIM_DELEG_PREV_FH".
   claim.claim.claim = CLAIM_DELEGATE_PREV;
   EXPECT_EQ(one->run_at("/export", ops(claim)).status, NFS4ERR_NOTSUPP);
