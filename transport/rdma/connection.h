@@ -118,6 +118,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   bool offer_longer_item(Exchange& x, uint32_t index, uint32_t needed);
   bool offer_longer_reply(Exchange& x, uint32_t needed);
   void send_again(Exchange& x);
+  void wait_for_memory();
+  Task<> look_for_memory(std::shared_ptr<RdmaConnection> keep_alive);
   void send_error(const rpcrdma::header& to, const rpcrdma::error& error);
 
   // Beginning.
@@ -152,6 +154,11 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   uint32_t first_xid_ = 0;
   Completion<Agreement>* agreeing_ = nullptr;
   Timer agree_timer_;
+
+  // While nothing can be opened to the server, and nothing is.
+  std::optional<TimePoint> without_memory_since_;
+  bool waits_for_memory_ = false;
+  Timer memory_timer_;
 
   Credits credits_;
   std::deque<rpc::PendingCall*> queue_;   // wait for a credit

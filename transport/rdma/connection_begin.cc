@@ -23,6 +23,7 @@ RdmaConnection::RdmaConnection(Loop& loop, std::unique_ptr<fabric::Endpoint> end
       endpoint_(std::move(endpoint)),
       theirs_(rpcrdma::find_private_data(endpoint_->peer_private_data())),
       agree_timer_(loop),
+      memory_timer_(loop),
       credits_(options.credits) {
   // RFC 8797 section 4.2: "the smaller of its own send size and the server's reported receive size".
   inline_send_ = std::min(options.inline_bytes, theirs_.receive_bytes);

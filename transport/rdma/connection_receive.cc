@@ -285,6 +285,7 @@ void RdmaConnection::on_disconnected(const Error& why) {
   // The endpoint is on the stack: it goes in a turn of its own.
   loop_.post([keep_alive] {});
   open_ = false;
+  memory_timer_.cancel();
   note_credits();
   rdma_counters_.version.store(0, std::memory_order_relaxed);
   queue_.clear();

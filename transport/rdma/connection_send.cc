@@ -34,6 +34,9 @@ size_t bulk_bytes(const rpc::Call& call) {
   return bytes;
 }
 
+// Memory that another loop's calls have open is looked for so often.
+constexpr Duration kMemoryPause = std::chrono::milliseconds(10);
+
 Error no_memory(const char* what) {
   return {Layer::kTransport, Recovery::kReconnect, ENOMEM, 0, "expose", what};
 }
@@ -65,13 +68,27 @@ void RdmaConnection::send_queued() {
     queue.pop_front();
     if (start(call)) continue;
     // No window or registration to be had: the end of another call frees one.
-    if (exchanges_.in_use() == 0) {
-      drop(no_memory("no memory can be opened to the server"));
-    } else {
-      queue.push_front(&call);
-    }
+    queue.push_front(&call);
+    if (exchanges_.in_use() == 0) wait_for_memory();
     return;
   }
+}
+
+// Where none of this connection's calls can free one, one of another loop's may: they share what may be
+// locked. A connection that is lost for it would come back to the same, with the other one the richer by what
+// it had.
+void RdmaConnection::wait_for_memory() {
+  if (!without_memory_since_) without_memory_since_ = Clock::now();
+  if (Clock::now() - *without_memory_since_ >= options_.memory_patience)
+    return drop(no_memory("no memory can be opened to the server"));
+  if (!std::exchange(waits_for_memory_, true)) loop_.spawn(look_for_memory(self()));
+}
+
+Task<> RdmaConnection::look_for_memory(std::shared_ptr<RdmaConnection> keep_alive) {
+  if (open_) co_await memory_timer_.wait_for(kMemoryPause);
+  waits_for_memory_ = false;
+  if (open_) pump();
+  (void)keep_alive;
 }
 
 bool RdmaConnection::start(PendingCall& call) {
@@ -83,6 +100,7 @@ bool RdmaConnection::start(PendingCall& call) {
     if (!x.invalidating) release(x);
     return false;
   }
+  without_memory_since_.reset();
   credits_.take();
   if (++call.transmissions > 1) counters_.retransmissions.add();
   return true;

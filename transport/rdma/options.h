@@ -33,6 +33,9 @@ struct RdmaOptions {
   std::chrono::milliseconds first_connect_timeout{10'000};
   // How long the answer to the first message of version 2 may take.
   std::chrono::milliseconds negotiation_timeout{5'000};
+  // How long a call waits while no memory can be opened to the server and none is, e.g. because other loops'
+  // calls have all that may be locked. Then the connection is lost.
+  std::chrono::milliseconds memory_patience{5'000};
   std::chrono::milliseconds backoff_first{100};
   std::chrono::milliseconds backoff_max{10'000};
   // Calls outstanding at most. Linux' server grants 64 (6.1) or 128; Chimera echoes what is asked for, up

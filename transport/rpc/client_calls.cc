@@ -137,16 +137,21 @@ Task<> ClientTransport::answer(std::shared_ptr<Connection> connection, ByteVecto
 
 void ClientTransport::fail_pending(const Error& error) {
   assert(loop_.on_loop());
-  end_calls(error, false, true);
+  end_calls(error, [](const PendingCall& p) { return !p.call->handshake; });
+}
+
+void ClientTransport::end_abandoned_calls() {
+  const Error why{Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "", "nobody waits for it any more"};
+  end_calls(why, [](const PendingCall& p) { return p.abandoned(); });
 }
 
 // The calls leave the table first and are resumed then: what they do, e.g. make new calls, is not affected.
-void ClientTransport::end_calls(const Error& error, bool handshake, bool others) {
+void ClientTransport::end_calls(const Error& error, const std::function<bool(const PendingCall&)>& which) {
   PendingCall* ended = nullptr;  // linked by `newer`, oldest first
   PendingCall** tail = &ended;
   for (PendingCall* p = calls_.oldest(); p != nullptr;) {
     PendingCall* next = p->newer;
-    if (p->call->handshake ? handshake : others) {
+    if (which(*p)) {
       if (connection_) connection_->forget(*p);
       calls_.remove(*p);
       *tail = p;

@@ -106,9 +106,10 @@ void ClientTransport::ready() {
   set_state(TransportState::kReady);
   ready_since_ = Clock::now();
   for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
-    if (p->stage == PendingCall::Stage::kWaiting) connection_->send(*p);
+    if (p->stage == PendingCall::Stage::kWaiting && !p->abandoned()) connection_->send(*p);
   }
   log::debug("server {}: connected, {} to {}", options_.host, connection_->local(), connection_->peer());
+  end_abandoned_calls();
 }
 
 void ClientTransport::reconnect(const char* why) {
@@ -139,7 +140,7 @@ void ClientTransport::begin_again(Error why) {
   }
   why.op = "";  // each call puts its own
   why.recovery = Recovery::kReconnect;
-  end_calls(why, true, false);
+  end_calls(why, [](const PendingCall& p) { return p.call->handshake; });
 }
 
 // Attempts until one succeeds. The timer makes it a turn of its own even without a delay.
@@ -165,7 +166,7 @@ Task<> ClientTransport::close() {
   watch_timer_.cancel();
   const Error error{Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "", "the transport is closed"};
   if (const auto connection = connection_) connection->drop(error);
-  end_calls(error, true, true);
+  end_calls(error, [](const PendingCall&) { return true; });
   co_await gate_.drained();
 }
 

@@ -65,7 +65,9 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   void on_dropped(Connection& connection, Error why) override;
 
   Task<> answer(std::shared_ptr<Connection> connection, ByteVector message);
-  void end_calls(const Error& error, bool handshake, bool others);
+  void end_calls(const Error& error, const std::function<bool(const PendingCall&)>& which);
+  // Those that nobody waits for and that no connection has.
+  void end_abandoned_calls();
   void send_if_possible(PendingCall& p);
   void answered(PendingCall& p);
 

@@ -27,6 +27,11 @@ struct PendingCall {
   };
 
   explicit PendingCall(rpc::Call& c) : call(&c) {}
+  // It is with no connection, and nobody wants it to be with the next.
+  bool abandoned() const {
+    return stage == Stage::kWaiting && call->abandoned != nullptr &&
+           call->abandoned->load(std::memory_order_acquire);
+  }
 
   rpc::Call* call;
   uint32_t xid = 0;

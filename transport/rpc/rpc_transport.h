@@ -10,6 +10,7 @@
 // (interrupt, soft mount) answers the application early and lets the call run on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -65,6 +66,9 @@ struct Call {
   bool renewal = false;
   // Part of the connection's handshake: sent before ready, failed (kReconnect) on loss.
   bool handshake = false;
+  // The caller's; once true, the call is not sent on another connection than it was (kInterrupted). Null: it
+  // is, until it has its reply.
+  const std::atomic<bool>* abandoned = nullptr;
 };
 
 struct Reply {

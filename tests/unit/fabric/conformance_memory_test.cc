@@ -90,7 +90,7 @@ TEST_P(ConformanceMemory, Write_CompletesOnceAndLetsTheOwnerGo) {
   }
   ASSERT_TRUE(pair.passive.completes(10));
   EXPECT_EQ(pair.passive.completed(), (std::vector<Cookie>{0, 2, 4, 6, 8, 10, 12, 14, 16, 18}));
-  EXPECT_TRUE(soon(
+  EXPECT_TRUE(eventually(
       [&] { return std::all_of(owners.begin(), owners.end(), [](const auto& o) { return o.expired(); }); }));
   pair.send(pair.passive, {});
   ASSERT_TRUE(pair.active.receives(1)) << "what has left has arrived: the target may go";

@@ -120,7 +120,7 @@ TEST_P(ConformanceSend, UnsentBytes_AreThoseThatHaveNotLeft) {
     EXPECT_EQ(pair.active->unsent_bytes(), source->size() + message.size());
   });
   ASSERT_TRUE(pair.passive.receives(1));
-  EXPECT_TRUE(soon([&] { return pair.on_loop([&] { return pair.active->unsent_bytes() == 0; }); }));
+  EXPECT_TRUE(eventually([&] { return pair.on_loop([&] { return pair.active->unsent_bytes() == 0; }); }));
   pair.on_loop([&] {
     pair.active->write(segments.at(0), *source, source, 2, true);
     pair.active->disconnect({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "test", "enough"});

@@ -252,7 +252,7 @@ TEST(IwarpLate, FrameInFlightWhenItsMemoryIsClosed_DoesNotTouchIt) {
   const auto segment = t.expose(*memory, Access::kRemoteWrite);
   const ByteVector f = frame(write_segment(segment), pattern(60'000, 1));
   t.raw->write(ConstBytes(f).first(30'000));
-  ASSERT_TRUE(soon([&] { return t.on_loop([&] { return memory->at(29'000 - 16) != std::byte{0}; }); }));
+  ASSERT_TRUE(eventually([&] { return t.on_loop([&] { return memory->at(29'000 - 16) != std::byte{0}; }); }));
   t.on_loop([&] {
     EXPECT_TRUE(t.ours->invalidate({&segment, 1}, 0, 1));
     memory.reset();

@@ -171,7 +171,7 @@ struct Passive {
       listener.reset();
       fabric.reset();
     });
-    EXPECT_TRUE(soon([&] { return loop->live_tasks() == 0; }));
+    EXPECT_TRUE(eventually([&] { return loop->live_tasks() == 0; }));
   }
   LoopThread loop;
   std::unique_ptr<fabric::Fabric> fabric;
@@ -193,7 +193,7 @@ TEST(IwarpPassive, RequestCutAtEveryByte_IsNotHandedOut) {
   EXPECT_EQ(ours.asked, 0);
   RawPeer raw = RawPeer::connect(ours.listener->port());
   for (const std::byte b : whole) raw.write({&b, 1});
-  EXPECT_TRUE(soon([&] { return ours.asked == 1; }));
+  EXPECT_TRUE(eventually([&] { return ours.asked == 1; }));
   EXPECT_EQ(ours.private_data, pattern(56, 1));
 }
 
@@ -240,7 +240,7 @@ TEST(IwarpPassive, SilentPeers_AreClosedInTime_OthersGetTheirTurn) {
   three.write(iwarp::encode(iwarp::make_request({false, 8, 8, {}})));
   EXPECT_TRUE(one.closed());
   EXPECT_TRUE(two.closed());
-  EXPECT_TRUE(soon([&] { return ours.asked == 1; }));
+  EXPECT_TRUE(eventually([&] { return ours.asked == 1; }));
 }
 
 TEST(IwarpPassive, ListenerGoesWhilePeersStartUp) {

@@ -396,6 +396,36 @@ TEST(Stream, RefusedHeader_IsToldWithoutItsPayload) {
   EXPECT_EQ(feed(reader, ConstBytes(f).first(16), {}).size(), 1u);
 }
 
+// Who has all of a Read's data may answer, and take the memory back (RFC 5040 section 5.4), or ask for the
+// next Read, while what was batched with it is still here.
+TEST(SendQueueDone, AnOperation_EndsWithItsOwnLastByte) {
+  const ByteVector first = some_bytes(16'000, 1), second = some_bytes(300'000, 2);
+  SendQueue queue({65'486, false});
+  queue.read_response({kTag, kBase, 16'000, 7, 0}, first);
+  queue.read_response({kTag, kBase, 300'000, 8, 0}, second);
+  queue.write({kTag, 300, kBase}, ConstBytes(second).first(300), nullptr, 5);
+  const auto send = [&](size_t bytes) {
+    queue.front();
+    queue.advance(bytes);
+  };
+  const size_t whole = kLengthBytes + kTaggedBytes + first.size() + kCrcBytes;
+  ASSERT_EQ(fpdu_padding(kTaggedBytes + first.size()), 0u);
+  send(whole - 1);
+  EXPECT_TRUE(queue.sends_from(7));
+  EXPECT_EQ(queue.read_responses(), 2u);
+  send(1);
+  EXPECT_FALSE(queue.sends_from(7));
+  EXPECT_TRUE(queue.sends_from(8));
+  EXPECT_EQ(queue.read_responses(), 1u);
+  EXPECT_EQ(queue.take_done().bytes_fetched, first.size());
+  // The rest is as it was.
+  drain(queue, {1000});
+  EXPECT_EQ(queue.read_responses(), 0u);
+  const auto done = queue.take_done();
+  EXPECT_EQ(done.bytes_fetched, second.size());
+  EXPECT_EQ(done.cookies, std::vector<Cookie>{5});
+}
+
 // After finish(): the rest of the frame that has begun, the Terminate, and nothing of anybody's memory.
 TEST(SendQueueFinish, AtEveryByte_LeavesWholeFrames) {
   const Terminate last{term::kInvalidStag, {}, {}, {}};

@@ -235,7 +235,7 @@ TEST(IwarpWire, PeerThatDoesNotRead_IsNotListenedTo) {
     questions.insert(questions.end(), f.begin(), f.end());
   }
   std::thread writer([&] { t.raw->write(questions); });
-  EXPECT_TRUE(soon([&] {
+  EXPECT_TRUE(eventually([&] {
     const size_t now = t.ours.received();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return now > 0 && now == t.ours.received();

@@ -162,7 +162,7 @@ TEST_F(VerbsDevice, QuietPeer_IsAskedAndAnswers) {
   options.keepalive = std::chrono::milliseconds(5);
   const auto pair = connect(options);
   const uint64_t before = *packets_sent(device_);
-  EXPECT_TRUE(soon([&] { return *packets_sent(device_) >= before + 20; })) << "nobody was asked";
+  EXPECT_TRUE(eventually([&] { return *packets_sent(device_) >= before + 20; })) << "nobody was asked";
   pair->send(pair->active, pattern(10, 1));
   EXPECT_TRUE(pair->passive.receives(1));
   EXPECT_TRUE(pair->active.disconnected().empty());

@@ -139,6 +139,35 @@ TEST_F(OverAnAdapter, CallThatJustFits_IsALongOneWhenAReplyChunkIsAskedFor) {
   calls.remove(p);
 }
 
+// What may be locked is shared by a mount's loops: another's calls may have all of it open.
+TEST_F(OverAnAdapter, CallForWhichNoMemoryCanBeOpened_WaitsUntilOthersHaveClosedTheirs) {
+  wire->refuse_exposures = 3;
+  rpc::Call call = write_call();
+  PendingCall p(call);
+  start(p);
+  EXPECT_TRUE(sent.empty());
+  const TimePoint end = Clock::now() + std::chrono::seconds(30);
+  while (sent.empty() && Clock::now() < end) fuzz::settle(loop);
+  EXPECT_EQ(sent.size(), 1U);
+  EXPECT_FALSE(dropped);
+  answer(nullptr, reply(p.xid));
+  wire->complete_invalidation();
+  EXPECT_EQ(answered, std::vector<uint32_t>{p.xid});
+}
+
+TEST_F(OverAnAdapter, CallForWhichNoMemoryCanEverBeOpened_CostsTheConnection) {
+  options.memory_patience = std::chrono::milliseconds(30);
+  wire->refuse_exposures = UINT_MAX;
+  rpc::Call call = write_call();
+  PendingCall p(call);
+  start(p);
+  const TimePoint end = Clock::now() + std::chrono::seconds(30);
+  while (!dropped && Clock::now() < end) fuzz::settle(loop);
+  EXPECT_TRUE(dropped);
+  EXPECT_TRUE(sent.empty());
+  calls.remove(p);
+}
+
 class AnsweringOverAnAdapter : public testing::TestWithParam<uint32_t>, public rdma::ResponderEvents {
  protected:
   Loop loop;

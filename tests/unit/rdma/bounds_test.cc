@@ -74,7 +74,7 @@ TEST_P(Bounds, ClientThatTakesNoAnswers_CostsItsConnection) {
       (*client)->send(parts);
     }
   });
-  EXPECT_TRUE(soon([&] {
+  EXPECT_TRUE(eventually([&] {
     return call_on(*loop, [&] { return !server.connections().empty() && server.connections()[0]->closed; });
   }));
   EXPECT_LT(answered * kData, kOnTheWay);
@@ -126,7 +126,7 @@ TEST_P(Bounds, ServerThatTakesNoReplies_CostsItsConnection) {
   ASSERT_TRUE(client.start());
   auto outcome = client.call(plain_call());
   blocked.arrive_and_wait();
-  EXPECT_TRUE(soon([&] { return client.status().bad_messages > 0; }));
+  EXPECT_TRUE(eventually([&] { return client.status().bad_messages > 0; }));
   blocked.arrive_and_wait();
   EXPECT_TRUE(server.side(0).disconnects());
   EXPECT_LT(answered * 3900, kOnTheWay);

@@ -51,7 +51,7 @@ class ServersCalls : public RawClientOfBoth {
     header h = header_of(vers(), static_cast<uint32_t>(++forward_));
     h.credit = credit;
     send(h, rpc_call(h.xid));
-    ASSERT_TRUE(soon([&] { return of_type(1).size() > before; }));
+    ASSERT_TRUE(eventually([&] { return of_type(1).size() > before; }));
     EXPECT_EQ(of_type(1).back().credit, kCreditsGranted) << "whatever is asked for";
   }
   // What came, by the direction of the RPC message: 0 calls, 1 replies.
@@ -173,7 +173,7 @@ class ClientsGrants : public Hostile, public testing::WithParamInterface<uint32_
       hold_ = false;
       for (Completion<bool>& c : waiting_) c.set(true);
     });
-    EXPECT_TRUE(soon([this] { return held_ == 0; }));
+    EXPECT_TRUE(eventually([this] { return held_ == 0; }));
     call_on(*loop, [this] { waiting_.clear(); });
   }
   Task<ByteVector> called(ByteVector call) {
@@ -222,7 +222,7 @@ TEST_P(ClientsGrants, AreItsOwn_WhateverIsAskedFor) {
   call_on(*loop, [&] {
     for (const uint32_t credit : kAsked) call_back(0, credit, credit);
   });
-  ASSERT_TRUE(soon([&] { return answered_ == std::size(kAsked); }));
+  ASSERT_TRUE(eventually([&] { return answered_ == std::size(kAsked); }));
   call_on(*loop, [&] {
     for (const header& h : answers_) EXPECT_EQ(h.credit, granted_) << h.xid;
   });
@@ -243,11 +243,11 @@ TEST_P(ClientsGrants, CallsOfTheServer_GrantNothing) {
   for (const uint32_t credit : {0U, 1U, 60U, UINT32_MAX}) {
     const size_t before = answered_;
     call_on(*loop, [&] { call_back(0, 9, credit); });
-    ASSERT_TRUE(soon([&] { return answered_ == before + 1; }));
+    ASSERT_TRUE(eventually([&] { return answered_ == before + 1; }));
     // The next call goes by the grant as it is then, until its reply has another.
     call_on(*loop, [&] { unanswered_.emplace(); });
     auto outcome = client->call(plain_call());
-    ASSERT_TRUE(soon([&] { return call_on(*loop, [&] { return !unanswered_->empty(); }); }));
+    ASSERT_TRUE(eventually([&] { return call_on(*loop, [&] { return !unanswered_->empty(); }); }));
     EXPECT_EQ(client->status().rdma->credits_granted, kForward) << credit;
     EXPECT_EQ(client->status().rdma->credits_in_use, 1U);
     call_on(*loop, [&] {
@@ -269,7 +269,7 @@ TEST_P(ClientsGrants, ForwardCalls_AreNeverMoreThanWasGranted) {
   const auto waiting = [&] { return call_on(*loop, [&] { return unanswered_->size(); }); };
   for (size_t answered = 0; answered < calls.size(); ++answered) {
     out = std::min<size_t>(kForward - 1, calls.size() - answered);
-    EXPECT_TRUE(soon([&] { return waiting() == out; })) << answered;
+    EXPECT_TRUE(eventually([&] { return waiting() == out; })) << answered;
     EXPECT_LT(client->status().rdma->credits_in_use, kForward);
     call_on(*loop, [&] {
       const header first = unanswered_->front();
@@ -287,7 +287,7 @@ TEST_P(ClientsGrants, CallbacksInProgress_TakeNoCreditOfTheForwardDirection) {
   call_on(*loop, [&] {
     for (uint32_t i = 0; i < granted_; ++i) call_back(0, i, 1);
   });
-  ASSERT_TRUE(soon([&] { return held_ == granted_; }));
+  ASSERT_TRUE(eventually([&] { return held_ == granted_; }));
   std::vector<std::future<rpc::Outcome>> calls;
   for (int i = 0; i < 20; ++i) calls.push_back(client->call(plain_call()));
   for (auto& call : calls) EXPECT_TRUE(call.get().reply);
@@ -304,10 +304,10 @@ TEST_P(ClientsGrants, Exceeded_EveryCallIsAnswered) {
   call_on(*loop, [&] {
     for (uint32_t i = 0; i < kMost; ++i) call_back(0, i, 1);
   });
-  ASSERT_TRUE(soon([&] { return held_ == kMost; }));
+  ASSERT_TRUE(eventually([&] { return held_ == kMost; }));
   EXPECT_EQ(errno_of(plain_call()), 0);
   release();
-  EXPECT_TRUE(soon([&] { return answered_ == kMost; }));
+  EXPECT_TRUE(eventually([&] { return answered_ == kMost; }));
   EXPECT_EQ(client->status().connects, 1U);
 }
 
@@ -319,7 +319,7 @@ TEST_P(ClientsGrants, Flood_CostsTheConnectionOnly) {
   call_on(*loop, [&] {
     for (uint32_t i = 0; i < kMost + 1; ++i) call_back(0, i, 1);
   });
-  EXPECT_TRUE(soon([&] { return client->status().connects == 2; }));
+  EXPECT_TRUE(eventually([&] { return client->status().connects == 2; }));
   EXPECT_EQ(errno_of(plain_call()), 0);
   EXPECT_EQ(held_, kMost);
   release();

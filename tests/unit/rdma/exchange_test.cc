@@ -176,7 +176,7 @@ TEST_P(Exchange, ServersCall_IsAnsweredOnTheSameConnection) {
   Client called{*loop, quick_rdma(calling.port(), GetParam()), std::move(hooks)};
   ASSERT_TRUE(called.start());
   for (int i = 0; i < 20; ++i) EXPECT_EQ(results(called.call(plain_call()).get()), pattern(8, 2));
-  EXPECT_TRUE(soon([&] { return answered == 20; }));
+  EXPECT_TRUE(eventually([&] { return answered == 20; }));
 }
 
 std::string name_of(const testing::TestParamInfo<Versions>& version) {

@@ -300,7 +300,7 @@ TEST_F(Hostile, CallsOfTheServerWithChunks_AreRefused) {
   };
   start(Versions::kOnly2);
   EXPECT_EQ(errno_of(plain_call()), 0);
-  EXPECT_TRUE(soon([&] { return messages == 4; }));
+  EXPECT_TRUE(eventually([&] { return messages == 4; }));
   call_on(*loop, [&] {
     ASSERT_EQ(refused.size(), 2u);
     EXPECT_EQ(refused[0].xid, 0x51u);
@@ -393,7 +393,7 @@ TEST_F(Hostile, WriteAfterTheReply_IsRefused) {
   std::ranges::fill(sink.bytes, std::byte{0x5a});
   ASSERT_TRUE(client->call(std::move(call)).get().reply);
   // The connection is lost for it; the memory is untouched, and the next connection works.
-  EXPECT_TRUE(soon([&] { return client->status().connects == 2; }));
+  EXPECT_TRUE(eventually([&] { return client->status().connects == 2; }));
   EXPECT_EQ(errno_of(plain_call()), 0);
   EXPECT_TRUE(std::ranges::all_of(sink.bytes, [](std::byte b) { return b == std::byte{0x5a}; }));
 }
@@ -416,7 +416,7 @@ class Abandoned : public Hostile {
     sink = call.sink.destination;
     std::ranges::fill(sink.bytes, std::byte{0x5a});
     auto outcome = client->call(std::move(call));
-    EXPECT_TRUE(soon([&] { return messages == 1; }));
+    EXPECT_TRUE(eventually([&] { return messages == 1; }));
     call_on(*loop, [&] {
       client->transport().fail_pending(
           {Layer::kNfs, Recovery::kPermanent, EIO, 0, "", "its session is gone"});
@@ -431,7 +431,7 @@ TEST_F(Abandoned, ItsReply_GivesTheCreditBack_AndNothingElse) {
   EXPECT_EQ(client->status().rdma->segments_open, 0U);
   EXPECT_EQ(client->status().rdma->credits_in_use, 1U);
   call_on(*loop, [&] { ok(connection_, *call_); });
-  EXPECT_TRUE(soon([&] { return client->status().rdma->credits_in_use == 0; }));
+  EXPECT_TRUE(eventually([&] { return client->status().rdma->credits_in_use == 0; }));
   EXPECT_EQ(errno_of(plain_call()), 0);
   EXPECT_EQ(client->status().connects, 1U);
   EXPECT_EQ(client->status().bad_messages, 0U);
@@ -443,7 +443,7 @@ TEST_F(Abandoned, ItsMemory_IsOutOfReach) {
   const ByteVector late = pattern(65536, 7);
   call_on(*loop,
           [&] { server.side(connection_)->write(call_->chunks.writes.all()[0], late, nullptr, 0, false); });
-  EXPECT_TRUE(soon([&] { return client->status().connects == 2; }));
+  EXPECT_TRUE(eventually([&] { return client->status().connects == 2; }));
   EXPECT_EQ(errno_of(plain_call()), 0);
   EXPECT_TRUE(std::ranges::all_of(sink.bytes, [](std::byte b) { return b == std::byte{0x5a}; }));
 }

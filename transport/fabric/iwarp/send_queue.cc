@@ -124,6 +124,7 @@ size_t SendQueue::cut_frame(Operation& o) {
   if (bytes > 0) add_piece(payload.data(), bytes);
   add_piece(f.trailer.data(), padding + kCrcBytes);
   f.pieces_end = pieces_.size();
+  if (o.all_cut) o.pieces_end = pieces_.size();
 
   if (o.header.tagged) {
     o.header.offset += bytes;
@@ -140,22 +141,24 @@ void SendQueue::add_piece(const std::byte* data, size_t bytes) {
 void SendQueue::advance(size_t bytes) {
   while (bytes > 0) {
     iovec& piece = pieces_[pieces_begin_];
-    if (bytes < piece.iov_len) {
+    piece_begun_ = bytes < piece.iov_len;
+    if (piece_begun_) {
       piece.iov_base = static_cast<std::byte*>(piece.iov_base) + bytes;
       piece.iov_len -= bytes;
-      piece_begun_ = true;
-      return;
+      break;
     }
     bytes -= piece.iov_len;
     ++pieces_begin_;
-    piece_begun_ = false;
   }
-  if (pieces_begin_ == pieces_.size()) batch_sent();
+  end_sent_operations();
 }
 
-void SendQueue::batch_sent() {
-  tail_.clear();
-  while (!operations_.empty() && operations_.front().all_cut) {
+// Each by itself, not with its batch: who has the whole of a Read's data may send what he makes of it while
+// the rest of the batch is still here.
+void SendQueue::end_sent_operations() {
+  if (pieces_begin_ == pieces_.size()) tail_.clear();
+  while (!operations_.empty() && operations_.front().all_cut &&
+         operations_.front().pieces_end <= pieces_begin_) {
     Operation& o = operations_.front();
     if (o.header.opcode == Opcode::kWrite) {
       done_.bytes_written += o.payload.size();

@@ -77,6 +77,7 @@ class SendQueue {
     ConstBytes payload;
     size_t cut = 0;  // of it
     bool all_cut = false;
+    size_t pieces_end = 0;  // in pieces_, once all_cut
     ByteVector owned;
     Owner owner;
     std::optional<Cookie> cookie;
@@ -93,7 +94,7 @@ class SendQueue {
   void prepare();
   size_t cut_frame(Operation& operation);
   void add_piece(const std::byte* data, size_t bytes);
-  void batch_sent();
+  void end_sent_operations();
   ByteVector rest_of_frame() const;
 
   const Limits limits_;

@@ -4,15 +4,6 @@
 
 namespace nfsrdma::test {
 
-bool soon(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 void Side::note() {
   if (!disconnected_.empty()) after_the_end_ = true;
 }
@@ -141,7 +132,7 @@ bool FabricPair::invalidate(Side& side, const std::vector<rpcrdma::segment>& seg
   const size_t before = side.done_invalidating().size();
   if (on_loop([&] { return side->invalidate(segments, 0, 77); })) return true;
   // Its end closes everything, too.
-  return soon([&] { return side.done_invalidating().size() > before || !side.disconnected().empty(); });
+  return eventually([&] { return side.done_invalidating().size() > before || !side.disconnected().empty(); });
 }
 
 bool FabricPair::revoke(Side& side, const std::vector<rpcrdma::segment>& segments) {

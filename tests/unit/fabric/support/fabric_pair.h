@@ -16,9 +16,6 @@ namespace nfsrdma::test {
 
 using fabric::Cookie;
 
-// Polls until `condition` holds; false after kPatience.
-bool soon(const std::function<bool()>& condition);
-
 // One end: the endpoint and its events. Any thread may ask what has happened.
 class Side final : public fabric::EndpointEvents {
  public:
@@ -39,13 +36,13 @@ class Side final : public fabric::EndpointEvents {
   bool silent_after_the_end() const;
 
   bool receives(size_t n) {
-    return soon([&] { return received() >= n; });
+    return eventually([&] { return received() >= n; });
   }
   bool completes(size_t n) {
-    return soon([&] { return completed().size() >= n; });
+    return eventually([&] { return completed().size() >= n; });
   }
   bool disconnects() {
-    return soon([&] { return !disconnected().empty(); });
+    return eventually([&] { return !disconnected().empty(); });
   }
 
   std::unique_ptr<fabric::Endpoint> endpoint;

@@ -91,7 +91,7 @@ RawServer::~RawServer() {
 }
 
 bool RawServer::connected(size_t n) {
-  return soon([&] {
+  return eventually([&] {
     std::lock_guard lock(mutex_);
     return sides_.size() >= n;
   });

@@ -12,12 +12,11 @@
 #include <optional>
 #include <thread>
 
+#include "tests/unit/transport/support/eventually.h"
 #include "tests/unit/transport/support/rpc_bytes.h"
 #include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::test {
-
-inline constexpr std::chrono::seconds kPatience{30};
 
 class PeerSocket {
  public:

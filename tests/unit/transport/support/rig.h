@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "tests/unit/transport/support/eventually.h"
 #include "tests/unit/transport/support/peer.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "transport/tcp/tcp_transport.h"
@@ -21,16 +22,6 @@ inline tcp::TcpOptions quick_options(uint16_t port) {
   o.backoff_first = std::chrono::milliseconds(1);
   o.backoff_max = std::chrono::milliseconds(4);
   return o;
-}
-
-// Polls until `condition` holds; false after kPatience.
-inline bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
 }
 
 class Rig {
