@@ -113,7 +113,7 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
     co_await settle_node(node);
   }
   const uint64_t order = nodes_.next_start();
-  auto asking = server_.setattr(ctx.credential, n.fh(), set);
+  auto asking = server_.setattr(caller_of(ctx), n.fh(), set);
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {

@@ -64,6 +64,15 @@ Task<Result<nfs4::verifier4>> Nfs3Filesystem::commit_on_server(NodeRef node, rpc
   co_return answer->verifier;
 }
 
+// RFC 8881 section 18.23.3 reserves cookies 1 and 2, RFC 1813 does not: some servers' "." has 0 and the first
+// name 2. A listing has "." and ".." at these offsets; others stand for them there, which such a server has
+// not.
+static uint64_t exchanged(uint64_t cookie) {
+  constexpr uint64_t kStandIn = INT64_MAX - 3;
+  if (cookie == 1 || cookie == 2) return kStandIn + cookie;
+  return cookie == kStandIn + 1 || cookie == kStandIn + 2 ? cookie - kStandIn : cookie;
+}
+
 Task<Result<>> Nfs3Filesystem::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie,
                                             bool plus) {
   const NodeRef directory = listing.node;
@@ -72,8 +81,8 @@ Task<Result<>> Nfs3Filesystem::read_entries(RequestContext ctx, Listing& listing
   listing.filled = false;
   // Section 3.3.16: the verifier goes with cookies other than zero.
   const nfs4::verifier4 verifier = cookie != 0 ? listing.verifier : nfs4::verifier4{};
-  auto asking =
-      server_.readdir(ctx.credential, fh_of(directory), cookie, verifier, listing.reply_bytes, plus);
+  auto asking = server_.readdir(ctx.credential, fh_of(directory), exchanged(cookie), verifier,
+                                listing.reply_bytes, plus);
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
   if (plus && answer->status == nfs3::NFS3ERR_NOTSUPP_)
@@ -91,7 +100,7 @@ Task<Result<>> Nfs3Filesystem::read_entries(RequestContext ctx, Listing& listing
   for (auto& from : answer->entries) {
     ListedEntry& entry = entries.emplace_back();
     entry.name = std::move(from.name);
-    entry.cookie = from.cookie;
+    entry.cookie = exchanged(from.cookie);
     entry.ino = from.fileid;
     if (!from.object) continue;
     entry.export_index = export_of(*from.object);

@@ -101,7 +101,7 @@ Task<Result<Entry>> Nfs3Filesystem::mknod(RequestContext ctx, NodeRef directory,
   }
   NFSRDMA_CO_TRY(check_new_name(name, "MKNOD"));
   const uint64_t order = nodes_.next_start();
-  auto asking = server_.mknod(ctx.credential, fh_of(directory), name, mode, rdev_major, rdev_minor);
+  auto asking = server_.mknod(caller_of(ctx), fh_of(directory), name, mode, rdev_major, rdev_minor);
   auto answer = co_await std::move(asking);
   co_return co_await created(ctx, directory, name, std::move(answer), order, "MKNOD", Cause::kAsked);
 }
@@ -110,7 +110,7 @@ Task<Result<Entry>> Nfs3Filesystem::mkdir(RequestContext ctx, NodeRef directory,
                                           uint32_t mode) {
   NFSRDMA_CO_TRY(check_new_name(name, "MKDIR"));
   const uint64_t order = nodes_.next_start();
-  auto asking = server_.mkdir(ctx.credential, fh_of(directory), name, mode);
+  auto asking = server_.mkdir(caller_of(ctx), fh_of(directory), name, mode);
   auto answer = co_await std::move(asking);
   co_return co_await created(ctx, directory, name, std::move(answer), order, "MKDIR", Cause::kAsked);
 }
@@ -120,7 +120,7 @@ Task<Result<Entry>> Nfs3Filesystem::symlink(RequestContext ctx, NodeRef director
   NFSRDMA_CO_TRY(check_new_name(name, "SYMLINK"));
   const uint64_t order = nodes_.next_start();
   const bool sure = target.size() <= kSureTarget;
-  auto asking = server_.symlink(ctx.credential, fh_of(directory), name, std::move(target));
+  auto asking = server_.symlink(caller_of(ctx), fh_of(directory), name, std::move(target));
   auto answer = co_await std::move(asking);
   if (!answer && !sure && answer.error().layer == Layer::kRpc) answer.error().errnum = ENAMETOOLONG;
   co_return co_await created(ctx, directory, name, std::move(answer), order, "SYMLINK", Cause::kAsked);
@@ -132,7 +132,7 @@ Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   co_await settle_node(node);
   NameToBe to_be(*this, directory, name);
   const uint64_t order = nodes_.next_start();
-  auto asking = server_.link(ctx.credential, fh_of(node), fh_of(directory), name);
+  auto asking = server_.link(caller_of(ctx), fh_of(node), fh_of(directory), name);
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
@@ -155,7 +155,7 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   NodeRef victim;
   if (auto found = nodes_.names().find(*directory.get(), name)) victim = found->child;
   const uint64_t order = nodes_.next_start();
-  auto asking = server_.remove(ctx.credential, fh_of(directory), name, is_directory);
+  auto asking = server_.remove(caller_of(ctx), fh_of(directory), name, is_directory);
   auto answer = co_await std::move(asking);
   // Of a directory that is gone, fstat(2) can be told nothing but what is known.
   if (!is_directory) expire(victim);
@@ -181,7 +181,7 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   const bool one_directory = from_directory == to_directory;
   const Moving known = moving(from_directory, from, to_directory, to);
   const uint64_t order = nodes_.next_start();
-  auto asking = server_.rename(ctx.credential, fh_of(from_directory), from, fh_of(to_directory), to);
+  auto asking = server_.rename(caller_of(ctx), fh_of(from_directory), from, fh_of(to_directory), to);
   auto answer = co_await std::move(asking);
   const auto in_doubt = [&] {
     name_in_doubt(from_directory, from);

@@ -59,12 +59,12 @@ Task<Result<CreateReply>> Nfs3Filesystem::create(RequestContext ctx, NodeRef dir
   std::optional<uint64_t> exclusive;
   if ((flags & O_EXCL) != 0) exclusive = random_verifier();
   uint64_t order = nodes_.next_start();
-  auto asking = server_.create(ctx.credential, fh_of(directory), name, exclusive, mode);
+  auto asking = server_.create(caller_of(ctx), fh_of(directory), name, exclusive, mode);
   auto answer = co_await std::move(asking);
   if (answer && exclusive && answer->status == nfs3::NFS3ERR_NOTSUPP_) {
     exclusive.reset();
     order = nodes_.next_start();
-    asking = server_.create(ctx.credential, fh_of(directory), name, exclusive, mode);
+    asking = server_.create(caller_of(ctx), fh_of(directory), name, exclusive, mode);
     answer = co_await std::move(asking);
   }
   const bool there = answer && answer->status == nfs3::NFS3ERR_EXIST_;

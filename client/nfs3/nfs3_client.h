@@ -85,6 +85,10 @@ class Nfs3Filesystem final : public CachingFilesystem {
   // The Node of an answer's file handle, its attributes booked or asked for.
   Task<Result<NodeRef>> object(RequestContext ctx, const nfs3::ObjectAnswer& answer, uint64_t order,
                                Cause cause);
+  // Who makes a change: it is given up with its request.
+  static nfs3::Procedures::Caller caller_of(const RequestContext& ctx) {
+    return {ctx.credential, ctx.cancellation ? &ctx.cancellation->flag() : nullptr};
+  }
   Result<> check_new_name(const std::string& name, const char* op) const;
 
   // --- fs_open.cc ---

@@ -14,8 +14,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kConnectLimit = 10s, kAnswerLimit = 30s;
-constexpr uint32_t kAuthSys = 1;  // RFC 5531 section 8.2
-constexpr int kTcp = 6;           // IPPROTO_TCP, as the portmapper numbers it
+constexpr uint32_t kAuthNone = 0, kAuthSys = 1;  // RFC 5531 section 8.2
+constexpr int kTcp = 6;                          // IPPROTO_TCP, as the portmapper numbers it
 
 rpc::CredentialPtr nobody() {
   return std::make_shared<rpc::Credential>("", 0, 0, std::vector<uint32_t>{});
@@ -122,8 +122,11 @@ Result<> take_mount(const void* result, void* into) {
   answer.handle.assign(ok.fhandle.fhandle3_val, ok.fhandle.fhandle3_len);
   const auto& flavors = ok.auth_flavors;
   answer.sys = flavors.auth_flavors_len == 0;
-  for (u_int i = 0; i < flavors.auth_flavors_len; ++i)
-    answer.sys = answer.sys || static_cast<uint32_t>(flavors.auth_flavors_val[i]) == kAuthSys;
+  // Who lists AUTH_NONE does not look at credentials: any will do, as for Linux' client.
+  for (u_int i = 0; i < flavors.auth_flavors_len; ++i) {
+    const auto flavor = static_cast<uint32_t>(flavors.auth_flavors_val[i]);
+    answer.sys = answer.sys || flavor == kAuthSys || flavor == kAuthNone;
+  }
   return {};
 }
 

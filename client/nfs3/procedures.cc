@@ -19,7 +19,7 @@ constexpr size_t kCallBytes = 160, kReplyBytes = 180;
 
 // `Function`: the library's rpc_nfs3_..._async. `args` and `answer` live in the caller's frame.
 template <auto Function, class Args, class Res, class Out>
-RawCall raw_call(rpc::CredentialPtr credential, Args& args, Out& answer) {
+RawCall raw_call(Procedures::Caller caller, Args& args, Out& answer) {
   RawCall call;
   call.issue = [](rpc_context* rpc, RawCallback callback, void* a, void* tag) {
     return Function(rpc, callback, static_cast<Args*>(a), tag);
@@ -30,7 +30,8 @@ RawCall raw_call(rpc::CredentialPtr credential, Args& args, Out& answer) {
     return take(*static_cast<const Res*>(result), *static_cast<Out*>(into));
   };
   call.into = &answer;
-  call.credential = std::move(credential);
+  call.credential = std::move(caller.credential);
+  call.abandoned = caller.abandoned;
   return call;
 }
 
@@ -85,7 +86,8 @@ Task<Result<>> Procedures::run(Procedure procedure, RawCall call, Answer* answer
     }
     if (answer == nullptr || answer->status != NFS3ERR_JUKEBOX_) break;
     const TimePoint end = Clock::now() + kJukeboxPause;
-    while (Clock::now() < end && !client.closing()) co_await client.loop().sleep(kLookAround);
+    while (Clock::now() < end && !client.closing() && !call.is_abandoned())
+      co_await client.loop().sleep(kLookAround);
   }
   if (answer != nullptr) answer->repeated = repeated;
   co_return Result<>{};
@@ -100,43 +102,42 @@ Task<Result<>> Procedures::null(Credential credential) {
 }
 
 // The rest are alike: arguments into the library's structure, the call, the answer.
-#define NFSRDMA_NFS3_RUN(proc, function, NAME, sent, received)                                     \
-  RawCall call = raw_call<function, NAME##3args, NAME##3res>(std::move(credential), args, answer); \
-  NFSRDMA_CO_TRY(co_await run(Procedure::proc, std::move(call), &answer, sent, received));         \
+#define NFSRDMA_NFS3_RUN(who, proc, function, NAME, sent, received)                         \
+  RawCall call = raw_call<function, NAME##3args, NAME##3res>(std::move(who), args, answer); \
+  NFSRDMA_CO_TRY(co_await run(Procedure::proc, std::move(call), &answer, sent, received));  \
   co_return std::move(answer)
 
 Task<Result<AttributesAnswer>> Procedures::getattr(Credential credential, std::string handle) {
   AttributesAnswer answer;
   GETATTR3args args{to_wire(handle)};
-  NFSRDMA_NFS3_RUN(kGetattr, rpc_nfs3_getattr_async, GETATTR, 0, 0);
+  NFSRDMA_NFS3_RUN(credential, kGetattr, rpc_nfs3_getattr_async, GETATTR, 0, 0);
 }
 
-Task<Result<ChangeAnswer>> Procedures::setattr(Credential credential, std::string handle,
-                                               client::SetAttributes set) {
+Task<Result<ChangeAnswer>> Procedures::setattr(Caller caller, std::string handle, client::SetAttributes set) {
   ChangeAnswer answer;
   SETATTR3args args{};
   args.object = to_wire(handle);
   args.new_attributes = to_wire(set);
-  NFSRDMA_NFS3_RUN(kSetattr, rpc_nfs3_setattr_async, SETATTR, 0, 0);
+  NFSRDMA_NFS3_RUN(caller, kSetattr, rpc_nfs3_setattr_async, SETATTR, 0, 0);
 }
 
 Task<Result<ObjectAnswer>> Procedures::lookup(Credential credential, std::string directory,
                                               std::string name) {
   ObjectAnswer answer;
   LOOKUP3args args{place(directory, name)};
-  NFSRDMA_NFS3_RUN(kLookup, rpc_nfs3_lookup_async, LOOKUP, name.size(), 0);
+  NFSRDMA_NFS3_RUN(credential, kLookup, rpc_nfs3_lookup_async, LOOKUP, name.size(), 0);
 }
 
 Task<Result<AccessAnswer>> Procedures::access(Credential credential, std::string handle, uint32_t wanted) {
   AccessAnswer answer;
   ACCESS3args args{to_wire(handle), wanted};
-  NFSRDMA_NFS3_RUN(kAccess, rpc_nfs3_access_async, ACCESS, 0, 0);
+  NFSRDMA_NFS3_RUN(credential, kAccess, rpc_nfs3_access_async, ACCESS, 0, 0);
 }
 
 Task<Result<ReadlinkAnswer>> Procedures::readlink(Credential credential, std::string handle) {
   ReadlinkAnswer answer;
   READLINK3args args{to_wire(handle)};
-  NFSRDMA_NFS3_RUN(kReadlink, rpc_nfs3_readlink_async, READLINK, 0, 0);
+  NFSRDMA_NFS3_RUN(credential, kReadlink, rpc_nfs3_readlink_async, READLINK, 0, 0);
 }
 
 Task<Result<ReadAnswer>> Procedures::read(Credential credential, std::string handle, uint64_t offset,
@@ -144,7 +145,7 @@ Task<Result<ReadAnswer>> Procedures::read(Credential credential, std::string han
   ReadAnswer answer;
   answer.destination = destination.bytes;
   READ3args args{to_wire(handle), offset, static_cast<count3>(destination.size())};
-  NFSRDMA_NFS3_RUN(kRead, rpc_nfs3_read_async, READ, 0, destination.size());
+  NFSRDMA_NFS3_RUN(credential, kRead, rpc_nfs3_read_async, READ, 0, destination.size());
 }
 
 Task<Result<WriteAnswer>> Procedures::write(Credential credential, std::string handle, uint64_t offset,
@@ -157,10 +158,10 @@ Task<Result<WriteAnswer>> Procedures::write(Credential credential, std::string h
   args.stable = static_cast<stable_how>(stable);
   args.data.data_len = args.count;
   args.data.data_val = reinterpret_cast<char*>(data.bytes.data());
-  NFSRDMA_NFS3_RUN(kWrite, rpc_nfs3_write_async, WRITE, data.size(), 0);
+  NFSRDMA_NFS3_RUN(credential, kWrite, rpc_nfs3_write_async, WRITE, data.size(), 0);
 }
 
-Task<Result<ObjectAnswer>> Procedures::create(Credential credential, std::string directory, std::string name,
+Task<Result<ObjectAnswer>> Procedures::create(Caller caller, std::string directory, std::string name,
                                               std::optional<uint64_t> exclusive, uint32_t mode) {
   ObjectAnswer answer;
   CREATE3args args{};
@@ -171,27 +172,27 @@ Task<Result<ObjectAnswer>> Procedures::create(Credential credential, std::string
   } else {
     args.how.createhow3_u.g_obj_attributes = to_wire(mode_only(mode));
   }
-  NFSRDMA_NFS3_RUN(kCreate, rpc_nfs3_create_async, CREATE, name.size(), 0);
+  NFSRDMA_NFS3_RUN(caller, kCreate, rpc_nfs3_create_async, CREATE, name.size(), 0);
 }
 
-Task<Result<ObjectAnswer>> Procedures::mkdir(Credential credential, std::string directory, std::string name,
+Task<Result<ObjectAnswer>> Procedures::mkdir(Caller caller, std::string directory, std::string name,
                                              uint32_t mode) {
   ObjectAnswer answer;
   MKDIR3args args{place(directory, name), to_wire(mode_only(mode))};
-  NFSRDMA_NFS3_RUN(kMkdir, rpc_nfs3_mkdir_async, MKDIR, name.size(), 0);
+  NFSRDMA_NFS3_RUN(caller, kMkdir, rpc_nfs3_mkdir_async, MKDIR, name.size(), 0);
 }
 
-Task<Result<ObjectAnswer>> Procedures::symlink(Credential credential, std::string directory, std::string name,
+Task<Result<ObjectAnswer>> Procedures::symlink(Caller caller, std::string directory, std::string name,
                                                std::string target) {
   ObjectAnswer answer;
   SYMLINK3args args{};
   args.where = place(directory, name);
   args.symlink.symlink_attributes = to_wire(mode_only(0777));
   args.symlink.symlink_data = target.data();
-  NFSRDMA_NFS3_RUN(kSymlink, rpc_nfs3_symlink_async, SYMLINK, name.size() + target.size(), 0);
+  NFSRDMA_NFS3_RUN(caller, kSymlink, rpc_nfs3_symlink_async, SYMLINK, name.size() + target.size(), 0);
 }
 
-Task<Result<ObjectAnswer>> Procedures::mknod(Credential credential, std::string directory, std::string name,
+Task<Result<ObjectAnswer>> Procedures::mknod(Caller caller, std::string directory, std::string name,
                                              uint32_t mode, uint32_t major, uint32_t minor) {
   ObjectAnswer answer;
   MKNOD3args args{};
@@ -214,32 +215,32 @@ Task<Result<ObjectAnswer>> Procedures::mknod(Credential credential, std::string 
       break;
     default: co_return fail(system_error(EINVAL, "MKNOD", "a file type that does not exist"));
   }
-  NFSRDMA_NFS3_RUN(kMknod, rpc_nfs3_mknod_async, MKNOD, name.size(), 0);
+  NFSRDMA_NFS3_RUN(caller, kMknod, rpc_nfs3_mknod_async, MKNOD, name.size(), 0);
 }
 
-Task<Result<ChangeAnswer>> Procedures::remove(Credential credential, std::string directory, std::string name,
+Task<Result<ChangeAnswer>> Procedures::remove(Caller caller, std::string directory, std::string name,
                                               bool is_directory) {
   ChangeAnswer answer;
   if (is_directory) {
     RMDIR3args args{place(directory, name)};
-    NFSRDMA_NFS3_RUN(kRmdir, rpc_nfs3_rmdir_async, RMDIR, name.size(), 0);
+    NFSRDMA_NFS3_RUN(caller, kRmdir, rpc_nfs3_rmdir_async, RMDIR, name.size(), 0);
   }
   REMOVE3args args{place(directory, name)};
-  NFSRDMA_NFS3_RUN(kRemove, rpc_nfs3_remove_async, REMOVE, name.size(), 0);
+  NFSRDMA_NFS3_RUN(caller, kRemove, rpc_nfs3_remove_async, REMOVE, name.size(), 0);
 }
 
-Task<Result<RenameAnswer>> Procedures::rename(Credential credential, std::string from_directory,
-                                              std::string from, std::string to_directory, std::string to) {
+Task<Result<RenameAnswer>> Procedures::rename(Caller caller, std::string from_directory, std::string from,
+                                              std::string to_directory, std::string to) {
   RenameAnswer answer;
   RENAME3args args{place(from_directory, from), place(to_directory, to)};
-  NFSRDMA_NFS3_RUN(kRename, rpc_nfs3_rename_async, RENAME, from.size() + to.size(), 0);
+  NFSRDMA_NFS3_RUN(caller, kRename, rpc_nfs3_rename_async, RENAME, from.size() + to.size(), 0);
 }
 
-Task<Result<LinkAnswer>> Procedures::link(Credential credential, std::string handle, std::string directory,
+Task<Result<LinkAnswer>> Procedures::link(Caller caller, std::string handle, std::string directory,
                                           std::string name) {
   LinkAnswer answer;
   LINK3args args{to_wire(handle), place(directory, name)};
-  NFSRDMA_NFS3_RUN(kLink, rpc_nfs3_link_async, LINK, name.size(), 0);
+  NFSRDMA_NFS3_RUN(caller, kLink, rpc_nfs3_link_async, LINK, name.size(), 0);
 }
 
 Task<Result<ReaddirAnswer>> Procedures::readdir(Credential credential, std::string directory, uint64_t cookie,
@@ -251,39 +252,39 @@ Task<Result<ReaddirAnswer>> Procedures::readdir(Credential credential, std::stri
     args.cookie = cookie;
     put_verifier(args.cookieverf, verifier);
     args.dircount = args.maxcount = bytes;
-    NFSRDMA_NFS3_RUN(kReaddirplus, rpc_nfs3_readdirplus_async, READDIRPLUS, 0, bytes);
+    NFSRDMA_NFS3_RUN(credential, kReaddirplus, rpc_nfs3_readdirplus_async, READDIRPLUS, 0, bytes);
   }
   READDIR3args args{};
   args.dir = to_wire(directory);
   args.cookie = cookie;
   put_verifier(args.cookieverf, verifier);
   args.count = bytes;
-  NFSRDMA_NFS3_RUN(kReaddir, rpc_nfs3_readdir_async, READDIR, 0, bytes);
+  NFSRDMA_NFS3_RUN(credential, kReaddir, rpc_nfs3_readdir_async, READDIR, 0, bytes);
 }
 
 Task<Result<FsstatAnswer>> Procedures::fsstat(Credential credential, std::string handle) {
   FsstatAnswer answer;
   FSSTAT3args args{to_wire(handle)};
-  NFSRDMA_NFS3_RUN(kFsstat, rpc_nfs3_fsstat_async, FSSTAT, 0, 0);
+  NFSRDMA_NFS3_RUN(credential, kFsstat, rpc_nfs3_fsstat_async, FSSTAT, 0, 0);
 }
 
 Task<Result<FsinfoAnswer>> Procedures::fsinfo(Credential credential, std::string handle) {
   FsinfoAnswer answer;
   FSINFO3args args{to_wire(handle)};
-  NFSRDMA_NFS3_RUN(kFsinfo, rpc_nfs3_fsinfo_async, FSINFO, 0, 0);
+  NFSRDMA_NFS3_RUN(credential, kFsinfo, rpc_nfs3_fsinfo_async, FSINFO, 0, 0);
 }
 
 Task<Result<PathconfAnswer>> Procedures::pathconf(Credential credential, std::string handle) {
   PathconfAnswer answer;
   PATHCONF3args args{to_wire(handle)};
-  NFSRDMA_NFS3_RUN(kPathconf, rpc_nfs3_pathconf_async, PATHCONF, 0, 0);
+  NFSRDMA_NFS3_RUN(credential, kPathconf, rpc_nfs3_pathconf_async, PATHCONF, 0, 0);
 }
 
 Task<Result<WriteAnswer>> Procedures::commit(Credential credential, std::string handle, uint64_t offset,
                                              uint32_t count) {
   WriteAnswer answer;
   COMMIT3args args{to_wire(handle), offset, count};
-  NFSRDMA_NFS3_RUN(kCommit, rpc_nfs3_commit_async, COMMIT, 0, 0);
+  NFSRDMA_NFS3_RUN(credential, kCommit, rpc_nfs3_commit_async, COMMIT, 0, 0);
 }
 
 #undef NFSRDMA_NFS3_RUN

@@ -17,12 +17,21 @@ namespace nfsrdma::nfs3 {
 class Procedures {
  public:
   using Credential = rpc::CredentialPtr;
+  // Of what changes names or attributes: once nobody waits for it any more it is not sent, nor again (EINTR),
+  // because what its caller does next must not be undone by it. The flag outlives the call; null: never.
+  struct Caller {
+    // NOLINTNEXTLINE(google-explicit-constructor): without a flag, one who waits
+    Caller(Credential who, const std::atomic<bool>* gone = nullptr)
+        : credential(std::move(who)), abandoned(gone) {}
+    Credential credential;
+    const std::atomic<bool>* abandoned;
+  };
 
   explicit Procedures(std::vector<std::unique_ptr<RpcClient>>& clients) : clients_(clients) {}
 
   Task<Result<>> null(Credential credential);
   Task<Result<AttributesAnswer>> getattr(Credential credential, std::string handle);
-  Task<Result<ChangeAnswer>> setattr(Credential credential, std::string handle, client::SetAttributes set);
+  Task<Result<ChangeAnswer>> setattr(Caller caller, std::string handle, client::SetAttributes set);
   Task<Result<ObjectAnswer>> lookup(Credential credential, std::string directory, std::string name);
   Task<Result<AccessAnswer>> access(Credential credential, std::string handle, uint32_t wanted);
   Task<Result<ReadlinkAnswer>> readlink(Credential credential, std::string handle);
@@ -32,21 +41,19 @@ class Procedures {
   Task<Result<WriteAnswer>> write(Credential credential, std::string handle, uint64_t offset, Slice data,
                                   uint32_t stable);
   // With `exclusive` the verifier alone, else GUARDED with `mode`.
-  Task<Result<ObjectAnswer>> create(Credential credential, std::string directory, std::string name,
+  Task<Result<ObjectAnswer>> create(Caller caller, std::string directory, std::string name,
                                     std::optional<uint64_t> exclusive, uint32_t mode);
-  Task<Result<ObjectAnswer>> mkdir(Credential credential, std::string directory, std::string name,
-                                   uint32_t mode);
-  Task<Result<ObjectAnswer>> symlink(Credential credential, std::string directory, std::string name,
+  Task<Result<ObjectAnswer>> mkdir(Caller caller, std::string directory, std::string name, uint32_t mode);
+  Task<Result<ObjectAnswer>> symlink(Caller caller, std::string directory, std::string name,
                                      std::string target);
   // `mode` with its type.
-  Task<Result<ObjectAnswer>> mknod(Credential credential, std::string directory, std::string name,
-                                   uint32_t mode, uint32_t major, uint32_t minor);
-  Task<Result<ChangeAnswer>> remove(Credential credential, std::string directory, std::string name,
+  Task<Result<ObjectAnswer>> mknod(Caller caller, std::string directory, std::string name, uint32_t mode,
+                                   uint32_t major, uint32_t minor);
+  Task<Result<ChangeAnswer>> remove(Caller caller, std::string directory, std::string name,
                                     bool is_directory);
-  Task<Result<RenameAnswer>> rename(Credential credential, std::string from_directory, std::string from,
+  Task<Result<RenameAnswer>> rename(Caller caller, std::string from_directory, std::string from,
                                     std::string to_directory, std::string to);
-  Task<Result<LinkAnswer>> link(Credential credential, std::string handle, std::string directory,
-                                std::string name);
+  Task<Result<LinkAnswer>> link(Caller caller, std::string handle, std::string directory, std::string name);
   Task<Result<ReaddirAnswer>> readdir(Credential credential, std::string directory, uint64_t cookie,
                                       nfs4::verifier4 verifier, uint32_t bytes, bool plus);
   Task<Result<FsstatAnswer>> fsstat(Credential credential, std::string handle);
@@ -58,7 +65,7 @@ class Procedures {
   std::vector<client::OperationStatistics> counters() const { return counters_.snapshot(); }
 
  private:
-  // Calls until the answer is another than JUKEBOX.
+  // Calls until the answer is another than JUKEBOX, or nobody waits for it.
   Task<Result<>> run(Procedure procedure, RawCall call, Answer* answer, size_t sent, size_t received);
 
   std::vector<std::unique_ptr<RpcClient>>& clients_;

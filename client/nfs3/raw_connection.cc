@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "client/cache/caching_filesystem.h"
+#include "client/nfs3/decoder_guards.h"
 #include "client/nfs3/libnfs.h"
 
 namespace nfsrdma::nfs3 {
@@ -64,6 +65,9 @@ Task<Result<>> RawConnection::connect(tcp::Endpoint server, Duration limit) {
   const auto self = shared_from_this();
   auto to = numeric(server);
   if (!to) co_return fail(std::move(to.error()));
+  static const bool guarded = decoder_is_guarded();
+  if (!guarded)
+    co_return fail(system_error(ENOTSUP, "connect", "libnfs is not the shared library that it must be"));
   rpc_ = rpc_init_context();
   if (rpc_ == nullptr) co_return fail(system_error(ENOMEM, "connect"));
   connecting_ = std::make_unique<Completion<Result<>>>();

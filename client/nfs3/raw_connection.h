@@ -10,6 +10,7 @@
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -38,6 +39,9 @@ struct RawCall {
   void* into = nullptr;
   rpc::CredentialPtr credential;
   uint32_t xid = 0;
+  // Set: nobody waits for it any more. Outlives the call; null: never.
+  const std::atomic<bool>* abandoned = nullptr;
+  bool is_abandoned() const { return abandoned != nullptr && abandoned->load(std::memory_order_acquire); }
 };
 
 enum class RawEnd : uint8_t {

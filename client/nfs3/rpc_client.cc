@@ -20,6 +20,12 @@ Error interrupted(const char* op) {
   return e;
 }
 
+Error nobody_waits(const char* op) {
+  Error e = system_error(EINTR, op, "nobody waits for it any more");
+  e.recovery = Recovery::kInterrupted;
+  return e;
+}
+
 }  // namespace
 
 struct RpcClient::Pending {
@@ -93,6 +99,10 @@ Task<RpcClient::Outcome> RpcClient::call(const char* op, RawCall call) {
     outcome.result = fail(interrupted(op));
     co_return outcome;
   }
+  if (call.is_abandoned()) {
+    outcome.result = fail(nobody_waits(op));
+    co_return outcome;
+  }
   Pending p;
   p.op = op;
   p.call = std::move(call);
@@ -157,6 +167,13 @@ void RpcClient::finish(Pending& p, Result<> result) {
   p.done.set(std::move(result));
 }
 
+void RpcClient::end_abandoned() {
+  for (auto next = pending_.begin(); next != pending_.end();) {
+    Pending& p = *next++->second;
+    if (!p.on_connection && p.call.is_abandoned()) finish(p, fail(nobody_waits(p.op)));
+  }
+}
+
 void RpcClient::lost(const std::string& why) {
   connection_.reset();
   {
@@ -184,6 +201,7 @@ Task<> RpcClient::reconnect(Duration wait) {
       continue;
     }
     hooks_.on_reconnected();
+    end_abandoned();
     // Replies come later, from the loop: pending_ changes only then.
     for (const auto& [serial, p] : pending_) {
       if (!connection_) break;

@@ -37,7 +37,8 @@ class RpcClient {
   // One attempt. After the first success it reconnects by itself, for ever.
   Task<Result<>> start();
   // `procedure`, `args`: of the library; see RawCall. Errors: kPermanent when the server or the library
-  // refused the call, kInterrupted after close().
+  // refused the call, kInterrupted after close(), and when it was to be sent, or sent again, and nobody waits
+  // for it any more.
   struct Outcome {
     Result<> result;
     unsigned transmissions = 0;
@@ -61,6 +62,7 @@ class RpcClient {
   void ended(RawCall& call, RawEnd end, std::string text);
   void lost(const std::string& why);
   void finish(Pending& p, Result<> result);
+  void end_abandoned();
   Task<> reconnect(Duration first_pause);
   Task<> watch();
 

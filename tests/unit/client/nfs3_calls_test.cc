@@ -265,7 +265,7 @@ TEST(Nfs3Mount, Refusal_HasItsErrno) {
 
 // RFC 1813 appendix I, section 5.2.1: "auth_flavors ... that are supported by the server".
 TEST(Nfs3Mount, ExportWithoutAuthSys_IsRefused) {
-  for (const uint32_t flavor : {1u, 390003u}) {
+  for (const uint32_t flavor : {0u, 1u, 390003u}) {
     Peer peer([&](Listener& l) {
       PeerSocket s = l.accept();
       const auto call = s.read_record();
@@ -275,9 +275,84 @@ TEST(Nfs3Mount, ExportWithoutAuthSys_IsRefused) {
     });
     LoopThread loop;
     const auto handle = run_on(*loop, nfs3::mount_export(*loop, endpoint_of(peer.port()), "/e", user(0)));
-    EXPECT_EQ(handle.has_value(), flavor == 1);
+    EXPECT_EQ(handle.has_value(), flavor != 390003) << flavor;
     EXPECT_EQ(handle ? handle->size() : 8u, 8u);
   }
+}
+
+// --- replies whose lengths are lies: what they cost is the call (RFC 4506 section 4.10: a length is followed
+// by so many bytes) ---
+
+// The server answers one call with `results`, in fragments of so many bytes.
+Peer answering(ByteVector results, size_t fragment = 0) {
+  return Peer([results = std::move(results), fragment](Listener& l) {
+    PeerSocket s = l.accept();
+    const auto call = s.read_record();
+    ASSERT_TRUE(call);
+    s.write_record(reply(xid_of(*call), results), fragment);
+    EXPECT_TRUE(s.closed_by_client());
+  });
+}
+
+TEST(Nfs3Hostile, MoreFlavorsThanTheMessageHasRoomFor_AreNoMount) {
+  // In 32 bits four times as many are 4 bytes.
+  for (const uint32_t count : {0x40000001u, 0x80000001u, 0xffffffffu, 2001u}) {
+    ByteVector results = concat({words({0, 8, 1, 2, count}), ByteVector(8000)});
+    Peer peer = answering(std::move(results));
+    LoopThread loop;
+    const auto handle = run_on(*loop, nfs3::mount_export(*loop, endpoint_of(peer.port()), "/e", user(0)));
+    EXPECT_FALSE(handle) << count;
+  }
+}
+
+TEST(Nfs3Hostile, HandlesThatAreLongerThanTheMessage_AreNone) {
+  for (const uint32_t length : {0x7fffffffu, 0x80000000u, 0xfffffffcu, 65u, 64u}) {
+    Peer peer = answering(words({0, length, 1, 2, 0, 0}));
+    Calls calls(peer.port());
+    calls.start();
+    const auto answer = run_on(calls.loop(), calls.procedures().lookup(user(5), "handle", "name"));
+    ASSERT_FALSE(answer) << length;
+    EXPECT_EQ(answer.error().errnum, EIO);
+  }
+}
+
+TEST(Nfs3Hostile, DataThatIsLongerThanTheMessage_IsNone) {
+  BufferPool pool;
+  for (const uint32_t length : {0x7fffffffu, 0xffffffffu, 4097u}) {
+    Peer peer = answering(concat({words({0, 0, 4096, 1, length}), ByteVector(4096)}));
+    Calls calls(peer.port());
+    calls.start();
+    EXPECT_FALSE(run_on(calls.loop(), calls.procedures().read(user(5), "handle", 0, pool.slice(8192))));
+  }
+}
+
+// The library's decoder calls itself for each entry.
+TEST(Nfs3Hostile, ListingWithoutAnEnd_DoesNotOverflowTheStack) {
+  const ByteVector entry = words({1, 0, 7, 0, 0, 9});
+  ByteVector entries;
+  for (int i = 0; i < 100'000; ++i) entries.insert(entries.end(), entry.begin(), entry.end());
+  Peer peer = answering(concat({words({0, 0, 0, 0}), entries, words({0, 1})}), 1u << 20);
+  Calls calls(peer.port());
+  calls.start();
+  const auto answer =
+      run_on(calls.loop(), calls.procedures().readdir(user(5), "handle", 0, {}, 128u << 10, false));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().errnum, EIO);
+}
+
+// The longest that is asked for: 128 KiB of the shortest names there are.
+TEST(Nfs3Hostile, LongestListingThatIsAskedFor_IsRead) {
+  const ByteVector entry = words({1, 0, 7, 1, 0x61000000, 0, 9});
+  constexpr size_t kEntries = (128u << 10) / 28 - 8;
+  ByteVector entries;
+  for (size_t i = 0; i < kEntries; ++i) entries.insert(entries.end(), entry.begin(), entry.end());
+  Peer peer = answering(concat({words({0, 0, 0, 0}), entries, words({0, 1})}));
+  Calls calls(peer.port());
+  calls.start();
+  const auto answer =
+      run_on(calls.loop(), calls.procedures().readdir(user(5), "handle", 0, {}, 128u << 10, false));
+  ASSERT_TRUE(answer) << describe(answer.error());
+  EXPECT_EQ(answer->entries.size(), kEntries);
 }
 
 }  // namespace

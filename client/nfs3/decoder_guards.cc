@@ -1,0 +1,93 @@
+#include "client/nfs3/decoder_guards.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+
+#include <cstring>
+#include <optional>
+
+#include "client/nfs3/libnfs.h"
+
+namespace nfsrdma::nfs3 {
+namespace {
+
+// The library's own function of that name. (RTLD_NEXT: behind the program, which has ours.)
+template <class Function>
+Function* own(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+uint32_t bytes_left(const ZDR& zdr) {
+  return zdr.pos < 0 || zdr.pos > zdr.size ? 0 : static_cast<uint32_t>(zdr.size - zdr.pos);
+}
+
+// The word that comes next: a length or a count.
+std::optional<uint32_t> next_word(const ZDR& zdr) {
+  if (bytes_left(zdr) < 4) return std::nullopt;
+  uint32_t word = 0;
+  std::memcpy(&word, zdr.buf + zdr.pos, sizeof word);
+  return ntohl(word);
+}
+
+// So many units of at least `unit` bytes may follow the word.
+bool fits(const ZDR& zdr, uint32_t most, uint32_t unit) {
+  if (zdr.x_op != ZDR_DECODE) return true;
+  const auto count = next_word(zdr);
+  return count && *count <= most && *count <= (bytes_left(zdr) - 4) / unit;
+}
+
+thread_local uint32_t depth = 0;
+
+}  // namespace
+
+bool decoder_is_guarded() {
+  const auto ours = [](const char* name, auto* function) {
+    return dlsym(RTLD_DEFAULT, name) == reinterpret_cast<void*>(function) && own<void()>(name) != nullptr;
+  };
+  return ours("libnfs_zdr_string", libnfs_zdr_string) && ours("libnfs_zdr_bytes", libnfs_zdr_bytes) &&
+         ours("libnfs_zdr_opaque", libnfs_zdr_opaque) && ours("libnfs_zdr_array", libnfs_zdr_array) &&
+         ours("libnfs_zdr_pointer", libnfs_zdr_pointer);
+}
+
+}  // namespace nfsrdma::nfs3
+
+extern "C" {
+
+bool_t libnfs_zdr_string(ZDR* zdr, char** string, uint32_t most) {
+  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_string)>("libnfs_zdr_string");
+  return nfsrdma::nfs3::fits(*zdr, most, 1) ? theirs(zdr, string, most) : bool_t{0};
+}
+
+bool_t libnfs_zdr_bytes(ZDR* zdr, char** bytes, uint32_t* size, uint32_t most) {
+  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_bytes)>("libnfs_zdr_bytes");
+  return nfsrdma::nfs3::fits(*zdr, most, 1) ? theirs(zdr, bytes, size, most) : bool_t{0};
+}
+
+bool_t libnfs_zdr_opaque(ZDR* zdr, char* bytes, uint32_t size) {
+  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_opaque)>("libnfs_zdr_opaque");
+  if (zdr->x_op == ZDR_DECODE && size > nfsrdma::nfs3::bytes_left(*zdr)) return 0;
+  return theirs(zdr, bytes, size);
+}
+
+// An element takes a word at least.
+bool_t libnfs_zdr_array(ZDR* zdr, char** array, uint32_t* count, uint32_t most, uint32_t element_bytes,
+                        zdrproc_t element) {
+  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_array)>("libnfs_zdr_array");
+  // The library multiplies in 32 bits.
+  const bool small = element_bytes == 0 || most <= UINT32_MAX / element_bytes;
+  const uint32_t bound = small ? most : UINT32_MAX / element_bytes;
+  if (!nfsrdma::nfs3::fits(*zdr, bound, 4)) return 0;
+  return theirs(zdr, array, count, most, element_bytes, element);
+}
+
+bool_t libnfs_zdr_pointer(ZDR* zdr, char** object, uint32_t size, zdrproc_t decode) {
+  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_pointer)>("libnfs_zdr_pointer");
+  using nfsrdma::nfs3::depth;
+  if (depth >= nfsrdma::nfs3::kDeepestList) return 0;
+  ++depth;
+  const bool_t done = theirs(zdr, object, size, decode);
+  --depth;
+  return done;
+}
+
+}  // extern "C"
