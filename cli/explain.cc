@@ -23,6 +23,8 @@ std::string_view operation_under_way(const client::Statistics& statistics) {
 }
 
 std::string probe_advice(const Source& source, const MountOptions& options) {
+  // probe speaks version 4.
+  if (options.major_version == 3) return fmt::format("run 'rpcinfo {0}' and 'showmount -e {0}'", source.host);
   const bool rdma = options.transport == Transport::kRdma;
   const char* const proto = options.family == AddressFamily::kIpv6 ? "rdma6" : "rdma";
   const std::string how = rdma ? fmt::format("-o proto={} ", proto) : std::string();

@@ -1,5 +1,7 @@
 // One binary, three programs: nfsrdma-fuse, mount.nfsrdma-fuse (mount.fuse.rpcrdma to remount) and
 // umount.fuse.rpcrdma, told apart by argv[0].
+#include <fcntl.h>
+
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -55,7 +57,15 @@ int tool(const std::string& program, const std::vector<std::string>& arguments) 
       *command);
 }
 
+// Else what is opened next takes their place, and is lost where they are made /dev/null.
+void open_standard_descriptors() {
+  for (int fd = 0; fd < 3; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);  // the lowest that is free
+  }
+}
+
 int run(const std::vector<std::string>& argv) {
+  open_standard_descriptors();
   const std::string program = argv.empty() ? "nfsrdma-fuse" : program_name(argv.front());
   const std::vector<std::string> arguments(argv.begin() + (argv.empty() ? 0 : 1), argv.end());
   switch (personality_of(program)) {

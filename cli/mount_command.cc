@@ -50,6 +50,11 @@ Outcome<> remount(const MountPlan& plan) {
   if (!entry) return refuse(MountExit::kFailed, entry.error().text);
   if (auto done = check_remount(plan, *entry); !done || plan.request.fake) return done;
   const MountOptions& o = plan.options;
+  // Its owner serves what it likes there.
+  if (entry->owner() != geteuid() && (o.suid || o.dev)) {
+    return refuse(MountExit::kUsage, fmt::format("{}: user {}'s mount may have neither suid nor dev",
+                                                 entry->mount_point, entry->owner()));
+  }
   unsigned long flags = MS_REMOUNT;
   if (o.read_only) flags |= MS_RDONLY;
   if (!o.dev) flags |= MS_NODEV;

@@ -276,7 +276,8 @@ class MountDaemon {
       return fail(Failure(permission ? MountExit::kUsage : MountExit::kFailed, text));
     }
     const bool version = error.errnum == EPROTONOSUPPORT && error.layer != Layer::kTransport;
-    const char* hint = version ? "the server has no NFS version 4.1; " : "";
+    const bool version_4 = plan_.options.major_version != 3;
+    const char* hint = version && version_4 ? "the server has no NFS version 4.1; " : "";
     fail(Failure(MountExit::kFailed, fmt::format("{}; {}{}", text, hint, advice())));
   }
 

@@ -204,11 +204,18 @@ MountPlace find_place(const std::vector<MountEntry>& table, std::string_view pat
   return {&*entry, descriptor_path(fd.get()) == entry->mount_point};
 }
 
-Outcome<MountEntry> find_our_mount(const std::vector<MountEntry>& table, std::string_view dir, bool inside) {
-  for (auto entry = table.rbegin(); entry != table.rend(); ++entry) {
-    if (entry->ours() && entry->source == dir) return *entry;
-  }
+Outcome<MountEntry> find_our_mount(const std::vector<MountEntry>& table, std::string_view dir, bool inside,
+                                   uid_t user) {
   const MountPlace place = find_place(table, dir);
+  // What a mount says of its source is its owner's word, whoever that is: it stands behind every place, and
+  // is taken of the user's own mounts.
+  if (!dir.starts_with('/') && !place.is_mount_point) {
+    const auto is_it = [&](const MountEntry& e) { return e.ours() && e.source == dir && e.owner() == user; };
+    const auto entry = std::find_if(table.begin(), table.end(), is_it);
+    if (entry != table.end() && std::find_if(entry + 1, table.end(), is_it) != table.end())
+      return refuse(ToolExit::kNotOurs, fmt::format("{}: mounted more than once; name the mount point", dir));
+    if (entry != table.end()) return *entry;
+  }
   if (place.entry == nullptr) return refuse(ToolExit::kNotOurs, fmt::format("{}: no such mount", dir));
   if (!place.entry->ours()) {
     return refuse(ToolExit::kNotOurs,

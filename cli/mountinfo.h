@@ -8,6 +8,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <optional>
 #include <string>
@@ -63,8 +64,10 @@ const MountEntry* mount_at(const std::vector<MountEntry>& table, std::string_vie
 // The mount that `path` (as typed) is, or lies in. An entry of `table`; null when it does not exist.
 MountPlace find_place(const std::vector<MountEntry>& table, std::string_view path);
 
-// The mount of ours that a user means by DIR: a mount point, or, with `inside`, any path in it. Also, as
-// umount(8) has it, the SOURCE of a mount. Fails with ToolExit::kNotOurs.
-Outcome<MountEntry> find_our_mount(const std::vector<MountEntry>& table, std::string_view dir, bool inside);
+// The mount of ours that `user` means by DIR: a mount point, or, with `inside`, any path in it. Also, as
+// umount(8) has it, the SOURCE of a mount of his, where nothing is mounted on a path of that name. Fails with
+// ToolExit::kNotOurs.
+Outcome<MountEntry> find_our_mount(const std::vector<MountEntry>& table, std::string_view dir, bool inside,
+                                   uid_t user = geteuid());
 
 }  // namespace nfsrdma::cli

@@ -377,6 +377,8 @@ Outcome<Wanted> probe_options(const ProbeVerb& verb) {
   auto parsed = parse_options(layers, false);
   if (!parsed) return refuse(ToolExit::kUsage, parsed.error().text);
   if (auto done = check_options(*parsed, *source); !done) return refuse(ToolExit::kUsage, done.error().text);
+  if (parsed->values.major_version == 3)
+    return refuse(ToolExit::kUsage, "probe speaks version 4; " + probe_advice(*source, parsed->values));
   const bool root = geteuid() == 0;
   const auto over = [&](Transport transport) {
     MountOptions options = parsed->values;

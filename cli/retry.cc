@@ -25,14 +25,17 @@ milliseconds longest_attempt(const MountOptions& options) {
 
 RetryPolicy::RetryPolicy(const MountOptions& options, Clock::time_point start)
     : background_(options.background),
+      version_3_(options.major_version == 3),
       once_(options.retry_time() == milliseconds(0)),
       deadline_(start + (once_ ? longest_attempt(options) : options.retry_time())) {}
 
 bool RetryPolicy::is_passing(const Error& error) const {
   switch (error.recovery) {
     case Recovery::kPermanent:
-      // At boot the name service may come up later than a bg mount.
-      return background_ && std::strcmp(error.op, "resolve") == 0;
+      // At boot the name service may come up later than a bg mount, and a server's NFS later than its port
+      // mapper. (On the ladder another rung's answer says more.)
+      return (background_ && std::strcmp(error.op, "resolve") == 0) ||
+             (version_3_ && std::strcmp(error.op, "portmap") == 0);
     case Recovery::kInterrupted: return false;
     default: return true;
   }

@@ -2,7 +2,8 @@
 // bg).
 //
 // A failure that the server's state or the network's may end (no answer, refused, unreachable, in grace) is
-// passing; an answer is not (no such export, access denied, no common version). Attempts are repeated after
+// passing; an answer is not (no such export, access denied, no common version), but for vers=3 and a port
+// mapper that does not know of NFS yet. Attempts are repeated after
 // 1, 2, 4... 30 seconds until `retry` is over, and an attempt that is under way then is cut off. retry=0
 // means one attempt, which may take as long as its connection does. Pure; time comes from the caller.
 #pragma once
@@ -30,6 +31,7 @@ class RetryPolicy {
 
  private:
   bool background_;
+  bool version_3_;
   bool once_;
   Clock::time_point deadline_;
   std::chrono::seconds next_wait_{1};

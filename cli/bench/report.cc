@@ -1,13 +1,17 @@
 #include "cli/bench/report.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 #include "cli/bench/drawing.h"
 #include "cli/bench/findings.h"
@@ -162,17 +166,27 @@ Outcome<> write_file(const std::string& file, const std::string& content) {
   struct stat st {};
   // What is no regular file (/dev/stdout) is written to, not replaced.
   const bool in_place = stat(file.c_str(), &st) == 0 && !S_ISREG(st.st_mode);
-  const std::string made = in_place ? file : file + ".new";
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(file.c_str(), nullptr), &std::free);
+  const std::string target = real ? real.get() : file;  // a link is written through
+  std::string made = in_place ? target : target + ".XXXXXX";
+  const int fd = in_place ? open(made.c_str(), O_WRONLY | O_CLOEXEC) : mkostemp(made.data(), O_CLOEXEC);
   const auto failed = [&] {
     const int error = errno;
-    if (!in_place) std::remove(made.c_str());
+    if (!in_place && fd >= 0) std::remove(made.c_str());
     return refuse(ToolExit::kFailed, fmt::format("{}: {}", file, std::strerror(error)));
   };
-  std::FILE* out = std::fopen(made.c_str(), "we");
-  if (out == nullptr) return failed();
-  const bool written = std::fwrite(content.data(), 1, content.size(), out) == content.size();
+  if (fd < 0) return failed();
+  const mode_t mask = umask(0);
+  umask(mask);
+  std::FILE* out = fdopen(fd, "w");
+  if (out == nullptr) {
+    close(fd);
+    return failed();
+  }
+  const bool written = (in_place || fchmod(fd, 0666 & ~mask) == 0) &&
+                       std::fwrite(content.data(), 1, content.size(), out) == content.size();
   if (std::fclose(out) != 0 || !written) return failed();
-  if (!in_place && std::rename(made.c_str(), file.c_str()) != 0) return failed();
+  if (!in_place && std::rename(made.c_str(), target.c_str()) != 0) return failed();
   return {};
 }
 

@@ -21,8 +21,8 @@ constexpr const char* kFooter = R"(
 EXPORT is DIR, a directory of this host, found at its own path; or memory[:SIZE], found at /memory (SIZE of
 its data, with K, M, G or T; else half of this host's memory); or /PATH=DIR, /PATH=memory[:SIZE], found at /PATH.
 
-Run as root, the server acts as its callers by their AUTH_SYS user and groups; user 0 becomes 65534 unless
---no-root-squash is given. Run by anybody else, every caller is that user. Either way callers are believed: this is
+Run as root, the server acts as its callers by their AUTH_SYS user and groups; user 0 becomes 65534, and nobody is in
+group 0, unless --no-root-squash is given. Run by anybody else, every caller is that user. Either way callers are believed: this is
 a server for networks one trusts, as any NFS server with AUTH_SYS.
 
 A fault RULE: EVENT [OPERATION] [nth N] [times N|always|every N]: ACTION, for example

@@ -163,6 +163,19 @@ class LifeCycle(SystemCase):
     def gone(self, path):
         self.wait_until(lambda: not daemons() and not is_mounted(path), "mount and daemon are gone")
 
+    def test_without_standard_descriptors(self):
+        """As supervisors and init scripts start programs: descriptors of the daemon's own must not become these."""
+        for closed in ("<&-", "<&- >&-", "<&- >&- 2>&-"):
+            with self.subTest(closed=closed):
+                path = self.local(f"closed{len(closed)}")
+                argv = ["sh", "-c", f'exec "$0" "$@" {closed}', HELPER, "127.0.0.1:/export", path, "-o",
+                        f"port={self.server.port},proto=tcp"]
+                self.assertEqual(subprocess.run(argv, timeout=30).returncode, 0)
+                self.assertTrue(is_mounted(path))
+                os.listdir(path)
+                subprocess.run([TOOL, "umount", path], check=True, timeout=30)
+                self.assertEqual(daemons(), [])
+
     def test_the_helper_is_silent_and_the_mount_usable_at_once(self):
         path = self.local("mnt")
         done = subprocess.run([HELPER, "127.0.0.1:/export", path, "-o", f"port={self.server.port},proto=tcp"],

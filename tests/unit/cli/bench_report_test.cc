@@ -215,6 +215,12 @@ TEST(BenchReport, AFile_IsReplacedAsAWholeOrLeftAlone) {
   EXPECT_FALSE(read_document(directory.path("absent")));
   EXPECT_TRUE(write_file("/dev/null", "is written to, not replaced"));
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  const std::string link = directory.path("link"), beside = directory.write("run.json.new", "somebody's");
+  std::filesystem::create_symlink(file, link);
+  EXPECT_TRUE(write_file(link, sample().dump())) << "written through";
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(read_document(file));
+  EXPECT_EQ(std::filesystem::file_size(beside), 10u);
 }
 
 TEST(BenchQuantity, ValuesAndPointsAreForPeople) {

@@ -38,6 +38,10 @@ TEST(Explain, ProbeAdvice_AsksWhereTheMountDid) {
   };
   EXPECT_EQ(advice("filer:/export", {}), "run 'nfsrdma-fuse probe filer:/export'");
   EXPECT_EQ(advice("filer:/export", 2049), "run 'nfsrdma-fuse probe filer:/export'");
+  MountOptions version_3;
+  version_3.major_version = 3;
+  EXPECT_EQ(probe_advice(*parse_source("filer:/export"), version_3),
+            "run 'rpcinfo filer' and 'showmount -e filer'");
   EXPECT_EQ(advice("nfs://filer:3049/export", 3049), "run 'nfsrdma-fuse probe nfs://filer:3049/export'");
   EXPECT_EQ(advice("filer:/export", 3049), "run 'nfsrdma-fuse probe nfs://filer:3049/'");
   EXPECT_EQ(advice("filer:/export", {}, Transport::kRdma),

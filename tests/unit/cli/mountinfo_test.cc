@@ -110,7 +110,25 @@ TEST(FindOurMount, PathInside_IsOnlyTakenWhereAsked) {
 }
 
 TEST(FindOurMount, Source_NamesItsMount) {
-  EXPECT_EQ(find_our_mount(parse_mountinfo(kTable), "srv2:/", false)->id, 41u);
+  const auto table = parse_mountinfo(kTable);
+  EXPECT_EQ(find_our_mount(table, "srv2:/", false, 0)->id, 41u);
+  EXPECT_FALSE(find_our_mount(table, "srv2:/", false, 1000)) << "not this user's";
+  const auto twice =
+      parse_mountinfo(std::string(kTable) + "50 27 0:70 / /mnt/d rw - fuse.rpcrdma srv2:/ rw,user_id=0\n");
+  const auto refused = find_our_mount(twice, "srv2:/", false, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("more than once"), std::string::npos);
+}
+
+// fusermount3 lets everybody say what he likes of his mount's source and type.
+TEST(FindOurMount, SourceThatLooksLikeAPlace_IsNone) {
+  const auto table = parse_mountinfo(std::string(kTable) +
+                                     "50 27 0:70 / /media/a/m rw - fuse.rpcrdma /mnt/c rw,user_id=1000\n"
+                                     "51 27 0:71 / /media/a/n rw - fuse.rpcrdma /mnt/none rw,user_id=1000\n");
+  for (const uid_t user : {0u, 1000u}) {
+    EXPECT_EQ(find_our_mount(table, "/mnt/c", false, user)->id, 42u);
+    EXPECT_FALSE(find_our_mount(table, "/mnt/none", false, user));
+  }
 }
 
 TEST(FindOurMount, OtherFileSystem_IsNotOurs) {

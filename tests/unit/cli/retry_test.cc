@@ -53,6 +53,15 @@ TEST(RetryPolicy, RetryZero_IsOneAttempt) {
   EXPECT_EQ(RetryPolicy(quick, Time()).deadline() - Time(), 30s);
 }
 
+TEST(RetryPolicy, PortMapperThatDoesNotKnowOfNfsYet_IsAskedAgainForVersion3) {
+  const Error not_yet = error(Recovery::kPermanent, "portmap");
+  MountOptions options = with_retry({});
+  EXPECT_FALSE(RetryPolicy(options, Time()).is_passing(not_yet)) << "version 4 has answered before it";
+  options.major_version = 3;
+  EXPECT_TRUE(RetryPolicy(options, Time()).is_passing(not_yet));
+  EXPECT_FALSE(RetryPolicy(options, Time()).is_passing(error(Recovery::kPermanent, "MNT")));
+}
+
 TEST(RetryPolicy, Answer_IsFinal) {
   RetryPolicy policy(with_retry({}), Time());
   EXPECT_FALSE(policy.after_failure(error(Recovery::kPermanent, "EXCHANGE_ID"), Time()));
