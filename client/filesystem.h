@@ -36,12 +36,13 @@
 
 namespace nfsrdma::client {
 
-// Ends a blocking lock wait. Shared by the front end and the waiting coroutine; cancel() may come from any
-// thread.
+// Nobody waits for a request any more: a blocking lock wait ends, a change is not sent again. Shared by the
+// front end and the coroutine; cancel() may come from any thread.
 class Cancellation {
  public:
   void cancel();
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  const std::atomic<bool>& flag() const { return cancelled_; }
   // At most one; called at once when already cancelled. Any thread may end up calling `fn`.
   void on_cancel(std::function<void()> fn);
 
@@ -54,8 +55,10 @@ class Cancellation {
 // On whose behalf a request runs.
 struct RequestContext {
   rpc::CredentialPtr credential;
-  // Lock requests only, else null: nobody waits for the answer any more. What is granted afterwards is given
-  // back.
+  // Of lock requests, of changes of names and attributes, and of appends, else null: nobody waits for the
+  // answer any more.
+  // A lock that is granted afterwards is given back; a change that is not on its way is not made, because
+  // what its caller does next must not be undone by it.
   std::shared_ptr<Cancellation> cancellation;
   // The calling thread in the daemon's PID namespace; 0: not known, as of pages that the kernel writes back.
   // Looked at by what locks have to do with: read, write, setattr.

@@ -94,10 +94,14 @@ struct ClientOptions {
   // What the server has not committed it may lose, and then only we have it: it is told to once data is this
   // old, as the kernel writes back its pages.
   Duration uncommitted_for = std::chrono::seconds(30);
+  // A flag of SEQUENCE that stays up (a back channel that cannot be had) is looked at no more often than
+  // this.
+  Duration flags_pause = std::chrono::seconds(5);
   IdMapping id_mapping = IdMapping::kNumeric;
 
-  // Several users reach this mount (allow_other): names under directories that not everybody may search are
-  // then answered with no lifetime, so that every path walk asks under its own credential.
+  // Several users reach this mount (allow_other): names under directories that not everybody may search, by
+  // mode and by ACL, are then answered with no lifetime, so that every path walk asks under its own
+  // credential.
   bool many_users = false;
 
   // What is kept, and written, follows it.

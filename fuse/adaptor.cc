@@ -38,6 +38,22 @@ RequestContext Adaptor::context(const FuseRequest& request) {
   return {credentials.get(request.caller()), nullptr, static_cast<uint32_t>(request.caller().tid)};
 }
 
+RequestContext Adaptor::changing(FuseRequest& request) {
+  RequestContext ctx = context(request);
+  ctx.cancellation = request.make_cancellable(false);
+  return ctx;
+}
+
+void Adaptor::changed(const FuseRequest& request, const NodeRef& directory, const std::string& name) const {
+  if (!request.answered()) return;
+  front_end->invalidate_entry(directory, name);
+  front_end->invalidate_attributes(directory);
+}
+
+void Adaptor::changed(const FuseRequest& request, const NodeRef& node) const {
+  if (request.answered()) front_end->invalidate_data(node);
+}
+
 struct stat Adaptor::to_stat(const Attributes& a) const {
   struct stat st {};
   st.st_ino = a.ino;

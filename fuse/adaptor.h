@@ -47,7 +47,8 @@ class Adaptor {
   CredentialCache credentials;
   ErrnoMap errors;
   Handshake handshake;
-  fuse_session* session = nullptr;  // FuseMount's
+  fuse_session* session = nullptr;        // FuseMount's
+  client::FrontEnd* front_end = nullptr;  // its Invalidator
 
   struct LoopSide {
     Loop* loop;
@@ -63,6 +64,12 @@ class Adaptor {
 
   // On whose behalf a request is made that names files, and one on an open file.
   client::RequestContext context(const FuseRequest& request);
+  // The same of one that changes names or attributes: once it is answered early, it is not made any more.
+  client::RequestContext changing(FuseRequest& request);
+  // Such a change has ended. If its request had been answered before, the kernel has forgotten what it knew
+  // then, and may have asked anew before the change was made: it is told to forget that.
+  void changed(const FuseRequest& request, const client::NodeRef& directory, const std::string& name) const;
+  void changed(const FuseRequest& request, const client::NodeRef& node) const;
   static client::RequestContext context(const rpc::CredentialPtr& opener) { return {opener, nullptr, 0}; }
   // Of the caller's thread under the opener's identity.
   static client::RequestContext context(const rpc::CredentialPtr& opener, const FuseRequest& request) {

@@ -53,7 +53,7 @@ struct RequestRecord {
   Operation operation{};
   Caller caller;
   TimePoint started;
-  std::shared_ptr<client::Cancellation> cancellation;  // a lock request
+  std::shared_ptr<client::Cancellation> cancellation;  // of a lock request, a change, or an append
   bool waits_for_a_lock = false;
   bool listed = false;
   bool interrupted = false;

@@ -27,8 +27,11 @@ Task<> getattr(Adaptor& a, FuseRequest request, NodeRef node, FileUse use) {
 }
 
 Task<> setattr(Adaptor& a, FuseRequest request, NodeRef node, SetAttributes set, FileUse use) {
-  auto call = a.filesystem.setattr(context_of(a, request, use), std::move(node), set, use.file);
+  RequestContext ctx = context_of(a, request, use);
+  ctx.cancellation = request.make_cancellable(false);
+  auto call = a.filesystem.setattr(std::move(ctx), node, set, use.file);
   const Result<AttributesReply> reply = co_await std::move(call);
+  a.changed(request, node);
   answer_attributes(a, request, reply);
 }
 

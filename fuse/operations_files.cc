@@ -41,10 +41,11 @@ Task<> open(Adaptor& a, FuseRequest request, NodeRef node, int flags) {
 }
 
 Task<> create(Adaptor& a, FuseRequest request, NodeRef directory, std::string name, mode_t mode, int flags) {
-  RequestContext ctx = a.context(request);
+  RequestContext ctx = a.changing(request);
   rpc::CredentialPtr credential = ctx.credential;
-  auto call = a.filesystem.create(std::move(ctx), std::move(directory), std::move(name), mode, flags);
+  auto call = a.filesystem.create(std::move(ctx), directory, name, mode, flags);
   const Result<CreateReply> reply = co_await std::move(call);
+  a.changed(request, directory, name);
   if (!reply) co_return request.fail(reply.error());
   if (!request.answered()) {
     const uint64_t fh = a.files.add(FileUse{reply->open.file, credential});
@@ -80,6 +81,7 @@ Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slic
   RequestContext ctx = Adaptor::context(use.credential, request);
   ctx.direct = mode.direct;
   ctx.append = mode.append;
+  if (mode.append) ctx.cancellation = request.make_cancellable(false);
   auto call = a.filesystem.write(std::move(ctx), use.file, offset, std::move(data));
   const Result<> result = co_await std::move(call);
   if (!result) co_return request.fail(result.error());

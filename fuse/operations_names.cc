@@ -17,34 +17,45 @@ Task<> lookup(Adaptor& a, FuseRequest request, NodeRef directory, std::string na
 }
 
 Task<> mknod(Adaptor& a, FuseRequest request, NodeRef directory, std::string name, mode_t mode, dev_t rdev) {
-  auto call = a.filesystem.mknod(a.context(request), std::move(directory), std::move(name), mode, major(rdev),
-                                 minor(rdev));
+  auto call = a.filesystem.mknod(a.changing(request), directory, name, mode, major(rdev), minor(rdev));
   const Result<Entry> entry = co_await std::move(call);
+  a.changed(request, directory, name);
   a.answer_entry(request, entry);
 }
 
 Task<> mkdir(Adaptor& a, FuseRequest request, NodeRef directory, std::string name, mode_t mode) {
-  auto call = a.filesystem.mkdir(a.context(request), std::move(directory), std::move(name), mode);
+  auto call = a.filesystem.mkdir(a.changing(request), directory, name, mode);
   const Result<Entry> entry = co_await std::move(call);
+  a.changed(request, directory, name);
   a.answer_entry(request, entry);
 }
 
 Task<> symlink(Adaptor& a, FuseRequest request, NodeRef directory, std::string name, std::string target) {
-  auto call =
-      a.filesystem.symlink(a.context(request), std::move(directory), std::move(name), std::move(target));
+  auto call = a.filesystem.symlink(a.changing(request), directory, name, std::move(target));
   const Result<Entry> entry = co_await std::move(call);
+  a.changed(request, directory, name);
   a.answer_entry(request, entry);
 }
 
 Task<> link(Adaptor& a, FuseRequest request, NodeRef node, NodeRef directory, std::string name) {
-  auto call = a.filesystem.link(a.context(request), std::move(node), std::move(directory), std::move(name));
+  auto call = a.filesystem.link(a.changing(request), node, directory, name);
   const Result<Entry> entry = co_await std::move(call);
+  a.changed(request, directory, name);
+  a.changed(request, node);
   a.answer_entry(request, entry);
 }
 
-// The shape of those that only succeed or fail.
-Task<> finish(FuseRequest request, Task<Result<>> call) {
+// The shape of those that only succeed or fail. They change what is under these names.
+struct Names {
+  NodeRef directory;
+  std::string name;
+  NodeRef other_directory = {};
+  std::string other_name = {};
+};
+Task<> finish(Adaptor& a, FuseRequest request, Names names, Task<Result<>> call) {
   const Result<> result = co_await std::move(call);
+  a.changed(request, names.directory, names.name);
+  if (names.other_directory) a.changed(request, names.other_directory, names.other_name);
   if (!result) {
     request.fail(result.error());
   } else {
@@ -84,24 +95,27 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name
 
 void op_unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
   Adaptor::run(req, Operation::kUnlink, [&](Adaptor& a, FuseRequest r) {
-    auto call = a.filesystem.unlink(a.context(r), a.inodes.node(parent), name);
-    return finish(std::move(r), std::move(call));
+    Names names{a.inodes.node(parent), name};
+    auto call = a.filesystem.unlink(a.changing(r), names.directory, name);
+    return finish(a, std::move(r), std::move(names), std::move(call));
   });
 }
 
 void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
   Adaptor::run(req, Operation::kRmdir, [&](Adaptor& a, FuseRequest r) {
-    auto call = a.filesystem.rmdir(a.context(r), a.inodes.node(parent), name);
-    return finish(std::move(r), std::move(call));
+    Names names{a.inodes.node(parent), name};
+    auto call = a.filesystem.rmdir(a.changing(r), names.directory, name);
+    return finish(a, std::move(r), std::move(names), std::move(call));
   });
 }
 
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
                const char* new_name, unsigned flags) {
   Adaptor::run(req, Operation::kRename, [&](Adaptor& a, FuseRequest r) {
-    auto call = a.filesystem.rename(a.context(r), a.inodes.node(parent), name, a.inodes.node(new_parent),
-                                    new_name, flags);
-    return finish(std::move(r), std::move(call));
+    Names names{a.inodes.node(parent), name, a.inodes.node(new_parent), new_name};
+    auto call =
+        a.filesystem.rename(a.changing(r), names.directory, name, names.other_directory, new_name, flags);
+    return finish(a, std::move(r), std::move(names), std::move(call));
   });
 }
 

@@ -69,7 +69,9 @@ struct SessionDeleter {
 class FuseMount::Impl {
  public:
   Impl(FuseOptions options, client::Filesystem& filesystem, LoopPool& loops, BufferPool& pool)
-      : adaptor_(std::move(options), filesystem, loops, pool), invalidator_(adaptor_.inodes) {}
+      : adaptor_(std::move(options), filesystem, loops, pool), invalidator_(adaptor_.inodes) {
+    adaptor_.front_end = &invalidator_;
+  }
   ~Impl();
 
   client::FrontEnd* front_end() { return &invalidator_; }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "client/cache/cached_node.h"
 #include "client/cache/held_extents.h"
@@ -26,6 +27,31 @@
 namespace nfsrdma::client {
 
 class WriteTurn;
+
+// Where the front end puts a part of an append.
+struct AppendPart {
+  uint64_t offset = 0, end = 0;
+  bool overlaps(const AppendPart& other) const { return offset < other.end && other.offset < end; }
+  bool operator==(const AppendPart&) const = default;
+};
+
+// The parts of one write(2) with O_APPEND and O_DIRECT.
+struct DirectAppend {
+  std::vector<AppendPart> parts;  // under way
+  std::vector<AppendPart> done;   // until another write begins
+  // From the front end's end of the file to where it is; none: the first part is asking. Of `parts` and
+  // `done`, if there are any.
+  std::optional<Result<int64_t>> shift;
+
+  static bool any_overlaps(const std::vector<AppendPart>& some, const AppendPart& part) {
+    return std::any_of(some.begin(), some.end(), [&](const AppendPart& p) { return p.overlaps(part); });
+  }
+  // A part that came late: those on both sides of it have been.
+  bool belongs_to_done(const AppendPart& part) const {
+    return !any_overlaps(done, part) &&
+           std::any_of(done.begin(), done.end(), [&](const AppendPart& p) { return p.offset >= part.end; });
+  }
+};
 
 struct CachedFile {
   explicit CachedFile(CachedNode& n) : cached(n) {}
@@ -40,14 +66,15 @@ struct CachedFile {
   AsyncMutex open_mutex;
 
   // Written data; see write_extents.h. Disjoint across the three maps.
-  ExtentMap writes;              // held, or WRITE is under way
-  HeldExtents held;              // of `writes`, not sent: may still grow (adjacent small writes are gathered)
-  std::set<uint64_t> under_way;  // serials of `writes` and `turns`
+  ExtentMap writes;  // held, or WRITE is under way
+  HeldExtents held;  // of `writes`, not sent: may still grow (adjacent small writes are gathered)
+  std::multiset<uint64_t> under_way;  // serials of `writes` and `turns`; a turn's are those of its extents
   std::list<const WriteTurn*> turns;  // writes that wait for such as they overlap, first come first
   ExtentMap unstable;    // WRITE was answered UNSTABLE: kept until COMMIT gives the same verifier
   ExtentMap committing;  // of `unstable`, while COMMIT is under way
   uint64_t next_serial = 1;
-  WaitQueue written;              // an extent left `writes`, or a COMMIT is over
+  WaitQueue written;  // an extent left `writes`, a COMMIT is over, or a part of an append is
+  DirectAppend direct_append;
   TimePoint unstable_since{};     // the oldest of `unstable`
   uint64_t unstable_epoch = 0;    // CachingFilesystem::epoch() of the oldest of `unstable`
   uint64_t committing_epoch = 0;  // of `committing`; 0: no COMMIT is under way
@@ -66,6 +93,7 @@ struct CachedFile {
   // A descriptor is open.
   virtual bool opened() const = 0;
 
+  void no_longer_under_way(uint64_t serial) { under_way.erase(under_way.find(serial)); }
   // Where the file ends at least, whatever the server says before it has everything. What it has answered
   // counts only if it restarted since: somebody else may have truncated the file.
   uint64_t written_end(uint64_t epoch) const {

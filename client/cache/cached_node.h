@@ -59,7 +59,9 @@ class CachedNode : public Node {
   // Files: written here in parts of pages, which the kernel does not keep (Linux 6.18 reads such
   // a page when somebody wants it).
   bool contents_partly = false;
-  bool listing_known = false;  // `listing_change` is
+  // Directories: the kernel may have entries of the listing of `listing_change`; all of them, and of no
+  // other.
+  bool listing_begun = false, listing_known = false;
   // Directories: the listing that came with the last opening was not read.
   bool listing_unread = false;
   // Directories: attributes of its files came with its opening, and none of them was asked for since.
@@ -73,6 +75,9 @@ class CachedNode : public Node {
   // Nor is the kernel being told to forget what it has.
   bool pages_are_of(uint64_t change) const { return contents_are_of(change) && drops_under_way == 0; }
   bool kernel_knows = false;  // the kernel may still believe the attributes that it was last given
+  // Directories: names that were answered here because the kernel may not, for all that is known.
+  uint8_t names_not_lent = 0;
+  bool acl_asked = false;  // who may search it is being asked
   // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
   // open may keep them.
   uint32_t drops_under_way = 0;
@@ -82,8 +87,9 @@ class CachedNode : public Node {
   // Of the attributes that the kernel was last given: fingerprint_of(), and the change attribute.
   uint32_t kernel_fingerprint = 0;
   uint64_t kernel_change = 0;
-  // Directories: the change attribute of the last listing that was read to its end, which the kernel may have
-  // cached.
+  uint64_t kernel_size = 0;  // by that, and by what was written through it since
+  // Directories: the change attribute of the first listing that was read since the kernel began its cached
+  // one.
   uint64_t listing_change = 0;
   // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
   uint64_t names_epoch = 1;

@@ -11,6 +11,8 @@ namespace nfsrdma::client {
 namespace {
 
 constexpr uint32_t kLargestIo = 1u << 20;
+constexpr uint32_t kLeastIo = 1024;
+constexpr uint32_t kUsualIo = 4096;
 
 rpc::CredentialPtr process_credential() {
   std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
@@ -30,7 +32,9 @@ std::string machine_name() {
 
 uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_message) {
   uint64_t most = kLargestIo;
-  if (of_file_system != 0) most = std::min(most, of_file_system);
+  // A server that says less is asked for more than it gives (as Linux' client does): a request for each of
+  // the bytes of a large read would be the end of both.
+  if (of_file_system != 0) most = std::min(most, of_file_system < kLeastIo ? kUsualIo : of_file_system);
   most = std::min<uint64_t>(most, of_message);
   // Whole pages, as the kernel asks, where nobody has asked for something else.
   if (most >= 4096) most = most / 4096 * 4096;

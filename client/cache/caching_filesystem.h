@@ -116,6 +116,8 @@ class CachingFilesystem : public Filesystem {
   virtual Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) = 0;
   // ACCESS with new attributes; what of `wanted` (ACCESS4_*) is allowed.
   virtual Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) = 0;
+  // Asks for the directory's ACL, and calls note_everybody() if there is an answer.
+  virtual Task<> ask_who_searches(RequestContext, NodeRef) { co_return; }
   virtual Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) = 0;
   virtual Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                           bool is_directory) = 0;
@@ -189,11 +191,20 @@ class CachingFilesystem : public Filesystem {
   Task<Result<>> resolve_doubt(RequestContext ctx, NodeRef node);
   // attributes_reply() of what is not doubtful.
   Task<Result<AttributesReply>> sure_attributes(RequestContext ctx, NodeRef node);
+
+  // --- fs_access.cc ---
   // EACCES unless the caller has every bit of `wanted`; `op` is what it is for.
   Task<Result<>> require_access(RequestContext ctx, NodeRef node, uint32_t wanted, const char* op);
-  // Whether the mode lets everybody who comes through this mount search the directory, so that its names may
-  // be kept by the kernel, which asks nobody before it follows one.
+  // Whether the mode lets everybody who comes through this mount search the directory.
   bool all_may_search(const Attributes& directory) const;
+  // Nothing else forbids it to anybody, so that its names may be kept by the kernel, which asks nobody before
+  // it follows one. Node mutex held.
+  bool names_are_free(const CachedNode& directory) const;
+  // That depends on the ACL, and what the ACL says is not known. Node mutex held.
+  bool acl_is_wanted(const CachedNode& directory) const;
+  Task<> ask_for_acl(rpc::CredentialPtr credential, NodeRef directory);
+  // Whether the ACL lets everybody search, with the change attribute that it is of.
+  void note_everybody(const NodeRef& directory, bool search, uint64_t change);
   Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
   Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
   // What is allowed, as far as it need not be asked. Node mutex held.
@@ -250,6 +261,7 @@ class CachingFilesystem : public Filesystem {
                      const NameBelief& belief);
   // What is known of the names of a RENAME before it is sent.
   struct Moving {
+    NameBelief belief;  // of `moved`
     NodeRef moved, replaced;
   };
   Moving moving(const NodeRef& from_directory, const std::string& from, const NodeRef& to_directory,
@@ -300,6 +312,8 @@ class CachingFilesystem : public Filesystem {
   Task<Result<bool>> hide_open_file(RequestContext ctx, NodeRef directory, std::string name, Hide how);
   // The file keeps its name after all.
   Task<> show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name);
+  // Whether a change that was given up was made all the same: by where the server says that the name leads.
+  Task<bool> leads_to(RequestContext ctx, NodeRef directory, std::string name, NodeRef node);
   Task<> remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name);
   // The last descriptor was closed: removes the name that was hidden, if any.
   Task<> remove_if_hidden(NodeRef node, CachedFileRef file);
@@ -387,7 +401,9 @@ class CachingFilesystem : public Filesystem {
   bool sent(CachedFile& file, const WriteExtent& extent);
   // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
   void supersede(CachedFile& file, uint64_t offset, uint64_t end);
-  ExtentMap::iterator add_extent(CachedFile& file, WriteExtent extent);
+  // `serial`: of the turn that it comes from; none: it is the newest.
+  ExtentMap::iterator add_extent(CachedFile& file, WriteExtent extent,
+                                 std::optional<uint64_t> serial = std::nullopt);
   // 0: the data continues a held extent and is in it. More: it would with so many bytes of `larger`.
   std::optional<size_t> grow_held(CachedFile& file, const IoAccount& account, uint64_t offset,
                                   const Slice& data, uint32_t wsize, BufferRef larger);
@@ -413,9 +429,17 @@ class CachingFilesystem : public Filesystem {
   Task<Result<>> write_at(RequestContext ctx, OpenFileRef open, uint64_t offset, Slice data);
   // With O_APPEND, at the end that the front end knows.
   Task<Result<>> write_at_end(RequestContext ctx, OpenFileRef open, uint64_t offset, Slice data);
-  // Where that is.
+  // Where that is; EINTR if that had to be asked for and nobody waits any more. fs_append.cc.
   Task<Result<uint64_t>> append_offset(RequestContext ctx, NodeRef node, CachedFileRef file,
                                        uint64_t expected);
+  // The same of a part of an O_DIRECT write; it stays in CachedFile::direct_append, also if this fails.
+  Task<Result<uint64_t>> direct_append_offset(RequestContext ctx, NodeRef node, CachedFileRef file,
+                                              AppendPart part);
+  Task<Result<uint64_t>> end_at_server(RequestContext ctx, NodeRef node, CachedFileRef file);
+  // Both with the Node's mutex held. The kernel believes a file that it has written up to `end` to end there
+  // at least.
+  uint64_t known_end(const CachedFile& file) const;
+  static void note_kernel_end(CachedNode& n, uint64_t end) { n.kernel_size = std::max(n.kernel_size, end); }
   Task<> send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
   struct WritePart {
     WritePart(uint64_t o, Slice d) : offset(o), data(std::move(d)) {}
@@ -471,6 +495,7 @@ class CachingFilesystem : public Filesystem {
   // --- fs_directory.cc ---
   // The entries that follow `cookie`.
   Task<Result<>> fill(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus);
+  void note_listing_begun(const Listing& listing);
   // As fill(), of a server that does not know the cookie any more; `first`: where to begin to look.
   Task<Result<>> find_place(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus, uint64_t first);
   // The Nodes of all its entries will be asked for soon.

@@ -1,8 +1,5 @@
-// Attributes: how they are booked, how long they are believed, and what they say about what is cached; what
-// ACCESS allows (RFC 8881 sections 10.4, 18.1; RFC 1813 sections 3.3.4, 4.8).
-#include <fcntl.h>
-#include <unistd.h>
-
+// Attributes: how they are booked, how long they are believed, and what they say about what is cached
+// (RFC 8881 section 10.4; RFC 1813 section 4.8).
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -70,7 +67,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
   CachedNode& n = cached_node(node);
 
   const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
-  bool outdated = false, good = true, closed = false;
+  bool outdated = false, good = true, closed = false, rights_moved = false;
   {
     std::lock_guard lock(n.mutex);
     const bool directory = is_directory(attributes);
@@ -99,6 +96,8 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
       good = same || (own && n.contents_known);
       // Our changes are the kernel's: it booked them itself.
       if (own && kernel_is_current) n.kernel_change = attributes.change;
+      // A set-user-ID bit that the server has cleared for a write is not among what the kernel asks for anew.
+      rights_moved = own && !same_rights && n.kernel_knows && file && file->writing();
       if (own && !same && n.contents_known) n.contents_mixed = true;
       const bool drops_itself =
           options_.attributes_before_reads && n.kernel_fingerprint != fingerprint_of(attributes);
@@ -121,6 +120,7 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
     if (outdated) note_drop(n, file.get());
     good = good && n.drops_under_way == 0;
   }
+  if (rights_moved) front_end_->invalidate_attributes(node);
   // chmod(2) of the directory holds its lock in the kernel, so the names are dropped beside it.
   if (closed) {
     for (std::string& name : table_.names().names_in(n)) front_end_->invalidate_entry(node, std::move(name));
@@ -161,6 +161,9 @@ AttributesReply CachingFilesystem::attributes_reply(const NodeRef& node) const {
   const Duration ttl = answered ? n.attributes.remaining(Clock::now(), promises_hold()) : Duration::zero();
   n.kernel_knows = ttl > Duration::zero();
   n.kernel_change = attributes.change;
+  // What is appended below that is no late part of what was cut off.
+  if (file && attributes.size < n.kernel_size) file->direct_append.done.clear();
+  n.kernel_size = attributes.size;
   n.kernel_fingerprint = fingerprint_of(attributes);
   return {attributes, ttl};
 }
@@ -253,82 +256,6 @@ Task<Result<AttributesReply>> CachingFilesystem::getattr(RequestContext ctx, Nod
   // read(2) after fstat(2) must show what fstat(2) has seen.
   if (pages_are_old) co_await front_end_->drop_data(node);
   co_return attributes_reply(node);
-}
-
-Task<Result<uint32_t>> CachingFilesystem::access_bits(RequestContext ctx, NodeRef node, uint32_t wanted) {
-  {
-    std::lock_guard lock(cached_node(node).mutex);
-    if (const auto known = known_access(ctx, cached_node(node))) co_return *known& wanted;
-  }
-  co_return co_await ask_access(ctx, node, wanted);
-}
-
-std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ctx,
-                                                        const CachedNode& n) const {
-  if (!n.attributes.known()) return std::nullopt;
-  return n.access.find(*ctx.credential, n.attributes.get().change, promised(n), Clock::now());
-}
-
-uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,
-                                        uint32_t access, uint64_t change) {
-  // Section 18.1.3: `supported` is what the server can tell. What it cannot, the operation itself will show;
-  // a server that has no execute permission is asked for READ.
-  uint32_t allowed = (access & supported) | (kEveryAccess & ~supported);
-  if ((supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
-    allowed &= ~nfs4::ACCESS4_EXECUTE;
-  std::lock_guard lock(n.mutex);
-  n.access.note(ctx.credential, allowed,
-                {change, Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min});
-  return allowed;
-}
-
-Task<Result<>> CachingFilesystem::access(RequestContext ctx, NodeRef node, int mask) {
-  NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
-  const Attributes attributes = known_attributes(node);
-  const bool directory = is_directory(attributes);
-  uint32_t wanted = 0;
-  if ((mask & R_OK) != 0) wanted |= nfs4::ACCESS4_READ;
-  if ((mask & W_OK) != 0) wanted |= nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
-  if ((mask & X_OK) != 0) wanted |= directory ? nfs4::ACCESS4_LOOKUP : nfs4::ACCESS4_EXECUTE;
-  if (wanted == 0) co_return Result<>{};  // F_OK: it exists
-  co_return co_await require_access(ctx, node, wanted, "ACCESS");
-}
-
-Task<Result<>> CachingFilesystem::require_access(RequestContext ctx, NodeRef node, uint32_t wanted,
-                                                 const char* op) {
-  auto bits = co_await access_bits(ctx, node, wanted);
-  if (!bits) co_return fail(std::move(bits.error()));
-  if (*bits != wanted) co_return fail(system_error(EACCES, op));
-  co_return Result<>{};
-}
-
-bool CachingFilesystem::all_may_search(const Attributes& directory) const {
-  constexpr uint32_t kEverybody = S_IXUSR | S_IXGRP | S_IXOTH;
-  uint32_t needed = kEverybody;
-  if (!options_.many_users) {
-    const auto& groups = machine_->groups();
-    const bool member = directory.gid == machine_->gid() ||
-                        std::find(groups.begin(), groups.end(), directory.gid) != groups.end();
-    needed = directory.uid == machine_->uid() ? S_IXUSR : member ? S_IXGRP : S_IXOTH;
-  }
-  return (directory.mode & needed) == needed;
-}
-
-Task<Result<>> CachingFilesystem::check_search(RequestContext ctx, NodeRef directory) {
-  if (all_may_search(known_attributes(directory))) co_return Result<>{};
-  co_return co_await require_access(ctx, directory, nfs4::ACCESS4_LOOKUP, "LOOKUP");
-}
-
-// RFC 8881 section 18.16.4 leaves it to the server whom it lets open a file. For reading, servers let those
-// who may only execute it, because they cannot tell what for; the open that execve(2) makes can be told here.
-// And some let those write who had it open for writing before the mode changed.
-constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
-
-bool CachingFilesystem::suffices(uint32_t allowed, int flags) {
-  const bool reads = (flags & O_ACCMODE) != O_WRONLY, writes = (flags & O_ACCMODE) != O_RDONLY;
-  const uint32_t read = (flags & kOpenedToExecute) != 0 ? nfs4::ACCESS4_EXECUTE : nfs4::ACCESS4_READ;
-  const uint32_t write = nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
-  return (!reads || (allowed & read) != 0) && (!writes || (allowed & write) != 0);
 }
 
 }  // namespace nfsrdma::client

@@ -98,6 +98,7 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
   {
     std::lock_guard lock(n.mutex);
     reply.keep_cache = n.listing_known && n.attributes.get().change == n.listing_change;
+    if (!reply.keep_cache) n.listing_begun = n.listing_known = false;
     // Else the kernel is given the attributes with the listing, and its questions say nothing.
     if (listing->filled) n.entries_unasked = reply.keep_cache;
   }
@@ -200,6 +201,15 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
   co_return entry;
 }
 
+// The kernel puts what several readers are given into one cached listing, each entry where the last one
+// ended: of two listings it would be made of both, whoever ends it.
+void CachingFilesystem::note_listing_begun(const Listing& listing) {
+  CachedNode& n = cached_node(listing.node);
+  std::lock_guard lock(n.mutex);
+  if (!std::exchange(n.listing_begun, true)) n.listing_change = listing.change;
+  if (n.listing_change != listing.change) n.listing_known = false;
+}
+
 Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenDirectoryRef directory,
                                                        uint64_t offset, size_t bytes, bool plus) {
   auto& listing = static_cast<Listing&>(*directory);
@@ -227,7 +237,11 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
   } else {
     listing.seek(cookie);
   }
-  while (used < bytes) {
+  // What does not fit is not booked as told to the kernel.
+  const auto fits = [&](const ListedEntry& e) {
+    return page.entries.empty() || used + overhead + e.name.size() <= bytes;
+  };
+  for (bool room = true; room && used < bytes;) {
     std::optional<size_t> index = listing.position_after(cookie, plus);
     if (!index || (*index == listing.entries.size() && !listing.eof)) {
       Result<> filled = co_await fill(ctx, listing, cookie, plus);
@@ -237,7 +251,9 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
       }
       index = 0;
     }
+    if (cookie == 0) note_listing_begun(listing);
     for (; *index < listing.entries.size() && used < bytes; ++*index) {
+      if (room = fits(listing.entries[*index]); !room) break;
       auto entry = co_await directory_entry(listing, *index, plus);
       listing.give(listing.entries[*index]);
       cookie = listing.entries[*index].cookie;
@@ -245,14 +261,11 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
       used += overhead + entry->name.size();
       page.entries.push_back(std::move(*entry));
     }
-    if (*index == listing.entries.size() && listing.eof) {
+    if (room && *index == listing.entries.size() && listing.eof) {
       // The kernel takes a listing for complete when it is told of its end.
       std::lock_guard lock(cached_node(listing.node).mutex);
       CachedNode& n = cached_node(listing.node);
-      if (page.entries.empty()) {
-        n.listing_change = listing.change;
-        n.listing_known = true;
-      }
+      if (page.entries.empty()) n.listing_known = n.listing_begun && n.listing_change == listing.change;
       break;
     }
   }

@@ -169,34 +169,6 @@ Task<Result<ReadReply>> CachingFilesystem::read(RequestContext ctx, OpenFileRef 
   }
 }
 
-// A front end that knows the end says so each time, and then nothing is asked. Where the two differ, somebody
-// else has written, and an open or a lock has shown it here (section 10.3.1: "cached attributes" are invalid,
-// too): the end is then where the server has it, once everything of ours is there.
-Task<Result<uint64_t>> CachingFilesystem::append_offset(RequestContext ctx, NodeRef node, CachedFileRef file,
-                                                        uint64_t expected) {
-  CachedNode& n = cached_node(node);
-  {
-    std::lock_guard lock(n.mutex);
-    const uint64_t end = std::max({n.attributes.get().size, file->writes.end_offset(),
-                                   file->unstable.end_offset(), file->committing.end_offset()});
-    if (expected == end) co_return expected;
-  }
-  co_await settle_all(node, file);
-  NFSRDMA_CO_TRY(co_await fetch_attributes(std::move(ctx), node, Cause::kAsked));
-  std::lock_guard lock(n.mutex);
-  co_return std::max(n.attributes.get().size, file->written_end(epoch()));
-}
-
-Task<Result<>> CachingFilesystem::write_at_end(RequestContext ctx, OpenFileRef open, uint64_t offset,
-                                               Slice data) {
-  const NodeRef node = cached_open(open).node;
-  const auto end = co_await append_offset(ctx, node, cached_open(open).cached, offset);
-  if (!end) co_return fail(std::move(end.error()));
-  auto written = co_await write_at(std::move(ctx), std::move(open), *end, std::move(data));
-  if (*end != offset) invalidate_data(node);  // the kernel has it where it said
-  co_return written;
-}
-
 Task<Result<>> CachingFilesystem::write(RequestContext ctx, OpenFileRef open, uint64_t offset, Slice data) {
   if (ctx.append) return write_at_end(std::move(ctx), std::move(open), offset, std::move(data));
   return write_at(std::move(ctx), std::move(open), offset, std::move(data));
@@ -220,11 +192,20 @@ Task<Result<>> CachingFilesystem::write_at(RequestContext ctx, OpenFileRef open,
     // After an error the application is told at once, until it has seen the first one.
     through = through || file->write_errors != handle.errors_seen;
   }
-  if (through) co_return co_await write_through(open, account, offset, std::move(data));
-  if (!gather(node, file, account, offset, data))
-    co_await send_pieces(open, account, offset, std::move(data));
-  co_await throttle(node, file);
-  co_return Result<>{};
+  const uint64_t end = offset + data.size();
+  Result<> written;
+  if (through) {
+    written = co_await write_through(open, account, offset, std::move(data));
+  } else {
+    if (!gather(node, file, account, offset, data))
+      co_await send_pieces(open, account, offset, std::move(data));
+    co_await throttle(node, file);
+  }
+  if (written && !ctx.append) {
+    std::lock_guard lock(cached_node(node).mutex);
+    note_kernel_end(cached_node(node), end);
+  }
+  co_return written;
 }
 
 Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount account, uint64_t offset,

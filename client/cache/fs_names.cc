@@ -35,7 +35,7 @@ Duration CachingFilesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) 
   const CachedNode& d = cached_node(directory);
   std::lock_guard lock(d.mutex);
   if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
-  if (!all_may_search(d.attributes.get())) return Duration::zero();
+  if (!names_are_free(d)) return Duration::zero();
   return d.names_hold(epoch) ? d.attributes.remaining(Clock::now()) : Duration::zero();
 }
 
@@ -160,7 +160,10 @@ void CachingFilesystem::name_in_doubt(const NodeRef& directory, const std::strin
 CachingFilesystem::Moving CachingFilesystem::moving(const NodeRef& from_directory, const std::string& from,
                                                     const NodeRef& to_directory, const std::string& to) {
   Moving m;
-  if (auto found = table_.names().find(*from_directory.get(), from)) m.moved = found->child;
+  if (auto found = table_.names().find(*from_directory.get(), from)) {
+    m.moved = found->child;
+    m.belief = found->belief;
+  }
   if (auto found = table_.names().find(*to_directory.get(), to)) m.replaced = found->child;
   return m;
 }
@@ -169,15 +172,23 @@ void CachingFilesystem::names_moved(const Moving& m, const NodeRef& from_directo
                                     const NameBelief& from_belief, const NodeRef& to_directory,
                                     const std::string& to, const NameBelief& to_belief) {
   NameCache& names = table_.names();
-  if (m.moved != m.replaced || !m.moved) {
-    names.put(*from_directory.get(), from, nullptr, from_belief);
-    if (m.moved) {
-      names.put(*to_directory.get(), to, m.moved.get(), to_belief);
-    } else {
-      // To what is not known: as after a change of ours that is forgotten.
-      names.remove(*to_directory.get(), to, to_belief.order);
-    }
+  if (m.moved == m.replaced && m.moved) return;
+  names.put(*from_directory.get(), from, nullptr, from_belief);
+  if (!m.moved) {
+    // To what is not known: as after a change of ours that is forgotten.
+    names.remove(*to_directory.get(), to, to_belief.order);
+    return;
   }
+  // The name may have led elsewhere when it was moved, if somebody else has changed the directory in between.
+  bool sure = m.belief.epoch == from_belief.epoch;
+  if (!sure) {
+    const CachedNode& n = cached_node(m.moved);
+    std::lock_guard lock(n.mutex);
+    sure = n.name_holds(m.belief);
+  }
+  NameBelief belief = to_belief;
+  if (!sure) belief.epoch = belief.asked = 0;  // a hint: whoever asks is told by the server
+  names.put(*to_directory.get(), to, m.moved.get(), belief);
 }
 
 }  // namespace nfsrdma::client

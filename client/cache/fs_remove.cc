@@ -77,11 +77,18 @@ Task<Result<bool>> CachingFilesystem::hide_open_file(RequestContext ctx, NodeRef
   bool moved = how == Hide::kMove;
   if (!moved) {
     Result<Entry> linked = co_await link(ctx, node, directory, hidden);
-    moved = !linked;  // a server without hard links
+    if (!linked && linked.error().errnum == EINTR) {
+      const bool made = co_await leads_to(ctx, directory, hidden, node);
+      if (!made) co_return fail(std::move(linked.error()));
+    } else {
+      moved = !linked;  // a server without hard links
+    }
   }
   if (moved) {
     Result<> renamed = co_await rename_on_server(ctx, directory, name, directory, hidden);
-    if (!renamed) co_return fail(std::move(renamed.error()));
+    bool done = renamed.has_value();
+    if (!done && renamed.error().errnum == EINTR) done = co_await leads_to(ctx, directory, hidden, node);
+    if (!done) co_return fail(std::move(renamed.error()));
   }
   bool still_open = false;
   {
@@ -95,6 +102,12 @@ Task<Result<bool>> CachingFilesystem::hide_open_file(RequestContext ctx, NodeRef
   }
   if (!still_open) co_await remove_hidden(ctx.credential, directory, hidden);
   co_return true;
+}
+
+Task<bool> CachingFilesystem::leads_to(RequestContext ctx, NodeRef directory, std::string name,
+                                       NodeRef node) {
+  const Result<Entry> there = co_await lookup_on_server(std::move(ctx), directory, std::move(name));
+  co_return there && there->node == node;
 }
 
 Task<> CachingFilesystem::remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name) {
@@ -123,7 +136,12 @@ Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_direct
     const NodeRef replaced = target->child;
     auto hidden = co_await hide_open_file(ctx, to_directory, to, Hide::kBeside);
     if (!hidden) co_return fail(std::move(hidden.error()));
-    auto renamed = co_await rename_on_server(ctx, from_directory, std::move(from), to_directory, to);
+    const uint64_t before = hidden_removals_.count();
+    auto renamed = co_await rename_on_server(ctx, from_directory, from, to_directory, to);
+    if (!renamed && renamed.error().errnum == ENOTEMPTY) {
+      const bool emptier = co_await hidden_removals_.over_since(before, replaced);
+      if (emptier) renamed = co_await rename_on_server(ctx, from_directory, from, to_directory, to);
+    }
     if (!renamed && *hidden) co_await show_again(ctx, replaced, to_directory, to);
     co_return renamed;
   }
@@ -131,6 +149,10 @@ Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_direct
 }
 
 Task<> CachingFilesystem::show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) {
+  ctx.cancellation.reset();  // who has hidden it has to
+  auto there = co_await lookup_on_server(ctx, directory, name);
+  if (there && there->node && there->node != node)
+    co_return;  // it was done, and nobody has heard so: it stays hidden
   std::string hidden;
   {
     std::lock_guard lock(cached_node(node).mutex);
@@ -140,7 +162,6 @@ Task<> CachingFilesystem::show_again(RequestContext ctx, NodeRef node, NodeRef d
     file->hidden_directory = {};
     file->hidden_by = {};
   }
-  auto there = co_await lookup_on_server(ctx, directory, name);
   if (there && there->node == node) co_return co_await remove_hidden(ctx.credential, directory, hidden);
   Result<> back = co_await rename_on_server(ctx, directory, hidden, directory, name);
   if (!back) log::warn("\"{}\" is now called \"{}\": {}", name, hidden, describe(back.error()));

@@ -88,7 +88,7 @@ void CachingFilesystem::extent_answered(const NodeRef& node, const CachedFileRef
 bool CachingFilesystem::sent(CachedFile& file, const WriteExtent& extent) {
   dirty_bytes_.fetch_sub(extent.data.size(), std::memory_order_relaxed);
   file.dirty_bytes -= extent.data.size();
-  file.under_way.erase(extent.serial);
+  file.no_longer_under_way(extent.serial);
   return others_changed_too(file);
 }
 
@@ -101,8 +101,9 @@ void CachingFilesystem::supersede(CachedFile& file, uint64_t offset, uint64_t en
   if (removed != 0) unstable_bytes_.fetch_sub(removed, std::memory_order_relaxed);
 }
 
-ExtentMap::iterator CachingFilesystem::add_extent(CachedFile& file, WriteExtent extent) {
-  extent.serial = file.next_serial++;
+ExtentMap::iterator CachingFilesystem::add_extent(CachedFile& file, WriteExtent extent,
+                                                  std::optional<uint64_t> serial) {
+  extent.serial = serial ? *serial : file.next_serial++;
   file.under_way.insert(extent.serial);
   const size_t size = extent.data.size();
   file.dirty_bytes += size;
@@ -147,7 +148,7 @@ std::optional<size_t> CachingFilesystem::grow_held(CachedFile& file, const IoAcc
 
 void CachingFilesystem::grown(CachedFile& file, WriteExtent& held, size_t bytes) {
   file.held.touch(held);
-  file.under_way.erase(held.serial);
+  file.no_longer_under_way(held.serial);
   held.serial = file.next_serial++;
   file.under_way.insert(held.serial);
   file.dirty_bytes += bytes;
@@ -231,7 +232,8 @@ Task<ExtentMap::iterator> CachingFilesystem::enter(NodeRef node, WriteTurn& turn
       std::unique_lock lock(cached_node(node).mutex);
       const auto in_the_way = file.writes.overlapping(extent.offset, extent.end());
       const bool others = turn.others_first();
-      if (!others && in_the_way == file.writes.end()) co_return add_extent(file, std::move(extent));
+      if (!others && in_the_way == file.writes.end())
+        co_return add_extent(file, std::move(extent), turn.serial());
       turn.begin();
       if (others || !file.held.holds(in_the_way->second)) {
         co_await file.written.wait(lock);

@@ -1,7 +1,7 @@
 // HiddenRemovals: which directories hold a hidden name (.nfs*) whose file's last close is under way.
 //
 // close(2) returns before its RELEASE has removed the name. Who removes the directory next must not be told
-// that it is not empty: rmdir() waits, as Linux' client does. Any loop; own mutex.
+// that it is not empty: rmdir() waits, as Linux' client does, and rename() over it. Any loop; own mutex.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ void WriteTurn::end() {
   if (!waiting_) return;
   std::lock_guard lock(file_->cached.mutex);
   file_->turns.erase(place_);
-  file_->under_way.erase(serial_);
+  file_->no_longer_under_way(serial_);
   waiting_ = false;
   file_->written.notify_all();
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <list>
+#include <optional>
 
 #include "client/cache/cached_file.h"
 
@@ -27,6 +28,9 @@ class WriteTurn {
   void begin();
   // One that has begun before it overlaps it. Locked.
   bool others_first() const;
+  // Of what it enters: who waits for all that was written by then waits for this, too. None: it has not
+  // waited. Locked.
+  std::optional<uint64_t> serial() const { return waiting_ ? std::optional(serial_) : std::nullopt; }
   // All of it is under way. Not locked.
   void end();
 

@@ -24,6 +24,7 @@ const bitmap4 kFileAttributes =
     bitmap4::of({FATTR4_TYPE, FATTR4_CHANGE, FATTR4_SIZE, FATTR4_FSID, FATTR4_FILEID, FATTR4_MODE,
                  FATTR4_NUMLINKS, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_RAWDEV, FATTR4_SPACE_USED,
                  FATTR4_TIME_ACCESS, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY});
+const bitmap4 kDirectoryAcl = bitmap4::of({FATTR4_CHANGE, FATTR4_ACL});
 const bitmap4 kNameAttributes =
     bitmap4::of({FATTR4_TYPE, FATTR4_FSID, FATTR4_RDATTR_ERROR, FATTR4_FILEID, FATTR4_MOUNTED_ON_FILEID});
 const bitmap4 kEntryAttributes = kFileAttributes | kNameAttributes | bitmap4::of({FATTR4_FILEHANDLE});
@@ -94,6 +95,16 @@ Attributes to_attributes(const fattr4& from, uint32_t export_index, uint32_t uid
   a.ctime = to_timespec(from.has(FATTR4_TIME_METADATA) ? from.time_metadata : from.time_modify);
   a.change = from.change;
   return a;
+}
+
+bool acl_lets_all_search(const fattr4& from) {
+  if (!from.has(FATTR4_ACL)) return false;
+  for (const nfsace4& ace : from.rare->acl) {
+    if ((ace.flag & ACE4_INHERIT_ONLY_ACE) != 0 || (ace.access_mask & ACE4_EXECUTE) == 0) continue;
+    if (ace.type == ACE4_ACCESS_DENIED_ACE_TYPE) return false;
+    if (ace.type == ACE4_ACCESS_ALLOWED_ACE_TYPE && ace.who == "EVERYONE@") return true;
+  }
+  return false;
 }
 
 fattr4 to_fattr(const SetAttributes& set, const std::string& owner, const std::string& owner_group) {

@@ -15,6 +15,8 @@ namespace nfsrdma::client {
 
 // Asked for with every GETATTR and READDIR of a file.
 extern const nfs4::bitmap4 kFileAttributes;
+// Who may search a directory, and of which version that is.
+extern const nfs4::bitmap4 kDirectoryAcl;
 // The change attribute alone.
 extern const nfs4::bitmap4 kChangeAttribute;
 // READDIR adds these: the handle, and what READDIR needs to say about entries that fail or are mount points.
@@ -57,6 +59,11 @@ uint32_t file_type_bits(nfs4::nfs_ftype4 type);
 
 // What the server did not send keeps a harmless value. `uid` and `gid` are the mapped owners.
 Attributes to_attributes(const nfs4::fattr4& from, uint32_t export_index, uint32_t uid, uint32_t gid);
+
+// Whether a directory's `acl` lets everybody search it, by RFC 8881 section 6.2.1: an entry for EVERYONE@
+// allows ACE4_EXECUTE, and none before it denies that to anybody. False where there is none: a server may
+// obey ACLs that it does not show.
+bool acl_lets_all_search(const nfs4::fattr4& from);
 
 // SETATTR's or CREATE's attributes; owners as already mapped.
 nfs4::fattr4 to_fattr(const SetAttributes& set, const std::string& owner, const std::string& owner_group);

@@ -24,8 +24,10 @@ namespace nfsrdma::client {
 
 struct Delegation {
   // kHeld: what it covers is answered here. kReturning: the server still counts it as held, and its stateid
-  // may be used, but nothing new is answered under it. kEnded: returned, or taken away.
-  enum class Phase : uint8_t { kHeld, kReturning, kEnded };
+  // may be used, but nothing new is answered under it, except locks beside those that are kept here alone.
+  // kForgotten: a server that has restarted has not given it back, and what it covered is being reclaimed.
+  // kEnded: returned, or taken away.
+  enum class Phase : uint8_t { kHeld, kReturning, kForgotten, kEnded };
 
   Delegation(nfs4::nfs_fh4 file, const nfs4::open_delegation4& from, rpc::CredentialPtr opener,
              uint64_t granted_in)

@@ -41,6 +41,13 @@ struct LockState {
   bool local = false;        // `ranges` are held under the delegation: the server knows nothing of them
   bool lost = false;  // the server revoked or could not give back a lock: I/O fails until it is unlocked
   std::vector<LockRange> ranges;  // held, disjoint, ascending
+  // Of a reclaim that is under way, or was given up: what the server may have given back in the epoch
+  // `asked_in`, and has not been brought into agreement with `ranges` yet.
+  std::vector<LockRange> asked;
+  uint64_t asked_in = 0;
+
+  // Nothing of it is held, nor was lost, nor may be at the server for nobody.
+  bool idle() const { return ranges.empty() && !lost && asked.empty(); }
 };
 
 // Section 8.2.2: seqids of one state wrap, and answers may arrive out of order.
@@ -62,6 +69,7 @@ struct OpenState {
   nfs4::stateid4 stateid;
   bool established = false;           // the server has it; else it must be opened anew before use
   uint64_t epoch = 0;                 // Session::epoch() it was made in
+  uint64_t asked_in = 0;              // that in which it was last reclaimed, answered or not
   uint64_t version = 0;               // changes when `stateid` was replaced by recovery
   int failed = 0;                     // errno: could not be opened anew; I/O fails with it
   uint32_t refused_access = 0;        // could not be opened anew for this, but for the rest
@@ -149,13 +157,18 @@ struct FileState final : CachedFile {
   // Opens and attributes are answered under it.
   bool delegated() const { return delegation && delegation->phase == Delegation::Phase::kHeld; }
   // Section 10.4.2: under a write delegation locks are ours alone to give, unless the server had some before
-  // it.
+  // it. While it is being returned, too, until those that are here are at the server, which would give others
+  // beside them.
   bool locks_are_local() const {
-    if (!delegated() || !delegation->write) return false;
-    return std::all_of(opens.begin(), opens.end(), [](const OpenStateRef& open) {
-      return std::all_of(open->locks.begin(), open->locks.end(),
-                         [](const LockState& l) { return l.local || (l.ranges.empty() && !l.lost); });
-    });
+    if (!delegation || !delegation->write) return false;
+    bool any = false;
+    for (const OpenStateRef& open : opens) {
+      for (const LockState& l : open->locks) {
+        if (!l.local && !l.idle()) return false;
+        any = any || l.local;
+      }
+    }
+    return delegated() || (any && delegation->phase == Delegation::Phase::kReturning);
   }
   // What I/O may be done with the delegation's stateid, also while that is being returned.
   uint32_t lent_access() const { return delegation ? delegation->access() : 0; }

@@ -82,4 +82,19 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access(RequestContext ctx, NodeRef no
   co_return note_access(ctx, n, answer->resok4.supported, answer->resok4.access, change) & wanted;
 }
 
+Task<> Nfs4Filesystem::ask_who_searches(RequestContext ctx, NodeRef directory) {
+  const nfs4::nfs_fh4 fh = fh_of(directory);
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kDirectoryAcl); };
+  const Request request{nfs4::OP_GETATTR, ctx.credential, false, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (reply && reply->expect<nfs4::PUTFH4res>()) take_acl(*reply, directory);
+}
+
+void Nfs4Filesystem::take_acl(CompoundReply& reply, const NodeRef& directory) {
+  const auto answer = reply.take<nfs4::GETATTR4res>();
+  if (!answer) return;
+  const nfs4::fattr4& attributes = answer->resok4.obj_attributes;
+  note_everybody(directory, acl_lets_all_search(attributes), attributes.change);
+}
+
 }  // namespace nfsrdma::client

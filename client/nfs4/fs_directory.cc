@@ -44,8 +44,11 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, L
   NameBelief belief{Clock::now(), 0, nodes_.next_start()};
   listing.filled = false;
   const nfs4::READDIR4args args = readdir_args(listing, 0, plus);
+  // Also where it is known: a directory is listed because it is another one by now.
+  const bool with_acl = options_.many_users && all_may_search(known_attributes(listing.node));
   auto build = [&](CompoundBuilder& b) {
     b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes).add(args);
+    if (with_acl) b.getattr(kDirectoryAcl);  // last: a server may keep ACLs from some, or have too long ones
   };
   const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -61,6 +64,7 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, L
       note_access(ctx, nfs4_node(listing.node), answer->resok4.supported, answer->resok4.access, *change);
   // What is wrong with READDIR is told to who reads the directory.
   (void)co_await take_entries(*reply, listing, 0, plus, belief);
+  if (with_acl) take_acl(*reply, listing.node);
   co_return allowed& wanted;
 }
 

@@ -117,8 +117,11 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
     if (ok.count == 0 || ok.count > piece.size())
       co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
     auto attributes = reply->take<nfs4::GETATTR4res>();
-    if (attributes)
+    if (attributes) {
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), before);
+    } else {
+      expire(node);  // the size of before is none to tell, or to append at
+    }
     // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && ok.writeverf != result.verifier) {
       result = {nfs4::FILE_SYNC4, {}};

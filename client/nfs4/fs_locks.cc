@@ -117,7 +117,8 @@ Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, u
   co_await confirm_local_locks(handle.file);
   {
     std::lock_guard guard(handle.file->node.mutex);
-    if (handle.file->locks_are_local()) co_return local_holder(*handle.file, posix_owner(owner), lock);
+    const Lock holder = local_holder(*handle.file, posix_owner(owner), lock);
+    if (holder.type != LockType::kUnlock || handle.file->locks_are_local()) co_return holder;
   }
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   nfs4::LOCKT4args args;
@@ -367,63 +368,69 @@ Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owne
   const std::shared_ptr<FileState> file = handle.file;
   OpenStateRef state = handle.state;
   LockState* mine = nullptr;
-  bool on_server = false;
   {
     std::lock_guard node_lock(file->node.mutex);
     state = state_of_owner(*file, owner, state);
     mine = find_owner(*state, owner);
     if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
     // Of a lost owner the server may have given back some ranges before it refused one.
-    on_server = !mine->ranges.empty() && mine->established && !mine->local;
-  }
-  Result<> unlocked;
-  if (on_server) {
-    const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
-    auto build = [&](CompoundBuilder& b) {
-      nfs4::LOCKU4args args;
-      {
-        std::lock_guard node_lock(file->node.mutex);
-        if (!mine->established) return b.refuse(system_error(EIO, "LOCKU", "the lock was lost meanwhile"));
-        args.lock_stateid = mine->stateid;
-      }
-      args.locktype = nfs4::WRITE_LT;  // not looked at (section 18.12.3), but has to be one
-      args.offset = lock.start;
-      args.length = lock_length(lock.start, lock.end);
-      b.putfh(fh).add(args);
-    };
-    const Request request{nfs4::OP_LOCKU, handle.credential, true, build, {}};
-    Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, mine);
-    if (!reply) {
-      unlocked = fail(std::move(reply.error()));
-    } else if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put) {
-      unlocked = fail(std::move(put.error()));
-    } else if (auto res = reply->take<nfs4::LOCKU4res>(); !res) {
-      unlocked = fail(std::move(res.error()));
-    } else {
-      std::lock_guard node_lock(file->node.mutex);
-      mine->stateid = res->lock_stateid;
+    if (mine->ranges.empty() || !mine->established || mine->local) {
+      note_unlocked(handle, *mine, lock);  // at once: a reclaim looks at the book as it books its answer
+      co_return Result<>{};
     }
   }
+  auto unlocking = unlock_at_server(handle, state, *mine, lock);
+  Result<> unlocked = co_await std::move(unlocking);
   std::lock_guard node_lock(file->node.mutex);
   if (mine->lost) unlocked = {};  // nothing is held any more
-  if (unlocked) record_lock(mine->ranges, {lock.start, lock.end, LockType::kUnlock});
-  if (mine->ranges.empty()) std::erase(handle.lock_owners, owner);
-  if (mine->ranges.empty()) mine->lost = mine->local = false;
-  lock_waits_.changed(owner);
-  file->unlocked.notify_all();
+  if (unlocked) note_unlocked(handle, *mine, lock);
   co_return unlocked;
 }
 
+Task<Result<>> Nfs4Filesystem::unlock_at_server(Nfs4File& handle, OpenStateRef state, LockState& owner,
+                                                Lock lock) {
+  const std::shared_ptr<FileState> file = handle.file;
+  const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
+  auto build = [&](CompoundBuilder& b) {
+    nfs4::LOCKU4args args;
+    {
+      std::lock_guard node_lock(file->node.mutex);
+      if (!owner.established) return b.refuse(system_error(EIO, "LOCKU", "the lock was lost meanwhile"));
+      args.lock_stateid = owner.stateid;
+    }
+    args.locktype = nfs4::WRITE_LT;  // not looked at (section 18.12.3), but has to be one
+    args.offset = lock.start;
+    args.length = lock_length(lock.start, lock.end);
+    b.putfh(fh).add(args);
+  };
+  const Request request{nfs4::OP_LOCKU, handle.credential, true, build, {}};
+  Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, &owner);
+  Result<nfs4::LOCKU4res> res = take_behind_putfh<nfs4::LOCKU4res>(reply);
+  if (!res) co_return fail(std::move(res.error()));
+  std::lock_guard node_lock(file->node.mutex);
+  owner.stateid = res->lock_stateid;
+  co_return Result<>{};
+}
+
+void Nfs4Filesystem::note_unlocked(Nfs4File& handle, LockState& owner, const Lock& lock) {
+  record_lock(owner.ranges, {lock.start, lock.end, LockType::kUnlock});
+  if (owner.ranges.empty()) {
+    std::erase(handle.lock_owners, owner.owner);
+    owner.lost = owner.local = false;
+  }
+  lock_waits_.changed(owner.owner);
+  handle.file->unlocked.notify_all();
+}
+
 Task<> Nfs4Filesystem::forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state) {
-  const auto idle = [](const LockState& l) { return l.ranges.empty() && !l.lost; };
   auto guard = co_await file->lock_mutex.lock();
   std::vector<nfs4::stateid4> stateids;
   {
     std::lock_guard lock(file->node.mutex);
     for (const LockState& owner : state->locks) {
-      if (idle(owner) && owner.established) stateids.push_back(owner.stateid);
+      if (owner.idle() && owner.established) stateids.push_back(owner.stateid);
     }
-    std::erase_if(state->locks, idle);
+    std::erase_if(state->locks, [](const LockState& l) { return l.idle(); });
   }
   for (const nfs4::stateid4& stateid : stateids) co_await states_.free_stateid(stateid, state->credential);
 }

@@ -171,7 +171,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
     ask_of_made(b, fh);
   };
   NameToBe to_be(*this, directory, name);
-  const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}};
+  const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}, ctx.cancellation.get()};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -269,9 +269,12 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
       b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   NameToBe to_be(*this, directory, name);
-  const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}};
+  const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}, ctx.cancellation.get()};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
+  if (!reply) {
+    expire(node);  // it may have been executed
+    co_return fail(std::move(reply.error()));
+  }
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   const auto before = take_change_before(*reply, asked);
   if (!before) co_return fail(before.error());

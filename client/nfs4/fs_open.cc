@@ -152,7 +152,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     b.putfh(directory_fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
     ask_of_made(b, directory_fh);
   };
-  const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}};
+  const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}, ctx.cancellation.get()};
   const uint64_t epoch = session_.epoch();
   const Delegations::Asking asking(delegations_);
   NameToBe to_be(*this, directory, name);
@@ -207,7 +207,9 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   SetAttributes owed;
   if (exclusive) owed = owed_after(opened->resok4.attrset, args.openhow.how.createattrs.attrmask, mode);
   if (owed.any()) {
-    auto paid = co_await setattr(ctx, node, owed, result.open.file);
+    RequestContext whoever_waits = ctx;
+    whoever_waits.cancellation.reset();
+    auto paid = co_await setattr(whoever_waits, node, owed, result.open.file);
     // A file with times of the verifier's is still the caller's; one with another mode he has not asked for.
     if (!paid && owed.mode) {
       co_await release(ctx, result.open.file, std::nullopt);

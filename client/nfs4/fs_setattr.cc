@@ -63,7 +63,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     ask_change_before(b, node, asked);
     b.add(args).getattr(kFileAttributes).add(nfs4::ACCESS4args{kEveryAccess});
   };
-  const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}};
+  const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}, ctx.cancellation.get()};
   // Two statements: g++ 12 destroys the result of `c ? co_await a : co_await b` twice.
   Result<CompoundReply> reply = fail(Error{});
   if (under_open) {
@@ -79,14 +79,20 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   }
   // Also what was read ahead while it was under way, by whatever change attribute.
   if (set.size) drop_kept(n);
-  if (!reply) co_return fail(std::move(reply.error()));
+  if (!reply) {
+    expire(node);  // it may have been executed
+    co_return fail(std::move(reply.error()));
+  }
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(gone(node, std::move(put.error())));
   const auto before = take_change_before(*reply, asked);
   if (!before) co_return fail(before.error());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
   auto res = reply->take<nfs4::GETATTR4res>();
-  if (!res) co_return fail(std::move(res.error()));
+  if (!res) {
+    expire(node);
+    co_return fail(std::move(res.error()));
+  }
   const uint64_t change = res->resok4.obj_attributes.change;
   co_await apply(node, std::move(res->resok4.obj_attributes), order, cause_of_own(asked), *before);
   if (const auto access = reply->take<nfs4::ACCESS4res>())

@@ -126,6 +126,16 @@ std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRan
   return held;
 }
 
+std::vector<LockRange> not_held(std::span<const LockRange> ranges, std::span<const LockRange> held) {
+  std::vector<LockRange> gone;
+  for (const LockRange& range : ranges) {
+    for (const LockRange& step : way_back(held, range)) {
+      if (step.type == LockType::kUnlock) gone.push_back(step);
+    }
+  }
+  return gone;
+}
+
 const LockState* local_conflict(const FileState& file, const std::string& owner, const LockRange& range) {
   for (const OpenStateRef& open : file.opens) {
     for (const LockState& other : open->locks) {

@@ -29,6 +29,9 @@ void record_lock(std::vector<LockRange>& ranges, const LockRange& range);
 // was not held.
 std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRange& range);
 
+// The bytes of `ranges` that are not in `held`, in whatever way; as unlocks.
+std::vector<LockRange> not_held(std::span<const LockRange> ranges, std::span<const LockRange> held);
+
 // The state of `owner` under `state`; null: it never locked there.
 LockState* find_owner(OpenState& state, const std::string& owner);
 const LockState* find_owner(const OpenState& state, const std::string& owner);

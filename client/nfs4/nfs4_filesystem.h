@@ -82,6 +82,9 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<Entry> make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause);
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
+  Task<> ask_who_searches(RequestContext ctx, NodeRef directory) override;
+  // The answer to GETATTR of kDirectoryAcl.
+  void take_acl(CompoundReply& reply, const NodeRef& directory);
 
   // --- fs_setattr.cc ---
   // SETATTR in one COMPOUND with what is to be written before it. Nothing: it is still to be sent, also where
@@ -202,6 +205,10 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<Result<>> unlock(OpenFileRef file, std::string owner, Lock lock);
   // As unlock(), with the file's lock_mutex held and the data on the server.
   Task<Result<>> unlock_in_turn(OpenFileRef file, std::string owner, Lock lock);
+  // `owner` stays, because lock_mutex is held.
+  Task<Result<>> unlock_at_server(Nfs4File& handle, OpenStateRef state, LockState& owner, Lock lock);
+  // The book; with the Node's mutex held.
+  void note_unlocked(Nfs4File& handle, LockState& owner, const Lock& lock);
   // Whether `owner` has, or is about to have, something to unlock. Not the Node's mutex held.
   static bool may_hold(const Nfs4File& file, const std::string& owner);
   // Nobody else has what is given away here under the file's delegation.

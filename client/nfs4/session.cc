@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "client/fabrics.h"
+#include "client/filesystem.h"
 #include "client/transport_options.h"
 #include "transport/rdma/rdma_transport.h"
 #include "transport/runtime/log.h"
@@ -26,6 +27,11 @@ class Backoff {
 
 Error shut_down_error(const char* op) {
   return {Layer::kSession, Recovery::kInterrupted, EIO, 0, op, "the mount is being taken down"};
+}
+
+bool given_up(const Request& request, bool executed_before) {
+  return request.cancellation != nullptr && request.cancellation->cancelled() &&
+         !(request.op == nfs4::OP_OPEN && executed_before);
 }
 
 }  // namespace
@@ -104,6 +110,8 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
   rpc::Call call = builder.finish(&ticket, request.cache_this);
   call.handshake = precedence == Precedence::kHandshake;
   call.renewal = precedence == Precedence::kRenewal;
+  if (request.cancellation != nullptr && request.op != nfs4::OP_OPEN)
+    call.abandoned = &request.cancellation->flag();
   size.sent = call.head.size();
   for (const xdr::Bulk& bulk : call.bulks) size.sent += bulk.data.size();
   const TimePoint sent = Clock::now();
@@ -148,6 +156,10 @@ Task<Result<CompoundReply>> Session::run(Request request) {
     if (!ticket) {
       ticket = co_await slots_.acquire();
       repeated = false;
+      if (ticket && given_up(request, executed_before)) {
+        slots_.release(*ticket, ticket->uncertain ? SlotUse::kUncertain : SlotUse::kNotExecuted);
+        co_return fail(system_error(EINTR, name, "nobody waits for it any more"));
+      }
       if (!ticket) co_return fail(shut_down_error(name));
       if (ticket->uncertain) {
         co_await probe_slot(*std::exchange(ticket, std::nullopt), Precedence::kNone);
@@ -229,6 +241,13 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
       slots_.release(ticket, SlotUse::kUncertain);
       invalidate(ticket.generation, name_of(sequence.status).c_str());
       return Verdict::kAgain;
+    // The lease is over, says nfs-ganesha until it notices that itself (10 s), or the client ID is gone: a
+    // new session renews or replaces it. Not a matter of the request's stateids.
+    case NFS4ERR_EXPIRED:
+    case NFS4ERR_STALE_CLIENTID:
+      slots_.release(ticket, SlotUse::kUncertain);
+      invalidate(ticket.generation, name_of(sequence.status).c_str());
+      return Verdict::kDelay;
     default: slots_.release(ticket, SlotUse::kNotExecuted); return Verdict::kAnswered;
   }
   if (sequence.resok4.sr_sessionid != ticket.session || sequence.resok4.sr_slotid != ticket.slot ||
@@ -285,6 +304,9 @@ void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket
   const auto& ok = sequence.resok4;
   last_sequence_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   slots_.set_target(ticket, std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid));
+  if ((ok.sr_status_flags & kNoBackChannel) == 0 &&
+      back_channel_mendings_.load(std::memory_order_relaxed) != 0)
+    back_channel_mendings_.store(0, std::memory_order_relaxed);
   if (ok.sr_status_flags == 0) return;
   if ((ok.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) reclaim_soon(ticket.generation);
   const uint32_t others = ok.sr_status_flags & ~nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;

@@ -51,12 +51,21 @@ class BuildRef {
   void (*call_)(void*, CompoundBuilder&);
 };
 
+class Cancellation;
+
+inline constexpr uint32_t kNoBackChannel =
+    nfs4::SEQ4_STATUS_CB_PATH_DOWN | nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
+
 struct Request {
   nfs4::nfs_opnum4 op;  // what the COMPOUND is for: name and statistics
   rpc::CredentialPtr credential;
   bool cache_this = false;  // not idempotent: the server is to keep the reply (sa_cachethis)
   BuildRef build;           // refers to a callable in the caller's frame
   Slice sink;               // READ's destination, as given to expect_read()
+  // Once cancelled it is not sent any more (EINTR), except an OPEN that may have been executed: nobody would
+  // close the file.
+  // In the caller's frame; null: never.
+  const Cancellation* cancellation = nullptr;
 };
 
 // Runs COMPOUNDs while the session is being recovered: over loop 0's connection, before anybody else. Several
@@ -220,6 +229,7 @@ class Session {
   void note_renewal(const nfs4::SEQUENCE4res& sequence, Duration sent);
   Task<> probe_slot(SlotTicket ticket, Precedence precedence);
   Task<> renew_lease();
+  Task<> mend_back_channel(uint64_t generation);
   Task<> handle_status_flags(uint32_t flags, uint64_t generation);
   Task<bool> wait_ready();
   void set_ready(bool ready);
@@ -268,6 +278,8 @@ class Session {
   std::atomic<int64_t> lease_until_{0};    // since_boot(); written with the lock held
   Duration lease_known_since_{};           // likewise; what was sent before says nothing of it
   std::atomic<bool> flags_in_hand_{false};
+  // Times the back channel was mended since a SEQUENCE has last said nothing against it.
+  std::atomic<unsigned> back_channel_mendings_{0};
   std::atomic<int64_t> no_reclaim_before_{0};  // steady clock ticks; see reclaim_soon()
   std::atomic<bool> stopping_{false};
   std::atomic<bool> back_channel_{false};

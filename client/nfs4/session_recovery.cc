@@ -241,7 +241,8 @@ Task<Result<>> Session::recover() {
     Result<> created = co_await create_session();
     if (created) break;
     const Error& e = created.error();
-    const bool stale = e.is_status(nfs4::NFS4ERR_STALE_CLIENTID) || e.is_status(nfs4::NFS4ERR_SEQ_MISORDERED);
+    const bool stale = e.is_status(nfs4::NFS4ERR_STALE_CLIENTID) || e.is_status(nfs4::NFS4ERR_EXPIRED) ||
+                       e.is_status(nfs4::NFS4ERR_SEQ_MISORDERED);
     if (!stale || turn == 4) co_return created;
     have_client_id_ = false;
   }

@@ -12,19 +12,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A flag that stays up (a back channel that cannot be had) is looked at no more often than this.
-constexpr Duration kFlagsPause = 5s;
 constexpr uint32_t kRevoked =
     nfs4::SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED | nfs4::SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
     nfs4::SEQ4_STATUS_ADMIN_STATE_REVOKED | nfs4::SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
 // The server could not recall what it has given: one lease later it may take it (section 10.4.5).
 constexpr uint32_t kCannotRecall = nfs4::SEQ4_STATUS_CB_PATH_DOWN | nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
+// What a server's lease_time is taken for at least and at most: none at all cannot be renewed, and times are
+// reckoned with it.
+constexpr std::chrono::seconds kShortestLease{1}, kLongestLease{24 * 3600};
 // Of confirm_lease(): what a server says for longer is taken for what it says always.
 constexpr int kMostConfirmations = 30;
 
 }  // namespace
 
 void Session::set_lease(std::chrono::seconds lease) {
+  // A server may say "for ever", or nothing.
+  lease = std::clamp<std::chrono::seconds>(lease, kShortestLease, kLongestLease);
   lease_seconds_.store(static_cast<uint32_t>(lease.count()));
   {
     std::lock_guard lock(lease_mutex_);
@@ -83,6 +86,23 @@ Task<> Session::confirm_lease() {
   }
 }
 
+// BIND_CONN_TO_SESSION says that the connection has the back channel; where that does not help (a server may
+// make one with a session only), a new session; and where it stays down in that, too, nothing that
+// would need to be recalled is asked for.
+Task<> Session::mend_back_channel(uint64_t generation) {
+  const unsigned before = back_channel_mendings_.fetch_add(1, std::memory_order_relaxed);
+  if (before == 0) {
+    Result<> bound = co_await bind(0);
+    if (!bound) log::warn("server {}: no back channel: {}", options_.host, describe(bound.error()));
+  } else if (before == 1) {
+    co_await replace_session(generation);
+  } else {
+    if (before == 2)
+      log::warn("server {}: no back channel, also in a new session: no delegations", options_.host);
+    back_channel_.store(false);
+  }
+}
+
 Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
   using namespace nfs4;  // NOLINT: the flags
   const Gate::Pass pass = gate_.enter();
@@ -91,16 +111,15 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
     // Section 18.46.3: "The client MUST stop sending more requests on the session's fore channel, wait for
     // all outstanding requests to complete on the fore and back channel, and then destroy the session."
     co_await replace_session(generation);
-  } else if ((flags & (SEQ4_STATUS_CB_PATH_DOWN | SEQ4_STATUS_CB_PATH_DOWN_SESSION)) != 0) {
-    Result<> bound = co_await bind(0);
-    if (!bound) log::warn("server {}: no back channel: {}", options_.host, describe(bound.error()));
+  } else if ((flags & kNoBackChannel) != 0) {
+    co_await mend_back_channel(generation);
   }
   const uint32_t revoked = flags & kRevoked;
   if (revoked != 0) co_await keeper_->state_revoked(revoked == SEQ4_STATUS_RECALLABLE_STATE_REVOKED);
   if ((flags & SEQ4_STATUS_LEASE_MOVED) != 0) {
     log::warn("server {}: it moved a file system elsewhere; mount that server instead", options_.host);
   }
-  co_await pause(kFlagsPause);
+  co_await pause(options_.flags_pause);
   flags_in_hand_.store(false, std::memory_order_release);
 }
 
@@ -120,7 +139,7 @@ Task<> Session::reclaim_live() {
   epoch_.fetch_add(1);
   reclaim_owed_ = true;
   co_await recover_live();
-  const TimePoint pause = Clock::now() + kFlagsPause;
+  const TimePoint pause = Clock::now() + options_.flags_pause;
   if (!reclaim_owed_) no_reclaim_before_.store(pause.time_since_epoch().count(), std::memory_order_release);
 }
 

@@ -43,10 +43,14 @@ std::optional<SlotTicket> SlotTable::take(uint32_t index) {
 std::optional<SlotTicket> SlotTable::take_lowest() {
   if (!open_) return std::nullopt;
   const uint32_t first = usable_ > 1 ? 1 : 0;
+  std::optional<uint32_t> uncertain;
   for (uint32_t i = first; i < usable_; ++i) {
-    if (!slots_[i].busy) return take(i);
+    if (slots_[i].busy) continue;
+    if (!slots_[i].uncertain) return take(i);
+    if (!uncertain) uncertain = i;
   }
-  return std::nullopt;
+  // Last: the server may be at work still on what is in it, and its slot is no use until that has ended.
+  return uncertain ? take(*uncertain) : std::nullopt;
 }
 
 Task<std::optional<SlotTicket>> SlotTable::acquire() {

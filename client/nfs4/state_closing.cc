@@ -72,11 +72,28 @@ uint32_t StateManager::wanted_access(const FileState& file, const OpenState& sta
   return file.delegated() ? state.opened_within(needed | file.delegation->access()) : needed;
 }
 
+// LOCKs and LOCKUs that are under way come first: a process that was killed does not wait for them. A server
+// may refuse to CLOSE what has locks (section 18.2.3), and would keep the open. But nobody's locks wait for
+// an OPEN that the server puts off until another client has returned its delegation: who waits for one mutex
+// has not got the other, and keeps what he has waited for if the other is to be had.
+Task<StateManager::TurnToClose> StateManager::turn_to_close(std::shared_ptr<FileState> file) {
+  for (;;) {
+    auto locking = co_await file->lock_mutex.lock();
+    if (file->open_mutex.try_lock())
+      co_return TurnToClose{std::move(locking), AsyncMutex::Guard(&file->open_mutex)};
+    locking.unlock();
+    auto opening = co_await file->open_mutex.lock();
+    if (file->lock_mutex.try_lock())
+      co_return TurnToClose{AsyncMutex::Guard(&file->lock_mutex), std::move(opening)};
+  }
+}
+
 Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access) {
   Closing closing;
   bool later = false;
   {
     std::lock_guard lock(file->node.mutex);
+    if (state->openers[access] == 0) co_return;  // closed by the unmount
     if (file->delegated() && !file->lock_mutex.locked()) {
       --state->openers[access];
       const bool kept = state->established && wanted_access(*file, *state) == state->held_access;
@@ -91,13 +108,12 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
   }
   if (closing.state) co_await close_later(std::move(closing));
   if (later) co_return;
-  // LOCKs and LOCKUs that are under way come first: a process that was killed does not wait for them. A
-  // server may refuse to CLOSE what has locks (section 18.2.3), and would keep the open.
-  auto locking = co_await file->lock_mutex.lock();
-  auto guard = co_await file->open_mutex.lock();
+  auto taking = turn_to_close(file);
+  const auto turn = co_await std::move(taking);
   auto returning = co_await file->return_mutex.lock();
   {
     std::lock_guard lock(file->node.mutex);
+    if (state->openers[access] == 0) co_return;
     --state->openers[access];
   }
   auto rest = trim(file, state);
@@ -180,8 +196,8 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
 }
 
 Task<> StateManager::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
-  auto locking = co_await file->lock_mutex.lock();
-  auto opening = co_await file->open_mutex.lock();
+  auto taking = turn_to_close(file);
+  const auto turn = co_await std::move(taking);
   auto returning = co_await file->return_mutex.lock();
   std::vector<OpenStateRef> opens;
   {

@@ -26,6 +26,10 @@ bool gone(nfs4::nfsstat4 status) {
   }
 }
 
+bool gone(const Error& e) {
+  return e.layer == Layer::kNfs && gone(static_cast<nfs4::nfsstat4>(e.status));
+}
+
 bool has_local_locks(const FileState& file) {
   std::lock_guard lock(file.node.mutex);
   return std::any_of(file.opens.begin(), file.opens.end(), [](const OpenStateRef& open) {
@@ -85,7 +89,7 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
       known = co_await std::move(claiming);
     }
     for (size_t i = 0; known && i < opens.size(); ++i) {
-      auto claiming = claim_locks(node, *file, opens[i]);
+      auto claiming = claim_locks(node, *file, opens[i], delegation);
       co_await std::move(claiming);
     }
     // Who opens, closes or locks now sees to what is open by himself, afterwards.
@@ -126,29 +130,19 @@ Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, Delega
     if (file.delegation != delegation) co_return false;
     modes = state->unopened_modes();
   }
-  nfs4::OPEN4args open;
-  open.owner = open_owner(state->uid);
-  open.claim.claim = nfs4::CLAIM_DELEG_CUR_FH;
-  open.claim.delegate_stateid = delegation->stateid;
-  auto build = [&](CompoundBuilder& b) {
-    open.owner.clientid = session_.client_id();
-    b.putfh(delegation->fh).add(open);
-  };
-  const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
   for (const uint32_t mode : modes) {
-    open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
     const uint64_t epoch = session_.epoch();
-    Result<CompoundReply> reply = co_await session_.run(request);
-    Result<nfs4::OPEN4res> res = take_behind_putfh<nfs4::OPEN4res>(reply);
-    if (!res) {
+    auto claiming = claim_open(file, *state, *delegation, mode);
+    const Result<nfs4::OPEN4resok> opened = co_await std::move(claiming);
+    if (!opened) {
       // Whoever has it open opens it anew when he next needs it.
-      log::info("a file opened under a delegation: {}", describe(res.error()));
-      if (reply && gone(reply->status())) co_return false;
+      log::info("a file opened under a delegation: {}", describe(opened.error()));
+      if (gone(opened.error())) co_return false;
       continue;
     }
     std::unique_lock lock(file.node.mutex);
     if (file.delegation != delegation) co_return false;  // a restart: that has gone, too
-    const nfs4::stateid4& stateid = res->resok4.stateid;
+    const nfs4::stateid4& stateid = opened->stateid;
     const bool same = state->established && state->stateid.same_state(stateid);
     const bool lost_locks = state->established && !same && lose(*state);  // an open that went without a word
     if (!same) ++state->version;
@@ -163,8 +157,58 @@ Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, Delega
   co_return true;
 }
 
+Task<Result<nfs4::OPEN4resok>> StateManager::claim_open(FileState& file, const OpenState& state,
+                                                        const Delegation& delegation, uint32_t mode) {
+  nfs4::OPEN4args open;
+  open.owner = open_owner(state.uid);
+  open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  open.claim.claim = nfs4::CLAIM_DELEG_CUR_FH;
+  open.claim.delegate_stateid = delegation.stateid;
+  if (claims_by_handle_) {
+    auto build = [&](CompoundBuilder& b) {
+      open.owner.clientid = session_.client_id();
+      b.putfh(delegation.fh).add(open);
+    };
+    const Request request{nfs4::OP_OPEN, state.credential, true, build, {}};
+    Result<CompoundReply> reply = co_await session_.run(request);
+    const bool unknown = reply && reply->status() == nfs4::NFS4ERR_NOTSUPP;
+    Result<nfs4::OPEN4res> res = take_behind_putfh<nfs4::OPEN4res>(reply);
+    if (res) co_return std::move(res->resok4);
+    if (!unknown || !names_.name_of(file.node)) co_return fail(std::move(res.error()));
+    claims_by_handle_ = false;  // version 4.0's claims are all that nfs-ganesha has
+  }
+  const std::optional<NameCache::Name> name = names_.name_of(file.node);
+  if (!name) co_return fail(system_error(ESTALE, "OPEN", "no name is known to claim it by"));
+  open.claim.claim = nfs4::CLAIM_DELEGATE_CUR;
+  open.claim.file = name->name;
+  const nfs4::nfs_fh4 directory = nfs4_node(name->directory).fh();
+  auto build = [&](CompoundBuilder& b) {
+    open.owner.clientid = session_.client_id();
+    b.putfh(directory).add(open).add(nfs4::GETFH4args{});
+  };
+  const Request request{nfs4::OP_OPEN, state.credential, true, build, {}};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  Result<nfs4::OPEN4res> res = take_behind_putfh<nfs4::OPEN4res>(reply);
+  if (!res) co_return fail(std::move(res.error()));
+  const auto found = reply->take<nfs4::GETFH4res>();
+  if (found && found->resok4.object == delegation.fh) co_return std::move(res->resok4);
+  // The name leads elsewhere by now, and the server has not looked whether it may.
+  if (found && !note_upgrade(res->resok4.stateid, mode)) {
+    auto closing = close_other(found->resok4.object, res->resok4.stateid, state.credential);
+    co_await std::move(closing);
+  }
+  co_return fail(system_error(ESTALE, "OPEN", "its name leads to another file"));
+}
+
+Task<> StateManager::close_other(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::CredentialPtr credential) {
+  auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::CLOSE4args{0, stateid}); };
+  const Request request{nfs4::OP_CLOSE, std::move(credential), true, build, {}};
+  (void)co_await session_.run(request);
+}
+
 // Section 10.4.4: "... each such lock is to be established on the server" before the delegation goes back.
-Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef state) {
+Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef state,
+                                 DelegationRef delegation) {
   std::vector<std::pair<LockState*, std::vector<LockRange>>> held;  // they stay: lock_mutex is held
   {
     std::lock_guard lock(file.node.mutex);
@@ -179,6 +223,8 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
         nfs4::LOCK4args args;
         {
           std::lock_guard lock(file.node.mutex);
+          if (file.delegation != delegation)
+            return b.refuse(system_error(EIO, "LOCK", "the delegation has gone"));
           args = lock_args(session_.client_id(), *state, *o, range, false);
         }
         args.locker.stateid.seqid = 0;  // the current one: an OPEN may have counted it up
@@ -187,14 +233,16 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
       const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
       Result<CompoundReply> reply = co_await session_.run(request);
       res = take_behind_putfh<nfs4::LOCK4res>(reply);
-      if (!res) break;
       std::lock_guard lock(file.node.mutex);
+      if (file.delegation != delegation) co_return;
+      if (!res) break;
       owner->stateid = res->resok4.lock_stateid;
       owner->established = true;
     }
     bool newly_lost = false;
     {
       std::lock_guard lock(file.node.mutex);
+      if (file.delegation != delegation) co_return;
       owner->local = false;
       newly_lost = !res && !std::exchange(owner->lost, true);
     }
@@ -216,7 +264,9 @@ bool StateManager::may_go_together(const FileState& file, const OpenStateRef& id
 Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenStateRef idle,
                                          DelegationRef delegation, Purpose* purpose) {
   nfs4::stateid4 open;
+  bool with_purpose = false;
   auto build = [&](CompoundBuilder& b) {
+    with_purpose = purpose != nullptr && !purpose->given_up();
     b.putfh(delegation->fh);
     if (idle) {
       {
@@ -226,7 +276,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
       b.add(nfs4::CLOSE4args{0, open});
     }
     b.add(nfs4::DELEGRETURN4args{delegation->stateid});
-    if (purpose != nullptr) purpose->request.build(b);
+    if (with_purpose) purpose->request.build(b);
   };
   const rpc::CredentialPtr credential = idle ? idle->credential : delegation->credential;
   const nfs4::nfs_opnum4 op = purpose != nullptr ? purpose->request.op : nfs4::OP_DELEGRETURN;
@@ -236,7 +286,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
     if (purpose != nullptr) purpose->reply = fail(std::move(reply.error()));
     co_return true;
   }
-  if (purpose != nullptr) purpose->maybe_executed_before = reply->maybe_executed_before;
+  if (with_purpose) purpose->maybe_executed_before = reply->maybe_executed_before;
   if (!reply->expect<nfs4::PUTFH4res>()) co_return false;
   if (idle) {
     // Done before, too, if what is behind it was delayed and all was sent again: DELEGRETURN tells.
@@ -245,7 +295,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
   }
   const Result<> done = reply->expect<nfs4::DELEGRETURN4res>();
   if (!done) co_await acknowledge(delegation, reply->status());
-  if (purpose != nullptr && done) purpose->reply = std::move(reply);
+  if (with_purpose && done) purpose->reply = std::move(reply);
   co_return true;
 }
 

@@ -234,6 +234,7 @@ bool StateManager::lose(OpenState& state) {
   bool lost_locks = false;
   for (LockState& lock : state.locks) {
     lock.established = false;
+    lock.asked.clear();
     if (lock.ranges.empty() || lock.local) continue;
     if (!std::exchange(lock.lost, true)) lost_locks = true;
   }

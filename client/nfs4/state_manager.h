@@ -103,6 +103,8 @@ class StateManager final : public StateKeeper {
     // Of the COMPOUND, at the first result of `request`. None: `request` is yet to be sent.
     std::optional<Result<CompoundReply>> reply = std::nullopt;
     bool maybe_executed_before = false;
+    // Nobody waits for it any more: the delegation goes back without it.
+    bool given_up() const { return request.cancellation != nullptr && request.cancellation->cancelled(); }
   };
   // Section 10.4.4, of a delegation in phase kReturning, its data being on the server: opens that were made
   // under it become the server's, opens that only it had kept are closed with it, and it is returned.
@@ -168,6 +170,12 @@ class StateManager final : public StateKeeper {
   static bool take_turn(Turn& turn);
   // The CLOSE that was sent with `sent` was done.
   static void note_closed(const FileState& file, OpenState& state, const nfs4::stateid4& sent);
+  // The file's lock_mutex and open_mutex, in that order, and nobody waits for the first while an OPEN is
+  // under way.
+  struct TurnToClose {
+    AsyncMutex::Guard locking, opening;
+  };
+  Task<TurnToClose> turn_to_close(std::shared_ptr<FileState> file);
   // Puts right what the server has of openers that are gone, of the whole file.
   Task<> close_idle(NodeRef node, std::shared_ptr<FileState> file);
   // The same of one state, with the file's mutexes held.
@@ -185,10 +193,24 @@ class StateManager final : public StateKeeper {
   Task<> reclaim_of(NodeRef node, RecoveryChannel& channel, uint64_t epoch, Result<>* outcome);
   Task<Result<>> reclaim_file(RecoveryChannel& channel, NodeRef node, std::shared_ptr<FileState> file,
                               uint64_t epoch);
-  // `delegation`: asked for with it; null: none.
-  Task<Result<>> reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state,
-                              uint64_t epoch, DelegationRef delegation);
-  Task<Result<>> reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state);
+  // The server has not given `delegation` back: what was opened and locked under it is reclaimed by itself.
+  // Not what was `refused`.
+  Task<Result<>> reclaim_without(RecoveryChannel& channel, NodeRef node, FileState& file,
+                                 std::vector<OpenStateRef> refused, uint64_t epoch, DelegationRef delegation);
+  // What the file's delegation does not stand for, with the locks. `delegation`: asked for with it; null:
+  // none. False: it was refused, and is marked.
+  Task<Result<bool>> reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state,
+                                  uint64_t epoch, DelegationRef delegation);
+  // `first`: nothing of `state` was had back before.
+  static void book_reclaimed(FileState& file, OpenState& state, uint32_t mode, const nfs4::stateid4& stateid,
+                             bool first);
+  Task<Result<>> reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state,
+                               uint64_t epoch);
+  // `name`: the owner's.
+  Task<Result<>> reclaim_locks_of(std::string name, RecoveryChannel& channel, NodeRef node, FileState& file,
+                                  OpenStateRef state);
+  Task<Result<>> unlock_reclaimed(RecoveryChannel& channel, FileState& file, OpenState& state,
+                                  std::string name, LockRange gone);
   // LOCKU for every owner under `state` that holds something; `all`: that has a stateid. lock_mutex held.
   Task<> drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all);
   // Those that the server gave, the locks before the open they hang on; with the node's mutex held.
@@ -200,8 +222,14 @@ class StateManager final : public StateKeeper {
   // --- state_delegations.cc ---
   // An OPEN for each mode that was opened under the delegation. False: the server does not know it any more.
   Task<bool> claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation);
-  // A LOCK for each range that was locked under the delegation; what is refused is lost. lock_mutex held.
-  Task<> claim_locks(NodeRef node, FileState& file, OpenStateRef state);
+  // One of them: by file handle, or by name where the server knows no other claim.
+  Task<Result<nfs4::OPEN4resok>> claim_open(FileState& file, const OpenState& state,
+                                            const Delegation& delegation, uint32_t mode);
+  // Of a file that was opened in the place of another.
+  Task<> close_other(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::CredentialPtr credential);
+  // A LOCK for each range that was locked under the delegation; what is refused is lost. Nothing once a
+  // restart of the server has taken the delegation: its locks are kept by what came after. lock_mutex held.
+  Task<> claim_locks(NodeRef node, FileState& file, OpenStateRef state, DelegationRef delegation);
   // CLOSE of `idle`, if there is one, DELEGRETURN, and its purpose. False: it is not returned yet.
   Task<bool> return_together(std::shared_ptr<FileState> file, OpenStateRef idle, DelegationRef delegation,
                              Purpose* purpose);
@@ -233,6 +261,8 @@ class StateManager final : public StateKeeper {
   Delegations& delegations_;
   RecoveryHooks& hooks_;
   OpenFiles<Nfs4Node, FileState> files_;
+
+  std::atomic<bool> claims_by_handle_{true};  // CLAIM_DELEG_CUR_FH, as far as is known
 
   const Duration close_delay_;
   std::atomic<bool> put_off_;

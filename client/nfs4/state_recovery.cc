@@ -15,12 +15,6 @@ namespace {
 // Of each_file(): enough to keep a connection busy, and few beside what applications ask for.
 constexpr unsigned kFilesAtOnce = 16;
 
-uint32_t union_of(const std::vector<uint32_t>& modes) {
-  uint32_t access = 0;
-  for (const uint32_t mode : modes) access |= mode;
-  return access;
-}
-
 // Of a request during recovery: what only another connection or session mends. Anything else, also an answer
 // that cannot be read, costs the state it was about and not the mount.
 bool starts_over(const Error& e) {
@@ -170,7 +164,7 @@ Task<> StateManager::reclaim_of(NodeRef node, RecoveryChannel& channel, uint64_t
 
 Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node,
                                           std::shared_ptr<FileState> file, uint64_t epoch) {
-  std::vector<OpenStateRef> opens;
+  std::vector<OpenStateRef> opens, refused;
   DelegationRef delegation;
   {
     std::lock_guard lock(file->node.mutex);
@@ -182,31 +176,72 @@ Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node
     {
       std::lock_guard lock(file->node.mutex);
       if (state->epoch == epoch || state->failed != 0) continue;
-      // Opened under the delegation only: there is nothing of it to be had back.
-      if (state->opened == 0 && file->delegation) continue;
-      // Nor of what was about to be closed.
-      if (state->idle() && !file->delegation && !file->unsaved() && !state->has_locks()) {
+      // Opened under the delegation only: there is nothing of it to be had back, if that comes back.
+      if (state->opened == 0 && file->delegated()) continue;
+      // Nor of what was about to be closed, unless it was had back before the reclaim began anew.
+      const bool used = !state->idle() || file->delegated() || file->unsaved() || state->has_locks();
+      if (!used && state->asked_in != epoch) {
         (void)lose(*state);
         continue;
       }
       if (file->delegation == delegation) wanted = delegation;
     }
     auto reclaiming = reclaim_open(channel, node, *file, state, epoch, wanted);
+    const Result<bool> reclaimed = co_await std::move(reclaiming);
+    if (!reclaimed) co_return fail(reclaimed.error());
+    if (!*reclaimed) refused.push_back(state);
+  }
+  if (delegation) {
+    auto reclaiming = reclaim_without(channel, node, *file, std::move(refused), epoch, delegation);
     NFSRDMA_CO_TRY(co_await std::move(reclaiming));
   }
-  // It was not given back.
-  if (delegation) end_delegation(*file, delegation, Delegations::Went::kRevoked);
   co_return Result<>{};
 }
 
-Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file,
-                                          OpenStateRef state, uint64_t epoch, DelegationRef delegation) {
+// Section 10.2.1: "a client reporting resources assigned to it by an earlier server instance must be granted
+// those resources". Nobody else can have come by a lock in between.
+Task<Result<>> StateManager::reclaim_without(RecoveryChannel& channel, NodeRef node, FileState& file,
+                                             std::vector<OpenStateRef> refused, uint64_t epoch,
+                                             DelegationRef delegation) {
+  std::vector<OpenStateRef> opens;
+  Delegation::Phase before{};
+  {
+    std::lock_guard lock(file.node.mutex);
+    if (file.delegation != delegation) co_return Result<>{};  // it was given back
+    before = std::exchange(delegation->phase, Delegation::Phase::kForgotten);
+    for (const OpenStateRef& state : file.opens) {
+      const bool anything = !state->idle() || state->opened != 0 || state->has_locks();
+      if (anything && state->failed == 0 && std::ranges::find(refused, state) == refused.end())
+        opens.push_back(state);
+    }
+  }
+  for (const OpenStateRef& state : opens) {
+    auto reclaiming = reclaim_open(channel, node, file, state, epoch, nullptr);
+    const Result<bool> reclaimed = co_await std::move(reclaiming);
+    if (reclaimed) continue;
+    std::lock_guard lock(file.node.mutex);
+    delegation->phase = before;  // it is reclaimed anew, or goes with the mount
+    file.delegation_ended.notify_all();
+    co_return fail(reclaimed.error());
+  }
+  end_delegation(file, delegation, Delegations::Went::kRevoked);
+  co_return Result<>{};
+}
+
+Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file,
+                                              OpenStateRef state, uint64_t epoch, DelegationRef delegation) {
   const nfs4::nfs_fh4 fh = file.node.fh();
   nfs4::OPEN4args open;
   std::vector<uint32_t> modes;
+  bool again = false;  // some of it is there
   {
     std::lock_guard lock(file.node.mutex);
-    modes = file.delegation ? state->opened_modes() : state->modes(file.unsaved());
+    again = state->epoch == epoch && state->established;
+    state->epoch = 0;  // until all of it is there: who begins anew begins with the open
+    state->asked_in = epoch;
+    modes = file.delegated() ? state->opened_modes()
+            : again          ? state->unopened_modes()
+                             : state->modes(file.unsaved());
   }
   std::optional<Delegations::Asking> asking;  // a recall may overtake what it brings
   if (delegation) asking.emplace(delegations_);
@@ -217,7 +252,6 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
     if (open.claim.delegate_type != nfs4::OPEN_DELEGATE_NONE) b.getattr(kChangeAttribute);
   };
   const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
-  Result<nfs4::OPEN4res> res = fail(Error{});
   for (const uint32_t mode : modes) {
     // Who says that he wants none is given none, whatever he claims (Linux' server, nfs-ganesha).
     open.share_access = delegation ? mode : mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
@@ -226,79 +260,139 @@ Task<Result<>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node
                                                    : nfs4::OPEN_DELEGATE_READ;
     Result<CompoundReply> reply = co_await channel.run(request);
     if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
-    res = fail(Error{});
+    Result<nfs4::OPEN4res> res = fail(Error{});
     if (!reply) res = fail(std::move(reply.error()));
     if (reply) res = opened_again(*reply);
-    if (!res) break;
+    if (!res) {
+      // Not in grace, or not remembered: it is opened anew when it is next used; its locks are lost.
+      bool lost_locks = false;
+      {
+        std::lock_guard lock(file.node.mutex);
+        lost_locks = lose(*state);
+      }
+      log::info("an open file could not be reclaimed: {}", describe(res.error()));
+      if (lost_locks) report_lost_locks(node, "the server did not give them back");
+      co_return false;
+    }
+    book_reclaimed(file, *state, mode, res->resok4.stateid, !std::exchange(again, true));
     if (!delegation) continue;
     const auto now = reply->take<nfs4::GETATTR4res>();
     reclaimed(file, std::exchange(delegation, nullptr), res->resok4.delegation, epoch,
               now ? std::optional(now->resok4.obj_attributes.change) : std::nullopt);
   }
-  if (!res) {
-    // Not in grace, or not remembered: it is opened anew when it is next used; its locks are lost.
-    bool lost_locks = false;
-    {
-      std::lock_guard lock(file.node.mutex);
-      lost_locks = lose(*state);
-    }
-    log::info("an open file could not be reclaimed: {}", describe(res.error()));
-    if (lost_locks) report_lost_locks(node, "the server did not give them back");
-    co_return Result<>{};
-  }
-  {
-    std::lock_guard lock(file.node.mutex);
-    state->stateid = res->resok4.stateid;
-    state->established = true;
-    state->held_access = union_of(modes);
-    state->opened = 0;
-    for (const uint32_t mode : modes) state->opened |= 1u << mode;
-    ++state->version;
-    for (LockState& lock_state : state->locks) lock_state.established = false;
-  }
-  NFSRDMA_CO_TRY(co_await reclaim_locks(channel, node, file, state));
+  NFSRDMA_CO_TRY(co_await reclaim_locks(channel, node, file, state, epoch));
   std::lock_guard lock(file.node.mutex);
   state->epoch = epoch;
-  co_return Result<>{};
+  co_return true;
+}
+
+void StateManager::book_reclaimed(FileState& file, OpenState& state, uint32_t mode,
+                                  const nfs4::stateid4& stateid, bool first) {
+  std::lock_guard lock(file.node.mutex);
+  if (first) {
+    state.held_access = state.opened = 0;
+    for (LockState& owner : state.locks) owner.established = false;
+  }
+  state.stateid = stateid;
+  state.established = true;
+  state.held_access |= mode;
+  state.opened |= 1u << mode;
+  ++state.version;
 }
 
 Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file,
-                                           OpenStateRef state) {
-  const nfs4::nfs_fh4 fh = file.node.fh();
-  // Owners with locks stay where they are: giving one up takes a request, which waits for us.
-  std::vector<std::pair<LockState*, std::vector<LockRange>>> held;
+                                           OpenStateRef state, uint64_t epoch) {
+  std::vector<std::string> owners;
   {
     std::lock_guard lock(file.node.mutex);
     for (LockState& owner : state->locks) {
-      if (!owner.ranges.empty() && !owner.lost && !owner.local) held.emplace_back(&owner, owner.ranges);
+      if (std::exchange(owner.asked_in, epoch) != epoch) owner.asked.clear();
+      // What is local needs nothing but the delegation, unless others are at the server, as when the return
+      // of one before was interrupted.
+      const bool needed = !owner.idle() && !owner.established && !(owner.local && file.locks_are_local());
+      if (needed) owners.push_back(owner.owner);
     }
   }
-  for (const auto& [holder, ranges] : held) {
-    LockState& owner = *holder;
-    for (const LockRange& range : ranges) {
-      nfs4::LOCK4args args;
-      {
-        std::lock_guard lock(file.node.mutex);
-        args = lock_args(session_.client_id(), *state, owner, range, false);
-      }
-      args.reclaim = true;
-      auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(args); };
-      const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
-      Result<CompoundReply> reply = co_await channel.run(request);
-      if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
-      Result<nfs4::LOCK4res> res = take_behind_putfh<nfs4::LOCK4res>(reply);
+  for (std::string& owner : owners) {
+    auto reclaiming = reclaim_locks_of(std::move(owner), channel, node, file, state);
+    NFSRDMA_CO_TRY(co_await std::move(reclaiming));
+  }
+  co_return Result<>{};
+}
+
+// Until its first lock is back an owner gives locks up without a request, which would wait for us, and does
+// nothing else. So the book is read anew for each, and what has gone from it is given up here; also what had
+// been asked for when the connection was lost.
+Task<Result<>> StateManager::reclaim_locks_of(std::string name, RecoveryChannel& channel, NodeRef node,
+                                              FileState& file, OpenStateRef state) {
+  const nfs4::nfs_fh4 fh = file.node.fh();
+  for (std::optional<uint64_t> next = 0; next;) {
+    nfs4::LOCK4args args;
+    LockRange range;
+    {
+      std::lock_guard lock(file.node.mutex);
+      LockState* owner = find_owner(*state, name);
+      if (owner == nullptr || owner->lost) co_return Result<>{};
+      const auto held = overlapping(owner->ranges, {*next, UINT64_MAX, LockType::kRead});
+      if (held.empty() && (owner->established || owner->asked.empty())) break;
+      range = held.empty() ? owner->asked.front() : held.front();
+      record_lock(owner->asked, range);
+      args = lock_args(session_.client_id(), *state, *owner, range, false);
+    }
+    args.reclaim = true;
+    auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(args); };
+    const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
+    Result<CompoundReply> reply = co_await channel.run(request);
+    if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
+    Result<nfs4::LOCK4res> res = take_behind_putfh<nfs4::LOCK4res>(reply);
+    std::vector<LockRange> given_up;
+    {
       std::unique_lock lock(file.node.mutex);
-      if (res) {
-        owner.stateid = res->resok4.lock_stateid;
-        owner.established = true;
-        continue;
+      LockState& owner = *find_owner(*state, name);  // not idle: something is asked for
+      if (!res) {
+        owner.asked.clear();
+        owner.local = false;
+        owner.lost = !owner.ranges.empty();
+        const bool lost = owner.lost;
+        lock.unlock();
+        if (lost) report_lost_locks(node, describe(res.error()).c_str());
+        co_return Result<>{};
       }
-      owner.lost = true;
-      lock.unlock();
-      report_lost_locks(node, describe(res.error()).c_str());
-      break;
+      owner.stateid = res->resok4.lock_stateid;
+      owner.local = false;
+      if (!std::exchange(owner.established, true)) given_up = not_held(owner.asked, owner.ranges);
     }
+    for (const LockRange& gone : given_up) {
+      auto unlocking = unlock_reclaimed(channel, file, *state, name, gone);
+      NFSRDMA_CO_TRY(co_await std::move(unlocking));
+    }
+    next = range.end == UINT64_MAX ? std::nullopt : std::optional(range.end + 1);
   }
+  std::lock_guard lock(file.node.mutex);
+  if (LockState* owner = find_owner(*state, name)) owner->asked.clear();
+  co_return Result<>{};
+}
+
+Task<Result<>> StateManager::unlock_reclaimed(RecoveryChannel& channel, FileState& file, OpenState& state,
+                                              std::string name, LockRange gone) {
+  nfs4::LOCKU4args args;
+  args.locktype = nfs4::WRITE_LT;
+  args.offset = gone.start;
+  args.length = lock_length(gone.start, gone.end);
+  {
+    std::lock_guard lock(file.node.mutex);
+    args.lock_stateid = find_owner(state, name)->stateid;
+  }
+  auto build = [&](CompoundBuilder& b) { b.putfh(file.node.fh()).add(args); };
+  const Request request{nfs4::OP_LOCKU, state.credential, true, build, {}};
+  Result<CompoundReply> reply = co_await channel.run(request);
+  if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
+  const Result<nfs4::LOCKU4res> res = take_behind_putfh<nfs4::LOCKU4res>(reply);
+  if (!res) log::info("a lock given up during a restart: {}", describe(res.error()));
+  std::lock_guard lock(file.node.mutex);
+  LockState& owner = *find_owner(state, name);
+  if (res) owner.stateid = res->lock_stateid;
+  record_lock(owner.asked, gone);
   co_return Result<>{};
 }
 

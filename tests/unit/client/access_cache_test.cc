@@ -57,5 +57,20 @@ TEST(AccessCache, Moved_TakesAlongWhatWasOfThatChange) {
   EXPECT_EQ(cache.find(*user(2), 8, false, kStart), 2u);
 }
 
+TEST(AccessCache, Everybody_IsNoUser) {
+  AccessCache cache;
+  EXPECT_EQ(cache.everybody_searches(7, kStart), std::nullopt);
+  cache.note_everybody(true, {7, kStart + 3s});
+  for (uint32_t uid = 0; uid <= AccessCache::kMost; ++uid) cache.note(user(uid), 0, {7, kStart + 3s});
+  EXPECT_EQ(cache.everybody_searches(7, kStart), true) << "users do not take its place";
+  EXPECT_EQ(cache.everybody_searches(8, kStart), std::nullopt);
+  EXPECT_EQ(cache.everybody_searches(7, kStart + 3s), std::nullopt);
+  EXPECT_FALSE(cache.find(*user(AccessCache::kMost + 1), 7, false, kStart));
+  cache.moved(7, 8);
+  EXPECT_EQ(cache.everybody_searches(8, kStart), true);
+  cache.note_everybody(false, {8, kStart + 3s});
+  EXPECT_EQ(cache.everybody_searches(8, kStart), false);
+}
+
 }  // namespace
 }  // namespace nfsrdma::test

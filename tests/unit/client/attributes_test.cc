@@ -83,6 +83,32 @@ TEST(ToFattr, EachMember_IsItsAttribute) {
   EXPECT_EQ(f.time_modify_set, (settime4{SET_TO_CLIENT_TIME4, {-1, 5}}));
 }
 
+// RFC 8881 section 6.2.1: "Each ACE is processed until all of the bits of the requester's access have been
+// ALLOWED."
+TEST(Acl, LetsAllSearch_WhereNobodyIsDeniedItBeforeEverybodyIsAllowed) {
+  const auto searched = [](std::vector<nfsace4> acl) {
+    fattr4 f = of_type(NF4DIR);
+    f.attrmask.set(FATTR4_ACL);
+    f.rare.edit().acl = std::move(acl);
+    return client::acl_lets_all_search(f);
+  };
+  constexpr uint32_t kAllowed = ACE4_ACCESS_ALLOWED_ACE_TYPE, kDenied = ACE4_ACCESS_DENIED_ACE_TYPE;
+  const nfsace4 everybody{kAllowed, 0, ACE4_EXECUTE | ACE4_READ_DATA, "EVERYONE@"};
+  EXPECT_FALSE(client::acl_lets_all_search(of_type(NF4DIR))) << "not shown";
+  EXPECT_FALSE(searched({}));
+  EXPECT_TRUE(searched({everybody}));
+  EXPECT_TRUE(searched({{kAllowed, 0, ACE4_EXECUTE, "OWNER@"}, everybody}));
+  EXPECT_TRUE(searched({{kDenied, 0, ACE4_WRITE_DATA, "bob@x"}, everybody}));
+  EXPECT_FALSE(searched({{kDenied, 0, ACE4_EXECUTE, "bob@x"}, everybody}));
+  EXPECT_FALSE(searched({{kDenied, ACE4_IDENTIFIER_GROUP, ACE4_EXECUTE, "GROUP@"}, everybody}));
+  EXPECT_TRUE(searched({everybody, {kDenied, 0, ACE4_EXECUTE, "bob@x"}})) << "too late";
+  EXPECT_TRUE(searched({{kDenied, ACE4_INHERIT_ONLY_ACE, ACE4_EXECUTE, "bob@x"}, everybody}));
+  EXPECT_FALSE(searched({{kAllowed, ACE4_INHERIT_ONLY_ACE, ACE4_EXECUTE, "EVERYONE@"}}));
+  EXPECT_FALSE(searched({{kAllowed, 0, ACE4_READ_DATA, "EVERYONE@"}}));
+  EXPECT_FALSE(searched({{kAllowed, 0, ACE4_EXECUTE, "alice@x"}}));
+  EXPECT_FALSE(searched({{ACE4_SYSTEM_AUDIT_ACE_TYPE, 0, ACE4_EXECUTE, "EVERYONE@"}}));
+}
+
 TEST(Exports, EachFileSystem_HasItsIndexForGood) {
   client::Exports exports;
   EXPECT_EQ(exports.index_of({1, 1}), 0u);

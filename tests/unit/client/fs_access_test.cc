@@ -194,6 +194,33 @@ TEST_P(AccessLoops, AListingThatTheKernelHas_IsAskedForNoMore) {
   EXPECT_EQ(mount->requests("ACCESS"), 1u) << "what the directory is now";
 }
 
+// Two programs list a directory, and another client changes it in between: the kernel appends what each of
+// them is given to one listing.
+TEST_P(AccessLoops, AListingMadeOfTwo_IsNotTheKernels) {
+  start([](client::ClientOptions& o) { o.acdirmin = o.acdirmax = std::chrono::seconds(0); });
+  const auto opendir_kept = [&] { return *mount->run(mount->fs().opendir(mount->user(), mount->node("d"))); };
+  const auto read = [&](const client::OpenDirectoryRef& directory, uint64_t offset, size_t bytes) {
+    return mount->run(mount->fs().readdir(mount->user(), directory, offset, bytes, false))->entries;
+  };
+  const auto read_all = [&](const client::OpenDirectoryRef& directory) {
+    uint64_t offset = 0;
+    for (auto entries = read(directory, 0, 4096); !entries.empty(); entries = read(directory, offset, 4096))
+      offset = entries.back().next;
+  };
+  const auto first = opendir_kept(), second = opendir_kept();
+  const auto begun = read(first.directory, 0, 130);
+  ASSERT_EQ(begun.size(), 3u) << "one name has been told, and another has not";
+  server->make_file("/export/d/new", "");
+  ASSERT_TRUE(mount->stat("d")) << "which shows the change";
+  read_all(second.directory);
+  const auto third = opendir_kept();
+  EXPECT_FALSE(third.keep_cache);
+  read_all(third.directory);
+  const auto fourth = opendir_kept();
+  EXPECT_TRUE(fourth.keep_cache) << "that is one listing again";
+  for (const auto& opened : {first, second, third, fourth}) closedir(opened.directory);
+}
+
 // The kernel knows of a listing's end by being told, not by having seen its last entry.
 TEST_P(AccessLoops, AListingThatWasNotReadToItsEnd_IsNotTheKernels) {
   auto directory = opendir("d");

@@ -5,21 +5,32 @@ namespace nfsrdma::test {
 namespace {
 
 using client::LockType;
+namespace on = filer::on;
 
 class AppendLoops : public testing::TestWithParam<unsigned> {
  protected:
   std::unique_ptr<filer::Server> server = start_filer();
   TestMount mount{*server, TestMount::Settings{.loops = GetParam()}};
   TestMount other{*server, TestMount::Settings{.loops = GetParam()}};
+  std::shared_ptr<client::Cancellation> caller = std::make_shared<client::Cancellation>();
 
-  // As the kernel sends it that believes the file to end at `end`.
-  int append(const client::OpenFileRef& file, uint64_t end, std::string_view text, bool direct = false) {
+  Task<Result<>> append_task(client::OpenFileRef file, uint64_t end, std::string_view text, bool direct) {
     const Slice data = mount.memory(text.size());
     std::copy(text.begin(), text.end(), reinterpret_cast<char*>(data.bytes.data()));
     client::RequestContext ctx = mount.user();
     ctx.append = true;
     ctx.direct = direct;
-    return errno_of(mount.run(mount.fs().write(std::move(ctx), file, end, data)));
+    ctx.cancellation = caller;
+    return mount.fs().write(std::move(ctx), std::move(file), end, data);
+  }
+  // As the kernel sends it that believes the file to end at `end`.
+  int append(const client::OpenFileRef& file, uint64_t end, std::string_view text, bool direct = false) {
+    return errno_of(mount.run(append_task(file, end, text, direct)));
+  }
+  static int empty(TestMount& m, const client::OpenFileRef& file) {
+    client::SetAttributes set;
+    set.size = 0;
+    return errno_of(m.run(m.fs().setattr(m.user(), m.node("file"), set, file)));
   }
   void other_appends(uint64_t at, std::string_view text) {
     const auto file = other.open("file", O_WRONLY);
@@ -53,17 +64,157 @@ TEST_P(AppendLoops, BehindWhatAnotherClientHasAppended_UnderALock) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
+// Its caller is killed while it asks for the end, and his lock is gone: where it would lie is somebody
+// else's.
+TEST_P(AppendLoops, AbandonedWhileItAsksForTheEnd_IsNotMade) {
+  for (const bool direct : {false, true}) {
+    caller = std::make_shared<client::Cancellation>();
+    ASSERT_EQ(mount.write_file("file", "aaaa\n"), 0);
+    const auto file = mount.open("file", O_WRONLY | O_APPEND);
+    other_appends(5, "bbbb\n");
+    ASSERT_EQ(mount.lock(file, LockType::kWrite), 0);
+    const auto stalled = server->faults().add(on::reply_to(nfs4::OP_GETATTR), filer::fault::Stall{});
+    auto append = mount.start(append_task(file, 5, "cccc\n", direct));
+    ASSERT_TRUE(server->faults().wait_fired(stalled));
+    caller->cancel();
+    ASSERT_EQ(mount.lock(file, LockType::kUnlock), 0);
+    other_appends(10, "dddd\n");
+    server->faults().release(stalled);
+    EXPECT_EQ(errno_of(append.get()), EINTR);
+    EXPECT_EQ(mount.fsync(file), 0);
+    EXPECT_EQ(server->read_file("/export/file"), "aaaa\nbbbb\ndddd\n");
+    caller = nullptr;
+    EXPECT_EQ(this->append(file, 5, "eeee\n", direct), 0) << "nothing is left of it";
+    EXPECT_EQ(mount.close(file), 0);
+    EXPECT_EQ(server->read_file("/export/file"), "aaaa\nbbbb\ndddd\neeee\n");
+  }
+}
+
 TEST_P(AppendLoops, ToAFileThatAnotherClientHasTruncated_LeavesNoHole) {
   ASSERT_EQ(mount.write_file("file", "aaaaaaaaaa"), 0);
   const auto elsewhere = other.open("file", O_WRONLY);
-  client::SetAttributes empty;
-  empty.size = 0;
-  ASSERT_TRUE(other.run(other.fs().setattr(other.user(), other.node("file"), empty, elsewhere)));
+  ASSERT_EQ(empty(other, elsewhere), 0);
   ASSERT_EQ(other.close(elsewhere), 0);
   const auto file = mount.open("file", O_WRONLY | O_APPEND);
   EXPECT_EQ(append(file, 10, "new"), 0);
   EXPECT_EQ(mount.close(file), 0);
   EXPECT_EQ(server->read_file("/export/file"), "new");
+}
+
+// The same where something that was written here is not committed yet: it is in what the server says.
+TEST_P(AppendLoops, ToAFileThatAnotherClientHasTruncated_WithUncommittedData) {
+  ASSERT_EQ(mount.write_file("file", ""), 0);
+  const auto writer = mount.open("file", O_WRONLY);
+  const std::string much(1u << 20, 'a');
+  ASSERT_EQ(mount.write(writer, 0, much), 0);
+  while (mount.requests("WRITE") == 0) std::this_thread::yield();
+  const auto elsewhere = other.open("file", O_WRONLY);
+  ASSERT_EQ(empty(other, elsewhere), 0);
+  ASSERT_EQ(other.write(elsewhere, 0, "other"), 0);
+  ASSERT_EQ(other.close(elsewhere), 0);
+  const auto file = mount.open("file", O_WRONLY | O_APPEND);
+  EXPECT_EQ(append(file, much.size(), "new"), 0);
+  EXPECT_EQ(mount.fsync(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "othernew");
+  EXPECT_EQ(mount.close(file), 0);
+  mount.close(writer);
+}
+
+// A write(2) with O_DIRECT comes in parts at once, which several loops begin in any order.
+TEST_P(AppendLoops, PartsOfOneDirectWriteInAnyOrder_LieInTheirs) {
+  ASSERT_EQ(mount.write_file("file", "head"), 0);
+  const auto file = mount.open("file", O_WRONLY | O_APPEND);
+  ASSERT_EQ(mount.stat("file")->size, 4u);
+  const uint64_t asked = mount.requests("GETATTR");
+  const auto stalled = server->faults().add(on::request_with(nfs4::OP_WRITE).always(), filer::fault::Stall{});
+  auto third = mount.start(append_task(file, 10, "333", true));
+  ASSERT_TRUE(server->faults().wait_fired(stalled, 1));
+  auto second = mount.start(append_task(file, 7, "222", true));
+  auto first = mount.start(append_task(file, 4, "111", true));
+  ASSERT_TRUE(server->faults().wait_fired(stalled, 3));
+  server->faults().release(stalled);
+  EXPECT_TRUE(first.get() && second.get() && third.get());
+  EXPECT_EQ(server->read_file("/export/file"), "head111222333");
+  EXPECT_EQ(mount.requests("GETATTR"), asked) << "the kernel's end was the file's";
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// Nor when all of them have to go further out: one question for all.
+TEST_P(AppendLoops, PartsOfOneDirectWriteBehindAnotherClient_StayTogether) {
+  ASSERT_EQ(mount.write_file("file", "head"), 0);
+  ASSERT_EQ(mount.stat("file")->size, 4u);
+  other_appends(4, "another's");
+  const auto file = mount.open("file", O_WRONLY | O_APPEND);
+  const auto stalled = server->faults().add(on::request_with(nfs4::OP_GETATTR), filer::fault::Stall{});
+  auto second = mount.start(append_task(file, 7, "222", true));
+  ASSERT_TRUE(server->faults().wait_fired(stalled));
+  auto first = mount.start(append_task(file, 4, "111", true));
+  auto third = mount.start(append_task(file, 10, "333", true));
+  EXPECT_EQ(first.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  server->faults().release(stalled);
+  EXPECT_TRUE(first.get() && second.get() && third.get());
+  EXPECT_EQ(server->read_file("/export/file"), "headanother's111222333");
+  // The same offset again: nobody has waited for that write, and the kernel's end has stayed.
+  EXPECT_EQ(append(file, 4, "444", true), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "headanother's111222333444");
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// One of them begins when those on both sides of it have ended.
+TEST_P(AppendLoops, PartOfADirectWriteThatComesLate_LiesBetweenTheOthers) {
+  ASSERT_EQ(mount.write_file("file", "head"), 0);
+  ASSERT_EQ(mount.stat("file")->size, 4u);
+  other_appends(4, "another's");
+  const auto file = mount.open("file", O_WRONLY | O_APPEND);
+  EXPECT_EQ(append(file, 4, "111", true), 0);
+  EXPECT_EQ(append(file, 10, "333", true), 0);
+  EXPECT_EQ(append(file, 7, "222", true), 0);
+  EXPECT_EQ(append(file, 13, "444", true), 0) << "the next write(2)";
+  EXPECT_EQ(server->read_file("/export/file"), "headanother's111222333444");
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// The size that a truncation leaves is below what a write(2) of before has reached: what is appended there is
+// no late part of that.
+TEST_P(AppendLoops, DirectWriteAfterATruncation_IsNoLatePartOfAnOlderOne) {
+  ASSERT_EQ(mount.write_file("file", ""), 0);
+  const auto file = mount.open("file", O_WRONLY | O_APPEND);
+  EXPECT_EQ(append(file, 0, "1111", true), 0);
+  EXPECT_EQ(append(file, 4, "2222", true), 0);
+  ASSERT_EQ(empty(mount, file), 0);
+  other_appends(0, "cccc");
+  ASSERT_EQ(mount.lock(file, LockType::kWrite), 0);
+  EXPECT_EQ(append(file, 0, "dddd", true), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "ccccdddd");
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+TEST_P(AppendLoops, DirectWriteAfterATruncation_LeavesNoHole) {
+  ASSERT_EQ(mount.write_file("file", "head"), 0);
+  ASSERT_EQ(mount.stat("file")->size, 4u);
+  other_appends(4, "xyz");
+  const auto file = mount.open("file", O_WRONLY | O_APPEND);
+  EXPECT_EQ(append(file, 4, "1111", true), 0);
+  ASSERT_EQ(empty(mount, file), 0);
+  EXPECT_EQ(append(file, 0, "222", true), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "222");
+  EXPECT_EQ(mount.close(file), 0);
+}
+
+// Its answer tells no size: the one of before is none to append at, or to tell anybody.
+TEST_P(AppendLoops, WriteWhoseAttributesCannotBeHad_CountsAsWritten) {
+  ASSERT_EQ(mount.write_file("file", "head"), 0);
+  // Under a delegation the change attribute is not asked for in front of the WRITE.
+  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  const auto file = mount.open("file", O_RDWR | O_APPEND);
+  const auto refused = server->faults().add(on::request_with(nfs4::OP_WRITE),
+                                            filer::fault::Answer{nfs4::OP_GETATTR, nfs4::NFS4ERR_IO});
+  EXPECT_EQ(append(file, 4, "more", true), 0);
+  ASSERT_TRUE(server->faults().wait_fired(refused));
+  EXPECT_EQ(mount.stat("file")->size, 8u);
+  EXPECT_EQ(append(file, 8, "again"), 0);
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "headmoreagain");
 }
 
 // Nothing is asked while the kernel's end is the file's: whatever of it is held, under way, or uncommitted.

@@ -96,6 +96,49 @@ TEST_P(DelegationLoops, AnotherUsersLocalOpen_IsClaimedBeforeTheReturn) {
   EXPECT_TRUE(live(StateKind::kOpen).empty());
 }
 
+// nfs-ganesha knows version 4.0's claim alone, by name. It is asked once for the other.
+TEST_P(DelegationLoops, ServerThatKnowsNoClaimByHandle_LocalOpensAreClaimedByName) {
+  server->configure([](filer::Switches& s) { s.claims_by_handle = false; });
+  server->make_file("/export/later", "content", 0666);
+  for (const auto& [name, opens] : {std::pair("file", 2u), std::pair("later", 1u)}) {
+    SCOPED_TRACE(name);
+    const auto first = mount->open(name);
+    auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node(name), O_RDONLY));
+    ASSERT_TRUE(second);
+    const auto before = executed(OP_OPEN);
+    EXPECT_EQ(server->recall(std::string("/export/") + name), 1u);
+    EXPECT_TRUE(returned());
+    EXPECT_EQ(executed(OP_OPEN), before + opens);
+    EXPECT_EQ(live(StateKind::kOpen).size(), 2u);
+    EXPECT_EQ(mount->unlink(name), 0);
+    EXPECT_EQ(mount->read(second->file).value_or("error"), "content");
+    EXPECT_EQ(mount->close(second->file), 0);
+    EXPECT_EQ(mount->close(first), 0);
+  }
+}
+
+// The server has not looked whether the delegation is that file's, which another client has put in its place.
+TEST_P(DelegationLoops, ClaimByNameThatOpensAnotherFile_IsClosedAgain) {
+  server->configure([](filer::Switches& s) { s.claims_by_handle = false; });
+  server->make_file("/export/other", "OTHER", 0666);
+  const nfs_fh4 mine = server->stat("/export/file")->handle, other = server->stat("/export/other")->handle;
+  ASSERT_EQ(mine.size(), other.size());
+  const auto first = mount->open("file");
+  auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
+  ASSERT_TRUE(second);
+  server->faults().add(on::reply_to(OP_GETFH), filer::fault::Mangle{[=](ByteVector& reply) {
+                         const auto at = std::ranges::search(reply, mine.bytes());
+                         ASSERT_FALSE(at.empty());
+                         std::ranges::copy(other.bytes(), at.begin());
+                       }});
+  EXPECT_EQ(server->recall("/export/file"), 1u);
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(executed(OP_CLOSE), 1u) << "of what the server says that it is";
+  EXPECT_EQ(mount->read(second->file).value_or("error"), "content") << "opened anew, by handle";
+  EXPECT_EQ(mount->close(second->file), 0);
+  EXPECT_EQ(mount->close(first), 0);
+}
+
 // A file that nobody has open goes with one COMPOUND: CLOSE and DELEGRETURN.
 TEST_P(DelegationLoops, RecallOfAClosedFile_TakesOneCompound) {
   EXPECT_EQ(mount->read_file("file"), "content");
@@ -454,6 +497,102 @@ TEST_P(DelegationLoops, RecallWithLocks_BringsThemToTheServer) {
   EXPECT_EQ(other.lock(theirs, LockType::kWrite, 40, 49, 7), 0);
   EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, 9, 1), 0);
   EXPECT_EQ(other.lock(theirs, LockType::kRead, 5, 5, 7), 0);
+  EXPECT_EQ(mount->close(file, 1), 0);
+  EXPECT_EQ(other.close(theirs, 7), 0);
+}
+
+TEST_P(DelegationLoops, RecallWithAnotherUsersLocks_BringsThemToTheServer) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDWR));
+  ASSERT_TRUE(second);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+  EXPECT_EQ(mount->lock(second->file, LockType::kWrite, 20, 29, 2), 0);
+  EXPECT_EQ(mount->lock(second->file, LockType::kWrite, 40, 49, 2), 0);
+  EXPECT_EQ(server->recall("/export/file"), 1u);
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(live(StateKind::kLock).size(), 2u);
+  EXPECT_EQ(mount->read(file).value_or("error"), "content");
+  EXPECT_EQ(mount->read(second->file).value_or("error"), "content");
+  EXPECT_EQ(mount->close(file, 1), 0);
+  EXPECT_EQ(mount->close(second->file, 2), 0);
+  EXPECT_TRUE(live(StateKind::kLock).empty());
+}
+
+// The return waits for pages, and the server does not know of these locks yet: it would give others beside
+// them.
+TEST_P(DelegationLoops, LockWhileTheReturnIsHeldUp_IsGivenBesideTheLocalOnes) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+  mount->front_end.hold_drops(true);
+  const auto node = mount->node("file");
+  EXPECT_EQ(server->recall("/export/file"), 1u);
+  for (int i = 0; i < 5000 && mount->front_end.data(node) < 1; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_EQ(mount->front_end.data(node), 1u) << "it is being returned";
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 5, 5, 2), EAGAIN);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 20, 29, 1), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 40, 49, 2), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 20, 24, 1), 0);
+  EXPECT_EQ(executed(OP_LOCK) + executed(OP_LOCKU), 0u);
+  mount->front_end.hold_drops(false);
+  EXPECT_TRUE(returned());
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 5, 5, 7), EAGAIN);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 20, 24, 7), 0);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 29, 29, 7), EAGAIN);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 40, 40, 7), EAGAIN);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 5, 29, 7), 0);
+  EXPECT_EQ(mount->close(file, 2), 0);
+  EXPECT_EQ(other.close(theirs, 7), 0);
+}
+
+// A recall of the file brings its locks to the server, which restarts when it is to be told of the second.
+void restart_at_the_second_lock(filer::Server& server, TestMount& mount, const client::OpenFileRef& file) {
+  const auto restarted = server.faults().add(on::request_with(OP_LOCK).nth(2), filer::fault::Restart{});
+  EXPECT_EQ(server.recall("/export/file"), 1u);
+  ASSERT_TRUE(server.faults().wait_fired(restarted));
+  EXPECT_EQ(mount.read(file).value_or("error"), "content");
+}
+
+// One lock is at the old server when it restarts, the other is not: with the delegation that comes back both
+// are local again, and go to the server with that one.
+TEST_P(DelegationLoops, RestartWhileLocksAreBroughtToTheServer_KeepsThem) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 20, 29, 1), 0);
+  ASSERT_NO_FATAL_FAILURE(restart_at_the_second_lock(*server, *mount, file));
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 5, 5, 7), EAGAIN);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 25, 25, 7), EAGAIN);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 10, 19, 7), 0);
+  EXPECT_EQ(mount->close(file, 1), 0);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 0, 29, 7), 0);
+  EXPECT_EQ(other.close(theirs, 7), 0);
+}
+
+// One of two owners is at the old server by then. With the delegation that comes back the other's locks must
+// not stay here alone, beside a server that is asked for more.
+TEST_P(DelegationLoops, RestartBetweenTwoOwnersLocks_LeavesNoneOutOfSight) {
+  using client::LockType;
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 20, 29, 2), 0);
+  ASSERT_NO_FATAL_FAILURE(restart_at_the_second_lock(*server, *mount, file));
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 5, 5, 3), EAGAIN);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 25, 25, 3), EAGAIN);
+  EXPECT_EQ(mount->lock(file, LockType::kWrite, 40, 49, 2), 0);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 40, 49, 2), 0);
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 5, 5, 7), EAGAIN);
+  EXPECT_EQ(other.lock(theirs, LockType::kRead, 25, 25, 7), EAGAIN);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 40, 49, 7), 0);
   EXPECT_EQ(mount->close(file, 1), 0);
   EXPECT_EQ(other.close(theirs, 7), 0);
 }

@@ -26,6 +26,10 @@ class LockLoops : public testing::TestWithParam<unsigned> {
     user.cancellation = std::move(cancellation);
     return m.start(m.fs().setlk(user, file, owner, {type, 0, UINT64_MAX, TestMount::process(owner)}, true));
   }
+  Task<Result<>> release(client::OpenFileRef file) {
+    co_await mount.fs().release(mount.user(), std::move(file), std::nullopt);
+    co_return Result<>{};
+  }
   // The server has refused a LOCK: whoever waits for it waits.
   void wait_for_denial() {
     EXPECT_TRUE(server->wait_until([](filer::Core& core) {
@@ -34,6 +38,29 @@ class LockLoops : public testing::TestWithParam<unsigned> {
     }));
   }
 };
+
+// An OPEN that is not answered until another client has returned its delegation holds up who closes the file,
+// and nobody's locks.
+TEST_P(LockLoops, WhileACloseWaitsForAnOpen_AreGivenUp) {
+  const auto locked = mount.open("file", O_RDONLY), closed = mount.open("file", O_RDONLY);
+  ASSERT_EQ(mount.lock(locked, LockType::kRead), 0);
+  const auto stalled = server->faults().add(on::request_with(OP_OPEN), filer::fault::Stall{});
+  auto opening = mount.start(mount.fs().open(mount.user(), mount.node("file"), O_RDWR));
+  ASSERT_TRUE(server->faults().wait_fired(stalled));
+  auto closing = mount.start(release(closed));
+  ASSERT_TRUE(mount.stat("file")) << "it has had its turn";
+  auto unlocking =
+      mount.start(mount.fs().setlk(mount.user(), locked, 1, {LockType::kUnlock, 0, UINT64_MAX, 0}, false));
+  EXPECT_EQ(unlocking.wait_for(20s), std::future_status::ready);
+  EXPECT_NE(closing.wait_for(0s), std::future_status::ready);
+  server->faults().release(stalled);
+  EXPECT_TRUE(unlocking.get());
+  EXPECT_TRUE(closing.get());
+  const auto opened = opening.get();
+  ASSERT_TRUE(opened);
+  mount.close(opened->file);
+  mount.close(locked);
+}
 
 TEST_P(LockLoops, OwnersOfOneMount_ExcludeEachOther) {
   const auto file = mount.open("file", O_RDWR);

@@ -488,31 +488,81 @@ TEST_P(NamesLoops, RemovedOneOfTwoNames_IsNotHidden) {
   EXPECT_EQ(server->read_file("/export/second"), "text");
 }
 
-// close(2) has returned, and its RELEASE is on its way: rmdir(2) is not told of the hidden name. The kernel
-// is told that it has gone.
-TEST_P(NamesLoops, DirectoryOfAHiddenName_IsRemovedBehindTheLastClose) {
+// close(2) has returned, and its RELEASE is on its way: neither rmdir(2) nor a rename(2) over the directory
+// is told of the hidden name. The kernel is told that it has gone.
+TEST_P(NamesLoops, DirectoryOfAHiddenName_GoesBehindTheLastClose) {
   server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
   server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
   TestMount mount(*server, settings());
-  ASSERT_EQ(mount.mkdir("d"), 0);
-  const auto file = mount.create("d/file");
-  ASSERT_EQ(mount.unlink("d/file"), 0);
-  EXPECT_EQ(mount.rmdir("d"), ENOTEMPTY) << "it is open";
-  const auto directory = mount.node("d");
-  const std::string hidden = server->list("/export/d").at(0);
-  const auto stalled = server->faults().add(filer::on::request_with(nfs4::OP_REMOVE), filer::fault::Stall{});
-  auto closing = mount.start(mount.fs().release(mount.user(), file, std::nullopt));
-  ASSERT_TRUE(server->faults().wait_fired(stalled, 1));
-  auto removing = mount.start(mount.fs().rmdir(mount.user(), mount.root(), "d"));
-  EXPECT_EQ(removing.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
-  server->faults().release(stalled);
-  closing.get();
-  EXPECT_TRUE(removing.get());
-  EXPECT_TRUE(server->list("/export").empty());
-  EXPECT_TRUE(mount.front_end.names(directory).contains(hidden));
+  for (const bool renamed_over : {false, true}) {
+    SCOPED_TRACE(renamed_over);
+    ASSERT_EQ(mount.mkdir("d"), 0);
+    ASSERT_EQ(mount.mkdir("new"), 0);
+    const auto file = mount.create("d/file");
+    ASSERT_EQ(mount.unlink("d/file"), 0);
+    const auto remove = [&]() -> Task<Result<>> {
+      if (renamed_over) return mount.fs().rename(mount.user(), mount.root(), "new", mount.root(), "d", 0);
+      return mount.fs().rmdir(mount.user(), mount.root(), "d");
+    };
+    EXPECT_EQ(errno_of(mount.run(remove())), ENOTEMPTY) << "it is open";
+    const auto directory = mount.node("d");
+    const std::string hidden = server->list("/export/d").at(0);
+    const auto stalled =
+        server->faults().add(filer::on::request_with(nfs4::OP_REMOVE), filer::fault::Stall{});
+    auto closing = mount.start(mount.fs().release(mount.user(), file, std::nullopt));
+    ASSERT_TRUE(server->faults().wait_fired(stalled, 1));
+    auto removing = mount.start(remove());
+    EXPECT_EQ(removing.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+    server->faults().release(stalled);
+    closing.get();
+    EXPECT_TRUE(removing.get());
+    EXPECT_EQ(server->list("/export").size(), 1u);
+    EXPECT_TRUE(mount.front_end.names(directory).contains(hidden));
+    EXPECT_EQ(mount.rmdir(renamed_over ? "d" : "new"), 0);
+  }
+}
+
+// The server moves what the name leads to, not what it has led to here.
+TEST_P(NamesLoops, RenameOfANameThatAnotherClientHasGivenToAnotherFile_LeadsToThat) {
+  server->make_file("/export/log", "first");
+  server->make_file("/export/next", "second");
+  TestMount mount(*server, settings());
+  TestMount other(*server, settings());
+  ASSERT_EQ(mount.read_file("log"), "first");
+  ASSERT_EQ(other.rename("log", "log.1"), 0);
+  ASSERT_EQ(other.rename("next", "log"), 0);
+  ASSERT_EQ(mount.rename("log", "log.2"), 0);
+  EXPECT_EQ(mount.read_file("log.2"), "second");
+  EXPECT_EQ(mount.read_file("log.1"), "first");
 }
 
 // --- listings ---
+
+// What does not fit into the reply is not counted as told to the kernel.
+TEST_P(NamesLoops, EntriesOfAPage_FitIntoTheReply) {
+  server->make_directory("/export/d");
+  for (int i = 0; i < 300; ++i)
+    server->make_file("/export/d/" + std::string(1 + i % 60, 'n') + std::to_string(i), "");
+  TestMount mount(*server, settings());
+  const auto directory = mount.run(mount.fs().opendir(mount.user(), mount.node("d")));
+  ASSERT_TRUE(directory);
+  for (const bool plus : {false, true}) {
+    uint64_t offset = 0;
+    size_t listed = 0;
+    for (;;) {
+      const auto page = mount.run(mount.fs().readdir(mount.user(), directory->directory, offset, 4096, plus));
+      ASSERT_TRUE(page);
+      if (page->entries.empty()) break;
+      size_t used = 0;
+      for (const auto& e : page->entries) used += ((plus ? 152 : 24) + e.name.size() + 7) / 8 * 8;
+      EXPECT_LE(used, 4096u);
+      listed += page->entries.size();
+      offset = page->entries.back().next;
+    }
+    EXPECT_EQ(listed, 302u);
+  }
+  mount.run(mount.fs().releasedir(directory->directory));
+}
 
 TEST_P(NamesLoops, TenThousandEntries_AreListedOnce) {
   server->make_directory("/export/d");

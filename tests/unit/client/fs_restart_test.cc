@@ -134,6 +134,28 @@ TEST_P(Restart, AgainDuringEachStepOfReclaim_LosesNothing) {
   EXPECT_TRUE(server->states().empty());
 }
 
+// What goes from the book while LOCK is under way goes without a request, which would wait for the reclaim.
+TEST_P(Restart, LockGivenUpAmidstItsReclaim_IsNotHeld) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+  const auto locking = server->faults().add(on::request_with(OP_LOCK), filer::fault::Stall{});
+  server->restart();
+  ASSERT_TRUE(server->faults().wait_fired(locking));
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock, 2, 4), 0);
+  server->faults().release(locking);
+  EXPECT_EQ(mount->read(file, 0, 3).value_or("error"), "con");
+  TestMount other(*server);
+  const auto theirs = other.open("file", O_RDWR);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 2, 4), 0);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 1, 1), EAGAIN);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 5, 9), EAGAIN);
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock), 0);
+  EXPECT_EQ(other.lock(theirs, LockType::kWrite, 0, 9), 0);
+  EXPECT_EQ(other.close(theirs), 0);
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_TRUE(server->states().empty());
+}
+
 TEST_P(Restart, ConnectionCutDuringEachStepOfReclaim_LosesNothing) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);

@@ -8,6 +8,7 @@ namespace {
 using namespace nfs4;  // NOLINT: operations
 using filer::StateKind;
 namespace on = filer::on;
+using client::LockType;
 
 // --- taken away (sections 10.5, 18.38, 18.48) ---
 
@@ -72,7 +73,6 @@ TEST_P(DelegationLoops, Revoked_WhatItVouchedForIsAskedForAgain) {
 // The answer to LOCK says that something was revoked. Until it is known what, no delegation spares the lock
 // what section 10.3.2 asks for: to validate what is cached.
 TEST_P(DelegationLoops, RevokedBeforeALock_TheLockValidatesWhateverTheClockSays) {
-  using client::LockType;
   mount_with(std::chrono::seconds(600));
   const auto file = mount->open("file");
   const auto node = mount->node("file");
@@ -135,7 +135,6 @@ TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoOpenIsAnsweredByTheClock) 
 
 // The same of a lock: what the delegation let us give away is asked for first.
 TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoLockIsGivenHere) {
-  using client::LockType;
   start_with_a_short_lease();
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(numbers().held_write, 1u);
@@ -202,6 +201,137 @@ TEST_P(DelegationLoops, RestartThatGivesNothingBack_OpensAnew) {
   EXPECT_EQ(mount->close(second->file), 0);
   EXPECT_EQ(mount->close(file), 0);
 }
+
+// A server that gives no delegation back. "Upon reclaim, a client reporting resources assigned to it by an
+// earlier server instance must be granted those resources": what was opened and locked under the delegation.
+class NoDelegationBack : public DelegationLoops {
+ protected:
+  // A mount that holds the file open, twice, and locked under a write delegation, and nothing else.
+  void begin() {
+    file = second = nullptr;
+    mount.reset();
+    mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
+    server->configure([](filer::Switches& s) { s.give_delegations_back = false; });
+    file = mount->open("file", O_RDWR);
+    auto opened = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDWR));
+    ASSERT_TRUE(opened);
+    second = opened->file;
+    ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+    ASSERT_EQ(mount->lock(file, LockType::kRead, 20, 29), 0);
+    ASSERT_EQ(mount->lock(second, LockType::kWrite, 100, UINT64_MAX, 2), 0);
+    server->clear_journal();
+    ASSERT_EQ(live(StateKind::kLock).size(), 0u) << "they are local";
+    ASSERT_EQ(live(StateKind::kOpen).size(), 1u) << "as is the second open";
+  }
+  bool kept() {
+    return mount->read(file, 0, 3).value_or("error") == "con" &&
+           mount->read(second, 0, 3).value_or("error") == "con";
+  }
+  // What another client gets: each of these bytes, alone.
+  std::vector<int> denied(std::initializer_list<uint64_t> bytes) {
+    TestMount other(*server);
+    const auto theirs = other.open("file", O_RDWR);
+    std::vector<int> answers;
+    for (const uint64_t at : bytes) answers.push_back(other.lock(theirs, LockType::kWrite, at, at));
+    other.close(theirs);
+    return answers;
+  }
+  void end() {
+    EXPECT_EQ(mount->lock(file, LockType::kUnlock), 0);
+    EXPECT_EQ(denied({0, 9, 20, 29}), (std::vector{0, 0, 0, 0}));
+    EXPECT_EQ(mount->close(second, 2), 0);
+    EXPECT_EQ(mount->close(file), 0);
+    EXPECT_TRUE(server->states().empty());
+  }
+  static std::vector<int> all_are_ours() { return std::vector(6, EAGAIN); }
+
+  client::OpenFileRef file, second;
+};
+
+TEST_P(NoDelegationBack, LocalOpensAndLocks_AreReclaimed) {
+  begin();
+  server->restart();
+  EXPECT_TRUE(kept()) << "nobody is told of a lock that was lost";
+  EXPECT_EQ(live(StateKind::kOpen).size(), 2u);
+  EXPECT_EQ(live(StateKind::kDelegation).size(), 0u);
+  EXPECT_EQ(executed(OP_LOCK), 3u);
+  EXPECT_EQ(numbers().held_write, 0u);
+  EXPECT_EQ(numbers().revoked, 1u);
+  EXPECT_EQ(mount->write(file, 0, "CON"), 0) << "under the lock";
+  EXPECT_EQ(mount->fsync(file), 0);
+  EXPECT_EQ(denied({0, 9, 20, 29, 100, UINT64_MAX}), all_are_ours());
+  EXPECT_EQ(denied({10, 19, 30, 99}), (std::vector{0, 0, 0, 0}));
+  end();
+}
+
+// It begins anew, with the same server or with the next.
+TEST_P(NoDelegationBack, CutOrRestartedAmidst_LosesNothing) {
+  for (const nfs_opnum4 op : {OP_OPEN, OP_LOCK}) {
+    for (const unsigned nth : {1u, 2u, 3u}) {
+      if (op == OP_OPEN && nth == 3) continue;  // there are two
+      for (const bool restarted : {false, true}) {
+        SCOPED_TRACE(std::string(op_name(op)) + " " + std::to_string(nth) +
+                     (restarted ? " restarted" : " cut"));
+        begin();
+        const auto when = (restarted ? on::reply_to(op) : on::request_with(op)).nth(nth);
+        const auto rule = restarted ? server->faults().add(when, filer::fault::Restart{})
+                                    : server->faults().add(when, filer::fault::Cut{});
+        server->restart();
+        EXPECT_TRUE(kept());
+        EXPECT_TRUE(server->faults().wait_fired(rule));
+        EXPECT_EQ(denied({0, 9, 20, 29, 100, UINT64_MAX}), all_are_ours());
+        end();
+      }
+    }
+  }
+}
+
+// No request is made for that: nobody but the reclaim can give the lock up at the server.
+TEST_P(NoDelegationBack, LockGivenUpAmidstItsReclaim_IsNotHeld) {
+  for (const bool executed : {false, true}) {
+    SCOPED_TRACE(executed);
+    begin();
+    const auto when = executed ? on::reply_to(OP_LOCK) : on::request_with(OP_LOCK);
+    const auto locking = server->faults().add(when, filer::fault::Stall{});
+    server->restart();
+    ASSERT_TRUE(server->faults().wait_fired(locking));
+    EXPECT_EQ(mount->lock(file, LockType::kUnlock, 2, 4), 0);
+    server->faults().release(locking);
+    EXPECT_TRUE(kept());
+    EXPECT_EQ(denied({0, 1, 2, 4, 5, 9}), (std::vector{EAGAIN, EAGAIN, 0, 0, EAGAIN, EAGAIN}));
+    end();
+  }
+}
+
+// The server has given the lock back, nobody has heard so, and its holder gives it up.
+TEST_P(NoDelegationBack, LockGivenUpBehindALostAnswer_IsNotHeld) {
+  begin();
+  const auto answered = server->faults().add(on::reply_to(OP_LOCK), filer::fault::Cut{});
+  server->restart();
+  ASSERT_TRUE(server->faults().wait_fired(answered));
+  EXPECT_EQ(mount->lock(file, LockType::kUnlock), 0);
+  EXPECT_TRUE(kept());
+  EXPECT_EQ(denied({0, 9, 20, 29, 100}), (std::vector{0, 0, 0, 0, EAGAIN}));
+  end();
+}
+
+// The second restart's server gives delegations back again: what is under one by then stays there.
+TEST_P(NoDelegationBack, GivenBackByTheNextRestart_LocksAreStillKept) {
+  begin();
+  const auto when = on::request_with(OP_LOCK).nth(2);
+  server->faults().add(when, filer::fault::Call{[this] {
+                         server->configure([](filer::Switches& s) { s.give_delegations_back = true; });
+                       }});
+  const auto restarted = server->faults().add(when, filer::fault::Restart{});
+  server->restart();
+  EXPECT_TRUE(kept());
+  EXPECT_TRUE(server->faults().wait_fired(restarted));
+  EXPECT_EQ(live(StateKind::kDelegation).size(), 1u);
+  EXPECT_EQ(denied({0, 9, 20, 29, 100, UINT64_MAX}), all_are_ours());
+  end();
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, NoDelegationBack, testing::Values(1u, 4u));
 
 // A session that is lost takes no delegation with it (section 2.10.10.1).
 TEST_P(DelegationLoops, LostSession_KeepsTheDelegation) {

@@ -30,8 +30,9 @@ class SessionLoops : public testing::TestWithParam<unsigned> {
 // RFC 8881 section 18.46.3: errors of SEQUENCE that say that there is no such session, or that the client and
 // the server disagree about its slots: a new session, and the request goes out again in it.
 TEST_P(SessionLoops, SequenceRefused_IsFollowedByANewSession) {
-  for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_SEQ_MISORDERED,
-                                NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_FALSE_RETRY}) {
+  for (const nfsstat4 status :
+       {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_SEQ_MISORDERED, NFS4ERR_BADSLOT,
+        NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_EXPIRED, NFS4ERR_STALE_CLIENTID}) {
     const auto sessions = session().sessions_created;
     server->faults().add(on::request_with(OP_READ), Answer{OP_SEQUENCE, status});
     EXPECT_EQ(mount->read_file("file"), "content") << name_of(status);
@@ -39,6 +40,20 @@ TEST_P(SessionLoops, SequenceRefused_IsFollowedByANewSession) {
     ASSERT_EQ(server->clients().size(), 1u);
     EXPECT_EQ(server->clients()[0].sessions.size(), 1u) << "the old one was destroyed";
   }
+  EXPECT_EQ(session().client_ids_established, 1u);
+}
+
+// nfs-ganesha says so of a client whose lease is over, until it has noticed that itself: no stateid is meant.
+TEST_P(SessionLoops, LeaseThatIsOver_CostsNeitherDataNorLocks) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, client::LockType::kWrite, 0, 9), 0);
+  ASSERT_EQ(mount->write(file, 0, "written"), 0);
+  server->faults().add(on::request_with(OP_WRITE).times(3), Answer{OP_SEQUENCE, NFS4ERR_EXPIRED});
+  EXPECT_EQ(mount->fsync(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), "written");
+  EXPECT_EQ(server->executed(OP_OPEN).executed, 1u);
+  EXPECT_EQ(mount->lock(file, client::LockType::kUnlock), 0);
+  EXPECT_EQ(mount->close(file), 0);
   EXPECT_EQ(session().client_ids_established, 1u);
 }
 
@@ -310,6 +325,26 @@ TEST_P(StatusFlags, CallbackPathDown_BindsTheConnectionAgain) {
 
 TEST_P(StatusFlags, CallbackPathOfTheSessionDown_BindsTheConnectionAgain) {
   expect_leads_to(SEQ4_STATUS_CB_PATH_DOWN_SESSION, OP_BIND_CONN_TO_SESSION);
+}
+
+// An old nfs-ganesha answers that the connection is bound, and makes no back channel but with a session.
+TEST_P(StatusFlags, CallbackPathThatStaysDown_GetsANewSession_AndThenNoDelegations) {
+  mount.reset();
+  mount = std::make_unique<TestMount>(
+      *server, TestMount::Settings{.loops = GetParam(),
+                                   .options = [](client::ClientOptions& o) { o.flags_pause = 5ms; }});
+  server->configure([](filer::Switches& s) {
+    s.extra_status_flags = SEQ4_STATUS_CB_PATH_DOWN;
+    s.delegations = filer::Delegations::kReadOrWrite;
+  });
+  const TimePoint end = Clock::now() + std::chrono::seconds(30);
+  for (int n = 0; session().back_channel && Clock::now() < end; ++n)
+    mount->stat("absent " + std::to_string(n));
+  EXPECT_EQ(session().sessions_created, 2u);
+  server->clear_journal();
+  EXPECT_EQ(mount->read_file("file"), "content");
+  EXPECT_EQ(mount->fs().statistics().delegations.held_read, 0u);
+  EXPECT_EQ(session().sessions_created, 2u) << "not again and again";
 }
 
 TEST_P(StatusFlags, BackChannelFault_ReplacesTheSession) {

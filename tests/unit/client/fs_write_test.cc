@@ -372,6 +372,28 @@ TEST_P(WriteLoops, WriteThatWaits_DoesNotTakeTheBytesOfALaterOne) {
   }
 }
 
+// Who waits for everything that was written waits for such a write, too, also when it is sent only then.
+TEST_P(WriteLoops, WriteThatWaits_IsWaitedForByWhoAsksForAll) {
+  const auto file = mount.create("file", O_RDWR | O_SYNC);
+  const auto first = server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
+  const auto second = server->faults().add(on::request_with(OP_WRITE).nth(2), fault::Stall{});
+  auto one = mount.start(mount.write_task(file, 0, "one"));
+  ASSERT_TRUE(server->faults().wait_fired(first));
+  auto two = mount.start(mount.write_task(file, 0, "two"));
+  const auto nothing = []() -> Task<int> { co_return 0; };
+  for (unsigned i = 0; i < 4 * GetParam(); ++i) mount.run(nothing());
+  client::SetAttributes empty;
+  empty.size = 0;
+  auto truncating = mount.start(mount.fs().setattr(mount.user(), mount.node("file"), empty, file));
+  server->faults().release(first);
+  ASSERT_TRUE(server->faults().wait_fired(second));
+  EXPECT_EQ(truncating.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  server->faults().release(second);
+  EXPECT_TRUE(truncating.get() && one.get() && two.get());
+  EXPECT_EQ(server->read_file("/export/file"), "");
+  EXPECT_EQ(mount.close(file), 0);
+}
+
 // O_DIRECT that fcntl(2) has set since.
 TEST_P(WriteLoops, DirectWrite_IsStableWhenItReturns) {
   const auto file = mount.create("file");

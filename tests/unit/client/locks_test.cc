@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <array>
 
 namespace nfsrdma::test {
@@ -52,6 +53,26 @@ TEST(WayBack, AfterAnyLock_LeavesWhatWasHeld) {
       client::record_lock(ranges, step);
     }
     for (size_t i = 0; i < kPoints; ++i) RC_ASSERT(type_at(ranges, point(i)) == type_at(held, point(i)));
+  });
+  EXPECT_TRUE(ok);
+}
+
+// What the server may have and nobody holds.
+TEST(NotHeld, IsWhatTheOtherHasNotInAnyWay) {
+  const bool ok = rc::check([] {
+    std::vector<LockRange> ranges, held;
+    for (auto* book : {&ranges, &held}) {
+      for (const LockRange& r : *rc::gen::container<std::vector<LockRange>>(any_range()))
+        client::record_lock(*book, r);
+    }
+    const auto gone = client::not_held(ranges, held);
+    for (size_t i = 0; i < kPoints; ++i) {
+      const bool expected =
+          type_at(ranges, point(i)) != LockType::kUnlock && type_at(held, point(i)) == LockType::kUnlock;
+      const bool found = std::ranges::any_of(
+          gone, [&](const LockRange& r) { return r.start <= point(i) && point(i) <= r.end; });
+      RC_ASSERT(found == expected);
+    }
   });
   EXPECT_TRUE(ok);
 }

@@ -148,6 +148,20 @@ TEST_F(SlotTableTest, Uncertain_StaysSoUntilTheServerHasSpoken) {
   EXPECT_EQ(t.sequence, 2u);
 }
 
+// What is in it may be under way at the server for as long as that likes.
+TEST_F(SlotTableTest, Uncertain_IsTakenWhenNoOtherIsFree) {
+  table.open(1, session(1), 4, {1});
+  table.release(acquire(), SlotUse::kUncertain);
+  const SlotTicket two = acquire(), three = acquire();
+  EXPECT_EQ(two.slot, 2u);
+  EXPECT_EQ(three.slot, 3u);
+  const SlotTicket one = acquire();
+  EXPECT_EQ(one.slot, 1u);
+  EXPECT_TRUE(one.uncertain);
+  table.release(one, SlotUse::kExecuted);
+  EXPECT_EQ(acquire().slot, 1u) << "the lowest again";
+}
+
 // sa_highest_slotid, section 18.46.3: "the highest slot ID for which the client has a request outstanding; it
 // could be equal to sa_slotid."
 TEST_F(SlotTableTest, HighestSlot_IsTheHighestInUse) {

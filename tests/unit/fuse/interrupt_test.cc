@@ -212,6 +212,47 @@ TEST_P(Interrupts, AnsweredEarly_CountsNoLookup) {
   EXPECT_EQ(m.fs().contents("f"), "");  // it was created all the same
 }
 
+// Between the answer and the change somebody asks, and is told for a long time what was before it.
+TEST_P(Interrupts, ChangeThatIsMadeAfterItsAnswer_IsNotHiddenByWhatTheKernelWasTold) {
+  MountSetup setup = mount_setup();
+  setup.lifetimes = {std::chrono::hours(1), std::chrono::hours(1), std::chrono::hours(1)};
+  struct Late {
+    const char* operation;
+    std::function<void()> change;
+    std::function<bool()> made;
+  };
+  TestMount m(setup);
+  const std::string f = m.path("f"), g = m.path("g"), d = m.path("d"), l = m.path("l");
+  // In a child: a thread of this process must not wait in the mount.
+  const auto child_says = [&](const std::function<bool()>& question) {
+    const pid_t child = m.start_client([&] { ::_exit(question() ? 0 : 1); });
+    return m.wait_client(child) == 0;
+  };
+  const auto status = [](const std::string& path) {
+    struct stat st {};
+    return ::stat(path.c_str(), &st) == 0 ? std::optional(st) : std::nullopt;
+  };
+  m.client([&] { write_file(f, "data"); });
+  const Late cases[] = {
+      {"setattr", [&] { ::truncate(f.c_str(), 1); }, [&] { return status(f) && status(f)->st_size == 1; }},
+      {"link", [&] { ::link(f.c_str(), l.c_str()); },
+       [&] { return status(l) && status(f) && status(f)->st_nlink == 2; }},
+      {"mkdir", [&] { ::mkdir(d.c_str(), 0700); }, [&] { return status(d).has_value(); }},
+      {"rename", [&] { ::rename(f.c_str(), g.c_str()); }, [&] { return !status(f) && status(g); }},
+      {"rmdir", [&] { ::rmdir(d.c_str()); }, [&] { return !status(d); }},
+      {"unlink", [&] { ::unlink(g.c_str()); }, [&] { return !status(g); }},
+  };
+  for (const Late& late : cases) {
+    SCOPED_TRACE(late.operation);
+    const pid_t child = start_stuck(m, late.operation, late.change);
+    ::kill(child, SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
+    EXPECT_FALSE(child_says(late.made));
+    let_it_end(m, late.operation);
+    EXPECT_TRUE(eventually([&] { return child_says(late.made); }));
+  }
+}
+
 TEST_P(Interrupts, SoftMount_AnswersOldRequests) {
   MountSetup s = mount_setup();
   s.options.soft_limit = std::chrono::milliseconds(200);

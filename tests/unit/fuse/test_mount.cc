@@ -32,15 +32,6 @@ std::string why_no_mount() {
   return {};
 }
 
-bool eventually(const std::function<bool()>& condition) {
-  const auto until = Clock::now() + kHang;
-  while (!condition()) {
-    if (Clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 TestMount::TestMount(MountSetup setup) : loops_(setup.loops) {
   std::string name = "/tmp/nfsrdma-fuse-test-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");

@@ -15,6 +15,7 @@
 
 #include "fuse/session.h"
 #include "tests/unit/fuse/memory_filesystem.h"
+#include "tests/unit/transport/support/eventually.h"
 #include "transport/memory/buffer.h"
 #include "transport/runtime/log.h"
 #include "transport/runtime/loop.h"
@@ -31,8 +32,7 @@ struct MountSetup {
 // Whether this process can mount at all; else the reason, for GTEST_SKIP().
 std::string why_no_mount();
 
-// True as soon as `condition` holds; false when it does not within a minute.
-bool eventually(const std::function<bool()>& condition);
+using nfsrdma::test::eventually;
 
 class TestMount {
  public:

@@ -1,0 +1,139 @@
+// Who may do what: what ACCESS allows (RFC 8881 section 18.1; RFC 1813 section 3.3.4), and whose names the
+// kernel may follow by itself. "In general, it is not sufficient for the client to attempt to deduce access
+// permissions by inspecting the uid, gid, and mode fields in the file attributes or by attempting to
+// interpret the contents of the ACL attribute." (section 18.1.4): an ACL that lets everybody search is read
+// for that alone, and what it does not say is asked for each user.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "client/cache/caching_filesystem.h"
+
+namespace nfsrdma::client {
+namespace {
+
+// Names that are answered here before it is worth a request to ask whether the kernel may answer them.
+constexpr unsigned kNamesWorthAsking = 16;
+
+}  // namespace
+
+Task<Result<uint32_t>> CachingFilesystem::access_bits(RequestContext ctx, NodeRef node, uint32_t wanted) {
+  {
+    std::lock_guard lock(cached_node(node).mutex);
+    if (const auto known = known_access(ctx, cached_node(node))) co_return *known& wanted;
+  }
+  co_return co_await ask_access(ctx, node, wanted);
+}
+
+std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ctx,
+                                                        const CachedNode& n) const {
+  if (!n.attributes.known()) return std::nullopt;
+  return n.access.find(*ctx.credential, n.attributes.get().change, promised(n), Clock::now());
+}
+
+uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,
+                                        uint32_t access, uint64_t change) {
+  // Section 18.1.3: `supported` is what the server can tell. What it cannot, the operation itself will show;
+  // a server that has no execute permission is asked for READ.
+  uint32_t allowed = (access & supported) | (kEveryAccess & ~supported);
+  if ((supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
+    allowed &= ~nfs4::ACCESS4_EXECUTE;
+  std::lock_guard lock(n.mutex);
+  n.access.note(ctx.credential, allowed,
+                {change, Clock::now() + limits(S_ISDIR(n.attributes.get().mode)).min});
+  return allowed;
+}
+
+Task<Result<>> CachingFilesystem::access(RequestContext ctx, NodeRef node, int mask) {
+  NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  const Attributes attributes = known_attributes(node);
+  const bool directory = S_ISDIR(attributes.mode);
+  uint32_t wanted = 0;
+  if ((mask & R_OK) != 0) wanted |= nfs4::ACCESS4_READ;
+  if ((mask & W_OK) != 0) wanted |= nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
+  if ((mask & X_OK) != 0) wanted |= directory ? nfs4::ACCESS4_LOOKUP : nfs4::ACCESS4_EXECUTE;
+  if (wanted == 0) co_return Result<>{};  // F_OK: it exists
+  co_return co_await require_access(ctx, node, wanted, "ACCESS");
+}
+
+Task<Result<>> CachingFilesystem::require_access(RequestContext ctx, NodeRef node, uint32_t wanted,
+                                                 const char* op) {
+  auto bits = co_await access_bits(ctx, node, wanted);
+  if (!bits) co_return fail(std::move(bits.error()));
+  if (*bits != wanted) co_return fail(system_error(EACCES, op));
+  co_return Result<>{};
+}
+
+bool CachingFilesystem::all_may_search(const Attributes& directory) const {
+  constexpr uint32_t kEverybody = S_IXUSR | S_IXGRP | S_IXOTH;
+  uint32_t needed = kEverybody;
+  if (!options_.many_users) {
+    const auto& groups = machine_->groups();
+    const bool member = directory.gid == machine_->gid() ||
+                        std::find(groups.begin(), groups.end(), directory.gid) != groups.end();
+    needed = directory.uid == machine_->uid() ? S_IXUSR : member ? S_IXGRP : S_IXOTH;
+  }
+  return (directory.mode & needed) == needed;
+}
+
+bool CachingFilesystem::names_are_free(const CachedNode& directory) const {
+  const Attributes& known = directory.attributes.get();
+  if (!all_may_search(known)) return false;
+  return !options_.many_users || directory.access.everybody_searches(known.change, Clock::now()) == true;
+}
+
+Task<Result<>> CachingFilesystem::check_search(RequestContext ctx, NodeRef directory) {
+  bool worth_asking = false;
+  {
+    CachedNode& d = cached_node(directory);
+    std::lock_guard lock(d.mutex);
+    if (names_are_free(d)) co_return Result<>{};
+    worth_asking = acl_is_wanted(d) && !d.acl_asked && ++d.names_not_lent % kNamesWorthAsking == 0;
+    d.acl_asked = d.acl_asked || worth_asking;
+  }
+  if (worth_asking) Loop::current()->spawn(ask_for_acl(ctx.credential, directory));
+  co_return co_await require_access(ctx, directory, nfs4::ACCESS4_LOOKUP, "LOOKUP");
+}
+
+Task<> CachingFilesystem::ask_for_acl(rpc::CredentialPtr credential, NodeRef directory) {
+  RequestContext ctx;
+  ctx.credential = std::move(credential);
+  co_await ask_who_searches(std::move(ctx), directory);
+  std::lock_guard lock(cached_node(directory).mutex);
+  cached_node(directory).acl_asked = false;
+}
+
+bool CachingFilesystem::acl_is_wanted(const CachedNode& directory) const {
+  const Attributes& known = directory.attributes.get();
+  return options_.many_users && all_may_search(known) &&
+         !directory.access.everybody_searches(known.change, Clock::now());
+}
+
+void CachingFilesystem::note_everybody(const NodeRef& directory, bool search, uint64_t change) {
+  CachedNode& d = cached_node(directory);
+  {
+    std::lock_guard lock(d.mutex);
+    d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
+  }
+  if (search) return;
+  // What was lent by an ACL of before.
+  for (std::string& name : table_.names().names_in(d))
+    front_end_->invalidate_entry(directory, std::move(name));
+}
+
+// RFC 8881 section 18.16.4 leaves it to the server whom it lets open a file. For reading, servers let those
+// who may only execute it, because they cannot tell what for; the open that execve(2) makes can be told here.
+// And some let those write who had it open for writing before the mode changed.
+constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
+
+bool CachingFilesystem::suffices(uint32_t allowed, int flags) {
+  const bool reads = (flags & O_ACCMODE) != O_WRONLY, writes = (flags & O_ACCMODE) != O_RDONLY;
+  const uint32_t read = (flags & kOpenedToExecute) != 0 ? nfs4::ACCESS4_EXECUTE : nfs4::ACCESS4_READ;
+  const uint32_t write = nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
+  return (!reads || (allowed & read) != 0) && (!writes || (allowed & write) != 0);
+}
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,169 @@
+// Who may follow a name, on a mount for several users (RFC 8881 sections 6.2.1, 18.1.4): the kernel asks
+// nobody before it follows a name that it was lent, so that only names that everybody may follow are lent.
+#include <algorithm>
+
+#include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace nfs4;  // NOLINT: operations
+namespace on = filer::on;
+
+constexpr uint32_t kAlice = 1000, kBob = 1001;
+
+nfsace4 entry(ace_type type, const std::string& who, uint32_t flags = 0) {
+  return {type, flags, ACE4_READ_DATA | ACE4_EXECUTE, who};
+}
+
+class SearchRights : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    server = start_filer();
+    server->configure([](filer::Switches& s) { s.shows_acls = true; });
+    server->make_directory("/export/d", 0777);
+    server->make_file("/export/d/a", "content");
+    mount = std::make_unique<TestMount>(
+        *server, TestMount::Settings{.loops = GetParam(), .options = [](client::ClientOptions& o) {
+                                       o.many_users = true;
+                                       o.acregmin = o.acregmax = o.acdirmin = o.acdirmax =
+                                           std::chrono::hours(1);
+                                     }});
+    directory = mount->node("d");
+  }
+  void shut_out_bob() {
+    server->set_acl("/export/d", {entry(ACE4_ACCESS_DENIED_ACE_TYPE, std::to_string(kBob)),
+                                  entry(ACE4_ACCESS_ALLOWED_ACE_TYPE, "EVERYONE@")});
+  }
+  Result<client::Entry> lookup_as(uint32_t uid, const std::string& name) {
+    auto entry = mount->run(mount->fs().lookup(mount->user(uid, uid), directory, name));
+    if (entry) known.push_back(entry->node);
+    return entry;
+  }
+  bool lent(const std::string& name = "a") {
+    const auto entry = lookup_as(kAlice, name);
+    EXPECT_TRUE(entry);
+    return entry && entry->entry_ttl > Duration::zero();
+  }
+  // As often as makes it worth a request.
+  void walk() {
+    for (int i = 0; i < 20; ++i) lookup_as(kAlice, "a");
+  }
+  // Questions for the ACL, or for attributes that are old.
+  uint64_t asked() {
+    const auto journal = server->journal();
+    return static_cast<uint64_t>(std::count_if(journal.begin(), journal.end(), [](const auto& c) {
+      return c.ops.size() == 3 && c.ops.back().op == OP_GETATTR;
+    }));
+  }
+  void expect_lent() {
+    walk();
+    EXPECT_TRUE(eventually([&] { return lent(); }));
+  }
+
+  std::unique_ptr<filer::Server> server;
+  std::unique_ptr<TestMount> mount;
+  client::NodeRef directory;
+  std::vector<client::NodeRef> known;  // to the kernel
+};
+
+// "In general, it is not sufficient for the client to attempt to deduce access permissions by inspecting the
+// uid, gid, and mode fields in the file attributes or by attempting to interpret the contents of the ACL
+// attribute." (section 18.1.4)
+TEST_P(SearchRights, WhomOnlyTheAclShutsOut_FindsNothing) {
+  shut_out_bob();
+  ASSERT_TRUE(lookup_as(kAlice, "a"));
+  EXPECT_FALSE(lent()) << "the kernel would let Bob follow it";
+  EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES) << "what Alice has learnt is not his";
+  EXPECT_TRUE(lookup_as(kAlice, "a"));
+}
+
+TEST_P(SearchRights, AServerThatShowsNoAcls_MayObeyThem) {
+  server->configure([](filer::Switches& s) { s.shows_acls = false; });
+  shut_out_bob();
+  walk();
+  EXPECT_TRUE(eventually([&] { return asked() > 0; }));
+  EXPECT_FALSE(lent());
+  EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES);
+}
+
+TEST_P(SearchRights, NamesThatEverybodyMayFollow_AreLent) {
+  EXPECT_FALSE(lent()) << "nobody has asked yet";
+  server->clear_journal();
+  expect_lent();
+  EXPECT_EQ(asked(), 1u);
+  EXPECT_TRUE(lookup_as(kBob, "a")->entry_ttl > Duration::zero());
+  EXPECT_EQ(mount->requests("ACCESS"), 1u) << "Alice's, until it was known";
+}
+
+TEST_P(SearchRights, AnAclThatShutsSomebodyOut_IsAskedForOnce) {
+  shut_out_bob();
+  server->clear_journal();
+  for (int turn = 0; turn < 5; ++turn) walk();
+  EXPECT_TRUE(eventually([&] { return asked() > 0; }));
+  EXPECT_FALSE(lent());
+  for (int turn = 0; turn < 5; ++turn) walk();
+  EXPECT_EQ(asked(), 1u);
+}
+
+// ls(1), and what follows it, cost no request for that.
+TEST_P(SearchRights, AListing_BringsTheAclAlong) {
+  EXPECT_EQ(mount->list("d").size(), 1u);
+  server->clear_journal();
+  EXPECT_TRUE(lent());
+  EXPECT_EQ(asked(), 0u);
+  shut_out_bob();
+  EXPECT_EQ(mount->list("d").size(), 1u);
+  EXPECT_FALSE(lent()) << "another change attribute";
+}
+
+// Nor is a listing lost for an ACL that is not to be had.
+TEST_P(SearchRights, AListingWithoutItsAcl_IsAListing) {
+  server->configure([](filer::Switches& s) { s.refuses_acls = true; });
+  EXPECT_EQ(mount->list("d").size(), 1u);
+  EXPECT_FALSE(lent());
+}
+
+// Our own names change nothing of who may search.
+TEST_P(SearchRights, OwnChanges_LeaveNamesLent) {
+  expect_lent();
+  server->clear_journal();
+  ASSERT_EQ(mount->write_file("d/b", ""), 0);
+  EXPECT_TRUE(lent("b"));
+  ASSERT_EQ(mount->unlink("d/b"), 0);
+  EXPECT_TRUE(lent());
+  EXPECT_EQ(asked(), 0u);
+}
+
+TEST_P(SearchRights, AnAclThatIsSetLater_TakesNamesBack) {
+  expect_lent();
+  shut_out_bob();
+  mount->fs().doubt_ages();  // an hour later
+  EXPECT_FALSE(lent()) << "another change attribute: it may be the ACL's";
+  server->clear_journal();
+  walk();
+  EXPECT_TRUE(eventually([&] { return asked() > 0; }));
+  EXPECT_FALSE(lent());
+  EXPECT_TRUE(eventually([&] { return mount->front_end.names(directory).contains("a"); }));
+  EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES);
+  server->set_acl("/export/d", {});
+  mount->fs().doubt_ages();
+  expect_lent();
+}
+
+TEST_P(SearchRights, AQuestionThatFails_IsAskedAgain) {
+  const auto alone = [](const filer::FaultEvent& e) {
+    return !e.has(OP_LOOKUP) && !e.has(OP_READDIR) && !e.has(OP_ACCESS);
+  };
+  server->faults().add(on::request_with(OP_GETATTR).if_(alone).times(1),
+                       filer::fault::Answer{OP_GETATTR, NFS4ERR_ACCESS});
+  walk();
+  EXPECT_FALSE(lent());
+  expect_lent();
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, SearchRights, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test
