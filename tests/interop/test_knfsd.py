@@ -13,8 +13,9 @@ import test_work
 import trees
 from beside import SIZE, overtaken_in_what_was_read_ahead
 from guest import GUEST, Guest
+from harness import acl
 from harness.case import HOME, WORK, ChaosProxy, Mount, SystemCase, needs_mount, tool
-from inside import work_as_a_user
+from inside import MountInside, work_as_a_user
 from knfsd import EXPORT, Knfsd
 from relay import CLIENT, SERVER, Relay, messages
 
@@ -241,6 +242,34 @@ class BesideTheKernelsClient(OnKnfsd, SystemCase):
         self.wait_until(lambda: self.content(path, 1) == "2\n", "the name is of the other file")
         self.wait_until(lambda: os.stat(os.path.join(path, "f3")).st_mode & 0o777 == 0o600, "the mode is as it left it")
         self.assertEqual(self.content(path, 4), "")
+
+
+class Acls(OnKnfsd, SystemCase):
+    """Root's mount in the guest serves its users. Linux' server obeys its file system's ACLs, and shows them."""
+
+    ALICE, BOB = 1001, 1002
+
+    def stats_as(self, user, path, times=1):
+        """Whether they all succeed."""
+        script = f"for i in $(seq {times}); do stat {path} >/dev/null 2>&1 || exit 1; done"
+        return guest.run(f"setpriv --reuid={user} --regid={user} --clear-groups sh -c '{script}' && echo yes || echo no").strip() == "yes"
+
+    def lookups(self, mounted):
+        return sum(each["requests"] for each in mounted.stats()["fuse"]["operations"] if each["name"] == "LOOKUP")
+
+    def test_names_are_lent_to_whom_the_acl_lets_in(self):
+        guest.run(f"cd {EXPORT} && mkdir plain closed && touch plain/file closed/file")
+        mounted = MountInside(guest, f"{GUEST}:/", "acdirmin=600,acdirmax=600", proto="tcp")
+        self.mounted.append(mounted)
+        value = acl.shutting_out(self.BOB).hex()
+        guest.run(f"python3 -c 'import os; os.setxattr(\"{EXPORT}/closed\", \"system.posix_acl_access\", bytes.fromhex(\"{value}\"))'")
+        self.assertTrue(self.stats_as(self.ALICE, f"{mounted.path}/closed/file", 40))
+        self.assertFalse(self.stats_as(self.BOB, f"{mounted.path}/closed/file"), "an ACL shuts him out")
+        self.assertTrue(self.stats_as(self.ALICE, f"{mounted.path}/plain/file", 40))
+        before = self.lookups(mounted)
+        self.assertTrue(self.stats_as(self.ALICE, f"{mounted.path}/plain/file", 40))
+        self.assertTrue(self.stats_as(self.BOB, f"{mounted.path}/plain/file", 40))
+        self.assertEqual(self.lookups(mounted), before, "the kernel has the names of a directory that everybody may search")
 
 
 class Unprivileged(OnKnfsd, SystemCase):

@@ -6,11 +6,20 @@ import subprocess
 import sys
 import unittest
 
+from harness import acl
 from harness.case import Export, HOME, SystemCase, needs_mount, needs_root, needs_user, steward
+from harness.filer import Filer
 
 # Accounts every Debian system has; ids only matter as numbers here.
 ALICE, BOB = 1 << 20, (1 << 20) + 1
 TEAM, OTHERS = 3_000_000, 3_000_001
+
+
+def as_user(program, *args, uid=ALICE, gid=TEAM, groups=()):
+    """Runs Python code as this user; returns (status, output)."""
+    done = subprocess.run([sys.executable, "-c", "import os,sys\n" + program, *args], user=uid, group=gid,
+                          extra_groups=list(groups), capture_output=True, text=True, timeout=60)
+    return done.returncode, (done.stdout + done.stderr).strip()
 
 
 @needs_mount()
@@ -22,44 +31,38 @@ class ManyUsers(SystemCase):
         self.path = self.directory(self.mount())
         os.chmod(self.path, 0o1777)
 
-    def as_user(self, program, *args, uid=ALICE, gid=TEAM, groups=()):
-        """Runs Python code as this user; returns (status, output)."""
-        done = subprocess.run([sys.executable, "-c", "import os,sys\n" + program, *args], user=uid, group=gid,
-                              extra_groups=list(groups), capture_output=True, text=True, timeout=60)
-        return done.returncode, (done.stdout + done.stderr).strip()
-
     def test_files_belong_to_their_creator(self):
         for uid, gid in ((ALICE, TEAM), (BOB, OTHERS), (0, 0), (ALICE, OTHERS)):
             name = os.path.join(self.path, f"{uid}.{gid}")
-            self.assertEqual(self.as_user("open(sys.argv[1],'x').write('x'); os.mkdir(sys.argv[1]+'.d'); os.symlink('t',sys.argv[1]+'.l')",
-                                          name, uid=uid, gid=gid), (0, ""))
+            self.assertEqual(as_user("open(sys.argv[1],'x').write('x'); os.mkdir(sys.argv[1]+'.d'); os.symlink('t',sys.argv[1]+'.l')",
+                                     name, uid=uid, gid=gid), (0, ""))
             for suffix in ("", ".d", ".l"):
                 for seen in (os.lstat(name + suffix), os.lstat(self.on_server(name + suffix))):
                     self.assertEqual((seen.st_uid, seen.st_gid), (uid, gid))
 
     def test_the_server_refuses_by_mode(self):
         secret = os.path.join(self.path, "secret")
-        self.as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o640); os.write(fd,b'text')", secret)
+        as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o640); os.write(fd,b'text')", secret)
         reads = "sys.exit(0 if open(sys.argv[1]).read()=='text' else 1)"
-        self.assertEqual(self.as_user(reads, secret)[0], 0)
-        self.assertEqual(self.as_user(reads, secret, uid=BOB, gid=TEAM)[0], 0)
-        self.assertIn("PermissionError", self.as_user(reads, secret, uid=BOB, gid=OTHERS)[1])
-        self.assertIn("PermissionError", self.as_user("open(sys.argv[1],'a')", secret, uid=BOB, gid=TEAM)[1])
-        self.assertIn("PermissionError", self.as_user("os.chmod(sys.argv[1],0o777)", secret, uid=BOB, gid=TEAM)[1])
-        self.assertIn("PermissionError", self.as_user("os.unlink(sys.argv[1])", secret, uid=BOB, gid=OTHERS)[1])  # sticky
+        self.assertEqual(as_user(reads, secret)[0], 0)
+        self.assertEqual(as_user(reads, secret, uid=BOB, gid=TEAM)[0], 0)
+        self.assertIn("PermissionError", as_user(reads, secret, uid=BOB, gid=OTHERS)[1])
+        self.assertIn("PermissionError", as_user("open(sys.argv[1],'a')", secret, uid=BOB, gid=TEAM)[1])
+        self.assertIn("PermissionError", as_user("os.chmod(sys.argv[1],0o777)", secret, uid=BOB, gid=TEAM)[1])
+        self.assertIn("PermissionError", as_user("os.unlink(sys.argv[1])", secret, uid=BOB, gid=OTHERS)[1])  # sticky
 
     def test_what_one_user_has_cached_another_may_not_read(self):
         secret = os.path.join(self.path, "cached")
-        self.as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o600); os.write(fd,b'text'*1000)", secret)
+        as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o600); os.write(fd,b'text'*1000)", secret)
         for _ in range(2):
-            self.assertEqual(self.as_user("open(sys.argv[1]).read()", secret)[0], 0)
-            self.assertIn("PermissionError", self.as_user("open(sys.argv[1]).read()", secret, uid=BOB)[1])
+            self.assertEqual(as_user("open(sys.argv[1]).read()", secret)[0], 0)
+            self.assertIn("PermissionError", as_user("open(sys.argv[1]).read()", secret, uid=BOB)[1])
         closed = os.path.join(self.path, "closed")
-        self.as_user("os.mkdir(sys.argv[1],0o700); open(sys.argv[1]+'/inside','w').write('x')", closed)
+        as_user("os.mkdir(sys.argv[1],0o700); open(sys.argv[1]+'/inside','w').write('x')", closed)
         for _ in range(2):
-            self.assertEqual(self.as_user("os.listdir(sys.argv[1]); open(sys.argv[1]+'/inside')", closed)[0], 0)
-            self.assertIn("PermissionError", self.as_user("os.listdir(sys.argv[1])", closed, uid=BOB)[1])
-            self.assertIn("PermissionError", self.as_user("open(sys.argv[1]+'/inside')", closed, uid=BOB)[1])
+            self.assertEqual(as_user("os.listdir(sys.argv[1]); open(sys.argv[1]+'/inside')", closed)[0], 0)
+            self.assertIn("PermissionError", as_user("os.listdir(sys.argv[1])", closed, uid=BOB)[1])
+            self.assertIn("PermissionError", as_user("open(sys.argv[1]+'/inside')", closed, uid=BOB)[1])
 
     def test_supplementary_groups_count(self):
         shared = os.path.join(self.path, "shared")
@@ -67,19 +70,19 @@ class ManyUsers(SystemCase):
         os.chown(shared, 0, OTHERS)
         os.chmod(shared, 0o2770)
         writes = "open(sys.argv[1]+'/by-group','w').write('x')"
-        self.assertIn("PermissionError", self.as_user(writes, shared)[1])
-        self.assertEqual(self.as_user(writes, shared, groups=(5_000_000, OTHERS))[0], 0)
+        self.assertIn("PermissionError", as_user(writes, shared)[1])
+        self.assertEqual(as_user(writes, shared, groups=(5_000_000, OTHERS))[0], 0)
         self.assertEqual(os.stat(self.on_server(os.path.join(shared, "by-group"))).st_gid, OTHERS)  # setgid directory
         fifteen = tuple(range(4_000_000, 4_000_014)) + (OTHERS,)  # AUTH_SYS carries 16
-        self.assertEqual(self.as_user(writes.replace("by-group", "sixteen"), shared, groups=fifteen)[0], 0)
+        self.assertEqual(as_user(writes.replace("by-group", "sixteen"), shared, groups=fifteen)[0], 0)
 
     def test_access_is_the_servers_answer(self):
         name = os.path.join(self.path, "access")
-        self.as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o640)", name)
+        as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o640)", name)
         asks = "print(*[int(os.access(sys.argv[1],m)) for m in (os.F_OK,os.R_OK,os.W_OK,os.X_OK)])"
-        self.assertEqual(self.as_user(asks, name), (0, "1 1 1 0"))
-        self.assertEqual(self.as_user(asks, name, uid=BOB, gid=TEAM), (0, "1 1 0 0"))
-        self.assertEqual(self.as_user(asks, name, uid=BOB, gid=OTHERS), (0, "1 0 0 0"))
+        self.assertEqual(as_user(asks, name), (0, "1 1 1 0"))
+        self.assertEqual(as_user(asks, name, uid=BOB, gid=TEAM), (0, "1 1 0 0"))
+        self.assertEqual(as_user(asks, name, uid=BOB, gid=OTHERS), (0, "1 0 0 0"))
 
     def test_root_gives_files_away(self):
         name = os.path.join(self.path, "given")
@@ -87,7 +90,7 @@ class ManyUsers(SystemCase):
         os.chown(name, ALICE, TEAM)
         seen = os.stat(self.on_server(name))
         self.assertEqual((seen.st_uid, seen.st_gid), (ALICE, TEAM))
-        self.assertIn("PermissionError", self.as_user("os.chown(sys.argv[1],0,0)", name)[1])
+        self.assertIn("PermissionError", as_user("os.chown(sys.argv[1],0,0)", name)[1])
         os.chown(name, -1, OTHERS)
         self.assertEqual(os.stat(name).st_uid, ALICE)
 
@@ -96,8 +99,40 @@ class ManyUsers(SystemCase):
         for uid in range(ALICE, ALICE + 5):
             name = os.path.join(self.path, f"mine{uid}")
             program = "fd=os.open(sys.argv[1],os.O_CREAT|os.O_RDWR,0o600); os.write(fd,b'x'*3000000); os.fsync(fd); os.close(fd)"
-            self.assertEqual(self.as_user(program, name, uid=uid)[0], 0)
+            self.assertEqual(as_user(program, name, uid=uid)[0], 0)
             self.assertEqual(os.stat(self.on_server(name)).st_size, 3000000)
+
+
+@needs_mount()
+@needs_root("root, who serves every user of the machine with one mount")
+class Acls(SystemCase):
+    """nfsrdma-filer obeys the host's ACLs and shows none."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Filer(name="filer.acls").start()
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(HOME, 0o755)
+        self.closed = os.path.join(self.server.path(), "closed")
+        os.mkdir(self.closed)
+        os.chmod(self.closed, 0o755)
+        for name in ("file", "other"):
+            with open(os.path.join(self.closed, name), "w") as file:
+                file.write("x")
+        try:
+            os.setxattr(self.closed, "system.posix_acl_access", acl.shutting_out(BOB))
+        except OSError as error:
+            self.skipTest(f"the file system has no ACLs: {error}")
+        self.path = os.path.join(self.mount().path, "closed")
+
+    def test_whom_only_an_acl_shuts_out_stays_out(self):
+        for _ in range(8):
+            self.assertEqual(as_user("os.stat(sys.argv[1]+'/file'); os.listdir(sys.argv[1])", self.path)[0], 0)
+            for name in ("file", "other", "none"):
+                denied = as_user("os.stat(sys.argv[1])", os.path.join(self.path, name), uid=BOB)
+                self.assertIn("PermissionError", denied[1])
 
 
 @needs_mount()

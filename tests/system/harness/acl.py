@@ -1,0 +1,12 @@
+"""POSIX ACLs as Linux keeps them (system.posix_acl_access): version 2, then tag, permissions and ID of each entry."""
+
+import struct
+
+OWNER, USER, GROUP, MASK, OTHERS = 1, 2, 4, 16, 32
+UNNAMED = 0xffffffff
+
+
+def shutting_out(uid):
+    """rwxr-xr-x, and nothing for one user."""
+    entries = ((OWNER, 7, UNNAMED), (USER, 0, uid), (GROUP, 5, UNNAMED), (MASK, 5, UNNAMED), (OTHERS, 5, UNNAMED))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
