@@ -30,6 +30,19 @@ int time_left(const Deadline& deadline) {
   return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
 }
 
+// False when the path is too long for one.
+bool address_of(const std::string& path, sockaddr_un& address) {
+  address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return true;
+}
+
+Fd local_socket() {
+  return Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
 // True when `fd` is ready, false when the deadline has passed.
 bool wait_ready(int fd, short events, const Deadline& deadline) {
   while (true) {
@@ -45,11 +58,9 @@ bool wait_ready(int fd, short events, const Deadline& deadline) {
 }  // namespace
 
 Outcome<ControlClient> ControlClient::connect(const std::string& path, uid_t owner, Deadline deadline) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) return failed("there is no control socket");
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address;
+  if (!address_of(path, address)) return failed("there is no control socket");
+  Fd fd = local_socket();
   if (!fd) return failed(fmt::format("socket: {}", std::strerror(errno)));
   // EAGAIN: the daemon's backlog is full. There is nothing to poll for then.
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
@@ -126,6 +137,14 @@ Outcome<size_t> ControlClient::next_line(Deadline deadline) {
 Outcome<Json> ControlClient::ask(const Json& request, Deadline deadline) {
   if (auto sent = send(request, deadline); !sent) return tl::unexpected(std::move(sent).error());
   return receive(deadline);
+}
+
+bool is_abandoned(const std::string& path) {
+  sockaddr_un address;
+  const Fd fd = local_socket();
+  return address_of(path, address) && fd &&
+         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+         errno == ECONNREFUSED;
 }
 
 bool wait_for_exit(pid_t pid, Deadline deadline) {

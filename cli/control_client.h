@@ -47,6 +47,9 @@ class ControlClient {
   std::string in_;
 };
 
+// A socket whose daemon died: it is there, and nobody listens. (One that ends by itself removes it.)
+bool is_abandoned(const std::string& path);
+
 // Waits until process `pid` has gone. False when it has not by the deadline. A pid that cannot be watched
 // (another PID namespace, an old kernel) counts as gone.
 bool wait_for_exit(pid_t pid, Deadline deadline);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -26,8 +27,13 @@ void print(const std::string& text) {
 }
 
 Outcome<Json> ask(const MountEntry& entry, const Json& request) {
-  const std::string socket = find_control_socket(system_control_places(), entry);
   const std::string mount = fmt::format("{} on {}", entry.source, entry.mount_point);
+  if (geteuid() != 0 && geteuid() != entry.owner()) {
+    return refuse(ToolExit::kFailed,
+                  fmt::format("{}: only root and user {}, whose mount it is, may ask its daemon", mount,
+                              entry.owner()));
+  }
+  const std::string socket = find_control_socket(system_control_places(), entry);
   auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
   if (!daemon) {
     return refuse(ToolExit::kFailed,

@@ -97,7 +97,8 @@ class Unmounter {
     watch();
     if (options_.force) abort();
     if (auto done = take_away(); !done) return tl::unexpected(std::move(done).error());
-    if (options_.lazy || !daemon_) return warning_;
+    if (options_.lazy) return warning_;
+    if (!daemon_) return dead_ ? warning_ : not_found();
     if (!options_.force && !daemon_noticed()) {
       say(fmt::format("{}: unmounted here, but still in use elsewhere", entry_.mount_point));
       return warning_;
@@ -121,12 +122,24 @@ class Unmounter {
   void watch() {
     auto daemon = connect();
     if (!daemon) {
+      dead_ = is_abandoned(socket_);
       say(fmt::format("{}: no daemon answers ({})", entry_.mount_point, daemon.error().text));
       return;
     }
-    // Heard, and not only sent: the daemon may be gone a moment after the mount is.
-    if (daemon->send({{"command", "watch"}}, soon()) && daemon->wait_until_heard(soon()))
-      daemon_ = *std::move(daemon);
+    // Heard, and not only sent: the daemon may be gone a moment after the mount is. One that says nothing
+    // lives all the same, and may have data to write.
+    heard_ = daemon->send({{"command", "watch"}}, soon()) && daemon->wait_until_heard(soon());
+    if (!heard_)
+      say(fmt::format("{}: the daemon, process {}, does not answer", entry_.mount_point, daemon->peer()));
+    daemon_ = *std::move(daemon);
+  }
+
+  // Nobody listens because nobody is there, or because this process does not know where.
+  std::string not_found() const {
+    return fmt::format(
+        "{}: unmounted, but its daemon was not found: it may still be writing ('pgrep -a nfsrdma-fuse' shows "
+        "it)",
+        entry_.mount_point);
   }
 
   void abort() {
@@ -212,9 +225,11 @@ class Unmounter {
     }
     if (options_.force) return warning_;
     if (!answer) {
-      return failed(
-          fmt::format("{}: unmounted, but the daemon ended without saying that all data was written",
-                      entry_.mount_point));
+      std::string text = fmt::format(
+          "{}: unmounted, but the daemon ended without saying that all data was written", entry_.mount_point);
+      // It may have been ending when it was asked.
+      if (!heard_) return text;
+      return failed(std::move(text));
     }
     const uint64_t lost = answer->value("unwritten_bytes", uint64_t{0});
     if (lost != 0)
@@ -227,6 +242,8 @@ class Unmounter {
   std::string socket_;
   Deadline deadline_;
   std::optional<ControlClient> daemon_;
+  bool heard_ = false;  // daemon_ has said that it will tell
+  bool dead_ = false;   // its socket is there, and nobody behind it
   std::string warning_;
 };
 

@@ -2,8 +2,9 @@
 //
 // The kernel's umount of a FUSE mount returns at once; what the daemon still holds (unstable writes, open
 // state, the session) is finished afterwards. So the tools connect to the daemon first, take the mount away,
-// and wait until the daemon says that everything is on the server, and has gone. A mount without a daemon
-// (SIGKILL) is just taken away.
+// and wait until the daemon says that everything is on the server, and has gone. A mount whose daemon is dead
+// (SIGKILL: nobody listens at its socket) is just taken away; where the daemon cannot be found, a warning
+// says so; one that does not answer is waited for all the same.
 //
 // Root uses umount2(2), others fusermount3; both run in a child, because the kernel may write pages back
 // through a server that does not answer, and --timeout must hold. Blocking; for command-line programs.
@@ -28,8 +29,9 @@ struct UnmountOptions {
   std::function<void(const std::string&)> say;  // progress, for -v; may be empty
 };
 
-// Success may come with a warning (data given up by force), else the text is empty. Failures are
-// ToolExit::kFailed; after a timeout the mount may be gone and the daemon still at work, which the text says.
+// Success may come with a warning (data given up by force, a daemon that was not heard), else the text is
+// empty. Failures are ToolExit::kFailed; after a timeout the mount may be gone and the daemon still at work,
+// which the text says.
 Outcome<std::string> unmount(const MountEntry& entry, const UnmountOptions& options,
                              const ControlPlaces& places);
 

@@ -212,6 +212,39 @@ class LifeCycle(SystemCase):
             self.gone(mounted.path)
             self.assertEqual(os.stat(os.path.join(self.server.path(), "late")).st_size, 500000)
 
+    def test_umount_waits_for_a_daemon_that_does_not_answer(self):
+        mounted = self.mount()
+        os.listdir(mounted.path)
+        pid = mounted.pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            umount = self.start_program(TOOL, "umount", "--verbose", mounted.path, stderr=subprocess.PIPE)
+            said = ""
+            while "waiting for the daemon" not in said:
+                line = umount.stderr.readline()
+                self.assertTrue(line, f"umount has ended: {said}")
+                said += line
+            self.assertFalse(is_mounted(mounted.path))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        status = umount.wait(60)
+        self.assertEqual(daemons(), [], "umount has returned before the daemon ended")
+        self.assertIn(status, (0, 4))  # 4: it ended without having been asked
+        self.assertIn("does not answer", said)
+
+    def test_umount_says_when_it_finds_no_daemon(self):
+        mounted = self.mount()
+        device = os.stat(mounted.path).st_dev
+        uid = os.getuid()
+        places = ["/run/nfsrdma-fuse"] if uid == 0 else [f"/run/user/{uid}/nfsrdma-fuse"]
+        sockets = [f"{place}/{os.major(device)}-{os.minor(device)}.sock" for place in (*places, f"/tmp/nfsrdma-fuse-{uid}")]
+        (found,) = filter(os.path.exists, sockets)
+        os.unlink(found)
+        done = subprocess.run([TOOL, "umount", mounted.path], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("its daemon was not found", done.stderr)
+        self.gone(mounted.path)
+
     def test_a_busy_mount_is_not_unmounted(self):
         mounted = self.mount()
         with open(os.path.join(mounted.path, "busy"), "w"):
@@ -412,6 +445,13 @@ class Tools(SystemCase):
         self.assertIn("127.0.0.1", text)
         self.assertTrue(self.run_program(TOOL, "status", mounted.path))
         self.assertIn(mounted.path, self.run_program(TOOL, "status"))
+
+    @needs_root()
+    def test_status_of_another_users_mount(self):
+        mounted = self.mount()
+        done = subprocess.run([TOOL, "status", mounted.path], user=65534, group=65534, capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("only root and user 0, whose mount it is, may ask its daemon", done.stderr)
 
     def test_stats(self):
         mounted = self.mount()

@@ -350,6 +350,20 @@ TEST(ControlClient, NobodyThere_IsAnError) {
   EXPECT_FALSE(ControlClient::connect(std::string(200, 'x'), 0, deadline_in(10s)));
 }
 
+TEST(ControlClient, ADeadDaemonsSocket_IsAbandoned) {
+  const TempDirectory temp;
+  const std::string path = temp.path("s");
+  EXPECT_FALSE(is_abandoned(path));
+  const Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, path.c_str());
+  ASSERT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_TRUE(is_abandoned(path));
+  ASSERT_EQ(listen(fd.get(), 1), 0);
+  EXPECT_FALSE(is_abandoned(path));
+}
+
 TEST(ControlProtocol, Response_MustHaveItsShape) {
   EXPECT_EQ(*decode_response(R"({"ok":true,"result":5})"), 5);
   EXPECT_EQ(decode_response(R"({"ok":false,"error":"x"})").error().text, "x");
