@@ -37,8 +37,27 @@ bool fits(const ZDR& zdr, uint32_t most, uint32_t unit) {
 }
 
 thread_local uint32_t depth = 0;
+thread_local KeptFragments* counting = nullptr;
 
 }  // namespace
+
+CountFragments::CountFragments(KeptFragments& kept) {
+  counting = &kept;
+}
+
+CountFragments::~CountFragments() {
+  counting = nullptr;
+}
+
+}  // namespace nfsrdma::nfs3
+
+// The library's, not in its headers.
+extern "C" {
+int rpc_add_fragment(rpc_context* rpc, char* data, uint32_t size);
+void rpc_free_all_fragments(rpc_context* rpc);
+}
+
+namespace nfsrdma::nfs3 {
 
 bool decoder_is_guarded() {
   const auto ours = [](const char* name, auto* function) {
@@ -46,7 +65,8 @@ bool decoder_is_guarded() {
   };
   return ours("libnfs_zdr_string", libnfs_zdr_string) && ours("libnfs_zdr_bytes", libnfs_zdr_bytes) &&
          ours("libnfs_zdr_opaque", libnfs_zdr_opaque) && ours("libnfs_zdr_array", libnfs_zdr_array) &&
-         ours("libnfs_zdr_pointer", libnfs_zdr_pointer);
+         ours("libnfs_zdr_pointer", libnfs_zdr_pointer) && ours("rpc_add_fragment", rpc_add_fragment) &&
+         ours("rpc_free_all_fragments", rpc_free_all_fragments);
 }
 
 }  // namespace nfsrdma::nfs3
@@ -88,6 +108,21 @@ bool_t libnfs_zdr_pointer(ZDR* zdr, char** object, uint32_t size, zdrproc_t deco
   const bool_t done = theirs(zdr, object, size, decode);
   --depth;
   return done;
+}
+
+int rpc_add_fragment(rpc_context* rpc, char* data, uint32_t size) {
+  static auto* const theirs = nfsrdma::nfs3::own<decltype(rpc_add_fragment)>("rpc_add_fragment");
+  if (auto* const kept = nfsrdma::nfs3::counting) {
+    kept->bytes += size + nfsrdma::nfs3::kFragmentCost;
+    if (kept->bytes > nfsrdma::nfs3::kMostFragmentBytes) return -1;
+  }
+  return theirs(rpc, data, size);
+}
+
+void rpc_free_all_fragments(rpc_context* rpc) {
+  static auto* const theirs = nfsrdma::nfs3::own<decltype(rpc_free_all_fragments)>("rpc_free_all_fragments");
+  if (auto* const kept = nfsrdma::nfs3::counting) kept->bytes = 0;
+  theirs(rpc);
 }
 
 }  // extern "C"

@@ -165,11 +165,17 @@ void RawConnection::send(RawCall& call) {
   if (!in_library_ && !delivering_) flush();
 }
 
+int RawConnection::call_library(int events) {
+  const CountFragments counted(fragments_);
+  in_library_ = true;
+  const int rc = rpc_service(rpc_, events);
+  in_library_ = false;
+  return rc;
+}
+
 void RawConnection::flush() {
   if (rpc_ == nullptr || writing_) return;
-  in_library_ = true;
-  const int rc = rpc_service(rpc_, POLLOUT);
-  in_library_ = false;
+  const int rc = call_library(POLLOUT);
   // Who calls does not expect its call to end in here.
   if (rc != 0) {
     return loop_.post([self = shared_from_this(), why = library_error(rpc_)] {
@@ -200,9 +206,7 @@ void RawConnection::watch_writes() {
 
 void RawConnection::service(int events) {
   if (rpc_ == nullptr || in_library_) return;
-  in_library_ = true;
-  const int rc = rpc_service(rpc_, events);
-  in_library_ = false;
+  const int rc = call_library(events);
   if (rc != 0) {
     const std::string text = library_error(rpc_);
     if (connected_) return lost(text);

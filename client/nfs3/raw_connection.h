@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "client/nfs3/decoder_guards.h"
 #include "transport/rpc/credential.h"
 #include "transport/runtime/loop.h"
 #include "transport/runtime/sync.h"
@@ -88,6 +89,7 @@ class RawConnection : public std::enable_shared_from_this<RawConnection> {
   void watch_writes();
   // rpc_service(), and what has ended in it is told.
   void service(int events);
+  int call_library(int events);
   void deliver();
   // Hands what is queued to the socket.
   void flush();
@@ -103,6 +105,7 @@ class RawConnection : public std::enable_shared_from_this<RawConnection> {
   rpc::CredentialPtr credential_;  // that the library has
   std::string local_;
   std::vector<Ended> ended_;
+  KeptFragments fragments_;  // of the record that is coming in
   bool in_library_ = false;  // its functions are on the stack
   bool delivering_ = false;
   bool connected_ = false;

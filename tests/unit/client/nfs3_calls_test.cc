@@ -327,6 +327,36 @@ TEST(Nfs3Hostile, DataThatIsLongerThanTheMessage_IsNone) {
 }
 
 // The library's decoder calls itself for each entry.
+// RFC 5531 section 11: "A record is composed of one or more record fragments." The library keeps them until
+// the last one comes.
+TEST(Nfs3Hostile, RecordWithoutAnEnd_IsNotKept) {
+  for (const size_t size : {size_t{0}, size_t{1000}, size_t{1} << 20}) {
+    std::atomic<size_t> sent = 0;
+    Peer peer([&](Listener& l) {
+      PeerSocket s = l.accept();
+      const auto call = s.read_record();
+      ASSERT_TRUE(call);
+      ByteVector fragment = words({static_cast<uint32_t>(size)});  // not the last
+      fragment.resize(4 + size);
+      while (sent < 64u << 20 && s.write(fragment)) sent += fragment.size();
+      s.close();
+      // The same call again, after it.
+      s = l.accept();
+      const auto again = s.read_record();
+      ASSERT_TRUE(again);
+      s.write_record(reply(xid_of(*again), attributes(77)));
+      EXPECT_TRUE(s.closed_by_client());
+    });
+    Calls calls(peer.port());
+    calls.start();
+    const auto answer = calls.getattr().get();
+    ASSERT_TRUE(answer) << describe(answer.error());
+    EXPECT_EQ(answer->object.attributes.ino, 77u);
+    // What the sockets have room for is sent beside what is read.
+    EXPECT_LT(sent, 64u << 20) << size;
+  }
+}
+
 TEST(Nfs3Hostile, ListingWithoutAnEnd_DoesNotOverflowTheStack) {
   const ByteVector entry = words({1, 0, 7, 0, 0, 9});
   ByteVector entries;
