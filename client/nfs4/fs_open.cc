@@ -37,6 +37,11 @@ SetAttributes owed_after(const nfs4::bitmap4& attrset, const nfs4::bitmap4& aske
   return owed;
 }
 
+bool is_unsaved(const NodeRef& node, const FileState& file) {
+  std::lock_guard lock(nfs4_node(node).mutex);
+  return file.unsaved();
+}
+
 }  // namespace
 
 Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
@@ -145,7 +150,8 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_MODE);
     args.openhow.how.createattrs.mode = mode & 07777;
   }
-  if (!exclusive && (flags & O_TRUNC) != 0) args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_SIZE);
+  const bool cut = !exclusive && (flags & O_TRUNC) != 0;
+  if (cut) args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_SIZE);
   auto build = [&](CompoundBuilder& b) {
     args.owner.clientid = session_.client_id();
     args.share_access = access | delegation_wish();
@@ -206,12 +212,15 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   if (exclusive) note_owner(ctx.credential->uid(), known_attributes(node).uid);
   SetAttributes owed;
   if (exclusive) owed = owed_after(opened->resok4.attrset, args.openhow.how.createattrs.attrmask, mode);
+  // Another client gave the name to a file that is written here: what is on its way would come after the cut.
+  if (cut && is_unsaved(node, *file)) owed.size = 0;
   if (owed.any()) {
     RequestContext whoever_waits = ctx;
     whoever_waits.cancellation.reset();
     auto paid = co_await setattr(whoever_waits, node, owed, result.open.file);
-    // A file with times of the verifier's is still the caller's; one with another mode he has not asked for.
-    if (!paid && owed.mode) {
+    // A file with times of the verifier's is still the caller's; one with another mode, or with what it had
+    // to lose, he has not asked for.
+    if (!paid && (owed.mode || owed.size)) {
       co_await release(ctx, result.open.file, std::nullopt);
       co_return fail(std::move(paid.error()));
     }
@@ -254,12 +263,7 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<u
   }
   // Data goes out before the state it is written under: flush() has reported its errors, except those of
   // writes that came later through a mapping.
-  bool unsaved = false;
-  {
-    std::lock_guard lock(nfs4_node(node).mutex);
-    unsaved = file->unsaved();
-  }
-  if (unsaved && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
+  if (is_unsaved(node, *file) && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     co_await write_back(node, file);
   }
   co_await states_.closed(file, state, handle.access);

@@ -41,6 +41,22 @@ class SetattrLoops : public testing::TestWithParam<unsigned> {
   void expect_time() { EXPECT_EQ(server->stat("/export/file")->modified.seconds, kTime); }
 };
 
+// O_CREAT and O_TRUNC by a name that another client has just given to a file which is written here.
+TEST_P(SetattrLoops, CreateThatMeetsAFileWrittenHere_LeavesItEmpty) {
+  const auto plain = [](client::ClientOptions& o) { o.delegations = false; };
+  TestMount writer(*server, {.loops = GetParam(), .options = plain});
+  TestMount other(*server, {.loops = GetParam(), .options = plain});
+  const auto file = writer.create("old");
+  ASSERT_EQ(writer.write(file, 0, std::string(3000, 'x')), 0);
+  ASSERT_GT(writer.fs().statistics().cache.dirty_bytes, 0u);
+  ASSERT_EQ(other.rename("old", "new"), 0);
+  const auto made = writer.create("new", O_RDWR | O_CREAT | O_TRUNC);
+  EXPECT_EQ(writer.write(made, 0, "next"), 0);
+  EXPECT_EQ(writer.close(made), 0);
+  EXPECT_EQ(writer.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/new"), "next");
+}
+
 // What tar does with a small file.
 TEST_P(SetattrLoops, SmallFileAndItsTime_AreOneCompound) {
   const auto file = written("text");
