@@ -159,10 +159,16 @@ Outcome<std::unique_ptr<Target>> make_target(const LogSettings& s) {
 // log.
 class ProcessLog::SwitchSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
+  // No target: it stays.
   void exchange(const LogSettings& settings, std::unique_ptr<Target> target) {
     std::lock_guard lock(mutex_);
     settings_ = settings;
-    target_ = std::move(target);
+    if (target) target_ = std::move(target);
+  }
+
+  bool writes_to(LogTarget target) {
+    std::lock_guard lock(mutex_);
+    return target_ && settings_.target == target;
   }
 
  private:
@@ -188,7 +194,10 @@ ProcessLog::ProcessLog() : sink_(std::make_shared<SwitchSink>()) {
 ProcessLog::~ProcessLog() = default;
 
 Outcome<> ProcessLog::apply(const LogSettings& settings) {
-  auto target = make_target(settings);
+  // Of a daemon in the background the descriptor has become /dev/null; the one it started with is kept.
+  const bool same = settings.target == LogTarget::kStderr && sink_->writes_to(LogTarget::kStderr);
+  Outcome<std::unique_ptr<Target>> target;
+  if (!same) target = make_target(settings);
   if (!target) return tl::unexpected(std::move(target).error());
   sink_->exchange(settings, *std::move(target));
   set_log_level(settings.level);

@@ -190,6 +190,21 @@ timeo=333
 
 @needs_mount()
 class Logs(OptionCase):
+    def test_standard_error_of_a_background_daemon_is_kept_at_sighup(self):
+        path = self.local("mnt")
+        said = os.path.join(HOME, "stderr.log")
+        with open(said, "w") as file:
+            argv = [HELPER, "127.0.0.1:/export", path, "-o", f"port={self.server.port},proto=tcp,log=stderr"]
+            subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=True, timeout=60)
+        (pid,) = daemons(path)
+        os.kill(pid, signal.SIGHUP)
+
+        def reloaded():
+            with open(said) as file:
+                return "reloaded" in file.read()
+        self.wait_until(reloaded, "it is said where the daemon has begun to write")
+        self.run_program(TOOL, "umount", path)
+
     def test_level_while_mounted(self):
         mounted = self.mount()
         self.assertEqual(self.run_program(TOOL, "log-level", mounted.path), "info\n")
