@@ -45,7 +45,7 @@ Outcome<Json> decode_response(std::string_view line) {
     return refuse(ToolExit::kFailed, error->get<std::string>());
   }
   const auto result = response.find("result");
-  if (result == response.end()) return broken();
+  if (result == response.end() || !result->is_object()) return broken();
   return std::move(*result);
 }
 

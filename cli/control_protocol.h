@@ -40,7 +40,7 @@ Json error_response(std::string_view text);
 Json later_notice();
 bool is_later_notice(std::string_view line);
 
-// The result of a response, or the error in it; ToolExit::kFailed.
+// The result of a response, an object, or the error in it; ToolExit::kFailed.
 Outcome<Json> decode_response(std::string_view line);
 
 }  // namespace nfsrdma::cli

@@ -5,19 +5,30 @@
 #include <cstdio>
 
 namespace nfsrdma::cli {
+namespace {
 
-std::string printable(std::string_view text) {
+std::string without_controls(std::string_view text, std::string_view but) {
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+    if ((byte < 0x20 || byte == 0x7f) && but.find(c) == std::string_view::npos) {
       out += fmt::format("\\x{:02x}", byte);
     } else {
       out += c;
     }
   }
   return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  return without_controls(text, "");
+}
+
+std::string printable_text(std::string_view text) {
+  return without_controls(text, "\n\t");
 }
 
 int report(std::string_view program, const Failure& failure) {

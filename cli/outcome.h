@@ -56,5 +56,7 @@ int report(std::string_view program, const Failure& failure);
 
 // Control characters as \xNN; everything else, UTF-8 included, as it is.
 std::string printable(std::string_view text);
+// The same of a whole text: newlines and tabs stay.
+std::string printable_text(std::string_view text);
 
 }  // namespace nfsrdma::cli

@@ -21,7 +21,9 @@ namespace {
 // A living daemon answers from memory.
 constexpr std::chrono::seconds kAnswerTime{5};
 
-void print(const std::string& text) {
+// Names come from servers, and mount points from other users.
+void print(const std::string& raw) {
+  const std::string text = printable_text(raw);
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }

@@ -22,6 +22,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
+Json said(std::string text) {
+  return {{"said", std::move(text)}};
+}
+
 // A server on a loop of its own thread. Handlers: echo, fail, later (answers when release() is called), drop.
 class ControlServerTest : public testing::Test {
  protected:
@@ -47,10 +51,10 @@ class ControlServerTest : public testing::Test {
       reply(Json(1));
       reply(Json(2));
     };
-    handlers["big"] = [](const Json&, ControlServer::Reply reply) { reply(Json(std::string(4 << 20, 'x'))); };
+    handlers["big"] = [](const Json&, ControlServer::Reply reply) { reply(said(std::string(4 << 20, 'x'))); };
     handlers["close"] = [this](const Json&, ControlServer::Reply reply) {
       server_->close();
-      reply(Json("closed"));
+      reply(said("closed"));
     };
     auto server = ControlServer::create(context_, path_, std::move(handlers), io_time);
     ASSERT_TRUE(server) << server.error().text;
@@ -182,10 +186,10 @@ TEST_F(ControlServerTest, LateReply_IsDelivered) {
   ASSERT_TRUE(c->send({{"command", "later"}}, deadline_in(10s)));
   while (on_loop([this] { return waiting_.empty(); })) std::this_thread::sleep_for(1ms);
   EXPECT_FALSE(c->receive(deadline_in(50ms)));
-  on_loop([this] { waiting_[0](Json("now")); });
+  on_loop([this] { waiting_[0](said("now")); });
   const auto answer = c->receive(deadline_in(10s));
   ASSERT_TRUE(answer);
-  EXPECT_EQ(*answer, "now");
+  EXPECT_EQ(*answer, said("now"));
 }
 
 // What umount(8) builds on: the mount may end as soon as its daemon knows that somebody waits for its last
@@ -197,10 +201,10 @@ TEST_F(ControlServerTest, LateReply_IsAnnouncedWhenTheHandlerHasTheRequest) {
   ASSERT_TRUE(tool->send({{"command", "later"}}, deadline_in(10s)));
   ASSERT_TRUE(tool->wait_until_heard(deadline_in(10s)));
   ASSERT_EQ(on_loop([this] { return waiting_.size(); }), 1u) << "the handler has run";
-  on_loop([this] { waiting_.at(0)(Json("at last")); });
+  on_loop([this] { waiting_.at(0)(said("at last")); });
   const auto answer = tool->receive(deadline_in(10s));
   ASSERT_TRUE(answer) << answer.error().text;
-  EXPECT_EQ(*answer, "at last");
+  EXPECT_EQ(*answer, said("at last"));
 }
 
 TEST_F(ControlServerTest, AnswerAtOnce_IsNotAnnounced) {
@@ -221,7 +225,7 @@ TEST_F(ControlServerTest, ForgottenReply_EndsTheConnection) {
 
 TEST_F(ControlServerTest, LargeAnswer_Arrives) {
   start();
-  EXPECT_EQ(ask({{"command", "big"}})->get<std::string>().size(), 4u << 20);
+  EXPECT_EQ(ask({{"command", "big"}})->at("said").get<std::string>().size(), 4u << 20);
 }
 
 TEST_F(ControlServerTest, ToolThatDoesNotRead_IsGivenUp) {
@@ -258,7 +262,7 @@ TEST_F(ControlServerTest, HandlerThatClosesTheServer_StillAnswers) {
   start();
   const auto answer = ask({{"command", "close"}});
   ASSERT_TRUE(answer) << answer.error().text;
-  EXPECT_EQ(*answer, "closed");
+  EXPECT_EQ(*answer, said("closed"));
   EXPECT_FALSE(client());
 }
 
@@ -364,11 +368,16 @@ TEST(ControlClient, ADeadDaemonsSocket_IsAbandoned) {
   EXPECT_FALSE(is_abandoned(path));
 }
 
+TEST(Printable, TextOfSeveralLines_DrivesNoTerminal) {
+  EXPECT_EQ(printable_text("a\tb\nc\x1b[2J\x7f\n"), "a\tb\nc\\x1b[2J\\x7f\n");
+  EXPECT_EQ(printable("a\n"), "a\\x0a");
+}
+
 TEST(ControlProtocol, Response_MustHaveItsShape) {
-  EXPECT_EQ(*decode_response(R"({"ok":true,"result":5})"), 5);
+  EXPECT_EQ(*decode_response(R"({"ok":true,"result":{"a":5}})"), (Json{{"a", 5}}));
   EXPECT_EQ(decode_response(R"({"ok":false,"error":"x"})").error().text, "x");
-  for (const char* bad :
-       {"", "5", "{}", R"({"ok":1})", R"({"ok":true})", R"({"ok":false})", R"({"ok":false,"error":1})"}) {
+  for (const char* bad : {"", "5", "{}", R"({"ok":1})", R"({"ok":true})", R"({"ok":true,"result":5})",
+                          R"({"ok":false})", R"({"ok":false,"error":1})"}) {
     EXPECT_FALSE(decode_response(bad)) << bad;
   }
 }
