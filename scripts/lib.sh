@@ -11,6 +11,16 @@ die() {
   exit 1
 }
 
+# help_if_asked "$@": with -h or --help says what the comment above the script says, before anything is done.
+help_if_asked() {
+  case "${1-}" in
+    -h | --help)
+      sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+  esac
+}
+
 # as_root CMD...: runs CMD with root's rights, or says what is missing.
 as_root() {
   if [ "$(id -u)" = 0 ]; then
