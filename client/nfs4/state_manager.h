@@ -170,8 +170,8 @@ class StateManager final : public StateKeeper {
   static bool take_turn(Turn& turn);
   // The CLOSE that was sent with `sent` was done.
   static void note_closed(const FileState& file, OpenState& state, const nfs4::stateid4& sent);
-  // The file's lock_mutex and open_mutex, in that order, and nobody waits for the first while an OPEN is
-  // under way.
+  // The file's lock_mutex and open_mutex. Who waits for one of them has not got the other: locks go on while
+  // an OPEN waits for another client's delegation.
   struct TurnToClose {
     AsyncMutex::Guard locking, opening;
   };

@@ -51,7 +51,7 @@ nfsstat4 set_size(Context& c, const stateid4& stateid, uint64_t size) {
   }
   if (!may(node, c.who, kMayWrite) && !(*state != nullptr && owns(node, c.who))) return NFS4ERR_ACCESS;
   const nfsstat4 status = c.core.tree.resize(node, size);
-  if (status == NFS4_OK) clear_set_id(c.core.tree, node, c.who);
+  if (status == NFS4_OK) c.core.tree.clear_set_id(node, c.who);
   return status;
 }
 

@@ -30,15 +30,6 @@ bool may_io(const Node& node, const Principal& who, Permission wanted) {
 
 }  // namespace
 
-void clear_set_id(Tree& tree, Node& node, const Principal& caller) {
-  const Principal& who = acting(*node.fs, caller);
-  if (who.root()) return;
-  uint32_t mode = node.mode & ~04000u;
-  if ((mode & 010) != 0 || !who.in_group(node.gid)) mode &= ~02000u;
-  if (mode != node.mode)
-    tree.set(node, {.mode = mode}, Principal::superuser());  // not the writer, who may not
-}
-
 READ4res execute(Context& c, const READ4args& args) {
   if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<READ4res>(status);
   const Answer<State*> state = io_state(c, args.stateid, OPEN4_SHARE_ACCESS_READ);
@@ -76,7 +67,7 @@ WRITE4res execute(Context& c, const WRITE4args& args) {
   const nfsstat4 status = c.core.tree.write(node, args.offset, data, stable != UNSTABLE4);
   c.core.renew_verifier_after_loss(node);
   if (status != NFS4_OK) return refused<WRITE4res>(status);
-  if (!data.empty()) clear_set_id(c.core.tree, node, c.who);
+  if (!data.empty()) c.core.tree.clear_set_id(node, c.who);
   WRITE4res res;
   res.resok4.count = static_cast<count4>(data.size());
   // Stable storage here has data and metadata at once: DATA_SYNC4 is FILE_SYNC4.

@@ -258,7 +258,7 @@ nfsstat4 Opening::truncate() {
   if (!truncates_) return NFS4_OK;
   const nfsstat4 status = c_.core.tree.resize(*node_, 0);
   if (status != NFS4_OK) return status;
-  clear_set_id(c_.core.tree, *node_, c_.who);
+  c_.core.tree.clear_set_id(*node_, c_.who);
   attrset_.set(FATTR4_SIZE);
   return NFS4_OK;
 }

@@ -24,7 +24,4 @@ Answer<State*> io_state(Context& c, const nfs4::stateid4& given, uint32_t access
 // when there are any, and the operation is to be answered with DELAY.
 bool recall_conflicting(Context& c, const Node& node, bool wants_write);
 
-// What a change of a file's content by anyone but root does: it takes set-id bits away.
-void clear_set_id(Tree& tree, Node& node, const Principal& caller);
-
 }  // namespace nfsrdma::filer

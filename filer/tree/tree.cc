@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "filer/tree/access.h"
 #include "filer/tree/host_store.h"
 #include "filer/tree/utf8.h"
 
@@ -194,6 +195,14 @@ nfsstat4 Tree::set(Node& node, const NewAttributes& attributes, const Principal&
   if (attributes.empty()) return NFS4_OK;
   if (node.fs->read_only) return NFS4ERR_ROFS;
   return node.fs->store->set(node, attributes, who);
+}
+
+void Tree::clear_set_id(Node& node, const Principal& caller) {
+  const Principal& who = acting(*node.fs, caller);
+  if (who.root()) return;
+  uint32_t mode = node.mode & ~04000u;
+  if ((mode & 010) != 0 || !who.in_group(node.gid)) mode &= ~02000u;
+  if (mode != node.mode) set(node, {.mode = mode}, Principal::superuser());  // not the writer, who may not
 }
 
 Answer<size_t> Tree::read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) {

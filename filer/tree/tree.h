@@ -63,6 +63,8 @@ class Tree {
   nfs4::nfsstat4 rename(Node& from, std::string_view old_name, Node& to, std::string_view new_name,
                         const Principal& who);
   nfs4::nfsstat4 set(Node& node, const NewAttributes& attributes, const Principal& who);
+  // What a change of a file's content by anyone but root does: it takes set-id bits away.
+  void clear_set_id(Node& node, const Principal& caller);
 
   Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to);
   nfs4::nfsstat4 write(Node& file, uint64_t offset, ConstBytes data, bool stable);
