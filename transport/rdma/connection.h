@@ -21,6 +21,7 @@
 #include "transport/rdma/exchange.h"
 #include "transport/rdma/options.h"
 #include "transport/rdma/rdma_counters.h"
+#include "transport/rdma/version_memory.h"
 #include "transport/rpc/connection.h"
 #include "transport/runtime/sync.h"
 #include "xdr/rpcrdma/configuration.h"
@@ -51,14 +52,18 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   rpcrdma::config_rdma_req wanted() const;
   void configured(const rpcrdma::config_rdma_reply& theirs);
 
-  // The owner's gate stays open for it from now on.
-  void hold(Gate::Pass pass) { pass_ = std::move(pass); }
+  // The owner's gate stays open for it from now on, and what the server says of its versions is noted.
+  void hold(Gate::Pass pass, std::shared_ptr<VersionMemory> versions) {
+    pass_ = std::move(pass);
+    versions_ = std::move(versions);
+  }
 
   void begin() override {}
   void send(rpc::PendingCall& call) override;
   void send(ByteVector reply) override;
   // They are bounded with all else that a server makes wait here (on_receive()).
   size_t replies_queued() const override { return 0; }
+  bool has_moved(const rpc::PendingCall& oldest) override;
   void forget(rpc::PendingCall& call) override;
   void drop(Error why) override;
   bool open() const override { return open_; }
@@ -77,6 +82,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   void pump();
   void send_queued();
   void note_credits();
+  // Bytes that the server has placed here and fetched from here, where the fabric says so.
+  uint64_t moved() const;
   bool start(rpc::PendingCall& call);
   bool transmit(Exchange& x);
   CallSizes sizes_of(const rpc::Call& call) const;
@@ -112,6 +119,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
 
   // Errors.
   void on_error(uint32_t invalidated);
+  bool speaks_only_version2() const;
   bool react_version1(Exchange& x);
   bool react_version2(Exchange& x);
   bool offer_fewer_segments(Exchange& x, uint32_t most);
@@ -142,6 +150,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   RdmaCounters& rdma_counters_;
   BufferPool& pool_;
   Gate::Pass pass_;  // before the endpoint: released after it is gone
+  std::shared_ptr<VersionMemory> versions_;
   const RdmaOptions& options_;
   const std::unique_ptr<fabric::Endpoint> endpoint_;
   bool open_ = true;
@@ -165,6 +174,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   std::deque<rpc::PendingCall*> urgent_;  // likewise: handshake, renewals
   Exchanges exchanges_;
   size_t segments_open_ = 0;  // to the server
+  uint64_t moved_ = 0;        // moved() when has_moved() looked last
 
   rpcrdma::header in_;   // of the message being received
   rpcrdma::header out_;  // of the message being sent

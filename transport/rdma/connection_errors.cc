@@ -36,6 +36,10 @@ void RdmaConnection::on_error(uint32_t invalidated) {
   rpc::PendingCall* p = pending(in_.xid);
   Exchange* x = p != nullptr ? &exchanges_.at(p->mark) : exchanges_.find_abandoned(in_.xid);
   if (x == nullptr) return stray();
+  if (speaks_only_version2()) {
+    versions_->note_has_version2();
+    return broken("the server does not speak version 1, but version 2");
+  }
   // Version 2 section 5.3.3: a receiver "MUST ignore" the credits of an error.
   if (version_ == rpcrdma::kVersion1) credits_.granted(in_.credit);
   const bool again = p != nullptr && x->repeats < kMaxRepeats &&
@@ -50,6 +54,16 @@ void RdmaConnection::on_error(uint32_t invalidated) {
       *x,
       {Layer::kTransport, Recovery::kPermanent, EIO, in_.error.code, "", text_of(version_, in_.error.code)},
       invalidated);
+}
+
+// Version 1 was begun with because a connection had been lost, or silent, when it was to be agreed upon
+// version 2, which says nothing of the server. RFC 8166 section 4.5.1: ERR_VERS names the versions that it
+// speaks.
+bool RdmaConnection::speaks_only_version2() const {
+  const rpcrdma::error& e = in_.error;
+  return version_ == rpcrdma::kVersion1 && options_.versions == Versions::kAuto && versions_ != nullptr &&
+         e.code == rpcrdma::ERR_VERS && e.first > rpcrdma::kVersion1 && e.first <= rpcrdma::kVersion2 &&
+         e.second >= rpcrdma::kVersion2;
 }
 
 // RFC 8166 section 4.5: "Receipt of this procedure completes the RPC transaction associated with XID in the

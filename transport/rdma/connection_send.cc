@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -103,6 +104,7 @@ bool RdmaConnection::start(PendingCall& call) {
   without_memory_since_.reset();
   credits_.take();
   if (++call.transmissions > 1) counters_.retransmissions.add();
+  call.end = moved();
   return true;
 }
 
@@ -283,6 +285,16 @@ void RdmaConnection::send(ByteVector reply) {
   const ConstBytes parts[] = {out_bytes_, reply};
   counters_.bytes_sent.add(out_bytes_.size() + reply.size());
   endpoint_->send(parts);
+}
+
+uint64_t RdmaConnection::moved() const {
+  const fabric::EndpointCounters counters = endpoint_->counters();
+  return counters.bytes_placed + counters.bytes_fetched;
+}
+
+bool RdmaConnection::has_moved(const PendingCall& oldest) {
+  const uint64_t before = std::max(std::exchange(moved_, moved()), oldest.end);
+  return moved_ > before;
 }
 
 void RdmaConnection::forget(PendingCall& call) {

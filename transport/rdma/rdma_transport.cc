@@ -52,7 +52,7 @@ class RdmaDialer final : public rpc::Dialer {
                           (agreement == Agreement::kVersion1 && options_.versions != Versions::kOnly2);
       if (cancelled_) co_return fail(cancelled_error());
       if (wanted) {
-        connection->hold(std::move(use.pass));
+        connection->hold(std::move(use.pass), memory_);
         co_return connection;
       }
       if (agreement == Agreement::kNeither)

@@ -190,7 +190,10 @@ Task<> ClientTransport::watch() {
     outstanding.oldest_issued = calls_.oldest()->issued;
     for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
       if (p->stage == PendingCall::Stage::kWaiting) continue;
-      if (!outstanding.oldest_queued) outstanding.oldest_queued = p->queued;
+      if (!outstanding.oldest_queued) {
+        outstanding.oldest_queued = p->queued;
+        if (connection_ && connection_->has_moved(*p)) health_.bytes(now);
+      }
       if (p->stage != PendingCall::Stage::kSent) continue;
       outstanding.oldest_sent = p->xid;
       break;

@@ -66,6 +66,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void send(PendingCall& call) = 0;
   // A reply to a call of the server.
   virtual void send(ByteVector reply) = 0;
+  // `oldest`, which it was given first of what waits for replies, is on its way there, and more of it has
+  // arrived since this was asked last; or more has come than on_bytes_received() has told of. Slow is not
+  // silent.
+  virtual bool has_moved(const PendingCall& oldest) = 0;
   // Replies that have not left.
   virtual size_t replies_queued() const = 0;
   // `call` is about to end without a reply: nothing of it is used afterwards but what `keep` and the sink's

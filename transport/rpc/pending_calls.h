@@ -37,6 +37,7 @@ struct PendingCall {
   uint32_t xid = 0;
   Stage stage = Stage::kWaiting;
   uint32_t mark = 0;  // the present connection's own; 0 when it gets the call
+  uint64_t end = 0;   // likewise, once it is kSent: a place in what it counts for has_moved()
   unsigned transmissions = 0;
   TimePoint issued{};  // when call() took it
   TimePoint queued{};  // when the present connection got it; valid unless kWaiting

@@ -1,5 +1,7 @@
 #include "transport/tcp/connection.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,6 +14,8 @@ namespace {
 
 // Pieces per sendmsg; IOV_MAX is 1024.
 constexpr size_t kMaxPieces = 256;
+// Several times what the slots of a session allow.
+constexpr size_t kMostAbandoned = 1024;
 // While more is there to be received, calls made by those who got replies wait for each other up to so many
 // bytes: a sendmsg costs far more than a recvmsg (4 us against 0.5 us on loopback, 2026-11-20).
 constexpr size_t kFlushBytes = 256u << 10;
@@ -188,8 +192,13 @@ void TcpConnection::send(ByteVector reply) {
 void TcpConnection::forget(PendingCall& call) {
   reader_.abandon(call.xid);
   due_.forget(call);
-  if (call.stage == PendingCall::Stage::kQueued) queue_.forget(call);
-  if (call.stage != PendingCall::Stage::kReceiving && call.transmissions > 0) due_.abandon(call.xid);
+  bool may_be_answered = call.stage == PendingCall::Stage::kSent;
+  if (call.stage == PendingCall::Stage::kQueued) may_be_answered = queue_.forget(call);
+  if (may_be_answered) due_.abandon(call.xid);
+  if (due_.abandoned() <= kMostAbandoned) return;
+  // Not here: others of the calls that end are still to be forgotten.
+  loop_.post(
+      [self = self()] { self->drop(lost(ETIMEDOUT, "too many calls that were given up have no answer")); });
 }
 
 void TcpConnection::queue_flush() {
@@ -209,6 +218,7 @@ void TcpConnection::flush() {
     const ssize_t n = ::sendmsg(descriptor_.native_handle(), &message, MSG_NOSIGNAL);
     if (n >= 0) {
       counters_.bytes_sent.add(static_cast<uint64_t>(n));
+      sent_ += static_cast<uint64_t>(n);
       queue_.advance(static_cast<size_t>(n), *this);
     } else if (errno == EAGAIN) {
       wait_writable();
@@ -233,6 +243,21 @@ void TcpConnection::first_byte_sent(PendingCall& call) {
 
 void TcpConnection::last_byte_sent(PendingCall& call) {
   due_.sent(call);
+  call.end = sent_;
+}
+
+// The socket tells of what comes only when low_water_ has come.
+bool TcpConnection::has_moved(const PendingCall& oldest) {
+  int unacknowledged = 0, unread = 0;
+  if (!open_ || ioctl(descriptor_.native_handle(), SIOCOUTQ, &unacknowledged) != 0 ||
+      ioctl(descriptor_.native_handle(), FIONREAD, &unread) != 0)
+    return false;
+  const uint64_t taken = sent_ - std::min(sent_, static_cast<uint64_t>(unacknowledged));
+  const bool leaving = oldest.stage == PendingCall::Stage::kQueued || oldest.end > taken;
+  const bool moved = (leaving && taken > taken_) || unread > unread_;
+  taken_ = taken;
+  unread_ = unread;
+  return moved;
 }
 
 }  // namespace nfsrdma::tcp

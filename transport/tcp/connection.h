@@ -32,6 +32,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   void send(PendingCall& call) override;
   void send(ByteVector reply) override;
   size_t replies_queued() const override { return queue_.replies(); }
+  bool has_moved(const PendingCall& oldest) override;
   void forget(PendingCall& call) override;
   // Closes the socket and tells the owner, at once.
   void drop(Error why) override;
@@ -77,6 +78,9 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   size_t last_received_ = 0;
   LowWater low_water_;
   PipeFiller filler_;
+  uint64_t sent_ = 0;   // bytes that the kernel has been given
+  uint64_t taken_ = 0;  // of these, what the peer had acknowledged when has_moved() looked last
+  int unread_ = 0;      // and what lay in the socket then
   bool flush_queued_ = false;
   bool waits_writable_ = false;
 };

@@ -159,8 +159,10 @@ void Connector::bind_reserved(int fd, int family) {
 
 void Connector::cancel() {
   cancelled_ = true;
+  const auto attempt = attempt_;
+  // Who waits for either goes on in here, and may end the Connector.
+  if (attempt) return attempt->finish(SocketWait::End::kCancelled);
   resolver_.cancel();
-  if (const auto attempt = attempt_) attempt->finish(SocketWait::End::kCancelled);
 }
 
 }  // namespace nfsrdma::tcp

@@ -26,6 +26,7 @@ class DueReplies final : public ReplyDirectory {
   void forget(PendingCall& p) { count_in_place(p, false); }
   // A late reply to this XID is to be expected and ignored.
   void abandon(uint32_t xid) { abandoned_.insert(xid); }
+  size_t abandoned() const { return abandoned_.size(); }
 
   Expected expect(uint32_t xid) override;
   size_t prefix_hint() const override { return due_in_place_ == 0 ? 0 : prefix_hint_; }

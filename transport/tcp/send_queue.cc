@@ -114,7 +114,7 @@ void SendQueue::advance(size_t n, Observer& observer) {
   }
 }
 
-void SendQueue::forget(PendingCall& call) {
+bool SendQueue::forget(PendingCall& call) {
   auto piece = iov_.begin() + static_cast<ptrdiff_t>(iov_begin_);
   for (auto record = records_.begin(); record != records_.end(); ++record) {
     const auto pieces = static_cast<ptrdiff_t>(record->pieces);
@@ -126,7 +126,7 @@ void SendQueue::forget(PendingCall& call) {
     if (record->left != record->bytes) {
       record->owned = std::move(call.call->head);  // moving leaves the bytes where they are
       record->keep = std::move(call.call->keep);
-      return;
+      return true;
     }
     iov_.erase(piece, piece + pieces);
     // Its marks stay in marks_ until the record before it is done; hand them to it, or drop them at the
@@ -137,8 +137,9 @@ void SendQueue::forget(PendingCall& call) {
       std::prev(record)->marks += record->marks;
     }
     records_.erase(record);
-    return;
+    return false;
   }
+  return false;
 }
 
 }  // namespace nfsrdma::tcp

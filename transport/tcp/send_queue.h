@@ -49,8 +49,8 @@ class SendQueue {
   // `n` bytes of front() were sent.
   void advance(size_t n, Observer& observer);
 
-  // `call` is about to end; nothing of it is used afterwards.
-  void forget(PendingCall& call);
+  // `call` is about to end; nothing of it is used afterwards. True: it has left in part, and the rest will.
+  bool forget(PendingCall& call);
 
  private:
   using Mark = std::array<std::byte, 4>;

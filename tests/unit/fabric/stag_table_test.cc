@@ -52,6 +52,22 @@ TEST(StagTable, RemovedTag_IsInvalid_AndItsIndexGetsAnotherKey) {
   EXPECT_EQ(offsets.size(), 1000u);
 }
 
+TEST(StagTable, RevokedTag_IsRememberedOnceAndReachesNothing) {
+  StagTable t;
+  ByteVector memory(10);
+  const auto tag = t.add(memory, TagUse::kRemoteWrite);
+  EXPECT_FALSE(t.take_revoked(tag->stag));
+  EXPECT_TRUE(t.revoke(tag->stag));
+  EXPECT_FALSE(t.revoke(tag->stag));
+  EXPECT_EQ(t.find(tag->stag, tag->offset, 1, TagUse::kRemoteWrite).fault, Fault::kInvalid);
+  const auto next = t.add(memory, TagUse::kRemoteWrite);  // at the same index
+  EXPECT_TRUE(t.take_revoked(tag->stag));
+  EXPECT_FALSE(t.take_revoked(tag->stag));
+  EXPECT_FALSE(t.take_revoked(0));
+  EXPECT_TRUE(t.remove(next->stag));
+  EXPECT_FALSE(t.take_revoked(next->stag)) << "was not revoked";
+}
+
 TEST(StagTable, IsFullAtItsLimit_AndAllTagsDiffer) {
   StagTable t;
   ByteVector memory(1);

@@ -59,6 +59,18 @@ TEST_F(Hostile, ConnectionLostByVersion2_MeansVersion1OnEveryLaterOne) {
   EXPECT_TRUE(server.connected(3));
 }
 
+// A connection that is lost says nothing of the server's versions; ERR_VERS does.
+TEST_F(Hostile, ServerOfVersion2OnlyThatLostAConnection_IsSpokenToAgain) {
+  script = [&](size_t connection, const header& in, size_t nth) {
+    if (nth == 0) return server.side(connection)->disconnect({});
+    if (in.vers == 1) return server.send(connection, encoded(error_to(in, {ERR_VERS, 2, 2})));
+    if (!properties(connection, in)) ok(connection, in);
+  };
+  start(Versions::kAuto);
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(client->status().rdma->version, 2u);
+}
+
 TEST_F(Hostile, GarbageToVersion2_MeansVersion1) {
   script = [&](size_t connection, const header& in, size_t) {
     if (in.vers == 1) return ok(connection, in);
@@ -405,18 +417,19 @@ class Abandoned : public Hostile {
   size_t connection_ = 0;
 
   // A READ is made and given up.
-  std::future<rpc::Outcome> abandon(Slice& sink) {
-    script = [this](size_t connection, const header& in, size_t nth) {
-      if (nth != 0) return ok(connection, in);
+  std::future<rpc::Outcome> abandon(Slice& sink, Versions versions = Versions::kOnly1) {
+    script = [this](size_t connection, const header& in, size_t) {
+      if (properties(connection, in)) return;
+      if (call_) return ok(connection, in);
       connection_ = connection;
       call_ = in;
     };
-    start(Versions::kOnly1);
+    start(versions);
     rpc::Call call = read_call(65536);
     sink = call.sink.destination;
     std::ranges::fill(sink.bytes, std::byte{0x5a});
     auto outcome = client->call(std::move(call));
-    EXPECT_TRUE(eventually([&] { return messages == 1; }));
+    EXPECT_TRUE(eventually([&] { return messages == (versions == Versions::kOnly1 ? 1 : 2); }));
     call_on(*loop, [&] {
       client->transport().fail_pending(
           {Layer::kNfs, Recovery::kPermanent, EIO, 0, "", "its session is gone"});
@@ -431,6 +444,22 @@ TEST_F(Abandoned, ItsReply_GivesTheCreditBack_AndNothingElse) {
   EXPECT_EQ(client->status().rdma->segments_open, 0U);
   EXPECT_EQ(client->status().rdma->credits_in_use, 1U);
   call_on(*loop, [&] { ok(connection_, *call_); });
+  EXPECT_TRUE(eventually([&] { return client->status().rdma->credits_in_use == 0; }));
+  EXPECT_EQ(errno_of(plain_call()), 0);
+  EXPECT_EQ(client->status().connects, 1U);
+  EXPECT_EQ(client->status().bad_messages, 0U);
+}
+
+// The server has sent its reply before it could know.
+TEST_F(Abandoned, ItsReplyWithInvalidation_IsNoViolation) {
+  Slice sink;
+  EXPECT_FALSE(abandon(sink, Versions::kOnly2).get().reply);
+  call_on(*loop, [&] {
+    header h = answer_to(*call_);
+    h.chunks = call_->chunks;
+    h.chunks.writes[0][0].length = 0;
+    server.send(connection_, encoded(h, reply(call_->xid)), call_->chunks.writes[0][0].handle);
+  });
   EXPECT_TRUE(eventually([&] { return client->status().rdma->credits_in_use == 0; }));
   EXPECT_EQ(errno_of(plain_call()), 0);
   EXPECT_EQ(client->status().connects, 1U);

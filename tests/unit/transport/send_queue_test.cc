@@ -119,7 +119,7 @@ TEST(SendQueue, ForgottenBeforeItsFirstByte_NothingOfItLeaves) {
   Made b(pattern(44, 2), {{0, 9}}, 2);
   Made c(pattern(48, 3), {}, 3);
   for (Made* m : {&a, &b, &c}) q.push(*m->pending);
-  q.forget(*b.pending);
+  EXPECT_FALSE(q.forget(*b.pending));
   b.call.head.assign(b.call.head.size(), std::byte{0xdd});
   ByteVector got;
   while (!q.empty()) take(q, o, 7, 3, got);
@@ -161,7 +161,7 @@ TEST(SendQueue, ForgottenAfterAnyByte_RecordIsCompleted) {
       want = record(a.message(), 16);
       take(q, o, sent, 1, got);
       while (got.size() < sent) take(q, o, sent - got.size(), 1, got);
-      q.forget(*a.pending);
+      EXPECT_TRUE(q.forget(*a.pending));
     }  // the call, its bytes and its reference are gone
     EXPECT_GT(pool.outstanding_bytes(), 0u) << "the queue keeps the item";
     Made b(pattern(20, 2), {}, 2);

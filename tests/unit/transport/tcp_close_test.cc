@@ -67,6 +67,30 @@ TEST(TcpFailPending, CallsEndWithItsErrorAndLateRepliesAreIgnored) {
   EXPECT_EQ(rig.status().bad_messages, 0u);
 }
 
+// Each XID of theirs is remembered for as long as the connection stands.
+TEST(TcpFailPending, RepliesThatNeverCome_CostTheConnection) {
+  constexpr size_t kCalls = 1100;
+  std::promise<void> received;
+  Peer peer([&](Listener& l) {
+    PeerSocket s = l.accept();
+    for (size_t i = 0; i < kCalls; ++i) ASSERT_TRUE(s.read_record());
+    received.set_value();
+    EXPECT_TRUE(s.closed_by_client());
+    s = l.accept();
+    answer_one(s);
+    EXPECT_TRUE(s.closed_by_client());
+  });
+  Rig rig(quick_options(peer.port()));
+  rig.must_start();
+  std::vector<std::future<Outcome>> calls;
+  for (size_t i = 0; i < kCalls; ++i) calls.push_back(rig.call(words({1})));
+  received.get_future().wait();
+  call_on(rig.loop(), [&] { rig.transport().fail_pending(kSessionGone); });
+  for (auto& call : calls) EXPECT_FALSE(call.get().reply);
+  EXPECT_TRUE(rig.call(words({3})).get().reply);
+  EXPECT_EQ(rig.status().connects, 2u);
+}
+
 TEST(TcpFailPending, NotSentYet_IsNeverSent) {
   Peer peer([](Listener& l) {
     PeerSocket s = l.accept();

@@ -531,6 +531,35 @@ TEST(TcpSilence, NothingForTimeoTimesRetransPlusOne_NextConnection) {
   EXPECT_NE(rig.status().last_error.find("nothing received"), std::string::npos) << rig.status().last_error;
 }
 
+// A link that takes several times timeo * (retrans + 1) for a call is slow, not silent.
+TEST(TcpSilence, CallThatLeavesSlowly_IsNotGivenUp) {
+  constexpr size_t kBytes = 1 << 20;
+  Peer peer([&](Listener& l) {
+    PeerSocket s = l.accept();
+    const int small = 16 << 10;
+    setsockopt(s.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    ByteVector message;
+    for (int part = 0; part < 25; ++part) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const ByteVector bytes = s.read_bytes(kBytes / 25);
+      message.insert(message.end(), bytes.begin(), bytes.end());
+    }
+    const ByteVector rest = s.read_bytes(4 + kCallHeaderBytes + kBytes - message.size());
+    message.insert(message.end(), rest.begin(), rest.end());
+    s.write_record(reply(load_be32(message.data() + 4), words({7})));
+    EXPECT_TRUE(s.closed_by_client());
+  });
+  tcp::TcpOptions options = quick_options(peer.port());
+  options.timeo = std::chrono::milliseconds(400);
+  options.retrans = 1;
+  Rig rig(options);
+  rig.must_start();
+  const Outcome o = rig.call(ByteVector(kBytes)).get();
+  EXPECT_TRUE(o.reply) << text(o);
+  EXPECT_EQ(o.transmissions, 1u);
+  EXPECT_EQ(rig.status().connects, 1u) << rig.status().last_error;
+}
+
 TEST(TcpSilence, OneReplyThatNeverComesAmongOthers_IsAskedForOnANewConnection) {
   std::atomic<bool> done{false};
   Peer peer([&](Listener& l) {

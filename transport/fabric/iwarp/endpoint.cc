@@ -38,11 +38,12 @@ Result<std::vector<rpcrdma::segment>> IwarpEndpoint::expose(MutableBytes memory,
 }
 
 bool IwarpEndpoint::invalidate(std::span<const rpcrdma::segment> segments, uint32_t, Cookie) {
-  return revoke(segments);
+  core_->invalidate(segments, false);
+  return true;
 }
 
 bool IwarpEndpoint::revoke(std::span<const rpcrdma::segment> segments) {
-  core_->invalidate(segments);
+  core_->invalidate(segments, true);
   return true;
 }
 

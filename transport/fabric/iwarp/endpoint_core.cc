@@ -115,14 +115,18 @@ Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, 
 
 // A peer that is in the middle of using the memory loses the connection: neither may the rest of its frame be
 // placed, nor a frame be sent that says it is the memory's contents.
-void EndpointCore::invalidate(std::span<const rpcrdma::segment> segments) {
+void EndpointCore::invalidate(std::span<const rpcrdma::segment> segments, bool revoked) {
   std::optional<Terminate> in_use;
   for (const rpcrdma::segment& s : segments) {
     const auto use = tags_.use_of(s.handle);
     if (!use || *use == TagUse::kReadSink) continue;
     if (reader_.placing() == s.handle) in_use = reader_.terminate_for(term::kInvalidStag);
     if (queue_.sends_from(s.handle)) in_use = Terminate{term::kReadInvalidStag, {}, {}, {}};
-    tags_.remove(s.handle);
+    if (revoked) {
+      tags_.revoke(s.handle);
+    } else {
+      tags_.remove(s.handle);
+    }
     ++counters_.locally_invalidated;
   }
   if (in_use) violated(*in_use);

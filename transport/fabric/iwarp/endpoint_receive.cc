@@ -167,8 +167,10 @@ void EndpointCore::hand_out() {
 
 void EndpointCore::on_send() {
   fabric::Received received{reader_.message(), 0};
-  if (invalidates(reader_.segment().opcode)) {
-    const uint32_t stag = reader_.segment().invalidate;
+  const uint32_t stag = invalidates(reader_.segment().opcode) ? reader_.segment().invalidate : 0;
+  // What was revoked while this was under way is as it wants it.
+  const bool revoked = tags_.take_revoked(stag);
+  if (invalidates(reader_.segment().opcode) && !revoked) {
     const auto use = tags_.use_of(stag);
     if (!use) return violated(reader_.terminate_for(term::kReadInvalidStag));
     if (*use == TagUse::kReadSink) return violated(reader_.terminate_for(term::kCannotInvalidate));

@@ -140,7 +140,9 @@ void ListenerCore::on_readable() {
     if (!connected.socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return wait();
-      log::warn("software RDMA: accept: {}", describe(system_error(errno, "accept")));
+      const Error why = system_error(errno, "accept");
+      if (const uint64_t n = failures_.hit())
+        log::warn("software RDMA: accept: {} (failure {})", describe(why), n);
       pause_.expires_after(kPause);
       pause_.async_wait([self = shared_from_this()](const asio::error_code& ec) {
         if (!ec) self->wait();

@@ -36,6 +36,7 @@ class ListenerCore final : public std::enable_shared_from_this<ListenerCore> {
   asio::posix::stream_descriptor descriptor_;
   asio::steady_timer pause_;  // after an accept() that failed for want of something
   OnIncoming on_incoming_;
+  log::Throttle failures_;  // of accept
   const std::shared_ptr<log::Throttle> violations_ = std::make_shared<log::Throttle>();
   std::set<StartupSocket*> startups_;
   bool waiting_ = false;

@@ -60,9 +60,23 @@ const StagTable::Entry* StagTable::entry(uint32_t stag) const {
 
 bool StagTable::remove(uint32_t stag) {
   if (entry(stag) == nullptr) return false;
-  entries_[stag & kIndexMask] = {};
+  Entry& e = entries_[stag & kIndexMask];
+  e = {.revoked = e.revoked};
   free_.push_back(stag & kIndexMask);
   --used_;
+  return true;
+}
+
+bool StagTable::revoke(uint32_t stag) {
+  if (!remove(stag)) return false;
+  entries_[stag & kIndexMask].revoked = stag;
+  return true;
+}
+
+bool StagTable::take_revoked(uint32_t stag) {
+  const uint32_t index = stag & kIndexMask;
+  if (stag == 0 || index >= entries_.size() || entries_[index].revoked != stag) return false;
+  entries_[index].revoked = 0;
   return true;
 }
 

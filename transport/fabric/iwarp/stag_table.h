@@ -34,6 +34,10 @@ class StagTable {
   std::optional<Tag> add(MutableBytes memory, TagUse use, PipedPlace* piped = nullptr);
   // False if there is none. The memory is out of reach when it returns.
   bool remove(uint32_t stag);
+  // The same of a tag that the peer may be about to invalidate, not knowing that it is gone.
+  bool revoke(uint32_t stag);
+  // True once, when the tag was revoked. (Of each index the last one is remembered.)
+  bool take_revoked(uint32_t stag);
   void clear();
   size_t size() const { return used_; }
 
@@ -55,6 +59,7 @@ class StagTable {
     uint64_t offset = 0;
     MutableBytes memory;
     PipedPlace* piped = nullptr;
+    uint32_t revoked = 0;  // 0: none
   };
   const Entry* entry(uint32_t stag) const;
   uint32_t random();

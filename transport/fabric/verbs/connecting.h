@@ -24,6 +24,7 @@ class Context final : public std::enable_shared_from_this<Context> {
   Loop& loop;
   const Options options;
   const std::shared_ptr<Domains> domains;
+  size_t accepting = 0;  // connections of peers that have not said yet that they stand
 
  private:
   void witness(const CmId& id, const std::shared_ptr<OpenDevice>& device);

@@ -17,8 +17,20 @@ namespace nfsrdma::fabric::verbs {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr size_t kMostAccepting = 64;
 // Until it is seen whether there is a device with the address again.
 constexpr std::chrono::seconds kPause{1};
+
+class Counted {
+ public:
+  explicit Counted(size_t& count) : count_(++count) {}
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  size_t& count_;
+};
 
 Error listen_error(int errnum, std::string cause) {
   return {Layer::kTransport, Recovery::kPermanent, errnum, 0, "listen", std::move(cause)};
@@ -47,6 +59,12 @@ Task<Result<std::unique_ptr<Endpoint>>> VerbsIncoming::accept(EndpointOptions op
   if (!id_) co_return fail(rdma_error(EINVAL, "accept", "answered before"));
   const std::shared_ptr<Context> context = context_;
   const TimePoint deadline = Clock::now() + context->options.startup_timeout;
+  // Each has a queue pair and registered memory, and who asks need not go on.
+  if (context->accepting >= kMostAccepting) {
+    refuse();
+    co_return fail(rdma_error(EBUSY, "accept", "too many peers begin a connection"));
+  }
+  const Counted counted(context->accepting);
   Result<Established> e = context->prepare(std::move(id_), options);
   if (!e) {
     log::warn("RDMA: {}: {}", peer_, describe(e.error()));
