@@ -61,7 +61,9 @@ const StagTable::Entry* StagTable::entry(uint32_t stag) const {
 bool StagTable::remove(uint32_t stag) {
   if (entry(stag) == nullptr) return false;
   Entry& e = entries_[stag & kIndexMask];
-  e = {.revoked = e.revoked};
+  const uint32_t revoked = e.revoked;
+  e = {};
+  e.revoked = revoked;
   free_.push_back(stag & kIndexMask);
   --used_;
   return true;
