@@ -223,7 +223,8 @@ class Rig final : private fabric::EndpointEvents {
 
   void close(uint8_t which) {
     Region& r = regions_[which % regions_.size()];
-    core_->invalidate(std::span(&r.known, 1));
+    // The high bit is of no region.
+    core_->invalidate(std::span(&r.known, 1), (which & 0x80) != 0);
     closed(r);
   }
 
