@@ -134,6 +134,8 @@ struct FileState final : CachedFile {
   Nfs4Node& node;
   // Held across LOCK and LOCKU of the file, so that the book of held ranges follows the server's order.
   AsyncMutex lock_mutex;
+  // Of turn_to_close(), until it has both of the others: two that try take them from each other without end.
+  AsyncMutex closing_mutex;
   // Held across what makes opens of the server's agree with our book of them beside an OPEN that may be under
   // way: OPENs from a delegation, CLOSE, OPEN_DOWNGRADE. Not by an OPEN, which the server may delay until a
   // delegation is back. Taken after lock_mutex and open_mutex.

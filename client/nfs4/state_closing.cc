@@ -77,6 +77,7 @@ uint32_t StateManager::wanted_access(const FileState& file, const OpenState& sta
 // an OPEN that the server puts off until another client has returned its delegation: who waits for one mutex
 // has not got the other, and keeps what he has waited for if the other is to be had.
 Task<StateManager::TurnToClose> StateManager::turn_to_close(std::shared_ptr<FileState> file) {
+  const auto alone = co_await file->closing_mutex.lock();
   for (;;) {
     auto locking = co_await file->lock_mutex.lock();
     if (file->open_mutex.try_lock())
