@@ -123,10 +123,14 @@ void LoopRequests::judge(RequestRecord& record) {
   judge(record, status ? intent_of(record, *status) : SignalIntent::kStop);
 }
 
-// A signal that is still pending while its thread exits has killed it, whichever it is: only its files wait.
+// A signal that is still pending while its thread exits has killed it, whichever it is.
 SignalIntent LoopRequests::intent_of(const RequestRecord& record, const ThreadStatus& status) {
   const SignalIntent intent = signal_intent(status);
-  return intent == SignalIntent::kStop && is_exiting(record.caller.tid) ? SignalIntent::kFatal : intent;
+  if (!is_exiting(record.caller.tid)) return intent;
+  // Its last words, however it has come to exit: who waits for it relies on what it wrote, and it can be told
+  // nothing more. Let it go if they cannot reach the filer; they are still written.
+  if (record.operation == Operation::kFlush) return SignalIntent::kStop;
+  return intent == SignalIntent::kStop ? SignalIntent::kFatal : intent;
 }
 
 void LoopRequests::judge_old(RequestRecord& record) {
@@ -136,9 +140,7 @@ void LoopRequests::judge_old(RequestRecord& record) {
   const auto status = read_thread_status(record.caller.tid);
   if (!status) return;
   if (flush) {
-    // Let a process go that cannot reach the filer with its last words; they are still written.
-    if (is_exiting(record.caller.tid))
-      judge(record, std::max(intent_of(record, *status), SignalIntent::kStop));
+    if (is_exiting(record.caller.tid)) judge(record, intent_of(record, *status));
     return;
   }
   judge(record, is_exiting(record.caller.tid) ? SignalIntent::kFatal : signal_intent(*status));
@@ -188,8 +190,7 @@ void LoopRequests::give_up_old_ones() {
   const TimePoint oldest = Clock::now() - soft_limit_;
   for (RequestRecord* r = head_; r != nullptr;) {
     RequestRecord* next = r->next;
-    // A lock wait is not the filer's silence.
-    if (!r->waits_for_a_lock && r->started <= oldest) answer_early(*r, filesystem_.soft_errno());
+    if (r->started <= oldest) answer_early(*r, filesystem_.soft_errno());
     r = next;
   }
 }

@@ -38,6 +38,16 @@ void let_it_end(TestMount& m, const std::string& operation) {
   EXPECT_TRUE(eventually([&] { return m.mount().in_flight() == 0; }));
 }
 
+// A child that has written to a file, and waits for a signal.
+pid_t start_writer(TestMount& m) {
+  const pid_t child = m.start_client([&] {
+    const int fd = ::open(m.path("f").c_str(), O_CREAT | O_RDWR, 0600);
+    if (::write(fd, "x", 1) == 1) ::pause();
+  });
+  EXPECT_TRUE(eventually([&] { return m.count("WRITE") == 1; }));
+  return child;
+}
+
 struct KillCase {
   const char* operation;
   void (*call)(const std::string& file, const std::string& other);
@@ -108,6 +118,38 @@ TEST_P(Interrupts, ProcessKilledBeforeItsFlush_CanExitWhileTheFilerIsSilent) {
   EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
   let_it_end(m, "flush");
   EXPECT_EQ(m.fs().contents("f"), "x");
+}
+
+// Whatever has ended it, handled by nobody, and pending since.
+TEST_P(Interrupts, ProcessEndedByAnySignal_CanExitWhileTheFilerIsSilent) {
+  for (const int signal : {SIGALRM, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGKILL}) {
+    SCOPED_TRACE(signal);
+    TestMount m(mount_setup());
+    m.fs().hold("flush");
+    const pid_t child = start_writer(m);
+    m.fs().not_responding(true);
+    ::kill(child, signal);
+    const int status = m.wait_client(child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+    let_it_end(m, "flush");
+  }
+}
+
+// Who waits for a process relies on what it wrote.
+TEST_P(Interrupts, ProcessEndedByAnySignal_ExitsBehindItsData) {
+  for (const int signal : {SIGALRM, SIGTERM, SIGKILL}) {
+    SCOPED_TRACE(signal);
+    TestMount m(mount_setup());
+    m.fs().hold("flush");
+    const pid_t child = start_writer(m);
+    ::kill(child, signal);
+    EXPECT_TRUE(eventually([&] { return m.fs().held("flush") == 1; }));
+    ::usleep(400'000);  // longer than the period in which interrupted requests are looked at again
+    EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
+    EXPECT_EQ(m.statistics().early_answers, 0u);
+    m.fs().let_go("flush");
+    EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
+  }
 }
 
 TEST_P(Interrupts, FatalSigterm_CountsAsKilled) {

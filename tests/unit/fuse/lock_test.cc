@@ -145,6 +145,29 @@ TEST_P(Locks, WaitForPosixLock_IsInterruptedByAnyHandledSignal) {
   EXPECT_EQ(m.fs().locks("f"), 1u);
 }
 
+TEST_P(Locks, WaitOnASoftMount_EndsWhenTheFilerIsSilent) {
+  MountSetup setup = mount_setup();
+  setup.options.soft_limit = std::chrono::milliseconds(200);
+  TestMount m(setup);
+  Holder holder(m, [&] {
+    const int fd = open_file(m.path("f"));
+    EXPECT_POSIX(::flock(fd, LOCK_EX));
+  });
+  holder.wait_until_taken();
+  const pid_t waiter = m.start_client([&] {
+    const int fd = open_file(m.path("f"));
+    EXPECT_ERRNO(::flock(fd, LOCK_EX), ETIMEDOUT);
+  });
+  EXPECT_TRUE(eventually([&] { return m.fs().held("flock wait") == 1; }));
+  ::usleep(500'000);
+  EXPECT_EQ(m.statistics().early_answers, 0u) << "another's lock is not the filer's silence";
+  m.fs().soft_timeout(true);
+  EXPECT_EQ(m.wait_client(waiter), 0);
+  m.fs().soft_timeout(false);
+  holder.release();
+  EXPECT_TRUE(eventually([&] { return m.fs().locks("f") == 0; }));
+}
+
 TEST_P(Locks, KilledWaiter_LeavesNoLock) {
   TestMount m(mount_setup());
   Holder holder(m, [&] {
