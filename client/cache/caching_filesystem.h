@@ -70,6 +70,9 @@ class CachingFilesystem : public Filesystem {
   // vouch for is asked for again. Any thread.
   void doubt_ages();
 
+  // What no server may see as a component; the kernel sends none of these.
+  static bool valid_name(const std::string& name);
+
  protected:
   CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table);
 
@@ -302,8 +305,6 @@ class CachingFilesystem : public Filesystem {
     const std::string name_;
     bool told_ = false;
   };
-  // What no server may see as a component; the kernel sends none of these.
-  static bool valid_name(const std::string& name);
 
   // --- fs_remove.cc ---
   // Renames an open file out of the way; true when that is what `name` needed.

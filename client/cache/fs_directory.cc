@@ -3,6 +3,7 @@
 // return, are offsets 1 and 2, which its cookies never are.
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <set>
 #include <string_view>
 #include <unordered_set>
@@ -35,6 +36,7 @@ Result<> Listing::answer(uint64_t cookie, bool with_attributes, std::vector<List
   const bool reserved = std::any_of(answered.begin(), answered.end(),
                                     [](const ListedEntry& e) { return e.cookie <= kAfterDotDot; });
   if (reserved) return fail(system_error(EIO, "READDIR", "the server uses reserved cookies"));
+  NFSRDMA_TRY(drop_impossible(answered, end));
   entries = std::move(answered);
   eof = end;
   from = cookie;
@@ -43,6 +45,23 @@ Result<> Listing::answer(uint64_t cookie, bool with_attributes, std::vector<List
   delivered = 0;
   belief = of;
   drop_repeats();
+  return {};
+}
+
+// The kernel takes none of an answer behind a name that it does not take, and forgets none of what is in it.
+Result<> Listing::drop_impossible(std::vector<ListedEntry>& answered, bool end) {
+  const uint64_t last = answered.empty() ? 0 : answered.back().cookie;
+  const size_t dropped = std::erase_if(answered, [](const ListedEntry& e) {
+    return e.name.size() > NAME_MAX || !CachingFilesystem::valid_name(e.name);
+  });
+  if (dropped == 0) return {};
+  static log::Throttle throttle;
+  if (throttle.hit() != 0) log::warn("the server lists names that no file can have; they are left out");
+  if (!answered.empty()) {
+    answered.back().cookie = last;
+  } else if (!end) {
+    return fail(system_error(EIO, "READDIR", "the server sent impossible names only"));
+  }
   return {};
 }
 

@@ -87,6 +87,9 @@ struct Listing final : OpenDirectory {
   Result<> answer(uint64_t cookie, bool with_attributes, std::vector<ListedEntry> answered, bool end,
                   NameBelief of);
 
+  // Names that no name can be. What is left leads on as the whole answer does.
+  static Result<> drop_impossible(std::vector<ListedEntry>& answered, bool end);
+
   // A READDIR from `cookie` comes next.
   void begin(uint64_t cookie) {
     if (cookie == 0 || entries.empty() || entries.back().cookie != cookie) begun.clear();

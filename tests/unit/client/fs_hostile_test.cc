@@ -1,5 +1,6 @@
 // Replies no server should send: cut, damaged, unasked for. They cost at most their own request (EIO) or the
 // connection; never a hang, a crash, or the mount.
+#include <algorithm>
 #include <random>
 
 #include "tests/unit/client/support/situations.h"
@@ -124,6 +125,33 @@ TEST_P(Hostile, AnyStatus_IsAnErrorOrRecoveredFrom) {
 
 INSTANTIATE_TEST_SUITE_P(All, Hostile, testing::ValuesIn(situations()),
                          [](const auto& param) { return std::string(param.param.name); });
+
+// --- names that no file can have: the kernel takes none of an answer behind one, and forgets none of it ---
+
+TEST(HostileListing, ImpossibleNames_AreLeftOut) {
+  for (const char odd : {'/', '\0'}) {
+    for (const char* place : {"a?", "b?", "c?"}) {  // the first, one between others, the last
+      auto server = start_filer();
+      for (const char* name : {"a_", "b_", "c_"}) {
+        std::string called = name;
+        if (called[0] == place[0]) called[1] = '?';
+        server->make_file("/export/" + called, "text");
+      }
+      TestMount mount(*server);
+      server->faults().add(on::reply_to(OP_READDIR), fault::Mangle{[&](ByteVector& reply) {
+                             const ByteVector name{std::byte(place[0]), std::byte{'?'}};
+                             const auto found = std::ranges::search(reply, name);
+                             ASSERT_FALSE(found.empty());
+                             found.begin()[1] = std::byte(odd);
+                           }});
+      auto listed = mount.list("");
+      std::ranges::sort(listed);
+      std::vector<std::string> expected{"a_", "b_", "c_"};
+      std::erase_if(expected, [&](const std::string& name) { return name[0] == place[0]; });
+      EXPECT_EQ(listed, expected) << place;
+    }
+  }
+}
 
 // --- the lost and the late ---
 
