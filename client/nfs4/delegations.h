@@ -55,6 +55,8 @@ struct Delegation {
   // The file's change attribute when it was granted: "c" of section 10.4.3. None: it is not booked yet.
   std::optional<uint64_t> change;
 
+  bool queued = false;  // to be given back; guarded by the lock of that queue
+
  private:
   friend class Delegations;
   std::list<std::shared_ptr<Delegation>>::iterator place_;  // with in_use_

@@ -48,6 +48,11 @@ DelegationRef Nfs4Filesystem::take_delegation(FileState& file, const nfs4::OPEN4
                                               const rpc::CredentialPtr& credential, uint64_t epoch) {
   if (!opened.delegation.granted()) return nullptr;
   auto delegation = std::make_shared<Delegation>(file.node.fh(), opened.delegation, credential, epoch);
+  if (states_.keep_in_place(file, delegation)) {
+    if (wants_delegations() && !opened.delegation.recall) return delegation;
+    give_back_soon(std::move(delegation));
+    return nullptr;
+  }
   if (!wants_delegations() || opened.delegation.recall || !states_.keep(file, delegation)) {
     Loop::current()->spawn(states_.return_unwanted(std::move(delegation)));
     return nullptr;
@@ -65,6 +70,13 @@ void Nfs4Filesystem::begin_promise(const NodeRef& node, const DelegationRef& del
   n.promised_by = order;
   n.promised_since = nodes_.next_start();
   delegation->change = n.attributes.get().change;
+}
+
+Nfs4Filesystem::Cause Nfs4Filesystem::cause_of_own(const NodeRef& node, uint64_t order, bool asked) const {
+  if (asked) return Cause::kOwn;
+  const CachedNode& n = cached_node(node);
+  std::lock_guard lock(n.mutex);
+  return promised(n) && n.promised_since <= order ? Cause::kOwn : Cause::kAsked;
 }
 
 Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(RequestContext ctx, NodeRef node,
@@ -138,6 +150,7 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, TimePoint as
       n.attributes.expire(nodes_.next_start());
       break;
     }
+    if (why == Why::kAskedFor) break;
     co_await file->delegation_ended.wait(lock);  // somebody else returns it
   }
   if (first) {
@@ -184,6 +197,7 @@ Task<> Nfs4Filesystem::drop_and_tell(NodeRef node, std::shared_ptr<Dropping> dro
 void Nfs4Filesystem::give_back_soon(DelegationRef delegation) {
   {
     std::lock_guard lock(returns_mutex_);
+    if (std::exchange(delegation->queued, true)) return;
     returns_.emplace_back(std::move(delegation), Clock::now());
     if (returning_ == kMostReturns) return;
     ++returning_;
@@ -202,6 +216,7 @@ Task<> Nfs4Filesystem::give_back_queued() {
       }
       next = std::move(returns_.front());
       returns_.pop_front();
+      next.first->queued = false;
     }
     auto returning = give_back(std::move(next.first), Why::kAskedFor, next.second);
     co_await std::move(returning);

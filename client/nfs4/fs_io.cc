@@ -118,7 +118,8 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
       co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
     auto attributes = reply->take<nfs4::GETATTR4res>();
     if (attributes) {
-      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), before);
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order,
+                     cause_of_own(node, order, asked), before);
     } else {
       expire(node);  // the size of before is none to tell, or to append at
     }
@@ -153,7 +154,8 @@ Task<Result<nfs4::verifier4>> Nfs4Filesystem::commit_on_server(NodeRef node, rpc
   if (!committed) co_return fail(std::move(committed.error()));
   auto attributes = reply->take<nfs4::GETATTR4res>();
   if (attributes)
-    co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), before);
+    co_await apply(node, std::move(attributes->resok4.obj_attributes), order,
+                   cause_of_own(node, order, asked), before);
   co_return committed->resok4.writeverf;
 }
 

@@ -297,7 +297,8 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (reply->expect<nfs4::RESTOREFH4res>()) attributes = reply->take<nfs4::GETATTR4res>();
   if (attributes) {
-    co_await apply(node, std::move(attributes->resok4.obj_attributes), order, cause_of_own(asked), *before);
+    co_await apply(node, std::move(attributes->resok4.obj_attributes), order,
+                   cause_of_own(node, order, asked), *before);
   } else {
     expire(node);
   }

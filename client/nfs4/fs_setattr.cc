@@ -94,7 +94,8 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     co_return fail(std::move(res.error()));
   }
   const uint64_t change = res->resok4.obj_attributes.change;
-  co_await apply(node, std::move(res->resok4.obj_attributes), order, cause_of_own(asked), *before);
+  co_await apply(node, std::move(res->resok4.obj_attributes), order, cause_of_own(node, order, asked),
+                 *before);
   if (const auto access = reply->take<nfs4::ACCESS4res>())
     note_access(ctx, n, access->resok4.supported, access->resok4.access, change);
   co_return co_await sure_attributes(ctx, node);
@@ -148,7 +149,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
     Result<nfs4::GETATTR4res> after = fail(Error{});
     if (set) after = reply->take<nfs4::GETATTR4res>();
     if (after) {
-      co_await apply(node, std::move(after->resok4.obj_attributes), order, cause_of_own(asked),
+      co_await apply(node, std::move(after->resok4.obj_attributes), order, cause_of_own(node, order, asked),
                      change_before);
     } else {
       if (set) set = fail(std::move(after.error()));

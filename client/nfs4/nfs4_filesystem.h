@@ -64,9 +64,9 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   // In front of an operation of ours: asks what the file is before it, unless a promise says that nobody else
   // changes it. take_change_before() of the same `asked`; an error is the COMPOUND's.
   void ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const;
-  // Of the operation: where it was not asked, and the promise turns out to have been void by now, somebody
-  // else may have been there, too.
-  Cause cause_of_own(bool asked) const { return asked || promises_hold() ? Cause::kOwn : Cause::kAsked; }
+  // Of the operation, begun at `order`: where it was not asked, and the promise is over by now, or was void,
+  // somebody else may have been there, too.
+  Cause cause_of_own(const NodeRef& node, uint64_t order, bool asked) const;
   static Result<std::optional<uint64_t>> take_change_before(CompoundReply& reply, bool asked);
   // Of PUTFH, that, and an operation of ours: the operation's result, or what went wrong first.
   template <class Res>

@@ -93,6 +93,8 @@ class StateKeeper {
   // SEQ4_STATUS_*_REVOKED: find out what is gone (TEST_STATEID, FREE_STATEID) and open it anew. May use
   // Session::run. `recallable`: it can only be delegations.
   virtual Task<> state_revoked(bool recallable) = 0;
+  // There is no back channel to be had: what the server could want back goes back by itself (section 10.2).
+  virtual void cannot_be_recalled() = 0;
 };
 
 // Answers the back channel; loop of the connection the call came on.
@@ -201,6 +203,7 @@ class Session {
   // reclaimed.
   // Of a call before others that wait (rpc::Call).
   enum class Precedence : uint8_t { kNone, kHandshake, kRenewal };
+  void owe_state();
   void reclaim_soon(uint64_t generation);
   Task<> reclaim_live();
   // As invalidate(), for a session that still works: without interrupting anybody.
@@ -274,9 +277,11 @@ class Session {
   std::atomic<uint32_t> max_request_{0}, max_response_{0}, max_operations_{0};
   std::atomic<uint32_t> lease_seconds_{90};
   std::atomic<int64_t> last_sequence_{0};  // steady clock ticks of the last SEQUENCE that was answered
-  std::mutex lease_mutex_;                 // of these two
+  std::mutex lease_mutex_;                 // of these three
   std::atomic<int64_t> lease_until_{0};    // since_boot(); written with the lock held
   Duration lease_known_since_{};           // likewise; what was sent before says nothing of it
+  bool state_owed_ = false;                // likewise: what the server had promised is still to be had back
+  std::atomic<int64_t> confirm_again_{0};  // steady clock ticks: confirm_lease() was in vain, not before then
   std::atomic<bool> flags_in_hand_{false};
   // Times the back channel was mended since a SEQUENCE has last said nothing against it.
   std::atomic<unsigned> back_channel_mendings_{0};

@@ -327,7 +327,7 @@ Task<Result<>> Session::exchange_id() {
   if (!same || (!confirmed && client_id_confirmed_)) {
     client_id_.store(ok.eir_clientid, std::memory_order_release);
     epoch_.fetch_add(1, std::memory_order_acq_rel);
-    reclaim_owed_ = true;
+    owe_state();
     have_session_ = false;
     client_id_confirmed_ = false;
   }
@@ -424,6 +424,8 @@ Task<Result<>> Session::reclaim(RecoveryChannel& channel) {
   }
   NFSRDMA_CO_TRY(co_await reclaim_complete(channel));
   reclaim_owed_ = other_scope_ = false;
+  std::lock_guard lock(lease_mutex_);
+  state_owed_ = false;
   co_return Result<>{};
 }
 

@@ -70,20 +70,34 @@ void Session::note_renewal(const nfs4::SEQUENCE4res& sequence, Duration sent) {
     lease_known_since_ = since_boot();
     lease_until_.store(0, std::memory_order_release);
   }
-  if ((flags & (kRevoked | kCannotRecall)) != 0 || sent < lease_known_since_) return;
+  if ((flags & (kRevoked | kCannotRecall)) != 0 || sent < lease_known_since_ || state_owed_) return;
   const Duration end = sent + std::chrono::seconds(lease_seconds_.load(std::memory_order_relaxed));
   const int64_t until = end.count();
   if (until > lease_until_.load(std::memory_order_relaxed))
     lease_until_.store(until, std::memory_order_release);
 }
 
+// Until everything that the server forgot is had back, or known to be lost, a lease that is renewed under
+// another client ID says nothing of it (sections 8.3, 8.4.2).
+void Session::owe_state() {
+  reclaim_owed_ = true;
+  std::lock_guard lock(lease_mutex_);
+  state_owed_ = true;
+  lease_known_since_ = since_boot();
+  lease_until_.store(0, std::memory_order_release);
+}
+
 Task<> Session::confirm_lease() {
   auto nothing = [](CompoundBuilder&) {};
-  for (int turn = 0; turn < kMostConfirmations && !stopping_ && !lease_holds(); ++turn) {
+  const TimePoint again{Duration(confirm_again_.load(std::memory_order_relaxed))};
+  const int most = Clock::now() < again ? 1 : kMostConfirmations;
+  for (int turn = 0; turn < most && !stopping_ && !lease_holds(); ++turn) {
     if (turn != 0) co_await pause(100ms);
     const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
     (void)co_await run(request);
   }
+  const TimePoint later = Clock::now() + options_.flags_pause;
+  if (!lease_holds()) confirm_again_.store(later.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 // BIND_CONN_TO_SESSION says that the connection has the back channel; where that does not help (a server may
@@ -100,6 +114,7 @@ Task<> Session::mend_back_channel(uint64_t generation) {
     if (before == 2)
       log::warn("server {}: no back channel, also in a new session: no delegations", options_.host);
     back_channel_.store(false);
+    keeper_->cannot_be_recalled();
   }
 }
 
@@ -137,7 +152,7 @@ Task<> Session::reclaim_live() {
   const Gate::Pass pass = gate_.enter();
   co_await outstanding_requests();
   epoch_.fetch_add(1);
-  reclaim_owed_ = true;
+  owe_state();
   co_await recover_live();
   const TimePoint pause = Clock::now() + options_.flags_pause;
   if (!reclaim_owed_) no_reclaim_before_.store(pause.time_since_epoch().count(), std::memory_order_release);

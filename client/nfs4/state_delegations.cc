@@ -48,6 +48,27 @@ bool StateManager::keep(FileState& file, const DelegationRef& delegation) {
   return true;
 }
 
+bool StateManager::keep_in_place(FileState& file, const DelegationRef& delegation) {
+  DelegationRef before;
+  {
+    std::lock_guard lock(file.node.mutex);
+    if (!file.delegated() || !file.delegation->stateid.same_state(delegation->stateid) ||
+        delegation->epoch != file.delegation->epoch)
+      return false;
+    before = std::exchange(file.delegation, delegation);
+    before->phase = Delegation::Phase::kEnded;
+    delegation->change = before->change;
+    file.delegation_ended.notify_all();
+    delegations_.add(delegation, Delegations::Came::kGranted);
+  }
+  delegations_.remove(before, Delegations::Went::kReplaced);
+  return true;
+}
+
+void StateManager::cannot_be_recalled() {
+  for (const DelegationRef& delegation : delegations_.all()) hooks_.recalled(delegation);
+}
+
 bool StateManager::end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went) {
   bool lost_locks = false;
   {
@@ -414,6 +435,10 @@ void StateManager::reclaimed(FileState& file, const DelegationRef& before,
                              std::optional<uint64_t> change) {
   if (!answer.granted()) return;
   auto delegation = std::make_shared<Delegation>(before->fh, answer, before->credential, epoch);
+  // Less than before: what was opened and locked under that is the server's business again, and this goes
+  // back.
+  if (before->write && !delegation->write)
+    return Loop::current()->spawn(return_unwanted(std::move(delegation)));
   {
     std::lock_guard lock(file.node.mutex);
     if (file.delegation != before) return;

@@ -95,6 +95,9 @@ class StateManager final : public StateKeeper {
   // --- state_delegations.cc ---
   // Books what an OPEN brought. False: it is not to be kept.
   bool keep(FileState& file, const DelegationRef& delegation);
+  // The server gave again what is held, or upgraded it (section 18.16.3): `delegation` is the same state, and
+  // takes its place. False: it is another, or what is held is on its way back.
+  bool keep_in_place(FileState& file, const DelegationRef& delegation);
   // What a delegation is given back for, to be sent behind its DELEGRETURN in the same COMPOUND if the user
   // is the same and nothing of the file stays open. Owned by the caller of give_back().
   struct Purpose {
@@ -125,6 +128,7 @@ class StateManager final : public StateKeeper {
   void lose_all(const char* why) override;
   Task<> recovered() override;
   Task<> state_revoked(bool recallable) override;
+  void cannot_be_recalled() override;
 
  private:
   // Calls `task` for every file that is open, several at a time, and returns when all have ended.
@@ -140,6 +144,8 @@ class StateManager final : public StateKeeper {
   Task<> work_on(std::shared_ptr<FileSweep> sweep);
   Task<> restore_file(NodeRef node);
   Task<> test_opens(NodeRef node);
+  // Of a revoked open that nobody needs any more: its end is acknowledged. False: it is needed.
+  Task<bool> acknowledge_open(std::shared_ptr<FileState> file, OpenStateRef state, uint64_t version);
   // Asks the server which stateids of `state` are gone, and gives up the locks among them.
   enum class Gone : uint8_t { kUnknown, kNothing, kLocks, kOpen };
   Task<Gone> test_stateids(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,

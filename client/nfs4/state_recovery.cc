@@ -1,6 +1,8 @@
 // Bringing state back: reclaim in grace (RFC 8881 section 8.4.2.1), reopening after expiry or revocation
 // (sections 8.4.2.4, 8.5), TEST_STATEID and FREE_STATEID after SEQ4_STATUS_*_REVOKED (section 18.46.3).
+#include <algorithm>
 #include <cerrno>
+#include <functional>
 
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/locks.h"
@@ -242,6 +244,8 @@ Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef 
     modes = file.delegated() ? state->opened_modes()
             : again          ? state->unopened_modes()
                              : state->modes(file.unsaved());
+    // The widest first: servers tell by the access which delegation is meant (Linux').
+    std::ranges::sort(modes, std::greater<>());
   }
   std::optional<Delegations::Asking> asking;  // a recall may overtake what it brings
   if (delegation) asking.emplace(delegations_);
@@ -484,6 +488,24 @@ Task<> StateManager::state_revoked(bool recallable) {
   if (!recallable) co_await each_file([this](NodeRef node) { return test_opens(std::move(node)); });
 }
 
+Task<bool> StateManager::acknowledge_open(std::shared_ptr<FileState> file, OpenStateRef state,
+                                          uint64_t version) {
+  auto guard = co_await file->open_mutex.lock();
+  auto returning = co_await file->return_mutex.lock();
+  std::vector<nfs4::stateid4> gone;
+  bool lost_locks = false;
+  {
+    std::lock_guard lock(file->node.mutex);
+    if (state->version != version || !state->established) co_return true;  // somebody has done it
+    if (state->needed_access() != 0 || file->unsaved()) co_return false;
+    gone = stateids_of(*state);
+    lost_locks = lose(*state);
+  }
+  if (lost_locks) report_lost_locks(NodeRef(&file->node), "the server revoked them");
+  co_await free_stateids(std::move(gone), state->credential);
+  co_return true;
+}
+
 Task<> StateManager::test_opens(NodeRef node) {
   std::shared_ptr<FileState> file;
   std::vector<std::pair<OpenStateRef, uint64_t>> opens;
@@ -495,7 +517,9 @@ Task<> StateManager::test_opens(NodeRef node) {
   }
   for (const auto& [state, version] : opens) {
     auto testing = test_stateids(node, file, state, version);
-    if (co_await std::move(testing) == Gone::kOpen) (void)co_await reopen(node, file, state, version);
+    if (co_await std::move(testing) != Gone::kOpen) continue;
+    auto acknowledging = acknowledge_open(file, state, version);
+    if (!co_await std::move(acknowledging)) (void)co_await reopen(node, file, state, version);
   }
 }
 
