@@ -324,10 +324,9 @@ Task<> CachingFilesystem::settle_node(NodeRef node) {
   co_await settle_all(node, file);
 }
 
-// Nor does what each loop's front end reads into count: it has always one at hand.
 uint64_t CachingFilesystem::bytes_beside_data() const {
   const uint64_t all = buffers_.outstanding_bytes();
-  return all - std::min(all, table_.data().bytes() + loops_.size() * BufferPool::kMaxBytes);
+  return all - std::min(all, table_.data().bytes());
 }
 
 WriteLimits CachingFilesystem::fit_writes(uint64_t available) {
