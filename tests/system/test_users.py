@@ -51,6 +51,21 @@ class ManyUsers(SystemCase):
         self.assertIn("PermissionError", as_user("os.chmod(sys.argv[1],0o777)", secret, uid=BOB, gid=TEAM)[1])
         self.assertIn("PermissionError", as_user("os.unlink(sys.argv[1])", secret, uid=BOB, gid=OTHERS)[1])  # sticky
 
+    def test_a_refused_lookup_costs_the_name_until_it_is_looked_up_again(self):
+        """The kernel drops a name that it is told an error for, whoever asked; FUSE has no other answer."""
+        private = os.path.join(self.path, "private")
+        here = os.path.join(private, "here")
+        as_user("os.mkdir(sys.argv[1], 0o700); os.mkdir(sys.argv[2])", private, here)
+        program = ("import os, sys; os.chdir(sys.argv[1]); print('there', flush=True); sys.stdin.readline()\n"
+                   "try: os.getcwd()\nexcept FileNotFoundError: pass\n"
+                   "os.stat(sys.argv[1]); print(os.getcwd())")
+        alice = subprocess.Popen([sys.executable, "-c", program, here], user=ALICE, group=TEAM, extra_groups=[], text=True,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(alice.stdout.readline(), "there\n")
+        self.assertIn("PermissionError", as_user("os.stat(sys.argv[1])", here, uid=BOB, gid=OTHERS)[1])
+        self.assertEqual(alice.communicate("on\n", timeout=30)[0], here + "\n")
+        self.assertEqual(alice.returncode, 0)
+
     def test_what_one_user_has_cached_another_may_not_read(self):
         secret = os.path.join(self.path, "cached")
         as_user("fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY,0o600); os.write(fd,b'text'*1000)", secret)
