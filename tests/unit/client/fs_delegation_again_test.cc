@@ -194,7 +194,9 @@ TEST_P(AgainLoops, DelegationThatIsUpgraded_TakesItsOwnPlace) {
 
 // Section 10.2: without a back channel nothing can be recalled. What is held goes back.
 TEST_P(AgainLoops, WhereNoBackChannelIsToBeHad_DelegationsGoBack) {
-  start_with_a_short_lease();
+  mount = std::make_unique<TestMount>(
+      *server, TestMount::Settings{.loops = GetParam(),
+                                   .options = [](client::ClientOptions& o) { o.flags_pause = 50ms; }});
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(numbers().held_write, 1u);
   server->configure([](filer::Switches& s) { s.back_channels = false; });
