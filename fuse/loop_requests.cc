@@ -127,10 +127,10 @@ void LoopRequests::judge(RequestRecord& record) {
 SignalIntent LoopRequests::intent_of(const RequestRecord& record, const ThreadStatus& status) {
   const SignalIntent intent = signal_intent(status);
   if (!is_exiting(record.caller.tid)) return intent;
-  // Its last words, however it has come to exit: who waits for it relies on what it wrote, and it can be told
-  // nothing more. Let it go if they cannot reach the filer; they are still written.
-  if (record.operation == Operation::kFlush) return SignalIntent::kStop;
-  return intent == SignalIntent::kStop ? SignalIntent::kFatal : intent;
+  if (intent == SignalIntent::kStop) return SignalIntent::kFatal;
+  // By a signal that stops nobody who handles it, or by itself: let it go if its last words cannot reach the
+  // filer; they are still written.
+  return record.operation == Operation::kFlush ? std::max(intent, SignalIntent::kStop) : intent;
 }
 
 void LoopRequests::judge_old(RequestRecord& record) {
