@@ -21,11 +21,14 @@ namespace {
 // A living daemon answers from memory.
 constexpr std::chrono::seconds kAnswerTime{5};
 
-// Names come from servers, and mount points from other users.
-void print(const std::string& raw) {
-  const std::string text = printable_text(raw);
+void print_as_it_is(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+}
+
+// Names come from servers, and mount points from other users.
+void print(const std::string& text) {
+  print_as_it_is(printable_text(text));
 }
 
 Outcome<Json> ask(const MountEntry& entry, const Json& request) {
@@ -149,7 +152,7 @@ int run_status(const std::string& program, const StatusVerb& verb) {
   const Snapshots snapshots = take_snapshots(program, *entries);
   if (verb.json) {
     if (!snapshots.list.empty() || verb.directory.empty())
-      print(json_text(snapshots.list, !verb.directory.empty()));
+      print_as_it_is(json_text(snapshots.list, !verb.directory.empty()));
     return snapshots.status;
   }
   for (const Snapshot& snapshot : snapshots.list) print(status_text(snapshot));
@@ -169,7 +172,12 @@ int run_stats(const std::string& program, const StatsVerb& verb) {
     const Snapshots now = take_snapshots(program, *entries);
     if (!now.list.empty() || verb.directory.empty()) {
       if (n > 1 && verb.format == StatsFormat::kTable) print("\n");
-      print(stats_text(verb, now.list, before));
+      const std::string text = stats_text(verb, now.list, before);
+      if (verb.format == StatsFormat::kJson) {
+        print_as_it_is(text);
+      } else {
+        print(text);
+      }
     }
     if (!verb.interval || (verb.count && n >= *verb.count) || now.list.empty()) return now.status;
     before = now.list;

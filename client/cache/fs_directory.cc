@@ -3,7 +3,6 @@
 // return, are offsets 1 and 2, which its cookies never are.
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <set>
 #include <string_view>
 #include <unordered_set>
@@ -16,6 +15,7 @@
 namespace nfsrdma::client {
 namespace {
 
+constexpr size_t kLongestName = 1024;  // FUSE_NAME_MAX of the kernels that take least
 // What an entry takes in a front end's buffer besides its name: with attributes, and without.
 constexpr size_t kPlusBytes = 160, kPlainBytes = 32;
 // How often a listing whose cookies do not hold is begun again for one entry that was not seen yet.
@@ -52,7 +52,7 @@ Result<> Listing::answer(uint64_t cookie, bool with_attributes, std::vector<List
 Result<> Listing::drop_impossible(std::vector<ListedEntry>& answered, bool end) {
   const uint64_t last = answered.empty() ? 0 : answered.back().cookie;
   const size_t dropped = std::erase_if(answered, [](const ListedEntry& e) {
-    return e.name.size() > NAME_MAX || !CachingFilesystem::valid_name(e.name);
+    return e.name.size() > kLongestName || !CachingFilesystem::valid_name(e.name);
   });
   if (dropped == 0) return {};
   static log::Throttle throttle;

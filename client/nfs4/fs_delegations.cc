@@ -137,7 +137,12 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, TimePoint as
   bool first = false, opened = false, writers = false;
   for (;;) {
     std::unique_lock lock(n.mutex);
-    if (file->delegation != delegation) break;
+    if (file->delegation != delegation) {
+      // It may have come again meanwhile (keep_in_place()): that is what was asked for.
+      const DelegationRef& now = file->delegation;
+      if (!now || now->epoch != delegation->epoch || !now->stateid.same_state(delegation->stateid)) break;
+      delegation = now;
+    }
     first = file->delegated();
     if (first) {
       opened = file->opened();

@@ -188,6 +188,8 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
   const DelegationRef delegation = take_delegation(*file, opened->resok4, ctx.credential, epoch);
+  // Another client gave the name to a file that is written here: what is on its way would come after the cut.
+  const bool cut_again = cut && is_unsaved(node, *file);
   states_.unpin_file(nfs4_node(node));
   result.open.file =
       std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
@@ -212,8 +214,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   if (exclusive) note_owner(ctx.credential->uid(), known_attributes(node).uid);
   SetAttributes owed;
   if (exclusive) owed = owed_after(opened->resok4.attrset, args.openhow.how.createattrs.attrmask, mode);
-  // Another client gave the name to a file that is written here: what is on its way would come after the cut.
-  if (cut && is_unsaved(node, *file)) owed.size = 0;
+  if (cut_again) owed.size = 0;
   if (owed.any()) {
     RequestContext whoever_waits = ctx;
     whoever_waits.cancellation.reset();

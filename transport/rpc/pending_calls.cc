@@ -69,6 +69,7 @@ void PendingCalls::connection_lost() {
   for (PendingCall* p = oldest_; p != nullptr; p = p->newer) {
     p->stage = PendingCall::Stage::kWaiting;
     p->mark = 0;
+    p->end = 0;
   }
 }
 
