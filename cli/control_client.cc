@@ -4,12 +4,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "cli/control_path.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -28,15 +29,6 @@ int time_left(const Deadline& deadline) {
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
-}
-
-// False when the path is too long for one.
-bool address_of(const std::string& path, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) return false;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return true;
 }
 
 Fd local_socket() {
@@ -58,12 +50,12 @@ bool wait_ready(int fd, short events, const Deadline& deadline) {
 }  // namespace
 
 Outcome<ControlClient> ControlClient::connect(const std::string& path, uid_t owner, Deadline deadline) {
-  sockaddr_un address;
-  if (!address_of(path, address)) return failed("there is no control socket");
+  const std::optional<sockaddr_un> address = control_address(path);
+  if (!address) return failed("there is no control socket");
   Fd fd = local_socket();
   if (!fd) return failed(fmt::format("socket: {}", std::strerror(errno)));
   // EAGAIN: the daemon's backlog is full. There is nothing to poll for then.
-  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     if (errno == EAGAIN && time_left(deadline) != 0) {
       poll(nullptr, 0, 10);
     } else if (errno == EAGAIN) {
@@ -140,10 +132,10 @@ Outcome<Json> ControlClient::ask(const Json& request, Deadline deadline) {
 }
 
 bool is_abandoned(const std::string& path) {
-  sockaddr_un address;
+  const std::optional<sockaddr_un> address = control_address(path);
   const Fd fd = local_socket();
-  return address_of(path, address) && fd &&
-         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+  return address && fd &&
+         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 &&
          errno == ECONNREFUSED;
 }
 

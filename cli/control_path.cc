@@ -1,8 +1,8 @@
 #include "cli/control_path.h"
 
 #include <fmt/core.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,10 +17,6 @@ bool is_private_directory(const std::string& path, uid_t owner) {
   struct stat st {};
   if (lstat(path.c_str(), &st) != 0) return false;
   return S_ISDIR(st.st_mode) && st.st_uid == owner && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-bool fits_socket_address(const std::string& path) {
-  return path.size() < sizeof(sockaddr_un::sun_path);
 }
 
 }  // namespace
@@ -45,6 +41,14 @@ std::vector<std::string> control_directories(const ControlPlaces& places, uid_t 
   return directories;
 }
 
+std::optional<sockaddr_un> control_address(const std::string& path) {
+  sockaddr_un address{};
+  if (path.empty() || path.size() >= sizeof address.sun_path) return std::nullopt;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
 std::string control_socket_name(unsigned major, unsigned minor) {
   return fmt::format("{}-{}.sock", major, minor);
 }
@@ -55,7 +59,7 @@ Outcome<std::string> make_control_path(const ControlPlaces& places, uid_t owner,
   for (const std::string& directory : control_directories(places, owner)) {
     std::string path = directory + "/" + control_socket_name(major, minor);
     std::string reason;
-    if (!fits_socket_address(path)) {
+    if (!control_address(path)) {
       reason = "the path is too long for a socket";
     } else if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
       reason = std::strerror(errno);
@@ -74,7 +78,7 @@ std::string find_control_socket(const ControlPlaces& places, const MountEntry& e
   for (const std::string& directory : control_directories(places, owner)) {
     std::string path = directory + "/" + control_socket_name(entry.major, entry.minor);
     struct stat st {};
-    if (!fits_socket_address(path) || !is_private_directory(directory, owner)) continue;
+    if (!control_address(path) || !is_private_directory(directory, owner)) continue;
     if (lstat(path.c_str(), &st) == 0 && S_ISSOCK(st.st_mode)) return path;
   }
   return {};

@@ -12,7 +12,9 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/un.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,9 @@ ControlPlaces system_control_places();
 std::vector<std::string> control_directories(const ControlPlaces& places, uid_t owner);
 
 std::string control_socket_name(unsigned major, unsigned minor);
+
+// What bind(2) and connect(2) are given for a path; none when it is empty or too long for one (unix(7)).
+std::optional<sockaddr_un> control_address(const std::string& path);
 
 // For the daemon: the path its socket shall have; makes the directory (0700) if need be.
 Outcome<std::string> make_control_path(const ControlPlaces& places, uid_t owner, unsigned major,

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <asio/buffer.hpp>
@@ -14,21 +13,13 @@
 #include <cstring>
 #include <set>
 
+#include "cli/control_path.h"
 #include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 namespace {
 
 using Local = asio::local::stream_protocol;
-
-// 0 or an errno.
-int address_of(const std::string& path, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return 0;
-}
 
 // Which file the path names; 0: none.
 ino_t file_at(const std::string& path) {
@@ -40,17 +31,17 @@ Outcome<Fd> listen_on(const std::string& path) {
   const auto failed = [&](const char* what, int error) {
     return refuse(ToolExit::kFailed, fmt::format("{}: {}: {}", path, what, std::strerror(error)));
   };
-  sockaddr_un address;
-  if (const int error = address_of(path, address); error != 0) return failed("bind", error);
+  const std::optional<sockaddr_un> address = control_address(path);
+  if (!address) return failed("bind", ENAMETOOLONG);
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return failed("socket", errno);
-  const auto* name = reinterpret_cast<const sockaddr*>(&address);
+  const auto* name = reinterpret_cast<const sockaddr*>(&*address);
   // The mode of the file is taken from the socket's inode, so nobody can connect before it is right.
   if (fchmod(fd.get(), 0600) != 0) return failed("fchmod", errno);
-  if (bind(fd.get(), name, sizeof address) != 0) {
+  if (bind(fd.get(), name, sizeof *address) != 0) {
     if (errno != EADDRINUSE) return failed("bind", errno);
     if (unlink(path.c_str()) != 0) return failed("unlink", errno);
-    if (bind(fd.get(), name, sizeof address) != 0) return failed("bind", errno);
+    if (bind(fd.get(), name, sizeof *address) != 0) return failed("bind", errno);
   }
   if (chmod(path.c_str(), 0600) != 0) return failed("chmod", errno);
   if (listen(fd.get(), 16) != 0) return failed("listen", errno);
