@@ -21,6 +21,26 @@ void Delegations::end_asking(uint64_t number) {
   std::lock_guard lock(asking_mutex_);
   *std::ranges::find(asking_, number) = asking_.back();
   asking_.pop_back();
+  if (gone_.empty()) return;
+  const uint64_t oldest = asking_.empty() ? next_asking_ : std::ranges::min(asking_);
+  while (!gone_.empty() && gone_.front().first <= oldest) forget_gone();
+}
+
+void Delegations::remember_gone(const nfs4::stateid4& stateid) {
+  std::lock_guard lock(asking_mutex_);
+  if (asking_.empty() || !gone_states_.insert(stateid.other).second) return;
+  gone_.emplace_back(next_asking_, stateid.other);
+  if (gone_.size() > kMost) forget_gone();
+}
+
+void Delegations::forget_gone() {
+  gone_states_.erase(gone_.front().second);
+  gone_.pop_front();
+}
+
+bool Delegations::went_lately(const nfs4::stateid4& stateid) const {
+  std::lock_guard lock(asking_mutex_);
+  return gone_states_.contains(stateid.other);
 }
 
 bool Delegations::being_asked_for(uint64_t begun) const {
@@ -52,6 +72,7 @@ void Delegations::leave_use(Delegation& delegation) {
 void Delegations::remove(const DelegationRef& delegation, Went went) {
   if (went == Went::kReturned) returned_.fetch_add(1, std::memory_order_relaxed);
   if (went == Went::kRevoked) revoked_.fetch_add(1, std::memory_order_relaxed);
+  if (went != Went::kReplaced) remember_gone(delegation->stateid);
   std::lock_guard lock(mutex_);
   leave_use(*delegation);
   const auto [first, last] = by_handle_.equal_range(key(delegation->fh));

@@ -8,12 +8,15 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "client/statistics.h"
@@ -41,6 +44,8 @@ struct Delegation {
   // OPEN4_SHARE_ACCESS_*: opens of this access need no OPEN (section 10.4).
   uint32_t access() const { return write ? nfs4::OPEN4_SHARE_ACCESS_BOTH : nfs4::OPEN4_SHARE_ACCESS_READ; }
   bool covers(uint32_t wanted) const { return (wanted & ~access()) == 0; }
+  // Section 8.2.2: a seqid of zero means the state as it is, whichever answer has not been heard yet.
+  nfs4::stateid4 current() const { return {0, stateid.other}; }
 
   const nfs4::nfs_fh4 fh;
   const nfs4::stateid4 stateid;
@@ -117,6 +122,8 @@ class Delegations {
   // Of all of them, or of those that had begun by then.
   bool being_asked_for(uint64_t begun = UINT64_MAX) const;
   uint64_t begun_so_far() const;
+  // It went while an OPEN was under way that may bring it again.
+  bool went_lately(const nfs4::stateid4& stateid) const;
   // NFS4_OK with the delegation, NFS4ERR_BAD_STATEID, NFS4ERR_BADHANDLE (sections 20.1.3, 20.2.3).
   struct Found {
     nfs4::nfsstat4 status = nfs4::NFS4ERR_BADHANDLE;
@@ -139,6 +146,8 @@ class Delegations {
   void leave_use(Delegation& delegation);
   uint64_t begin_asking();
   void end_asking(uint64_t number);
+  void remember_gone(const nfs4::stateid4& stateid);
+  void forget_gone();
 
   const size_t most_;
   DelegationHolder* holder_ = nullptr;
@@ -149,6 +158,10 @@ class Delegations {
   mutable std::mutex asking_mutex_;
   std::vector<uint64_t> asking_;  // their numbers: as many as there are slots at most
   uint64_t next_asking_ = 0;
+  // What went while something was asked for, and how many OPENs had begun by then: at most kMost.
+  using Other = decltype(nfs4::stateid4::other);
+  std::deque<std::pair<uint64_t, Other>> gone_;
+  std::set<Other> gone_states_;
   std::atomic<uint64_t> granted_{0}, recalled_{0}, returned_{0}, revoked_{0}, local_opens_{0};
 };
 

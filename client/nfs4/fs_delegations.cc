@@ -48,7 +48,9 @@ DelegationRef Nfs4Filesystem::take_delegation(FileState& file, const nfs4::OPEN4
                                               const rpc::CredentialPtr& credential, uint64_t epoch) {
   if (!opened.delegation.granted()) return nullptr;
   auto delegation = std::make_shared<Delegation>(file.node.fh(), opened.delegation, credential, epoch);
-  if (states_.keep_in_place(file, delegation)) {
+  const StateManager::Again again = states_.comes_again(file, delegation);
+  if (again == StateManager::Again::kGone) return nullptr;
+  if (again == StateManager::Again::kStands) {
     if (wants_delegations() && !opened.delegation.recall) return delegation;
     give_back_soon(std::move(delegation));
     return nullptr;
@@ -138,7 +140,7 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, TimePoint as
   for (;;) {
     std::unique_lock lock(n.mutex);
     if (file->delegation != delegation) {
-      // It may have come again meanwhile (keep_in_place()): that is what was asked for.
+      // It may have come again meanwhile (comes_again()): that is what was asked for.
       const DelegationRef& now = file->delegation;
       if (!now || now->epoch != delegation->epoch || !now->stateid.same_state(delegation->stateid)) break;
       delegation = now;

@@ -48,13 +48,18 @@ bool StateManager::keep(FileState& file, const DelegationRef& delegation) {
   return true;
 }
 
-bool StateManager::keep_in_place(FileState& file, const DelegationRef& delegation) {
+StateManager::Again StateManager::comes_again(FileState& file, DelegationRef& delegation) {
   DelegationRef before;
   {
     std::lock_guard lock(file.node.mutex);
-    if (!file.delegated() || !file.delegation->stateid.same_state(delegation->stateid) ||
-        delegation->epoch != file.delegation->epoch)
-      return false;
+    const DelegationRef& held = file.delegation;
+    if (!held || !held->stateid.same_state(delegation->stateid) || held->epoch != delegation->epoch)
+      return delegations_.went_lately(delegation->stateid) ? Again::kGone : Again::kNo;
+    if (!file.delegated()) return Again::kGone;
+    if (!is_newer(delegation->stateid, held->stateid)) {
+      delegation = held;
+      return Again::kStands;
+    }
     before = std::exchange(file.delegation, delegation);
     before->phase = Delegation::Phase::kEnded;
     delegation->change = before->change;
@@ -62,7 +67,7 @@ bool StateManager::keep_in_place(FileState& file, const DelegationRef& delegatio
     delegations_.add(delegation, Delegations::Came::kGranted);
   }
   delegations_.remove(before, Delegations::Went::kReplaced);
-  return true;
+  return Again::kStands;
 }
 
 void StateManager::cannot_be_recalled() {
@@ -82,8 +87,8 @@ bool StateManager::end_delegation(FileState& file, const DelegationRef& delegati
     }
     file.node.attributes.promise({});
     file.delegation_ended.notify_all();
+    delegations_.remove(delegation, went);
   }
-  delegations_.remove(delegation, went);
   if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked the delegation they were under");
   if (went == Delegations::Went::kRevoked) hooks_.delegation_ended(NodeRef(&file.node));
   return true;
@@ -184,7 +189,7 @@ Task<Result<nfs4::OPEN4resok>> StateManager::claim_open(FileState& file, const O
   open.owner = open_owner(state.uid);
   open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   open.claim.claim = nfs4::CLAIM_DELEG_CUR_FH;
-  open.claim.delegate_stateid = delegation.stateid;
+  open.claim.delegate_stateid = delegation.current();
   if (claims_by_handle_) {
     auto build = [&](CompoundBuilder& b) {
       open.owner.clientid = session_.client_id();
@@ -296,7 +301,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
       }
       b.add(nfs4::CLOSE4args{0, open});
     }
-    b.add(nfs4::DELEGRETURN4args{delegation->stateid});
+    b.add(nfs4::DELEGRETURN4args{delegation->current()});
     if (with_purpose) purpose->request.build(b);
   };
   const rpc::CredentialPtr credential = idle ? idle->credential : delegation->credential;
@@ -322,7 +327,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
 
 Task<> StateManager::delegreturn(DelegationRef delegation) {
   auto build = [&](CompoundBuilder& b) {
-    b.putfh(delegation->fh).add(nfs4::DELEGRETURN4args{delegation->stateid});
+    b.putfh(delegation->fh).add(nfs4::DELEGRETURN4args{delegation->current()});
   };
   const Request request{nfs4::OP_DELEGRETURN, delegation->credential, true, build, {}};
   Result<CompoundReply> reply = co_await session_.run(request);

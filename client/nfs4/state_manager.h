@@ -95,9 +95,11 @@ class StateManager final : public StateKeeper {
   // --- state_delegations.cc ---
   // Books what an OPEN brought. False: it is not to be kept.
   bool keep(FileState& file, const DelegationRef& delegation);
-  // The server gave again what is held, or upgraded it (section 18.16.3): `delegation` is the same state, and
-  // takes its place. False: it is another, or what is held is on its way back.
-  bool keep_in_place(FileState& file, const DelegationRef& delegation);
+  // The server gives again what it gave before, or upgrades it (section 18.16.3), and its answers come in any
+  // order. kNo: `delegation` is another state. kStands: the newer of the two is what the file has, and what
+  // `delegation` is now. kGone: this state goes back, or has.
+  enum class Again : uint8_t { kNo, kStands, kGone };
+  Again comes_again(FileState& file, DelegationRef& delegation);
   // What a delegation is given back for, to be sent behind its DELEGRETURN in the same COMPOUND if the user
   // is the same and nothing of the file stays open. Owned by the caller of give_back().
   struct Purpose {

@@ -36,6 +36,9 @@ class AgainLoops : public DelegationLoops {
     });
   }
   void grant_again(ByteVector& reply);
+  using Opening = std::future<Result<client::CreateReply>>;
+  std::shared_ptr<Opening> answer_late_what_is_upgraded();
+  filer::FaultPlan::RuleId late{};
 };
 
 // The bytes `from` of a message are `to` from now on.
@@ -162,6 +165,26 @@ void AgainLoops::grant_again(ByteVector& reply) {
   ASSERT_TRUE(replace(reply, words({OPEN_DELEGATE_NONE_EXT, WND4_NOT_SUPP_UPGRADE}), bytes));
 }
 
+// By two names that nobody knows to be one file: the answer to the first OPEN waits until `late` is released,
+// what the second one has upgraded is held.
+std::shared_ptr<AgainLoops::Opening> AgainLoops::answer_late_what_is_upgraded() {
+  {
+    TestMount other(*server);
+    EXPECT_EQ(other.link("file", "again"), 0);
+  }
+  const auto create = [this](const char* name, int flags) {
+    return mount->start(mount->fs().create(mount->user(), mount->root(), name, 0644, flags));
+  };
+  late = server->faults().add(on::reply_to(OP_OPEN), Stall{});
+  auto opening = std::make_shared<Opening>(create("again", O_RDONLY));
+  EXPECT_TRUE(server->faults().wait_fired(late));
+  server->faults().add(on::reply_to(OP_OPEN), Mangle{[this](ByteVector& reply) { grant_again(reply); }});
+  auto writer = create("file", O_RDWR).get();
+  EXPECT_TRUE(writer);
+  if (writer) mount->close(writer->open.file);
+  return opening;
+}
+
 // Section 18.16.3: a server that supports the "atomic upgrade" of a delegation gives the same state again.
 TEST_P(AgainLoops, DelegationThatIsUpgraded_TakesItsOwnPlace) {
   const auto first = server->faults().add(on::reply_to(OP_OPEN), Stall{});
@@ -189,6 +212,66 @@ TEST_P(AgainLoops, DelegationThatIsUpgraded_TakesItsOwnPlace) {
   }
   EXPECT_EQ(mount->stat("file")->size, 13u);
   EXPECT_EQ(mount->read_file("file"), "other content");
+  mount->expect_leftovers();
+}
+
+// Section 8.2.2: "... this field may be used by clients to order the responses": what was answered before the
+// upgrade and comes behind it says nothing new.
+TEST_P(AgainLoops, DelegationThatWasUpgradedMeanwhile_IsNotTakenForWhatItWas) {
+  const auto answer = answer_late_what_is_upgraded();
+  EXPECT_EQ(numbers().held_write, 1u);
+  server->faults().release(late);
+  const auto reader = answer->get();
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(numbers().held_write, 1u);
+  EXPECT_EQ(numbers().held_read, 0u);
+  EXPECT_EQ(mount->close(reader->open.file), 0);
+  {
+    TestMount other(*server);
+    const auto theirs = other.open("file", O_RDWR);
+    EXPECT_EQ(other.write(theirs, 0, "other content"), 0);
+    EXPECT_EQ(other.close(theirs), 0);
+  }
+  EXPECT_EQ(mount->read_file("file"), "other content");
+  mount->expect_leftovers();
+}
+
+// What went back while its first answer was under way is not held because that comes.
+TEST_P(AgainLoops, DelegationThatWentBackMeanwhile_IsNotHeld) {
+  const auto answer = answer_late_what_is_upgraded();
+  server->recall("/export/file");
+  ASSERT_TRUE(returned());
+  server->faults().release(late);
+  const auto reader = answer->get();
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(numbers().held_write + numbers().held_read, 0u);
+  {
+    TestMount other(*server);
+    const auto theirs = other.open("file", O_RDWR);
+    EXPECT_EQ(other.write(theirs, 0, "other content"), 0);
+    EXPECT_EQ(other.close(theirs), 0);
+  }
+  EXPECT_EQ(mount->close(reader->open.file), 0);
+  EXPECT_EQ(mount->read_file("file"), "other content");
+  mount->expect_leftovers();
+}
+
+// Section 8.2.2: "... a seqid value of zero": what has been upgraded goes back, too, when that is not known
+// here.
+TEST_P(AgainLoops, DelegationThatWasUpgradedWithoutAWord_GoesBackAsItIs) {
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
+  ASSERT_EQ(numbers().held_write, 1u);
+  server->with_core([](filer::Core& core) {
+    core.states.each([&](filer::State& s) {
+      if (s.kind == StateKind::kDelegation) (void)core.states.advance(s);
+    });
+  });
+  server->recall("/export/file");
+  EXPECT_TRUE(returned());
+  EXPECT_EQ(live(StateKind::kLock).size(), 1u);
+  EXPECT_EQ(mount->write(file, 0, "X"), 0);
+  EXPECT_EQ(mount->close(file), 0);
   mount->expect_leftovers();
 }
 
