@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <sys/types.h>
 
+#include <cerrno>
 #include <charconv>
 
 #include "transport/runtime/log.h"
@@ -12,12 +13,15 @@ namespace {
 
 constexpr size_t kMaxAnswers = 65536;
 constexpr auto kAnswerLife = std::chrono::minutes(10);
+// Of "I cannot say now", which a directory service may tomorrow.
+constexpr auto kFailureLife = std::chrono::seconds(10);
 
 std::optional<uint32_t> number_of(const std::string& name) {
   uint32_t id = 0;
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data(), end, id);
   if (error != std::errc() || stop != end || name.empty()) return std::nullopt;
+  if (id == UINT32_MAX) return std::nullopt;  // chown(2)'s "leave it": no owner
   return id;
 }
 
@@ -127,7 +131,8 @@ void IdMap::serve() {
     if (failed != 0) id = kNobody;
     lock.lock();
     if (answers_.size() >= kMaxAnswers) answers_.clear();
-    answers_[(user ? 'u' : 'g') + q.name] = {id, Clock::now() + kAnswerLife};
+    const auto life = failed == 0 || failed == -ENOENT ? Duration(kAnswerLife) : Duration(kFailureLife);
+    answers_[(user ? 'u' : 'g') + q.name] = {id, Clock::now() + life};
     lock.unlock();
     q.number->set(id);
   }
