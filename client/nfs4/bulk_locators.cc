@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "xdr/nfs4/compound.h"
+#include "xdr/rpc.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -53,9 +54,10 @@ std::optional<Locate> past_head(PrefixCursor& in, uint32_t& results) {
   if (in.ran_out()) return Locate::kNeedMore;
   if (!accepted || verifier > kMaxVerifier) return Locate::kNone;
   in.skip(xdr_padded(verifier));
-  const bool success = in.word() == 0 && in.word() == 0;
+  const bool success = in.word() == rpc::SUCCESS;
+  in.skip(4);  // the COMPOUND's status is its last operation's, which may be one behind the data
   const uint32_t tag = in.word();
-  if (in.ran_out()) return Locate::kNeedMore;
+  if (in.ran_out()) return success ? Locate::kNeedMore : Locate::kNone;
   if (!success || tag > nfs4::kMaxTag) return Locate::kNone;
   in.skip(xdr_padded(tag));
   results = in.word();

@@ -378,6 +378,24 @@ TEST(LocateReadData, ErrorReplies_AreTakenWhole) {
   }
 }
 
+// Section 16.2.3: "the status value of the last operation"; the data in front of it is where it would be.
+TEST(LocateReadData, FailureBehindTheData_LeavesItWhereItIs) {
+  READ4res read;
+  read.resok4.data = kData;
+  GETATTR4res delayed;
+  delayed.status = NFS4ERR_DELAY;
+  rpc::BulkPlace place;
+  const ByteVector alone =
+      encode_reply(reply_of({{sequence_result()}, {PUTFH4res{}}, {read}, {delayed}}, NFS4ERR_DELAY));
+  EXPECT_EQ(client::locate_read_data(alone, place), rpc::Locate::kFound);
+  EXPECT_EQ(place.length, kData.size());
+  const ByteVector with_open = encode_reply(reply_of(
+      {{sequence_result()}, {PUTFH4res{}}, {OPEN4res{}}, {ACCESS4res{}}, {GETATTR4res{}}, {read}, {delayed}},
+      NFS4ERR_DELAY));
+  EXPECT_EQ(client::locate_data_read_with_open(with_open, place), rpc::Locate::kFound);
+  EXPECT_EQ(place.length, kData.size());
+}
+
 TEST(LocateReadData, RefusedRpc_IsTakenWhole) {
   for (const auto stat : {rpc::PROG_UNAVAIL, rpc::GARBAGE_ARGS, rpc::SYSTEM_ERR}) {
     rpc::reply_header header;

@@ -80,6 +80,18 @@ TEST_P(ReadAheadLoops, AfterASeek_NothingMoreOfTheOldStreamIsAskedFor) {
   }
 }
 
+// Section 16.2.3: the COMPOUND's status is "the value of the status of the last operation executed": what was
+// read in front of it is there, and all of it is asked for again.
+TEST_P(ReadAheadLoops, DelayBehindTheData_IsNoDefectOfTheReply) {
+  const auto rule =
+      server->faults().add(read_ahead_request().times(2), fault::Answer{OP_GETATTR, NFS4ERR_DELAY});
+  const auto file = open_with_data_ahead();
+  EXPECT_TRUE(server->faults().wait_fired(rule, 2));
+  EXPECT_EQ(*mount->read(file, kKept, kRead), content(kRead, 'a', kKept));
+  for (const auto& connection : mount->fs().statistics().transports) EXPECT_EQ(connection.bad_messages, 0u);
+  mount->close(file);
+}
+
 // RFC 8166 section 3.3.1: "A Requester MUST NOT send unacknowledged requests in excess of the Responder's
 // granted credit limit." What is read ahead takes half of what is granted on each connection, however much
 // was asked for, so that what is asked for meanwhile does not wait behind it.
