@@ -37,9 +37,14 @@ std::optional<bool> AccessCache::everybody_searches(uint64_t change, TimePoint n
   return std::nullopt;
 }
 
-void AccessCache::note_everybody(bool search, Validity validity) {
-  answers_.remove_if([](const Answer& a) { return !a.who; });
+bool AccessCache::note_everybody(bool search, Validity validity) {
+  bool could = false;
+  answers_.remove_if([&](const Answer& a) {
+    could = could || (!a.who && a.allowed != 0);
+    return !a.who;
+  });
   answers_.push_front({nullptr, search ? uint32_t{nfs4::ACCESS4_LOOKUP} : 0, validity});
+  return could;
 }
 
 }  // namespace nfsrdma::client

@@ -33,7 +33,8 @@ class AccessCache {
 
   // Whether the directory's ACL of that change attribute lets everybody search it; nothing: not known.
   std::optional<bool> everybody_searches(uint64_t change, TimePoint now) const;
-  void note_everybody(bool search, Validity validity);
+  // True: an answer of before, of whatever change attribute and age, let everybody.
+  bool note_everybody(bool search, Validity validity);
 
  private:
   struct Answer {

@@ -114,12 +114,12 @@ bool CachingFilesystem::acl_is_wanted(const CachedNode& directory) const {
 
 void CachingFilesystem::note_everybody(const NodeRef& directory, bool search, uint64_t change) {
   CachedNode& d = cached_node(directory);
+  bool lent = false;  // by an ACL of before
   {
     std::lock_guard lock(d.mutex);
-    d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
+    lent = d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
   }
-  if (search) return;
-  // What was lent by an ACL of before.
+  if (search || !lent) return;
   for (std::string& name : table_.names().names_in(d))
     front_end_->invalidate_entry(directory, std::move(name));
 }

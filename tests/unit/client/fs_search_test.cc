@@ -152,6 +152,17 @@ TEST_P(SearchRights, AnAclThatIsSetLater_TakesNamesBack) {
   expect_lent();
 }
 
+TEST_P(SearchRights, NamesThatWereNeverLent_AreNotTakenBack) {
+  server->configure([](filer::Switches& s) { s.shows_acls = false; });
+  for (const char* name : {"b", "c", "d"}) {
+    server->make_file("/export/d/" + std::string(name), "content");
+    EXPECT_GT(mount->list("d").size(), 1u);
+    EXPECT_FALSE(lent());
+    walk();
+  }
+  EXPECT_EQ(mount->front_end.names(directory), std::set<std::string>());
+}
+
 TEST_P(SearchRights, AQuestionThatFails_IsAskedAgain) {
   const auto alone = [](const filer::FaultEvent& e) {
     return !e.has(OP_LOOKUP) && !e.has(OP_READDIR) && !e.has(OP_ACCESS);
