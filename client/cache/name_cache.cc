@@ -101,6 +101,13 @@ void NameCache::store(Node& directory, std::string_view name, Node* child, NameB
   }
   e->belief = belief;
   while (negatives_ > kMaxNegative) erase(*oldest_negative_);
+  if (child != nullptr) bound_names_of(*child);
+}
+
+void NameCache::bound_names_of(Node& child) {
+  NameEntry* e = links_(child).as_child;
+  for (size_t n = 0; e != nullptr && n < kMaxOfOne; ++n) e = e->in_child.next;
+  if (e != nullptr) erase(*e);
 }
 
 void NameCache::put(Node& directory, std::string_view name, Node* child, NameBelief belief) {

@@ -4,7 +4,7 @@
 // most, none; nothing is called while it is held). It does not decide whether an entry may be believed: that
 // follows from the directory's change attribute and is the caller's. Entries refer to Nodes without owning
 // them and vanish with them: a Node calls forget() before it dies. "No such name" entries are bounded in
-// number, oldest dropped first.
+// number, oldest dropped first, and so are the names of one file.
 //
 // An answer is about the time when its request was executed, and may be stored long after that (a buffered
 // READDIR). What we have changed under the name since the request began wins (RFC 8881 section 10.8).
@@ -82,6 +82,8 @@ struct NamesOfDirectory {
 class NameCache {
  public:
   static constexpr size_t kMaxNegative = 65536;
+  // Names of one file: what another client renames again and again leads to it under each name it has had.
+  static constexpr size_t kMaxOfOne = 64;
 
   using LinksOf = NameLinks& (*)(Node&);
   explicit NameCache(LinksOf links) : links_(links) {}
@@ -129,6 +131,7 @@ class NameCache {
   const NameEntry* newest(Node& directory) const;
   void note_forgotten(Node& directory, uint64_t order);
   void erase(NameEntry& e);
+  void bound_names_of(Node& child);
 
   const LinksOf links_;
   mutable std::mutex mutex_;

@@ -227,6 +227,17 @@ NameBelief begun(uint64_t order) {
   return {TimePoint(2h), 7, order};
 }
 
+TEST_F(NameCacheTest, TooManyNamesOfOneFile_DropTheOldest) {
+  const NodeRef directory = node(0), file = node(1);
+  for (unsigned n = 0; n < 10 * NameCache::kMaxOfOne; ++n) {
+    EXPECT_EQ(cache.learn(*directory.get(), std::to_string(n), file.get(), {TimePoint(1h), n + 1, n + 1}),
+              Learnt::kStored);
+  }
+  EXPECT_EQ(cache.size(), NameCache::kMaxOfOne);
+  EXPECT_TRUE(cache.find(*directory.get(), std::to_string(10 * NameCache::kMaxOfOne - 1)));
+  EXPECT_FALSE(cache.find(*directory.get(), "0"));
+}
+
 TEST_F(NameCacheTest, AnswerFromBeforeAChangeOfOurs_IsOverruled) {
   const NodeRef directory = node(0), file = node(1), other = node(2);
   client::Node& d = *directory.get();
