@@ -497,6 +497,9 @@ class CachingFilesystem : public Filesystem {
   // The entries that follow `cookie`.
   Task<Result<>> fill(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus);
   void note_listing_begun(const Listing& listing);
+  // Linux looks for the age of its listing when a directory is opened, not at rewinddir(3): of those that
+  // stay open it is told to forget what may not be believed any more.
+  void take_back_old_listings();
   // As fill(), of a server that does not know the cookie any more; `first`: where to begin to look.
   Task<Result<>> find_place(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus, uint64_t first);
   // The Nodes of all its entries will be asked for soon.
@@ -533,7 +536,9 @@ class CachingFilesystem : public Filesystem {
   std::atomic<bool> committing_everything_{false};  // in the background
   TimePoint look_for_old_at_{};
   ReadPace pace_;
-  std::atomic<uint64_t> data_epoch_{0};  // that the data cache is of
+  std::mutex listings_mutex_;                     // guards
+  std::vector<std::weak_ptr<Listing>> listings_;  // the open directories, and for half a second those closed
+  std::atomic<uint64_t> data_epoch_{0};           // that the data cache is of
   // Files in a row whose data came with the OPEN for nothing, so far; and OPENs since without.
   std::atomic<unsigned> opened_unread_{0}, opened_plain_{0};
   std::mutex ahead_mutex_;  // guards these three

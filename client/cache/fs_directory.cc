@@ -121,6 +121,10 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
     // Else the kernel is given the attributes with the listing, and its questions say nothing.
     if (listing->filled) n.entries_unasked = reply.keep_cache;
   }
+  {
+    std::lock_guard lock(listings_mutex_);
+    listings_.push_back(listing);
+  }
   listing->ahead = listing->filled && !reply.keep_cache;
   if (listing->filled && reply.keep_cache) keep_waiting(*listing);
   co_return reply;
@@ -227,6 +231,25 @@ void CachingFilesystem::note_listing_begun(const Listing& listing) {
   std::lock_guard lock(n.mutex);
   if (!std::exchange(n.listing_begun, true)) n.listing_change = listing.change;
   if (n.listing_change != listing.change) n.listing_known = false;
+}
+
+void CachingFilesystem::take_back_old_listings() {
+  std::vector<NodeRef> old;
+  {
+    const TimePoint now = Clock::now();
+    std::lock_guard lock(listings_mutex_);
+    std::erase_if(listings_, [&](const std::weak_ptr<Listing>& open) {
+      const std::shared_ptr<Listing> listing = open.lock();
+      if (!listing) return true;
+      CachedNode& n = cached_node(listing->node);
+      std::lock_guard node_lock(n.mutex);
+      if (!n.listing_known || n.attributes.fresh(now, promises_hold())) return false;
+      n.listing_known = n.listing_begun = false;
+      old.push_back(listing->node);
+      return false;
+    });
+  }
+  for (NodeRef& directory : old) front_end_->invalidate_data(std::move(directory));
 }
 
 Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenDirectoryRef directory,

@@ -552,6 +552,7 @@ Task<> CachingFilesystem::send_held_periodically() {
     const Duration boot = since_boot();
     if (suspension.noticed(boot, Clock::now())) doubt_ages();
     give_memory_back();
+    take_back_old_listings();
     co_await held_timer_.wait_for(kHoldFor);
     if (stopping_) continue;
     if (unstable_bytes_.load(std::memory_order_relaxed) != 0) {
