@@ -66,12 +66,16 @@ Task<Result<bool>> CachingFilesystem::hide_open_file(RequestContext ctx, NodeRef
     std::lock_guard lock(cached_node(node).mutex);
     if (!file->opened()) co_return false;
   }
-  // Whether another name keeps the file alive is worth asking: a hidden name would be counted as a link.
+  // Whether another name keeps the file alive is worth asking: a hidden name would be counted as a link. And
+  // another client may have removed that name since it was counted.
   NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
-  {
+  const auto has_another_name = [&node] {
     std::lock_guard lock(cached_node(node).mutex);
-    const Attributes& a = cached_node(node).attributes.get();
-    if (a.nlink > 1) co_return false;
+    return cached_node(node).attributes.get().nlink > 1;
+  };
+  if (has_another_name()) {
+    NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
+    if (has_another_name()) co_return false;
   }
   const std::string hidden = hidden_name(cached_node(node));
   bool moved = how == Hide::kMove;
@@ -163,6 +167,11 @@ Task<> CachingFilesystem::show_again(RequestContext ctx, NodeRef node, NodeRef d
     file->hidden_by = {};
   }
   if (there && there->node == node) co_return co_await remove_hidden(ctx.credential, directory, hidden);
+  if (!there && there.error().errnum != ENOENT) {
+    // Whatever has that name now would be replaced.
+    log::warn("\"{}\" may now be called \"{}\": {}", name, hidden, describe(there.error()));
+    co_return;
+  }
   Result<> back = co_await rename_on_server(ctx, directory, hidden, directory, name);
   if (!back) log::warn("\"{}\" is now called \"{}\": {}", name, hidden, describe(back.error()));
 }
