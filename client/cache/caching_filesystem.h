@@ -255,8 +255,8 @@ class CachingFilesystem : public Filesystem {
   static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
   // Its attributes are asked for again; `node` may be null.
   void expire(const NodeRef& node);
-  // How long the kernel may believe a name of that epoch.
-  Duration entry_ttl(const NodeRef& directory, uint64_t epoch) const;
+  // How long the kernel may believe a name that is known so.
+  Duration entry_ttl(const NodeRef& directory, const NameBelief& belief) const;
   // Of a name that leads to a file: it is held by the file's delegation.
   bool name_is_promised(const NameCache::Found& found) const;
   // What lookup_on_server() found out, booked and answered; `node` null: no such name.
@@ -269,6 +269,8 @@ class CachingFilesystem : public Filesystem {
   };
   Moving moving(const NodeRef& from_directory, const std::string& from, const NodeRef& to_directory,
                 const std::string& to);
+  // The attributes of both are asked for again: a RENAME is done, or may be.
+  void expire_moved(const Moving& m);
   // It was done: the names that follow from it.
   void names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
                    const NameBelief& from_belief, const NodeRef& to_directory, const std::string& to,

@@ -218,7 +218,7 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
     case NameCache::Learnt::kOther: co_return entry;
   }
   if (doubtful(node)) co_return entry;
-  Entry full = cached_entry(node, entry_ttl(listing.node, listing.belief.epoch));
+  Entry full = cached_entry(node, entry_ttl(listing.node, listing.belief));
   entry.ino = full.attributes.ino;
   entry.entry = std::move(full);
   co_return entry;

@@ -31,12 +31,16 @@ uint64_t CachingFilesystem::names_epoch(const NodeRef& directory, uint64_t chang
   return d.contents_are_of(change) ? d.names_epoch : 0;
 }
 
-Duration CachingFilesystem::entry_ttl(const NodeRef& directory, uint64_t epoch) const {
+Duration CachingFilesystem::entry_ttl(const NodeRef& directory, const NameBelief& belief) const {
   const CachedNode& d = cached_node(directory);
   std::lock_guard lock(d.mutex);
   if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
   if (!names_are_free(d)) return Duration::zero();
-  return d.names_hold(epoch) ? d.attributes.remaining(Clock::now()) : Duration::zero();
+  if (!d.names_hold(belief.epoch)) return Duration::zero();
+  const TimePoint now = Clock::now();
+  const Duration known = d.attributes.remaining(now);
+  if (!d.names_uncertain) return known;
+  return std::clamp<Duration>(belief.since + options_.acdirmax - now, Duration::zero(), known);
 }
 
 Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t before, uint64_t after,
@@ -95,11 +99,11 @@ Task<Result<std::optional<Entry>>> CachingFilesystem::known_entry(RequestContext
   // Which may have told of a change to the directory.
   if (!believed(directory, found->belief) && !(found->child && name_is_promised(*found)))
     co_return std::nullopt;
-  if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief.epoch)};
+  if (!found->child) co_return Entry{{}, {}, {}, entry_ttl(directory, found->belief)};
   // A name that only the file's promise holds is not lent to the kernel: it could not be taken back at a
   // recall without waiting for the directory's lock, whose holder may wait for the recall.
   if (co_await revalidate(ctx, found->child))
-    co_return cached_entry(found->child, entry_ttl(directory, found->belief.epoch));
+    co_return cached_entry(found->child, entry_ttl(directory, found->belief));
   table_.names().remove(*directory.get(), name, table_.next_start());  // the file is gone under its name: ask
   co_return std::nullopt;
 }
@@ -137,7 +141,7 @@ Entry CachingFilesystem::learnt_entry(const NodeRef& directory, const std::strin
     return entry;
   }
   if (table_.names().learn(*directory.get(), name, node.get(), belief) == NameCache::Learnt::kStored)
-    entry.entry_ttl = entry_ttl(directory, belief.epoch);
+    entry.entry_ttl = entry_ttl(directory, belief);
   return entry;
 }
 
@@ -168,6 +172,17 @@ CachingFilesystem::Moving CachingFilesystem::moving(const NodeRef& from_director
   return m;
 }
 
+void CachingFilesystem::expire_moved(const Moving& m) {
+  expire(m.moved);
+  if (!m.replaced) return;
+  {
+    // Of a directory that is gone, fstat(2) can be told nothing but what is known.
+    std::lock_guard lock(cached_node(m.replaced).mutex);
+    if (S_ISDIR(cached_node(m.replaced).attributes.get().mode)) return;
+  }
+  expire(m.replaced);
+}
+
 void CachingFilesystem::names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
                                     const NameBelief& from_belief, const NodeRef& to_directory,
                                     const std::string& to, const NameBelief& to_belief) {
@@ -180,13 +195,14 @@ void CachingFilesystem::names_moved(const Moving& m, const NodeRef& from_directo
     return;
   }
   // The name may have led elsewhere when it was moved, if somebody else has changed the directory in between.
-  bool sure = m.belief.epoch == from_belief.epoch;
+  bool sure = m.belief.epoch != 0 && m.belief.epoch == from_belief.epoch;
   if (!sure) {
     const CachedNode& n = cached_node(m.moved);
     std::lock_guard lock(n.mutex);
     sure = n.name_holds(m.belief);
   }
   NameBelief belief = to_belief;
+  belief.since = std::min(belief.since, m.belief.since);
   if (!sure) belief.epoch = belief.asked = 0;  // a hint: whoever asks is told by the server
   names.put(*to_directory.get(), to, m.moved.get(), belief);
 }

@@ -123,7 +123,7 @@ Task<std::optional<Entry>> CachingFilesystem::waiting_entry(RequestContext ctx, 
   const auto learnt = table_.names().learn(*directory.get(), name, node.get(), found->belief);
   if (learnt != NameCache::Learnt::kStored) co_return std::nullopt;
   note_asked(directory);
-  co_return cached_entry(node, entry_ttl(directory, found->belief.epoch));
+  co_return cached_entry(node, entry_ttl(directory, found->belief));
 }
 
 }  // namespace nfsrdma::client

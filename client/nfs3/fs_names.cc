@@ -87,7 +87,7 @@ Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef director
   auto node = co_await object(ctx, *answer, order, cause);
   if (!node) co_return fail(std::move(node.error()));
   to_be.made(*node->get(), belief);
-  co_return cached_entry(*node, entry_ttl(directory, belief.epoch));
+  co_return cached_entry(*node, entry_ttl(directory, belief));
 }
 
 Task<Result<Entry>> Nfs3Filesystem::mknod(RequestContext ctx, NodeRef directory, std::string name,
@@ -145,7 +145,7 @@ Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   co_await note(node, answer->object, order, Cause::kOwn);
   if (!answer->object) NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kOwn));
   to_be.made(*node.get(), belief);
-  co_return cached_entry(node, entry_ttl(directory, belief.epoch));
+  co_return cached_entry(node, entry_ttl(directory, belief));
 }
 
 Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
@@ -187,8 +187,7 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
     name_in_doubt(from_directory, from);
     name_in_doubt(to_directory, to);
   };
-  expire(known.moved);
-  expire(known.replaced);
+  expire_moved(known);
   if (!answer) {
     in_doubt();
     co_return fail(std::move(answer.error()));
@@ -196,7 +195,7 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   if (answer->status != 0) {
     co_await note(from_directory, answer->from.after, order, Cause::kAsked);
     if (!one_directory) co_await note(to_directory, answer->to.after, order, Cause::kAsked);
-    Error error = failed(from_directory, answer->status, "RENAME");
+    Error error = gone(to_directory, failed(from_directory, answer->status, "RENAME"));
     // Section 3.3.14: a RENAME replaces; what it cannot replace, and calls EXIST, is a directory that is not
     // empty.
     if (answer->status == nfs3::NFS3ERR_EXIST_) error.errnum = ENOTEMPTY;

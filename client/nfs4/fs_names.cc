@@ -200,7 +200,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   take_access_of_made(ctx, entry.node, *reply, change);
   note_owner(ctx.credential->uid(), entry.attributes.uid);
   to_be.made(*entry.node.get(), belief);
-  entry.entry_ttl = entry_ttl(directory, belief.epoch);
+  entry.entry_ttl = entry_ttl(directory, belief);
   co_return entry;
 }
 
@@ -275,11 +275,13 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
     expire(node);  // it may have been executed
     co_return fail(std::move(reply.error()));
   }
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  Result<> found = reply->expect<nfs4::PUTFH4res>();
+  if (!found) co_return fail(gone(node, std::move(found.error())));
   const auto before = take_change_before(*reply, asked);
   if (!before) co_return fail(before.error());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  found = reply->expect<nfs4::PUTFH4res>();
+  if (!found) co_return fail(gone(directory, std::move(found.error())));
   auto linked = reply->take<nfs4::LINK4res>();
   if (!linked) {
     to_be.refused(linked.error(), reply->maybe_executed_before);
@@ -302,7 +304,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   } else {
     expire(node);
   }
-  co_return cached_entry(node, entry_ttl(directory, belief.epoch));
+  co_return cached_entry(node, entry_ttl(directory, belief));
 }
 
 }  // namespace nfsrdma::client

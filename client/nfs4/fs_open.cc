@@ -226,7 +226,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
       co_return fail(std::move(paid.error()));
     }
   }
-  result.entry = cached_entry(node, entry_ttl(directory, belief.epoch));
+  result.entry = cached_entry(node, entry_ttl(directory, belief));
   co_return result;
 }
 

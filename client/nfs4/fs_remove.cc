@@ -87,8 +87,7 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   const Request request{nfs4::OP_RENAME, ctx.credential, true, build, {}, ctx.cancellation.get()};
   auto renaming = run_without(victim, request, kRenameOperations);
   Result<CompoundReply> reply = co_await std::move(renaming);
-  expire(known.moved);
-  expire(known.replaced);
+  expire_moved(known);
   const auto in_doubt = [&] {
     name_in_doubt(from_directory, from);
     name_in_doubt(to_directory, to);
@@ -97,16 +96,18 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
     in_doubt();
     co_return fail(std::move(reply.error()));
   }
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  Result<> there = reply->expect<nfs4::PUTFH4res>();
+  if (!there) co_return fail(gone(from_directory, std::move(there.error())));
   NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  there = reply->expect<nfs4::PUTFH4res>();
+  if (!there) co_return fail(gone(to_directory, std::move(there.error())));
   auto renamed = reply->take<nfs4::RENAME4res>();
   if (!renamed) {
     if (leaves_doubt(renamed.error(), reply->maybe_executed_before)) in_doubt();
     if (reply->maybe_executed_before && known.moved && renamed.error().is_status(nfs4::NFS4ERR_NOENT)) {
       // Executed before the server restarted if what we renamed now stands under the new name.
-      Result<Entry> there = co_await lookup_on_server(ctx, to_directory, to);
-      if (there && there->node == known.moved) co_return Result<>{};
+      Result<Entry> now = co_await lookup_on_server(ctx, to_directory, to);
+      if (now && now->node == known.moved) co_return Result<>{};
     }
     // Section 18.26.3: a RENAME replaces; what it cannot replace, and calls EXIST, is a directory that is not
     // empty.

@@ -1,0 +1,140 @@
+// What other clients do to names that are known here, and nobody was told of (RFC 8881 sections 10.3, 18.25,
+// 18.26).
+#include <thread>
+
+#include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class OthersNames : public testing::TestWithParam<unsigned> {
+ protected:
+  // What is known is believed so long.
+  void start(std::chrono::seconds believed = 1h) {
+    mount = std::make_unique<TestMount>(
+        *server, TestMount::Settings{.loops = GetParam(), .options = [believed](client::ClientOptions& o) {
+                                       o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = believed;
+                                     }});
+  }
+  void lose_what_has_no_name() {
+    server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
+    server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  }
+  // An open file that had two names once, of which one is left, and two as far as is known here.
+  client::OpenFileRef open_what_another_client_unlinks() {
+    lose_what_has_no_name();
+    start();
+    const auto file = mount->create("file");
+    EXPECT_EQ(mount->write(file, 0, "content"), 0);
+    EXPECT_EQ(mount->fsync(file), 0);
+    EXPECT_EQ(mount->link("file", "link"), 0);
+    EXPECT_EQ(mount->stat("file")->nlink, 2u);
+    TestMount other(*server);
+    EXPECT_EQ(other.unlink("link"), 0);
+    return file;
+  }
+
+  std::unique_ptr<filer::Server> server = start_filer();
+  std::unique_ptr<TestMount> mount;
+};
+
+TEST_P(OthersNames, LastNameOfAnOpenFile_IsHiddenThoughItHadAnother) {
+  const auto file = open_what_another_client_unlinks();
+  EXPECT_EQ(mount->unlink("file"), 0);
+  EXPECT_EQ(server->list("/export").size(), 1u) << "under a hidden name";
+  EXPECT_EQ(mount->read(file).value_or("error"), "content");
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_TRUE(server->list("/export").empty());
+}
+
+TEST_P(OthersNames, LastNameThatIsReplaced_IsHiddenThoughItHadAnother) {
+  const auto file = open_what_another_client_unlinks();
+  ASSERT_EQ(mount->write_file("new", "new"), 0);
+  EXPECT_EQ(mount->rename("new", "file"), 0);
+  EXPECT_EQ(mount->read(file).value_or("error"), "content");
+  EXPECT_EQ(mount->read_file("file"), "new");
+  EXPECT_EQ(mount->close(file), 0);
+  EXPECT_EQ(server->list("/export"), std::vector<std::string>{"file"});
+}
+
+// The kernel walks the path again after ESTALE: it must not be led to the same directory.
+TEST_P(OthersNames, RenameIntoADirectoryThatWasReplaced_FindsTheNewOne) {
+  start();
+  ASSERT_EQ(mount->mkdir("d"), 0);
+  ASSERT_EQ(mount->write_file("file", "content"), 0);
+  ASSERT_EQ(errno_of(mount->lookup("d/there")), ENOENT);
+  {
+    TestMount other(*server);
+    ASSERT_EQ(other.rmdir("d"), 0);
+    ASSERT_EQ(other.mkdir("d"), 0);
+  }
+  EXPECT_EQ(mount->rename("file", "d/there"), ESTALE);
+  EXPECT_EQ(mount->rename("file", "d/there"), 0);
+  {
+    TestMount other(*server);
+    ASSERT_EQ(other.rename("d/there", "there"), 0);
+    ASSERT_EQ(other.rmdir("d"), 0);
+    ASSERT_EQ(other.mkdir("d"), 0);
+    ASSERT_EQ(other.rename("there", "d/there"), 0);
+  }
+  EXPECT_EQ(mount->rename("d/there", "file"), ESTALE);
+  EXPECT_EQ(mount->rename("d/there", "file"), 0);
+}
+
+TEST_P(OthersNames, DirectoryThatARenameReplaced_IsStillWhatItWas) {
+  start();
+  ASSERT_EQ(mount->mkdir("old", 0750), 0);
+  ASSERT_EQ(mount->mkdir("new"), 0);
+  const auto node = mount->node("old");
+  ASSERT_EQ(mount->rename("new", "old"), 0);
+  const auto attributes = mount->run(mount->fs().getattr(mount->user(), node, nullptr));
+  ASSERT_TRUE(attributes) << describe(attributes.error());
+  EXPECT_EQ(attributes->attributes.mode, uint32_t{S_IFDIR | 0750});
+}
+
+// A server that cannot say whether a change of ours was the only one (change_info4, section 18.26.3): what
+// was learnt before is believed for as long as it would have been.
+TEST_P(OthersNames, NameThatAChangeOfOursMakesUncertain_IsLentNoLongerThanWithoutIt) {
+  server->configure([](filer::Switches& s) { s.atomic_change_info = false; });
+  start();
+  ASSERT_EQ(mount->write_file("file", "content"), 0);
+  ASSERT_TRUE(mount->stat("file"));
+  std::this_thread::sleep_for(300ms);
+  ASSERT_EQ(mount->mkdir("d"), 0);
+  const auto entry = mount->lookup("file");
+  ASSERT_TRUE(entry);
+  EXPECT_LE(entry->entry_ttl, 1h - 300ms);
+}
+
+// rewinddir(3): "the directory stream shall refer to the current state of the corresponding directory, as a
+// call to opendir() would have done" (POSIX). Linux looks at the age of its listing at opendir(3) alone.
+TEST_P(OthersNames, ListingThatStaysOpen_IsTakenBackWhenItIsOld) {
+  start(1s);
+  server->make_directory("/export/d", 0777);
+  server->make_file("/export/d/a", "");
+  const auto node = mount->node("d");
+  const auto read_all = [&](const client::OpenDirectoryRef& directory) {
+    for (uint64_t offset = 0;;) {
+      const auto page = mount->run(mount->fs().readdir(mount->user(), directory, offset, 4096, true));
+      if (!page || page->entries.empty()) return;
+      offset = page->entries.back().next;
+    }
+  };
+  auto opened = mount->run(mount->fs().opendir(mount->user(), node));
+  ASSERT_TRUE(opened);
+  read_all(opened->directory);
+  EXPECT_TRUE(eventually([&] { return mount->front_end.data(node) == 1; }));
+  const auto again = mount->run(mount->fs().opendir(mount->user(), node));
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(again->keep_cache);
+  mount->run(mount->fs().releasedir(again->directory));
+  mount->run(mount->fs().releasedir(opened->directory));
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, OthersNames, testing::Values(1u, 4u));
+
+}  // namespace
+}  // namespace nfsrdma::test
