@@ -137,7 +137,7 @@ Task<Result<>> CachingFilesystem::fill(RequestContext ctx, Listing& listing, uin
   Result<> read = co_await read_entries(ctx, listing, cookie, plus);
   if (!read) {
     if (cookie == 0 || !place_is_gone(read.error())) co_return read;
-  } else if (!listing.leads_back() && !(listing.all_given_until(cookie) && listing.comes_round())) {
+  } else if (!listing.leads_back() && !(listing.all_given_until(cookie) && listing.ends_again())) {
     expect(listing);
     co_return read;
   } else if (!listing.all_given_until(cookie)) {

@@ -41,8 +41,6 @@ struct Listing final : OpenDirectory {
   };
   std::vector<Given> given;
   bool given_from_start = false;
-  std::optional<size_t> mark;  // the name that comes_round() looks for
-  size_t mark_at = 1;          // as many given out: it is taken anew
   bool sift = false;  // the server's cookies ended, or go in a circle: what follows may have been given out
   bool told = false;  // of the circle
   // The answer at hand came with the opening, and nobody has read of it yet.
@@ -59,18 +57,12 @@ struct Listing final : OpenDirectory {
       given.clear();
       given_from_start = true;
       sift = false;
-      look_anew();
     }
     if (given.empty() || given.back().cookie == cookie) return;
     const auto at =
         std::find_if(given.rbegin(), given.rend(), [&](const Given& g) { return g.cookie == cookie; });
     given.erase(at.base(), given.end());
     if (given.empty()) given_from_start = false;
-    look_anew();
-  }
-  void look_anew() {
-    mark.reset();
-    mark_at = given.size() + 1;
   }
   // Nobody will read it.
   void drop_answer() {
@@ -89,9 +81,6 @@ struct Listing final : OpenDirectory {
   void give(const ListedEntry& entry) {
     delivered = static_cast<size_t>(&entry - entries.data()) + 1;
     given.push_back({entry.cookie, std::hash<std::string_view>{}(entry.name)});
-    if (given.size() < mark_at) return;
-    mark = given.back().name;
-    mark_at = 2 * given.size();
   }
 
   // The answer to a READDIR from `cookie`. An error when nobody could go on from it.
@@ -110,12 +99,11 @@ struct Listing final : OpenDirectory {
   // answer: nfs-ganesha's do when a directory changes under it.)
   bool leads_back() const { return !eof && !entries.empty() && begun.contains(entries.back().cookie); }
 
-  // The same, seen by a name that comes again: a circle longer than an answer. One name is looked for,
-  // another one each time twice as much was given out (Brent): so it is found within three rounds at most.
-  bool comes_round() const {
-    return mark && std::any_of(entries.begin(), entries.end(), [this](const ListedEntry& e) {
-             return std::hash<std::string_view>{}(e.name) == *mark;
-           });
+  // The same, seen by the last name: a circle longer than an answer.
+  bool ends_again() const {
+    if (entries.empty()) return false;
+    const size_t name = std::hash<std::string_view>{}(entries.back().name);
+    return std::any_of(given.begin(), given.end(), [&](const Given& g) { return g.name == name; });
   }
 
   // A name is in a directory once. What is left leads on as the whole answer does.
