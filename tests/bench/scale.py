@@ -190,31 +190,46 @@ class Scale(Part):
         return resident
 
     def costs(self):
-        """What one stat that the daemon answers, one new name, one entry of a new directory, and one read cost among few and among many."""
+        """What one stat that the daemon answers, one new name, one entry of a new directory, and one read cost among few and among many: a
+        mount for each number, in turn."""
         fresh = {(what, count, number): self.fresh(f"{what}{count}.{number}", FRESH[what]) for what in FRESH for count in self.counts
                  for number in range(ROUNDS)}
-        mounted = self.mounted("actimeo=3600")
-        daemon = Daemon(mounted)
+        mounts = {}
         for count in self.counts:
-            path, files = self.directory(mounted, count)
-            self.list(path)
-            for number in self.rounds():
-                self.fsload(STAT, OURS, daemon, ["--op", "stat", "--path", os.path.join(path, "f"), "--count", 4000, "--among", files, "--ask", 1, "--seed", number],
-                            at={"inodes": count})
-                names = os.path.join(mounted.path, fresh["lookup", count, number])
-                self.fsload(LOOKUP, OURS, daemon, ["--op", "stat", "--path", os.path.join(names, "f"), "--count", FRESH["lookup"]], at={"inodes": count})
-                before = daemon.cpu_seconds()
-                self.list(listed := os.path.join(mounted.path, fresh["list", count, number]))
-                self.results.add(LIST, OURS, {"cpu_us_per_op": (daemon.cpu_seconds() - before) / FRESH["list"] * 1e6}, {"inodes": count})
-                for directory in (names, listed):  # the number of inodes stays what it is
-                    shutil.rmtree(directory)
-        for size in (1, 100):
-            path = os.path.join(self.server.path(), f"sparse{size}")
-            with open(path, "wb") as file:
+            mounts[count] = mounted = self.mounted("actimeo=3600")
+            for fewer in self.counts[:self.counts.index(count) + 1]:
+                path, files = self.directory(mounted, fewer)
+                self.list(path)
+        for number in self.rounds():
+            for count, mounted in mounts.items():
+                self.costs_among(count, mounted, number, fresh)
+        for mounted in mounts.values():
+            mounted.umount()
+        self.costs_of_sparse_files()
+
+    def costs_among(self, count, mounted, number, fresh):
+        daemon = Daemon(mounted)
+        path, files = self.directory(mounted, count)
+        self.fsload(STAT, OURS, daemon, ["--op", "stat", "--path", os.path.join(path, "f"), "--count", 4000, "--among", files, "--ask", 1, "--seed", number],
+                    at={"inodes": count})
+        names = os.path.join(mounted.path, fresh["lookup", count, number])
+        self.fsload(LOOKUP, OURS, daemon, ["--op", "stat", "--path", os.path.join(names, "f"), "--count", FRESH["lookup"]], at={"inodes": count})
+        before = daemon.cpu_seconds()
+        self.list(listed := os.path.join(mounted.path, fresh["list", count, number]))
+        self.results.add(LIST, OURS, {"cpu_us_per_op": (daemon.cpu_seconds() - before) / FRESH["list"] * 1e6}, {"inodes": count})
+        for directory in (names, listed):  # the number of inodes stays what it is
+            shutil.rmtree(directory)
+
+    def costs_of_sparse_files(self):
+        mounted = self.mounted("actimeo=3600")
+        daemon, sizes = Daemon(mounted), (1, 100)
+        for size in sizes:
+            with open(os.path.join(self.server.path(), f"sparse{size}"), "wb") as file:
                 file.truncate(size * GIB)
-            sparse = os.path.join(mounted.path, f"sparse{size}")
-            words = ["--op", "randread", "--path", sparse, "--size", size * GIB, "--block", PAGE, "--count", SPARSE_COUNT]
-            for number in self.rounds():
+        for number in self.rounds():
+            for size in sizes:
+                sparse = os.path.join(mounted.path, f"sparse{size}")
+                words = ["--op", "randread", "--path", sparse, "--size", size * GIB, "--block", PAGE, "--count", SPARSE_COUNT]
                 self.fsload(SPARSE, OURS, daemon, [*words, "--seed", number, "--direct", 1], at={"file_gib": size})
                 self.fsload(SPARSE_BUFFERED, OURS, daemon, [*words, "--seed", number], at={"file_gib": size})
                 self.write_sparse(daemon, sparse, size)
