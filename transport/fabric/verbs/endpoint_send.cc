@@ -199,14 +199,17 @@ void EndpointCore::fill(Work& work, ibv_send_wr& request, ibv_sge& sge) {
   const SendLedger::Entry entry = ledger_.add(work.awaited());
   request = {};
   request.wr_id = entry.number;
+  // Always a list: libcxgb4 looks into those of a Write and what follows it before it asks how long they are.
+  sge = {};
+  request.sg_list = &sge;
   request.send_flags = entry.signalled ? IBV_SEND_SIGNALED : 0;
   switch (work.kind) {
     case Work::Kind::kSend:
       request.opcode = work.invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
       if (work.invalidate != 0) request.invalidate_rkey = work.invalidate;
       if (work.solicited) request.send_flags |= IBV_SEND_SOLICITED;
-      sge = pair_->sends().sge(*work.slot, work.size);
       request.num_sge = work.size > 0 ? 1 : 0;
+      if (work.size > 0) sge = pair_->sends().sge(*work.slot, work.size);
       break;
     case Work::Kind::kWrite:
     case Work::Kind::kRead:
@@ -231,7 +234,6 @@ void EndpointCore::fill(Work& work, ibv_send_wr& request, ibv_sge& sge) {
       request.invalidate_rkey = work.invalidate;
       break;
   }
-  request.sg_list = request.num_sge > 0 ? &sge : nullptr;
 }
 
 }  // namespace nfsrdma::fabric::verbs

@@ -1,0 +1,68 @@
+// What the verbs fabric makes of drivers that refuse, lack or want something, over a device that is not
+// there (support/fake_device.h).
+#include <gtest/gtest.h>
+
+#include "tests/unit/fabric/support/fabric_pair.h"
+#include "tests/unit/fabric/support/fake_device.h"
+#include "transport/fabric/verbs/verbs.h"
+
+namespace nfsrdma::test {
+namespace {
+
+using fabric::Access;
+
+class VerbsDriver : public testing::Test {
+ protected:
+  ~VerbsDriver() override {
+    call_on(*loop_, [&] {
+      side_.endpoint.reset();
+      fabric_.reset();
+    });
+  }
+  void make_fabric(fabric::verbs::Options options = {}) {
+    call_on(*loop_, [&] { fabric_ = fabric::verbs::make_fabric(*loop_, options, domains_); });
+  }
+  Result<> connect(fabric::ConnectOptions to = {}) {
+    if (!fabric_) make_fabric();
+    if (to.host.empty()) to.host = "192.0.2.1";
+    auto made = run_on(*loop_, fabric_->connect(to));
+    if (!made) return fail(std::move(made).error());
+    call_on(*loop_, [&] {
+      side_.endpoint = std::move(*made);
+      side_.endpoint->start(side_);
+    });
+    return {};
+  }
+  // What a turn of the loop asks for is posted at its end.
+  template <class F>
+  auto in_a_turn(F f) {
+    return call_on(*loop_, [&] {
+      const Loop::Turn turn(*loop_);
+      return f();
+    });
+  }
+
+  FakeDevice device_;
+  BufferPool pool_;
+  std::shared_ptr<fabric::verbs::Domains> domains_ = fabric::verbs::make_shared_domains(pool_);
+  Side side_;
+  LoopThread loop_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+};
+
+// libcxgb4 looks into the list of each of a pair of requests, however many entries are said to be in it.
+TEST_F(VerbsDriver, RequestWithoutMemory_HasAListNonetheless) {
+  ASSERT_TRUE(connect());
+  const Slice slice = pool_.slice(100'000);
+  in_a_turn([&] {
+    ASSERT_TRUE(side_->expose(slice.bytes, Access::kRemoteRead));
+    side_->send({});
+  });
+  ASSERT_TRUE(eventually([&] { return call_on(*loop_, [&] { return device_.posted.size(); }) == 2; }));
+  EXPECT_EQ(device_.posted[0].opcode, IBV_WR_BIND_MW);
+  EXPECT_EQ(device_.posted[1].opcode, IBV_WR_SEND);
+  for (const FakeDevice::Posted& p : device_.posted) EXPECT_TRUE(p.has_list) << p.id;
+}
+
+}  // namespace
+}  // namespace nfsrdma::test
