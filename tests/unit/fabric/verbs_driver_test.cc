@@ -1,9 +1,12 @@
 // What the verbs fabric makes of drivers that refuse, lack or want something, over a device that is not
 // there (support/fake_device.h).
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "tests/unit/fabric/support/fabric_pair.h"
 #include "tests/unit/fabric/support/fake_device.h"
+#include "transport/fabric/verbs/cm_id.h"
 #include "transport/fabric/verbs/verbs.h"
 
 namespace nfsrdma::test {
@@ -62,6 +65,41 @@ TEST_F(VerbsDriver, RequestWithoutMemory_HasAListNonetheless) {
   EXPECT_EQ(device_.posted[0].opcode, IBV_WR_BIND_MW);
   EXPECT_EQ(device_.posted[1].opcode, IBV_WR_SEND);
   for (const FakeDevice::Posted& p : device_.posted) EXPECT_TRUE(p.has_list) << p.id;
+}
+
+// librdmacm closes a device that was removed with its last identifier; its descriptors may be anybody's then.
+TEST_F(VerbsDriver, RemovedDevice_IsLetGoBeforeItsLastIdentifier) {
+  const int others = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  device_.on_destroy_id = [&] {
+    ::dup3(others, device_.context.cmd_fd, O_CLOEXEC);
+    ::dup3(others, device_.context.async_fd, O_CLOEXEC);
+  };
+  call_on(*loop_, [&] {
+    auto channel = fabric::verbs::CmChannel::open(*loop_);
+    ASSERT_TRUE(channel);
+    auto id = fabric::verbs::CmId::create(*channel);
+    ASSERT_TRUE(id);
+    auto device = std::make_shared<fabric::verbs::OpenDevice>(&device_.context);
+    device->set_removed();
+    (*id)->set_device(std::move(device));
+  });
+  for (const int fd : {device_.context.cmd_fd, device_.context.async_fd}) {
+    uint64_t count = 1;
+    EXPECT_EQ(::write(fd, &count, sizeof(count)), 8);
+    EXPECT_EQ(::read(others, &count, sizeof(count)), 8) << "what others had open there is closed";
+  }
+  ::close(others);
+}
+
+TEST_F(VerbsDriver, ConnectionThatCannotBegin_GivesItsDomainBackBeforeItsIdentifier) {
+  device_.may_lock = 0;
+  unsigned left = 0;
+  device_.on_destroy_id = [&] { left += device_.domains; };
+  const Result<> made = connect();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().errnum, ENOMEM);
+  EXPECT_EQ(left, 0u) << "a protection domain of a device that may be closed";
+  device_.on_destroy_id = [] {};
 }
 
 }  // namespace

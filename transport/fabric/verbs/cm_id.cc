@@ -131,6 +131,8 @@ CmId::~CmId() {
   for (const CmEvent& e : events_) {
     if (e.asking != nullptr) rdma_destroy_id(e.asking);
   }
+  // While the context is there: librdmacm closes that of a removed device with its last identifier.
+  device_.reset();
   rdma_destroy_id(id_);
 }
 

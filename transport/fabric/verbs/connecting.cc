@@ -57,7 +57,9 @@ Result<Established> Context::prepare(std::unique_ptr<CmId> id, const EndpointOpt
   Established e;
   e.watch = watch(*domain);
   e.domains = domains;
-  auto pair = QueuePair::make(loop, std::move(id), *domain, options, wanted.receive_bytes, wanted.receives);
+  // With the domain: what fails there lets it go before the identifier, and with that perhaps the device.
+  auto pair = QueuePair::make(loop, std::move(id), std::move(*domain), options, wanted.receive_bytes,
+                              wanted.receives);
   if (!pair) return fail(std::move(pair).error());
   e.pair = std::move(*pair);
   return e;

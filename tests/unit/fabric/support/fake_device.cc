@@ -179,11 +179,13 @@ int ibv_query_device(ibv_context*, ibv_device_attr* to) {
   return 0;
 }
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  ++the_device->domains;
   auto* pd = new ibv_pd{};
   pd->context = context;
   return pd;
 }
 int ibv_dealloc_pd(ibv_pd* pd) {
+  --the_device->domains;
   delete pd;
   return 0;
 }

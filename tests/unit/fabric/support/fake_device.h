@@ -54,6 +54,7 @@ struct FakeDevice {
   std::vector<tcp::Endpoint> bound;  // as it was asked for
   std::vector<ByteVector> said;      // private data, of those who connected and accepted
   unsigned ids = 0;                  // there are
+  unsigned domains = 0;              // protection domains, there are
 };
 
 }  // namespace nfsrdma::test
