@@ -102,5 +102,23 @@ TEST_F(VerbsDriver, ConnectionThatCannotBegin_GivesItsDomainBackBeforeItsIdentif
   device_.on_destroy_id = [] {};
 }
 
+// As bnxt_re: the kernel's part of the driver has memory windows, the user's has not.
+TEST_F(VerbsDriver, WindowsThatTheUsersLibraryLacks_AreDoneWithout) {
+  device_.context.ops.alloc_mw = nullptr;
+  ASSERT_TRUE(connect());
+  EXPECT_FALSE(side_->limits().remote_invalidation);
+  const Slice slice = pool_.slice(100'000);
+  in_a_turn([&] { EXPECT_TRUE(side_->expose(slice.bytes, Access::kRemoteRead)); });
+}
+
+TEST_F(VerbsDriver, WindowsThatThereAre_AreUsed) {
+  ASSERT_TRUE(connect());
+  EXPECT_TRUE(side_->limits().remote_invalidation);
+  EXPECT_EQ(device_.windows, 0u) << "none is kept for nothing";
+  const Slice slice = pool_.slice(100'000);
+  in_a_turn([&] { EXPECT_TRUE(side_->expose(slice.bytes, Access::kRemoteRead)); });
+  EXPECT_EQ(device_.windows, 1u);
+}
+
 }  // namespace
 }  // namespace nfsrdma::test

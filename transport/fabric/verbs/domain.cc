@@ -17,14 +17,22 @@ unsigned at_least_zero(int value) {
   return static_cast<unsigned>(std::max(value, 0));
 }
 
-Abilities abilities_of(const ibv_context& context, const ibv_device_attr& a) {
+// The flags are the kernel's; the user's part of a driver may lack what they promise (bnxt_re's does).
+bool has_windows(ibv_pd* pd) {
+  ibv_mw* window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+  if (window == nullptr) return false;
+  ibv_dealloc_mw(window);
+  return true;
+}
+
+Abilities abilities_of(ibv_pd* pd, const ibv_device_attr& a) {
   Abilities can;
-  can.iwarp = context.device->transport_type == IBV_TRANSPORT_IWARP;
+  can.iwarp = pd->context->device->transport_type == IBV_TRANSPORT_IWARP;
   can.send_with_invalidate = (a.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
   const bool type2 =
       (a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
   // IBV_WR_LOCAL_INV comes with the extensions, too.
-  can.windows = type2 && can.send_with_invalidate && a.max_mw > 0;
+  can.windows = type2 && can.send_with_invalidate && a.max_mw > 0 && has_windows(pd);
   can.work_requests = at_least_zero(a.max_qp_wr);
   can.completions = at_least_zero(a.max_cqe);
   can.reads_answered = at_least_zero(a.max_qp_rd_atom);
@@ -66,7 +74,7 @@ Domain::Domain(std::shared_ptr<OpenDevice> device, ibv_pd* pd, BufferPool& pool,
       pd_(pd),
       pool_(pool),
       name_(ibv_get_device_name(device_->context()->device)),
-      abilities_(abilities_of(*device_->context(), attributes)),
+      abilities_(abilities_of(pd, attributes)),
       shared_access_(IBV_ACCESS_LOCAL_WRITE | (abilities_.windows ? IBV_ACCESS_MW_BIND : 0)) {
   pool_.add_watcher(*this);
 }

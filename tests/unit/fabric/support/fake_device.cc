@@ -56,6 +56,7 @@ struct Pair : ibv_qp {
 // Who is there to be asked, or to be told.
 rdma_cm_id* the_listener = nullptr;
 Queue* the_queue = nullptr;
+uint32_t the_keys = 0;
 
 void put(Queue& queue, uint64_t id, ibv_wc_status status) {
   ibv_wc wc{};
@@ -71,7 +72,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   window->context = pd->context;
   window->pd = pd;
   window->type = type;
-  window->rkey = the_device->windows << 8;
+  window->rkey = ++the_keys << 8;
   return window;
 }
 int dealloc_mw(ibv_mw* window) {
@@ -200,6 +201,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* at, size_t bytes, uint64_t, unsigned)
   mr->pd = pd;
   mr->addr = at;
   mr->length = bytes;
+  mr->lkey = mr->rkey = ++the_keys;
   return mr;
 }
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* at, size_t bytes, int access) {
