@@ -120,5 +120,19 @@ TEST_F(VerbsDriver, WindowsThatThereAre_AreUsed) {
   EXPECT_EQ(device_.windows, 1u);
 }
 
+// As libcxgb4's, which are the kernel's.
+TEST_F(VerbsDriver, NegativeErrnos_AreErrnos) {
+  device_.post_recv_returns = -ENOMEM;
+  const Result<> made = connect();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().errnum, ENOMEM);
+  device_.post_recv_returns = 0;
+  device_.on_post_send = [](const ibv_send_wr&) { return -ENOMEM; };
+  ASSERT_TRUE(connect());
+  in_a_turn([&] { side_->send({}); });
+  ASSERT_TRUE(side_.disconnects());
+  EXPECT_EQ(side_.disconnected()[0].errnum, ENOMEM);
+}
+
 }  // namespace
 }  // namespace nfsrdma::test

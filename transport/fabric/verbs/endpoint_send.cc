@@ -171,8 +171,8 @@ bool EndpointCore::post_batch() {
   }
   if (n == 0) return false;
   ibv_send_wr* bad = nullptr;
-  if (const int errnum = ibv_post_send(pair_->get(), requests.data(), &bad)) {
-    lost(errnum, "post", "work requests");
+  if (const int result = ibv_post_send(pair_->get(), requests.data(), &bad)) {
+    lost(errno_from_provider(result), "post", "work requests");
     return false;
   }
   // The handles that bound windows have now; the next binding counts on from there.

@@ -13,4 +13,9 @@ inline Error rdma_error(int errnum, const char* op, std::string cause,
   return {Layer::kTransport, Recovery::kReconnect, errnum, 0, op, std::move(cause), where};
 }
 
+// What a function of a provider's has returned: some give errnos as the kernel does, negative (libcxgb4).
+inline int errno_from_provider(int result) {
+  return result < 0 ? -result : result;
+}
+
 }  // namespace nfsrdma::fabric::verbs

@@ -1,5 +1,7 @@
 #include "transport/fabric/verbs/receive_queue.h"
 
+#include "transport/fabric/verbs/errors.h"
+
 namespace nfsrdma::fabric::verbs {
 
 Result<ReceiveQueue> ReceiveQueue::make(Domain& domain, unsigned receives, size_t bytes) {
@@ -31,7 +33,7 @@ int ReceiveQueue::post_again(ibv_qp* qp) {
     requests_[i] = {kMark | idle_[i], i + 1 < idle_.size() ? &requests_[i + 1] : nullptr, &sges_[i], 1};
   }
   ibv_recv_wr* bad = nullptr;
-  if (const int errnum = ibv_post_recv(qp, requests_.data(), &bad)) return errnum;
+  if (const int result = ibv_post_recv(qp, requests_.data(), &bad)) return errno_from_provider(result);
   posted_ += static_cast<unsigned>(idle_.size());
   idle_.clear();
   return 0;
