@@ -134,5 +134,72 @@ TEST_F(VerbsDriver, NegativeErrnos_AreErrnos) {
   EXPECT_EQ(side_.disconnected()[0].errnum, ENOMEM);
 }
 
+// The passive side: what the fabric says to those who ask, and what it makes of it.
+class VerbsDriverAsked : public VerbsDriver {
+ protected:
+  // What was said to a peer that asks; the connection is `side`'s.
+  std::string accept(Side& side) {
+    if (!fabric_) make_fabric();
+    call_on(*loop_, [&] {
+      auto made = fabric_->listen("192.0.2.2", 20049, [&](std::unique_ptr<fabric::Incoming> incoming) {
+        loop_->spawn(answer(std::move(incoming), side));
+      });
+      ASSERT_TRUE(made);
+      listener_ = std::move(*made);
+      device_.ask();
+    });
+    EXPECT_TRUE(eventually([&] { return call_on(*loop_, [&] { return side.endpoint != nullptr; }); }));
+    return call_on(*loop_, [&] {
+      listener_.reset();
+      const ByteVector& said = device_.said.back();
+      return std::string(reinterpret_cast<const char*>(said.data()), said.size());
+    });
+  }
+  static Task<> answer(std::unique_ptr<fabric::Incoming> incoming, Side& side) {
+    fabric::EndpointOptions options;
+    options.private_data = [](bool invalidates) {
+      return ByteVector(1, invalidates ? std::byte{'y'} : std::byte{'n'});
+    };
+    auto made = co_await incoming->accept(options);
+    if (!made) co_return;
+    (*made)->start(side);
+    side.endpoint = std::move(*made);
+  }
+  void drop(Side& side) {
+    call_on(*loop_, [&] { side.endpoint.reset(); });
+  }
+  std::unique_ptr<fabric::Listener> listener_;
+};
+
+// As bnxt_re: Send With Invalidate is among what the kernel says the device has, and its user's library does
+// not know the opcode. One connection is lost for that, and no other.
+TEST_F(VerbsDriverAsked, SendWithInvalidateThatIsRefused_IsNotOfferedAgain) {
+  device_.on_post_send = [](const ibv_send_wr& wr) { return wr.opcode == IBV_WR_SEND_WITH_INV ? EINVAL : 0; };
+  Side first, second;
+  EXPECT_EQ(accept(first), "y");
+  in_a_turn([&] { first->send({}, 77); });
+  ASSERT_TRUE(first.disconnects());
+  drop(first);
+  EXPECT_EQ(accept(second), "n");
+  in_a_turn([&] { second->send({}, 77); });
+  ASSERT_TRUE(eventually([&] { return call_on(*loop_, [&] { return device_.posted.size(); }) == 1; }));
+  EXPECT_EQ(device_.posted[0].opcode, IBV_WR_SEND);
+  EXPECT_TRUE(second.disconnected().empty());
+  drop(second);
+}
+
+// A queue pair that is over refuses whatever it is given.
+TEST_F(VerbsDriverAsked, SendWithInvalidateAfterTheEnd_SaysNothingOfTheDevice) {
+  device_.on_post_send = [](const ibv_send_wr&) { return EINVAL; };
+  device_.state_of_pairs = IBV_QPS_ERR;
+  Side first, second;
+  EXPECT_EQ(accept(first), "y");
+  in_a_turn([&] { first->send({}, 77); });
+  ASSERT_TRUE(first.disconnects());
+  drop(first);
+  EXPECT_EQ(accept(second), "y");
+  drop(second);
+}
+
 }  // namespace
 }  // namespace nfsrdma::test

@@ -220,6 +220,17 @@ Result<std::shared_ptr<Domain>> Domains::of(ibv_context* context) {
   return opened;
 }
 
+bool Domains::sends_with_invalidate(const Domain& domain) {
+  std::lock_guard lock(mutex_);
+  return domain.abilities().send_with_invalidate && !invalidate_refused_.contains(domain.name());
+}
+
+void Domains::note_invalidate_refused(const Domain& domain) {
+  std::lock_guard lock(mutex_);
+  if (invalidate_refused_.insert(domain.name()).second)
+    log::info("RDMA device {}: its driver has no Send With Invalidate, going on without", domain.name());
+}
+
 uint64_t Domains::registrable_bytes() {
   std::vector<std::shared_ptr<Domain>> present;  // one that ends here ends without the lock
   uint64_t least = UINT64_MAX;

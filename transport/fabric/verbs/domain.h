@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -59,7 +60,7 @@ class Registration {
 
 struct Abilities {
   bool windows = false;               // type 2 memory windows, bound and invalidated by work requests
-  bool send_with_invalidate = false;  // can ask a peer's to be invalidated
+  bool send_with_invalidate = false;  // can ask a peer's to be invalidated; Domains knows better
   bool iwarp = false;
   unsigned work_requests = 0;     // of one queue
   unsigned completions = 0;       // of one completion queue
@@ -146,6 +147,10 @@ class Domains {
   std::shared_ptr<OpenDevice> device(ibv_context* context);
   Result<std::shared_ptr<Domain>> of(ibv_context* context);
   uint64_t registrable_bytes();
+  // Whether a device can ask for a peer's memory to be invalidated: as it says, until it has refused that.
+  // The user's part of a driver may not know the request (bnxt_re's).
+  bool sends_with_invalidate(const Domain& domain);
+  void note_invalidate_refused(const Domain& domain);
   // Of their connections, in the log.
   log::Throttle& failures() { return failures_; }
 
@@ -157,6 +162,7 @@ class Domains {
   std::mutex mutex_;
   std::unordered_map<ibv_context*, std::weak_ptr<OpenDevice>> devices_;
   std::unordered_map<ibv_context*, std::weak_ptr<Domain>> domains_;
+  std::set<std::string> invalidate_refused_;  // names of devices, which outlive their domains
 };
 
 }  // namespace nfsrdma::fabric::verbs

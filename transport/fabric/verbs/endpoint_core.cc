@@ -40,6 +40,7 @@ EndpointCore::EndpointCore(Loop& loop, const Options& options, Established e)
       local_(pair_->id().local()),
       carrier_(pair_->describe()),
       reads_at_once_(e.reads_initiated),
+      sends_with_invalidate_(domains_->sends_with_invalidate(pair_->domain())),
       limits_(limits_of(*pair_, options)),
       timer_(loop.context()),
       keep_alive_(options.keepalive, e.active && pair_->domain().abilities().iwarp

@@ -85,6 +85,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   void submit_read(WorkPtr work);
   void flush();
   bool post_batch();
+  void refused(int errnum, const ibv_send_wr* first);
   bool ready(Work& work);
   void fill(Work& work, ibv_send_wr& request, ibv_sge& sge);
   void ask_peer();
@@ -109,6 +110,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   const std::string local_;
   const std::string carrier_;
   const unsigned reads_at_once_;
+  const bool sends_with_invalidate_;
   const EndpointLimits limits_;
   asio::steady_timer timer_;  // kUp: keep-alive; kEnding: kFlush
   KeepAlive keep_alive_;

@@ -33,7 +33,7 @@ void EndpointCore::send(std::span<const ConstBytes> parts, uint32_t invalidate, 
   WorkPtr owned = works_.take(Work::Kind::kSend);
   Work& work = *owned;
   work.solicited = solicited;
-  if (pair_->domain().abilities().send_with_invalidate) work.invalidate = invalidate;
+  if (sends_with_invalidate_) work.invalidate = invalidate;
   for (const ConstBytes part : parts) work.size += part.size();
   if (work.size > limits_.max_message_bytes)
     return lost(EMSGSIZE, "send", "a message longer than this side can send");
@@ -172,7 +172,7 @@ bool EndpointCore::post_batch() {
   if (n == 0) return false;
   ibv_send_wr* bad = nullptr;
   if (const int result = ibv_post_send(pair_->get(), requests.data(), &bad)) {
-    lost(errno_from_provider(result), "post", "work requests");
+    refused(errno_from_provider(result), bad);
     return false;
   }
   // The handles that bound windows have now; the next binding counts on from there.
@@ -181,6 +181,15 @@ bool EndpointCore::post_batch() {
     if (work.kind == Work::Kind::kBind) work.window->rkey = work.invalidate;
   }
   return true;
+}
+
+// `first` has not been posted, nor what is behind it. This connection is lost; where the device does not know
+// what it is asked for, the next one is not to be lost to the same. A queue pair that is over refuses all.
+void EndpointCore::refused(int errnum, const ibv_send_wr* first) {
+  const bool unknown = errnum == EINVAL || errnum == EOPNOTSUPP || errnum == ENOSYS;
+  const bool invalidate = first != nullptr && first->opcode == IBV_WR_SEND_WITH_INV;
+  if (unknown && invalidate && pair_->stands()) domains_->note_invalidate_refused(pair_->domain());
+  lost(errnum, "post", "work requests");
 }
 
 bool EndpointCore::ready(Work& work) {

@@ -72,7 +72,7 @@ Task<Result<std::unique_ptr<Endpoint>>> VerbsIncoming::accept(EndpointOptions op
   }
   const Abilities& can = e->pair->domain().abilities();
   const unsigned most = context->options.reads;
-  const ByteVector said = options.say(can.send_with_invalidate);
+  const ByteVector said = options.say(context->domains->sends_with_invalidate(e->pair->domain()));
   // No more than the peer has resources for; and no more for the peer than it wants.
   const unsigned answered = std::min({can.reads_answered, most, request_.reads_answered});
   e->reads_initiated = std::min({can.reads_initiated, most, request_.reads_initiated});

@@ -56,6 +56,12 @@ Result<> QueuePair::create_qp(unsigned receives) {
   return {};
 }
 
+bool QueuePair::stands() {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr ignored{};
+  return ibv_query_qp(get(), &attributes, IBV_QP_STATE, &ignored) == 0 && attributes.qp_state == IBV_QPS_RTS;
+}
+
 std::string QueuePair::describe() {
   std::string text = fmt::format("{} port {}", domain_->name(), id_->get()->port_num);
   ibv_qp_attr attributes{};

@@ -28,6 +28,8 @@ class QueuePair {
   MessageMemory& sends() { return sends_; }
   unsigned send_depth() const { return send_depth_; }
 
+  // Whether it takes work requests and carries them out, by what the device says.
+  bool stands();
   // "rxe0 port 1, MTU 4096".
   std::string describe();
   // How the peer will see it end, and all work requests be flushed. Asynchronous: the completions follow.

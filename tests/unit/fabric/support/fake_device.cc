@@ -172,6 +172,13 @@ using namespace nfsrdma::test;
 
 extern "C" {
 
+ibv_device** ibv_get_device_list(int* count) {
+  *count = 1;
+  return new ibv_device* [2] { &the_ibv_device, nullptr };
+}
+void ibv_free_device_list(ibv_device** list) {
+  delete[] list;
+}
 const char* ibv_get_device_name(ibv_device* device) {
   return device->name;
 }
