@@ -134,6 +134,37 @@ TEST_F(VerbsDriver, NegativeErrnos_AreErrnos) {
   EXPECT_EQ(side_.disconnected()[0].errnum, ENOMEM);
 }
 
+// A limit that holds the messages of a connection and no bulk memory: better no connection than one of which
+// each call with a chunk waits for memory and ends it.
+TEST_F(VerbsDriver, LimitWithoutRoomForBulkMemory_IsSaidWhenConnecting) {
+  ASSERT_TRUE(connect());
+  const size_t messages = call_on(*loop_, [&] { return device_.locked; });
+  ASSERT_GT(messages, 0u);
+  call_on(*loop_, [&] { side_.endpoint.reset(); });
+  device_.may_lock = messages + BufferPool::kSlabBytes - 1;
+  const Result<> made = connect();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().errnum, ENOMEM);
+  EXPECT_EQ(made.error().layer, Layer::kTransport);
+  EXPECT_EQ(call_on(*loop_, [&] { return device_.locked; }), 0u);
+  device_.may_lock = messages + BufferPool::kSlabBytes;
+  EXPECT_TRUE(connect());
+  EXPECT_EQ(call_on(*loop_, [&] { return device_.locked; }), messages) << "nothing is kept for it";
+}
+
+// What another connection has registered is there for all: a call waits for it.
+TEST_F(VerbsDriver, BulkMemoryThatIsInUse_IsRoomForAnotherConnection) {
+  ASSERT_TRUE(connect());
+  const size_t messages = call_on(*loop_, [&] { return device_.locked; });
+  const Slice slice = pool_.slice(100'000);
+  in_a_turn([&] { ASSERT_TRUE(side_->expose(slice.bytes, Access::kRemoteWrite)); });
+  device_.may_lock = 2 * messages + BufferPool::kSlabBytes;
+  Side other;
+  std::swap(other.endpoint, side_.endpoint);
+  EXPECT_TRUE(connect());
+  call_on(*loop_, [&] { other.endpoint.reset(); });
+}
+
 // The passive side: what the fabric says to those who ask, and what it makes of it.
 class VerbsDriverAsked : public VerbsDriver {
  protected:

@@ -122,6 +122,15 @@ Result<Registration> Domain::own(ConstBytes memory, int access) {
   return Registration(this, mr, nullptr);
 }
 
+Result<> Domain::check_room() {
+  if (slabs_registered() > 0) return {};
+  const Slice slab = pool_.slice(BufferPool::kSlabBytes);
+  if (!slab.buffer) return fail(rdma_error(ENOMEM, "register", name_));
+  Result<Registration> registered = own(slab.bytes, shared_access_);
+  if (!registered) return fail(std::move(registered).error());
+  return {};
+}
+
 // Null: errno says why, and nothing is left that could make room.
 ibv_mr* Domain::register_locked(const void* at, size_t bytes, int access) {
   while (true) {

@@ -86,6 +86,9 @@ class Domain final : private SlabWatcher {
   Result<Registration> share(ConstBytes memory);
   // For this use only, with rights of its own (IBV_ACCESS_*).
   Result<Registration> own(ConstBytes memory, int access);
+  // Whether there is room for bulk memory beside the messages of the connections that are: a slab, or others'
+  // slabs, which are waited for. Nothing stays registered. Errors: as share().
+  Result<> check_room();
   bool in_pool(ConstBytes memory) const { return pool_.slab_of(memory) != nullptr; }
 
   size_t slabs_registered() const;

@@ -169,6 +169,8 @@ Task<Made> VerbsFabric::establish(const ConnectOptions& options, std::unique_ptr
                                   TimePoint deadline) {
   Result<Established> e = context_->prepare(std::move(id), options.endpoint);
   if (!e) co_return fail(std::move(e).error());
+  // Without it each call with a chunk would wait for memory in vain and end the connection, for ever.
+  NFSRDMA_CO_TRY(e->pair->domain().check_room());
   const Abilities& can = e->pair->domain().abilities();
   const unsigned most = context_->options.reads;
   const ByteVector said = options.endpoint.say(uses_windows(context_->options, e->pair->domain()));
