@@ -70,6 +70,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
   std::deque<Read> reads;
   unsigned refuse_after = 0;      // so many more are exposed
   unsigned refuse_exposures = 0;  // and then so many are not
+  size_t most_open = SIZE_MAX;    // nor more than so many at once
   bool gone = false;              // the endpoint is
 
   bool up() const { return state_ == State::kUp; }
@@ -192,6 +193,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
     return a.data() + a.size() <= b.data() || b.data() + b.size() <= a.data();
   }
   bool refuses() {
+    if (open.size() >= most_open) return true;
     if (refuse_exposures == 0) return false;
     if (refuse_after > 0) return --refuse_after, false;
     return --refuse_exposures, true;

@@ -95,6 +95,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   void take_piped(Exchange& x, rpc::ReceivedReply& reply);
   void forget_exposed(Exchange& x);
   void release(Exchange& x);
+  void give_up_start(Exchange& x);
   void fill_header(const Exchange& x);
   void post(const Exchange& x);
   void count(const Exchange& x);
@@ -173,6 +174,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   std::deque<rpc::PendingCall*> queue_;   // wait for a credit
   std::deque<rpc::PendingCall*> urgent_;  // likewise: handshake, renewals
   Exchanges exchanges_;
+  size_t unsent_ = 0;         // how many of them are kUnsent
   size_t segments_open_ = 0;  // to the server
   uint64_t moved_ = 0;        // moved() when has_moved() looked last
 

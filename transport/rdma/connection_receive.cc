@@ -237,7 +237,9 @@ void RdmaConnection::close(Exchange& x, uint32_t invalidated) {
 void RdmaConnection::on_invalidated(fabric::Cookie cookie) {
   Exchange& x = exchanges_.at(cookie);
   x.invalidating = false;
-  finish(x);
+  if (x.state != Exchange::State::kUnsent) return finish(x);
+  release(x);
+  note_credits();
 }
 
 void RdmaConnection::finish(Exchange& x) {

@@ -70,7 +70,7 @@ void RdmaConnection::send_queued() {
     if (start(call)) continue;
     // No window or registration to be had: the end of another call frees one.
     queue.push_front(&call);
-    if (exchanges_.in_use() == 0) wait_for_memory();
+    if (exchanges_.in_use() == unsent_) wait_for_memory();
     return;
   }
 }
@@ -95,10 +95,7 @@ Task<> RdmaConnection::look_for_memory(std::shared_ptr<RdmaConnection> keep_aliv
 bool RdmaConnection::start(PendingCall& call) {
   Exchange& x = exchanges_.take(call);
   if (!transmit(x)) {
-    call.mark = 0;
-    x.call = nullptr;
-    x.state = Exchange::State::kClosing;
-    if (!x.invalidating) release(x);
+    give_up_start(x);
     return false;
   }
   without_memory_since_.reset();
@@ -106,6 +103,16 @@ bool RdmaConnection::start(PendingCall& call) {
   if (++call.transmissions > 1) counters_.retransmissions.add();
   call.end = moved();
   return true;
+}
+
+// What it has open is of no use to others: when it is closed nothing is tried again, which would find the
+// same. The end of another call brings that about, or where there is none, time.
+void RdmaConnection::give_up_start(Exchange& x) {
+  x.call->mark = 0;
+  x.call = nullptr;
+  x.state = Exchange::State::kUnsent;
+  ++unsent_;
+  if (!x.invalidating) release(x);
 }
 
 // Opens what the call needs open and sends it; false, and nothing is open, if it cannot be had.
@@ -171,6 +178,7 @@ void RdmaConnection::forget_exposed(Exchange& x) {
 
 void RdmaConnection::release(Exchange& x) {
   forget_exposed(x);
+  if (x.state == Exchange::State::kUnsent) --unsent_;
   exchanges_.release(x);
 }
 

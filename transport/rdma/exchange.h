@@ -19,13 +19,14 @@ namespace nfsrdma::rdma {
 struct Exchange {
   enum class State : uint8_t {
     kFree,
-    kSent,      // waits for its reply
-    kClosing,   // has its answer; waits for invalidate()
-    kAbandoned  // the caller has gone; waits for its reply, so that its credit is free again
+    kSent,       // waits for its reply
+    kClosing,    // has its answer; waits for invalidate()
+    kAbandoned,  // the caller has gone; waits for its reply, so that its credit is free again
+    kUnsent      // only a part could be opened: closes that again, its call is queued
   };
   uint32_t number = 0;  // from 1; PendingCall::mark, and the cookie of its invalidations
   State state = State::kFree;
-  rpc::PendingCall* call = nullptr;  // null: kAbandoned, or kClosing after it
+  rpc::PendingCall* call = nullptr;  // null: kUnsent, kAbandoned, or kClosing after it
   uint32_t xid = 0;
   Plan plan;
   bool invalidating = false;  // on_invalidated() will come

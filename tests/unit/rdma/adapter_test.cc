@@ -168,6 +168,55 @@ TEST_F(OverAnAdapter, CallForWhichNoMemoryCanEverBeOpened_CostsTheConnection) {
   calls.remove(p);
 }
 
+// A call with a chunk in either direction, of which one can be had. To open, close and open that one as fast
+// as the device does it would bring the other no nearer.
+TEST_F(OverAnAdapter, CallOfWhichOnlyAPartCanEverBeOpened_CostsTheConnection_AndLittleElse) {
+  options.memory_patience = std::chrono::milliseconds(100);
+  wire->most_open = 1;
+  rpc::Call call = write_call();
+  call.max_reply_bytes = 20'000;
+  PendingCall p(call);
+  start(p);
+  size_t tried = 0;
+  const TimePoint end = Clock::now() + std::chrono::seconds(3);
+  while (!dropped && Clock::now() < end) {
+    tried += wire->invalidating() ? 1 : 0;
+    wire->complete_invalidation();
+    fuzz::settle(loop);
+  }
+  EXPECT_TRUE(dropped);
+  EXPECT_GE(tried, 2U);
+  EXPECT_LE(tried, 11U) << "one each 10 ms";
+  EXPECT_TRUE(sent.empty());
+  calls.remove(p);
+}
+
+TEST_F(OverAnAdapter, CallOfWhichAPartCanBeOpened_IsSentWhenAnotherCallHasEnded) {
+  rpc::Call before = write_call(), other = write_call(), call = write_call();
+  PendingCall granted(before), first(other), second(call);
+  start(granted);
+  answer(nullptr, reply(granted.xid));  // more than one credit, from now on
+  wire->complete_invalidation();
+  sent.clear();
+  answered.clear();
+  wire->most_open = 2;
+  call.max_reply_bytes = 20'000;
+  start(first);
+  ASSERT_EQ(sent.size(), 1U);
+  start(second);
+  EXPECT_TRUE(wire->invalidating());
+  wire->complete_invalidation();
+  EXPECT_FALSE(wire->invalidating()) << "it was tried again, and nothing had changed";
+  EXPECT_EQ(sent.size(), 1U);
+  answer(nullptr, reply(first.xid));
+  wire->complete_invalidation();
+  EXPECT_EQ(answered, std::vector<uint32_t>{first.xid});
+  ASSERT_EQ(sent.size(), 2U);
+  answer(nullptr, reply(second.xid));
+  wire->complete_invalidation();
+  EXPECT_EQ(answered, (std::vector<uint32_t>{first.xid, second.xid}));
+}
+
 class AnsweringOverAnAdapter : public testing::TestWithParam<uint32_t>, public rdma::ResponderEvents {
  protected:
   Loop loop;
