@@ -165,6 +165,46 @@ TEST_F(VerbsDriver, BulkMemoryThatIsInUse_IsRoomForAnotherConnection) {
   call_on(*loop_, [&] { other.endpoint.reset(); });
 }
 
+class VerbsDriverBound : public VerbsDriver {
+ protected:
+  // The ports that were tried, of a connection from a reserved one.
+  std::vector<uint16_t> tried(const std::string& host) {
+    fabric::ConnectOptions to;
+    to.host = host;
+    to.reserved_port = true;
+    const Result<> made = connect(to);
+    EXPECT_TRUE(made) << describe(made.error());
+    std::vector<uint16_t> ports;
+    // That of port 0 is the witness's.
+    for (const tcp::Endpoint& e : device_.bound) {
+      if (e.port() != 0) ports.push_back(e.port());
+    }
+    return ports;
+  }
+  void refuse_first(int errnum) {
+    device_.on_bind = [errnum, left = 3](const tcp::Endpoint& e) mutable {
+      return e.port() != 0 && left-- > 0 ? errnum : 0;
+    };
+  }
+};
+
+// Linux says EADDRINUSE of a port that is taken, and EADDRNOTAVAIL where an address there is any.
+TEST_F(VerbsDriverBound, ReservedPortThatIsTaken_IsFollowedByTheNext) {
+  for (const int errnum : {EADDRINUSE, EADDRNOTAVAIL}) {
+    refuse_first(errnum);
+    device_.bound.clear();
+    const auto ports = tried("192.0.2.1");
+    ASSERT_EQ(ports.size(), 4U) << errnum;
+    for (const uint16_t port : ports) EXPECT_TRUE(port >= 665 && port <= 1023) << port;
+    call_on(*loop_, [&] { side_.endpoint.reset(); });
+  }
+}
+
+TEST_F(VerbsDriverBound, ReservedPortThatMayNotBeHad_IsDoneWithout) {
+  refuse_first(EACCES);
+  EXPECT_EQ(tried("192.0.2.1").size(), 1U);
+}
+
 // The passive side: what the fabric says to those who ask, and what it makes of it.
 class VerbsDriverAsked : public VerbsDriver {
  protected:

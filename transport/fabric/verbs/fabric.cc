@@ -121,7 +121,8 @@ Task<Made> VerbsFabric::connect_from(const ConnectOptions& options, tcp::Endpoin
 }
 
 // An address and a port to come from, where these matter. Without a reserved port if none can be had: most
-// servers do not ask for one, and over RDMA hardly any.
+// servers do not ask for one, and over RDMA hardly any. A port that is taken is EADDRINUSE, or, where an
+// address of the two is any, EADDRNOTAVAIL.
 Result<> VerbsFabric::bind(CmId& id, const ConnectOptions& options, int family,
                            const std::optional<tcp::Endpoint>& source) {
   tcp::Endpoint from = source.value_or(tcp::Endpoint{});
@@ -138,7 +139,7 @@ Result<> VerbsFabric::bind(CmId& id, const ConnectOptions& options, int family,
     const unsigned begin = std::random_device{}() % kPorts;
     for (unsigned i = 0; i < kPorts; ++i) {
       if (try_port(kFirstReservedPort + (begin + i) % kPorts)) return {};
-      if (errno != EADDRINUSE) break;
+      if (errno != EADDRINUSE && errno != EADDRNOTAVAIL) break;
     }
   }
   if (!source || try_port(0)) return {};
