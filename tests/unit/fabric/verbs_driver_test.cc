@@ -205,6 +205,14 @@ TEST_F(VerbsDriverBound, ReservedPortThatMayNotBeHad_IsDoneWithout) {
   EXPECT_EQ(tried("192.0.2.1").size(), 1U);
 }
 
+// An identifier that is bound to any address does not take the interface from where it goes to.
+TEST_F(VerbsDriverBound, LinkLocalDestination_GetsNoReservedPort) {
+  EXPECT_TRUE(tried("fe80::1%lo").empty());
+  call_on(*loop_, [&] { side_.endpoint.reset(); });
+  device_.bound.clear();
+  EXPECT_EQ(tried("fd00:8::1").size(), 1U);
+}
+
 // The passive side: what the fabric says to those who ask, and what it makes of it.
 class VerbsDriverAsked : public VerbsDriver {
  protected:

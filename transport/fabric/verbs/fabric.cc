@@ -42,7 +42,7 @@ class VerbsFabric final : public Fabric {
                           std::optional<tcp::Endpoint> source);
   Task<Result<>> find_path(CmId& id, tcp::Endpoint endpoint, TimePoint deadline);
   Task<Made> establish(const ConnectOptions& options, std::unique_ptr<CmId> id, TimePoint deadline);
-  Result<> bind(CmId& id, const ConnectOptions& options, int family,
+  Result<> bind(CmId& id, const ConnectOptions& options, const tcp::Endpoint& to,
                 const std::optional<tcp::Endpoint>& source);
   Result<> check_device(const CmId& id) const;
 
@@ -55,6 +55,11 @@ class VerbsFabric final : public Fabric {
 int left_ms(TimePoint deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   return static_cast<int>(std::max<int64_t>(left.count(), 1));
+}
+
+bool is_link_local(const tcp::Endpoint& e) {
+  if (e.family() != AF_INET6) return false;
+  return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(e.address).sin6_addr);
 }
 
 Task<Result<tcp::Endpoints>> VerbsFabric::addresses(const ConnectOptions& options) {
@@ -110,7 +115,7 @@ Task<Made> VerbsFabric::connect_from(const ConnectOptions& options, tcp::Endpoin
   if (!channel) co_return fail(std::move(channel).error());
   Result<std::unique_ptr<CmId>> id = CmId::create(*channel);
   if (!id) co_return fail(std::move(id).error());
-  NFSRDMA_CO_TRY(bind(**id, options, endpoint.family(), source));
+  NFSRDMA_CO_TRY(bind(**id, options, endpoint, source));
   context_->note_device(**id);
   under_way_ = id->get();
   Result<> found = co_await find_path(**id, endpoint, deadline);
@@ -120,21 +125,22 @@ Task<Made> VerbsFabric::connect_from(const ConnectOptions& options, tcp::Endpoin
   co_return co_await establish(options, std::move(*id), deadline);
 }
 
-// An address and a port to come from, where these matter. Without a reserved port if none can be had: most
-// servers do not ask for one, and over RDMA hardly any. A port that is taken is EADDRINUSE, or, where an
-// address of the two is any, EADDRNOTAVAIL.
-Result<> VerbsFabric::bind(CmId& id, const ConnectOptions& options, int family,
+// An address and a port to come from, where these matter. A port that is taken is EADDRINUSE, or, where an
+// address of the two is any, EADDRNOTAVAIL. Without a reserved port if none can be had: most servers do not
+// ask for one, and over RDMA hardly any. Nor with one from any address to a link-local one: an identifier
+// that is bound takes no interface from its destination.
+Result<> VerbsFabric::bind(CmId& id, const ConnectOptions& options, const tcp::Endpoint& to,
                            const std::optional<tcp::Endpoint>& source) {
   tcp::Endpoint from = source.value_or(tcp::Endpoint{});
   if (!source) {
-    from.address.ss_family = static_cast<sa_family_t>(family);
-    from.length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    from.address.ss_family = static_cast<sa_family_t>(to.family());
+    from.length = to.family() == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   }
   const auto try_port = [&](unsigned port) {
     from.set_port(static_cast<uint16_t>(port));
     return rdma_bind_addr(id.get(), reinterpret_cast<sockaddr*>(&from.address)) == 0;
   };
-  if (options.reserved_port) {
+  if (options.reserved_port && (source || !is_link_local(to))) {
     constexpr unsigned kPorts = kLastReservedPort - kFirstReservedPort + 1;
     const unsigned begin = std::random_device{}() % kPorts;
     for (unsigned i = 0; i < kPorts; ++i) {
