@@ -51,6 +51,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
   bool closes_later = false;
   std::function<void(ConstBytes message, uint32_t invalidate)> on_send;
   std::function<void(const segment& target, ConstBytes source)> on_write;
+  std::function<void()> on_gone;  // the endpoint goes: from now on nothing is open
 
   // --- what was asked for
   struct Exposure {
@@ -177,6 +178,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
     reads.push_back({target, source, std::move(owner), cookie});
   }
   void drop_endpoint() {
+    if (on_gone) on_gone();
     gone = true;
     events_ = nullptr;
     finish();

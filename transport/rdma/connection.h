@@ -150,10 +150,9 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   rpc::Counters& counters_;
   RdmaCounters& rdma_counters_;
   BufferPool& pool_;
-  Gate::Pass pass_;  // before the endpoint: released after it is gone
+  Gate::Pass pass_;  // released after the endpoint is gone
   std::shared_ptr<VersionMemory> versions_;
   const RdmaOptions& options_;
-  const std::unique_ptr<fabric::Endpoint> endpoint_;
   bool open_ = true;
 
   const rpcrdma::private_data theirs_;
@@ -182,6 +181,9 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   rpcrdma::header out_;  // of the message being sent
   ByteVector out_bytes_;
   std::vector<ConstBytes> parts_;
+
+  // Last: what is open to the server, and who holds it, is there until it is closed.
+  const std::unique_ptr<fabric::Endpoint> endpoint_;
 };
 
 }  // namespace nfsrdma::rdma

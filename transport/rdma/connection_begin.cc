@@ -20,11 +20,11 @@ RdmaConnection::RdmaConnection(Loop& loop, std::unique_ptr<fabric::Endpoint> end
       rdma_counters_(rdma_counters),
       pool_(pool),
       options_(options),
-      endpoint_(std::move(endpoint)),
-      theirs_(rpcrdma::find_private_data(endpoint_->peer_private_data())),
+      theirs_(rpcrdma::find_private_data(endpoint->peer_private_data())),
       agree_timer_(loop),
       memory_timer_(loop),
-      credits_(options.credits) {
+      credits_(options.credits),
+      endpoint_(std::move(endpoint)) {
   // RFC 8797 section 4.2: "the smaller of its own send size and the server's reported receive size".
   inline_send_ = std::min(options.inline_bytes, theirs_.receive_bytes);
   inline_receive_ = std::min(options.inline_bytes, theirs_.send_bytes);

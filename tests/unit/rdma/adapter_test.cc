@@ -39,6 +39,7 @@ class OverAnAdapter : public testing::Test, public rpc::ConnectionOwner {
     fuzz::settle(loop);
   }
   ~OverAnAdapter() override {
+    if (!connection) return;
     connection->drop(fuzz::lost_error());
     fuzz::settle(loop);
     EXPECT_TRUE(dropped);
@@ -215,6 +216,23 @@ TEST_F(OverAnAdapter, CallOfWhichAPartCanBeOpened_IsSentWhenAnotherCallHasEnded)
   answer(nullptr, reply(second.xid));
   wire->complete_invalidation();
   EXPECT_EQ(answered, (std::vector<uint32_t>{first.xid, second.xid}));
+}
+
+// Who gets a buffer from the pool next has it to himself.
+TEST_F(OverAnAdapter, ConnectionThatGoesWithACallUnderWay_KeepsItsMemoryUntilTheEndpointIsGone) {
+  rpc::Call call;
+  call.head = call_head(words({1}));
+  call.max_reply_bytes = 20'000;
+  PendingCall p(call);
+  start(p);
+  ASSERT_EQ(wire->open.size(), 1U);
+  size_t held = 0;
+  wire->on_gone = [&] { held = pool.outstanding_bytes(); };
+  connection.reset();
+  ASSERT_TRUE(wire->gone);
+  EXPECT_GT(held, 0U) << "it went back to the pool while it was open";
+  EXPECT_EQ(pool.outstanding_bytes(), 0U);
+  calls.remove(p);
 }
 
 class AnsweringOverAnAdapter : public testing::TestWithParam<uint32_t>, public rdma::ResponderEvents {
