@@ -7,6 +7,7 @@
 #include "tests/unit/fabric/support/fabric_pair.h"
 #include "tests/unit/fabric/support/fake_device.h"
 #include "transport/fabric/verbs/cm_id.h"
+#include "transport/fabric/verbs/domain.h"
 #include "transport/fabric/verbs/verbs.h"
 
 namespace nfsrdma::test {
@@ -163,6 +164,21 @@ TEST_F(VerbsDriver, BulkMemoryThatIsInUse_IsRoomForAnotherConnection) {
   std::swap(other.endpoint, side_.endpoint);
   EXPECT_TRUE(connect());
   call_on(*loop_, [&] { other.endpoint.reset(); });
+}
+
+// By this it is decided how much data is kept.
+TEST_F(VerbsDriver, MemoryThatCanStayRegistered_IsWhatWasWhenMoreWasRefused) {
+  auto domain = domains_->of(&device_.context);
+  ASSERT_TRUE(domain);
+  device_.may_lock = 2 * BufferPool::kSlabBytes;
+  std::vector<Slice> slabs;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(fabric::verbs::registrable_bytes(*domains_), UINT64_MAX) << i;
+    slabs.push_back(pool_.slice(BufferPool::kSlabBytes));
+    EXPECT_TRUE((*domain)->share(slabs.back().bytes)) << i;
+  }
+  EXPECT_EQ(fabric::verbs::registrable_bytes(*domains_), 2 * BufferPool::kSlabBytes);
+  EXPECT_EQ((*domain)->slabs_registered(), 2U);
 }
 
 class VerbsDriverBound : public VerbsDriver {

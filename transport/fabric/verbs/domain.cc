@@ -100,19 +100,15 @@ Result<Registration> Domain::share(ConstBytes memory) {
 
 Result<Registration> Domain::share_slab(const std::byte* slab) {
   std::lock_guard lock(mutex_);
-  SlabEntry& entry = slabs_[slab];
-  entry.used_last = ++uses_;
-  ++entry.uses;  // not one that may be dropped
-  if (entry.mr == nullptr) {
+  auto at = slabs_.find(slab);
+  if (at == slabs_.end()) {
     ibv_mr* mr = register_locked(slab, BufferPool::kSlabBytes, shared_access_);
-    if (mr == nullptr) {
-      const int errnum = errno;
-      slabs_.erase(slab);
-      return fail(refused(errnum, BufferPool::kSlabBytes));
-    }
-    slabs_[slab].mr = mr;  // others may have gone meanwhile
+    if (mr == nullptr) return fail(refused(errno, BufferPool::kSlabBytes));
+    at = slabs_.emplace(slab, SlabEntry{mr}).first;
   }
-  return Registration(this, slabs_[slab].mr, slab);
+  at->second.used_last = ++uses_;
+  ++at->second.uses;
+  return Registration(this, at->second.mr, slab);
 }
 
 Result<Registration> Domain::own(ConstBytes memory, int access) {
@@ -167,7 +163,7 @@ void Domain::note_limit_locked(size_t slabs) {
   log::warn(
       "RDMA device {}: no more memory than {} buffers of 2 MiB can stay registered (RLIMIT_MEMLOCK is {} "
       "KiB), going on with these; {}",
-      name_, slabs_.size(), locked_memory_limit() / 1024, kAdvice);
+      name_, slabs, locked_memory_limit() / 1024, kAdvice);
 }
 
 Error Domain::refused(int errnum, size_t bytes) const {
