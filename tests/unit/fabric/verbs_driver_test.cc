@@ -234,15 +234,8 @@ class VerbsDriverAsked : public VerbsDriver {
  protected:
   // What was said to a peer that asks; the connection is `side`'s.
   std::string accept(Side& side) {
-    if (!fabric_) make_fabric();
-    call_on(*loop_, [&] {
-      auto made = fabric_->listen("192.0.2.2", 20049, [&](std::unique_ptr<fabric::Incoming> incoming) {
-        loop_->spawn(answer(std::move(incoming), side));
-      });
-      ASSERT_TRUE(made);
-      listener_ = std::move(*made);
-      device_.ask();
-    });
+    listen(side);
+    call_on(*loop_, [&] { device_.ask(); });
     EXPECT_TRUE(eventually([&] { return call_on(*loop_, [&] { return side.endpoint != nullptr; }); }));
     return call_on(*loop_, [&] {
       listener_.reset();
@@ -250,12 +243,23 @@ class VerbsDriverAsked : public VerbsDriver {
       return std::string(reinterpret_cast<const char*>(said.data()), said.size());
     });
   }
-  static Task<> answer(std::unique_ptr<fabric::Incoming> incoming, Side& side) {
+  void listen(Side& side) {
+    if (!fabric_) make_fabric();
+    call_on(*loop_, [&] {
+      auto made = fabric_->listen("192.0.2.2", 20049, [&](std::unique_ptr<fabric::Incoming> incoming) {
+        loop_->spawn(answer(std::move(incoming), side));
+      });
+      ASSERT_TRUE(made);
+      listener_ = std::move(*made);
+    });
+  }
+  Task<> answer(std::unique_ptr<fabric::Incoming> incoming, Side& side) {
     fabric::EndpointOptions options;
     options.private_data = [](bool invalidates) {
       return ByteVector(1, invalidates ? std::byte{'y'} : std::byte{'n'});
     };
     auto made = co_await incoming->accept(options);
+    if (!made) ++failures_;
     if (!made) co_return;
     (*made)->start(side);
     side.endpoint = std::move(*made);
@@ -264,7 +268,26 @@ class VerbsDriverAsked : public VerbsDriver {
     call_on(*loop_, [&] { side.endpoint.reset(); });
   }
   std::unique_ptr<fabric::Listener> listener_;
+  unsigned failures_ = 0;  // of those who asked
 };
+
+// Who asks may ask again, as often as it likes.
+TEST_F(VerbsDriverAsked, PeersThatThereIsNoRoomFor_AreLoggedEverMoreRarely) {
+  device_.may_lock = 0;
+  Side side;
+  listen(side);
+  testing::internal::CaptureStdout();
+  for (unsigned i = 0; i < 8; ++i) call_on(*loop_, [&] { device_.ask(); });
+  const bool all = eventually([&] { return call_on(*loop_, [&] { return failures_; }) == 8; });
+  const std::string log = testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(all);
+  size_t lines = 0;
+  for (size_t at = log.find("[warning] RDMA: "); at != std::string::npos;
+       at = log.find("[warning] RDMA: ", at + 1))
+    ++lines;
+  EXPECT_EQ(lines, 4U) << log;  // of the 1st, 2nd, 4th and 8th
+  call_on(*loop_, [&] { listener_.reset(); });
+}
 
 // As bnxt_re: Send With Invalidate is among what the kernel says the device has, and its user's library does
 // not know the opcode. One connection is lost for that, and no other.

@@ -67,7 +67,8 @@ Task<Result<std::unique_ptr<Endpoint>>> VerbsIncoming::accept(EndpointOptions op
   const Counted counted(context->accepting);
   Result<Established> e = context->prepare(std::move(id_), options);
   if (!e) {
-    log::warn("RDMA: {}: {}", peer_, describe(e.error()));
+    if (const uint64_t n = context->domains->failures().hit())
+      log::warn("RDMA: {}: {} (failure {})", peer_, describe(e.error()), n);
     co_return fail(std::move(e).error());
   }
   const Abilities& can = e->pair->domain().abilities();
