@@ -166,6 +166,18 @@ TEST_F(VerbsDriver, BulkMemoryThatIsInUse_IsRoomForAnotherConnection) {
   call_on(*loop_, [&] { other.endpoint.reset(); });
 }
 
+// On a connection that is quiet afterwards, too: nothing else would tell that it is over.
+TEST_F(VerbsDriver, WriteThatNobodyWaitsFor_GivesItsRegistrationBack) {
+  ASSERT_TRUE(connect());
+  const size_t messages = call_on(*loop_, [&] { return device_.locked; });
+  auto source = std::make_shared<ByteVector>(1u << 20);
+  in_a_turn([&] { side_->write({1, 1u << 20, 0}, *source, source, 0, false); });
+  ASSERT_TRUE(eventually([&] { return call_on(*loop_, [&] { return device_.posted.size(); }) == 1; }));
+  EXPECT_GT(call_on(*loop_, [&] { return device_.locked; }), messages);
+  call_on(*loop_, [&] { device_.complete(); });
+  EXPECT_TRUE(eventually([&] { return call_on(*loop_, [&] { return device_.locked; }) == messages; }));
+}
+
 // By this it is decided how much data is kept.
 TEST_F(VerbsDriver, MemoryThatCanStayRegistered_IsWhatWasWhenMoreWasRefused) {
   auto domain = domains_->of(&device_.context);
