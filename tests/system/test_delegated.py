@@ -8,7 +8,7 @@ import test_once
 import test_restart
 from harness.case import ServerForEach
 from harness.proxy import ChaosProxy
-from test_recalls import OverRdma, OverTcp, delegating_filer
+from test_recalls import Held, OverRdma, OverTcp, delegating_filer
 
 
 class OtherMount:
@@ -108,17 +108,6 @@ class OnceRdma(ServerForEach, OverRdma, OtherMount, test_once.ExactlyOnce):
 
 class NotYetRdma(OnceRdma):
     EVENT = "request"
-
-
-class Held:
-    """Each test has to do with delegations."""
-
-    def tearDown(self):
-        try:
-            if not any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
-                self.assertGreater(self.mounted[0].stats()["delegations"]["granted"], 0)
-        finally:
-            super().tearDown()
 
 
 class Restart(Held, OverTcp, test_restart.Restart):

@@ -171,8 +171,33 @@ class RandomFarRdma(OverRdma, RandomFar):
     pass
 
 
-class Restarts(RecallCase, test_random.Restarts):
-    """The filer is killed again and again; delegations are reclaimed."""
+class Held:
+    """In front of a case: each test has to do with delegations."""
+
+    def tearDown(self):
+        try:
+            if not any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
+                self.check_delegations(self.mounted[0].stats()["delegations"])
+        finally:
+            super().tearDown()
+
+    def check_delegations(self, numbers):
+        self.assertGreater(numbers["granted"], 0, numbers)
+
+
+class Recalled(Held):
+    """In front of a case whose one mount is alone: the fault plan recalls all that it holds, again and again, and
+    leaves enough between to have something to lose."""
+
+    FAULTS = ("request every 150: recall",)
+
+    def check_delegations(self, numbers):
+        super().check_delegations(numbers)
+        self.assertGreater(numbers["recalled"], 0, numbers)
+
+
+class Restarts(Recalled, RecallCase, test_random.Restarts):
+    """The filer is killed again and again; delegations are reclaimed, and recalled before and after."""
 
 
 class RestartsRdma(OverRdma, Restarts):
@@ -180,6 +205,7 @@ class RestartsRdma(OverRdma, Restarts):
 
 
 class RestartsFar(Far, Restarts):
+    FAULTS = (*Far.FAULTS, *Recalled.FAULTS)
     test_acknowledged_writes = None  # reads nothing
 
 
@@ -187,20 +213,22 @@ class RestartsFarRdma(OverRdma, RestartsFar):
     pass
 
 
-class Cuts(RecallCase, test_random.Cuts):
+class Cuts(Recalled, RecallCase, test_random.Cuts):
     """Connections are cut; recalls are lost with them and come again."""
 
 
-class CutsRdma(OverRdma, test_rdma.Cuts):
+class CutsRdma(Recalled, OverRdma, test_rdma.Cuts):
     pass
 
 
 class CutsFar(Far, Cuts):
+    FAULTS = (*Far.FAULTS, *Recalled.FAULTS)
     test_acknowledged_writes_with_cuts_and_restarts = None  # reads nothing
     test_replies_in_tiny_fragments = None  # nothing is long enough
 
 
 class CutsFarRdma(Far, CutsRdma):
+    FAULTS = CutsFar.FAULTS
     test_acknowledged_writes_with_cuts_and_restarts = None
 
 
