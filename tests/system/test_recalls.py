@@ -251,6 +251,29 @@ class Granted(OverTcp):
             self.check_granted(mounted)
 
 
+class Quiet(Granted, test_random.Quiet):
+    SEEDS = range(110, 111)
+    STEPS = scaled(10000)
+    test_a_million_operations = None  # random.Quiet has them
+
+    def test_another_mount_sees_the_same(self):
+        super().test_another_mount_sees_the_same()
+        self.assertGreater(self.mounted[-1].stats()["delegations"]["granted"], 0)
+
+    def test_another_mount_sees_the_same_while_the_first_holds_it(self):
+        """What it alone knows is had from it: files are recalled, sizes asked for."""
+        one, two = self.mount(), self.mount()
+        directory, dump = self.directory(one), os.path.join(HOME, "dump")
+        super(Granted, self).finish(self.fsrandom(directory, "--dump", dump, seed=101, steps=scaled(5000)))
+        self.assertGreater(sum(test_delegations.held(one)), 0)
+        self.run_program(tool("fsrandom"), "--verify", dump, os.path.join(two.path, os.path.basename(directory)))
+        self.assertGreater(one.stats()["delegations"]["recalled"], 0)
+
+
+class QuietRdma(OverRdma, Quiet):
+    pass
+
+
 class Options(Granted, test_random.Options):
     pass
 
