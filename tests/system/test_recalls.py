@@ -4,6 +4,7 @@ nfsrdma-filer gives delegations for writing. A second mount reads, lists and sta
 delegations are recalled while they are used; and the fault plan does the same without anybody (nfsrdma-filer --fault).
 """
 
+import mmap
 import os
 import signal
 import stat
@@ -380,6 +381,51 @@ class Faults(ServerForEach, RecallCase):
 
 
 class FaultsRdma(OverRdma, Faults):
+    pass
+
+
+@needs_mount()
+class Storm(RecallCase):
+    """All of thousands of delegations are recalled by one request."""
+
+    # Nobody is revoked for a slow machine's sake.
+    SERVER = {"lease": 90, "grace": 90}
+    # The first CREATE makes the directory.
+    FAULTS = ("request CREATE nth 2: recall",)
+    FILES, MAPPED = scaled(3000), 50
+
+    def test_each_goes_back_once_and_none_is_revoked(self):
+        mounted = self.mount()
+        path = self.directory(mounted)
+        mappings = []
+        for number in range(self.FILES):
+            with open(os.path.join(path, str(number)), "w+b") as file:
+                file.write(b"%08d" % number * 1000)
+                if number < self.MAPPED:
+                    file.flush()
+                    mappings.append(mmap.mmap(file.fileno(), 8000))
+        # The kernel has these, and no descriptor is left but the mappings'.
+        for mapping in mappings:
+            mapping[5000:5005] = b"store"
+        before = self.delegations(mounted)
+        self.assertEqual((before["held_write"], before["recalled"], before["returned"]), (self.FILES, 0, 0))
+        os.symlink("nowhere", os.path.join(path, "recalls them"))
+        self.wait_until(lambda: test_delegations.held(mounted) == (0, 0) and not self.delegations(mounted)["returning"],
+                        "all are back", 300)
+        numbers = self.delegations(mounted)
+        self.assertGreaterEqual(numbers["recalled"], self.FILES, numbers)
+        self.assertEqual((numbers["returned"], numbers["revoked"]), (self.FILES, 0), numbers)
+        for number in range(self.FILES):
+            with open(os.path.join(self.on_server(path), str(number)), "rb") as file:
+                content = b"%08d" % number * 1000
+                if number < self.MAPPED:
+                    content = content[:5000] + b"store" + content[5005:]
+                self.assertEqual(file.read(), content, number)
+        for mapping in mappings:
+            mapping.close()
+
+
+class StormRdma(OverRdma, Storm):
     pass
 
 
