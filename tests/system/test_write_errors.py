@@ -128,5 +128,9 @@ class ToldOnceDelegated(ToldOnce):
         self.assertEqual(self.mounted[0].stats()["delegations"]["held_write"], 1)
 
 
+class ToldOnceDelegatedRdma(ToldOnceDelegated):
+    PROTO = "rdma"
+
+
 if __name__ == "__main__":
     unittest.main()
