@@ -306,6 +306,19 @@ class CoherenceRdma(OverRdma, test_delegations.Coherence):
     pass
 
 
+class OneCachesTheOtherNot(Held, OverTcp, test_coherence.OneCachesTheOtherNot):
+    """No attribute or name is kept for its age, and what a delegation promises all the same."""
+
+
+class OneCachesTheOtherNotRdma(OverRdma, OneCachesTheOtherNot):
+    pass
+
+
+class OneCachesTheOtherNotUndelegatedRdma(OverRdma, test_coherence.OneCachesTheOtherNot):
+    FIRST, SECOND = ("nodelegations," + options for options in
+                     (test_coherence.OneCachesTheOtherNot.FIRST, test_coherence.OneCachesTheOtherNot.SECOND))
+
+
 class RestartRdma(OverRdma, test_delegations.Restart):
     pass
 
