@@ -1,4 +1,4 @@
-"""Lost replies and restarts as in other modules, where the server gives delegations, over TCP and over RDMA."""
+"""Lost replies, restarts and waiting as in other modules, where the server gives delegations, over TCP and over RDMA."""
 
 import fcntl
 import os
@@ -6,7 +6,7 @@ import unittest
 
 import test_once
 import test_restart
-from harness.case import ServerForEach
+from harness.case import ServerForEach, daemons
 from harness.proxy import ChaosProxy
 from test_recalls import Held, OverRdma, OverTcp, delegating_filer
 
@@ -127,6 +127,53 @@ class LostRdma(Held, OverRdma, test_restart.Lost):
         proxy = ChaosProxy(self.rdma_port, raw=True)
         self.addCleanup(proxy.close)
         return proxy
+
+
+class Moved(Held, OverTcp, test_restart.Moved):
+    pass
+
+
+class MovedRdma(Held, OverRdma, test_restart.Moved):
+    def port(self):
+        return self.rdma_port
+
+
+class Waiting(OverTcp, test_restart.Waiting):
+    """Who needs the server waits for it under delegations, too, also where one has to be returned first."""
+
+    # Nobody asks for the lease's sake while the server is away.
+    SERVER = {"lease": 90, "grace": 90}
+    PROGRAMS = {name: program for name, program in test_restart.Waiting.PROGRAMS.items() if name not in ("lock", "flock")}
+
+    def test_locks_under_a_delegation_do_not_wait(self):
+        chaos = self.proxy()
+        path = self.directory(self.mount("timeo=600", port=chaos.port))
+        with open(os.path.join(path, "file"), "w+b", buffering=0) as file:
+            self.assertEqual(self.mounted[0].stats()["delegations"]["held_write"], 1)
+            chaos.command("stall")
+            for take in (fcntl.lockf, fcntl.flock):
+                take(file, fcntl.LOCK_EX)
+                take(file, fcntl.LOCK_UN)
+            chaos.command("unstall")
+
+    def end_those_who_wait(self, signum):
+        super().end_those_who_wait(signum)
+        self.assertGreaterEqual(self.mounted[0].stats()["delegations"]["granted"], len(self.PROGRAMS))
+
+    def test_unmount_with_a_dead_server(self):
+        """Delegations are returned before it is over."""
+        mounted = self.mount("timeo=600")
+        with open(os.path.join(self.directory(mounted), "delegated"), "w") as file:
+            file.write("content")
+        self.assertEqual(mounted.stats()["delegations"]["held_write"], 1)
+        self.server.kill()
+        self.run_program("fusermount3", "-uz", mounted.path)
+        self.server.start()
+        self.wait_until(lambda: not daemons(), "the daemon ends", 150)
+
+
+class WaitingRdma(OverRdma, Waiting):
+    proxy = LostRdma.proxy
 
 
 class Interrupted(Held, OverTcp, test_restart.Interrupted):

@@ -20,12 +20,12 @@ from harness.filer import Filer
 from harness.ganesha import free_port
 
 
-def delegating_filer(name, faults=(), **times):
+def delegating_filer(name, faults=(), address="127.0.0.1", **times):
     """The server, and its port for RDMA."""
     port = free_port()
     rules = [word for rule in faults for word in ("--fault", rule)]
-    arguments = ["--delegations", "write", "--rdma", f"127.0.0.1:{port}", *rules]
-    return Filer(name=f"recalls.{name}", arguments=arguments, **times).start(), port
+    arguments = ["--delegations", "write", "--rdma", f"{address}:{port}", *rules]
+    return Filer(name=f"recalls.{name}", arguments=arguments, address=address, **times).start(), port
 
 
 class OverTcp:
@@ -36,8 +36,9 @@ class OverTcp:
 
     @classmethod
     def setUpClass(cls):
-        times = {k: v for k, v in getattr(cls, "SERVER", {}).items() if k in ("lease", "grace")}
-        cls.server, cls.rdma_port = delegating_filer(cls.__name__, cls.FAULTS, **times)
+        wishes = getattr(cls, "SERVER", {})
+        times = {k: v for k, v in wishes.items() if k in ("lease", "grace")}
+        cls.server, cls.rdma_port = delegating_filer(cls.__name__, cls.FAULTS, wishes.get("bind", "127.0.0.1"), **times)
 
     @classmethod
     def tearDownClass(cls):

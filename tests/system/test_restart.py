@@ -258,21 +258,28 @@ class Moved(SystemCase):
         with open(self.HOSTS, "w") as file:
             file.writelines(f"{address} moving.test\n" for address in addresses)
 
+    def mount(self, options="", export=None, port=None, **more):
+        mounted = Mount(self.server.source(export, "moving.test"), port or self.server.port, options,
+                        control_path=self.server.path(export), **more)
+        self.mounted.append(mounted)
+        return mounted
+
+    def port(self):
+        return self.server.port
+
     def peers(self):
         """Addresses the daemon has connections to (of the server's port)."""
         with open("/proc/net/tcp") as table:
             rows = [line.split() for line in table][1:]
         found = [row[2].split(":") for row in rows if row[3] == "01"]
         return sorted(".".join(str(b) for b in reversed(bytes.fromhex(address))) for address, port in found
-                      if int(port, 16) == self.server.port)
+                      if int(port, 16) == self.port())
 
     def test_work_goes_on_where_the_server_went(self):
         self.name_means("127.0.0.1")
         steward.run(["mount", "--bind", self.HOSTS, "/etc/hosts"])
         self.addCleanup(steward.run, ["umount", "/etc/hosts"])
-        mounted = Mount(self.server.source(host="moving.test"), self.server.port, "timeo=50,threads=3",
-                        control_path=self.server.path())
-        self.mounted.append(mounted)
+        mounted = self.mount("timeo=50,threads=3")
         path = self.directory(mounted)
         self.assertEqual(self.peers(), ["127.0.0.1"] * 3)
         with open(os.path.join(path, "kept"), "w+b", buffering=0) as file:
@@ -442,7 +449,7 @@ while not os.path.exists(go): time.sleep(0.02)
         for name, process in waiting.items():
             self.assertEqual(process.wait(30), -signum, name)
         chaos.command("unstall")
-        with open(os.path.join(path, "stat")) as file:
+        with open(os.path.join(path, "read")) as file:
             self.assertEqual(file.read(), "content")
         moved = {"rename", "unlink"}  # or not: they may have been executed
         self.assertEqual({n for n in os.listdir(path) if "." not in n} - moved, set(self.PROGRAMS) - moved)
