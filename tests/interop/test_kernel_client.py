@@ -173,10 +173,12 @@ class BesideOurs(KernelCase):
     while, so that the daemon reads ahead."""
 
     ARGUMENTS = ("--delegations", "write", "--fault", "reply READ always: delay 3")
+    PROTO = "rdma"
 
     def setUp(self):
         super().setUp()
-        self.ours = Mount(f"{HOST}:/export", RDMA_PORT, "read_ahead_kb=1024", proto="rdma")
+        port = RDMA_PORT if self.PROTO == "rdma" else self.server.port
+        self.ours = Mount(f"{HOST}:/export", port, "read_ahead_kb=1024", proto=self.PROTO)
         self.mounted.append(self.ours)
 
     def path(self, name):
@@ -251,6 +253,12 @@ class BesideOurs(KernelCase):
             held.append(f"theirs {turn}")
         self.assertEqual(self.read("log").decode().splitlines(), held)
         self.assertEqual(self.work("cat log").splitlines(), held)
+
+
+class BesideOursTcp(BesideOurs):
+    """Recalls come by TCP; the kernel's client stays with RDMA."""
+
+    PROTO = "tcp"
 
 
 if __name__ == "__main__":

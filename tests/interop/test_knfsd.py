@@ -34,9 +34,10 @@ def tearDownModule():
 
 
 class OnKnfsd:
-    """The tests of the class beside it, against Linux' server over RDMA."""
+    """The tests of the class beside it, against Linux' server, over RDMA if it does not say otherwise."""
 
     LIMIT = 1800
+    PROTO = "rdma"
 
     @classmethod
     def setUpClass(cls):
@@ -47,7 +48,8 @@ class OnKnfsd:
         guest.run(f"rm -rf {EXPORT}/*")
 
     def mount(self, options="", host=GUEST, port=None):
-        mounted = Mount(server.source(host=host), port or server.rdma_port, options, proto="rdma")
+        usual = server.rdma_port if self.PROTO == "rdma" else server.port
+        mounted = Mount(server.source(host=host), port or usual, options, proto=self.PROTO)
         self.mounted.append(mounted)
         return mounted
 
@@ -242,6 +244,10 @@ class BesideTheKernelsClient(OnKnfsd, SystemCase):
         self.wait_until(lambda: self.content(path, 1) == "2\n", "the name is of the other file")
         self.wait_until(lambda: os.stat(os.path.join(path, "f3")).st_mode & 0o777 == 0o600, "the mode is as it left it")
         self.assertEqual(self.content(path, 4), "")
+
+
+class BesideTheKernelsClientTcp(BesideTheKernelsClient):
+    PROTO = "tcp"
 
 
 class Acls(OnKnfsd, SystemCase):
