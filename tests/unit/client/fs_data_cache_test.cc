@@ -575,6 +575,36 @@ TEST_P(DataCacheLoops, ACommitThatFails_LeavesNothingKept) {
   mount->close(file);
 }
 
+// Each COMMIT says that all before it is lost (RFC 8881 section 18.32.3), and none says what is there
+// instead.
+TEST_P(DataCacheLoops, AVerifierThatIsAnotherOneEachTime_LeavesNothingKept) {
+  server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
+  uint64_t turn = 0;
+  const auto another = [&] {
+    server->with_core([&](filer::Core& c) { c.write_verifier = verifier4::of(++turn); });
+  };
+  for (const int synchronous : {0, O_SYNC}) {
+    ASSERT_TRUE(server->write_file("/export/file", kKept, content(kRead, 'a', kKept)));
+    mount_with_delegations();
+    const auto file = open_with_data_ahead();
+    const auto writer = mount->open("file", O_WRONLY | synchronous);
+    ASSERT_EQ(mount->fs().statistics().delegations.held_write, 1u);
+    const auto rule = server->faults().add(on::request_with(OP_COMMIT).always(), fault::Call{another});
+    ASSERT_TRUE(change_behind_our_back());
+    EXPECT_EQ(mount->write(writer, 3 * kMiB, content(kRead, 'c', 3 * kMiB)), synchronous != 0 ? EIO : 0);
+    EXPECT_EQ(mount->fsync(writer), synchronous != 0 ? 0 : EIO) << "told once";
+    EXPECT_EQ(mount->requests("COMMIT"), 16u);
+    EXPECT_EQ(numbers().uncommitted_bytes, 0u);
+    expect_version(file, 'b', true);
+    server->faults().remove(rule);
+    EXPECT_EQ(mount->write(writer, 3 * kMiB, content(kRead, 'd', 3 * kMiB)), 0);
+    EXPECT_EQ(mount->fsync(writer), 0) << "and it goes on from there";
+    EXPECT_EQ(server->read_file("/export/file")->substr(3 * kMiB, kRead), content(kRead, 'd', 3 * kMiB));
+    EXPECT_EQ(mount->close(writer), 0);
+    mount->close(file);
+  }
+}
+
 // The READ has found the end of the file, and by the time its answer comes the file has another one.
 TEST_P(DataCacheLoops, AppendedWhileTheEndIsReadAhead_IsNotTheEnd) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
