@@ -51,6 +51,25 @@ TEST_P(WriteLoops, AttributesWhileItIsWritten_AreNotForKeeping) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
+// The kernel asks for size and times by itself when it has written, and would keep the mode.
+TEST_P(WriteLoops, SetIdBitsThatTheServerTakesWithAWrite_AreTakenFromTheKernel) {
+  for (const uint32_t mode : {0777u, 06777u}) {
+    const std::string name = std::to_string(mode);
+    server->make_file("/export/" + name, "data", mode);
+    const client::NodeRef node = mount.node(name);
+    ASSERT_EQ(mount.stat(name)->mode & 07777u, mode);
+    const auto opened = mount.run(mount.fs().open(mount.user(1000, 1000), node, O_WRONLY));
+    ASSERT_TRUE(opened) << describe(opened.error());
+    ASSERT_GT(mount.lookup(name)->attributes_ttl, Duration::zero()) << "they are the kernel's to keep";
+    const unsigned before = mount.front_end.attributes(node);
+    ASSERT_EQ(mount.write(opened->file, 0, "text"), 0);
+    EXPECT_EQ(mount.fsync(opened->file), 0);
+    EXPECT_EQ(mount.front_end.attributes(node) - before, mode == 0777u ? 0u : 1u);
+    EXPECT_EQ(mount.stat(name)->mode & 07777u, 0777u);
+    EXPECT_EQ(mount.close(opened->file), 0);
+  }
+}
+
 // The WRITE was executed while the file had two names; its answer comes when it has one.
 TEST_P(WriteLoops, AnsweredAfterAnotherNameWasRemoved_DoesNotBringTheOldLinkCountBack) {
   const auto file = mount.create("file");

@@ -28,7 +28,10 @@ void RecordingFrontEnd::hold_drops(bool hold) {
   if (!hold) released_.notify_all();
 }
 
-void RecordingFrontEnd::invalidate_attributes(NodeRef) {}
+void RecordingFrontEnd::invalidate_attributes(NodeRef node) {
+  std::lock_guard lock(mutex_);
+  ++attributes_[node.get()];
+}
 
 void RecordingFrontEnd::invalidate_entry(NodeRef directory, std::string name) {
   std::lock_guard lock(mutex_);
@@ -45,6 +48,12 @@ unsigned RecordingFrontEnd::data(const NodeRef& node) const {
   std::lock_guard lock(mutex_);
   const auto it = data_.find(node.get());
   return it == data_.end() ? 0 : it->second;
+}
+
+unsigned RecordingFrontEnd::attributes(const NodeRef& node) const {
+  std::lock_guard lock(mutex_);
+  const auto it = attributes_.find(node.get());
+  return it == attributes_.end() ? 0 : it->second;
 }
 
 TransportKind transport_under_test() {

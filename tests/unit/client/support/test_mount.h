@@ -35,6 +35,8 @@ class RecordingFrontEnd final : public client::FrontEnd {
   void invalidate_entry(client::NodeRef directory, std::string name) override;
   // How often data of the node was to be forgotten.
   unsigned data(const client::NodeRef& node) const;
+  // How often its attributes alone were.
+  unsigned attributes(const client::NodeRef& node) const;
   // Names of the directory that were to be forgotten.
   std::set<std::string> names(const client::NodeRef& directory) const;
   // drop_data() does not return from now on, as where the kernel waits for a page; or it does.
@@ -44,7 +46,7 @@ class RecordingFrontEnd final : public client::FrontEnd {
   mutable std::mutex mutex_;
   bool held_ = false;
   WaitQueue released_;
-  std::map<const client::Node*, unsigned> data_;
+  std::map<const client::Node*, unsigned> data_, attributes_;
   std::map<const client::Node*, std::set<std::string>> names_;
 };
 
