@@ -204,6 +204,7 @@ class Session {
   // Of a call before others that wait (rpc::Call).
   enum class Precedence : uint8_t { kNone, kHandshake, kRenewal };
   void owe_state();
+  void believe_no_promise();  // until the state is had back
   void reclaim_soon(uint64_t generation);
   Task<> reclaim_live();
   // As invalidate(), for a session that still works: without interrupting anybody.

@@ -81,6 +81,10 @@ void Session::note_renewal(const nfs4::SEQUENCE4res& sequence, Duration sent) {
 // another client ID says nothing of it (sections 8.3, 8.4.2).
 void Session::owe_state() {
   reclaim_owed_ = true;
+  believe_no_promise();
+}
+
+void Session::believe_no_promise() {
   std::lock_guard lock(lease_mutex_);
   state_owed_ = true;
   lease_known_since_ = since_boot();
@@ -144,6 +148,7 @@ void Session::reclaim_soon(uint64_t generation) {
   const int64_t now = Clock::now().time_since_epoch().count();
   if (now < no_reclaim_before_.load(std::memory_order_acquire) || !slots_.close(generation)) return;
   set_ready(false);
+  believe_no_promise();  // also not while what is under way is answered
   log::info("server {}: it restarted, and kept the session but no state; reclaiming", options_.host);
   loops_[0].spawn(reclaim_live());
 }

@@ -91,6 +91,31 @@ TEST_P(AgainLoops, WhileStateIsReclaimed_NothingForgottenVouches) {
   mount->expect_leftovers();
 }
 
+// Section 18.46.3: "... due to server restart, the client must reclaim locking state", and the session lives
+// on: what is under way is answered first.
+TEST_P(AgainLoops, WhileAKeptSessionsCallsAreAnswered_NothingForgottenVouches) {
+  server->configure([](filer::Switches& s) { s.keep_sessions_on_restart = true; });
+  server->make_file("/export/other", "content", 0666);
+  const auto file = mount->open("file", O_RDWR), other = mount->open("other", O_RDONLY);
+  ASSERT_EQ(numbers().held_write + numbers().held_read, 2u);
+  server->restart();
+  const auto stall = server->faults().add(on::reply_to(OP_READ), Stall{});
+  auto reading = mount->start(mount->fs().read(mount->user(), other, 0, 100));
+  ASSERT_TRUE(server->faults().wait_fired(stall));
+  auto asking = mount->start(mount->fs().statfs(mount->user(), mount->root()));
+  std::this_thread::sleep_for(100ms);
+  auto locking = start_lock(file);
+  std::this_thread::sleep_for(200ms);
+  EXPECT_NE(locking.wait_for(0s), std::future_status::ready);
+  server->faults().release(stall);
+  EXPECT_TRUE(reading.get());
+  EXPECT_TRUE(asking.get());
+  EXPECT_TRUE(locking.get());
+  mount->close(other);
+  mount->close(file);
+  mount->expect_leftovers();
+}
+
 // Section 18.46.3: the flag stays until the client has said that it knows.
 TEST_P(AgainLoops, RevokedOpenThatOnlyTheDelegationKeeps_IsAcknowledged) {
   server->make_file("/export/other", "content", 0666);
