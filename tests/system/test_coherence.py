@@ -46,27 +46,6 @@ class CloseToOpen(SystemCase):
             self.put(self.here, "file", data)
             self.assertEqual(self.get(self.there, "file"), data)
 
-    def test_rewinddir_shows_what_the_directory_is_now(self):
-        """As opendir(3) would: a program that keeps a directory open sees others' changes within the cache times."""
-        self.put(self.here, "first", b"")
-        program = """
-import ctypes, sys, time
-libc = ctypes.CDLL(None, use_errno=True)
-libc.opendir.restype = ctypes.c_void_p
-class Dirent(ctypes.Structure):
-    _fields_ = [('ino', ctypes.c_uint64), ('off', ctypes.c_int64), ('reclen', ctypes.c_ushort), ('type', ctypes.c_ubyte), ('name', ctypes.c_char * 256)]
-libc.readdir.restype = ctypes.POINTER(Dirent)
-d = ctypes.c_void_p(libc.opendir(sys.argv[1].encode()))
-def names():
-    libc.rewinddir(d)
-    return {e.contents.name for e in iter(lambda: libc.readdir(d) or None, None)}
-for _ in range(3): assert b'first' in names()
-for name in sys.argv[3:]:
-    open(sys.argv[2] + '/' + name, 'w').close()
-    while name.encode() not in names(): time.sleep(0.05)
-"""
-        self.run_program(sys.executable, "-c", program, self.here, self.there, "second", "third")
-
     def test_appenders_of_two_clients_in_turn(self):
         """The kernel's end of the file is of before the other's turn; a shell asks nobody where it is."""
         self.put(self.here, "log", b"")
@@ -322,6 +301,34 @@ class WithoutAttributeCache(CloseToOpen):
                 for i in range(20):
                     os.pwrite(writer.fileno(), b"%03d" % i, 0)
                     self.assertEqual(os.pread(reader.fileno(), 3, 0), b"%03d" % i)
+
+
+@needs_mount()
+class OpenDirectories(SystemCase):
+    def test_rewinddir_shows_what_the_directory_is_now(self):
+        """As opendir(3) would: a program that keeps a directory open sees others' changes within the cache times."""
+        one, two = self.mount("acdirmin=2,acdirmax=2"), self.mount()
+        here = self.directory(one)
+        there = os.path.join(two.path, os.path.basename(here))
+        with open(os.path.join(here, "first"), "w"):
+            pass
+        program = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.opendir.restype = ctypes.c_void_p
+class Dirent(ctypes.Structure):
+    _fields_ = [('ino', ctypes.c_uint64), ('off', ctypes.c_int64), ('reclen', ctypes.c_ushort), ('type', ctypes.c_ubyte), ('name', ctypes.c_char * 256)]
+libc.readdir.restype = ctypes.POINTER(Dirent)
+d = ctypes.c_void_p(libc.opendir(sys.argv[1].encode()))
+def names():
+    libc.rewinddir(d)
+    return {e.contents.name for e in iter(lambda: libc.readdir(d) or None, None)}
+for _ in range(3): assert b'first' in names()
+for name in sys.argv[3:]:
+    open(sys.argv[2] + '/' + name, 'w').close()
+    while name.encode() not in names(): time.sleep(0.05)
+"""
+        self.run_program(sys.executable, "-c", program, here, there, "second", "third")
 
 
 class OneCachesTheOtherNot(CloseToOpen):
