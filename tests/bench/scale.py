@@ -194,9 +194,11 @@ class Scale(Part):
         mount for each number, in turn."""
         fresh = {(what, count, number): self.fresh(f"{what}{count}.{number}", FRESH[what]) for what in FRESH for count in self.counts
                  for number in range(ROUNDS)}
-        mounts = {}
-        for count in self.counts:
-            mounts[count] = mounted = self.mounted("actimeo=3600")
+        mounts = {count: self.mounted("actimeo=3600") for count in self.counts}
+        for count, mounted in mounts.items():
+            self.directory(mounted, count)
+        time.sleep(0.1)  # a directory of the host that has just changed is another one to the server when its clock has ticked
+        for count, mounted in mounts.items():
             for fewer in self.counts[:self.counts.index(count) + 1]:
                 path, files = self.directory(mounted, fewer)
                 self.list(path)
