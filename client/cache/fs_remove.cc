@@ -68,15 +68,16 @@ Task<Result<bool>> CachingFilesystem::hide_open_file(RequestContext ctx, NodeRef
   }
   // Whether another name keeps the file alive is worth asking: a hidden name would be counted as a link. And
   // another client may have removed that name since it was counted.
-  NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
   const auto has_another_name = [&node] {
     std::lock_guard lock(cached_node(node).mutex);
     return cached_node(node).attributes.get().nlink > 1;
   };
   if (has_another_name()) {
     NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kAsked));
-    if (has_another_name()) co_return false;
+  } else {
+    NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
   }
+  if (has_another_name()) co_return false;
   const std::string hidden = hidden_name(cached_node(node));
   bool moved = how == Hide::kMove;
   if (!moved) {
