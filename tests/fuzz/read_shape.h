@@ -42,7 +42,7 @@ struct Read {
   bool eof = false;
   ByteVector data;
   std::optional<size_t> offset;  // of data that is in the message
-  bool usual = false;            // as many results as a READ asks for, and no error behind them
+  bool usual = false;            // as many results as a READ asks for, whatever came of the one behind it
 };
 
 inline std::optional<Read> read(const ReadShape& shape, ByteVector message, const Slice* placed) {
@@ -65,7 +65,7 @@ inline std::optional<Read> read(const ReadShape& shape, ByteVector message, cons
   Read r;
   r.eof = res->resok4.eof;
   r.data.assign(data.begin(), data.end());
-  r.usual = (parsed->results() == shape.results || parsed->results() == shape.results + 1) && parsed->ok();
+  r.usual = parsed->results() == shape.results || parsed->results() == shape.results + 1;
   if (placed == nullptr) {
     r.offset = static_cast<size_t>(data.data() - begin);
     require(*r.offset <= size && data.size() <= size - *r.offset, "data is of the message");
