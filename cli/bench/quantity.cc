@@ -35,6 +35,7 @@ constexpr Quantity kQuantities[] = {
     {"depth", "Operations under way at once", "", Better::kNeither, true},
     {"inodes", "Cached inodes", "inodes", Better::kNeither, true},
     {"file_gib", "Size of the file", "GiB", Better::kNeither, true},
+    {"delay_ms", "Delay of each answer", "ms", Better::kNeither, true},
     {"held", "Held at once", "", Better::kNeither, true},
 };
 

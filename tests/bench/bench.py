@@ -4,8 +4,8 @@ usage: bench.py [--size MIB] [--repeats N] [--grid-repeats N] [--seconds S] [--f
                 [--full] [--counts N,...] [--touch] [--fuse-nfs PROGRAM]
 
 peers.py: Ganesha over TCP beside libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA beside TCP (fabrics,
-latency, alone, filer_depth, grid); scale.py: what is counted (rpc_counts, memory), and whether large numbers cost more (answers, costs,
-held); ceilings.py: FUSE alone. Repeats are interleaved and short: the
+latency, alone, filer_depth, grid); delays.py: a server that answers late (delay); scale.py: what is counted (rpc_counts,
+memory), and whether large numbers cost more (answers, costs, held); ceilings.py: FUSE alone. Repeats are interleaved and short: the
 slow moments of a machine that is not alone on its host last seconds, so that many short runs in turn compare better than few
 long ones. Writes bench.json (docs/bench/README.md), report.html and bench.txt, and which operations calls were of to bench_operations.json.
 """
@@ -17,13 +17,14 @@ import time
 
 sys.path.insert(0, os.path.join(os.environ["NFSRDMA_WORK"], "src/system"))
 
+from delays import Delays  # noqa: E402
 from fabrics import Fabrics  # noqa: E402
 from measure import GIB, MIB, WORK, programs, take_free_memory  # noqa: E402
 from peers import Peers  # noqa: E402
 from results import Results, write_report  # noqa: E402
 from scale import Scale  # noqa: E402
 
-KINDS = (Peers, Fabrics, Scale)
+KINDS = (Peers, Fabrics, Delays, Scale)
 ALL = [part for kind in KINDS for part in kind.REPEATED + kind.ONCE]
 
 

@@ -20,6 +20,7 @@ SCALE = {"inodes": ("stat among cached inodes", "lookup beside cached inodes", "
          "held": ("create beside open files", "recalled delegation beside delegations", "lock beside locks", "lock at the server beside locks")}
 COUNTS = (100, 300)
 BESIDE = ["relay, beside the filer", "empty FUSE, beside the filer"]
+LATE = ["TCP, late answers", "RDMA 2, late answers", "cache_mem=0, late answers", "bare client, late answers", "relay, beside late answers"]
 FRAMED = "framed relay, beside the filer"
 DEPTHS, BLOCKS, AHEAD = [1, 2, 4, 8, 16, 32], [512 << n for n in range(12)], [0, 1, 2, 4, 8, 16]
 
@@ -38,6 +39,9 @@ def expected():
               for who in [OURS, "empty FUSE", BARE, "libnfs, NFSv3", "libnfs, NFSv4"]}
     found |= {("write", DUTIES, ()), ("write, O_DIRECT", DUTIES, ())} | {("small file read", DUTIES, (("depth", depth),)) for depth in (1, 16)}
     found |= {("read in order", who, (("ahead", ahead), ("block", block))) for who in [*FILER, *BESIDE, FRAMED] for block in BLOCKS for ahead in AHEAD}
+    found |= {(metric, who, (("delay_ms", delay),)) for metric in ("read, late answers, a user's mount", "read, late answers, root's mount") for delay in (1, 4, 16)
+              for who in LATE}
+    found |= {("read again, late answers", who, (("delay_ms", delay),)) for delay in (1, 4, 16) for who in LATE[:-1]}
     found |= {("stat that the daemon answers", who, ()) for who in ("one mount", "empty FUSE")}
     found.add(("stat that the daemon answers, beyond empty FUSE", "one mount", ()))
     found |= {(metric, "one mount", ((key, count),)) for key, metrics in SCALE.items() for metric in metrics for count in COUNTS}

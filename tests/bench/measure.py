@@ -103,9 +103,9 @@ class Part:
         turn = self.results.round % len(of)
         return of[turn:] + of[:turn]
 
-    def unmeasured(self, op, path, *more):
+    def unmeasured(self, op, path, *more, size=None):
         """The large file once, in order."""
-        run_json([os.path.join(TOOLS, "fsload"), "--op", op, "--path", path, "--size", self.size, "--block", BLOCK, *more])
+        run_json([os.path.join(TOOLS, "fsload"), "--op", op, "--path", path, "--size", size or self.size, "--block", BLOCK, *more])
 
     def touch_free_memory(self):
         """Before whatever goes through the page cache is measured."""
