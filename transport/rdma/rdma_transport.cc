@@ -46,11 +46,11 @@ class RdmaDialer final : public rpc::Dialer {
       using Agreement = RdmaConnection::Agreement;
       agreeing_ = connection;
       const Agreement agreement = co_await connection->agree(ask);
+      if (cancelled_) co_return fail(cancelled_error());  // says nothing of the server
       if (agreement == Agreement::kVersion2) memory_->note_has_version2();
       if (ask && agreement != Agreement::kVersion2) note_lacks_version2(agreement);
       const bool wanted = agreement == Agreement::kVersion2 ||
                           (agreement == Agreement::kVersion1 && options_.versions != Versions::kOnly2);
-      if (cancelled_) co_return fail(cancelled_error());
       if (wanted) {
         connection->hold(std::move(use.pass), memory_);
         co_return connection;
