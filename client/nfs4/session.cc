@@ -189,7 +189,11 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       case Verdict::kAnswered: reply->maybe_executed_before = executed_before; co_return reply;
       case Verdict::kSameSlot: break;
       case Verdict::kAgain: executed_before = executed_before || may_be_executed(*reply, size.place); break;
-      case Verdict::kAgainExecuted: executed_before = true; break;
+      case Verdict::kAgainExecuted:
+        // Not without a pause where nothing comes of it each time.
+        if (executed_before) co_await pause(delay.next());
+        executed_before = true;
+        break;
       case Verdict::kUncached:
         executed_before = executed_before || reply->results() > size.place;
         request.cache_this = false;

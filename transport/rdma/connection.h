@@ -126,6 +126,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   bool offer_fewer_segments(Exchange& x, uint32_t most);
   bool offer_longer_item(Exchange& x, uint32_t index, uint32_t needed);
   bool offer_longer_reply(Exchange& x, uint32_t needed);
+  void expect_no_inline_reply_of(size_t bytes);
   void send_again(Exchange& x);
   void wait_for_memory();
   Task<> look_for_memory(std::shared_ptr<RdmaConnection> keep_alive);

@@ -122,8 +122,8 @@ void RdmaConnection::on_properties(uint32_t invalidated) {
 void RdmaConnection::take_properties() {
   const size_t theirs = std::max<size_t>(in_.properties.receive_buffer_bytes, 1024);
   inline_send_ = std::min(options_.inline_bytes, theirs);
-  // What a Responder is able to Send it does not say: no more than is usual, though more can be received.
-  inline_receive_ = std::min(options_.inline_bytes, options_.receive_bytes);
+  // What a Responder is able to Send it says in its private data or not at all (RFC 8797 section 4.2).
+  inline_receive_ = std::min({options_.inline_bytes, options_.receive_bytes, theirs_.send_bytes});
 }
 
 rpcrdma::config_rdma_req RdmaConnection::wanted() const {

@@ -11,6 +11,8 @@ using rpcrdma::errcode;
 
 // A Responder that always wants something else must not keep a call for ever.
 constexpr unsigned kMaxRepeats = 3;
+// RFC 8166 section 3.3.2: what either side may rely upon where nothing else was agreed.
+constexpr size_t kLeastInlineBytes = 1024;
 
 const char* text_of(uint32_t version, errcode code) {
   if (code == rpcrdma::ERR_VERS)
@@ -73,8 +75,16 @@ bool RdmaConnection::react_version1(Exchange& x) {
   if (in_.error.code != rpcrdma::ERR_CHUNK) return false;
   if (x.plan.reply == ReplyForm::kWriteChunk || x.reply_at_least != 0) return false;
   if (x.plan.reply_chunk >= options_.max_reply_bytes) return false;
+  if (x.plan.reply == ReplyForm::kInline) expect_no_inline_reply_of(kLeastInlineBytes);
   x.reply_at_least = options_.max_reply_bytes;
   return true;
+}
+
+// The Responder does not Send what it could be expected to. Later calls are planned so: their replies are not
+// kept in the session's slot as a rule, and one that is asked for twice is then not given at all.
+void RdmaConnection::expect_no_inline_reply_of(size_t bytes) {
+  inline_receive_ = std::min(inline_receive_, std::max<size_t>(bytes, kLeastInlineBytes));
+  rdma_counters_.inline_receive.store(inline_receive_, std::memory_order_relaxed);
 }
 
 // draft-cel-nfsv4-rpcrdma-version-two-09 section 5.3.3, what each error asks for. The same XID, and the same
@@ -131,6 +141,7 @@ bool RdmaConnection::offer_longer_reply(Exchange& x, uint32_t needed) {
   const bool placed = x.plan.reply == ReplyForm::kWriteChunk;
   const uint64_t had = x.plan.reply == ReplyForm::kReplyChunk ? rpcrdma::chunk_bytes(x.reply_segments()) : 0;
   if (needed <= had || needed > options_.max_reply_bytes) return false;
+  if (x.plan.reply != ReplyForm::kReplyChunk) expect_no_inline_reply_of(needed);
   const size_t item = placed ? xdr_padded(x.call->call->sink.destination.size()) : 0;
   x.reply_at_least = std::min(needed + item, options_.max_reply_bytes);
   x.no_write_chunk = true;

@@ -193,6 +193,20 @@ TEST_F(LadderFiler, VersionAskedFor_IsTheOneSpokenOrNone) {
   EXPECT_NE(lenient.ladder().notice().find("version 1 only"), std::string::npos) << lenient.ladder().notice();
 }
 
+// RFC 8797 section 4.2: a reply is inline up to "the smaller of its own receive size and the server's reported
+// send size". One that the server cannot Send is refused after the call was executed, and not kept.
+TEST_F(LadderFiler, ServerThatSendsLess_IsNotAskedForMoreInline) {
+  start(true, {.inline_bytes = 1024});
+  if (!server_) return;
+  server_->make_file("/export/file", std::string(100'000, 'x'));
+  server_->make_file("/export/small", std::string(3000, 'y'));
+  Descent& m = mount("inline=16384");
+  ASSERT_TRUE(m.root()) << describe(m.root().error());
+  EXPECT_EQ(m.rdma()->version, 2u);
+  for (const size_t size : {900, 1000, 2000, 8000, 15'000, 100'000}) EXPECT_EQ(m.read("file", size), size);
+  EXPECT_EQ(m.read("small", 3000), 3000u);
+}
+
 // What the server answers over RDMA is answered, and not asked again over TCP.
 TEST_F(LadderFiler, NoSuchExport_IsNoReasonToLeaveRdma) {
   start(true);

@@ -192,6 +192,18 @@ TEST_F(Version2Errors, ReplyResource_IsSentAgainWithWhatIsNeeded) {
   EXPECT_EQ(calls[0].xid, calls[1].xid) << "the same XID";
 }
 
+// The server does not Send what it could be expected to: the next such reply gets its room at once.
+TEST_F(Version2Errors, ReplyResourceToAReplyInline_IsRemembered) {
+  answer_first({RDMA2_ERR_REPLY_RESOURCE, 1500, 0});
+  EXPECT_EQ(errno_of(plain_call({}, 2000)), 0);
+  EXPECT_EQ(errno_of(plain_call({}, 2000)), 0);
+  EXPECT_EQ(errno_of(plain_call({}, 1000)), 0);
+  ASSERT_EQ(calls.size(), 4U);
+  EXPECT_FALSE(calls[0].chunks.has_reply);
+  EXPECT_TRUE(calls[2].chunks.has_reply);
+  EXPECT_FALSE(calls[3].chunks.has_reply) << "what is shorter than that it can Send";
+}
+
 // What is needed is for the rest of the reply: with the Write chunk its data need room there, too.
 TEST_F(Version2Errors, ReplyResourceToAReadWithAWriteChunk_MakesRoomForTheDataAsWell) {
   answer_first({RDMA2_ERR_REPLY_RESOURCE, 20'000, 0});

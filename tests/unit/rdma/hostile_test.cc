@@ -382,6 +382,9 @@ TEST_F(Hostile, ErrChunkToAReplyThatWasTooLong_IsAskedAgainOnce) {
   EXPECT_TRUE(calls[1].chunks.has_reply);
   EXPECT_GE(chunk_bytes(calls[1].chunks.reply), size_t{1} << 20);
   EXPECT_NE(calls[0].xid, calls[1].xid);
+  EXPECT_EQ(errno_of(plain_call({}, 2000)), EIO);
+  ASSERT_GE(calls.size(), 3U);
+  EXPECT_TRUE(calls[2].chunks.has_reply) << "it does not Send more than everybody does";
 }
 
 // --- memory
