@@ -96,6 +96,8 @@ class CachingFilesystem : public Filesystem {
     nfs4::stable_how4 committed;
     nfs4::verifier4 verifier;
   };
+  // Under which the pieces of one WRITE were not written together, until it fails.
+  static constexpr int kMostVerifiers = 16;
 
   // --- the wire ---
   // Of the file system that the file is on.

@@ -30,6 +30,7 @@ Task<Result<CachingFilesystem::Written>> Nfs3Filesystem::write_on_server(NodeRef
                                                                          Slice data,
                                                                          nfs4::stable_how4 stable) {
   Written result{nfs4::FILE_SYNC4, {}};
+  int verifiers = 0;
   for (size_t done = 0; done < data.size();) {
     const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, limits_.wsize));
     const uint64_t order = nodes_.next_start();
@@ -42,6 +43,8 @@ Task<Result<CachingFilesystem::Written>> Nfs3Filesystem::write_on_server(NodeRef
     co_await note_own(node, answer->wcc, order);
     // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && answer->verifier != result.verifier) {
+      if (++verifiers == kMostVerifiers)
+        co_return fail(system_error(EIO, "WRITE", "the server's write verifier is another one each time"));
       result = {nfs4::FILE_SYNC4, {}};
       done = 0;
       continue;

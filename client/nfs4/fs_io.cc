@@ -89,6 +89,7 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
   const auto file = std::static_pointer_cast<FileState>(cached);
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
   Written result{nfs4::FILE_SYNC4, {}};
+  int verifiers = 0;
   for (size_t done = 0; done < data.size();) {
     const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, limits_of(node).wsize));
     const uint64_t order = nodes_.next_start();
@@ -125,6 +126,8 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
     }
     // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && ok.writeverf != result.verifier) {
+      if (++verifiers == kMostVerifiers)
+        co_return fail(system_error(EIO, "WRITE", "the server's write verifier is another one each time"));
       result = {nfs4::FILE_SYNC4, {}};
       done = 0;
       continue;
