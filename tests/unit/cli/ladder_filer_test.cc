@@ -193,8 +193,8 @@ TEST_F(LadderFiler, VersionAskedFor_IsTheOneSpokenOrNone) {
   EXPECT_NE(lenient.ladder().notice().find("version 1 only"), std::string::npos) << lenient.ladder().notice();
 }
 
-// RFC 8797 section 4.2: a reply is inline up to "the smaller of its own receive size and the server's reported
-// send size". One that the server cannot Send is refused after the call was executed, and not kept.
+// RFC 8797 section 4.2: a reply is inline up to "the smaller of its own receive size and the server's
+// reported send size". One that the server cannot Send is refused after the call was executed, and not kept.
 TEST_F(LadderFiler, ServerThatSendsLess_IsNotAskedForMoreInline) {
   start(true, {.inline_bytes = 1024});
   if (!server_) return;
