@@ -478,8 +478,8 @@ class CachingFilesystem : public Filesystem {
   bool keeps_too_much_memory();  // the mount, in buffers
   bool keeps_too_much();         // that is not committed
   // The mount keeps too much that is not committed.
+  void commit_everything_soon();
   Task<> commit_everything();
-  Task<> commit_everything_in_background();
   Task<> commit(NodeRef node, CachedFileRef file);
   // One COMMIT; true when the server had lost something and it was written again.
   Task<bool> commit_once(NodeRef node, CachedFileRef file);
@@ -536,8 +536,7 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
   std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
   std::atomic<uint64_t> write_limit_{0};     // WriteLimits::buffers(); 0: not known
-  AsyncMutex commit_everything_mutex_;
-  std::atomic<bool> committing_everything_{false};  // in the background
+  std::atomic<bool> committing_everything_{false};
   TimePoint look_for_old_at_{};
   ReadPace pace_;
   std::mutex listings_mutex_;                     // guards

@@ -358,7 +358,11 @@ Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
     if (file->writes_sent() == 0) continue;  // another loop has had one held
     co_await file->written.wait(lock);
   }
-  if (keeps_too_much()) co_await commit_everything();
+  if (keeps_too_much()) {
+    // Who writes waits for a COMMIT of this file, not of one whose COMMIT may take long.
+    commit_everything_soon();
+    co_await commit(node, file);
+  }
   commit_soon(node, file, [&] { return file->unstable_bytes > write_limits().commit_at(); });
 }
 
@@ -386,10 +390,14 @@ void CachingFilesystem::commit_old() {
   }
 }
 
+void CachingFilesystem::commit_everything_soon() {
+  if (!committing_everything_.exchange(true)) Loop::current()->spawn(commit_everything());
+}
+
+// Until no more is kept than there is room for.
 Task<> CachingFilesystem::commit_everything() {
-  auto guard = co_await commit_everything_mutex_.lock();
-  if (!keeps_too_much()) co_return;  // another one was faster
   for (const NodeRef& node : files_in_use()) {
+    if (!keeps_too_much()) break;
     CachedFileRef file;
     {
       std::lock_guard lock(cached_node(node).mutex);
@@ -397,11 +405,6 @@ Task<> CachingFilesystem::commit_everything() {
     }
     if (file) co_await commit(node, file);
   }
-}
-
-Task<> CachingFilesystem::commit_everything_in_background() {
-  auto committing = commit_everything();
-  co_await std::move(committing);
   committing_everything_ = false;
 }
 
@@ -557,8 +560,7 @@ Task<> CachingFilesystem::send_held_periodically() {
     if (stopping_) continue;
     if (unstable_bytes_.load(std::memory_order_relaxed) != 0) {
       // Nobody may write any more, and wait for it, where memory has become little.
-      if (keeps_too_much() && !committing_everything_.exchange(true))
-        Loop::current()->spawn(commit_everything_in_background());
+      if (keeps_too_much()) commit_everything_soon();
       commit_old();
     }
     if (dirty_bytes_.load(std::memory_order_relaxed) == 0) continue;

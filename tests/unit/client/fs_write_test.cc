@@ -163,6 +163,28 @@ TEST_P(WriteLoops, ServerThatWritesLess_IsGivenTheRest) {
   EXPECT_EQ(server->read_file("/export/file"), text);
 }
 
+// Else it would be written again for ever, and fsync and close wait.
+TEST_P(WriteLoops, ServerThatWritesLessUnderAnotherVerifierEachTime_EndsWithEioOnce) {
+  server->configure([](filer::Switches& s) {
+    s.short_write_bytes = 10'000;
+    s.writes_are_unstable = true;
+  });
+  uint64_t turn = 0;
+  const auto another = [&] {
+    server->with_core([&](filer::Core& c) { c.write_verifier = verifier4::of(++turn); });
+  };
+  const auto rule = server->faults().add(on::request_with(OP_WRITE).always(), fault::Call{another});
+  const auto file = mount.create("file");
+  EXPECT_EQ(mount.write(file, 0, std::string(15'000, 'x')), 0);
+  EXPECT_EQ(mount.fsync(file), EIO);
+  EXPECT_LE(mount.requests("WRITE"), 32u);
+  server->faults().remove(rule);
+  EXPECT_EQ(mount.write(file, 0, std::string(15'000, 'y')), 0);
+  EXPECT_EQ(mount.fsync(file), 0) << "told once";
+  EXPECT_EQ(mount.close(file), 0);
+  EXPECT_EQ(server->read_file("/export/file"), std::string(15'000, 'y'));
+}
+
 TEST_P(WriteLoops, ServerThatReadsLess_IsAskedForTheRest) {
   std::string text(95'000, '\0');
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i / 97 % 26);
@@ -621,6 +643,36 @@ TEST_P(WriteLoops, LittleMemory_IsNotFilledWithWhatIsNotCommitted) {
   EXPECT_EQ(writing.get(), 0);
   EXPECT_EQ(small.close(file), 0);
   EXPECT_EQ(server->stat("/export/file")->size, all);
+}
+
+// One file system of an export may be slow, or one server of several silent.
+TEST_P(WriteLoops, ACommitThatTakesLong_HoldsUpNoOtherFile) {
+  TestMount small(*server, with_memory(0));
+  const auto limits = client::WriteLimits::fitting(0, 0);
+  const std::string piece(1 << 20, 'p');
+  const auto slow = small.create("slow"), other = small.create("other");
+  const auto stalled = server->faults().add(on::request_with(OP_COMMIT), fault::Stall{});
+  const auto writer = [&](client::OpenFileRef file, uint64_t all) -> Task<int> {
+    for (uint64_t at = 0; at < all; at += piece.size()) {
+      auto write = small.write_task(file, at, piece);
+      const auto written = co_await std::move(write);
+      if (!written) co_return written.error().errnum;
+    }
+    co_return 0;
+  };
+  auto writing = small.start(writer(slow, 3 * limits.uncommitted()));
+  const TimePoint soon = Clock::now() + std::chrono::seconds(20);
+  const auto kept = [&] { return small.fs().statistics().cache.uncommitted_bytes; };
+  while (kept() <= limits.uncommitted() && Clock::now() < soon) std::this_thread::yield();
+  EXPECT_GT(kept(), limits.uncommitted());
+  auto beside = small.start(writer(other, 4 * piece.size()));
+  EXPECT_EQ(beside.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(writing.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  server->faults().release(stalled);
+  EXPECT_EQ(beside.get(), 0);
+  EXPECT_EQ(writing.get(), 0);
+  EXPECT_EQ(small.close(slow), 0);
+  EXPECT_EQ(small.close(other), 0);
 }
 
 // A page for each few bytes.
