@@ -114,6 +114,8 @@ Error Ladder::verdict(Error last) const {
   Error first = *no_version4_;
   first.cause =
       fmt::format("{}{}with NFS version 3: {}", first.cause, first.cause.empty() ? "" : "; ", describe(last));
+  // Version 3 is what is tried again.
+  first.recovery = last.recovery;
   return first;
 }
 

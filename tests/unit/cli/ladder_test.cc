@@ -175,6 +175,14 @@ TEST(Ladder, FailureOfVersionThree_NamesWhatWasWrongAtFirst) {
   EXPECT_EQ(verdict.cause, "PROG_MISMATCH; with NFS version 3: " + describe(kRefused));
 }
 
+// retry= and bg ask whether it may pass, and that is version 3's to say now.
+TEST(Ladder, FailureOfVersionThree_IsAsPassingAsItIs) {
+  Ladder ladder(options("proto=tcp"));
+  ASSERT_TRUE(ladder.step_down(kNoVersion4));
+  EXPECT_EQ(ladder.verdict(kRefused).recovery, Recovery::kReconnect);
+  EXPECT_EQ(ladder.verdict(kNoSuchExport).recovery, Recovery::kPermanent);
+}
+
 // mount(8) gives the options of fstab to a remount, which compares them with what is shown.
 TEST(Ladder, RdmaVersion_StaysShownOverTcp) {
   Ladder ladder(options("rdmavers=1"));
