@@ -56,6 +56,8 @@ constexpr OptionSpec kTable[] = {
      .set = set_minor_version},
     {.name = "v4.1", .section = S::kServer, .help = "the same as vers=4.1",
      .set = [](O& o, const OptionValue&) { return set_version(o, {.text = "4.1"}); }},
+    {.name = "v4", .section = S::kServer, .help = "the same as vers=4",
+     .set = [](O& o, const OptionValue&) { return set_version(o, {.text = "4"}); }},
     {.name = "v3", .section = S::kServer, .help = "the same as vers=3",
      .set = [](O& o, const OptionValue&) { return set_version(o, {.text = "3"}); }},
     refused(S::kServer, "v4.2", kOnlyV41, "v4.0|v2"),

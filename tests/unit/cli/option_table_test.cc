@@ -108,9 +108,9 @@ TEST(OptionTable, PrintedDefault_IsTheDefaultInEffect) {
 TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
   // The row that shows the effect of one that has no text of its own.
   // Those of NFSv3 say what holds there anyway: locks stay local, MOUNT follows proto.
-  const std::set<std::string> same_as_default{"vers",   "minorversion", "v4.1",      "proto",
-                                              "sec",    "xprtsec",      "sloppy",    "remount",
-                                              "nolock", "mountvers",    "mountproto"};
+  const std::set<std::string> same_as_default{"vers",    "minorversion", "v4.1",      "v4",
+                                              "proto",   "sec",          "xprtsec",   "sloppy",
+                                              "remount", "nolock",       "mountvers", "mountproto"};
   for (const OptionSpec& spec : option_table()) {
     if (spec.set == nullptr || same_as_default.contains(std::string(spec.name))) continue;
     std::string item;

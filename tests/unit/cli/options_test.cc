@@ -121,8 +121,8 @@ TEST(Options, DashAndUnderscore_AreEqual) {
 }
 
 TEST(Options, Versions_OnlyFourOneAndThreeAreTaken) {
-  for (const char* good :
-       {"vers=4.1", "nfsvers=4.1", "vers=4", "vers=4,minorversion=1", "minorversion=1", "v4.1"}) {
+  for (const char* good : {"vers=4.1", "nfsvers=4.1", "vers=4", "vers=4,minorversion=1", "minorversion=1",
+                           "v4.1", "v4", "v3,v4", "v4,minorversion=1"}) {
     EXPECT_EQ(options(good).major_version, 4u) << good;
     EXPECT_EQ(options(good).minor_version.value_or(1), 1u) << good;
   }
@@ -132,6 +132,7 @@ TEST(Options, Versions_OnlyFourOneAndThreeAreTaken) {
   }
   EXPECT_TRUE(options("").any_version);
   EXPECT_FALSE(options("vers=4").any_version);
+  EXPECT_FALSE(options("v4").any_version);
   EXPECT_EQ(error_of("vers=4.2"), "option vers: version 4.2 is not implemented, use vers=4.1 or vers=3");
   EXPECT_EQ(error_of("nfsvers=2"), "option nfsvers: version 2 is not implemented, use vers=4.1 or vers=3");
   EXPECT_EQ(error_of("vers=4.0"), "option vers: version 4.0 is not implemented, use vers=4.1 or vers=3");
