@@ -97,7 +97,7 @@ class Unmounter {
     watch();
     if (options_.force) abort();
     if (auto done = take_away(); !done) return tl::unexpected(std::move(done).error());
-    if (options_.lazy) return warning_;
+    if (options_.lazy || stays_) return warning_;
     if (!daemon_) return dead_ ? warning_ : not_found();
     if (!options_.force && !daemon_noticed()) {
       say(fmt::format("{}: unmounted here, but still in use elsewhere", entry_.mount_point));
@@ -186,7 +186,8 @@ class Unmounter {
     return true;
   }
 
-  Outcome<> remount_read_only() const {
+  // As libmount has it: done, though not what was asked first.
+  Outcome<> remount_read_only() {
     unsigned long flags = MS_REMOUNT | MS_RDONLY;
     const std::string options = "," + entry_.options + ",";
     for (const auto& [name, flag] : {std::pair(",nosuid,", MS_NOSUID), std::pair(",nodev,", MS_NODEV),
@@ -197,7 +198,9 @@ class Unmounter {
       return failed(
           fmt::format("{}: busy, and not remounted read-only: {}", entry_.mount_point, std::strerror(errno)));
     }
-    return failed(fmt::format("{}: busy; remounted read-only", entry_.mount_point));
+    stays_ = true;
+    warning_ = fmt::format("{}: busy; remounted read-only", entry_.mount_point);
+    return {};
   }
 
   // False when the file system lives on: a bind mount, or another mount namespace, still has it.
@@ -244,6 +247,7 @@ class Unmounter {
   std::optional<ControlClient> daemon_;
   bool heard_ = false;  // daemon_ has said that it will tell
   bool dead_ = false;   // its socket is there, and nobody behind it
+  bool stays_ = false;  // mounted, and read-only now
   std::string warning_;
 };
 

@@ -338,6 +338,23 @@ class Unmount(OptionCase):
         self.assertFalse(is_mounted(mounted.path))
         self.assertEqual(daemons(), [])
 
+    @needs_root()
+    def test_a_busy_mount_becomes_read_only_with_umount_r(self):
+        # The helper by itself: umount(8) may do without it.
+        mounted = self.mount()
+        pid, name = mounted.pid, os.path.join(mounted.path, "file")
+        with open(name, "w"):
+            pass
+        with open(name):
+            done = subprocess.run(["/sbin/umount.fuse.rpcrdma", mounted.path, "-r"], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("busy; remounted read-only", done.stderr)
+            with self.assertRaises(OSError) as failed:
+                open(name, "w")
+        self.assertEqual(failed.exception.errno, errno.EROFS)
+        self.assertIn("ro", next(options for _, path, _, options in mounts() if path == mounted.path).split(","))
+        self.assertEqual(daemons(), [pid])
+
     def test_timeout_ends_the_waiting_not_the_writing(self):
         mounted = self.mount("timeo=600")
         self.leave_unwritten(mounted, "written-late")
