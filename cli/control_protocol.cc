@@ -49,4 +49,14 @@ Outcome<Json> decode_response(std::string_view line) {
   return std::move(*result);
 }
 
+uint64_t number_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+}
+
+std::string text_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 }  // namespace nfsrdma::cli

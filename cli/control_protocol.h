@@ -43,4 +43,9 @@ bool is_later_notice(std::string_view line);
 // The result of a response, an object, or the error in it; ToolExit::kFailed.
 Outcome<Json> decode_response(std::string_view line);
 
+// A member of such an object; 0 or empty when it is missing or of another type: the mount's owner decides
+// what runs behind its socket.
+uint64_t number_in(const Json& object, const char* name);
+std::string text_in(const Json& object, const char* name);
+
 }  // namespace nfsrdma::cli

@@ -207,7 +207,7 @@ int run_log_level(const std::string& program, const LogLevelVerb& verb) {
   if (!verb.level.empty()) request["level"] = verb.level;
   const auto answer = ask(*entry, request);
   if (!answer) return report(program, answer.error());
-  if (verb.level.empty()) print(answer->value("level", std::string()) + '\n');
+  if (verb.level.empty()) print(text_in(*answer, "level") + '\n');
   return static_cast<int>(ToolExit::kOk);
 }
 

@@ -150,7 +150,7 @@ class Unmounter {
       say(fmt::format("{}: {}", entry_.mount_point, answer.error().text));
       return;
     }
-    const uint64_t lost = answer->value("unwritten_bytes", uint64_t{0});
+    const uint64_t lost = number_in(*answer, "unwritten_bytes");
     if (lost != 0) warning_ = fmt::format("{}: {} bytes were given up", entry_.mount_point, lost);
   }
 
@@ -210,7 +210,7 @@ class Unmounter {
       auto daemon = connect();
       if (!daemon) return true;  // gone already
       const auto answer = daemon->ask({{"command", "status"}}, deadline);
-      if (!answer || answer->value("state", std::string()) != "mounted") return true;
+      if (!answer || text_in(*answer, "state") != "mounted") return true;
       if (std::chrono::steady_clock::now() >= *deadline) return false;
       std::this_thread::sleep_for(kLookAgain);
     }
@@ -234,7 +234,7 @@ class Unmounter {
       if (!heard_) return text;
       return failed(std::move(text));
     }
-    const uint64_t lost = answer->value("unwritten_bytes", uint64_t{0});
+    const uint64_t lost = number_in(*answer, "unwritten_bytes");
     if (lost != 0)
       return failed(fmt::format("{}: unmounted, but {} bytes were not written", entry_.mount_point, lost));
     return warning_;
