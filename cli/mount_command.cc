@@ -4,9 +4,9 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 
 #include "cli/explain.h"
 #include "cli/launch.h"
@@ -15,31 +15,20 @@
 #include "cli/mount_point.h"
 #include "cli/option_table.h"
 #include "cli/process.h"
+#include "cli/remount.h"
 #include "cli/retry.h"
 #include "cli/tool_commands.h"
 
 namespace nfsrdma::cli {
 namespace {
 
-// Options that a remount cannot change may be given (mount(8) adds those of fstab), but only as they are.
-Outcome<> check_remount(const MountPlan& plan, const MountEntry& entry) {
-  std::optional<std::string> now;
-  for (const RawOption& option : plan.request.options) {
-    const OptionMatch match = find_option(option.name);
-    if (match.spec == nullptr || match.spec->show == nullptr ||
-        match.spec->mutability == Mutability::kRemount)
-      continue;
-    if (!now) {
-      const auto snapshot = take_snapshot(entry);
-      if (!snapshot) return refuse(MountExit::kFailed, snapshot.error().text);
-      now = snapshot->mount_options;
-    }
-    const std::string wanted = match.spec->show(plan.options);
-    if (!wanted.empty() && !has_option(*now, wanted)) {
-      return refuse(MountExit::kUsage, fmt::format("option {} cannot be changed by remount", option.name));
-    }
-  }
-  return {};
+Outcome<> check_given(const MountPlan& plan, const MountEntry& entry) {
+  const std::vector<RawOption>& given = plan.request.options;
+  // A daemon that does not answer is no reason to refuse ro.
+  if (std::none_of(given.begin(), given.end(), may_need_new_mount)) return {};
+  const auto snapshot = take_snapshot(entry);
+  if (!snapshot) return refuse(MountExit::kFailed, snapshot.error().text);
+  return check_remount(snapshot->mount_options, snapshot->found_transport, given);
 }
 
 // mount -o remount: the kernel changes ro, rw, nosuid... of a FUSE mount; everything else belongs to the
@@ -48,7 +37,7 @@ Outcome<> remount(const MountPlan& plan) {
   const auto table = read_mountinfo();
   const auto entry = find_our_mount(table, plan.request.directory, false);
   if (!entry) return refuse(MountExit::kFailed, entry.error().text);
-  if (auto done = check_remount(plan, *entry); !done || plan.request.fake) return done;
+  if (auto done = check_given(plan, *entry); !done || plan.request.fake) return done;
   const MountOptions& o = plan.options;
   // Its owner serves what it likes there.
   if (entry->owner() != geteuid() && (o.suid || o.dev)) {

@@ -347,6 +347,7 @@ class MountDaemon {
     s.log_level = to_string(cli::log_level());
     s.client = filesystem_->statistics();
     s.mount_options = show_options(options_now(s.client));
+    s.found_transport = plan_.options.transport == Transport::kAuto;
     s.fuse = make_fuse_snapshot(mount_->statistics());
     const ResidentMemory memory = resident_memory();
     s.memory = {memory.bytes, memory.huge_bytes, pool_.outstanding_bytes(), pool_.idle_bytes()};

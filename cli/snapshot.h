@@ -55,8 +55,9 @@ struct Snapshot {
   bool responding = true;  // the server
   std::string source;
   std::string mount_point;
-  std::string notice;         // what the user should know of this mount, or empty
-  std::string mount_options;  // effective, as the options table shows them
+  std::string notice;            // what the user should know of this mount, or empty
+  std::string mount_options;     // effective, as the options table shows them
+  bool found_transport = false;  // no transport was asked for: proto=auto
   std::string log_level;
   client::Statistics client;
   FuseSnapshot fuse;

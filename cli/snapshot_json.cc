@@ -248,6 +248,7 @@ constexpr auto whole = [](auto& x, auto& s) {
   x.field("mount_point", s.mount_point);
   x.field("notice", s.notice);
   x.field("mount_options", s.mount_options);
+  x.field("found_transport", s.found_transport);
   x.field("log_level", s.log_level);
   x.field("server", s.client.server);
   x.field("export", s.client.export_path);

@@ -394,6 +394,33 @@ class Remount(OptionCase):
         self.assertIn("acregmin cannot be changed by remount", done.stderr)
         self.helper("127.0.0.1:/export", "remount", status=32)
 
+    def remount(self, mounted, options, status):
+        done = subprocess.run(["mount", "-o", f"remount,{options}", mounted.path], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, status, f"{options}: {done.stderr}")
+        return done.stderr
+
+    @needs_root()
+    def test_what_only_a_new_mount_changes_is_refused(self):
+        mounted = self.mount("actimeo=7,sync,bg,nodelegations,rsize=65536")
+        for option in ("actimeo=8", "v3", "fg", "delegations", "rsize=0", "proto=auto"):
+            said = self.remount(mounted, option, 1)
+            self.assertIn(f"option {option.split('=')[0]} cannot be changed by remount", said)
+        # mount(8) keeps this one to itself.
+        done = subprocess.run([HELPER, "127.0.0.1:/export", mounted.path, "-o", "remount,async"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("option async cannot be changed by remount", done.stderr)
+        self.remount(mounted, "ro,actimeo=7,acregmax=7,sync,bg,nodelegations,rsize=64k,v4.1,vers=4,minorversion=1,tcp,proto=tcp", 0)
+        self.assertIn("ro", self.options_of(mounted))
+        self.remount(mounted, "rw,noatime,nosuid,_netdev,xprtsec=none,cto,noccp,rdmavers=auto,poll_us=0", 0)
+        self.assertIn("rw", self.options_of(mounted))
+
+    @needs_root()
+    def test_a_transport_that_was_found_may_be_asked_for_again(self):
+        mounted = self.mount_as_given("127.0.0.1:/export")
+        self.remount(mounted, "ro,proto=auto", 0)
+        self.assertIn("proto=tcp", self.options_of(mounted))
+        self.remount(mounted, "rw,proto=tcp", 0)
+
     @needs_root()
     def test_a_read_only_mount_becomes_writable(self):
         mounted = self.mount("ro")

@@ -23,6 +23,7 @@ Snapshot example() {
   s.source = "srv1:/exp a";
   s.mount_point = "/mnt/a b";
   s.mount_options = "rw,vers=4.1,hard,timeo=600";
+  s.found_transport = true;
   s.log_level = "info";
   s.client.server = "srv1";
   s.client.export_path = "/exp a";

@@ -1,0 +1,63 @@
+#include "cli/remount.h"
+
+#include <fmt/core.h>
+
+#include "cli/option_table.h"
+#include "cli/options.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using RawOptions = std::vector<RawOption>;
+
+// What is in force is not as typed: it is shown by the daemon, which may be of another version.
+Outcome<MountOptions> with(const RawOptions& now, const RawOptions& given) {
+  std::vector<OptionLayer> layers;
+  for (const RawOption& option : now) layers.push_back({OptionOrigin::kGlobal, {}, option});
+  for (const RawOption& option : given) layers.push_back({OptionOrigin::kCommandLine, {}, option});
+  auto parsed = parse_options(layers, true);
+  if (!parsed) return tl::unexpected(std::move(parsed).error());
+  return std::move(parsed->values);
+}
+
+// The name of a row that would be different and that no remount changes; empty when there is none.
+std::string_view changed(const MountOptions& now, const MountOptions& wanted, bool found_transport) {
+  if (wanted.major_version == 3 && wanted.minor_version) return "minorversion";  // shown of version 4 only
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.show == nullptr || spec.mutability == Mutability::kRemount) continue;
+    if (spec.show(wanted) == spec.show(now)) continue;
+    if (found_transport && spec.name == "proto" && wanted.transport == Transport::kAuto) continue;
+    return spec.name;
+  }
+  return {};
+}
+
+}  // namespace
+
+bool may_need_new_mount(const RawOption& option) {
+  const OptionSpec* const spec = find_option(option.name).spec;
+  return spec != nullptr && spec->set != nullptr && spec->mutability != Mutability::kRemount &&
+         spec->name != "remount" && spec->name != "sloppy";
+}
+
+Outcome<> check_remount(std::string_view now, bool found_transport, const RawOptions& given) {
+  const auto shown = split_options(now);
+  if (!shown) return tl::unexpected(shown.error());
+  RawOptions wanted;
+  for (const RawOption& option : given) {
+    if (may_need_new_mount(option)) wanted.push_back(option);
+  }
+  const auto before = with(*shown, {});
+  const auto after = with(*shown, wanted);
+  if (!before || !after) return tl::unexpected((before ? after : before).error());
+  std::string name(changed(*before, *after, found_transport));
+  if (name.empty()) return {};
+  // As it was written: actimeo has no row that shows it.
+  for (const RawOption& option : wanted) {
+    const auto alone = with(*shown, {option});
+    if (alone && !changed(*before, *alone, found_transport).empty()) name = option.name;
+  }
+  return refuse(MountExit::kUsage, fmt::format("option {} cannot be changed by remount", name));
+}
+
+}  // namespace nfsrdma::cli
