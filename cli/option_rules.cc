@@ -56,8 +56,13 @@ Outcome<> set_nothing(MountOptions&, const OptionValue&) {
   return {};
 }
 
+// They may be given for a server that turns out to have nothing newer.
+std::string show_mount_port(const MountOptions& o) {
+  return o.major_version == 3 && o.mount_port ? fmt::format("mountport={}", *o.mount_port) : std::string();
+}
+
 std::string show_mount_host(const MountOptions& o) {
-  return o.mount_host.empty() ? std::string() : "mounthost=" + o.mount_host;
+  return o.major_version == 3 && !o.mount_host.empty() ? "mounthost=" + o.mount_host : std::string();
 }
 
 // vers=4 alone leaves the minor version to the client, which has one.

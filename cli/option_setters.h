@@ -103,6 +103,7 @@ Outcome<> set_minor_version(MountOptions& o, const OptionValue& v);
 std::string show_version(const MountOptions& o);
 Outcome<> set_no_lock(MountOptions& o, const OptionValue& v);
 Outcome<> set_nothing(MountOptions& o, const OptionValue& v);
+std::string show_mount_port(const MountOptions& o);
 std::string show_mount_host(const MountOptions& o);
 Outcome<> set_protocol(MountOptions& o, const OptionValue& v);
 std::string show_protocol(const MountOptions& o);

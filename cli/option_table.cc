@@ -193,7 +193,7 @@ constexpr OptionSpec kTable[] = {
     // --- NFSv3
     {.name = "mountport", .kind = K::kNumber, .section = S::kServer, .unit = "PORT", .min = 1, .max = 65535,
      .fallback = "(what the server's portmapper says)", .help = "NFSv3 only: the port of the server's MOUNT service",
-     .set = set_number<&O::mount_port>, .show = show_number<&O::mount_port, "mountport">},
+     .set = set_number<&O::mount_port>, .show = show_mount_port},
     {.name = "mounthost", .aliases = "mountaddr", .kind = K::kText, .section = S::kServer, .unit = "HOST",
      .fallback = "(the server)", .help = "NFSv3 only: where the MOUNT service is",
      .set = set_text<&O::mount_host>, .show = show_mount_host},

@@ -112,19 +112,57 @@ Outcome<> check_address_family(const MountOptions& o, const Source& source) {
   return {};
 }
 
-Outcome<> check_rdma(const MountOptions& o) {
-  if (o.transport == Transport::kRdma && o.major_version == 3)
+// A configuration file speaks for many mounts, who types for this one.
+bool typed(const ParsedOptions& parsed, std::string_view name) {
+  const auto origin = parsed.origins.find(std::string(name));
+  return origin != parsed.origins.end() && origin->second == OptionOrigin::kCommandLine;
+}
+
+template <auto Member>
+bool differs(const MountOptions& o) {
+  return o.*Member != MountOptions{}.*Member;
+}
+template <auto... Member>
+void reset(MountOptions& o) {
+  const MountOptions unset;
+  ((o.*Member = unset.*Member), ...);
+}
+
+struct RdmaOption {
+  const char* name;
+  bool (*given)(const MountOptions&);
+  void (*drop)(MountOptions&);
+};
+using O = MountOptions;
+constexpr RdmaOption kRdmaOptions[] = {
+    {"rdmavers", differs<&O::rdma_version>, reset<&O::rdma_version>},
+    {"inline", differs<&O::rdma_inline>, reset<&O::rdma_inline>},
+    {"credits", differs<&O::rdma_credits>, reset<&O::rdma_credits>},
+    {"ddp", differs<&O::rdma_ddp_threshold>, reset<&O::rdma_ddp_threshold>},
+    {"ccp", differs<&O::rdma_configuration>, reset<&O::rdma_configuration>},
+    {"rdma_dev", differs<&O::rdma_device>, reset<&O::rdma_device, &O::rdma_port>},
+    {"poll_us", differs<&O::poll>, reset<&O::poll>}};
+
+Outcome<> check_version3_transport(ParsedOptions& parsed) {
+  MountOptions& o = parsed.values;
+  if (o.transport != Transport::kRdma || o.major_version != 3) return {};
+  if (typed(parsed, "proto") || typed(parsed, "rdma"))
     return bad("NFSv3 goes over TCP here, use vers=4.1 or proto=tcp");
-  if (o.gid_index && !o.names_rdma_device()) return bad("gid_index belongs to a device, use rdma_dev=DEVICE");
-  if (o.may_use_rdma()) return {};
-  const std::pair<bool, const char*> given[] = {
-      {o.rdma_version != 0, "rdmavers"},       {o.rdma_inline.has_value(), "inline"},
-      {o.rdma_credits.has_value(), "credits"}, {o.rdma_ddp_threshold.has_value(), "ddp"},
-      {o.rdma_configuration, "ccp"},           {!o.rdma_device.empty(), "rdma_dev"},
-      {o.poll.count() != 0, "poll_us"}};
-  for (const auto& [is_given, name] : given) {
-    if (is_given) return bad(fmt::format("{} belongs to RDMA, use proto=rdma", name));
+  reset<&O::transport, &O::family>(o);
+  return {};
+}
+
+Outcome<> check_rdma(ParsedOptions& parsed) {
+  MountOptions& o = parsed.values;
+  for (const RdmaOption& option : kRdmaOptions) {
+    if (o.may_use_rdma() || !option.given(o)) continue;
+    if (typed(parsed, option.name))
+      return bad(fmt::format("{} belongs to RDMA, use proto=rdma", option.name));
+    option.drop(o);
   }
+  if (!o.gid_index || o.names_rdma_device()) return {};
+  if (typed(parsed, "gid_index")) return bad("gid_index belongs to a device, use rdma_dev=DEVICE");
+  o.gid_index.reset();
   return {};
 }
 
@@ -156,7 +194,7 @@ Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, boo
   parsed.values.sloppy = sloppy;
   if (parsed.values.major_version == 3) return parsed;
   for (const std::string_view name : version3_options()) {
-    if (!parsed.given(name)) continue;
+    if (!typed(parsed, name)) continue;
     const std::string text = fmt::format("option {}: belongs to NFSv3, use vers=3", name);
     if (!sloppy) return refuse(MountExit::kUsage, text);
     parsed.skipped.push_back(text);
@@ -173,16 +211,15 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
       return bad("locks of an NFSv3 mount stay on this machine, use local_lock=all or nolock");
     o.local_flock = o.local_posix_locks = true;
   }
+  if (auto done = check_version3_transport(parsed); !done) return done;
   if (auto done = check_address_family(o, source); !done) return done;
   if (source.port) {
-    const auto origin = parsed.origins.find("port");
-    const bool typed = origin != parsed.origins.end() && origin->second == OptionOrigin::kCommandLine;
-    if (typed && o.port != source.port) {
+    if (typed(parsed, "port") && o.port != source.port) {
       return bad(fmt::format("port={} contradicts the port in {}", *o.port, source.text));
     }
     o.port = source.port;
   }
-  if (auto done = check_rdma(o); !done) return done;
+  if (auto done = check_rdma(parsed); !done) return done;
   // One of the pair alone moves the other along; both given the wrong way round is a mistake.
   const auto order = [&](auto& low, auto& high, const char* low_name, const char* high_name) -> Outcome<> {
     if (low <= high) return {};

@@ -3,6 +3,8 @@
 // Layers, later ones override earlier ones option by option: the configuration file's Global, Server and
 // MountPoint sections, then the command line; within a layer the rightmost wins, as with mount(8). That is
 // nfsmount.conf(5)'s "any options already seen ... will be ignored when seen again", read from the other end.
+// An option of RDMA or of NFSv3 that does not apply to the mount is refused when it was typed; in the file,
+// which is for other mounts too, it is as if it were not there.
 // Everything fails with MountExit::kUsage and one line. Pure functions; no file is read here
 // (cli/config_file.h).
 #pragma once

@@ -299,6 +299,45 @@ TEST(Options, ErrorOfTheConfigurationFile_NamesFileAndLine) {
   EXPECT_EQ(parsed.error().text, "/etc/x.conf:12: unknown option \"rsiez\"; did you mean \"rsize\"?");
 }
 
+// A file holds for many mounts; what is typed is meant for this one.
+TEST(Options, OfTheFile_HoldWhereTheyApply) {
+  const auto both = [](std::string_view file, std::string_view typed) {
+    std::vector<OptionLayer> all = layers(file, OptionOrigin::kGlobal);
+    const auto more = layers(typed);
+    all.insert(all.end(), more.begin(), more.end());
+    auto parsed = parse_options(all, false);
+    EXPECT_TRUE(parsed) << file << " " << typed << ": " << parsed.error().text;
+    const auto done = check_options(*parsed, *parse_source("srv:/e"));
+    EXPECT_TRUE(done) << file << " " << typed << ": " << done.error().text;
+    return parsed->values;
+  };
+  const std::string_view rdma =
+      "rdmavers=1,inline=8k,credits=16,ddp=0,ccp,rdma_dev=rxe0:1,gid_index=2,poll_us=5";
+  for (const char* typed : {"tcp", "port=2049", "vers=3"})
+    EXPECT_EQ(show_options(both(rdma, typed)), show_options(both("", typed))) << typed;
+  EXPECT_EQ(both(rdma, "").rdma_device, "rxe0");
+  EXPECT_EQ(both(rdma, "rdma_dev=software").gid_index, std::nullopt);
+  EXPECT_EQ(both("proto=rdma6", "vers=3").transport, Transport::kAuto);
+  EXPECT_EQ(both("proto=rdma6", "vers=3").family, AddressFamily::kAny);
+  const std::string_view version_3 = "mountport=635,mounthost=other,mountproto=tcp,mountvers=3,nolock";
+  EXPECT_EQ(show_options(both(version_3, "v4.1")), show_options(both("", "v4.1")));
+  EXPECT_EQ(both(version_3, "v3").mount_port, 635);
+  // For a server that turns out to have nothing newer.
+  EXPECT_EQ(both(version_3, "").mount_port, 635);
+  EXPECT_EQ(show_options(both(version_3, "")), show_options(both("", "")));
+}
+
+TEST(Options, TypedOnes_AreRefusedWhereTheyDoNotApply) {
+  for (const char* typed : {"rdmavers=2", "credits=8", "gid_index=1", "rdma"}) {
+    std::vector<OptionLayer> all = layers("rdmavers=1,vers=3,nolock", OptionOrigin::kGlobal);
+    const auto more = layers(typed);
+    all.insert(all.end(), more.begin(), more.end());
+    auto parsed = parse_options(all, false);
+    ASSERT_TRUE(parsed) << parsed.error().text;
+    EXPECT_FALSE(check_options(*parsed, *parse_source("srv:/e"))) << typed;
+  }
+}
+
 TEST(Options, AddressFamily_MustFitTheAddress) {
   EXPECT_TRUE(checked("", "[::1]:/e"));
   EXPECT_TRUE(checked("proto=tcp6", "[::1]:/e"));
