@@ -5,6 +5,19 @@
 #include "cli/translate.h"
 
 namespace nfsrdma::cli {
+namespace {
+
+std::string url_host(std::string host) {
+  if (host.find(':') == std::string::npos) return host;
+  if (const size_t zone = host.find('%'); zone != std::string::npos) host.insert(zone + 1, "25");  // RFC 6874
+  return "[" + host + "]";
+}
+
+std::string over_rdma(bool ipv6) {
+  return fmt::format("-o proto={} ", ipv6 ? "rdma6" : "rdma");
+}
+
+}  // namespace
 
 std::string_view operation_under_way(const client::Statistics& statistics) {
   using State = rpc::TransportState;
@@ -26,18 +39,23 @@ std::string probe_advice(const Source& source, const MountOptions& options) {
   // probe speaks version 4.
   if (options.major_version == 3) return fmt::format("run 'rpcinfo {0}' and 'showmount -e {0}'", source.host);
   const bool rdma = options.transport == Transport::kRdma;
-  const char* const proto = options.family == AddressFamily::kIpv6 ? "rdma6" : "rdma";
-  const std::string how = rdma ? fmt::format("-o proto={} ", proto) : std::string();
+  const std::string how = rdma ? over_rdma(options.family == AddressFamily::kIpv6) : std::string();
   const std::optional<uint16_t>& port = options.port;
   if (!port || *port == (rdma ? kNfsRdmaPort : kNfsPort) || source.port)
     return fmt::format("run 'nfsrdma-fuse probe {}{}'", how, source.text);
-  std::string host = source.host;
-  if (source.host_kind == HostKind::kIpv6) {
-    if (const size_t zone = host.find('%'); zone != std::string::npos)
-      host.insert(zone + 1, "25");  // RFC 6874
-    host = "[" + host + "]";
-  }
-  return fmt::format("run 'nfsrdma-fuse probe {}nfs://{}:{}/'", how, host, *port);
+  return fmt::format("run 'nfsrdma-fuse probe {}nfs://{}:{}/'", how, url_host(source.host), *port);
+}
+
+std::string exports_advice(const client::ClientOptions& options) {
+  const bool rdma = options.transport != client::TransportKind::kTcp;
+  const bool ipv6 =
+      options.family == client::AddressFamily::kIpv6 || options.host.find(':') != std::string::npos;
+  const std::string host = url_host(options.host);
+  // RDMA that nobody named is tried first again, by a name of either family.
+  if (rdma && options.family == client::AddressFamily::kAny && options.port == kNfsRdmaPort)
+    return fmt::format("run 'nfsrdma-fuse probe nfs://{}/' to see what it exports", host);
+  return fmt::format("run 'nfsrdma-fuse probe {}nfs://{}:{}/' to see what it exports",
+                     rdma ? over_rdma(ipv6) : std::string(), host, options.port);
 }
 
 }  // namespace nfsrdma::cli

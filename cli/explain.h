@@ -7,6 +7,7 @@
 
 #include "cli/mount_options.h"
 #include "cli/source.h"
+#include "client/options.h"
 #include "client/statistics.h"
 
 namespace nfsrdma::cli {
@@ -18,5 +19,8 @@ std::string_view operation_under_way(const client::Statistics& statistics);
 // "run 'nfsrdma-fuse probe SOURCE'": for a mount that failed; with what of the options leads to the same
 // port by the same transport.
 std::string probe_advice(const Source& source, const MountOptions& options);
+
+// For a path that a server does not have: the probe of its root, by the same transport.
+std::string exports_advice(const client::ClientOptions& options);
 
 }  // namespace nfsrdma::cli

@@ -79,9 +79,7 @@ std::string null_advice(const client::ClientOptions& o) {
 }
 std::string session_advice(const client::ClientOptions& o, const Error& error) {
   // The root of a server's name space lists its exports.
-  if (o.export_path != "/" && error.layer == Layer::kNfs)
-    return fmt::format("run 'nfsrdma-fuse probe nfs://{}:{}/' to see what it exports",
-                       o.host.find(':') == std::string::npos ? o.host : "[" + o.host + "]", o.port);
+  if (o.export_path != "/" && error.layer == Layer::kNfs) return exports_advice(o);
   return fmt::format("see what the log of {} says", o.host);
 }
 

@@ -1,5 +1,6 @@
 #include "cli/explain.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "cli/helper_args.h"
@@ -52,6 +53,33 @@ TEST(Explain, ProbeAdvice_AsksWhereTheMountDid) {
             "run 'nfsrdma-fuse probe -o proto=rdma nfs://filer:2049/'");
   EXPECT_EQ(advice("[::1]:/export", 3049), "run 'nfsrdma-fuse probe nfs://[::1]:3049/'");
   EXPECT_EQ(advice("[fe80::1%lo]:/e", 3049), "run 'nfsrdma-fuse probe nfs://[fe80::1%25lo]:3049/'");
+}
+
+TEST(Explain, ExportsAdvice_AsksByTheSameTransport) {
+  using client::TransportKind;
+  const auto advice = [](const char* host, uint16_t port, TransportKind transport,
+                         client::AddressFamily family = client::AddressFamily::kAny) {
+    client::ClientOptions options;
+    options.host = host;
+    options.port = port;
+    options.transport = transport;
+    options.family = family;
+    return exports_advice(options);
+  };
+  const auto run = [](const char* what) {
+    return fmt::format("run 'nfsrdma-fuse probe {}' to see what it exports", what);
+  };
+  EXPECT_EQ(advice("filer", 2049, TransportKind::kTcp), run("nfs://filer:2049/"));
+  EXPECT_EQ(advice("::1", 3049, TransportKind::kTcp), run("nfs://[::1]:3049/"));
+  EXPECT_EQ(advice("fe80::1%lo", 2049, TransportKind::kTcp), run("nfs://[fe80::1%25lo]:2049/"));
+  for (const TransportKind rdma : {TransportKind::kSoftwareRdma, TransportKind::kRdmaDevice}) {
+    EXPECT_EQ(advice("filer", 20049, rdma), run("nfs://filer/"));
+    EXPECT_EQ(advice("filer", 20049, rdma, client::AddressFamily::kIpv4),
+              run("-o proto=rdma nfs://filer:20049/"));
+    EXPECT_EQ(advice("filer", 3049, rdma, client::AddressFamily::kIpv6),
+              run("-o proto=rdma6 nfs://filer:3049/"));
+    EXPECT_EQ(advice("fe80::1%lo", 3049, rdma), run("-o proto=rdma6 nfs://[fe80::1%25lo]:3049/"));
+  }
 }
 
 // 4 means "done with a warning" to the users of the tools.
