@@ -125,11 +125,13 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
       const Handler handler = found->second;  // the handler may close the server, and with it the map
       auto pending = std::make_shared<Pending>();
       pending->session = shared_from_this();
-      handler(*request, [pending](Outcome<Json> result) {
+      pending_ = pending;
+      const auto answer = [pending](Outcome<Json> result) {
         const auto self = std::exchange(pending->session, nullptr);
         if (self == nullptr) return;
         self->write(result ? success_response(*std::move(result)) : error_response(result.error().text));
-      });
+      };
+      handler(*request, Reply(answer, [pending] { return pending->session == nullptr; }));
       if (pending->session != nullptr) tell_later(*pending);
     }
 
@@ -173,7 +175,10 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
       std::error_code ignored;
       timer_.cancel();
       socket_.close(ignored);
-      server_->sessions_.erase(shared_from_this());
+      const auto self = shared_from_this();
+      server_->sessions_.erase(self);
+      // Whoever still holds the reply shall not hold the connection.
+      if (const auto pending = pending_.lock()) pending->session = nullptr;
     }
 
     std::shared_ptr<Impl> server_;
@@ -182,6 +187,7 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
     std::string in_;
     std::string out_;
     bool handling_ = false;
+    std::weak_ptr<Pending> pending_;
   };
 
   void accept() {
@@ -214,6 +220,15 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
   std::chrono::milliseconds io_time_;
   std::set<std::shared_ptr<Session>> sessions_;
 };
+
+void ControlServer::LateReplies::add(Reply reply) {
+  std::erase_if(replies_, [](const Reply& other) { return other.over(); });
+  replies_.push_back(std::move(reply));
+}
+
+void ControlServer::LateReplies::answer(const Json& result) {
+  for (const Reply& reply : std::exchange(replies_, {})) reply(result);
+}
 
 Outcome<std::unique_ptr<ControlServer>> ControlServer::create(asio::io_context& context, std::string path,
                                                               Handlers handlers,

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/control_protocol.h"
 #include "cli/outcome.h"
@@ -26,9 +27,31 @@ class ControlServer {
   static constexpr std::chrono::seconds kIoTime{10};
 
   // Takes the result, or the text of an error. Call it once; copies are the same reply.
-  using Reply = std::function<void(Outcome<Json>)>;
+  class Reply {
+   public:
+    Reply(std::function<void(Outcome<Json>)> answer, std::function<bool()> over)
+        : answer_(std::move(answer)), over_(std::move(over)) {}
+    void operator()(Outcome<Json> result) const { answer_(std::move(result)); }
+    // Answered, or nobody waits for it any more.
+    bool over() const { return over_(); }
+
+   private:
+    std::function<void(Outcome<Json>)> answer_;
+    std::function<bool()> over_;
+  };
   using Handler = std::function<void(const Json& request, Reply reply)>;
   using Handlers = std::map<std::string, Handler, std::less<>>;
+
+  // Those that wait for one event. It may be long in coming, and tools come and go meanwhile.
+  class LateReplies {
+   public:
+    void add(Reply reply);
+    void answer(const Json& result);  // all of them; none is left
+    size_t size() const { return replies_.size(); }
+
+   private:
+    std::vector<Reply> replies_;
+  };
 
   // Binds and listens. A socket file that is there is replaced: the path has the mount's device number, which
   // the kernel gives to one mount at a time, so its mount is gone, though its daemon may still be ending.

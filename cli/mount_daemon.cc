@@ -326,7 +326,7 @@ class MountDaemon {
       }
       reply(Json{{"level", to_string(cli::log_level())}});
     };
-    all["watch"] = [this](const Json&, Reply reply) { watchers_.push_back(std::move(reply)); };
+    all["watch"] = [this](const Json&, Reply reply) { watchers_.add(std::move(reply)); };
     all["abort"] = [this](const Json&, const Reply& reply) {
       log::warn("told to give up; {} bytes are not on the server", unwritten());
       reply(Json{{"unwritten_bytes", unwritten()}});
@@ -404,9 +404,7 @@ class MountDaemon {
     if (!clean) log::warn("the server was not told that this mount has ended; its lease will expire");
     if (lost != 0) exit_code_ = static_cast<int>(MountExit::kFailed);
     log::info("unmounted");
-    for (const ControlServer::Reply& reply : watchers_)
-      reply(Json{{"clean", clean}, {"unwritten_bytes", lost}});
-    watchers_.clear();
+    watchers_.answer({{"clean", clean}, {"unwritten_bytes", lost}});
     finish();
   }
 
@@ -489,9 +487,7 @@ class MountDaemon {
     }
     // The client is writing back and cannot be called off, the process can.
     const uint64_t lost = unwritten();
-    for (const ControlServer::Reply& reply : watchers_)
-      reply(Json{{"clean", false}, {"unwritten_bytes", lost}});
-    watchers_.clear();
+    watchers_.answer({{"clean", false}, {"unwritten_bytes", lost}});
     server_.reset();
   }
 
@@ -520,7 +516,7 @@ class MountDaemon {
   std::unique_ptr<client::Filesystem> filesystem_;
   std::unique_ptr<fuse::FuseMount> mount_;
   std::unique_ptr<ControlServer> server_;
-  std::vector<ControlServer::Reply> watchers_;
+  ControlServer::LateReplies watchers_;
 };
 
 }  // namespace

@@ -46,6 +46,7 @@ class ControlServerTest : public testing::Test {
     handlers["later"] = [this](const Json&, ControlServer::Reply reply) {
       waiting_.push_back(std::move(reply));
     };
+    handlers["watch"] = [this](const Json&, ControlServer::Reply reply) { watchers_.add(std::move(reply)); };
     handlers["drop"] = [](const Json&, ControlServer::Reply) {};
     handlers["twice"] = [](const Json&, ControlServer::Reply reply) {
       reply(Json(1));
@@ -111,6 +112,7 @@ class ControlServerTest : public testing::Test {
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(context_);
   std::vector<ControlServer::Reply> waiting_;
+  ControlServer::LateReplies watchers_;
   std::unique_ptr<ControlServer> server_;
   std::thread thread_;
 };
@@ -245,6 +247,35 @@ TEST_F(ControlServerTest, ToolThatGivesUp_FreesItsPlace) {
     wait_for_connections(0);
   }
   EXPECT_TRUE(ask({{"command", "echo"}}));
+}
+
+// A mount lives for months, and each umount --timeout leaves one that it does not wait for.
+TEST_F(ControlServerTest, RepliesOfThoseWhoGaveUp_AreNotKept) {
+  start();
+  for (size_t i = 0; i < 20; ++i) {
+    auto c = client();
+    ASSERT_TRUE(c->send({{"command", "watch"}}, deadline_in(10s)));
+    ASSERT_TRUE(c->wait_until_heard(deadline_in(10s)));
+    EXPECT_EQ(on_loop([this] { return watchers_.size(); }), 1u) << i;
+    c = refuse(ToolExit::kFailed, "");  // hang up
+    wait_for_connections(0);
+  }
+  auto c = client();
+  ASSERT_TRUE(c->send({{"command", "watch"}}, deadline_in(10s)));
+  ASSERT_TRUE(c->wait_until_heard(deadline_in(10s)));
+  on_loop([this] { watchers_.answer(said("all")); });
+  EXPECT_EQ(*c->receive(deadline_in(10s)), said("all"));
+  EXPECT_EQ(on_loop([this] { return watchers_.size(); }), 0u);
+}
+
+TEST_F(ControlServerTest, ReplyThatIsGiven_IsOver) {
+  start();
+  auto c = client();
+  ASSERT_TRUE(c->send({{"command", "later"}}, deadline_in(10s)));
+  ASSERT_TRUE(c->wait_until_heard(deadline_in(10s)));
+  EXPECT_FALSE(on_loop([this] { return waiting_.at(0).over(); }));
+  on_loop([this] { waiting_[0](said("now")); });
+  EXPECT_TRUE(on_loop([this] { return waiting_.at(0).over(); }));
 }
 
 TEST_F(ControlServerTest, TooManyConnections_AreTurnedAway) {
