@@ -67,6 +67,7 @@ bool ReadPattern::continues_forward(Stream& s, uint64_t offset, uint64_t size) {
   if (offset == s.place) {
     s.hit(size);
     s.gaps = 0;
+    if (end - s.first >= kSlackBytes) s.jumps = 0;
   } else if (s.hits < 2 || offset > s.place + kSlackBytes || end + kSlackBytes < s.place) {
     return false;
   } else if (offset < s.first && s.before.size == 0) {
@@ -74,14 +75,16 @@ bool ReadPattern::continues_forward(Stream& s, uint64_t offset, uint64_t size) {
   } else if (!missed) {
     // Where another read is still missing, this is no beginning.
     if (s.gaps == 0 && find_runs(offset, size) != nullptr) return false;
-    if (++s.gaps > kMostGaps) {
+    ++s.gaps;
+    if (++s.jumps > kMostGaps) {
       s = {};  // it jumps
       return false;
     }
     s.before = {s.first, s.place - s.first};
     s.first = offset;
-  } else if (s.gaps != 0) {
-    --s.gaps;  // what was missing, or read again
+  } else {  // what was missing, or read again
+    s.gaps -= std::min(s.gaps, 1u);
+    s.jumps -= std::min(s.jumps, 1u);
   }
   s.place = std::max(s.place, end);
   if (missed) {
@@ -97,11 +100,8 @@ bool ReadPattern::continues_run(Stream& s, uint64_t offset, uint64_t size) {
   if (offset < s.first || (longer && offset > s.place)) return false;
   if (offset > s.place + kSlackBytes || end + kSlackBytes < s.place) return false;
   s.place = std::max(s.place, end);
-  if (longer) {
-    s.kind = Kind::kForward;
-    s.reach = s.place;
-    s.hit(size);
-  }
+  // It is no longer what was foretold: what lies between the runs is not worth as much as they were.
+  if (longer) s = neighbours(Kind::kForward, s.first, s.place, size);
   return true;
 }
 

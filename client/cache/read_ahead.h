@@ -15,7 +15,8 @@
 // and what was not asked for yet is not asked for any more.
 //
 // With several loops, or an asynchronous reader, reads of a forward stream may be seen out of order: once it
-// is established it takes reads up to kSlackBytes ahead, a few at a time, and any before its end.
+// is established it takes reads up to kSlackBytes ahead, a few at a time, and any before its end. Where what
+// was jumped over never comes, only runs as long as that make up for it: else all of it would be read ahead.
 #pragma once
 
 #include <cstddef>
@@ -71,7 +72,8 @@ class ReadPattern {
                          // if they lay one behind the other
     uint64_t ramp = 0;   // bytes: grows with each read, so that a short run does not cost a window
     unsigned hits = 0;   // reads that came as foretold
-    unsigned gaps = 0;   // forward: reads that came before one that lies before them
+    unsigned gaps = 0;   // forward: reads that came before one that lies before them, of late
+    unsigned jumps = 0;  // the same since a run was as long as what is jumped over may be
     ReadRange before;    // forward: the run that the latest gap ended
   };
 

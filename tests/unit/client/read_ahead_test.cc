@@ -315,6 +315,30 @@ TEST(ReadPattern, OneThatJumpsAhead_IsNotForward) {
   EXPECT_EQ(p.kind(), Kind::kNone);
 }
 
+// What was jumped over is not read ahead again and again.
+TEST(ReadPattern, OneThatJumpsAheadAfterEachTwoReads_CostsNoMoreThanItReads) {
+  ReadPattern p;
+  std::mt19937_64 random(1);
+  uint64_t place = 0, read = 0, given = 0;
+  for (unsigned chunk = 0; chunk < 100; ++chunk, place += (1 + random() % 7) * kPiece) {
+    read_run(p, place, 2 * kPiece, [&] { given += bytes(all_ahead(p, 16 * kMiB)); });
+    place += 2 * kPiece;
+    read += 2 * kPiece;
+  }
+  EXPECT_LT(given, 2 * read);
+}
+
+// Runs as long as what may lie between them are worth it.
+TEST(ReadPattern, JumpsBetweenLongRuns_EndNoStream) {
+  ReadPattern p;
+  uint64_t place = 0;
+  for (unsigned run = 0; run < 20; ++run, place += (1 + run % 7) * kPiece) {
+    const uint64_t size = ReadPattern::kSlackBytes + run % 3 * kPiece;
+    read_run(p, place, size, [&] { EXPECT_EQ(p.kind(), Kind::kForward) << run; });
+    place += size;
+  }
+}
+
 // Anything may come: nothing is given past the end or too far, and nothing without end.
 RC_GTEST_PROP(ReadPatternProperty, Ranges_AreWithinBounds, ()) {
   ReadPattern p;
