@@ -353,8 +353,8 @@ class CachingFilesystem : public Filesystem {
   };
   // Whose connection may have one more; nothing: there is no room. ahead_mutex_ held.
   std::optional<unsigned> loop_for_ahead() const;
-  // False: not now.
-  bool send_ahead(const OpenFileRef& open, const IoAccount& account, const ReadRange& range, unsigned loop);
+  // The first part of `range` that is not here; becomes what follows. False: not now.
+  bool send_ahead(const OpenFileRef& open, const IoAccount& account, ReadRange& range, unsigned loop);
   Task<> fetch_ahead(OpenFileRef open, IoAccount account, Ahead ahead);
   void keep(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece);
   // How much to read of a file with its OPEN: all of it, if it is small and nobody here has its data. 0:

@@ -44,6 +44,12 @@ DataCache::Extents::iterator DataCache::at_or_after(File& file, uint64_t offset)
   return at;
 }
 
+uint64_t DataCache::first_not_here(File& file, uint64_t from) {
+  auto e = at_or_after(file, from);
+  for (; e != file.extents.end() && e->second.offset <= from; ++e) from = std::max(from, e->second.end);
+  return from;
+}
+
 // --- reading ---
 
 DataCache::Found DataCache::find(const Node& node, uint64_t offset, size_t size, TimePoint oldest) {
@@ -175,8 +181,8 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t offse
   {
     std::lock_guard lock(mutex_);
     if (File* file = find_file(node)) {
-      auto e = at_or_after(*file, from);
-      for (; e != file->extents.end() && e->second.offset <= from; ++e) from = std::max(from, e->second.end);
+      from = first_not_here(*file, from);
+      const auto e = at_or_after(*file, from);
       if (e != file->extents.end()) end = std::min(end, e->second.offset);
     }
   }
@@ -217,6 +223,13 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from,
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   ++numbers_.extents;
   return fill;
+}
+
+bool DataCache::covers(const Node& node, uint64_t offset, size_t size) const {
+  std::lock_guard lock(mutex_);
+  File* file = find_file(node);
+  if (file == nullptr) return false;
+  return first_not_here(*file, offset) >= offset + size;
 }
 
 bool DataCache::complete(const Fill& fill, size_t bytes, bool end, TimePoint now) {

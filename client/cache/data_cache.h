@@ -91,6 +91,8 @@ class DataCache {
   std::optional<Fill> begin(const Node& file, uint64_t offset, size_t size, BufferPool& buffers);
   // The same with memory of the caller's, for [offset, offset + room.size()); nothing when any of it is here.
   std::optional<Fill> begin(const Node& file, uint64_t offset, Slice room);
+  // Whether there is nothing left to begin: all of it is here, or on its way.
+  bool covers(const Node& file, uint64_t offset, size_t size) const;
   // The first `bytes` of the room were read, and are what the server has `now`; `end`: the file ends there.
   // False when they are not kept.
   bool complete(const Fill& fill, size_t bytes, bool end, TimePoint now);
@@ -168,6 +170,7 @@ class DataCache {
   // All with the lock held.
   File* find_file(const Node& file) const;
   static Extents::iterator at_or_after(File& file, uint64_t offset);
+  static uint64_t first_not_here(File& file, uint64_t from);
   size_t take_valid(Extent& extent, uint64_t offset, uint64_t end, std::vector<Slice>& into);
   void note_answered(Extent& extent, size_t first, size_t last);
   void set_class(Extent& extent, Class to);

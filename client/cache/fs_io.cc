@@ -107,6 +107,7 @@ Task<Result<ReadReply>> CachingFilesystem::read_kept(OpenFileRef open, const IoA
       co_await data.wait(*node.get(), offset + whole.size);
       continue;
     }
+    if (at == offset && found.size == 0) cached_open(open).reads.missed(offset, size);
     auto rest = co_await read_range(open, account, offset + whole.size, found.missing);
     if (!rest || found.missing == size) co_return rest;
     whole.size += rest->size;

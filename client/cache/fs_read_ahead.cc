@@ -95,16 +95,18 @@ void CachingFilesystem::read_ahead(const OpenFileRef& open, const IoAccount& acc
   const size_t piece = std::clamp<size_t>(std::bit_floor(window / kPiecesOfWindow),
                                           std::min(kSmallestPiece, largest), largest);
   const uint64_t end = known_attributes(handle.node).size;
+  ReadRange rest;
   for (;;) {
     std::optional<unsigned> loop;
     {
       std::lock_guard lock(ahead_mutex_);
       if (!handle.ahead_over) loop = loop_for_ahead();
     }
-    if (!loop) return;
-    const auto range = handle.reads.next(window, piece, end);
-    if (!range || !send_ahead(open, account, *range, *loop)) return;
+    if (!loop) break;
+    if (rest.size == 0) rest = handle.reads.next(window, piece, end).value_or(ReadRange{});
+    if (rest.size == 0 || !send_ahead(open, account, rest, *loop)) break;
   }
+  if (rest.size != 0) handle.reads.put_back(rest);
 }
 
 std::optional<unsigned> CachingFilesystem::loop_for_ahead() const {
@@ -117,7 +119,7 @@ std::optional<unsigned> CachingFilesystem::loop_for_ahead() const {
   return std::nullopt;
 }
 
-bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& account, const ReadRange& range,
+bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& account, ReadRange& range,
                                    unsigned loop) {
   CachedOpen& handle = cached_open(open);
   CachedNode& n = cached_node(handle.node);
@@ -131,9 +133,14 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
     if (handle.outdated_change == n.contents_change) return false;
     ahead.change = n.contents_change;
     auto fill = table_.data().begin(n, range.offset, range.size, buffers_);
-    if (!fill) return true;  // it is here, or there is no room
+    if (!fill) {
+      if (!table_.data().covers(n, range.offset, range.size)) return false;  // there is no room
+      range = {};
+      return true;
+    }
     ahead.fill = std::move(*fill);
   }
+  const uint64_t sent_to = ahead.fill.offset + ahead.fill.room.size();
   {
     std::unique_lock lock(ahead_mutex_);
     if (handle.ahead_over) {
@@ -147,6 +154,7 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
     ahead_next_ = loop + 1;
   }
   loops_[loop].spawn(fetch_ahead(open, account, std::move(ahead)));
+  range = {sent_to, range.offset + range.size - sent_to};
   return true;
 }
 

@@ -28,6 +28,7 @@ int64_t distance(uint64_t from, uint64_t to) {
 }  // namespace
 
 void ReadPattern::note(uint64_t offset, uint64_t size) {
+  given_ = {};
   Stream* stream = find_continued(offset, size);
   if (stream == nullptr) {
     // Neighbours say more than distances: places that are read in turn may be equally far from each other.
@@ -54,6 +55,7 @@ ReadPattern::Stream* ReadPattern::find_continued(uint64_t offset, uint64_t size)
   for (Stream& s : streams_) {
     if (s.kind == Kind::kForward && continues_forward(s, offset, size)) return &s;
     if (s.kind != Kind::kBackward || offset + size != s.place) continue;
+    s.foretold = s.reach < s.place;
     s.hit(size);
     s.place = offset;
     return &s;
@@ -86,6 +88,7 @@ bool ReadPattern::continues_forward(Stream& s, uint64_t offset, uint64_t size) {
     s.gaps -= std::min(s.gaps, 1u);
     s.jumps -= std::min(s.jumps, 1u);
   }
+  s.foretold = !missed && offset < s.reach;
   s.place = std::max(s.place, end);
   if (missed) {
     s.before = {};
@@ -99,6 +102,7 @@ bool ReadPattern::continues_run(Stream& s, uint64_t offset, uint64_t size) {
   const bool longer = end > s.first + s.size;
   if (offset < s.first || (longer && offset > s.place)) return false;
   if (offset > s.place + kSlackBytes || end + kSlackBytes < s.place) return false;
+  s.foretold = offset >= s.place && offset - s.first < s.reach;
   s.place = std::max(s.place, end);
   // It is no longer what was foretold: what lies between the runs is not worth as much as they were.
   if (longer) s = neighbours(Kind::kForward, s.first, s.place, size);
@@ -111,6 +115,7 @@ bool ReadPattern::begins_next_run(Stream& s, uint64_t offset, uint64_t size) {
   if (next < 0) return false;
   const auto first = static_cast<uint64_t>(next);
   if (offset < first || offset + size > first + s.size) return false;
+  s.foretold = offset - first + s.size < s.reach;
   s.hit(s.size);
   s.first = first;
   s.place = offset + size;
@@ -196,17 +201,55 @@ ReadPattern::Stream* ReadPattern::add(const Stream& s) {
 
 void ReadPattern::Stream::hit(uint64_t bytes) {
   ++hits;
+  if (rest != 0) {
+    rest -= std::min(rest, bytes);
+    return;
+  }
   ramp = std::min(std::max(ramp, bytes) * 2, kMostRamp);
+  doubt -= std::min(doubt, bytes / 8);
+}
+
+// What we write in between, or a lack of room, may throw out each window: not many are read for nothing.
+void ReadPattern::Stream::miss(uint64_t bytes) {
+  foretold = false;
+  reach = kind == Kind::kStrided ? 0 : place;
+  ramp = 2 * bytes;
+  rest = doubt;
+  doubt = std::min(std::max(2 * doubt, bytes), kMostRest);
+}
+
+void ReadPattern::missed(uint64_t offset, uint64_t size) {
+  for (Stream& s : streams_) {
+    // The latest read of its stream: others behind it have seen what there is themselves.
+    const uint64_t place = s.kind == Kind::kBackward ? offset : offset + size;
+    if (!s.foretold || s.place != place) continue;
+    s.miss(size);
+    given_ = {};
+    return;
+  }
+}
+
+void ReadPattern::put_back(const ReadRange& rest) {
+  if (rest.offset + rest.size != given_.offset + given_.size) return;
+  streams_.front().reach = reach_before_;
+  given_ = {};
 }
 
 std::optional<ReadRange> ReadPattern::next(uint64_t window, uint64_t piece, uint64_t end) {
   if (!followed_ || piece < kAlignment) return std::nullopt;
   Stream& s = streams_.front();
-  const uint64_t reach = std::min(window, s.ramp);
+  if (s.rest != 0) return std::nullopt;
+  reach_before_ = s.reach;
+  const auto range = next_of(s, std::min(window, s.ramp), piece, end);
+  given_ = range.value_or(ReadRange{});
+  return range;
+}
+
+std::optional<ReadRange> ReadPattern::next_of(Stream& s, uint64_t window, uint64_t piece, uint64_t end) {
   switch (s.kind) {
-    case Kind::kForward: return next_forward(s, reach, piece, end);
-    case Kind::kBackward: return next_backward(s, reach, piece);
-    case Kind::kStrided: return next_strided(s, reach, piece, end);
+    case Kind::kForward: return next_forward(s, window, piece, end);
+    case Kind::kBackward: return next_backward(s, window, piece);
+    case Kind::kStrided: return next_strided(s, window, piece, end);
     case Kind::kNone: break;
   }
   return std::nullopt;

@@ -43,6 +43,7 @@ class ReadPattern {
   static constexpr uint64_t kSlackBytes = 1u << 20;
   static constexpr unsigned kMostGaps = 4;
   static constexpr unsigned kMostRuns = 32;  // of a strided stream, ahead at once
+  static constexpr uint64_t kMostRest = 16u << 20;
   static constexpr uint64_t kAlignment = 4096;
 
   enum class Kind : uint8_t { kNone, kForward, kBackward, kStrided };
@@ -57,11 +58,20 @@ class ReadPattern {
   // not given before to a stream of the same kind. Nothing while less than a whole piece would fit, unless
   // the end of the file is near; and where less than kAlignment can be asked for at once.
   std::optional<ReadRange> next(uint64_t window, uint64_t piece, uint64_t end);
+  // `rest`, the last part of what next() gave, was not asked for: unless there is a read first, it is given
+  // again, with what is before it. (After a read missed() sees to that.)
+  void put_back(const ReadRange& rest);
+  // A read that was noted found nothing of its first bytes, neither here nor on its way. If they had been
+  // given they are gone, and so may be what was given behind them: it is given again, the more hesitantly the
+  // more often that happens.
+  void missed(uint64_t offset, uint64_t size);
 
  private:
   struct Stream {
     // A read of `bytes` came as foretold.
     void hit(uint64_t bytes);
+    // So did one, but what was foretold is gone.
+    void miss(uint64_t bytes);
 
     Kind kind = Kind::kNone;
     uint64_t first = 0;  // forward and strided: where the latest run began; 0, too, after reads out of order
@@ -75,6 +85,9 @@ class ReadPattern {
     unsigned gaps = 0;   // forward: reads that came before one that lies before them, of late
     unsigned jumps = 0;  // the same since a run was as long as what is jumped over may be
     ReadRange before;    // forward: the run that the latest gap ended
+    bool foretold = false;  // the latest read's first byte had been given
+    uint64_t rest = 0;      // bytes to be read before anything is given again
+    uint64_t doubt = 0;     // what `rest` is after another miss
   };
 
   Stream* find_continued(uint64_t offset, uint64_t size);
@@ -90,6 +103,7 @@ class ReadPattern {
   static Stream neighbours(Kind kind, uint64_t first, uint64_t place, uint64_t size);
   static Stream strided(uint64_t offset, uint64_t size, uint64_t run, int64_t stride, unsigned hits);
 
+  static std::optional<ReadRange> next_of(Stream& s, uint64_t window, uint64_t piece, uint64_t end);
   static std::optional<ReadRange> next_forward(Stream& s, uint64_t window, uint64_t piece, uint64_t end);
   static std::optional<ReadRange> next_backward(Stream& s, uint64_t window, uint64_t piece);
   static std::optional<ReadRange> next_strided(Stream& s, uint64_t window, uint64_t piece, uint64_t end);
@@ -98,6 +112,8 @@ class ReadPattern {
   std::vector<ReadRange> recent_;  // at most kRemembered, a ring
   size_t next_ = 0;                // its next place
   bool followed_ = false;          // the latest read belongs to streams_.front()
+  ReadRange given_;                // by next(), since the latest read
+  uint64_t reach_before_ = 0;      // that of streams_.front()
 };
 
 }  // namespace nfsrdma::client

@@ -29,6 +29,16 @@ std::optional<ReadRange> ReadHistory::next(uint64_t window, uint64_t piece, uint
   return pattern_->next(window, piece, end);
 }
 
+void ReadHistory::put_back(const ReadRange& rest) {
+  std::lock_guard lock(mutex_);
+  if (pattern_) pattern_->put_back(rest);
+}
+
+void ReadHistory::missed(uint64_t offset, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  if (pattern_) pattern_->missed(offset, size);
+}
+
 bool ReadHistory::foretells() const {
   std::lock_guard lock(mutex_);
   return pattern_ && pattern_->kind() != ReadPattern::Kind::kNone;

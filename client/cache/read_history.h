@@ -33,6 +33,9 @@ class ReadHistory {
   // See ReadPattern::next(). Nothing, too, when the application keeps as much as `window` under way by
   // itself: then the way to the server is full without us.
   std::optional<ReadRange> next(uint64_t window, uint64_t piece, uint64_t end);
+  // See there.
+  void put_back(const ReadRange& rest);
+  void missed(uint64_t offset, uint64_t size);
   // Whether a pattern is seen at all.
   bool foretells() const;
 

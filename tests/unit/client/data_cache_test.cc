@@ -53,6 +53,18 @@ class DataCacheTest : public testing::Test {
   TimePoint now{std::chrono::hours(1)};
 };
 
+TEST_F(DataCacheTest, WhatIsHereOrOnItsWay_IsCovered) {
+  EXPECT_FALSE(cache.covers(file, 0, kPage));
+  ASSERT_TRUE(fill(file, 0, 4 * kPage));
+  const auto filling = begin(file, 4 * kPage, 4 * kPage);
+  ASSERT_TRUE(filling);
+  EXPECT_TRUE(cache.covers(file, kPage, 7 * kPage));
+  EXPECT_FALSE(cache.covers(file, kPage, 7 * kPage + 1));
+  EXPECT_FALSE(cache.covers(other, 0, kPage));
+  cache.abandon(*filling);
+  EXPECT_FALSE(cache.covers(file, kPage, 7 * kPage));
+}
+
 TEST_F(DataCacheTest, WhatWasFilled_IsFound_WithWhatIsMissingBehindIt) {
   EXPECT_EQ(find(file, 0, kMiB).missing, kMiB);
   ASSERT_TRUE(fill(file, 64 * kPage, 64 * kPage));

@@ -21,6 +21,13 @@ class ReadAheadLoops : public DataCacheLoops {
   std::future<Result<client::ReadReply>> start_reading(const client::OpenFileRef& file, uint64_t offset) {
     return start_on(mount->loops()[0], mount->fs().read(mount->user(), file, offset, kPiece));
   }
+  // `count` reads of kRead each, from the `first` on.
+  void read_unhurriedly(const client::OpenFileRef& file, uint64_t first, uint64_t count) {
+    for (uint64_t at = first * kRead; at < (first + count) * kRead; at += kRead) {
+      ASSERT_EQ(*mount->read(file, at, kRead), content(kRead, 'a', at)) << at;
+      wait_for_what_is_on_its_way();
+    }
+  }
   // READs of one piece each, of which few may be under way at once.
   void mount_with_small_pieces_and_few_slots() {
     server->set_limits("/export", kPiece, 255);
@@ -78,6 +85,64 @@ TEST_P(ReadAheadLoops, AfterASeek_NothingMoreOfTheOldStreamIsAskedFor) {
     }
     mount->close(file);
   }
+}
+
+// What was read ahead is gone with the version that it was of: it is not left to one READ after the other.
+TEST_P(ReadAheadLoops, WhatGoesWithAnotherVersion_IsReadAheadAgain) {
+  const auto file = mount->open("file");
+  read_unhurriedly(file, 0, 8);
+  ASSERT_TRUE(change_behind_our_back());
+  auto other_user = mount->user(1000, 1000);  // asks ACCESS, whose answer has attributes
+  EXPECT_EQ(errno_of(mount->run(mount->fs().access(other_user, mount->node("file"), R_OK))), 0);
+  turn_every_loop();
+  read_unhurriedly(file, 8, 2);
+  const uint64_t hits = numbers().data_hit_bytes, refused = numbers().ahead_refused_bytes;
+  read_unhurriedly(file, 10, 6);
+  EXPECT_EQ(numbers().data_hit_bytes, hits + 6 * kRead);
+  EXPECT_EQ(numbers().ahead_refused_bytes, refused);
+  mount->close(file);
+}
+
+// Nothing is read ahead of what is being written; what was not asked for then is later.
+TEST_P(ReadAheadLoops, WhatWasNotAskedForWhileWeWrote_IsAfterwards) {
+  const auto file = mount->open("file", O_RDWR);
+  EXPECT_EQ(mount->write(file, 4 * kMiB - 4096, content(4096, 'c')), 0);
+  read_unhurriedly(file, 0, 4);
+  EXPECT_EQ(mount->fsync(file), 0);
+  turn_every_loop();
+  read_unhurriedly(file, 4, 1);
+  const uint64_t hits = numbers().data_hit_bytes;
+  read_unhurriedly(file, 5, 4);
+  EXPECT_EQ(numbers().data_hit_bytes, hits + 4 * kRead);
+  mount->close(file);
+}
+
+TEST_P(ReadAheadLoops, WhatThereWasNoRoomFor_IsReadAheadWhenThereIs) {
+  std::atomic<uint64_t> available{64 * kMiB};
+  mount = make_mount([&](client::ClientOptions& o) {
+    keep_data(o);
+    o.read_ahead_bytes = 8 * kMiB;
+    o.memory = [&] { return Memory{64 * kMiB, available}; };
+  });
+  server->make_file("/export/big", content(16 * kMiB), 0666);
+  const auto rule = server->faults().add(read_ahead_reply().always(), fault::Stall{});
+  auto big = mount->open("big");
+  ASSERT_TRUE(mount->read(big, 0, 4 * kMiB));
+  ASSERT_TRUE(wait_for([](const auto& n) { return n.data_bytes > client::DataCache::kLeastRoom; }));
+  available = 0;
+  ASSERT_TRUE(wait_for([](const auto& n) { return n.data_limit_bytes == client::DataCache::kLeastRoom; }));
+  auto file = mount->open("file");
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(mount->read(file, i * kRead, kRead));
+  EXPECT_EQ(numbers().data_hits, 0u);
+  server->faults().release(rule);
+  wait_for_what_is_on_its_way();
+  read_unhurriedly(file, 4, 1);
+  const uint64_t hits = numbers().data_hit_bytes;
+  read_unhurriedly(file, 5, 4);
+  EXPECT_EQ(numbers().data_hit_bytes, hits + 4 * kRead);
+  mount->close(std::move(file));
+  mount->close(std::move(big));
+  mount.reset();
 }
 
 // Section 16.2.3: the COMPOUND's status is "the value of the status of the last operation executed": what was

@@ -339,6 +339,110 @@ TEST(ReadPattern, JumpsBetweenLongRuns_EndNoStream) {
   }
 }
 
+// --- what was given and is gone, or was not asked for ---
+
+TEST(ReadPattern, WhatIsGone_IsGivenAgain) {
+  for (const int64_t step : {int64_t{kPiece}, -int64_t{kPiece}, int64_t{8 * kMiB}}) {
+    SCOPED_TRACE(step);
+    ReadPattern p;
+    uint64_t place = 300 * kMiB;
+    const auto read_next = [&] { p.note(place += static_cast<uint64_t>(step), kPiece); };
+    for (int i = 0; i < 10; ++i) {
+      read_next();
+      all_ahead(p, kMiB);
+    }
+    read_next();
+    p.missed(place, kPiece);
+    const auto again = all_ahead(p, kMiB);
+    ASSERT_FALSE(again.empty());
+    EXPECT_EQ(again.front(), (ReadRange{place + static_cast<uint64_t>(step), kPiece}));
+    EXPECT_LE(bytes(again), 2 * kPiece) << "as of a new stream";
+    for (int i = 0; i < 10; ++i) {
+      read_next();
+      all_ahead(p, kMiB);
+    }
+    read_next();
+    EXPECT_EQ(bytes(all_ahead(p, kMiB)), kPiece) << "as far ahead as before";
+  }
+}
+
+// The first reads, and what is read again, are asked for without having been given.
+TEST(ReadPattern, WhatWasNotGiven_IsNotMissed) {
+  ReadPattern p;
+  p.note(0, kPiece);
+  EXPECT_FALSE(all_ahead(p, kMiB).empty());
+  p.missed(0, kPiece);
+  EXPECT_TRUE(all_ahead(p, kMiB).empty());
+  for (uint64_t i = 1; i < 8; ++i) {
+    p.note(i * kPiece, kPiece);
+    all_ahead(p, kMiB);
+  }
+  for (const uint64_t i : {7u, 4u}) {
+    p.note(i * kPiece, kPiece);
+    p.missed(i * kPiece, kPiece);
+    EXPECT_TRUE(all_ahead(p, kMiB).empty()) << i;
+  }
+}
+
+// Two loops: the later read has looked first.
+TEST(ReadPattern, OfReadsThatMissTogether_TheLastCounts) {
+  ReadPattern p;
+  for (uint64_t i = 0; i < 8; ++i) {
+    p.note(i * kPiece, kPiece);
+    all_ahead(p, kMiB);
+  }
+  p.note(8 * kPiece, kPiece);
+  p.note(9 * kPiece, kPiece);
+  all_ahead(p, kMiB);
+  p.missed(8 * kPiece, kPiece);
+  EXPECT_TRUE(all_ahead(p, kMiB).empty());
+  p.missed(9 * kPiece, kPiece);
+  const auto again = all_ahead(p, kMiB);
+  ASSERT_FALSE(again.empty());
+  EXPECT_EQ(again.front().offset, 10 * kPiece);
+  p.missed(9 * kPiece, kPiece);
+  EXPECT_TRUE(all_ahead(p, kMiB).empty()) << "once";
+}
+
+// As where we write between the reads.
+TEST(ReadPattern, WhatIsAlwaysGone_IsHardlyEverGiven) {
+  ReadPattern p;
+  uint64_t given = 0;
+  constexpr uint64_t kReads = 2000;
+  for (uint64_t i = 0; i < kReads; ++i) {
+    p.note(i * kPiece, kPiece);
+    p.missed(i * kPiece, kPiece);
+    given += bytes(all_ahead(p, 16 * kMiB));
+  }
+  EXPECT_LE(given, kReads * kPiece / 4);
+  const uint64_t rested = kReads + ReadPattern::kMostRest / kPiece;
+  for (uint64_t i = kReads; i < rested; ++i) p.note(i * kPiece, kPiece);
+  EXPECT_FALSE(all_ahead(p, 16 * kMiB).empty()) << "it is tried again";
+}
+
+TEST(ReadPattern, WhatIsPutBack_IsGivenNext) {
+  for (const int64_t step : {int64_t{kPiece}, -int64_t{kPiece}, int64_t{8 * kMiB}}) {
+    SCOPED_TRACE(step);
+    ReadPattern p;
+    uint64_t place = 300 * kMiB;
+    for (int i = 0; i < 10; ++i) p.note(place += static_cast<uint64_t>(step), kPiece);
+    const auto first = p.next(kMiB, kPiece, kGiB);
+    ASSERT_TRUE(first);
+    const auto second = p.next(kMiB, kPiece, kGiB);
+    ASSERT_TRUE(second);
+    p.put_back(*first);
+    EXPECT_NE(p.next(kMiB, kPiece, kGiB), first) << "what followed has been asked for";
+    p.note(place += static_cast<uint64_t>(step), kPiece);
+    const auto third = p.next(kMiB, kPiece, kGiB);
+    ASSERT_TRUE(third);
+    p.put_back({third->offset + 4096, third->size - 4096});
+    EXPECT_EQ(p.next(kMiB, kPiece, kGiB), third);
+    p.note(5 * kGiB, kPiece);
+    p.put_back(*third);
+    EXPECT_FALSE(p.next(kMiB, kPiece, kGiB));
+  }
+}
+
 // Anything may come: nothing is given past the end or too far, and nothing without end.
 RC_GTEST_PROP(ReadPatternProperty, Ranges_AreWithinBounds, ()) {
   ReadPattern p;
