@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cache/ahead_readers.h"
 #include "client/cache/cached_file.h"
 #include "client/cache/cached_node.h"
 #include "client/cache/hidden_removals.h"
@@ -342,8 +343,8 @@ class CachingFilesystem : public Filesystem {
   void give_memory_back();
   // What was kept from before a restart of the server is dropped.
   void note_server_epoch(uint64_t epoch);
-  // How far to read ahead, in bytes.
-  uint64_t ahead_window() const;
+  // How far to read ahead through one descriptor, in bytes.
+  uint64_t ahead_window(const CachedOpen& handle);
   // Sends what is worth it just now, by the descriptor's latest read.
   void read_ahead(const OpenFileRef& open, const IoAccount& account);
   struct Ahead {
@@ -539,6 +540,7 @@ class CachingFilesystem : public Filesystem {
   std::atomic<bool> committing_everything_{false};
   TimePoint look_for_old_at_{};
   ReadPace pace_;
+  AheadReaders ahead_readers_;
   std::mutex listings_mutex_;                     // guards
   std::vector<std::weak_ptr<Listing>> listings_;  // the open directories, and for half a second those closed
   std::atomic<uint64_t> data_epoch_{0};           // that the data cache is of

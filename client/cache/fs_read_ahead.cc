@@ -78,18 +78,21 @@ void CachingFilesystem::note_server_epoch(uint64_t epoch) {
   }
 }
 
-uint64_t CachingFilesystem::ahead_window() const {
-  // What is read ahead is not to be let go again before it is asked for.
+uint64_t CachingFilesystem::ahead_window(const CachedOpen& handle) {
+  // What is read ahead is not to be let go again before it is asked for: neither for what is read ahead
+  // through other descriptors, of this file or others, nor because it is more than a file may have.
+  const TimePoint now = Clock::now();
   const DataCache& data = table_.data();
-  const uint64_t most = std::min({options_.read_ahead_bytes, data.limit() / 2, data.share()});
+  const uint64_t part = data.limit() / 2 / ahead_readers_.count_with(&handle, now);
+  const uint64_t most = std::min({options_.read_ahead_bytes, part, data.share()});
   if (!options_.read_ahead_measured || most == 0) return most;
-  return std::min(most, pace_.window(Clock::now()));
+  return std::min(most, pace_.window(now));
 }
 
 void CachingFilesystem::read_ahead(const OpenFileRef& open, const IoAccount& account) {
   CachedOpen& handle = cached_open(open);
   if (stopping_ || !handle.reads.foretells()) return;
-  const uint64_t window = ahead_window();
+  const uint64_t window = ahead_window(handle);
   if (window == 0) return;
   const size_t largest = std::min<size_t>(kLargestPiece, std::bit_floor(limits_of(handle.node).rsize));
   const size_t piece = std::clamp<size_t>(std::bit_floor(window / kPiecesOfWindow),
@@ -153,6 +156,7 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
     ++ahead_on_[loop];
     ahead_next_ = loop + 1;
   }
+  ahead_readers_.sent(&handle, Clock::now());
   loops_[loop].spawn(fetch_ahead(open, account, std::move(ahead)));
   range = {sent_to, range.offset + range.size - sent_to};
   return true;
@@ -234,9 +238,10 @@ Task<> CachingFilesystem::end_read_ahead(OpenFileRef open) {
   for (;;) {
     std::unique_lock lock(ahead_mutex_);
     handle.ahead_over = true;
-    if (handle.ahead_under_way == 0) co_return;
+    if (handle.ahead_under_way == 0) break;
     co_await ahead_ended_.wait(lock);
   }
+  ahead_readers_.closed(&handle);
 }
 
 Task<> CachingFilesystem::end_all_read_ahead() {

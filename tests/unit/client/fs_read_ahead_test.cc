@@ -145,6 +145,34 @@ TEST_P(ReadAheadLoops, WhatThereWasNoRoomFor_IsReadAheadWhenThereIs) {
   mount.reset();
 }
 
+// However many read at once, of one file or of several: none throws out what another is about to ask for.
+TEST_P(ReadAheadLoops, ManyDescriptors_LeaveEachOtherWhatTheyReadAhead) {
+  constexpr uint64_t kReaders = 12, kEach = 2 * kMiB;
+  for (uint64_t i = 0; i < kReaders; ++i)
+    server->make_file("/export/f" + std::to_string(i), content(kEach), 0666);
+  server->make_file("/export/all", content(kReaders * kEach), 0666);
+  for (const bool one_file : {false, true}) {
+    SCOPED_TRACE(one_file);
+    mount = make_mount([](client::ClientOptions& o) {
+      keep_data(o);
+      o.cache_bytes = 4 * kMiB;
+    });
+    std::vector<client::OpenFileRef> files;
+    for (uint64_t i = 0; i < kReaders; ++i)
+      files.push_back(mount->open(one_file ? "all" : "f" + std::to_string(i)));
+    for (uint64_t at = 0; at < kEach; at += kRead) {
+      for (uint64_t i = 0; i < kReaders; ++i) {
+        const uint64_t from = one_file ? i * kEach : 0;
+        ASSERT_EQ(*mount->read(files[i], from + at, kRead), content(kRead, 'a', from + at));
+      }
+      wait_for_what_is_on_its_way();
+    }
+    EXPECT_EQ(numbers().ahead_wasted_bytes, 0u);
+    EXPECT_GE(numbers().data_hit_bytes, kReaders * kEach / 4 * 3) << "and much of it was read ahead";
+    for (auto& file : files) mount->close(std::move(file));
+  }
+}
+
 // Section 16.2.3: the COMPOUND's status is "the value of the status of the last operation executed": what was
 // read in front of it is there, and all of it is asked for again.
 TEST_P(ReadAheadLoops, DelayBehindTheData_IsNoDefectOfTheReply) {

@@ -1,4 +1,5 @@
 // ReadPattern: what is foretold, and that nothing is for reads without a pattern. ReadPace: how far.
+// AheadReaders: among how many.
 #include "client/cache/read_ahead.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <random>
 #include <set>
 
+#include "client/cache/ahead_readers.h"
 #include "client/cache/read_history.h"
 #include "client/cache/read_pace.h"
 
@@ -499,6 +501,25 @@ TEST(ReadHistory, AnApplicationThatKeepsAWindowUnderWay_IsLeftAlone) {
   EXPECT_FALSE(history.next(kMiB, kPiece, kGiB)) << "it does so from time to time";
   for (uint64_t i = 0; i < 40; ++i) ReadHistory::Turn small(history, 2 * kMiB + 4096 * (i + 1), 4096);
   EXPECT_TRUE(history.next(kMiB, kPiece, kGiB)) << "not any more";
+}
+
+// --- among how many ---
+
+TEST(AheadReaders, AreThoseThatHaveSentLately) {
+  AheadReaders readers;
+  int a = 0, b = 0;
+  const TimePoint now{std::chrono::hours(1)};
+  EXPECT_EQ(readers.count_with(&a, now), 1u);
+  readers.sent(&a, now);
+  readers.sent(&b, now + std::chrono::seconds(1));
+  readers.sent(&a, now + ReadPace::kMemory);
+  EXPECT_EQ(readers.count_with(&a, now + ReadPace::kMemory), 2u);
+  EXPECT_EQ(readers.count_with(&now, now + ReadPace::kMemory), 3u);
+  EXPECT_EQ(readers.count_with(&a, now + 2 * ReadPace::kMemory), 1u) << "b has sent nothing since";
+  EXPECT_EQ(readers.count_with(&b, now + 2 * ReadPace::kMemory), 2u);
+  readers.closed(&b);
+  readers.closed(&a);
+  EXPECT_EQ(readers.count_with(&b, now + 2 * ReadPace::kMemory), 1u);
 }
 
 // --- how far ---
