@@ -7,6 +7,7 @@ with the kernel's read-ahead alone; the relay's answers are never late: it is wh
 """
 
 from ceilings import BARE, BARE_ABOUT, CEILINGS, RELAY, Bare, Ceiling, set_read_ahead
+from fabrics import filer_mount
 from harness.filer import Filer
 from harness.ganesha import free_port
 from harness.mount import Mount
@@ -43,15 +44,14 @@ class Delays(Part):
         rdma = free_port()
         server = Filer(name=f"late{delay}", arguments=("--export", "memory", "--rdma", f"127.0.0.1:{rdma}",
                                                        "--fault", f"reply READ always: delay {delay}")).start()
-        mounted = Mount(server.source("/memory"), server.port, self.options)
+        mounted = self.mounted(TCP, server, rdma)
         for name, size in {**{f"data{window}": self.size for window in WINDOWS.values()}, "again": AGAIN_SIZE}.items():
             self.unmeasured("write", f"{mounted.path}/{name}", size=size)
         mounted.umount()
         return server, rdma
 
     def mounted(self, name, server, rdma):
-        proto, port, more = {TCP: ("tcp", server.port, ""), RDMA: ("rdma", rdma, "rdmavers=2"), KERNEL_ALONE: ("tcp", server.port, "cache_mem=0")}[name]
-        return Mount(server.source("/memory"), port, ",".join(o for o in (more, self.options) if o), proto=proto)
+        return filer_mount(server, rdma, 2 if name == RDMA else None, "cache_mem=0" if name == KERNEL_ALONE else "", self.options)
 
     def delay(self):
         """A file in order against the delay, and a small one again."""

@@ -35,6 +35,13 @@ AHEAD = (0, 1, 2, 4, 8, 16)
 PAPERS_BLOCK, PAPERS_AHEAD = 256 << 10, 4
 
 
+def filer_mount(server, rdma, version, *options):
+    """Of a filer's memory, over RPC-over-RDMA of that version at port `rdma`, or over TCP (None)."""
+    proto, port = ("rdma", rdma) if version else ("tcp", server.port)
+    words = [f"rdmavers={version}" if version else "", *options]
+    return Mount(server.source("/memory"), port, ",".join(o for o in words if o), proto=proto)
+
+
 class Fabrics(Part):
     REPEATED = ("fabrics", "latency", "alone", "filer_depth", "grid")
     ONCE = ()
@@ -60,9 +67,7 @@ class Fabrics(Part):
         self.server.kill()
 
     def mounted(self, name, more=""):
-        proto, port, options = {TCP: ("tcp", self.server.port, ""), RDMA2: ("rdma", self.rdma, "rdmavers=2"),
-                                RDMA1: ("rdma", self.rdma, "rdmavers=1")}[name]
-        return Mount(self.server.source("/memory"), port, ",".join(o for o in (options, more, self.options) if o), proto=proto)
+        return filer_mount(self.server, self.rdma, {TCP: None, RDMA2: 2, RDMA1: 1}[name], more, self.options)
 
     def fabrics(self):
         """Large transfers through the page cache and beside it."""
