@@ -207,7 +207,7 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
   if (o.major_version == 4) o.minor_version = o.minor_version.value_or(1);
   if (o.major_version == 3 && o.minor_version) return bad("minorversion belongs to NFSv4, this is vers=3");
   if (o.major_version == 3) {
-    if (parsed.given("local_lock") && !(o.local_flock && o.local_posix_locks))
+    if (typed(parsed, "local_lock") && !(o.local_flock && o.local_posix_locks))
       return bad("locks of an NFSv3 mount stay on this machine, use local_lock=all or nolock");
     o.local_flock = o.local_posix_locks = true;
   }

@@ -325,6 +325,8 @@ TEST(Options, OfTheFile_HoldWhereTheyApply) {
   // For a server that turns out to have nothing newer.
   EXPECT_EQ(both(version_3, "").mount_port, 635);
   EXPECT_EQ(show_options(both(version_3, "")), show_options(both("", "")));
+  EXPECT_EQ(show_options(both("local_lock=flock", "v3")), show_options(both("", "v3")));
+  EXPECT_FALSE(both("local_lock=flock", "").local_posix_locks);
 }
 
 TEST(Options, TypedOnes_AreRefusedWhereTheyDoNotApply) {
