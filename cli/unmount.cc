@@ -111,6 +111,8 @@ class Unmounter {
     if (options_.say) options_.say(text);
   }
 
+  void warn(const std::string& text) { warning_ += (warning_.empty() ? "" : "\n") + text; }
+
   Deadline soon() const {
     const Deadline answer = deadline_in(kAnswerTime);
     return deadline_ ? std::min(*deadline_, *answer) : answer;
@@ -151,7 +153,7 @@ class Unmounter {
       return;
     }
     const uint64_t lost = number_in(*answer, "unwritten_bytes");
-    if (lost != 0) warning_ = fmt::format("{}: {} bytes were given up", entry_.mount_point, lost);
+    if (lost != 0) warn(fmt::format("{}: {} bytes were given up", entry_.mount_point, lost));
   }
 
   Outcome<> take_away() {
@@ -199,7 +201,7 @@ class Unmounter {
           fmt::format("{}: busy, and not remounted read-only: {}", entry_.mount_point, std::strerror(errno)));
     }
     stays_ = true;
-    warning_ = fmt::format("{}: busy; remounted read-only", entry_.mount_point);
+    warn(fmt::format("{}: busy; remounted read-only", entry_.mount_point));
     return {};
   }
 
