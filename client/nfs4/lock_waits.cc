@@ -1,18 +1,26 @@
 #include "client/nfs4/lock_waits.h"
 
 #include <algorithm>
-#include <utility>
+#include <vector>
 
 namespace nfsrdma::client {
+
 LockWaits::Wait::Wait(LockWaits& waits, std::string owner) : waits_(waits), owner_(std::move(owner)) {
   std::lock_guard lock(waits_.mutex_);
-  waits_.waits_.emplace(this, std::pair(owner_, std::string()));
+  waits_.waiting_.emplace(owner_, this);
 }
 
 LockWaits::Wait::~Wait() {
   std::lock_guard lock(waits_.mutex_);
-  waits_.waits_.erase(this);
-  if (waits_.waits_.empty()) waits_.changes_.clear();
+  set_holder("");
+  waits_.waiting_.erase({owner_, this});
+  if (waits_.waiting_.empty()) waits_.changes_.clear();
+}
+
+void LockWaits::Wait::set_holder(const std::string& holder) {
+  if (!holder_.empty()) waits_.awaited_.erase({holder_, this});
+  holder_ = holder;
+  if (!holder_.empty()) waits_.awaited_.emplace(holder_, this);
 }
 
 void LockWaits::Wait::ask() {
@@ -22,29 +30,27 @@ void LockWaits::Wait::ask() {
 
 bool LockWaits::Wait::denied(const std::string& holder) {
   std::lock_guard lock(waits_.mutex_);
-  std::string& waits_for = waits_.waits_.at(this).second;
-  waits_for.clear();
+  set_holder("");
   const auto change = waits_.changes_.find(holder);
   if (holder.empty() || holder == owner_ || (change != waits_.changes_.end() && change->second > asked_))
     return false;
-  if (waits_.leads_to(holder, owner_, waits_.waits_.size())) return true;
-  waits_for = holder;
+  if (waits_.leads_to(holder, owner_)) return true;
+  set_holder(holder);
   return false;
 }
 
 void LockWaits::changed(const std::string& owner) {
   std::lock_guard lock(mutex_);
-  if (waits_.empty()) return;
+  if (waiting_.empty()) return;
   if (changes_.size() >= look_at_) forget_old_changes();
   changes_[owner] = ++clock_;
-  for (auto& [wait, entry] : waits_) {
-    if (entry.second == owner) entry.second.clear();
-  }
+  for (auto at = awaited_.lower_bound({owner, nullptr}); at != awaited_.end() && at->first == owner;)
+    (at++)->second->set_holder("");
 }
 
 void LockWaits::forget_old_changes() {
   uint64_t oldest = clock_;
-  for (const auto& [wait, entry] : waits_) oldest = std::min(oldest, wait->asked_);
+  for (const auto& [owner, wait] : waiting_) oldest = std::min(oldest, wait->asked_);
   std::erase_if(changes_, [&](const auto& change) { return change.second <= oldest; });
   look_at_ = std::max(kManyChanges, 2 * changes_.size());
 }
@@ -54,13 +60,19 @@ size_t LockWaits::remembered() const {
   return changes_.size();
 }
 
-bool LockWaits::leads_to(const std::string& from, const std::string& to, size_t depth) const {
-  if (from == to) return true;
-  if (depth == 0) return false;
-  return std::any_of(waits_.begin(), waits_.end(), [&](const auto& entry) {
-    const auto& [waiter, holder] = entry.second;
-    return waiter == from && !holder.empty() && leads_to(holder, to, depth - 1);
-  });
+bool LockWaits::leads_to(std::string_view from, std::string_view to) const {
+  std::set<std::string_view> seen{from};
+  std::vector<std::string_view> next{from};
+  while (!next.empty()) {
+    const std::string_view owner = next.back();
+    if (owner == to) return true;
+    next.pop_back();
+    for (auto at = waiting_.lower_bound({owner, nullptr}); at != waiting_.end() && at->first == owner; ++at) {
+      const std::string& holder = at->second->holder_;
+      if (!holder.empty() && seen.insert(holder).second) next.push_back(holder);
+    }
+  }
+  return false;
 }
 
 }  // namespace nfsrdma::client

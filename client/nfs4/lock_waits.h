@@ -1,14 +1,18 @@
 // LockWaits: which lock-owner of this mount waits for which other one, so that a circle is an error (EDEADLK,
 // fcntl(2)) and not a wait without end. The server knows of no circles: our waiting is asking again.
 //
-// Owned by Nfs4Filesystem; any thread. Size: one entry for each lock that is waited for. An entry is of the
-// last answer, so whatever its holder gives up voids it; the next answer writes it again.
+// Owned by Nfs4Filesystem; any thread. Size: one Wait for each lock that is waited for. Whose lock is in its
+// way is of the last answer, so whatever that owner gives up voids it; the next answer writes it again. Each
+// owner is looked at once, however many ways lead to it: as many wait as users please.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace nfsrdma::client {
 
@@ -30,8 +34,11 @@ class LockWaits {
 
    private:
     friend class LockWaits;
+    void set_holder(const std::string& holder);
+
     LockWaits& waits_;
     const std::string owner_;
+    std::string holder_;  // "": not known
     uint64_t asked_ = 0;
   };
 
@@ -41,12 +48,14 @@ class LockWaits {
   size_t remembered() const;
 
  private:
+  using ByOwner = std::set<std::pair<std::string_view, Wait*>>;
+
   void forget_old_changes();
-  bool leads_to(const std::string& from, const std::string& to, size_t depth) const;
+  bool leads_to(std::string_view from, std::string_view to) const;
 
   mutable std::mutex mutex_;
-  std::map<const Wait*, std::pair<std::string, std::string>>
-      waits_;                                // who waits, and for whom; "": not known
+  ByOwner waiting_;                          // by who waits
+  ByOwner awaited_;                          // by whom they wait for, where that is known
   std::map<std::string, uint64_t> changes_;  // by owner: when, while anybody waits
   uint64_t clock_ = 0;
   static constexpr size_t kManyChanges = 1024;

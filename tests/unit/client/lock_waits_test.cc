@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <string>
+
 namespace nfsrdma::client {
 namespace {
 
@@ -95,6 +98,31 @@ TEST_F(LockWaitsTest, OwnerThatWaitsTwice_CountsWithEachWait) {
   EXPECT_FALSE(asks(also_a, "b"));
   EXPECT_TRUE(asks(b, "a"));
   EXPECT_TRUE(asks(c, "a"));
+}
+
+// Two ways lead from each owner to the next one, so that there are 2^layers of them from the first to the
+// last.
+TEST_F(LockWaitsTest, EachOwnerIsLookedAtOnce) {
+  constexpr int kLayers = 64;
+  std::deque<LockWaits::Wait> all;
+  for (int layer = kLayers; layer > 0; --layer) {
+    for (int way = 0; way < 2; ++way) {
+      EXPECT_FALSE(asks(all.emplace_back(waits, std::to_string(layer)), std::to_string(layer + 1).c_str()));
+    }
+  }
+  LockWaits::Wait first(waits, "0"), last(waits, std::to_string(kLayers + 1));
+  EXPECT_FALSE(asks(first, "1"));
+  EXPECT_TRUE(asks(last, "0"));
+}
+
+TEST_F(LockWaitsTest, ALongChain_IsFollowedToItsEnd) {
+  constexpr int kOwners = 100'000;
+  std::deque<LockWaits::Wait> all;
+  // From its end on: each question ends at the owner before, who waits for somebody that waits for nobody
+  // yet.
+  for (int n = 0; n < kOwners; ++n)
+    EXPECT_FALSE(asks(all.emplace_back(waits, std::to_string(n)), std::to_string(n + 1).c_str()));
+  EXPECT_TRUE(asks(all.emplace_back(waits, std::to_string(kOwners)), "0"));
 }
 
 }  // namespace
