@@ -144,8 +144,9 @@ FileAttributes from_wire(const fattr3& a) {
   to.gid = a.gid;
   to.rdev_major = a.rdev.specdata1;
   to.rdev_minor = a.rdev.specdata2;
-  to.size = a.size;
-  to.used = a.used;
+  // What is more the kernel takes for a broken inode.
+  to.size = std::min<uint64_t>(a.size, INT64_MAX);
+  to.used = std::min<uint64_t>(a.used, INT64_MAX);
   to.atime = to_timespec(a.atime);
   to.mtime = to_timespec(a.mtime);
   to.ctime = to_timespec(a.ctime);

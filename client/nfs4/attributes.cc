@@ -2,6 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace nfsrdma::client {
 namespace {
 
@@ -88,8 +91,9 @@ Attributes to_attributes(const fattr4& from, uint32_t export_index, uint32_t uid
   a.gid = gid;
   a.rdev_major = from.rawdev.specdata1;
   a.rdev_minor = from.rawdev.specdata2;
-  a.size = from.size;
-  a.used = from.has(FATTR4_SPACE_USED) ? from.space_used : from.size;
+  // As Linux' client: the kernel takes an inode of more for a broken one, and the root of a mount for good.
+  a.size = std::min<uint64_t>(from.size, INT64_MAX);
+  a.used = std::min<uint64_t>(from.has(FATTR4_SPACE_USED) ? from.space_used : from.size, INT64_MAX);
   a.atime = to_timespec(from.time_access);
   a.mtime = to_timespec(from.time_modify);
   a.ctime = to_timespec(from.has(FATTR4_TIME_METADATA) ? from.time_metadata : from.time_modify);

@@ -49,6 +49,17 @@ TEST(ToAttributes, ModeWithStrayBits_IsPermissionsOnly) {
   EXPECT_EQ(client::to_attributes(f, 0, 0, 0).mode, uint32_t{S_IFREG | 07777});
 }
 
+// off_t ends at 2^63 - 1.
+TEST(ToAttributes, SizesBeyondWhatTheKernelTakes_AreTheLargestThatItDoes) {
+  fattr4 f = of_type(NF4DIR);
+  f.attrmask.set(FATTR4_SPACE_USED);
+  f.size = uint64_t{1} << 63;
+  f.space_used = UINT64_MAX;
+  const client::Attributes a = client::to_attributes(f, 0, 0, 0);
+  EXPECT_EQ(a.size, uint64_t{INT64_MAX});
+  EXPECT_EQ(a.used, uint64_t{INT64_MAX});
+}
+
 // Section 3.3.1: "nseconds [...] must be less than one second".
 TEST(ToAttributes, HostileNanoseconds_StayBelowASecond) {
   fattr4 f = of_type(NF4REG);

@@ -52,6 +52,14 @@ TEST(Nfs3Convert, Attributes_KeepEveryField) {
   EXPECT_EQ(a.ctime.tv_sec, 4'000'000'000);  // after 2038
 }
 
+TEST(Nfs3Convert, SizesBeyondWhatTheKernelTakes_AreTheLargestThatItDoes) {
+  fattr3 a = some_attributes();
+  a.size = UINT64_MAX;
+  a.used = uint64_t{1} << 63;
+  EXPECT_EQ(from_wire(a).attributes.size, uint64_t{INT64_MAX});
+  EXPECT_EQ(from_wire(a).attributes.used, uint64_t{INT64_MAX});
+}
+
 TEST(Nfs3Convert, ChangeAttribute_FollowsCtime) {
   fattr3 before = some_attributes(), after = before;
   before.ctime = {100, 999'999'999U};
