@@ -143,7 +143,8 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   bool executed_before = false;
   bool repeated = false;             // what is in the slot was sent before
   std::optional<SlotTicket> ticket;  // kept from the turn before: kSameSlot
-  Backoff delay(10ms, 15s);          // a delegation that is in the way is back after a round trip or two
+  auto line_up = SlotTable::Place::kBehind;
+  Backoff delay(10ms, 15s);  // a delegation that is in the way is back after a round trip or two
   Backoff grace(250ms, 5s);
   // After an error of SEQUENCE nothing is known of what was sent before; and an operation behind the one that
   // changes something may be what is delayed (section 15.1.1.3).
@@ -154,7 +155,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   for (;;) {
     CallSize size;
     if (!ticket) {
-      ticket = co_await slots_.acquire();
+      ticket = co_await slots_.acquire(std::exchange(line_up, SlotTable::Place::kBehind));
       repeated = false;
       if (ticket && given_up(request, executed_before)) {
         slots_.release(*ticket, ticket->uncertain ? SlotUse::kUncertain : SlotUse::kNotExecuted);
@@ -163,6 +164,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       if (!ticket) co_return fail(shut_down_error(name));
       if (ticket->uncertain) {
         co_await probe_slot(*std::exchange(ticket, std::nullopt), Precedence::kNone);
+        line_up = SlotTable::Place::kAhead;
         continue;
       }
     }

@@ -7,6 +7,7 @@ namespace nfsrdma::client {
 void SlotTable::open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots,
                      const std::vector<uint32_t>& next, uint32_t usable) {
   std::lock_guard lock(mutex_);
+  reserved_.clear();
   slots_.assign(std::clamp<uint32_t>(slots, 1, kMaxSlots), Slot{});
   for (size_t i = 0; i < std::min(slots_.size(), next.size()); ++i) slots_[i].sequence = next[i];
   session_ = session;
@@ -15,51 +16,94 @@ void SlotTable::open(uint64_t generation, const nfs4::sessionid4& session, uint3
   in_use_ = 0;
   busy_below_ = 0;
   open_ = true;
-  wake();
+  hand_over();
 }
 
 bool SlotTable::close(uint64_t generation) {
   std::lock_guard lock(mutex_);
   if (generation != generation_ || !open_) return false;
   open_ = false;
+  take_back(0);
   return true;
 }
 
 void SlotTable::shut_down() {
   std::lock_guard lock(mutex_);
   shut_down_ = true;
-  waiters_.notify_all();
+  take_back(0);
+  while (resume_next()) {
+  }
 }
 
-std::optional<SlotTicket> SlotTable::take(uint32_t index) {
-  Slot& slot = slots_[index];
-  slot.busy = true;
-  ++in_use_;
-  busy_below_ = std::max(busy_below_, index + 1);
-  while (!slots_[busy_below_ - 1].busy) --busy_below_;
-  return SlotTicket{generation_, session_, index, slot.sequence, busy_below_ - 1, slot.uncertain, turn_};
-}
-
-std::optional<SlotTicket> SlotTable::take_lowest() {
-  if (!open_) return std::nullopt;
+std::optional<uint32_t> SlotTable::lowest_free() const {
+  if (!open_ || shut_down_) return std::nullopt;
   const uint32_t first = usable_ > 1 ? 1 : 0;
   std::optional<uint32_t> uncertain;
   for (uint32_t i = first; i < usable_; ++i) {
     if (slots_[i].busy) continue;
-    if (!slots_[i].uncertain) return take(i);
+    if (!slots_[i].uncertain) return i;
     if (!uncertain) uncertain = i;
   }
   // Last: the server may be at work still on what is in it, and its slot is no use until that has ended.
-  return uncertain ? take(*uncertain) : std::nullopt;
+  return uncertain;
 }
 
-Task<std::optional<SlotTicket>> SlotTable::acquire() {
-  for (;;) {
+void SlotTable::reserve(uint32_t slot) {
+  slots_[slot].busy = true;
+  ++in_use_;
+  busy_below_ = std::max(busy_below_, slot + 1);
+}
+
+// Made when its request is, not when the slot was reserved: what it says of target and slots in use is true.
+SlotTicket SlotTable::ticket(uint32_t slot) {
+  while (!slots_[busy_below_ - 1].busy) --busy_below_;
+  return {generation_, session_, slot, slots_[slot].sequence, busy_below_ - 1, slots_[slot].uncertain, turn_};
+}
+
+SlotTicket SlotTable::take(uint32_t slot) {
+  reserve(slot);
+  return ticket(slot);
+}
+
+Task<std::optional<SlotTicket>> SlotTable::acquire(Place place) {
+  for (WaitQueue* queue = place == Place::kAhead ? &ahead_ : &waiters_;; queue = &ahead_) {
     std::unique_lock lock(mutex_);
     if (shut_down_) co_return std::nullopt;
-    if (auto ticket = take_lowest()) co_return ticket;
-    co_await waiters_.wait(lock);
+    if (const auto slot = lowest_free()) co_return take(*slot);
+    co_await queue->wait(lock);
+    lock = std::unique_lock(mutex_);
+    --returning_;
+    if (reserved_.empty()) continue;
+    const uint32_t slot = reserved_.front();
+    reserved_.pop_front();
+    co_return ticket(slot);
   }
+}
+
+bool SlotTable::resume_next() {
+  if (!ahead_.notify_one() && !waiters_.notify_one()) return false;
+  ++returning_;
+  return true;
+}
+
+// To be called whenever a slot may have become free. Those come first whose slot was taken back before they
+// were there.
+void SlotTable::hand_over() {
+  while (reserved_.size() < returning_ || !ahead_.empty() || !waiters_.empty()) {
+    const auto slot = lowest_free();
+    if (!slot) return;
+    reserve(*slot);
+    reserved_.push_back(*slot);
+    if (reserved_.size() > returning_) resume_next();
+  }
+}
+
+// From those who are being resumed, slots from `from` on.
+void SlotTable::take_back(uint32_t from) {
+  in_use_ -= static_cast<uint32_t>(std::erase_if(reserved_, [&](uint32_t slot) {
+    if (slot >= from) slots_[slot].busy = false;
+    return slot >= from;
+  }));
 }
 
 std::optional<SlotTicket> SlotTable::try_acquire_upkeep() {
@@ -82,14 +126,14 @@ void SlotTable::release(const SlotTicket& ticket, SlotUse use) {
     case SlotUse::kNotExecuted: break;
     case SlotUse::kUncertain: slot.uncertain = true; break;
   }
-  if (open_ && ticket.slot < usable_) waiters_.notify_one();
+  hand_over();
 }
 
 void SlotTable::lower(uint32_t usable) {
   usable_ = usable;
   ++turn_;
-  // Slot 0 is not kept any more where it is the only one, and those that are still busy come back to nobody.
-  if (open_ && usable_ == 1) waiters_.notify_one();
+  take_back(usable);
+  hand_over();  // slot 0 is not kept any more where it is the only one
 }
 
 void SlotTable::set_target(const SlotTicket& ticket, uint32_t target_highest_slot) {
@@ -104,7 +148,7 @@ void SlotTable::set_target(const SlotTicket& ticket, uint32_t target_highest_slo
   if (usable == usable_ || ticket.turn != turn_) return;
   if (usable > granted) slots_.resize(usable);
   usable_ = usable;
-  if (open_) wake();
+  hand_over();
 }
 
 void SlotTable::recall(uint32_t target_highest_slot) {
@@ -121,10 +165,6 @@ bool SlotTable::outstanding(const nfs4::sessionid4& session, uint32_t slot, uint
   std::lock_guard lock(mutex_);
   return session == session_ && slot < slots_.size() && slots_[slot].busy &&
          slots_[slot].sequence == sequence;
-}
-
-void SlotTable::wake() {
-  waiters_.notify_all();
 }
 
 uint64_t SlotTable::generation() const {

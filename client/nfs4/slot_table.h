@@ -5,11 +5,16 @@
 // (section 2.10.6.1). Slot 0 is kept for the session's own upkeep (lease renewal, recovery) when the server
 // grants more than one.
 //
+// A slot that comes back is reserved for who has waited longest, before his loop resumes him: whoever asks
+// meanwhile waits behind him. So nobody waits while a slot is free. Until he is there the slot can be taken
+// from him: by a lower target, or with the session. He waits on, before all others.
+//
 // The table is closed while there is no usable session: acquire() waits. Each session has a generation; a
 // ticket of an older one is ignored by release(). One short lock; waiting is on the caller's loop.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -52,8 +57,10 @@ class SlotTable {
   // The mount is going away: every waiting and future acquire() ends without a ticket.
   void shut_down();
 
+  // kAhead: for who had a slot that was no use to him (`uncertain`), and so came before all who wait now.
+  enum class Place : uint8_t { kBehind, kAhead };
   // A slot for an ordinary request; nothing when shut down.
-  Task<std::optional<SlotTicket>> acquire();
+  Task<std::optional<SlotTicket>> acquire(Place place = Place::kBehind);
   // Slot 0, for the session's upkeep; nothing when busy, closed or shut down. Never waits.
   std::optional<SlotTicket> try_acquire_upkeep();
   void release(const SlotTicket& ticket, SlotUse use);
@@ -86,13 +93,19 @@ class SlotTable {
     bool uncertain = false;
   };
   // All with mutex_ held.
-  std::optional<SlotTicket> take(uint32_t slot);
-  std::optional<SlotTicket> take_lowest();
+  std::optional<uint32_t> lowest_free() const;
+  void reserve(uint32_t slot);
+  SlotTicket ticket(uint32_t slot);
+  SlotTicket take(uint32_t slot);
+  bool resume_next();
+  void hand_over();
+  void take_back(uint32_t from);
   void lower(uint32_t usable);
-  void wake();
 
   mutable std::mutex mutex_;
-  WaitQueue waiters_;
+  WaitQueue waiters_, ahead_;      // ahead_ is served first
+  std::deque<uint32_t> reserved_;  // slots of those who are being resumed, for whichever is there first
+  size_t returning_ = 0;           // how many those are: no fewer than reserved_
   std::vector<Slot> slots_;
   nfs4::sessionid4 session_{};
   uint64_t generation_ = 0;

@@ -14,6 +14,7 @@ namespace {
 using client::SlotTable;
 using client::SlotTicket;
 using client::SlotUse;
+using Place = client::SlotTable::Place;
 
 nfs4::sessionid4 session(unsigned n) {
   nfs4::sessionid4 id;
@@ -199,6 +200,150 @@ TEST_F(SlotTableTest, UpkeepDone_LeavesOrdinaryRequestsWaiting) {
   EXPECT_TRUE(waits(waiting));
   table.release(t, SlotUse::kExecuted);
   EXPECT_EQ(waiting.get()->slot, 1u);
+}
+
+// --- between the hand-over of a slot and the resumption of who has it ---
+
+// Calls `hand_over`, which ends with a slot that somebody waits for, and asks for one before his loop resumes
+// him.
+template <class F>
+Task<std::optional<SlotTicket>> ask_first(SlotTable& table, F hand_over, Place place = Place::kBehind) {
+  hand_over();
+  co_return co_await table.acquire(place);
+}
+
+TEST_F(SlotTableTest, SlotThatComesBack_IsWhosWaitsLongest) {
+  table.open(1, session(1), 2, {1});
+  const SlotTicket t = acquire();
+  auto waiting = start_acquire();
+  auto hasty = start_on(*loop, ask_first(table, [&] { table.release(t, SlotUse::kExecuted); }));
+  ASSERT_EQ(waiting.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const SlotTicket next = waiting.get().value();
+  EXPECT_EQ(next.sequence, 2u);
+  EXPECT_TRUE(waits(hasty));
+  table.release(next, SlotUse::kExecuted);
+  EXPECT_EQ(hasty.get()->sequence, 3u);
+}
+
+// A stream of requests, each made as soon as one is answered, fills all slots.
+TEST_F(SlotTableTest, StreamThatFillsAllSlots_DelaysAnotherByOneTurn) {
+  table.open(1, session(1), 3, {1});
+  SlotTicket one = acquire(), two = acquire();
+  auto other = start_acquire();
+  auto stream = start_on(*loop, ask_first(table, [&] { table.release(one, SlotUse::kExecuted); }));
+  auto more = start_on(*loop, ask_first(table, [&] { table.release(two, SlotUse::kExecuted); }));
+  ASSERT_EQ(other.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const SlotTicket others = other.get().value();
+  EXPECT_EQ(others.slot, 1u);
+  EXPECT_EQ(stream.get()->slot, 2u);
+  EXPECT_TRUE(waits(more));
+  table.release(others, SlotUse::kExecuted);
+  EXPECT_EQ(more.get()->slot, 1u);
+}
+
+TEST_F(SlotTableTest, SlotOfNoUse_IsMadeUpForBeforeOthersAreServed) {
+  table.open(1, session(1), 2, {1});
+  const SlotTicket t = acquire();
+  auto first = start_acquire(), second = start_acquire();
+  const auto release = [&] { table.release(t, SlotUse::kExecuted); };
+  auto again = start_on(*loop, ask_first(table, release, Place::kAhead));
+  const SlotTicket next = first.get().value();
+  table.release(next, SlotUse::kExecuted);
+  ASSERT_EQ(again.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_TRUE(waits(second));
+  table.release(*again.get(), SlotUse::kExecuted);
+  EXPECT_EQ(second.get()->sequence, 4u);
+}
+
+TEST_F(SlotTableTest, TargetLoweredMeanwhile_TheSlotIsTakenBackAndTheNextIsHis) {
+  table.open(1, session(1), 3, {1});
+  const SlotTicket one = acquire(), two = acquire();
+  auto first = start_acquire(), second = start_acquire();
+  call_on(*loop, [&] {
+    table.release(two, SlotUse::kExecuted);
+    table.recall(1);
+    return 0;
+  });
+  call_on(*loop, [] { return 0; });
+  EXPECT_TRUE(waits(first)) << "slots above the target are not used again";
+  EXPECT_EQ(table.counts().in_use, 1u);
+  table.release(one, SlotUse::kExecuted);
+  ASSERT_EQ(first.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const SlotTicket his = first.get().value();
+  EXPECT_EQ(his.slot, 1u);
+  EXPECT_EQ(his.highest, 1u);
+  EXPECT_FALSE(table.beyond_target(his));
+  EXPECT_TRUE(waits(second));
+  table.release(his, SlotUse::kExecuted);
+  EXPECT_EQ(second.get()->slot, 1u);
+}
+
+// Section 18.46.3: what SEQUENCE says of slots in use is of the time when it is sent.
+TEST_F(SlotTableTest, TargetLoweredMeanwhile_TheRequestKnowsOfIt) {
+  table.open(1, session(1), 3, {1});
+  const SlotTicket one = acquire(), two = acquire();
+  auto waiting = start_acquire();
+  call_on(*loop, [&] {
+    table.release(one, SlotUse::kExecuted);
+    table.release(two, SlotUse::kExecuted);
+    table.recall(1);
+    return 0;
+  });
+  const SlotTicket his = waiting.get().value();
+  EXPECT_EQ(his.highest, 1u);
+  EXPECT_FALSE(table.beyond_target(his));
+}
+
+TEST_F(SlotTableTest, SessionReplacedMeanwhile_TheNewOnesSlotIsHis) {
+  table.open(1, session(1), 2, {1});
+  const SlotTicket t = acquire();
+  auto first = start_acquire(), second = start_acquire();
+  call_on(*loop, [&] {
+    table.release(t, SlotUse::kExecuted);
+    table.close(1);
+    table.open(2, session(2), 2, {1});
+    return 0;
+  });
+  const SlotTicket his = first.get().value();
+  EXPECT_EQ(his.session, session(2));
+  EXPECT_EQ(his.sequence, 1u);
+  EXPECT_TRUE(waits(second));
+  EXPECT_EQ(table.counts().in_use, 1u);
+  table.release(his, SlotUse::kExecuted);
+  EXPECT_EQ(second.get()->sequence, 2u);
+}
+
+// Who recovers waits until nothing is under way.
+TEST_F(SlotTableTest, ClosedMeanwhile_NothingIsInUse) {
+  table.open(1, session(1), 2, {1});
+  const SlotTicket t = acquire();
+  auto first = start_acquire(), second = start_acquire();
+  call_on(*loop, [&] {
+    table.release(t, SlotUse::kExecuted);
+    table.close(1);
+    return 0;
+  });
+  EXPECT_EQ(table.counts().in_use, 0u);
+  call_on(*loop, [] { return 0; });
+  EXPECT_TRUE(waits(first)) << "a slot of a closed table is no use";
+  table.open(2, session(2), 2, {1});
+  ASSERT_EQ(first.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  table.release(*first.get(), SlotUse::kExecuted);
+  EXPECT_EQ(second.get()->sequence, 2u);
+}
+
+TEST_F(SlotTableTest, ShutDownMeanwhile_EndsWithoutATicket) {
+  table.open(1, session(1), 2, {1});
+  const SlotTicket t = acquire();
+  auto first = start_acquire(), second = start_acquire();
+  call_on(*loop, [&] {
+    table.release(t, SlotUse::kExecuted);
+    table.shut_down();
+    return 0;
+  });
+  EXPECT_FALSE(first.get());
+  EXPECT_FALSE(second.get());
+  EXPECT_EQ(table.counts().in_use, 0u);
 }
 
 // --- sessions ---
