@@ -12,6 +12,7 @@
 
 #include "client/nfs4/locks.h"
 #include "client/nfs4/nfs4_filesystem.h"
+#include "client/nfs4/relied_locks.h"
 #include "xdr/nfs4/handle_ops.h"
 
 namespace nfsrdma::client {
@@ -108,8 +109,7 @@ Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::share
 }  // namespace
 
 IoAccount Nfs4File::account(const RequestContext& ctx) const {
-  std::lock_guard lock(file->node.mutex);
-  return {state, credential, locks_relied_on(*this, ctx.thread)};
+  return {state, credential, locks_relied_on(*this, ctx.thread, ThreadGroups())};
 }
 
 Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {

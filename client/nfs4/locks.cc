@@ -1,18 +1,12 @@
 #include "client/nfs4/locks.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace nfsrdma::client {
 namespace {
-
-bool belongs_to(uint32_t thread, uint32_t process) {
-  if (thread == process) return true;
-  return thread != 0 && access(fmt::format("/proc/{}/task/{}", process, thread).c_str(), F_OK) == 0;
-}
 
 bool touches(const LockRange& next, const LockRange& range) {
   return range.end != UINT64_MAX && range.end + 1 == next.start;
@@ -37,20 +31,6 @@ const LockState* find_owner(const OpenState& state, const std::string& owner) {
 
 LockState* find_owner(OpenState& state, const std::string& owner) {
   return const_cast<LockState*>(find_owner(std::as_const(state), owner));
-}
-
-std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread) {
-  std::vector<std::string> owners;
-  const auto& through = handle.lock_owners;
-  for (const OpenStateRef& open : handle.file->opens) {
-    for (const LockState& lock : open->locks) {
-      if (lock.ranges.empty() && !lock.lost) continue;
-      const bool counts = std::find(through.begin(), through.end(), lock.owner) != through.end() ||
-                          (thread == 0 ? lock.lost : lock.pid != 0 && belongs_to(thread, lock.pid));
-      if (counts) owners.push_back(lock.owner);
-    }
-  }
-  return owners;
 }
 
 nfs4::LOCK4args lock_args(nfs4::clientid4 client, const OpenState& open, const LockState& owner,

@@ -36,12 +36,6 @@ std::vector<LockRange> not_held(std::span<const LockRange> ranges, std::span<con
 LockState* find_owner(OpenState& state, const std::string& owner);
 const LockState* find_owner(const OpenState& state, const std::string& owner);
 
-// Whose locks I/O through `handle` by `thread` (RequestContext) relies on. A POSIX lock is
-// its process's, whichever descriptor that reads and writes through; any lock counts for the open file
-// description it was taken through, and one that was lost for a thread that is not known: pages of a mapping
-// are written back by the kernel's own. The Node's mutex is held.
-std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread);
-
 // The other owner whose lock, of those known here, is in the way of `range`; null: none. The Node's mutex is
 // held.
 const LockState* local_conflict(const FileState& file, const std::string& owner, const LockRange& range);

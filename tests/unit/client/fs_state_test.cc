@@ -383,12 +383,18 @@ TEST_P(StateRefused, LockRevoked_IsEioForEveryThreadOfItsProcess) {
   const client::Lock lock{LockType::kWrite, 0, 9, static_cast<uint32_t>(getpid())};
   ASSERT_EQ(errno_of(mount->run(mount->fs().setlk(mount->user(), file, 1, lock, false))), 0);
   ASSERT_TRUE(server->revoke(live(StateKind::kLock).at(0).id));
-  int written = 0;
-  std::thread([&] {
-    mount->call_as(static_cast<uint32_t>(gettid()));
-    written = mount->write(other, 0, "without");
-  }).join();
-  EXPECT_EQ(written, EIO);
+  const auto write_by_a_thread = [&] {
+    int written = 0;
+    std::thread([&] {
+      mount->call_as(static_cast<uint32_t>(gettid()));
+      written = mount->write(other, 0, "without");
+    }).join();
+    return written;
+  };
+  EXPECT_EQ(write_by_a_thread(), EIO);
+  for (uint64_t owner = 10; owner < 20; ++owner)
+    EXPECT_EQ(mount->lock(file, LockType::kWrite, owner, owner, owner), 0);
+  EXPECT_EQ(write_by_a_thread(), EIO) << "beside many processes' locks";
   EXPECT_EQ(server->read_file("/export/file"), "content");
   mount->close(file);
   mount->close(other);

@@ -1,0 +1,66 @@
+#include "client/nfs4/relied_locks.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace nfsrdma::client {
+namespace {
+
+bool counts(const LockState& lock) {
+  return !lock.ranges.empty() || lock.lost;
+}
+
+bool taken_through(const Nfs4File& handle, const LockState& lock) {
+  return std::ranges::find(handle.lock_owners, lock.owner) != handle.lock_owners.end();
+}
+
+// Processes one of which may be the thread's, if that makes a difference: kFewLockers + 1 stand for any
+// number of them. None if the thread is a process's first, which has its number. Node mutex held.
+std::vector<uint32_t> lockers_to_ask(const Nfs4File& handle, uint32_t thread) {
+  std::vector<uint32_t> lockers;
+  if (thread == 0) return lockers;
+  for (const OpenStateRef& open : handle.file->opens) {
+    for (const LockState& lock : open->locks) {
+      if (lock.pid == 0 || !counts(lock)) continue;
+      if (lock.pid == thread) return {};
+      if (lockers.size() > kFewLockers || taken_through(handle, lock)) continue;
+      if (std::ranges::find(lockers, lock.pid) == lockers.end()) lockers.push_back(lock.pid);
+    }
+  }
+  return lockers;
+}
+
+uint32_t process_among(const std::vector<uint32_t>& lockers, uint32_t thread, const ThreadGroups& groups) {
+  if (lockers.size() > kFewLockers) return groups.process_of(thread);
+  const auto his = std::ranges::find_if(lockers, [&](uint32_t p) { return groups.has(p, thread); });
+  return his == lockers.end() ? 0 : *his;
+}
+
+// Node mutex held. `process`: of the thread; 0, or the thread itself, if it is none of those that matter.
+std::vector<std::string> owners(const Nfs4File& handle, uint32_t thread, uint32_t process) {
+  std::vector<std::string> all;
+  for (const OpenStateRef& open : handle.file->opens) {
+    for (const LockState& lock : open->locks) {
+      if (!counts(lock)) continue;
+      const bool his = thread == 0 ? lock.lost : process != 0 && lock.pid == process;
+      if (his || taken_through(handle, lock)) all.push_back(lock.owner);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread,
+                                         const ThreadGroups& groups) {
+  std::unique_lock lock(handle.file->node.mutex);
+  const std::vector<uint32_t> lockers = lockers_to_ask(handle, thread);
+  if (lockers.empty()) return owners(handle, thread, thread);
+  lock.unlock();
+  // Who locks meanwhile has not locked before this I/O began.
+  const uint32_t process = process_among(lockers, thread, groups);
+  lock.lock();
+  return owners(handle, thread, process);
+}
+
+}  // namespace nfsrdma::client
