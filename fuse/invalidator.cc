@@ -4,7 +4,9 @@
 #include <pthread.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <system_error>
 
 #include "transport/runtime/log.h"
 
@@ -12,7 +14,17 @@ namespace nfsrdma::fuse {
 
 using client::NodeRef;
 
-Invalidator::Invalidator(InodeTable& inodes, size_t max_nodes) : inodes_(inodes), max_nodes_(max_nodes) {}
+namespace {
+
+// Longer than the kernel takes to drop pages that nobody holds.
+constexpr std::chrono::milliseconds kMoment{10};
+// Threads with nothing to do: one is to take what comes, one to stand by. More of them end.
+constexpr size_t kSpareThreads = 2;
+constexpr std::chrono::seconds kSpareFor{10};
+
+}  // namespace
+
+Invalidator::Invalidator(InodeTable& inodes, size_t max_nodes) : inodes_(inodes), queue_(max_nodes) {}
 
 Invalidator::~Invalidator() {
   disable();
@@ -23,31 +35,25 @@ void Invalidator::start(fuse_session* session) {
   std::lock_guard lock(mutex_);
   session_ = session;
   enabled_ = true;
-  running_ = 2;
-  node_thread_ = std::thread([this] { send_nodes(); });
+  begin_thread();
   name_thread_ = std::thread([this] { send_names(); });
-  pthread_setname_np(node_thread_.native_handle(), "fuse-invalidate");
+  ++running_;
   pthread_setname_np(name_thread_.native_handle(), "fuse-names");
 }
 
 void Invalidator::disable() {
   // Their NodeRefs go, and their waiters go on, after the lock.
-  std::unordered_map<client::Node*, Wish> nodes;
+  std::vector<Notice> notices;
   std::set<Name, NameOrder> names;
-  std::vector<Done> waiting;
   {
     std::lock_guard lock(mutex_);
     enabled_ = false;
     stop_ = true;
-    everything_ = false;
-    nodes.swap(nodes_);
+    notices = queue_.clear();
     names.swap(names_);
-    waiting.swap(waiting_for_everything_);
-    order_.clear();
-    wake_.notify_all();
+    for (auto* wait : {&notices_wait_, &names_wait_, &moment_}) wait->notify_all();
   }
-  for (const auto& [node, wish] : nodes) tell(wish.waiting);
-  tell(waiting);
+  for (const Notice& notice : notices) tell(notice.waiting);
 }
 
 bool Invalidator::idle() const {
@@ -56,45 +62,25 @@ bool Invalidator::idle() const {
 }
 
 void Invalidator::join() {
-  for (std::thread* thread : {&node_thread_, &name_thread_}) {
-    if (thread->joinable()) thread->join();
+  Threads threads;
+  {
+    std::lock_guard lock(mutex_);
+    threads.swap(node_threads_);
+    threads.push_back(std::move(ended_thread_));
+    threads.push_back(std::move(name_thread_));
+  }
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
   }
 }
 
 bool Invalidator::enqueue(NodeRef node, bool data, Done done) {
   if (!node || !inodes_.known(node)) return false;
-  std::unordered_map<client::Node*, Wish> merged;
+  std::vector<Notice> merged;
   std::lock_guard lock(mutex_);
   if (!enabled_) return false;
-  if (everything_) {
-    ++numbers_.merged;
-    everything_has_data_ |= data;
-    if (done) waiting_for_everything_.push_back(std::move(done));
-    return true;
-  }
-  client::Node* const key = node.get();
-  const auto [it, inserted] = nodes_.try_emplace(key);
-  Wish& wish = it->second;
-  wish.data |= data;
-  if (done) wish.waiting.push_back(std::move(done));
-  if (!inserted) {
-    ++numbers_.merged;
-    return true;
-  }
-  wish.node = std::move(node);
-  order_.push_back(key);
-  if (nodes_.size() > max_nodes_) {
-    everything_ = true;
-    ++numbers_.floods;
-    merged.swap(nodes_);
-    order_.clear();
-    everything_has_data_ = false;
-    for (auto& [n, w] : merged) {
-      everything_has_data_ |= w.data;
-      waiting_for_everything_.insert(waiting_for_everything_.end(), w.waiting.begin(), w.waiting.end());
-    }
-  }
-  wake_.notify_all();
+  merged = queue_.ask(std::move(node), data, std::move(done));
+  if (queue_.ready()) notices_wait_.notify_one();
   return true;
 }
 
@@ -109,40 +95,104 @@ void Invalidator::invalidate_entry(NodeRef directory, std::string name) {
   if (!directory || !inodes_.known(directory)) return;
   std::lock_guard lock(mutex_);
   if (!enabled_) return;
-  if (!names_.emplace(std::move(directory), std::move(name)).second) ++numbers_.merged;
-  wake_.notify_all();
+  if (!names_.emplace(std::move(directory), std::move(name)).second) ++of_names_.merged;
+  names_wait_.notify_one();
 }
 
-void Invalidator::send_nodes() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [this] { return stop_ || everything_ || !order_.empty(); });
-    if (stop_) break;
-    if (std::exchange(everything_, false)) {
-      const auto waiting = std::exchange(waiting_for_everything_, {});
-      const bool data = everything_has_data_;
-      lock.unlock();
-      send_everything(waiting, data);
-    } else {
-      const auto wish = nodes_.extract(order_.front());
-      order_.pop_front();
-      ++numbers_.sent;
-      lock.unlock();
-      send(wish.mapped());
-    }
+void Invalidator::send_nodes(Threads::iterator self) {
+  Lock lock(mutex_);
+  while (await_notice(lock)) {
+    if (queue_.take_flood()) gather_everything(lock);
+    auto notice = queue_.take();
+    if (!notice) continue;
+    --idle_;
+    have_one_stand_by();
+    if (queue_.ready()) notices_wait_.notify_one();
+    lock.unlock();
+    send(*std::move(notice));
     lock.lock();
+    ++idle_;
   }
+  end_thread(lock, self);
+}
+
+// False when the thread is to end.
+bool Invalidator::await_notice(Lock& lock) {
+  const auto due = [this] { return stop_ || queue_.ready(); };
+  for (;;) {
+    if (idle_ <= kSpareThreads) {
+      notices_wait_.wait(lock, due);
+    } else if (!notices_wait_.wait_for(lock, kSpareFor, due) && idle_ > kSpareThreads) {
+      return false;
+    }
+    stand_by(lock);
+    if (stop_) return false;
+    if (queue_.ready()) return true;
+  }
+}
+
+// Mostly the others are in the kernel for no time. The last one that is not takes a notice, and has one more
+// thread begun, only if they have taken none for a moment.
+void Invalidator::stand_by(Lock& lock) {
+  while (!stop_ && queue_.ready() && idle_ == 1 && node_threads_.size() > 1) {
+    const uint64_t before = queue_.numbers().sent;
+    moment_.wait_for(lock, kMoment);
+    if (queue_.numbers().sent == before) return;
+  }
+}
+
+void Invalidator::gather_everything(Lock& lock) {
+  lock.unlock();
+  std::vector<NodeRef> everything = inodes_.snapshot();
+  lock.lock();
+  if (!stop_) return queue_.set_rest(std::move(everything));
+  lock.unlock();
+  everything.clear();
+  lock.lock();
+}
+
+void Invalidator::begin_thread() {
+  const auto self = node_threads_.emplace(node_threads_.end());
+  try {
+    *self = std::thread([this, self] { send_nodes(self); });
+  } catch (...) {
+    node_threads_.erase(self);
+    throw;
+  }
+  pthread_setname_np(self->native_handle(), "fuse-invalidate");
+  ++running_;
+  ++idle_;
+}
+
+void Invalidator::have_one_stand_by() {
+  if (idle_ != 0 || node_threads_.size() >= kMaxThreads) return;
+  try {
+    begin_thread();
+  } catch (const std::system_error&) {
+    // There is no room for threads; the next notice tries again.
+  }
+}
+
+void Invalidator::end_thread(Lock& lock, Threads::iterator self) {
+  std::thread before;
+  if (!stop_) {  // else join() has them all
+    before = std::exchange(ended_thread_, std::move(*self));
+    node_threads_.erase(self);
+  }
+  --idle_;
   --running_;
+  lock.unlock();
+  if (before.joinable()) before.join();
 }
 
 void Invalidator::send_names() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return stop_ || !names_.empty(); });
+    names_wait_.wait(lock, [this] { return stop_ || !names_.empty(); });
     if (stop_) break;
     {
       const auto name = names_.extract(names_.begin());
-      ++numbers_.sent;
+      ++of_names_.sent;
       lock.unlock();
       send(name.value());
     }  // its reference goes without the lock
@@ -151,9 +201,13 @@ void Invalidator::send_names() {
   --running_;
 }
 
-void Invalidator::send(const Wish& wish) {
-  check(fuse_lowlevel_notify_inval_inode(session_, inodes_.id(wish.node), wish.data ? 0 : -1, 0));
-  tell(wish.waiting);
+void Invalidator::send(Notice notice) {
+  check(fuse_lowlevel_notify_inval_inode(session_, inodes_.id(notice.node), notice.data ? 0 : -1, 0));
+  {
+    std::lock_guard lock(mutex_);
+    queue_.told(notice.node.get());
+  }
+  tell(notice.waiting);
 }
 
 void Invalidator::tell(const std::vector<Done>& waiting) {
@@ -178,21 +232,12 @@ void Invalidator::check(int result) {
   log::debug("fuse: kernel cache invalidation: {}", strerrordesc_np(-result));
 }
 
-void Invalidator::send_everything(const std::vector<Done>& waiting, bool data) {
-  for (NodeRef& node : inodes_.snapshot()) {
-    {
-      std::lock_guard lock(mutex_);
-      if (stop_) break;
-      ++numbers_.sent;
-    }
-    send(Wish{std::move(node), data, {}});
-  }
-  tell(waiting);
-}
-
 Invalidator::Numbers Invalidator::numbers() const {
   std::lock_guard lock(mutex_);
-  return numbers_;
+  Numbers all = queue_.numbers();
+  all.sent += of_names_.sent;
+  all.merged += of_names_.merged;
+  return all;
 }
 
 }  // namespace nfsrdma::fuse

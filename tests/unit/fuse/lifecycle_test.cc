@@ -250,24 +250,6 @@ TEST_P(Lifecycle, DropData_ReturnsWhenTheKernelHasDoneIt) {
   EXPECT_EQ(m.wait_client(child), 0);
 }
 
-TEST_P(Lifecycle, InvalidationBehindAStuckRead_BlocksNobodyElse) {
-  TestMount m(mount_setup());
-  m.client([&] { write_file(m.path("f"), pattern(100000)); });
-  m.fs().hold("read");
-  const pid_t reader = m.start_client([&] { EXPECT_TRUE(read_file(m.path("f")) == pattern(100000)); });
-  EXPECT_TRUE(eventually([&] { return m.fs().held("read") >= 1; }));
-  // The kernel waits in it for the pages that are being read.
-  m.mount().front_end()->invalidate_data(m.fs().node("f"));
-  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 1; }));
-  m.client([&] { write_file(m.path("g"), "still alive"); });
-  m.mount().front_end()->invalidate_attributes(m.fs().node("g"));
-  m.mount().front_end()->invalidate_data(m.fs().node("g"));
-  m.fs().let_go("read");
-  EXPECT_EQ(m.wait_client(reader), 0);
-  EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 2; }));
-  EXPECT_EQ(m.statistics().invalidations_merged, 1u);
-}
-
 TEST_P(Lifecycle, DetachWhileAnInvalidationIsStuck_DoesNotDeadlock) {
   TestMount m(mount_setup());
   m.client([&] { write_file(m.path("f"), pattern(100000)); });
