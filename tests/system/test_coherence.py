@@ -394,6 +394,41 @@ class Delegations(SystemCase):
 
 
 @needs_mount()
+class UnansweredRead(SystemCase):
+    """A page waits for a READ that nobody answers, and the kernel, told to drop it, waits for the page."""
+
+    def test_holds_up_no_open_of_another_file(self):
+        proxy = self.proxy()
+        # What the daemon reads ahead it would ask for again when the file has changed.
+        mounted, other = self.mount("timeo=6000,cache_mem=0", port=proxy.port), self.mount()
+        here = self.directory(mounted)
+        there = os.path.join(other.path, os.path.basename(here))
+        self.change(there, b"a")
+        self.assertEqual(self.run_program("cat", os.path.join(here, "second")), "a" * self.SIZE)
+        proxy.command("on reply READ 1 drop")
+        reader = self.cat(here, "first")
+        proxy.wait_triggered()
+        self.change(there, b"b")
+        before = mounted.stats()["fuse"]["invalidations"]
+        opener = self.cat(here, "first")
+        self.wait_until(lambda: mounted.stats()["fuse"]["invalidations"] > before, "the kernel is told to drop it")
+        self.assertEqual(self.run_program("cat", os.path.join(here, "second"), timeout=90), "b" * self.SIZE)
+        self.assertEqual([reader.poll(), opener.poll()], [None, None], "the READ was answered")
+        proxy.command("cut")
+        self.assertEqual([reader.wait(60), opener.wait(60)], [0, 0])
+
+    SIZE = 1 << 20  # more than comes with an OPEN
+
+    def change(self, directory, byte):
+        for name in ("first", "second"):
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(byte * self.SIZE)
+
+    def cat(self, directory, name):
+        return self.start_program("cat", os.path.join(directory, name), stdout=subprocess.DEVNULL)
+
+
+@needs_mount()
 class ServerSide(SystemCase):
     """Changes made on the server itself are seen by the next open, once the server has noticed them."""
 
