@@ -1,5 +1,6 @@
 #include "client/nfs4/thread_groups.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,18 +15,22 @@ bool ThreadGroups::has(uint32_t process, uint32_t thread) const {
   return access(fmt::format("/proc/{}/task/{}", process, thread).c_str(), F_OK) == 0;
 }
 
+// The first thread that the kernel lists of a process is the one that has its number. Not from the thread's
+// status, for which the kernel takes hold of the process' memory: if it is killed just then, the last to let
+// go waits for the I/O that its own loop is to answer.
 uint32_t ThreadGroups::process_of(uint32_t thread) const {
-  constexpr std::string_view kKey = "\nTgid:\t";
-  const int fd = ::open(fmt::format("/proc/{}/status", thread).c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(fmt::format("/proc/{}/task", thread).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return 0;
-  std::array<char, 512> buffer;  // one of the first lines; the name before it is short, and has no newline
-  const ssize_t length = ::read(fd, buffer.data(), buffer.size());
+  alignas(dirent64) std::array<char, 128> entries;  // ".", "..", and one or two threads
+  const ssize_t length = getdents64(fd, entries.data(), entries.size());
   ::close(fd);
-  const std::string_view text(buffer.data(), length > 0 ? static_cast<size_t>(length) : 0);
-  const size_t at = text.find(kKey);
-  if (at == std::string_view::npos) return 0;
   uint32_t process = 0;
-  std::from_chars(text.data() + at + kKey.size(), text.data() + text.size(), process);
+  for (ssize_t at = 0; process == 0 && at < length;) {
+    const auto* entry = reinterpret_cast<const dirent64*>(entries.data() + at);
+    const std::string_view name = entry->d_name;
+    std::from_chars(name.data(), name.data() + name.size(), process);
+    at += entry->d_reclen;
+  }
   return process;
 }
 
