@@ -91,32 +91,26 @@ void LoopRequests::unlist(RequestRecord& r) {
 
 void LoopRequests::on_interrupt(fuse_req_t, void* record) {
   auto* r = static_cast<RequestRecord*>(record);
-  r->owner->loop_.post(
-      [self = r->owner->shared_from_this(), number = r->number] { self->interrupted_ol(number); });
+  r->owner->loop_.post([self = r->owner->shared_from_this(), waiting = Waiting{r, r->number}] {
+    self->interrupted_ol(waiting);
+  });
 }
 
-void LoopRequests::interrupted_ol(uint64_t number) {
-  RequestRecord* r = find(number);
-  if (r == nullptr) return;
-  r->interrupted = true;
+void LoopRequests::interrupted_ol(Waiting waiting) {
+  if (!waiting.still()) return;
+  waiting.record->interrupted = true;
   counters_.interrupts.add();
-  judge(*r);
-  if (find(number) != nullptr) arm(kInterruptedPeriod);
-}
-
-RequestRecord* LoopRequests::find(uint64_t number) const {
-  RequestRecord* r = head_;
-  while (r != nullptr && r->number != number) r = r->next;
-  return r;
+  judge(*waiting.record);
+  if (waiting.still()) arm(kInterruptedPeriod);
 }
 
 void LoopRequests::judge(RequestRecord& record) {
-  const uint64_t number = record.number;
+  const Waiting waiting{&record, record.number};
   const auto cancellation = record.cancellation;
   if (cancellation && record.waits_for_a_lock && !cancellation->cancelled()) {
     cancellation->cancel();
     // Its coroutine may have been resumed inside cancel(), answered and ended.
-    if (find(number) == nullptr) return;
+    if (!waiting.still()) return;
   }
   const auto status = read_thread_status(record.caller.tid);
   // A caller we cannot see while the filer is silent: rather EINTR than a process that nobody can kill.
@@ -178,10 +172,10 @@ void LoopRequests::arm(std::chrono::milliseconds period) {
 
 template <class F>
 void LoopRequests::for_each_listed(F f) {
-  std::vector<uint64_t> numbers;
-  for (RequestRecord* r = head_; r != nullptr; r = r->next) numbers.push_back(r->number);
-  for (uint64_t number : numbers) {
-    if (RequestRecord* r = find(number); r != nullptr) f(*r);
+  std::vector<Waiting> all;
+  for (RequestRecord* r = head_; r != nullptr; r = r->next) all.push_back({r, r->number});
+  for (const Waiting& waiting : all) {
+    if (waiting.still()) f(*waiting.record);
   }
 }
 

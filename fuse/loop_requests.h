@@ -3,7 +3,7 @@
 // Most requests are answered before the callback that read them returns and never enter the list. One whose
 // coroutine suspended is listed, and only then is libfuse's interrupt callback set. That callback may run on
 // any thread that reads the device, with the request's lock of libfuse held, so it does nothing but post the
-// request's number to this loop. It is removed before every reply: fuse_req_interrupt_func waits for a
+// record and its number to this loop. It is removed before every reply: fuse_req_interrupt_func waits for a
 // callback that is running, so none ever sees a freed record.
 //
 // An early answer ends the application's wait; the coroutine goes on (the server's slot must see its reply)
@@ -91,9 +91,16 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   void answer_all(int errnum);
 
  private:
+  // A listed request as somebody remembers it who comes back later: by then it may have been answered, and
+  // its record be another's. Thousands may wait, so they are never searched.
+  struct Waiting {
+    RequestRecord* record;
+    uint64_t number;
+    bool still() const { return record->listed && record->number == number; }
+  };
+
   static void on_interrupt(fuse_req_t request, void* record);
-  void interrupted_ol(uint64_t number);
-  RequestRecord* find(uint64_t number) const;
+  void interrupted_ol(Waiting waiting);
   // Answer `r` if its caller's signals ask for it; judge_old() for one that met no INTERRUPT. `r` may be gone
   // afterwards.
   void judge(RequestRecord& r);

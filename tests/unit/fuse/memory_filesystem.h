@@ -80,6 +80,7 @@ class MemoryFilesystem final : public Filesystem {
   void fail_with(const std::string& operation, int errnum);  // 0: no longer
   size_t held(const std::string& operation) const;           // waiting in it now
   size_t calls(const std::string& operation) const;
+  size_t asked_whether_responding() const { return asked_whether_responding_; }
   size_t live_nodes() const;
   size_t open_files() const { return open_files_; }
   size_t open_directories() const { return open_directories_; }
@@ -138,7 +139,10 @@ class MemoryFilesystem final : public Filesystem {
                        bool wait) override;
   bool soft_timed_out() const override { return soft_timed_out_; }
   int soft_errno() const override { return ETIMEDOUT; }
-  bool responding() const override { return responding_; }
+  bool responding() const override {
+    ++asked_whether_responding_;
+    return responding_;
+  }
   Statistics statistics() const override { return {}; }
 
  private:
@@ -179,6 +183,7 @@ class MemoryFilesystem final : public Filesystem {
   std::atomic<bool> asynchronous_{false};
   std::atomic<bool> keep_cache_{false};
   std::atomic<bool> responding_{true};
+  mutable std::atomic<size_t> asked_whether_responding_{0};
   std::atomic<bool> soft_timed_out_{false};
   std::atomic<bool> last_write_in_place_{false};
   std::atomic<bool> last_write_direct_{false};
