@@ -19,7 +19,7 @@ Adaptor::Adaptor(FuseOptions o, Filesystem& fs, LoopPool& loops, BufferPool& p)
       handshake(options) {
   for (unsigned i = 0; i < loops.size(); ++i) {
     Loop& loop = loops[i];
-    sides.push_back({&loop, std::make_shared<LoopRequests>(loop, fs, errors, options.soft_limit),
+    sides.push_back({&loop, std::make_shared<LoopRequests>(loop, fs, errors, inspector, options.soft_limit),
                      std::make_unique<DeviceReader>(loop, p)});
   }
 }

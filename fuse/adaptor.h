@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "client/filesystem.h"
+#include "fuse/caller_inspector.h"
 #include "fuse/credentials.h"
 #include "fuse/device_reader.h"
 #include "fuse/errno_map.h"
@@ -46,6 +47,7 @@ class Adaptor {
   HandleTable<DirectoryHandle> directories;
   CredentialCache credentials;
   ErrnoMap errors;
+  CallerInspector inspector;
   Handshake handshake;
   fuse_session* session = nullptr;        // FuseMount's
   client::FrontEnd* front_end = nullptr;  // its Invalidator

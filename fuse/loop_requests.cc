@@ -10,10 +10,11 @@
 namespace nfsrdma::fuse {
 
 LoopRequests::LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors,
-                           std::chrono::milliseconds soft_limit)
+                           CallerInspector& inspector, std::chrono::milliseconds soft_limit)
     : loop_(loop),
       filesystem_(filesystem),
       errors_(errors),
+      inspector_(inspector),
       soft_limit_(soft_limit),
       timer_(loop.context()) {}
 
@@ -127,17 +128,34 @@ SignalIntent LoopRequests::intent_of(const RequestRecord& record, const ThreadSt
   return record.operation == Operation::kFlush ? std::max(intent, SignalIntent::kStop) : intent;
 }
 
-void LoopRequests::judge_old(RequestRecord& record) {
-  const bool flush = record.operation == Operation::kFlush;
-  if (!flush && record.operation != Operation::kRead && record.operation != Operation::kWrite) return;
-  // Pages that the kernel writes back have no caller, and must never be given up.
+void LoopRequests::judge_flush(RequestRecord& record) {
   const auto status = read_thread_status(record.caller.tid);
-  if (!status) return;
-  if (flush) {
-    if (is_exiting(record.caller.tid)) judge(record, intent_of(record, *status));
-    return;
+  if (status && is_exiting(record.caller.tid)) judge(record, intent_of(record, *status));
+}
+
+void LoopRequests::judge_unattended(std::vector<Waiting> requests) {
+  if (requests.empty() || inspecting_) return;
+  inspecting_ = true;
+  std::vector<pid_t> callers;
+  for (const Waiting& waiting : requests) callers.push_back(waiting.record->caller.tid);
+  inspector_.ask(std::move(callers), [self = shared_from_this(), requests = std::move(requests)](
+                                         const CallerInspector::Intents& intents) {
+    self->loop_.post([self, requests, intents] { self->inspected_ol(requests, intents); });
+  });
+}
+
+void LoopRequests::inspected_ol(const std::vector<Waiting>& requests,
+                                const CallerInspector::Intents& intents) {
+  inspecting_ = false;
+  for (const Waiting& waiting : requests) {
+    if (waiting.still()) judge(*waiting.record, intents.at(waiting.record->caller.tid));
   }
-  judge(record, is_exiting(record.caller.tid) ? SignalIntent::kFatal : signal_intent(*status));
+}
+
+// Pages that the kernel writes back have no caller, and must never be given up.
+bool LoopRequests::may_be_unattended(const RequestRecord& record) {
+  return record.caller.tid > 0 &&
+         (record.operation == Operation::kRead || record.operation == Operation::kWrite);
 }
 
 void LoopRequests::judge(RequestRecord& record, SignalIntent intent) {
@@ -194,14 +212,20 @@ void LoopRequests::tick() {
   give_up_old_ones();
   const TimePoint old = Clock::now() - kOld;
   bool interrupted = false;
+  std::vector<Waiting> unattended;
   for_each_listed([&](RequestRecord& r) {
     if (r.interrupted) {
       interrupted = true;
       judge(r);
-    } else if (r.started <= old) {
-      judge_old(r);
+    } else if (r.started > old) {
+      return;
+    } else if (r.operation == Operation::kFlush) {
+      judge_flush(r);
+    } else if (may_be_unattended(r)) {
+      unattended.push_back({&r, r.number});
     }
   });
+  judge_unattended(std::move(unattended));
   if (head_ == nullptr) return;
   arm(interrupted ? kInterruptedPeriod : soft_limit_.count() != 0 ? kSoftPeriod : kOld);
 }

@@ -17,7 +17,9 @@
 //  - a soft mount timed out;
 //  - the mount ends.
 // The kernel sends one INTERRUPT per request, for the first signal; later ones are found by looking again
-// while such a request waits. The timer runs only while requests wait.
+// while such a request waits. Nobody may be waiting in a READ or WRITE (read-ahead, asynchronous O_DIRECT),
+// so that none comes: when it is old, its caller is looked at by a CallerInspector. The timer runs only while
+// requests wait.
 //
 // Owner: Adaptor, one per loop. Loop thread only, except on_interrupt().
 #pragma once
@@ -30,6 +32,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "client/filesystem.h"
+#include "fuse/caller_inspector.h"
 #include "fuse/credentials.h"
 #include "fuse/errno_map.h"
 #include "fuse/piped_reply.h"
@@ -68,7 +71,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   static constexpr std::chrono::milliseconds kOld{1000};
 
   // `soft_limit` zero: a hard mount.
-  LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors,
+  LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors, CallerInspector& inspector,
                std::chrono::milliseconds soft_limit);
   ~LoopRequests();
 
@@ -101,11 +104,17 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
 
   static void on_interrupt(fuse_req_t request, void* record);
   void interrupted_ol(Waiting waiting);
-  // Answer `r` if its caller's signals ask for it; judge_old() for one that met no INTERRUPT. `r` may be gone
-  // afterwards.
+  // Answer `r` if its caller's signals ask for it; `r` may be gone afterwards. The first two look at the
+  // caller, who waits in that request and so keeps his memory (caller_inspector.h): he met an INTERRUPT, or
+  // closes a file, perhaps on his way out, when no INTERRUPT comes.
   void judge(RequestRecord& r);
-  void judge_old(RequestRecord& r);
+  void judge_flush(RequestRecord& r);
   void judge(RequestRecord& r, SignalIntent intent);
+  // The same of old ones that met no INTERRUPT, perhaps because nobody waits in them. One inquiry at a
+  // time.
+  void judge_unattended(std::vector<Waiting> requests);
+  void inspected_ol(const std::vector<Waiting>& requests, const CallerInspector::Intents& intents);
+  static bool may_be_unattended(const RequestRecord& record);
   static SignalIntent intent_of(const RequestRecord& record, const ThreadStatus& status);
   void answer_early(RequestRecord& r, int errnum);
   void list(RequestRecord& r);
@@ -120,6 +129,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   Loop& loop_;
   client::Filesystem& filesystem_;
   ErrnoMap& errors_;
+  CallerInspector& inspector_;
   const std::chrono::milliseconds soft_limit_;
   OperationCounters counters_;
   PipedReply piped_reply_;
@@ -130,6 +140,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   std::vector<std::unique_ptr<RequestRecord>> records_;
   asio::steady_timer timer_;
   TimePoint armed_until_ = TimePoint::max();  // max: not armed
+  bool inspecting_ = false;
 };
 
 }  // namespace nfsrdma::fuse

@@ -161,6 +161,7 @@ Result<> FuseMount::Impl::start(client::Entry root) {
     }
   }
   invalidator_.start(session_.get());
+  adaptor_.inspector.start();
   start_readers();
   return {};
 }
@@ -272,13 +273,17 @@ bool FuseMount::Impl::connection_ended() const {
 
 FuseMount::Impl::~Impl() {
   stop_invalidator();
+  adaptor_.inspector.stop();
   if (session_) {
     // Closes the device, which ends the connection, and removes what is still mounted. Not when our mount is
     // gone: by now another one may have its place. (When its connection is gone as well, nothing is
     // unmounted; libfuse only frees what it knew of the mount.)
     if (mounted_ && (still_mounted() || connection_ended())) fuse_session_unmount(session_.get());
     fuse_session_exit(session_.get());
+    session_.reset();
   }
+  // Only now: it may have waited for what only the end of the connection answers.
+  adaptor_.inspector.join();
   std::lock_guard lock(threads_mutex_);
   for (std::thread& t : threads_) t.join();
 }
