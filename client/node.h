@@ -23,6 +23,8 @@ class Node {
   std::atomic<uint64_t> front_end_lookups{0};
   Node* front_end_next = nullptr;
   Node* front_end_previous = nullptr;
+  // For the front end only: which of those that have had this address it is, once that was asked.
+  std::atomic<uint32_t> front_end_generation{0};
 
  protected:
   virtual ~Node() = default;

@@ -71,11 +71,12 @@ struct stat Adaptor::to_stat(const Attributes& a) const {
   return st;
 }
 
-fuse_entry_param Adaptor::entry_param(const Entry& entry) const {
+fuse_entry_param Adaptor::entry_param(const Entry& entry) {
   fuse_entry_param e{};
   e.entry_timeout = lifetime(entry.entry_ttl);
   if (!entry.node) return e;  // "no such name", to be remembered for entry_timeout
   e.ino = inodes.id(entry.node);
+  e.generation = inodes.generation(entry.node);
   e.attr = to_stat(entry.attributes);
   e.attr_timeout = lifetime(entry.attributes_ttl);
   return e;

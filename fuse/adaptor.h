@@ -81,7 +81,7 @@ class Adaptor {
   struct stat to_stat(const client::Attributes& a) const;
   // Answers with what a lookup, mkdir... found, and keeps the kernel's count exact.
   void answer_entry(FuseRequest& request, const Result<client::Entry>& entry);
-  fuse_entry_param entry_param(const client::Entry& entry) const;
+  fuse_entry_param entry_param(const client::Entry& entry);
   // How long the kernel may believe an answer: seconds, as libfuse wants them. With allow_root the kernel
   // lets everybody in and libfuse looks at each request's user: what the kernel needs not ask for, all would
   // see.

@@ -40,7 +40,7 @@ unsigned wanted_capabilities(const FuseOptions& options) {
   //  - WRITEBACK_CACHE: close-to-open consistency needs write errors and order to stay ours;
   //  - DONT_MASK: the kernel applies the umask, as it does for its NFS client without ACLs;
   //  - SPLICE_*: for the library's own pipes; what comes in pipes is ours to reply with (PipedReply);
-  //  - EXPORT_SUPPORT: node ids are addresses and mean nothing after a FORGET;
+  //  - EXPORT_SUPPORT: node ids lead to addresses and mean nothing after a FORGET;
   //  - IOCTL_DIR, POSIX_ACL: NFSv4.1 has neither.
 }
 

@@ -1,5 +1,6 @@
 #include "fuse/inode_table.h"
 
+#include <random>
 #include <utility>
 
 namespace nfsrdma::fuse {
@@ -7,12 +8,36 @@ namespace nfsrdma::fuse {
 using client::Node;
 using client::NodeRef;
 
+namespace {
+
+// Addresses are multiples of eight: ids end in the key's last three bits, and are neither 0 nor the root's.
+uint64_t random_key() {
+  static_assert(alignof(Node) >= 8);
+  std::random_device random;
+  return ((uint64_t{random()} << 32 | random()) & ~uint64_t{7}) | 2;
+}
+
+}  // namespace
+
+InodeTable::InodeTable() : key_(random_key()) {}
+
 NodeRef InodeTable::node(uint64_t id) const {
-  return id == kRootId ? root_ : NodeRef(reinterpret_cast<Node*>(id));
+  return id == kRootId ? root_ : NodeRef(address(id));
 }
 
 uint64_t InodeTable::id(const NodeRef& node) const {
-  return node == root_ ? kRootId : reinterpret_cast<uint64_t>(node.get());
+  return node == root_ ? kRootId : reinterpret_cast<uint64_t>(node.get()) ^ key_;
+}
+
+uint32_t InodeTable::generation(const NodeRef& node) {
+  if (node == root_) return 0;
+  std::atomic<uint32_t>& mine = node->front_end_generation;
+  uint32_t known = mine.load(std::memory_order_relaxed);
+  if (known != 0) return known;
+  uint32_t fresh = 0;
+  while (fresh == 0) fresh = last_generation_.fetch_add(1, std::memory_order_relaxed) + 1;
+  // Unless another loop has just given it one.
+  return mine.compare_exchange_strong(known, fresh, std::memory_order_relaxed) ? fresh : known;
 }
 
 bool InodeTable::known(const NodeRef& node) const {
@@ -48,7 +73,7 @@ void InodeTable::add_lookup(const NodeRef& node) {
 }
 
 void InodeTable::forget(uint64_t id, uint64_t lookups) {
-  Node* node = id == kRootId ? root_.get() : reinterpret_cast<Node*>(id);
+  Node* node = id == kRootId ? root_.get() : address(id);
   if (node == nullptr || lookups == 0) return;
   std::atomic<uint64_t>& count = node->front_end_lookups;
   uint64_t n = count.load(std::memory_order_relaxed);

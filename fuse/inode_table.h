@@ -1,9 +1,11 @@
 // InodeTable: which Nodes the kernel knows, and how often.
 //
-// The kernel's node id is the Node's address; the root is FUSE_ROOT_ID. Every reply that hands a Node to the
-// kernel (lookup, create, readdirplus...) adds one to its count before the reply is written, because the
-// kernel may forget it from another loop before the writing call returns; a reply that failed takes it back.
-// FORGET subtracts.
+// The kernel's node id is the Node's address; the root is FUSE_ROOT_ID. name_to_handle_at(2) shows the id to
+// everybody, so it is mixed with a key of the mount. When the kernel has forgotten a Node its address serves
+// others, and a file handle from before must not lead to them: the generation tells them apart. Every reply
+// that hands a Node to the kernel (lookup, create, readdirplus...) adds one to its count before the reply is
+// written, because the kernel may forget it from another loop before the writing call returns; a reply that
+// failed takes it back. FORGET subtracts.
 //
 // Invariant: count > 0 <=> the Node is listed in its shard <=> this table owns one reference. The steps from
 // and to zero happen under the shard's lock, all others are one atomic operation, so a lookup that races with
@@ -26,7 +28,7 @@ class InodeTable {
  public:
   static constexpr uint64_t kRootId = 1;  // FUSE_ROOT_ID
 
-  InodeTable() = default;
+  InodeTable();
   InodeTable(const InodeTable&) = delete;
   InodeTable& operator=(const InodeTable&) = delete;
   ~InodeTable() { clear(); }
@@ -36,6 +38,9 @@ class InodeTable {
 
   client::NodeRef node(uint64_t id) const;
   uint64_t id(const client::NodeRef& node) const;
+  // With the id, what a file handle holds of the Node: the same as long as the Node lives, and of no other
+  // with this id in the last 2^32. The kernel gives the root's as 0.
+  uint32_t generation(const client::NodeRef& node);
   bool known(const client::NodeRef& node) const;  // the kernel holds it
 
   void add_lookup(const client::NodeRef& node);
@@ -56,11 +61,16 @@ class InodeTable {
   // With the shard's lock held.
   static void list(Shard& shard, client::Node& node);
   static void unlist(Shard& shard, client::Node& node);
+  client::Node* address(uint64_t id) const {
+    return id == 0 ? nullptr : reinterpret_cast<client::Node*>(id ^ key_);
+  }
   Shard& shard(const client::Node* n) const {
     return shards_[(reinterpret_cast<uintptr_t>(n) >> 7) % kShards];
   }
 
+  const uint64_t key_;
   client::NodeRef root_;
+  std::atomic<uint32_t> last_generation_{0};
   mutable std::array<Shard, kShards> shards_;
   std::atomic<size_t> size_{0};
   log::Throttle bad_forgets_;

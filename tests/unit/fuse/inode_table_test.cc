@@ -5,6 +5,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -22,6 +24,19 @@ class CountedNode final : public Node {
   void last_reference() noexcept override {
     --live_;
     delete this;
+  }
+  std::atomic<int>& live_;
+};
+
+// Where the test wants it.
+class PlacedNode final : public Node {
+ public:
+  explicit PlacedNode(std::atomic<int>& live) : live_(live) { ++live_; }
+
+ private:
+  void last_reference() noexcept override {
+    --live_;
+    this->~PlacedNode();
   }
   std::atomic<int>& live_;
 };
@@ -55,6 +70,46 @@ TEST(InodeTable, KnownNode_LivesUntilItsLastForget) {
   table.forget(id, 1);
   EXPECT_EQ(live, 0);
   EXPECT_EQ(table.size(), 0u);
+}
+
+// A handle of open_by_handle_at(2) holds both.
+TEST(InodeTable, NodesOfOneAddress_AreToldApartByTheirGeneration) {
+  std::atomic<int> live{0};
+  InodeTable table;
+  alignas(PlacedNode) std::array<std::byte, sizeof(PlacedNode)> place{};
+  std::vector<std::pair<uint64_t, uint32_t>> handles;
+  for (int i = 0; i < 3; ++i) {
+    NodeRef node(new (place.data()) PlacedNode(live));
+    handles.emplace_back(table.id(node), table.generation(node));
+    table.add_lookup(node);
+    table.forget(table.id(node), 1);
+    EXPECT_EQ(table.generation(node), handles.back().second);  // as long as it lives
+    node.reset();
+    EXPECT_EQ(live, 0);
+  }
+  EXPECT_EQ(handles[0].first, handles[1].first);
+  EXPECT_NE(handles[0].second, handles[1].second);
+  EXPECT_NE(handles[1].second, handles[2].second);
+}
+
+TEST(InodeTable, RootsGeneration_IsWhatTheKernelTakesItFor) {
+  std::atomic<int> live{0};
+  InodeTable table;
+  table.set_root(NodeRef(new CountedNode(live)));
+  EXPECT_EQ(table.generation(table.node(1)), 0u);
+}
+
+TEST(InodeTable, Ids_TellNoAddress) {
+  std::atomic<int> live{0};
+  InodeTable table, other;
+  NodeRef node(new CountedNode(live));
+  EXPECT_NE(table.id(node), reinterpret_cast<uint64_t>(node.get()));
+  EXPECT_NE(table.id(node), other.id(node));
+  for (int i = 0; i < 1000; ++i) {
+    NodeRef another(new CountedNode(live));
+    EXPECT_GT(table.id(another), InodeTable::kRootId);
+    EXPECT_EQ(table.node(table.id(another)), another);
+  }
 }
 
 TEST(InodeTable, ForgottenTooOften_IsNotDroppedTwice) {

@@ -6,8 +6,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "tests/unit/fuse/posix.h"
 #include "tests/unit/fuse/test_mount.h"
@@ -53,6 +55,28 @@ TEST_P(Names, Mknod_MakesEveryType) {
     EXPECT_TRUE(S_ISCHR(st.st_mode));
     EXPECT_EQ(major(st.st_rdev), 259u);
     EXPECT_EQ(minor(st.st_rdev), 70000u);
+  });
+}
+
+TEST_P(Names, FileHandles_HoldTheGeneration) {
+  TestMount m(mount_setup());
+  std::set<uint32_t> generations;
+  m.client([&] {
+    for (int i = 0; i < 8; ++i) {
+      const std::string name = m.path("f" + std::to_string(i));
+      write_file(name, "x");
+      // As the kernel makes it: node id, high half first, and generation.
+      struct {
+        file_handle handle;
+        std::array<uint32_t, 32> words;
+      } h{};
+      h.handle.handle_bytes = sizeof h.words;
+      int mount_id = 0;
+      EXPECT_POSIX(::name_to_handle_at(AT_FDCWD, name.c_str(), &h.handle, &mount_id, 0));
+      ASSERT_EQ(h.handle.handle_bytes, 3 * sizeof(uint32_t));
+      EXPECT_TRUE(generations.insert(h.words[2]).second);
+    }
+    EXPECT_FALSE(generations.contains(0));
   });
 }
 
