@@ -17,6 +17,7 @@
 #include "fuse/adaptor.h"
 #include "fuse/invalidator.h"
 #include "fuse/kernel_mount.h"
+#include "fuse/request_timeout.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::fuse {
@@ -155,6 +156,7 @@ Result<> FuseMount::Impl::start(client::Entry root) {
   adaptor_.inodes.set_root(std::move(root.node));
   NFSRDMA_TRY(mount_session());
   NFSRDMA_TRY(shake_hands());
+  if (const auto warning = request_timeout_warning()) log::warn("fuse: {}", *warning);
   if (adaptor_.options.read_ahead_kb && mount_) {
     if (auto set = set_read_ahead(*mount_, *adaptor_.options.read_ahead_kb); !set) {
       log::info("fuse: read-ahead stays at the kernel's default: {}", describe(set.error()));
