@@ -2,10 +2,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <climits>
 #include <cstring>
 #include <utility>
 
+#include "filer/tree/host_path.h"
 #include "filer/tree/host_status.h"
 #include "filer/tree/store.h"
 #include "transport/runtime/log.h"
@@ -48,6 +51,14 @@ struct KernelHandle {
   alignas(file_handle) char bytes[sizeof(file_handle) + kMaxKernelBytes]{};
 };
 
+// What the kernel calls it now, whatever links the administrator's name for it went through.
+std::string directory_of(int fd) {
+  std::string name(PATH_MAX, '\0');
+  const ssize_t bytes = readlink(host_path(fd).c_str(), name.data(), name.size());
+  name.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  return name;
+}
+
 bool no_descriptors() {
   return errno == EMFILE || errno == ENFILE;
 }
@@ -59,8 +70,10 @@ bool stat_of(int fd, struct statx& to) {
   return statx(fd, "", AT_EMPTY_PATH | AT_STATX_SYNC_AS_STAT, kWanted, &to) == 0;
 }
 
-HostLocator::HostLocator(int root, const HandleKey& key, uint32_t file_system)
-    : root_(root), file_system_(file_system), hash_(key) {
+HostLocator::HostLocator(int root, const HandleKey& key, uint32_t file_system, std::string_view export_path)
+    : root_(root), hash_(key) {
+  append(export_, file_system);
+  append(export_, hash_(std::string(export_path) + '\0' + directory_of(root)));
   if (!stat_of(root, root_facts_)) return;
   const std::string identity = identity_by_kernel(root);
   by_kernel_ = !identity.empty() && open_by_kernel(identity);
@@ -183,9 +196,7 @@ bool HostLocator::search_directory(int fd, uint64_t inode, unsigned depth) {
 }
 
 uint64_t HostLocator::seal_of(const std::string& identity) const {
-  std::string sealed;
-  append(sealed, file_system_);
-  return hash_(sealed + identity);
+  return hash_(export_ + identity);
 }
 
 ByteVector HostLocator::seal(const std::string& identity) const {

@@ -6,8 +6,10 @@
 // inodes were last seen, checked at each use; when it misses, the export is searched, at most every
 // kSearchInterval. A file that the host moves is so found again after that time, and STALE until then.
 //
-// Identities are sealed with the server's key: one that was not given out by it is BADHANDLE, so nobody gets
-// at objects outside of the export by guessing. No identity leads to another file system than the export's.
+// Identities are sealed with the server's key and what the export is of: one that was not given out for it is
+// BADHANDLE. So nobody gets at objects outside of the export by guessing, nor with what another run, of the
+// same key, gave out for a directory that is not exported any more. No identity leads to another file system
+// than the export's.
 // Owner: a HostStore. Under the server's lock; searching blocks.
 #pragma once
 
@@ -15,6 +17,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "filer/tree/host_export.h"
@@ -33,8 +36,8 @@ class HostLocator {
   static constexpr std::chrono::seconds kSearchInterval{10};
 
   // `root`: a readable descriptor of the exported directory, where that can be had, else O_PATH. It outlives
-  // this.
-  HostLocator(int root, const HandleKey& key, uint32_t file_system);
+  // this. `export_path`: where clients find it.
+  HostLocator(int root, const HandleKey& key, uint32_t file_system, std::string_view export_path);
 
   bool by_kernel() const { return by_kernel_; }
   // STALE where it has none (its file system is another one).
@@ -70,8 +73,8 @@ class HostLocator {
   bool in_export(const struct statx& facts) const;
 
   int root_;
-  uint32_t file_system_;
   SipHash hash_;
+  std::string export_;  // its number and a hash of where it is, which are sealed with each identity
   struct statx root_facts_ {};
   bool by_kernel_ = false;
   std::unordered_map<uint64_t, Place> places_;  // by inode; only where the kernel's handles cannot be used

@@ -103,7 +103,7 @@ HostStore::HostStore(const HostExport& what, const HandleKey& key, FileSystem& f
       root_fd_(std::move(root)),
       sync_(what.sync),
       cookie_hash_(key),
-      locator_(root_fd_.get(), key, fs.number),
+      locator_(root_fd_.get(), key, fs.number, what.path),
       next_id_(std::move(next_id)),
       most_nodes_(what.most_with_descriptors != 0 ? what.most_with_descriptors : nodes_to_keep()) {
   fs.read_only = what.read_only;

@@ -2,72 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <map>
-
-#include "tests/unit/filer/raw_client.h"
-
-// fsync(2) of this program, the server's among them: the next ones may fail.
-namespace {
-std::atomic<int> failing_fsyncs{0};
-}
-extern "C" int fsync(int fd) {
-  if (failing_fsyncs > 0 && failing_fsyncs-- > 0) {
-    errno = EIO;
-    return -1;
-  }
-  return static_cast<int>(syscall(SYS_fsync, fd));
-}
+#include "tests/unit/filer/host_fixture.h"
 
 namespace nfsrdma::filer::test {
 namespace {
-
-namespace fs = std::filesystem;
-
-class HostTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    fs::create_directory(outside());
-    fs::create_directory(inside());
-    fs::permissions(inside(), fs::perms(0777));
-    std::ofstream(outside() + "/secret") << "secret";
-    begin();
-  }
-  void begin() {
-    client.reset();
-    server.reset();
-    Options options{.exports = {}, .state_directory = directory.path() + "/state"};
-    options.directories = {{.path = "/export",
-                            .directory = inside(),
-                            .squash = Squash::kNone,
-                            .sync = sync,
-                            .most_with_descriptors = most_with_descriptors}};
-    server = start_server(std::move(options));
-    connect();
-  }
-  void connect() {
-    client = std::make_unique<RawClient>(*server, "client", User{.uid = geteuid(), .gid = getegid()});
-    ASSERT_TRUE(client->establish());
-  }
-  std::string inside() const { return directory.path() + "/inside"; }
-  std::string outside() const { return directory.path() + "/outside"; }
-  nfs4::changeid4 change() { return client->attributes("/export/f", bitmap4::of({FATTR4_CHANGE})).change; }
-  nfsstat4 put(const nfs_fh4& handle) {
-    return client->run(ops(PUTFH4args{handle}, GETATTR4args{bitmap4::of({FATTR4_SIZE})})).status;
-  }
-
-  TempDirectory directory;
-  bool sync = false;
-  size_t most_with_descriptors = 0;
-  std::unique_ptr<Server> server;
-  std::unique_ptr<RawClient> client;
-};
 
 // "If the object does exist and the stored verifier matches the client provided verifier, the server uses the
 // existing object as the newly created object": also when it has been started anew in between.
@@ -193,6 +133,25 @@ TEST_F(HostTest, HandlesSurviveARestart_AndRenames_AndAreStaleAfterRemoval) {
   EXPECT_EQ(put(gone), NFS4ERR_STALE);
 }
 
+// What was given out for more than is exported now, or for something else, opens nothing.
+TEST_F(HostTest, HandlesOfAnotherDirectory_AreBadHandles) {
+  fs::create_directory(inside() + "/public");
+  std::ofstream(inside() + "/private") << "secret";
+  std::ofstream(inside() + "/public/f") << "content";
+  std::vector<nfs_fh4> old;
+  for (const char* path : {"/export", "/export/private", "/export/public", "/export/public/f"})
+    old.push_back(client->handle_of(path));
+  for (const std::string& other : {inside() + "/public", outside()}) {
+    begin(other);
+    for (const nfs_fh4& handle : old) EXPECT_EQ(put(handle), NFS4ERR_BADHANDLE) << other;
+    EXPECT_EQ(client->run(ops(PUTFH4args{old[0]}, CREATE4args{{NF4DIR}, "made", {}})).status,
+              NFS4ERR_BADHANDLE);
+  }
+  fs::create_directory_symlink(inside(), directory.path() + "/another name");
+  begin(directory.path() + "/another name");
+  for (const nfs_fh4& handle : old) EXPECT_EQ(put(handle), NFS4_OK) << "it is the same directory";
+}
+
 TEST_F(HostTest, ChangeAttribute_MovesWithEveryChange) {
   std::ofstream(inside() + "/f") << "x";
   nfs4::changeid4 last = change();
@@ -227,104 +186,6 @@ TEST_F(HostTest, AnUnlinkedOpenFile_LivesUntilItsClose) {
   EXPECT_EQ(client->run(ops(PUTFH4args{handle}, WRITE4args{id, 0, FILE_SYNC4, {}})).status, NFS4_OK);
   EXPECT_EQ(client->run(ops(PUTFH4args{handle}, CLOSE4args{0, id})).status, NFS4_OK);
   EXPECT_EQ(put(handle), NFS4ERR_STALE);
-}
-
-// More files are open than may have descriptors: those not used for longest have none until they are used.
-class HostOfFewDescriptors : public HostTest {
- protected:
-  static constexpr unsigned kMost = 8, kFiles = 60;
-  void SetUp() override {
-    most_with_descriptors = kMost;
-    HostTest::SetUp();
-  }
-  static size_t descriptors() {
-    const fs::directory_iterator all("/proc/self/fd");
-    return static_cast<size_t>(std::distance(fs::begin(all), fs::end(all)));
-  }
-  // Many files, opened and read.
-  void open_others() {
-    for (unsigned i = 0; i < kFiles; ++i) {
-      const std::string name = "other" + std::to_string(i);
-      std::ofstream(inside() + "/" + name) << name;
-      others[name] = client->open("/export/" + name);
-      EXPECT_EQ(client->read("/export/" + name, others[name]), name);
-    }
-  }
-  void expect_others() {
-    for (const auto& [name, id] : others) {
-      EXPECT_EQ(client->read("/export/" + name, id), name);
-      EXPECT_EQ(client->write("/export/" + name, id, 0, name).status, NFS4_OK);
-    }
-  }
-  // As a client that has the handle, whatever became of the name.
-  nfsstat4 read(const nfs_fh4& handle, const stateid4& id) {
-    return client->run(ops(PUTFH4args{handle}, READ4args{id, 0, 10})).status;
-  }
-  nfsstat4 write(const nfs_fh4& handle, const stateid4& id) {
-    WRITE4args args{id, 0, FILE_SYNC4, {}};
-    return client->run(ops(PUTFH4args{handle}, args)).status;
-  }
-  std::map<std::string, stateid4> others;
-};
-
-TEST_F(HostOfFewDescriptors, AllThatIsOpen_IsReadAndWritten) {
-  const size_t before = descriptors();
-  open_others();
-  EXPECT_LT(descriptors(), before + 3 * kMost);
-  expect_others();
-  EXPECT_LT(descriptors(), before + 3 * kMost);
-  for (const auto& [name, id] : others)
-    EXPECT_EQ(client->run_at("/export/" + name, ops(CLOSE4args{0, id})).status, NFS4_OK);
-}
-
-TEST_F(HostOfFewDescriptors, WhatHasNoNameAnyMore_LivesUntilItsClose) {
-  std::ofstream(inside() + "/removed") << "content";
-  std::ofstream(inside() + "/replaced") << "content";
-  std::ofstream(inside() + "/new") << "new";
-  std::map<std::string, std::pair<nfs_fh4, stateid4>> open;
-  for (const std::string name : {"removed", "replaced"})
-    open[name] = {client->handle_of("/export/" + name), client->open("/export/" + name)};
-  open_others();  // they are put away
-  EXPECT_EQ(client->run_at("/export", ops(REMOVE4args{"removed"})).status, NFS4_OK);
-  EXPECT_EQ(client->run_at("/export", ops(SAVEFH4args{}, RENAME4args{"new", "replaced"})).status, NFS4_OK);
-  expect_others();
-  for (const auto& [name, file] : open) {
-    EXPECT_EQ(read(file.first, file.second), NFS4_OK) << name;
-    EXPECT_EQ(write(file.first, file.second), NFS4_OK) << name;
-    EXPECT_EQ(client->run(ops(PUTFH4args{file.first}, CLOSE4args{0, file.second})).status, NFS4_OK);
-    EXPECT_EQ(put(file.first), NFS4ERR_STALE) << name;
-  }
-}
-
-TEST_F(HostOfFewDescriptors, WhatHasAnotherName_IsFoundThere) {
-  std::ofstream(inside() + "/first") << "content";
-  const nfs_fh4 handle = client->handle_of("/export/first");
-  const stateid4 id = client->open("/export/first");
-  open_others();
-  EXPECT_EQ(client
-                ->run_at("/export/first",
-                         ops(SAVEFH4args{}, PUTROOTFH4args{}, LOOKUP4args{"export"}, LINK4args{"second"}))
-                .status,
-            NFS4_OK);
-  EXPECT_EQ(client->run_at("/export", ops(REMOVE4args{"first"})).status, NFS4_OK);
-  expect_others();
-  EXPECT_EQ(read(handle, id), NFS4_OK);
-  EXPECT_EQ(write(handle, id), NFS4_OK);
-}
-
-// Its maker may write it, whatever its mode: with the descriptor that made it, where the server is an
-// ordinary user.
-TEST_F(HostOfFewDescriptors, WhatOnlyItsMakerMayWrite_IsWritten) {
-  OPEN4args args = client->open_args("made", OPEN4_SHARE_ACCESS_BOTH);
-  args.openhow.opentype = OPEN4_CREATE;
-  args.openhow.how.mode = UNCHECKED4;
-  args.openhow.how.createattrs.attrmask = bitmap4::of({FATTR4_MODE});
-  args.openhow.how.createattrs.mode = 0444;
-  const stateid4 id = at<OPEN4res>(client->run_at("/export", ops(args)), 0).resok4.stateid;
-  const nfs_fh4 handle = client->handle_of("/export/made");
-  ASSERT_EQ(write(handle, id), NFS4_OK);
-  open_others();
-  EXPECT_EQ(write(handle, id), NFS4_OK);
 }
 
 TEST_F(HostTest, ReclaimAfterAnotherRun) {
@@ -391,18 +252,6 @@ TEST_F(HostTest, NamesOfAnyBytes_AreListedAndFound) {
 }
 
 // --- as root only: the server acts as its callers
-
-class HostAsRootTest : public HostTest {
- protected:
-  void SetUp() override {
-    if (!may_act_as_callers()) GTEST_SKIP() << "needs root";
-    fs::permissions(directory.path(), fs::perms(0755));
-    HostTest::SetUp();
-    user = std::make_unique<RawClient>(*server, "user", User{.uid = 1000, .gid = 1000, .groups = {500}});
-    ASSERT_TRUE(user->establish());
-  }
-  std::unique_ptr<RawClient> user;
-};
 
 TEST_F(HostAsRootTest, WhatACallerMakes_IsHis) {
   ASSERT_EQ(user->run_at("/export", ops(CREATE4args{{NF4DIR}, "d", {}})).status, NFS4_OK);

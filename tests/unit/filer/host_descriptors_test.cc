@@ -1,0 +1,109 @@
+// Which objects of a host's directory the server keeps open, and what it does without a descriptor.
+
+#include <map>
+
+#include "tests/unit/filer/host_fixture.h"
+
+namespace nfsrdma::filer::test {
+namespace {
+
+// More files are open than may have descriptors: those not used for longest have none until they are used.
+class HostOfFewDescriptors : public HostTest {
+ protected:
+  static constexpr unsigned kMost = 8, kFiles = 60;
+  void SetUp() override {
+    most_with_descriptors = kMost;
+    HostTest::SetUp();
+  }
+  static size_t descriptors() {
+    const fs::directory_iterator all("/proc/self/fd");
+    return static_cast<size_t>(std::distance(fs::begin(all), fs::end(all)));
+  }
+  // Many files, opened and read.
+  void open_others() {
+    for (unsigned i = 0; i < kFiles; ++i) {
+      const std::string name = "other" + std::to_string(i);
+      std::ofstream(inside() + "/" + name) << name;
+      others[name] = client->open("/export/" + name);
+      EXPECT_EQ(client->read("/export/" + name, others[name]), name);
+    }
+  }
+  void expect_others() {
+    for (const auto& [name, id] : others) {
+      EXPECT_EQ(client->read("/export/" + name, id), name);
+      EXPECT_EQ(client->write("/export/" + name, id, 0, name).status, NFS4_OK);
+    }
+  }
+  // As a client that has the handle, whatever became of the name.
+  nfsstat4 read(const nfs_fh4& handle, const stateid4& id) {
+    return client->run(ops(PUTFH4args{handle}, READ4args{id, 0, 10})).status;
+  }
+  nfsstat4 write(const nfs_fh4& handle, const stateid4& id) {
+    WRITE4args args{id, 0, FILE_SYNC4, {}};
+    return client->run(ops(PUTFH4args{handle}, args)).status;
+  }
+  std::map<std::string, stateid4> others;
+};
+
+TEST_F(HostOfFewDescriptors, AllThatIsOpen_IsReadAndWritten) {
+  const size_t before = descriptors();
+  open_others();
+  EXPECT_LT(descriptors(), before + 3 * kMost);
+  expect_others();
+  EXPECT_LT(descriptors(), before + 3 * kMost);
+  for (const auto& [name, id] : others)
+    EXPECT_EQ(client->run_at("/export/" + name, ops(CLOSE4args{0, id})).status, NFS4_OK);
+}
+
+TEST_F(HostOfFewDescriptors, WhatHasNoNameAnyMore_LivesUntilItsClose) {
+  std::ofstream(inside() + "/removed") << "content";
+  std::ofstream(inside() + "/replaced") << "content";
+  std::ofstream(inside() + "/new") << "new";
+  std::map<std::string, std::pair<nfs_fh4, stateid4>> open;
+  for (const std::string name : {"removed", "replaced"})
+    open[name] = {client->handle_of("/export/" + name), client->open("/export/" + name)};
+  open_others();  // they are put away
+  EXPECT_EQ(client->run_at("/export", ops(REMOVE4args{"removed"})).status, NFS4_OK);
+  EXPECT_EQ(client->run_at("/export", ops(SAVEFH4args{}, RENAME4args{"new", "replaced"})).status, NFS4_OK);
+  expect_others();
+  for (const auto& [name, file] : open) {
+    EXPECT_EQ(read(file.first, file.second), NFS4_OK) << name;
+    EXPECT_EQ(write(file.first, file.second), NFS4_OK) << name;
+    EXPECT_EQ(client->run(ops(PUTFH4args{file.first}, CLOSE4args{0, file.second})).status, NFS4_OK);
+    EXPECT_EQ(put(file.first), NFS4ERR_STALE) << name;
+  }
+}
+
+TEST_F(HostOfFewDescriptors, WhatHasAnotherName_IsFoundThere) {
+  std::ofstream(inside() + "/first") << "content";
+  const nfs_fh4 handle = client->handle_of("/export/first");
+  const stateid4 id = client->open("/export/first");
+  open_others();
+  EXPECT_EQ(client
+                ->run_at("/export/first",
+                         ops(SAVEFH4args{}, PUTROOTFH4args{}, LOOKUP4args{"export"}, LINK4args{"second"}))
+                .status,
+            NFS4_OK);
+  EXPECT_EQ(client->run_at("/export", ops(REMOVE4args{"first"})).status, NFS4_OK);
+  expect_others();
+  EXPECT_EQ(read(handle, id), NFS4_OK);
+  EXPECT_EQ(write(handle, id), NFS4_OK);
+}
+
+// Its maker may write it, whatever its mode: with the descriptor that made it, where the server is an
+// ordinary user.
+TEST_F(HostOfFewDescriptors, WhatOnlyItsMakerMayWrite_IsWritten) {
+  OPEN4args args = client->open_args("made", OPEN4_SHARE_ACCESS_BOTH);
+  args.openhow.opentype = OPEN4_CREATE;
+  args.openhow.how.mode = UNCHECKED4;
+  args.openhow.how.createattrs.attrmask = bitmap4::of({FATTR4_MODE});
+  args.openhow.how.createattrs.mode = 0444;
+  const stateid4 id = at<OPEN4res>(client->run_at("/export", ops(args)), 0).resok4.stateid;
+  const nfs_fh4 handle = client->handle_of("/export/made");
+  ASSERT_EQ(write(handle, id), NFS4_OK);
+  open_others();
+  EXPECT_EQ(write(handle, id), NFS4_OK);
+}
+
+}  // namespace
+}  // namespace nfsrdma::filer::test

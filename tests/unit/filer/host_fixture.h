@@ -1,0 +1,71 @@
+// A server of one directory of the host, and a client of it.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/filer/raw_client.h"
+
+namespace nfsrdma::filer::test {
+
+// So many of the next fsync(2) of this program fail, the server's among them.
+extern std::atomic<int> failing_fsyncs;
+
+namespace fs = std::filesystem;
+
+class HostTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directory(outside());
+    fs::create_directory(inside());
+    fs::permissions(inside(), fs::perms(0777));
+    std::ofstream(outside() + "/secret") << "secret";
+    begin();
+  }
+  void begin() { begin(inside()); }
+  void begin(const std::string& of) {
+    client.reset();
+    server.reset();
+    Options options{.exports = {}, .state_directory = directory.path() + "/state"};
+    options.directories = {{.path = "/export",
+                            .directory = of,
+                            .squash = Squash::kNone,
+                            .sync = sync,
+                            .most_with_descriptors = most_with_descriptors}};
+    server = start_server(std::move(options));
+    connect();
+  }
+  void connect() {
+    client = std::make_unique<RawClient>(*server, "client", User{.uid = geteuid(), .gid = getegid()});
+    ASSERT_TRUE(client->establish());
+  }
+  std::string inside() const { return directory.path() + "/inside"; }
+  std::string outside() const { return directory.path() + "/outside"; }
+  nfs4::changeid4 change() { return client->attributes("/export/f", bitmap4::of({FATTR4_CHANGE})).change; }
+  nfsstat4 put(const nfs_fh4& handle) {
+    return client->run(ops(PUTFH4args{handle}, GETATTR4args{bitmap4::of({FATTR4_SIZE})})).status;
+  }
+
+  TempDirectory directory;
+  bool sync = false;
+  size_t most_with_descriptors = 0;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<RawClient> client;
+};
+
+class HostAsRootTest : public HostTest {
+ protected:
+  void SetUp() override {
+    if (!may_act_as_callers()) GTEST_SKIP() << "needs root";
+    fs::permissions(directory.path(), fs::perms(0755));
+    HostTest::SetUp();
+    user = std::make_unique<RawClient>(*server, "user", User{.uid = 1000, .gid = 1000, .groups = {500}});
+    ASSERT_TRUE(user->establish());
+  }
+  std::unique_ptr<RawClient> user;
+};
+
+}  // namespace nfsrdma::filer::test
