@@ -71,7 +71,19 @@ Result<> Server::Impl::export_directories() {
   }
   for (const HostExport& directory : core.options.directories)
     NFSRDMA_TRY(core.tree.add_directory(directory, key));
+  if (!core.options.directories.empty()) forget_removed_later();
   return {};
+}
+
+// Also while no client asks for anything: what the host's programs remove takes room on its disk until then.
+void Server::Impl::forget_removed_later() {
+  after(std::chrono::seconds(1), [this] {
+    {
+      std::lock_guard lock(core.mutex);
+      core.tree.forget_removed();
+    }
+    forget_removed_later();
+  });
 }
 
 void Server::Impl::start_thread() {

@@ -22,6 +22,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
 
   Result<> open();
   Result<> export_directories();
+  void forget_removed_later();
   void start_thread();
   void shut_down();
 

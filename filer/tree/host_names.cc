@@ -197,7 +197,6 @@ nfsstat4 HostStore::remove(Node& dir, std::string_view name, const Principal& wh
   if (error != 0) return status_of(error);
   changed(**node);
   changed(dir);
-  if ((*node)->links == 0 && (*node)->holds == 0) forget(**node);
   settle(own);
   return NFS4_OK;
 }
@@ -227,10 +226,7 @@ nfsstat4 HostStore::rename(Node& from, std::string_view old_name, Node& to, std:
   changed(from);
   if (&to != &from) changed(to);
   locator_.saw((*node)->fileid, to.fileid, new_name);
-  if (victim) {
-    changed(**victim);
-    if ((*victim)->links == 0 && (*victim)->holds == 0) forget(**victim);
-  }
+  if (victim) changed(**victim);
   settle(of_host(from));
   if (&to != &from) settle(of_host(to));
   return NFS4_OK;

@@ -1,4 +1,4 @@
-// HostStore: objects, their identities and attributes, and which of them are kept open.
+// HostStore: objects, their identities and attributes.
 
 #include "filer/tree/host_store.h"
 
@@ -29,7 +29,6 @@ constexpr int64_t kNano = 1'000'000'000;
 constexpr int64_t kTick = 20'000'000;
 constexpr size_t kFewestNodes = 256;
 constexpr size_t kMostNodes = 32768;
-constexpr unsigned kLookedAt = 16;
 
 int64_t nanoseconds(const struct statx_timestamp& t) {
   return t.tv_sec * kNano + t.tv_nsec;
@@ -175,69 +174,6 @@ Answer<HostStore::HostNodePtr> HostStore::adopt(Fd fd, Seen how) {
   return node;
 }
 
-void HostStore::use(HostNode& node) {
-  order_.splice(order_.end(), node.put_away ? put_away_ : order_, node.used);
-  node.put_away = false;
-}
-
-// Objects that nothing refers to go, oldest first. Files that are open or delegated stay, but need no
-// descriptors until somebody asks for them. A few are looked at each time, so that however many stay cost
-// nothing more.
-void HostStore::make_room() {
-  const auto unused = [](const HostNodePtr& node) { return node.use_count() == 2 && node->holds == 0; };
-  for (unsigned looked = 0; order_.size() >= most_nodes_ && looked < kLookedAt; ++looked) {
-    const HostNodePtr node = nodes_.find(order_.front())->second;
-    if (unused(node)) {
-      forget(*node);
-    } else if (can_be_opened_again(*node)) {
-      put_away(*node);
-    } else {
-      use(*node);
-    }
-  }
-  for (unsigned looked = 0; !put_away_.empty() && looked < 2; ++looked) {
-    const HostNodePtr node = nodes_.find(put_away_.front())->second;
-    put_away_.splice(put_away_.end(), put_away_, node->used);
-    if (unused(node)) forget(*node);
-  }
-}
-
-// Not what has no name any more, or none that is known to lead there; nor what only its maker's first
-// descriptor may write.
-bool HostStore::can_be_opened_again(const HostNode& node) {
-  struct statx facts {};
-  if (node.type != NF4REG || node.unstable) return false;
-  if (!stat_of(node.path.get(), facts) || facts.stx_nlink == 0) return false;
-  const auto owner_may = [&](unsigned what) { return !fs_.everybody || (facts.stx_mode & what) != 0; };
-  return owner_may(S_IRUSR) && (!node.writer || owner_may(S_IWUSR)) && locator_.knows_way(node.identity);
-}
-
-void HostStore::put_away(HostNode& node) {
-  for (Fd* fd : {&node.path, &node.reader, &node.writer}) fd->reset();
-  node.put_away = true;
-  put_away_.splice(put_away_.end(), order_, node.used);
-}
-
-void HostStore::forget(HostNode& node) {
-  if (node.forgotten) return;
-  node.forgotten = true;
-  (node.put_away ? put_away_ : order_).erase(node.used);
-  if (node.links == 0) locator_.lost(node.fileid);
-  nodes_.erase(node.identity);  // the last reference may be the caller's
-}
-
-Answer<int> HostStore::path_of(HostNode& node) {
-  if (!node.path) {
-    make_room();
-    Answer<Fd> fd = locator_.open(node.identity);
-    if (!fd) return refuse(fd.error());
-    node.path = *std::move(fd);
-  }
-  // It is not the next to be closed, whatever is looked up beside it.
-  if (!node.forgotten) use(node);
-  return node.path.get();
-}
-
 nfsstat4 HostStore::refresh(Node& node) {
   return look(of_host(node), Seen::kLooking);
 }
@@ -249,7 +185,9 @@ nfsstat4 HostStore::look(HostNode& node, Seen how) {
   if (!fd) return fd.error();
   if (!stat_of(*fd, facts)) return status_of(errno);
   take(node, facts, how);
-  return node.links == 0 && node.holds == 0 ? NFS4ERR_STALE : NFS4_OK;
+  if (node.links != 0 || node.holds != 0) return NFS4_OK;
+  forget(node);  // kept open, it would keep its room on the disk
+  return NFS4ERR_STALE;
 }
 
 void HostStore::take(HostNode& node, const struct statx& facts, Seen how) {
@@ -326,30 +264,6 @@ nfsstat4 HostStore::set(Node& node, const NewAttributes& a, const Principal& who
   changed(node);
   if (error == 0) settle(of_host(node));
   return status_of(error);
-}
-
-// --- opens
-
-void HostStore::release(Node& node) {
-  HostNode& own = of_host(node);
-  if (own.holds > 0) --own.holds;
-  // What has no descriptor had a name when it was put away, and has been opened again for a REMOVE of ours.
-  if (own.holds > 0 || own.forgotten || own.put_away) return;
-  look(own, Seen::kLooking);
-  if (own.links == 0) forget(own);
-}
-
-// The host's memory is not ours to lose.
-void HostStore::crash(bool) {
-  for (const auto& [identity, node] : nodes_) node->holds = 0;
-}
-
-void HostStore::forget_unlinked() {
-  std::vector<HostNodePtr> gone;
-  for (const auto& [identity, node] : nodes_) {
-    if (node->links == 0 && node->holds == 0) gone.push_back(node);
-  }
-  for (const HostNodePtr& node : gone) forget(*node);
 }
 
 }  // namespace nfsrdma::filer

@@ -68,6 +68,7 @@ class HostStore final : public Store {
   void release(Node& node) override;
   void crash(bool lose_unstable) override;
   void forget_unlinked() override;
+  void forget_removed() override;
 
  private:
   // An object that has been seen lately.
@@ -127,6 +128,7 @@ class HostStore final : public Store {
   std::unordered_map<std::string, HostNodePtr> nodes_;  // by identity
   std::list<std::string> order_;                        // identities, least lately used first
   std::list<std::string> put_away_;
+  size_t next_bucket_ = 0;  // of nodes_: forget_removed()
   NodePtr root_;
 };
 

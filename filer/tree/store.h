@@ -8,9 +8,11 @@
 // lock; calls may block for as long as the host's file system does.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "filer/tree/node.h"
 #include "xdr/support/bytes.h"
@@ -102,6 +104,9 @@ class Store {
   // reclaim until forget_unlinked(), where they can.
   virtual void crash(bool lose_unstable) = 0;
   virtual void forget_unlinked() = 0;
+
+  // Objects that others have removed are let go of: a part of all each time, once a second.
+  virtual void forget_removed() {}
 
  protected:
   void note_loss() { loss_ = true; }

@@ -251,4 +251,8 @@ void Tree::forget_unlinked() {
   each_store([](Store& store) { store.forget_unlinked(); });
 }
 
+void Tree::forget_removed() {
+  each_store([](Store& store) { store.forget_removed(); });
+}
+
 }  // namespace nfsrdma::filer

@@ -87,6 +87,8 @@ class Tree {
   // stay for reclaim until forget_unlinked().
   void crash(bool lose_unstable);
   void forget_unlinked();
+  // Store::forget_removed() of all.
+  void forget_removed();
 
   nfs4::nfsstat4 check_name(const FileSystem& fs, std::string_view name) const;
 

@@ -1,19 +1,48 @@
 // Which objects of a host's directory the server keeps open, and what it does without a descriptor.
 
 #include <map>
+#include <thread>
 
 #include "tests/unit/filer/host_fixture.h"
 
 namespace nfsrdma::filer::test {
 namespace {
 
+class HostDescriptors : public HostTest {
+ protected:
+  // What is kept open of the directory and has no name any more.
+  std::vector<std::string> deleted() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const std::string target = fs::read_symlink(entry.path(), gone).string();
+      if (target.starts_with(inside()) && target.ends_with("(deleted)")) found.push_back(target);
+    }
+    return found;
+  }
+};
+
+TEST_F(HostDescriptors, WhatTheHostRemoves_TakesNoRoomAnyMore) {
+  for (const char* name : {"f", "asked for"}) std::ofstream(inside() + "/" + name) << "content";
+  fs::create_directory(inside() + "/d");
+  for (const char* name : {"f", "d"}) client->handle_of(std::string("/export/") + name);
+  const nfs_fh4 handle = client->handle_of("/export/asked for");
+  client->read("/export/f");
+  for (const char* name : {"f", "d", "asked for"}) fs::remove(inside() + "/" + name);
+  EXPECT_EQ(put(handle), NFS4ERR_STALE);
+  for (const std::string& path : deleted()) EXPECT_FALSE(path.ends_with("asked for (deleted)"));
+  for (int i = 0; i < 100 && !deleted().empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // and nobody asks for anything
+  EXPECT_EQ(deleted(), std::vector<std::string>{});
+}
+
 // More files are open than may have descriptors: those not used for longest have none until they are used.
-class HostOfFewDescriptors : public HostTest {
+class HostOfFewDescriptors : public HostDescriptors {
  protected:
   static constexpr unsigned kMost = 8, kFiles = 60;
   void SetUp() override {
     most_with_descriptors = kMost;
-    HostTest::SetUp();
+    HostDescriptors::SetUp();
   }
   static size_t descriptors() {
     const fs::directory_iterator all("/proc/self/fd");

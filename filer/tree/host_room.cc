@@ -1,0 +1,130 @@
+// HostStore: which objects are known and kept open, and what ends that.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "filer/tree/host_store.h"
+
+namespace nfsrdma::filer {
+
+using namespace nfs4;
+
+namespace {
+
+constexpr unsigned kLookedAt = 16;
+// All that is known is looked at once in so many calls of forget_removed().
+constexpr size_t kRounds = 60;
+constexpr size_t kFewestBuckets = 64;
+
+// As far as the host knows without asking anybody.
+bool has_no_name(int fd) {
+  struct statx facts {};
+  return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &facts) == 0 && facts.stx_nlink == 0;
+}
+
+}  // namespace
+
+void HostStore::use(HostNode& node) {
+  order_.splice(order_.end(), node.put_away ? put_away_ : order_, node.used);
+  node.put_away = false;
+}
+
+// Objects that nothing refers to go, oldest first. Files that are open or delegated stay, but need no
+// descriptors until somebody asks for them. A few are looked at each time, so that however many stay cost
+// nothing more.
+void HostStore::make_room() {
+  const auto unused = [](const HostNodePtr& node) { return node.use_count() == 2 && node->holds == 0; };
+  for (unsigned looked = 0; order_.size() >= most_nodes_ && looked < kLookedAt; ++looked) {
+    const HostNodePtr node = nodes_.find(order_.front())->second;
+    if (unused(node)) {
+      forget(*node);
+    } else if (can_be_opened_again(*node)) {
+      put_away(*node);
+    } else {
+      use(*node);
+    }
+  }
+  for (unsigned looked = 0; !put_away_.empty() && looked < 2; ++looked) {
+    const HostNodePtr node = nodes_.find(put_away_.front())->second;
+    put_away_.splice(put_away_.end(), put_away_, node->used);
+    if (unused(node)) forget(*node);
+  }
+}
+
+// Not what has no name any more, or none that is known to lead there; nor what only its maker's first
+// descriptor may write.
+bool HostStore::can_be_opened_again(const HostNode& node) {
+  struct statx facts {};
+  if (node.type != NF4REG || node.unstable) return false;
+  if (!stat_of(node.path.get(), facts) || facts.stx_nlink == 0) return false;
+  const auto owner_may = [&](unsigned what) { return !fs_.everybody || (facts.stx_mode & what) != 0; };
+  return owner_may(S_IRUSR) && (!node.writer || owner_may(S_IWUSR)) && locator_.knows_way(node.identity);
+}
+
+void HostStore::put_away(HostNode& node) {
+  for (Fd* fd : {&node.path, &node.reader, &node.writer}) fd->reset();
+  node.put_away = true;
+  put_away_.splice(put_away_.end(), order_, node.used);
+}
+
+void HostStore::forget(HostNode& node) {
+  if (node.forgotten) return;
+  node.forgotten = true;
+  (node.put_away ? put_away_ : order_).erase(node.used);
+  if (node.links == 0) locator_.lost(node.fileid);
+  nodes_.erase(node.identity);  // the last reference may be the caller's
+}
+
+Answer<int> HostStore::path_of(HostNode& node) {
+  if (!node.path) {
+    make_room();
+    Answer<Fd> fd = locator_.open(node.identity);
+    if (!fd) return refuse(fd.error());
+    node.path = *std::move(fd);
+  }
+  // It is not the next to be closed, whatever is looked up beside it.
+  if (!node.forgotten) use(node);
+  return node.path.get();
+}
+
+void HostStore::release(Node& node) {
+  HostNode& own = of_host(node);
+  if (own.holds > 0) --own.holds;
+  // What has no descriptor had a name when it was put away, and has been opened again for a REMOVE of ours.
+  if (own.holds > 0 || own.forgotten || own.put_away) return;
+  look(own, Seen::kLooking);
+}
+
+// The host's memory is not ours to lose.
+void HostStore::crash(bool) {
+  for (const auto& [identity, node] : nodes_) node->holds = 0;
+}
+
+void HostStore::forget_unlinked() {
+  std::vector<HostNodePtr> gone;
+  for (const auto& [identity, node] : nodes_) {
+    if (node->links == 0 && node->holds == 0) gone.push_back(node);
+  }
+  for (const HostNodePtr& node : gone) forget(*node);
+}
+
+void HostStore::forget_removed() {
+  std::vector<HostNodePtr> gone;
+  const size_t buckets = nodes_.bucket_count();
+  for (size_t n = std::min(buckets, std::max(buckets / kRounds, kFewestBuckets)); n > 0; --n) {
+    next_bucket_ = (next_bucket_ + 1) % buckets;
+    for (auto at = nodes_.cbegin(next_bucket_); at != nodes_.cend(next_bucket_); ++at) {
+      const HostNodePtr& node = at->second;
+      if (node->path && node->holds == 0 && has_no_name(node->path.get())) gone.push_back(node);
+    }
+  }
+  for (const HostNodePtr& node : gone) {
+    node->links = 0;
+    forget(*node);
+  }
+}
+
+}  // namespace nfsrdma::filer
