@@ -74,12 +74,17 @@ void HostStore::forget(HostNode& node) {
   if (node.forgotten) return;
   node.forgotten = true;
   (node.put_away ? put_away_ : order_).erase(node.used);
-  if (node.links == 0) locator_.lost(node.fileid);
+  if (node.links == 0) {
+    locator_.lost(node.fileid);
+    // What refers to it still, a revoked state for one, keeps the object and not its room on the disk.
+    for (Fd* fd : {&node.path, &node.reader, &node.writer}) fd->reset();
+  }
   nodes_.erase(node.identity);  // the last reference may be the caller's
 }
 
 Answer<int> HostStore::path_of(HostNode& node) {
   if (!node.path) {
+    if (node.forgotten) return refuse(NFS4ERR_STALE);
     make_room();
     Answer<Fd> fd = locator_.open(node.identity);
     if (!fd) return refuse(fd.error());

@@ -82,7 +82,8 @@ class HostStore final : public Store {
     bool unstable = false;  // written and not committed since: the descriptor knows of errors
     std::optional<HostListing> listing;
     bool put_away = false;                  // it has no descriptors
-    bool forgotten = false;                 // not in nodes_ any more: the object has another node, or none
+    bool forgotten = false;                 // not in nodes_ any more: the object has another node, or none;
+                                            // what has no name then has no descriptors either
     std::list<std::string>::iterator used;  // in order_, or in put_away_
   };
   using HostNodePtr = std::shared_ptr<HostNode>;

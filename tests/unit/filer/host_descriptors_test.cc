@@ -36,6 +36,22 @@ TEST_F(HostDescriptors, WhatTheHostRemoves_TakesNoRoomAnyMore) {
   EXPECT_EQ(deleted(), std::vector<std::string>{});
 }
 
+TEST_F(HostDescriptors, WhatHasADeadDelegation_TakesNoRoomWhenItIsRemoved) {
+  server->configure([](Switches& s) { s.delegations = Delegations::kRead; });
+  std::ofstream(inside() + "/f") << "content";
+  RawClient other(*server, "other", client->user);
+  ASSERT_TRUE(other.establish());
+  const auto opened = client->run_at("/export", ops(client->open_args("f", OPEN4_SHARE_ACCESS_READ)));
+  const OPEN4resok& open = at<OPEN4res>(opened, 0).resok4;
+  ASSERT_EQ(open.delegation.delegation_type, OPEN_DELEGATE_READ);
+  EXPECT_EQ(client->read("/export/f", open.stateid), "content");
+  server->with_core([](Core& core) { core.revoke_delegations(); });  // the recall was not heeded
+  ASSERT_EQ(client->run_at("/export/f", ops(CLOSE4args{0, open.stateid})).status, NFS4_OK);
+  ASSERT_EQ(other.run_at("/export", ops(REMOVE4args{"f"})).status, NFS4_OK);
+  EXPECT_EQ(server->states().size(), 1u) << "it has not been acknowledged";
+  EXPECT_EQ(deleted(), std::vector<std::string>{});
+}
+
 // More files are open than may have descriptors: those not used for longest have none until they are used.
 class HostOfFewDescriptors : public HostDescriptors {
  protected:
