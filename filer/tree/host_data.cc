@@ -64,7 +64,8 @@ Answer<size_t> HostStore::read(Node& file, uint64_t offset, size_t bytes, ByteVe
 }
 
 nfsstat4 HostStore::write(Node& file, uint64_t offset, ConstBytes data, bool stable) {
-  const Answer<int> fd = writer_of(of_host(file));
+  HostNode& own = of_host(file);
+  const Answer<int> fd = writer_of(own);
   if (!fd) return fd.error();
   size_t done = 0;
   int error = 0;
@@ -77,23 +78,33 @@ nfsstat4 HostStore::write(Node& file, uint64_t offset, ConstBytes data, bool sta
     error = errno;
     note_loss();
   }
-  if (!stable) of_host(file).unstable = true;
+  if (!stable) own.unstable = true;
+  if (stable && error == 0) own.unstable = false;  // what was written before is on the disk, too
   changed(file);
+  close_data(own);
   return status_of(error);
 }
 
 nfsstat4 HostStore::resize(Node& file, uint64_t size) {
-  const Answer<int> fd = writer_of(of_host(file));
-  if (!fd) return fd.error();
-  const int error = ftruncate(*fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
+  HostNode& own = of_host(file);
+  if (own.type != NF4REG) return NFS4ERR_WRONG_TYPE;
+  const Answer<int> path = path_of(own);
+  if (!path) return path.error();
+  const auto length = static_cast<off_t>(size);
+  // One for this alone, where nobody has it open. Not truncate(2), which moves no times where the size stays.
+  const Fd once = own.writer ? Fd() : open_again(*path, O_WRONLY);
+  if (!own.writer && !once) return status_of(errno);
+  const int done = ftruncate((own.writer ? own.writer : once).get(), length);
+  const int error = done == 0 ? 0 : errno;
   changed(file);
-  if (error == 0) settle(of_host(file));
+  if (error == 0) settle(own);
   return status_of(error);
 }
 
 nfsstat4 HostStore::commit(Node& file, uint64_t, uint64_t) {
   HostNode& own = of_host(file);
-  const Answer<int> fd = own.writer ? Answer<int>(own.writer.get()) : reader_of(own);
+  Answer<int> fd = own.writer ? Answer<int>(own.writer.get()) : reader_of(own);
+  if (!fd && fd.error() == NFS4ERR_ACCESS) fd = writer_of(own);
   if (!fd) return fd.error();
   if (fsync(*fd) != 0) {
     const int error = errno;
@@ -101,6 +112,7 @@ nfsstat4 HostStore::commit(Node& file, uint64_t, uint64_t) {
     return status_of(error);
   }
   own.unstable = false;
+  close_data(own);
   return NFS4_OK;
 }
 

@@ -95,12 +95,20 @@ Answer<int> HostStore::path_of(HostNode& node) {
   return node.path.get();
 }
 
+// The host executes nothing that somebody has open for writing (ETXTBSY).
+void HostStore::close_data(HostNode& node) {
+  if (node.holds != 0 || node.unstable) return;
+  node.reader.reset();
+  node.writer.reset();
+}
+
 void HostStore::release(Node& node) {
   HostNode& own = of_host(node);
   if (own.holds > 0) --own.holds;
   // What has no descriptor had a name when it was put away, and has been opened again for a REMOVE of ours.
   if (own.holds > 0 || own.forgotten || own.put_away) return;
   look(own, Seen::kLooking);
+  close_data(own);
 }
 
 // The host's memory is not ours to lose.

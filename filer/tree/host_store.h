@@ -117,6 +117,8 @@ class HostStore final : public Store {
   bool can_be_opened_again(const HostNode& node);
   void put_away(HostNode& node);
   void forget(HostNode& node);
+  // After what may have been the last use of its data.
+  void close_data(HostNode& node);
 
   FileSystem& fs_;
   Fd root_fd_;

@@ -1,5 +1,9 @@
 // Which objects of a host's directory the server keeps open, and what it does without a descriptor.
 
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <iterator>
 #include <map>
 #include <thread>
 
@@ -19,6 +23,22 @@ class HostDescriptors : public HostTest {
       if (target.starts_with(inside()) && target.ends_with("(deleted)")) found.push_back(target);
     }
     return found;
+  }
+  // What the host says to executing it.
+  int execute(const std::string& name) const {
+    const std::string path = inside() + "/" + name;
+    char* const arguments[] = {const_cast<char*>(path.c_str()), nullptr};
+    pid_t child = 0;
+    const int error = posix_spawn(&child, path.c_str(), nullptr, nullptr, arguments, environ);
+    if (error == 0) waitpid(child, nullptr, 0);
+    return error;
+  }
+  nfsstat4 commit(const std::string& path) { return client->run_at(path, ops(COMMIT4args{0, 0})).status; }
+  nfsstat4 resize(const std::string& path, uint64_t size) {
+    fattr4 attributes;
+    attributes.attrmask = bitmap4::of({FATTR4_SIZE});
+    attributes.size = size;
+    return client->run_at(path, ops(SETATTR4args{{}, attributes})).status;
   }
 };
 
@@ -50,6 +70,44 @@ TEST_F(HostDescriptors, WhatHasADeadDelegation_TakesNoRoomWhenItIsRemoved) {
   ASSERT_EQ(other.run_at("/export", ops(REMOVE4args{"f"})).status, NFS4_OK);
   EXPECT_EQ(server->states().size(), 1u) << "it has not been acknowledged";
   EXPECT_EQ(deleted(), std::vector<std::string>{});
+}
+
+TEST_F(HostDescriptors, WhatNobodyHasOpen_CanBeExecutedByTheHost) {
+  OPEN4args args = client->open_args("program", OPEN4_SHARE_ACCESS_BOTH);
+  args.openhow.opentype = OPEN4_CREATE;
+  args.openhow.how.mode = UNCHECKED4;
+  args.openhow.how.createattrs.attrmask = bitmap4::of({FATTR4_MODE});
+  args.openhow.how.createattrs.mode = 0755;
+  const stateid4 id = at<OPEN4res>(client->run_at("/export", ops(args)), 0).resok4.stateid;
+  std::ifstream program("/bin/true", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(program), {}};
+  ASSERT_FALSE(text.empty());
+  constexpr size_t kPart = 1 << 18;
+  for (size_t at = 0; at < text.size(); at += kPart)
+    ASSERT_EQ(client->write("/export/program", id, at, text.substr(at, kPart), UNSTABLE4).status, NFS4_OK);
+  EXPECT_EQ(commit("/export/program"), NFS4_OK);
+  EXPECT_EQ(execute("program"), ETXTBSY) << "it is open";
+  EXPECT_EQ(client->run_at("/export/program", ops(CLOSE4args{0, id})).status, NFS4_OK);
+  EXPECT_EQ(execute("program"), 0);
+
+  EXPECT_EQ(client->write("/export/program", {}, 0, text.substr(0, 16)).status, NFS4_OK);
+  EXPECT_EQ(execute("program"), 0) << "written to stable storage";
+  EXPECT_EQ(client->write("/export/program", {}, 0, text.substr(0, 16), UNSTABLE4).status, NFS4_OK);
+  EXPECT_EQ(execute("program"), ETXTBSY) << "the descriptor knows whether it is lost";
+  EXPECT_EQ(commit("/export/program"), NFS4_OK);
+  EXPECT_EQ(execute("program"), 0) << "committed";
+  EXPECT_EQ(resize("/export/program", text.size()), NFS4_OK);
+  EXPECT_EQ(execute("program"), 0) << "resized";
+}
+
+// As open(2) with O_TRUNC does. (truncate(2) of what is empty does not on a tmpfs.)
+TEST_F(HostDescriptors, TruncatingWhatIsEmpty_MovesTheTimes) {
+  const std::string path = inside() + "/f";
+  std::ofstream(path).close();
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(path, old);
+  EXPECT_EQ(resize("/export/f", 0), NFS4_OK);
+  EXPECT_GT(fs::last_write_time(path), old + std::chrono::minutes(1));
 }
 
 // More files are open than may have descriptors: those not used for longest have none until they are used.
