@@ -132,7 +132,7 @@ void HostStore::settle(HostNode& node) {
   if (!path) return;
   // What cannot be opened to read cannot be asked for either; the host writes it in its own time.
   const Fd fd = open_again(*path, O_RDONLY);
-  if (fd) fsync(fd.get());
+  if (fd && fsync(fd.get()) != 0 && node.type == NF4REG) note_loss();  // it may be told nobody else
 }
 
 }  // namespace nfsrdma::filer

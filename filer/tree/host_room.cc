@@ -58,13 +58,21 @@ void HostStore::make_room() {
 // descriptor may write.
 bool HostStore::can_be_opened_again(const HostNode& node) {
   struct statx facts {};
-  if (node.type != NF4REG || node.unstable) return false;
+  if (node.type != NF4REG) return false;
   if (!stat_of(node.path.get(), facts) || facts.stx_nlink == 0) return false;
   const auto owner_may = [&](unsigned what) { return !fs_.everybody || (facts.stx_mode & what) != 0; };
   return owner_may(S_IRUSR) && (!node.writer || owner_may(S_IWUSR)) && locator_.knows_way(node.identity);
 }
 
+// The descriptor it was written by may be the last one that would be told of a failure.
+void HostStore::write_out(HostNode& node) {
+  if (!node.unstable) return;
+  if (fsync(node.writer.get()) != 0) note_loss();
+  node.unstable = false;
+}
+
 void HostStore::put_away(HostNode& node) {
+  write_out(node);
   for (Fd* fd : {&node.path, &node.reader, &node.writer}) fd->reset();
   node.put_away = true;
   put_away_.splice(put_away_.end(), order_, node.used);
@@ -78,6 +86,8 @@ void HostStore::forget(HostNode& node) {
     locator_.lost(node.fileid);
     // What refers to it still, a revoked state for one, keeps the object and not its room on the disk.
     for (Fd* fd : {&node.path, &node.reader, &node.writer}) fd->reset();
+  } else {
+    write_out(node);
   }
   nodes_.erase(node.identity);  // the last reference may be the caller's
 }

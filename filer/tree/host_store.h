@@ -115,6 +115,7 @@ class HostStore final : public Store {
   void use(HostNode& node);
   void make_room();
   bool can_be_opened_again(const HostNode& node);
+  void write_out(HostNode& node);
   void put_away(HostNode& node);
   void forget(HostNode& node);
   // After what may have been the last use of its data.

@@ -110,6 +110,20 @@ TEST_F(HostDescriptors, TruncatingWhatIsEmpty_MovesTheTimes) {
   EXPECT_GT(fs::last_write_time(path), old + std::chrono::minutes(1));
 }
 
+// The host tells of a failure once, and who closes the last descriptor that would be told has to ask first.
+TEST_F(HostDescriptors, FailureSeenWhereItIsNotAskedFor_ChangesTheVerifier) {
+  sync = true;
+  begin();
+  std::ofstream(inside() + "/f") << "content";
+  const verifier4 before = client->write("/export/f", {}, 0, "ours", UNSTABLE4).resok4.writeverf;
+  failing_fsyncs = 1;
+  EXPECT_EQ(resize("/export/f", 10), NFS4_OK);
+  EXPECT_EQ(failing_fsyncs, 0);
+  const auto reply = client->run_at("/export/f", ops(COMMIT4args{0, 0}));
+  EXPECT_EQ(reply.status, NFS4_OK);
+  EXPECT_NE(at<COMMIT4res>(reply, 0).resok4.writeverf, before);
+}
+
 // More files are open than may have descriptors: those not used for longest have none until they are used.
 class HostOfFewDescriptors : public HostDescriptors {
  protected:
@@ -206,6 +220,22 @@ TEST_F(HostOfFewDescriptors, WhatOnlyItsMakerMayWrite_IsWritten) {
   ASSERT_EQ(write(handle, id), NFS4_OK);
   open_others();
   EXPECT_EQ(write(handle, id), NFS4_OK);
+}
+
+// Before what is written and not committed loses the descriptor that would be told of a failure, it is asked.
+TEST_F(HostOfFewDescriptors, DataThatCouldNotBeWrittenOut_ChangesTheVerifier) {
+  for (const bool is_open : {false, true}) {
+    const std::string name = is_open ? "open" : "closed", path = "/export/" + name;
+    std::ofstream(inside() + "/" + name) << "content";
+    const stateid4 id = is_open ? client->open(path) : stateid4{};
+    const verifier4 before = client->write(path, id, 0, "data", UNSTABLE4).resok4.writeverf;
+    failing_fsyncs = 1;
+    open_others();
+    EXPECT_EQ(failing_fsyncs.exchange(0), 0) << name;
+    const auto reply = client->run_at(path, ops(COMMIT4args{0, 0}));
+    EXPECT_EQ(reply.status, NFS4_OK);
+    EXPECT_NE(at<COMMIT4res>(reply, 0).resok4.writeverf, before) << name;
+  }
 }
 
 }  // namespace
