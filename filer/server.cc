@@ -69,8 +69,10 @@ Result<> Server::Impl::export_directories() {
     key = (*storage)->key();
     core.remember_from(*std::move(storage));
   }
-  for (const HostExport& directory : core.options.directories)
+  for (HostExport directory : core.options.directories) {
+    directory.exports = core.options.directories.size();
     NFSRDMA_TRY(core.tree.add_directory(directory, key));
+  }
   if (!core.options.directories.empty()) forget_removed_later();
   return {};
 }

@@ -11,6 +11,10 @@ namespace {
 // For how long a client whose lease is over keeps what nobody else wants (Expiry::kCourtesy).
 constexpr std::chrono::hours kCourtesyTime{24};
 
+bool has_states(const Client& client) {
+  return !client.states.empty();
+}
+
 }  // namespace
 
 Core::Core(const Options& given, BackChannel::Environment environment)
@@ -126,18 +130,30 @@ void Core::revoke(State& state, Revoked why) {
 }
 
 bool Core::room_for_state(Client& client) {
-  return make_room(client, [&] { return states.room_for_state(client); });
+  return make_room(
+      client, [&] { return states.room_for_state(client); }, has_states);
+}
+
+bool Core::room_for_open(Client& client, const FileSystem& fs) {
+  const auto look = [&] {
+    for (const NodeId node : fs.store->take_pins_moved()) states.count_pins(node);
+    return StateTable::room_for_descriptors(client, fs.store->crowd());
+  };
+  return room_for_state(client) &&
+         make_room(client, look, [](const Client& other) { return other.pinned != 0; });
 }
 
 bool Core::room_for_locks(Client& client, ptrdiff_t more) {
   if (more <= 0) return true;
-  return make_room(client, [&] { return states.room_for_locks(client, static_cast<size_t>(more)); });
+  return make_room(
+      client, [&] { return states.room_for_locks(client, static_cast<size_t>(more)); }, has_states);
 }
 
-bool Core::make_room(Client& client, const std::function<StateTable::Room()>& look) {
+bool Core::make_room(Client& client, const std::function<StateTable::Room()>& look,
+                     bool (*helps)(const Client&)) {
   StateTable::Room room = look();
   while (room == StateTable::Room::kAllFull) {
-    Client* expired = longest_expired(client);
+    Client* expired = longest_expired(client, helps);
     if (expired == nullptr) break;
     clients.destroy_client(*expired);
     room = look();
@@ -145,17 +161,17 @@ bool Core::make_room(Client& client, const std::function<StateTable::Room()>& lo
   if (room == StateTable::Room::kEnough) return true;
   if (!std::exchange(client.told_full, true)) {
     log::warn(
-        "filer: no room for more state of client {:#x} ({} opens, locks and delegations, {} byte ranges): it "
-        "is told to wait until some is given up",
-        client.id, client.states.size(), client.locks);
+        "filer: no room for more state of client {:#x} ({} opens, locks and delegations, {} of them of files "
+        "that keep a descriptor, {} byte ranges): it is told to wait until some is given up",
+        client.id, client.states.size(), client.pinned, client.locks);
   }
   return false;
 }
 
-Client* Core::longest_expired(const Client& except) {
+Client* Core::longest_expired(const Client& except, bool (*helps)(const Client&)) {
   Client* found = nullptr;
   clients.each_client([&](Client& other) {
-    if (&other == &except || other.states.empty() || !lease_expired(other)) return;
+    if (&other == &except || !helps(other) || !lease_expired(other)) return;
     if (found == nullptr || other.renewed < found->renewed) found = &other;
   });
   return found;

@@ -54,6 +54,9 @@ class Core {
   // none the answer is NFS4ERR_DELAY. Clients whose leases are over are forgotten for it, the longest expired
   // first, if it is all clients' limit and not this one's.
   bool room_for_state(Client& client);
+  // ...which opens a file there that nobody has open. Those that were removed since they were opened, for
+  // example, keep descriptors of the server's: one client may have half of these, too.
+  bool room_for_open(Client& client, const FileSystem& fs);
   bool room_for_locks(Client& client, ptrdiff_t more);
 
   uint32_t status_flags(const Session& session);
@@ -104,8 +107,9 @@ class Core {
 
   void renew_write_verifier() { write_verifier = nfs4::verifier4::of(boot << 32 | ++write_turn_); }
   void send_recall(State& delegation);
-  bool make_room(Client& client, const std::function<StateTable::Room()>& look);
-  Client* longest_expired(const Client& except);
+  // `helps`: whether there is more room without a client.
+  bool make_room(Client& client, const std::function<StateTable::Room()>& look, bool (*helps)(const Client&));
+  Client* longest_expired(const Client& except, bool (*helps)(const Client&));
 
   std::unique_ptr<StableStorage> storage_;  // null: nothing is kept
   uint64_t write_turn_ = 0;                 // of write verifiers

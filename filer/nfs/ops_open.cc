@@ -140,7 +140,7 @@ nfsstat4 Opening::found(NodePtr node) {
 nfsstat4 Opening::create(const NodePtr& dir) {
   const createhow4& how = args_.openhow.how;
   if (!may(*dir, c_.who, kMayWrite)) return NFS4ERR_ACCESS;
-  if (!c_.core.room_for_state(*c_.client)) return NFS4ERR_DELAY;  // before there is a file
+  if (!c_.core.room_for_open(*c_.client, *dir->fs)) return NFS4ERR_DELAY;  // before there is a file
   // "not in suppattr_exclcreat, the server MUST return NFS4ERR_INVAL".
   if (how.mode == EXCLUSIVE4_1 && !exclusive_create_attributes().contains(how.createattrs.attrmask)) {
     return NFS4ERR_INVAL;
@@ -197,7 +197,9 @@ nfsstat4 Opening::check_room() {
     return NFS4_OK;
   const bool only_his_part = c_.core.states.room_for_state(*c_.client) == StateTable::Room::kClientFull;
   if (from_delegation() && only_his_part) return NFS4_OK;
-  return c_.core.room_for_state(*c_.client) ? NFS4_OK : NFS4ERR_DELAY;
+  const bool room =
+      node_->holds > 0 ? c_.core.room_for_state(*c_.client) : c_.core.room_for_open(*c_.client, *node_->fs);
+  return room ? NFS4_OK : NFS4ERR_DELAY;
 }
 
 nfsstat4 Opening::check_permission() {

@@ -76,6 +76,7 @@ struct Client {
   bool expired_all = false;      // the lease ran out and everything was revoked; until all of it is freed
   std::vector<State*> states{};  // all that StateTable has of it, revoked ones included
   size_t locks = 0;              // byte ranges
+  size_t pinned = 0;             // opens and delegations of files that keep a descriptor (Node::pinned)
   bool told_full = false;        // that it is at a limit has been logged
 
   // For CREATE_SESSION: "the size of the client ID reply cache is of one slot" (section 18.36.4).

@@ -63,6 +63,7 @@ void StateTable::restart(uint64_t boot) {
   for (auto& [id, state] : states_) {  // clients may survive it
     state->client->states.clear();
     state->client->locks = 0;
+    state->client->pinned = 0;
   }
   states_.clear();
   by_node_.clear();
@@ -82,7 +83,10 @@ State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
   store_be32(state->id.other.data() + 4, static_cast<uint32_t>(next_ >> 32));
   store_be32(state->id.other.data() + 8, static_cast<uint32_t>(next_));
   ++next_;
-  if (kind != StateKind::kLock) tree_.hold(*state->node);  // a delegation can be given back, too
+  if (kind != StateKind::kLock) {
+    tree_.hold(*state->node);  // a delegation can be given back, too
+    set_pins(*state, state->node->pinned);
+  }
   State& added = *states_.emplace(state_key(state->id), std::move(state)).first->second;
   put(by_node_[added.node->id], added, &State::place_of_node);
   put(client.states, added, &State::place_of_client);
@@ -108,6 +112,7 @@ void StateTable::let_go(State& state) {
   if (state.kind == StateKind::kDelegation) delegation_moved();
   if (state.kind == StateKind::kOpen) state.access = state.deny = 0;
   if (state.kind != StateKind::kLock) tree_.release(*state.node);
+  set_pins(state, false);
   if (state.kind == StateKind::kLock) {
     change_locks(state, [&](ByteLocks& locks) { locks.drop_state(lock_owner(state), &state); });
   }
@@ -145,6 +150,23 @@ StateTable::Room StateTable::room_for_state(const Client& client) const {
 StateTable::Room StateTable::room_for_locks(const Client& client, size_t more) const {
   if (lock_count_ + more > limits_.max_locks) return Room::kAllFull;
   return client.locks + more > limits_.max_locks / 2 ? Room::kClientFull : Room::kEnough;
+}
+
+StateTable::Room StateTable::room_for_descriptors(const Client& client, const Store::Crowd& crowd) {
+  if (crowd.kept >= crowd.most) return Room::kAllFull;
+  return std::min(crowd.kept, client.pinned) >= crowd.most / 2 ? Room::kClientFull : Room::kEnough;
+}
+
+void StateTable::set_pins(State& state, bool pins) {
+  if (state.pins == pins) return;
+  state.pins = pins;
+  state.client->pinned += pins ? size_t{1} : SIZE_MAX;  // modulo 2^64
+}
+
+void StateTable::count_pins(NodeId node) {
+  for (State* state : of(node)) {
+    if (state->kind != StateKind::kLock && state->live()) set_pins(*state, state->node->pinned);
+  }
 }
 
 void StateTable::remove(State& state) {

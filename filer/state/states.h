@@ -43,6 +43,7 @@ struct State {
   uint32_t deny = 0;
   uint16_t combinations = 0;  // bit access * 4 + deny: which OPENs made it up; limits OPEN_DOWNGRADE
   bool reclaimed = false;     // got by CLAIM_PREVIOUS: I/O with it is safe during grace
+  bool pins = false;          // it is counted in Client::pinned
 
   State* open = nullptr;  // kLock: the open it was taken under; null when both are revoked and that is freed
   std::vector<State*> locks{};                                       // kOpen: the lock stateids under it
@@ -117,6 +118,10 @@ class StateTable {
   // Room for one more, or for so many.
   Room room_for_state(const Client& client) const;
   Room room_for_locks(const Client& client, size_t more) const;
+  // For one more open of a file that nobody has open, in a store that is so full.
+  static Room room_for_descriptors(const Client& client, const Store::Crowd& crowd);
+  // Node::pinned has changed.
+  void count_pins(NodeId node);
 
   const ByteLocks& locks(NodeId node) const;
   // By a lock stateid.
@@ -133,6 +138,7 @@ class StateTable {
 
  private:
   void let_go(State& state);
+  static void set_pins(State& state, bool pins);
   template <class Change>
   void change_locks(State& state, Change change);
 

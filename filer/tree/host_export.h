@@ -23,6 +23,7 @@ struct HostExport {
   bool sync = true;
   // How many objects may have descriptors at a time; 0: as RLIMIT_NOFILE allows.
   size_t most_with_descriptors = 0;
+  size_t exports = 1;  // which share that limit
 };
 
 // A secret of the server: without it nobody can make a filehandle of a file he was not given one of.

@@ -44,6 +44,7 @@ void HostStore::make_room() {
     } else if (can_be_opened_again(*node)) {
       put_away(*node);
     } else {
+      set_pinned(*node, node->holds > 0);
       use(*node);
     }
   }
@@ -58,10 +59,20 @@ void HostStore::make_room() {
 // descriptor may write.
 bool HostStore::can_be_opened_again(const HostNode& node) {
   struct statx facts {};
-  if (node.type != NF4REG) return false;
+  if (node.type != NF4REG || node.links == 0) return false;
   if (!stat_of(node.path.get(), facts) || facts.stx_nlink == 0) return false;
   const auto owner_may = [&](unsigned what) { return !fs_.everybody || (facts.stx_mode & what) != 0; };
   return owner_may(S_IRUSR) && (!node.writer || owner_may(S_IWUSR)) && locator_.knows_way(node.identity);
+}
+
+void HostStore::set_pinned(HostNode& node, bool pinned) {
+  if (node.pinned != pinned) pins_moved_.push_back(node.id);
+  node.pinned = pinned;
+}
+
+HostStore::Crowd HostStore::crowd() {
+  if (order_.size() > most_nodes_) make_room();
+  return {order_.size(), 2 * most_nodes_};
 }
 
 // The descriptor it was written by may be the last one that would be told of a failure.
@@ -75,6 +86,7 @@ void HostStore::put_away(HostNode& node) {
   write_out(node);
   for (Fd* fd : {&node.path, &node.reader, &node.writer}) fd->reset();
   node.put_away = true;
+  set_pinned(node, false);
   put_away_.splice(put_away_.end(), order_, node.used);
 }
 
@@ -115,6 +127,7 @@ void HostStore::close_data(HostNode& node) {
 void HostStore::release(Node& node) {
   HostNode& own = of_host(node);
   if (own.holds > 0) --own.holds;
+  if (own.holds == 0) own.pinned = false;  // no state is counted for it any more
   // What has no descriptor had a name when it was put away, and has been opened again for a REMOVE of ours.
   if (own.holds > 0 || own.forgotten || own.put_away) return;
   look(own, Seen::kLooking);
@@ -123,7 +136,10 @@ void HostStore::release(Node& node) {
 
 // The host's memory is not ours to lose.
 void HostStore::crash(bool) {
-  for (const auto& [identity, node] : nodes_) node->holds = 0;
+  for (const auto& [identity, node] : nodes_) {
+    node->holds = 0;
+    node->pinned = false;
+  }
 }
 
 void HostStore::forget_unlinked() {

@@ -56,8 +56,9 @@ nfs_ftype4 type_of(uint16_t mode) {
   }
 }
 
-// How many objects of an export may have descriptors, up to three each; there may be several exports.
-size_t nodes_to_keep() {
+// How many objects of each of so many exports may have descriptors: up to three each, and twice as many
+// objects where there are so many open files that have to keep theirs.
+size_t nodes_to_keep(size_t exports) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_cur < files.rlim_max) {
@@ -65,7 +66,7 @@ size_t nodes_to_keep() {
     setrlimit(RLIMIT_NOFILE, &files);
     getrlimit(RLIMIT_NOFILE, &files);
   }
-  return std::clamp<size_t>(files.rlim_cur / 16, kFewestNodes, kMostNodes);
+  return std::clamp<size_t>(files.rlim_cur / (8 * std::max<size_t>(exports, 2)), kFewestNodes, kMostNodes);
 }
 
 Principal own_principal() {
@@ -104,7 +105,8 @@ HostStore::HostStore(const HostExport& what, const HandleKey& key, FileSystem& f
       cookie_hash_(key),
       locator_(root_fd_.get(), key, fs.number, what.path),
       next_id_(std::move(next_id)),
-      most_nodes_(what.most_with_descriptors != 0 ? what.most_with_descriptors : nodes_to_keep()) {
+      most_nodes_(what.most_with_descriptors != 0 ? what.most_with_descriptors
+                                                  : nodes_to_keep(what.exports)) {
   fs.read_only = what.read_only;
   fs.any_bytes = true;
   fs.atomic_changes = false;

@@ -69,6 +69,7 @@ class HostStore final : public Store {
   void crash(bool lose_unstable) override;
   void forget_unlinked() override;
   void forget_removed() override;
+  Crowd crowd() override;
 
  private:
   // An object that has been seen lately.
@@ -115,6 +116,7 @@ class HostStore final : public Store {
   void use(HostNode& node);
   void make_room();
   bool can_be_opened_again(const HostNode& node);
+  void set_pinned(HostNode& node, bool pinned);
   void write_out(HostNode& node);
   void put_away(HostNode& node);
   void forget(HostNode& node);

@@ -84,6 +84,7 @@ struct Node {
   std::shared_ptr<Node> covered_by;  // NF4DIR: the root of the export that is mounted here
   Node* covers = nullptr;            // the root of an export: the directory it is mounted on, which stays
   uint32_t holds = 0;                // opens: an unlinked node lives on while there are any
+  bool pinned = false;               // the store has to keep a descriptor for them
 
   bool is_directory() const { return type == nfs4::NF4DIR; }
 };

@@ -107,9 +107,19 @@ class Store {
 
   // Objects that others have removed are let go of: a part of all each time, once a second.
   virtual void forget_removed() {}
+  // How many objects there are descriptors for, and how many there may be, where too many open files cannot
+  // do without theirs (Node::pinned).
+  struct Crowd {
+    size_t kept = 0;
+    size_t most = SIZE_MAX;
+  };
+  virtual Crowd crowd() { return {}; }
+  // Whose `pinned` is another than when this was last asked.
+  std::vector<NodeId> take_pins_moved() { return std::exchange(pins_moved_, {}); }
 
  protected:
   void note_loss() { loss_ = true; }
+  std::vector<NodeId> pins_moved_;
 
  private:
   bool loss_ = false;

@@ -238,5 +238,99 @@ TEST_F(HostOfFewDescriptors, DataThatCouldNotBeWrittenOut_ChangesTheVerifier) {
   }
 }
 
+// Files that keep their descriptors, because they were removed since they were opened.
+class HostOfRemovedFiles : public HostOfFewDescriptors {
+ protected:
+  void SetUp() override {
+    HostOfFewDescriptors::SetUp();
+    for (const char* name : {"one", "two", "three"}) {
+      clients.push_back(std::make_unique<RawClient>(*server, name, client->user));
+      ASSERT_TRUE(clients.back()->establish());
+    }
+  }
+  // A file is made, opened and removed.
+  nfsstat4 open_and_remove(RawClient& c) {
+    const std::string name = "removed" + std::to_string(made++);
+    std::ofstream(inside() + "/" + name) << name;
+    const auto reply = c.run_at("/export", ops(c.open_args(name), GETFH4args{}));
+    EXPECT_EQ(c.run_at("/export", ops(REMOVE4args{name})).status, NFS4_OK);
+    if (reply.status == NFS4_OK)
+      open.emplace_back(at<GETFH4res>(reply, 1).resok4.object, at<OPEN4res>(reply, 0).resok4.stateid);
+    return reply.status;
+  }
+  // How many of four times the limit could be opened; the last ones are to be told to wait.
+  unsigned open_many(RawClient& c) {
+    unsigned opened = 0;
+    nfsstat4 last = NFS4_OK;
+    for (unsigned i = 0; i < 4 * kMost; ++i) {
+      last = open_and_remove(c);
+      if (last == NFS4_OK) ++opened;
+    }
+    EXPECT_EQ(last, NFS4ERR_DELAY);
+    return opened;
+  }
+  nfsstat4 create(RawClient& c, const std::string& name) {
+    OPEN4args args = c.open_args(name);
+    args.openhow.opentype = OPEN4_CREATE;
+    args.openhow.how.mode = GUARDED4;
+    return c.run_at("/export", ops(args)).status;
+  }
+
+  std::vector<std::unique_ptr<RawClient>> clients;
+  std::vector<std::pair<nfs_fh4, stateid4>> open;
+  unsigned made = 0;
+};
+
+TEST_F(HostOfRemovedFiles, OneClientMayHaveHalf_AndTheOthersGoOn) {
+  const size_t before = descriptors();
+  EXPECT_LE(open_many(*clients[0]), kMost + 2);
+  EXPECT_EQ(create(*clients[0], "new"), NFS4ERR_DELAY);
+  EXPECT_FALSE(fs::exists(inside() + "/new"));
+  EXPECT_EQ(create(*clients[1], "new"), NFS4_OK);
+  open_others();  // by another client: these can be put away
+  expect_others();
+  EXPECT_LT(descriptors(), before + 6 * kMost);
+  for (const auto& [handle, id] : open)
+    EXPECT_EQ(clients[0]->run(ops(PUTFH4args{handle}, READ4args{id, 0, 1})).status, NFS4_OK);
+}
+
+TEST_F(HostOfRemovedFiles, AllMayHaveSoMany_AndNamesAndDataAreStillToBeHad) {
+  const size_t before = descriptors();
+  std::ofstream(inside() + "/f") << "content";
+  stateid4 id = client->open("/export/f");
+  id.seqid = 0;  // whichever is the current one
+  for (const auto& c : clients) open_many(*c);
+  EXPECT_LE(open.size(), 2 * kMost + 2);
+  EXPECT_EQ(create(*client, "new"), NFS4ERR_DELAY);
+  EXPECT_EQ(client->run_at("/export", ops(client->open_args("f", OPEN4_SHARE_ACCESS_READ))).status, NFS4_OK)
+      << "it is open already";
+  for (unsigned i = 0; i < kFiles; ++i) {
+    const std::string path = "/export/other" + std::to_string(i);
+    std::ofstream(inside() + "/other" + std::to_string(i)) << "content";
+    EXPECT_EQ(client->read(path), "content");
+  }
+  EXPECT_EQ(client->write("/export/f", id, 0, "x").status, NFS4_OK);
+  EXPECT_LT(descriptors(), before + 9 * kMost);
+}
+
+TEST_F(HostOfRemovedFiles, WhatIsClosed_MakesRoom) {
+  RawClient& c = *clients[0];
+  open_many(c);
+  for (const auto& [handle, id] : open)
+    EXPECT_EQ(c.run(ops(PUTFH4args{handle}, CLOSE4args{0, id})).status, NFS4_OK);
+  EXPECT_EQ(deleted(), std::vector<std::string>{});
+  EXPECT_EQ(open_and_remove(c), NFS4_OK);
+}
+
+TEST_F(HostOfRemovedFiles, WhoseLeaseIsOver_MakesRoom) {
+  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  for (const auto& c : clients) open_many(*c);
+  ASSERT_EQ(create(*client, "new"), NFS4ERR_DELAY);
+  server->expire_lease(clients[0]->clientid);
+  EXPECT_EQ(create(*client, "new"), NFS4_OK);
+  EXPECT_EQ(clients[0]->run({}).status, NFS4ERR_BADSESSION);
+  EXPECT_EQ(clients[1]->run({}).status, NFS4_OK);
+}
+
 }  // namespace
 }  // namespace nfsrdma::filer::test
