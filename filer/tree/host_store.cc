@@ -223,7 +223,7 @@ void HostStore::take(HostNode& node, const struct statx& facts, Seen how) {
   node.modified = time_of(facts.stx_mtime);
   node.changed = time_of(facts.stx_ctime);
   node.created = (facts.stx_mask & STATX_BTIME) != 0 ? time_of(facts.stx_btime) : node.changed;
-  if ((first || moved) && !fs_.everybody && node.type != NF4LNK && node.path) {
+  if ((first || moved || settled) && !fs_.everybody && node.type != NF4LNK && node.path) {
     node.has_acl = getxattr(host_path(node.path.get()).c_str(), "system.posix_acl_access", nullptr, 0) > 0;
   }
 }

@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
+
+#include <cstring>
 
 #include "tests/unit/filer/host_fixture.h"
 
@@ -318,6 +321,48 @@ TEST_F(HostAsRootTest, AccessControlLists_Count) {
   if (std::system(command.c_str()) != 0) GTEST_SKIP() << "no setfacl, or a file system without ACLs";
   EXPECT_EQ(user->read("/export/f"), "content");
   EXPECT_EQ(user->write("/export/f", {}, 0, "x").status, NFS4ERR_ACCESS);
+}
+
+// What setfacl(1) would write: the mode stays, and user 1000 may do nothing.
+void shut_out(const std::string& path, int& error) {
+  constexpr uint16_t kUserObject = 1, kUser = 2, kGroupObject = 4, kMask = 16, kOther = 32;
+  struct Entry {
+    uint16_t tag, permissions;
+    uint32_t id;
+  };
+  const struct {
+    uint32_t version = 2;
+    Entry entries[5] = {{kUserObject, 6, UINT32_MAX},
+                        {kUser, 0, 1000},
+                        {kGroupObject, 4, UINT32_MAX},
+                        {kMask, 4, UINT32_MAX},
+                        {kOther, 4, UINT32_MAX}};
+  } acl;
+  error = setxattr(path.c_str(), "system.posix_acl_access", &acl, sizeof(acl), 0) == 0 ? 0 : errno;
+}
+
+TEST_F(HostAsRootTest, AccessControlList_OfTheTickInWhichTheFileWasSeen_Counts) {
+  const auto ctime_of = [](const std::string& path) {
+    struct stat facts {};
+    EXPECT_EQ(stat(path.c_str(), &facts), 0);
+    return std::pair(facts.st_ctim.tv_sec, facts.st_ctim.tv_nsec);
+  };
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = "f" + std::to_string(i), path = inside() + "/" + name;
+    std::ofstream(path) << "content";
+    ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+    client->handle_of("/export/" + name);
+    const auto seen = ctime_of(path);
+    int error = 0;
+    shut_out(path, error);
+    if (error != 0) GTEST_SKIP() << "no ACLs here: " << std::strerror(error);
+    if (ctime_of(path) != seen) continue;
+    usleep(50'000);  // the tick is over
+    const auto reply = user->run_at("/export/" + name, ops(ACCESS4args{ACCESS4_READ | ACCESS4_MODIFY}));
+    EXPECT_EQ(at<ACCESS4res>(reply, 0).resok4.access, 0u);
+    return;
+  }
+  GTEST_SKIP() << "this file system gives no two changes the same ctime";
 }
 
 }  // namespace
