@@ -7,7 +7,8 @@
 //
 // Nobody cancels a method: the server's slot must see its reply (RFC 8881 section 2.10.6). A front end that
 // gave the application an early answer (interrupt, soft mount) lets the coroutine run on and undoes what it
-// returns: release() what open() gave, and so on. Only blocking lock waits end early, through Cancellation.
+// returns: release() what open() gave, and so on. Only what is not sent yet ends early, through Cancellation:
+// blocking lock waits, changes that the server puts off, writes that there is no room for.
 //
 // Errors: Error.errnum is what the application sees, as the kernel's NFS client would present it.
 #pragma once
@@ -55,10 +56,10 @@ class Cancellation {
 // On whose behalf a request runs.
 struct RequestContext {
   rpc::CredentialPtr credential;
-  // Of lock requests, of changes of names and attributes, and of appends, else null: nobody waits for the
+  // Of lock requests, of changes of names and attributes, and of writes, else null: nobody waits for the
   // answer any more.
   // A lock that is granted afterwards is given back; a change that is not on its way is not made, because
-  // what its caller does next must not be undone by it.
+  // what its caller does next must not be undone by it; a write that waits for room is not kept.
   std::shared_ptr<Cancellation> cancellation;
   // The calling thread in the daemon's PID namespace; 0: not known, as of pages that the kernel writes back.
   // Looked at by what locks have to do with: read, write, setattr.
@@ -228,7 +229,8 @@ class Filesystem {
                                            uint32_t mode, int flags) = 0;
   virtual Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset,
                                        size_t size) = 0;
-  // All of `data` or an error. Keeps `data` as long as a server restart could lose it.
+  // All of `data` or an error. Keeps `data` as long as a server restart could lose it. Where too much is kept
+  // it waits before it does.
   virtual Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) = 0;
   // close(2) of one descriptor: writes back, reports write errors once, drops `lock_owner`'s POSIX locks.
   virtual Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) = 0;

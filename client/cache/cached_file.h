@@ -73,7 +73,7 @@ struct CachedFile {
   ExtentMap unstable;    // WRITE was answered UNSTABLE: kept until COMMIT gives the same verifier
   ExtentMap committing;  // of `unstable`, while COMMIT is under way
   uint64_t next_serial = 1;
-  WaitQueue written;  // an extent left `writes`, a COMMIT is over, or a part of an append is
+  WaitQueue written;  // an extent left `writes`; a COMMIT is over, or a part of an append; a writer is gone
   DirectAppend direct_append;
   TimePoint unstable_since{};     // the oldest of `unstable`
   uint64_t unstable_epoch = 0;    // CachingFilesystem::epoch() of the oldest of `unstable`
@@ -106,10 +106,10 @@ struct CachedFile {
   size_t writes_sent() const { return writes.size() - held.size(); }
   // The kernel's pages of a file that we are writing change together with its change attribute.
   bool writing() const { return dirty_bytes != 0; }
+  // Answered, and not on stable storage.
+  bool uncommitted() const { return !unstable.empty() || committing_epoch != 0; }
   // Something is not on stable storage.
-  bool unsaved() const {
-    return !writes.empty() || !turns.empty() || !unstable.empty() || committing_epoch != 0;
-  }
+  bool unsaved() const { return !writes.empty() || !turns.empty() || uncommitted(); }
 };
 using CachedFileRef = std::shared_ptr<CachedFile>;
 

@@ -470,13 +470,20 @@ class CachingFilesystem : public Filesystem {
   Task<> settle_node(NodeRef node);
   // True when there was something unanswered beyond `offset`, and it is answered now.
   Task<bool> settle_beyond(NodeRef node, CachedFileRef file, uint64_t offset);
-  Task<> throttle(NodeRef node, CachedFileRef file);
+  // Before `bytes` of the file are written; EINTR: nobody waits for them any more.
+  Task<Result<>> wait_for_room(NodeRef node, CachedFileRef file, std::shared_ptr<Cancellation> caller,
+                               size_t bytes);
+  // Nobody has to wait.
+  bool has_room() { return !awaits_answers() && !keeps_too_much(); }
+  // Sends and commits of the file what others wait for.
+  void make_room(const NodeRef& node, const CachedFileRef& file);
   uint64_t bytes_beside_data() const;  // of buffers
   // What the memory there is allows: asked for twice a second while there is written data, else by the first
   // who writes.
   WriteLimits fit_writes(uint64_t available);
   WriteLimits write_limits();
   bool keeps_too_much_memory();  // the mount, in buffers
+  bool awaits_answers();         // or so much of it is unanswered
   bool keeps_too_much();         // that is not committed
   // The mount keeps too much that is not committed.
   void commit_everything_soon();
@@ -492,6 +499,7 @@ class CachingFilesystem : public Filesystem {
   // In the background, if it is due and not at it already; `due`: asked with the Node's mutex held.
   template <class Due>
   void commit_soon(const NodeRef& node, const CachedFileRef& file, const Due& due);
+  void commit_large(const NodeRef& node, const CachedFileRef& file);
   void commit_old();  // of the loop that sends what is held
   Task<> commit_in_background(NodeRef node, CachedFileRef file);
   Task<> send_held_periodically();
@@ -535,6 +543,7 @@ class CachingFilesystem : public Filesystem {
   const TimePoint created_ = Clock::now();
   std::atomic<uint64_t> dirty_bytes_{0};     // held and sending, all files
   std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
+  std::atomic<uint64_t> roomless_bytes_{0};  // that wait for room
   std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
   std::atomic<uint64_t> write_limit_{0};     // WriteLimits::buffers(); 0: not known
   std::atomic<bool> committing_everything_{false};

@@ -84,6 +84,10 @@ Task<Result<>> CachingFilesystem::write_at_end(RequestContext ctx, OpenFileRef o
   const CachedFileRef file = cached_open(open).cached;
   const AppendPart part{offset, offset + data.size()};
   const bool direct = ctx.direct;
+  // The end may be another one when there is room. Parts settle theirs first: those that there is room for
+  // must not have ended when the others begin.
+  if (!direct && !has_room())
+    NFSRDMA_CO_TRY(co_await wait_for_room(node, file, ctx.cancellation, data.size()));
   Result<uint64_t> end = fail(Error{});
   if (direct) end = co_await direct_append_offset(ctx, node, file, part);
   if (!direct) end = co_await append_offset(ctx, node, file, offset);

@@ -184,6 +184,10 @@ Task<Result<>> CachingFilesystem::write_at(RequestContext ctx, OpenFileRef open,
   if ((handle.access & CachedOpen::kWrite) == 0) co_return fail(system_error(EBADF, "WRITE"));
   const uint64_t most = offset < kLeastFileLimit ? INT64_MAX : limits_of(node).file_max;
   if (offset > most - data.size()) co_return fail(system_error(EFBIG, "WRITE"));
+  // In front of everything else: what waits has no place in the file yet, and is dropped if nobody waits for
+  // it any more. An append has waited before it asked for its place; not its parts (fs_append.cc).
+  if ((!ctx.append || ctx.direct) && !has_room())
+    NFSRDMA_CO_TRY(co_await wait_for_room(node, file, ctx.cancellation, data.size()));
   const IoAccount account = handle.account(ctx);
   NFSRDMA_CO_TRY(usable(handle, account));
   bool through = handle.synchronous || ctx.direct;
@@ -200,7 +204,7 @@ Task<Result<>> CachingFilesystem::write_at(RequestContext ctx, OpenFileRef open,
   } else {
     if (!gather(node, file, account, offset, data))
       co_await send_pieces(open, account, offset, std::move(data));
-    co_await throttle(node, file);
+    commit_large(node, file);
   }
   if (written && !ctx.append) {
     std::lock_guard lock(cached_node(node).mutex);

@@ -341,7 +341,14 @@ WriteLimits CachingFilesystem::write_limits() {
 }
 
 bool CachingFilesystem::keeps_too_much_memory() {
-  return bytes_beside_data() > write_limits().buffers();
+  // What waits for room is in nobody's way; one write of each caller.
+  const uint64_t waiting = roomless_bytes_.load(std::memory_order_relaxed);
+  return bytes_beside_data() > write_limits().buffers() + waiting;
+}
+
+bool CachingFilesystem::awaits_answers() {
+  return dirty_bytes_.load(std::memory_order_relaxed) > write_limits().unanswered() ||
+         keeps_too_much_memory();
 }
 
 bool CachingFilesystem::keeps_too_much() {
@@ -349,20 +356,42 @@ bool CachingFilesystem::keeps_too_much() {
   return unstable > write_limits().uncommitted() || (unstable != 0 && keeps_too_much_memory());
 }
 
-Task<> CachingFilesystem::throttle(NodeRef node, CachedFileRef file) {
-  while (dirty_bytes_.load(std::memory_order_relaxed) > write_limits().unanswered() ||
-         keeps_too_much_memory()) {
-    send_held(node, file);
+void CachingFilesystem::make_room(const NodeRef& node, const CachedFileRef& file) {
+  if (awaits_answers()) send_held(node, file);
+  if (!keeps_too_much()) return;
+  commit_everything_soon();
+  commit_soon(node, file, [&] { return file->uncommitted(); });
+}
+
+// Only for what is under way of this file: others' may be at a server that is silent, or whose COMMIT takes
+// long. So one write of each file may be beyond the limit, and whatever fills it, nothing waits for ever.
+Task<Result<>> CachingFilesystem::wait_for_room(NodeRef node, CachedFileRef file,
+                                                std::shared_ptr<Cancellation> caller, size_t bytes) {
+  const auto gone = [&caller] { return caller && caller->cancelled(); };
+  roomless_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (caller) {
+    caller->on_cancel([node, file] {
+      std::lock_guard lock(cached_node(node).mutex);
+      file->written.notify_all();
+    });
+  }
+  for (;;) {
+    make_room(node, file);
     std::unique_lock lock(cached_node(node).mutex);
-    if (file->writes.empty()) break;  // others fill the limit; this file waits its turn at its next write
-    if (file->writes_sent() == 0) continue;  // another loop has had one held
+    const bool answers = !file->writes.empty() && awaits_answers();
+    const bool commit = file->uncommitted() && keeps_too_much();
+    if (gone() || (!answers && !commit)) break;
+    // Of what is not under way no end would be told.
+    if ((answers && !file->held.empty()) || (commit && !file->commit_spawned)) continue;
     co_await file->written.wait(lock);
   }
-  if (keeps_too_much()) {
-    // Who writes waits for a COMMIT of this file, not of one whose COMMIT may take long.
-    commit_everything_soon();
-    co_await commit(node, file);
-  }
+  if (caller) caller->on_cancel(nullptr);
+  roomless_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (gone()) co_return fail(system_error(EINTR, "WRITE"));
+  co_return Result<>{};
+}
+
+void CachingFilesystem::commit_large(const NodeRef& node, const CachedFileRef& file) {
   commit_soon(node, file, [&] { return file->unstable_bytes > write_limits().commit_at(); });
 }
 
@@ -412,6 +441,7 @@ Task<> CachingFilesystem::commit_in_background(NodeRef node, CachedFileRef file)
   co_await commit(node, file);
   std::lock_guard lock(cached_node(node).mutex);
   file->commit_spawned = false;
+  file->written.notify_all();
 }
 
 Task<> CachingFilesystem::commit(NodeRef node, CachedFileRef file) {
