@@ -57,7 +57,9 @@ fuse_req_t LoopRequests::take(RequestRecord& r, int errnum) {
 void LoopRequests::end(RequestRecord* r) {
   assert(r->request == nullptr && !r->listed);
   if (running_ == r) running_ = nullptr;
-  r->cancellation.reset();
+  // Nobody has seen it cancelled, or will: it serves the next request, for each write has one.
+  const bool unused = r->cancellation.use_count() == 1 && !r->cancellation->cancelled();
+  if (!unused || r->waits_for_a_lock) r->cancellation.reset();
   r->waits_for_a_lock = false;
   r->next = std::exchange(free_, r);
   counters_.in_flight.sub();

@@ -56,7 +56,8 @@ struct RequestRecord {
   Operation operation{};
   Caller caller;
   TimePoint started;
-  std::shared_ptr<client::Cancellation> cancellation;  // of a lock request, a change, or an append
+  // Of a lock request, a change, or a write; else none, or what the record's last request has left.
+  std::shared_ptr<client::Cancellation> cancellation;
   bool waits_for_a_lock = false;
   bool listed = false;
   bool interrupted = false;

@@ -81,7 +81,7 @@ Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slic
   RequestContext ctx = Adaptor::context(use.credential, request);
   ctx.direct = mode.direct;
   ctx.append = mode.append;
-  if (mode.append) ctx.cancellation = request.make_cancellable(false);
+  ctx.cancellation = request.make_cancellable(false);
   auto call = a.filesystem.write(std::move(ctx), use.file, offset, std::move(data));
   const Result<> result = co_await std::move(call);
   if (!result) co_return request.fail(result.error());

@@ -28,7 +28,7 @@ bool FuseRequest::answer(int errnum, Reply reply) {
 }
 
 const std::shared_ptr<client::Cancellation>& FuseRequest::make_cancellable(bool waits) {
-  record_->cancellation = std::make_shared<client::Cancellation>();
+  if (!record_->cancellation) record_->cancellation = std::make_shared<client::Cancellation>();
   record_->waits_for_a_lock = waits;
   return record_->cancellation;
 }

@@ -232,6 +232,31 @@ TEST_P(Interrupts, KillAfterATimerSignal_IsNoticed) {
   let_it_end(m, "mkdir");
 }
 
+// The Filesystem hears that nobody waits; later writes do not hear it of theirs.
+TEST_P(Interrupts, WriteWhoseCallerIsKilled_MayBeDropped) {
+  for (const int flags : {0, O_APPEND, O_DIRECT}) {
+    SCOPED_TRACE(flags);
+    TestMount m(mount_setup());
+    m.client([&] { write_file(m.path("f"), "old"); });
+    const auto write = [&](char letter) {
+      const std::string page(4096, letter);
+      alignas(4096) char bytes[4096];
+      std::memcpy(bytes, page.data(), page.size());
+      const int fd = ::open(m.path("f").c_str(), O_WRONLY | flags);
+      EXPECT_EQ(::write(fd, bytes, sizeof bytes), static_cast<ssize_t>(sizeof bytes));
+    };
+    const pid_t child = start_stuck(m, "write", [&] { write('k'); });
+    ::kill(child, SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
+    let_it_end(m, "write");
+    EXPECT_EQ(m.fs().contents("f"), "old");
+    m.client([&] { EXPECT_EQ(read_file(m.path("f")), "old") << "in the kernel's pages"; });
+    for (int i = 0; i < 3; ++i) m.client([&] { write('n'); });
+    const std::string kept = flags == O_APPEND ? "old" + std::string(3 * 4096, 'n') : std::string(4096, 'n');
+    EXPECT_TRUE(m.fs().contents("f") == kept);
+  }
+}
+
 TEST_P(Interrupts, AnsweredEarly_LeavesNoFileOpen) {
   TestMount m(mount_setup());
   m.client([&] { write_file(m.path("f"), "x"); });

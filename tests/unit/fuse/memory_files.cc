@@ -195,6 +195,8 @@ Task<Result<ReadReply>> MemoryFilesystem::read(RequestContext ctx, OpenFileRef f
 Task<Result<>> MemoryFilesystem::write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) {
   auto entered = enter("write", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
+  // It stands for one that has waited for room.
+  if (ctx.cancellation && ctx.cancellation->cancelled()) co_return refuse(EINTR);
   std::lock_guard lock(mutex_);
   Inode& inode = *static_cast<OpenMemoryFile*>(file.get())->inode;
   Slice slice = data;
