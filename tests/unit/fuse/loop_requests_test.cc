@@ -62,7 +62,7 @@ TEST_F(LoopRequestsTest, ManyThatWait_AreLookedThroughInOneGo) {
 // answered.
 TEST_F(LoopRequestsTest, LookThatWaitsForAnAnswer_DoesNotKeepTheLoopFromIt) {
   std::atomic<bool> looking{false}, returned{false}, saw_the_answer{false};
-  uint64_t read = 0;
+  std::atomic<uint64_t> read{0};
   look = [&](pid_t) {
     looking = true;
     saw_the_answer = eventually([&] { return session->answered(read); });
