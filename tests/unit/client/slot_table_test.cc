@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <future>
 #include <random>
+#include <stdexcept>
 
 #include "tests/unit/transport/support/run_on.h"
 
@@ -31,7 +33,12 @@ class SlotTableTest : public testing::Test {
   }
   SlotTicket acquire() {
     auto ticket = start_acquire();
-    EXPECT_EQ(ticket.wait_for(std::chrono::seconds(20)), std::future_status::ready) << "no slot is free";
+    return got(ticket);
+  }
+  // What has been asked for is there, or on its way.
+  static SlotTicket got(std::future<std::optional<SlotTicket>>& ticket) {
+    if (ticket.wait_for(std::chrono::seconds(20)) != std::future_status::ready)
+      throw std::runtime_error("no slot is free");
     return ticket.get().value();
   }
   // A reply to a request of now says so.
@@ -72,7 +79,7 @@ TEST_F(SlotTableTest, OneSlot_ServesEverybody) {
   auto next = start_acquire();
   EXPECT_TRUE(waits(next));
   table.release(only, SlotUse::kExecuted);
-  EXPECT_EQ(next.get()->slot, 0u);
+  EXPECT_EQ(got(next).slot, 0u);
 }
 
 TEST_F(SlotTableTest, NoSlots_AreTakenForOne) {
@@ -183,11 +190,11 @@ TEST_F(SlotTableTest, NoSlotFree_WaitsInOrder) {
   auto first = start_acquire(), second = start_acquire();
   EXPECT_TRUE(waits(first));
   table.release(t, SlotUse::kExecuted);
-  const SlotTicket next = first.get().value();
+  const SlotTicket next = got(first);
   EXPECT_EQ(next.sequence, 2u);
   EXPECT_TRUE(waits(second));
   table.release(next, SlotUse::kExecuted);
-  EXPECT_EQ(second.get()->sequence, 3u);
+  EXPECT_EQ(got(second).sequence, 3u);
 }
 
 TEST_F(SlotTableTest, UpkeepDone_LeavesOrdinaryRequestsWaiting) {
@@ -199,7 +206,7 @@ TEST_F(SlotTableTest, UpkeepDone_LeavesOrdinaryRequestsWaiting) {
   call_on(*loop, [] { return 0; });
   EXPECT_TRUE(waits(waiting));
   table.release(t, SlotUse::kExecuted);
-  EXPECT_EQ(waiting.get()->slot, 1u);
+  EXPECT_EQ(got(waiting).slot, 1u);
 }
 
 // --- between the hand-over of a slot and the resumption of who has it ---
@@ -217,12 +224,11 @@ TEST_F(SlotTableTest, SlotThatComesBack_IsWhosWaitsLongest) {
   const SlotTicket t = acquire();
   auto waiting = start_acquire();
   auto hasty = start_on(*loop, ask_first(table, [&] { table.release(t, SlotUse::kExecuted); }));
-  ASSERT_EQ(waiting.wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  const SlotTicket next = waiting.get().value();
+  const SlotTicket next = got(waiting);
   EXPECT_EQ(next.sequence, 2u);
   EXPECT_TRUE(waits(hasty));
   table.release(next, SlotUse::kExecuted);
-  EXPECT_EQ(hasty.get()->sequence, 3u);
+  EXPECT_EQ(got(hasty).sequence, 3u);
 }
 
 // A stream of requests, each made as soon as one is answered, fills all slots.
@@ -232,13 +238,12 @@ TEST_F(SlotTableTest, StreamThatFillsAllSlots_DelaysAnotherByOneTurn) {
   auto other = start_acquire();
   auto stream = start_on(*loop, ask_first(table, [&] { table.release(one, SlotUse::kExecuted); }));
   auto more = start_on(*loop, ask_first(table, [&] { table.release(two, SlotUse::kExecuted); }));
-  ASSERT_EQ(other.wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  const SlotTicket others = other.get().value();
+  const SlotTicket others = got(other);
   EXPECT_EQ(others.slot, 1u);
-  EXPECT_EQ(stream.get()->slot, 2u);
+  EXPECT_EQ(got(stream).slot, 2u);
   EXPECT_TRUE(waits(more));
   table.release(others, SlotUse::kExecuted);
-  EXPECT_EQ(more.get()->slot, 1u);
+  EXPECT_EQ(got(more).slot, 1u);
 }
 
 TEST_F(SlotTableTest, SlotOfNoUse_IsMadeUpForBeforeOthersAreServed) {
@@ -247,12 +252,11 @@ TEST_F(SlotTableTest, SlotOfNoUse_IsMadeUpForBeforeOthersAreServed) {
   auto first = start_acquire(), second = start_acquire();
   const auto release = [&] { table.release(t, SlotUse::kExecuted); };
   auto again = start_on(*loop, ask_first(table, release, Place::kAhead));
-  const SlotTicket next = first.get().value();
+  const SlotTicket next = got(first);
   table.release(next, SlotUse::kExecuted);
-  ASSERT_EQ(again.wait_for(std::chrono::seconds(20)), std::future_status::ready);
   EXPECT_TRUE(waits(second));
-  table.release(*again.get(), SlotUse::kExecuted);
-  EXPECT_EQ(second.get()->sequence, 4u);
+  table.release(got(again), SlotUse::kExecuted);
+  EXPECT_EQ(got(second).sequence, 4u);
 }
 
 TEST_F(SlotTableTest, TargetLoweredMeanwhile_TheSlotIsTakenBackAndTheNextIsHis) {
@@ -268,14 +272,13 @@ TEST_F(SlotTableTest, TargetLoweredMeanwhile_TheSlotIsTakenBackAndTheNextIsHis) 
   EXPECT_TRUE(waits(first)) << "slots above the target are not used again";
   EXPECT_EQ(table.counts().in_use, 1u);
   table.release(one, SlotUse::kExecuted);
-  ASSERT_EQ(first.wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  const SlotTicket his = first.get().value();
+  const SlotTicket his = got(first);
   EXPECT_EQ(his.slot, 1u);
   EXPECT_EQ(his.highest, 1u);
   EXPECT_FALSE(table.beyond_target(his));
   EXPECT_TRUE(waits(second));
   table.release(his, SlotUse::kExecuted);
-  EXPECT_EQ(second.get()->slot, 1u);
+  EXPECT_EQ(got(second).slot, 1u);
 }
 
 // Section 18.46.3: what SEQUENCE says of slots in use is of the time when it is sent.
@@ -289,7 +292,7 @@ TEST_F(SlotTableTest, TargetLoweredMeanwhile_TheRequestKnowsOfIt) {
     table.recall(1);
     return 0;
   });
-  const SlotTicket his = waiting.get().value();
+  const SlotTicket his = got(waiting);
   EXPECT_EQ(his.highest, 1u);
   EXPECT_FALSE(table.beyond_target(his));
 }
@@ -304,13 +307,13 @@ TEST_F(SlotTableTest, SessionReplacedMeanwhile_TheNewOnesSlotIsHis) {
     table.open(2, session(2), 2, {1});
     return 0;
   });
-  const SlotTicket his = first.get().value();
+  const SlotTicket his = got(first);
   EXPECT_EQ(his.session, session(2));
   EXPECT_EQ(his.sequence, 1u);
   EXPECT_TRUE(waits(second));
   EXPECT_EQ(table.counts().in_use, 1u);
   table.release(his, SlotUse::kExecuted);
-  EXPECT_EQ(second.get()->sequence, 2u);
+  EXPECT_EQ(got(second).sequence, 2u);
 }
 
 // Who recovers waits until nothing is under way.
@@ -327,9 +330,8 @@ TEST_F(SlotTableTest, ClosedMeanwhile_NothingIsInUse) {
   call_on(*loop, [] { return 0; });
   EXPECT_TRUE(waits(first)) << "a slot of a closed table is no use";
   table.open(2, session(2), 2, {1});
-  ASSERT_EQ(first.wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  table.release(*first.get(), SlotUse::kExecuted);
-  EXPECT_EQ(second.get()->sequence, 2u);
+  table.release(got(first), SlotUse::kExecuted);
+  EXPECT_EQ(got(second).sequence, 2u);
 }
 
 TEST_F(SlotTableTest, ShutDownMeanwhile_EndsWithoutATicket) {
@@ -353,7 +355,7 @@ TEST_F(SlotTableTest, Closed_WaitsForTheNextSession) {
   auto early = start_acquire();
   EXPECT_TRUE(waits(early));
   table.open(1, session(1), 2, {1});
-  const SlotTicket t = early.get().value();
+  const SlotTicket t = got(early);
   EXPECT_TRUE(table.close(1));
   EXPECT_FALSE(table.close(1)) << "only once";
   EXPECT_FALSE(table.try_acquire_upkeep());
@@ -362,7 +364,7 @@ TEST_F(SlotTableTest, Closed_WaitsForTheNextSession) {
   call_on(*loop, [] { return 0; });
   EXPECT_TRUE(waits(late)) << "a slot of a closed table is no use";
   table.open(2, session(2), 2, {1});
-  EXPECT_EQ(late.get()->session, session(2));
+  EXPECT_EQ(got(late).session, session(2));
 }
 
 TEST_F(SlotTableTest, CloseOfAnEarlierSession_DoesNothing) {
@@ -382,7 +384,7 @@ TEST_F(SlotTableTest, TicketOfAnEarlierSession_IsIgnored) {
   auto next = start_acquire();
   EXPECT_TRUE(waits(next));
   table.release(current, SlotUse::kExecuted);
-  EXPECT_EQ(next.get()->sequence, 2u);
+  EXPECT_EQ(got(next).sequence, 2u);
 }
 
 TEST_F(SlotTableTest, ShutDown_EndsEveryWaitWithoutATicket) {
@@ -410,7 +412,7 @@ TEST_F(SlotTableTest, LowerTarget_FreesTheHighSlotsAsTheyComeBack) {
   call_on(*loop, [] { return 0; });
   EXPECT_TRUE(waits(waiting)) << "slots above the target are not used again";
   table.release(one, SlotUse::kExecuted);
-  EXPECT_EQ(waiting.get()->slot, 1u);
+  EXPECT_EQ(got(waiting).slot, 1u);
 }
 
 // With the reply that says so the last request may be over: nothing else would ever wake who waits.
@@ -422,8 +424,7 @@ TEST_F(SlotTableTest, TargetZero_GivesSlotZeroToWhoWaits) {
   table.set_target(a, 0);
   table.release(a, SlotUse::kExecuted);
   table.release(b, SlotUse::kExecuted);
-  ASSERT_EQ(waiting.wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  EXPECT_EQ(waiting.get()->slot, 0u);
+  EXPECT_EQ(got(waiting).slot, 0u);
 }
 
 TEST_F(SlotTableTest, BeyondTarget_IsWhatNamedAHighSlotOrWasTakenBeforeTheTarget) {
@@ -453,7 +454,7 @@ TEST_F(SlotTableTest, TargetZero_LeavesSlotZeroToEverybody) {
   auto waiting = start_acquire();
   EXPECT_TRUE(waits(waiting));
   table.set_target(t, 1);
-  EXPECT_EQ(waiting.get()->slot, 1u);
+  EXPECT_EQ(got(waiting).slot, 1u);
 }
 
 TEST_F(SlotTableTest, HigherTarget_BringsSlotsBackWithTheirSequenceIds) {
@@ -465,7 +466,7 @@ TEST_F(SlotTableTest, HigherTarget_BringsSlotsBackWithTheirSequenceIds) {
   auto waiting = start_acquire();
   EXPECT_TRUE(waits(waiting));
   set_target(2);
-  const SlotTicket back = waiting.get().value();
+  const SlotTicket back = got(waiting);
   EXPECT_EQ(back.slot, 2u);
   EXPECT_EQ(back.sequence, 2u);
   table.release(one, SlotUse::kExecuted);
@@ -476,7 +477,7 @@ TEST_F(SlotTableTest, TargetAboveTheGrant_AddsFreshSlots) {
   const SlotTicket one = acquire();
   auto waiting = start_acquire();
   set_target(3);
-  const SlotTicket fresh = waiting.get().value();
+  const SlotTicket fresh = got(waiting);
   EXPECT_EQ(fresh.slot, 2u);
   EXPECT_EQ(fresh.sequence, 1u);
   EXPECT_EQ(table.counts().granted, 4u);
