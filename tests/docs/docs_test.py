@@ -31,6 +31,7 @@ class Semantics(unittest.TestCase):
         for line in text_of("docs", "SEMANTICS.md").splitlines():
             cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
             if line.startswith("|") and cells[0] not in ("promise", "limit", "rule") and not set(cells[0]) <= {"-"}:
+                self.assertGreater(len(cells), 1, f"the tests have no cell of their own: {line}")
                 yield cells[0], re.findall(r"`([^`]+)`", cells[-1])
 
     def test_every_promise_names_tests_that_exist(self):
