@@ -67,13 +67,27 @@ std::optional<std::string> group_of(std::string_view membership, bool unified) {
 
 // What a group's files are called.
 struct Names {
-  const char *limit, *used;
+  std::array<const char*, 2> limits;  // the second, if any: beyond it the group is slowed down, not refused
+  const char* used;
   std::string_view inactive_file, active_file, slab;  // of memory.stat; those of the groups in it, too
 };
 constexpr Names kVersion1{
-    "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file ", "total_active_file ", {}};
-constexpr Names kVersion2{"/memory.max", "/memory.current", "inactive_file ", "active_file ",
+    {"/memory.limit_in_bytes"}, "/memory.usage_in_bytes", "total_inactive_file ", "total_active_file ", {}};
+constexpr Names kVersion2{{"/memory.max", "/memory.high"},
+                          "/memory.current",
+                          "inactive_file ",
+                          "active_file ",
                           "slab_reclaimable "};
+
+// What a group may use, if anything limits it. Version 2 says "max" where nothing does.
+std::optional<uint64_t> limit_of(const std::string& directory, const Names& names) {
+  std::optional<uint64_t> least;
+  for (const char* name : names.limits) {
+    const auto limit = name == nullptr ? std::nullopt : number_at(beginning_of(directory + name));
+    if (limit) least = std::min(*limit, least.value_or(*limit));
+  }
+  return least;
+}
 
 // Of what a group uses, what Linux takes back before it refuses anybody, reckoned as MemAvailable is
 // (si_mem_available() in mm/page_alloc.c): both lists of pages of files, and slabs that can be reclaimed, of
@@ -93,7 +107,7 @@ Memory within(Memory machine, const Names& names, const std::string& root, std::
   for (;; group.resize(group.rfind('/'))) {
     if (group == "/") group.clear();
     const std::string directory = root + group;
-    if (const auto most = number_at(beginning_of(directory + names.limit))) {  // version 2, none: "max"
+    if (const auto most = limit_of(directory, names)) {
       const uint64_t used = number_at(beginning_of(directory + names.used)).value_or(0);
       const uint64_t idle = reclaimable(names, beginning_of(directory + "/memory.stat"), *most);
       const uint64_t busy = used - std::min(used, idle);

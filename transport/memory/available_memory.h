@@ -1,9 +1,9 @@
 // How much memory this process could still get without swapping: of the machine as Linux sees it (proc(5),
 // /proc/meminfo: MemTotal, MemAvailable), within the limits of its control group and of those around it
-// (Linux' Documentation/admin-guide/cgroup-v2.rst: memory.max, memory.current, memory.stat; version 1:
-// cgroup-v1/memory.rst: memory.limit_in_bytes, memory.usage_in_bytes). Pages of files count as available, as
-// they do in MemAvailable. Any thread; reads files of the kernel's, some 20 microseconds, and as much for
-// each control group that has a limit.
+// (Linux' Documentation/admin-guide/cgroup-v2.rst: memory.max, memory.high, memory.current, memory.stat;
+// version 1: cgroup-v1/memory.rst: memory.limit_in_bytes, memory.usage_in_bytes). Pages of files count as
+// available, as they do in MemAvailable. Any thread; reads files of the kernel's, some 20 microseconds, and
+// as much for each control group that has a limit.
 #pragma once
 
 #include <cstdint>

@@ -55,6 +55,18 @@ TEST_F(ControlGroup, WithALimit_HasWhatIsLeftOfIt) {
   EXPECT_EQ(in("0::/user/app\n"), (Memory{500, 100}));
 }
 
+// Linux slows a group down beyond memory.high (systemd's MemoryHigh=), and takes back what it can.
+TEST_F(ControlGroup, ThatIsToStayBelowLess_HasWhatIsLeftOfThat) {
+  put("/user/app", "memory.max", "max\n");
+  put("/user/app", "memory.high", "450\n");
+  put("/user/app", "memory.current", "400\n");
+  EXPECT_EQ(in("0::/user/app\n"), (Memory{450, 50}));
+  put("/user/app", "memory.max", "430\n");
+  EXPECT_EQ(in("0::/user/app\n"), (Memory{430, 30}));
+  put("/user/app", "memory.high", "max\n");
+  EXPECT_EQ(in("0::/user/app\n"), (Memory{430, 30}));
+}
+
 // Linux takes both lists of a file's pages back before it refuses anybody memory, also those that were used
 // twice: a group that has read a lot has not used its memory up.
 TEST_F(ControlGroup, FullOfPagesOfFiles_HasThemLeft) {
