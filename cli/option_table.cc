@@ -242,7 +242,7 @@ constexpr OptionSpec kTable[] = {
 
     // --- the daemon
     {.name = "threads", .aliases = "nconnect|fuse_threads", .kind = K::kNumber, .section = S::kDaemon, .unit = "N", .min = 1, .max = 16,
-     .fallback = "(by the number of processors)", .help = "event loops, each with a connection to the server and a reader of FUSE requests of its own",
+     .fallback = "(a quarter of the processors, 1 to 4)", .help = "event loops, each with a connection to the server and a reader of FUSE requests of its own",
      .set = set_number<&O::threads>, .show = show_number<&O::threads, "threads">},
     {.name = "idmap", .kind = K::kWord, .section = S::kDaemon, .words = "numeric|nfsidmap",
      .fallback = "numeric", .help = "owners as numbers, or as names through nfsidmap(5)",
