@@ -1,7 +1,7 @@
 """Measures mounts beside what a user would pick instead, and beside their ceilings; scripts/bench runs it (see run.py for the world).
 
 usage: bench.py [--size MIB] [--repeats N] [--grid-repeats N] [--seconds S] [--files N] [--options MOUNT_OPTIONS] [--only PART,...]
-                [--full] [--counts N,...] [--touch] [--fuse-nfs PROGRAM]
+                [--full] [--counts N,...] [--touch] [--fuse-nfs PROGRAM] [--commit NAME]
 
 peers.py: Ganesha over TCP beside libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA beside TCP (fabrics,
 latency, alone, filer_depth, grid); delays.py: a server that answers late (delay); scale.py: what is counted (rpc_counts,
@@ -64,6 +64,7 @@ def main():
     parser.add_argument("--counts", type=lambda text: [int(n) for n in text.split(",")], help="of cached inodes, and of what is held, instead")
     parser.add_argument("--touch", action="store_true", help="touch free memory before runs through the page cache, where the host takes it back")
     parser.add_argument("--fuse-nfs", help="measure this fuse-nfs, too")
+    parser.add_argument("--commit", help="that the programs are of, for the report")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
     if unknown := set(wanted) - set(ALL):
@@ -79,7 +80,7 @@ def main():
         kind.targets()
     conditions = [("large file", f"{arguments.size} MiB"), ("rounds", f"{arguments.repeats}, of the grid {arguments.grid_repeats}"),
                   ("small files", arguments.files), ("mount options", arguments.options or "the defaults"), ("parts", ", ".join(wanted)),
-                  ("programs", programs()),
+                  ("programs", programs(arguments.commit)),
                   ("free memory", "touched before each run through the page cache" if arguments.touch else "left as it is"),
                   ("took", f"{seconds:.0f} s")]
     document = results.document("nfsrdma-fuse beside its peers and its ceilings", conditions)

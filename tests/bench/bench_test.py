@@ -79,7 +79,7 @@ class Bench(unittest.TestCase):
         with tempfile.TemporaryDirectory() as out:
             done = subprocess.run(["setpriv", "--pdeathsig", "TERM", sys.executable, os.path.join(HERE, "../system/run.py"), "--build", BUILD,
                                    "--as", "root", "--timeout", "540", "--out", out, "--script", os.path.join(HERE, "bench.py"), "--size", "8",
-                                   "--repeats", "1", "--grid-repeats", "1", "--seconds", "0.01", "--files", "50", "--counts", ",".join(map(str, COUNTS))],
+                                   "--repeats", "1", "--grid-repeats", "1", "--seconds", "0.01", "--files", "50", "--counts", ",".join(map(str, COUNTS)), "--commit", "0123abc"],
                                   capture_output=True, text=True)
             if done.returncode == SKIPPED:
                 print(done.stderr)
@@ -97,6 +97,7 @@ class Bench(unittest.TestCase):
                 if "beyond" not in key[0]:  # a difference, of next to nothing here
                     self.assertGreater(value, 0, key)
         self.assertEqual(document["notes"], [])
+        self.assertIn("of commit 0123abc", dict(document["conditions"])["programs"])
         self.assertGreaterEqual(len(document["targets"]), 50)
         for entry in document["targets"]:
             self.assertIn(entry["what"] + ":", text)

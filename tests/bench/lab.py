@@ -1,6 +1,6 @@
 """This mount beside the kernel's own NFS client, over an RDMA device and over TCP, to Linux' server; scripts/bench --lab runs it.
 
-usage: lab.py [--size MIB] [--reads N] [--files N] [--repeats N] [--clock instructions|host] [--only PART,...]
+usage: lab.py [--size MIB] [--reads N] [--files N] [--repeats N] [--clock instructions|host] [--only PART,...] [--commit NAME]
 
 Clients, server and device (Linux' rxe) are in one guest (tests/interop) with one emulated processor, so only ratios mean something.
 The guest's clock counts instructions: figures repeat whatever the host does, but a cache miss costs what a hit does. With
@@ -236,6 +236,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="fewer decide nothing")
     parser.add_argument("--only", default=",".join(PARTS), metavar="PART,...", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--clock", choices=("instructions", "host"), default="instructions", help="what the guest measures with")
+    parser.add_argument("--commit", help="that the programs are of, for the report")
     arguments = parser.parse_args()
     parts = arguments.only.split(",")
     if unknown := set(parts) - set(PARTS):
@@ -250,7 +251,7 @@ def main():
     guest.end()
     describe(results)
     results.note(f"The processor is emulated (clock: {arguments.clock}): only ratios mean something.")
-    conditions = [("guest", guest.release), ("programs", programs()), ("clock", arguments.clock), ("large file", f"{arguments.size} MiB"), ("random reads", arguments.reads),
+    conditions = [("guest", guest.release), ("programs", programs(arguments.commit)), ("clock", arguments.clock), ("large file", f"{arguments.size} MiB"), ("random reads", arguments.reads),
                   ("small files", arguments.files), ("rounds", arguments.repeats), ("took", f"{time.monotonic() - begin:.0f} s")]
     print(write_report(results.document("nfsrdma-fuse beside the kernel's NFS client", conditions), os.path.join(WORK, "out"), "lab",
                        results.operations), end="")

@@ -28,24 +28,13 @@ def machine():
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
 
 
-def programs():
-    """How the programs were built that are measured."""
+def programs(commit):
+    """How the programs were built that are measured, and of what."""
     with open(os.path.join(WORK, "build/CMakeCache.txt")) as cache:
         profile = next((line.strip().split("=", 1)[1] for line in cache if line.startswith("NFSRDMA_PROFILE:")), "")
-    return {"": "as the preset release compiles them", "use": "compiled by how they run (scripts/profile)",
-            "generate": "such as record how they run: slower"}[profile] + sources()
-
-
-def sources():
-    """Of which commit they are; nothing where these files are no clone."""
-    here = os.path.dirname(os.path.abspath(__file__))
-
-    def git(*words):
-        done = subprocess.run(["git", "-c", "safe.directory=*", "-C", here, *words], capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    commit, changed = git("rev-parse", "--short=12", "HEAD"), git("status", "--porcelain", "--untracked-files=no")
-    return f", of commit {commit}{' with changes' if changed else ''}" if commit else ""
+    built = {"": "as the preset release compiles them", "use": "compiled by how they run (scripts/profile)",
+             "generate": "such as record how they run: slower"}[profile]
+    return f"{built}, of commit {commit}" if commit else built
 
 
 class Process:
