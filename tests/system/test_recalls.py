@@ -320,6 +320,14 @@ class OneCachesTheOtherNotUndelegatedRdma(OverRdma, test_coherence.OneCachesTheO
                      (test_coherence.OneCachesTheOtherNot.FIRST, test_coherence.OneCachesTheOtherNot.SECOND))
 
 
+class OpenDirectories(OverTcp, test_coherence.OpenDirectories):
+    pass
+
+
+class OpenDirectoriesRdma(OverRdma, test_coherence.OpenDirectories):
+    pass
+
+
 class RestartRdma(OverRdma, test_delegations.Restart):
     pass
 
