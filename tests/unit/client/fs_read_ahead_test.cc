@@ -62,7 +62,7 @@ TEST_P(ReadAheadLoops, WhatIsUnderWay_IsAtMostReadAheadKb) {
 // What is under way for all together fills the way, and each has a READ of it at least; each gets on when
 // what it waits for is there.
 TEST_P(ReadAheadLoops, SeveralReaders_ShareTheWay) {
-  constexpr uint64_t kWay = 512u << 10, kReaders = 6;
+  static constexpr uint64_t kWay = 512u << 10, kReaders = 6;
   server->make_file("/export/long", content(kReaders * kMiB), 0666);
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
