@@ -91,7 +91,7 @@ struct Switches {
   bool notify_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK, and CB_NOTIFY_LOCK when a denied lock is free
   uint32_t extra_status_flags = 0;  // SEQ4_STATUS_* added to every SEQUENCE
   ChangeTold change_told = ChangeTold::kTrue;
-  bool shows_acls = false;      // `acl` can be read, where it can be told
+  bool shows_acls = false;      // `acl` can be read, of what is in memory
   bool refuses_acls = false;    // GETATTR of `acl` is NFS4ERR_ACCESS (section 6.2.1.3.1: ACE4_READ_ACL)
   bool anonymous_root = false;  // squash: AUTH_SYS user 0 becomes anonymous
 };

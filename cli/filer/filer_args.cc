@@ -275,7 +275,6 @@ Outcome<FilerCommand> command_of(const Given& given) {
   command.log_level = parse_log_level(given.log_level).value_or(LogLevel::kInfo);
   // As Linux' server: a client that slept longer than its lease has what nobody else wanted meanwhile.
   command.switches.expiry = filer::Expiry::kCourtesy;
-  command.switches.shows_acls = true;
   command.switches.delegations = given.delegations == "none"   ? filer::Delegations::kNever
                                  : given.delegations == "read" ? filer::Delegations::kRead
                                                                : filer::Delegations::kReadOrWrite;

@@ -26,13 +26,12 @@ ByteVector encoded(const fattr4& a) {
 // SAME, NOT_SAME, or why they cannot be compared.
 nfsstat4 compare(Context& c, const fattr4& theirs) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return status;
-  const ServerFacts facts = c.core.facts();
-  if (!supported_attributes(*c.current.node, facts).contains(theirs.attrmask)) return NFS4ERR_ATTRNOTSUPP;
+  if (!supported_attributes().contains(theirs.attrmask)) return NFS4ERR_ATTRNOTSUPP;
   // Set-only attributes and rdattr_error cannot be compared (sections 5.5, 18.15.4).
   if (!(theirs.attrmask & kSetOnly).empty() || theirs.has(FATTR4_RDATTR_ERROR)) return NFS4ERR_INVAL;
   const bool delegated = !(theirs.attrmask & kDelegated).empty();
   if (delegated && recall_conflicting(c, *c.current.node, false)) return NFS4ERR_DELAY;
-  const fattr4 ours = read_attributes(c.core.tree, *c.current.node, theirs.attrmask, facts);
+  const fattr4 ours = read_attributes(c.core.tree, *c.current.node, theirs.attrmask, c.core.facts());
   return encoded(ours) == encoded(theirs) ? NFS4ERR_SAME : NFS4ERR_NOT_SAME;
 }
 

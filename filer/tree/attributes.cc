@@ -86,10 +86,11 @@ uint64_t left(uint64_t total, uint64_t used) {
 }
 
 void fill_fs(fs_attributes4& a, const FileSystem& fs, const ServerFacts& facts) {
+  a.supported_attrs = kSupported;
   a.suppattr_exclcreat = kExclusive;
   a.fh_expire_type = FH4_PERSISTENT;
   a.lease_time = facts.lease_seconds;
-  a.aclsupport = facts.shows_acls ? ACL4_SUPPORT_ALLOW_ACL | ACL4_SUPPORT_DENY_ACL : 0;
+  a.aclsupport = 0;
   a.maxlink = fs.max_links;
   a.maxname = static_cast<uint32_t>(fs.max_name);
   a.files_total = fs.files_total;
@@ -151,10 +152,8 @@ nfsstat4 check_allowed(const Node& node, const Changes& c, const Principal& who)
 
 }  // namespace
 
-bitmap4 supported_attributes(const Node& node, const ServerFacts& facts) {
-  bitmap4 supported = kSupported;
-  if (facts.shows_acls && !node.fs->store->acl(node).empty()) supported.set(FATTR4_ACL);
-  return supported;
+const bitmap4& supported_attributes() {
+  return kSupported;
 }
 const bitmap4& exclusive_create_attributes() {
   return kExclusive;
@@ -181,14 +180,11 @@ fattr4 read_attributes(const Tree& tree, const Node& node, const bitmap4& wanted
   if (a.has(FATTR4_OWNER_GROUP)) a.owner_group = std::to_string(node.gid);
   if (a.has(FATTR4_FILEHANDLE)) a.filehandle = tree.handle(node);
   if (facts.shows_acls && wanted.test(FATTR4_ACL)) {
-    if (auto acl = node.fs->store->acl(node); !acl.empty()) {
-      a.attrmask.set(FATTR4_ACL);
-      a.rare.edit().acl = std::move(acl);
-    }
+    a.attrmask.set(FATTR4_ACL);
+    a.rare.edit().acl = node.fs->store->acl(node);
   }
   if (!(a.attrmask & kMeasured).empty()) tree.measure(*node.fs);
   if (!(a.attrmask & kOfFileSystem).empty()) fill_fs(a.fs.edit(), *node.fs, facts);
-  if (a.has(FATTR4_SUPPORTED_ATTRS)) a.fs.edit().supported_attrs = supported_attributes(node, facts);
   return a;
 }
 

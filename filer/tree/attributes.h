@@ -19,8 +19,7 @@ struct ServerFacts {
   bool shows_acls = false;
 };
 
-// Of this object (RFC 8881 section 5.8.1.1): `acl` is where it is shown and can be told.
-nfs4::bitmap4 supported_attributes(const Node& node, const ServerFacts& facts);
+const nfs4::bitmap4& supported_attributes();
 // Those of an exclusive create: time_*_set would be legal, but their absence tests what clients do about it.
 const nfs4::bitmap4& exclusive_create_attributes();
 

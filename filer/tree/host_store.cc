@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "filer/tree/access.h"
-#include "filer/tree/acl.h"
 #include "filer/tree/host_path.h"
 #include "filer/tree/host_status.h"
 #include "transport/runtime/log.h"
@@ -241,12 +240,6 @@ uint32_t HostStore::acl_permissions(const Node& node, const Principal& who) {
                   (allowed(X_OK) ? uint32_t{kMayExecute} : 0);
   });
   return permissions;
-}
-
-// POSIX ACLs are obeyed, and not translated.
-std::vector<nfsace4> HostStore::acl(const Node& node) {
-  if (node.has_acl) return {};
-  return acl_of_mode(node);
 }
 
 nfsstat4 HostStore::set(Node& node, const NewAttributes& a, const Principal& who) {

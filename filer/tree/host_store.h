@@ -44,7 +44,6 @@ class HostStore final : public Store {
   Status refresh(Node& node) override;
   void measure(FileSystem& fs) override;
   uint32_t acl_permissions(const Node& node, const Principal& who) override;
-  std::vector<nfs4::nfsace4> acl(const Node& node) override;
 
   Answer<NodePtr> child(Node& dir, std::string_view name) override;
   Answer<NodePtr> parent(Node& dir) override;

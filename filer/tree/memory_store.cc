@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "filer/tree/access.h"
-#include "filer/tree/acl.h"
 
 namespace nfsrdma::filer {
 
@@ -23,6 +22,9 @@ constexpr uint64_t kDirectoryBytes = 4096;
 // What an object and a name take at least, in round numbers.
 constexpr uint64_t kObjectBytes = 512;
 constexpr uint64_t kNameBytes = 128;
+
+constexpr std::pair<uint32_t, uint32_t> kAces[] = {
+    {kMayRead, ACE4_READ_DATA}, {kMayWrite, ACE4_WRITE_DATA | ACE4_APPEND_DATA}, {kMayExecute, ACE4_EXECUTE}};
 
 // What the attributes say about the content.
 void measure_content(MemoryNode& node) {
@@ -265,7 +267,16 @@ void MemoryStore::set_acl(Node& node, std::vector<nfsace4> acl) {
 }
 
 std::vector<nfsace4> MemoryStore::acl(const Node& node) {
-  return node.has_acl ? in_memory(node).acl : acl_of_mode(node);
+  if (node.has_acl) return in_memory(node).acl;
+  const auto allowing = [](uint32_t bits, const char* who) {
+    uint32_t mask = ACE4_READ_ATTRIBUTES | ACE4_READ_ACL;
+    for (const auto& [bit, ace] : kAces) {
+      if ((bits & bit) != 0) mask |= ace;
+    }
+    return nfsace4{ACE4_ACCESS_ALLOWED_ACE_TYPE, 0, mask, who};
+  };
+  return {allowing(node.mode >> 6, "OWNER@"), allowing(node.mode >> 3, "GROUP@"),
+          allowing(node.mode, "EVERYONE@")};
 }
 
 // RFC 8881 section 6.2.1: "Each ACE is processed until all of the bits of the requester's access have been
@@ -281,7 +292,7 @@ uint32_t MemoryStore::acl_permissions(const Node& node, const Principal& who) {
   uint32_t allowed = 0, decided = 0;
   for (const nfsace4& ace : in_memory(node).acl) {
     if ((ace.flag & ACE4_INHERIT_ONLY_ACE) != 0 || !concerns(ace)) continue;
-    for (const auto& [bit, mask] : kPermissionAces) {
+    for (const auto& [bit, mask] : kAces) {
       if ((ace.access_mask & mask) == 0 || (decided & bit) != 0) continue;
       decided |= bit;
       if (ace.type == ACE4_ACCESS_ALLOWED_ACE_TYPE) allowed |= bit;

@@ -38,7 +38,6 @@ class AttributesTest : public ::testing::TestWithParam<Kept> {
   void SetUp() override {
     if (GetParam() == Kept::kByHost && !may_act_as_callers()) GTEST_SKIP() << "needs root";
     server = start_server(kept(GetParam(), directory));
-    server->configure([](Switches& s) { s.shows_acls = true; });
     ASSERT_TRUE(server->make_file("/export/f", "content"));
     ASSERT_TRUE(server->make_directory("/export/d"));
     ASSERT_TRUE(server->make_symlink("/export/l", "f"));
@@ -105,10 +104,7 @@ TEST_P(AttributesTest, WhatCannotBeSet_IsRefusedEverywhere) {
   for (const uint32_t number : all_attributes()) {
     const auto attribute = static_cast<fattr4_number>(number);
     if ((kSetOnly | kReadWrite).test(attribute)) continue;
-    // Section 6.2.1: "If the server receives a request to set an ACE that it cannot store, it MUST reject the
-    // request with NFS4ERR_ATTRNOTSUPP."
-    const bool readable = supported.test(attribute) && attribute != FATTR4_ACL;
-    const nfsstat4 expected = readable ? NFS4ERR_INVAL : NFS4ERR_ATTRNOTSUPP;
+    const nfsstat4 expected = supported.test(attribute) ? NFS4ERR_INVAL : NFS4ERR_ATTRNOTSUPP;
     OPEN4args open = client->open_args("new");
     open.openhow.opentype = OPEN4_CREATE;
     open.openhow.how.createattrs = some(number);
@@ -185,37 +181,6 @@ TEST_P(AttributesTest, Verify_KnowsEveryReadableOne) {
         << attribute_name(number);
   }
   EXPECT_EQ(at_path("/export/f", ops(VERIFY4args{some(FATTR4_RDATTR_ERROR)})), NFS4ERR_INVAL);
-}
-
-// Section 6.2.1: an ACE counts for the bits that none before it has decided.
-uint32_t bits_by_acl(const std::vector<nfsace4>& acl, const std::vector<std::string>& names) {
-  uint32_t allowed = 0, decided = 0;
-  for (const nfsace4& ace : acl) {
-    if (std::find(names.begin(), names.end(), ace.who) == names.end()) continue;
-    EXPECT_EQ(ace.flag, ace.who == "GROUP@" ? uint32_t{ACE4_IDENTIFIER_GROUP} : 0);
-    if (ace.type == ACE4_ACCESS_ALLOWED_ACE_TYPE) allowed |= ace.access_mask & ~decided;
-    decided |= ace.access_mask;
-  }
-  return ((allowed & ACE4_READ_DATA) != 0 ? 4 : 0) | ((allowed & ACE4_WRITE_DATA) != 0 ? 2 : 0) |
-         ((allowed & ACE4_EXECUTE) != 0 ? 1 : 0);
-}
-
-TEST_P(AttributesTest, Acl_AllowsWhatTheModeDoes) {
-  for (uint32_t mode = 0; mode < 01000; ++mode) {
-    fattr4 change = some(FATTR4_MODE);
-    change.mode = mode;
-    ASSERT_EQ(at_path("/export/f", ops(SETATTR4args{{}, change})), NFS4_OK);
-    const fattr4 now = client->attributes("/export/f", only(FATTR4_ACL));
-    ASSERT_TRUE(now.has(FATTR4_ACL));
-    const auto& acl = now.rare->acl;
-    EXPECT_EQ(bits_by_acl(acl, {"OWNER@", "GROUP@", "EVERYONE@"}), mode >> 6) << mode;
-    EXPECT_EQ(bits_by_acl(acl, {"GROUP@", "EVERYONE@"}), mode >> 3 & 7) << mode;
-    EXPECT_EQ(bits_by_acl(acl, {"EVERYONE@"}), mode & 7) << mode;
-  }
-  server->configure([](Switches& s) { s.shows_acls = false; });
-  EXPECT_FALSE(client->attributes("/export/f", bitmap4::of({FATTR4_SUPPORTED_ATTRS}))
-                   .fs->supported_attrs.test(FATTR4_ACL));
-  EXPECT_FALSE(client->attributes("/export/f", only(FATTR4_ACL)).has(FATTR4_ACL));
 }
 
 // "Servers SHOULD treat any attempt to use bits that are not defined as NFS4ERR_INVAL" (section 18.1.3); what

@@ -341,20 +341,6 @@ void shut_out(const std::string& path, int& error) {
   error = setxattr(path.c_str(), "system.posix_acl_access", &acl, sizeof(acl), 0) == 0 ? 0 : errno;
 }
 
-// "supported_attrs ... for this object" (section 5.8.1.1): what the host's ACL says is obeyed, and not told.
-TEST_F(HostAsRootTest, AccessControlList_IsNotShown) {
-  server->configure([](Switches& s) { s.shows_acls = true; });
-  for (const char* name : {"plain", "shut"}) std::ofstream(inside() + "/" + name) << "content";
-  int error = 0;
-  shut_out(inside() + "/shut", error);
-  if (error != 0) GTEST_SKIP() << "no ACLs here: " << std::strerror(error);
-  const bitmap4 wanted = bitmap4::of({FATTR4_SUPPORTED_ATTRS, FATTR4_ACL});
-  const fattr4 plain = client->attributes("/export/plain", wanted);
-  EXPECT_TRUE(plain.has(FATTR4_ACL) && plain.fs->supported_attrs.test(FATTR4_ACL));
-  const fattr4 shut = client->attributes("/export/shut", wanted);
-  EXPECT_FALSE(shut.has(FATTR4_ACL) || shut.fs->supported_attrs.test(FATTR4_ACL));
-}
-
 TEST_F(HostAsRootTest, AccessControlList_OfTheTickInWhichTheFileWasSeen_Counts) {
   const auto ctime_of = [](const std::string& path) {
     struct stat facts {};
