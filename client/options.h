@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "transport/fabric/verbs/options.h"
@@ -89,9 +88,9 @@ struct ClientOptions {
   uint64_t cache_bytes = 0;
   // How far is read ahead of the application at most.
   uint64_t read_ahead_bytes = 0;
-  // Not farther than bandwidth and delay make worthwhile (client/cache/read_pace.h). For tests: what fills
-  // the way, in bytes, instead of what is measured.
-  std::optional<uint64_t> read_ahead_way;
+  // Not farther than bandwidth and delay make worthwhile (client/cache/read_pace.h). False, for tests: always
+  // to the limit.
+  bool read_ahead_measured = true;
   // What the server has not committed it may lose, and then only we have it: it is told to once data is this
   // old, as the kernel writes back its pages.
   Duration uncommitted_for = std::chrono::seconds(30);

@@ -1,28 +1,8 @@
 #include "client/cache/ahead_readers.h"
 
-#include <algorithm>
-#include <bit>
-
 #include "client/cache/read_pace.h"
 
 namespace nfsrdma::client {
-namespace {
-
-constexpr size_t kSmallestPiece = 64u << 10;
-constexpr uint64_t kPiecesOfWindow = 4;
-
-}  // namespace
-
-size_t AheadReach::piece(size_t largest) const {
-  return std::clamp<size_t>(std::bit_floor(std::min(window, part) / kPiecesOfWindow),
-                            std::min(kSmallestPiece, largest), largest);
-}
-
-bool AheadReach::may_send(uint64_t bytes, uint64_t own, uint64_t all) const {
-  if (own == 0 || bytes <= way - std::min(way, all)) return true;
-  // A quarter more, until they have come down to their parts.
-  return own + bytes <= part && all + bytes <= way + way / 4;
-}
 
 void AheadReaders::sent(const void* descriptor, TimePoint now) {
   std::lock_guard lock(mutex_);

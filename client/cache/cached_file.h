@@ -155,8 +155,7 @@ class CachedOpen : public OpenFile {
   std::atomic<bool> unread{false};
   // READs that nobody has asked for yet. Guarded by CachingFilesystem::ahead_mutex_.
   unsigned ahead_under_way = 0;
-  uint64_t ahead_bytes = 0;  // that they ask for
-  bool ahead_over = false;   // none are to be sent any more
+  bool ahead_over = false;  // none are to be sent any more
   // Of CachedNode::contents_change: the server has said that the file is not what it was then. Guarded by the
   // Node's mutex.
   std::optional<uint64_t> outdated_change;

@@ -344,7 +344,7 @@ class CachingFilesystem : public Filesystem {
   // What was kept from before a restart of the server is dropped.
   void note_server_epoch(uint64_t epoch);
   // How far to read ahead through one descriptor, in bytes.
-  AheadReach ahead_reach(const CachedOpen& handle);
+  uint64_t ahead_window(const CachedOpen& handle);
   // Sends what is worth it just now, by the descriptor's latest read.
   void read_ahead(const OpenFileRef& open, const IoAccount& account);
   struct Ahead {
@@ -555,9 +555,8 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> data_epoch_{0};           // that the data cache is of
   // Files in a row whose data came with the OPEN for nothing, so far; and OPENs since without.
   std::atomic<unsigned> opened_unread_{0}, opened_plain_{0};
-  std::mutex ahead_mutex_;  // guards these four
+  std::mutex ahead_mutex_;  // guards these three
   unsigned ahead_under_way_ = 0;
-  uint64_t ahead_bytes_ = 0;        // that they ask for
   std::vector<unsigned> ahead_on_;  // of them, by loop
   unsigned ahead_next_ = 0;         // the loop whose turn it is
   WaitQueue ahead_ended_;

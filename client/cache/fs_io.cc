@@ -124,7 +124,7 @@ Task<> CachingFilesystem::read_kept_part(OpenFileRef open, const IoAccount& acco
 
 Task<Result<ReadReply>> CachingFilesystem::read_and_ahead(OpenFileRef open, const IoAccount& account,
                                                           uint64_t offset, size_t size) {
-  if (!cached_open(open).reads.foretells() || ahead_reach(cached_open(open)).window == 0)
+  if (!cached_open(open).reads.foretells() || ahead_window(cached_open(open)) == 0)
     co_return co_await read_kept(std::move(open), account, offset, size);
   // What was asked for is sent first.
   ReadPart part(offset, size);

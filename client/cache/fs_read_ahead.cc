@@ -24,11 +24,14 @@
 namespace nfsrdma::client {
 namespace {
 
+constexpr size_t kSmallestPiece = 64u << 10;
 constexpr size_t kLargestPiece = 512u << 10;
 // Larger files are read when they are.
 constexpr uint64_t kSmallFileBytes = 64u << 10;
 constexpr unsigned kOpenedUnread = 32, kTriedAgain = 16;
 constexpr unsigned kKeptIdle = 20;  // half seconds that memory nothing uses stays with us
+// READs of a window, so that the server works on one while another travels.
+constexpr uint64_t kPiecesOfWindow = 4;
 
 }  // namespace
 
@@ -75,36 +78,35 @@ void CachingFilesystem::note_server_epoch(uint64_t epoch) {
   }
 }
 
-AheadReach CachingFilesystem::ahead_reach(const CachedOpen& handle) {
+uint64_t CachingFilesystem::ahead_window(const CachedOpen& handle) {
   // What is read ahead is not to be let go again before it is asked for: neither for what is read ahead
   // through other descriptors, of this file or others, nor because it is more than a file may have.
   const TimePoint now = Clock::now();
   const DataCache& data = table_.data();
-  const uint64_t readers = ahead_readers_.count_with(&handle, now);
-  const uint64_t most = std::min({options_.read_ahead_bytes, data.limit() / 2 / readers, data.share()});
-  if (most == 0) return {};
-  const uint64_t way = options_.read_ahead_way.value_or(pace_.window(now));
-  return {std::min(most, way), way, way / readers};
+  const uint64_t part = data.limit() / 2 / ahead_readers_.count_with(&handle, now);
+  const uint64_t most = std::min({options_.read_ahead_bytes, part, data.share()});
+  if (!options_.read_ahead_measured || most == 0) return most;
+  return std::min(most, pace_.window(now));
 }
 
 void CachingFilesystem::read_ahead(const OpenFileRef& open, const IoAccount& account) {
   CachedOpen& handle = cached_open(open);
   if (stopping_ || !handle.reads.foretells()) return;
-  const AheadReach reach = ahead_reach(handle);
-  if (reach.window == 0) return;
-  const size_t piece =
-      reach.piece(std::min<size_t>(kLargestPiece, std::bit_floor(limits_of(handle.node).rsize)));
+  const uint64_t window = ahead_window(handle);
+  if (window == 0) return;
+  const size_t largest = std::min<size_t>(kLargestPiece, std::bit_floor(limits_of(handle.node).rsize));
+  const size_t piece = std::clamp<size_t>(std::bit_floor(window / kPiecesOfWindow),
+                                          std::min(kSmallestPiece, largest), largest);
   const uint64_t end = known_attributes(handle.node).size;
   ReadRange rest;
   for (;;) {
     std::optional<unsigned> loop;
     {
       std::lock_guard lock(ahead_mutex_);
-      if (!handle.ahead_over && reach.may_send(piece, handle.ahead_bytes, ahead_bytes_))
-        loop = loop_for_ahead();
+      if (!handle.ahead_over) loop = loop_for_ahead();
     }
     if (!loop) break;
-    if (rest.size == 0) rest = handle.reads.next(reach.window, piece, end).value_or(ReadRange{});
+    if (rest.size == 0) rest = handle.reads.next(window, piece, end).value_or(ReadRange{});
     if (rest.size == 0 || !send_ahead(open, account, rest, *loop)) break;
   }
   if (rest.size != 0) handle.reads.put_back(rest);
@@ -151,8 +153,6 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
     }
     ++handle.ahead_under_way;
     ++ahead_under_way_;
-    handle.ahead_bytes += ahead.fill.room.size();
-    ahead_bytes_ += ahead.fill.room.size();
     ++ahead_on_[loop];
     ahead_next_ = loop + 1;
   }
@@ -165,7 +165,6 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
 Task<> CachingFilesystem::fetch_ahead(OpenFileRef open, IoAccount account, Ahead ahead) {
   CachedOpen& handle = cached_open(open);
   const ReadPace::Sent sent = pace_.sending(Clock::now());
-  const uint64_t asked = ahead.fill.room.size();
   auto piece = co_await read_piece(open, account, ahead.fill.offset, ahead.fill.room, ReadFor::kKeeping);
   if (piece) pace_.answered(sent, piece->data.size(), Clock::now());
   keep(handle, ahead, piece);
@@ -175,8 +174,6 @@ Task<> CachingFilesystem::fetch_ahead(OpenFileRef open, IoAccount account, Ahead
   {
     std::lock_guard lock(ahead_mutex_);
     --ahead_under_way_;
-    handle.ahead_bytes -= asked;
-    ahead_bytes_ -= asked;
     --ahead_on_[ahead.loop];
     if (--handle.ahead_under_way == 0) ahead_ended_.notify_all();
   }

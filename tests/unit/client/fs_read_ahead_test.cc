@@ -59,40 +59,6 @@ TEST_P(ReadAheadLoops, WhatIsUnderWay_IsAtMostReadAheadKb) {
   }
 }
 
-// What is under way for all together fills the way, and each has a READ of it at least; each gets on when
-// what it waits for is there.
-TEST_P(ReadAheadLoops, SeveralReaders_ShareTheWay) {
-  static constexpr uint64_t kWay = 512u << 10, kReaders = 6;
-  server->make_file("/export/long", content(kReaders * kMiB), 0666);
-  mount = make_mount([](client::ClientOptions& o) {
-    keep_data(o);
-    o.read_ahead_way = kWay;
-  });
-  const auto rule = server->faults().add(read_ahead_reply().always(), fault::Stall{});
-  std::vector<client::OpenFileRef> files;
-  uint64_t before = 0;
-  for (uint64_t i = 0; i < kReaders; ++i) {
-    files.push_back(mount->open("long"));
-    const uint64_t from = i * kMiB + kRead;  // a second read makes a stream of it
-    ASSERT_EQ(*mount->read(files[i], from, kRead), content(kRead, 'a', from));
-    ASSERT_EQ(*mount->read(files[i], from + kRead, kRead), content(kRead, 'a', from + kRead));
-    pass_every_connection();
-    EXPECT_GT(numbers().data_bytes, before) << i;
-    before = numbers().data_bytes;
-  }
-  EXPECT_LE(before, kWay + (kReaders - 1) * kPiece) << "under way";
-  server->faults().release(rule);
-  wait_for_what_is_on_its_way();
-  for (uint64_t i = 0; i < kReaders; ++i) {
-    for (uint64_t at = i * kMiB + 3 * kRead; at < (i + 1) * kMiB; at += kRead) {
-      ASSERT_EQ(*mount->read(files[i], at, kRead), content(kRead, 'a', at)) << at;
-      wait_for_what_is_on_its_way();
-    }
-    mount->close(std::move(files[i]));
-  }
-  EXPECT_GE(numbers().data_hit_bytes, kReaders * kMiB / 4) << "each is read ahead of";
-}
-
 // What the stream would have asked for when there is room again is what a seek cancels.
 TEST_P(ReadAheadLoops, AfterASeek_NothingMoreOfTheOldStreamIsAskedFor) {
   for (const bool seeks : {false, true}) {

@@ -5,12 +5,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <deque>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 
@@ -576,99 +574,56 @@ TEST_F(ReadPaceTest, Window_DoublesUntilTheWayIsFull) {
   EXPECT_LE(window, static_cast<uint64_t>(2.1 * rate * 0.02));
 }
 
-// A way with a queue before it, kept full by some streams: as many READs of each stream as the window and the
-// others allow, answered one after the other. What is measured begins after a quarter of the time.
-class FullWay {
- public:
-  FullWay(double bytes_per_second, Duration delay, size_t streams)
-      : rate_(bytes_per_second), delay_(delay), own_(streams), brought_(streams) {
-    const TimePoint begin = now_;
-    for (size_t stream = 0; stream < streams; ++stream) send(stream);
-    while (now_ < begin + kUntil) {
-      measured_ = now_ - begin > kUntil / 4;
-      const UnderWay first = under_way_.front();
-      under_way_.pop_front();
-      now_ = first.answered;
-      pace_.answered(first.sent, first.bytes, now_);
-      own_[first.stream] -= first.bytes;
-      all_ -= first.bytes;
-      brought_[first.stream] += first.bytes;
-      send(first.stream);
+// A way with a queue before it, kept full by one stream: READs of a piece each, as many as the window allows,
+// answered one after the other. What is measured begins after a quarter of the time.
+struct FullWay {
+  FullWay(double bytes_per_second, Duration delay, Duration until) {
+    const auto serve = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(static_cast<double>(kPiece) / bytes_per_second));
+    struct UnderWay {
+      ReadPace::Sent sent;
+      TimePoint answered;
+    };
+    ReadPace pace;
+    std::deque<UnderWay> under_way;
+    const TimePoint begin{std::chrono::hours(1)};
+    TimePoint now = begin, idle_from = begin;  // what is in the queue has left it by then
+    uint64_t delivered = 0;
+    while (now < begin + until) {
+      const bool counts = now - begin > until / 4;
+      const uint64_t window = std::clamp<uint64_t>(pace.window(now), kPiece, 16 * kMiB);
+      if (counts) largest = std::max(largest, window);
+      while (under_way.size() * kPiece < window) {
+        idle_from = std::max(idle_from, now + delay / 2) + serve;
+        under_way.push_back({pace.sending(now), idle_from + delay / 2});
+        if (counts) longest = std::max(longest, under_way.back().answered - now);
+      }
+      now = under_way.front().answered;
+      pace.answered(under_way.front().sent, kPiece, now);
+      under_way.pop_front();
+      delivered += kPiece;
     }
-    const double could = rate_ * std::chrono::duration<double>(now_ - begin).count();
-    share = static_cast<double>(std::accumulate(brought_.begin(), brought_.end(), uint64_t{0})) / could;
-    least = static_cast<double>(*std::min_element(brought_.begin(), brought_.end())) / could;
+    share = static_cast<double>(delivered) /
+            (bytes_per_second * std::chrono::duration<double>(now - begin).count());
   }
-  uint64_t largest = 0;  // bytes; of what is thought to fill the way
+  uint64_t largest = 0;  // bytes; of a window
   Duration longest{};    // of a READ
   double share = 0;      // of what the way could have brought
-  double least = 0;      // that of the stream that had the least
-
- private:
-  static constexpr auto kUntil = std::chrono::minutes(2);
-  struct UnderWay {
-    size_t stream;
-    size_t bytes;
-    ReadPace::Sent sent;
-    TimePoint answered;
-  };
-
-  void send(size_t stream) {
-    const uint64_t way = std::clamp<uint64_t>(pace_.window(now_), kPiece, 16 * kMiB);
-    if (measured_) largest = std::max(largest, way);
-    const AheadReach reach{way, way, way / own_.size()};
-    const size_t piece = reach.piece(kPiece);
-    while (own_[stream] < reach.window && reach.may_send(piece, own_[stream], all_)) {
-      const std::chrono::duration<double> serve(static_cast<double>(piece) / rate_);
-      idle_from_ = std::max(idle_from_, now_ + delay_ / 2) + std::chrono::duration_cast<Duration>(serve);
-      under_way_.push_back({stream, piece, pace_.sending(now_), idle_from_ + delay_ / 2});
-      own_[stream] += piece;
-      all_ += piece;
-      if (measured_) longest = std::max(longest, under_way_.back().answered - now_);
-    }
-  }
-
-  const double rate_;
-  const Duration delay_;
-  std::vector<uint64_t> own_, brought_;  // bytes of each stream: under way, and answered
-  uint64_t all_ = 0;                     // bytes under way
-  ReadPace pace_;
-  std::deque<UnderWay> under_way_;
-  TimePoint now_{std::chrono::hours(1)}, idle_from_ = now_;  // what is in the queue has left it by then
-  bool measured_ = false;
 };
-
-void is_not_filled_with_more_and_more(double rate, Duration delay, size_t streams) {
-  const FullWay way(rate, delay, streams);
-  const double piece = static_cast<double>(kPiece) / rate;
-  const double alone = std::chrono::duration<double>(delay).count() + piece;  // seconds of a READ
-  EXPECT_LE(static_cast<double>(way.largest), 2.2 * rate * alone + kPiece);
-  EXPECT_LE(std::chrono::duration<double>(way.longest).count(), (streams == 1 ? 2.5 : 3.0) * alone + piece);
-  EXPECT_GE(way.share, 0.9);
-  EXPECT_GE(way.least, 0.5 * way.share / static_cast<double>(streams));
-}
 
 TEST(ReadPaceOfAFullWay, IsNotFilledWithMoreAndMore) {
   using std::chrono::milliseconds;
-  for (const size_t streams : {1, 2, 3, 8})
-    for (const auto& [rate, delay] : std::vector<std::pair<double, Duration>>{{125e6, milliseconds(20)},
-                                                                              {12.5e6, milliseconds(40)},
-                                                                              {1.25e9, milliseconds(2)},
-                                                                              {125e6, milliseconds(100)}}) {
-      SCOPED_TRACE(std::to_string(streams) + " streams, " + std::to_string(rate) + " bytes a second");
-      is_not_filled_with_more_and_more(rate, delay, streams);
-    }
-}
-
-TEST(AheadReach, WhoHasLessThanItsPart_NeedNotWaitForWhoHasMore) {
-  const AheadReach reach{8 * kPiece, 8 * kPiece, 3 * kPiece};
-  EXPECT_TRUE(reach.may_send(kPiece, 7 * kPiece, 7 * kPiece)) << "the others use nothing";
-  EXPECT_FALSE(reach.may_send(kPiece, 3 * kPiece, 8 * kPiece));
-  EXPECT_TRUE(reach.may_send(kPiece, 2 * kPiece, 9 * kPiece));
-  EXPECT_FALSE(reach.may_send(kPiece, kPiece, 10 * kPiece)) << "soon";
-  EXPECT_TRUE(reach.may_send(8 * kPiece, 0, 20 * kPiece)) << "one READ anybody has";
-  const AheadReach unlimited{kMiB, UINT64_MAX, UINT64_MAX};
-  EXPECT_TRUE(unlimited.may_send(kMiB, kGiB, kGiB));
+  for (const auto& [rate, delay] : std::vector<std::pair<double, Duration>>{{125e6, milliseconds(20)},
+                                                                            {12.5e6, milliseconds(40)},
+                                                                            {1.25e9, milliseconds(2)},
+                                                                            {125e6, milliseconds(100)}}) {
+    const FullWay way(rate, delay, std::chrono::minutes(2));
+    const double piece = static_cast<double>(kPiece) / rate;
+    const double alone = std::chrono::duration<double>(delay).count() + piece;  // seconds of a READ
+    EXPECT_LE(static_cast<double>(way.largest), 2.2 * rate * alone + kPiece) << rate;
+    EXPECT_LE(std::chrono::duration<double>(way.longest).count(), 2.5 * alone + piece) << rate;
+    EXPECT_GE(way.share, 0.9) << rate;
+  }
 }
 
 TEST_F(ReadPaceTest, WhatWasMeasuredLongAgo_IsForgotten) {

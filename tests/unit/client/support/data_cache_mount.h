@@ -26,7 +26,7 @@ inline std::string content(size_t size, char version = 'a', uint64_t offset = 0)
 inline void keep_data(client::ClientOptions& o) {
   o.cache_bytes = 16 * kMiB;
   o.read_ahead_bytes = kMiB;
-  o.read_ahead_way = UINT64_MAX;
+  o.read_ahead_measured = false;
 }
 
 inline bool is_ahead(const filer::FaultEvent& e) {
