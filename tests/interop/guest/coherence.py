@@ -23,6 +23,8 @@ class There(Mount):
 
 class ReadAhead(ServerForEach, test_coherence.ReadAhead):
     test_o_direct_reads_are_the_servers = None  # nobody but clients reaches the server's files
+    # How far is worthwhile depends on what the guest's one processor moves: beside other work less than a run.
+    test_long_reads_far_apart_are_foretold_and_what_lies_between_is_left_alone = None
 
     def setUp(self):
         self.free = list(PATHS)
