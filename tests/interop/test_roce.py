@@ -58,7 +58,7 @@ class Capture(SystemCase):
         trees.small_files(tree, 60)
         begin = max(os.path.getsize(guests[0].pcap), FILE_HEADER)
         mounted = self.mount(version)
-        client.run(f"""set -e; cd {mounted.path}; cp -r {tree} {name}; head -c {MIB + 1} /dev/urandom >/run/odd; cp /run/odd {name}
+        client.run(f"""set -e; cd {mounted.path}; cp -r {tree} {name}; seq {MIB} | head -c {MIB + 1} >/run/odd; cp /run/odd {name}
             ln -s $(printf 'x%.0s' $(seq 1000)) {name}/link""")
         mounted.umount()
         mounted = self.mount(version)
