@@ -15,6 +15,7 @@
 // UTF-8 (file names may be anything) has its odd bytes replaced. Pure functions.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>

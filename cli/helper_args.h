@@ -9,6 +9,7 @@
 // (-rv, -oro). Pure functions; failures are MountExit::kUsage.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

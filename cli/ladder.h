@@ -14,6 +14,7 @@
 // Owner: a mount daemon. Its control thread only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>

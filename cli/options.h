@@ -9,6 +9,7 @@
 // (cli/config_file.h).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

@@ -8,6 +8,7 @@
 // only before it. Never throws, never blocks on a parent that has died.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

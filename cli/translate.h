@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -5,6 +5,7 @@
 // operations and what happened to their replies. Guarded by the server's lock; Server hands out copies.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <string>

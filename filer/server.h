@@ -16,6 +16,7 @@
 // section 8.4.2).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -7,6 +7,7 @@
 
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
+#include <cstdint>
 #include <thread>
 
 #include "filer/dispatcher.h"

@@ -15,6 +15,7 @@
 
 #include <fuse_lowlevel.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>

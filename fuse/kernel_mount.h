@@ -5,6 +5,7 @@
 // loops must answer.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

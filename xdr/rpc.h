@@ -11,6 +11,7 @@
 // done. Values only; no I/O; callable from any thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

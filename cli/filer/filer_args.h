@@ -2,6 +2,7 @@
 // for the environment, which says where state is kept by default.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <variant>

@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>

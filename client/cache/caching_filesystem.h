@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <climits>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>

@@ -9,6 +9,7 @@
 // On the stack of the write's coroutine; any loop. Marked functions: with the Node's mutex held.
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <optional>
 

@@ -2,6 +2,7 @@
 // knows no opens: what is open is counted here only, for close-to-open, written data and silly renames.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "client/cache/cached_file.h"

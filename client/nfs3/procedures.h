@@ -5,6 +5,7 @@
 // out here, as long as it takes. Each method counts what it did.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 

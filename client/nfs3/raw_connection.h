@@ -11,6 +11,7 @@
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

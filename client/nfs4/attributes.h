@@ -1,6 +1,7 @@
 // Attributes on the wire and ours: fattr4 to Attributes and back (RFC 8881 section 5).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>

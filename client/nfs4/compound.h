@@ -10,6 +10,7 @@
 // XID.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "client/nfs4/reply_bounds.h"

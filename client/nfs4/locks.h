@@ -2,6 +2,7 @@
 // sections 9.1-9.3, 18.10-18.12). Pure functions; the caller guards the states.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "client/nfs4/file_state.h"

@@ -1,6 +1,7 @@
 // Nfs4Node: what the NFSv4.1 client keeps per file object (cached_node.h), and the table of them by nfs_fh4.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "client/cache/cached_node.h"

@@ -4,6 +4,7 @@
 // thread. While a test has it paused, what has come waits here.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 

@@ -9,6 +9,7 @@
 // Everything under the server's lock. The message is kept by the run: arguments borrow from it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 
 #include "filer/nfs/context.h"

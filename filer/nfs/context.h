@@ -4,6 +4,8 @@
 // keeps a Context beyond the lock: they may be gone by then.
 #pragma once
 
+#include <cstdint>
+
 #include "filer/nfs/core.h"
 
 namespace nfsrdma::filer {

@@ -6,6 +6,7 @@
 // Under the server's lock.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "filer/nfs/context.h"

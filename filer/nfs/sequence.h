@@ -5,6 +5,8 @@
 // returns an error, the sequence ID of the slot MUST NOT change"; nothing does, on any error here.
 #pragma once
 
+#include <cstdint>
+
 #include "filer/nfs/context.h"
 
 namespace nfsrdma::filer {

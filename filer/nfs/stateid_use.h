@@ -4,6 +4,8 @@
 // Under the server's lock; what is returned is valid as long as the lock is held.
 #pragma once
 
+#include <cstdint>
+
 #include "filer/nfs/context.h"
 
 namespace nfsrdma::filer {

@@ -4,6 +4,7 @@
 // by the server's lock.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <unordered_map>
 

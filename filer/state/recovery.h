@@ -8,6 +8,7 @@
 // when its time is over, or when a test says so. Guarded by the server's lock.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>

@@ -4,6 +4,7 @@
 // nfs/ops_session.cc. All of it is lost when the server restarts. Guarded by the server's lock.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>

@@ -9,6 +9,7 @@
 // How much there may be is bounded (Limits): an operation asks for room before it adds.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <vector>

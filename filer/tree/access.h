@@ -5,6 +5,8 @@
 // exception is the callers' (ops_io.cc). Under the server's lock.
 #pragma once
 
+#include <cstdint>
+
 #include "filer/tree/store.h"
 
 namespace nfsrdma::filer {

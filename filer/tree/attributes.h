@@ -6,6 +6,8 @@
 // and his group to one he is in.
 #pragma once
 
+#include <cstdint>
+
 #include "filer/tree/access.h"
 #include "filer/tree/tree.h"
 

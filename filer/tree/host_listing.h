@@ -6,6 +6,7 @@
 // key. Names with the same hash (one pair among some billions of names) get the following cookies.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -20,6 +20,7 @@
 // server, which has one loop and one lock. Owner: Tree. Under the server's lock.
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <unordered_map>
 

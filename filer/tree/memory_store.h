@@ -8,6 +8,7 @@
 // committed, and is never more than the data.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <unordered_map>
 

@@ -6,6 +6,7 @@
 // change a node. Everything happens under the server's lock.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -12,6 +12,7 @@
 // limit is NAMETOOLONG.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

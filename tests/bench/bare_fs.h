@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <unordered_map>

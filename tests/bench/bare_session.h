@@ -4,6 +4,7 @@
 // Blocking; one thread's.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

@@ -4,6 +4,7 @@
 // is a value like any other: it encodes, in the size the Sizer says, to bytes that decode to the same value.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 

@@ -3,6 +3,7 @@
 // the message or received apart from it as the transport does with what was located.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "client/nfs4/bulk_locators.h"

@@ -7,6 +7,7 @@
 // arrays stay short. A description that refuses an arm (x.fail) makes the value unusable: callers discard it.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <span>
 #include <type_traits>

@@ -11,6 +11,7 @@
 // loop; nothing blocks.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>

@@ -6,6 +6,7 @@
 // memory. Owner: a connection. Loop thread only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 

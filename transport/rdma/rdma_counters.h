@@ -1,6 +1,8 @@
 // RdmaCounters: what RdmaStatus reports. Written by the transport's loop alone, read by any thread.
 #pragma once
 
+#include <cstdint>
+
 #include "transport/rdma/rdma_status.h"
 #include "transport/rpc/counters.h"
 

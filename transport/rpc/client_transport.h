@@ -15,6 +15,7 @@
 // afterwards what still holds. close() waits at the gate for every coroutine, connection and handler.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>

@@ -8,6 +8,7 @@
 // given to the Dialer keeps the owner's gate until the last handler is gone. Loop thread only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 

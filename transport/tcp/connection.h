@@ -6,6 +6,7 @@
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -4,6 +4,7 @@
 // Owner: one connection; it ends with it. PendingCall::mark is its. Loop thread only.
 #pragma once
 
+#include <cstdint>
 #include <unordered_set>
 
 #include "transport/rpc/pending_calls.h"

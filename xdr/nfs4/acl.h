@@ -5,6 +5,8 @@
 // Values and meanings are not checked here; unknown types and flags pass through.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/nfs4/basic.h"
 
 namespace nfsrdma::nfs4 {

@@ -7,6 +7,7 @@
 // attributes.h.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "xdr/nfs4/basic.h"

@@ -14,6 +14,7 @@
 // checked.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "xdr/nfs4/acl.h"

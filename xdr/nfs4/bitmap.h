@@ -10,6 +10,7 @@
 #include <array>
 #include <bit>
 #include <cassert>
+#include <cstdint>
 #include <initializer_list>
 
 #include "xdr/codec.h"

@@ -9,6 +9,8 @@
 // CB_ILLEGAL4args, the last of their CB_COMPOUND; see cb_compound.h.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/nfs4/open_ops.h"
 
 namespace nfsrdma::nfs4 {

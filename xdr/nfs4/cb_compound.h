@@ -4,6 +4,7 @@
 // sides. callback.h describes the operations and what becomes of unknown ones.
 #pragma once
 
+#include <cstdint>
 #include <variant>
 
 #include "xdr/nfs4/callback.h"

@@ -6,6 +6,7 @@
 // them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "xdr/nfs4/op.h"

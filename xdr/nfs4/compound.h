@@ -12,6 +12,7 @@
 // In results they are accepted only as a bare NFS4ERR_NOTSUPP; anything else is a decoding error.
 #pragma once
 
+#include <cstdint>
 #include <variant>
 
 #include "xdr/nfs4/client_ops.h"

@@ -6,6 +6,8 @@
 // set_bulk named.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/nfs4/attributes.h"
 #include "xdr/nfs4/op.h"
 

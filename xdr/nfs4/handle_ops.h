@@ -3,6 +3,8 @@
 // (RFC 8881 sections 18.8, 18.13, 18.14, 18.19 to 18.21, 18.27 to 18.29, 18.45).
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/nfs4/op.h"
 #include "xdr/rpc.h"
 

@@ -4,6 +4,8 @@
 // lock that is in the way. Ranges and owners are not checked here; lock types are a closed set.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/nfs4/op.h"
 
 namespace nfsrdma::nfs4 {

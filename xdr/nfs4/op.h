@@ -12,6 +12,8 @@
 // NFSv4.2. The COMPOUND decoders meet them as ILLEGAL4args / ILLEGAL4res, see compound.h.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/nfs4/basic.h"
 
 namespace nfsrdma::nfs4 {

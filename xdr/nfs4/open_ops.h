@@ -6,6 +6,8 @@
 // and callback.h.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/nfs4/attributes.h"
 #include "xdr/nfs4/op.h"
 

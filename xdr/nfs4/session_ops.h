@@ -6,6 +6,7 @@
 // for them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "xdr/nfs4/handle_ops.h"

@@ -2,6 +2,8 @@
 // WANT_DELEGATION, GET_DIR_DELEGATION (RFC 8881 sections 18.5, 18.6, 18.38, 18.39, 18.48, 18.49).
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/nfs4/open_ops.h"
 
 namespace nfsrdma::nfs4 {

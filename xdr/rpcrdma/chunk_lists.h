@@ -10,6 +10,7 @@
 // 24 of memory).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 

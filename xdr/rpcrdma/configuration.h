@@ -5,6 +5,8 @@
 //     maxrdmaread
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/codec.h"
 
 namespace nfsrdma::rpcrdma {

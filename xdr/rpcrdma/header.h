@@ -16,6 +16,7 @@
 // Values only; no I/O; any thread. Nothing is allocated that the message's own length does not pay for.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 

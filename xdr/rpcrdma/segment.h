@@ -2,6 +2,8 @@
 // draft-cel-nfsv4-rpcrdma-version-two-09 section 3.2): [handle u32][length u32][offset u64], 16 bytes.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/codec.h"
 
 namespace nfsrdma::rpcrdma {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -165,6 +166,27 @@ TEST(Files, EveryHeader_SaysWhatItIsAndIsReadOnce) {
           << fs::relative(file, kRoot);
     }
   }
+}
+
+// g++ 12's library brings <cstdint> along with <string> and others; that of g++ 14 does not.
+TEST(Files, EveryHeader_IncludesTheFixedWidthTypesItUses) {
+  const std::regex fixed_width(R"(\bu?int(_fast|_least)?(8|16|32|64|ptr|max)_t\b)");
+  size_t seen = 0;
+  for (const char* directory : {"xdr", "transport", "client", "fuse", "cli", "filer", "tests"}) {
+    for (const fs::path& file : files_below(kRoot / directory, {".h"})) {
+      const auto lines = lines_of(file);
+      const bool uses = std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+        return std::regex_search(line.substr(0, line.find("//")), fixed_width);
+      });
+      if (!uses) continue;
+      ++seen;
+      const auto includes = includes_of(file);
+      EXPECT_TRUE(std::any_of(includes.begin(), includes.end(),
+                              [](const Include& include) { return include.name == "cstdint"; }))
+          << fs::relative(file, kRoot) << " uses fixed-width types and does not include <cstdint>";
+    }
+  }
+  EXPECT_GT(seen, 100u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <fuse_lowlevel.h>
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -5,6 +5,8 @@
 // one, three streams at a time: it takes three cycles to give its result and can begin one each cycle.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma::fabric::iwarp {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "transport/fabric/iwarp/words.h"
 

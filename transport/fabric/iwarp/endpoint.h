@@ -1,6 +1,7 @@
 // The fabric::Endpoint of software RDMA: a handle on an EndpointCore, which ends by itself when this goes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "transport/fabric/iwarp/endpoint_core.h"

@@ -13,6 +13,7 @@
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
+#include <cstdint>
 #include <memory>
 
 #include "transport/fabric/iwarp/iwarp.h"

@@ -8,6 +8,7 @@
 // Pure: no socket, no clock. We never send markers, and ask for none.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "transport/fabric/iwarp/terminate.h"

@@ -14,6 +14,7 @@
 
 #include <sys/uio.h>
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>

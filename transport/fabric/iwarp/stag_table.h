@@ -8,6 +8,7 @@
 // Owner: one endpoint; its loop only. It refers to memory, it owns none.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 

@@ -7,6 +7,7 @@
 // kInterrupted after cancel(). Loop thread only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "transport/fabric/iwarp/mpa.h"

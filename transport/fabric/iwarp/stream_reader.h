@@ -24,6 +24,7 @@
 // segments.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

@@ -4,6 +4,7 @@
 // its DDP header (14 or 18 bytes), if R its RDMAP header (28 bytes, of a Read Request). At most 52 bytes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

@@ -1,6 +1,8 @@
 // Big-endian words of 2 and 8 bytes, beside those of xdr/support/bytes.h: XDR has no such, MPA and DDP do.
 #pragma once
 
+#include <cstdint>
+
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma::fabric::iwarp {

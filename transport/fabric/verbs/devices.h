@@ -1,6 +1,8 @@
 // Which local addresses connections may come from, so that they leave by the device that was asked for.
 #pragma once
 
+#include <cstdint>
+
 #include "transport/fabric/verbs/options.h"
 #include "transport/tcp/endpoint.h"
 #include "xdr/support/result.h"

@@ -1,6 +1,7 @@
 // The fabric::Endpoint of an RDMA device: a handle on an EndpointCore.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "transport/fabric/verbs/endpoint_core.h"

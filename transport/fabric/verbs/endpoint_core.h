@@ -12,6 +12,7 @@
 #pragma once
 
 #include <asio/steady_timer.hpp>
+#include <cstdint>
 #include <deque>
 #include <memory>
 

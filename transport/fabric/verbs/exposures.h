@@ -6,6 +6,7 @@
 // close it, which is done when it returns. What asks for work requests is the endpoint; here is the table.
 #pragma once
 
+#include <cstdint>
 #include <unordered_map>
 
 #include "transport/fabric/fabric.h"

@@ -1,6 +1,7 @@
 // The passive side: an identifier that listens, and peers that ask. Loop thread only.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 

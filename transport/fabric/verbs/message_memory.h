@@ -1,6 +1,7 @@
 // MessageMemory: equal pieces of registered memory, for the Sends and for the Receives of one endpoint.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <vector>

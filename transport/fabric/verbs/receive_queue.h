@@ -3,6 +3,8 @@
 // anything is answered that would let the peer send more.
 #pragma once
 
+#include <cstdint>
+
 #include "transport/fabric/verbs/message_memory.h"
 
 namespace nfsrdma::fabric::verbs {

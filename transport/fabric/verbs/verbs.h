@@ -7,6 +7,7 @@
 // Nothing of verbs survives a fork: the first Shared is made after the process has become a daemon.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

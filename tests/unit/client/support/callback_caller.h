@@ -4,6 +4,8 @@
 // One per test, used from the test's thread.
 #pragma once
 
+#include <cstdint>
+
 #include <gtest/gtest.h>
 
 #include "client/nfs4/callback.h"

@@ -4,6 +4,7 @@
 // time.
 #pragma once
 
+#include <cstdint>
 #include <thread>
 
 #include "tests/unit/client/support/test_mount.h"

@@ -1,6 +1,7 @@
 // A mount, and a server that gives delegations: for the tests of what they spare, and of how they go.
 #pragma once
 
+#include <cstdint>
 #include <thread>
 
 #include "tests/unit/client/support/test_mount.h"

@@ -4,6 +4,7 @@
 // nothing else of the code under test. Blocking, in the test's thread; every wait ends after kPatience.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "tests/unit/fabric/support/fabric_pair.h"

@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "tests/unit/transport/support/peer.h"
