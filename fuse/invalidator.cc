@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <system_error>
 
 #include "transport/runtime/log.h"
@@ -21,6 +22,23 @@ constexpr std::chrono::milliseconds kMoment{10};
 // Threads with nothing to do: one is to take what comes, one to stand by. More of them end.
 constexpr size_t kSpareThreads = 2;
 constexpr std::chrono::seconds kSpareFor{10};
+
+// libfuse 3.14.0 asks for a flag; later releases of the same major version took the argument away.
+using ExpireEntry = int (*)(fuse_session*, fuse_ino_t, const char*, size_t);
+template <class Flags>
+using ExpireEntryOfFlags = int (*)(fuse_session*, fuse_ino_t, const char*, size_t, Flags);
+
+[[maybe_unused]] int expire_entry(ExpireEntry notify, fuse_session* session, fuse_ino_t directory,
+                                  const std::string& name) {
+  return notify(session, directory, name.c_str(), name.size());
+}
+
+template <class Flags>
+int expire_entry(ExpireEntryOfFlags<Flags> notify, fuse_session* session, fuse_ino_t directory,
+                 const std::string& name) {
+  constexpr auto kExpireOnly = static_cast<Flags>(1);  // FUSE_LL_EXPIRE_ONLY
+  return notify(session, directory, name.c_str(), name.size(), kExpireOnly);
+}
 
 }  // namespace
 
@@ -219,8 +237,7 @@ void Invalidator::send(const Name& name) {
   // getcwd(2) of a process below a dropped one fails. Before Linux 6.2 there is only dropping.
   const auto directory = inodes_.id(name.first);
   const std::string& text = name.second;
-  const int expired =
-      fuse_lowlevel_notify_expire_entry(session_, directory, text.c_str(), text.size(), FUSE_LL_EXPIRE_ONLY);
+  const int expired = expire_entry(&fuse_lowlevel_notify_expire_entry, session_, directory, text);
   check(expired == -ENOSYS ? fuse_lowlevel_notify_inval_entry(session_, directory, text.c_str(), text.size())
                            : expired);
 }
