@@ -301,13 +301,14 @@ TEST_P(Interrupts, ChangeThatIsMadeAfterItsAnswer_IsNotHiddenByWhatTheKernelWasT
   };
   m.client([&] { write_file(f, "data"); });
   const Late cases[] = {
-      {"setattr", [&] { ::truncate(f.c_str(), 1); }, [&] { return status(f) && status(f)->st_size == 1; }},
-      {"link", [&] { ::link(f.c_str(), l.c_str()); },
+      {"setattr", [&] { return ::truncate(f.c_str(), 1); },
+       [&] { return status(f) && status(f)->st_size == 1; }},
+      {"link", [&] { return ::link(f.c_str(), l.c_str()); },
        [&] { return status(l) && status(f) && status(f)->st_nlink == 2; }},
-      {"mkdir", [&] { ::mkdir(d.c_str(), 0700); }, [&] { return status(d).has_value(); }},
-      {"rename", [&] { ::rename(f.c_str(), g.c_str()); }, [&] { return !status(f) && status(g); }},
-      {"rmdir", [&] { ::rmdir(d.c_str()); }, [&] { return !status(d); }},
-      {"unlink", [&] { ::unlink(g.c_str()); }, [&] { return !status(g); }},
+      {"mkdir", [&] { return ::mkdir(d.c_str(), 0700); }, [&] { return status(d).has_value(); }},
+      {"rename", [&] { return ::rename(f.c_str(), g.c_str()); }, [&] { return !status(f) && status(g); }},
+      {"rmdir", [&] { return ::rmdir(d.c_str()); }, [&] { return !status(d); }},
+      {"unlink", [&] { return ::unlink(g.c_str()); }, [&] { return !status(g); }},
   };
   for (const Late& late : cases) {
     SCOPED_TRACE(late.operation);
