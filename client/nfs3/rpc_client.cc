@@ -182,7 +182,8 @@ void RpcClient::lost(const std::string& why) {
     status_.last_error = why;
   }
   if (closing() || !started_ || reconnecting_) return;
-  log::warn("server {}: {}; reconnecting", options_.host, why);
+  if (const uint64_t n = losses_.hit())
+    log::warn("server {}: {}; reconnecting ({} connections lost so far)", options_.host, why, n);
   reconnecting_ = true;
   loop_.spawn(reconnect(backoff_.lost(Clock::now() - ready_since_, answered_)));
 }

@@ -21,6 +21,7 @@
 #include "client/options.h"
 #include "transport/rpc/health.h"
 #include "transport/rpc/rpc_transport.h"
+#include "transport/runtime/log.h"
 
 namespace nfsrdma::nfs3 {
 
@@ -72,6 +73,7 @@ class RpcClient {
   const Hooks hooks_;
   rpc::Health health_;
   rpc::Backoff backoff_;
+  log::Throttle losses_;
   Timer pause_, check_;
   std::shared_ptr<RawConnection> connection_;
   std::map<uint32_t, Pending*> pending_;  // by serial: in the order of making

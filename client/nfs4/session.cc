@@ -15,16 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Linux polls DELAY from 0.1 s to 15 s; RFC 8881 section 15.1.1.3 leaves it to the client.
-class Backoff {
- public:
-  Backoff(Duration first, Duration max) : next_(first), max_(max) {}
-  Duration next() { return std::exchange(next_, std::min(next_ * 2, max_)); }
-
- private:
-  Duration next_, max_;
-};
-
 Error shut_down_error(const char* op) {
   return {Layer::kSession, Recovery::kInterrupted, EIO, 0, op, "the mount is being taken down"};
 }
@@ -144,7 +134,9 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   bool repeated = false;             // what is in the slot was sent before
   std::optional<SlotTicket> ticket;  // kept from the turn before: kSameSlot
   auto line_up = SlotTable::Place::kBehind;
-  Backoff delay(10ms, 15s);  // a delegation that is in the way is back after a round trip or two
+  // Linux polls DELAY from 0.1 s to 15 s; RFC 8881 section 15.1.1.3 leaves it to the client. A delegation
+  // that is in the way is back after a round trip or two.
+  Backoff delay(10ms, 15s);
   Backoff grace(250ms, 5s);
   // After an error of SEQUENCE nothing is known of what was sent before; and an operation behind the one that
   // changes something may be what is delayed (section 15.1.1.3).
@@ -313,7 +305,14 @@ void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket
   if ((ok.sr_status_flags & kNoBackChannel) == 0 &&
       back_channel_mendings_.load(std::memory_order_relaxed) != 0)
     back_channel_mendings_.store(0, std::memory_order_relaxed);
-  if (ok.sr_status_flags == 0) return;
+  if (recovered_lately_.load(std::memory_order_relaxed)) note_session_works();
+  if ((ok.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) == 0 &&
+      reclaims_in_a_row_.load(std::memory_order_relaxed) != 0)
+    reclaims_in_a_row_.store(0, std::memory_order_relaxed);
+  if (ok.sr_status_flags == 0) {
+    if (same_flags_.load(std::memory_order_relaxed) != 0) same_flags_.store(0, std::memory_order_relaxed);
+    return;
+  }
   if ((ok.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) reclaim_soon(ticket.generation);
   const uint32_t others = ok.sr_status_flags & ~nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
   if (others == 0 || flags_in_hand_.exchange(true, std::memory_order_acq_rel)) return;

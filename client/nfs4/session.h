@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "client/nfs4/compound.h"
+#include "client/nfs4/recovery_pace.h"
 #include "client/nfs4/slot_table.h"
 #include "client/operation_counters.h"
 #include "client/options.h"
@@ -207,6 +208,9 @@ class Session {
   void owe_state();
   void believe_no_promise();  // until the state is had back
   void reclaim_soon(uint64_t generation);
+  // How long a recovery that begins now has to wait.
+  Duration next_recovery();
+  void note_session_works();
   Task<> reclaim_live();
   // As invalidate(), for a session that still works: without interrupting anybody.
   Task<> replace_session(uint64_t generation);
@@ -285,6 +289,13 @@ class Session {
   bool state_owed_ = false;                // likewise: what the server had promised is still to be had back
   std::atomic<int64_t> confirm_again_{0};  // steady clock ticks: confirm_lease() was in vain, not before then
   std::atomic<bool> flags_in_hand_{false};
+  std::atomic<unsigned> same_flags_{0};         // times in a row that SEQUENCE said last_flags_
+  uint32_t last_flags_ = 0;                     // of handle_status_flags()
+  std::atomic<unsigned> reclaims_in_a_row_{0};  // since a SEQUENCE without RESTART_RECLAIM_NEEDED
+  std::mutex pace_mutex_;
+  RecoveryPace pace_;                              // with pace_mutex_
+  std::atomic<bool> recovered_lately_{false};      // pace_ waits to hear how the session does
+  std::atomic<bool> sessions_end_at_once_{false};  // that has been logged
   // Times the back channel was mended since a SEQUENCE has last said nothing against it.
   std::atomic<unsigned> back_channel_mendings_{0};
   std::atomic<int64_t> no_reclaim_before_{0};  // steady clock ticks; see reclaim_soon()

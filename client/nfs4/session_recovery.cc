@@ -29,6 +29,12 @@ bool session_gone(const Error& e) {
          (e.recovery == Recovery::kNewSession || e.recovery == Recovery::kRecoverState);
 }
 
+// A line for each change of state; what is repeated goes to the debug log.
+template <class... Args>
+void tell(bool news, fmt::format_string<Args...> format, Args&&... args) {
+  log::write(news ? log::Level::kInfo : log::Level::kDebug, format, fmt::make_format_args(args...));
+}
+
 }  // namespace
 
 // The lowest slots of a session that nobody else uses yet.
@@ -105,7 +111,7 @@ class Session::Channel final : public RecoveryChannel {
 
   // `retired`: not executed, for it named a slot that the server has taken back meanwhile.
   Task<Result<CompoundReply>> run_in(uint32_t slot, Request request, bool& retired) {
-    for (;;) {
+    for (Backoff delay(100ms, 2s);;) {
       CallSize size;
       const SlotTicket mine = ticket(slot);
       Result<CompoundReply> reply = co_await session_.attempt(0, request, mine, Precedence::kHandshake, size);
@@ -133,7 +139,7 @@ class Session::Channel final : public RecoveryChannel {
             {Layer::kSession, Recovery::kReconnect, EIO, sequenced, "SEQUENCE", nfs4::name_of(sequenced)});
       }
       if (sequenced == nfs4::NFS4_OK && reply->status() != nfs4::NFS4ERR_DELAY) co_return reply;
-      co_await session_.pause(100ms);
+      co_await session_.pause(delay.next());
       if (session_.stopping_)
         co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "recovery", ""});
     }
@@ -183,9 +189,11 @@ Task<Result<>> Session::on_connected(unsigned index) {
   if (slots_.is_open()) {
     Result<> bound = co_await bind(0);
     if (bound || !session_gone(bound.error())) co_return bound;
-    log::info("server {}: the session is gone ({}); recovering", options_.host, describe(bound.error()));
+    tell(!sessions_end_at_once_, "server {}: the session is gone ({}); recovering", options_.host,
+         describe(bound.error()));
     slots_.close(slots_.generation());
     set_ready(false);
+    co_await pause(next_recovery());
   }
   co_return co_await recover();
 }
@@ -205,17 +213,45 @@ Task<> Session::send_others_after() {
 void Session::invalidate(uint64_t generation, const char* why) {
   if (!slots_.close(generation)) return;
   set_ready(false);
-  log::info("server {}: the session is unusable ({}); recovering", options_.host, why);
+  tell(!sessions_end_at_once_, "server {}: the session is unusable ({}); recovering", options_.host, why);
   loops_[0].spawn(recover_live());
+}
+
+Duration Session::next_recovery() {
+  Duration wait{};
+  {
+    std::lock_guard lock(pace_mutex_);
+    wait = pace_.begin(Clock::now());
+  }
+  recovered_lately_.store(true);
+  if (wait != Duration::zero() && !sessions_end_at_once_.exchange(true)) {
+    log::warn("server {}: sessions end as soon as they are made; trying again after pauses of up to {} s",
+              options_.host, RecoveryPace::kLongest / 1s);
+  }
+  return wait;
+}
+
+void Session::note_session_works() {
+  unsigned made = 0;
+  {
+    std::lock_guard lock(pace_mutex_);
+    if (!pace_.worked(Clock::now())) return;
+    recovered_lately_.store(false);
+    made = pace_.take_count();
+  }
+  if (sessions_end_at_once_.exchange(false))
+    log::info("server {}: the session lasts again; {} were lost before it", options_.host, made);
 }
 
 Task<> Session::recover_live() {
   const Gate::Pass pass = gate_.enter();
+  co_await pause(next_recovery());
   auto guard = co_await recovery_mutex_.lock();
   if (slots_.is_open() || stopping_) co_return;
   Result<> recovered = co_await recover();
   if (recovered || stopping_) co_return;
-  log::warn("server {}: recovery failed: {}; trying again", options_.host, describe(recovered.error()));
+  if (!sessions_end_at_once_)
+    log::warn("server {}: recovery failed: {}; trying again", options_.host, describe(recovered.error()));
   transports_[0]->reconnect("session recovery failed");  // the handshake of the next connection recovers
 }
 
@@ -235,7 +271,9 @@ Task<Result<>> Session::recover() {
     recoveries_.fetch_add(1, std::memory_order_relaxed);
   }
   // Each turn needs the server to have forgotten us in between: a few are plenty.
+  Backoff between(100ms, 1s);
   for (int turn = 0;; ++turn) {
+    if (turn > 1) co_await pause(between.next());
     if (!have_client_id_) NFSRDMA_CO_TRY(co_await exchange_id());
     if (have_session_) NFSRDMA_CO_TRY(co_await destroy_session(false));
     Result<> created = co_await create_session();
@@ -255,7 +293,7 @@ Task<Result<>> Session::recover() {
   slots_.open(generation, session_id_, granted_slots_, channel.next_sequences(), channel.target_slots());
   set_ready(true);
   if (restarted) {
-    log::info("server {}: recovered after its restart", options_.host);
+    tell(!sessions_end_at_once_, "server {}: recovered after its restart", options_.host);
     loops_[0].spawn(restore_state());
   }
   co_return Result<>{};
@@ -283,7 +321,7 @@ Task<> Session::restore_state() {
 
 Task<Result<CompoundReply>> Session::run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build) {
   const char* name = nfs4::op_name(op);
-  for (;;) {
+  for (Backoff delay(250ms, 5s);;) {
     CompoundBuilder builder(*machine_, name, false);
     build(builder);
     rpc::Call call = builder.finish(nullptr, false);
@@ -299,7 +337,7 @@ Task<Result<CompoundReply>> Session::run_alone(unsigned transport, nfs4::nfs_opn
     Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), none, name, false);
     count(op, size, sent, reply);
     if (!reply || reply->status() != nfs4::NFS4ERR_DELAY || stopping_) co_return reply;
-    co_await pause(250ms);
+    co_await pause(delay.next());
   }
 }
 

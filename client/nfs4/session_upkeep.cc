@@ -23,6 +23,11 @@ constexpr std::chrono::seconds kShortestLease{1}, kLongestLease{24 * 3600};
 // Of confirm_lease(): what a server says for longer is taken for what it says always.
 constexpr int kMostConfirmations = 30;
 
+// Flags that stay whatever is done are answered more and more slowly.
+Duration longer(Duration pause, unsigned times) {
+  return pause * (1 << std::min(times, 4u));
+}
+
 }  // namespace
 
 void Session::set_lease(std::chrono::seconds lease) {
@@ -125,7 +130,11 @@ Task<> Session::mend_back_channel(uint64_t generation) {
 Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
   using namespace nfs4;  // NOLINT: the flags
   const Gate::Pass pass = gate_.enter();
-  log::info("server {}: SEQUENCE status flags {:#x}", options_.host, flags);
+  const unsigned before = std::exchange(last_flags_, flags) == flags ? same_flags_.fetch_add(1) : 0;
+  if (before == 0) {
+    same_flags_.store(1);
+    log::info("server {}: SEQUENCE status flags {:#x}", options_.host, flags);
+  }
   if ((flags & SEQ4_STATUS_BACKCHANNEL_FAULT) != 0) {
     // Section 18.46.3: "The client MUST stop sending more requests on the session's fore channel, wait for
     // all outstanding requests to complete on the fore and back channel, and then destroy the session."
@@ -138,7 +147,7 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
   if ((flags & SEQ4_STATUS_LEASE_MOVED) != 0) {
     log::warn("server {}: it moved a file system elsewhere; mount that server instead", options_.host);
   }
-  co_await pause(options_.flags_pause);
+  co_await pause(longer(options_.flags_pause, before));
   flags_in_hand_.store(false, std::memory_order_release);
 }
 
@@ -149,7 +158,8 @@ void Session::reclaim_soon(uint64_t generation) {
   if (now < no_reclaim_before_.load(std::memory_order_acquire) || !slots_.close(generation)) return;
   set_ready(false);
   believe_no_promise();  // also not while what is under way is answered
-  log::info("server {}: it restarted, and kept the session but no state; reclaiming", options_.host);
+  if (reclaims_in_a_row_.fetch_add(1) == 0)
+    log::info("server {}: it restarted, and kept the session but no state; reclaiming", options_.host);
   loops_[0].spawn(reclaim_live());
 }
 
@@ -159,7 +169,8 @@ Task<> Session::reclaim_live() {
   epoch_.fetch_add(1);
   owe_state();
   co_await recover_live();
-  const TimePoint pause = Clock::now() + options_.flags_pause;
+  const unsigned before = std::max(reclaims_in_a_row_.load(), 1u) - 1;
+  const TimePoint pause = Clock::now() + longer(options_.flags_pause, before);
   if (!reclaim_owed_) no_reclaim_before_.store(pause.time_since_epoch().count(), std::memory_order_release);
 }
 
@@ -171,7 +182,9 @@ Task<> Session::outstanding_requests() {
 Task<> Session::replace_session(uint64_t generation) {
   if (!slots_.close(generation)) co_return;
   set_ready(false);
-  log::info("server {}: it lost the back channel; replacing the session", options_.host);
+  log::write(same_flags_ > 1 ? log::Level::kDebug : log::Level::kInfo,
+             "server {}: it lost the back channel; replacing the session",
+             fmt::make_format_args(options_.host));
   co_await outstanding_requests();
   co_await recover_live();
 }

@@ -152,7 +152,9 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
 
 Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std::shared_ptr<FileState> file,
                                               OpenStateRef state, LockState* lock_state) {
+  Backoff between(std::chrono::milliseconds(10), std::chrono::milliseconds(250));
   for (int turn = 0;; ++turn) {
+    if (turn > kMaxContradictions) co_await Loop::current()->sleep(between.next());
     if (turn > kMaxRecoveries)
       co_return fail(
           system_error(EIO, nfs4::op_name(request.op), "the server takes the file's open away each time"));

@@ -115,6 +115,7 @@ void ClientTransport::ready() {
 void ClientTransport::reconnect(const char* why) {
   assert(loop_.on_loop());
   if (const auto connection = connection_) {
+    answered_ = false;  // its answer is why: one connection after the other would be made at once
     connection->drop({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", why});
   }
 }

@@ -1,4 +1,9 @@
 // The session as seen through a mount: lost and found again, slots, status flags, the back channel.
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <sstream>
+
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -75,6 +80,76 @@ TEST_P(SessionLoops, SessionForgottenAgainAndAgain_IsReplacedEachTime) {
     EXPECT_EQ(mount->read_file("file"), "content");
   }
   EXPECT_EQ(session().client_ids_established, 1u);
+}
+
+// What is logged meanwhile, from "info" on.
+class LogLines {
+ public:
+  LogLines() {
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)));
+  }
+  ~LogLines() { spdlog::set_default_logger(before_); }
+  std::string text() const { return text_.str(); }
+  // That are about recovery.
+  long about(const std::string& what) const {
+    std::istringstream lines(text_.str());
+    long n = 0;
+    for (std::string line; std::getline(lines, line);) n += line.find(what) != std::string::npos ? 1 : 0;
+    return n;
+  }
+
+ private:
+  std::ostringstream text_;
+  std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+};
+
+// RFC 8881 section 18.46.3 has the client make a session after these errors, and says nothing of a server
+// that answers with them at once, again and again.
+TEST_P(SessionLoops, SessionsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
+  for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_SEQ_MISORDERED, NFS4ERR_EXPIRED}) {
+    LogLines lines;
+    const auto sessions = session().sessions_created;
+    const auto rule =
+        server->faults().add(on::request_with(OP_SEQUENCE).always(), Answer{OP_SEQUENCE, status});
+    auto found = mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent"));
+    std::this_thread::sleep_for(1s);
+    EXPECT_LE(session().sessions_created - sessions, 12u) << name_of(status);
+    EXPECT_LE(lines.about("server "), 4) << lines.text();
+    EXPECT_EQ(lines.about("sessions end as soon as they are made"), 1) << lines.text();
+    server->faults().remove(rule);
+    EXPECT_TRUE(found.get()) << name_of(status);
+    mount.reset();  // the next one begins anew
+    mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
+  }
+}
+
+// The same of a client ID that is gone as soon as it is there.
+TEST_P(SessionLoops, ClientIdsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
+  LogLines lines;
+  const auto ids = server->executed(OP_EXCHANGE_ID).executed;
+  const auto refused = server->faults().add(on::request_with(OP_CREATE_SESSION).always(),
+                                            Answer{OP_CREATE_SESSION, NFS4ERR_STALE_CLIENTID});
+  forget_sessions();
+  auto found = mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent"));
+  std::this_thread::sleep_for(1500ms);
+  EXPECT_LE(server->executed(OP_EXCHANGE_ID).executed - ids, 20u);
+  EXPECT_LE(lines.about("server "), 4) << lines.text();
+  server->faults().remove(refused);
+  EXPECT_TRUE(found.get());
+}
+
+TEST_P(SessionLoops, ConnectionThatStaysUnbound_IsMadeMoreAndMoreSlowly) {
+  LogLines lines;
+  const auto accepted = server->faults().add(on::accept().always(), filer::fault::Call{[] {}});
+  const auto refused = server->faults().add(on::request_with(OP_LOOKUP).always(),
+                                            Answer{OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION});
+  auto found = mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent"));
+  std::this_thread::sleep_for(2s);
+  EXPECT_LE(server->faults().fired(accepted), 10u * GetParam()) << lines.text();
+  EXPECT_LE(lines.about("server "), 10 * GetParam()) << lines.text();
+  server->faults().remove(refused);
+  EXPECT_TRUE(found.get());
 }
 
 TEST_P(SessionLoops, SessionForgottenUnderManyRequests_AnswersThemAll) {
@@ -349,6 +424,21 @@ TEST_P(StatusFlags, CallbackPathThatStaysDown_GetsANewSession_AndThenNoDelegatio
 
 TEST_P(StatusFlags, BackChannelFault_ReplacesTheSession) {
   expect_leads_to(SEQ4_STATUS_BACKCHANNEL_FAULT, OP_CREATE_SESSION);
+}
+
+TEST_P(StatusFlags, FlagsThatStay_AreActedOnMoreAndMoreSlowly) {
+  mount.reset();
+  mount = std::make_unique<TestMount>(
+      *server, TestMount::Settings{.loops = GetParam(),
+                                   .options = [](client::ClientOptions& o) { o.flags_pause = 20ms; }});
+  LogLines lines;
+  server->configure([](filer::Switches& s) { s.extra_status_flags = SEQ4_STATUS_BACKCHANNEL_FAULT; });
+  const TimePoint end = Clock::now() + 1500ms;
+  for (int n = 0; Clock::now() < end; ++n) mount->stat("absent " + std::to_string(n));
+  EXPECT_LE(session().sessions_created, 16u);
+  EXPECT_EQ(lines.about("SEQUENCE status flags"), 1) << lines.text();
+  server->configure([](filer::Switches& s) { s.extra_status_flags = 0; });
+  EXPECT_EQ(mount->read_file("file"), "content");
 }
 
 TEST_P(StatusFlags, ExpiredSome_IsLookedFor) {
