@@ -87,13 +87,61 @@ jobs() {
   [ "$cores" -le "$gib" ] && echo "$cores" || echo "$gib"
 }
 
-# build PRESET [TARGET...]: configures and builds into build/PRESET; prints only what a person wants to see.
+# What `cmake --install` installs: the programs that the demo and every measurement start.
+PROGRAMS=(nfsrdma-fuse nfsrdma-filer)
+
+# What one step of ninja takes of one core, in seconds: from 16 minutes for the 653 steps of a full release build on two.
+SECONDS_PER_STEP=3
+
+# steps PRESET [TARGET...]: how many steps ninja would take; nothing when it cannot tell. Without the rule that has CMake
+# run again, at which a dry run would end.
+steps() {
+  local tree=build/$1
+  shift
+  sed '/^build .*: RERUN_CMAKE /,/^$/d' "$tree/build.ninja" | ninja -C "$tree" -f /dev/stdin -n "$@" 2>/dev/null | sed -n 's/^\[[0-9]*\/\([0-9]*\)\].*/\1/p' | tail -n 1
+}
+
+# minutes SECONDS: as a person says it.
+minutes() {
+  case $((($1 + 30) / 60)) in
+    0) echo "less than a minute" ;;
+    1) echo "about a minute" ;;
+    *) echo "about $((($1 + 30) / 60)) minutes" ;;
+  esac
+}
+
+# progress EVERY: of ninja's output on a pipe, passes on everything but its progress lines, and of those one in EVERY seconds.
+progress() {
+  local line now begin=$SECONDS next=$1
+  while IFS= read -r line || [ -n "$line" ]; do
+    if ! [[ $line =~ ^\[([0-9]+)/([0-9]+)\]\  ]]; then
+      printf '%s\n' "$line"
+      continue
+    fi
+    now=$((SECONDS - begin))
+    [ "$now" -ge "$next" ] && [ "${BASH_REMATCH[1]}" -gt 0 ] || continue
+    next=$((now + $1))
+    printf '[%s/%s], %s left\n' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" \
+      "$(minutes $((now * (BASH_REMATCH[2] - BASH_REMATCH[1]) / BASH_REMATCH[1])))"
+  done
+}
+
+# build PRESET [TARGET...]: configures and builds into build/PRESET; prints only what a person wants to see: ninja's own
+# progress line on a terminal, a line a minute elsewhere.
 build() {
-  local preset=$1
+  local preset=$1 count
   shift
   # Compilations are the same in every clone: let a compiler cache, where there is one, see them so.
   export CCACHE_BASEDIR=$NFSRDMA_ROOT CCACHE_NOHASHDIR=1
   cd "$NFSRDMA_ROOT"
   stoppable cmake --preset "$preset" --log-level=WARNING >/dev/null
-  stoppable cmake --build "build/$preset" --parallel "$(jobs)" ${1:+--target "$@"} -- --quiet
+  count=$(steps "$preset" "$@" || true)
+  [ -z "$count" ] || say "$count steps, $(minutes $((count * SECONDS_PER_STEP / $(jobs)))) at most, with $(jobs) at a time"
+  local command=(cmake --build "build/$preset" --parallel "$(jobs)" ${1:+--target "$@"})
+  if [ -t 1 ]; then
+    NINJA_STATUS='[%f/%t, %e s] ' stoppable "${command[@]}"
+  else
+    NINJA_STATUS='[%f/%t] ' stoppable bash -c "set -o pipefail; $(declare -f progress minutes)"'
+      setpriv --pdeathsig TERM "$@" 2>&1 | progress 60' progress "${command[@]}"
+  fi
 }

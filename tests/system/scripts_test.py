@@ -151,9 +151,39 @@ class Test(ScriptCase):
 
 
 class Demo(ScriptCase):
+    def asked(self):
+        """The targets that the demo has built."""
+        process = self.start_and_stop_at("cmake --build", "demo")
+        self.end(process)
+        return re.search("--target (.*)", self.text("arguments")).group(1).split()
+
+    def only(self, targets):
+        """A build tree with nothing in it but these programs and their other names, as in a clone where the demo is the first."""
+        tree = os.path.join(self.tree, "build", "release")
+        os.unlink(tree)
+        os.makedirs(os.path.join(tree, "cli"))
+        os.symlink(os.path.join(os.path.abspath(arguments.build), "CMakeCache.txt"), os.path.join(tree, "CMakeCache.txt"))
+        for path in glob.glob(os.path.join(arguments.build, "cli", "*")):
+            if os.path.isfile(path) and os.path.basename(os.path.realpath(path)) in targets:
+                shutil.copy(path, os.path.join(tree, "cli"), follow_symlinks=False)
+
+    def test_what_it_builds_is_all_that_it_needs(self):
+        self.only(self.asked())
+        self.put("stop-at", "nowhere")
+        process = self.start("demo", "--size", "16")
+        said = process.communicate(timeout=240)[0]
+        if process.returncode == SKIPPED:
+            self.skipTest("needs root, or sudo that does not ask")
+        self.assertEqual(process.returncode, 0, said)
+
+    def test_what_it_builds_can_be_installed(self):
+        with open(os.path.join(arguments.build, "cli", "cmake_install.cmake")) as rules:
+            installed = set(re.findall(r'TYPE EXECUTABLE FILES "[^"]*/cli/([^"/]+)"', rules.read()))
+        self.assertGreaterEqual(installed, {"nfsrdma-fuse", "nfsrdma-filer"})
+        self.assertLessEqual(installed, set(self.asked()))
+
     def test_what_it_builds_can_be_built(self):
-        self.start_and_stop_at("cmake --build", "demo")
-        asked = re.search("--target (.*?) --", self.text("arguments")).group(1).split()
+        asked = self.asked()
         known = subprocess.run(["cmake", "--build", arguments.build, "--target", "help"], capture_output=True, text=True, check=True)
         for target in asked:
             self.assertRegex(known.stdout, rf"(?m)^(\.\.\. )?{re.escape(target)}(:|$)")
@@ -175,6 +205,43 @@ class Demo(ScriptCase):
                 process.send_signal(signum)
                 self.assertEqual(process.wait(60), STATUS)
                 self.nothing_left(within=30)
+
+
+class Build(ScriptCase):
+    """What scripts/lib.sh makes of ninja's output where there is no terminal."""
+
+    NINJA = "[0/2] Re-checking globbed directories...\n[1/3] Building CXX object a.o\na.cc:1: warning: odd\n[2/3] Linking b\n" \
+            "FAILED: b\nld: nothing\n"
+
+    def said(self, command, **more):
+        done = subprocess.run(["bash", "-c", f'. "{ROOT}/scripts/lib.sh"; {command}'], capture_output=True, text=True, timeout=60, **more)
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout
+
+    def test_between_two_lines_a_minute_passes(self):
+        self.assertEqual(self.said("progress 60", input=self.NINJA), (0, "a.cc:1: warning: odd\nFAILED: b\nld: nothing\n"))
+
+    def test_a_line_says_how_far_it_is_and_what_is_left(self):
+        self.assertEqual(self.said("progress 0", input=self.NINJA),
+                         (0, "[1/3], less than a minute left\na.cc:1: warning: odd\n[2/3], less than a minute left\nFAILED: b\nld: nothing\n"))
+
+    def test_minutes(self):
+        self.assertEqual(self.said("minutes 29; minutes 30; minutes 960"), (0, "less than a minute\nabout a minute\nabout 16 minutes\n"))
+
+    def test_steps_are_counted_without_a_new_configuration(self):
+        os.makedirs(os.path.join(self.tree, "build", "made"))
+        self.put("build/made/build.ninja", "rule RERUN_CMAKE\n  command = false\n  generator = 1\nrule touch\n  command = touch $out\n"
+                 "build build.ninja: RERUN_CMAKE | absent\n  pool = console\n\nbuild absent: phony\nbuild a: touch\nbuild b: touch a\n"
+                 "build c: touch\n")
+        self.assertEqual(self.said(f'cd "{self.tree}"; steps made b; steps made'), (0, "2\n3\n"))
+
+    def test_a_build_that_fails_is_the_last_step(self):
+        process = self.start_and_stop_at("cmake --build", "test")
+        self.put("status", "3")
+        self.put("go", "")
+        self.assertEqual(process.wait(60), 3)
+        self.assertEqual(self.called(), Test.STEPS[:3])
+        self.nothing_left(within=10)
 
 
 class Profile(ScriptCase):
