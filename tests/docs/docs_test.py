@@ -1,6 +1,6 @@
 """The documents against the tree: promises name tests that exist, the README names what there is and installs.
 
-usage: docs_test.py BUILDDIR     The README's mount, fstab and tool lines run in tests/system/test_command.py.
+usage: docs_test.py BUILDDIR     Their commands are typed in tests/system/test_documents.py.
 """
 
 import glob
@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+import commands
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -21,8 +23,32 @@ def text_of(*path):
 
 
 def code_lines(document):
-    """The indented lines of a document."""
-    return [line.strip() for line in text_of(document).splitlines() if line.startswith("    ")]
+    return commands.of(document)[0]
+
+
+class Commands(unittest.TestCase):
+    """commands.py says of each why it is not typed, or it is."""
+
+    def test_reasons_are_of_commands_that_there_are(self):
+        there = [command for document in commands.documents() for part in commands.of(document) for command in part]
+        self.assertGreater(len(there), 30, "the documents were not understood")
+        for pattern in commands.NOT_RUN:
+            self.assertTrue(any(re.fullmatch(pattern, command) for command in there), pattern)
+        for document in commands.NO_COMMANDS:
+            self.assertTrue(commands.of(document)[0], document)
+
+    def test_words_of_the_benchmark(self):
+        """Those that are not typed, because they would take hours, are at least ones that the script and bench.py take."""
+        taken = set(re.findall(r'add_argument\("(--[\w-]+)"', text_of("tests", "bench", "bench.py"))) | {"--lab", "--profiled"}
+        for document in commands.documents():
+            for command in sum(map(list, commands.of(document)), []):
+                if command.startswith("scripts/bench"):
+                    self.assertLessEqual(set(re.findall(r"--[\w-]+", command)), taken, f"{document}: {command}")
+
+    def test_targets_of_the_tests(self):
+        labels = text_of("tests", "fuzz", "CMakeLists.txt") + text_of("tests", "interop", "CMakeLists.txt")
+        for label in re.findall(r"`ctest -L (\w+)`", "".join(text_of(document) for document in commands.documents())):
+            self.assertRegex(labels, rf"LABELS \"?{label}\b")
 
 
 class Semantics(unittest.TestCase):

@@ -391,51 +391,6 @@ class MountCommand(SystemCase):
 
 
 @needs_mount()
-class Readme(SystemCase):
-    """What the README tells people to type."""
-
-    def lines(self, section):
-        with open(os.path.join(WORK, "README.md")) as file:
-            text = file.read().split(f"## {section}\n")[1].split("\n## ")[0]
-        return [line.strip() for line in text.splitlines() if line.startswith("    ")]
-
-    def test_the_commands(self):
-        path, report = self.local("mnt"), os.path.join(self.local("reports"), "report.html")
-        said = []
-        lines = self.lines("Use")
-        self.assertEqual(len(lines), 6, lines)
-        for line in lines:
-            for words, meant in (("build/release/cli/", os.path.join(WORK, "bin/")), ("DIR", path), ("-o rw", f"-o rw,port={self.server.port}"),
-                                 ("probe filer:/export", f"probe nfs://127.0.0.1:{self.server.port}/export"), ("filer:", "127.0.0.1:"),
-                                 ("/tmp/report.html", report)):
-                line = line.replace(words, meant)
-            said.append(self.run_program(*line.split()))
-        self.assertEqual([bool(text) for text in said], [False, True, True, True, True, False])
-        self.assertTrue(os.path.getsize(report))
-        self.assertFalse(is_mounted(path))
-
-    @needs_root()
-    def test_mount_by_type(self):
-        line, = [line for line in self.lines("Install") if "mount -t" in line]
-        self.mount_works(self.local("mnt"), lambda path: line.removeprefix("sudo ").replace("filer:", "127.0.0.1:")
-                         .replace("/mnt/files", path).replace("-o rw", f"-o rw,port={self.server.port}").split())
-
-    @needs_root()
-    def test_the_fstab_line(self):
-        line, = [line for line in self.lines("Install") if line.split()[2] == "nfsrdma-fuse"]
-        path, table = self.local("mnt"), os.path.join(HOME, "fstab.readme")
-        with open(table, "w") as file:
-            file.write(line.replace("filer:", "127.0.0.1:").replace("/mnt/files", path).replace("rw,", f"rw,port={self.server.port},") + "\n")
-        self.mount_works(path, lambda path: ["mount", "-T", table, path])
-
-    def mount_works(self, path, command):
-        self.run_program(*command(path))
-        os.mkdir(os.path.join(path, f"made-by-{self.id().rsplit('.', 1)[1]}"))
-        self.run_program("umount", path)
-        self.wait_until(lambda: not daemons(), "the daemon ends")
-
-
-@needs_mount()
 class Tools(SystemCase):
     def test_status(self):
         mounted = self.mount("acregmin=7")

@@ -1,0 +1,68 @@
+"""The commands that README.md and the other documents tell people to type.
+
+Two kinds: lines of code blocks (indented by four, or fenced), and code spans within sentences that begin with a program.
+"""
+
+import glob
+import os
+import re
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROGRAM = re.compile(r"(sudo |build/release/cli/|scripts/|tests/\S+\.py|nfsrdma-fuse |nfsrdma-filer |mount(\.nfsrdma-fuse)? |umount |cmake |"
+                     r"ctest |clang-\w+ |apt(-get)? |git |systemctl )")
+
+
+def documents(root=ROOT):
+    """Paths below the root, README.md first."""
+    found = [path for pattern in ("docs/*.md", "docs/*/*.md", "tests/*/README.md") for path in glob.glob(os.path.join(root, pattern))]
+    return ["README.md", *sorted(os.path.relpath(path, root) for path in found)]
+
+
+def code_lines(text):
+    """Lines of code blocks, without what a comment says."""
+    fenced = False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif line.strip() and (fenced or line.startswith("    ")):
+            yield re.sub(r"\s+# .*", "", line).strip()
+
+
+def spans(text):
+    """Code spans that are commands."""
+    prose = "\n".join(line for line in re.sub(r"(?ms)^```.*?^```$", "", text).splitlines() if not line.startswith("    "))
+    for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", prose):
+        span = " ".join(span.split())
+        if PROGRAM.match(span) and " " in span:
+            yield span
+
+
+def of(document, root=ROOT):
+    with open(os.path.join(root, document), encoding="utf-8") as file:
+        text = file.read()
+    return list(code_lines(text)), list(spans(text))
+
+
+NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds it instead
+    r"scripts/(demo|test)": ".ci/run types both in a clean clone, scripts/fresh on a new system; system.scripts interrupts them",
+    r"scripts/test debug tsan": "the sanitized presets are hours of building",
+    r"scripts/setup --style": "installs packages on the machine that tests",
+    r"scripts/bench( .*)?": "minutes to hours; docs_test.py holds its words, system.bench and system.ceilings its parts",
+    r"cmake --preset release && cmake --build build/release": "what scripts/lib.sh does before every test",
+    r"clang-tidy -p build/release FILE\.cc": "a tool that is not installed for the tests",
+    r"build/release/cli/nfsrdma-fuse bench --report docs/bench/NAME\.json report\.html": "docs_test.py types it for each run",
+    r"nfsrdma-fuse bench DIR \[.*": "a summary of the words; README's line with them is typed",
+    r"nfsrdma-fuse bench DIR --json FILE": "FILE has no name yet; system.bench",
+    r"nfsrdma-fuse bench --report": "the verb of the line above",
+    r"tests/interop/(kernel|run)\.py( .*)?": "a guest, or what it boots: ctest -L interop",
+    r"ctest -L (fuzz|interop)": "a part of every run of the tests",
+    # Not commands of this project, or only their names: what a sentence is about.
+    r"git (clone|status)|mount -o|umount --force|nfsrdma-fuse mount|nfsrdma-filer --ccp": "a name, not a line to type",
+    r"mount\.nfsrdma-fuse filer:/export DIR": "the idea; the lines under Use and Install are typed",
+}
+# Blocks that hold no commands: the whole document's.
+NO_COMMANDS = {"docs/OPTIONS.md": "the text of `nfsrdma-fuse mount --help`, which option_docs_test compares"}
+
+
+def why_not_run(command):
+    return next((why for pattern, why in NOT_RUN.items() if re.fullmatch(pattern, command)), None)

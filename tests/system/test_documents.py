@@ -1,0 +1,136 @@
+"""Every command of README.md and docs, typed as a reader pastes it: each document's code blocks, in one shell, from the top.
+
+tests/docs/commands.py finds the commands and says which are not typed, and why. `filer` is the name of a server that runs.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+from harness.case import HOME, SystemCase, WORK, daemons, is_mounted, needs_mount, needs_root, steward
+from harness.filer import Filer
+from harness.mount import mounts
+
+sys.path.append(os.path.join(WORK, "src", "docs"))
+import commands  # noqa: E402
+
+ADDRESS = "192.0.2.1"  # the world's second one
+with open(os.path.join(WORK, "build", "CMakeCache.txt")) as cache:
+    SOURCE = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read(), re.M).group(1)
+# A shell that says each line and ends with the first that fails. sudo is for who is not root, and may not be installed.
+SHELL = """\
+set -e
+sudo() { "$@"; }
+"""
+
+
+@needs_mount()
+class Documents(SystemCase):
+    LIMIT = 280  # the bench of a busy machine
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Filer(name="named", address=ADDRESS, port=2049).start()
+        hosts = os.path.join(WORK, "hosts")
+        steward.write_file(hosts, f"127.0.0.1 localhost\n::1 localhost\n{ADDRESS} filer\n", 0o644)
+        steward.run(["mount", "--bind", hosts, "/etc/hosts"])
+
+    def setUp(self):
+        super().setUp()
+        self.clone = self.local("clone")
+        os.mkdir(os.path.join(self.clone, "build"))
+        os.symlink(os.path.join(WORK, "build"), os.path.join(self.clone, "build", "release"))
+
+    def paste(self, lines, **more):
+        """Types the lines into one shell and returns what it said. What they leave in the background ends with it."""
+        script = SHELL + "".join(f"echo '$' {quoted(line)}\n{line}\n" for line in lines) + "[ -z \"$(jobs -p)\" ] || { kill $(jobs -p); wait; }\n"
+        said = os.path.join(self.local("said"), "said")
+        env = {**os.environ, "PATH": f"{self.clone}/build/release/cli:{os.environ['PATH']}", **more}
+        with open(said, "w") as file:
+            process = self.start_program("bash", "-c", script, cwd=self.clone, stdout=file, stderr=subprocess.STDOUT, env=env)
+            status = process.wait(250)
+        with open(said) as file:
+            text = file.read()
+        self.assertEqual(status, 0, text)
+        return text
+
+    def typed(self, document):
+        """The lines of its blocks that are typed here."""
+        lines, _ = commands.of(document, SOURCE)
+        return [] if document in commands.NO_COMMANDS else [line for line in lines if not commands.why_not_run(line)]
+
+    def test_readme_from_its_top(self):
+        """As a user: what needs no root. The installation is test_installed's."""
+        lines = [line for line in self.typed("README.md") if not line.startswith("sudo ") and line.split()[2:3] != ["nfsrdma-fuse"]]
+        self.assertGreater(len(lines), 6, lines)
+        parts = {part.partition("\n")[0]: part.partition("\n")[2] for part in ("\n" + self.paste(lines)).split("\n$ ")}
+        for verb in ("probe", "status", "stats", "bench"):
+            command, = [line for line in lines if f"nfsrdma-fuse {verb} " in line]
+            self.assertTrue(parts[command].strip(), command)
+        self.assertEqual([kind for _, _, kind, _ in mounts() if kind == "fuse.rpcrdma"], [])
+        report, = re.findall(r"--html ~/(\S+)", "\n".join(lines))
+        self.assertTrue(os.path.getsize(os.path.join(HOME, report)))
+
+    @needs_root()
+    def test_installed(self):
+        """README's lines with sudo; what they install goes to a directory of its own, where mount(8) looks for helpers here."""
+        lines = [line for line in self.typed("README.md") if line.startswith("sudo ")]
+        self.assertGreater(len(lines), 1, lines)
+        root = self.local("root")
+        self.paste([line for line in lines if "cmake --install" in line], DESTDIR=root)
+        for helper in ("mount.nfsrdma-fuse", "mount.fuse.rpcrdma", "umount.fuse.rpcrdma"):
+            link = os.path.join(WORK, "sbin", helper)
+            os.unlink(link)
+            os.symlink(os.path.join(root, "usr/sbin", helper), link)
+        self.paste([line for line in lines if "cmake --install" not in line])
+        where, = [point for _, point, kind, _ in mounts() if kind == "fuse.rpcrdma"]
+        self.works_and_ends(where)
+        line, = [line for line in self.typed("README.md") if line.split()[2:3] == ["nfsrdma-fuse"]]
+        table = os.path.join(HOME, "fstab.readme")
+        with open(table, "w") as file:
+            file.write(line + "\n")
+        self.run_program("mount", "-T", table, where)
+        self.works_and_ends(where)
+
+    def works_and_ends(self, where):
+        self.assertTrue(is_mounted(where))
+        name = os.path.join(where, "made")
+        os.mkdir(name)
+        self.assertTrue(os.path.isdir(os.path.join(self.server.path(), "made")))
+        os.rmdir(name)
+        self.run_program("umount", where)
+        self.wait_until(lambda: not daemons(), "the daemon ends")
+
+    def test_other_documents(self):
+        for document in commands.documents(SOURCE)[1:]:
+            lines = self.typed(document)
+            if lines:
+                with self.subTest(document=document):
+                    self.paste(lines)
+
+    def test_commands_within_sentences(self):
+        typed = {span for document in commands.documents(SOURCE) for span in commands.of(document, SOURCE)[1] if not commands.why_not_run(span)}
+        self.assertIn("nfsrdma-fuse mount --help", typed)
+        for line in sorted(typed):
+            with self.subTest(line=line):
+                self.assertTrue(self.paste([line]))
+
+    def test_options_of_the_server_within_sentences(self):
+        """README's `--export memory:1G` and the like are taken by the server."""
+        with open(os.path.join(SOURCE, "README.md")) as file:
+            text = file.read().split("## A server, too\n")[1].split("\n## ")[0]
+        spans = re.findall(r"`(--(?:export|fault) [^`]+)`", text)
+        self.assertEqual(len(spans), 2, text)
+        program = os.path.join(WORK, "bin", "nfsrdma-filer")
+        for span in spans:
+            export = "" if "--export" in span else "--export memory:1M"
+            process = self.start_program("bash", "-c", f"exec {program} --listen 127.0.0.1:0 {export} {span}", stdout=subprocess.PIPE)
+            self.addCleanup(process.stdout.close)
+            self.assertIn("listening", process.stdout.readline())
+            process.terminate()
+            process.wait(20)
+
+
+def quoted(line):
+    return "'" + line.replace("'", "'\\''") + "'"
