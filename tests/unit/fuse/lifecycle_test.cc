@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <tuple>
 
 #include "fuse/kernel_mount.h"
 #include "tests/unit/fuse/posix.h"
