@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string_view>
 #include <thread>
 
 #include "xdr/nfs4/op.h"
@@ -14,7 +15,7 @@ using namespace std::chrono_literals;
 using client::OperationCounters;
 using client::OperationStatistics;
 
-const OperationStatistics& find(const std::vector<OperationStatistics>& all, const std::string& name) {
+const OperationStatistics& find(const std::vector<OperationStatistics>& all, std::string_view name) {
   const auto it = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.name == name; });
   EXPECT_NE(it, all.end()) << name;
   return *it;
