@@ -1,6 +1,6 @@
 """A private nfs-ganesha: Debian's server on a port, a configuration and a recovery database of its own.
 
-What was found out about Debian 12's 4.3 (VFS backend), and is relied upon here:
+What was found out about Debian 12's 4.3 and Debian 13's 6.5 (VFS backend), and is relied upon here:
   - It runs without rpcbind, D-Bus and nfs-common's services: the log then complains about registration, D-Bus and
     Kerberos at CRIT or MAJ, and the server works.
   - NFSv3 cannot be had without rpcbind, mountd included; `v3` starts one inside the world. v3="only" leaves NFSv4 out:
@@ -13,14 +13,20 @@ What was found out about Debian 12's 4.3 (VFS backend), and is relied upon here:
   - Grace ends when every recorded client sent RECLAIM_COMPLETE, or after Grace_Period seconds.
   - The verifiers and client IDs carry the start time in seconds: two starts within one second would look like none.
     -E sets it; every start here counts it up.
+  - 6.5 asks for PR_SET_IO_FLUSHER, which takes CAP_SYS_RESOURCE, and ends without it, as in most containers, unless
+    Allow_Set_Io_Flusher_Fail is set; 4.3 knows neither.
+  - 6.5 exports nothing of a tmpfs ("Ignoring /mnt because type tmpfs"), and finds no file system without /etc/mtab.
 """
 
 import dataclasses
+import functools
 import glob
 import os
+import re
 import signal
 import socket
 import struct
+import subprocess
 import time
 
 from . import steward
@@ -56,6 +62,13 @@ class Export:
     options: str = ""
 
 
+@functools.cache
+def version():
+    """(major, minor)"""
+    said = subprocess.run(["ganesha.nfsd", "-v"], capture_output=True, text=True).stdout
+    return tuple(map(int, re.search(r"= *V(\d+)\.(\d+)", said).groups()))
+
+
 def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -63,11 +76,12 @@ def free_port():
 
 
 def backing(path):
-    """Puts a file system with handles at path: tmpfs, or ext4 where tmpfs has no lasting directory offsets."""
+    """Puts a file system with handles at path: tmpfs, or ext4 where tmpfs has no lasting directory offsets, or Ganesha no tmpfs."""
     kind = os.environ.get("NFSRDMA_TEST_BACKING")
     if not kind:
         release = tuple(int(x) for x in os.uname().release.split("-")[0].split(".")[:2])
-        kind = "tmpfs" if release >= (6, 6) or not os.path.exists("/dev/loop-control") else "ext4"
+        lasting = release >= (6, 6) or not os.path.exists("/dev/loop-control")
+        kind = "tmpfs" if lasting and version() < (5, 0) else "ext4"
     if kind == "tmpfs":
         steward.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=80%,nr_inodes=0", "nfsrdma-export", path])
         return
@@ -122,10 +136,11 @@ class Ganesha:
 
     def config(self):
         protocols = "3" if self.v3 == "only" else "3,4" if self.v3 else "4"
+        flusher = "Allow_Set_Io_Flusher_Fail = true;" if version() >= (5, 0) else ""
         blocks = [f"""NFS_CORE_PARAM {{
   NFS_Port = {self.port}; Bind_addr = {self.bind}; Protocols = {protocols};
   Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; MNT_Port = {self.mount_port};
-  Mount_Path_Pseudo = true;
+  Mount_Path_Pseudo = true; {flusher}
   {self.core}
 }}
 NFSv4 {{
