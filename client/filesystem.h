@@ -133,6 +133,8 @@ using OpenDirectoryRef = std::shared_ptr<OpenDirectory>;
 struct OpenReply {
   OpenFileRef file;
   bool keep_cache = false;  // the kernel's pages for this file are still what the server has
+  // The front end was last told another size of the file, and an answer to open() tells it none.
+  bool size_is_news = false;
 };
 struct CreateReply {
   Entry entry;

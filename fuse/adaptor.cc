@@ -14,6 +14,7 @@ Adaptor::Adaptor(FuseOptions o, Filesystem& fs, LoopPool& loops, BufferPool& p)
     : options(std::move(o)),
       filesystem(fs),
       pool(p),
+      repeated_opens(fs),
       credentials(options.machine_name, options.caller_credentials),
       errors(options.source, options.mount_point),
       handshake(options) {
@@ -87,7 +88,10 @@ void Adaptor::answer_entry(FuseRequest& request, const Result<Entry>& entry) {
   // Answered early: the kernel takes no lookup.
   if (request.answered()) return;
   const fuse_entry_param e = entry_param(*entry);
-  if (entry->node) inodes.add_lookup(entry->node);
+  if (entry->node) {
+    inodes.add_lookup(entry->node);
+    inodes.size_doubts().told(*entry->node.get(), request.started());
+  }
   if (!request.entry(e) && entry->node) {
     request.counters().undone.add();
     inodes.take_back(entry->node);
@@ -113,6 +117,7 @@ Task<> release_directory(Adaptor& a, std::unique_ptr<DirectoryHandle> handle) {
 void Adaptor::release_everything() {
   Loop& loop = *Loop::current();
   for (auto& handle : files.take_all()) loop.spawn(release_file(*this, std::move(handle)));
+  repeated_opens.release_all();
   for (auto& handle : directories.take_all()) loop.spawn(release_directory(*this, std::move(handle)));
 }
 

@@ -30,6 +30,7 @@
 #include "fuse/inode_table.h"
 #include "fuse/loop_requests.h"
 #include "fuse/options.h"
+#include "fuse/repeated_opens.h"
 #include "fuse/request.h"
 #include "transport/memory/buffer.h"
 #include "transport/runtime/loop.h"
@@ -46,6 +47,7 @@ class Adaptor {
   InodeTable inodes;
   HandleTable<FileHandle> files;
   HandleTable<DirectoryHandle> directories;
+  RepeatedOpens repeated_opens;
   CredentialCache credentials;
   ErrnoMap errors;
   CallerInspector inspector;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "client/node.h"
+#include "fuse/size_doubts.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::fuse {
@@ -47,6 +48,7 @@ class InodeTable {
   void forget(uint64_t id, uint64_t lookups);
   void take_back(const client::NodeRef& node) { forget(id(node), 1); }
 
+  SizeDoubts& size_doubts() { return size_doubts_; }
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   std::vector<client::NodeRef> snapshot() const;
   // The kernel is gone: everything but the root is forgotten. Returns how many Nodes were still known.
@@ -74,6 +76,7 @@ class InodeTable {
   mutable std::array<Shard, kShards> shards_;
   std::atomic<size_t> size_{0};
   log::Throttle bad_forgets_;
+  SizeDoubts size_doubts_;
 };
 
 }  // namespace nfsrdma::fuse

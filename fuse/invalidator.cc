@@ -221,6 +221,7 @@ void Invalidator::send_names() {
 
 void Invalidator::send(Notice notice) {
   check(fuse_lowlevel_notify_inval_inode(session_, inodes_.id(notice.node), notice.data ? 0 : -1, 0));
+  inodes_.size_doubts().begin(*notice.node.get(), Clock::now());
   {
     std::lock_guard lock(mutex_);
     queue_.told(notice.node.get());

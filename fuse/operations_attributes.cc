@@ -10,8 +10,10 @@ using namespace client;
 
 namespace {
 
-void answer_attributes(Adaptor& a, FuseRequest& request, const Result<AttributesReply>& reply) {
+void answer_attributes(Adaptor& a, FuseRequest& request, const NodeRef& node,
+                       const Result<AttributesReply>& reply) {
   if (!reply) return request.fail(reply.error());
+  a.inodes.size_doubts().told(*node.get(), request.started());
   request.attributes(a.to_stat(reply->attributes), a.lifetime(reply->ttl));
 }
 
@@ -21,9 +23,9 @@ RequestContext context_of(Adaptor& a, const FuseRequest& request, const FileUse&
 }
 
 Task<> getattr(Adaptor& a, FuseRequest request, NodeRef node, FileUse use) {
-  auto call = a.filesystem.getattr(context_of(a, request, use), std::move(node), use.file);
+  auto call = a.filesystem.getattr(context_of(a, request, use), node, use.file);
   const Result<AttributesReply> reply = co_await std::move(call);
-  answer_attributes(a, request, reply);
+  answer_attributes(a, request, node, reply);
 }
 
 Task<> setattr(Adaptor& a, FuseRequest request, NodeRef node, SetAttributes set, FileUse use) {
@@ -32,7 +34,7 @@ Task<> setattr(Adaptor& a, FuseRequest request, NodeRef node, SetAttributes set,
   auto call = a.filesystem.setattr(std::move(ctx), node, set, use.file);
   const Result<AttributesReply> reply = co_await std::move(call);
   a.changed(request, node);
-  answer_attributes(a, request, reply);
+  answer_attributes(a, request, node, reply);
 }
 
 Task<> access(Adaptor& a, FuseRequest request, NodeRef node, int mask) {

@@ -26,8 +26,28 @@ fuse_file_info file_info(uint64_t fh, bool keep_cache) {
 Task<> open(Adaptor& a, FuseRequest request, NodeRef node, int flags) {
   RequestContext ctx = a.context(request);
   rpc::CredentialPtr credential = ctx.credential;
-  auto call = a.filesystem.open(std::move(ctx), std::move(node), flags);
-  const Result<OpenReply> reply = co_await std::move(call);
+  const Opening opening{request.caller().tid, credential, flags};
+  std::optional<OpenReply> kept;
+  const std::optional<TimePoint> repeated = a.repeated_opens.take(opening, node, kept);
+  Result<OpenReply> reply = OpenReply{};
+  if (kept) {
+    a.inodes.size_doubts().end(*node.get(), *repeated);
+    reply = std::move(*kept);
+  } else {
+    auto call = a.filesystem.open(std::move(ctx), node, flags);
+    reply = co_await std::move(call);
+    const bool unknown = reply && (reply->size_is_news || a.inodes.size_doubts().about(*node.get()));
+    const bool again = unknown || (!reply && reply.error().errnum == ESTALE);
+    if (again && !repeated && opening.thread != 0 && !request.answered()) {
+      if (unknown) {
+        // What the kernel is being told to forget of the file, it forgets before it asks for the size.
+        auto dropped = a.front_end->drop_data(node);
+        co_await std::move(dropped);
+      }
+      a.repeated_opens.expect(opening, node, reply);
+      co_return request.error(ESTALE);
+    }
+  }
   if (!reply) co_return request.fail(reply.error());
   if (!request.answered()) {
     const uint64_t fh = a.files.add(FileUse{reply->file, credential});

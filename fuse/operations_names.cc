@@ -11,7 +11,9 @@ using namespace client;
 namespace {
 
 Task<> lookup(Adaptor& a, FuseRequest request, NodeRef directory, std::string name) {
-  auto call = a.filesystem.lookup(a.context(request), std::move(directory), std::move(name));
+  auto call = a.repeated_opens.any()
+                  ? a.repeated_opens.lookup(a.context(request), request.caller(), directory, name)
+                  : a.filesystem.lookup(a.context(request), std::move(directory), std::move(name));
   const Result<Entry> entry = co_await std::move(call);
   a.answer_entry(request, entry);
 }

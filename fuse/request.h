@@ -29,6 +29,7 @@ class FuseRequest {
 
   const Caller& caller() const { return record_->caller; }
   bool answered() const { return record_->request == nullptr; }
+  TimePoint started() const { return record_->started; }
   OperationCounters& counters() { return record_->owner->counters(); }
 
   // Cancelled when the request is answered early, and, if it `waits` for a lock, by any signal.

@@ -183,6 +183,8 @@ class CachingFilesystem : public Filesystem {
   // For the kernel, and booked as known to it.
   AttributesReply attributes_reply(const NodeRef& node) const;
   static Attributes known_attributes(const NodeRef& node);
+  // OpenReply::size_is_news. Node mutex held.
+  bool size_is_news(const CachedNode& n) const;
   // With CachedNode::drops_under_way counted up: counts down when the kernel has no old pages or attributes.
   Task<> drop_kernel_data(NodeRef node);
   // An answer for a file that the server no longer has: what led to it is asked again. The kernel walks a

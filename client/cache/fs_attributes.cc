@@ -168,6 +168,15 @@ AttributesReply CachingFilesystem::attributes_reply(const NodeRef& node) const {
   return {attributes, ttl};
 }
 
+bool CachingFilesystem::size_is_news(const CachedNode& n) const {
+  const CachedFileRef file = n.cached_file();
+  // What is written through the front end, it knows before the server does.
+  if (file && file->writing()) return false;
+  uint64_t size = n.attributes.get().size;
+  if (file) size = std::max(size, file->written_end(epoch()));
+  return size != n.kernel_size;
+}
+
 Attributes CachingFilesystem::known_attributes(const NodeRef& node) {
   std::lock_guard lock(cached_node(node).mutex);
   return cached_node(node).attributes.get();

@@ -48,6 +48,10 @@ Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, i
   files_.unpin(nfs3_node(node));
   if (!done) co_return fail(std::move(done.error()));
   if (!options_.close_to_open) reply.keep_cache = true;
+  {
+    std::lock_guard lock(nfs3_node(node).mutex);
+    reply.size_is_news = size_is_news(nfs3_node(node));
+  }
   co_return reply;
 }
 

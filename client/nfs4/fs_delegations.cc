@@ -100,6 +100,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
         OpenReply reply;
         const uint64_t change = n.attributes.get().change;
         reply.keep_cache = n.pages_are_of(change) && (!n.kernel_knows || n.kernel_change == change);
+        reply.size_is_news = size_is_news(n);
         n.contents_known = true;
         n.contents_change = change;
         const OpenStateRef state = states_.opened_locally(*file, ctx.credential, access);

@@ -113,6 +113,10 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
     co_return fail(system_error(EACCES, "OPEN"));
   }
   if (!options_.close_to_open) result.keep_cache = true;
+  {
+    std::lock_guard lock(n.mutex);
+    result.size_is_news = size_is_news(n);
+  }
   co_return result;
 }
 

@@ -77,6 +77,55 @@ class CloseToOpen(SystemCase):
                     self.assertEqual(mapping[:], b"%d" % (i - 1) * 8192)
             self.put(self.here, "mapped", b"%d" % i * 8192)
 
+    def test_a_mapping_reaches_what_another_client_has_written(self):
+        """A page fault asks for no size, and beyond the one that the kernel knows it is SIGBUS."""
+        program = ("import ctypes,os,sys\nsize=int(sys.argv[2])\nfd=os.open(sys.argv[1],os.O_RDONLY)\n"
+                   "libc=ctypes.CDLL(None)\nlibc.mmap.restype=ctypes.c_void_p\n"
+                   "at=libc.mmap(None,ctypes.c_size_t(size),1,1,fd,ctypes.c_long(0))\n"
+                   "assert ctypes.string_at(at+size-1,1)==b'y'\n")
+        self.put(self.here, "grown", b"x" * 10)
+        for i in range(1, 9):
+            self.get(self.there, "grown")
+            self.put(self.here, "grown", b"y" * 20000 * i)
+            self.run_program(sys.executable, "-c", program, os.path.join(self.there, "grown"), 20000 * i)
+
+    def test_files_that_are_replaced_all_the_time_can_be_opened(self):
+        """open(2) has no ESTALE (POSIX): each name always leads to a file. So many that none stays open in between."""
+        names = [f"replaced{i}" for i in range(32)]
+        failed, done = [], threading.Event()
+        for name in names:
+            self.put(self.here, name, b"first")
+
+        def open_them():
+            while not done.is_set():
+                for name in names:
+                    try:
+                        os.close(os.open(os.path.join(self.there, name), os.O_RDONLY))
+                    except OSError as error:
+                        failed.append(errno.errorcode[error.errno])
+
+        reader = threading.Thread(target=open_them)
+        reader.start()
+        try:
+            for i in range(2000):
+                self.put(self.here, "new", b"next")
+                os.rename(os.path.join(self.here, "new"), os.path.join(self.here, names[i % len(names)]))
+        finally:
+            done.set()
+            reader.join()
+        self.assertEqual(failed, [])
+
+    def test_names_to_be_made_in_a_directory_that_another_client_removed(self):
+        """The kernel walks their path no second time."""
+        self.put(self.here, "file", b"x")
+        for i, make in enumerate((os.mkdir, lambda path: os.link(os.path.join(self.there, "file"), path),
+                                  lambda path: os.symlink("target", path), os.mkfifo)):
+            os.mkdir(os.path.join(self.here, f"d{i}"))
+            os.stat(os.path.join(self.there, f"d{i}"))
+            os.rmdir(os.path.join(self.here, f"d{i}"))
+            with self.assertRaises(FileNotFoundError):
+                make(os.path.join(self.there, f"d{i}", "name"))
+
     def test_fsync_is_enough_for_a_new_open(self):
         with open(os.path.join(self.here, "synced"), "wb", buffering=0) as file:
             for i in range(10):
