@@ -1,6 +1,7 @@
 // Many files of a directory by one READDIR: see sweeps.h for when, and opendir(), which brings the entries of
 // a directory along when those that were asked for after its last opening are old.
 #include <algorithm>
+#include <cerrno>
 
 #include "client/cache/caching_filesystem.h"
 #include "client/cache/listing.h"
@@ -79,6 +80,7 @@ Task<> CachingFilesystem::read_on(RequestContext ctx, NodeRef directory, Sweep& 
   const auto serves = [](const ListedEntry& e) { return e.complete; };
   const bool useful =
       listing.entries.empty() || std::any_of(listing.entries.begin(), listing.entries.end(), serves);
+  if (!read && read.error().errnum == EACCES) co_return sweep.refuse(ctx.credential->uid());
   if (!read || !useful) co_return sweep.end();
   sweep.read_on(listing.last_cookie(), listing.verifier, listing.eof, listing.entries.size());
   co_await book_known(listing);
@@ -92,7 +94,7 @@ Task<bool> CachingFilesystem::sweep_for(RequestContext ctx, NodeRef node) {
   const SweepRef sweep = note_asked(name->directory);
   auto turn = co_await sweep->mutex.lock();
   if (fresh(cached_node(node))) co_return true;  // with somebody else's
-  if (!sweep->worth_reading()) co_return false;
+  if (!sweep->worth_reading(ctx.credential->uid())) co_return false;
   co_await read_on(ctx, name->directory, *sweep);
   co_return fresh(cached_node(node));
 }
@@ -103,7 +105,7 @@ Task<bool> CachingFilesystem::sweep_for_names(RequestContext ctx, NodeRef direct
   // While somebody else's READDIR is under way: it may be long, and is not sure to bring this name.
   if (!sweep || !sweep->mutex.try_lock()) co_return false;
   const AsyncMutex::Guard turn(&sweep->mutex);
-  if (!sweep->worth_reading()) co_return false;
+  if (!sweep->worth_reading(ctx.credential->uid())) co_return false;
   co_await read_on(ctx, directory, *sweep);
   co_return true;
 }

@@ -50,6 +50,7 @@ class Sweep {
   static constexpr int kEach = 12;
   static constexpr int kCall = 2 * kEach;                            // what a READDIR costs besides
   static constexpr int kMostCredit = 256;                            // entries
+  static constexpr size_t kMostRefused = 16;                         // users
   static constexpr uint32_t kFirstBytes = 8u << 10, kDoublings = 4;  // of a READDIR's answer
 
   // A question, or an answer that somebody asked for.
@@ -62,6 +63,14 @@ class Sweep {
   AsyncMutex mutex;
   // --- guarded by it ---
   bool worth_reading() const { return !over_ && credit_ >= 0; }
+  // The same of a user: whom the server has refused a READDIR reads no more of them.
+  bool worth_reading(uint32_t uid) const {
+    return worth_reading() && std::find(refused_.begin(), refused_.end(), uid) == refused_.end();
+  }
+  void refuse(uint32_t uid) {
+    if (refused_.size() == kMostRefused) return end();
+    refused_.push_back(uid);
+  }
   uint64_t next() const { return next_; }  // cookie
   const nfs4::verifier4& verifier() const { return verifier_; }
   uint32_t reply_bytes() const { return kFirstBytes << doublings_; }
@@ -91,6 +100,7 @@ class Sweep {
   nfs4::verifier4 verifier_;
   uint32_t doublings_ = 0;
   bool over_ = false;
+  std::vector<uint32_t> refused_;
   // --- guarded by the Sweeps' lock ---
   TimePoint used_{};
   WaitingByName waiting_;

@@ -46,6 +46,16 @@ TEST_F(SweepsTest, ThirdQuestion_IsWorthAReaddir) {
   EXPECT_EQ(sweep->reply_bytes(), Sweep::kFirstBytes);
 }
 
+TEST_F(SweepsTest, WhoWasRefused_ReadsNoMoreOfThem_AndTheOthersDo) {
+  const SweepRef sweep = asked(directory, 3);
+  sweep->refuse(1000);
+  EXPECT_FALSE(sweep->worth_reading(1000));
+  EXPECT_TRUE(sweep->worth_reading(1001));
+  EXPECT_TRUE(sweep->worth_reading());
+  for (uint32_t uid = 2000; uid < 2000 + Sweep::kMostRefused; ++uid) sweep->refuse(uid);
+  EXPECT_FALSE(sweep->worth_reading(1001)) << "hardly anybody may read it";
+}
+
 TEST_F(SweepsTest, SoManyEntries_AreWorthAQuestion) {
   const SweepRef sweep = asked(directory, 3);
   sweep->read_on(77, {}, false, 5 * Sweep::kEach);
