@@ -363,10 +363,12 @@ class MountDaemon {
     return options;
   }
 
-  // Before the end: what is not written yet. In the end: what the server did not take, too.
+  // Before the end: what is not written yet (of what the server did not take, fsync or close tells). In the
+  // end: what the server did not take, too.
   uint64_t unwritten() const {
     const client::CacheStatistics cache = filesystem_->statistics().cache;
-    return cache.dirty_bytes + cache.uncommitted_bytes + (cache.refused_bytes - refused_before_);
+    const uint64_t refused = kernel_gone_ ? cache.refused_bytes - refused_before_ : 0;
+    return cache.dirty_bytes + cache.uncommitted_bytes + refused;
   }
 
   // --- unmounting

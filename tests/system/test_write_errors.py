@@ -7,11 +7,13 @@ takes a write only after write(2) has returned.
 import errno
 import os
 import signal
+import subprocess
 import unittest
 
 from harness.case import ServerForEach, SystemCase, needs_mount
 from harness.filer import Filer
 from harness.ganesha import free_port
+from harness.mount import TOOL
 
 MIB = 1 << 20
 
@@ -76,6 +78,19 @@ class ToldOnce(ServerForEach, SystemCase):
 
     def test_close_of_what_a_full_server_has_no_room_for(self):
         self.close_tells_each_descriptor_once(self.serve_full())
+
+    def test_umount_gives_up_nothing_that_close_has_told_of(self):
+        """What `status` says is not written, and what `umount --force` gives up, are the same bytes."""
+        code = self.serve_full()
+        self.write()
+        for descriptor in (self.one, self.two):
+            self.tells(code, os.close, descriptor)
+        mount_point = os.path.dirname(self.path)
+        said = self.run_program(TOOL, "status", mount_point)
+        self.assertRegex(said, r"unwritten +0 B, and 0 B written but not committed")
+        done = subprocess.run([TOOL, "umount", "--force", mount_point], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_what_is_written_once_there_is_room_again(self):
         self.tells_and_goes_on(self.serve_full(), lambda: os.ftruncate(self.one, 0))
