@@ -57,6 +57,8 @@ class AttributeCache {
     return promises_hold ? std::max<Duration>(promised_, by_clock) : by_clock;
   }
   const Attributes& get() const { return attributes_; }
+  // It has no name any more.
+  void removed() { attributes_.nlink = 0; }
   // What is known may be of before something that was answered already: answers contradict each other, or
   // expire(). Not because it is old.
   bool doubtful() const { return known() && expires_ == TimePoint::min(); }

@@ -254,6 +254,9 @@ class CachingFilesystem : public Filesystem {
                                    std::optional<Attributes> attributes, uint64_t order);
   // Names learnt so are what the directory holds, as far as is known.
   bool believed(const NodeRef& directory, const NameBelief& belief) const;
+  // What a LOOKUP in the directory ends with: that the name is not there, if the directory itself is not
+  // under its own any more. After ESTALE the kernel walks a path again, but not that of a name to be made.
+  Task<Error> lookup_error(RequestContext ctx, NodeRef directory, Error error);
   // From the name cache, or by a sweep, as far as it is believed: what lookup() need not ask for.
   Task<Result<std::optional<Entry>>> known_entry(RequestContext ctx, NodeRef directory,
                                                  const std::string& name);
@@ -315,6 +318,11 @@ class CachingFilesystem : public Filesystem {
   };
 
   // --- fs_remove.cc ---
+  // The directory under that name, if it is known for sure; null: it is not, or something else is there.
+  NodeRef directory_under(const NodeRef& directory, const std::string& name);
+  // What directory_under() gave was removed or replaced: of it fstat(2) can be told nothing but what is
+  // known.
+  static void note_removed(const NodeRef& directory);
   // Renames an open file out of the way; true when that is what `name` needed.
   // kMove: under a hidden name instead of its own; kBeside: under both.
   enum class Hide : uint8_t { kMove, kBeside };

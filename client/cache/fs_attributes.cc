@@ -184,7 +184,11 @@ Attributes CachingFilesystem::known_attributes(const NodeRef& node) {
 
 Error CachingFilesystem::gone(const NodeRef& node, Error error) {
   if (!error.is_status(nfs4::NFS4ERR_STALE)) return error;
-  table_.names().forget(*node.get());
+  NameCache& names = table_.names();
+  const auto name = is_directory(known_attributes(node)) ? names.name_of(*node.get()) : std::nullopt;
+  names.forget(*node.get());
+  // Where it was is worth asking (lookup_error()).
+  if (name) names.put(*name->directory.get(), name->name, node.get(), {.order = table_.next_start()});
   expire(node);
   return error;
 }
@@ -256,7 +260,13 @@ Task<Result<AttributesReply>> CachingFilesystem::sure_attributes(RequestContext 
 Task<Result<AttributesReply>> CachingFilesystem::getattr(RequestContext ctx, NodeRef node, OpenFileRef) {
   // What was written here must be in size, mtime and change attribute: the server has to have it first.
   co_await settle_node(node);
-  NFSRDMA_CO_TRY(co_await revalidate(ctx, node));
+  Result<> asked = co_await revalidate(ctx, node);
+  if (!asked) {
+    // The server need not keep a directory that was removed here; to whoever has it open it is one.
+    const Attributes known = known_attributes(node);
+    const bool removed_here = is_directory(known) && known.nlink == 0;
+    if (!removed_here || asked.error().errnum != ESTALE) co_return fail(std::move(asked.error()));
+  }
   bool pages_are_old = false;
   {
     std::lock_guard lock(cached_node(node).mutex);

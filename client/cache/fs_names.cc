@@ -14,6 +14,8 @@
 namespace nfsrdma::client {
 namespace {
 
+constexpr size_t kMostLevels = 2048;  // of a path
+
 Error name_error(int errnum, const char* op) {
   return system_error(errnum, op);
 }
@@ -114,7 +116,10 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
     Result<std::optional<Entry>> known = co_await known_entry(ctx, directory, name);
     if (known && !*known && co_await sweep_for_names(ctx, directory))
       known = co_await known_entry(ctx, directory, name);
-    if (!known) co_return fail(std::move(known.error()));
+    if (!known) {
+      auto why = lookup_error(ctx, directory, std::move(known.error()));
+      co_return fail(co_await std::move(why));
+    }
     if (*known) {
       name_hits_.fetch_add(1, std::memory_order_relaxed);
       co_return std::move(**known);
@@ -122,7 +127,11 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
   }
   name_misses_.fetch_add(1, std::memory_order_relaxed);
   Result<Entry> answer = co_await lookup_on_server(ctx, directory, std::move(name));
-  if (!answer || !answer->node) co_return answer;
+  if (!answer) {
+    auto why = lookup_error(ctx, directory, std::move(answer.error()));
+    co_return fail(co_await std::move(why));
+  }
+  if (!answer->node) co_return answer;
   // Of absent files no READDIR tells.
   if (sweeps()) note_asked(directory);
   if (doubtful(answer->node)) {
@@ -130,6 +139,20 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
     *answer = cached_entry(answer->node, answer->entry_ttl);
   }
   co_return answer;
+}
+
+Task<Error> CachingFilesystem::lookup_error(RequestContext ctx, NodeRef directory, Error error) {
+  NodeRef below = directory;
+  for (size_t levels = 0; error.errnum == ESTALE && levels < kMostLevels; ++levels) {
+    const auto name = table_.names().name_of(*below.get());
+    if (!name) break;
+    const Result<Entry> there = co_await lookup_on_server(ctx, name->directory, name->name);
+    const int e = there ? 0 : there.error().errnum;
+    if (e == ENOENT || (there && !there->node)) co_return name_error(ENOENT, "LOOKUP");
+    if (e != ESTALE) break;
+    below = name->directory;
+  }
+  co_return error;
 }
 
 Entry CachingFilesystem::learnt_entry(const NodeRef& directory, const std::string& name, const NodeRef& node,

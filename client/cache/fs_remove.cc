@@ -26,15 +26,36 @@ Task<Result<>> CachingFilesystem::unlink(RequestContext ctx, NodeRef directory, 
   co_return co_await remove_on_server(ctx, directory, std::move(name), false);
 }
 
+NodeRef CachingFilesystem::directory_under(const NodeRef& directory, const std::string& name) {
+  const auto found = table_.names().find(*directory.get(), name);
+  if (!found || !found->child || !believed(directory, found->belief)) return {};
+  return S_ISDIR(known_attributes(found->child).mode) ? found->child : NodeRef{};
+}
+
+void CachingFilesystem::note_removed(const NodeRef& directory) {
+  if (!directory) return;
+  std::lock_guard lock(cached_node(directory).mutex);
+  cached_node(directory).attributes.removed();
+}
+
 Task<Result<>> CachingFilesystem::rmdir(RequestContext ctx, NodeRef directory, std::string name) {
   const uint64_t before = hidden_removals_.count();
+  const NodeRef sure = directory_under(directory, name);
+  const auto maybe = table_.names().find(*directory.get(), name);
   auto removed = co_await remove_on_server(ctx, directory, name, true);
-  if (removed || removed.error().errnum != ENOTEMPTY) co_return removed;
-  const auto victim = table_.names().find(*directory.get(), name);
-  if (!victim || !victim->child) co_return removed;
-  const bool emptier = co_await hidden_removals_.over_since(before, victim->child);
-  if (!emptier) co_return removed;
-  co_return co_await remove_on_server(ctx, directory, std::move(name), true);
+  if (!removed && removed.error().errnum == ENOTEMPTY) {
+    if (!maybe || !maybe->child) co_return removed;
+    const bool emptier = co_await hidden_removals_.over_since(before, maybe->child);
+    if (!emptier) co_return removed;
+    removed = co_await remove_on_server(ctx, directory, std::move(name), true);
+  }
+  if (removed && !sure && maybe && maybe->child) {
+    // Of a name that was not sure: whether that was it, the server knows.
+    const Result<> there = co_await fetch_attributes(ctx, maybe->child, Cause::kAsked);
+    if (!there && there.error().errnum == ESTALE) note_removed(maybe->child);
+  }
+  if (removed) note_removed(sure);
+  co_return removed;
 }
 
 HiddenRemovals::Pending CachingFilesystem::perhaps_last_close(const CachedFile& file) {
@@ -139,6 +160,7 @@ Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_direct
   if (target && target->child && !(source && source->child == target->child)) {
     // Its name must stand until the RENAME replaces it, and for good if that fails.
     const NodeRef replaced = target->child;
+    const NodeRef directory = directory_under(to_directory, to);
     auto hidden = co_await hide_open_file(ctx, to_directory, to, Hide::kBeside);
     if (!hidden) co_return fail(std::move(hidden.error()));
     const uint64_t before = hidden_removals_.count();
@@ -148,6 +170,7 @@ Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_direct
       if (emptier) renamed = co_await rename_on_server(ctx, from_directory, from, to_directory, to);
     }
     if (!renamed && *hidden) co_await show_again(ctx, replaced, to_directory, to);
+    if (renamed) note_removed(directory);
     co_return renamed;
   }
   co_return co_await rename_on_server(ctx, from_directory, std::move(from), to_directory, std::move(to));

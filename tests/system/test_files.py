@@ -64,6 +64,18 @@ class Files(SystemCase):
         self.assertEqual(os.stat(self.on_server(self.at("sparse"))).st_size, 4 * GIB + 1)
         os.close(fd)
 
+    def test_directories_that_are_gone_have_no_links(self):
+        """fstat(2) of one that is open, removed or replaced by rename(2)."""
+        for name in ("removed", "replaced", "new"):
+            os.mkdir(self.at(name))
+        fds = [os.open(self.at(name), os.O_RDONLY) for name in ("removed", "replaced")]
+        os.rmdir(self.at("removed"))
+        os.rename(self.at("new"), self.at("replaced"))
+        self.assertEqual([os.fstat(fd).st_nlink for fd in fds], [0, 0])
+        self.assertGreater(os.stat(self.at("replaced")).st_nlink, 0)
+        for fd in fds:
+            os.close(fd)
+
     def test_the_largest_offsets(self):
         fd = os.open(self.at("far"), os.O_CREAT | os.O_RDWR)
         for place in ((1 << 63) - 1, 1 << 63):
