@@ -2,6 +2,7 @@
 
 #include "filer/tree/host_store.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -69,6 +70,38 @@ size_t nodes_to_keep(size_t exports) {
   return std::clamp<size_t>(files.rlim_cur / (8 * std::max<size_t>(exports, 2)), kFewestNodes, kMostNodes);
 }
 
+// A regular file of the host's directory, to ask something of: one without a name, or any that is there.
+Fd some_file(int directory) {
+  Fd file(openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file) return file;
+  constexpr int kMostLookedAt = 1000;
+  DIR* listing = fdopendir(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (listing == nullptr) return {};
+  for (int i = 0; i < kMostLookedAt && !file; ++i) {
+    const dirent* entry = readdir(listing);
+    if (entry == nullptr) break;
+    if (entry->d_type != DT_REG) continue;
+    file = Fd(openat(directory, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  }
+  closedir(listing);
+  return file;
+}
+
+// The size of the largest file that the host's file system can have (s_maxbytes). There is no call that says
+// it; lseek(2) takes no place beyond it (EINVAL).
+uint64_t largest_file(int directory) {
+  const Fd file = some_file(directory);
+  if (!file) return INT64_MAX;
+  const auto possible = [&](int64_t size) { return lseek(file.get(), size, SEEK_SET) == size; };
+  if (possible(INT64_MAX)) return INT64_MAX;
+  int64_t yes = 0, no = INT64_MAX;
+  while (no - yes > 1) {
+    const int64_t middle = yes + (no - yes) / 2;
+    (possible(middle) ? yes : no) = middle;
+  }
+  return yes == 0 ? INT64_MAX : static_cast<uint64_t>(yes);
+}
+
 Principal own_principal() {
   Principal self{rpc::AUTH_SYS, geteuid(), getegid(), {}};
   const int count = getgroups(0, nullptr);
@@ -111,7 +144,7 @@ HostStore::HostStore(const HostExport& what, const HandleKey& key, FileSystem& f
   fs.any_bytes = true;
   fs.atomic_changes = false;
   fs.keeps_unlinked = false;
-  fs.max_file_bytes = INT64_MAX;
+  fs.max_file_bytes = largest_file(root_fd_.get());
   fs.max_links = UINT32_MAX;
   if (!callers_.can_impersonate()) {
     fs.everybody = own_principal();

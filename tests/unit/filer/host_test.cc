@@ -42,6 +42,20 @@ TEST_F(HostTest, WhatClientsWrite_IsOnTheHost_AndTheOtherWayRound) {
   EXPECT_LT(facts.st_blocks, 1000) << "it is sparse";
 }
 
+// RFC 8881 section 5.8.2.17, maxfilesize: "Maximum supported file size for the file system of this object."
+TEST_F(HostTest, LargestFile_IsWhatTheHostsFileSystemCanHave) {
+  bitmap4 wanted;
+  wanted.set(FATTR4_MAXFILESIZE);
+  const uint64_t told = client->attributes("/export", wanted).fs->maxfilesize;
+  const std::string path = inside() + "/f";
+  std::ofstream(path) << "content";
+  EXPECT_EQ(truncate(path.c_str(), static_cast<off_t>(told)), 0) << strerror(errno) << ", " << told;
+  if (told == INT64_MAX) return;  // tmpfs
+  EXPECT_NE(truncate(path.c_str(), static_cast<off_t>(told + 1)), 0);
+  EXPECT_EQ(errno, EFBIG);
+  EXPECT_EQ(client->write("/export/f", {}, told, "x").status, NFS4ERR_FBIG);
+}
+
 // "The server must vary the value of the write verifier at each server event or instantiation that may lead
 // to a loss of uncommitted data": the host tells of a failed write once, whoever asks first.
 TEST_F(HostTest, DataThatCannotBeWrittenOut_ChangesTheVerifier) {
