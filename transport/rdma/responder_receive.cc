@@ -31,6 +31,8 @@ Responder::Responder(std::unique_ptr<fabric::Endpoint> endpoint, ResponderOption
       events_(events),
       endpoint_(std::move(endpoint)),
       granted_(options.credits),
+      most_granted_(options.first_credits == 0 ? options.credits
+                                               : std::min(options.credits, options.first_credits)),
       call_credits_(options.callback_credits) {
   const rpcrdma::private_data theirs = rpcrdma::find_private_data(endpoint_->peer_private_data());
   // RFC 8797 section 4.2: "the smaller of its own send size and the client's reported receive size".
@@ -40,6 +42,10 @@ Responder::Responder(std::unique_ptr<fabric::Endpoint> endpoint, ResponderOption
 
 void Responder::start() {
   endpoint_->start(*this);
+}
+
+void Responder::full_credits() {
+  most_granted_ = options_.credits;
 }
 
 void Responder::close(Error why) {
@@ -54,6 +60,7 @@ void Responder::broken(const char* what) {
 void Responder::on_disconnected(const Error& why) {
   closed_ = true;
   fetches_.clear();
+  fetched_bytes_ = 0;
   offers_.clear();
   calls_.clear();
   events_.on_closed(why);
@@ -263,24 +270,84 @@ void Responder::fetch(ConstBytes body) {
     end = position + xdr_padded(bytes);
     f->items.emplace_back(position, end);
   }
-  f->message.resize(total);
+  f->total = total;
   const bool has_zero = chunks.contains(0);
-  f->scatter = has_zero && chunks.size() > 1;
-  if (f->scatter) f->base.resize(sizes[0]);
-  if (!has_zero) {
-    fill(*f, body);
-    counters_.read_chunks += chunks.size();
-  } else {
+  f->scatter = !has_zero || chunks.size() > 1;
+  if (has_zero) {
     ++counters_.long_calls;
+  } else {
+    f->base.assign(body.begin(), body.end());
+    counters_.read_chunks += chunks.size();
+  }
+  for (const auto& [position, segments] : chunks) {
+    size_t offset = position;
+    ByteVector& into = position == 0 && f->scatter ? f->base : f->message;
+    for (const segment* s : segments) {
+      if (s->length > 0) f->pieces.push_back({&into, offset, *s});
+      offset += s->length;
+    }
   }
   const uint64_t id = next_fetch_++;
   fetches_[id] = f;
-  f->left = 1;
-  for (const auto& [position, segments] : chunks) {
-    const MutableBytes whole = position == 0 && f->scatter ? MutableBytes(f->base) : MutableBytes(f->message);
-    read_into(whole.subspan(position, sizes[position]), segments, id, f);
+  if (f->pieces.empty()) return on_fetched(id);
+  pump_reads();
+}
+
+// Asks for what is next, call after call, as far as the window and the room go.
+void Responder::pump_reads() {
+  if (closed_) return;
+  for (const auto& [id, f] : fetches_) {
+    if (f->pieces.empty()) continue;
+    if (f->reserved == 0 && !begin(*f)) break;
+    while (!f->pieces.empty()) {
+      if (!ask_for_next(id, f)) return events_.on_held();
+    }
   }
-  if (--f->left == 0) on_fetched(id);
+  events_.on_held();
+}
+
+// One call is always fetched, however long; another one only beside those that have begun where there is
+// room. The address space is taken here, its pages by ask_for_next().
+bool Responder::begin(Fetch& f) {
+  size_t base = 0;
+  for (const Piece& p : f.pieces) {
+    if (p.into == &f.base) base = std::max<size_t>(base, p.offset + p.source.length);
+  }
+  if (reserved_bytes_ > 0 && reserved_bytes_ + f.total + base > options_.max_fetch_bytes) return false;
+  f.reserved = f.total + base;
+  reserved_bytes_ += f.reserved;
+  f.message.reserve(f.total);
+  if (base > 0) f.base.reserve(base);
+  return true;
+}
+
+// False: not before more has come.
+bool Responder::ask_for_next(uint64_t id, const std::shared_ptr<Fetch>& f) {
+  Piece& p = f->pieces.front();
+  // Not in pieces that are ever smaller, where the window is wide: each is a round trip of its own.
+  const size_t least = std::min<size_t>(p.source.length, std::max(kFirstWindow, window_ / 4));
+  if (asked_bytes_ > 0 && asked_bytes_ + least > window_) return false;
+  const auto n = static_cast<uint32_t>(std::min<size_t>(
+      {p.source.length, endpoint_->limits().max_read_bytes, std::max(window_ - asked_bytes_, least)}));
+  if (asked_.empty()) progress_ = Clock::now();
+  const size_t had = p.into->size();
+  p.into->resize(std::max(had, p.offset + n));  // within what is reserved: nothing moves
+  f->held += p.into->size() - had;
+  fetched_bytes_ += p.into->size() - had;
+  ++f->left;
+  asked_.push_back(n);
+  asked_bytes_ += n;
+  endpoint_->read(MutableBytes(*p.into).subspan(p.offset, n), {p.source.handle, n, p.source.offset}, f, id);
+  p.offset += n;
+  p.source.offset += n;
+  p.source.length -= n;
+  if (p.source.length == 0) f->pieces.pop_front();
+  return true;
+}
+
+void Responder::look(TimePoint now) {
+  if (!closed_ && !asked_.empty() && now - progress_ > options_.read_deadline)
+    broken("the client does not answer RDMA Reads");
 }
 
 void Responder::fill(Fetch& f, ConstBytes from) {
@@ -297,30 +364,29 @@ void Responder::fill(Fetch& f, ConstBytes from) {
   take(f.message.size());
 }
 
-void Responder::read_into(MutableBytes target, std::span<const segment* const> segments, uint64_t id,
-                          const std::shared_ptr<Fetch>& f) {
-  const size_t most = endpoint_->limits().max_read_bytes;
-  for (const segment* s : segments) {
-    for (uint32_t done = 0; done < s->length;) {
-      const auto n = static_cast<uint32_t>(std::min<size_t>(s->length - done, most));
-      ++f->left;
-      endpoint_->read(target.first(n), {s->handle, n, s->offset + done}, f, id);
-      target = target.subspan(n);
-      done += n;
-    }
-  }
-}
-
+// RDMA Reads are answered in the order in which they were asked for (RFC 5040 section 5.5; InfiniBand's
+// ordering rules).
 void Responder::on_completed(fabric::Cookie cookie) {
   const auto at = fetches_.find(cookie);
-  if (at != fetches_.end() && --at->second->left == 0) on_fetched(cookie);
+  if (at == fetches_.end() || asked_.empty()) return;
+  const uint32_t bytes = asked_.front();
+  asked_.pop_front();
+  asked_bytes_ -= bytes;
+  window_ = std::min(window_ + bytes, kMostWindow);
+  progress_ = Clock::now();
+  Fetch& f = *at->second;
+  if (--f.left == 0 && f.pieces.empty()) on_fetched(cookie);
+  pump_reads();
 }
 
 void Responder::on_fetched(uint64_t id) {
   const auto at = fetches_.find(id);
   const std::shared_ptr<Fetch> f = std::move(at->second);
   fetches_.erase(at);
+  reserved_bytes_ -= f->reserved;
+  fetched_bytes_ -= f->held;
   if (closed_) return;
+  f->message.resize(f->total);
   if (f->scatter) fill(*f, f->base);
   if (load_be32(f->message.data()) != f->xid) {
     offers_.erase(f->xid);

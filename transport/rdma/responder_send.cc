@@ -19,7 +19,7 @@ void Responder::begin_header(uint32_t xid, bool response) {
   out_.clear();
   out_.xid = xid;
   out_.vers = version_ == 0 ? rpcrdma::kVersion1 : version_;
-  out_.credit = response ? granted_ : call_credits_.requested();
+  out_.credit = response ? granted() : call_credits_.requested();
   out_.flags = response ? rpcrdma::RPCRDMA2_F_RESPONSE : 0;
 }
 

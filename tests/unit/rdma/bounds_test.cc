@@ -87,6 +87,158 @@ TEST_P(Bounds, ClientThatTakesNoAnswers_CostsItsConnection) {
   });
 }
 
+// What a peer announces costs nothing before it comes: Read chunks of sixty megabytes, of which it answers
+// not one RDMA Read.
+TEST_P(Bounds, AnnouncedChunks_TakeMemoryAsTheyArrive) {
+  constexpr size_t kData = 1u << 20;
+  constexpr uint32_t kCalls = 60;
+  TestServer server{*loop, {}, [](TestServer::Connection&, ByteVector) {}};
+  std::unique_ptr<fabric::Fabric> fabric;
+  call_on(*loop, [&] { fabric = fabric::iwarp::make_fabric(*loop); });
+  fabric::ConnectOptions to;
+  to.host = "127.0.0.1";
+  to.port = server.port();
+  to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
+  auto client = run_on(*loop, fabric->connect(to));
+  ASSERT_TRUE(client);
+  ByteVector memory(kData);
+  call_on(*loop, [&] {  // never started: it answers nothing
+    const auto exposed = (*client)->expose(memory, fabric::Access::kRemoteRead);
+    ASSERT_TRUE(exposed);
+    chunk_lists chunks;
+    for (const segment& s : *exposed) chunks.reads.push_back({40, s});
+    for (uint32_t i = 0; i < kCalls; ++i) {
+      const ByteVector m = message(i, call(i), chunks);
+      const ConstBytes parts[] = {m};
+      (*client)->send(parts);
+    }
+  });
+  const auto responder = [&]() -> rdma::Responder& { return *server.connections()[0]->responder; };
+  ASSERT_TRUE(eventually([&] {
+    return call_on(*loop,
+                   [&] { return !server.connections().empty() && responder().counters().calls == kCalls; });
+  }));
+  call_on(*loop, [&] {
+    EXPECT_EQ(responder().counters().read_chunks, kCalls);
+    EXPECT_LE(responder().held_bytes(), rdma::Responder::kFirstWindow + 100) << "and what is before it";
+    responder().look(Clock::now() + std::chrono::seconds(29));
+    EXPECT_FALSE(server.connections()[0]->closed);
+    responder().look(Clock::now() + std::chrono::seconds(31));
+  });
+  EXPECT_TRUE(eventually([&] { return call_on(*loop, [&] { return server.connections()[0]->closed; }); }));
+  call_on(*loop, [&] {
+    EXPECT_NE(server.connections()[0]->reason.find("does not answer RDMA Reads"), std::string::npos)
+        << server.connections()[0]->reason;
+    client->reset();
+    fabric.reset();
+  });
+}
+
+// Who answers is served, whatever comes at once: no more of it than max_fetch_bytes is under way.
+TEST_P(Bounds, CallsBeingFetched_AreBoundedTogether) {
+  constexpr size_t kData = 100'000;
+  constexpr uint32_t kCalls = 40;
+  rdma::ResponderOptions options;
+  options.max_fetch_bytes = 250'000;
+  std::atomic<size_t> answered{0};
+  std::atomic<size_t> most{0};
+  const ByteVector data = pattern(kData, 3);
+  TestServer server{*loop, options, [&](TestServer::Connection& c, ByteVector m) {
+                      most = std::max<size_t>(most, c.responder->held_bytes());
+                      ASSERT_EQ(m.size(), call(0).size() + kData);
+                      EXPECT_TRUE(std::equal(data.begin(), data.end(), m.end() - kData));
+                      c.responder->send(reply(xid_of(m), {}));
+                      ++answered;
+                    }};
+  std::unique_ptr<fabric::Fabric> fabric;
+  call_on(*loop, [&] { fabric = fabric::iwarp::make_fabric(*loop); });
+  fabric::ConnectOptions to;
+  to.host = "127.0.0.1";
+  to.port = server.port();
+  to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
+  auto client = run_on(*loop, fabric->connect(to));
+  ASSERT_TRUE(client);
+  Side side;
+  ByteVector memory = data;
+  call_on(*loop, [&] {
+    side.endpoint = *std::move(client);
+    side.endpoint->start(side);
+    const auto exposed = side.endpoint->expose(memory, fabric::Access::kRemoteRead);
+    ASSERT_TRUE(exposed);
+    chunk_lists chunks;
+    for (const segment& s : *exposed) chunks.reads.push_back({static_cast<uint32_t>(call(0).size()), s});
+    for (uint32_t i = 0; i < kCalls; ++i) {
+      const ByteVector m = message(i, call(i), chunks);
+      const ConstBytes parts[] = {m};
+      side.endpoint->send(parts);
+    }
+  });
+  EXPECT_TRUE(eventually([&] { return answered == kCalls; }));
+  EXPECT_LE(most, options.max_fetch_bytes);
+  call_on(*loop, [&] {
+    EXPECT_EQ(server.connections()[0]->responder->held_bytes(), 0u);
+    side.endpoint.reset();
+    fabric.reset();
+  });
+}
+
+// Few credits until it is known whose client it is.
+TEST_P(Bounds, FirstCredits_AreFew) {
+  rdma::ResponderOptions options;
+  options.credits = 8;
+  options.first_credits = 2;
+  TestServer server{*loop, options, [](TestServer::Connection& c, ByteVector m) {
+                      if (xid_of(m) < 3) c.responder->send(reply(xid_of(m), {}));
+                      if (xid_of(m) == 1) c.responder->full_credits();
+                    }};
+  std::unique_ptr<fabric::Fabric> fabric;
+  call_on(*loop, [&] { fabric = fabric::iwarp::make_fabric(*loop); });
+  const auto connect = [&](Side& side) {
+    fabric::ConnectOptions to;
+    to.host = "127.0.0.1";
+    to.port = server.port();
+    to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
+    auto client = run_on(*loop, fabric->connect(to));
+    ASSERT_TRUE(client);
+    call_on(*loop, [&] {
+      side.endpoint = *std::move(client);
+      side.endpoint->start(side);
+    });
+  };
+  const auto send = [&](Side& side, uint32_t xid) {
+    call_on(*loop, [&] {
+      const ByteVector m = message(xid, call(xid));
+      const ConstBytes parts[] = {m};
+      side.endpoint->send(parts);
+    });
+  };
+  const auto credit_of = [](const ByteVector& m) {
+    header h;
+    size_t length = 0;
+    EXPECT_EQ(decode(m, h, &length), Defect::kNone);
+    return h.credit;
+  };
+  Side known, stranger;
+  connect(known);
+  send(known, 1);
+  ASSERT_TRUE(known.receives(1));
+  EXPECT_EQ(credit_of(known.message(0)), 2u);
+  send(known, 2);
+  ASSERT_TRUE(known.receives(2));
+  EXPECT_EQ(credit_of(known.message(1)), 8u);
+  connect(stranger);
+  for (uint32_t xid = 10; xid < 14; ++xid) send(stranger, xid);
+  EXPECT_TRUE(stranger.disconnects()) << "more calls than credits";
+  for (uint32_t xid = 10; xid < 18; ++xid) send(known, xid);
+  send(known, 2);
+  EXPECT_TRUE(known.receives(3)) << "as many as it was granted";
+  call_on(*loop, [&] {
+    known.endpoint.reset();
+    stranger.endpoint.reset();
+    fabric.reset();
+  });
+}
+
 // In the other direction: a server that calls back and takes no reply.
 TEST_P(Bounds, ServerThatTakesNoReplies_CostsItsConnection) {
   constexpr uint32_t kCalls = 20'000;
