@@ -301,6 +301,27 @@ TEST_F(VerbsDriverAsked, PeersThatThereIsNoRoomFor_AreLoggedEverMoreRarely) {
   call_on(*loop_, [&] { listener_.reset(); });
 }
 
+// Peers that ask and do not go on keep nobody out, however many they are: the oldest goes for the next one.
+TEST_F(VerbsDriverAsked, PeersThatNeverEstablish_KeepNobodyOut) {
+  fabric::verbs::Options options;
+  options.startup_timeout = std::chrono::seconds(3);
+  make_fabric(options);
+  Side side;
+  listen(side);
+  device_.peers_establish = false;
+  for (unsigned i = 0; i < 74; ++i) call_on(*loop_, [&] { device_.ask(); });
+  const auto failures = [&] { return call_on(*loop_, [&] { return failures_; }); };
+  EXPECT_TRUE(eventually([&] { return failures() >= 10; }));
+  call_on(*loop_, [&] {
+    device_.peers_establish = true;
+    device_.ask();
+  });
+  EXPECT_TRUE(eventually([&] { return call_on(*loop_, [&] { return side.endpoint != nullptr; }); }));
+  EXPECT_TRUE(eventually([&] { return failures() == 74; })) << "they end in time";
+  call_on(*loop_, [&] { listener_.reset(); });
+  drop(side);
+}
+
 // As bnxt_re: Send With Invalidate is among what the kernel says the device has, and its user's library does
 // not know the opcode. One connection is lost for that, and no other.
 TEST_F(VerbsDriverAsked, SendWithInvalidateThatIsRefused_IsNotOfferedAgain) {

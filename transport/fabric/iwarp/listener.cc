@@ -3,7 +3,9 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
 
 #include "transport/fabric/iwarp/endpoint.h"
 #include "transport/runtime/log.h"
@@ -13,6 +15,7 @@ namespace {
 
 // An accept() that fails because a limit is reached would fail again at once.
 constexpr std::chrono::milliseconds kPause{100};
+constexpr unsigned kMostAtOnce = 64;
 
 Error listen_error(int errnum, std::string cause) {
   return {Layer::kTransport, Recovery::kPermanent, errnum, 0, "listen", std::move(cause)};
@@ -116,12 +119,25 @@ void ListenerCore::stop() {
   descriptor_.close(ignored);
   pause_.cancel();
   // Each ends its coroutine, which takes itself off the list: not while this runs through it.
-  const std::set<StartupSocket*> startups = std::exchange(startups_, {});
-  for (StartupSocket* s : startups) s->cancel();
+  const std::list<Startup> startups = std::exchange(startups_, {});
+  for (const Startup& s : startups) s.socket->cancel();
+}
+
+void ListenerCore::make_room() {
+  if (startups_.size() < options_.max_startups) return;
+  std::map<std::string, size_t> addresses;
+  for (const Startup& s : startups_) ++addresses[s.address];
+  const auto most = std::max_element(addresses.begin(), addresses.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto oldest = std::find_if(startups_.begin(), startups_.end(),
+                                   [&](const Startup& s) { return s.address == most->first; });
+  StartupSocket* socket = oldest->socket;
+  startups_.erase(oldest);
+  socket->cancel();
 }
 
 void ListenerCore::wait() {
-  if (stopped_ || startups_.size() >= options_.max_startups || std::exchange(waiting_, true)) return;
+  if (stopped_ || std::exchange(waiting_, true)) return;
   descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [self = shared_from_this()](const asio::error_code& ec) {
                            self->waiting_ = false;
@@ -130,7 +146,7 @@ void ListenerCore::wait() {
 }
 
 void ListenerCore::on_readable() {
-  while (!stopped_ && startups_.size() < options_.max_startups) {
+  for (unsigned taken = 0; !stopped_ && taken < kMostAtOnce; ++taken) {
     tcp::Endpoint peer;
     peer.length = sizeof(peer.address);
     tcp::Connected connected;
@@ -154,17 +170,20 @@ void ListenerCore::on_readable() {
     if (!tcp::configure(connected.socket.get(), times) || !local) continue;  // gone already
     connected.peer = tcp::to_string(peer);
     connected.local = tcp::to_string(*local);
-    loop_.spawn(start_up(shared_from_this(), std::move(connected)));
+    std::string address = connected.peer.substr(0, connected.peer.rfind(':'));
+    loop_.spawn(start_up(shared_from_this(), std::move(connected), std::move(address)));
   }
+  wait();  // the loop's other work gets its turn
 }
 
-Task<> ListenerCore::start_up(std::shared_ptr<ListenerCore> self, tcp::Connected connected) {
+Task<> ListenerCore::start_up(std::shared_ptr<ListenerCore> self, tcp::Connected connected,
+                              std::string address) {
   StartupSocket startup(self->loop_, std::move(connected.socket),
                         Clock::now() + self->options_.startup_timeout);
-  self->startups_.insert(&startup);
+  self->make_room();
+  self->startups_.push_back({&startup, std::move(address)});
   Result<StartupFrame> request = co_await startup.read_request();
-  self->startups_.erase(&startup);
-  self->wait();
+  std::erase_if(self->startups_, [&](const Startup& s) { return s.socket == &startup; });
   if (self->stopped_) co_return;
   connected.socket = startup.release();
   if (!request) {

@@ -1,16 +1,18 @@
 // The passive side of software RDMA: accepts TCP connections, reads each one's MPA request, and hands it to
 // its owner as an Incoming.
 //
-// At most max_startups connections are between accept() and their request, each for at most startup_timeout;
-// while there are as many, the others wait in the system's queue. Loop thread only.
+// At most max_startups connections are between accept() and their request, each for at most startup_timeout.
+// For one more the oldest goes, of the address that has most of them: peers that say nothing keep out nobody
+// who does. Loop thread only.
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
-#include <set>
+#include <string>
 
 #include "transport/fabric/iwarp/iwarp.h"
 #include "transport/fabric/iwarp/startup.h"
@@ -30,7 +32,8 @@ class ListenerCore final : public std::enable_shared_from_this<ListenerCore> {
  private:
   void wait();
   void on_readable();
-  static Task<> start_up(std::shared_ptr<ListenerCore> self, tcp::Connected connected);
+  static Task<> start_up(std::shared_ptr<ListenerCore> self, tcp::Connected connected, std::string address);
+  void make_room();
 
   Loop& loop_;
   const Options options_;
@@ -39,7 +42,11 @@ class ListenerCore final : public std::enable_shared_from_this<ListenerCore> {
   OnIncoming on_incoming_;
   log::Throttle failures_;  // of accept
   const std::shared_ptr<log::Throttle> violations_ = std::make_shared<log::Throttle>();
-  std::set<StartupSocket*> startups_;
+  struct Startup {
+    StartupSocket* socket;
+    std::string address;
+  };
+  std::list<Startup> startups_;  // in the order of their arrival
   bool waiting_ = false;
   bool stopped_ = false;
 };

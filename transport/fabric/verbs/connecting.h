@@ -1,6 +1,7 @@
 // Connecting: what a fabric's connections begin with, on either side. Loop thread only.
 #pragma once
 
+#include <list>
 #include <unordered_map>
 
 #include "transport/fabric/verbs/endpoint_core.h"
@@ -24,7 +25,10 @@ class Context final : public std::enable_shared_from_this<Context> {
   Loop& loop;
   const Options options;
   const std::shared_ptr<Domains> domains;
-  size_t accepting = 0;  // connections of peers that have not said yet that they stand
+  // Connections of peers that have not said yet that they stand: each has a queue pair and registered memory,
+  // and who asks need not go on. In the order of their arrival.
+  static constexpr size_t kMostAccepting = 64;
+  std::list<CmId*> accepting;
 
  private:
   void witness(const CmId& id, const std::shared_ptr<OpenDevice>& device);

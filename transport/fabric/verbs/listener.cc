@@ -6,6 +6,8 @@
 #include <asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
+#include <list>
+#include <map>
 
 #include "transport/fabric/verbs/endpoint.h"
 #include "transport/fabric/verbs/errors.h"
@@ -17,19 +19,40 @@ namespace nfsrdma::fabric::verbs {
 namespace {
 
 constexpr int kBacklog = 128;
-constexpr size_t kMostAccepting = 64;
 // Until it is seen whether there is a device with the address again.
 constexpr std::chrono::seconds kPause{1};
 
-class Counted {
+// One of Context::accepting while it lives. For one more than there may be the oldest goes, of the address
+// that has most of them: who asks and does not go on keeps out nobody who does.
+class Accepting {
  public:
-  explicit Counted(size_t& count) : count_(++count) {}
-  ~Counted() { --count_; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
+  Accepting(Context& context, CmId& id) : context_(context), id_(id) {
+    std::list<CmId*>& all = context_.accepting;
+    if (all.size() >= Context::kMostAccepting) {
+      std::map<std::string, size_t> addresses;
+      for (const CmId* other : all) ++addresses[address_of(*other)];
+      const auto most = std::max_element(addresses.begin(), addresses.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto oldest = std::find_if(all.begin(), all.end(),
+                                       [&](const CmId* other) { return address_of(*other) == most->first; });
+      CmId* goes = *oldest;
+      all.erase(oldest);
+      goes->cancel();
+    }
+    all.push_back(&id);
+  }
+  ~Accepting() { std::erase(context_.accepting, &id_); }
+  Accepting(const Accepting&) = delete;
+  Accepting& operator=(const Accepting&) = delete;
 
  private:
-  size_t& count_;
+  static std::string address_of(const CmId& id) {
+    const std::string peer = id.peer();
+    return peer.substr(0, peer.rfind(':'));
+  }
+
+  Context& context_;
+  CmId& id_;
 };
 
 Error listen_error(int errnum, std::string cause) {
@@ -59,12 +82,6 @@ Task<Result<std::unique_ptr<Endpoint>>> VerbsIncoming::accept(EndpointOptions op
   if (!id_) co_return fail(rdma_error(EINVAL, "accept", "answered before"));
   const std::shared_ptr<Context> context = context_;
   const TimePoint deadline = Clock::now() + context->options.startup_timeout;
-  // Each has a queue pair and registered memory, and who asks need not go on.
-  if (context->accepting >= kMostAccepting) {
-    refuse();
-    co_return fail(rdma_error(EBUSY, "accept", "too many peers begin a connection"));
-  }
-  const Counted counted(context->accepting);
   Result<Established> e = context->prepare(std::move(id_), options);
   if (!e) {
     if (const uint64_t n = context->domains->failures().hit())
@@ -80,7 +97,10 @@ Task<Result<std::unique_ptr<Endpoint>>> VerbsIncoming::accept(EndpointOptions op
   e->private_data = request_.private_data;
   rdma_conn_param p = connection_parameters(said, answered, e->reads_initiated);
   if (rdma_accept(e->pair->id().get(), &p) != 0) co_return fail(rdma_error(errno, "accept", {}));
-  NFSRDMA_CO_TRY(co_await e->pair->id().expect(RDMA_CM_EVENT_ESTABLISHED, deadline));
+  {
+    const Accepting accepting(*context, e->pair->id());
+    NFSRDMA_CO_TRY(co_await e->pair->id().expect(RDMA_CM_EVENT_ESTABLISHED, deadline));
+  }
   std::unique_ptr<Endpoint> endpoint =
       std::make_unique<VerbsEndpoint>(context->loop, context->options, std::move(*e));
   co_return std::move(endpoint);

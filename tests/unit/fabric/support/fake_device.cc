@@ -350,7 +350,7 @@ int rdma_listen(rdma_cm_id* id, int) {
   return 0;
 }
 int rdma_accept(rdma_cm_id* id, rdma_conn_param* p) {
-  return rdma_connect(id, p);
+  return the_device->peers_establish ? rdma_connect(id, p) : 0;
 }
 int rdma_reject(rdma_cm_id*, const void*, uint8_t) {
   return 0;

@@ -50,6 +50,7 @@ struct FakeDevice {
   // errno of an rdma_bind_addr().
   std::function<int(const tcp::Endpoint&)> on_bind = [](const tcp::Endpoint&) { return 0; };
   std::function<void()> on_destroy_id = [] {};
+  bool peers_establish = true;  // else who asked never says that the connection stands
 
   std::vector<Posted> posted;
   std::vector<tcp::Endpoint> bound;  // as it was asked for
