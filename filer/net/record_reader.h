@@ -6,7 +6,10 @@
 // it does not fit here.)
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "xdr/record_mark.h"
 
@@ -17,6 +20,9 @@ class RecordReader {
   explicit RecordReader(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   bool broken() const { return broken_; }
+  // Between the first byte of a record and its last.
+  bool inside_record() const { return mark_bytes_ > 0 || in_fragment_ || !message_.empty(); }
+  size_t held_bytes() const { return message_.capacity(); }
 
   // The next message, if `in` completes one; what was used is taken off `in`.
   std::optional<ByteVector> take(ConstBytes& in) {
@@ -29,7 +35,7 @@ class RecordReader {
         in = in.subspan(n);
         left_ -= n;
       }
-      if (in_fragment_ && left_ == 0) {
+      if (in_fragment_ && left_ == 0 && !broken_) {
         in_fragment_ = false;
         if (last_) return std::exchange(message_, {});
       }
