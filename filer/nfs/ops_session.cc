@@ -12,7 +12,8 @@ namespace {
 
 // Whether this server could call back on the session at all.
 bool can_have_back_channel(const Session& s) {
-  return !s.back_slots.empty() && s.back.ca_maxoperations >= 2 && s.cb_security.has_value();
+  return !s.back_slots.empty() && s.back.ca_maxoperations >= 2 &&
+         s.back.ca_maxrequestsize >= kSmallestCallback && s.cb_security.has_value();
 }
 
 }  // namespace

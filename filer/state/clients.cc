@@ -15,12 +15,10 @@ constexpr uint32_t kClientFlags = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FLAG
 constexpr uint32_t kSessionFlags =
     CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
 
-// A SEQUENCE alone with an AUTH_SYS credential, and its reply, must fit ("a replier could never send a
-// response").
-constexpr uint32_t kSmallestRequest = 512;
+// "If the client selects a value for ca_maxresponsesize such that a replier on a channel could never send a
+// response, the server SHOULD return NFS4ERR_TOOSMALL": the reply to SEQUENCE alone, to CB_SEQUENCE and
+// CB_RECALL. Of ca_maxrequestsize the RFC asks nothing: a client knows how long its requests are.
 constexpr uint32_t kSmallestResponse = 128;
-// A CB_RECALL with its headers, and its reply.
-constexpr uint32_t kSmallestCallback = 512;
 constexpr uint32_t kSmallestCallbackReply = 128;
 
 // CREATE_SESSION arguments that would be refused again.
@@ -216,15 +214,11 @@ nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4
 
   const channel_attrs4& fore = args.csa_fore_chan_attrs;
   const channel_attrs4& back = args.csa_back_chan_attrs;
-  if (fore.ca_maxrequestsize < kSmallestRequest || fore.ca_maxresponsesize < kSmallestResponse) {
-    return NFS4ERR_TOOSMALL;
-  }
+  if (fore.ca_maxresponsesize < kSmallestResponse) return NFS4ERR_TOOSMALL;
   // Also where the back channel is bound to a connection later. Without slots there will be none.
   const bool has_back = wants_back || back.ca_maxrequests > 0;
-  if (has_back && (back.ca_maxrequestsize < kSmallestCallback ||
-                   back.ca_maxresponsesize < kSmallestCallbackReply || back.ca_maxoperations < 2)) {
+  if (has_back && (back.ca_maxresponsesize < kSmallestCallbackReply || back.ca_maxoperations < 2))
     return NFS4ERR_TOOSMALL;
-  }
   r.csr_fore_chan_attrs = fore;
   r.csr_fore_chan_attrs.ca_headerpadsize = 0;
   r.csr_fore_chan_attrs.ca_maxrequestsize = std::min(fore.ca_maxrequestsize, limits_.max_request_bytes);
@@ -237,7 +231,8 @@ nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4
   // "For the backchannel, the server MUST NOT change the value": operations and requests stay as offered.
   r.csr_back_chan_attrs = back;
   r.csr_back_chan_attrs.ca_headerpadsize = 0;
-  const bool back_works = wants_back && callback_security(args.csa_sec_parms) && back.ca_maxrequests > 0;
+  const bool back_works = wants_back && callback_security(args.csa_sec_parms) && back.ca_maxrequests > 0 &&
+                          back.ca_maxrequestsize >= kSmallestCallback;
   r.csr_flags = back_works ? uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN} : 0;
   return NFS4_OK;
 }

@@ -105,6 +105,9 @@ class ClientTable {
   uint64_t looks_ = 0;
 };
 
+// A CB_RECALL with its headers: there is no back channel on which it would be too long.
+inline constexpr uint32_t kSmallestCallback = 512;
+
 // The first of the credentials that this server can call back with: AUTH_NONE or AUTH_SYS. The others are not
 // kept: a client may name as many as a message has room for.
 std::optional<nfs4::callback_sec_parms4> callback_security(

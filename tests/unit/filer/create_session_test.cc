@@ -85,7 +85,7 @@ TEST_F(CreateSessionTest, InASessionOfAnother_Works) {
 // ID and better arguments is what clients of Linux' server send, one with the next is what the RFC expects.
 TEST_F(CreateSessionTest, AfterARefusal_TheSameAndTheNextSequenceWork) {
   CREATE_SESSION4args bad = request();
-  bad.csa_fore_chan_attrs.ca_maxrequestsize = 20;
+  bad.csa_fore_chan_attrs.ca_maxresponsesize = 20;
   EXPECT_EQ(send(bad).status, NFS4ERR_TOOSMALL);
   EXPECT_EQ(send(bad).status, NFS4ERR_TOOSMALL);
   EXPECT_EQ(client->create_session().status, NFS4_OK) << "the same";
@@ -104,14 +104,40 @@ TEST_F(CreateSessionTest, SizesThatCannotWork_AreTooSmall) {
   };
   using Attrs = channel_attrs4;
   EXPECT_EQ(with([](Attrs& f, Attrs&, uint32_t&) { f.ca_maxresponsesize = 0; }), NFS4ERR_TOOSMALL);
-  EXPECT_EQ(with([](Attrs& f, Attrs&, uint32_t&) { f.ca_maxrequestsize = 0; }), NFS4ERR_TOOSMALL);
   EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t&) { b.ca_maxresponsesize = 0; }), NFS4ERR_TOOSMALL);
-  EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t&) { b.ca_maxrequestsize = 10; }), NFS4ERR_TOOSMALL);
   EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t&) { b.ca_maxoperations = 1; }), NFS4ERR_TOOSMALL);
   // Also when the back channel is to be bound later; but who offers it no slots does not want one.
-  EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t& flags) { b.ca_maxrequestsize = 10, flags = 0; }),
+  EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t& flags) { b.ca_maxresponsesize = 10, flags = 0; }),
             NFS4ERR_TOOSMALL);
   EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t& flags) { b = {}, flags = 0; }), NFS4_OK);
+}
+
+// "if the client selects a value for ca_maxresponsesize such that a replier on a channel could never send a
+// response, the server SHOULD return NFS4ERR_TOOSMALL" (section 18.36.3): of the request's size it says only
+// "If a requester sends a request that exceeds ca_maxrequestsize, the error NFS4ERR_REQ_TOO_BIG will be
+// returned".
+TEST_F(CreateSessionTest, ShortRequests_AreTheClientsToMake) {
+  CREATE_SESSION4args args = request();
+  args.csa_fore_chan_attrs.ca_maxrequestsize = 400;
+  const CREATE_SESSION4res made = send(args);
+  ASSERT_EQ(made.status, NFS4_OK);
+  EXPECT_EQ(made.resok4.csr_fore_chan_attrs.ca_maxrequestsize, 400u);
+  client->session = made.resok4.csr_sessionid;
+  client->sequences.clear();
+  EXPECT_EQ(client->run({}).status, NFS4_OK);
+  EXPECT_EQ(client->call(ops(client->next_sequence(), LOOKUP4args{std::string(400, 'x')})).status,
+            NFS4ERR_REQ_TOO_BIG);
+}
+
+// A CB_RECALL would be longer: the client gets its session, and no back channel.
+TEST_F(CreateSessionTest, ShortCallbacks_AreNoBackChannel) {
+  CREATE_SESSION4args args = request();
+  args.csa_back_chan_attrs.ca_maxrequestsize = 100;
+  args.csa_flags = CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  const CREATE_SESSION4res made = send(args);
+  ASSERT_EQ(made.status, NFS4_OK);
+  EXPECT_EQ(made.resok4.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN, 0u);
+  EXPECT_FALSE(server->clients().at(0).back_channel);
 }
 
 // "For each channel, the server MAY decrease this value, but MUST NOT increase it"; "For the backchannel, the

@@ -222,7 +222,7 @@ TEST(CreateSession, TinyMessages_AreTooSmall) {
   EXPECT_EQ(client.create_session().status, NFS4ERR_TOOSMALL);
   ++client.create_sequence;  // phase 2 has set the slot's sequence ID
   client.session_request.csa_fore_chan_attrs.ca_maxresponsesize = 1 << 20;
-  client.session_request.csa_back_chan_attrs.ca_maxrequestsize = 10;
+  client.session_request.csa_back_chan_attrs.ca_maxresponsesize = 10;
   EXPECT_EQ(client.create_session().status, NFS4ERR_TOOSMALL);
 }
 
