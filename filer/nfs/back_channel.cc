@@ -9,8 +9,13 @@ using namespace nfs4;
 namespace {
 
 constexpr std::chrono::milliseconds kDelayedRetry{50};
-// How many results of callbacks are kept for whoever asks.
+constexpr std::chrono::milliseconds kRefusedRetry{1000};
+constexpr unsigned kMostDoublings = 4;
+// How many results of callbacks are kept for whoever asks, of how many the client's answer with them, and how
+// long that may be.
 constexpr size_t kKeptResults = 4096;
+constexpr size_t kKeptReplies = 64;
+constexpr size_t kLongestReply = 64u << 10;
 
 struct CallbackCredential {
   ByteVector body;
@@ -48,6 +53,8 @@ CallbackId BackChannel::call(Session& session, Callback callback) {
   const CallbackId id = next_id_++;
   for (auto at = results_.begin(); at != results_.end() && at->first + kKeptResults < id;)
     at = pending_.contains(at->first) ? std::next(at) : results_.erase(at);
+  if (const auto old = results_.find(id - std::min<CallbackId>(id, kKeptReplies)); old != results_.end())
+    old->second.reply = {};
   Pending& pending = pending_[id];
   pending.id = id;
   pending.session = session.id;
@@ -62,7 +69,7 @@ void BackChannel::pump(Session& session) {
   const LinkPtr link = link_of(session);
   if (link == nullptr) return;
   for (auto& [id, pending] : pending_) {
-    if (pending.owner != &session || pending.sent) continue;
+    if (pending.owner != &session || pending.sent || pending.resting) continue;
     if (!pending.has_slot) {
       for (uint32_t slot = 0; slot < session.back_slots.size() && !pending.has_slot; ++slot) {
         if (session.back_slots[slot].busy) continue;
@@ -141,7 +148,9 @@ bool BackChannel::answered(LinkId link, ConstBytes message) {
     if (!pending.sent || pending.link != link || pending.xid != prefix->xid) continue;
     CB_COMPOUND4res reply;
     std::string rejected;
-    if (!x(header)) {
+    if (message.size() > kLongestReply) {
+      rejected = "longer than any answer";
+    } else if (!x(header)) {
       rejected = x.failure();
     } else if (!header.success()) {
       rejected = rpc::name_of(rpc::status_of(header));
@@ -167,14 +176,11 @@ void BackChannel::finish(CallbackId id, const CB_COMPOUND4res& reply) {
   const bool advanced =
       result.rejected.empty() && sequence != nullptr && sequence->status == NFS4_OK && !overridden;
   give_slot_back(pending, advanced);
-  if (result.rejected.empty() && reply.status == NFS4ERR_DELAY && pending.callback.repeat_on_delay) {
-    pending.sent = false;
-    environment_.after(kDelayedRetry, [this, id] {
-      const auto at = pending_.find(id);
-      if (at != pending_.end() && !at->second.sent) pump(*at->second.owner);
-    });
-    return;
-  }
+  if (result.rejected.empty() && reply.status == NFS4ERR_DELAY && pending.callback.repeat_on_delay)
+    return repeat_after(pending, kDelayedRetry);
+  const bool refused = !result.rejected.empty() || reply.status != NFS4_OK;
+  if (refused && pending.callback.wanted && pending.callback.wanted())
+    return repeat_after(pending, kRefusedRetry * (1u << std::min(pending.refused++, kMostDoublings)));
   result.state = CallbackResult::State::kAnswered;
   result.reply = reply;
   Session* owner = pending.owner;
@@ -183,6 +189,26 @@ void BackChannel::finish(CallbackId id, const CB_COMPOUND4res& reply) {
   if (done) done(reply);
   environment_.notify();
   pump(*owner);
+}
+
+void BackChannel::repeat_after(Pending& pending, std::chrono::milliseconds delay) {
+  pending.sent = false;
+  pending.resting = true;
+  results_[pending.id].state = CallbackResult::State::kWaiting;
+  environment_.after(delay, [this, id = pending.id] {
+    const auto at = pending_.find(id);
+    if (at == pending_.end() || !at->second.resting) return;
+    Pending& again = at->second;
+    Session& session = *again.owner;
+    again.resting = false;
+    if (again.callback.wanted && !again.callback.wanted()) {
+      results_[id].state = CallbackResult::State::kAnswered;
+      pending_.erase(at);
+    }
+    pump(session);
+  });
+  environment_.notify();
+  pump(*pending.owner);
 }
 
 void BackChannel::link_bound(Session& session) {

@@ -4,7 +4,7 @@
 // session has none; for its answer; and for the next connection, when the one it was sent on is lost, to be
 // sent again with the same slot and sequence ID. A slot's sequence ID moves only when CB_SEQUENCE was
 // answered with NFS4_OK. A callback that is answered with NFS4ERR_DELAY is made again after a while if it
-// says so.
+// says so, and one that is refused as long as it is wanted, after a second, two, four... up to sixteen.
 //
 // Tests may override what a well-behaved server would send. Guarded by the server's lock.
 #pragma once
@@ -28,6 +28,8 @@ struct Callback {
   std::vector<nfs4::referring_call_list4> referring;
   bool cache_this = false;
   bool repeat_on_delay = false;
+  // Refused, by RPC or with a status: whether it is still wanted. None: it is not. Under the server's lock.
+  std::function<bool()> wanted{};
 
   // Faults. What is set replaces what the rules ask for.
   std::optional<nfs4::sequenceid4> sequence;
@@ -89,6 +91,8 @@ class BackChannel {
     LinkId link = 0;
     rpc::Xid xid{};
     bool sent = false;
+    bool resting = false;  // until it is made again
+    unsigned refused = 0;
     Callback callback;
   };
 
@@ -97,6 +101,7 @@ class BackChannel {
   ByteVector encode(const Pending& pending) const;
   void finish(CallbackId id, const nfs4::CB_COMPOUND4res& reply);
   void give_slot_back(Pending& pending, bool advance);
+  void repeat_after(Pending& pending, std::chrono::milliseconds delay);
 
   Environment environment_;
   std::map<CallbackId, Pending> pending_;

@@ -260,6 +260,14 @@ void Core::send_recall(State& delegation) {
   args.fh = tree.handle(*delegation.node);
   callback.ops.push_back({args});
   callback.repeat_on_delay = true;
+  // "Replying does not complete the recall except when the value of the reply's status field is neither
+  // NFS4ERR_DELAY nor NFS4_OK" (section 20.2.4), and such a reply may be wrong: the recall may have overtaken
+  // the reply that granted the delegation, or have come to a client that was starting again. As long as the
+  // delegation is there, section 10.4.5 gives the client a lease period to return it.
+  callback.wanted = [this, id = delegation.id] {
+    const State* state = states.find(id);
+    return state != nullptr && state->live();
+  };
   // Until the client is known to have seen the reply that granted it, it is told which one that was
   // (2.10.6.3).
   if (const Session* granted = clients.find(delegation.granted_session)) {

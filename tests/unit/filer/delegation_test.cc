@@ -83,6 +83,21 @@ TEST_F(DelegationTest, ConflictingOpen_RecallsAndWaits) {
   EXPECT_EQ(server->executed(OP_DELEGRETURN).succeeded, 1u);
 }
 
+// "Replying does not complete the recall except when the value of the reply's status field is neither
+// NFS4ERR_DELAY nor NFS4_OK" (section 20.2.4), but the delegation is still there, and "servers SHOULD revoke
+// delegations that are not returned in a period of time equal to the lease period" (section 10.4.5): until
+// then the client is asked again.
+TEST_F(DelegationTest, RecallThatIsRefused_IsSentAgain) {
+  const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
+  EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4ERR_DELAY);
+  ASSERT_TRUE(holder->serve_callback(NFS4ERR_BAD_STATEID));
+  const auto again = holder->serve_callback(NFS4ERR_BADHANDLE);
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(std::get<CB_RECALL4args>(again->argarray[1].op).stateid.same_state(held.delegation.stateid));
+  ASSERT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
+  EXPECT_FALSE(holder->serve_callback(NFS4_OK, 2500)) << "it is not wanted any more";
+}
+
 // "CLAIM_DELEGATE_CUR: ... as part of recalling a delegation".
 TEST_F(DelegationTest, OpensUnderADelegation_AreHandedOver) {
   const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
