@@ -94,12 +94,14 @@ void fill_fs(fs_attributes4& a, const FileSystem& fs, const ServerFacts& facts) 
   a.maxlink = fs.max_links;
   a.maxname = static_cast<uint32_t>(fs.max_name);
   a.files_total = fs.files_total;
-  a.files_free = a.files_avail = left(fs.files_total, fs.files_used);
+  a.files_free = left(fs.files_total, fs.files_used);
+  a.files_avail = left(a.files_free, fs.files_kept);
   a.maxfilesize = fs.max_file_bytes;
   a.maxread = std::min(facts.max_read, fs.max_io);
   a.maxwrite = std::min(facts.max_write, fs.max_io);
   a.space_total = fs.bytes_total;
-  a.space_free = a.space_avail = left(fs.bytes_total, fs.bytes_used);
+  a.space_free = left(fs.bytes_total, fs.bytes_used);
+  a.space_avail = left(a.space_free, fs.bytes_kept);
   a.time_delta = {0, 1};
   a.link_support = a.symlink_support = a.unique_handles = a.cansettime = true;
   a.case_preserving = a.chown_restricted = a.homogeneous = a.no_trunc = true;

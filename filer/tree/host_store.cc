@@ -158,10 +158,12 @@ void HostStore::measure(FileSystem& fs) {
   struct statvfs facts {};
   if (fstatvfs(root_fd_.get(), &facts) != 0) return;
   fs.bytes_total = uint64_t{facts.f_blocks} * facts.f_frsize;
-  // "available" is what an ordinary user gets; this server tells no other number.
-  fs.bytes_used = fs.bytes_total - std::min(fs.bytes_total, uint64_t{facts.f_bavail} * facts.f_frsize);
+  // statfs(2): f_bfree counts what is kept for root, f_bavail what an ordinary user gets.
+  fs.bytes_used = fs.bytes_total - std::min(fs.bytes_total, uint64_t{facts.f_bfree} * facts.f_frsize);
+  fs.bytes_kept = uint64_t{facts.f_bfree - std::min(facts.f_bfree, facts.f_bavail)} * facts.f_frsize;
   fs.files_total = facts.f_files;
-  fs.files_used = fs.files_total - std::min<uint64_t>(fs.files_total, facts.f_favail);
+  fs.files_used = fs.files_total - std::min<uint64_t>(fs.files_total, facts.f_ffree);
+  fs.files_kept = facts.f_ffree - std::min<uint64_t>(facts.f_ffree, facts.f_favail);
   fs.max_name = facts.f_namemax;
 }
 

@@ -38,9 +38,11 @@ struct FileSystem {
   bool read_only = false;
   uint64_t bytes_total = uint64_t{1} << 40;
   uint64_t bytes_used = 0;
+  uint64_t bytes_kept = 0;    // of what is free, for root alone
   uint64_t bytes_around = 0;  // in memory: objects, names and links' texts, which are not in bytes_used
   uint64_t files_total = uint64_t{1} << 24;
   uint64_t files_used = 0;
+  uint64_t files_kept = 0;  // likewise
   uint64_t max_file_bytes = uint64_t{1} << 62;
   uint32_t max_links = 65000;
   uint64_t max_io = UINT64_MAX;           // bytes of a READ or WRITE, if less than the server's

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -30,6 +31,21 @@ TEST_F(HostTest, ExclusiveCreateSentAgainBehindARestart_IsTheSame) {
   fs::remove(inside() + "/made");
   std::ofstream(inside() + "/made") << "from the host";
   EXPECT_EQ(create(42), NFS4ERR_EXIST) << "another file of that name";
+}
+
+// "space_free: Free disk space in bytes", "space_avail: Disk space in bytes available to this user" (RFC 8881
+// sections 5.8.2.33, 5.8.2.32): what is kept for root is free, and not available.
+TEST_F(HostTest, FreeSpace_IsNotWhatIsAvailable) {
+  struct statvfs host {};
+  ASSERT_EQ(statvfs(inside().c_str(), &host), 0);
+  const auto told = client->attributes(
+      "/export", bitmap4::of({FATTR4_SPACE_FREE, FATTR4_SPACE_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_AVAIL}));
+  const auto near = [](uint64_t a, uint64_t b) {
+    return std::max(a, b) - std::min(a, b) < (uint64_t{1} << 30);
+  };
+  EXPECT_TRUE(near(told.fs->space_avail, host.f_bavail * host.f_frsize)) << told.fs->space_avail;
+  EXPECT_TRUE(near(told.fs->space_free, host.f_bfree * host.f_frsize)) << told.fs->space_free;
+  EXPECT_GE(told.fs->files_free, told.fs->files_avail);
 }
 
 TEST_F(HostTest, WhatClientsWrite_IsOnTheHost_AndTheOtherWayRound) {
