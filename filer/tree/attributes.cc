@@ -52,7 +52,8 @@ constexpr bitmap4 kReadable = bitmap4::of({FATTR4_SUPPORTED_ATTRS,
                                            FATTR4_TIME_DELTA,
                                            FATTR4_TIME_METADATA,
                                            FATTR4_TIME_MODIFY,
-                                           FATTR4_MOUNTED_ON_FILEID});
+                                           FATTR4_MOUNTED_ON_FILEID,
+                                           FATTR4_FS_CHARSET_CAP});
 constexpr bitmap4 kWriteOnly =
     bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
 // Not constexpr: clang 14 cannot.
@@ -63,19 +64,16 @@ constexpr bitmap4 kExclusive =
     bitmap4::of({FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_MODE_SET_MASKED});
 
 // Attributes that live in fattr4::fs.
-constexpr bitmap4 kOfFileSystem = bitmap4::of({FATTR4_SUPPORTED_ATTRS, FATTR4_SUPPATTR_EXCLCREAT,
-                                               FATTR4_FH_EXPIRE_TYPE,  FATTR4_LEASE_TIME,
-                                               FATTR4_ACLSUPPORT,      FATTR4_MAXLINK,
-                                               FATTR4_MAXNAME,         FATTR4_FILES_AVAIL,
-                                               FATTR4_FILES_FREE,      FATTR4_FILES_TOTAL,
-                                               FATTR4_MAXFILESIZE,     FATTR4_MAXREAD,
-                                               FATTR4_MAXWRITE,        FATTR4_SPACE_AVAIL,
-                                               FATTR4_SPACE_FREE,      FATTR4_SPACE_TOTAL,
-                                               FATTR4_TIME_DELTA,      FATTR4_LINK_SUPPORT,
-                                               FATTR4_SYMLINK_SUPPORT, FATTR4_UNIQUE_HANDLES,
-                                               FATTR4_CANSETTIME,      FATTR4_CASE_INSENSITIVE,
-                                               FATTR4_CASE_PRESERVING, FATTR4_CHOWN_RESTRICTED,
-                                               FATTR4_HOMOGENEOUS,     FATTR4_NO_TRUNC});
+constexpr bitmap4 kOfFileSystem =
+    bitmap4::of({FATTR4_SUPPORTED_ATTRS,  FATTR4_SUPPATTR_EXCLCREAT, FATTR4_FH_EXPIRE_TYPE,
+                 FATTR4_LEASE_TIME,       FATTR4_ACLSUPPORT,         FATTR4_MAXLINK,
+                 FATTR4_MAXNAME,          FATTR4_FILES_AVAIL,        FATTR4_FILES_FREE,
+                 FATTR4_FILES_TOTAL,      FATTR4_MAXFILESIZE,        FATTR4_MAXREAD,
+                 FATTR4_MAXWRITE,         FATTR4_SPACE_AVAIL,        FATTR4_SPACE_FREE,
+                 FATTR4_SPACE_TOTAL,      FATTR4_TIME_DELTA,         FATTR4_LINK_SUPPORT,
+                 FATTR4_SYMLINK_SUPPORT,  FATTR4_UNIQUE_HANDLES,     FATTR4_CANSETTIME,
+                 FATTR4_CASE_INSENSITIVE, FATTR4_CASE_PRESERVING,    FATTR4_CHOWN_RESTRICTED,
+                 FATTR4_HOMOGENEOUS,      FATTR4_NO_TRUNC,           FATTR4_FS_CHARSET_CAP});
 
 // Those of them that change.
 constexpr bitmap4 kMeasured = bitmap4::of({FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL,
@@ -106,6 +104,7 @@ void fill_fs(fs_attributes4& a, const FileSystem& fs, const ServerFacts& facts) 
   a.link_support = a.symlink_support = a.unique_handles = a.cansettime = true;
   a.case_preserving = a.chown_restricted = a.homogeneous = a.no_trunc = true;
   a.case_insensitive = false;
+  a.fs_charset_cap = 1;  // FSCHARSET_CAP4_CONTAINS_NON_UTF8: names are bytes
 }
 
 // "the fileid of the directory that is covered" (section 5.8.2.23); exports may be stacked.

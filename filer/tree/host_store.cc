@@ -141,7 +141,6 @@ HostStore::HostStore(const HostExport& what, const HandleKey& key, FileSystem& f
       most_nodes_(what.most_with_descriptors != 0 ? what.most_with_descriptors
                                                   : nodes_to_keep(what.exports)) {
   fs.read_only = what.read_only;
-  fs.any_bytes = true;
   fs.atomic_changes = false;
   fs.keeps_unlinked = false;
   fs.max_file_bytes = largest_file(root_fd_.get());

@@ -47,7 +47,6 @@ struct FileSystem {
   uint32_t max_links = 65000;
   uint64_t max_io = UINT64_MAX;           // bytes of a READ or WRITE, if less than the server's
   size_t max_name = 255;                  // bytes
-  bool any_bytes = false;                 // names need not be UTF-8
   bool keeps_unlinked = true;             // open files live on without a name, also when the server restarts
   bool atomic_changes = true;             // nobody else changes it: change_info4 is atomic
   std::optional<Principal> everybody;     // who every caller is here (all_squash)

@@ -5,7 +5,6 @@
 
 #include "filer/tree/access.h"
 #include "filer/tree/host_store.h"
-#include "filer/tree/utf8.h"
 
 namespace nfsrdma::filer {
 
@@ -129,7 +128,7 @@ NodePtr Tree::top(NodePtr node) {
 }
 
 nfsstat4 Tree::check_name(const FileSystem& fs, std::string_view name) const {
-  if (name.empty() || (!fs.any_bytes && !is_utf8(name))) return NFS4ERR_INVAL;
+  if (name.empty()) return NFS4ERR_INVAL;
   if (name == "." || name == "..") return NFS4ERR_BADNAME;
   if (name.find('/') != name.npos || name.find('\0') != name.npos) return NFS4ERR_BADCHAR;
   if (name.size() > fs.max_name) return NFS4ERR_NAMETOOLONG;
