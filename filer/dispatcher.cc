@@ -257,7 +257,7 @@ void Dispatcher::execute(const ExchangePtr& x) {
       if (x->run == nullptr) {
         x->run =
             std::make_unique<CompoundRun>(core_, x->link, x->who, h.xid, std::move(x->message), x->arguments);
-        x->patient = core_.switches.conflict_wait.count() > 0;
+        x->patient = core_.switches.conflict_wait.count() > 0 && held_back_.size() < kMostHeldBack;
         if (!x->run->start(std::move(x->orders), x->patient)) answer(*x, accepted_with(rpc::GARBAGE_ARGS));
       } else {
         x->run->resume(x->patient);

@@ -70,8 +70,10 @@ class Dispatcher {
   Environment environment_;
   std::map<LinkId, std::vector<Held>> held_;       // replies that wait for others to overtake them
   std::map<LinkId, nfs4::clientid4> last_client_;  // of the last SEQUENCE on a connection
-  std::vector<ExchangePtr> held_back_;             // by delegations
-  uint64_t delegations_moved_ = 0;                 // what they have been tried with
+  // By delegations. Each keeps its message: where there are so many, the next is answered at once.
+  static constexpr size_t kMostHeldBack = 256;
+  std::vector<ExchangePtr> held_back_;
+  uint64_t delegations_moved_ = 0;  // what they have been tried with
 };
 
 }  // namespace nfsrdma::filer

@@ -25,12 +25,18 @@ struct RdmaListenOptions {
   bool devices = true;    // one of both is enough to be found listening
   std::string address{};  // empty: that of TCP
   uint16_t port = 0;      // 0: one that is free
-  rdma::ResponderOptions responder{};
+  rdma::ResponderOptions responder{.first_credits = 4};
 };
 
 struct Options {
   // Connections at once, of all kinds: what each may make the server hold is bounded, so all of it is.
   size_t max_links = 1024;
+  // What they make the server hold together: calls that have not come whole, replies that are not taken.
+  size_t max_held_bytes = 512u << 20;
+  // A connection ends when nothing was called on it for so long and it has never used a session, ...
+  std::chrono::milliseconds idle_without_session{60'000};
+  // ...when its client leaves a record unfinished, or takes none of its replies for so long.
+  std::chrono::milliseconds patience{120'000};
   std::string address = "127.0.0.1";
   uint16_t port = 0;  // TCP; 0: one that is free
   RdmaListenOptions rdma{};

@@ -1,5 +1,8 @@
 #include "filer/server.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <asio/ip/address.hpp>
 #include <future>
 #include <random>
@@ -19,6 +22,12 @@ namespace {
 // A request may exceed the session's limit by some, to be told so; more than that is noise.
 size_t max_record(const Options& options) {
   return size_t{options.limits.max_request_bytes} + (256u << 10);
+}
+
+// "10.0.0.1:20049" and "[fe80::1]:20049" without their ports.
+std::string without_port(const std::string& peer) {
+  const std::string address = peer.substr(0, peer.rfind(':'));
+  return address.starts_with('[') ? address.substr(1, address.size() - 2) : address;
 }
 
 }  // namespace
@@ -50,10 +59,15 @@ Server::Impl::Impl(Options options, Loop* given)
 
 Result<> Server::Impl::open() {
   NFSRDMA_TRY(export_directories());
+  // Where descriptors are few, connections may have half of them: accept(2) must not fail for want of one.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+    core.options.max_links = std::clamp<size_t>(files.rlim_cur / 2, 1, core.options.max_links);
   Result<> listening;
   on_loop([&] {
     listening = listen_ol(core.options.port);
     if (listening && core.options.rdma.listen) listening = listen_rdma_ol(core.options.rdma.port);
+    look_at_links();
   });
   return listening;
 }
@@ -153,6 +167,7 @@ LinkEvents Server::Impl::link_events() {
     {
       std::lock_guard lock(self->core.mutex);
       if (!self->links.contains(link->id())) return;
+      link->standing.heard = Clock::now();
     }
     self->dispatcher.received(link, std::move(message));
   };
@@ -160,9 +175,16 @@ LinkEvents Server::Impl::link_events() {
     const auto self = weak.lock();
     return self ? self->dispatcher.header(link, header) : std::nullopt;
   };
+  events.on_held = [weak = weak_from_this()](const LinkPtr& link) {
+    if (const auto self = weak.lock()) self->held_changed(link);
+  };
   events.on_closed = [weak = weak_from_this()](const LinkPtr& link) {
     const auto self = weak.lock();
     if (!self) return;
+    if (const auto at = self->held.find(link->id()); at != self->held.end()) {
+      self->held_bytes -= at->second;
+      self->held.erase(at);
+    }
     {
       std::lock_guard lock(self->core.mutex);
       self->links.erase(link->id());
@@ -174,31 +196,102 @@ LinkEvents Server::Impl::link_events() {
 }
 
 template <class Make>
-void Server::Impl::add_link(Make make) {
+void Server::Impl::add_link(std::string address, Make make) {
   decltype(make(LinkId{})) link;
   {
     std::lock_guard lock(core.mutex);
     const LinkId id = next_link++;
     link = make(id);
+    link->standing.address = std::move(address);
+    link->standing.accepted = link->standing.heard = Clock::now();
     links.emplace(id, link);
     core.changed.notify_all();
   }
   if (dispatcher.accepted(link)) link->start();
 }
 
-bool Server::Impl::has_room() {
-  std::lock_guard lock(core.mutex);
-  if (links.size() < core.options.max_links) return true;
+void Server::Impl::let_go(const std::vector<LinkPtr>& going) {
+  for (const LinkPtr& link : going) {
+    {
+      std::lock_guard lock(core.mutex);
+      if (links.erase(link->id()) == 0) continue;
+      closing.emplace(link->id(), link);
+    }
+    link->close(true);
+  }
+}
+
+bool Server::Impl::make_room() {
+  LinkPtr goes;
+  size_t there = 0;
+  {
+    std::lock_guard lock(core.mutex);
+    there = links.size();
+    if (there < core.options.max_links) return true;
+    goes = crowd::goes_for_another(links, core.options.max_links);
+  }
   if (const uint64_t n = turned_away.hit())
-    log::warn("filer: {} connections, no more are taken ({} turned away)", links.size(), n);
-  return false;
+    log::warn("filer: {} connections: for a new one {} goes ({} so far)", there,
+              goes ? "one of " + goes->standing.address : "itself", n);
+  if (!goes) return false;
+  let_go({goes});
+  return true;
+}
+
+// Whoever is owed something for too long, and who never was a client.
+void Server::Impl::look_at_links() {
+  const Options& o = core.options;
+  const TimePoint now = Clock::now();
+  std::vector<LinkPtr> all, idle;
+  {
+    std::lock_guard lock(core.mutex);
+    for (const auto& [id, link] : links) all.push_back(link);
+    idle = crowd::idle_since(links, now - o.idle_without_session);
+  }
+  let_go(idle);
+  for (const LinkPtr& link : all) {
+    link->look(now);
+    held_changed(link);
+  }
+  const auto shortest = std::min({o.idle_without_session, o.patience, o.rdma.responder.read_deadline});
+  const std::chrono::milliseconds least(10), most(1000);
+  after(std::clamp(shortest / 4, least, most), [this] { look_at_links(); });
+}
+
+void Server::Impl::held_changed(const LinkPtr& link) {
+  const size_t now = link->held_bytes();
+  size_t& told = held[link->id()];
+  held_bytes += now - std::exchange(told, now);
+  if (now == 0) held.erase(link->id());
+  if (held_bytes <= core.options.max_held_bytes || std::exchange(relieving, true)) return;
+  loop.post([weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && !self->closed) self->relieve();
+  });
+}
+
+// Some more than has to go, so that the next byte is not the next reason.
+void Server::Impl::relieve() {
+  relieving = false;
+  std::vector<LinkPtr> going;
+  {
+    std::lock_guard lock(core.mutex);
+    const size_t most = core.options.max_held_bytes;
+    going = crowd::hold_too_much(links, most - most / 4);
+  }
+  if (going.empty()) return;
+  if (const uint64_t n = let_go_.hit())
+    log::warn("filer: connections hold {} bytes: {} of {} go, which hold most (time {})", held_bytes,
+              going.size(), going.front()->standing.address, n);
+  let_go(going);
 }
 
 void Server::Impl::accepted_ol(tcp::socket socket) {
-  if (!has_room()) return;
-  add_link([&](LinkId id) {
+  if (!make_room()) return;
+  asio::error_code ignored;
+  const tcp::endpoint peer = socket.remote_endpoint(ignored);
+  add_link(peer.address().to_string(), [&](LinkId id) {
     return std::make_shared<TcpLink>(loop, std::move(socket), id, link_events(), max_record(core.options),
-                                     fragment_bytes);
+                                     fragment_bytes, core.options.patience);
   });
 }
 
@@ -241,7 +334,7 @@ Result<> Server::Impl::listen_over(fabric::Fabric& fabric, uint16_t wanted) {
 
 Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
   const auto self = shared_from_this();
-  if (!has_room()) co_return incoming->refuse();
+  if (!make_room()) co_return incoming->refuse();
   const rdma::ResponderOptions& responder = core.options.rdma.responder;
   rpcrdma::private_data ours;
   ours.remote_invalidation = responder.invalidate;
@@ -250,9 +343,11 @@ Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
   const unsigned receives = responder.credits + responder.callback_credits + 1;
   fabric::EndpointOptions options = rdma::make_endpoint_options(responder.receive_bytes, receives, ours);
   Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await incoming->accept(std::move(options));
-  if (!endpoint || closed || rdma_listeners.empty() || !has_room()) co_return;
-  add_link([&](LinkId id) {
-    return std::make_shared<RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder);
+  if (!endpoint || closed || rdma_listeners.empty() || !make_room()) co_return;
+  std::string address = without_port((*endpoint)->peer());
+  add_link(std::move(address), [&](LinkId id) {
+    return std::make_shared<RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder,
+                                      core.options.patience);
   });
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "filer/dispatcher.h"
+#include "filer/net/crowd.h"
 #include "filer/net/rdma_link.h"
 #include "filer/net/tcp_link.h"
 #include "filer/server.h"
@@ -31,8 +32,12 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   void on_loop(const std::function<void()>& fn);
   Result<> listen_ol(uint16_t port);
   void accept_ol();
-  // Whether one more connection may be had.
-  bool has_room();
+  // Whether one more connection may be had: where there are too many, another one goes for it (net/crowd.h).
+  bool make_room();
+  void look_at_links();
+  void held_changed(const LinkPtr& link);
+  void relieve();
+  void let_go(const std::vector<LinkPtr>& going);
   void accepted_ol(asio::ip::tcp::socket socket);
   Result<> listen_rdma_ol(uint16_t port);
   void make_rdma_fabrics();
@@ -40,7 +45,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   Task<> accept_rdma(std::unique_ptr<fabric::Incoming> incoming);
   LinkEvents link_events();
   template <class Make>
-  void add_link(Make make);
+  void add_link(std::string address, Make make);
   void after(std::chrono::milliseconds delay, std::function<void()> fn);
 
   void stop_listening();
@@ -68,7 +73,12 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   std::map<LinkId, LinkPtr> links;
   std::map<LinkId, LinkPtr> closing;  // told to end: kept until they have, so that on_closed comes
   LinkId next_link = 1;
+  // Loop thread: what links said last that they hold, and all of that.
+  std::map<LinkId, size_t> held;
+  size_t held_bytes = 0;
+  bool relieving = false;
   log::Throttle turned_away;
+  log::Throttle let_go_;
 };
 
 }  // namespace nfsrdma::filer

@@ -6,8 +6,13 @@
 namespace nfsrdma::filer {
 
 RdmaLink::RdmaLink(Loop& loop, std::unique_ptr<fabric::Endpoint> endpoint, LinkId id, LinkEvents events,
-                   const rdma::ResponderOptions& options)
-    : loop_(loop), id_(id), events_(std::move(events)), responder_(std::move(endpoint), options, *this) {}
+                   const rdma::ResponderOptions& options, std::chrono::milliseconds patience)
+    : loop_(loop),
+      id_(id),
+      events_(std::move(events)),
+      responder_(std::move(endpoint), options, *this),
+      taking_since_(Clock::now()),
+      patience_(patience) {}
 
 void RdmaLink::start() {
   if (events_.on_header) {
@@ -27,7 +32,10 @@ void RdmaLink::on_loop(std::function<void()> fn) {
 
 void RdmaLink::send(ByteVector message, BulkPlaces items) {
   auto shared = std::make_shared<ByteVector>(std::move(message));
-  on_loop([this, shared, items = std::move(items)] { responder_.send(std::move(*shared), items); });
+  on_loop([this, shared, items = std::move(items)] {
+    responder_.send(std::move(*shared), items);
+    on_held();
+  });
 }
 
 void RdmaLink::send_raw(ByteVector bytes) {
@@ -47,6 +55,26 @@ void RdmaLink::close(bool) {
 
 void RdmaLink::grant(uint32_t credits) {
   on_loop([this, credits] { responder_.grant(credits); });
+}
+
+void RdmaLink::recognised() {
+  on_loop([this] { responder_.full_credits(); });
+}
+
+void RdmaLink::look(TimePoint now) {
+  if (ended_) return;
+  const size_t unsent = responder_.endpoint().unsent_bytes();
+  if (unsent == 0 || unsent < unsent_) taking_since_ = now;
+  unsent_ = unsent;
+  if (now - taking_since_ > patience_) {
+    return responder_.close({Layer::kTransport, Recovery::kReconnect, ETIMEDOUT, 0, "connection",
+                             "the client does not take its answers"});
+  }
+  responder_.look(now);
+}
+
+void RdmaLink::on_held() {
+  if (!ended_ && events_.on_held) events_.on_held(shared_from_this());
 }
 
 void RdmaLink::pause_reading(bool pause) {

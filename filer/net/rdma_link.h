@@ -19,7 +19,7 @@ class RdmaLink final : public Link,
                        public std::enable_shared_from_this<RdmaLink> {
  public:
   RdmaLink(Loop& loop, std::unique_ptr<fabric::Endpoint> endpoint, LinkId id, LinkEvents events,
-           const rdma::ResponderOptions& options);
+           const rdma::ResponderOptions& options, std::chrono::milliseconds patience);
 
   // Loop thread.
   void start();
@@ -31,10 +31,14 @@ class RdmaLink final : public Link,
   void send_raw(ByteVector bytes) override;
   void close(bool abort) override;
   void grant(uint32_t credits) override;
+  void recognised() override;
+  size_t held_bytes() const override { return ended_ ? 0 : responder_.held_bytes(); }
+  void look(TimePoint now) override;
   void pause_reading(bool pause) override;
 
  private:
   void on_message(ByteVector message) override;
+  void on_held() override;
   void on_closed(const Error& why) override;
   void on_loop(std::function<void()> fn);
 
@@ -45,6 +49,9 @@ class RdmaLink final : public Link,
   std::deque<ByteVector> waiting_;
   bool paused_ = false;
   bool ended_ = false;
+  size_t unsent_ = 0;       // as look() saw it last,
+  TimePoint taking_since_;  // and when it was less
+  const std::chrono::milliseconds patience_;
 };
 
 }  // namespace nfsrdma::filer

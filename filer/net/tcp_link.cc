@@ -40,14 +40,17 @@ std::array<asio::const_buffer, 2> TcpLink::Outgoing::parts() const {
 }
 
 TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents events,
-                 size_t max_record_bytes, size_t fragment_bytes)
+                 size_t max_record_bytes, size_t fragment_bytes, std::chrono::milliseconds patience)
     : loop_(loop),
       socket_(std::move(socket)),
       id_(id),
       events_(std::move(events)),
       reader_(max_record_bytes),
       fragment_bytes_(fragment_bytes),
-      buffer_(kReadBytes) {}
+      patience_(patience),
+      buffer_(std::make_unique_for_overwrite<std::byte[]>(kReadBytes)),
+      taking_since_(Clock::now()),
+      record_since_(taking_since_) {}
 
 void TcpLink::start() {
   // A peer that is gone without a word is found: it must not keep one of max_links for ever.
@@ -68,13 +71,13 @@ void TcpLink::on_loop(std::function<void()> fn) {
 void TcpLink::read_ol() {
   if (ended_ || paused_ || reading_ || !held_.empty() || has_enough()) return;
   reading_ = true;
-  socket_.async_read_some(asio::buffer(buffer_),
+  socket_.async_read_some(asio::buffer(buffer_.get(), kReadBytes),
                           [self = shared_from_this()](const asio::error_code& ec, size_t n) {
                             const Loop::Turn event(self->loop_);
                             self->reading_ = false;
                             if (self->ended_) return;  // ended while these bytes were waiting for their turn
                             if (ec) return self->end_ol();
-                            self->held_ = ConstBytes(self->buffer_.data(), n);
+                            self->held_ = ConstBytes(self->buffer_.get(), n);
                             if (!self->paused_) self->received_ol();
                           });
 }
@@ -83,6 +86,7 @@ void TcpLink::received_ol() {
   while (!has_enough()) {
     auto message = reader_.take(held_);
     if (!message) break;
+    ++records_;
     events_.on_message(shared_from_this(), std::move(*message));
     if (ended_) return;
   }
@@ -90,7 +94,8 @@ void TcpLink::received_ol() {
     log::debug("filer: connection {} sent a broken record", id_);
     return end_ol();
   }
-  read_ol();
+  tell_held_ol();
+  if (!ended_) read_ol();
 }
 
 // With what has come while there was enough to send.
@@ -128,6 +133,7 @@ void TcpLink::queue_ol(Outgoing record) {
   if (queued_bytes_ > kMaxQueuedBytes) return end_ol();
   queue_.push_back(std::move(record));
   write_ol();
+  tell_held_ol();
 }
 
 // What the socket takes at once costs no round through the event queue.
@@ -138,6 +144,7 @@ void TcpLink::write_ol() {
     const size_t n = socket_.write_some(next.parts(), ec);
     if (ec && ec != asio::error::would_block) return end_ol();
     next.sent += n;
+    sent_bytes_ += n;
     if (next.sent == next.size()) {
       queued_bytes_ -= next.size();
       queue_.pop_front();
@@ -165,6 +172,32 @@ void TcpLink::close(bool abort) {
     closing_ = true;
     write_ol();
   });
+}
+
+size_t TcpLink::held_bytes() const {
+  return ended_ ? 0 : queued_bytes_ + promised_bytes_ + reader_.held_bytes();
+}
+
+// In steps: the server adds all of them up.
+void TcpLink::tell_held_ol() {
+  constexpr size_t kStep = 64u << 10;
+  const size_t held = held_bytes();
+  if (ended_ || !events_.on_held || (held < told_held_ + kStep && held + kStep > told_held_)) return;
+  told_held_ = held;
+  events_.on_held(shared_from_this());
+}
+
+void TcpLink::look(TimePoint now) {
+  if (ended_) return;
+  if (queue_.empty() || sent_bytes_ != seen_sent_) taking_since_ = now;
+  if (!reader_.inside_record() || records_ != seen_records_ || paused_ || has_enough()) record_since_ = now;
+  seen_sent_ = sent_bytes_;
+  seen_records_ = records_;
+  const bool taking = now - taking_since_ <= patience_;
+  if (taking && now - record_since_ <= patience_) return;
+  log::debug("filer: connection {}: {}", id_,
+             taking ? "a record is not finished" : "the client does not take its answers");
+  close(true);
 }
 
 void TcpLink::pause_reading(bool pause) {

@@ -15,6 +15,15 @@ bool has_states(const Client& client) {
   return !client.states.empty();
 }
 
+// What all clients of this one's principal and address have.
+size_t of_principal(ClientTable& clients, const Client& client, size_t (*of)(const Client&)) {
+  size_t sum = 0;
+  clients.each_client([&](const Client& other) {
+    if (other.address == client.address && other.who.same_user(client.who)) sum += of(other);
+  });
+  return sum;
+}
+
 }  // namespace
 
 Core::Core(const Options& given, BackChannel::Environment environment)
@@ -129,9 +138,16 @@ void Core::revoke(State& state, Revoked why) {
   states.revoke(state, why);
 }
 
+// With all of its client IDs one principal of one address has seven eighths at most.
 bool Core::room_for_state(Client& client) {
-  return make_room(
-      client, [&] { return states.room_for_state(client); }, has_states);
+  const size_t most = options.state_limits.max_states;
+  const auto look = [&] {
+    const StateTable::Room room = states.room_for_state(client);
+    if (room != StateTable::Room::kEnough || states.size() < most - most / 8) return room;
+    const size_t his = of_principal(clients, client, [](const Client& c) { return c.states.size(); });
+    return his < most - most / 8 ? room : StateTable::Room::kClientFull;
+  };
+  return make_room(client, look, has_states);
 }
 
 bool Core::room_for_open(Client& client, const FileSystem& fs) {
@@ -145,8 +161,14 @@ bool Core::room_for_open(Client& client, const FileSystem& fs) {
 
 bool Core::room_for_locks(Client& client, ptrdiff_t more) {
   if (more <= 0) return true;
-  return make_room(
-      client, [&] { return states.room_for_locks(client, static_cast<size_t>(more)); }, has_states);
+  const size_t most = options.state_limits.max_locks;
+  const auto look = [&] {
+    const StateTable::Room room = states.room_for_locks(client, static_cast<size_t>(more));
+    if (room != StateTable::Room::kEnough || client.locks < most / 16) return room;
+    const size_t his = of_principal(clients, client, [](const Client& c) { return c.locks; });
+    return his < most - most / 8 ? room : StateTable::Room::kClientFull;
+  };
+  return make_room(client, look, has_states);
 }
 
 bool Core::make_room(Client& client, const std::function<StateTable::Room()>& look,

@@ -23,7 +23,8 @@ SEQUENCE4res execute(Context&, const SEQUENCE4args&) {
 }
 
 EXCHANGE_ID4res execute(Context& c, const EXCHANGE_ID4args& args) {
-  return c.core.clients.exchange_id(args, c.who, c.core.clock.now(), c.core.lease());
+  return c.core.clients.exchange_id(args, c.who, c.core.clock.now(), c.core.lease(),
+                                    c.link->standing.address);
 }
 
 CREATE_SESSION4res execute(Context& c, const CREATE_SESSION4args& args) {
@@ -31,7 +32,10 @@ CREATE_SESSION4res execute(Context& c, const CREATE_SESSION4args& args) {
   if (!c.core.switches.back_channels) allowed.csa_flags &= ~uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN};
   CREATE_SESSION4res res =
       c.core.clients.create_session(allowed, c.who, c.link->id(), c.core.clock.now(), c.core.lease());
-  if (Client* client = c.core.clients.find(args.csa_clientid)) c.core.resume_recalls(*client);
+  if (Client* client = c.core.clients.find(args.csa_clientid)) {
+    if (res.status == NFS4_OK) recognise(*c.link, client->who);
+    c.core.resume_recalls(*client);
+  }
   return res;
 }
 
@@ -68,6 +72,7 @@ BIND_CONN_TO_SESSION4res execute(Context& c, const BIND_CONN_TO_SESSION4args& ar
     if (args.bctsa_dir != CDFC4_FORE_OR_BOTH) return refused<Res>(NFS4ERR_INVAL);
     want_back = false;
   }
+  recognise(*c.link, s->client->who);
   if (want_fore) s->fore_links.insert(link);
   if (want_back) s->back_links.insert(link);
   Res res;

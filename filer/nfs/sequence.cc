@@ -59,6 +59,7 @@ nfsstat4 check_session(Context& c, Session* s, size_t request_bytes) {
     // sufficient".
     s->fore_links.insert(c.link->id());
   }
+  recognise(*c.link, s->client->who);
   if (c.operations > s->fore.ca_maxoperations) return NFS4ERR_TOO_MANY_OPS;
   if (request_bytes > s->fore.ca_maxrequestsize) return NFS4ERR_REQ_TOO_BIG;
   return NFS4_OK;

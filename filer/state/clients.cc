@@ -134,7 +134,8 @@ EXCHANGE_ID4res ClientTable::answer(const Client& client) const {
 }
 
 EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const Principal& who,
-                                         LeaseClock::Duration now, LeaseClock::Duration lease) {
+                                         LeaseClock::Duration now, LeaseClock::Duration lease,
+                                         const std::string& address) {
   EXCHANGE_ID4res res;
   // "Bits not defined above cannot be set ... the server MUST reject the operation with NFS4ERR_INVAL."
   // CONFIRMED_R "can only be set in eir_flags".
@@ -164,16 +165,38 @@ EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const Pri
   }
   // Cases 1, 4 and 5; after a restart of the client (5) the confirmed record stays until CREATE_SESSION.
   if (Client* unconfirmed = find_record(ownerid, false)) destroy_client(*unconfirmed);
+  const auto his = [&](const Client& c) { return c.address == address && c.who.same_user(who); };
+  const auto one = [](const Client&) -> size_t { return 1; };
+  if (!has_share(who, address, clients_.size(), limits_.max_clients, one) &&
+      !make_room(confirmed, now, lease, his))
+    return res.status = NFS4ERR_DELAY, res;
   if (clients_.size() >= limits_.max_clients && !make_room(confirmed, now, lease))
     return res.status = NFS4ERR_DELAY, res;
-  return answer(add(args, who, now));
+  Client& client = add(args, who, now);
+  client.address = address;
+  return answer(client);
+}
+
+bool ClientTable::has_share(const Principal& who, const std::string& address, size_t there, size_t most,
+                            size_t (*of)(const Client&)) {
+  const size_t left = most - std::min(most, there);
+  size_t his = 0, from_there = 0;
+  each_client([&](Client& client) {
+    if (client.address != address) return;
+    from_there += of(client);
+    if (client.who.same_user(who)) his += of(client);
+  });
+  const bool here = address.starts_with("127.") || address.starts_with("::ffff:127.") || address == "::1";
+  return his < std::max(left / 4, kOwnShare) && (here || from_there < std::max(left, kOwnShare));
 }
 
 // Lets go of one client that cannot complain: an unconfirmed record, else the one whose lease ran out first.
-bool ClientTable::make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease) {
+bool ClientTable::make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease,
+                            const std::function<bool(const Client&)>& whose) {
   Client* chosen = nullptr;
   each_client([&](Client& client) {
     if (&client == except || (client.confirmed && now - client.renewed <= lease)) return;
+    if (whose && !whose(client)) return;
     const bool better = chosen == nullptr || (chosen->confirmed && !client.confirmed) ||
                         (chosen->confirmed == client.confirmed && client.renewed < chosen->renewed);
     if (better) chosen = &client;
@@ -199,7 +222,10 @@ CREATE_SESSION4res ClientTable::create_session(const CREATE_SESSION4args& args, 
 
   while (sessions_.size() >= limits_.max_sessions && make_room(client, now, lease)) {
   }
-  if (sessions_.size() >= limits_.max_sessions) return res.status = NFS4ERR_NOSPC, res;
+  const auto sessions = [](const Client& c) { return c.sessions.size(); };
+  if (sessions_.size() >= limits_.max_sessions ||
+      !has_share(client->who, client->address, sessions_.size(), limits_.max_sessions, sessions))
+    return res.status = NFS4ERR_NOSPC, res;
 
   res.status = create_phases(args, *client, link, now, res.resok4);
   client->create_sequence = args.csa_sequence;

@@ -29,10 +29,13 @@ class ClientTable {
     uint32_t max_operations = 64;
     uint32_t max_slots = 64;
     // Of all clients. At a limit an unconfirmed client goes for a new one, else the longest expired; where
-    // none is, EXCHANGE_ID is DELAY and CREATE_SESSION is NOSPC.
+    // none is, EXCHANGE_ID is DELAY and CREATE_SESSION is NOSPC. One principal of one address may have a
+    // quarter of what others have left, one address half (but for loopback, where principals are known), and
+    // kOwnShare in any case: whoever comes finds room.
     size_t max_clients = 4096;
     size_t max_sessions = 8192;
   };
+  static constexpr size_t kOwnShare = 16;
   struct Hooks {
     std::function<bool(const Client&)> holds_state;  // opens, locks, delegations
     std::function<void(Client&)> on_client_gone;     // release everything of it
@@ -46,8 +49,10 @@ class ClientTable {
   // The same with persistent client IDs and sessions (section 2.10.6.5); what was being executed was not.
   void restart_persistent();
 
+  // `address`: where it comes from.
   nfs4::EXCHANGE_ID4res exchange_id(const nfs4::EXCHANGE_ID4args& args, const Principal& who,
-                                    LeaseClock::Duration now, LeaseClock::Duration lease);
+                                    LeaseClock::Duration now, LeaseClock::Duration lease,
+                                    const std::string& address = {});
   // On success the link is on the new session's fore channel, and on its back channel if that was asked for.
   nfs4::CREATE_SESSION4res create_session(const nfs4::CREATE_SESSION4args& args, const Principal& who,
                                           LinkId link, LeaseClock::Duration now, LeaseClock::Duration lease);
@@ -82,7 +87,11 @@ class ClientTable {
  private:
   Client& add(const nfs4::EXCHANGE_ID4args& args, const Principal& who, LeaseClock::Duration now);
   Client* find_record(const std::string& ownerid, bool confirmed);
-  bool make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease);
+  bool make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease,
+                 const std::function<bool(const Client&)>& whose = {});
+  // Whether there may be one more of this principal and this address, `of` a client counting so much.
+  bool has_share(const Principal& who, const std::string& address, size_t there, size_t most,
+                 size_t (*of)(const Client&));
   nfs4::EXCHANGE_ID4res answer(const Client& client) const;
   nfs4::nfsstat4 create_phases(const nfs4::CREATE_SESSION4args& args, Client& client, LinkId link,
                                LeaseClock::Duration now, nfs4::CREATE_SESSION4resok& result);

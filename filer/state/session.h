@@ -67,6 +67,7 @@ struct Client {
   nfs4::clientid4 id = 0;
   nfs4::client_owner4 owner;
   Principal who;
+  std::string address{};  // where its EXCHANGE_ID came from
   bool confirmed = false;
   uint32_t flags = 0;  // EXCHGID4_FLAG_* of the results, without CONFIRMED_R
   LeaseClock::Duration renewed{0};

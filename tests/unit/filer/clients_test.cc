@@ -294,27 +294,5 @@ TEST(ReplyMemory, IsBounded_AndNobodyIsDeniedASlot) {
   EXPECT_EQ(asked.ca_maxrequests, 64u) << "who wants nothing cached takes nothing";
 }
 
-// A connection is turned away where there are too many, and taken when another one has ended.
-TEST(Connections, AreNoMoreThanMayBe) {
-  Options options;
-  options.max_links = 2;
-  const auto server = start_server(std::move(options));
-  const auto has = [&](size_t links) {
-    for (int i = 0; i < 4000 && server->connections() != links; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return server->connections() == links;
-  };
-  RawConnection first(server->port());
-  auto second = std::make_unique<RawConnection>(server->port());
-  ASSERT_TRUE(has(2));
-  RawConnection third(server->port());
-  EXPECT_TRUE(third.ended());
-  second.reset();
-  ASSERT_TRUE(has(1));
-  RawConnection fourth(server->port());
-  ASSERT_TRUE(has(2));
-  EXPECT_FALSE(fourth.ended(100));
-}
-
 }  // namespace
 }  // namespace nfsrdma::filer::test

@@ -53,6 +53,21 @@ TEST_F(StateLimits, Opens_OneClientHasHalfAndTheOtherStillItsPart) {
   EXPECT_EQ(try_open(*one, "h"), NFS4_OK);
 }
 
+// Nor does one user have all with several clients: seven eighths.
+TEST_F(StateLimits, Opens_OneUserWithTwoClientsLeavesSome) {
+  start({.max_states = 16});
+  RawClient other(*server, "other", User{1002, 1002});
+  ASSERT_TRUE(other.establish());
+  size_t opens = 0;
+  for (int i = 0; i < 20; ++i) {
+    for (RawClient* client : {one.get(), two.get()})
+      opens += try_open(*client, "f", std::to_string(i)) == NFS4_OK ? 1 : 0;
+  }
+  EXPECT_EQ(opens, 14u);
+  EXPECT_EQ(try_open(other, "f"), NFS4_OK);
+  EXPECT_EQ(try_open(other, "g"), NFS4_OK);
+}
+
 TEST_F(StateLimits, CreateAtTheLimit_LeavesNoFile) {
   start({.max_states = 2});
   one->open("/export/f");
