@@ -115,6 +115,20 @@ class Filer(unittest.TestCase):
                 self.assertIn(name, tests, area)
 
 
+    def test_every_bound_names_tests_that_exist_or_says_why_not(self):
+        tests = unit_tests()
+        fuzzed = {"FuzzCorpus." + name for name in re.findall(r"nfsrdma_fuzz_target\((\w+) ", text_of("tests", "fuzz", "CMakeLists.txt"))}
+        bounds = text_of("docs", "FILER.md").split("## What one peer can take")[1].split("\n## ")[0]
+        rows = [line.strip("|").split("|") for line in bounds.splitlines()
+                if line.startswith("| ") and not line.startswith(("| what ", "| length "))]
+        self.assertGreater(len(rows), 20, "the page was not understood")
+        for row in rows:
+            names = re.findall(r"`(\w+\.\w+)`", row[-1])
+            self.assertTrue(names or "none" in row[-1], f"neither a test nor a reason: {row[0]}")
+            for name in names:
+                self.assertIn(name, tests | fuzzed, row[0])
+
+
 class Protocol(unittest.TestCase):
     def test_every_rule_names_tests_that_exist_or_says_why_not(self):
         tests = unit_tests()
