@@ -19,6 +19,24 @@ std::string status_text(const Error& error) {
   }
 }
 
+// What applications get stands for a cause that errno has no word for: not to be read as another cause.
+bool says_itself(const Error& error) {
+  if (error.cause.empty()) return false;
+  const std::string_view op = error.op;
+  if (error.layer == Layer::kTransport) return op == "resolve";
+  // fusermount3 has an exit status only, and says why in words.
+  if (error.layer == Layer::kSystem) return op == "mount" && error.cause.starts_with("fusermount3: ");
+  return error.is_status(nfs4::NFS4ERR_WRONGSEC);
+}
+
+std::string errno_text(const Error& error) {
+  if (error.errnum == 0 || says_itself(error)) return {};
+  const char* known = strerrordesc_np(error.errnum);
+  std::string text = known != nullptr ? std::string(known) : "errno " + std::to_string(error.errnum);
+  // Once is enough: causes that quote the system bring it with them ("127.0.0.1:2049: Connection refused").
+  return error.cause.find(text) == std::string::npos ? text : std::string();
+}
+
 void append_clause(std::string& line, std::string_view clause) {
   if (clause.empty()) return;
   if (!line.empty()) line += ": ";
@@ -57,10 +75,7 @@ std::string_view to_string(Recovery recovery) {
 std::string describe(const Error& error) {
   std::string line = error.op;
   append_clause(line, status_text(error));
-  if (error.errnum != 0) {
-    const char* text = strerrordesc_np(error.errnum);
-    append_clause(line, text != nullptr ? std::string(text) : "errno " + std::to_string(error.errnum));
-  }
+  append_clause(line, errno_text(error));
   append_clause(line, error.cause);
   return line;
 }

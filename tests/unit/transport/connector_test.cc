@@ -252,7 +252,7 @@ TEST(TcpTransport, RefusedPort_StartSaysWhere) {
   const Result<> r = rig.start();
   ASSERT_FALSE(r);
   EXPECT_EQ(describe(r.error()),
-            "connect: Connection refused: 127.0.0.1:" + std::to_string(closed.port) + ": Connection refused");
+            "connect: 127.0.0.1:" + std::to_string(closed.port) + ": Connection refused");
   EXPECT_EQ(rig.status().last_error, describe(r.error()));
 }
 

@@ -27,6 +27,23 @@ TEST(Describe, SystemError_HasNoStatus) {
   EXPECT_EQ(describe(error), "connect: Connection refused: filer:2049");
 }
 
+TEST(Describe, CauseThatQuotesTheSystem_IsSaidOnce) {
+  EXPECT_EQ(describe(system_error(ECONNREFUSED, "connect", "127.0.0.1:2049: Connection refused")),
+            "connect: 127.0.0.1:2049: Connection refused");
+}
+
+// errno has no word for a name that has no address, nor for fusermount3's reasons, nor for a flavor.
+TEST(Describe, ErrnoThatStandsForAnotherCause_IsNotSaid) {
+  const Error unknown{Layer::kTransport, Recovery::kPermanent,
+                      EHOSTUNREACH,      0,
+                      "resolve",         "cannot find the address of host 'x': Name or service not known"};
+  EXPECT_EQ(describe(unknown), "resolve: cannot find the address of host 'x': Name or service not known");
+  EXPECT_EQ(describe(system_error(EPERM, "mount", "fusermount3: option allow_other only allowed if ...")),
+            "mount: fusermount3: option allow_other only allowed if ...");
+  EXPECT_EQ(describe(nfs4::nfs_error(nfs4::NFS4ERR_WRONGSEC, "LOOKUP", "the server wants sec=krb5")),
+            "LOOKUP: NFS4ERR_WRONGSEC: the server wants sec=krb5");
+}
+
 TEST(Describe, RpcStatus_IsNamed) {
   rpc::reply_header reply;
   reply.accepted = rpc::PROG_UNAVAIL;
