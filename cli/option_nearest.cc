@@ -1,4 +1,4 @@
-// "did you mean": the nearest option name by edit distance.
+// "did you mean": the nearest name by edit distance.
 #include <algorithm>
 #include <vector>
 
@@ -28,28 +28,31 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string nearest_option(std::string_view given) {
+std::string nearest_word(std::string_view given, const std::vector<std::string_view>& words) {
   // Longer than any name plus what would still count as near; keeps hostile input cheap.
   if (given.size() > 40) return {};
-  const std::string name = option_name(given);
   std::string best;
   // A third of the letters may be wrong, at least one.
-  size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
-  const auto consider = [&](std::string_view candidate) {
-    if (candidate.empty()) return;
-    const size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  };
-  for (const OptionSpec& spec : option_table()) {
-    if (spec.kind == OptionKind::kRefused || spec.kind == OptionKind::kIgnored) continue;
-    consider(spec.name);
-    consider(spec.off);
-    for (const std::string_view alias : split_words(spec.aliases)) consider(alias);
+  size_t best_distance = std::max<size_t>(1, given.size() / 3) + 1;
+  for (const std::string_view word : words) {
+    if (word.empty()) continue;
+    const size_t distance = edit_distance(given, word);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = word;
   }
   return best;
+}
+
+std::string nearest_option(std::string_view given) {
+  std::vector<std::string_view> words;
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.kind == OptionKind::kRefused || spec.kind == OptionKind::kIgnored) continue;
+    words.push_back(spec.name);
+    words.push_back(spec.off);
+    for (const std::string_view alias : split_words(spec.aliases)) words.push_back(alias);
+  }
+  return nearest_word(option_name(given), words);
 }
 
 }  // namespace nfsrdma::cli

@@ -93,6 +93,8 @@ OptionMatch find_option(std::string_view name);
 
 // The supported option whose name is nearest to `name`; empty when none is near.
 std::string nearest_option(std::string_view name);
+// The one of `words` that is nearest; empty when none is near.
+std::string nearest_word(std::string_view given, const std::vector<std::string_view>& words);
 
 // '-' as '_'.
 std::string option_name(std::string_view name);

@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 #include <charconv>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <set>
 
 #include "cli/bench/bench_args.h"
+#include "cli/command_words.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
 #include "cli/version.h"
@@ -64,7 +64,7 @@ std::string mount_footer() {
 }
 
 constexpr const char* kToolFooter =
-    "\n'nfsrdma-fuse VERB --help' explains a verb.\n"
+    "'nfsrdma-fuse COMMAND --help' explains a command.\n"
     "Exit status: 0 done, 1 failed, 2 usage, 3 not a mount of this program, 4 done with a warning.";
 
 struct Mount {
@@ -112,12 +112,14 @@ struct Stats {
         ->type_name("FILE");
     sub->add_option("--format", format, "table, json, prometheus or mountstats (for 'mountstats -f FILE')")
         ->type_name("FORMAT")
-        ->check(CLI::IsMember({"table", "json", "prometheus", "mountstats"}))
+        ->check(one_of({"table", "json", "prometheus", "mountstats"}))
         ->capture_default_str();
   }
 
   Outcome<StatsVerb> take() {
-    const auto usage = [](const char* text) { return refuse(ToolExit::kUsage, text); };
+    const auto usage = [](const char* text) {
+      return refuse(ToolExit::kUsage, fmt::format("{}; see 'nfsrdma-fuse stats --help'", text));
+    };
     size_t at = 0;
     if (at < operands.size() && !number(operands[at])) verb.directory = operands[at++];
     if (at < operands.size()) {
@@ -141,6 +143,14 @@ struct Stats {
   }
 };
 
+std::string unknown_command(const CLI::App& app, const std::string& given) {
+  std::vector<std::string_view> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+  const std::string nearest = nearest_word(given, verbs);
+  if (nearest.empty()) return fmt::format("there is no command \"{}\"; see 'nfsrdma-fuse --help'", given);
+  return fmt::format("there is no command \"{}\"; did you mean \"{}\"?", given, nearest);
+}
+
 }  // namespace
 
 std::string version_text() {
@@ -153,6 +163,7 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   if (mounting) arguments = options_as_lists(arguments);
 
   CLI::App app("NFSv4.1 in user space: mounts NFS exports through FUSE.", "nfsrdma-fuse");
+  use_plain_words(app);
   app.require_subcommand(1);
   app.footer(kToolFooter);
   bool version = false;
@@ -170,7 +181,7 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   sub->add_flag("-v,--verbose", umount.verbose, "say what is done");
   const CLI::Option* limit = sub->add_option("--timeout", timeout, "give up waiting after so many seconds")
                                  ->type_name("S")
-                                 ->check(CLI::Range(1u, kMaxSeconds));
+                                 ->check(within(1, kMaxSeconds));
 
   StatusVerb status;
   sub = app.add_subcommand("status", "Show a mount's options, connection and session");
@@ -199,19 +210,21 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   sub->add_option("LEVEL", log_level.level, "error, warning, info, debug or trace");
 
   const std::string first = arguments.empty() ? std::string() : arguments.front();
-  const auto named = [&](const CLI::App* verb) { return verb->get_name() == first; };
-  if (!first.empty() && first.front() != '-' && app.get_subcommands(named).empty())
-    return refuse(usage, fmt::format("there is no command \"{}\"; see 'nfsrdma-fuse --help'", first));
+  const auto verbs = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == first; });
+  const CLI::App* named = verbs.empty() ? nullptr : verbs.front();
+  if (!first.empty() && first.front() != '-' && named == nullptr)
+    return refuse(usage, unknown_command(app, first));
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    for (const CLI::App* called : app.get_subcommands()) return ToolCommand(ShowText{called->help()});
+    for (const CLI::App* called : app.get_subcommands())
+      return ToolCommand(ShowText{called->help("nfsrdma-fuse")});
     return ToolCommand(ShowText{app.help()});
   } catch (const CLI::ParseError& error) {
     if (version) return ToolCommand(ShowText{version_text()});
-    return refuse(usage,
-                  fmt::format("{}; see 'nfsrdma-fuse {}--help'", error.what(), mounting ? "mount " : ""));
+    const std::string help = named == nullptr ? "nfsrdma-fuse" : "nfsrdma-fuse " + first;
+    return refuse(usage, usage_text(named == nullptr ? app : *named, error, help));
   }
 
   const auto append = [](const std::vector<std::string>& lists, std::vector<RawOption>& out) -> Outcome<> {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cli/command_words.h"
+
 namespace nfsrdma::cli::bench {
 namespace {
 
@@ -49,17 +51,17 @@ void BenchArguments::add_to(CLI::App& app) {
       ->transform(CLI::AsSizeValue(false).description(""));
   sub->add_option("--time", seconds_, "the longest a run of random reads or small files may take (default 1)")
       ->type_name("S")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->check(within(0.01, 3600));
   sub->add_option("--repeats", verb_.rounds, "rounds (default 9; fewer than 5 decide nothing)")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1000u));
+      ->check(within(1, 1000));
   sub->add_option("--files", verb_.files, "small files (default 1000)")
       ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000}));
+      ->check(within(1, 1'000'000));
   sub->add_option("--only", parts_, "large, random, small: only these parts")
       ->type_name("PART,...")
       ->delimiter(',')
-      ->check(CLI::IsMember({"large", "random", "small"}))
+      ->check(one_of({"large", "random", "small"}))
       ->allow_extra_args(false);
   sub->add_flag("--quick", quick_, "as --size 32M --time 0.2 --repeats 5 --files 200");
   sub->add_option("--json", verb_.json, "write the results")->type_name("FILE");

@@ -3,12 +3,12 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "cli/command_words.h"
 #include "cli/version.h"
 
 namespace nfsrdma::cli {
@@ -204,11 +204,9 @@ struct Given {
     app.add_option("--rdma-versions", rdma_versions, "RPC-over-RDMA versions spoken: 1, 2 or 1,2")
         ->type_name("LIST")
         ->capture_default_str();
-    app.add_option("--lease", lease, "lease time in seconds")
-        ->check(CLI::Range(1, 3600))
-        ->capture_default_str();
+    app.add_option("--lease", lease, "lease time in seconds")->check(within(1, 3600))->capture_default_str();
     app.add_option("--grace", grace, "for how long clients may reclaim after a restart, in seconds")
-        ->check(CLI::Range(0, 3600))
+        ->check(within(0, 3600))
         ->capture_default_str();
     app.add_option("--state-dir", state_directory,
                    "keeps who may reclaim, and the key of filehandles; default with a DIR exported: "
@@ -219,17 +217,17 @@ struct Given {
     app.add_flag("--async", async, "answer changes of names before they are on the disk");
     app.add_option("--delegations", delegations,
                    "none, read or write; this host's own programs do not recall them")
-        ->check(CLI::IsMember({"none", "read", "write"}))
+        ->check(one_of({"none", "read", "write"}))
         ->capture_default_str();
     app.add_option("--slots", slots, "session slots a client gets at most")
-        ->check(CLI::Range(1, 1024))
+        ->check(within(1, 1024))
         ->capture_default_str();
     app.add_option("--credits", credits, "RPC-over-RDMA credits granted")
-        ->check(CLI::Range(1, 1024))
+        ->check(within(1, 1024))
         ->capture_default_str();
     app.add_option("--inline", inline_bytes,
                    "RPC-over-RDMA messages up to so many bytes go without RDMA Read or Write")
-        ->check(CLI::Range(1024, 65536))
+        ->check(within(1024, 65536))
         ->capture_default_str();
     app.add_flag("--ccp", ccp, "answer RFC 5666's Connection Configuration Protocol");
     app.add_option("--fault", faults, "a fault rule; may be repeated")
@@ -237,7 +235,7 @@ struct Given {
         ->allow_extra_args(false);
     app.add_option("--fault-plan", fault_plan, "fault rules from a file")->type_name("FILE");
     app.add_option("--log-level", log_level, "error, warning, info, debug or trace")
-        ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}))
+        ->check(one_of({"error", "warning", "info", "debug", "trace"}))
         ->capture_default_str();
     app.add_flag("-V,--version", version, "show the version");
   }
@@ -303,6 +301,7 @@ Outcome<FilerCommand> command_of(const Given& given) {
 
 Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> arguments) {
   CLI::App app("An NFSv4.1 server in user space, over TCP and RDMA.", "nfsrdma-filer");
+  use_plain_words(app);
   app.footer(kFooter);
   Given given;
   given.add_to(app);
@@ -312,7 +311,7 @@ Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> argument
   } catch (const CLI::CallForHelp&) {
     return FilerInvocation(FilerText{app.help()});
   } catch (const CLI::ParseError& error) {
-    return usage(fmt::format("{}; see 'nfsrdma-filer --help'", error.what()));
+    return usage(usage_text(app, error, "nfsrdma-filer"));
   }
   if (given.version) return FilerInvocation(FilerText{fmt::format("nfsrdma-filer {}\n", kVersion)});
   Outcome<FilerCommand> command = command_of(given);

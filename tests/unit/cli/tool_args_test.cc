@@ -123,6 +123,61 @@ TEST(ToolUsage, UnknownCommand_IsNamed) {
   EXPECT_EQ(parsed.error().text, "there is no command \"bogus\"; see 'nfsrdma-fuse --help'");
 }
 
+std::string text_of(const Arguments& arguments) {
+  const auto parsed = parse_tool_arguments(arguments);
+  if (!parsed) return parsed.error().text;
+  return std::holds_alternative<ShowText>(*parsed) ? std::get<ShowText>(*parsed).text : std::string();
+}
+
+TEST(ToolUsage, MistypedCommand_IsOfferedTheNearest) {
+  EXPECT_EQ(text_of({"umont", "/a"}), "there is no command \"umont\"; did you mean \"umount\"?");
+  EXPECT_EQ(text_of({"stat"}), "there is no command \"stat\"; did you mean \"stats\"?");
+  EXPECT_EQ(text_of({"prob", "srv"}), "there is no command \"prob\"; did you mean \"probe\"?");
+  EXPECT_EQ(text_of({"loglevel", "/a"}), "there is no command \"loglevel\"; did you mean \"log-level\"?");
+}
+
+// Each sentence is followed by the help of the command that was meant.
+TEST(ToolUsage, Errors_AreSentencesAndNameTheirCommandsHelp) {
+  EXPECT_EQ(
+      text_of({"stats", "--format=xml"}),
+      "--format: \"xml\" is none of table, json, prometheus, mountstats; see 'nfsrdma-fuse stats --help'");
+  EXPECT_EQ(text_of({"status", "--jsn"}),
+            "there is no option --jsn; did you mean --json?; see 'nfsrdma-fuse status --help'");
+  EXPECT_EQ(text_of({"status", "/a", "/b"}),
+            "\"/b\" is one argument too many; see 'nfsrdma-fuse status --help'");
+  EXPECT_EQ(text_of({"umount"}), "DIR is missing; see 'nfsrdma-fuse umount --help'");
+  EXPECT_EQ(text_of({"umount", "/a", "--timeout"}),
+            "--timeout needs a value; see 'nfsrdma-fuse umount --help'");
+  EXPECT_EQ(text_of({"umount", "/a", "--timeout", "0"}),
+            "--timeout: \"0\" is not a number from 1 to 1000000000; see 'nfsrdma-fuse umount --help'");
+  EXPECT_EQ(text_of({"bench", "/a", "--only", "huge"}),
+            "--only: \"huge\" is none of large, random, small; see 'nfsrdma-fuse bench --help'");
+  EXPECT_EQ(text_of({"stats", "/a", "0"}),
+            "stats: INTERVAL must be a number of seconds; see 'nfsrdma-fuse stats --help'");
+  EXPECT_EQ(text_of({"mount"}), "SOURCE is missing; see 'nfsrdma-fuse mount --help'");
+  EXPECT_EQ(text_of({}), "a command is missing; see 'nfsrdma-fuse --help'");
+}
+
+TEST(ToolHelp, EveryPage_IsFreeOfTheParsersNotation) {
+  for (const Arguments& page :
+       {Arguments{"--help"}, Arguments{"mount", "--help"}, Arguments{"umount", "--help"},
+        Arguments{"status", "--help"}, Arguments{"stats", "--help"}, Arguments{"probe", "--help"},
+        Arguments{"bench", "--help"}, Arguments{"log-level", "--help"}}) {
+    const std::string text = text_of(page);
+    const std::string& name = page.front();
+    ASSERT_FALSE(text.empty()) << name;
+    for (const char* notation : {"REQUIRED", "TEXT", "UINT", "FLOAT", " in [", "(0x)", "[OPTIONS]",
+                                 "SUBCOMMAND", "Positionals", ":{"})
+      EXPECT_EQ(text.find(notation), std::string::npos) << name << ": " << notation << "\n" << text;
+    EXPECT_NE(text.find("Usage: nfsrdma-fuse"), std::string::npos) << text;
+  }
+  EXPECT_NE(
+      text_of({"stats", "--help"}).find("Usage: nfsrdma-fuse stats [options] [DIR] [INTERVAL [COUNT]]\n"),
+      std::string::npos)
+      << text_of({"stats", "--help"});
+  EXPECT_NE(text_of({"umount", "--help"}).find("-l, --lazy "), std::string::npos);
+}
+
 TEST(ToolUmount, Flags_AreTaken) {
   const auto v = parse<UmountVerb>({"umount", "--lazy", "/mnt", "--force", "--timeout", "7"});
   EXPECT_EQ(v.directory, "/mnt");
