@@ -1,4 +1,6 @@
 // Mounting and unmounting (RFC 1813 appendix I, RFC 1833), and what is known of a mount as a whole.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -22,6 +24,15 @@ tcp::Family family_of(AddressFamily family) {
     case AddressFamily::kAny: break;
   }
   return tcp::Family::kAny;
+}
+
+std::string listed(const std::vector<std::string>& exports) {
+  constexpr size_t kMostShown = 20;
+  const size_t shown = std::min(exports.size(), kMostShown);
+  std::string text =
+      fmt::format("{}", fmt::join(exports.begin(), exports.begin() + static_cast<ptrdiff_t>(shown), ", "));
+  if (shown < exports.size()) text += fmt::format(" and {} more", exports.size() - shown);
+  return text;
 }
 
 bool same_address(tcp::Endpoint a, tcp::Endpoint b) {
@@ -94,7 +105,16 @@ Task<Result<std::string>> Nfs3Filesystem::find_export() {
     std::lock_guard lock(mutex_);
     address_ = *server;
   }
-  co_return co_await nfs3::mount_export(loop, mountd_, options_.export_path, machine_);
+  auto mounting = nfs3::mount_export(loop, mountd_, options_.export_path, machine_);
+  Result<std::string> handle = co_await std::move(mounting);
+  // Servers say ACCES as well as NOENT of what they do not export.
+  if (!handle && (handle.error().errnum == ENOENT || handle.error().errnum == EACCES)) {
+    auto asking = nfs3::list_exports(loop, mountd_);
+    const auto exports = co_await std::move(asking);
+    if (exports && !exports->empty())
+      handle.error().cause += fmt::format(": the server exports {}", listed(*exports));
+  }
+  co_return handle;
 }
 
 Task<Result<>> Nfs3Filesystem::connect_all() {

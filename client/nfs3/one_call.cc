@@ -130,6 +130,16 @@ Result<> take_mount(const void* result, void* into) {
   return {};
 }
 
+int issue_export(rpc_context* rpc, RawCallback cb, void*, void* tag) {
+  return rpc_mount3_export_async(rpc, cb, tag);
+}
+Result<> take_exports(const void* result, void* into) {
+  auto& paths = *static_cast<std::vector<std::string>*>(into);
+  for (exports e = *static_cast<const exports*>(result); e != nullptr; e = e->ex_next)
+    if (e->ex_dir != nullptr) paths.emplace_back(e->ex_dir);
+  return {};
+}
+
 int issue_umnt(rpc_context* rpc, RawCallback cb, void* args, void* tag) {
   return rpc_mount3_umnt_async(rpc, cb, static_cast<std::string*>(args)->data(), tag);
 }
@@ -186,6 +196,19 @@ Task<Result<std::string>> mount_export(Loop& loop, tcp::Endpoint mountd, std::st
   if (answer.status != MNT3_OK) co_return fail(refusal("MNT", mount_errno(answer.status), path));
   if (!answer.sys) co_return fail(refusal("MNT", EACCES, "the export does not allow sec=sys"));
   co_return std::move(answer.handle);
+}
+
+Task<Result<std::vector<std::string>>> list_exports(Loop& loop, tcp::Endpoint mountd) {
+  std::vector<std::string> paths;
+  RawCall call;
+  call.issue = issue_export;
+  call.take = take_exports;
+  call.args = &paths;
+  call.into = &paths;
+  call.credential = nobody();
+  Result<> done = co_await one_call(loop, mountd, "EXPORT", std::move(call));
+  if (!done) co_return fail(std::move(done.error()));
+  co_return std::move(paths);
 }
 
 Task<> unmount_export(Loop& loop, tcp::Endpoint mountd, std::string path, rpc::CredentialPtr credential) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "client/nfs3/raw_connection.h"
 
@@ -19,6 +20,8 @@ Task<Result<uint16_t>> ask_port(Loop& loop, tcp::Endpoint server, uint32_t progr
 // MNT: the file handle of the export's root. kPermanent when the server refuses.
 Task<Result<std::string>> mount_export(Loop& loop, tcp::Endpoint mountd, std::string path,
                                        rpc::CredentialPtr credential);
+// EXPORT: the paths that there are, whoever may mount them.
+Task<Result<std::vector<std::string>>> list_exports(Loop& loop, tcp::Endpoint mountd);
 // UMNT: takes us off the server's list of who has mounted what, if it answers.
 Task<> unmount_export(Loop& loop, tcp::Endpoint mountd, std::string path, rpc::CredentialPtr credential);
 

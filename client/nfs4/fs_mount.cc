@@ -95,24 +95,26 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
     const Request request{nfs4::OP_LOOKUP, machine_, false, build, {}};
     Result<CompoundReply> reply = co_await session_.run(request);
     if (!reply) co_return fail(std::move(reply.error()));
-    if (at == 0) {
-      NFSRDMA_CO_TRY(reply->expect<nfs4::PUTROOTFH4res>());
-    } else {
-      NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+    // Which of them failed, and whose error it is.
+    size_t reached = at;
+    Result<> found = at == 0 ? reply->expect<nfs4::PUTROOTFH4res>() : reply->expect<nfs4::PUTFH4res>();
+    for (; found && reached < end; ++reached) found = reply->expect<nfs4::LOOKUP4res>();
+    Result<nfs4::GETFH4res> handle = found ? reply->take<nfs4::GETFH4res>() : fail(std::move(found.error()));
+    if (!handle) {
+      std::vector<std::string> names(path.begin() + static_cast<ptrdiff_t>(at),
+                                     path.begin() + static_cast<ptrdiff_t>(reached));
+      auto explaining = explain(std::move(handle.error()), at == 0 ? nullptr : &fh, std::move(names));
+      Error explained = co_await std::move(explaining);
+      co_return fail(std::move(explained));
     }
-    for (size_t i = at; i < end; ++i) {
-      Result<> found = reply->expect<nfs4::LOOKUP4res>();
-      if (!found) {
-        found.error().cause = fmt::format("\"{}\" in the path {}", path[i], options_.export_path);
-        co_return fail(std::move(found.error()));
-      }
-    }
-    auto handle = reply->take<nfs4::GETFH4res>();
-    if (!handle) co_return fail(std::move(handle.error()));
     fh = handle->resok4.object;
     if (!last) continue;
     auto attributes = reply->take<nfs4::GETATTR4res>();
-    if (!attributes) co_return fail(std::move(attributes.error()));
+    if (!attributes) {
+      auto explaining = explain(std::move(attributes.error()), nullptr, path);
+      Error explained = co_await std::move(explaining);
+      co_return fail(std::move(explained));
+    }
     root = co_await make_entry(fh, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
   }
   if (!S_ISDIR(root.attributes.mode)) co_return fail(system_error(ENOTDIR, "LOOKUP", options_.export_path));

@@ -235,6 +235,11 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
 
   // --- fs_mount.cc ---
   Task<Result<Entry>> walk_to_export();
+  // `error`, of the last of `names` on the way from `from` (null: the root of the server's name space; no
+  // names: of that itself), with what there is instead.
+  Task<Error> explain(Error error, const nfs4::nfs_fh4* from, std::vector<std::string> names);
+  Task<std::string> wanted_flavors(const nfs4::nfs_fh4* from, std::vector<std::string> names);
+  Task<std::vector<std::string>> find_exports();
   // Asks for the limits of the file system that the node is on.
   Task<Result<>> read_limits(NodeRef node);
   // The same, for a node that was just looked up: once for each file system that is crossed into.
