@@ -228,8 +228,9 @@ Task<> RpcClient::watch() {
     if (verdict.stalled_now) {
       responding_.store(false, std::memory_order_relaxed);
       std::unique_lock lock(status_mutex_);
-      status_.stalled_since = *o.oldest_issued;
+      status_.stalled_since = verdict.quiet_since;
     }
+    if (verdict.say_soon) log::warn("server {} not responding for 15 s, still trying", options_.host);
     if (verdict.say_now) log::warn("server {} not responding, still trying", options_.host);
     if (verdict.give_up != nullptr && connection_) {
       const auto connection = connection_;

@@ -182,7 +182,7 @@ void ClientTransport::start_watch() {
 
 Task<> ClientTransport::watch() {
   const Gate::Pass pass = gate_.enter();
-  Duration delay = health_.timeo();
+  Duration delay = health_.first_look();
   while (!closed()) {
     co_await watch_timer_.wait_for(delay);
     if (closed() || calls_.size() == 0) break;
@@ -201,9 +201,10 @@ Task<> ClientTransport::watch() {
     }
     const Health::Verdict verdict = health_.check(now, outstanding);
     if (verdict.stalled_now) {
-      stalled_since_.store(calls_.oldest()->issued.time_since_epoch().count(), std::memory_order_relaxed);
+      stalled_since_.store(verdict.quiet_since.time_since_epoch().count(), std::memory_order_relaxed);
       responding_.store(false, std::memory_order_relaxed);
     }
+    if (verdict.say_soon) log::warn("server {} not responding for 15 s, still trying", options_.host);
     if (verdict.say_now) log::warn("server {} not responding, still trying", options_.host);
     delay = std::max<Duration>(*verdict.next_check - now, std::chrono::milliseconds(1));
     if (const auto connection = connection_; connection && verdict.give_up) {

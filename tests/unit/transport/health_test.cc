@@ -28,19 +28,76 @@ TEST(Health, NothingOutstanding_NeverStallsNorChecksAgain) {
   EXPECT_TRUE(h.responding());
 }
 
-// nfs(5): "The time [...] the NFS client waits for a response before it retries an NFS request."
+// nfs(5): "The time [...] the NFS client waits for a response before it retries an NFS request." A person
+// does not wait for it without a word for longer than kSoon.
 TEST(Health, CallOlderThanTimeo_StallsOnceUntilAReply) {
+  Health h(seconds(10), 2);
+  h.connected(at(1000));
+  auto v = h.check(at(1009), calls_since(1000, 1000));
+  EXPECT_FALSE(v.stalled_now);
+  EXPECT_EQ(v.next_check, at(1010));
+  v = h.check(at(1010), calls_since(1000, 1000));
+  EXPECT_TRUE(v.stalled_now);
+  EXPECT_EQ(v.quiet_since, at(1000));
+  EXPECT_FALSE(h.responding());
+  EXPECT_FALSE(h.check(at(1012), calls_since(1000, 1000)).stalled_now) << "once";
+  EXPECT_FALSE(h.reply(at(1013))) << "nothing was said, so nothing is taken back";
+  EXPECT_TRUE(h.responding());
+}
+
+TEST(Health, FifteenSecondsOfSilence_AreSaidWhateverTimeo) {
   Health h(seconds(60), 2);
   h.connected(at(1000));
-  auto v = h.check(at(1059), calls_since(1000, 1000));
-  EXPECT_FALSE(v.stalled_now);
-  EXPECT_EQ(v.next_check, at(1060));
-  v = h.check(at(1060), calls_since(1000, 1000));
-  EXPECT_TRUE(v.stalled_now);
-  EXPECT_FALSE(h.responding());
-  EXPECT_FALSE(h.check(at(1070), calls_since(1000, 1000)).stalled_now) << "once";
-  EXPECT_FALSE(h.reply(at(1071))) << "nothing was said, so nothing is taken back";
+  EXPECT_EQ(h.first_look(), seconds(15));
+  auto v = h.check(at(1014), calls_since(1000, 1000));
+  EXPECT_FALSE(v.stalled_now || v.say_soon || v.say_now);
+  EXPECT_EQ(v.next_check, at(1015));
+  v = h.check(at(1015), calls_since(1000, 1000));
+  EXPECT_TRUE(v.stalled_now) << "status has it";
+  EXPECT_TRUE(v.say_soon) << "and the log";
+  EXPECT_FALSE(v.say_now) << "the kernel's client has its line at its time";
+  EXPECT_FALSE(h.check(at(1075), calls_since(1000, 1000)).say_soon) << "said once";
+  v = h.check(at(1180), calls_since(1000, 1000));
+  EXPECT_TRUE(v.say_now);
+  EXPECT_FALSE(v.say_soon);
+  EXPECT_TRUE(h.reply(at(1190))) << "OK is due";
+  EXPECT_FALSE(h.reply(at(1191))) << "and said once";
+}
+
+TEST(Health, FifteenSecondsOfSilence_AreTakenBackByTheNextReply) {
+  Health h(seconds(60), 2);
+  h.check(at(1015), calls_since(1000, 1000));
+  EXPECT_TRUE(h.reply(at(1020)));
   EXPECT_TRUE(h.responding());
+}
+
+// With timeo * (retrans + 1) below it there is one line.
+TEST(Health, ShortTimeo_IsSaidAtItsTimeOnly) {
+  Health h(seconds(1), 1);
+  EXPECT_TRUE(h.check(at(1002), calls_since(1000, 1000)).say_now);
+  EXPECT_FALSE(h.check(at(1015), calls_since(1000, 1000)).say_soon);
+}
+
+// A large WRITE over a slow link: who takes it is there.
+TEST(Health, CallThatIsStillLeaving_IsNoSilence) {
+  Health h(seconds(60), 2);
+  h.connected(at(1000));
+  for (int now = 1005; now <= 1300; now += 5) {
+    h.bytes(at(now));
+    const auto v = h.check(at(now), calls_since(1000, 1000));
+    EXPECT_FALSE(v.stalled_now || v.say_soon || v.say_now) << now;
+    EXPECT_TRUE(h.responding());
+  }
+  const auto v = h.check(at(1315), calls_since(1000, 1000));
+  EXPECT_TRUE(v.stalled_now);
+  EXPECT_EQ(v.quiet_since, at(1300)) << "a soft mount waits from then on";
+}
+
+// Or every server whose port takes connections would respond.
+TEST(Health, NewConnections_DoNotBreakASilence) {
+  Health h(seconds(60), 2);
+  for (int now = 1000; now < 1015; now += 5) h.connected(at(now));
+  EXPECT_TRUE(h.check(at(1015), calls_since(1000, 1000)).say_soon);
 }
 
 // nfs(5), retrans: 'The NFS client generates a "server not responding" message after retrans retries'.
@@ -62,7 +119,7 @@ TEST(Health, OneSlowCallAmongAnsweredOnes_DoesNotStall) {
   h.reply(at(1990));
   const auto v = h.check(at(2000), calls_since(1000, 1000));
   EXPECT_FALSE(v.stalled_now);
-  EXPECT_EQ(v.next_check, at(2050));
+  EXPECT_EQ(v.next_check, at(2005));
 }
 
 // A reply that never came, while others did: the server must not leave a request unanswered on a connection
