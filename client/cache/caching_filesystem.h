@@ -414,6 +414,12 @@ class CachingFilesystem : public Filesystem {
   // The rest of these under the Node's mutex. `bytes` are given up; keeps the error for the next fsync or
   // close.
   void write_failed(CachedFile& file, Error error, uint64_t bytes, const char* verb);
+  // A file in a line of the log: its inode, and its name from log_level=debug on, where one is known. The
+  // Node's mutex is not taken.
+  std::string called(Node& node, uint64_t ino) const;
+  // The end of a line about it: how to find the name, unless the line has it.
+  std::string how_to_find(Node& node, uint64_t ino) const;
+  void cookies_go_in_a_circle(const NodeRef& node) const;
   // The extent was answered: it is not dirty any more. As others_changed_too().
   bool sent(CachedFile& file, const WriteExtent& extent);
   // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.

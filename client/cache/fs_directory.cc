@@ -65,18 +65,21 @@ Result<> Listing::drop_impossible(std::vector<ListedEntry>& answered, bool end) 
   return {};
 }
 
-void Listing::end_at(uint64_t cookie) {
+bool Listing::end_at(uint64_t cookie) {
   from = cookie;
   eof = filled = true;
-  if (std::exchange(told, true)) return;
+  return !std::exchange(told, true);
+}
+
+void CachingFilesystem::cookies_go_in_a_circle(const NodeRef& node) const {
   std::unique_lock lock(cached_node(node).mutex);
   const uint64_t ino = cached_node(node).attributes.get().ino;
   lock.unlock();
   log::warn(
-      "the server's READDIR cookies of directory inode {} go in a circle: what they led to is listed, and "
-      "may not "
-      "be all; which directory: run 'find -inum {}' in the mount",
-      ino, ino);
+      "the server's READDIR cookies of directory {} go in a circle: what they led to is listed, and may not "
+      "be "
+      "all{}",
+      called(*node.get(), ino), how_to_find(*node.get(), ino));
 }
 
 Task<Result<uint32_t>> CachingFilesystem::ask_access_and_list(RequestContext ctx, Listing& listing,
@@ -142,7 +145,7 @@ Task<Result<>> CachingFilesystem::fill(RequestContext ctx, Listing& listing, uin
     co_return read;
   } else if (!listing.all_given_until(cookie)) {
     listing.drop_given();
-    listing.end_at(cookie);
+    if (listing.end_at(cookie)) cookies_go_in_a_circle(listing.node);
     co_return read;
   }
   co_return co_await find_place(ctx, listing, cookie, plus, 0);
@@ -173,7 +176,7 @@ Task<Result<>> CachingFilesystem::find_place(RequestContext ctx, Listing& listin
         co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
       if (!new_place || dropped > kMostDropped + 2 * seen.size()) {
         if (start != 0) break;  // all of it once more: the directory may have changed under the server
-        listing.end_at(cookie);
+        if (listing.end_at(cookie)) cookies_go_in_a_circle(listing.node);
         co_return Result<>{};
       }
       Result<> read = co_await read_entries(ctx, listing, next, plus);

@@ -140,7 +140,8 @@ Task<> CachingFilesystem::remove_hidden(rpc::CredentialPtr credential, NodeRef d
   const RequestContext ctx{std::move(credential), nullptr};  // named: g++ 12 destroys such temporaries twice
   Result<> removed = co_await remove_on_server(ctx, directory, name, false);
   if (!removed && removed.error().errnum != ENOENT) {
-    log::warn("\"{}\", a file that was removed while it was open, is still on the server: {}", name,
+    // A name of our own making.
+    log::warn("a file that was removed while it was open is still on the server, as \"{}\": {}", name,
               describe(removed.error()));
   }
   // The kernel has not asked for this, and knows nothing of it.
@@ -176,6 +177,15 @@ Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_direct
   co_return co_await rename_on_server(ctx, from_directory, std::move(from), to_directory, std::move(to));
 }
 
+namespace {
+
+// Names of files appear from log_level=debug on.
+std::string name_for_log(const std::string& name) {
+  return log::on(log::Level::kDebug) ? "\"" + name + "\"" : std::string("a file that a failed rename left");
+}
+
+}  // namespace
+
 Task<> CachingFilesystem::show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) {
   ctx.cancellation.reset();  // who has hidden it has to
   auto there = co_await lookup_on_server(ctx, directory, name);
@@ -193,11 +203,11 @@ Task<> CachingFilesystem::show_again(RequestContext ctx, NodeRef node, NodeRef d
   if (there && there->node == node) co_return co_await remove_hidden(ctx.credential, directory, hidden);
   if (!there && there.error().errnum != ENOENT) {
     // Whatever has that name now would be replaced.
-    log::warn("\"{}\" may now be called \"{}\": {}", name, hidden, describe(there.error()));
+    log::warn("{} may now be called \"{}\": {}", name_for_log(name), hidden, describe(there.error()));
     co_return;
   }
   Result<> back = co_await rename_on_server(ctx, directory, hidden, directory, name);
-  if (!back) log::warn("\"{}\" is now called \"{}\": {}", name, hidden, describe(back.error()));
+  if (!back) log::warn("{} is now called \"{}\": {}", name_for_log(name), hidden, describe(back.error()));
 }
 
 Task<> CachingFilesystem::remove_if_hidden(NodeRef node, CachedFileRef file) {

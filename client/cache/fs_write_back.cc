@@ -6,6 +6,8 @@
 // server says FILE_SYNC, or until a COMMIT returns the verifier its WRITE returned. Another verifier means
 // that the server lost what was unstable: it is written again. A write waits for those under way that it
 // overlaps, so the server cannot take them in another order.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -43,10 +45,18 @@ void CachingFilesystem::write_failed(CachedFile& file, Error error, uint64_t byt
   ++file.write_errors;
   file.write_error = std::move(error);
   const uint64_t ino = file.cached.attributes.get().ino;
-  log::warn(
-      "server {}: data of inode {} could not be {}: {}; the next fsync or close reports it; which file: run "
-      "'find -inum {}' in the mount",
-      options_.host, ino, verb, describe(file.write_error), ino);
+  log::warn("server {}: data of {} could not be {}: {}; the next fsync or close reports it{}", options_.host,
+            called(file.cached, ino), verb, describe(file.write_error), how_to_find(file.cached, ino));
+}
+
+std::string CachingFilesystem::called(Node& node, uint64_t ino) const {
+  const auto found = log::on(log::Level::kDebug) ? table_.names().name_of(node) : std::nullopt;
+  return found ? fmt::format("\"{}\" (inode {})", found->name, ino) : fmt::format("inode {}", ino);
+}
+
+std::string CachingFilesystem::how_to_find(Node& node, uint64_t ino) const {
+  if (log::on(log::Level::kDebug) && table_.names().name_of(node)) return {};
+  return fmt::format("; which file: run 'find -inum {}' in the mount", ino);
 }
 
 Task<> CachingFilesystem::write_extent(NodeRef node, CachedFileRef file, ExtentMap::iterator entry,
@@ -517,7 +527,7 @@ Task<> CachingFilesystem::send_again(NodeRef node, CachedFileRef file) {
     }
     Loop::current()->spawn(write_extent(node, file, entry, nfs4::FILE_SYNC4));
   }
-  log::info("the server lost {} unstable writes of a file in a restart; writing them again", count);
+  log::info("the server may have lost {} unstable writes of a file; writing them again", count);
   co_await settle_all(node, file);
 }
 

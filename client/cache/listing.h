@@ -141,7 +141,8 @@ struct Listing final : OpenDirectory {
         entries, [&](const ListedEntry& e) { return names.contains(std::hash<std::string_view>{}(e.name)); });
   }
   // The server's cookies lead nowhere else: what they led to is the listing. Says so in the log, once.
-  void end_at(uint64_t cookie);
+  // True the first time: it is to be told.
+  bool end_at(uint64_t cookie);
 
   // Where in `entries` the one after `cookie` is, if the answer at hand covers that.
   std::optional<size_t> position_after(uint64_t cookie, bool want_attributes) const {

@@ -1,11 +1,13 @@
 #include "client/nfs3/procedures.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "client/nfs3/convert.h"
+#include "transport/runtime/trace.h"
 
 namespace nfsrdma::nfs3 {
 namespace {
@@ -80,6 +82,14 @@ Task<Result<>> Procedures::run(Procedure procedure, RawCall call, Answer* answer
     sample.received = kReplyBytes + received;
     sample.response = outcome.response;
     counters_.add(static_cast<uint32_t>(procedure), sample);
+    if (log::tracing()) {
+      const std::chrono::duration<double, std::milli> took = outcome.response;
+      const std::string status = !outcome.result       ? describe(outcome.result.error())
+                                 : answer == nullptr   ? "answered"
+                                 : answer->status == 0 ? "NFS3_OK"
+                                                       : describe(nfs3_error(answer->status, ""));
+      log::trace(fmt::format("{}: {}, {:.3f} ms", op, status, took.count()));
+    }
     if (!outcome.result) {
       outcome.result.error().op = op;
       co_return std::move(outcome.result);

@@ -50,6 +50,11 @@ void CompoundBuilder::expect_read_with_open(Slice destination) {
   call_.sink = {std::move(destination), locate_data_read_with_open, kDataReadWithOpenOffset, nullptr};
 }
 
+void CompoundBuilder::note(const char* operation, const std::string& names) {
+  if (!trace_.empty()) trace_ += ' ';
+  trace_ += operation + names;
+}
+
 rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {
   std::byte* const head = call_.head.data();
   store_be32(head + count_offset_, operations_);

@@ -17,9 +17,27 @@
 #include "client/nfs4/slot_table.h"
 #include "transport/rpc/credential.h"
 #include "transport/rpc/rpc_transport.h"
+#include "transport/runtime/trace.h"
 #include "xdr/nfs4/compound.h"
 
 namespace nfsrdma::client {
+
+// The names of directory entries that an operation has, for the operation log.
+template <class Args>
+std::string names_in(const Args& args) {
+  std::string names;
+  const auto add = [&names](const std::string& name) {
+    names += (names.empty() ? "\"" : " \"") + name + '"';
+  };
+  if constexpr (requires { args.objname.size(); }) add(args.objname);
+  if constexpr (requires { args.oldname.size(); }) add(args.oldname);
+  if constexpr (requires { args.newname.size(); }) add(args.newname);
+  if constexpr (requires { args.target.size(); }) add(args.target);
+  if constexpr (requires { args.claim.file.size(); }) {
+    if (!args.claim.file.empty()) add(args.claim.file);
+  }
+  return names.empty() ? names : "(" + names + ")";
+}
 
 class CompoundBuilder {
  public:
@@ -32,6 +50,8 @@ class CompoundBuilder {
     nfs4::encode_op(encoder_, args);
     call_.max_reply_bytes += max_result_bytes(args);
     ++operations_;
+    if (tracing_) [[unlikely]]
+      note(nfs4::op_name(nfs4::op_of<Args>), names_in(args));
     if (nfs4::op_of<Args> == watched_ && place_ == 0) place_ = operations_;
     return *this;
   }
@@ -53,10 +73,14 @@ class CompoundBuilder {
   void refuse(Error error) { refused_ = std::move(error); }
   const std::optional<Error>& refused() const { return refused_; }
   bool ok() const { return encoder_.ok(); }
+  // The operations, for the operation log; empty while it is not kept.
+  std::string take_trace() { return std::move(trace_); }
   // The message, with `ticket` in its SEQUENCE. Leaves the builder empty.
   rpc::Call finish(const SlotTicket* ticket, bool cache_this);
 
  private:
+  void note(const char* operation, const std::string& names);
+
   rpc::Call call_;
   xdr::Encoder encoder_;
   size_t count_offset_ = 0;     // of numops
@@ -65,6 +89,8 @@ class CompoundBuilder {
   nfs4::nfs_opnum4 watched_ = nfs4::OP_ILLEGAL;
   uint32_t place_ = 0;
   std::optional<Error> refused_;
+  const bool tracing_ = log::tracing();
+  std::string trace_;
 };
 
 class CompoundReply {

@@ -1,5 +1,7 @@
 #include "client/nfs4/session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -17,6 +19,10 @@ using namespace std::chrono_literals;
 
 Error shut_down_error(const char* op) {
   return {Layer::kSession, Recovery::kInterrupted, EIO, 0, op, "the mount is being taken down"};
+}
+
+std::string outcome_of(const Result<CompoundReply>& reply) {
+  return reply ? nfs4::name_of(reply->status()) : describe(reply.error());
 }
 
 bool given_up(const Request& request, bool executed_before) {
@@ -100,6 +106,7 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
   rpc::Call call = builder.finish(&ticket, request.cache_this);
   call.handshake = precedence == Precedence::kHandshake;
   call.renewal = precedence == Precedence::kRenewal;
+  const std::string operations = builder.take_trace();
   if (request.cancellation != nullptr && request.op != nfs4::OP_OPEN)
     call.abandoned = &request.cancellation->flag();
   size.sent = call.head.size();
@@ -108,12 +115,23 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
   const Duration sent_since_boot = since_boot();
   rpc::Outcome outcome = co_await transports_[transport]->call(std::move(call));
   size.transmissions = outcome.transmissions;
-  if (!outcome.reply) co_return fail(std::move(outcome.reply.error()));
+  if (!outcome.reply) {
+    if (!operations.empty()) trace(name, operations, describe(outcome.reply.error()), sent);
+    co_return fail(std::move(outcome.reply.error()));
+  }
   size.received = outcome.reply->head.size() + outcome.reply->bulk_length;
   Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), request.sink, name, true);
   count(request.op, size, sent, reply);
+  if (!operations.empty()) trace(name, operations, outcome_of(reply), sent);
   if (reply && reply->sequence()) note_renewal(*reply->sequence(), sent_since_boot);
   co_return reply;
+}
+
+// One line for each COMPOUND: what it is for, what is in it, how it ended, and how long that took.
+void Session::trace(const char* op, const std::string& operations, const std::string& status,
+                    TimePoint sent) {
+  const std::chrono::duration<double, std::milli> took = Clock::now() - sent;
+  log::trace(fmt::format("{}: {}: {}, {:.3f} ms", op, operations, status, took.count()));
 }
 
 void Session::count(nfs4::nfs_opnum4 op, const CallSize& size, TimePoint sent,

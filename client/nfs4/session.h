@@ -181,6 +181,7 @@ class Session {
     uint32_t place = 0;  // of the operation that the COMPOUND is for
   };
   // Every COMPOUND that was answered, DELAY and GRACE included.
+  static void trace(const char* op, const std::string& operations, const std::string& status, TimePoint sent);
   void count(nfs4::nfs_opnum4 op, const CallSize& size, TimePoint sent, const Result<CompoundReply>& reply);
 
   rpc::RpcTransport& transport_here();
@@ -285,6 +286,7 @@ class Session {
   std::atomic<int64_t> last_sequence_{0};  // steady clock ticks of the last SEQUENCE that was answered
   std::mutex lease_mutex_;                 // of these three
   std::atomic<int64_t> lease_until_{0};    // since_boot(); written with the lock held
+  std::atomic<int64_t> last_renewal_{0};   // since_boot(): when the last SEQUENCE that succeeded was sent
   Duration lease_known_since_{};           // likewise; what was sent before says nothing of it
   bool state_owed_ = false;                // likewise: what the server had promised is still to be had back
   std::atomic<int64_t> confirm_again_{0};  // steady clock ticks: confirm_lease() was in vain, not before then

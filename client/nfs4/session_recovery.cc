@@ -265,6 +265,8 @@ Task<> Session::drop_pending(Error error) {
 
 Task<Result<>> Session::recover() {
   const bool again = have_client_id_;
+  const Duration unrenewed = since_boot() - Duration(last_renewal_.load(std::memory_order_relaxed));
+  const auto lease = std::chrono::seconds(lease_seconds_.load(std::memory_order_relaxed));
   if (again) {
     const Error gone{Layer::kSession, Recovery::kNewSession, EIO, 0, "SEQUENCE", "the session is gone"};
     co_await drop_pending(gone);
@@ -293,7 +295,15 @@ Task<Result<>> Session::recover() {
   slots_.open(generation, session_id_, granted_slots_, channel.next_sequences(), channel.target_slots());
   set_ready(true);
   if (restarted) {
-    tell(!sessions_end_at_once_, "server {}: recovered after its restart", options_.host);
+    // The server forgets both ways. What is certain is said: a lease that was renewed in time has not run
+    // out.
+    if (unrenewed < lease) {
+      tell(!sessions_end_at_once_, "server {}: recovered after its restart", options_.host);
+    } else {
+      tell(!sessions_end_at_once_,
+           "server {}: recovered; the lease of {} s had run out, it was not renewed for {} s", options_.host,
+           lease.count(), std::chrono::duration_cast<std::chrono::seconds>(unrenewed).count());
+    }
     loops_[0].spawn(restore_state());
   }
   co_return Result<>{};
@@ -328,6 +338,7 @@ Task<Result<CompoundReply>> Session::run_alone(unsigned transport, nfs4::nfs_opn
     call.handshake = true;
     CallSize size;
     size.sent = call.head.size();
+    const std::string operations = builder.take_trace();
     const TimePoint sent = Clock::now();
     rpc::Outcome outcome = co_await transports_[transport]->call(std::move(call));
     if (!outcome.reply) co_return fail(std::move(outcome.reply.error()));
@@ -336,6 +347,8 @@ Task<Result<CompoundReply>> Session::run_alone(unsigned transport, nfs4::nfs_opn
     const Slice none;
     Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), none, name, false);
     count(op, size, sent, reply);
+    if (!operations.empty())
+      trace(name, operations, reply ? nfs4::name_of(reply->status()) : describe(reply.error()), sent);
     if (!reply || reply->status() != nfs4::NFS4ERR_DELAY || stopping_) co_return reply;
     co_await pause(delay.next());
   }

@@ -28,6 +28,12 @@ Duration longer(Duration pause, unsigned times) {
   return pause * (1 << std::min(times, 4u));
 }
 
+// Opaque data that is text for people; Linux' server counts the NUL behind its name in.
+std::string without_nuls(std::string text) {
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return text;
+}
+
 }  // namespace
 
 void Session::set_lease(std::chrono::seconds lease) {
@@ -68,6 +74,7 @@ Task<> Session::renew_lease() {
 
 void Session::note_renewal(const nfs4::SEQUENCE4res& sequence, Duration sent) {
   if (sequence.status != nfs4::NFS4_OK) return;
+  last_renewal_.store(sent.count(), std::memory_order_relaxed);
   const uint32_t flags = sequence.resok4.sr_status_flags;
   std::lock_guard lock(lease_mutex_);
   if ((flags & kRevoked) != 0) {
@@ -270,9 +277,9 @@ SessionStatistics Session::statistics() const {
     std::lock_guard lock(info_mutex_);
     for (const std::byte b : session_copy_.data)
       s.session_id += fmt::format("{:02x}", std::to_integer<unsigned>(b));
-    s.server_owner = server_owner_;
-    s.server_scope = server_scope_;
-    s.server_implementation = server_implementation_;
+    s.server_owner = without_nuls(server_owner_);
+    s.server_scope = without_nuls(server_scope_);
+    s.server_implementation = without_nuls(server_implementation_);
   }
   const SlotTable::Counts slots = slots_.counts();
   s.slots = slots.granted;

@@ -356,9 +356,7 @@ Task<> StateManager::revoked(std::shared_ptr<FileState> file, DelegationRef dele
 
 Task<> StateManager::acknowledge_revoked(std::shared_ptr<FileState> file, DelegationRef delegation) {
   const NodeRef node(&file->node);
-  std::string name = "of a file";
-  if (auto found = names_.name_of(file->node)) name = "of \"" + found->name + "\"";
-  log::warn("the delegation {} was revoked by the server", name);
+  log::warn("the delegation of {} was revoked by the server", called(node));
   // Section 18.38: its end is acknowledged.
   co_await free_stateid(delegation->stateid, delegation->credential);
   Loop::current()->spawn(close_idle(node, file));  // who has found out may hold the file's mutexes

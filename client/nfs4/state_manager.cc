@@ -1,5 +1,7 @@
 #include "client/nfs4/state_manager.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -243,10 +245,17 @@ bool StateManager::lose(OpenState& state) {
   return lost_locks;
 }
 
+std::string StateManager::called(const NodeRef& node) {
+  if (log::on(log::Level::kDebug)) {
+    if (const auto found = names_.name_of(*node.get())) return fmt::format("\"{}\"", found->name);
+  }
+  std::lock_guard lock(nfs4_node(node).mutex);
+  return fmt::format("inode {0} ('find -inum {0}' in the mount names it)",
+                     nfs4_node(node).attributes.get().ino);
+}
+
 void StateManager::report_lost_locks(const NodeRef& node, const char* why) {
-  std::string name = "of a file";
-  if (auto found = names_.name_of(*node.get())) name = "of \"" + found->name + "\"";
-  log::error("locks {} are lost ({}): I/O under them fails until they are released", name, why);
+  log::error("locks of {} are lost ({}): I/O under them fails until they are released", called(node), why);
   hooks_.locks_lost(node);
 }
 

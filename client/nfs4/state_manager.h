@@ -227,6 +227,9 @@ class StateManager final : public StateKeeper {
   // The server's side of `state` is gone; with the node's mutex held. True when locks went with it.
   static bool lose(OpenState& state);
   void report_lost_locks(const NodeRef& node, const char* why);
+  // A file in a line of the log: its name from log_level=debug on, where one is known, else how to find it.
+  // Without the Node's mutex.
+  std::string called(const NodeRef& node);
 
   // --- state_delegations.cc ---
   // An OPEN for each mode that was opened under the delegation. False: the server does not know it any more.

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "transport/runtime/trace.h"
+
 namespace nfsrdma::log {
 namespace {
 
@@ -24,6 +26,14 @@ bool on(Level level) {
 void write(Level level, fmt::string_view format, fmt::format_args args) {
   if (!on(level)) return;
   spdlog::log(spdlog_level(level), spdlog::string_view_t(fmt::vformat(format, args)));
+}
+
+bool tracing() {
+  return spdlog::should_log(spdlog::level::trace);
+}
+
+void trace(std::string_view line) {
+  spdlog::log(spdlog::level::trace, spdlog::string_view_t(line.data(), line.size()));
 }
 
 }  // namespace nfsrdma::log
