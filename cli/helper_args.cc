@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 
 namespace nfsrdma::cli {
 namespace {
@@ -130,6 +131,40 @@ Outcome<UmountRequest> parse_umount_arguments(const std::vector<std::string>& ar
   return request;
 }
 
+std::vector<RawOption> words_kept_by_mount(const std::vector<std::string>& parent) {
+  if (parent.empty() || program_name(parent.front()) != "mount") return {};
+  std::optional<bool> dev, suid;
+  const auto take = [&](const std::string& list) {
+    const auto options = split_options(list);
+    if (!options) return;
+    for (const RawOption& option : *options) {
+      if (option.name == "dev" || option.name == "nodev") dev = option.name == "dev";
+      if (option.name == "suid" || option.name == "nosuid") suid = option.name == "suid";
+      if (option.name == "user" || option.name == "users" || option.name == "owner" || option.name == "group")
+        dev = suid = false;
+    }
+  };
+  for (size_t i = 1; i < parent.size() && parent[i] != "--"; ++i) {
+    const std::string& argument = parent[i];
+    const size_t letter = argument.find('o');
+    if (argument == "--options") {
+      if (++i < parent.size()) take(parent[i]);
+    } else if (argument.starts_with("--options=")) {
+      take(argument.substr(argument.find('=') + 1));
+    } else if (argument.starts_with('-') && !argument.starts_with("--") && letter != std::string::npos) {
+      if (letter + 1 < argument.size()) {
+        take(argument.substr(letter + 1));
+      } else if (++i < parent.size()) {
+        take(parent[i]);
+      }
+    }
+  }
+  std::vector<RawOption> words;
+  if (dev.value_or(false)) words.push_back({"dev", {}});
+  if (suid.value_or(false)) words.push_back({"suid", {}});
+  return words;
+}
+
 std::string mount_helper_usage(std::string_view program) {
   return fmt::format(
       "Usage: {0} SOURCE DIR [-rwvVhfns] [-N namespace] [-t type] [-o options]\n"
@@ -146,6 +181,11 @@ std::string mount_helper_usage(std::string_view program) {
       "  -N NS     mount in this mount namespace (a process ID or a namespace file)\n"
       "  -h, -V    this text, the version\n"
       "\n"
+      "mount(8) does not hand on dev and suid, which it takes for the default: they are read from its own "
+      "command\n"
+      "line. An fstab line has no other way than 'nfsrdma-fuse mount', or dev and suid in "
+      "/etc/nfsrdma-fuse.conf.\n"
+      "\n"
       "Exit status, as mount(8): 0 mounted, 1 usage or permission, 2 system error, 4 internal error,\n"
       "8 interrupted, 32 the mount failed.\n",
       program);
@@ -155,7 +195,9 @@ std::string umount_helper_usage(std::string_view program) {
   return fmt::format(
       "Usage: {0} DIR [-fnlrv] [-N namespace] [-t type]\n"
       "\n"
-      "Unmounts DIR and waits until all data is on the server; usually run by umount(8).\n"
+      "Unmounts DIR and waits until all data is on the server; usually run by umount(8). The kernel calls "
+      "the\n"
+      "type fuse.rpcrdma: 'umount -a -t fuse.rpcrdma' is all of them, 'umount -a -t nfsrdma-fuse' none.\n"
       "\n"
       "  -l        detach now, finish in the background\n"
       "  -f        give up what the server does not take\n"

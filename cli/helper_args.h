@@ -49,6 +49,11 @@ struct UmountRequest {
 Outcome<MountRequest> parse_mount_arguments(const std::vector<std::string>& arguments);
 Outcome<UmountRequest> parse_umount_arguments(const std::vector<std::string>& arguments);
 
+// dev and suid of the command line of mount(8), whose helper this is: libmount takes them for the default and
+// does not hand them on (2.38: "-o dev,suid" arrives as "-o rw"), and here nodev and nosuid are. Only what
+// holds in the end; nothing where `parent` is another program.
+std::vector<RawOption> words_kept_by_mount(const std::vector<std::string>& parent);
+
 std::string mount_helper_usage(std::string_view program);
 std::string umount_helper_usage(std::string_view program);
 

@@ -1,9 +1,12 @@
 // One binary, three programs: nfsrdma-fuse, mount.nfsrdma-fuse (mount.fuse.rpcrdma to remount) and
 // umount.fuse.rpcrdma, told apart by argv[0].
 #include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -23,9 +26,21 @@ int show(const std::string& text) {
   return 0;
 }
 
+// Of the process that has started this one.
+std::vector<std::string> parent_command_line() {
+  std::ifstream file(fmt::format("/proc/{}/cmdline", getppid()));
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  return arguments;
+}
+
 int mount_helper(const std::string& program, const std::vector<std::string>& arguments) {
-  const auto request = parse_mount_arguments(arguments);
+  auto request = parse_mount_arguments(arguments);
   if (!request) return report(program, request.error());
+  if (geteuid() == 0) {  // others may have neither
+    const std::vector<RawOption> kept = words_kept_by_mount(parent_command_line());
+    request->options.insert(request->options.begin(), kept.begin(), kept.end());
+  }
   if (request->help) return show(mount_helper_usage(program));
   if (request->version) return show(version_text());
   return run_mount(program, *request);

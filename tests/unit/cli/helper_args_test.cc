@@ -102,5 +102,21 @@ TEST(Personality, IsDecidedByTheNameAlone) {
   EXPECT_EQ(program_name("/a/b"), "b");
 }
 
+// What util-linux' mount was seen to hand on of these: "-o rw".
+TEST(WordsKeptByMount, DevAndSuid_AreReadFromItsCommandLine) {
+  using Words = std::vector<RawOption>;
+  const Words both{{"dev", {}}, {"suid", {}}};
+  EXPECT_EQ(words_kept_by_mount({"mount", "-t", "nfsrdma-fuse", "-o", "dev,suid", "s:/e", "/m"}), both);
+  EXPECT_EQ(words_kept_by_mount({"/bin/mount", "s:/e", "/m", "-t", "nfsrdma-fuse", "-orw,suid,dev"}), both);
+  EXPECT_EQ(words_kept_by_mount({"mount", "-vo", "dev", "--options", "suid", "/m"}), both);
+  EXPECT_EQ(words_kept_by_mount({"mount", "--options=remount,dev", "/m"}), (Words{{"dev", {}}}));
+  EXPECT_EQ(words_kept_by_mount({"mount", "-o", "dev,nodev,nosuid,suid", "/m"}), (Words{{"suid", {}}}));
+  EXPECT_EQ(words_kept_by_mount({"mount", "-o", "dev,suid,user", "/m"}), Words{});
+  EXPECT_EQ(words_kept_by_mount({"mount", "-t", "nfsrdma-fuse", "s:/dev,suid", "/m"}), Words{});
+  EXPECT_EQ(words_kept_by_mount({"mount", "--", "-o", "dev"}), Words{});
+  EXPECT_EQ(words_kept_by_mount({"sh", "-c", "x", "-o", "dev"}), Words{});
+  EXPECT_EQ(words_kept_by_mount({}), Words{});
+}
+
 }  // namespace
 }  // namespace nfsrdma::cli
