@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
+
 #include "cli/translate.h"
+#include "xdr/nfs4_status.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -56,6 +59,24 @@ std::string exports_advice(const client::ClientOptions& options) {
     return fmt::format("run 'nfsrdma-fuse probe nfs://{}/' to see what it exports", host);
   return fmt::format("run 'nfsrdma-fuse probe {}nfs://{}:{}/' to see what it exports",
                      rdma ? over_rdma(ipv6) : std::string(), host, options.port);
+}
+
+std::string server_hint(const Error& error, const MountOptions& options, bool root) {
+  if (error.layer == Layer::kTransport) return {};
+  if (error.errnum == EPROTONOSUPPORT && options.major_version != 3)
+    return "the server has no NFS version 4.1; ";
+  // Servers refuse ports that every user has in several ways: PERM (Linux' server, in each operation), ACCESS
+  // (nfs-ganesha, and mountd of NFSv3), or the credential itself.
+  const bool refused = error.errnum == EPERM || error.errnum == EACCES;
+  if (!refused || error.is_status(nfs4::NFS4ERR_WRONGSEC) || options.reserved_port.value_or(root)) return {};
+  return "it may want a port below 1024: let it export with \"insecure\", or mount as root; ";
+}
+
+std::string mount_advice(const Error& error) {
+  if (std::string_view(error.op) != "mount") return {};
+  const bool denied = error.errnum == EPERM || error.errnum == EACCES;
+  if (!denied || describe(error).find("Operation not permitted") == std::string::npos) return {};
+  return "; a container needs '--device /dev/fuse --cap-add SYS_ADMIN' when it is started";
 }
 
 }  // namespace nfsrdma::cli

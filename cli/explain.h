@@ -9,6 +9,7 @@
 #include "cli/source.h"
 #include "client/options.h"
 #include "client/statistics.h"
+#include "xdr/support/error.h"
 
 namespace nfsrdma::cli {
 
@@ -22,5 +23,11 @@ std::string probe_advice(const Source& source, const MountOptions& options);
 
 // For a path that a server does not have: the probe of its root, by the same transport.
 std::string exports_advice(const client::ClientOptions& options);
+
+// For a mount that the server refused: what it may want that this mount has not, ending in "; "; or empty.
+std::string server_hint(const Error& error, const MountOptions& options, bool root);
+
+// For a mount that this machine refused; begins with "; ", or is empty.
+std::string mount_advice(const Error& error);
 
 }  // namespace nfsrdma::cli

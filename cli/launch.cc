@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "cli/control_client.h"
 
@@ -80,8 +81,9 @@ class Parent {
     return child_died();
   }
 
-  void show(const std::string& line) const {
-    if (!options_.verbose && isatty(STDERR_FILENO) == 0) return;
+  // A person at a terminal sees each attempt; a boot's console or a script's log each cause once.
+  void show(const std::string& line) {
+    if (!options_.verbose && isatty(STDERR_FILENO) == 0 && !shown_.insert(line).second) return;
     fmt::print(stderr, "{}: {}\n", options_.program, printable(line));
   }
 
@@ -108,6 +110,7 @@ class Parent {
   Fd signals_;
   Clock::time_point deadline_;
   ReportReader reader_;
+  std::set<std::string> shown_;
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "cli/mount_command.h"
 
 #include <fmt/core.h>
+#include <netinet/in.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +20,7 @@
 #include "cli/remount.h"
 #include "cli/retry.h"
 #include "cli/tool_commands.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -66,6 +69,15 @@ Outcome<> check_places(const MountPlan& plan) {
   return tl::unexpected(path.error().failure);
 }
 
+// A user's resvport, where the system lets him have none.
+bool may_have_reserved_port() {
+  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(IPPORT_RESERVED - 1);
+  return !fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 || errno != EACCES;
+}
+
 }  // namespace
 
 int run_mount(const std::string& program, const MountRequest& request) {
@@ -86,6 +98,13 @@ int run_mount(const std::string& program, const MountRequest& request) {
     return done ? 0 : report(program, done.error());
   }
   if (auto done = check_places(*plan); !done) return report(program, done.error());
+  if (plan->options.reserved_port.value_or(false) && !may_have_reserved_port()) {
+    fmt::print(
+        stderr,
+        "{}: resvport: ports below 1024 are root's; going on without one, which servers take that export "
+        "with \"insecure\"\n",
+        program);
+  }
   if (request.fake) return 0;
   if (plan->foreground) {
     ForegroundReporter reporter(program, request.verbose);

@@ -47,6 +47,8 @@ constexpr size_t kKeptMemory = 64u << 20;
 constexpr size_t kKeptLately = 256u << 20;
 // What a failed mount may spend on telling the server so.
 constexpr std::chrono::seconds kFarewell{1};
+// After so long without any answer the user is told; retry=0 waits no longer. As long as `probe` does.
+constexpr std::chrono::seconds kFirstWord{10};
 // What a second signal leaves for taking the mount away.
 constexpr std::chrono::seconds kLastMoments{3};
 
@@ -155,9 +157,32 @@ class MountDaemon {
     timer_.async_wait([this](std::error_code cancelled) {
       if (!cancelled && stage_ == Stage::kAttempting) attempt_too_long();
     });
+    watch_silence();
     loops_[0].spawn(attempt(*filesystem_, mount_->front_end(), [this](Result<Entry> root) {
       asio::post(control_, [this, result = std::move(root)]() mutable { attempt_ended(std::move(result)); });
     }));
+  }
+
+  // A server that takes the connection and says nothing, or whose network swallows everything.
+  void watch_silence() {
+    silence_timer_.expires_after(kFirstWord);
+    silence_timer_.async_wait([this](std::error_code cancelled) {
+      if (cancelled || stage_ != Stage::kAttempting || heard()) return;
+      last_error_ = fmt::format("{}: no answer within {} s", operation_under_way(filesystem_->statistics()),
+                                kFirstWord.count());
+      if (plan_.options.retry_time() == 0ms) return attempt_too_long();
+      say_progress(last_error_, "still waiting");
+    });
+  }
+
+  bool heard() const {
+    const auto transports = filesystem_->statistics().transports;
+    return std::any_of(transports.begin(), transports.end(), [](const auto& t) { return t.replies != 0; });
+  }
+
+  void say_progress(const std::string& why, const std::string& then) {
+    if (!plan_.options.background)
+      reporter_.progress(fmt::format("{}: {}; {}", plan_.source.text, why, then));
   }
 
   void make_filesystem() {
@@ -204,7 +229,8 @@ class MountDaemon {
     stage_ = Stage::kPausing;
     const std::string line = fmt::format("{}: {}; trying again", plan_.source.text, describe(error));
     if (plan_.options.background) go_to_background(line);
-    if (!plan_.options.background) reporter_.progress(line);
+    const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(plan_.options.retry_time());
+    say_progress(describe(error), fmt::format("trying again for {} min", minutes.count()));
     log::debug("{}", line);
     timer_.expires_after(*wait);
     timer_.async_wait([this](std::error_code cancelled) {
@@ -240,14 +266,19 @@ class MountDaemon {
   void finish_mount(Entry root) {
     timer_.cancel();
     patience_timer_.cancel();
+    silence_timer_.cancel();
     stage_ = Stage::kStarting;
     mount_->on_unmounted([this] { asio::post(control_, [this] { kernel_has_gone(); }); });
     if (auto started = mount_->start(std::move(root)); !started) return fail(started.error());
     stage_ = Stage::kMounted;
     find_mount();
     log::info("mounted {}, {}", plan_.source.text, snapshot().mount_options);
-    if (const std::string text = ladder_.warning(); !text.empty())
+    if (const std::string text = ladder_.warning(); !text.empty()) {
       log::warn("{}: {}", plan_.source.text, text);
+      // Who asked for it knows.
+      if (plan_.options.major_version != 3)
+        reporter_.progress(fmt::format("{}: {}", plan_.source.text, text));
+    }
     reporter_.ready();
   }
 
@@ -261,6 +292,12 @@ class MountDaemon {
   }
 
   std::string advice() const { return probe_advice(plan_.source, plan_.options); }
+  // The probe of a path that the server has not would fail likewise.
+  std::string advice(const Error& error) const {
+    const bool absent = error.layer == Layer::kNfs && error.errnum == ENOENT;
+    if (!absent || plan_.source.path == "/" || ladder_.options().major_version == 3) return advice();
+    return exports_advice(ladder_.client_options(plan_.source, plan_.root));
+  }
 
   std::string no_answer() const {
     const auto operation = filesystem_ ? operation_under_way(filesystem_->statistics()) : "mount";
@@ -273,12 +310,10 @@ class MountDaemon {
     const std::string text = fmt::format("{}: {}", plan_.source.text, describe(error));
     if (error.layer == Layer::kFuse || error.layer == Layer::kSystem) {
       const bool permission = error.errnum == EPERM || error.errnum == EACCES;
-      return fail(Failure(permission ? MountExit::kUsage : MountExit::kFailed, text));
+      return fail(Failure(permission ? MountExit::kUsage : MountExit::kFailed, text + mount_advice(error)));
     }
-    const bool version = error.errnum == EPROTONOSUPPORT && error.layer != Layer::kTransport;
-    const bool version_4 = plan_.options.major_version != 3;
-    const char* hint = version && version_4 ? "the server has no NFS version 4.1; " : "";
-    fail(Failure(MountExit::kFailed, fmt::format("{}; {}{}", text, hint, advice())));
+    const std::string hint = server_hint(error, ladder_.options(), plan_.root);
+    fail(Failure(MountExit::kFailed, fmt::format("{}; {}{}", text, hint, advice(error))));
   }
 
   void fail(const Failure& failure) {
@@ -416,6 +451,7 @@ class MountDaemon {
     signals_.cancel();
     timer_.cancel();
     patience_timer_.cancel();
+    silence_timer_.cancel();
   }
 
   // --- signals
@@ -503,6 +539,7 @@ class MountDaemon {
   asio::signal_set signals_{control_};
   asio::steady_timer timer_{control_};           // pause, or the limit of an attempt, or of the end
   asio::steady_timer patience_timer_{control_};  // bg: the limit of the first attempt
+  asio::steady_timer silence_timer_{control_};   // of an attempt that has heard nothing yet
   Stage stage_ = Stage::kAttempting;
   bool backgrounded_ = false;
   bool kernel_gone_ = false;

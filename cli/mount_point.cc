@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,25 +68,65 @@ tl::expected<std::string, MountPointProblem> check_mount_point(const std::vector
   return std::string(canonical);
 }
 
+namespace {
+
+// Opening the device has no effect until it is given to mount(2).
+Outcome<> check_device(const std::string& device) {
+  const Fd fd(open(device.c_str(), O_RDWR | O_CLOEXEC));
+  if (fd) return {};
+  const char* advice = nullptr;
+  switch (errno) {
+    case ENOENT:
+    case ENODEV:
+    case ENXIO:
+      advice = "run 'modprobe fuse' as root; a container needs '--device /dev/fuse' when it is started";
+      break;
+    case EACCES: advice = "run 'chmod 666 /dev/fuse' as root"; break;
+    case EPERM: advice = "a container needs '--device /dev/fuse' when it is started"; break;
+    default: advice = "run 'modprobe fuse' as root"; break;
+  }
+  return refuse(MountExit::kSystem, fmt::format("{}: {}; {}", device, std::strerror(errno), advice));
+}
+
+// What lets it mount for others than root: execve(2) gives it root's user ID.
+Outcome<> check_helper(const std::string& helper) {
+  struct stat st {};
+  if (stat(helper.c_str(), &st) != 0)
+    return refuse(MountExit::kSystem, fmt::format("{}: {}", helper, std::strerror(errno)));
+  const bool set_id = st.st_uid == 0 && (st.st_mode & S_ISUID) != 0;
+  if (!set_id && getxattr(helper.c_str(), "security.capability", nullptr, 0) <= 0) {
+    return refuse(
+        MountExit::kSystem,
+        fmt::format("{0} is not set-user-ID root, so it cannot mount for you; run 'chmod u+s {0}' as "
+                    "root",
+                    helper));
+  }
+  struct statvfs fs {};
+  if (statvfs(helper.c_str(), &fs) == 0 && (fs.f_flag & ST_NOSUID) != 0) {
+    return refuse(MountExit::kSystem,
+                  fmt::format("{} lies on a file system that is mounted nosuid, so it cannot mount for you; "
+                              "mount as root",
+                              helper));
+  }
+  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
+    return refuse(MountExit::kSystem,
+                  "this process may not gain privileges (no_new_privs), which fusermount3 needs; a container "
+                  "must be started without no-new-privileges, a service with NoNewPrivileges=no");
+  }
+  return {};
+}
+
+}  // namespace
+
 Outcome<> check_fuse(uid_t uid, const std::string& device, const std::vector<std::string>& helpers) {
-  constexpr std::string_view kAdvice = "FUSE is not available; run 'modprobe fuse' as root";
-  if (access(device.c_str(), F_OK) != 0) {
-    return refuse(MountExit::kSystem, fmt::format("{}: {}: {}", device, std::strerror(errno), kAdvice));
-  }
-  if (uid == 0) {
-    // Opening it has no effect until it is given to mount(2).
-    const Fd fd(open(device.c_str(), O_RDWR | O_CLOEXEC));
-    if (!fd)
-      return refuse(MountExit::kSystem, fmt::format("{}: {}: {}", device, std::strerror(errno), kAdvice));
-    return {};
-  }
-  const bool found = std::any_of(helpers.begin(), helpers.end(),
-                                 [](const std::string& path) { return access(path.c_str(), X_OK) == 0; });
-  if (!found) {
+  if (auto done = check_device(device); !done || uid == 0) return done;
+  const auto found = std::find_if(helpers.begin(), helpers.end(),
+                                  [](const std::string& path) { return access(path.c_str(), X_OK) == 0; });
+  if (found == helpers.end()) {
     return refuse(MountExit::kSystem,
                   "fusermount3 is missing: users other than root need it; install the package fuse3");
   }
-  return {};
+  return check_helper(*found);
 }
 
 }  // namespace nfsrdma::cli

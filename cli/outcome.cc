@@ -32,6 +32,7 @@ std::string printable_text(std::string_view text) {
 }
 
 int report(std::string_view program, const Failure& failure) {
+  std::fflush(stdout);  // what was said before comes before, in one file or pipe too
   // One write: several daemons starting from fstab share the console.
   const std::string line = fmt::format("{}: {}\n", program, printable(failure.text));
   std::fwrite(line.data(), 1, line.size(), stderr);

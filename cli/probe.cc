@@ -83,11 +83,6 @@ std::string session_advice(const client::ClientOptions& o, const Error& error) {
   return fmt::format("see what the log of {} says", o.host);
 }
 
-Outcome<> with_advice(Outcome<> done, const std::string& advice) {
-  if (!done) done.error().text += "; " + advice;
-  return done;
-}
-
 bool ready(const Fd& fd, short events, Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
   pollfd entry{fd.get(), events, 0};
@@ -183,11 +178,11 @@ Outcome<ByteVector> receive_record(const Fd& fd) {
   return record;
 }
 
-Outcome<> call_null(const Fd& fd) {
-  const Stopwatch watch;
+// Result<>: what the server said to it.
+Outcome<Result<>> call_null(const Fd& fd, uint32_t version) {
   ByteVector message(rpc::kRecordMarkBytes);
   xdr::Encoder x(message);
-  if (!rpc::begin_call(x, kNfsProgram, 4, 0)) return failed("NULL: cannot be encoded");
+  if (!rpc::begin_call(x, kNfsProgram, version, 0)) return failed("NULL: cannot be encoded");
   const auto mark =
       rpc::encode_record_mark({true, static_cast<uint32_t>(message.size() - rpc::kRecordMarkBytes)});
   std::copy(mark.begin(), mark.end(), message.begin());
@@ -199,9 +194,32 @@ Outcome<> call_null(const Fd& fd) {
   rpc::reply_header reply;
   xdr::Decoder decoder(*record);
   if (!decoder(reply)) return failed("NULL: the answer is not an RPC reply");
-  if (auto accepted = rpc::check(reply, "NULL"); !accepted) return failed(describe(accepted.error()));
-  step("NULL", "NFS version 4 answers", watch);
-  return {};
+  return rpc::check(reply, "NULL");
+}
+
+// An old server, which a mount without vers= reaches all the same.
+Outcome<bool> only_version3(const Fd& fd) {
+  const Stopwatch watch;
+  const auto old = call_null(fd, 3);
+  if (!old || !*old) return false;
+  step("NULL", "NFS version 3 answers, and version 4 does not", watch);
+  return true;
+}
+
+// False: it speaks version 3 only.
+Outcome<bool> find_version(const Fd& fd) {
+  const Stopwatch watch;
+  const auto answer = call_null(fd, 4);
+  if (!answer) return tl::unexpected(answer.error());
+  if (*answer) {
+    step("NULL", "NFS version 4 answers", watch);
+    return true;
+  }
+  const Error& why = answer->error();
+  if (why.errnum == EPROTONOSUPPORT) {
+    if (const auto old = only_version3(fd); old && *old) return false;
+  }
+  return failed(describe(why));
 }
 
 template <class T>
@@ -401,10 +419,21 @@ Outcome<> try_rdma(const client::ClientOptions& options) {
   return {};
 }
 
-Outcome<> try_tcp(const client::ClientOptions& options, const std::vector<tcp::Endpoint>& endpoints) {
+// False: reached, and it speaks version 3 only.
+Outcome<bool> try_tcp(const client::ClientOptions& options, const std::vector<tcp::Endpoint>& endpoints) {
   const auto connection = connect_any(options, endpoints);
   if (!connection) return tl::unexpected(connection.error());
-  return with_advice(call_null(*connection), null_advice(options));
+  auto found = find_version(*connection);
+  if (!found) found.error().text += "; " + null_advice(options);
+  return found;
+}
+
+// What a mount of such a server is.
+Outcome<> show_version3(const std::string& host) {
+  fmt::print("{:<9} mount it as any other; its locks then exclude programs of this machine only\n",
+             "version 3");
+  fmt::print("{:<9} 'showmount -e {}' lists them\n", "exports", printable(host));
+  return {};
 }
 
 // Every rung is shown; the session is made over the first that is there.
@@ -417,7 +446,8 @@ Outcome<> probe(const std::string& program, const std::string& name, const Wante
   if (!wanted.tcp && !rdma) return rdma;
   if (wanted.tcp) {
     const auto tcp = try_tcp(*wanted.tcp, *endpoints);
-    if (!tcp && !rdma) return tcp;
+    if (!tcp && !rdma) return tl::unexpected(tcp.error());
+    if (tcp && !*tcp && !rdma) return show_version3(wanted.tcp->host);
     if (!tcp) fmt::print("{:<9} {}\n", "tcp", printable(tcp.error().text));
   }
   return Probe(program, name, rdma ? wanted.rdma[used] : *wanted.tcp).run();

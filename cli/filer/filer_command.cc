@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 
@@ -33,6 +34,19 @@ void set_identity(filer::Options& options) {
   const std::string where =
       options.port != 0 ? endpoint(options.address, options.port) : std::to_string(getpid());
   options.identity.owner_major = options.identity.scope = fmt::format("nfsrdma-filer {} {}", host, where);
+}
+
+// What to do about it; begins with "; ", or is empty.
+std::string start_advice(const Error& error) {
+  const std::string_view op = error.op;
+  if (op == "state directory") return "; give another with --state-dir DIR";
+  if (op != "listen") return {};
+  switch (error.errnum) {
+    case EADDRINUSE: return "; another program listens there: give another port with --listen or --rdma";
+    case EACCES: return "; ports below 1024 are root's: give another with --listen or --rdma";
+    case EADDRNOTAVAIL: return "; this machine has no such address: 'ip address' lists those that it has";
+    default: return {};
+  }
 }
 
 // As a tmpfs has it.
@@ -69,7 +83,9 @@ int run_filer(const std::string& program, FilerCommand command) {
   set_identity(command.options);
   command.options.journal = false;  // for tests: it remembers every object there was
   auto server = filer::Server::start(command.options);
-  if (!server) return report(program, Failure(ToolExit::kFailed, describe(server.error())));
+  if (!server)
+    return report(program,
+                  Failure(ToolExit::kFailed, describe(server.error()) + start_advice(server.error())));
   prepare(**server, command);
   std::fputs(ready_line(command.options, **server).c_str(), stdout);
   std::fflush(stdout);

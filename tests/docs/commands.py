@@ -56,6 +56,7 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"nfsrdma-fuse bench --report": "the verb of the line above",
     r"tests/interop/(kernel|run)\.py( .*)?": "a guest, or what it boots: ctest -L interop",
     r"ctest -L (fuzz|interop)": "a part of every run of the tests",
+    r"umount -a -t (nfsrdma-fuse|fuse\.rpcrdma)": "ends every mount that there is; system.words.Mounting",
     # Not commands of this project, or only their names: what a sentence is about.
     r"git (clone|status)|mount -o|umount --force|nfsrdma-fuse mount|nfsrdma-filer --ccp": "a name, not a line to type",
     r"mount\.nfsrdma-fuse filer:/export DIR": "the idea; the lines under Use and Install are typed",

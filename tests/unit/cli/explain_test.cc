@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/helper_args.h"
+#include "xdr/nfs4_status.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -80,6 +81,29 @@ TEST(Explain, ExportsAdvice_AsksByTheSameTransport) {
               run("-o proto=rdma6 nfs://filer:3049/"));
     EXPECT_EQ(advice("fe80::1%lo", 3049, rdma), run("-o proto=rdma6 nfs://[fe80::1%25lo]:3049/"));
   }
+}
+
+// "requests from port numbers less than IPPORT_RESERVED", exports(5), secure: refused in three ways.
+TEST(Explain, ServerThatRefusesAUsersPort_IsSuspectedOfIt) {
+  const std::string hint =
+      "it may want a port below 1024: let it export with \"insecure\", or mount as root; ";
+  MountOptions options;
+  for (const nfs4::nfsstat4 status : {nfs4::NFS4ERR_PERM, nfs4::NFS4ERR_ACCESS}) {
+    EXPECT_EQ(server_hint(nfs4::nfs_error(status, "LOOKUP"), options, false), hint);
+    EXPECT_EQ(server_hint(nfs4::nfs_error(status, "LOOKUP"), options, true), "") << "root has one";
+  }
+  Error rejected{Layer::kRpc, Recovery::kPermanent, EACCES, 5, "EXCHANGE_ID", ""};
+  EXPECT_EQ(server_hint(rejected, options, false), hint);
+  EXPECT_EQ(server_hint(nfs4::nfs_error(nfs4::NFS4ERR_WRONGSEC, "LOOKUP"), options, false), "");
+  EXPECT_EQ(server_hint(nfs4::nfs_error(nfs4::NFS4ERR_NOENT, "LOOKUP"), options, false), "");
+}
+
+TEST(Explain, MountThatAContainerMayNotMake_NamesWhatItNeeds) {
+  EXPECT_EQ(mount_advice(system_error(EPERM, "mount", "fuse: mount failed: Operation not permitted")),
+            "; a container needs '--device /dev/fuse --cap-add SYS_ADMIN' when it is started");
+  EXPECT_EQ(mount_advice(system_error(EPERM, "mount", "fusermount3: option allow_other only allowed if ...")),
+            "");
+  EXPECT_EQ(mount_advice(system_error(ENOENT, "mount", "")), "");
 }
 
 // 4 means "done with a warning" to the users of the tools.

@@ -73,12 +73,25 @@ class LaunchTest : public testing::Test {
 
 TEST_F(LaunchTest, ReadyDaemon_IsSuccessAndSilent) {
   const int status = launch([](Reporter& reporter) {
-    reporter.progress("connecting");
     reporter.ready();
     return 0;
   });
   EXPECT_EQ(status, 0);
   EXPECT_EQ(errors(), "");
+}
+
+// A boot's console and a script's log: what goes on for minutes is not silent, nor a line for each attempt.
+TEST_F(LaunchTest, WithoutATerminal_EachCauseIsSaidOnce) {
+  const int status = launch([](Reporter& reporter) {
+    reporter.progress("refused; trying again");
+    reporter.progress("refused; trying again");
+    reporter.progress("no answer; trying again");
+    reporter.progress("refused; trying again");
+    reporter.ready();
+    return 0;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(errors(), "prog: refused; trying again\nprog: no answer; trying again\n");
 }
 
 TEST_F(LaunchTest, Parent_ReturnsBeforeTheDaemonEnds) {
@@ -108,7 +121,7 @@ TEST_F(LaunchTest, BackgroundedDaemon_IsSuccess) {
     return 0;
   });
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(errors(), "");
+  EXPECT_EQ(errors(), "prog: srv: connect: Connection refused; trying on in the background\n");
 }
 
 TEST_F(LaunchTest, Verbose_ShowsProgress) {

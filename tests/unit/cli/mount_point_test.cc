@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,10 +101,35 @@ TEST(CheckFuse, MissingFusermount_IsASystemErrorForUsersOnly) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().exit_code, 2);
   EXPECT_NE(done.error().text.find("package fuse3"), std::string::npos);
-  EXPECT_TRUE(check_fuse(1000, "/dev/null", {"/nonexistent/fusermount3", "/bin/sh"}));
-  if (geteuid() == 0) {
-    EXPECT_TRUE(check_fuse(0, "/dev/null", {}));
-  }
+  EXPECT_TRUE(check_fuse(0, "/dev/null", {}));
+}
+
+TEST(CheckFuse, FusermountWithoutSetUserId_IsNamedWithWhatMendsIt) {
+  const TempDirectory temp;
+  const std::string helper = temp.write("fusermount3", "");
+  chmod(helper.c_str(), 0755);
+  const auto done = check_fuse(1000, "/dev/null", {"/nonexistent/fusermount3", helper});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().exit_code, 2);
+  EXPECT_EQ(done.error().text, helper +
+                                   " is not set-user-ID root, so it cannot mount for you; run 'chmod u+s " +
+                                   helper + "' as root");
+  if (geteuid() != 0) return;
+  chmod(helper.c_str(), 04755);
+  struct statvfs fs {};
+  const bool nosuid = statvfs(helper.c_str(), &fs) == 0 && (fs.f_flag & ST_NOSUID) != 0;
+  const auto now = check_fuse(1000, "/dev/null", {helper});
+  EXPECT_EQ(now.has_value(), !nosuid) << (now ? "" : now.error().text);
+}
+
+TEST(CheckFuse, DeviceThatMayNotBeOpened_IsNamedWithWhatMendsIt) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may open everything";
+  const TempDirectory temp;
+  const std::string device = temp.write("fuse", "");
+  chmod(device.c_str(), 0);
+  const auto done = check_fuse(geteuid(), device, {});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().text, device + ": Permission denied; run 'chmod 666 /dev/fuse' as root");
 }
 
 }  // namespace
