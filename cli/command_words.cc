@@ -23,6 +23,8 @@ class PlainFormatter final : public CLI::Formatter {
 
   // "-f, --force".
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    // Names have no spaces and brackets: what is shown may.
+    if (positional && !option->get_option_text().empty()) return option->get_option_text();
     if (positional) return option->get_name(true, false);
     std::string name;
     for (const std::string& letter : option->get_snames()) name += (name.empty() ? "-" : ", -") + letter;

@@ -102,8 +102,8 @@ struct Stats {
   void add_to(CLI::App& app) {
     CLI::App* sub = app.add_subcommand("stats", "Show what a mount has done");
     // CLI11 2.4 takes no spaces and colons in a name.
-    sub->add_option("DIR", operands,
-                    "the mount (default: all); then INTERVAL, seconds between reports; then COUNT of reports")
+    sub->add_option("DIR", operands, "the mount (default: all); seconds between reports; number of reports")
+        ->option_text("[DIR] [INTERVAL [COUNT]]")
         ->type_name("")
         ->expected(0, 3);
     sub->add_flag("--ops", verb.operations, "also FUSE operations");
@@ -194,7 +194,8 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   ProbeVerb probe;
   std::vector<std::string> probe_lists;
   sub = app.add_subcommand("probe", "Try a server step by step, and list what it exports");
-  sub->add_option("SERVER", probe.server, "the server; with :/PATH, a path on it to list")
+  sub->add_option("SERVER", probe.server, "the server, and a path on it to list")
+      ->option_text("SERVER[:/PATH]")
       ->type_name("")
       ->required();
   sub->add_option("-o,--options", probe_lists, "mount options to try it with (port, proto...)")
