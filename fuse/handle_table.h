@@ -6,7 +6,6 @@
 // one that was answered early outlives its handle. Any thread.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -29,27 +28,8 @@ class FileHandle {
   explicit FileHandle(FileUse u) : use_(std::move(u)) {}
   FileUse use() const { return use_; }
 
-  // POSIX lock owners that set a lock through this handle and have not closed it yet. The kernel drops the
-  // locks of a closing process through FLUSH, but says nothing when an open-file-description lock
-  // (F_OFD_SETLK) ends with its last descriptor: those are what is left at RELEASE.
-  void add_lock_owner(uint64_t owner) {
-    std::lock_guard lock(mutex_);
-    if (std::find(lock_owners_.begin(), lock_owners_.end(), owner) == lock_owners_.end())
-      lock_owners_.push_back(owner);
-  }
-  void drop_lock_owner(uint64_t owner) {
-    std::lock_guard lock(mutex_);
-    std::erase(lock_owners_, owner);
-  }
-  std::vector<uint64_t> lock_owners() const {
-    std::lock_guard lock(mutex_);
-    return lock_owners_;
-  }
-
  private:
   const FileUse use_;
-  mutable std::mutex mutex_;
-  std::vector<uint64_t> lock_owners_;
 };
 
 struct DirectoryHandle {

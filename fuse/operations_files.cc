@@ -135,11 +135,6 @@ Task<> fsync(Adaptor& a, FuseRequest request, FileUse use, bool data_only) {
 Task<> release(Adaptor& a, FuseRequest request, std::unique_ptr<FileHandle> handle,
                std::optional<uint64_t> flock_owner) {
   const FileUse use = handle->use();
-  for (const uint64_t owner : handle->lock_owners()) {
-    auto unlock = a.filesystem.setlk(Adaptor::context(use.credential), use.file, owner, Lock{}, false);
-    const Result<> unlocked = co_await std::move(unlock);
-    if (!unlocked) a.errors.report(Operation::kRelease, unlocked.error());
-  }
   handle.reset();
   auto call = a.filesystem.release(Adaptor::context(use.credential), use.file, flock_owner);
   co_await std::move(call);
@@ -190,7 +185,6 @@ void op_write(fuse_req_t req, fuse_ino_t, const char*, size_t size, off_t off, f
 
 void op_flush(fuse_req_t req, fuse_ino_t, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kFlush, [&](Adaptor& a, FuseRequest r) {
-    handle_of(fi).drop_lock_owner(fi->lock_owner);
     return flush(a, std::move(r), handle_of(fi).use(), fi->lock_owner);
   });
 }

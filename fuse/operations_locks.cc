@@ -78,7 +78,6 @@ void op_getlk(fuse_req_t req, fuse_ino_t, fuse_file_info* fi, struct flock* lock
 void op_setlk(fuse_req_t req, fuse_ino_t, fuse_file_info* fi, struct flock* lock, int sleep) {
   Adaptor::run(req, Operation::kSetlk, [&](Adaptor& a, FuseRequest r) {
     const Lock wanted = to_lock(*lock);
-    if (wanted.type != LockType::kUnlock) handle_of(fi).add_lock_owner(fi->lock_owner);
     return setlk(a, std::move(r), handle_of(fi).use(), fi->lock_owner, wanted,
                  sleep != 0 && wanted.type != LockType::kUnlock);
   });

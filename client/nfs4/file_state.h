@@ -3,8 +3,14 @@
 //
 // Hangs in its Nfs4Node, guarded by the Node's mutex unless said otherwise. One OpenState per file and
 // open-owner (RFC 8881 section 9.1: the open-owner is the user), however many descriptors share it; one
-// LockState per lock-owner (a process for POSIX locks, an open file description for flock) under the
+// LockState per lock-owner (a process for POSIX locks, an open file description for others) under the
 // OpenState it was made with.
+//
+// The kernel names lock-owners by addresses, and uses them again while CLOSEs and LOCKUs of the one before
+// are on their way. A server may hand out one lock stateid for one lock-owner and file, whatever open it is
+// asked under, and drops its locks with the open that it was first made with. So each LockState has a
+// lock_owner4 that none had before, and is found by the kernel's name only until its owner has closed
+// (`over`).
 //
 // Under a delegation the server does not hear of every open: an OpenState may have openers that the server
 // has no open for (`opened`), and an open of the server's may have no opener any more. Both are put right
@@ -16,7 +22,9 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cache/cached_file.h"
@@ -34,9 +42,15 @@ struct LockRange {
   LockType type = LockType::kRead;
 };
 
+class Nfs4File;
+
 struct LockState {
-  std::string owner;  // lock_owner4.owner, unique per mount
-  uint32_t pid = 0;   // of the last lock request; 0: a flock, which is the descriptor's
+  std::string owner;      // lock_owner4.owner: no other has it, nor had it
+  std::string locker;     // the kernel's name of it: posix_owner(), flock_owner()
+  bool over = false;      // closed: its locks are being dropped, and no request finds it any more
+  unsigned requests = 0;  // under way: it stays that long
+  std::vector<const Nfs4File*> descriptors;  // that it has asked through, and that are open
+  uint32_t pid = 0;  // of the last lock request; 0: a flock, which is the descriptor's
   nfs4::stateid4 stateid;
   bool established = false;  // stateid is valid; else the next LOCK is made from the open stateid
   bool local = false;        // `ranges` are held under the delegation: the server knows nothing of them
@@ -149,7 +163,6 @@ struct FileState final : CachedFile {
   // Of locks of this mount: from before the data written under them is sent until LOCKU is answered.
   unsigned unlocks_under_way = 0;
   uint64_t unlocks_ended = 0;
-  unsigned perhaps_closed = 0;  // descriptors: Nfs4File::perhaps_closed
 
   uint32_t pins = 0;  // OPENs under way
 
@@ -192,10 +205,46 @@ class Nfs4File final : public CachedOpen {
 
   const std::shared_ptr<FileState> file;
   const OpenStateRef state;
-  // Guarded by the Node's mutex.
-  std::vector<std::string> lock_owners;  // who took locks through it
-  // FLUSH has come since: it may have been the last close(2), of which another loop is to be told just now.
-  bool perhaps_closed = false;
+};
+
+// With the Node's mutex held.
+inline bool asked_through(const LockState& lock, const Nfs4File& file) {
+  return std::ranges::find(lock.descriptors, &file) != lock.descriptors.end();
+}
+
+// A request's hold on its lock-owner, which stays meanwhile.
+class LockUse {
+ public:
+  LockUse() = default;
+  // With the Node's mutex held.
+  LockUse(std::shared_ptr<FileState> file, OpenStateRef state, LockState& lock)
+      : file_(std::move(file)), state_(std::move(state)), lock_(&lock) {
+    ++lock.requests;
+  }
+  LockUse(LockUse&& other) noexcept
+      : file_(std::move(other.file_)),
+        state_(std::move(other.state_)),
+        lock_(std::exchange(other.lock_, {})) {}
+  LockUse& operator=(LockUse&& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(state_, other.state_);
+    std::swap(lock_, other.lock_);
+    return *this;
+  }
+  // Without it.
+  ~LockUse() {
+    if (lock_ == nullptr) return;
+    std::lock_guard guard(file_->node.mutex);
+    --lock_->requests;
+  }
+  explicit operator bool() const { return lock_ != nullptr; }
+  const OpenStateRef& state() const { return state_; }
+  LockState& lock() const { return *lock_; }
+
+ private:
+  std::shared_ptr<FileState> file_;
+  OpenStateRef state_;
+  LockState* lock_ = nullptr;
 };
 
 inline Nfs4File& nfs4_file(const OpenFileRef& f) {

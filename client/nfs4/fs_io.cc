@@ -176,8 +176,13 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   // First in line, and until the owner's locks are dropped: nobody waits for the flush of a process that was
   // killed, and its owner number may be the next process's, who must keep what it locks from now on.
   const std::string owner = posix_owner(lock_owner);
+  std::vector<LockUse> owners = end_owners(handle, &owner);
   AsyncMutex::Guard turn;
-  if (may_hold(handle, owner)) {
+  if (!owners.empty()) {
+    {
+      std::lock_guard lock(nfs4_node(handle.node).mutex);
+      ++handle.file->unlocks_under_way;
+    }
     auto locking = co_await handle.file->lock_mutex.lock();
     turn = std::move(locking);
   }
@@ -185,7 +190,6 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   {
     std::lock_guard lock(nfs4_node(handle.node).mutex);
     dirty = handle.file->unsaved();
-    note_perhaps_closed(handle, true);
   }
   const bool writer = (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
   if (dirty && writer) co_await write_back(handle.node, handle.file);
@@ -197,10 +201,11 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
       co_await settle_all(handle.node, handle.file);
       co_await commit(handle.node, handle.file);
     }
-    const Lock whole;
-    (void)co_await unlock_in_turn(open, owner, whole);
+    for (const LockUse& use : owners) (void)co_await unlock_in_turn(open, use, Lock{});
     std::lock_guard lock(nfs4_node(handle.node).mutex);
-    if (handle.lock_owners.empty()) note_perhaps_closed(handle, false);
+    --handle.file->unlocks_under_way;
+    ++handle.file->unlocks_ended;
+    handle.file->unlocked.notify_all();
   }
   (void)ctx;
   co_return written;

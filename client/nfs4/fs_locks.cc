@@ -9,6 +9,7 @@
 // nothing is known here.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "client/nfs4/locks.h"
 #include "client/nfs4/nfs4_filesystem.h"
@@ -27,32 +28,44 @@ constexpr Duration kLongestPause = 2s;
 // Lock-owners without a lock are kept for their next one, but not without limit.
 constexpr size_t kIdleOwners = 32;
 
-// The OpenState under which `owner` has locks, else `otherwise`: a POSIX lock belongs to the process, any of
-// its descriptors may change it, whoever opened it. Node mutex held.
-OpenStateRef state_of_owner(const FileState& file, const std::string& owner, const OpenStateRef& otherwise) {
+struct Found {
+  OpenStateRef state;
+  LockState* lock = nullptr;
+};
+
+// The lock-owner that the kernel names `locker` now: a POSIX lock belongs to the process, any of its
+// descriptors may change it, whoever opened it. A flock is its open file description's. Node mutex held.
+Found find_locker(const FileState& file, const std::string& locker, const Nfs4File* description) {
   for (const OpenStateRef& state : file.opens) {
-    if (find_owner(*state, owner) != nullptr) return state;
+    for (LockState& lock : state->locks) {
+      if (lock.over || lock.locker != locker) continue;
+      if (description == nullptr || asked_through(lock, *description)) return {state, &lock};
+    }
   }
-  return otherwise;
+  return {};
+}
+
+// By its lock_owner4; null: it is there no more. Node mutex held.
+const LockState* find_holder(const FileState& file, const std::string& owner) {
+  for (const OpenStateRef& state : file.opens) {
+    if (const LockState* lock = find_owner(std::as_const(*state), owner)) return lock;
+  }
+  return nullptr;
 }
 
 // What the owner holds of the bytes of `range`.
-std::vector<LockRange> held_of(const LockRange& range, const Nfs4File& handle, const std::string& owner) {
+std::vector<LockRange> held_of(const LockRange& range, const Nfs4File& handle, const LockState& owner) {
   std::lock_guard lock(handle.file->node.mutex);
-  const LockState* mine = find_owner(*state_of_owner(*handle.file, owner, handle.state), owner);
-  if (mine == nullptr) return {};
-  const std::span<const LockRange> held = overlapping(mine->ranges, range);
+  const std::span<const LockRange> held = overlapping(owner.ranges, range);
   return {held.begin(), held.end()};
 }
 
 // A write lock of the owner's would become a read lock, and something that was written is not on the server.
-bool lets_readers_in(const Nfs4File& handle, const std::string& owner, const Lock& lock) {
+bool lets_readers_in(const Nfs4File& handle, const LockState& owner, const Lock& lock) {
   if (lock.type != LockType::kRead) return false;
   std::lock_guard node_lock(handle.file->node.mutex);
-  if (!handle.file->unsaved()) return false;
-  const LockState* mine = find_owner(*state_of_owner(*handle.file, owner, handle.state), owner);
-  return mine != nullptr &&
-         std::ranges::any_of(overlapping(mine->ranges, {lock.start, lock.end, lock.type}),
+  return handle.file->unsaved() &&
+         std::ranges::any_of(overlapping(owner.ranges, {lock.start, lock.end, lock.type}),
                              [](const LockRange& r) { return r.type == LockType::kWrite; });
 }
 
@@ -61,28 +74,31 @@ uint64_t unlocks_ended(const FileState& file) {
   return file.unlocks_ended;
 }
 
-// getlk() under a delegation; Node mutex held.
-Lock local_holder(const FileState& file, const std::string& owner, const Lock& lock) {
-  Lock found;
-  const LockRange range{lock.start, lock.end, lock.type};
-  const LockState* const holder = local_conflict(file, owner, range);
-  if (holder == nullptr) return found;
-  for (const LockRange& r : overlapping(holder->ranges, range)) {
-    if (r.type != LockType::kWrite && range.type != LockType::kWrite) continue;
-    return {r.type, r.start, r.end, holder->pid};
-  }
-  return found;
-}
-
-// What becomes of locks of this mount on the file meanwhile.
-enum class Drops : uint8_t { kNone, kUnderWay, kEnded };
-Drops drops_since(const FileState& file, uint64_t ended_before, bool many_loops) {
+// What becomes of locks of this mount on the file meanwhile, one of which, `holder`, was in the way ("": no
+// lock of this mount was). kCertain: that one's owner has closed.
+enum class Drops : uint8_t { kNone, kUnderWay, kCertain, kEnded };
+Drops drops_since(const FileState& file, uint64_t ended_before, const std::string& holder) {
   std::lock_guard lock(file.node.mutex);
   if (file.unlocks_ended != ended_before) return Drops::kEnded;
-  // One loop is told of things in the kernel's order.
-  const bool perhaps = many_loops && file.perhaps_closed != 0;
-  return file.unlocks_under_way != 0 || perhaps ? Drops::kUnderWay : Drops::kNone;
+  if (file.unlocks_under_way == 0) return Drops::kNone;
+  const LockState* const in_the_way = find_holder(file, holder);
+  return in_the_way != nullptr && in_the_way->over ? Drops::kCertain : Drops::kUnderWay;
 }
+
+// For LockWaits: whom to wait for is to wait for. Who has closed waits for nothing any more.
+std::string awaited(const FileState& file, const std::string& holder) {
+  std::lock_guard lock(file.node.mutex);
+  const LockState* const in_the_way = find_holder(file, holder);
+  return in_the_way == nullptr || in_the_way->over ? std::string() : in_the_way->locker;
+}
+
+// To be resumed by that loop, behind what it is about to do, also if that is this one.
+struct Behind {
+  Loop& loop;
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> h) { loop.post(h); }
+  void await_resume() const noexcept {}
+};
 
 struct LockPause {
   WaitQueue::Waiter* waiter = nullptr;
@@ -112,13 +128,91 @@ IoAccount Nfs4File::account(const RequestContext& ctx) const {
   return {state, credential, locks_relied_on(*this, ctx.thread, ThreadGroups())};
 }
 
-Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {
+// Locks go with the last close(2) of a descriptor, which returns before the kernel tells of it: who asks
+// afterwards, here by whatever loop, is told of it first. Its message was in the kernel's queue before that
+// of who asks, so that a loop has taken it by now; twice, because what a loop has just taken may be behind
+// what others send it.
+Task<> Nfs4Filesystem::hear_other_loops() {
+  Loop& here = *Loop::current();
+  for (unsigned i = 0; i < loops_.size(); ++i) {
+    if (&loops_[i] == &here) continue;
+    co_await Behind{loops_[i]};
+    co_await Behind{loops_[i]};
+  }
+  if (loops_.size() > 1) co_await Behind{here};
+}
+
+Task<LockUse> Nfs4Filesystem::use_owner(OpenFileRef open, std::string locker, bool of_description) {
+  Nfs4File& handle = nfs4_file(open);
+  const std::shared_ptr<FileState> file = handle.file;
+  for (bool heard = false;; heard = true) {
+    if (heard) co_await hear_other_loops();
+    bool many = false;
+    LockUse use;
+    {
+      std::lock_guard guard(file->node.mutex);
+      Found found = find_locker(*file, locker, of_description ? &handle : nullptr);
+      const bool busy = found.lock != nullptr && (!found.lock->idle() || found.lock->requests != 0);
+      // Two descriptors of one process, or one that is closed and whose name is another's by now.
+      if (busy && !heard && !asked_through(*found.lock, handle)) continue;
+      // That open may be closed any moment.
+      if (found.lock != nullptr && !busy && found.state != handle.state) {
+        found.lock->over = true;
+        found.lock = nullptr;
+      }
+      if (found.lock == nullptr) {
+        found = {handle.state, &handle.state->locks.emplace_back()};
+        found.lock->locker = locker;
+        found.lock->owner = lock_owner_name(locker, ++lock_owners_);
+        many = handle.state->locks.size() % kIdleOwners == 0;
+      }
+      if (!asked_through(*found.lock, handle)) found.lock->descriptors.push_back(&handle);
+      use = LockUse(file, found.state, *found.lock);
+    }
+    if (many) Loop::current()->spawn(forget_idle_owners(file, handle.state));
+    co_return use;
+  }
+}
+
+std::vector<LockUse> Nfs4Filesystem::end_owners(Nfs4File& handle, const std::string* locker) {
+  std::vector<LockUse> ended;
+  std::lock_guard guard(handle.file->node.mutex);
+  for (const OpenStateRef& state : handle.file->opens) {
+    for (LockState& lock : state->locks) {
+      if (lock.over) continue;
+      if (locker != nullptr) {
+        lock.over = lock.locker == *locker;
+      } else if (std::erase(lock.descriptors, &handle) != 0) {
+        lock.over = lock.descriptors.empty();
+      }
+      if (!lock.over) continue;
+      lock_waits_.changed(lock.locker);
+      if (!lock.idle() || lock.requests != 0) ended.emplace_back(handle.file, state, lock);
+    }
+  }
+  return ended;
+}
+
+Task<Result<Nfs4Filesystem::LockHolder>> Nfs4Filesystem::find_lock_holder(RequestContext ctx,
+                                                                          OpenFileRef open, uint64_t owner,
+                                                                          Lock lock) {
   Nfs4File& handle = nfs4_file(open);
   co_await confirm_local_locks(handle.file);
+  std::string name = "none";
+  LockHolder holder;
   {
     std::lock_guard guard(handle.file->node.mutex);
-    const Lock holder = local_holder(*handle.file, posix_owner(owner), lock);
-    if (holder.type != LockType::kUnlock || handle.file->locks_are_local()) co_return holder;
+    const Found asking = find_locker(*handle.file, posix_owner(owner), nullptr);
+    if (asking.lock != nullptr) name = asking.lock->owner;
+    const LockRange range{lock.start, lock.end, lock.type};
+    if (const LockState* here = local_conflict(*handle.file, name, range)) {
+      for (const LockRange& r : overlapping(here->ranges, range)) {
+        if (r.type != LockType::kWrite && range.type != LockType::kWrite) continue;
+        holder = {{r.type, r.start, r.end, here->pid}, here->owner, true};
+        break;
+      }
+    }
+    if (holder.ours || handle.file->locks_are_local()) co_return holder;
   }
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   nfs4::LOCKT4args args;
@@ -126,7 +220,7 @@ Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, u
   args.offset = lock.start;
   args.length = lock_length(lock.start, lock.end);
   auto build = [&](CompoundBuilder& b) {
-    args.owner = {session_.client_id(), posix_owner(owner)};
+    args.owner = {session_.client_id(), name};
     b.putfh(fh).add(args);
   };
   const Request request{nfs4::OP_LOCKT, ctx.credential, false, build, {}};
@@ -135,74 +229,95 @@ Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, u
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto res = reply->take_any<nfs4::LOCKT4res>();
   if (!res) co_return fail(std::move(res.error()));
-  Lock found;
-  if (res->status == nfs4::NFS4_OK) co_return found;
+  if (res->status == nfs4::NFS4_OK) co_return holder;
   if (res->status != nfs4::NFS4ERR_DENIED) co_return fail(nfs4::nfs_error(res->status, "LOCKT"));
   const auto& denied = res->denied;
-  found.type = denied.locktype == nfs4::WRITE_LT || denied.locktype == nfs4::WRITEW_LT ? LockType::kWrite
-                                                                                       : LockType::kRead;
-  found.start = denied.offset;
-  found.end = lock_end(denied.offset, denied.length);
-  if (denied.owner.clientid == session_.client_id()) {
-    std::lock_guard guard(handle.file->node.mutex);
-    for (const auto& state : handle.file->opens) {
-      if (const LockState* l = find_owner(*state, denied.owner.owner)) found.pid = l->pid;
-    }
+  holder.lock.type = denied.locktype == nfs4::WRITE_LT || denied.locktype == nfs4::WRITEW_LT
+                         ? LockType::kWrite
+                         : LockType::kRead;
+  holder.lock.start = denied.offset;
+  holder.lock.end = lock_end(denied.offset, denied.length);
+  holder.ours = denied.owner.clientid == session_.client_id();
+  if (!holder.ours) co_return holder;
+  holder.owner = denied.owner.owner;
+  std::lock_guard guard(handle.file->node.mutex);
+  if (const LockState* l = find_holder(*handle.file, holder.owner)) holder.lock.pid = l->pid;
+  co_return holder;
+}
+
+Task<Result<Lock>> Nfs4Filesystem::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {
+  const std::shared_ptr<FileState> file = nfs4_file(open).file;
+  for (unsigned turn = 0;;) {
+    const uint64_t ended_before = unlocks_ended(*file);
+    auto finding = find_lock_holder(ctx, open, owner, lock);
+    const Result<LockHolder> holder = co_await std::move(finding);
+    if (!holder) co_return fail(holder.error());
+    if (!holder->ours) co_return holder->lock;
+    co_await hear_other_loops();
+    const Drops dropping = drops_since(*file, ended_before, holder->owner);
+    if (dropping == Drops::kNone || (dropping != Drops::kCertain && turn++ == kMostDroppedLocks))
+      co_return holder->lock;
+    if (dropping == Drops::kEnded) continue;
+    (void)co_await wait_for_unlock(ctx, file, kFirstPause);
   }
-  co_return found;
 }
 
 Task<Result<>> Nfs4Filesystem::setlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock,
                                      bool wait) {
-  if (!wait) co_return co_await lock_owner_request(ctx, open, posix_owner(owner), lock, false, nullptr);
+  if (lock.type == LockType::kUnlock) co_return co_await unlock(open, posix_owner(owner), false, lock);
+  auto using_it = use_owner(open, posix_owner(owner), false);
+  const LockUse use = co_await std::move(using_it);
+  if (!wait) co_return co_await lock_owner_request(ctx, open, use, lock, false, nullptr);
   LockWaits::Wait waiting(lock_waits_, posix_owner(owner));
-  co_return co_await lock_owner_request(ctx, open, posix_owner(owner), lock, true, &waiting);
+  co_return co_await lock_owner_request(ctx, open, use, lock, true, &waiting);
 }
 
 Task<Result<>> Nfs4Filesystem::flock(RequestContext ctx, OpenFileRef open, uint64_t owner, LockType type,
                                      bool wait) {
   Lock whole;
   whole.type = type;
-  co_return co_await lock_owner_request(ctx, open, flock_owner(owner), whole, wait, nullptr);
+  if (type == LockType::kUnlock) co_return co_await unlock(open, flock_owner(owner), true, whole);
+  auto using_it = use_owner(open, flock_owner(owner), true);
+  const LockUse use = co_await std::move(using_it);
+  co_return co_await lock_owner_request(ctx, open, use, whole, wait, nullptr);
 }
 
-Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRef open, std::string owner,
+Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRef open, const LockUse& use,
                                                   Lock lock, bool wait, LockWaits::Wait* waiting) {
-  if (lock.type == LockType::kUnlock) co_return co_await unlock(open, owner, lock);
-  if (lets_readers_in(nfs4_file(open), owner, lock))
-    co_await write_back(nfs4_file(open).node, nfs4_file(open).file);
+  const std::shared_ptr<FileState> file = nfs4_file(open).file;
+  if (lets_readers_in(nfs4_file(open), use.lock(), lock)) co_await write_back(nfs4_file(open).node, file);
   Duration pause = kFirstPause;
-  for (unsigned turn = 0;; ++turn) {
-    const uint64_t ended_before = unlocks_ended(*nfs4_file(open).file);
+  for (unsigned turn = 0;;) {
+    const uint64_t ended_before = unlocks_ended(*file);
     if (waiting != nullptr) waiting->ask();
     // Held until the lock is the application's or given back: it may have been told EINTR meanwhile, and ask
     // again.
-    auto turn_of_file = co_await nfs4_file(open).file->lock_mutex.lock();
-    std::vector<LockRange> held_before = held_of({lock.start, lock.end, lock.type}, nfs4_file(open), owner);
-    auto tried = co_await try_lock(open, owner, lock, wait);
+    auto turn_of_file = co_await file->lock_mutex.lock();
+    std::vector<LockRange> held_before =
+        held_of({lock.start, lock.end, lock.type}, nfs4_file(open), use.lock());
+    auto tried = co_await try_lock(open, use, lock, wait);
     if (!tried) co_return fail(std::move(tried.error()));
     const std::optional<nfs4::lock_owner4>& holder = *tried;
     if (!holder) {
-      auto keeping = keep_or_give_back(ctx, open, owner, lock, std::move(held_before));
+      auto keeping = keep_or_give_back(ctx, open, use, lock, std::move(held_before));
       co_return co_await std::move(keeping);
     }
     turn_of_file.unlock();
     const bool ours = holder->clientid == session_.client_id();
-    if (waiting != nullptr && waiting->denied(ours ? holder->owner : std::string()))
+    if (waiting != nullptr && waiting->denied(ours ? awaited(*file, holder->owner) : std::string()))
       co_return fail(system_error(EDEADLK, "LOCK"));
-    // Locks of an open file description go with its last close(2), which returns before the kernel tells: who
-    // asks afterwards must not be refused for them.
-    const auto dropping = drops_since(*nfs4_file(open).file, ended_before, ours && loops_.size() > 1);
-    if (!wait && (dropping == Drops::kNone || turn == kMostDroppedLocks))
-      co_return fail(system_error(EAGAIN, "LOCK"));
+    // Who asks after a close(2) must not be refused for what went with it.
+    if (ours && !wait) co_await hear_other_loops();
+    const Drops dropping = drops_since(*file, ended_before, ours ? holder->owner : std::string());
+    const bool last = dropping != Drops::kCertain && turn++ == kMostDroppedLocks;
+    if (!wait && (dropping == Drops::kNone || last)) co_return fail(system_error(EAGAIN, "LOCK"));
     if (dropping == Drops::kEnded) continue;
-    if (!co_await wait_for_unlock(ctx, nfs4_file(open).file, pause))
-      co_return fail(system_error(EINTR, "LOCK"));
+    if (!co_await wait_for_unlock(ctx, file, pause)) co_return fail(system_error(EINTR, "LOCK"));
     if (wait) pause = std::min(pause * 2, kLongestPause);
   }
 }
 
-Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef open, std::string owner,
+Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef open, const LockUse& use,
                                                  Lock lock, std::vector<LockRange> held_before) {
   // Section 10.3.2: "after obtaining a lock, the client must... validate its cached data".
   const NodeRef node = nfs4_file(open).node;
@@ -235,9 +350,9 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
     for (const LockRange& step : way_back(held_before, range)) {
       const Lock back{step.type, step.start, step.end, lock.pid};
       if (step.type == LockType::kUnlock) {
-        (void)co_await unlock_in_turn(open, owner, back);
+        (void)co_await unlock_in_turn(open, use, back);
       } else {
-        (void)co_await try_lock(open, owner, back, false);
+        (void)co_await try_lock(open, use, back, false);
       }
     }
     co_return fail(system_error(EINTR, "LOCK"));
@@ -245,44 +360,31 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
   co_return Result<>{};
 }
 
-Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFileRef open, std::string owner,
+Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFileRef open, const LockUse& use,
                                                                         Lock lock, bool waiting) {
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
-  OpenStateRef state = handle.state;
+  const OpenStateRef state = use.state();
+  LockState* const mine = &use.lock();
   // flock(2), NFS: "in order to place an exclusive lock, the file must be opened for writing", and for a
   // shared one for reading. POSIX locks are checked by the kernel.
   const uint32_t access = lock.type == LockType::kWrite ? CachedOpen::kWrite : CachedOpen::kRead;
   if ((handle.access & access) == 0) co_return fail(system_error(EBADF, "LOCK"));
   co_await confirm_local_locks(file);
-  LockState* mine = nullptr;
-  bool many = false;
   {
     std::lock_guard node_lock(file->node.mutex);
-    note_perhaps_closed(handle, false);
-    state = state_of_owner(*file, owner, state);
-    mine = find_owner(*state, owner);
-    if (mine == nullptr) {
-      state->locks.push_back({});
-      mine = &state->locks.back();
-      many = state->locks.size() % kIdleOwners == 0;
-      mine->owner = owner;
-    }
     if (mine->lost) co_return fail(system_error(EIO, "LOCK", "an earlier lock was lost; release it first"));
     mine->pid = lock.pid;
     if (file->locks_are_local()) {
       const LockRange wanted{lock.start, lock.end, lock.type};
-      if (const LockState* other = local_conflict(*file, owner, wanted))
+      if (const LockState* other = local_conflict(*file, mine->owner, wanted))
         co_return std::optional<nfs4::lock_owner4>({session_.client_id(), other->owner});
       record_lock(mine->ranges, wanted);
       mine->local = true;
-      auto& owners = handle.lock_owners;
-      if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
-      lock_waits_.changed(owner);
+      lock_waits_.changed(mine->locker);
       co_return std::optional<nfs4::lock_owner4>();
     }
   }
-  if (many) Loop::current()->spawn(forget_idle_owners(file, state));
   const LockRange range{lock.start, lock.end, lock.type};
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   auto build = [&](CompoundBuilder& b) {
@@ -307,9 +409,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   mine->stateid = stateid;
   mine->established = true;
   record_lock(mine->ranges, range);
-  if (std::find(handle.lock_owners.begin(), handle.lock_owners.end(), owner) == handle.lock_owners.end())
-    handle.lock_owners.push_back(owner);
-  lock_waits_.changed(owner);  // a write lock may have become a read lock
+  lock_waits_.changed(mine->locker);  // a write lock may have become a read lock
   co_return std::optional<nfs4::lock_owner4>();
 }
 
@@ -324,27 +424,25 @@ Task<> Nfs4Filesystem::confirm_local_locks(std::shared_ptr<FileState> file) {
   if (!promises_hold()) (void)co_await states_.test_delegation(file, delegation);
 }
 
-void Nfs4Filesystem::note_perhaps_closed(Nfs4File& handle, bool closed) {
-  if (handle.perhaps_closed == closed || (closed && handle.lock_owners.empty())) return;
-  handle.perhaps_closed = closed;
-  closed ? ++handle.file->perhaps_closed : --handle.file->perhaps_closed;
+Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string locker, bool of_description, Lock lock) {
+  Nfs4File& handle = nfs4_file(open);
+  std::vector<LockUse> owners;
+  {
+    std::lock_guard guard(handle.file->node.mutex);
+    const Found found = find_locker(*handle.file, locker, of_description ? &handle : nullptr);
+    if (found.lock != nullptr && (!found.lock->ranges.empty() || found.lock->lost))
+      owners.emplace_back(handle.file, found.state, *found.lock);
+  }
+  co_return co_await drop_locks_of(open, std::move(owners), lock);
 }
 
-bool Nfs4Filesystem::may_hold(const Nfs4File& handle, const std::string& owner) {
-  std::lock_guard lock(handle.file->node.mutex);
-  return find_owner(*state_of_owner(*handle.file, owner, handle.state), owner) != nullptr;
-}
-
-Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock lock) {
+Task<Result<>> Nfs4Filesystem::drop_locks_of(OpenFileRef open, std::vector<LockUse> owners, Lock lock) {
+  if (owners.empty()) co_return Result<>{};
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
-  OpenStateRef state = handle.state;
   bool dirty = false;
   {
     std::lock_guard node_lock(file->node.mutex);
-    state = state_of_owner(*file, owner, state);
-    const LockState* mine = find_owner(*state, owner);
-    if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
     dirty = file->unsaved();
     ++file->unlocks_under_way;
   }
@@ -354,7 +452,11 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   Result<> unlocked;
   {
     auto guard = co_await file->lock_mutex.lock();
-    unlocked = co_await unlock_in_turn(open, owner, lock);
+    for (const LockUse& use : owners) {
+      auto unlocking = unlock_in_turn(open, use, lock);
+      Result<> one = co_await std::move(unlocking);
+      if (!one && unlocked) unlocked = std::move(one);
+    }
   }
   std::lock_guard node_lock(file->node.mutex);
   --file->unlocks_under_way;
@@ -363,27 +465,24 @@ Task<Result<>> Nfs4Filesystem::unlock(OpenFileRef open, std::string owner, Lock 
   co_return unlocked;
 }
 
-Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, std::string owner, Lock lock) {
+Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, const LockUse& use, Lock lock) {
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
-  OpenStateRef state = handle.state;
-  LockState* mine = nullptr;
+  LockState& mine = use.lock();
   {
     std::lock_guard node_lock(file->node.mutex);
-    state = state_of_owner(*file, owner, state);
-    mine = find_owner(*state, owner);
-    if (mine == nullptr || (mine->ranges.empty() && !mine->lost)) co_return Result<>{};
+    if (mine.ranges.empty() && !mine.lost) co_return Result<>{};
     // Of a lost owner the server may have given back some ranges before it refused one.
-    if (mine->ranges.empty() || !mine->established || mine->local) {
-      note_unlocked(handle, *mine, lock);  // at once: a reclaim looks at the book as it books its answer
+    if (mine.ranges.empty() || !mine.established || mine.local) {
+      note_unlocked(*file, mine, lock);  // at once: a reclaim looks at the book as it books its answer
       co_return Result<>{};
     }
   }
-  auto unlocking = unlock_at_server(handle, state, *mine, lock);
+  auto unlocking = unlock_at_server(handle, use.state(), mine, lock);
   Result<> unlocked = co_await std::move(unlocking);
   std::lock_guard node_lock(file->node.mutex);
-  if (mine->lost) unlocked = {};  // nothing is held any more
-  if (unlocked) note_unlocked(handle, *mine, lock);
+  if (mine.lost) unlocked = {};  // nothing is held any more
+  if (unlocked) note_unlocked(*file, mine, lock);
   co_return unlocked;
 }
 
@@ -412,14 +511,11 @@ Task<Result<>> Nfs4Filesystem::unlock_at_server(Nfs4File& handle, OpenStateRef s
   co_return Result<>{};
 }
 
-void Nfs4Filesystem::note_unlocked(Nfs4File& handle, LockState& owner, const Lock& lock) {
+void Nfs4Filesystem::note_unlocked(FileState& file, LockState& owner, const Lock& lock) {
   record_lock(owner.ranges, {lock.start, lock.end, LockType::kUnlock});
-  if (owner.ranges.empty()) {
-    std::erase(handle.lock_owners, owner.owner);
-    owner.lost = owner.local = false;
-  }
-  lock_waits_.changed(owner.owner);
-  handle.file->unlocked.notify_all();
+  if (owner.ranges.empty()) owner.lost = owner.local = false;
+  lock_waits_.changed(owner.locker);
+  file.unlocked.notify_all();
 }
 
 Task<> Nfs4Filesystem::forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state) {
@@ -427,10 +523,11 @@ Task<> Nfs4Filesystem::forget_idle_owners(std::shared_ptr<FileState> file, OpenS
   std::vector<nfs4::stateid4> stateids;
   {
     std::lock_guard lock(file->node.mutex);
+    const auto unused = [](const LockState& l) { return l.idle() && l.requests == 0; };
     for (const LockState& owner : state->locks) {
-      if (owner.idle() && owner.established) stateids.push_back(owner.stateid);
+      if (unused(owner) && owner.established) stateids.push_back(owner.stateid);
     }
-    std::erase_if(state->locks, [](const LockState& l) { return l.idle(); });
+    std::erase_if(state->locks, unused);
   }
   for (const nfs4::stateid4& stateid : stateids) co_await states_.free_stateid(stateid, state->credential);
 }

@@ -255,27 +255,23 @@ Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
   (void)co_await session_.run(request);
 }
 
-Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<uint64_t> flock_owner_id) {
+Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<uint64_t>) {
   Nfs4File& handle = nfs4_file(open);
   const NodeRef node = handle.node;
   const std::shared_ptr<FileState> file = handle.file;
   const OpenStateRef state = handle.state;
+  // At once, before anybody asks for what goes with it.
+  std::vector<LockUse> lockers = end_owners(handle, nullptr);
+  auto dropping = drop_locks_of(open, std::move(lockers), Lock{});
   const HiddenRemovals::Pending closing = perhaps_last_close(*file);
+  (void)co_await std::move(dropping);
   co_await end_read_ahead(open);
-  if (flock_owner_id) {
-    Lock whole;
-    (void)co_await unlock(open, flock_owner(*flock_owner_id), whole);
-  }
   // Data goes out before the state it is written under: flush() has reported its errors, except those of
   // writes that came later through a mapping.
   if (is_unsaved(node, *file) && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     co_await write_back(node, file);
   }
   co_await states_.closed(file, state, handle.access);
-  {
-    std::lock_guard lock(nfs4_node(node).mutex);
-    note_perhaps_closed(handle, false);
-  }
   co_await remove_if_hidden(node, file);
   states_.drop_if_unused(nfs4_node(node));
 }

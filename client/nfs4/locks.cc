@@ -135,5 +135,8 @@ std::string posix_owner(uint64_t owner) {
 std::string flock_owner(uint64_t owner) {
   return fmt::format("flock {:x}", owner);
 }
+std::string lock_owner_name(const std::string& locker, uint64_t serial) {
+  return fmt::format("{} {:x}", locker, serial);
+}
 
 }  // namespace nfsrdma::client

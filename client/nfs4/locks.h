@@ -33,7 +33,7 @@ std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRan
 // The bytes of `ranges` that are not in `held`, in whatever way; as unlocks.
 std::vector<LockRange> not_held(std::span<const LockRange> ranges, std::span<const LockRange> held);
 
-// The state of `owner` under `state`; null: it never locked there.
+// The state of the lock_owner4 `owner` under `state`; null: it never locked there.
 LockState* find_owner(OpenState& state, const std::string& owner);
 const LockState* find_owner(const OpenState& state, const std::string& owner);
 
@@ -41,8 +41,10 @@ const LockState* find_owner(const OpenState& state, const std::string& owner);
 // held.
 const LockState* local_conflict(const FileState& file, const std::string& owner, const LockRange& range);
 
-// lock_owner4.owner for a POSIX lock owner or an open file description.
+// LockState::locker of a POSIX lock owner or an open file description.
 std::string posix_owner(uint64_t owner);
 std::string flock_owner(uint64_t owner);
+// lock_owner4.owner, for the `serial`-th of the mount.
+std::string lock_owner_name(const std::string& locker, uint64_t serial);
 
 }  // namespace nfsrdma::client

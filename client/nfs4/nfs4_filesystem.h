@@ -194,28 +194,39 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   void locks_lost(NodeRef node) override;
 
   // --- fs_locks.cc ---
-  Task<Result<>> lock_owner_request(RequestContext ctx, OpenFileRef file, std::string owner, Lock lock,
+  // What the kernel's messages of before this moment brought about, on all loops, has begun.
+  Task<> hear_other_loops();
+  // The lock-owner that the kernel names so, made if there is none. `of_description`: of the file's own.
+  Task<LockUse> use_owner(OpenFileRef file, std::string locker, bool of_description);
+  // Closed: the lock-owner `locker`, or (null) those that have asked through `file` alone. At once, so that
+  // nobody takes them for the next ones of their names; gives those that may hold something.
+  std::vector<LockUse> end_owners(Nfs4File& file, const std::string* locker);
+  struct LockHolder {
+    Lock lock;          // kUnlock: none
+    std::string owner;  // its lock_owner4, if it is ours
+    bool ours = false;  // of this mount
+  };
+  Task<Result<LockHolder>> find_lock_holder(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock);
+  Task<Result<>> lock_owner_request(RequestContext ctx, OpenFileRef file, const LockUse& use, Lock lock,
                                     bool wait, LockWaits::Wait* waiting);
   // The lock was granted: what it orders, and whether somebody still wants it; else EINTR, and what was held
   // before is held again. The file's lock_mutex is held.
-  Task<Result<>> keep_or_give_back(RequestContext ctx, OpenFileRef file, std::string owner, Lock lock,
+  Task<Result<>> keep_or_give_back(RequestContext ctx, OpenFileRef file, const LockUse& use, Lock lock,
                                    std::vector<LockRange> held_before);
   // Nothing when it is granted, else whose lock is in the way. The file's lock_mutex is held.
-  Task<Result<std::optional<nfs4::lock_owner4>>> try_lock(OpenFileRef file, std::string owner, Lock lock,
+  Task<Result<std::optional<nfs4::lock_owner4>>> try_lock(OpenFileRef file, const LockUse& use, Lock lock,
                                                           bool waiting);
-  Task<Result<>> unlock(OpenFileRef file, std::string owner, Lock lock);
-  // As unlock(), with the file's lock_mutex held and the data on the server.
-  Task<Result<>> unlock_in_turn(OpenFileRef file, std::string owner, Lock lock);
+  Task<Result<>> unlock(OpenFileRef file, std::string locker, bool of_description, Lock lock);
+  // Of each of `owners`, behind the data that was written under the locks.
+  Task<Result<>> drop_locks_of(OpenFileRef file, std::vector<LockUse> owners, Lock lock);
+  // The same of one, with the file's lock_mutex held and the data on the server.
+  Task<Result<>> unlock_in_turn(OpenFileRef file, const LockUse& use, Lock lock);
   // `owner` stays, because lock_mutex is held.
   Task<Result<>> unlock_at_server(Nfs4File& handle, OpenStateRef state, LockState& owner, Lock lock);
   // The book; with the Node's mutex held.
-  void note_unlocked(Nfs4File& handle, LockState& owner, const Lock& lock);
-  // Whether `owner` has, or is about to have, something to unlock. Not the Node's mutex held.
-  static bool may_hold(const Nfs4File& file, const std::string& owner);
+  void note_unlocked(FileState& file, LockState& owner, const Lock& lock);
   // Nobody else has what is given away here under the file's delegation.
   Task<> confirm_local_locks(std::shared_ptr<FileState> file);
-  // With the Node's mutex held: Nfs4File::perhaps_closed.
-  static void note_perhaps_closed(Nfs4File& handle, bool closed);
   // FREE_STATEID (section 18.38) for lock-owners that hold nothing.
   Task<> forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state);
   // Until a lock of the file is dropped here, or `longest` is over; false when cancelled.
@@ -268,6 +279,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   std::unordered_map<uint32_t, uint32_t> owners_;  // note_owner(): where they differ
   bool mounted_ = false;
   LockWaits lock_waits_;
+  std::atomic<uint64_t> lock_owners_{0};  // that there were
 
   std::mutex returns_mutex_;                                 // guards the next two
   std::deque<std::pair<DelegationRef, TimePoint>> returns_;  // since when each is wanted back

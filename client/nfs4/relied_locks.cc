@@ -10,10 +10,6 @@ bool counts(const LockState& lock) {
   return !lock.ranges.empty() || lock.lost;
 }
 
-bool taken_through(const Nfs4File& handle, const LockState& lock) {
-  return std::ranges::find(handle.lock_owners, lock.owner) != handle.lock_owners.end();
-}
-
 // Processes one of which may be the thread's, if that makes a difference: kFewLockers + 1 stand for any
 // number of them. None if the thread is a process's first, which has its number. Node mutex held.
 std::vector<uint32_t> lockers_to_ask(const Nfs4File& handle, uint32_t thread) {
@@ -23,7 +19,7 @@ std::vector<uint32_t> lockers_to_ask(const Nfs4File& handle, uint32_t thread) {
     for (const LockState& lock : open->locks) {
       if (lock.pid == 0 || !counts(lock)) continue;
       if (lock.pid == thread) return {};
-      if (lockers.size() > kFewLockers || taken_through(handle, lock)) continue;
+      if (lockers.size() > kFewLockers || asked_through(lock, handle)) continue;
       if (std::ranges::find(lockers, lock.pid) == lockers.end()) lockers.push_back(lock.pid);
     }
   }
@@ -43,7 +39,7 @@ std::vector<std::string> owners(const Nfs4File& handle, uint32_t thread, uint32_
     for (const LockState& lock : open->locks) {
       if (!counts(lock)) continue;
       const bool his = thread == 0 ? lock.lost : process != 0 && lock.pid == process;
-      if (his || taken_through(handle, lock)) all.push_back(lock.owner);
+      if (his || asked_through(lock, handle)) all.push_back(lock.owner);
     }
   }
   return all;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
+#include <unordered_set>
 
 #include "client/nfs4/locks.h"
 #include "transport/runtime/log.h"
@@ -135,10 +137,13 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
   const bool opened = account.state->established && (account.state->held_access & access) != 0;
   bool lent = (file.lent_access() & access) != 0 && (file.delegated() || !opened);
   nfs4::stateid4 stateid = account.state->stateid;
-  for (const std::string& name : account.lock_owners) {
-    for (const OpenStateRef& open : file.opens) {
-      const LockState* owner = find_owner(std::as_const(*open), name);
-      if (owner == nullptr) continue;
+  // Once through all of them: a server's worth of processes may lock through one descriptor.
+  const std::unordered_set<std::string_view> names(account.lock_owners.begin(), account.lock_owners.end());
+  for (size_t i = 0; !names.empty() && i < file.opens.size(); ++i) {
+    const OpenStateRef& open = file.opens[i];
+    for (const LockState& each : open->locks) {
+      const LockState* owner = &each;
+      if (!names.contains(each.owner)) continue;
       // As the Linux client's lost locks: whoever relied on one must not go on as if nothing had happened.
       if (owner->lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
       // Until it is on the server it stands and falls with the delegation.

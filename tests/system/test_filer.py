@@ -75,6 +75,10 @@ class Locks(OnFiler, test_locks.Locks):
     pass
 
 
+class HandedOn(OnFiler, test_locks.HandedOn):
+    pass
+
+
 class Random(OnFiler, test_random.Quiet):
     SEEDS = range(1, 2)
     STEPS = test_random.scaled(10000)

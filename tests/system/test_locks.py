@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from harness.case import SystemCase, needs_mount, scaled, tool
+from harness.case import HOME, SystemCase, needs_mount, scaled, tool
 
 TRY = """\
 import fcntl, sys
@@ -152,6 +152,155 @@ class Locks(SystemCase):
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             with self.assertRaises(OSError):
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# Each file of the directory says by its name what is done with it: somebody takes a lock and lets go of it, by close(2), as
+# a process that ends, or as one that is killed. The next one, this process or another one, takes it at once and keeps it
+# until our standard input ends. Prints the files of which it was not to be had at once.
+NEXT = """\
+import fcntl, os, signal, struct, sys
+directory = sys.argv[1]
+
+def take(kind, fd, lock, wait=False):
+    if kind == 'flock':
+        operation = {fcntl.F_WRLCK: fcntl.LOCK_EX, fcntl.F_RDLCK: fcntl.LOCK_SH}[lock]
+        return fcntl.flock(fd, operation | (0 if wait else fcntl.LOCK_NB))
+    command = {'posix': (fcntl.F_SETLK, fcntl.F_SETLKW), 'ofd': (fcntl.F_OFD_SETLK, fcntl.F_OFD_SETLKW)}[kind][wait]
+    fcntl.fcntl(fd, command, struct.pack('hhqqi4x', lock, os.SEEK_SET, 0, 0, 0))
+
+def opened_as(uid, path):
+    if os.getuid() == 0: os.seteuid(int(uid))
+    try: return os.open(path, os.O_RDWR)
+    finally:
+        if os.getuid() == 0: os.seteuid(0)
+
+def first(kind, uid, path, way):
+    fd = opened_as(uid, path)
+    take(kind, fd, fcntl.F_WRLCK if way == 'straight' else fcntl.F_RDLCK, True)
+    if way == 'changing':
+        take(kind, fd, fcntl.F_WRLCK)
+        take(kind, fd, fcntl.F_RDLCK)
+    return fd
+
+refused, kept, holders = [], [], []
+for name in sorted(os.listdir(directory), key=lambda n: int(n.split()[-1])):
+    kind, how, who, former, latter, way, _ = name.split()
+    path = os.path.join(directory, name)
+    if how == 'close':
+        os.close(first(kind, former, path, way))
+    else:
+        child = os.fork()
+        if child == 0:
+            first(kind, former, path, way)
+            os._exit(0) if how == 'exit' else os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+    if who == 'another':
+        ready, told = os.pipe()
+        child = os.fork()
+        if child != 0:
+            os.close(told)
+            if os.read(ready, 1) != b'+': refused.append(name)
+            os.close(ready)
+            holders.append(child)
+            continue
+    try:
+        fd = opened_as(latter, path)
+        kept.append(fd)
+        if way == 'changing': take(kind, fd, fcntl.F_RDLCK)
+        take(kind, fd, fcntl.F_WRLCK)
+        granted = True
+    except OSError:
+        granted = False
+    if who == 'another':
+        os.write(told, b'+' if granted else b'-')
+        os.close(told)
+        os.read(0, 1)
+        os._exit(0)
+    if not granted: refused.append(name)
+print(refused, flush=True)
+os.read(0, 1)
+for child in holders: os.waitpid(child, 0)
+"""
+
+# After the close(2) of a lock's only holder has returned: how often one still sees the lock.
+TESTED = """\
+import fcntl, os, struct, sys
+directory, kind, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+path = os.path.join(directory, 'tested')
+open(path, 'w').close()
+whole = struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+seen = 0
+for n in range(rounds):
+    tester = os.open(path, os.O_RDWR)
+    if kind == 'posix':
+        child = os.fork()
+        if child == 0:
+            fcntl.fcntl(os.open(path, os.O_RDWR), fcntl.F_SETLK, whole)
+            os._exit(0)
+        os.waitpid(child, 0)
+    else:
+        holder = os.open(path, os.O_RDWR)
+        if kind == 'ofd': fcntl.fcntl(holder, fcntl.F_OFD_SETLK, whole)
+        else: fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(holder)
+    command = fcntl.F_GETLK if kind != 'ofd' or n % 2 else fcntl.F_OFD_GETLK
+    seen += struct.unpack('hhqqi4x', fcntl.fcntl(tester, command, whole))[0] != fcntl.F_UNLCK
+    os.close(tester)
+print(seen)
+"""
+
+
+@needs_mount()
+class HandedOn(SystemCase):
+    """What one has locked and closed, the next one locks at once and keeps, whoever both are: other clients are refused."""
+
+    LIMIT = 1800
+    EACH = scaled(1, 10)  # times
+    PAUSE = 0.5  # longer than a CLOSE is put off
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(HOME, 0o755)
+        self.users = ("1048576 0", "0 1048576", "0 0") if os.getuid() == 0 else ("0 0",)
+
+    def hand_on(self, options=""):
+        one, two = self.mount(options), self.mount()
+        here = self.directory(one)
+        there = os.path.join(two.path, os.path.basename(here))
+        os.chmod(here, 0o777)
+        names = [f"{kind} {how} {who} {users} {way}" for kind in ("flock", "ofd", "posix") for how in ("close", "exit", "kill")
+                 for who in ("this", "another") for users in self.users for way in ("straight", "changing")]
+        names = [f"{name} {n}" for n, name in enumerate(names * self.EACH)]
+        for name in names:
+            open(os.path.join(here, name), "w").close()
+            os.chmod(os.path.join(here, name), 0o666)
+        lost = []
+        with subprocess.Popen([sys.executable, "-c", NEXT, here], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            refused = holder.stdout.readline()
+            time.sleep(self.PAUSE)
+            for name in names:
+                with open(os.path.join(there, name), "r+b") as file:
+                    try:
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        lost.append(name)
+                    except BlockingIOError:
+                        pass
+        print(f"{len(names)} locks were handed on, {len(lost)} were lost", file=sys.stderr)
+        self.assertEqual(refused, "[]\n", "not to be had at once")
+        self.assertEqual(lost, [])
+
+    def test_to_the_next(self):
+        self.hand_on()
+
+    def test_to_the_next_with_four_loops(self):
+        self.hand_on("threads=4")
+
+    def test_what_was_closed_is_seen_by_nobody(self):
+        for options in ("", "threads=4"):
+            path = self.directory(self.mount(options), f"seen{options}")
+            for kind in ("flock", "ofd", "posix"):
+                seen = self.run_program(sys.executable, "-c", TESTED, path, kind, scaled(50, 1000))
+                self.assertEqual(seen, "0\n", (kind, options))
 
 
 if __name__ == "__main__":

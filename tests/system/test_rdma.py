@@ -45,6 +45,10 @@ class Locks(OnRdma, test_locks.Locks):
     pass
 
 
+class HandedOn(OnRdma, test_locks.HandedOn):
+    pass
+
+
 class Restart(OnRdma, test_restart.Restart):
     pass
 

@@ -471,6 +471,145 @@ TEST_P(KilledLoops, NextOwnerOfThatName_KeepsWhatItLocks) {
 
 INSTANTIATE_TEST_SUITE_P(Loops, KilledLoops, testing::Values(1u, 4u));
 
+// --- the kernel uses addresses again: what has ended, and the next of the same name ---
+
+class NextOfTheName : public LockLoops {
+ protected:
+  static constexpr uint64_t kName = 7;
+
+  client::OpenFileRef open_as(uint32_t uid) {
+    auto opened = mount.run(mount.fs().open(mount.user(uid), mount.node("file"), O_RDWR));
+    EXPECT_TRUE(opened);
+    return opened ? opened->file : nullptr;
+  }
+  int flock(const client::OpenFileRef& file, LockType type) {
+    return errno_of(mount.run(mount.fs().flock(mount.user(), file, kName, type, false)));
+  }
+  bool closed_one() {
+    return server->wait_until([](filer::Core& core) { return core.journal.count(OP_CLOSE).succeeded != 0; });
+  }
+  std::vector<std::string> lock_owners() {
+    std::vector<std::string> owners;
+    for (const auto& state : live_states(*server, filer::StateKind::kLock)) owners.push_back(state.owner);
+    return owners;
+  }
+  bool excludes_others() {
+    TestMount other(*server);
+    const auto there = other.open("file", O_RDWR);
+    const int got = other.lock(there, LockType::kWrite);
+    other.close(there);
+    EXPECT_TRUE(got == 0 || got == EAGAIN) << got;
+    return got == EAGAIN;
+  }
+};
+
+// RFC 8881 section 9.5: "the locking status of each byte ... MUST reflect the last LOCK or LOCKU operation
+// done for the lock-owner in question, independent of the stateid through which the request was sent".
+TEST_P(NextOfTheName, OfAnotherUser_KeepsItsLockWhenTheFirstOpenIsClosed) {
+  const auto first = open_as(1000);
+  ASSERT_EQ(flock(first, LockType::kWrite), 0);
+  mount.run(mount.fs().release(mount.user(), first, kName));
+  const auto next = open_as(0);
+  ASSERT_EQ(flock(next, LockType::kWrite), 0);
+  EXPECT_TRUE(closed_one()) << "the first one's, which was put off";
+  EXPECT_TRUE(excludes_others());
+  mount.run(mount.fs().release(mount.user(), next, kName));
+  EXPECT_FALSE(excludes_others());
+}
+
+TEST_P(NextOfTheName, OfTheSameUser_HasALockOwnerOfItsOwn) {
+  const auto stays = open_as(0), first = open_as(0), next = open_as(0);
+  ASSERT_EQ(flock(first, LockType::kWrite), 0);
+  const auto before = lock_owners();
+  mount.run(mount.fs().release(mount.user(), first, kName));
+  ASSERT_EQ(flock(next, LockType::kWrite), 0);
+  const auto after = lock_owners();
+  EXPECT_TRUE(std::ranges::any_of(
+      after, [&](const std::string& owner) { return std::ranges::find(before, owner) == before.end(); }));
+  EXPECT_TRUE(excludes_others());
+  mount.run(mount.fs().release(mount.user(), next, kName));
+  EXPECT_FALSE(excludes_others());
+  mount.close(stays);
+}
+
+// What is left of a description's locks goes with it, and nothing else of their name.
+TEST_P(NextOfTheName, LockedWhileTheFirstIsStillUnlocking_WaitsAndIsKept) {
+  const auto first = open_as(1000), next = open_as(0);
+  ASSERT_EQ(flock(first, LockType::kWrite), 0);
+  ASSERT_EQ(mount.lock(first, LockType::kWrite, 0, UINT64_MAX, kName), EAGAIN)
+      << "flock and POSIX locks are one";
+  const auto rule = server->faults().add(on::request_with(OP_LOCKU), filer::fault::Stall{});
+  auto released = mount.start(mount.fs().release(mount.user(), first, kName));
+  ASSERT_TRUE(server->faults().wait_fired(rule));
+  auto locked = mount.start(mount.fs().flock(mount.user(), next, kName, LockType::kWrite, false));
+  EXPECT_EQ(locked.wait_for(100ms), std::future_status::timeout);
+  server->faults().release(rule);
+  released.get();
+  EXPECT_EQ(errno_of(locked.get()), 0);
+  EXPECT_TRUE(excludes_others());
+  mount.run(mount.fs().release(mount.user(), next, kName));
+  EXPECT_TRUE(server->states().empty());
+}
+
+// One process opens a file as two users: its lock-owner that holds nothing does not stay with the first open.
+TEST_P(NextOfTheName, PosixLockThroughAnothersOpen_OutlivesTheFirstOpen) {
+  const auto first = open_as(1000), next = open_as(0);
+  ASSERT_EQ(mount.lock(first, LockType::kWrite, 0, 9, 1), 0);
+  ASSERT_EQ(mount.lock(first, LockType::kUnlock, 0, 9, 1), 0);
+  ASSERT_EQ(mount.lock(next, LockType::kWrite, 0, 9, 1), 0);
+  mount.run(mount.fs().release(mount.user(), first, std::nullopt));
+  EXPECT_TRUE(closed_one());
+  EXPECT_TRUE(excludes_others());
+  mount.close(next, 1);
+  EXPECT_FALSE(excludes_others());
+}
+
+TEST_P(NextOfTheName, PosixLocksOfOneProcess_AreOneOwnersThroughAllItsDescriptors) {
+  const auto first = open_as(1000), next = open_as(0);
+  ASSERT_EQ(mount.lock(first, LockType::kWrite, 0, 9, 1), 0);
+  EXPECT_EQ(mount.lock(next, LockType::kRead, 5, 9, 1), 0) << "one's own";
+  EXPECT_EQ(mount.lock(next, LockType::kWrite, 0, 19, 1), 0);
+  EXPECT_EQ(errno_of(mount.run(mount.fs().flush(mount.user(), next, 1))), 0);
+  EXPECT_FALSE(excludes_others()) << "any close drops them all";
+  mount.close(first, 1);
+  mount.close(next, 1);
+}
+
+// fcntl(2): a lock is gone when the last close(2) of its holder's returns, though the kernel tells later.
+TEST_P(NextOfTheName, TestedWhileTheHolderIsUnlocking_IsNotThereAnyMore) {
+  for (const bool posix : {false, true}) {
+    const auto first = open_as(0), next = open_as(0);
+    ASSERT_EQ(
+        posix ? mount.lock(first, LockType::kWrite, 0, UINT64_MAX, kName) : flock(first, LockType::kWrite),
+        0);
+    const auto rule = server->faults().add(on::request_with(OP_LOCKU), filer::fault::Stall{});
+    auto released = mount.start(mount.fs().release(mount.user(), first, kName));
+    ASSERT_TRUE(server->faults().wait_fired(rule));
+    auto tested = mount.start(mount.fs().getlk(mount.user(), next, 2, {LockType::kWrite, 0, UINT64_MAX, 0}));
+    EXPECT_EQ(tested.wait_for(100ms), std::future_status::timeout);
+    server->faults().release(rule);
+    released.get();
+    const auto found = tested.get();
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->type, LockType::kUnlock);
+    mount.close(next);
+  }
+}
+
+// A close(2) that was not the last one makes nobody wait.
+TEST_P(NextOfTheName, DuplicateOfADescriptorThatWasClosed_DelaysNobody) {
+  const auto holder = open_as(0), next = open_as(0);
+  ASSERT_EQ(mount.lock(holder, LockType::kWrite, 0, 9, kName), 0);
+  ASSERT_EQ(errno_of(mount.run(mount.fs().flush(mount.user(), holder, 1))), 0);
+  server->clear_journal();
+  EXPECT_EQ(mount.lock(next, LockType::kWrite, 0, 9, 2), EAGAIN);
+  EXPECT_EQ(server->executed(OP_LOCK).executed, 1u) << "asked once";
+  mount.close(holder, kName);
+  mount.close(next, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, NextOfTheName, testing::Values(1u, 4u));
+
 TEST(LockRanges, ToTheEndAndTheLastByte_AreKeptApart) {
   auto server = start_filer();
   server->make_file("/export/file", "");

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "client/nfs4/state_manager.h"
+
 namespace nfsrdma::test {
 namespace {
 
@@ -104,12 +106,22 @@ TEST_F(ReliedLocks, OfFewProcesses_NoMoreAreAskedThanThereAre) {
 }
 
 TEST_F(ReliedLocks, TakenThroughTheDescriptor_NobodyIsAsked) {
-  add("0", process(0));
-  add("flock", 0);
-  handle.lock_owners = {"0", "flock"};
+  add("0", process(0)).descriptors = {&handle};
+  add("flock", 0).descriptors = {&handle};
   EXPECT_EQ(relied_on(thread_of(0)), (Owners{"0", "flock"}));
   EXPECT_EQ(relied_on(thread_of(1)), (Owners{"0", "flock"}));
   EXPECT_EQ(groups.asked, 0u);
+}
+
+// One turn through them for each READ and WRITE: comparing all with all of them would take minutes here.
+TEST_F(ReliedLocks, OfVeryManyThroughOneDescriptor_NoTwoAreCompared) {
+  constexpr uint32_t kMany = 200'000;
+  for (uint32_t i = 0; i < kMany; ++i) add(std::to_string(i), process(i)).descriptors = {&handle};
+  client::IoAccount account{state, nullptr, relied_on(thread_of(5))};
+  EXPECT_EQ(account.lock_owners.size(), kMany);
+  EXPECT_TRUE(client::StateManager::io_stateid(*file, account, client::CachedOpen::kRead));
+  state->locks.back().lost = true;
+  EXPECT_FALSE(client::StateManager::io_stateid(*file, account, client::CachedOpen::kRead));
 }
 
 TEST_F(ReliedLocks, OwnersOfOneProcess_AreAskedForOnce) {
@@ -136,7 +148,6 @@ TEST_F(ReliedLocks, WithoutLocks_NobodyIsAsked) {
 TEST_F(ReliedLocks, OfAnyLocks_AreThoseOfTheProcessAndOfTheDescriptor) {
   const bool ok = rc::check([this] {
     state->locks.clear();
-    handle.lock_owners.clear();
     const auto lockers = *rc::gen::container<std::vector<uint32_t>>(rc::gen::inRange<uint32_t>(0, 12));
     const auto caller = *rc::gen::inRange<uint32_t>(1, 14);
     const auto thread = process(caller) + *rc::gen::inRange<uint32_t>(0, 3);
@@ -146,7 +157,7 @@ TEST_F(ReliedLocks, OfAnyLocks_AreThoseOfTheProcessAndOfTheDescriptor) {
           add(std::to_string(state->locks.size()), n == 0 ? 0 : process(n), *rc::gen::arbitrary<bool>());
       lock.lost = *rc::gen::arbitrary<bool>();
       const bool through = *rc::gen::inRange(0, 4) == 0;
-      if (through) handle.lock_owners.push_back(lock.owner);
+      if (through) lock.descriptors = {&handle};
       if ((lock.lost || !lock.ranges.empty()) && (through || n == caller)) expected.push_back(lock.owner);
     }
     RC_ASSERT(relied_on(thread) == expected);

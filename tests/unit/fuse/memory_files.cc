@@ -272,6 +272,7 @@ Task<Result<>> MemoryFilesystem::setlk(RequestContext ctx, OpenFileRef file, uin
   }
   if (ctx.cancellation && ctx.cancellation->cancelled()) co_return refuse(EINTR);
   apply(inode, owner, lock);
+  static_cast<OpenMemoryFile*>(file.get())->lockers.insert(owner);
   lock_waiters_.notify_all();
   FrontEnd* const dropper = dropper_;
   if (dropper != nullptr && lock.type != LockType::kUnlock) {
@@ -323,7 +324,9 @@ Task<Result<>> MemoryFilesystem::flush(RequestContext ctx, OpenFileRef file, uin
   auto entered = enter("flush", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
   std::lock_guard guard(mutex_);
-  apply(*static_cast<OpenMemoryFile*>(file.get())->inode, lock_owner, Lock{});
+  auto& description = *static_cast<OpenMemoryFile*>(file.get());
+  apply(*description.inode, lock_owner, Lock{});
+  description.lockers.erase(lock_owner);
   lock_waiters_.notify_all();
   co_return Result<>{};
 }
@@ -333,7 +336,9 @@ Task<> MemoryFilesystem::release(RequestContext ctx, OpenFileRef file, std::opti
   const Result<> ok = co_await std::move(entered);
   if (!ok) co_return;
   std::lock_guard guard(mutex_);
-  if (flock_owner) static_cast<OpenMemoryFile*>(file.get())->inode->flocks.erase(*flock_owner);
+  auto& description = *static_cast<OpenMemoryFile*>(file.get());
+  if (flock_owner) description.inode->flocks.erase(*flock_owner);
+  for (const uint64_t owner : description.lockers) apply(*description.inode, owner, Lock{});
   lock_waiters_.notify_all();
   --open_files_;
 }

@@ -21,6 +21,7 @@ class MemoryFilesystem::OpenMemoryFile final : public OpenFile {
   OpenMemoryFile(InodePtr i, int f) : inode(std::move(i)), flags(f) {}
   const InodePtr inode;
   const int flags;
+  std::set<uint64_t> lockers;  // who has asked for POSIX locks through it
 };
 
 class MemoryFilesystem::OpenMemoryDirectory final : public OpenDirectory {
