@@ -51,6 +51,7 @@ Handshake::Handshake(const FuseOptions& options)
 
 void Handshake::negotiate(fuse_conn_info& conn) {
   capable_ = conn.capable;
+  minor_ = conn.proto_minor;
   conn.want = wanted_ & conn.capable;
   conn.max_write = DeviceReader::kMaxWrite;
   conn.max_read = max_read_;  // must equal the mount option
@@ -65,6 +66,13 @@ uint32_t complete_init_flags(uint32_t reply_flags, unsigned capable) {
   if ((capable & FUSE_CAP_PARALLEL_DIROPS) != 0) reply_flags |= FUSE_PARALLEL_DIROPS;
   if ((capable & FUSE_CAP_HANDLE_KILLPRIV) != 0) reply_flags |= FUSE_HANDLE_KILLPRIV;
   return reply_flags;
+}
+
+InitFlags without_export_support(InitFlags reply, unsigned kernel_minor) {
+  constexpr unsigned kSince = 40;
+  constexpr uint64_t kNoExportSupport = uint64_t{1} << 38;
+  if (kernel_minor < kSince) return reply;
+  return {reply.low | FUSE_INIT_EXT, reply.high | static_cast<uint32_t>(kNoExportSupport >> 32)};
 }
 
 bool Handshake::install(fuse_session* session) {
@@ -84,7 +92,10 @@ ssize_t Handshake::write_reply(int fd, struct iovec* pieces, int count, void* us
   if (!handshake.done_ && count >= 2 && pieces[1].iov_len >= sizeof(fuse_init_out)) {
     fuse_init_out init{};
     std::memcpy(&init, pieces[1].iov_base, sizeof init);
-    init.flags = complete_init_flags(init.flags, handshake.capable_);
+    const InitFlags flags = without_export_support(
+        {complete_init_flags(init.flags, handshake.capable_), init.flags2}, handshake.minor_);
+    init.flags = flags.low;
+    init.flags2 = flags.high;
     std::memcpy(pieces[1].iov_base, &init, sizeof init);
     handshake.done_ = true;
   }

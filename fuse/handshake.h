@@ -40,10 +40,20 @@ class Handshake {
   const uint32_t max_read_;
   const unsigned wanted_;  // capabilities, if the kernel has them
   unsigned capable_ = 0;
-  bool done_ = false;  // written before the loops start reading
+  unsigned minor_ = 0;  // of the kernel's protocol
+  bool done_ = false;   // written before the loops start reading
 };
 
 // The flags of an INIT reply, with those added that the kernel offered, we want and the library forgot.
 uint32_t complete_init_flags(uint32_t reply_flags, unsigned capable);
+
+// The same of what protocol 7.40 (Linux 6.9) has: FUSE_NO_EXPORT_SUPPORT, among the upper 32 flags. A file
+// handle (name_to_handle_at(2)) is made by the kernel, of a node id: it can hold none of the server's, and
+// leads nowhere once the kernel has forgotten that node.
+struct InitFlags {
+  uint32_t low = 0, high = 0;
+  bool operator==(const InitFlags&) const = default;
+};
+InitFlags without_export_support(InitFlags reply, unsigned kernel_minor);
 
 }  // namespace nfsrdma::fuse

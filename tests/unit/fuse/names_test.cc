@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -16,6 +18,14 @@
 
 namespace nfsrdma::fuse::test {
 namespace {
+
+// FUSE_NO_EXPORT_SUPPORT came with Linux 6.9.
+bool can_deny_export() {
+  utsname kernel{};
+  int major = 0, minor = 0;
+  if (::uname(&kernel) != 0 || std::sscanf(kernel.release, "%d.%d", &major, &minor) != 2) return false;
+  return major > 6 || (major == 6 && minor >= 9);
+}
 
 class Names : public FuseTest {};
 NFSRDMA_FUSE_SUITE(Names);
@@ -58,7 +68,26 @@ TEST_P(Names, Mknod_MakesEveryType) {
   });
 }
 
+// A handle that the kernel has forgotten leads nowhere; where it can be told so (Linux 6.9) there are none.
+TEST_P(Names, FileHandles_AreNotGivenOutWhereTheKernelCanBeToldSo) {
+  if (!can_deny_export()) GTEST_SKIP() << "the kernel does not know FUSE_NO_EXPORT_SUPPORT";
+  TestMount m(mount_setup());
+  m.client([&] {
+    write_file(m.path("f"), "x");
+    struct {
+      file_handle handle;
+      std::array<uint32_t, 32> words;
+    } h{};
+    h.handle.handle_bytes = sizeof h.words;
+    int mount_id = 0;
+    EXPECT_EQ(::name_to_handle_at(AT_FDCWD, m.path("f").c_str(), &h.handle, &mount_id, 0), -1);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  });
+}
+
 TEST_P(Names, FileHandles_HoldTheGeneration) {
+  constexpr int kIdOnly = 0x200;  // AT_HANDLE_FID, Linux 6.5: not to open a file by
+  const int flags = can_deny_export() ? kIdOnly : 0;
   TestMount m(mount_setup());
   std::set<uint32_t> generations;
   m.client([&] {
@@ -72,7 +101,7 @@ TEST_P(Names, FileHandles_HoldTheGeneration) {
       } h{};
       h.handle.handle_bytes = sizeof h.words;
       int mount_id = 0;
-      EXPECT_POSIX(::name_to_handle_at(AT_FDCWD, name.c_str(), &h.handle, &mount_id, 0));
+      EXPECT_POSIX(::name_to_handle_at(AT_FDCWD, name.c_str(), &h.handle, &mount_id, flags));
       ASSERT_EQ(h.handle.handle_bytes, 3 * sizeof(uint32_t));
       EXPECT_TRUE(generations.insert(h.words[2]).second);
     }

@@ -11,6 +11,7 @@
 
 #include "fuse/credentials.h"
 #include "fuse/errno_map.h"
+#include "fuse/handshake.h"
 #include "fuse/invalidator.h"
 #include "fuse/kernel_mount.h"
 #include "fuse/thread_status.h"
@@ -22,6 +23,13 @@ Error error_with(int errnum, Recovery recovery = Recovery::kPermanent) {
   Error e = system_error(errnum, "test");
   e.recovery = recovery;
   return e;
+}
+
+// Linux 6.9 (7.40) on: linux/fuse.h has FUSE_NO_EXPORT_SUPPORT (1ULL << 38) and FUSE_INIT_EXT (1 << 30).
+TEST(Handshake, ExportSupport_IsDeniedWhereTheKernelKnowsTheWord) {
+  EXPECT_EQ(without_export_support({0x5, 0x10}, 39), (InitFlags{0x5, 0x10}));
+  EXPECT_EQ(without_export_support({0x5, 0x10}, 40), (InitFlags{0x40000005, 0x50}));
+  EXPECT_EQ(without_export_support({0x40000005, 0x50}, 44), (InitFlags{0x40000005, 0x50}));
 }
 
 TEST(ErrnoMap, OrdinaryErrno_Passes) {
