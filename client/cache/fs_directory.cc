@@ -22,6 +22,12 @@ constexpr size_t kPlusBytes = 160, kPlainBytes = 32;
 constexpr int kMaxRestarts = 20;
 // Entries that were given out and come again, beyond twice as many as there were: there is no end to them.
 constexpr size_t kMostDropped = 1000;
+// Answers in a row with none but names that no file can have.
+constexpr int kMostImpossible = 256;
+
+Error impossible_only() {
+  return system_error(EIO, "READDIR", "the server sends impossible names only");
+}
 
 bool place_is_gone(const Error& e) {
   return e.is_status(nfs4::NFS4ERR_NOT_SAME) || e.is_status(nfs4::NFS4ERR_BAD_COOKIE);
@@ -36,7 +42,7 @@ Result<> Listing::answer(uint64_t cookie, bool with_attributes, std::vector<List
   const bool reserved = std::any_of(answered.begin(), answered.end(),
                                     [](const ListedEntry& e) { return e.cookie <= kAfterDotDot; });
   if (reserved) return fail(system_error(EIO, "READDIR", "the server uses reserved cookies"));
-  NFSRDMA_TRY(drop_impossible(answered, end));
+  drop_impossible(answered, end);
   entries = std::move(answered);
   eof = end;
   from = cookie;
@@ -49,20 +55,20 @@ Result<> Listing::answer(uint64_t cookie, bool with_attributes, std::vector<List
 }
 
 // The kernel takes none of an answer behind a name that it does not take, and forgets none of what is in it.
-Result<> Listing::drop_impossible(std::vector<ListedEntry>& answered, bool end) {
+void Listing::drop_impossible(std::vector<ListedEntry>& answered, bool end) {
+  beyond = 0;
   const uint64_t last = answered.empty() ? 0 : answered.back().cookie;
   const size_t dropped = std::erase_if(answered, [](const ListedEntry& e) {
     return e.name.size() > kLongestName || !CachingFilesystem::valid_name(e.name);
   });
-  if (dropped == 0) return {};
+  if (dropped == 0) return;
   static log::Throttle throttle;
   if (throttle.hit() != 0) log::warn("the server lists names that no file can have; they are left out");
   if (!answered.empty()) {
     answered.back().cookie = last;
   } else if (!end) {
-    return fail(system_error(EIO, "READDIR", "the server sent impossible names only"));
+    beyond = last;
   }
-  return {};
 }
 
 bool Listing::end_at(uint64_t cookie) {
@@ -138,6 +144,11 @@ Task<Result<>> CachingFilesystem::fill(RequestContext ctx, Listing& listing, uin
   if (listing.sift) co_return co_await find_place(ctx, listing, cookie, plus, cookie);
   listing.begin(cookie);
   Result<> read = co_await read_entries(ctx, listing, cookie, plus);
+  for (int more = 0; read && listing.beyond != 0; ++more) {
+    if (more == kMostImpossible) co_return fail(impossible_only());
+    read = co_await read_entries(ctx, listing, listing.beyond, plus);
+    listing.from = cookie;
+  }
   if (!read) {
     if (cookie == 0 || !place_is_gone(read.error())) co_return read;
   } else if (!listing.leads_back() && !(listing.all_given_until(cookie) && listing.ends_again())) {
@@ -170,6 +181,7 @@ Task<Result<>> CachingFilesystem::find_place(RequestContext ctx, Listing& listin
     std::set<uint64_t> begun;
     const uint64_t start = turn == 0 ? first : 0;
     size_t dropped = 0;
+    int impossible = 0;
     for (uint64_t next = start;;) {
       const bool new_place = begun.insert(next).second;
       if (!new_place && !by_name)
@@ -183,7 +195,9 @@ Task<Result<>> CachingFilesystem::find_place(RequestContext ctx, Listing& listin
       listing.change = change;  // what was given out is of then
       if (!read && next != 0 && place_is_gone(read.error())) break;
       if (!read) co_return read;
-      const uint64_t last = listing.entries.empty() ? next : listing.entries.back().cookie;
+      if (listing.beyond != 0 && ++impossible > kMostImpossible) co_return fail(impossible_only());
+      const bool leads_on = !listing.entries.empty() || listing.beyond != 0;
+      const uint64_t last = leads_on ? listing.last_cookie() : next;
       const size_t erased = std::erase_if(listing.entries, [&](const ListedEntry& e) {
         if (by_name) return seen.contains(std::hash<std::string_view>{}(e.name));
         const bool before = !passed;

@@ -34,6 +34,7 @@ struct Listing final : OpenDirectory {
   uint64_t change = 0;       // of the directory when the listing began
   nfs4::verifier4 verifier;  // goes with cookies other than 0
   size_t delivered = 0;      // of `entries`
+  uint64_t beyond = 0;       // where an answer goes on of which nothing is left, and which is not the last
   std::set<uint64_t> begun;  // where READDIRs of this listing began, without a jump between them
   // What was given out since the beginning, in order.
   struct Given {
@@ -48,7 +49,7 @@ struct Listing final : OpenDirectory {
   bool ahead = false;
 
   // Where the next READDIR goes on; 0 behind an empty answer.
-  uint64_t last_cookie() const { return entries.empty() ? 0 : entries.back().cookie; }
+  uint64_t last_cookie() const { return entries.empty() ? beyond : entries.back().cookie; }
   bool all_given_until(uint64_t cookie) const {
     return given_from_start && !given.empty() && given.back().cookie == cookie;
   }
@@ -89,7 +90,7 @@ struct Listing final : OpenDirectory {
                   NameBelief of);
 
   // Names that no name can be. What is left leads on as the whole answer does.
-  static Result<> drop_impossible(std::vector<ListedEntry>& answered, bool end);
+  void drop_impossible(std::vector<ListedEntry>& answered, bool end);
 
   // A READDIR from `cookie` comes next.
   void begin(uint64_t cookie) {

@@ -153,6 +153,29 @@ TEST(HostileListing, ImpossibleNames_AreLeftOut) {
   }
 }
 
+TEST(HostileListing, AnswersOfImpossibleNamesOnly_AreNotTheEnd) {
+  constexpr unsigned kMany = 3000;
+  auto server = start_filer();
+  server->make_file("/export/first", "");
+  for (unsigned i = 0; i < kMany; ++i)
+    server->make_file("/export/a?" + std::to_string(i) + std::string(200, 'x'), "");
+  server->make_file("/export/last", "");
+  TestMount mount(*server);
+  server->faults().add(on::reply_to(OP_READDIR).always(), fault::Mangle{[](ByteVector& reply) {
+                         const ByteVector name{std::byte{'a'}, std::byte{'?'}};
+                         for (auto at = reply.begin();;) {
+                           const auto found = std::search(at, reply.end(), name.begin(), name.end());
+                           if (found == reply.end()) break;
+                           found[1] = std::byte{'/'};
+                           at = found + 2;
+                         }
+                       }});
+  auto listed = mount.list("");
+  std::ranges::sort(listed);
+  EXPECT_EQ(listed, (std::vector<std::string>{"first", "last"}));
+  EXPECT_GT(mount.requests("READDIR"), 2u) << "one of them has none else";
+}
+
 // --- the lost and the late ---
 
 TEST(HostileTiming, RepliesOutOfOrder_FindTheirRequests) {
