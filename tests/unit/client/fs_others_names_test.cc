@@ -95,6 +95,88 @@ TEST_P(OthersNames, DirectoryThatARenameReplaced_IsStillWhatItWas) {
   EXPECT_EQ(attributes->attributes.mode, uint32_t{S_IFDIR | 0750});
 }
 
+// POSIX, rmdir(): "If the directory's link count becomes 0 and no process has the directory open, the space
+// occupied by the directory shall be freed"; who has it open sees that count. The server need not know it any
+// more.
+TEST_P(OthersNames, DirectoryThatWeRemovedOrReplaced_HasNoLinks) {
+  start();
+  for (const char* name : {"removed", "replaced", "new"}) ASSERT_EQ(mount->mkdir(name), 0);
+  const auto removed = mount->node("removed"), replaced = mount->node("replaced");
+  ASSERT_EQ(mount->rmdir("removed"), 0);
+  ASSERT_EQ(mount->rename("new", "replaced"), 0);
+  const auto links = [&](const client::NodeRef& node) {
+    const auto now = mount->run(mount->fs().getattr(mount->user(), node, nullptr));
+    EXPECT_TRUE(now) << describe(now.error());
+    return now ? now->attributes.nlink : 99;
+  };
+  EXPECT_EQ(links(removed), 0u);
+  EXPECT_EQ(links(replaced), 0u);
+  EXPECT_EQ(links(mount->node("replaced")), 2u);
+  mount->fs().doubt_ages();
+  EXPECT_EQ(links(removed), 0u) << "asked for again";
+  EXPECT_EQ(links(replaced), 0u) << "asked for again";
+}
+
+// The kernel walks no path again for a name that is to be made (mkdir(2), link(2)): what is missing is said
+// at once.
+TEST_P(OthersNames, NameInADirectoryThatWasRemoved_IsAbsentAtOnce) {
+  start();
+  ASSERT_EQ(mount->mkdir("d"), 0);
+  ASSERT_EQ(mount->mkdir("d/below"), 0);
+  const auto d = mount->node("d"), below = mount->node("d/below");
+  {
+    TestMount other(*server);
+    ASSERT_EQ(other.rmdir("d/below"), 0);
+    ASSERT_EQ(other.rmdir("d"), 0);
+  }
+  EXPECT_EQ(errno_of(mount->run(mount->fs().lookup(mount->user(), below, "name"))), ENOENT);
+  EXPECT_EQ(errno_of(mount->run(mount->fs().lookup(mount->user(), d, "name"))), ENOENT);
+}
+
+TEST_P(OthersNames, NameInADirectoryThatWasReplaced_IsLookedForInTheNewOne) {
+  start();
+  ASSERT_EQ(mount->mkdir("d"), 0);
+  const auto d = mount->node("d");
+  {
+    TestMount other(*server);
+    ASSERT_EQ(other.rmdir("d"), 0);
+    ASSERT_EQ(other.mkdir("d"), 0);
+    ASSERT_EQ(other.write_file("d/name", "content"), 0);
+  }
+  EXPECT_EQ(errno_of(mount->run(mount->fs().lookup(mount->user(), d, "name"))), ESTALE)
+      << "the kernel walks again";
+  EXPECT_EQ(mount->read_file("d/name"), "content");
+}
+
+// An answer to OPEN tells the kernel no size, and a page fault asks for none.
+TEST_P(OthersNames, SizeOfAnotherClientsDoing_IsNewsToTheKernelUntilItIsToldOne) {
+  start();
+  ASSERT_EQ(mount->write_file("file", "content"), 0);
+  const auto node = mount->node("file");
+  const auto is_news = [&] {
+    const auto opened = mount->run(mount->fs().open(mount->user(), node, O_RDONLY));
+    EXPECT_TRUE(opened);
+    if (opened) mount->close(opened->file);
+    return opened && opened->size_is_news;
+  };
+  EXPECT_FALSE(is_news());
+  for (const char* text : {"more of it", "less"}) {
+    {
+      TestMount other(*server);
+      ASSERT_EQ(other.write_file("file", text), 0);
+    }
+    EXPECT_TRUE(is_news()) << text;
+    EXPECT_TRUE(is_news()) << text;
+    EXPECT_EQ(mount->stat("file")->size, std::string_view(text).size());
+    EXPECT_FALSE(is_news()) << text;
+  }
+  const auto file = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->write(file, 100, "ours"), 0);
+  EXPECT_FALSE(is_news()) << "what is written through it, the kernel knows";
+  ASSERT_EQ(mount->close(file), 0);
+  EXPECT_FALSE(is_news());
+}
+
 // A server that cannot say whether a change of ours was the only one (change_info4, section 18.26.3): what
 // was learnt before is believed for as long as it would have been.
 TEST_P(OthersNames, NameThatAChangeOfOursMakesUncertain_IsLentNoLongerThanWithoutIt) {
