@@ -45,6 +45,9 @@ constexpr std::chrono::hours kForEver{24 * 365 * 10};
 // COMMIT).
 constexpr size_t kKeptMemory = 64u << 20;
 constexpr size_t kKeptLately = 256u << 20;
+size_t kept(size_t most) {
+  return std::min<size_t>(most, memory_for_us().available / 8);
+}
 // What a failed mount may spend on telling the server so.
 constexpr std::chrono::seconds kFarewell{1};
 // After so long without any answer the user is told; retry=0 waits no longer. As long as `probe` does.
@@ -551,7 +554,7 @@ class MountDaemon {
   std::string last_error_;
   // Destroyed in this order's reverse: the kernel's side, the client, the memory and loops that both use.
   LoopPool loops_;
-  BufferPool pool_{kKeptMemory, kKeptLately};
+  BufferPool pool_{kept(kKeptMemory), kept(kKeptLately)};
   std::unique_ptr<client::Filesystem> filesystem_;
   std::unique_ptr<fuse::FuseMount> mount_;
   std::unique_ptr<ControlServer> server_;

@@ -99,6 +99,7 @@ struct MountOptions {
   std::optional<bool> allow_other;  // absent: for root
   bool allow_root = false;
   bool default_permissions = false;
+  bool server_acls = true;  // server_acls=none: modes say who may search
   bool auto_unmount = false;
   bool remount = false;
 

@@ -229,6 +229,15 @@ std::string show_local_lock(const MountOptions& o) {
   return o.local_posix_locks ? "local_lock=posix" : "local_lock=none";
 }
 
+Outcome<> set_server_acls(MountOptions& o, const OptionValue& v) {
+  o.server_acls = v.text != "none";
+  return {};
+}
+
+std::string show_server_acls(const MountOptions& o) {
+  return o.server_acls ? "" : "server_acls=none";
+}
+
 Outcome<> set_retry(MountOptions& o, const OptionValue& v) {
   o.retry = std::chrono::minutes(v.number);
   return {};

@@ -123,6 +123,8 @@ Outcome<> set_lookup_cache(MountOptions& o, const OptionValue& v);
 std::string show_lookup_cache(const MountOptions& o);
 Outcome<> set_local_lock(MountOptions& o, const OptionValue& v);
 std::string show_local_lock(const MountOptions& o);
+Outcome<> set_server_acls(MountOptions& o, const OptionValue& v);
+std::string show_server_acls(const MountOptions& o);
 Outcome<> set_retry(MountOptions& o, const OptionValue& v);
 Outcome<> set_idmap(MountOptions& o, const OptionValue& v);
 std::string show_idmap(const MountOptions& o);

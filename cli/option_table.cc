@@ -220,7 +220,7 @@ constexpr OptionSpec kTable[] = {
      .set = set_switch<&O::suid>, .show = show_switch<&O::suid, "suid", "nosuid">},
     {.name = "exec", .off = "noexec", .section = S::kVfs, .mutability = M::kRemount, .fallback = "on", .help = "programs can be run",
      .set = set_switch<&O::exec>, .show = show_switch<&O::exec, "", "noexec">},
-    {.name = "remount", .section = S::kVfs, .help = "change ro, dev, suid and exec of a mount that exists; root only",
+    {.name = "remount", .section = S::kVfs, .help = "change ro, suid and exec of a mount that exists, and dev of one that was mounted with it; root only",
      .set = set_switch<&O::remount>},
 
     // --- FUSE
@@ -230,8 +230,15 @@ constexpr OptionSpec kTable[] = {
     {.name = "allow_root", .section = S::kFuse, .fallback = "off", .help = "root may use the mount of a user",
      .set = set_switch<&O::allow_root>, .show = show_switch<&O::allow_root, "allow_root", "">},
     {.name = "default_permissions", .section = S::kFuse, .fallback = "off",
-     .help = "the kernel checks modes too; without it the server alone decides",
+     .help = "the kernel checks modes too; without it the server alone decides, and nobody is asked before a FIFO or "
+             "socket is opened (on with dev)",
      .set = set_switch<&O::default_permissions>, .show = show_switch<&O::default_permissions, "default_permissions", "">},
+    {.name = "server_acls", .kind = K::kWord, .section = S::kFuse, .words = "ask|none", .fallback = "ask",
+     .help = "root's mount of a server that shows no ACLs: ask it for each name of a path, under the caller's identity; "
+             "none: nothing there has an ACL, and modes say which names the kernel may keep (the second ls -l of "
+             "10,000 files: 0 LOOKUPs instead of 40,005; where an ACL denies search after all, who is denied can follow "
+             "names that the kernel keeps)",
+     .set = set_server_acls, .show = show_server_acls},
     {.name = "auto_unmount", .section = S::kFuse, .fallback = "off", .help = "unmount when the daemon dies",
      .set = set_switch<&O::auto_unmount>, .show = show_switch<&O::auto_unmount, "auto_unmount", "">},
     {.name = "fsname", .aliases = "subtype|fd|user_id|group_id|rootmode|max_read|blksize|blkdev", .kind = K::kRefused,

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/option_table.h"
 #include "cli/options.h"
 
@@ -50,6 +52,10 @@ Outcome<> check_remount(std::string_view now, bool found_transport, const RawOpt
   const auto before = with(*shown, {});
   const auto after = with(*shown, wanted);
   if (!before || !after) return tl::unexpected((before ? after : before).error());
+  // What the kernel checks is said once, at the first mount.
+  const bool device_files = std::ranges::any_of(given, [](const RawOption& o) { return o.name == "dev"; });
+  if (device_files && !before->dev && !before->default_permissions)
+    return refuse(MountExit::kUsage, "option dev cannot be added by remount; unmount and mount anew");
   std::string name(changed(*before, *after, found_transport));
   if (name.empty()) return {};
   // As it was written: actimeo has no row that shows it.

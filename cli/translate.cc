@@ -1,6 +1,7 @@
 #include "cli/translate.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "transport/memory/available_memory.h"
 
@@ -93,7 +94,13 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.read_ahead_bytes = uint64_t{o.read_ahead_kb.value_or(kReadAheadKb)} * 1024;
   c.id_mapping = o.idmap == IdMap::kNfsidmap ? client::IdMapping::kNfsidmap : client::IdMapping::kNumeric;
   c.many_users = serves_other_users(o, root) || o.allow_root;
+  c.server_acls = o.server_acls;
   return c;
+}
+
+// Each writer has one WRITE here while it waits for room.
+uint32_t largest_write(uint64_t available) {
+  return static_cast<uint32_t>(std::clamp<uint64_t>(std::bit_floor(available / 256), 64u << 10, 1u << 20));
 }
 
 fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
@@ -104,8 +111,9 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.read_only = o.read_only;
   f.allow_other = serves_other_users(o, root);
   f.allow_root = o.allow_root;
-  f.default_permissions = o.default_permissions;
   f.dev = o.dev;
+  // FUSE asks nobody before it opens a device, FIFO or socket; with this the kernel goes by their modes.
+  f.default_permissions = o.default_permissions || (o.dev && f.allow_other);
   f.suid = o.suid;
   f.exec = o.exec;
   f.sync = o.sync;
@@ -115,6 +123,9 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.readdirplus = o.readdirplus;
   f.attributes_before_reads = attributes_before_reads(o);
   f.read_ahead_kb = o.read_ahead_kb;
+  const uint64_t available = memory_for_us().available;
+  f.max_write = largest_write(available);
+  f.max_background = static_cast<unsigned>(std::clamp<uint64_t>(available / 4 / f.max_write, 16, 256));
   if (root && !f.read_ahead_kb) f.read_ahead_kb = kRootReadAheadKb;
   f.machine_name = machine;
   // Only root may speak for others: it can read who they are, and only its ports are trusted by servers.

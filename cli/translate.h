@@ -35,6 +35,9 @@ uint16_t port_of(const MountOptions& options);
 // The transport is what the options name; without a name TCP: a step of the ladder (cli/ladder.h) has one.
 client::ClientOptions make_client_options(const MountOptions& options, const Source& source, bool root);
 
+// Bytes of one WRITE of FUSE's, with so much memory available at mount.
+uint32_t largest_write(uint64_t available);
+
 // `mount_point` is canonical; `machine` is what AUTH_SYS calls this host.
 fuse::FuseOptions make_fuse_options(const MountOptions& options, const Source& source,
                                     const std::string& mount_point, const std::string& machine, bool root);

@@ -266,6 +266,10 @@ class Filesystem {
   // always false on hard mounts. The front end then gives waiting applications soft_errno().
   virtual bool soft_timed_out() const = 0;
   virtual int soft_errno() const = 0;
+  // The front end found no memory for a request, and tries again: what is kept is to be given up for it. On a
+  // loop.
+  virtual void memory_refused() {}
+
   // True while the server is not answering at all ("not responding" was logged). Any thread.
   virtual bool responding() const = 0;
 

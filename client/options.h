@@ -103,6 +103,9 @@ struct ClientOptions {
   // mode and by ACL, are then answered with no lifetime, so that every path walk asks under its own
   // credential.
   bool many_users = false;
+  // False: the administrator says that nothing on the server has an ACL. Then the mode alone says who may
+  // search.
+  bool server_acls = true;
 
   // What is kept, and written, follows it.
   std::function<Memory()> memory = memory_for_us;

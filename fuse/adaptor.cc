@@ -20,8 +20,9 @@ Adaptor::Adaptor(FuseOptions o, Filesystem& fs, LoopPool& loops, BufferPool& p)
       handshake(options) {
   for (unsigned i = 0; i < loops.size(); ++i) {
     Loop& loop = loops[i];
-    sides.push_back({&loop, std::make_shared<LoopRequests>(loop, fs, errors, inspector, options.soft_limit),
-                     std::make_unique<DeviceReader>(loop, p)});
+    sides.push_back(
+        {&loop, std::make_shared<LoopRequests>(loop, fs, errors, inspector, options.soft_limit),
+         std::make_unique<DeviceReader>(loop, p, options.max_write, [&fs] { fs.memory_refused(); })});
   }
 }
 

@@ -46,11 +46,13 @@ bool is_end(int errnum) {
 }  // namespace
 
 // Not std::make_unique, which would write to all of it.
-DeviceReader::DeviceReader(Loop& loop, BufferPool& pool)
+DeviceReader::DeviceReader(Loop& loop, BufferPool& pool, size_t max_write, std::function<void()> refused)
     : loop_(loop),
       pool_(pool),
+      max_write_(max_write),
+      refused_(std::move(refused)),
       descriptor_(loop.context()),
-      header_(new std::byte[kHeaderBytes + kMaxWrite]) {}
+      header_(new std::byte[kHeaderBytes + max_write]) {}
 
 // Where nobody has kept what was handed out: that memory is still in the processor's cache.
 void DeviceReader::start_over() {
@@ -60,8 +62,9 @@ void DeviceReader::start_over() {
 bool DeviceReader::make_room() {
   static_assert(2 * kMaxWrite <= BufferPool::kMaxBytes);
   start_over();
-  if (buffer_ && offset_ + kMaxWrite <= buffer_->capacity()) return true;
-  buffer_ = pool_.get(BufferPool::kMaxBytes);
+  if (buffer_ && offset_ + max_write_ <= buffer_->capacity()) return true;
+  buffer_ = {};
+  buffer_ = pool_.get(2 * max_write_);
   offset_ = 0;
   return static_cast<bool>(buffer_);
 }
@@ -86,7 +89,7 @@ class DeviceReader::Room {
 };
 
 std::array<asio::mutable_buffer, 2> DeviceReader::target() {
-  return {asio::buffer(header_.get(), kHeaderBytes), asio::buffer(buffer_->data() + offset_, kMaxWrite)};
+  return {asio::buffer(header_.get(), kHeaderBytes), asio::buffer(buffer_->data() + offset_, max_write_)};
 }
 
 void DeviceReader::process(fuse_session* session, size_t size) {
@@ -139,8 +142,10 @@ Slice DeviceReader::take_payload(size_t size) {
   const MutableBytes payload(buffer_->data() + offset_, size);
   if (size < kKeepPayload) {
     Slice copy = pool_.slice(size);
-    if (copy.buffer) std::ranges::copy(payload, copy.bytes.begin());
-    return copy;
+    if (copy.buffer) {
+      std::ranges::copy(payload, copy.bytes.begin());
+      return copy;
+    }
   }
   kept_ = true;
   return {buffer_, payload};
@@ -155,6 +160,7 @@ Task<> DeviceReader::run(fuse_session* session) {
   descriptor_.assign(fuse_session_fd(session));
   while (!stopping_) {
     if (!make_room()) {
+      refused_();
       co_await loop_.sleep(std::chrono::milliseconds(20));
       continue;
     }

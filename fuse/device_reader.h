@@ -27,6 +27,7 @@
 #include <array>
 #include <asio/buffer.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <functional>
 #include <memory>
 
 #include "transport/memory/buffer.h"
@@ -44,7 +45,8 @@ class DeviceReader {
   static constexpr size_t kPage = 4096;
   static constexpr size_t kKeepPayload = 32u << 10;
 
-  DeviceReader(Loop& loop, BufferPool& pool);
+  // `max_write`: of the handshake. `refused`: called when there is no memory for the next request.
+  DeviceReader(Loop& loop, BufferPool& pool, size_t max_write, std::function<void()> refused);
 
   // Until the connection ends or stop(). The session outlives it; its descriptor is non-blocking.
   Task<> run(fuse_session* session);
@@ -72,13 +74,15 @@ class DeviceReader {
 
   Loop& loop_;
   BufferPool& pool_;
+  const size_t max_write_;
+  const std::function<void()> refused_;
   asio::posix::stream_descriptor descriptor_;
   BufferRef buffer_;
   std::array<asio::mutable_buffer, 2> target_;  // that Asio was told
   size_t offset_ = 0;                           // page-aligned: where the next payload is read to
   size_t payload_bytes_ = 0;                    // of the request being processed
   bool kept_ = false;                           // it was handed out
-  // kHeaderBytes + kMaxWrite, so that every request fits in one piece; few of its pages are ever touched.
+  // kHeaderBytes + max_write_, so that every request fits in one piece; few of its pages are ever touched.
   const std::unique_ptr<std::byte[]> header_;
   bool busy_ = false;   // the last look for a next request has found one
   unsigned alone_ = 0;  // requests that none was looked for after

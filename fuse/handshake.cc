@@ -15,12 +15,6 @@ namespace nfsrdma::fuse {
 
 namespace {
 
-// Requests the kernel may have under way besides those that a thread waits for: read-ahead, asynchronous
-// O_DIRECT, RELEASE. The kernel's default of 12 is less than one fast reader's read-ahead window. Read-ahead
-// holds back from kCongested on, so that asynchronous O_DIRECT finds room.
-constexpr unsigned kMaxBackground = 256;
-constexpr unsigned kCongested = 192;
-
 unsigned wanted_capabilities(const FuseOptions& options) {
   unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO;
   if (!options.local_posix_locks) want |= FUSE_CAP_POSIX_LOCKS;
@@ -47,16 +41,19 @@ unsigned wanted_capabilities(const FuseOptions& options) {
 }  // namespace
 
 Handshake::Handshake(const FuseOptions& options)
-    : max_read_(options.max_read), wanted_(wanted_capabilities(options)) {}
+    : max_read_(options.max_read),
+      max_write_(options.max_write),
+      max_background_(options.max_background),
+      wanted_(wanted_capabilities(options)) {}
 
 void Handshake::negotiate(fuse_conn_info& conn) {
   capable_ = conn.capable;
   minor_ = conn.proto_minor;
   conn.want = wanted_ & conn.capable;
-  conn.max_write = DeviceReader::kMaxWrite;
+  conn.max_write = max_write_;
   conn.max_read = max_read_;  // must equal the mount option
-  conn.max_background = kMaxBackground;
-  conn.congestion_threshold = kCongested;
+  conn.max_background = max_background_;
+  conn.congestion_threshold = max_background_ / 4 * 3;
   // conn.max_readahead stays what the kernel offered, its maximum.
   log::debug("fuse: protocol {}.{}, capabilities {:#x} of {:#x}, read-ahead {} KiB", conn.proto_major,
              conn.proto_minor, conn.want, conn.capable, conn.max_readahead / 1024);

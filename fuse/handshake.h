@@ -38,6 +38,8 @@ class Handshake {
   static ssize_t read_request(int fd, void* to, size_t size, void* userdata);
 
   const uint32_t max_read_;
+  const uint32_t max_write_;
+  const unsigned max_background_;
   const unsigned wanted_;  // capabilities, if the kernel has them
   unsigned capable_ = 0;
   unsigned minor_ = 0;  // of the kernel's protocol

@@ -35,6 +35,9 @@ struct FuseOptions {
   // read(2) from cached pages asks for attributes first, unless they are still valid: for mounts that give
   // them no lifetime.
   bool attributes_before_reads = false;
+  // Of one WRITE, and how many background requests there may be: less where there is little memory.
+  uint32_t max_write = 1u << 20;
+  unsigned max_background = 256;
   uint32_t max_read = 0;                  // bytes of one READ; 0: as much as the kernel sends (1 MiB)
   std::optional<uint32_t> read_ahead_kb;  // as root only; absent: the kernel's 128 KiB
   uint32_t block_size = 1u << 20;         // st_blksize: what cp(1) reads and writes at once

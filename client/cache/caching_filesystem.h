@@ -68,6 +68,7 @@ class CachingFilesystem : public Filesystem {
   Task<Result<>> fsyncdir(RequestContext ctx, OpenDirectoryRef directory) override;
   std::optional<Error> take_error(const OpenFileRef& file) override;
   int soft_errno() const override;
+  void memory_refused() override;
   // The machine was suspended, which neither Clock nor the kernel's times have counted: what only their times
   // vouch for is asked for again. Any thread.
   void doubt_ages();
@@ -502,6 +503,11 @@ class CachingFilesystem : public Filesystem {
   bool keeps_too_much_memory();  // the mount, in buffers
   bool awaits_answers();         // or so much of it is unanswered
   bool keeps_too_much();         // that is not committed
+  // Memory was refused a moment ago: each write then waits until its data is committed.
+  bool memory_is_short() const;
+  // Commits everything, and drops what was read.
+  Task<> free_memory();
+  void note_memory_is_back();
   // The mount keeps too much that is not committed.
   void commit_everything_soon();
   Task<> commit_everything();
@@ -564,6 +570,8 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
   std::atomic<uint64_t> write_limit_{0};     // WriteLimits::buffers(); 0: not known
   std::atomic<bool> committing_everything_{false};
+  std::atomic<int64_t> short_until_{0};  // steady clock ticks; 0: memory was not refused
+  std::atomic<bool> freeing_{false};     // free_memory() runs
   TimePoint look_for_old_at_{};
   ReadPace pace_;
   AheadReaders ahead_readers_;

@@ -82,7 +82,8 @@ bool CachingFilesystem::all_may_search(const Attributes& directory) const {
 bool CachingFilesystem::names_are_free(const CachedNode& directory) const {
   const Attributes& known = directory.attributes.get();
   if (!all_may_search(known)) return false;
-  return !options_.many_users || directory.access.everybody_searches(known.change, Clock::now()) == true;
+  if (!options_.many_users || !options_.server_acls) return true;
+  return directory.access.everybody_searches(known.change, Clock::now()) == true;
 }
 
 Task<Result<>> CachingFilesystem::check_search(RequestContext ctx, NodeRef directory) {
@@ -108,7 +109,7 @@ Task<> CachingFilesystem::ask_for_acl(rpc::CredentialPtr credential, NodeRef dir
 
 bool CachingFilesystem::acl_is_wanted(const CachedNode& directory) const {
   const Attributes& known = directory.attributes.get();
-  return options_.many_users && all_may_search(known) &&
+  return options_.many_users && options_.server_acls && all_may_search(known) &&
          !directory.access.everybody_searches(known.change, Clock::now());
 }
 

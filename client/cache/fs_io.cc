@@ -30,6 +30,9 @@ void append(ReadReply& reply, BulkData data) {
   reply.data.push_back(std::move(data));
 }
 
+// Of what is committed and dropped meanwhile.
+constexpr int kTriesForMemory = 100;
+
 }  // namespace
 
 Task<Result<ReadReply>> CachingFilesystem::read_in_turn(OpenFileRef open, const IoAccount& account,
@@ -40,6 +43,11 @@ Task<Result<ReadReply>> CachingFilesystem::read_in_turn(OpenFileRef open, const 
   while (reply.size < size) {
     // What a short READ left is the next one's.
     if (room.bytes.empty()) room = buffers_.slice(std::min<size_t>(size - reply.size, rsize));
+    for (int tries = 0; !room.buffer && tries < kTriesForMemory; ++tries) {
+      memory_refused();
+      co_await Loop::current()->sleep(std::chrono::milliseconds(20));
+      room = buffers_.slice(std::min<size_t>(size - reply.size, rsize));
+    }
     if (!room.buffer) co_return fail(system_error(ENOMEM, "READ"));
     const ReadPace::Sent sent = pace_.sending(Clock::now());
     auto piece = co_await read_piece(open, account, offset + reply.size, room, ReadFor::kAnswering);

@@ -30,6 +30,10 @@ constexpr size_t kMostHeldBytes = 1u << 20;
 // WRITEs of a file that keep the server busy: what is written meanwhile may wait for its neighbours.
 constexpr size_t kBusyWrites = 2;
 constexpr Duration kHoldFor = 500ms;
+// Of a container that has less than WriteLimits::kLeast: some writes under way.
+constexpr uint64_t kLeastOfSmall = 4u << 20;
+// For so long after memory was refused.
+constexpr Duration kMemoryShortFor = 2s;
 constexpr int kMostCommits = 16;  // of one fsync, each finding that the server restarted since the last
 
 // As the payloads of a stream do that the front end reads one behind the other into one buffer.
@@ -340,7 +344,11 @@ uint64_t CachingFilesystem::bytes_beside_data() const {
 }
 
 WriteLimits CachingFilesystem::fit_writes(uint64_t available) {
-  const WriteLimits limits = WriteLimits::fitting(available, bytes_beside_data() + buffers_.idle_bytes());
+  const uint64_t kept = bytes_beside_data() + buffers_.idle_bytes();
+  WriteLimits limits = WriteLimits::fitting(available, kept);
+  // The least that a machine may keep is more than a small container has.
+  if (const uint64_t total = options_.memory().total; total != 0 && total / 4 < limits.buffers())
+    limits = WriteLimits(std::clamp((available + kept) / 4, kLeastOfSmall, limits.buffers()));
   write_limit_.store(limits.buffers(), std::memory_order_relaxed);
   return limits;
 }
@@ -358,12 +366,56 @@ bool CachingFilesystem::keeps_too_much_memory() {
 
 bool CachingFilesystem::awaits_answers() {
   return dirty_bytes_.load(std::memory_order_relaxed) > write_limits().unanswered() ||
-         keeps_too_much_memory();
+         keeps_too_much_memory() || memory_is_short();
 }
 
 bool CachingFilesystem::keeps_too_much() {
   const uint64_t unstable = unstable_bytes_.load(std::memory_order_relaxed);
-  return unstable > write_limits().uncommitted() || (unstable != 0 && keeps_too_much_memory());
+  return unstable > write_limits().uncommitted() ||
+         (unstable != 0 && (keeps_too_much_memory() || memory_is_short()));
+}
+
+bool CachingFilesystem::memory_is_short() const {
+  const int64_t until = short_until_.load(std::memory_order_relaxed);
+  return until != 0 && Clock::now().time_since_epoch().count() < until;
+}
+
+// A limit that is reached (RLIMIT_AS, a control group's) says so by refusing memory, however much the machine
+// has. What was written and is not committed holds buffers until a COMMIT; nobody can write on to cause one.
+void CachingFilesystem::memory_refused() {
+  const TimePoint until = Clock::now() + kMemoryShortFor;
+  if (short_until_.exchange(until.time_since_epoch().count()) == 0) {
+    log::warn(
+        "server {}: no memory for requests (see 'ulimit -v' and the control group's limit); committing {} "
+        "KiB of "
+        "written data, dropping {} KiB of read data",
+        options_.host, (dirty_bytes_ + unstable_bytes_) / 1024, table_.data().bytes() / 1024);
+  }
+  if (!stopping_ && !freeing_.exchange(true)) Loop::current()->spawn(free_memory());
+}
+
+Task<> CachingFilesystem::free_memory() {
+  table_.data().drop_all();
+  for (const NodeRef& node : files_in_use()) {
+    CachedFileRef file;
+    {
+      std::lock_guard lock(cached_node(node).mutex);
+      file = cached_node(node).cached_file();
+    }
+    if (!file) continue;
+    send_held(node, file);
+    commit_soon(node, file, [&] { return file->uncommitted(); });
+  }
+  buffers_.trim(0, 0);
+  co_await Loop::current()->sleep(10ms);
+  freeing_ = false;
+}
+
+void CachingFilesystem::note_memory_is_back() {
+  int64_t until = short_until_.load();
+  if (until == 0 || memory_is_short()) return;
+  if (short_until_.compare_exchange_strong(until, 0))
+    log::info("server {}: there is memory for requests again", options_.host);
 }
 
 void CachingFilesystem::make_room(const NodeRef& node, const CachedFileRef& file) {
@@ -594,6 +646,7 @@ Task<> CachingFilesystem::send_held_periodically() {
   while (!stopping_) {
     const Duration boot = since_boot();
     if (suspension.noticed(boot, Clock::now())) doubt_ages();
+    note_memory_is_back();
     give_memory_back();
     take_back_old_listings();
     co_await held_timer_.wait_for(kHoldFor);

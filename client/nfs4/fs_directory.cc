@@ -45,7 +45,8 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, L
   listing.filled = false;
   const nfs4::READDIR4args args = readdir_args(listing, 0, plus);
   // Also where it is known: a directory is listed because it is another one by now.
-  const bool with_acl = options_.many_users && all_may_search(known_attributes(listing.node));
+  const bool with_acl =
+      options_.many_users && options_.server_acls && all_may_search(known_attributes(listing.node));
   auto build = [&](CompoundBuilder& b) {
     b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes).add(args);
     if (with_acl) b.getattr(kDirectoryAcl);  // last: a server may keep ACLs from some, or have too long ones

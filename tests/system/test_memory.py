@@ -6,12 +6,14 @@ pages are dropped after each piece, so that everything is asked for again.
 
 import concurrent.futures
 import os
+import resource
 import time
 import unittest
 
 import test_recalls
 from harness import steward
-from harness.case import SystemCase, needs_mount
+from harness.case import SystemCase, needs_mount, needs_root
+from harness.memory import MemoryGroup
 
 MIB = 1 << 20
 CACHE = 16 * MIB
@@ -243,3 +245,78 @@ class PressureRdma(Pressure):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class FiveWriters(SystemCase):
+    WRITERS = 5
+    PIECES = 32
+
+    def write_files(self, mounted):
+        path = self.directory(mounted)
+
+        def write(number):
+            with open(os.path.join(path, str(number)), "wb", buffering=0) as file:
+                for at in range(self.PIECES):
+                    file.write(piece_of(number, at % 8))
+                os.fsync(file.fileno())
+
+        with concurrent.futures.ThreadPoolExecutor(self.WRITERS) as pool:
+            list(pool.map(write, range(self.WRITERS)))
+        for number in range(self.WRITERS):
+            with open(self.on_server(os.path.join(path, str(number))), "rb") as file:
+                for at in range(self.PIECES):
+                    self.assertEqual(file.read(PIECE), piece_of(number, at % 8))
+        return path
+
+    def read_files(self, path):
+        def read(number):
+            with open(os.path.join(path, str(number)), "rb", buffering=0) as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                for at in range(self.PIECES):
+                    self.assertEqual(file.read(PIECE), piece_of(number, at % 8))
+
+        with concurrent.futures.ThreadPoolExecutor(self.WRITERS) as pool:
+            list(pool.map(read, range(self.WRITERS)))
+
+
+@needs_mount()
+@needs_root("root, who makes a control group")
+class ControlGroup(FiveWriters):
+    def test_a_small_one_holds_the_daemon_under_five_writers_and_readers(self):
+        group = MemoryGroup("nfsrdma-test", 24 * MIB)
+        self.addCleanup(group.remove)
+        with group:
+            mounted = self.mount()
+        self.assertIn(str(mounted.pid), group.processes())
+        path = self.write_files(mounted)
+        self.read_files(path)
+        self.assertEqual(group.killed(), 0)
+        mounted.umount()
+        self.wait_until(lambda: not group.processes(), "the daemon's end")
+
+
+@needs_mount()
+class ProcessLimits(FiveWriters):
+    def limited(self, kind, field, more):
+        """A mount whose daemon may have so much more than it has."""
+        mounted = self.mount()
+        with open(f"/proc/{mounted.pid}/status") as status:
+            size = next(int(line.split()[1]) for line in status if line.startswith(field)) * 1024
+        before = resource.prlimit(mounted.pid, kind)
+        resource.prlimit(mounted.pid, kind, (size + more, before[1]))
+        return mounted, before
+
+    def test_address_space_bounds_what_is_kept(self):
+        mounted, _ = self.limited(resource.RLIMIT_AS, "VmSize:", 3 * MIB)
+        self.read_files(self.write_files(mounted))
+
+    def test_who_is_refused_memory_commits_at_once_and_says_so(self):
+        # Not enough for another 2 MiB of buffers, which are aligned to 2 MiB.
+        mounted, before = self.limited(resource.RLIMIT_DATA, "VmData:", MIB)
+        path = self.write_files(mounted)
+        log = mounted.log_text()
+        self.assertIn("no memory for requests", log)
+        self.assertLessEqual(log.count("no memory for requests") - log.count("there is memory for requests again"), 1)
+        resource.prlimit(mounted.pid, resource.RLIMIT_DATA, before)
+        self.wait_until(lambda: "there is memory for requests again" in mounted.log_text(), "a line in the log")
+        self.read_files(path)

@@ -1,6 +1,7 @@
 """Who may do what: requests carry the caller's uid, gid and groups; the server decides."""
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -182,6 +183,49 @@ class OneUser(SystemCase):
         with self.assertRaises(RuntimeError) as refused:
             self.mount("allow_other")
         self.assertIn("user_allow_other", str(refused.exception))
+
+
+@needs_mount()
+@needs_root("root, whose mount may have devices")
+class SpecialFiles(SystemCase):
+    """FUSE asks nobody before such a file is opened; with default_permissions, which dev brings, the kernel goes by the mode."""
+
+    OPENS = ("try: os.close(os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK))\n"
+             "except PermissionError: sys.exit(13)\n"
+             "except OSError: pass")  # nothing behind it; the permission was there
+    CONNECTS = ("import socket\ns = socket.socket(socket.AF_UNIX)\n"
+                "try: s.connect(sys.argv[1])\n"
+                "except PermissionError: sys.exit(13)")
+    CLASSES = {"owner": (ALICE, OTHERS), "group": (BOB, TEAM), "others": (BOB, OTHERS)}
+    # Whom each mode lets in.
+    MODES = {0o600: {"owner"}, 0o060: {"group"}, 0o006: {"others"}, 0o660: {"owner", "group"}, 0o666: set(CLASSES)}
+
+    def check(self, path, program):
+        os.chown(path, ALICE, TEAM)
+        for mode, expected in self.MODES.items():
+            os.chmod(path, mode)
+            allowed = {name for name, (uid, gid) in self.CLASSES.items()
+                       if as_user(program, path, uid=uid, gid=gid) == (0, "")}
+            self.assertEqual(allowed, expected, f"{path}, {mode:o}")
+
+    def test_each_type_is_opened_by_whom_its_mode_lets(self):
+        os.chmod(HOME, 0o755)
+        mounted = self.mount("dev")
+        directory = self.directory(mounted)
+        os.chmod(directory, 0o755)
+        for name, kind, device in (("fifo", stat.S_IFIFO, 0), ("character", stat.S_IFCHR, os.makedev(1, 3)),
+                                   ("block", stat.S_IFBLK, os.makedev(7, 250))):
+            path = os.path.join(directory, name)
+            os.mknod(path, kind | 0o600, device)
+            self.check(path, self.OPENS)
+        here = os.getcwd()
+        os.chdir(directory)  # a socket's address has 108 bytes
+        self.addCleanup(os.chdir, here)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind("socket")
+            listening.listen(64)
+            self.check("socket", self.CONNECTS)
+        os.chdir(here)
 
 
 @needs_mount()

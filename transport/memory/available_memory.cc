@@ -1,6 +1,7 @@
 #include "transport/memory/available_memory.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -133,6 +134,30 @@ Memory within_control_group(Memory machine, std::string_view membership, const s
   return machine;
 }
 
+namespace {
+
+// setrlimit(2): RLIMIT_AS bounds all of the address space, RLIMIT_DATA what is private and writable. `statm`
+// is the text of /proc/self/statm: the first number is all of it, the sixth is data and stacks, in pages.
+Memory within_process_limits(Memory memory, const std::string& statm) {
+  const auto bytes_of = [&statm](int field) {
+    std::string_view rest = statm;
+    for (int i = 0; i < field; ++i) rest.remove_prefix(std::min(rest.size(), rest.find(' ') + 1));
+    return number_at(rest).value_or(0) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  };
+  const auto bound = [&memory](auto resource, uint64_t used) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    memory.total = std::min<uint64_t>(memory.total, limit.rlim_cur);
+    memory.available =
+        std::min<uint64_t>(memory.available, limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used));
+  };
+  bound(RLIMIT_AS, bytes_of(0));
+  bound(RLIMIT_DATA, bytes_of(5));
+  return memory;
+}
+
+}  // namespace
+
 Memory memory_for_us() {
   auto machine = parse_meminfo(beginning_of("/proc/meminfo"));
   if (!machine) {
@@ -141,7 +166,8 @@ Memory memory_for_us() {
         pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
     machine = Memory{total, total / 2};
   }
-  return within_control_group(*machine, beginning_of("/proc/self/cgroup"), "/sys/fs/cgroup");
+  const Memory ours = within_control_group(*machine, beginning_of("/proc/self/cgroup"), "/sys/fs/cgroup");
+  return within_process_limits(ours, beginning_of("/proc/self/statm"));
 }
 
 ResidentMemory parse_rollup(std::string_view text) {

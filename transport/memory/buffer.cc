@@ -53,14 +53,15 @@ BufferPool::~BufferPool() {
 // With the lock held. Null: no memory. What is idle already is cut anew, where each size may keep one: its
 // pages are there, and registered.
 Slab* BufferPool::add_slab(unsigned size_class) {
-  if (idle_.size() > kClasses) {
+  const auto cut_anew = [&] {
     Slab* oldest = idle_.front();
     std::erase(partial_[oldest->size_class], oldest);
     cut(*oldest, size_class);
     return oldest;
-  }
+  };
+  if (idle_.size() > kClasses) return cut_anew();
   void* memory = std::aligned_alloc(kSlabBytes, kSlabBytes);
-  if (memory == nullptr) return nullptr;
+  if (memory == nullptr) return idle_.empty() ? nullptr : cut_anew();
   auto slab = std::make_unique<Slab>(*this, static_cast<std::byte*>(memory));
   slab->place = idle_.insert(idle_.end(), slab.get());
   cut(*slab, size_class);

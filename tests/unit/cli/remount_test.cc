@@ -45,7 +45,9 @@ TEST(Remount, WhatIsInForce_MayBeGivenAgain) {
 
 TEST(Remount, WhatTheKernelChangesOrShows_IsTaken) {
   EXPECT_EQ(said("ro", "rw,nosuid,nodev,noexec,relatime,noatime,user_id=0,group_id=0,_netdev,x-any"), "");
-  EXPECT_EQ(said("", "ro,dev,suid,exec,unheard-of"), "");
+  EXPECT_EQ(said("", "ro,suid,exec,unheard-of"), "");
+  EXPECT_EQ(said("dev", "ro,dev,suid"), "");
+  EXPECT_NE(said("", "dev"), "") << "the kernel would open devices for everybody";
 }
 
 TEST(Remount, WhatANewMountTakes_IsRefusedByItsName) {

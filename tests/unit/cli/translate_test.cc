@@ -130,6 +130,7 @@ TEST(Translate, EveryFuseOption_Arrives) {
   EXPECT_TRUE(fuse_side("ro").read_only);
   EXPECT_TRUE(fuse_side("default_permissions").default_permissions);
   EXPECT_TRUE(fuse_side("dev").dev);
+  EXPECT_TRUE(fuse_side("dev", true).default_permissions) << "who may open a device, the kernel asks nobody";
   EXPECT_TRUE(fuse_side("suid").suid);
   EXPECT_FALSE(fuse_side("noexec").exec);
   EXPECT_TRUE(fuse_side("sync").sync);

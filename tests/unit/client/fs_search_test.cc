@@ -88,6 +88,29 @@ TEST_P(SearchRights, AServerThatShowsNoAcls_MayObeyThem) {
   EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES);
 }
 
+// server_acls=none: the administrator says that nothing there has an ACL.
+TEST_P(SearchRights, WhereModesSayEverything_TheKernelKeepsWhatEverybodyMayFollow) {
+  server->configure([](filer::Switches& s) { s.shows_acls = false; });
+  server->make_directory("/export/closed", 0750);
+  server->make_file("/export/closed/a", "content");
+  known.clear();
+  directory = {};
+  mount =
+      std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam(), .options = [](auto& o) {
+                                                                 o.many_users = true;
+                                                                 o.server_acls = false;
+                                                               }});
+  directory = mount->node("d");
+  server->clear_journal();
+  EXPECT_TRUE(lent());
+  EXPECT_EQ(asked(), 0u);
+  directory = mount->node("closed");
+  const auto entry = lookup_as(0, "a");
+  ASSERT_TRUE(entry) << describe(entry.error());
+  EXPECT_EQ(entry->entry_ttl, Duration::zero()) << "of a directory that not everybody may search";
+  EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES);
+}
+
 TEST_P(SearchRights, NamesThatEverybodyMayFollow_AreLent) {
   EXPECT_FALSE(lent()) << "nobody has asked yet";
   server->clear_journal();
