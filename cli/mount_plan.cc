@@ -9,6 +9,7 @@
 #include "cli/config_file.h"
 #include "cli/mountinfo.h"
 #include "cli/option_table.h"
+#include "cli/translate.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -48,6 +49,7 @@ Outcome<ParsedOptions> resolve(const MountRequest& request, const Source& source
   if (auto done = check_options(*parsed, source); !done) return tl::unexpected(std::move(done).error());
   if (request.debug && parsed->values.log_level < LogLevel::kDebug)
     parsed->values.log_level = LogLevel::kDebug;
+  decide_reserved_port(parsed->values);
   return parsed;
 }
 
@@ -62,7 +64,7 @@ Outcome<MountPlan> make_mount_plan(const std::string& program, const MountReques
   plan.mount_point = lexical_path(request.directory);
   auto parsed = resolve(plan.request, *source, plan.mount_point);
   if (!parsed) return tl::unexpected(std::move(parsed).error());
-  const bool root = geteuid() == 0;
+  const bool root = geteuid() == 0;  // in a user namespace, too: it mounts, and serves its users
   const std::string fuse_conf = root ? std::string() : read_fuse_conf();
   if (auto done = check_privilege(parsed->values, root, fuse_conf); !done)
     return tl::unexpected(std::move(done).error());

@@ -24,6 +24,7 @@
 #include "transport/fabric/verbs/verbs.h"
 #include "transport/rpc/call_message.h"
 #include "transport/runtime/fd.h"
+#include "transport/runtime/user_ids.h"
 #include "transport/tcp/endpoint.h"
 #include "xdr/record_mark.h"
 #include "xdr/rpc.h"
@@ -283,8 +284,11 @@ rpc::CredentialPtr own_credential() {
   std::vector<gid_t> groups(static_cast<size_t>(std::max(getgroups(0, nullptr), 0)));
   const int n = getgroups(static_cast<int>(groups.size()), groups.data());
   groups.resize(static_cast<size_t>(std::max(n, 0)));
-  return std::make_shared<const rpc::Credential>(host, geteuid(), getegid(),
-                                                 std::vector<uint32_t>(groups.begin(), groups.end()));
+  std::vector<uint32_t> outer(groups.begin(), groups.end());
+  const UserIds ids = UserIds::of_this_process();
+  ids.make_outer(outer);
+  return std::make_shared<const rpc::Credential>(host, ids.outer_user(geteuid()), ids.outer_group(getegid()),
+                                                 std::move(outer));
 }
 
 char type_letter(uint32_t mode) {
@@ -399,6 +403,7 @@ Outcome<Wanted> probe_options(const ProbeVerb& verb) {
   const auto over = [&](Transport transport) {
     MountOptions options = parsed->values;
     options.transport = transport;
+    decide_reserved_port(options);
     return make_client_options(options, *source, root);
   };
   Wanted wanted;

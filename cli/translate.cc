@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "transport/memory/available_memory.h"
+#include "transport/runtime/user_ids.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -50,6 +51,10 @@ fabric::verbs::Options verbs_options_of(const MountOptions& o) {
 
 bool serves_other_users(const MountOptions& options, bool root) {
   return options.allow_other.value_or(root && !options.allow_root);
+}
+
+void decide_reserved_port(MountOptions& options) {
+  if (!options.reserved_port && UserIds::of_this_process().mapped()) options.reserved_port = false;
 }
 
 uint16_t port_of(const MountOptions& options) {

@@ -54,6 +54,10 @@ unsigned loop_count(const MountOptions& options, unsigned processors);
 MountOptions options_in_use(MountOptions options, bool root,
                             const std::vector<rpc::TransportStatus>& connections);
 
+// Root's default, resvport, is not that of a user namespace's root: the network is mostly another
+// namespace's.
+void decide_reserved_port(MountOptions& options);
+
 // allow_other is the default for root: a mount made by root serves the machine's users.
 bool serves_other_users(const MountOptions& options, bool root);
 

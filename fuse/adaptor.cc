@@ -61,8 +61,8 @@ struct stat Adaptor::to_stat(const Attributes& a) const {
   st.st_ino = a.ino;
   st.st_mode = a.mode;
   st.st_nlink = a.nlink;
-  st.st_uid = a.uid;
-  st.st_gid = a.gid;
+  st.st_uid = ids.inner_user(a.uid);
+  st.st_gid = ids.inner_group(a.gid);
   st.st_rdev = makedev(a.rdev_major, a.rdev_minor);
   st.st_size = static_cast<off_t>(a.size);
   st.st_blocks = static_cast<blkcnt_t>((a.used + 511) / 512);

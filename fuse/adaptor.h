@@ -48,6 +48,7 @@ class Adaptor {
   HandleTable<FileHandle> files;
   HandleTable<DirectoryHandle> directories;
   RepeatedOpens repeated_opens;
+  const UserIds ids = UserIds::of_this_process();
   CredentialCache credentials;
   ErrnoMap errors;
   CallerInspector inspector;

@@ -19,9 +19,12 @@ std::vector<uint32_t> own_groups() {
 
 }  // namespace
 
-CredentialCache::CredentialCache(std::string machine, bool per_caller)
-    : machine_(std::move(machine)), per_caller_(per_caller) {
-  own_ = std::make_shared<const rpc::Credential>(machine_, ::getuid(), ::getgid(), own_groups());
+CredentialCache::CredentialCache(std::string machine, bool per_caller, UserIds ids)
+    : ids_(std::move(ids)), machine_(std::move(machine)), per_caller_(per_caller) {
+  std::vector<uint32_t> groups = own_groups();
+  ids_.make_outer(groups);
+  own_ = std::make_shared<const rpc::Credential>(machine_, ids_.outer_user(::getuid()),
+                                                 ids_.outer_group(::getgid()), std::move(groups));
 }
 
 rpc::CredentialPtr CredentialCache::get(const Caller& caller) {
@@ -34,11 +37,13 @@ rpc::CredentialPtr CredentialCache::get(const Caller& caller) {
   }
   auto status = read_thread_status(caller.tid);
   std::vector<uint32_t> groups = status ? std::move(status->groups) : std::vector<uint32_t>{};
+  ids_.make_outer(groups);
   if (groups.size() > rpc::Credential::kMaxGroups) groups.resize(rpc::Credential::kMaxGroups);
 
   std::lock_guard lock(mutex_);
-  rpc::CredentialPtr credential = shared(caller.uid, caller.gid, std::move(groups));
-  if (status && (caller.uid == 0 || !status->may_set_groups)) {
+  rpc::CredentialPtr credential =
+      shared(ids_.outer_user(caller.uid), ids_.outer_group(caller.gid), std::move(groups));
+  if (status && !status->may_set_groups) {
     // Threads come and go; dropping all of them now and then costs each survivor one look into /proc.
     if (callers_.size() >= kMaxCallers) callers_.clear();
     callers_.insert_or_assign(caller, Known{credential, now + kLifetime});

@@ -2,9 +2,9 @@
 //
 // With per-caller credentials (daemon runs as root, allow_other) that is uid, gid and supplementary groups of
 // the calling thread; otherwise always the daemon's own. Groups come from /proc and are remembered for
-// kLifetime per (thread, uid, gid). A thread that may change its groups is asked every time, except for uid
-// 0, whose groups no server looks at: test programs and daemons that switch identities within one process get
-// what they set.
+// kLifetime per (thread, uid, gid). A thread that may change its groups is asked every time: test programs
+// and daemons that switch identities within one process get what they set. In a user namespace the kernel
+// names users by inner IDs, and credentials hold the outer ones (UserIds).
 //
 // Operations on an open file use the credential it was opened with, as the kernel's NFS client does: a page
 // written back by the kernel arrives with no caller at all, and a process may have dropped privileges since.
@@ -25,6 +25,7 @@
 
 #include "transport/rpc/credential.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/user_ids.h"
 
 namespace nfsrdma::fuse {
 
@@ -41,7 +42,7 @@ class CredentialCache {
   static constexpr size_t kMaxCallers = 4096;
   static constexpr size_t kMaxIdentities = 1024;
 
-  CredentialCache(std::string machine, bool per_caller);
+  CredentialCache(std::string machine, bool per_caller, UserIds ids = UserIds::of_this_process());
 
   rpc::CredentialPtr get(const Caller& caller);
   const rpc::CredentialPtr& own() const { return own_; }
@@ -61,6 +62,7 @@ class CredentialCache {
 
   rpc::CredentialPtr shared(uint32_t uid, uint32_t gid, std::vector<uint32_t> groups);
 
+  const UserIds ids_;
   const std::string machine_;
   const bool per_caller_;
   rpc::CredentialPtr own_;

@@ -75,11 +75,11 @@ Task<> statfs(Adaptor& a, FuseRequest request, NodeRef node) {
   request.statfs(st);
 }
 
-SetAttributes wanted(const struct stat& attr, int to_set) {
+SetAttributes wanted(const struct stat& attr, int to_set, const UserIds& ids) {
   SetAttributes set;
   if ((to_set & FUSE_SET_ATTR_MODE) != 0) set.mode = attr.st_mode & 07777u;
-  if ((to_set & FUSE_SET_ATTR_UID) != 0) set.uid = attr.st_uid;
-  if ((to_set & FUSE_SET_ATTR_GID) != 0) set.gid = attr.st_gid;
+  if ((to_set & FUSE_SET_ATTR_UID) != 0) set.uid = ids.outer_user(attr.st_uid);
+  if ((to_set & FUSE_SET_ATTR_GID) != 0) set.gid = ids.outer_group(attr.st_gid);
   if ((to_set & FUSE_SET_ATTR_SIZE) != 0) set.size = static_cast<uint64_t>(attr.st_size);
   // The kernel sets ATIME together with ATIME_NOW, and a time of its own clock that nobody wants.
   if ((to_set & FUSE_SET_ATTR_ATIME_NOW) != 0) {
@@ -113,8 +113,9 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat* attr, int to_set, f
   Adaptor::run(req, Operation::kSetattr, [&](Adaptor& a, FuseRequest r) {
     // What remains of the kernel's wish to clear set-user-ID bits before a write, which the server does, or
     // of a chown(-1, -1).
-    if (is_empty(wanted(*attr, to_set))) return getattr(a, std::move(r), a.inodes.node(ino), use_of(fi));
-    return setattr(a, std::move(r), a.inodes.node(ino), wanted(*attr, to_set), use_of(fi));
+    if (is_empty(wanted(*attr, to_set, a.ids)))
+      return getattr(a, std::move(r), a.inodes.node(ino), use_of(fi));
+    return setattr(a, std::move(r), a.inodes.node(ino), wanted(*attr, to_set, a.ids), use_of(fi));
   });
 }
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "transport/runtime/user_ids.h"
+
 namespace nfsrdma::client {
 namespace {
 
@@ -18,8 +20,11 @@ rpc::CredentialPtr process_credential() {
   std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
   const int n = getgroups(static_cast<int>(groups.size()), groups.data());
   groups.resize(static_cast<size_t>(std::max(0, n)));
-  return std::make_shared<rpc::Credential>(machine_name(), geteuid(), getegid(),
-                                           std::vector<uint32_t>(groups.begin(), groups.end()));
+  std::vector<uint32_t> outer(groups.begin(), groups.end());
+  const UserIds ids = UserIds::of_this_process();
+  ids.make_outer(outer);
+  return std::make_shared<rpc::Credential>(machine_name(), ids.outer_user(geteuid()),
+                                           ids.outer_group(getegid()), std::move(outer));
 }
 
 }  // namespace

@@ -152,7 +152,40 @@ TEST(CredentialCache, ChangedGroupsOfAPrivilegedThread_AreSeenAtOnce) {
     EXPECT_EQ(cache.get({1000, 1000, ::gettid()})->groups(), (std::vector<uint32_t>{100}));
     ASSERT_EQ(::syscall(SYS_setgroups, 2, second), 0);
     EXPECT_EQ(cache.get({1000, 1000, ::gettid()})->groups(), (std::vector<uint32_t>{200, 300}));
+    // Also of root, whom a server may squash.
+    EXPECT_EQ(cache.get({0, 0, ::gettid()})->groups(), (std::vector<uint32_t>{200, 300}));
+    ASSERT_EQ(::syscall(SYS_setgroups, 0, nullptr), 0);
+    EXPECT_TRUE(cache.get({0, 0, ::gettid()})->groups().empty());
   }).join();
+}
+
+// user_namespaces(7): lines of "ID-inside-ns ID-outside-ns length".
+TEST(UserIds, OfANamespace_AreOuterOnTheWireAndInnerToTheKernel) {
+  const UserIds ids(IdMap::parse("         0       1001          1\n         1     100000      65535\n"),
+                    IdMap::parse("0 5000 1\n"));
+  EXPECT_TRUE(ids.mapped());
+  EXPECT_EQ(ids.outer_user(0), 1001u);
+  EXPECT_EQ(ids.outer_user(33), 100032u);
+  EXPECT_EQ(ids.outer_user(65536), UserIds::kNobody);
+  EXPECT_EQ(ids.inner_user(1001), 0u);
+  EXPECT_EQ(ids.inner_user(165534), 65535u);
+  EXPECT_EQ(ids.inner_user(0), UserIds::kNobody);
+  EXPECT_EQ(ids.inner_group(5000), 0u);
+  std::vector<uint32_t> groups{65534, 0};
+  ids.make_outer(groups);
+  EXPECT_EQ(groups, std::vector<uint32_t>{5000});
+
+  CredentialCache cache("host", true, ids);
+  EXPECT_EQ(cache.get({33, 0, 0})->uid(), 100032u);
+  EXPECT_EQ(cache.get({33, 0, 0})->gid(), 5000u);
+  EXPECT_EQ(CredentialCache("host", false, ids).own()->uid(), ids.outer_user(::getuid()));
+}
+
+TEST(UserIds, OfTheInitialNamespace_AreThemselves) {
+  const UserIds ids(IdMap::parse("         0          0 4294967295\n"), IdMap::parse("0 0 4294967295\n"));
+  EXPECT_FALSE(ids.mapped());
+  EXPECT_EQ(ids.outer_user(7), 7u);
+  EXPECT_EQ(ids.inner_user(4294967294u), 4294967294u);
 }
 
 TEST(KernelMount, TopmostMount_IsFoundByItsEscapedPath) {
