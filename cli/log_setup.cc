@@ -212,7 +212,7 @@ std::string format_log_line(LogFormat format, bool with_time, std::string_view l
     line["level"] = level;
     if (!mount_point.empty()) line["mount_point"] = mount_point;
     line["message"] = message;
-    return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    return line.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
   }
   std::string line;
   if (with_time) line = fmt::format("{} {:<7} ", time_now(), level);

@@ -54,7 +54,8 @@ tl::unexpected<Failure> refuse(Code code, std::string line) {
 // server names and mount points come from outside and must not drive the terminal. Returns the exit status.
 int report(std::string_view program, const Failure& failure);
 
-// Control characters as \xNN; everything else, UTF-8 included, as it is.
+// Control characters, also C1 and those that turn the direction of text, as \xNN or \uNNNN, and so bytes that
+// are no UTF-8; everything else as it is.
 std::string printable(std::string_view text);
 // The same of a whole text: newlines and tabs stay.
 std::string printable_text(std::string_view text);

@@ -402,6 +402,17 @@ TEST(ControlClient, ADeadDaemonsSocket_IsAbandoned) {
 TEST(Printable, TextOfSeveralLines_DrivesNoTerminal) {
   EXPECT_EQ(printable_text("a\tb\nc\x1b[2J\x7f\n"), "a\tb\nc\\x1b[2J\\x7f\n");
   EXPECT_EQ(printable("a\n"), "a\\x0a");
+  // C1 controls, as UTF-8 and as bytes; U+009B is CSI.
+  EXPECT_EQ(printable("a\xc2\x9b2J\xc2\x85"), "a\\u009b2J\\u0085");
+  EXPECT_EQ(printable("a\x9b"
+                      "2J\xc2"),
+            "a\\x9b2J\\xc2");
+  // Bidi_Control, and what breaks lines.
+  EXPECT_EQ(printable("\u202egpj.exe\u202c\u2066\u2069\u200f\u061c\u2028"),
+            "\\u202egpj.exe\\u202c\\u2066\\u2069\\u200f\\u061c\\u2028");
+  // Text stays text: also what overlong forms and surrogates look like is none.
+  EXPECT_EQ(printable("é שלום 日本 \U0001f600"), "é שלום 日本 \U0001f600");
+  EXPECT_EQ(printable("\xe0\x82\x9b\xed\xa0\x80\xf5"), "\\xe0\\x82\\x9b\\xed\\xa0\\x80\\xf5");
 }
 
 TEST(ControlProtocol, Response_MustHaveItsShape) {
