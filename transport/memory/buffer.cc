@@ -62,6 +62,7 @@ Slab* BufferPool::add_slab(unsigned size_class) {
   if (idle_.size() > kClasses) return cut_anew();
   void* memory = std::aligned_alloc(kSlabBytes, kSlabBytes);
   if (memory == nullptr) return idle_.empty() ? nullptr : cut_anew();
+  (void)::madvise(memory, kSlabBytes, MADV_DONTDUMP);  // a core dump holds no file data
   auto slab = std::make_unique<Slab>(*this, static_cast<std::byte*>(memory));
   slab->place = idle_.insert(idle_.end(), slab.get());
   cut(*slab, size_class);

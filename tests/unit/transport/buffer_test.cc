@@ -57,6 +57,15 @@ TEST(BufferPool, EverySize_PageAlignedAndLargeEnough) {
   EXPECT_EQ(pool.outstanding_bytes(), 0u);
 }
 
+TEST(BufferPool, Data_IsNotInCoreDumps) {
+  BufferPool pool(0);
+  for (const size_t bytes : {size_t{1}, size_t{100'000}, BufferPool::kMaxBytes}) {
+    const BufferRef b = pool.get(bytes);
+    // proc_pid_smaps(5): "dd - do not include area into core dump".
+    EXPECT_NE(mapping_of(b->data(), "VmFlags:").find(" dd"), std::string::npos) << bytes;
+  }
+}
+
 TEST(BufferPool, BuffersOfManyPages_LieInMemoryThatMayHaveHugeOnes) {
   BufferPool pool;
   const BufferRef large = pool.get(BufferPool::kMaxBytes), small = pool.get(4096);
