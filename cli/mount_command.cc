@@ -36,9 +36,9 @@ Outcome<> check_given(const MountPlan& plan, const MountEntry& entry) {
 
 // mount -o remount: the kernel changes ro, rw, nosuid... of a FUSE mount; everything else belongs to the
 // daemon.
-Outcome<> remount(const MountPlan& plan) {
-  const auto table = read_mountinfo();
-  const auto entry = find_our_mount(table, plan.request.directory, false);
+Outcome<> remount(const MountPlan& plan, const fuse::MountNamespace& where) {
+  const auto table = read_mountinfo(where);
+  const auto entry = where.run([&] { return find_our_mount(table, plan.request.directory, false); });
   if (!entry) return refuse(MountExit::kFailed, entry.error().text);
   if (auto done = check_given(plan, *entry); !done || plan.request.fake) return done;
   const MountOptions& o = plan.options;
@@ -54,17 +54,20 @@ Outcome<> remount(const MountPlan& plan) {
   if (!o.exec) flags |= MS_NOEXEC;
   if (has_option(entry->fs_options, "sync")) flags |= MS_SYNCHRONOUS;
   if (has_option(entry->fs_options, "dirsync")) flags |= MS_DIRSYNC;
-  if (mount(nullptr, entry->mount_point.c_str(), nullptr, flags, nullptr) != 0) {
-    const bool permission = errno == EPERM || errno == EACCES;
+  const int error = where.run(
+      [&] { return mount(nullptr, entry->mount_point.c_str(), nullptr, flags, nullptr) == 0 ? 0 : errno; });
+  if (error != 0) {
+    const bool permission = error == EPERM || error == EACCES;
     return refuse(permission ? MountExit::kUsage : MountExit::kFailed,
-                  fmt::format("{}: remount: {}", entry->mount_point, std::strerror(errno)));
+                  fmt::format("{}: remount: {}", entry->mount_point, std::strerror(error)));
   }
   return {};
 }
 
-Outcome<> check_places(const MountPlan& plan) {
+Outcome<> check_places(const MountPlan& plan, const fuse::MountNamespace& where) {
   if (auto done = check_fuse(geteuid()); !done) return done;
-  const auto path = check_mount_point(read_mountinfo(), plan.request.directory, geteuid());
+  const auto table = read_mountinfo(where);
+  const auto path = where.run([&] { return check_mount_point(table, plan.request.directory, geteuid()); });
   if (path || (path.error().passing && plan.options.background)) return {};
   return tl::unexpected(path.error().failure);
 }
@@ -78,26 +81,32 @@ bool may_have_reserved_port() {
   return !fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 || errno != EACCES;
 }
 
+// The thread that is inside has ended when this returns: the daemon is forked afterwards.
+Outcome<> inside(const MountPlan& plan, Outcome<> (*step)(const MountPlan&, const fuse::MountNamespace&)) {
+  const auto where = enter_mount_namespace(plan.mount_namespace);
+  if (!where) return tl::unexpected(where.error());
+  return step(plan, **where);
+}
+
 }  // namespace
 
 int run_mount(const std::string& program, const MountRequest& request) {
-  if (!request.mount_namespace.empty()) {
-    if (auto done = enter_mount_namespace(request.mount_namespace); !done)
-      return report(program, done.error());
-  }
+  // Nobody who waits for the end of a pipe, or for a lock on a file, shall wait for a daemon.
+  if (!request.foreground && !request.debug) close_range(3, ~0U, 0);
+  const auto mount_namespace = open_mount_namespace(request.mount_namespace);
+  if (!mount_namespace) return report(program, mount_namespace.error());
   auto plan = make_mount_plan(program, request);
   if (!plan) return report(program, plan.error());
+  plan->mount_namespace = *mount_namespace;
   if (request.verbose) {
     for (const std::string& text : plan->skipped)
       fmt::print(stderr, "{}: skipped: {}\n", program, printable(text));
     fmt::print(stderr, "{}: {} on {}: {}\n", program, printable(plan->source.text),
                printable(plan->mount_point), printable(show_options(plan->options)));
   }
-  if (plan->options.remount) {
-    const auto done = remount(*plan);
-    return done ? 0 : report(program, done.error());
-  }
-  if (auto done = check_places(*plan); !done) return report(program, done.error());
+  const auto done = plan->options.remount ? inside(*plan, remount) : inside(*plan, check_places);
+  if (!done) return report(program, done.error());
+  if (plan->options.remount) return 0;
   if (plan->options.reserved_port.value_or(false) && !may_have_reserved_port()) {
     fmt::print(
         stderr,
@@ -110,8 +119,6 @@ int run_mount(const std::string& program, const MountRequest& request) {
     ForegroundReporter reporter(program, request.verbose);
     return run_mount_daemon(*plan, reporter);
   }
-  // Nobody who waits for the end of a pipe, or for a lock on a file, shall wait for a daemon.
-  close_range(3, ~0U, 0);
   LaunchOptions launch;
   launch.program = program;
   launch.source = plan->source.text;

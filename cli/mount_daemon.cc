@@ -107,6 +107,12 @@ class MountDaemon {
       reporter_.failed(done.error());
       return done.error().exit_code;
     }
+    auto where = enter_mount_namespace(plan_.mount_namespace);
+    if (!where) {
+      reporter_.failed(where.error());
+      return where.error().exit_code;
+    }
+    where_ = *std::move(where);
     if (auto done = log_.apply(log_settings(plan_.options, plan_.mount_point, plan_.foreground)); !done) {
       reporter_.failed(done.error());
       return done.error().exit_code;
@@ -139,7 +145,7 @@ class MountDaemon {
 
   Outcome<> start_guard() {
     if (!plan_.options.auto_unmount) return {};
-    auto guard = MountGuard::start();
+    auto guard = MountGuard::start(plan_.mount_namespace);
     if (!guard) return tl::unexpected(std::move(guard).error());
     guard_ = *std::move(guard);
     return {};
@@ -151,9 +157,10 @@ class MountDaemon {
     if (const std::string text = ladder_.announcement(); !text.empty())
       log::info("{}: {}", plan_.source.text, text);
     make_filesystem();
-    auto mount = fuse::FuseMount::create(
-        make_fuse_options(ladder_.options(), plan_.source, mount_point_, machine_name(), plan_.root),
-        *filesystem_, loops_, pool_);
+    fuse::FuseOptions options =
+        make_fuse_options(ladder_.options(), plan_.source, mount_point_, machine_name(), plan_.root);
+    options.where = where_;
+    auto mount = fuse::FuseMount::create(std::move(options), *filesystem_, loops_, pool_);
     if (!mount) return fail(mount.error());
     mount_ = *std::move(mount);
     timer_.expires_at(policy_.deadline());
@@ -199,7 +206,8 @@ class MountDaemon {
 
   // With bg the directory may appear later (nfs(5)); it was checked before the fork otherwise.
   bool find_mount_point() {
-    auto path = check_mount_point(read_mountinfo(), plan_.mount_point, geteuid());
+    const auto table = read_mountinfo(*where_);
+    auto path = where_->run([&] { return check_mount_point(table, plan_.mount_point, geteuid()); });
     if (path) {
       mount_point_ = *std::move(path);
       return true;
@@ -286,7 +294,7 @@ class MountDaemon {
   }
 
   void find_mount() {
-    const auto table = read_mountinfo();
+    const auto table = read_mountinfo(*where_);
     const MountEntry* entry = mount_at(table, mount_point_);
     if (entry == nullptr || !entry->ours())
       return log::warn("no control socket: the mount is not in the mount table");
@@ -395,7 +403,7 @@ class MountDaemon {
   MountOptions options_now(const client::Statistics& client) const {
     MountOptions options = options_in_use(ladder_.options(), plan_.root, client.transports);
     // The kernel's to say, and to change with mount -o remount.
-    for (const MountEntry& entry : read_mountinfo()) {
+    for (const MountEntry& entry : read_mountinfo(*where_)) {
       if (entry.ours() && entry.mount_point == mount_point_) options.read_only = entry.read_only();
     }
     return options;
@@ -538,6 +546,7 @@ class MountDaemon {
   RetryPolicy policy_;
   ProcessLog log_;
   std::optional<MountGuard> guard_;
+  NamespaceRef where_;
   asio::io_context control_{1};
   asio::signal_set signals_{control_};
   asio::steady_timer timer_{control_};           // pause, or the limit of an attempt, or of the end

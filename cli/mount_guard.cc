@@ -10,54 +10,65 @@
 #include <cstring>
 
 #include "cli/unmount.h"
+#include "transport/runtime/proc.h"
 
 namespace nfsrdma::cli {
 namespace {
-
-constexpr int kPipe = 3;
 
 std::string key_of(const MountEntry& entry) {
   return fmt::format("{} {}", entry.id, entry.mount_point);
 }
 
 // The daemon's terminal, files and signals are not the guard's.
-void live_alone(int pipe) {
+void live_alone(std::vector<unsigned> kept) {
   setsid();
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
   if (chdir("/") != 0) _exit(1);
   const int null = open("/dev/null", O_RDWR);
-  for (int fd = 0; fd < kPipe; ++fd) dup2(null, fd);
-  if (pipe != kPipe) dup2(pipe, kPipe);
-  close_range(kPipe + 1, ~0U, 0);
+  for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
+  std::ranges::sort(kept);
+  unsigned next = 3;
+  for (const unsigned fd : kept) {
+    if (fd > next) close_range(next, fd - 1, 0);
+    next = std::max(next, fd + 1);
+  }
+  close_range(next, ~0U, 0);
 }
 
 // What was said last before the daemon closed the pipe by ending.
-std::string last_word() {
+std::string last_word(int pipe) {
   std::string said;
   char buffer[512];
-  for (ssize_t n; (n = read(kPipe, buffer, sizeof buffer)) > 0;) said.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = read(pipe, buffer, sizeof buffer)) > 0;) said.append(buffer, static_cast<size_t>(n));
   if (!said.ends_with('\n')) return {};
   said.pop_back();
   return said.substr(said.rfind('\n') + 1);
 }
 
-[[noreturn]] void guard(int pipe) {
-  live_alone(pipe);
-  const std::string wanted = last_word();
-  const auto table = read_mountinfo();
+[[noreturn]] void guard(int pipe, const NamespaceFile& mount_namespace) {
+  std::vector<unsigned> kept;
+  for (const int fd : {pipe, Proc::ours().descriptor(), mount_namespace ? mount_namespace->get() : -1}) {
+    if (fd >= 0) kept.push_back(static_cast<unsigned>(fd));
+  }
+  live_alone(std::move(kept));
+  const std::string wanted = last_word(pipe);
+  const auto where = enter_mount_namespace(mount_namespace);
+  if (!where) _exit(1);
+  const auto table = read_mountinfo(**where);
   const auto entry =
       std::ranges::find_if(table, [&](const MountEntry& e) { return e.ours() && key_of(e) == wanted; });
   UnmountOptions options;
   options.lazy = true;
+  options.where = *where;
   if (entry != table.end()) (void)unmount(*entry, options, system_control_places());
   _exit(0);
 }
 
 }  // namespace
 
-Outcome<MountGuard> MountGuard::start() {
+Outcome<MountGuard> MountGuard::start(const NamespaceFile& mount_namespace) {
   int ends[2];
   const auto failed = [](const char* what) {
     return refuse(MountExit::kSystem, fmt::format("auto_unmount: {}: {}", what, std::strerror(errno)));
@@ -67,7 +78,7 @@ Outcome<MountGuard> MountGuard::start() {
   Fd write_end(ends[1]);
   const pid_t child = fork();
   if (child < 0) return failed("fork");
-  if (child == 0) guard(read_end.get());
+  if (child == 0) guard(read_end.get(), mount_namespace);
   return MountGuard(std::move(write_end));
 }
 

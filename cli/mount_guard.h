@@ -8,6 +8,7 @@
 
 #include "cli/mountinfo.h"
 #include "cli/outcome.h"
+#include "cli/process.h"
 #include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
@@ -15,7 +16,7 @@ namespace nfsrdma::cli {
 class MountGuard {
  public:
   // Before any thread exists. Fails with MountExit::kSystem.
-  static Outcome<MountGuard> start();
+  static Outcome<MountGuard> start(const NamespaceFile& mount_namespace);
 
   void arm(const MountEntry& entry);
   void disarm();

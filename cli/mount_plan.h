@@ -7,6 +7,7 @@
 #include "cli/helper_args.h"
 #include "cli/options.h"
 #include "cli/outcome.h"
+#include "cli/process.h"
 #include "cli/source.h"
 
 namespace nfsrdma::cli {
@@ -20,6 +21,7 @@ struct MountPlan {
   std::string mount_point;           // canonical, or, with bg, not there yet and as typed
   bool root = false;
   bool foreground = false;
+  NamespaceFile mount_namespace;  // -N; set by who opened it
 };
 
 // Reads the configuration file, parses and checks options. Nothing is touched. Failures as mount(8).

@@ -10,6 +10,7 @@
 #include <climits>
 
 #include "transport/runtime/fd.h"
+#include "transport/runtime/proc.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -67,22 +68,9 @@ std::optional<MountEntry> parse_line(std::string_view line) {
   return entry;
 }
 
-std::string read_all(const char* path) {
-  std::string text;
-  const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
-  if (!fd) return text;
-  char buffer[16384];
-  while (true) {
-    const ssize_t n = read(fd.get(), buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return text;
-    text.append(buffer, static_cast<size_t>(n));
-  }
-}
-
 // The mount that an open descriptor is on: the line "mnt_id:" of its fdinfo.
 std::optional<unsigned> mount_id(int fd) {
-  const std::string info = read_all(fmt::format("/proc/self/fdinfo/{}", fd).c_str());
+  const std::string info = Proc::ours().read(fmt::format("self/fdinfo/{}", fd));
   const size_t at = info.find("mnt_id:");
   if (at == std::string::npos) return std::nullopt;
   const size_t begin = info.find_first_of("0123456789", at);
@@ -93,9 +81,7 @@ std::optional<unsigned> mount_id(int fd) {
 }
 
 std::string descriptor_path(int fd) {
-  char buffer[PATH_MAX];
-  const ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), buffer, sizeof buffer);
-  return n < 0 ? std::string() : std::string(buffer, static_cast<size_t>(n));
+  return Proc::ours().link(fmt::format("self/fd/{}", fd));
 }
 
 bool lies_in(std::string_view path, std::string_view directory) {
@@ -149,8 +135,8 @@ std::vector<MountEntry> parse_mountinfo(std::string_view text) {
   return table;
 }
 
-std::vector<MountEntry> read_mountinfo() {
-  return parse_mountinfo(read_all("/proc/self/mountinfo"));
+std::vector<MountEntry> read_mountinfo(const fuse::MountNamespace& where) {
+  return parse_mountinfo(where.mountinfo());
 }
 
 std::string lexical_path(std::string_view path) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/outcome.h"
+#include "fuse/mount_namespace.h"
 
 namespace nfsrdma::cli {
 
@@ -47,7 +48,7 @@ bool has_option(std::string_view options, std::string_view option);
 
 // Lines that are not mountinfo lines are skipped.
 std::vector<MountEntry> parse_mountinfo(std::string_view text);
-std::vector<MountEntry> read_mountinfo();
+std::vector<MountEntry> read_mountinfo(const fuse::MountNamespace& where = *fuse::MountNamespace::ours());
 
 // Where in the table a path is.
 struct MountPlace {

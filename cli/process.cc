@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -13,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/runtime/fd.h"
+#include "transport/runtime/proc.h"
 
 // Linux 5.6; Debian 12's headers have it, older ones do not.
 #ifndef PR_SET_IO_FLUSHER
@@ -24,7 +23,7 @@ namespace nfsrdma::cli {
 namespace {
 
 void be_killed_later() {
-  const Fd fd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  const Fd fd = Proc::ours().open("self/oom_score_adj", O_WRONLY);
   constexpr std::string_view kAdjustment = "-500";
   if (fd && write(fd.get(), kAdjustment.data(), kAdjustment.size()) < 0)
     return;  // not permitted: stay as we are
@@ -45,15 +44,19 @@ void prepare_daemon_process() {
   be_killed_later();
 }
 
-Outcome<> enter_mount_namespace(const std::string& name) {
-  const bool is_pid =
-      !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-  const std::string path = is_pid ? fmt::format("/proc/{}/ns/mnt", name) : name;
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd || setns(fd.get(), CLONE_NEWNS) != 0) {
-    return refuse(MountExit::kSystem, fmt::format("namespace {}: {}", name, std::strerror(errno)));
-  }
-  return {};
+Outcome<NamespaceFile> open_mount_namespace(const std::string& name) {
+  if (name.empty()) return nullptr;
+  const bool is_pid = std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  Fd fd = is_pid ? Proc::ours().open(name + "/ns/mnt") : Fd(open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return refuse(MountExit::kSystem, fmt::format("namespace {}: {}", name, std::strerror(errno)));
+  return std::make_shared<const Fd>(std::move(fd));
+}
+
+Outcome<NamespaceRef> enter_mount_namespace(const NamespaceFile& file) {
+  if (file == nullptr) return fuse::MountNamespace::ours();
+  auto where = fuse::MountNamespace::enter(*file);
+  if (!where) return refuse(MountExit::kSystem, fmt::format("namespace: {}", describe(where.error())));
+  return *std::move(where);
 }
 
 }  // namespace nfsrdma::cli

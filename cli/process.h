@@ -1,9 +1,12 @@
 // What a daemon process sets up for itself before it has threads.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "cli/outcome.h"
+#include "fuse/mount_namespace.h"
+#include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
 
@@ -15,8 +18,12 @@ namespace nfsrdma::cli {
 // it is.
 void prepare_daemon_process();
 
-// mount(8) -N: enters the mount namespace named by a PID or by the path of a namespace file. Before any
-// thread exists.
-Outcome<> enter_mount_namespace(const std::string& name);
+// mount(8) -N: the mount namespace named by a PID or by the path of a namespace file. Nothing: our own.
+using NamespaceFile = std::shared_ptr<const Fd>;
+Outcome<NamespaceFile> open_mount_namespace(const std::string& name);
+
+// Only a thread enters it (fuse::MountNamespace), so no process may be forked while the result lives.
+using NamespaceRef = std::shared_ptr<const fuse::MountNamespace>;
+Outcome<NamespaceRef> enter_mount_namespace(const NamespaceFile& file);
 
 }  // namespace nfsrdma::cli

@@ -89,7 +89,7 @@ std::string json_text(const std::vector<Snapshot>& snapshots, bool single) {
   Json json = Json::array();
   for (const Snapshot& snapshot : snapshots) json.push_back(to_json(snapshot));
   if (single && !json.empty()) json = Json(json.front());
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
 }
 
 Outcome<std::vector<Snapshot>> read_since(const std::string& file) {
@@ -212,16 +212,18 @@ int run_log_level(const std::string& program, const LogLevelVerb& verb) {
 }
 
 int run_umount_helper(const std::string& program, const UmountRequest& request) {
-  if (!request.mount_namespace.empty()) {
-    if (auto done = enter_mount_namespace(request.mount_namespace); !done)
-      return report(program, done.error());
-  }
+  const auto mount_namespace = open_mount_namespace(request.mount_namespace);
+  if (!mount_namespace) return report(program, mount_namespace.error());
+  const auto where = enter_mount_namespace(*mount_namespace);
+  if (!where) return report(program, where.error());
   const auto failed = [&](const Failure& failure) {
     return report(program, Failure(MountExit::kFailed, failure.text));
   };
-  const auto entry = find_our_mount(read_mountinfo(), request.directory, false);
+  const auto table = read_mountinfo(**where);
+  const auto entry = (*where)->run([&] { return find_our_mount(table, request.directory, false); });
   if (!entry) return failed(entry.error());
   UnmountOptions options;
+  options.where = *where;
   options.lazy = request.lazy;
   options.force = request.force;
   options.read_only = request.read_only;

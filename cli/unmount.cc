@@ -28,8 +28,8 @@ tl::unexpected<Failure> failed(std::string text) {
   return refuse(ToolExit::kFailed, std::move(text));
 }
 
-bool still_mounted(const MountEntry& entry) {
-  const auto table = read_mountinfo();
+bool still_mounted(const fuse::MountNamespace& where, const MountEntry& entry) {
+  const auto table = read_mountinfo(where);
   return std::any_of(table.begin(), table.end(), [&](const MountEntry& other) {
     return other.id == entry.id && other.mount_point == entry.mount_point;
   });
@@ -62,19 +62,22 @@ std::string read_to_end(const Fd& fd) {
 }
 
 // Nothing when it is not done by the deadline: the child then stays behind, stuck in the kernel.
-std::optional<KernelAnswer> ask_kernel(const MountEntry& entry, int flags, const Deadline& deadline) {
+std::optional<KernelAnswer> ask_kernel(const fuse::MountNamespace& where, const MountEntry& entry, int flags,
+                                       const Deadline& deadline) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return KernelAnswer{errno, {}};
   const Fd read_end(ends[0]);
   Fd write_end(ends[1]);
-  const pid_t child = fork();
-  if (child < 0) return KernelAnswer{errno, {}};
-  if (child == 0) {
+  const pid_t child = where.run([&] {
+    const pid_t pid = fork();
+    if (pid < 0) return -errno;
+    if (pid > 0) return pid;
     if (geteuid() == 0) _exit(umount2(entry.mount_point.c_str(), UMOUNT_NOFOLLOW | flags) == 0 ? 0 : errno);
     dup2(write_end.get(), STDERR_FILENO);
     run_fusermount(entry.mount_point, (flags & MNT_DETACH) != 0);
     _exit(ENOENT);
-  }
+  });
+  if (child < 0) return KernelAnswer{-child, {}};
   write_end.reset();
   if (!wait_for_exit(child, deadline)) return std::nullopt;
   int status = 0;
@@ -112,6 +115,14 @@ class Unmounter {
   }
 
   void warn(const std::string& text) { warning_ += (warning_.empty() ? "" : "\n") + text; }
+
+  // A mount's owner decides what answers at its socket: nobody else waits for it without end.
+  Deadline for_daemon() const {
+    if (deadline_) return deadline_;
+    if (options_.force) return deadline_in(2 * kAnswerTime);
+    const bool others = entry_.owner() != geteuid();
+    return others ? deadline_in(options_.others_time) : Deadline{};
+  }
 
   Deadline soon() const {
     const Deadline answer = deadline_in(kAnswerTime);
@@ -158,12 +169,12 @@ class Unmounter {
 
   Outcome<> take_away() {
     const int flags = (options_.lazy ? MNT_DETACH : 0) | (options_.force ? MNT_FORCE : 0);
-    const auto answer = ask_kernel(entry_, flags, deadline_);
+    const auto answer = ask_kernel(*options_.where, entry_, flags, deadline_);
     if (!answer) {
       return failed(
           fmt::format("{}: the kernel is still writing data back; --force gives it up", entry_.mount_point));
     }
-    if (answer->error == 0 || !still_mounted(entry_)) return {};
+    if (answer->error == 0 || !still_mounted(*options_.where, entry_)) return {};
     // The kernel and the daemon, told to give up, take it away at the same time; the users are left with
     // nothing.
     if (options_.force && answer->error == EBUSY && gone_soon()) return {};
@@ -181,7 +192,7 @@ class Unmounter {
 
   bool gone_soon() const {
     const Deadline deadline = soon();
-    while (still_mounted(entry_)) {
+    while (still_mounted(*options_.where, entry_)) {
       if (std::chrono::steady_clock::now() >= *deadline) return false;
       std::this_thread::sleep_for(kLookAgain);
     }
@@ -196,9 +207,11 @@ class Unmounter {
                                      std::pair(",noexec,", MS_NOEXEC)}) {
       if (options.find(name) != std::string::npos) flags |= flag;
     }
-    if (mount(nullptr, entry_.mount_point.c_str(), nullptr, flags, nullptr) != 0) {
+    const int error = options_.where->run(
+        [&] { return mount(nullptr, entry_.mount_point.c_str(), nullptr, flags, nullptr) == 0 ? 0 : errno; });
+    if (error != 0) {
       return failed(
-          fmt::format("{}: busy, and not remounted read-only: {}", entry_.mount_point, std::strerror(errno)));
+          fmt::format("{}: busy, and not remounted read-only: {}", entry_.mount_point, std::strerror(error)));
     }
     stays_ = true;
     warn(fmt::format("{}: busy; remounted read-only", entry_.mount_point));
@@ -221,7 +234,7 @@ class Unmounter {
   Outcome<std::string> wait_for_daemon() {
     const pid_t pid = daemon_->peer();
     say(fmt::format("{}: waiting for the daemon, process {}", entry_.mount_point, pid));
-    const Deadline deadline = options_.force && !deadline_ ? deadline_in(2 * kAnswerTime) : deadline_;
+    const Deadline deadline = for_daemon();
     const auto answer = daemon_->receive(deadline);
     if (!wait_for_exit(pid, deadline)) {
       return failed(

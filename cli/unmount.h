@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,9 @@ struct UnmountOptions {
   bool read_only = false;                       // umount(8) -r: when busy, remount read-only instead
   std::optional<std::chrono::seconds> timeout;  // absent: as long as it takes
   std::function<void(const std::string&)> say;  // progress, for -v; may be empty
+  std::shared_ptr<const fuse::MountNamespace> where = fuse::MountNamespace::ours();
+  // How long root waits for another user's daemon, which may be anything that user likes.
+  std::chrono::seconds others_time{60};
 };
 
 // Success may come with a warning (data given up by force, a daemon that was not heard), else the text is

@@ -1,6 +1,7 @@
 #include "fuse/kernel_mount.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -12,8 +13,6 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 extern char** environ;
@@ -84,6 +83,31 @@ Result<std::pair<int, std::string>> run_fusermount(std::vector<std::string> argu
   return std::pair(WIFEXITED(status) ? WEXITSTATUS(status) : -1, said);
 }
 
+Result<std::string> resolved(const std::string& path) {
+  std::array<char, PATH_MAX> absolute{};
+  if (::realpath(path.c_str(), absolute.data()) == nullptr) {
+    if (errno == ENOTCONN)
+      return fail(system_error(ENOTCONN, "mount point",
+                               path + " is a mount whose daemon died; run 'umount " + path + "'"));
+    return fail(system_error(errno, "mount point", path));
+  }
+  struct stat st {};
+  if (::stat(absolute.data(), &st) != 0) return fail(system_error(errno, "mount point", path));
+  if (!S_ISDIR(st.st_mode)) return fail(system_error(ENOTDIR, "mount point", path));
+  return std::string(absolute.data());
+}
+
+unsigned long mount_flags(const FuseOptions& o) {
+  unsigned long flags = 0;
+  if (o.read_only) flags |= MS_RDONLY;
+  if (!o.dev) flags |= MS_NODEV;
+  if (!o.suid) flags |= MS_NOSUID;
+  if (!o.exec) flags |= MS_NOEXEC;
+  if (o.sync) flags |= MS_SYNCHRONOUS;
+  if (o.dirsync) flags |= MS_DIRSYNC;
+  return flags;
+}
+
 }  // namespace
 
 std::optional<KernelMount> find_mount(std::string_view mountinfo, std::string_view mount_point) {
@@ -99,25 +123,30 @@ std::optional<KernelMount> find_mount(std::string_view mountinfo, std::string_vi
   return found;
 }
 
-std::optional<KernelMount> find_mount(const std::string& mount_point) {
-  std::ifstream file("/proc/self/mountinfo");
-  std::stringstream text;
-  text << file.rdbuf();
-  return find_mount(text.str(), mount_point);
+std::optional<KernelMount> find_mount(const MountNamespace& where, const std::string& mount_point) {
+  return find_mount(where.mountinfo(), mount_point);
 }
 
-Result<std::string> resolve_mount_point(const std::string& path) {
-  std::array<char, PATH_MAX> resolved{};
-  if (::realpath(path.c_str(), resolved.data()) == nullptr) {
-    if (errno == ENOTCONN)
-      return fail(system_error(ENOTCONN, "mount point",
-                               path + " is a mount whose daemon died; run 'umount " + path + "'"));
-    return fail(system_error(errno, "mount point", path));
-  }
-  struct stat st {};
-  if (::stat(resolved.data(), &st) != 0) return fail(system_error(errno, "mount point", path));
-  if (!S_ISDIR(st.st_mode)) return fail(system_error(ENOTDIR, "mount point", path));
-  return std::string(resolved.data());
+Result<std::string> resolve_mount_point(const MountNamespace& where, const std::string& path) {
+  return where.run([&path] { return resolved(path); });
+}
+
+Result<Fd> mount_kernel(const MountNamespace& where, const FuseOptions& o) {
+  Fd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (!device) return fail(system_error(errno, "/dev/fuse"));
+  std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={}", device.get(), S_IFDIR,
+                                 ::getuid(), ::getgid());
+  if (o.allow_other || o.allow_root) data += ",allow_other";  // whom allow_root keeps out, libfuse knows
+  if (o.default_permissions) data += ",default_permissions";
+  if (o.max_read != 0) data += fmt::format(",max_read={}", o.max_read);
+  const std::string type = std::string("fuse.") + kSubtype;
+  const int error = where.run([&] {
+    const int done =
+        ::mount(o.source.c_str(), o.mount_point.c_str(), type.c_str(), mount_flags(o), data.c_str());
+    return done == 0 ? 0 : errno;
+  });
+  if (error != 0) return fail(system_error(error, "mount", o.mount_point));
+  return device;
 }
 
 std::string libfuse_options(const FuseOptions& o) {
@@ -138,13 +167,15 @@ std::string libfuse_options(const FuseOptions& o) {
   return s;
 }
 
-Result<> unmount_kernel(const KernelMount& mount, bool lazy) {
-  const auto now = find_mount(mount.mount_point);
+Result<> unmount_kernel(const MountNamespace& where, const KernelMount& mount, bool lazy) {
+  const auto now = find_mount(where, mount.mount_point);
   if (!now || now->id != mount.id) return {};
   if (::geteuid() == 0) {
-    if (::umount2(mount.mount_point.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) return {};
-    if (errno == EINVAL) return {};  // not mounted any more
-    return fail(system_error(errno, "umount", mount.mount_point));
+    const int error = where.run([&] {
+      return ::umount2(mount.mount_point.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0 ? 0 : errno;
+    });
+    if (error == 0 || error == EINVAL) return {};  // not mounted any more
+    return fail(system_error(error, "umount", mount.mount_point));
   }
   std::vector<std::string> arguments = {"fusermount3", "-u"};
   if (lazy) arguments.push_back("-z");
@@ -153,7 +184,7 @@ Result<> unmount_kernel(const KernelMount& mount, bool lazy) {
   auto ran = run_fusermount(std::move(arguments));
   if (!ran) return fail(std::move(ran).error());
   if (ran->first == 0) return {};
-  const auto still = find_mount(mount.mount_point);
+  const auto still = find_mount(where, mount.mount_point);
   if (!still || still->id != mount.id) return {};
   const bool busy = ran->second.find("busy") != std::string::npos;
   return fail(system_error(busy ? EBUSY : EPERM, "fusermount3", ran->second));

@@ -1,8 +1,9 @@
 // What the kernel's mount table knows of our mount, and the ways to end it.
 //
-// Mounting itself is libfuse's: mount(2) as root, fusermount3 otherwise. Functions block and may run on any
-// thread, but not on a loop once the mount is served: unmounting makes the kernel send requests that the
-// loops must answer.
+// Root mounts with mount(2) here, for libfuse would look at /etc/mtab of the namespace that is mounted in,
+// and run /bin/mount from there; others' mounts are made by libfuse with fusermount3. Functions block and may
+// run on any thread, but not on a loop once the mount is served: unmounting makes the kernel send requests
+// that the loops must answer.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "fuse/mount_namespace.h"
 #include "fuse/options.h"
+#include "transport/runtime/fd.h"
 #include "xdr/support/result.h"
 
 namespace nfsrdma::fuse {
@@ -23,17 +26,20 @@ struct KernelMount {
 
 // The topmost mount at `mount_point` in the text of /proc/self/mountinfo.
 std::optional<KernelMount> find_mount(std::string_view mountinfo, std::string_view mount_point);
-std::optional<KernelMount> find_mount(const std::string& mount_point);
+std::optional<KernelMount> find_mount(const MountNamespace& where, const std::string& mount_point);
 
 // An existing directory we may mount on, as an absolute path without links.
-Result<std::string> resolve_mount_point(const std::string& path);
+Result<std::string> resolve_mount_point(const MountNamespace& where, const std::string& path);
+
+// As root: opens /dev/fuse outside and mounts inside. The descriptor is the connection.
+Result<Fd> mount_kernel(const MountNamespace& where, const FuseOptions& options);
 
 // The "-o" options for fuse_session_new(), names and values escaped.
 std::string libfuse_options(const FuseOptions& options);
 
 // umount2(2) as root, fusermount3 otherwise. Succeeds when that mount is gone already; EBUSY while files are
 // open.
-Result<> unmount_kernel(const KernelMount& mount, bool lazy);
+Result<> unmount_kernel(const MountNamespace& where, const KernelMount& mount, bool lazy);
 
 // How far the kernel reads ahead, in KiB, for files opened from now on. Needs root.
 Result<> set_read_ahead(const KernelMount& mount, uint32_t kib);

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "fuse/mount_namespace.h"
+
 namespace nfsrdma::fuse {
 
 // The kernel's subtype. It must not contain "nfs": Debian's mountstats(8) takes such a mount for a kernel NFS
@@ -16,6 +18,7 @@ inline constexpr char kSubtype[] = "rpcrdma";
 struct FuseOptions {
   std::string source;       // shown as the mounted device, "filer:/export"
   std::string mount_point;  // absolute
+  std::shared_ptr<const MountNamespace> where = MountNamespace::ours();
 
   bool read_only = false;
   bool allow_other = false;

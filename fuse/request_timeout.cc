@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
+
+#include "transport/runtime/proc.h"
 
 namespace nfsrdma::fuse {
 
@@ -14,11 +15,8 @@ uint32_t seconds(std::string_view text) {
   return value;
 }
 
-std::string first_line(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+std::string limit(const char* name) {
+  return Proc::ours().read(std::string("sys/fs/fuse/") + name);
 }
 
 }  // namespace
@@ -29,11 +27,10 @@ uint32_t request_timeout(std::string_view default_text, std::string_view max_tex
 }
 
 std::optional<std::string> request_timeout_warning() {
-  const uint32_t limit = request_timeout(first_line("/proc/sys/fs/fuse/default_request_timeout"),
-                                         first_line("/proc/sys/fs/fuse/max_request_timeout"));
-  if (limit == 0) return std::nullopt;
+  const uint32_t most = request_timeout(limit("default_request_timeout"), limit("max_request_timeout"));
+  if (most == 0) return std::nullopt;
   return "the kernel ends this mount when the server, or a lock, is waited for longer than " +
-         std::to_string(limit) +
+         std::to_string(most) +
          " s; run 'sysctl fs.fuse.default_request_timeout=0 fs.fuse.max_request_timeout=0' and mount again";
 }
 

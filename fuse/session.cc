@@ -93,6 +93,7 @@ class FuseMount::Impl {
   void finish_loop(Adaptor::LoopSide& side);
   void finish();
   bool still_mounted() const;
+  const MountNamespace& where() const { return *adaptor_.options.where; }
   bool connection_ended() const;
   void stop_invalidator();
   void refuse_requests();
@@ -119,13 +120,19 @@ Result<> FuseMount::Impl::mount_session() {
   session_.reset(fuse_session_new(&args, &ops, sizeof ops, &adaptor_));
   fuse_opt_free_args(&args);
   if (!session_) return fail(system_error(EINVAL, "fuse_session_new", capture.take()));
+  std::string place = adaptor_.options.mount_point;
+  if (::geteuid() == 0) {
+    auto device = mount_kernel(where(), adaptor_.options);
+    if (!device) return fail(std::move(device).error());
+    place = "/dev/fd/" + std::to_string(device->release());  // libfuse's way to hand it a connection
+  }
   errno = 0;
-  if (fuse_session_mount(session_.get(), adaptor_.options.mount_point.c_str()) != 0) {
+  if (fuse_session_mount(session_.get(), place.c_str()) != 0) {
     const int e = errno != 0 ? errno : EPERM;
     return fail(system_error(e, "mount", capture.take()));
   }
   mounted_ = true;
-  mount_ = find_mount(adaptor_.options.mount_point);
+  mount_ = find_mount(where(), adaptor_.options.mount_point);
   adaptor_.session = session_.get();
   const int fd = fuse_session_fd(session_.get());
   if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
@@ -213,8 +220,8 @@ void FuseMount::Impl::detach() {
 
 void FuseMount::Impl::unmount(bool lazy, std::function<void(Result<>)> done) {
   std::lock_guard lock(threads_mutex_);
-  threads_.emplace_back([mount = mount_, lazy, done = std::move(done)] {
-    done(mount ? unmount_kernel(*mount, lazy) : Result<>{});
+  threads_.emplace_back([where = adaptor_.options.where, mount = mount_, lazy, done = std::move(done)] {
+    done(mount ? unmount_kernel(*where, *mount, lazy) : Result<>{});
   });
 }
 
@@ -264,7 +271,7 @@ void FuseMount::Impl::stop_invalidator() {
 
 bool FuseMount::Impl::still_mounted() const {
   if (!mount_) return true;
-  const auto now = find_mount(mount_->mount_point);
+  const auto now = find_mount(where(), mount_->mount_point);
   return now && now->id == mount_->id;
 }
 
@@ -280,9 +287,12 @@ FuseMount::Impl::~Impl() {
     // Closes the device, which ends the connection, and removes what is still mounted. Not when our mount is
     // gone: by now another one may have its place. (When its connection is gone as well, nothing is
     // unmounted; libfuse only frees what it knew of the mount.)
-    if (mounted_ && (still_mounted() || connection_ended())) fuse_session_unmount(session_.get());
+    const bool there = mounted_ && (still_mounted() || connection_ended());
+    if (there) fuse_session_unmount(session_.get());
     fuse_session_exit(session_.get());
     session_.reset();
+    // Of root's mount libfuse has the descriptor only, and has closed it.
+    if (there && mount_ && ::geteuid() == 0) (void)unmount_kernel(where(), *mount_, true);
   }
   // Only now: it may have waited for what only the end of the connection answers.
   adaptor_.inspector.join();
@@ -295,7 +305,7 @@ FuseMount::~FuseMount() = default;
 
 Result<std::unique_ptr<FuseMount>> FuseMount::create(FuseOptions options, client::Filesystem& filesystem,
                                                      LoopPool& loops, BufferPool& pool) {
-  auto resolved = resolve_mount_point(options.mount_point);
+  auto resolved = resolve_mount_point(*options.where, options.mount_point);
   if (!resolved) return fail(std::move(resolved).error());
   options.mount_point = std::move(*resolved);
   if (options.allow_root && options.allow_other) {

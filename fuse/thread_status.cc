@@ -1,13 +1,12 @@
 #include "fuse/thread_status.h"
 
-#include <fcntl.h>
 #include <linux/capability.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <csignal>
-#include <cstdio>
 #include <string>
+
+#include "transport/runtime/proc.h"
 
 namespace nfsrdma::fuse {
 
@@ -57,25 +56,8 @@ std::vector<uint32_t> parse_groups(std::string_view s) {
 }
 
 // Empty when there is nothing to read.
-std::string read_proc(pid_t tid, const char* file) {
-  if (tid <= 0) return {};
-  char path[48];
-  std::snprintf(path, sizeof path, "/proc/%d/%s", tid, file);
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  // One read usually suffices; a thread in many groups has a longer file.
-  std::string text(4096, '\0');
-  size_t length = 0;
-  for (;;) {
-    const ssize_t n = ::read(fd, text.data() + length, text.size() - length);
-    if (n <= 0) break;
-    length += static_cast<size_t>(n);
-    if (length < text.size()) break;
-    text.resize(text.size() * 4);
-  }
-  ::close(fd);
-  text.resize(length);
-  return text;
+std::string read_file(pid_t tid, const char* file) {
+  return tid > 0 ? Proc::ours().read(std::to_string(tid) + '/' + file) : std::string();
 }
 
 }  // namespace
@@ -94,7 +76,7 @@ std::optional<ThreadStatus> parse_thread_status(std::string_view text) {
 }
 
 std::optional<ThreadStatus> read_thread_status(pid_t tid) {
-  return parse_thread_status(read_proc(tid, "status"));
+  return parse_thread_status(read_file(tid, "status"));
 }
 
 bool parse_exiting(std::string_view stat) {
@@ -117,7 +99,7 @@ bool parse_exiting(std::string_view stat) {
 }
 
 bool is_exiting(pid_t tid) {
-  return parse_exiting(read_proc(tid, "stat"));
+  return parse_exiting(read_file(tid, "stat"));
 }
 
 SignalIntent signal_intent(const ThreadStatus& status) {

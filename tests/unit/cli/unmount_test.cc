@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,6 +107,52 @@ TEST_F(OddDaemon, WhatItGaveUp_IsSaid) {
   const auto done = run(true);
   ASSERT_TRUE(done) << done.error().text;
   EXPECT_NE(done->find("5 bytes were given up"), std::string::npos) << *done;
+}
+
+// The owner replaced the socket by one of his own, where something takes the connection and says that it will
+// tell, and never does.
+TEST(OthersDaemon, ThatNeverEnds_IsNotWaitedForByRoot) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root unmounts what is another's";
+  constexpr uid_t kOwner = 65534;
+  const TempDirectory temp;
+  ASSERT_EQ(chmod(temp.path().c_str(), 0755), 0);
+  const ControlPlaces places{temp.path("run"), temp.path(), ""};
+  MountEntry entry;
+  entry.id = ~0u;
+  entry.minor = 57;
+  entry.mount_point = temp.path("mnt");
+  entry.fs_options = "rw,user_id=65534";
+  const std::string directory = control_directories(places, kOwner).back();
+  ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
+  ASSERT_EQ(chown(directory.c_str(), kOwner, kOwner), 0);
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto address = control_address(directory + "/" + control_socket_name(entry.major, entry.minor));
+    if (setuid(kOwner) != 0 ||
+        bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
+        listen(listener.get(), 4) != 0 || write(ready[1], "x", 1) != 1)
+      _exit(9);
+    const Fd watching(accept(listener.get(), nullptr, nullptr));
+    const std::string line = encode_line(later_notice());
+    if (write(watching.get(), line.data(), line.size()) < 0) _exit(9);
+    listen(listener.get(), 0);
+    while (true) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  UnmountOptions options;
+  options.others_time = std::chrono::seconds(1);
+  const auto done = unmount(entry, options, places);
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().text.find("is still writing to the server"), std::string::npos) << done.error().text;
+  kill(child, SIGKILL);
+  close(ready[0]);
+  close(ready[1]);
+  waitpid(child, nullptr, 0);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(UserMount, Fusermount_MountsAndUnmounts) {
     EXPECT_NE(mounts.find("memory:/export " + m.path() + " fuse.rpcrdma rw,nosuid,nodev,"), std::string::npos)
         << mounts;
     m.stop();
-    EXPECT_FALSE(find_mount(m.path()));
+    EXPECT_FALSE(find_mount(*MountNamespace::ours(), m.path()));
   });
 }
 
@@ -152,7 +152,7 @@ TEST(KilledDaemon, LeavesAMountThatUmountRemoves) {
   ::waitpid(daemon, nullptr, 0);
   struct stat st {};
   EXPECT_ERRNO(::stat(path, &st), ENOTCONN);
-  const auto again = resolve_mount_point(path);
+  const auto again = resolve_mount_point(*MountNamespace::ours(), path);
   EXPECT_FALSE(again);
   EXPECT_POSIX(::umount2(path, 0));
   EXPECT_POSIX(::rmdir(path));

@@ -1,0 +1,99 @@
+#include "fuse/mount_namespace.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+#include "transport/runtime/proc.h"
+
+namespace nfsrdma::fuse {
+
+class MountNamespace::Thread {
+ public:
+  explicit Thread(int ns) : thread_([this, ns] { main(ns); }) {
+    pthread_setname_np(thread_.native_handle(), "mount-namespace");
+    run([] {});  // until it is inside
+  }
+  ~Thread() {
+    {
+      std::lock_guard lock(mutex_);
+      end_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Thread(const Thread&) = delete;
+  Thread& operator=(const Thread&) = delete;
+
+  int error() const { return error_; }
+  pid_t tid() const { return tid_; }
+
+  void run(const std::function<void()>& work) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return work_ == nullptr; });
+    work_ = &work;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return work_ != &work; });
+  }
+
+ private:
+  void main(int ns) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    tid_ = gettid();
+    // setns(2): "a process can't join a new mount namespace if it is sharing filesystem-related attributes".
+    if (unshare(CLONE_FS) != 0 || setns(ns, CLONE_NEWNS) != 0) error_ = errno;
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return end_ || work_ != nullptr; });
+      if (end_) return;
+      const std::function<void()>& work = *work_;
+      lock.unlock();
+      work();
+      lock.lock();
+      work_ = nullptr;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void()>* work_ = nullptr;
+  bool end_ = false;
+  int error_ = 0;
+  pid_t tid_ = 0;
+  std::thread thread_;  // last: it uses the others
+};
+
+MountNamespace::MountNamespace(std::unique_ptr<Thread> thread) : thread_(std::move(thread)) {}
+MountNamespace::~MountNamespace() = default;
+
+std::shared_ptr<const MountNamespace> MountNamespace::ours() {
+  return std::shared_ptr<const MountNamespace>(new MountNamespace(nullptr));
+}
+
+Result<std::shared_ptr<const MountNamespace>> MountNamespace::enter(const Fd& ns) {
+  auto thread = std::make_unique<Thread>(ns.get());
+  if (thread->error() != 0) return fail(system_error(thread->error(), "setns"));
+  return std::shared_ptr<const MountNamespace>(new MountNamespace(std::move(thread)));
+}
+
+void MountNamespace::run_inside(const std::function<void()>& work) const {
+  if (thread_ == nullptr) return work();
+  thread_->run(work);
+}
+
+std::string MountNamespace::mountinfo() const {
+  const std::string of =
+      thread_ ? std::to_string(getpid()) + "/task/" + std::to_string(thread_->tid()) : "self";
+  return Proc::ours().read(of + "/mountinfo");
+}
+
+}  // namespace nfsrdma::fuse
