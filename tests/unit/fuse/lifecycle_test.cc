@@ -122,7 +122,7 @@ TEST_P(Lifecycle, ReadAhead_IsRaisedAsAsked) {
   MountSetup s = mount_setup();
   s.options.read_ahead_kb = 4096;
   TestMount m(s);
-  const auto kernel = find_mount(m.path());
+  const auto kernel = find_mount(*MountNamespace::ours(), m.path());
   ASSERT_TRUE(kernel);
   EXPECT_EQ(read_file("/sys/class/bdi/" + kernel->device + "/read_ahead_kb"), "4096\n");
 }
