@@ -403,7 +403,9 @@ TEST(Printable, TextOfSeveralLines_DrivesNoTerminal) {
   EXPECT_EQ(printable_text("a\tb\nc\x1b[2J\x7f\n"), "a\tb\nc\\x1b[2J\\x7f\n");
   EXPECT_EQ(printable("a\n"), "a\\x0a");
   // C1 controls, as UTF-8 and as bytes; U+009B is CSI.
-  EXPECT_EQ(printable("a\xc2\x9b2J\xc2\x85"), "a\\u009b2J\\u0085");
+  EXPECT_EQ(printable("a\xc2\x9b"
+                      "2J\xc2\x85"),
+            "a\\u009b2J\\u0085");
   EXPECT_EQ(printable("a\x9b"
                       "2J\xc2"),
             "a\\x9b2J\\xc2");
