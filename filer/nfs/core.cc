@@ -47,14 +47,13 @@ Core::Core(const Options& given, BackChannel::Environment environment)
       static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) >> 10 & 0x3fffffff;
   if (boot == 0) boot = 1;
   clients.restart(boot);
-  states.restart(boot);
   renew_write_verifier();
 }
 
 void Core::restart(bool forget_reclaims) {
   recovery.remember(clients, states, forget_reclaims);
   back.restart();
-  states.restart(boot + 1);
+  states.restart();
   if (switches.keep_sessions_on_restart) {
     clients.restart_persistent();
   } else {

@@ -88,6 +88,8 @@ DESTROY_SESSION4res execute(Context& c, const DESTROY_SESSION4args& args) {
   if (s == nullptr) return refused<Res>(NFS4ERR_BADSESSION);
   // "DESTROY_SESSION MUST be the final operation in the COMPOUND request."
   if (s == c.session && !c.last()) return refused<Res>(NFS4ERR_NOT_ONLY_OP);
+  // Nothing is protected under SP4_NONE but by this: no other user of a machine ends somebody's sessions.
+  if (!s->client->who.same_user(c.who)) return refused<Res>(NFS4ERR_WRONG_CRED);
   const LinkId link = c.link->id();
   if (!s->fore_links.contains(link) && !s->back_links.contains(link)) {
     return refused<Res>(NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
@@ -104,6 +106,7 @@ DESTROY_CLIENTID4res execute(Context& c, const DESTROY_CLIENTID4args& args) {
   using Res = DESTROY_CLIENTID4res;
   Client* client = c.core.clients.find(args.dca_clientid);
   if (client == nullptr) return refused<Res>(NFS4ERR_STALE_CLIENTID);
+  if (!client->who.same_user(c.who)) return refused<Res>(NFS4ERR_WRONG_CRED);
   const bool busy = !client->sessions.empty() || !client->states.empty();
   if (client == c.client || (busy && !c.core.lease_expired(*client)))
     return refused<Res>(NFS4ERR_CLIENTID_BUSY);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "filer/state/random.h"
+
 namespace nfsrdma::filer {
 
 using namespace nfs4;
@@ -69,7 +71,6 @@ void ClientTable::restart(uint64_t boot) {
   reply_memory_.release_all();
   boot_ = boot;
   next_client_ = 1;
-  next_session_ = 1;
 }
 
 void ClientTable::restart_persistent() {
@@ -211,14 +212,17 @@ CREATE_SESSION4res ClientTable::create_session(const CREATE_SESSION4args& args, 
   CREATE_SESSION4res res;
   Client* client = find(args.csa_clientid);
   if (client == nullptr) return res.status = NFS4ERR_STALE_CLIENTID, res;
+  // "the client has changed principals after the previous EXCHANGE_ID request, or there has been a chance
+  // collision between shorthand client identifiers. ... Neither of these cases is permissible. Processing
+  // stops and NFS4ERR_CLID_INUSE is returned": whether the record is confirmed or not, and before a replay,
+  // whose result would be somebody else's session. Nothing changes, also not the sequence ID.
+  if (!client->who.same_user(who)) return res.status = NFS4ERR_CLID_INUSE, res;
   // A replay. That of a refusal is judged again: the same arguments are refused again, and better ones may
   // come with the same sequence ID from clients that know Linux' server, where a refusal does not use it up.
   const bool again = args.csa_sequence == client->create_sequence;
   if (again && !is_refusal(client->create_reply.status)) return client->create_reply;
   if (!again && args.csa_sequence != client->create_sequence + 1)
     return res.status = NFS4ERR_SEQ_MISORDERED, res;
-  // "No changes are made": a refused confirmation does not use up the sequence ID.
-  if (!client->confirmed && !client->who.same_user(who)) return res.status = NFS4ERR_CLID_INUSE, res;
 
   while (sessions_.size() >= limits_.max_sessions && make_room(client, now, lease)) {
   }
@@ -276,11 +280,10 @@ nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& cli
   reply_memory_.reserve(r.csr_fore_chan_attrs);
 
   auto session = std::make_unique<Session>();
-  store_be32(session->id.data.data(), static_cast<uint32_t>(boot_));
-  store_be32(session->id.data.data() + 4, static_cast<uint32_t>(client.id));
-  store_be32(session->id.data.data() + 8, static_cast<uint32_t>(next_session_ >> 32));
-  store_be32(session->id.data.data() + 12, static_cast<uint32_t>(next_session_));
-  ++next_session_;
+  // Whoever knows it may use the session, whatever his credential (SP4_NONE, section 2.10.8.3).
+  do {
+    fill_random(session->id.data);
+  } while (sessions_.contains(session->id));
   session->client = &client;
   session->fore = r.csr_fore_chan_attrs;
   session->back = r.csr_back_chan_attrs;

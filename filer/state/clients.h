@@ -102,7 +102,6 @@ class ClientTable {
   Hooks hooks_;
   uint64_t boot_ = 0;
   uint32_t next_client_ = 1;
-  uint64_t next_session_ = 1;
   std::unordered_map<nfs4::clientid4, std::unique_ptr<Client>> clients_;
   std::unordered_map<nfs4::sessionid4, std::unique_ptr<Session>> sessions_;
   ReplyMemory reply_memory_;

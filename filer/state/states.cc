@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "filer/state/random.h"
+
 namespace nfsrdma::filer {
 
 using namespace nfs4;
@@ -59,7 +61,7 @@ stateid4 state_key(const stateid4& id) {
   return {0, id.other};
 }
 
-void StateTable::restart(uint64_t boot) {
+void StateTable::restart() {
   for (auto& [id, state] : states_) {  // clients may survive it
     state->client->states.clear();
     state->client->locks = 0;
@@ -69,8 +71,16 @@ void StateTable::restart(uint64_t boot) {
   by_node_.clear();
   locks_.clear();
   lock_count_ = 0;
-  boot_ = boot;
-  next_ = 1;
+}
+
+// Section 8.2.3: all zeros and all ones are special.
+stateid4 StateTable::new_id() const {
+  constexpr std::array<std::byte, 12> kZeros{};
+  stateid4 id;
+  do {
+    fill_random(id.other);
+  } while (id.other == kZeros || id.other == kAllOnes || states_.contains(id));
+  return id;
 }
 
 State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
@@ -78,11 +88,7 @@ State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
   state->kind = kind;
   state->client = &client;
   state->node = std::move(node);
-  // Never all zeros or all ones, which are special: the boot number is neither.
-  store_be32(state->id.other.data(), static_cast<uint32_t>(boot_));
-  store_be32(state->id.other.data() + 4, static_cast<uint32_t>(next_ >> 32));
-  store_be32(state->id.other.data() + 8, static_cast<uint32_t>(next_));
-  ++next_;
+  state->id = new_id();
   if (kind != StateKind::kLock) {
     tree_.hold(*state->node);  // a delegation can be given back, too
     set_pins(*state, state->node->pinned);

@@ -2,9 +2,9 @@
 // sections 8.2, 9, 10.4).
 //
 // A State is one "other" value. Its seqid starts at 1 and grows with every change, past NFS4_UINT32_MAX to 1.
-// Revoked state stays, holding nothing, until FREE_STATEID. "Other" values carry the boot number and are
-// never used twice. check() is the validation procedure of section 8.2.4. Guarded by the server's lock; lost
-// when the server restarts.
+// Revoked state stays, holding nothing, until FREE_STATEID. "Other" values are random, so that
+// nobody guesses those of others. check() is the validation procedure of section 8.2.4. Guarded by the
+// server's lock; lost when the server restarts.
 //
 // How much there may be is bounded (Limits): an operation asks for room before it adds.
 #pragma once
@@ -83,7 +83,7 @@ class StateTable {
 
   StateTable(Tree& tree, Limits limits) : tree_(tree), limits_(limits) {}
 
-  void restart(uint64_t boot);
+  void restart();
 
   State& add(StateKind kind, Client& client, NodePtr node);
   // A lock stateid, under an open.
@@ -138,6 +138,7 @@ class StateTable {
   size_t lock_count() const { return lock_count_; }
 
  private:
+  nfs4::stateid4 new_id() const;
   void let_go(State& state);
   static void set_pins(State& state, bool pins);
   template <class Change>
@@ -145,8 +146,6 @@ class StateTable {
 
   Tree& tree_;
   const Limits limits_;
-  uint64_t boot_ = 0;
-  uint64_t next_ = 1;
   uint64_t delegations_moved_ = 0;
   std::unordered_map<nfs4::stateid4, std::unique_ptr<State>> states_;  // keyed by "other" only
   std::unordered_map<NodeId, std::vector<State*>> by_node_;

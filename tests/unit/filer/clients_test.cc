@@ -1,6 +1,7 @@
 // Client IDs and sessions against everything that may come with them (RFC 8881 sections 18.35
 // to 18.37, 18.46, 18.50): the cases that session_test.cc and sequence_test.cc do not have.
 
+#include <bit>
 #include <random>
 #include <thread>
 
@@ -212,6 +213,69 @@ TEST(DestroyClientidCases, UnconfirmedOnes_GoAloneOrInASessionOfAnother) {
             NFS4ERR_NOT_ONLY_OP);
   EXPECT_EQ(client.call(ops(DESTROY_SESSION4args{client.session}, PUTROOTFH4args{})).status,
             NFS4ERR_NOT_ONLY_OP);
+}
+
+// --- principals ---
+
+// Section 2.10.8.3: an attacker must not "associate a rogue connection with a legitimate session, or
+// associate a rogue session with a legitimate client ID in order to maliciously alter the client ID's lock
+// state".
+struct OtherUsersClient : ::testing::Test {
+  std::unique_ptr<Server> server = start_server();
+  RawClient owner{*server, "owner", {.uid = 1001, .gid = 1001}};
+  RawClient thief{*server, "thief", {.uid = 1002, .gid = 1002}};
+
+  void SetUp() override {
+    ASSERT_TRUE(owner.establish());
+    ASSERT_TRUE(thief.establish());
+  }
+};
+
+// "the client has changed principals ... or there has been a chance collision between shorthand client
+// identifiers. ... Neither of these cases is permissible. Processing stops and NFS4ERR_CLID_INUSE is
+// returned".
+TEST_F(OtherUsersClient, CreateSession_IsInUse_AlsoAsAReplay) {
+  for (const sequenceid4 ahead : {0u, 1u}) {
+    thief.clientid = owner.clientid;
+    thief.create_sequence = owner.create_sequence + ahead;
+    EXPECT_EQ(thief.create_session().status, NFS4ERR_CLID_INUSE) << ahead;
+  }
+  EXPECT_EQ(owner.create_session().status, NFS4_OK) << "no changes are made";
+}
+
+TEST_F(OtherUsersClient, DestroySession_IsWrongCred) {
+  for (const bool in_session : {false, true}) {
+    const Ops request = ops(DESTROY_SESSION4args{owner.session});
+    EXPECT_EQ((in_session ? thief.run(request) : thief.call(request)).status, NFS4ERR_WRONG_CRED);
+  }
+  EXPECT_EQ(owner.run({}).status, NFS4_OK);
+}
+
+TEST_F(OtherUsersClient, DestroyClientid_IsWrongCred) {
+  ASSERT_EQ(owner.call(ops(DESTROY_SESSION4args{owner.session})).status, NFS4_OK);
+  EXPECT_EQ(thief.run(ops(DESTROY_CLIENTID4args{owner.clientid})).status, NFS4ERR_WRONG_CRED);
+  EXPECT_EQ(owner.call(ops(DESTROY_CLIENTID4args{owner.clientid})).status, NFS4_OK);
+}
+
+// Counters differ in a few bits from one to the next; of random bits about half differ. That 24 of 96 or
+// fewer do by chance happens once in more than a million.
+TEST_F(OtherUsersClient, SessionIdsAndStateids_TellNothingOfTheNext) {
+  const auto differing = [](ConstBytes a, ConstBytes b) {
+    int bits = 0;
+    for (size_t i = 0; i < a.size(); ++i) bits += std::popcount(std::to_integer<uint8_t>(a[i] ^ b[i]));
+    return bits;
+  };
+  ASSERT_TRUE(server->make_file("/export/f", "x", 0666));
+  sessionid4 session = owner.session;
+  stateid4 state = owner.open("/export/f");
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(owner.create_session().status, NFS4_OK);
+    EXPECT_GT(differing(session.data, owner.session.data), 24);
+    const stateid4 next = owner.open("/export/f", OPEN4_SHARE_ACCESS_READ, 0, "owner " + std::to_string(i));
+    EXPECT_GT(differing(state.other, next.other), 24);
+    session = owner.session;
+    state = next;
+  }
 }
 
 // --- the table ---
