@@ -48,7 +48,8 @@ bool Server::make_file(std::string_view path, std::string_view content, uint32_t
                        uint32_t gid) {
   std::lock_guard lock(impl_->core.mutex);
   const NodePtr node = make(impl_->core, path, {.type = NF4REG, .mode = mode, .uid = uid, .gid = gid});
-  return node != nullptr && impl_->core.tree.write(*node, 0, as_const_bytes(content), true) == NFS4_OK;
+  return node != nullptr &&
+         impl_->core.tree.write(*node, 0, as_const_bytes(content), true, Principal::superuser()) == NFS4_OK;
 }
 
 bool Server::make_symlink(std::string_view path, std::string_view target) {
@@ -59,8 +60,8 @@ bool Server::make_symlink(std::string_view path, std::string_view target) {
 bool Server::write_file(std::string_view path, uint64_t offset, std::string_view content) {
   bool done = false;
   impl_->for_path(path, [&](Node& node) {
-    done =
-        node.type == NF4REG && impl_->core.tree.write(node, offset, as_const_bytes(content), true) == NFS4_OK;
+    done = node.type == NF4REG && impl_->core.tree.write(node, offset, as_const_bytes(content), true,
+                                                         Principal::superuser()) == NFS4_OK;
   });
   return done;
 }

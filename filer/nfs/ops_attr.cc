@@ -50,7 +50,7 @@ nfsstat4 set_size(Context& c, const stateid4& stateid, uint64_t size) {
     if (!c.core.take_from_expired(*denying)) return NFS4ERR_LOCKED;
   }
   if (!may(node, c.who, kMayWrite) && !(*state != nullptr && owns(node, c.who))) return NFS4ERR_ACCESS;
-  const nfsstat4 status = c.core.tree.resize(node, size);
+  const nfsstat4 status = c.core.tree.resize(node, size, c.who);
   if (status == NFS4_OK) c.core.tree.clear_set_id(node, c.who);
   return status;
 }

@@ -67,6 +67,8 @@ CREATE4res execute(Context& c, const CREATE4args& args) {
   if (!changes) return refused<Res>(changes.error());
   if (changes->size) return refused<Res>(NFS4ERR_INVAL);
   if (args.objtype.type == NF4LNK && args.objtype.linkdata.empty()) return refused<Res>(NFS4ERR_INVAL);
+  // Who may not search it is not told what is in it.
+  if (!may(*dir, c.who, kMayExecute)) return refused<Res>(NFS4ERR_ACCESS);
   const Answer<NodePtr> there = c.core.tree.child(*dir, args.objname);
   if (there || there.error() != NFS4ERR_NOENT) return refused<Res>(there ? NFS4ERR_EXIST : there.error());
   if (const nfsstat4 status = need_writable_directory(c, *dir); status != NFS4_OK)
@@ -79,7 +81,8 @@ CREATE4res execute(Context& c, const CREATE4args& args) {
   const uint32_t usual = args.objtype.type == NF4DIR ? 0755 : args.objtype.type == NF4LNK ? 0777 : 0644;
 
   const Initial initial{.type = args.objtype.type,
-                        .mode = changes->mode.value_or(usual | (inherits ? 02000u : 0u)),
+                        .mode = without_set_id(*dir->fs, args.objtype.type,
+                                               changes->mode.value_or(usual | (inherits ? 02000u : 0u))),
                         .uid = who.uid,
                         .gid = inherited_group(*dir, c.who),
                         .target = args.objtype.linkdata,

@@ -64,7 +64,7 @@ WRITE4res execute(Context& c, const WRITE4args& args) {
   const stable_how4 stable = c.core.switches.writes_are_stable     ? FILE_SYNC4
                              : c.core.switches.writes_are_unstable ? UNSTABLE4
                                                                    : args.stable;
-  const nfsstat4 status = c.core.tree.write(node, args.offset, data, stable != UNSTABLE4);
+  const nfsstat4 status = c.core.tree.write(node, args.offset, data, stable != UNSTABLE4, c.who);
   c.core.renew_verifier_after_loss(node);
   if (status != NFS4_OK) return refused<WRITE4res>(status);
   if (!data.empty()) c.core.tree.clear_set_id(node, c.who);
@@ -92,7 +92,7 @@ READLINK4res execute(Context& c, const READLINK4args&) {
   // "an error of NFS4ERR_WRONG_TYPE must be returned if the object is not a symbolic link" (section 18.24).
   if (c.current.node->type != NF4LNK) return refused<READLINK4res>(NFS4ERR_WRONG_TYPE);
   READLINK4res res;
-  Answer<std::string> target = c.core.tree.read_link(*c.current.node);
+  Answer<std::string> target = c.core.tree.read_link(*c.current.node, c.who);
   if (!target) return refused<READLINK4res>(target.error());
   res.resok4.link = *std::move(target);
   return res;

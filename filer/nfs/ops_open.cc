@@ -174,7 +174,8 @@ nfsstat4 Opening::set_initial(Node& node, Changes changes) {
   }
   if (changes.size) {
     if (*changes.size != 0) {
-      if (const nfsstat4 status = c_.core.tree.resize(node, *changes.size); status != NFS4_OK) return status;
+      if (const nfsstat4 status = c_.core.tree.resize(node, *changes.size, c_.who); status != NFS4_OK)
+        return status;
     }
     attrset_.set(FATTR4_SIZE);
   }
@@ -258,7 +259,7 @@ nfsstat4 Opening::check_conflicts() {
 
 nfsstat4 Opening::truncate() {
   if (!truncates_) return NFS4_OK;
-  const nfsstat4 status = c_.core.tree.resize(*node_, 0);
+  const nfsstat4 status = c_.core.tree.resize(*node_, 0, c_.who);
   if (status != NFS4_OK) return status;
   c_.core.tree.clear_set_id(*node_, c_.who);
   attrset_.set(FATTR4_SIZE);

@@ -50,6 +50,13 @@ inline bool may_delete(const Node& dir, const Node& node, const Principal& who) 
   return (dir.mode & 01000) == 0 || owns(dir, who) || owns(node, who);
 }
 
+// Where every caller is the server's own user (docs/FILER.md), a set-user-ID or set-group-ID program of his
+// would hand his account to whoever runs it on this machine: such bits are left out. Of directories they give
+// nobody any rights.
+inline uint32_t without_set_id(const FileSystem& fs, nfs4::nfs_ftype4 type, uint32_t mode) {
+  return fs.everybody && type != nfs4::NF4DIR ? mode & ~06000u : mode;
+}
+
 // In a set-group-id directory new objects get its group, and new directories the bit.
 inline uint32_t inherited_group(const Node& dir, const Principal& who) {
   return (dir.mode & 02000) != 0 ? dir.gid : acting(*dir.fs, who).gid;

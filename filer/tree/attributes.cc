@@ -233,8 +233,12 @@ nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal
   if (const nfsstat4 status = check_allowed(node, c, who); status != NFS4_OK) return status;
   NewAttributes to{.uid = c.uid, .gid = c.gid, .accessed = c.accessed, .modified = c.modified};
   uint32_t mode = node.mode;
-  if ((c.uid || c.gid) && !node.is_directory() && !who.root())
-    mode &= ~06000u;  // chown takes set-id bits away
+  // chown(2) takes set-ID bits away, from root's files, too: "the set-user-ID and set-group-ID mode bits ...
+  // are cleared", but for the group's bit where it does not mean set-group-ID execution.
+  if ((c.uid || c.gid) && !node.is_directory()) {
+    mode &= ~04000u;
+    if ((mode & 010) != 0 || !who.root()) mode &= ~02000u;
+  }
   // A symbolic link's mode says nothing, and the host cannot change it: asked for, it is taken and left as it
   // is, as by Linux' server.
   const bool sets_mode = (c.mode || c.mode_masked) && node.type != NF4LNK;
@@ -245,6 +249,7 @@ nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal
     // chmod by someone outside of the file's group cannot make it set-group-id.
     if (!who.root() && !who.in_group(c.gid.value_or(node.gid))) mode &= ~02000u;
   }
+  if (sets_mode) mode = without_set_id(*node.fs, node.type, mode);
   if (mode != node.mode || sets_mode) to.mode = mode;
   if (const nfsstat4 status = tree.set(node, to, who); status != NFS4_OK) return status;
   if (c.uid) set.set(FATTR4_OWNER);

@@ -1,9 +1,11 @@
 #include "filer/tree/caller_thread.h"
 
+#include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <vector>
 
@@ -35,17 +37,32 @@ std::vector<gid_t> groups_of_thread() {
   return groups;
 }
 
+// The calling thread's capabilities.
+struct Capabilities {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
+
+  bool get() { return syscall(SYS_capget, &header, data.data()) == 0; }
+  bool set() { return syscall(SYS_capset, &header, data.data()) == 0; }
+  uint32_t& effective(unsigned capability) { return data[CAP_TO_INDEX(capability)].effective; }
+};
+
 // What a thread is when it is nobody's.
 class Own {
  public:
-  Own() : groups_(groups_of_thread()) {}
-
-  bool become(const Principal& who) const {
-    const std::vector<gid_t> theirs(who.groups.begin(), who.groups.end());
-    return set_groups_of_thread(theirs.data(), theirs.size()) && set_fsgid(who.gid) && set_fsuid(who.uid);
+  Own() : groups_(groups_of_thread()) {
+    known_ = capabilities_.get();
+    overrides_ = known_ && (capabilities_.effective(CAP_SYS_RESOURCE) & CAP_TO_MASK(CAP_SYS_RESOURCE)) != 0;
   }
-  void go_back() const {
-    if (set_fsuid(geteuid()) && set_fsgid(getegid()) && set_groups_of_thread(groups_.data(), groups_.size()))
+
+  bool become(const Principal& who) {
+    const std::vector<gid_t> theirs(who.groups.begin(), who.groups.end());
+    return bind_to_limits(who) && set_groups_of_thread(theirs.data(), theirs.size()) && set_fsgid(who.gid) &&
+           set_fsuid(who.uid);
+  }
+  void go_back() {
+    if (set_fsuid(geteuid()) && set_fsgid(getegid()) &&
+        set_groups_of_thread(groups_.data(), groups_.size()) && (!overrides_ || capabilities_.set()))
       return;
     log::error("filer: cannot give up a caller's rights");
     std::abort();
@@ -59,7 +76,20 @@ class Own {
   }
 
  private:
+  // CAP_SYS_RESOURCE is not among those that setfsuid(2) takes away: it overrides quotas and the blocks that
+  // are kept for root.
+  bool bind_to_limits(const Principal& who) {
+    if (!known_) return false;
+    if (!overrides_ || who.root()) return true;
+    Capabilities less = capabilities_;
+    less.effective(CAP_SYS_RESOURCE) &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+    return less.set();
+  }
+
   const std::vector<gid_t> groups_;
+  Capabilities capabilities_;
+  bool known_ = false;
+  bool overrides_ = false;
 };
 
 }  // namespace
@@ -74,7 +104,8 @@ bool CallerThread::can_impersonate() {
 }
 
 bool CallerThread::act_as(const Principal& who, const std::function<void()>& act) {
-  if (who.root() || !can_impersonate()) {
+  // Root in his own group is who this process is.
+  if ((who.root() && who.gid == getegid()) || !can_impersonate()) {
     act();
     return true;
   }
@@ -93,7 +124,7 @@ CallerThread::~CallerThread() {
 }
 
 void CallerThread::serve() {
-  const Own own;
+  Own own;
   can_ = own.can_become_another();
   answered_.release();
   while (true) {

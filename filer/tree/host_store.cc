@@ -4,7 +4,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/resource.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -102,6 +104,30 @@ uint64_t largest_file(int directory) {
   return yes == 0 ? INT64_MAX : static_cast<uint64_t>(yes);
 }
 
+// Other file systems (FUSE, NFS, /proc) may refuse for reasons of their own what a mode allows: there the
+// host is asked, as the caller, before the server looks at anything for him.
+bool decides_by_modes(int fd) {
+  struct statfs facts {};
+  if (fstatfs(fd, &facts) != 0) return false;
+  switch (static_cast<uint32_t>(facts.f_type)) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC: return true;
+    default: return false;
+  }
+}
+
+// Where the host does not say, it may: then it is asked who may do what (acl_permissions()), and is right
+// either way.
+bool may_have_acl(int fd) {
+  if (getxattr(host_path(fd).c_str(), "system.posix_acl_access", nullptr, 0) >= 0) return true;
+  return errno != ENODATA && errno != EOPNOTSUPP;
+}
+
 Principal own_principal() {
   Principal self{rpc::AUTH_SYS, geteuid(), getegid(), {}};
   const int count = getgroups(0, nullptr);
@@ -135,6 +161,7 @@ HostStore::HostStore(const HostExport& what, const HandleKey& key, FileSystem& f
     : fs_(fs),
       root_fd_(std::move(root)),
       sync_(what.sync),
+      modes_say_all_(decides_by_modes(root_fd_.get())),
       cookie_hash_(key),
       locator_(root_fd_.get(), key, fs.number, what.path),
       next_id_(std::move(next_id)),
@@ -257,9 +284,8 @@ void HostStore::take(HostNode& node, const struct statx& facts, Seen how) {
   node.modified = time_of(facts.stx_mtime);
   node.changed = time_of(facts.stx_ctime);
   node.created = (facts.stx_mask & STATX_BTIME) != 0 ? time_of(facts.stx_btime) : node.changed;
-  if ((first || moved || settled) && !fs_.everybody && node.type != NF4LNK && node.path) {
-    node.has_acl = getxattr(host_path(node.path.get()).c_str(), "system.posix_acl_access", nullptr, 0) > 0;
-  }
+  if ((first || moved || settled) && node.type != NF4LNK && node.path)
+    node.has_acl = !modes_say_all_ || may_have_acl(node.path.get());
 }
 
 uint32_t HostStore::acl_permissions(const Node& node, const Principal& who) {

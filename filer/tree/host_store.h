@@ -7,9 +7,9 @@
 // does not check subtrees; its ".." does not.
 //
 // Rights: where the process may act as its callers (root), what creates, removes, renames and sets attributes
-// is done as the caller, so that the host's own rules hold, ACLs and quotas included; data is read and
-// written through descriptors of the server's, after the checks of access.h. Otherwise every caller is the
-// user the process runs as.
+// is done as the caller, so that the host's own rules hold, ACLs and quotas included; data is written as the
+// caller and read as the server, through descriptors of the server's, after the checks of access.h. Otherwise
+// every caller is the user the process runs as.
 //
 // The change attribute is ctime in nanoseconds, and a count where ctime alone would not move: the host's
 // clock ticks every few milliseconds. Changes made through the server always move it. A change by somebody
@@ -60,10 +60,10 @@ class HostStore final : public Store {
   Status set(Node& node, const NewAttributes& attributes, const Principal& who) override;
 
   Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) override;
-  Status write(Node& file, uint64_t offset, ConstBytes data, bool stable) override;
-  Status resize(Node& file, uint64_t size) override;
+  Status write(Node& file, uint64_t offset, ConstBytes data, bool stable, const Principal& who) override;
+  Status resize(Node& file, uint64_t size, const Principal& who) override;
   Status commit(Node& file, uint64_t offset, uint64_t length) override;
-  Answer<std::string> read_link(Node& link) override;
+  Answer<std::string> read_link(Node& link, const Principal& who) override;
   void accessed(Node&) override {}
 
   void release(Node& node) override;
@@ -127,6 +127,7 @@ class HostStore final : public Store {
   FileSystem& fs_;
   Fd root_fd_;
   bool sync_;
+  bool modes_say_all_;  // who may do what is decided by mode, owner and ACL alone
   SipHash cookie_hash_;
   HostLocator locator_;
   CallerThread callers_;

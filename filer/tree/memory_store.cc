@@ -306,7 +306,7 @@ Answer<size_t> MemoryStore::read(Node& file, uint64_t offset, size_t bytes, Byte
   return in_memory(file).data.read(offset, bytes, to);
 }
 
-nfsstat4 MemoryStore::write(Node& file, uint64_t offset, ConstBytes data, bool stable) {
+nfsstat4 MemoryStore::write(Node& file, uint64_t offset, ConstBytes data, bool stable, const Principal&) {
   SparseFile& content = in_memory(file).data;
   const uint64_t growth = content.growth(offset, data.size());
   if (growth > file.fs->bytes_total - std::min(file.fs->bytes_used, file.fs->bytes_total))
@@ -317,7 +317,7 @@ nfsstat4 MemoryStore::write(Node& file, uint64_t offset, ConstBytes data, bool s
   return NFS4_OK;
 }
 
-nfsstat4 MemoryStore::resize(Node& file, uint64_t size) {
+nfsstat4 MemoryStore::resize(Node& file, uint64_t size, const Principal&) {
   SparseFile& content = in_memory(file).data;
   file.fs->bytes_used -= content.allocated_bytes();
   content.resize(size);
@@ -331,7 +331,7 @@ nfsstat4 MemoryStore::commit(Node& file, uint64_t offset, uint64_t length) {
   return NFS4_OK;
 }
 
-Answer<std::string> MemoryStore::read_link(Node& link) {
+Answer<std::string> MemoryStore::read_link(Node& link, const Principal&) {
   return in_memory(link).target;
 }
 

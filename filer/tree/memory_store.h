@@ -61,10 +61,10 @@ class MemoryStore final : public Store {
   void set_acl(Node& node, std::vector<nfs4::nfsace4> acl);
 
   Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) override;
-  Status write(Node& file, uint64_t offset, ConstBytes data, bool stable) override;
-  Status resize(Node& file, uint64_t size) override;
+  Status write(Node& file, uint64_t offset, ConstBytes data, bool stable, const Principal& who) override;
+  Status resize(Node& file, uint64_t size, const Principal& who) override;
   Status commit(Node& file, uint64_t offset, uint64_t length) override;
-  Answer<std::string> read_link(Node& link) override;
+  Answer<std::string> read_link(Node& link, const Principal& who) override;
   void accessed(Node& node) override { node.accessed = now_(); }
 
   void release(Node& node) override;

@@ -87,13 +87,13 @@ class Store {
   // Appends `bytes` from `offset` on to `to`, fewer only at the end of the file, and says how many. What it
   // has appended when it fails is the caller's to take away.
   virtual Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) = 0;
-  virtual Status write(Node& file, uint64_t offset, ConstBytes data, bool stable) = 0;
-  virtual Status resize(Node& file, uint64_t size) = 0;
+  virtual Status write(Node& file, uint64_t offset, ConstBytes data, bool stable, const Principal& who) = 0;
+  virtual Status resize(Node& file, uint64_t size, const Principal& who) = 0;
   virtual Status commit(Node& file, uint64_t offset, uint64_t length) = 0;  // length 0: to the end
   // Whether data that was taken as unstable may be lost since this was last asked: writing it out has failed,
   // which the host says of all writers of the file once.
   bool take_loss() { return std::exchange(loss_, false); }
-  virtual Answer<std::string> read_link(Node& link) = 0;
+  virtual Answer<std::string> read_link(Node& link, const Principal& who) = 0;
   // An access that the host does not see by itself.
   virtual void accessed(Node& node) = 0;
 

@@ -198,7 +198,7 @@ nfsstat4 Tree::set(Node& node, const NewAttributes& attributes, const Principal&
 
 void Tree::clear_set_id(Node& node, const Principal& caller) {
   const Principal& who = acting(*node.fs, caller);
-  if (who.root()) return;
+  if (who.root() && !node.fs->everybody) return;
   uint32_t mode = node.mode & ~04000u;
   if ((mode & 010) != 0 || !who.in_group(node.gid)) mode &= ~02000u;
   if (mode != node.mode) set(node, {.mode = mode}, Principal::superuser());  // not the writer, who may not
@@ -208,22 +208,26 @@ Answer<size_t> Tree::read(Node& file, uint64_t offset, size_t bytes, ByteVector&
   return file.fs->store->read(file, offset, bytes, to);
 }
 
-nfsstat4 Tree::write(Node& file, uint64_t offset, ConstBytes data, bool stable) {
+nfsstat4 Tree::write(Node& file, uint64_t offset, ConstBytes data, bool stable, const Principal& who) {
   if (file.fs->read_only) return NFS4ERR_ROFS;
   if (data.empty()) return NFS4_OK;
   const uint64_t limit = file.fs->max_file_bytes;
   if (offset > limit || data.size() > limit - offset) return NFS4ERR_FBIG;
-  return file.fs->store->write(file, offset, data, stable);
+  return file.fs->store->write(file, offset, data, stable, acting(*file.fs, who));
 }
 
-nfsstat4 Tree::resize(Node& file, uint64_t size) {
+nfsstat4 Tree::resize(Node& file, uint64_t size, const Principal& who) {
   if (file.fs->read_only) return NFS4ERR_ROFS;
   if (size > file.fs->max_file_bytes) return NFS4ERR_FBIG;
-  return file.fs->store->resize(file, size);
+  return file.fs->store->resize(file, size, acting(*file.fs, who));
 }
 
 nfsstat4 Tree::commit(Node& file, uint64_t offset, uint64_t length) {
   return file.fs->store->commit(file, offset, length);
+}
+
+Answer<std::string> Tree::read_link(Node& link, const Principal& who) {
+  return link.fs->store->read_link(link, acting(*link.fs, who));
 }
 
 template <class Visit>

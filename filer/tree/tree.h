@@ -68,10 +68,10 @@ class Tree {
   void clear_set_id(Node& node, const Principal& caller);
 
   Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to);
-  nfs4::nfsstat4 write(Node& file, uint64_t offset, ConstBytes data, bool stable);
-  nfs4::nfsstat4 resize(Node& file, uint64_t size);
+  nfs4::nfsstat4 write(Node& file, uint64_t offset, ConstBytes data, bool stable, const Principal& who);
+  nfs4::nfsstat4 resize(Node& file, uint64_t size, const Principal& who);
   nfs4::nfsstat4 commit(Node& file, uint64_t offset, uint64_t length);
-  Answer<std::string> read_link(Node& link) { return link.fs->store->read_link(link); }
+  Answer<std::string> read_link(Node& link, const Principal& who);
   void accessed(Node& node) { node.fs->store->accessed(node); }
 
   // Opens keep unlinked files alive. release() of the last hold of a file without names ends it.

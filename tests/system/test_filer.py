@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -16,8 +17,8 @@ import test_posix
 import test_random
 import test_restart
 import test_work
-from harness import nfs41
-from harness.case import HOME, SystemCase, needs_mount, needs_root
+from harness import acl, nfs41, steward
+from harness.case import HOME, SystemCase, needs_mount, needs_root, needs_user
 from harness.filer import PROGRAM, Filer
 
 # nfs41.py has names for what other tests meet; these are RFC 8881 section 15.1's numbers.
@@ -62,7 +63,9 @@ class Large(OnFiler, test_names.Large):
 
 
 class Posix(OnFiler, test_posix.AnyUser):
-    pass
+    if os.getuid() != 0:  # set-ID bits are not kept where every caller is the server's user (strangers.Strangers)
+        MODES = (0o777, 0o644, 0o151, 0o1777, 0)
+        NEW_MODES = (0o111, 0o755, 0o1777, 0)
 
 
 class PosixUsers(OnFiler, test_posix.ManyUsers):
@@ -138,6 +141,22 @@ class Confined(OnFiler, SystemCase):
         self.assertTrue(filecmp.cmp(os.path.join(host, "a"), os.path.join(path, "c"), shallow=False))
         self.assertEqual(sorted(os.listdir(host)), sorted(os.listdir(path)))
         self.assertEqual(os.stat(os.path.join(host, "a")).st_ino, os.stat(os.path.join(path, "a")).st_ino)
+
+    @needs_user()
+    def test_an_acl_of_a_file_that_is_somebody_elses(self):
+        """Also where every caller is the server's user the mode does not say all that he may."""
+        name = os.path.join(self.server.path(), "of-root")
+        steward.write_file(name, "text", 0o600)
+        program = "import os, sys; os.setxattr(sys.argv[1], 'system.posix_acl_access', bytes.fromhex(sys.argv[2]))"
+        status, said = steward.run([sys.executable, "-c", program, name, acl.letting_in(os.getuid()).hex()], check=False)
+        if status != 0:
+            self.skipTest(f"the file system has no ACLs: {said}")
+        mounted = self.mount()
+        with open(os.path.join(mounted.path, "of-root"), "r+") as file:
+            self.assertEqual(file.read(), "text")
+            file.write(" and more")
+        with open(name) as file:
+            self.assertEqual(file.read(), "text and more")
 
     def test_handles_outlive_the_server(self):
         """A working directory and an open file in the mount go on after the server was killed."""

@@ -10,3 +10,9 @@ def shutting_out(uid):
     """rwxr-xr-x, and nothing for one user."""
     entries = ((OWNER, 7, UNNAMED), (USER, 0, uid), (GROUP, 5, UNNAMED), (MASK, 5, UNNAMED), (OTHERS, 5, UNNAMED))
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+def letting_in(uid):
+    """rw-rw---- as a mode shows it, and what the group may there is what one user may."""
+    entries = ((OWNER, 6, UNNAMED), (USER, 6, uid), (GROUP, 0, UNNAMED), (MASK, 6, UNNAMED), (OTHERS, 0, UNNAMED))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)

@@ -261,6 +261,51 @@ TEST_P(AttributesTest, DirectoryThatMayNotBeSearched_HasNamesWithAnError) {
   EXPECT_EQ(user.run_at("/export/d", ops(LOOKUP4args{"sub"})).status, NFS4ERR_ACCESS);
 }
 
+// Who may not search a directory is not told what is in it, whatever he asks.
+TEST_P(AttributesTest, DirectoryThatMayNotBeSearched_TellsNobodyWhatIsThere) {
+  if (GetParam() == Kept::kByHost && !may_act_as_callers()) GTEST_SKIP() << "needs root";
+  ASSERT_TRUE(server->make_directory("/export/d/sub"));
+  ASSERT_TRUE(server->make_file("/export/d/f", "x", 0666));
+  ASSERT_TRUE(server->make_file("/export/mine", "x", 0666));
+  fattr4 mode = some(FATTR4_MODE);
+  mode.mode = 0766;
+  ASSERT_EQ(at_path("/export/d", ops(SETATTR4args{{}, mode})), NFS4_OK);
+  RawClient user(*server, "user", {.uid = 1000, .gid = 1000});
+  ASSERT_TRUE(user.establish());
+  for (const char* name : {"sub", "f", "absent"}) {
+    const auto asked = [&](const Ops& request) { return name_of(user.run_at("/export/d", request).status); };
+    EXPECT_EQ(asked(ops(CREATE4args{{NF4DIR}, name, {}})), "NFS4ERR_ACCESS") << name;
+    EXPECT_EQ(asked(ops(LOOKUP4args{name})), "NFS4ERR_ACCESS") << name;
+    EXPECT_EQ(asked(ops(SECINFO4args{name})), "NFS4ERR_ACCESS") << name;
+    EXPECT_EQ(asked(ops(REMOVE4args{name})), "NFS4ERR_ACCESS") << name;
+    EXPECT_EQ(asked(ops(user.open_args(name))), "NFS4ERR_ACCESS") << name;
+    EXPECT_EQ(asked(ops(SAVEFH4args{}, RENAME4args{name, "new"})), "NFS4ERR_ACCESS") << name;
+    const Ops here = ops(SAVEFH4args{}) + path_ops("/export/d");
+    EXPECT_EQ(name_of(user.run_at("/export/mine", here + ops(LINK4args{name})).status), "NFS4ERR_ACCESS");
+    EXPECT_EQ(name_of(user.run_at("/export", here + ops(RENAME4args{"mine", name})).status),
+              "NFS4ERR_ACCESS");
+  }
+}
+
+// chown(2): "When the owner or group of an executable file is changed by an unprivileged user, the S_ISUID
+// and S_ISGID mode bits are cleared. POSIX does not specify whether this also should happen when root does
+// the chown(); the Linux behavior depends on the kernel version, and since Linux 2.2.13, root is treated like
+// other users. In case of a non-group-executable file (i.e., one for which the S_IXGRP bit is not set) the
+// S_ISGID bit indicates mandatory locking, and is not cleared by a chown()."
+TEST_P(AttributesTest, RootsChown_TakesSetIdBitsAway) {
+  if (GetParam() == Kept::kByHost && !may_act_as_callers()) GTEST_SKIP() << "needs root";
+  ASSERT_TRUE(server->make_file("/export/program", "x", 0755));
+  for (const auto& [before, after] : {std::pair(06755u, 0755u), {06745u, 02745u}, {01755u, 01755u}}) {
+    fattr4 mode = some(FATTR4_MODE);
+    mode.mode = before;
+    ASSERT_EQ(at_path("/export/program", ops(SETATTR4args{{}, mode})), NFS4_OK);
+    fattr4 owner = some(FATTR4_OWNER);
+    owner.owner = "1000";
+    ASSERT_EQ(at_path("/export/program", ops(SETATTR4args{{}, owner})), NFS4_OK);
+    EXPECT_EQ(client->attributes("/export/program", bitmap4::of({FATTR4_MODE})).mode, after);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kept, AttributesTest, ::testing::Values(Kept::kInMemory, Kept::kByHost), name_of);
 
 }  // namespace

@@ -13,6 +13,15 @@ namespace nfsrdma::filer::test {
 
 // So many of the next fsync(2) of this program fail, the server's among them.
 extern std::atomic<int> failing_fsyncs;
+// While it is another number than 0, getxattr(2) fails with it.
+extern std::atomic<int> failing_getxattr;
+// As whom this program has written file data last (pwrite(2), ftruncate(2)), and whether it could have more
+// than quotas and the host's reserve let that user have.
+struct LastWriter {
+  std::atomic<uint32_t> user{UINT32_MAX};
+  std::atomic<bool> overrides{false};
+};
+extern LastWriter last_writer;
 
 namespace fs = std::filesystem;
 

@@ -1,8 +1,10 @@
 // A directory of the host as an export: what holds for it and not for memory. As root and as anybody.
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -344,6 +346,66 @@ TEST_F(HostAsRootTest, ThisThreadsRights_AreWhatTheyWere) {
   EXPECT_EQ(facts.st_uid, 0u);
 }
 
+// Without root_squash root is root in whichever group he says he acts in.
+TEST_F(HostAsRootTest, WhatRootMakes_IsOfHisGroup) {
+  RawClient root(*server, "root of a group", User{.uid = 0, .gid = 1234});
+  ASSERT_TRUE(root.establish());
+  ASSERT_EQ(root.run_at("/export", ops(CREATE4args{{NF4DIR}, "d", {}})).status, NFS4_OK);
+  OPEN4args args = root.open_args("f");
+  args.openhow.opentype = OPEN4_CREATE;
+  ASSERT_EQ(root.run_at("/export", ops(args)).status, NFS4_OK);
+  for (const char* name : {"/d", "/f"}) {
+    struct stat facts {};
+    ASSERT_EQ(stat((inside() + name).c_str(), &facts), 0) << name;
+    EXPECT_EQ(facts.st_uid, 0u) << name;
+    EXPECT_EQ(facts.st_gid, 1234u) << name;
+  }
+}
+
+// Quotas and the blocks that are kept for root bind whoever writes: CAP_SYS_RESOURCE and user 0 override
+// them.
+TEST_F(HostAsRootTest, DataIsWrittenAsTheCaller) {
+  std::ofstream(inside() + "/f") << "content";
+  ASSERT_EQ(chmod((inside() + "/f").c_str(), 0666), 0);
+  ASSERT_EQ(user->write("/export/f", {}, 0, "x").status, NFS4_OK);
+  EXPECT_EQ(last_writer.user, 1000u);
+  EXPECT_FALSE(last_writer.overrides);
+  ASSERT_EQ(client->write("/export/f", {}, 0, "x").status, NFS4_OK);
+  EXPECT_EQ(last_writer.user, 0u);
+  fattr4 size;
+  size.attrmask.set(FATTR4_SIZE);
+  ASSERT_EQ(user->run_at("/export/f", ops(SETATTR4args{{}, size})).status, NFS4_OK);
+  EXPECT_EQ(last_writer.user, 1000u);
+  EXPECT_FALSE(last_writer.overrides);
+  server.reset();
+  EXPECT_EQ(geteuid(), 0u);
+}
+
+// Where a file system refuses by more than modes, the server does not look as root for whom it would refuse:
+// a process' links in /proc are for who may trace it.
+TEST_F(HostAsRootTest, FileSystemWithRulesOfItsOwn_IsAskedAsTheCaller) {
+  // A child with none of the server's descriptors: one of them locks the directory of its state.
+  struct Sleeper {
+    pid_t pid = 0;
+    ~Sleeper() {
+      if (pid == 0) return;
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  } sleeper;
+  char sleep[] = "sleep", seconds[] = "600";
+  char* const words[] = {sleep, seconds, nullptr};
+  ASSERT_EQ(posix_spawnp(&sleeper.pid, sleep, nullptr, nullptr, words, environ), 0);
+  begin("/proc/" + std::to_string(sleeper.pid));
+  user = std::make_unique<RawClient>(*server, "user", User{.uid = 1000, .gid = 1000});
+  ASSERT_TRUE(user->establish());
+  const auto reply = client->run_at("/export/cwd", ops(READLINK4args{}));
+  ASSERT_EQ(reply.status, NFS4_OK);
+  EXPECT_EQ(at<READLINK4res>(reply, 0).resok4.link, fs::current_path().string());
+  EXPECT_EQ(user->run_at("/export/cwd", ops(READLINK4args{})).status, NFS4ERR_ACCESS);
+  server->with_core([](Core& core) { EXPECT_TRUE(core.tree.walk("/export")->has_acl); });
+}
+
 TEST_F(HostAsRootTest, AccessControlLists_Count) {
   std::ofstream(inside() + "/f") << "content";
   chmod((inside() + "/f").c_str(), 0600);
@@ -393,6 +455,24 @@ TEST_F(HostAsRootTest, AccessControlList_OfTheTickInWhichTheFileWasSeen_Counts) 
     return;
   }
   GTEST_SKIP() << "this file system gives no two changes the same ctime";
+}
+
+// An error of getxattr(2) does not say that there is no ACL: the host is asked who may do what.
+TEST_F(HostAsRootTest, AccessControlListThatCannotBeRead_CountsAllTheSame) {
+  std::ofstream(inside() + "/f") << "content";
+  ASSERT_EQ(chmod((inside() + "/f").c_str(), 0644), 0);
+  int error = 0;
+  shut_out(inside() + "/f", error);
+  if (error != 0) GTEST_SKIP() << "no ACLs here: " << std::strerror(error);
+  for (const int failure : {EIO, EACCES, ERANGE}) {
+    begin();
+    user = std::make_unique<RawClient>(*server, "user", User{.uid = 1000, .gid = 1000});
+    ASSERT_TRUE(user->establish());
+    failing_getxattr = failure;
+    const auto reply = user->run_at("/export/f", ops(ACCESS4args{ACCESS4_READ}));
+    failing_getxattr = 0;
+    EXPECT_EQ(at<ACCESS4res>(reply, 0).resok4.access, 0u) << std::strerror(failure);
+  }
 }
 
 }  // namespace
