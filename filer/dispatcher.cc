@@ -171,6 +171,13 @@ bool Dispatcher::prepare(Exchange& x) {
   {
     std::lock_guard lock(core_.mutex);
     x.boot = core_.boot;
+    // Whoever is not believed may ask whether the server is there (NULL), and is told why not more (RFC 5531
+    // section 9: "AUTH_TOOWEAK ... rejected for security reasons").
+    if (!x.link->believed() && x.header.rpcvers == rpc::kRpcVersion && x.header.proc != NFSPROC4_NULL) {
+      answer(x, denied_with(rpc::AUTH_TOOWEAK));
+      transmit(x);
+      return false;
+    }
     const auto who = x.header.rpcvers == rpc::kRpcVersion
                          ? principal_of(x.header.cred, core_.switches.anonymous_root)
                          : std::optional<Principal>(Principal{});

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "filer/net/peer_check.h"
 #include "filer/state/clients.h"
 #include "filer/state/states.h"
 #include "filer/tree/host_export.h"
@@ -37,6 +38,8 @@ struct Options {
   std::chrono::milliseconds idle_without_session{60'000};
   // ...when its client leaves a record unfinished, or takes none of its replies for so long.
   std::chrono::milliseconds patience{120'000};
+  // Whose calls are executed; those of others are answered AUTH_TOOWEAK, but for NULL.
+  Believed believed = Believed::kEverybody;
   std::string address = "127.0.0.1";
   uint16_t port = 0;  // TCP; 0: one that is free
   RdmaListenOptions rdma{};

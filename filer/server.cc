@@ -196,7 +196,7 @@ LinkEvents Server::Impl::link_events() {
 }
 
 template <class Make>
-void Server::Impl::add_link(std::string address, Make make) {
+void Server::Impl::add_link(std::string address, bool believed, Make make) {
   decltype(make(LinkId{})) link;
   {
     std::lock_guard lock(core.mutex);
@@ -204,6 +204,7 @@ void Server::Impl::add_link(std::string address, Make make) {
     link = make(id);
     link->standing.address = std::move(address);
     link->standing.accepted = link->standing.heard = Clock::now();
+    link->set_believed(believed);
     links.emplace(id, link);
     core.changed.notify_all();
   }
@@ -287,20 +288,36 @@ void Server::Impl::relieve() {
 
 void Server::Impl::accepted_ol(tcp::socket socket) {
   if (!make_room()) return;
-  asio::error_code ignored;
-  const tcp::endpoint peer = socket.remote_endpoint(ignored);
-  add_link(peer.address().to_string(), [&](LinkId id) {
+  asio::error_code ec;
+  const tcp::endpoint remote = socket.remote_endpoint(ec);
+  const tcp::endpoint local = ec ? tcp::endpoint() : socket.local_endpoint(ec);
+  if (ec) return;  // gone already
+  add_link(remote.address().to_string(), is_believed(remote, local, true), [&](LinkId id) {
     return std::make_shared<TcpLink>(loop, std::move(socket), id, link_events(), max_record(core.options),
                                      fragment_bytes, core.options.patience);
   });
 }
 
+bool Server::Impl::is_believed(const std::optional<tcp::endpoint>& remote,
+                               const std::optional<tcp::endpoint>& local, bool has_socket) {
+  const Believed whom = core.options.believed;
+  if (whom == Believed::kEverybody) return true;
+  std::optional<std::string> why = "its address is not known";
+  if (remote && local) why = why_not_believed(whom, {*remote, *local, has_socket});
+  if (!why) return true;
+  if (const uint64_t n = not_believed.hit())
+    log::warn("filer: a caller from {} is refused, for {}; --insecure takes everybody ({} so far)",
+              remote ? remote->address().to_string() : "an unknown address", *why, n);
+  return false;
+}
+
 void Server::Impl::make_rdma_fabrics() {
   if (!rdma_fabrics.empty()) return;
   const RdmaListenOptions& rdma = core.options.rdma;
-  if (rdma.software) rdma_fabrics.push_back(fabric::iwarp::make_fabric(loop));
+  if (rdma.software) rdma_fabrics.push_back({fabric::iwarp::make_fabric(loop), true});
   if (rdma.devices && (!rdma.software || fabric::verbs::missing({}).empty()))
-    rdma_fabrics.push_back(fabric::verbs::make_fabric(loop, {}, fabric::verbs::make_shared_domains(pool)));
+    rdma_fabrics.push_back(
+        {fabric::verbs::make_fabric(loop, {}, fabric::verbs::make_shared_domains(pool)), false});
 }
 
 // All on one port. An iWARP device and software RDMA cannot both have a TCP port: whoever has it serves both
@@ -308,31 +325,33 @@ void Server::Impl::make_rdma_fabrics() {
 Result<> Server::Impl::listen_rdma_ol(uint16_t wanted) {
   make_rdma_fabrics();
   std::optional<Error> failed;
-  for (const auto& fabric : rdma_fabrics) {
+  for (const RdmaFabric& fabric : rdma_fabrics) {
     const uint16_t there = rdma_listeners.empty() ? wanted : rdma_port;
-    Result<> listening = listen_over(*fabric, there);
-    if (!listening) log::info("filer: {}: {}", fabric->name(), describe(listening.error()));
+    Result<> listening = listen_over(fabric, there);
+    if (!listening) log::info("filer: {}: {}", fabric.fabric->name(), describe(listening.error()));
     if (!listening && !failed) failed = std::move(listening).error();
   }
   if (rdma_listeners.empty()) return fail(*std::move(failed));
   return {};
 }
 
-Result<> Server::Impl::listen_over(fabric::Fabric& fabric, uint16_t wanted) {
+Result<> Server::Impl::listen_over(const RdmaFabric& fabric, uint16_t wanted) {
   const RdmaListenOptions& rdma = core.options.rdma;
-  auto listener = fabric.listen(rdma.address.empty() ? core.options.address : rdma.address, wanted,
-                                [weak = weak_from_this()](std::unique_ptr<fabric::Incoming> incoming) {
-                                  const auto self = weak.lock();
-                                  if (self && !self->closed)
-                                    self->loop.spawn(self->accept_rdma(std::move(incoming)));
-                                });
+  auto listener =
+      fabric.fabric->listen(rdma.address.empty() ? core.options.address : rdma.address, wanted,
+                            [weak = weak_from_this(),
+                             has_sockets = fabric.has_sockets](std::unique_ptr<fabric::Incoming> incoming) {
+                              const auto self = weak.lock();
+                              if (self && !self->closed)
+                                self->loop.spawn(self->accept_rdma(std::move(incoming), has_sockets));
+                            });
   if (!listener) return fail(std::move(listener).error());
   rdma_port = (*listener)->port();
   rdma_listeners.push_back(*std::move(listener));
   return {};
 }
 
-Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
+Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming, bool has_sockets) {
   const auto self = shared_from_this();
   if (!make_room()) co_return incoming->refuse();
   const rdma::ResponderOptions& responder = core.options.rdma.responder;
@@ -344,8 +363,9 @@ Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming) {
   fabric::EndpointOptions options = rdma::make_endpoint_options(responder.receive_bytes, receives, ours);
   Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await incoming->accept(std::move(options));
   if (!endpoint || closed || rdma_listeners.empty() || !make_room()) co_return;
-  std::string address = without_port((*endpoint)->peer());
-  add_link(std::move(address), [&](LinkId id) {
+  const std::string peer = (*endpoint)->peer();
+  const bool believed = is_believed(endpoint_of(peer), endpoint_of((*endpoint)->local()), has_sockets);
+  add_link(without_port(peer), believed, [&](LinkId id) {
     return std::make_shared<RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder,
                                       core.options.patience);
   });

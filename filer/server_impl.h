@@ -12,6 +12,7 @@
 
 #include "filer/dispatcher.h"
 #include "filer/net/crowd.h"
+#include "filer/net/peer_check.h"
 #include "filer/net/rdma_link.h"
 #include "filer/net/tcp_link.h"
 #include "filer/server.h"
@@ -41,11 +42,19 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   void accepted_ol(asio::ip::tcp::socket socket);
   Result<> listen_rdma_ol(uint16_t port);
   void make_rdma_fabrics();
-  Result<> listen_over(fabric::Fabric& fabric, uint16_t port);
-  Task<> accept_rdma(std::unique_ptr<fabric::Incoming> incoming);
+  // A fabric, and whether its connections are sockets of this machine's kernel.
+  struct RdmaFabric {
+    std::unique_ptr<fabric::Fabric> fabric;
+    bool has_sockets;
+  };
+  Result<> listen_over(const RdmaFabric& fabric, uint16_t port);
+  Task<> accept_rdma(std::unique_ptr<fabric::Incoming> incoming, bool has_sockets);
   LinkEvents link_events();
   template <class Make>
-  void add_link(std::string address, Make make);
+  void add_link(std::string address, bool believed, Make make);
+  // Whether calls of this peer are executed; says in the log where not.
+  bool is_believed(const std::optional<asio::ip::tcp::endpoint>& remote,
+                   const std::optional<asio::ip::tcp::endpoint>& local, bool has_socket);
   void after(std::chrono::milliseconds delay, std::function<void()> fn);
 
   void stop_listening();
@@ -61,7 +70,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   asio::ip::tcp::acceptor acceptor;
   uint16_t port = 0;
   BufferPool pool;  // of what RDMA devices are given to copy from and to
-  std::vector<std::unique_ptr<fabric::Fabric>> rdma_fabrics;
+  std::vector<RdmaFabric> rdma_fabrics;
   std::vector<std::unique_ptr<fabric::Listener>> rdma_listeners;
   uint16_t rdma_port = 0;
   size_t fragment_bytes = 0;
@@ -79,6 +88,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   bool relieving = false;
   log::Throttle turned_away;
   log::Throttle let_go_;
+  log::Throttle not_believed;
 };
 
 }  // namespace nfsrdma::filer

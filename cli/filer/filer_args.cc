@@ -22,8 +22,11 @@ EXPORT is DIR, a directory of this host, found at its own path; or memory[:SIZE]
 its data, with K, M, G or T; else half of this host's memory); or /PATH=DIR, /PATH=memory[:SIZE], found at /PATH.
 
 Run as root, the server acts as its callers by their AUTH_SYS user and groups; user 0 becomes 65534, and nobody is in
-group 0, unless --no-root-squash is given. Run by anybody else, every caller is that user. Either way callers are believed: this is
-a server for networks one trusts, as any NFS server with AUTH_SYS.
+group 0, unless --no-root-squash is given. It takes callers from ports below 1024 only, which only root has on most machines.
+Run by anybody else, every caller is that user: callers on this machine must be processes of his, those on other machines are
+all taken, and files get no set-user-ID and set-group-ID bits. Others are answered AUTH_TOOWEAK.
+--insecure takes callers from any port and of any user. Nothing protects against root of a client machine, or whoever can
+send packets in its name: this is a server for networks one trusts, as any NFS server with AUTH_SYS.
 
 A fault RULE: EVENT [OPERATION] [nth N] [times N|always|every N]: ACTION, for example
   "request WRITE nth 3: cut"   "reply RENAME always: delay 50"   "request OPEN times 2: answer OPEN DELAY"
@@ -184,6 +187,7 @@ struct Given {
   bool ccp = false;
   bool read_only = false;
   bool no_root_squash = false;
+  bool insecure = false;
   bool async = false;
   bool version = false;
 
@@ -214,6 +218,9 @@ struct Given {
         ->type_name("DIR");
     app.add_flag("--read-only", read_only, "exports cannot be changed");
     app.add_flag("--no-root-squash", no_root_squash, "user 0 of a client is user 0 here");
+    app.add_flag("--insecure", insecure,
+                 "take callers from ports of 1024 and more (run as root), and of other users of this machine "
+                 "(run by anybody else)");
     app.add_flag("--async", async, "answer changes of names before they are on the disk");
     app.add_option("--delegations", delegations,
                    "none, read or write; this host's own programs do not recall them")
@@ -270,6 +277,7 @@ Outcome<FilerCommand> command_of(const Given& given) {
   responder.receive_bytes = std::max(responder.receive_bytes, responder.inline_bytes);
   responder.configuration_protocol = given.ccp;
   command.read_only = given.read_only;
+  command.insecure = given.insecure;
   command.log_level = parse_log_level(given.log_level).value_or(LogLevel::kInfo);
   // As Linux' server: a client that slept longer than its lease has what nobody else wanted meanwhile.
   command.switches.expiry = filer::Expiry::kCourtesy;

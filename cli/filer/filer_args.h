@@ -21,6 +21,7 @@ struct FilerCommand {
   std::vector<filer::FaultRule> faults;
   std::map<std::string, uint64_t> memory_bytes{};  // SIZE of exports in memory, by path, where one was given
   bool read_only = false;                          // also exports in memory
+  bool insecure = false;
   LogLevel log_level = LogLevel::kInfo;
 };
 

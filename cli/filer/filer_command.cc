@@ -10,6 +10,7 @@
 
 #include "cli/log_setup.h"
 #include "filer/server.h"
+#include "filer/tree/caller_thread.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::cli {
@@ -49,6 +50,13 @@ std::string start_advice(const Error& error) {
   }
 }
 
+// Root in a user namespace that cannot act as its callers is a user like any other.
+filer::Believed believed(bool insecure) {
+  if (insecure) return filer::Believed::kEverybody;
+  return filer::CallerThread().can_impersonate() ? filer::Believed::kReservedPorts
+                                                 : filer::Believed::kOwnUser;
+}
+
 // As a tmpfs has it.
 uint64_t half_of_ram() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
@@ -81,6 +89,7 @@ int run_filer(const std::string& program, FilerCommand command) {
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // the server's thread inherits it
 
   set_identity(command.options);
+  command.options.believed = believed(command.insecure);
   command.options.journal = false;  // for tests: it remembers every object there was
   auto server = filer::Server::start(command.options);
   if (!server)

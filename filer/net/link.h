@@ -42,6 +42,9 @@ class Link {
   virtual ~Link() = default;
 
   virtual LinkId id() const = 0;
+  // Whether what its calls say of their user is believed (net/peer_check.h): known before the first call.
+  bool believed() const { return believed_; }
+  void set_believed(bool believed) { believed_ = believed; }
   // One RPC message, from XID to the end; framing is the link's.
   virtual void send(ByteVector message, BulkPlaces items) = 0;
   void send(ByteVector message) { send(std::move(message), {}); }
@@ -60,6 +63,9 @@ class Link {
   virtual void look(TimePoint now) { (void)now; }
   // Stops or goes on taking what the client sends: back pressure towards it.
   virtual void pause_reading(bool pause) = 0;
+
+ private:
+  bool believed_ = true;
 };
 
 using LinkPtr = std::shared_ptr<Link>;

@@ -47,12 +47,12 @@ class MountInside:
 
 
 class FilerInside:
-    """nfsrdma-filer in the guest, exporting memory, or a directory of the guest's, over RDMA devices."""
+    """nfsrdma-filer in the guest, exporting memory, or a directory of the guest's, over RDMA devices. Ordinary users mount it, too."""
 
     def __init__(self, guest, address, name="filer", export="memory", arguments=(), fabrics="verbs"):
         self.guest, self.log = guest, f"/run/{name}.log"
         self.process = guest.begin(f"echo $$ >/run/{name}.pid; exec {BIN}/nfsrdma-filer --export {export} --listen {address}:2049 "
-                                   f"--rdma {address} --rdma-fabrics {fabrics} --no-root-squash {' '.join(arguments)} >{self.log} 2>&1")
+                                   f"--rdma {address} --rdma-fabrics {fabrics} --no-root-squash --insecure {' '.join(arguments)} >{self.log} 2>&1")
         guest.run(f"for i in $(seq 3000); do ! grep -q 'listening.*rdma' {self.log} || exit 0; sleep 0.1; done; cat {self.log}; exit 1")
         self.pid = int(guest.run(f"cat /run/{name}.pid"))
 

@@ -41,8 +41,9 @@ class KernelCase(SystemCase):
 
     @classmethod
     def setUpClass(cls):
+        # The kernel's client has a reserved port over TCP, and any over RDMA.
         # A guest that gets no processor for a while keeps its locks. Grace ends with its RECLAIM_COMPLETE.
-        cls.server = Filer(name=f"filer.{cls.__name__}", address=HOST, lease=90, grace=90,
+        cls.server = Filer(name=f"filer.{cls.__name__}", address=HOST, lease=90, grace=90, insecure="proto=rdma" in cls.OPTIONS,
                            arguments=("--rdma", f"{HOST}:{RDMA_PORT}", *cls.ARGUMENTS)).start()
         cls.options = cls.OPTIONS.format(port=cls.server.port)
         guest.run(f"dmesg -C; kernel_mount {HOST}:/export {MOUNT} {cls.options}")

@@ -122,7 +122,7 @@ class Demo:
     def own_server(self):
         """One file over every transport: RPC-over-RDMA 2 and 1 (RDMA in user space), and TCP."""
         rdma_port = free_port()
-        self.server = Filer(arguments=("--rdma", f"127.0.0.1:{rdma_port}")).start()
+        self.server = Filer(arguments=("--rdma", f"127.0.0.1:{rdma_port}"), insecure=False).start()
         title(f"The server: nfsrdma-filer on 127.0.0.1, TCP port {self.server.port}, RDMA port {rdma_port}, exports a directory")
         source = os.path.join(HOME, "sent")
         self.random_file(source)

@@ -22,6 +22,8 @@ GIB = 1 << 30
 
 
 class Files(SystemCase):
+    MODES = (0o000, 0o400, 0o644, 0o4755, 0o2755, 0o1777)
+
     def setUp(self):
         super().setUp()
         self.path = self.directory(self.mount())
@@ -428,7 +430,7 @@ class Files(SystemCase):
 
     def test_modes(self):
         path = self.write("mode")
-        for mode in (0o000, 0o400, 0o644, 0o4755, 0o2755, 0o1777, 0o7777 & ~0o6000):
+        for mode in self.MODES:
             os.chmod(path, mode)
             self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), mode)
             self.assertEqual(stat.S_IMODE(os.stat(self.on_server(path)).st_mode), mode)

@@ -47,6 +47,8 @@ class AnyUser(PosixCase):
     """What needs nobody but oneself."""
 
     people = {"me": None}
+    MODES = (0o777, 0o644, 0o151, 0o7777, 0)
+    NEW_MODES = (0o111, 0o6755, 0o1777, 0)
 
     def me(self, function, *args, **options):
         return self.do("me", function, *args, **options)
@@ -320,14 +322,14 @@ class AnyUser(PosixCase):
         self.finish()
 
     def test_modes_and_the_creation_mask(self):
-        for mask, mode in itertools.product((0, 0o022, 0o077, 0o151, 0o777), (0o777, 0o644, 0o151, 0o7777, 0)):
+        for mask, mode in itertools.product((0, 0o022, 0o077, 0o151, 0o777), self.MODES):
             self.me("umask", mask)
             for kind in ("regular", "directory", "fifo", "socket"):
                 if kind == "directory" and mode & ~mask & 0o1111 == 0o1000:
                     continue
                 self.me("make", kind, "x", mode)
                 self.me("lstat", "x")
-                for new in (0o111, 0o6755, 0o1777, 0):
+                for new in self.NEW_MODES:
                     self.me("chmod", "x", new)
                     self.me("lstat", "x")
                 self.me("remove", "x")

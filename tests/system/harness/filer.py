@@ -15,9 +15,13 @@ PROGRAM = os.path.join(WORK, "bin/nfsrdma-filer")
 
 
 class Filer:
-    """One server. Directories: <root>/{export,state}; `log` is what it says on either output."""
+    """One server. Directories: <root>/{export,state}; `log` is what it says on either output.
 
-    def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None, address="127.0.0.1", descriptors=1 << 20):
+    It takes any caller, for proxies and second clients come from any port; with insecure=False those only that it takes by itself.
+    """
+
+    def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None, address="127.0.0.1", descriptors=1 << 20,
+                 insecure=True):
         self.descriptors = descriptors
         self.as_root = os.getuid() == 0
         self.root = os.path.join(WORK if self.as_root else os.environ["HOME"], name)
@@ -25,7 +29,7 @@ class Filer:
         self.port = port or free_port()
         self.argv = [PROGRAM, "--listen", f"{address}:{self.port}", "--export", f"/export={self.export}", "--state-dir",
                      os.path.join(self.root, "state"), "--lease", str(lease), "--grace", str(grace), "--no-root-squash",
-                     "--async", *arguments]
+                     "--async", *(["--insecure"] if insecure else []), *arguments]
         self.pid = None
         os.makedirs(self.export, exist_ok=True)
         os.chmod(self.export, 0o1777)

@@ -49,6 +49,11 @@ TEST(FilerArguments, ADirectory_IsFoundAtItsOwnPathOrAnother) {
   EXPECT_EQ(command.options.directories[0].squash, filer::Squash::kNone);
 }
 
+TEST(FilerArguments, Insecure_IsOffUntilItIsSaid) {
+  EXPECT_FALSE(parsed({"-e", "memory"}).insecure);
+  EXPECT_TRUE(parsed({"-e", "memory", "--insecure"}).insecure);
+}
+
 TEST(FilerArguments, RdmaLimits_AreTheResponders) {
   const rdma::ResponderOptions usual = parsed({"-e", "memory"}).options.rdma.responder;
   EXPECT_EQ(usual.inline_bytes, 4096u);

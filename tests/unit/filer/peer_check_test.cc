@@ -1,0 +1,175 @@
+// Whom the server believes (docs/FILER.md, "Who is believed"): reserved ports, and whose the other end of a
+// local connection is.
+#include "filer/net/peer_check.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "tests/unit/filer/raw_client.h"
+
+namespace nfsrdma::filer::test {
+namespace {
+
+using asio::ip::make_address;
+using asio::ip::tcp;
+
+constexpr uint32_t kSomebody = 1002;
+
+Peer peer_of(const char* remote, uint16_t port, const char* local = "192.0.2.9") {
+  return {{make_address(remote), port}, {make_address(local), 2049}};
+}
+
+// A TCP connection on this machine, as its listener sees it.
+struct Local {
+  explicit Local(const char* address) : acceptor(context, {make_address(address), 0}) {}
+
+  Peer accept() {
+    accepted = acceptor.accept();
+    return {accepted.remote_endpoint(), accepted.local_endpoint()};
+  }
+  void connect(const char* address) {
+    client.emplace(context);
+    client->connect({make_address(address), acceptor.local_endpoint().port()});
+  }
+
+  asio::io_context context;
+  tcp::acceptor acceptor;
+  std::optional<tcp::socket> client;
+  tcp::socket accepted{context};
+};
+
+bool has_ipv6() {
+  asio::io_context context;
+  asio::error_code ec;
+  tcp::acceptor acceptor(context);
+  acceptor.open(tcp::v6(), ec);
+  acceptor.bind({make_address("::1"), 0}, ec);
+  return !ec;
+}
+
+TEST(PeerCheck, ReservedPorts_AreThoseBelow1024) {
+  for (const uint16_t port : std::to_array<uint16_t>({1, 665, 1023}))
+    EXPECT_EQ(why_not_believed(Believed::kReservedPorts, peer_of("192.0.2.1", port)), std::nullopt) << port;
+  for (const uint16_t port : std::to_array<uint16_t>({0, 1024, 20049, 65535}))
+    EXPECT_NE(why_not_believed(Believed::kReservedPorts, peer_of("192.0.2.1", port)), std::nullopt) << port;
+  EXPECT_EQ(why_not_believed(Believed::kEverybody, peer_of("192.0.2.1", 20049)), std::nullopt);
+}
+
+TEST(PeerCheck, AddressesOfThisMachine_AreKnown) {
+  for (const char* address : {"127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1"})
+    EXPECT_TRUE(is_of_this_machine(make_address(address))) << address;
+}
+
+TEST(PeerCheck, OwnerOfALocalSocket_IsFoundByEitherWay) {
+  for (const char* address : {"127.0.0.1", "127.1.2.3", "::1"}) {
+    if (std::string_view(address) == "::1" && !has_ipv6()) continue;
+    Local local(address);
+    local.connect(address);
+    const Peer peer = local.accept();
+    EXPECT_EQ(socket_owner(peer), geteuid()) << address;
+    EXPECT_EQ(socket_owner_in_proc(peer), geteuid()) << address;
+    EXPECT_EQ(why_not_believed(Believed::kOwnUser, peer), std::nullopt) << address;
+  }
+}
+
+// A listener for both families sees IPv4's addresses mapped; a client may have a socket of either family.
+TEST(PeerCheck, OwnerBehindAMappedAddress_IsFound) {
+  if (!has_ipv6()) GTEST_SKIP() << "no IPv6";
+  for (const char* to : {"127.0.0.1", "::ffff:127.0.0.1"}) {
+    Local local("::");
+    local.connect(to);
+    const Peer peer = local.accept();
+    EXPECT_EQ(socket_owner(peer), geteuid()) << to;
+    EXPECT_EQ(socket_owner_in_proc(peer), geteuid()) << to;
+  }
+}
+
+// What is left of a connection whose process has closed it belongs to nobody, root included.
+TEST(PeerCheck, SocketThatIsClosed_HasNoOwner) {
+  Local local("127.0.0.1");
+  local.connect("127.0.0.1");
+  const Peer peer = local.accept();
+  local.client->close();
+  EXPECT_EQ(socket_owner(peer), std::nullopt);
+  EXPECT_EQ(socket_owner_in_proc(peer), std::nullopt);
+  EXPECT_NE(why_not_believed(Believed::kOwnUser, peer), std::nullopt);
+}
+
+TEST(PeerCheck, AnotherUserOfThisMachine_IsNotTheServersOwn) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  Local local("127.0.0.1");
+  int done[2];
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char wait = 0;
+    close(done[1]);
+    if (setuid(kSomebody) != 0) _exit(1);
+    const RawConnection connection(local.acceptor.local_endpoint().port());
+    (void)!read(done[0], &wait, 1);
+    _exit(0);
+  }
+  close(done[0]);
+  const Peer peer = local.accept();
+  EXPECT_EQ(socket_owner(peer), kSomebody);
+  EXPECT_EQ(socket_owner_in_proc(peer), kSomebody);
+  const auto why = why_not_believed(Believed::kOwnUser, peer);
+  ASSERT_TRUE(why);
+  EXPECT_NE(why->find("1002"), std::string::npos) << *why;
+  close(done[1]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+// Of an RDMA device's connection nothing tells the user, also where a socket has the same addresses and
+// ports.
+TEST(PeerCheck, WithoutASocket_NobodyOfThisMachineIsBelieved) {
+  Local local("127.0.0.1");
+  local.connect("127.0.0.1");
+  Peer peer = local.accept();
+  peer.has_socket = false;
+  EXPECT_NE(why_not_believed(Believed::kOwnUser, peer), std::nullopt);
+}
+
+TEST(PeerCheck, EndpointsAreReadAsTheyAreShown) {
+  EXPECT_EQ(endpoint_of("10.0.0.1:20049"), tcp::endpoint(make_address("10.0.0.1"), 20049));
+  EXPECT_EQ(endpoint_of("[::1]:700"), tcp::endpoint(make_address("::1"), 700));
+  EXPECT_EQ(endpoint_of("[fe80::1%lo]:7")->address().to_v6().scope_id(), 1u);
+  for (const char* text : {"", ":1", "host:1", "10.0.0.1", "10.0.0.1:70000"})
+    EXPECT_EQ(endpoint_of(text), std::nullopt) << text;
+}
+
+// RFC 5531 section 9: AUTH_TOOWEAK, "rejected for security reasons". NULL asks for nothing, and is answered.
+TEST(PeerCheck, CallsOfWhoIsNotBelieved_AreTooWeak) {
+  Options options;
+  options.believed = Believed::kReservedPorts;
+  const auto server = start_server(std::move(options));
+  RawClient client(*server);
+  const auto answer_to = [&](uint32_t procedure, rpc::auth_flavor flavor) {
+    rpc::call_header header;
+    header.xid = rpc::Xid{7};
+    header.prog = NFS4_PROGRAM;
+    header.vers = NFS_V4;
+    header.proc = procedure;
+    const ByteVector credential = rpc::encode_authsys({.stamp = 0, .machinename = "test"});
+    if (flavor == rpc::AUTH_SYS) header.cred = {flavor, credential};
+    ByteVector message;
+    xdr::Encoder out(message);
+    EXPECT_TRUE(out(header));
+    client.connection->send(message);
+    const auto reply = client.connection->receive();
+    rpc::reply_header answer;
+    if (!reply) return std::string("nothing");
+    xdr::Decoder in(*reply);
+    EXPECT_TRUE(in(answer));
+    return rpc::name_of(rpc::status_of(answer));
+  };
+  EXPECT_EQ(answer_to(NFSPROC4_COMPOUND, rpc::AUTH_SYS), "AUTH_TOOWEAK");
+  EXPECT_EQ(answer_to(NFSPROC4_COMPOUND, rpc::AUTH_NONE), "AUTH_TOOWEAK");
+  EXPECT_NE(answer_to(NFSPROC4_NULL, rpc::AUTH_NONE), "AUTH_TOOWEAK");
+}
+
+}  // namespace
+}  // namespace nfsrdma::filer::test
