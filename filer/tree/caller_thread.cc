@@ -39,57 +39,51 @@ std::vector<gid_t> groups_of_thread() {
 
 // The calling thread's capabilities.
 struct Capabilities {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  mutable __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
 
   bool get() { return syscall(SYS_capget, &header, data.data()) == 0; }
-  bool set() { return syscall(SYS_capset, &header, data.data()) == 0; }
-  uint32_t& effective(unsigned capability) { return data[CAP_TO_INDEX(capability)].effective; }
+  bool set() const { return syscall(SYS_capset, &header, data.data()) == 0; }
 };
 
 // What a thread is when it is nobody's.
 class Own {
  public:
-  Own() : groups_(groups_of_thread()) {
-    known_ = capabilities_.get();
-    overrides_ = known_ && (capabilities_.effective(CAP_SYS_RESOURCE) & CAP_TO_MASK(CAP_SYS_RESOURCE)) != 0;
-  }
+  Own() : groups_(groups_of_thread()) { known_ = capabilities_.get(); }
 
-  bool become(const Principal& who) {
+  bool become(const Principal& who) const {
     const std::vector<gid_t> theirs(who.groups.begin(), who.groups.end());
-    return bind_to_limits(who) && set_groups_of_thread(theirs.data(), theirs.size()) && set_fsgid(who.gid) &&
-           set_fsuid(who.uid);
+    return set_groups_of_thread(theirs.data(), theirs.size()) && set_fsgid(who.gid) && set_fsuid(who.uid) &&
+           (who.root() || give_up_capabilities());
   }
-  void go_back() {
-    if (set_fsuid(geteuid()) && set_fsgid(getegid()) &&
-        set_groups_of_thread(groups_.data(), groups_.size()) && (!overrides_ || capabilities_.set()))
+  void go_back() const {
+    if (known_ && capabilities_.set() && set_fsuid(geteuid()) && set_fsgid(getegid()) &&
+        set_groups_of_thread(groups_.data(), groups_.size()))
       return;
     log::error("filer: cannot give up a caller's rights");
     std::abort();
   }
   // In a user namespace without all of these identities, or without the capability, it cannot.
   bool can_become_another() const {
-    const bool can = set_groups_of_thread(groups_.data(), groups_.size()) &&
+    const bool can = known_ && set_groups_of_thread(groups_.data(), groups_.size()) &&
                      set_fsgid(Principal::kAnonymous) && set_fsuid(Principal::kAnonymous);
     if (!set_fsuid(geteuid()) || !set_fsgid(getegid())) std::abort();
     return can;
   }
 
  private:
-  // CAP_SYS_RESOURCE is not among those that setfsuid(2) takes away: it overrides quotas and the blocks that
-  // are kept for root.
-  bool bind_to_limits(const Principal& who) {
+  // setfsuid(2) takes those away that override permissions. Not CAP_SYS_RESOURCE, which overrides quotas and
+  // the blocks that are kept for root, nor CAP_SYS_PTRACE, which /proc asks for.
+  bool give_up_capabilities() const {
     if (!known_) return false;
-    if (!overrides_ || who.root()) return true;
-    Capabilities less = capabilities_;
-    less.effective(CAP_SYS_RESOURCE) &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
-    return less.set();
+    Capabilities none = capabilities_;
+    for (__user_cap_data_struct& word : none.data) word.effective = 0;
+    return none.set();
   }
 
   const std::vector<gid_t> groups_;
   Capabilities capabilities_;
   bool known_ = false;
-  bool overrides_ = false;
 };
 
 }  // namespace
@@ -124,7 +118,7 @@ CallerThread::~CallerThread() {
 }
 
 void CallerThread::serve() {
-  Own own;
+  const Own own;
   can_ = own.can_become_another();
   answered_.release();
   while (true) {

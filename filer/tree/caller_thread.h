@@ -1,11 +1,11 @@
 // CallerThread: a thread that acts with the file system identity of a caller, and does nothing else.
 //
 // Only that thread's identity changes (setfsuid(2), setfsgid(2), the raw setgroups system call); with it go
-// the capabilities that override permissions, quotas and the blocks that are kept for root. Where the way
-// back fails the process ends: no thread goes on with somebody else's rights. It is not the thread of the
-// server's loop: a thread that was somebody else is no longer let use an RDMA connection manager that it
-// opened before ("changed security contexts after opening file descriptor"; Linux 6.1, 2026-11-23), though it
-// is who it was again.
+// all capabilities, those that override permissions, quotas and the blocks that are kept for root among them.
+// Where the way back fails the process ends: no thread goes on with somebody else's rights. It is not the
+// thread of the server's loop: a thread that was somebody else is no longer let use an RDMA connection
+// manager that it opened before ("changed security contexts after opening file descriptor"; Linux 6.1,
+// 2026-11-23), though it is who it was again.
 //
 // Where the process may not take on identities, or the caller is root in root's group, the process acts as
 // who it is, on the thread that asks. Owner: a HostStore; one call at a time.
