@@ -14,7 +14,7 @@ import unittest
 
 from harness import nfs41
 from harness.case import SystemCase, sanitized
-from harness.filer import PROGRAM, Filer
+from harness.filer import Filer
 from harness.ganesha import free_port
 
 MALLORY, TRUDY, ALICE = 3_000_101, 3_000_102, 3_000_103
@@ -26,10 +26,8 @@ class Attacks(SystemCase):
     @classmethod
     def setUpClass(cls):
         cls.rdma_port = free_port()
-        # These users are not who runs the server, and their ports are not privileged.
-        insecure = ["--insecure"] if "--insecure" in subprocess.run([PROGRAM, "--help"], capture_output=True, text=True).stdout else []
         cls.server = Filer(name="filer.attacks", descriptors=4096,
-                           arguments=("--rdma", f"127.0.0.1:{cls.rdma_port}", *insecure)).start()
+                           arguments=("--rdma", f"127.0.0.1:{cls.rdma_port}")).start()
 
     @classmethod
     def tearDownClass(cls):
