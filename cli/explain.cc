@@ -6,6 +6,7 @@
 
 #include "cli/translate.h"
 #include "xdr/nfs4_status.h"
+#include "xdr/rpc.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -68,8 +69,16 @@ std::string server_hint(const Error& error, const MountOptions& options, bool ro
   // Servers refuse ports that every user has in several ways: PERM (Linux' server, in each operation), ACCESS
   // (nfs-ganesha, and mountd of NFSv3), or the credential itself.
   const bool refused = error.errnum == EPERM || error.errnum == EACCES;
-  if (!refused || error.is_status(nfs4::NFS4ERR_WRONGSEC) || options.reserved_port.value_or(root)) return {};
-  return "it may want a port below 1024: let it export with \"insecure\", or mount as root; ";
+  if (!refused || error.is_status(nfs4::NFS4ERR_WRONGSEC)) return {};
+  if (!options.reserved_port.value_or(root))
+    return "it may want a port below 1024: let it export with \"insecure\" (nfsrdma-filer --insecure), or "
+           "mount as root; ";
+  // A filer's answer to other users of its machine, of whom root is one.
+  constexpr uint32_t kTooWeak = static_cast<uint32_t>(rpc::RpcStatus::kAuthStat) + rpc::AUTH_TOOWEAK;
+  if (error.layer == Layer::kRpc && error.status == kTooWeak)
+    return "it may be an ordinary user's nfsrdma-filer, which takes only processes of his without "
+           "--insecure; ";
+  return {};
 }
 
 std::string mount_advice(const Error& error) {

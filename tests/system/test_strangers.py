@@ -97,6 +97,7 @@ class StrangersCase(SystemCase):
         path, said = self.mount_as(STRANGER, port, proto)
         self.assertIsNone(path, said)
         self.assertNotIn("fusermount", said)
+        self.assertRegex(said, "a port below 1024: .*--insecure")
 
     def umount_as(self, uid, path):
         done = as_user(uid, TOOL, "umount", path)

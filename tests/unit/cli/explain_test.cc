@@ -5,6 +5,7 @@
 
 #include "cli/helper_args.h"
 #include "xdr/nfs4_status.h"
+#include "xdr/rpc.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -86,7 +87,8 @@ TEST(Explain, ExportsAdvice_AsksByTheSameTransport) {
 // "requests from port numbers less than IPPORT_RESERVED", exports(5), secure: refused in three ways.
 TEST(Explain, ServerThatRefusesAUsersPort_IsSuspectedOfIt) {
   const std::string hint =
-      "it may want a port below 1024: let it export with \"insecure\", or mount as root; ";
+      "it may want a port below 1024: let it export with \"insecure\" (nfsrdma-filer --insecure), or "
+      "mount as root; ";
   MountOptions options;
   for (const nfs4::nfsstat4 status : {nfs4::NFS4ERR_PERM, nfs4::NFS4ERR_ACCESS}) {
     EXPECT_EQ(server_hint(nfs4::nfs_error(status, "LOOKUP"), options, false), hint);
@@ -94,8 +96,21 @@ TEST(Explain, ServerThatRefusesAUsersPort_IsSuspectedOfIt) {
   }
   Error rejected{Layer::kRpc, Recovery::kPermanent, EACCES, 5, "EXCHANGE_ID", ""};
   EXPECT_EQ(server_hint(rejected, options, false), hint);
+  EXPECT_EQ(server_hint(rejected, options, true), "");
   EXPECT_EQ(server_hint(nfs4::nfs_error(nfs4::NFS4ERR_WRONGSEC, "LOOKUP"), options, false), "");
   EXPECT_EQ(server_hint(nfs4::nfs_error(nfs4::NFS4ERR_NOENT, "LOOKUP"), options, false), "");
+}
+
+// What nfsrdma-filer answers users whom it does not take.
+TEST(Explain, ServerOfAnotherUser_IsSuspectedWhereThePortIsReserved) {
+  rpc::reply_header reply;
+  reply.stat = rpc::MSG_DENIED;
+  reply.denied = rpc::AUTH_ERROR;
+  reply.why = rpc::AUTH_TOOWEAK;
+  const Error refused = rpc::check(reply, "EXCHANGE_ID").error();
+  EXPECT_NE(server_hint(refused, {}, true).find("takes only processes of his without --insecure"),
+            std::string::npos);
+  EXPECT_NE(server_hint(refused, {}, false).find("(nfsrdma-filer --insecure)"), std::string::npos);
 }
 
 TEST(Explain, MountThatAContainerMayNotMake_NamesWhatItNeeds) {
