@@ -11,6 +11,7 @@
 #include <array>
 #include <asio/ip/tcp.hpp>
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>

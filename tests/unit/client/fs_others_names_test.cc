@@ -122,12 +122,14 @@ TEST_P(OthersNames, DirectoryThatWeRemovedOrReplaced_HasNoLinks) {
 TEST_P(OthersNames, NameInADirectoryThatWasRemoved_IsAbsentAtOnce) {
   start();
   ASSERT_EQ(mount->mkdir("d"), 0);
-  ASSERT_EQ(mount->mkdir("d/below"), 0);
-  const auto d = mount->node("d"), below = mount->node("d/below");
+  ASSERT_EQ(mount->mkdir("above"), 0);
+  ASSERT_EQ(mount->mkdir("above/below"), 0);
+  const auto d = mount->node("d"), below = mount->node("above/below");
   {
     TestMount other(*server);
-    ASSERT_EQ(other.rmdir("d/below"), 0);
     ASSERT_EQ(other.rmdir("d"), 0);
+    ASSERT_EQ(other.rmdir("above/below"), 0);
+    ASSERT_EQ(other.rmdir("above"), 0);
   }
   EXPECT_EQ(errno_of(mount->run(mount->fs().lookup(mount->user(), below, "name"))), ENOENT);
   EXPECT_EQ(errno_of(mount->run(mount->fs().lookup(mount->user(), d, "name"))), ENOENT);

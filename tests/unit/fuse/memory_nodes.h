@@ -1,6 +1,8 @@
 // The objects MemoryFilesystem hands out, for its own two source files.
 #pragma once
 
+#include <cstdint>
+
 #include "tests/unit/fuse/memory_filesystem.h"
 
 namespace nfsrdma::fuse::test {
