@@ -8,11 +8,11 @@
 // within the client's credits (RFC 8167).
 //
 // What a peer announces costs no memory: a call's memory is taken as its RDMA Reads are asked for, at most
-// kFirstWindow bytes before the first of them is answered, and more only as bytes have arrived. Calls being
-// fetched take no more than max_fetch_bytes together (one call is always fetched); a peer that leaves an RDMA
-// Read unanswered for read_deadline loses the connection, as does one that sends more calls than it has
-// credits, or does not take as many answers. Until full_credits(), that is first_credits. Owner: a link of
-// the filer. One loop.
+// kFirstWindow bytes before the first of them is answered (kSessionWindow from full_credits() on), and more
+// only as bytes have arrived. Calls being fetched take no more than max_fetch_bytes together (one call is
+// always fetched); a peer that leaves an RDMA Read unanswered for read_deadline loses the connection, as does
+// one that sends more calls than it has credits, or does not take as many answers. Until full_credits(), that
+// is first_credits. Owner: a link of the filer. One loop.
 #pragma once
 
 #include <algorithm>
@@ -82,6 +82,8 @@ struct ResponderCounters {
 class Responder final : private fabric::EndpointEvents {
  public:
   static constexpr size_t kFirstWindow = 64u << 10;
+  // From full_credits() on: a WRITE of the usual size takes one RDMA Read, and so one round trip.
+  static constexpr size_t kSessionWindow = 1u << 20;
   static constexpr size_t kMostWindow = 4u << 20;
 
   Responder(std::unique_ptr<fabric::Endpoint> endpoint, ResponderOptions options, ResponderEvents& events);

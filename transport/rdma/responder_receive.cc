@@ -46,6 +46,7 @@ void Responder::start() {
 
 void Responder::full_credits() {
   most_granted_ = options_.credits;
+  window_ = std::max(window_, kSessionWindow);
 }
 
 void Responder::close(Error why) {
