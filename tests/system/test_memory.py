@@ -281,7 +281,7 @@ class FiveWriters(SystemCase):
 
 @needs_mount()
 @needs_root("root, who makes a control group")
-class ControlGroup(FiveWriters):
+class SmallControlGroup(FiveWriters):
     def test_a_small_one_holds_the_daemon_under_five_writers_and_readers(self):
         group = MemoryGroup("nfsrdma-test", 24 * MIB)
         self.addCleanup(group.remove)
