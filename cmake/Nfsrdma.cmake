@@ -9,8 +9,8 @@ endif()
 
 # What makes a defect in a program that strangers talk to end the program instead of serving them: checked bounds in libc
 # and libstdc++, guarded stacks, tables that are read-only after loading, and branches that only reach their targets.
-# See "Program Instrumentation Options" in the manual of gcc. A test reads the programs (tests/system, "hardening"). Not with
-# sanitizers, which check more, nor in debug builds, where _FORTIFY_SOURCE has no optimiser to work with.
+# See "Program Instrumentation Options" in the manual of gcc. Not with sanitizers, which check more; debug builds have no
+# _FORTIFY_SOURCE, which needs the optimiser.
 set(NFSRDMA_HARDENING -fstack-protector-strong -fstack-clash-protection)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64")
   list(APPEND NFSRDMA_HARDENING -fcf-protection=full)
