@@ -12,6 +12,7 @@
 #include "transport/fabric/verbs/verbs.h"
 #include "transport/rdma/endpoint_options.h"
 #include "transport/runtime/log.h"
+#include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::filer {
 
@@ -22,12 +23,6 @@ namespace {
 // A request may exceed the session's limit by some, to be told so; more than that is noise.
 size_t max_record(const Options& options) {
   return size_t{options.limits.max_request_bytes} + (256u << 10);
-}
-
-// "10.0.0.1:20049" and "[fe80::1]:20049" without their ports.
-std::string without_port(const std::string& peer) {
-  const std::string address = peer.substr(0, peer.rfind(':'));
-  return address.starts_with('[') ? address.substr(1, address.size() - 2) : address;
 }
 
 }  // namespace
@@ -365,7 +360,7 @@ Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming, boo
   if (!endpoint || closed || rdma_listeners.empty() || !make_room()) co_return;
   const std::string peer = (*endpoint)->peer();
   const bool believed = is_believed(endpoint_of(peer), endpoint_of((*endpoint)->local()), has_sockets);
-  add_link(without_port(peer), believed, [&](LinkId id) {
+  add_link(nfsrdma::tcp::address_in(peer), believed, [&](LinkId id) {
     return std::make_shared<RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder,
                                       core.options.patience);
   });

@@ -61,6 +61,11 @@ std::string to_string(const Endpoint& e) {
   return e.family() == AF_INET6 ? "[" + std::string(host) + "]:" + port : std::string(host) + ":" + port;
 }
 
+std::string address_in(const std::string& endpoint) {
+  const std::string address = endpoint.substr(0, endpoint.rfind(':'));
+  return address.starts_with('[') ? address.substr(1, address.size() - 2) : address;
+}
+
 Result<Endpoint> local_endpoint(int fd) {
   Endpoint e;
   e.length = sizeof(e.address);

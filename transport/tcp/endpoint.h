@@ -32,6 +32,8 @@ struct Endpoint {
 
 // "10.0.0.1:2049", "[fe80::1%eth0]:2049".
 std::string to_string(const Endpoint& endpoint);
+// The address in what to_string() gave, without port and brackets.
+std::string address_in(const std::string& endpoint);
 Result<Endpoint> local_endpoint(int fd);
 
 class Socket {

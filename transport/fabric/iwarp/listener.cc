@@ -9,6 +9,7 @@
 
 #include "transport/fabric/iwarp/endpoint.h"
 #include "transport/runtime/log.h"
+#include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {
@@ -170,7 +171,7 @@ void ListenerCore::on_readable() {
     if (!tcp::configure(connected.socket.get(), times) || !local) continue;  // gone already
     connected.peer = tcp::to_string(peer);
     connected.local = tcp::to_string(*local);
-    std::string address = connected.peer.substr(0, connected.peer.rfind(':'));
+    std::string address = tcp::address_in(connected.peer);
     loop_.spawn(start_up(shared_from_this(), std::move(connected), std::move(address)));
   }
   wait();  // the loop's other work gets its turn

@@ -46,10 +46,7 @@ class Accepting {
   Accepting& operator=(const Accepting&) = delete;
 
  private:
-  static std::string address_of(const CmId& id) {
-    const std::string peer = id.peer();
-    return peer.substr(0, peer.rfind(':'));
-  }
+  static std::string address_of(const CmId& id) { return tcp::address_in(id.peer()); }
 
   Context& context_;
   CmId& id_;
