@@ -7,13 +7,11 @@ pages are dropped after each piece, so that everything is asked for again.
 import concurrent.futures
 import os
 import resource
-import time
 import unittest
 
 import test_recalls
-from harness import steward
 from harness.case import SystemCase, needs_mount, needs_root
-from harness.memory import MemoryGroup
+from harness.memory import ControlGroup
 
 MIB = 1 << 20
 CACHE = 16 * MIB
@@ -173,37 +171,6 @@ class SmallFilesRdma(SmallFiles):
     PROTO = "rdma"
 
 
-class ControlGroup:
-    """A group in the one that this test runs in, of the hierarchy (cgroups(7), version 1 or 2) that limits memory here."""
-
-    def __init__(self, name):
-        with open("/proc/self/cgroup") as file:
-            for line in file:
-                _, controllers, own = line.rstrip("\n").split(":", 2)
-                if "memory" in controllers.split(","):
-                    root, self.limit_file, self.none = "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "-1"
-                elif not controllers:
-                    root, self.limit_file, self.none = "/sys/fs/cgroup", "memory.max", "max"
-                else:
-                    continue
-                self.path = os.path.join(root, own.strip("/"), name)
-                if steward.run(["mkdir", self.path], check=False)[0] == 0:
-                    if os.path.exists(os.path.join(self.path, self.limit_file)):
-                        return
-                    steward.run(["rmdir", self.path])
-        raise unittest.SkipTest("needs a control group that limits memory: none can be made in this test's own")
-
-    def put(self, file, value):
-        steward.run(["sh", "-c", f"echo {value} > {self.path}/{file}"])
-
-    def limit(self, size):
-        self.put(self.limit_file, size or self.none)
-
-    def remove(self):
-        """When nobody is in it any more."""
-        steward.run(["sh", "-c", f"for i in $(seq 100); do rmdir {self.path} && exit; sleep 0.1; done; exit 1"])
-
-
 @needs_mount()
 class Pressure(MemoryCase):
     """The daemon is in a control group with far less memory than cache_mem: what it keeps shrinks to what there is, it is not killed, and nothing
@@ -214,7 +181,7 @@ class Pressure(MemoryCase):
     SIZE = 2 * GROUP
 
     def test_a_group_that_is_smaller_than_the_cache(self):
-        group = ControlGroup(f"nfsrdma-pressure.{os.getpid()}.{time.monotonic_ns()}")
+        group = ControlGroup("nfsrdma-pressure")
         self.addCleanup(group.remove)
         mounted = self.mount(f"cache_mem={self.CACHE},read_ahead_kb=8192")
         self.addCleanup(mounted.umount)
@@ -241,10 +208,6 @@ class Pressure(MemoryCase):
 
 class PressureRdma(Pressure):
     PROTO = "rdma"
-
-
-if __name__ == "__main__":
-    unittest.main()
 
 
 class FiveWriters(SystemCase):
@@ -283,8 +246,9 @@ class FiveWriters(SystemCase):
 @needs_root("root, who makes a control group")
 class SmallControlGroup(FiveWriters):
     def test_a_small_one_holds_the_daemon_under_five_writers_and_readers(self):
-        group = MemoryGroup("nfsrdma-test", 24 * MIB)
+        group = ControlGroup("nfsrdma-small")
         self.addCleanup(group.remove)
+        group.limit(24 * MIB)
         with group:
             mounted = self.mount()
         self.assertIn(str(mounted.pid), group.processes())
@@ -320,3 +284,7 @@ class ProcessLimits(FiveWriters):
         resource.prlimit(mounted.pid, resource.RLIMIT_DATA, before)
         self.wait_until(lambda: "there is memory for requests again" in mounted.log_text(), "a line in the log")
         self.read_files(path)
+
+
+if __name__ == "__main__":
+    unittest.main()

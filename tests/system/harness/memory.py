@@ -1,63 +1,61 @@
-"""A control group with a limit of memory, for a daemon that is started in it."""
+"""A control group that limits memory, for a daemon that is started in it or put there."""
 
 import os
+import time
 import unittest
 
-ROOT = "/sys/fs/cgroup"
+from harness import steward
 
 
-class MemoryGroup:
-    """Of version 1 or 2 (cgroups(7)). Skips the test where root cannot make one, saying what is missing."""
+class ControlGroup:
+    """A group in the one that this test runs in, of the hierarchy (cgroups(7), version 1 or 2) that limits memory here."""
 
-    def __init__(self, name, limit):
-        version1 = os.path.isdir(f"{ROOT}/memory")
-        above = f"{ROOT}/memory" if version1 else ROOT
-        self.path = f"{above}/{name}.{os.getpid()}"
-        limit_file = "memory.limit_in_bytes" if version1 else "memory.max"
-        try:
-            os.mkdir(self.path)
-        except OSError as error:
-            raise unittest.SkipTest(f"no control group can be made in {above}: {error}")
-        if not os.path.exists(f"{self.path}/{limit_file}"):
-            os.rmdir(self.path)
-            raise unittest.SkipTest(f"{above}/cgroup.subtree_control does not enable the memory controller")
-        self._write(limit_file, limit)
-        if version1:
-            self.events = f"{self.path}/memory.oom_control"
-        else:
-            self.events = f"{self.path}/memory.events"
-        own = [line.split(":", 2) for line in self._read("/proc/self/cgroup").splitlines()]
-        self.before = above + next(path for _, which, path in own
-                                   if ("memory" in which.split(",") if version1 else which == ""))
+    def __init__(self, name):
+        name = f"{name}.{os.getpid()}.{time.monotonic_ns()}"
+        with open("/proc/self/cgroup") as file:
+            for line in file:
+                _, controllers, own = line.rstrip("\n").split(":", 2)
+                if "memory" in controllers.split(","):
+                    root, self.limit_file, self.none = "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "-1"
+                    self.events = "memory.oom_control"
+                elif not controllers:
+                    root, self.limit_file, self.none = "/sys/fs/cgroup", "memory.max", "max"
+                    self.events = "memory.events"
+                else:
+                    continue
+                self.own = os.path.join(root, own.strip("/"))
+                self.path = os.path.join(self.own, name)
+                if steward.run(["mkdir", self.path], check=False)[0] == 0:
+                    if os.path.exists(os.path.join(self.path, self.limit_file)):
+                        return
+                    steward.run(["rmdir", self.path])
+        raise unittest.SkipTest("needs a control group that limits memory: none can be made in this test's own")
 
-    def _write(self, name, value):
-        with open(f"{self.path}/{name}", "w") as file:
-            file.write(str(value))
+    def put(self, file, value):
+        steward.run(["sh", "-c", f"echo {value} > {self.path}/{file}"])
+
+    def limit(self, size):
+        self.put(self.limit_file, size or self.none)
 
     def __enter__(self):
         """What is started from here on is in it."""
-        self._write("cgroup.procs", os.getpid())
+        self.put("cgroup.procs", os.getpid())
         return self
 
     def __exit__(self, *_):
-        try:
-            with open(f"{self.before}/cgroup.procs", "w") as file:
-                file.write(str(os.getpid()))
-        except OSError:  # a group that has groups may not have processes
-            with open(f"{os.path.dirname(self.path)}/cgroup.procs", "w") as file:
-                file.write(str(os.getpid()))
+        steward.run(["sh", "-c", f"echo {os.getpid()} > {self.own}/cgroup.procs"])
 
-    @staticmethod
-    def _read(path):
-        with open(path) as file:
-            return file.read()
+    def _words(self, file):
+        with open(os.path.join(self.path, file)) as text:
+            return text.read().split()
 
     def processes(self):
-        return self._read(f"{self.path}/cgroup.procs").split()
+        return self._words("cgroup.procs")
 
     def killed(self):
-        words = self._read(self.events).split()
+        words = self._words(self.events)
         return int(words[words.index("oom_kill") + 1])
 
     def remove(self):
-        os.rmdir(self.path)
+        """When nobody is in it any more."""
+        steward.run(["sh", "-c", f"for i in $(seq 100); do rmdir {self.path} && exit; sleep 0.1; done; exit 1"])
