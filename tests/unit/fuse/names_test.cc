@@ -68,17 +68,20 @@ TEST_P(Names, Mknod_MakesEveryType) {
   });
 }
 
+// With room for what name_to_handle_at(2) gives.
+struct FileHandle {
+  FileHandle() { handle.handle_bytes = sizeof words; }
+  file_handle handle{};
+  std::array<uint32_t, 32> words{};
+};
+
 // A handle that the kernel has forgotten leads nowhere; where it can be told so (Linux 6.9) there are none.
 TEST_P(Names, FileHandles_AreNotGivenOutWhereTheKernelCanBeToldSo) {
   if (!can_deny_export()) GTEST_SKIP() << "the kernel does not know FUSE_NO_EXPORT_SUPPORT";
   TestMount m(mount_setup());
   m.client([&] {
     write_file(m.path("f"), "x");
-    struct {
-      file_handle handle;
-      std::array<uint32_t, 32> words;
-    } h{};
-    h.handle.handle_bytes = sizeof h.words;
+    FileHandle h;
     int mount_id = 0;
     EXPECT_EQ(::name_to_handle_at(AT_FDCWD, m.path("f").c_str(), &h.handle, &mount_id, 0), -1);
     EXPECT_EQ(errno, EOPNOTSUPP);
@@ -95,11 +98,7 @@ TEST_P(Names, FileHandles_HoldTheGeneration) {
       const std::string name = m.path("f" + std::to_string(i));
       write_file(name, "x");
       // As the kernel makes it: node id, high half first, and generation.
-      struct {
-        file_handle handle;
-        std::array<uint32_t, 32> words;
-      } h{};
-      h.handle.handle_bytes = sizeof h.words;
+      FileHandle h;
       int mount_id = 0;
       EXPECT_POSIX(::name_to_handle_at(AT_FDCWD, name.c_str(), &h.handle, &mount_id, flags));
       ASSERT_EQ(h.handle.handle_bytes, 3 * sizeof(uint32_t));

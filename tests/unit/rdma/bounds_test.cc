@@ -18,6 +18,19 @@ constexpr size_t kOnTheWay = 32u << 20;
 class Bounds : public testing::TestWithParam<uint32_t> {
  protected:
   LoopThread loop;
+  std::unique_ptr<fabric::Fabric> fabric;
+
+  // Starts no endpoint: until somebody does, it receives and answers nothing.
+  auto connect(const TestServer& server) {
+    call_on(*loop, [&] {
+      if (!fabric) fabric = fabric::iwarp::make_fabric(*loop);
+    });
+    fabric::ConnectOptions to;
+    to.host = "127.0.0.1";
+    to.port = server.port();
+    to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
+    return run_on(*loop, fabric->connect(to));
+  }
 
   static ByteVector message(uint32_t xid, ConstBytes body, const chunk_lists& chunks = {}) {
     header h;
@@ -54,13 +67,7 @@ TEST_P(Bounds, ClientThatTakesNoAnswers_CostsItsConnection) {
                       ++answered;
                       most_unsent = std::max<size_t>(most_unsent, c.responder->endpoint().unsent_bytes());
                     }};
-  std::unique_ptr<fabric::Fabric> fabric;
-  call_on(*loop, [&] { fabric = fabric::iwarp::make_fabric(*loop); });
-  fabric::ConnectOptions to;
-  to.host = "127.0.0.1";
-  to.port = server.port();
-  to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
-  auto client = run_on(*loop, fabric->connect(to));
+  auto client = connect(server);
   ASSERT_TRUE(client);
   ByteVector memory(kData);
   call_on(*loop, [&] {  // never started: it receives nothing
@@ -93,13 +100,7 @@ TEST_P(Bounds, AnnouncedChunks_TakeMemoryAsTheyArrive) {
   constexpr size_t kData = 1u << 20;
   constexpr uint32_t kCalls = 60;
   TestServer server{*loop, {}, [](TestServer::Connection&, ByteVector) {}};
-  std::unique_ptr<fabric::Fabric> fabric;
-  call_on(*loop, [&] { fabric = fabric::iwarp::make_fabric(*loop); });
-  fabric::ConnectOptions to;
-  to.host = "127.0.0.1";
-  to.port = server.port();
-  to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
-  auto client = run_on(*loop, fabric->connect(to));
+  auto client = connect(server);
   ASSERT_TRUE(client);
   ByteVector memory(kData);
   call_on(*loop, [&] {  // never started: it answers nothing
@@ -150,13 +151,7 @@ TEST_P(Bounds, CallsBeingFetched_AreBoundedTogether) {
                       c.responder->send(reply(xid_of(m), {}));
                       ++answered;
                     }};
-  std::unique_ptr<fabric::Fabric> fabric;
-  call_on(*loop, [&] { fabric = fabric::iwarp::make_fabric(*loop); });
-  fabric::ConnectOptions to;
-  to.host = "127.0.0.1";
-  to.port = server.port();
-  to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
-  auto client = run_on(*loop, fabric->connect(to));
+  auto client = connect(server);
   ASSERT_TRUE(client);
   Side side;
   ByteVector memory = data;
@@ -191,14 +186,8 @@ TEST_P(Bounds, FirstCredits_AreFew) {
                       if (xid_of(m) < 3) c.responder->send(reply(xid_of(m), {}));
                       if (xid_of(m) == 1) c.responder->full_credits();
                     }};
-  std::unique_ptr<fabric::Fabric> fabric;
-  call_on(*loop, [&] { fabric = fabric::iwarp::make_fabric(*loop); });
   const auto connect = [&](Side& side) {
-    fabric::ConnectOptions to;
-    to.host = "127.0.0.1";
-    to.port = server.port();
-    to.endpoint = rdma::make_endpoint_options(16384, 64, {false, 4096, 4096});
-    auto client = run_on(*loop, fabric->connect(to));
+    auto client = Bounds::connect(server);
     ASSERT_TRUE(client);
     call_on(*loop, [&] {
       side.endpoint = *std::move(client);
