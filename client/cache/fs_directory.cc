@@ -83,8 +83,7 @@ void CachingFilesystem::cookies_go_in_a_circle(const NodeRef& node) const {
   lock.unlock();
   log::warn(
       "the server's READDIR cookies of directory {} go in a circle: what they led to is listed, and may not "
-      "be "
-      "all{}",
+      "be all{}",
       called(*node.get(), ino), how_to_find(*node.get(), ino));
 }
 

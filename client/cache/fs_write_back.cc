@@ -387,8 +387,7 @@ void CachingFilesystem::memory_refused() {
   if (short_until_.exchange(until.time_since_epoch().count()) == 0) {
     log::warn(
         "server {}: no memory for requests (see 'ulimit -v' and the control group's limit); committing {} "
-        "KiB of "
-        "written data, dropping {} KiB of read data",
+        "KiB of written data, dropping {} KiB of read data",
         options_.host, (dirty_bytes_ + unstable_bytes_) / 1024, table_.data().bytes() / 1024);
   }
   if (!stopping_ && !freeing_.exchange(true)) Loop::current()->spawn(free_memory());
