@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of CLI11's help and errors, for all programs alike: plain English instead of its notation
 // ("DIR TEXT REQUIRED", "UINT:INT in [1 - 3600]=90", "xml not in {table,json}").
 #pragma once

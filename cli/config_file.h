@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /etc/nfsrdma-fuse.conf and /etc/nfsrdma-fuse.conf.d/*.conf: options by machine, server and mount point, in
 // the syntax of nfsmount.conf(5).
 //

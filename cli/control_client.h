@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tools' end of the control protocol: one request, one answer, never longer than asked.
 //
 // Blocking, for command-line programs. The peer is checked too (SO_PEERCRED): it must be root or the owner of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the control socket of a mount is.
 //
 // One socket per mount, named by the st_dev of the mounted file system ("0-57.sock"): the number is in every

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control protocol between the tools and a mount's daemon.
 //
 // One request, one response, one connection; each is one line of JSON.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ControlServer: answers the tools on a mount's control socket.
 //
 // Owner: the daemon's main; it lives on one loop and everything here runs on that loop's thread. It must

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a failure line says beside its cause: which operation was under way when no answer came, and what the
 // user can run next. Pure functions on values.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The argument vectors of mount(8)'s and umount(8)'s helpers.
 //
 //     mount.nfsrdma-fuse SOURCE DIR [-rwvVhfns] [-N ns] [-t type] [-o opts]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ladder: by which transport and which version of NFS a mount is tried, and why not by a better one
 // (DESIGN.md section 4).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starting the daemon: a child that mounts, and a parent that waits for its report.
 //
 // libfuse 3.14 daemonizes before anything can fail and reports nothing back, so this program does it itself:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where log lines go: the sinks behind transport/runtime/log.h.
 //
 // ProcessLog is main's, one per process: it becomes spdlog's default logger when it is made, before any

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One binary, three programs: nfsrdma-fuse, mount.nfsrdma-fuse (mount.fuse.rpcrdma to remount) and
 // umount.fuse.rpcrdma, told apart by argv[0].
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `mount.nfsrdma-fuse` and `nfsrdma-fuse mount`: checks, starts the daemon, waits for its report.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The daemon of one mount, from the first attempt to the last byte: what main wires together.
 //
 // The calling thread becomes the control thread: signals, the control socket, retries and the end are handled

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MountGuard: auto_unmount. A process of its own that takes the mount away when the daemon dies without
 // having done so.
 //

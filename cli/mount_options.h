@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MountOptions: what a mount was asked for, typed; the result of every way to give options.
 //
 // Filled by OptionParser from the configuration file and the command line (cli/options.h); main translates it

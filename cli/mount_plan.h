@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MountPlan: everything that is decided before the daemon starts: source, options, mount point.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/mount_point.h"
 
 #include <fcntl.h>

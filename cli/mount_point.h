@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether DIR can be mounted on: one clear line, before anything else is tried, instead of what libfuse or
 // fusermount3 would print later.
 //

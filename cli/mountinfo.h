@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mount table, from /proc/self/mountinfo (proc_pid_mountinfo(5)), and finding a mount in it without
 // touching it.
 //

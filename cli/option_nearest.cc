@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // "did you mean": the nearest name by edit distance.
 #include <algorithm>
 #include <vector>

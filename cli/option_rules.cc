@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options whose values follow rules of their own.
 #include <algorithm>
 #include <charconv>

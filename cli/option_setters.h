@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Building blocks of the option table's rows: setters and printers for MountOptions' members.
 //
 // Private to cli/option_*.cc. A row names a member and gets both directions from here; rows with rules of

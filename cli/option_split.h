@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splitting of `-o a,b=c,d`: the comma list of mount(8) and libfuse.
 //
 // A backslash takes the next character as it is (`\,` and `\\`, as libfuse reads it), and a value that begins

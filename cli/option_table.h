@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The option table: one row per mount option, the single source for parsing, the configuration file, the long
 // forms of `nfsrdma-fuse mount`, the help text, `status` and the manual pages.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From names and values to MountOptions: checking, layering, cross-checks.
 //
 // Layers, later ones override earlier ones option by option: the configuration file's Global, Server and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Outcome<T>: a value, or the exit status and the one line that tells the user why.
 //
 // The command line ends in a process exit, so its failures carry an exit status instead of the Error of the

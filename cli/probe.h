@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `nfsrdma-fuse probe SERVER[:/path]`: goes the way of a mount step by step and says how long each took and
 // where it ends: names, TCP, the NULL procedure, client ID and session, the path, its contents.
 #pragma once

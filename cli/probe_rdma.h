@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The RDMA part of `nfsrdma-fuse probe`: one connection, the agreement on a version, and the NULL procedure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a daemon process sets up for itself before it has threads.
 #pragma once
 

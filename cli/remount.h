@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What mount -o remount may be given: what it changes (Mutability::kRemount), and everything else as it is.
 //
 // mount(8) adds the options of fstab and of the mount table to those that are typed, so what cannot be

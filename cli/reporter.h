@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reporter: how the code that mounts tells the waiting user what became of it.
 //
 // Two kinds. In the background the mounting code is a child process and its reports go through a pipe to the

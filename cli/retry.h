@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RetryPolicy: how long, how often and after which failures the mount command tries again (nfs(5), retry, fg,
 // bg).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot: everything `status` and `stats` know about one mount at one moment.
 //
 // Made by the daemon from what client/ and fuse/ count, sent as JSON over the control socket, read back by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot to JSON and back. One description per structure serves both directions.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/source.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SOURCE: where a mount's files come from.
 //
 //     host:/path          nfs(5); host is a name or a dotted quad

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format of /proc/self/mountstats, so that `mountstats -f FILE` and `mountstats iostat -f FILE` of
 // nfs-common read a mount of ours like the kernel's. Columns that this client does not count are 0.
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prometheus text exposition format, version 0.0.4. Names follow node_exporter's mountstats collector with
 // another prefix, so that dashboards port by renaming.
 #include <fmt/core.h>

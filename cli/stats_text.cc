@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // status and stats for people.
 #include <fmt/core.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of `nfsrdma-fuse VERB ...`, read with CLI11.
 //
 // Usage errors are ToolExit::kUsage, except under the verb `mount`, which has the exit statuses of mount(8).

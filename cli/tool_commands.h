@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs that talk to a running mount: status, stats, umount, log-level.
 //
 // Each prints its result on standard output and returns ToolExit; failures have been reported on standard

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From what the user asked for to what client/ and fuse/ are told. Pure functions, but for the size of this
 // machine's memory.
 #pragma once

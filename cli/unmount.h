@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unmounting: from outside, with or without a living daemon, and not before the data is safe.
 //
 // The kernel's umount of a FUSE mount returns at once; what the daemon still holds (unstable writes, open

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fabric that a mount's options ask for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filesystem: the NFS client as its front ends see it. No FUSE type and no wire type crosses this line.
 //
 // One object per mount, shared by all loops. A method is a coroutine that runs on the loop that calls it and

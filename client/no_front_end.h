@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NoFrontEnd: for a Filesystem that is used directly, with nothing cached on behalf of a kernel. Any loop.
 #pragma once
 

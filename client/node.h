@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Node: one file object of the server, as every part of the client names it.
 //
 // Exactly one Node exists per file handle of a mount while anybody refers to it: the front end (which counts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OperationCounters: requests by the operation they are for, counted without a lock. Any thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ClientOptions: how a mount behaves, in the terms of nfs(5). Filled by cli/, immutable afterwards.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics: a snapshot of what a mount did, for `status`, `stats` and SIGUSR1. Plain values, no reference
 // to anything.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a mount's options mean to its transports. Pure.
 #pragma once
 

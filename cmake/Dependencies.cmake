@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Everything comes from Debian 12's packages; scripts/setup installs them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)

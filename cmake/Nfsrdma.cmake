@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One warning policy, one sanitizer switch, one for profiles, and the two target kinds of the project.
 
 set(NFSRDMA_WARNINGS

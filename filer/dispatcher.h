@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dispatcher: from an RPC message to its reply, with everything the fault plan does to either.
 //
 // A call goes: request faults, execution, reply faults, out. At each fault it may be parked and go on later,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/fault_plan.h"
 
 #include "xdr/record_mark.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FaultPlan: what goes wrong, when. The n-th event of a kind triggers an action; tests say both.
 //
 //     server.faults().add(on::reply_to(OP_RENAME), fault::Cut{});             // executed, reply lost,

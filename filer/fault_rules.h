@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fault rules as people write them: what `nfsrdma-filer --fault` and --fault-plan take.
 //
 //     EVENT [OPERATION] [nth N] [times N|always|every N]: ACTION [ARGUMENT]

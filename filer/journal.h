@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Journal: what the server has executed, so that a test can say "RENAME was executed exactly once".
 //
 // Counts every operation that was executed (a reply from the cache executes nothing, an operation that a

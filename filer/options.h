@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a Server is made with, and what can be changed while it runs.
 //
 // Options are fixed at start. Switches are behaviours RFC 8881 leaves to the server, or that a test wants to

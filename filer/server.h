@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Server: the embedded NFSv4.1 filer (DESIGN.md section 7), listening on TCP and, if asked, for RPC over
 // RDMA.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Server: files behind the clients' back, as if somebody worked on the filer itself. Permissions do not
 // apply; change attributes move as for any change, and what is written is stable.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Server::Impl: the sockets of a Server, and what binds them to Core and Dispatcher. Private to server*.cc.
 //
 // Kept alive by the handlers of its acceptor and timers, so that a loop that outlives the Server meets no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Server: time, clients, states, callbacks and the journal, as tests see and push them.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adaptor: what the FUSE operations of one mount share, and how an operation is run.
 //
 // libfuse's session carries a pointer to it. An operation is a C callback (operations*.cc) that copies its

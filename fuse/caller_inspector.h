@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallerInspector: what the signals of those callers ask for who may not be waiting in their request.
 //
 // Whoever reads /proc/<tid> holds that thread's memory for a moment. If its process is killed just then, it

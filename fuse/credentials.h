@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CredentialCache: who a request is made for.
 //
 // With per-caller credentials (daemon runs as root, allow_other) that is uid, gid and supplementary groups of

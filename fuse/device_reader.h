@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceReader: reads one loop's share of /dev/fuse, in memory that a WRITE's payload can be sent from.
 //
 // Every loop reads the same session descriptor and takes what it finds; EAGAIN means another loop was faster.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ErrnoMap: the one place where an Error becomes the errno of a FUSE reply, and where a failed operation is
 // logged.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HandleTable: what the kernel's file handles (fuse_file_info.fh) stand for.
 //
 // A handle is allocated at OPEN, CREATE or OPENDIR and lives until RELEASE; the kernel sends no RELEASE

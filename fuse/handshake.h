@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The FUSE handshake: what we ask of the kernel, and the repair of what libfuse 3.14 leaves out.
 //
 // libfuse 3.14.0 offers FUSE_CAP_PARALLEL_DIROPS and FUSE_CAP_HANDLE_KILLPRIV but does not put them into its

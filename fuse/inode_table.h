@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InodeTable: which Nodes the kernel knows, and how often.
 //
 // The kernel's node id is the Node's address; the root is FUSE_ROOT_ID. name_to_handle_at(2) shows the id to

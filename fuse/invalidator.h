@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Invalidator: makes the kernel forget pages, attributes and names, on behalf of the Filesystem.
 //
 // The kernel may block in these notifications: dropping pages waits for reads and writes under way on them,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel's mount table knows of our mount, and the ways to end it.
 //
 // Root mounts with mount(2) here, for libfuse would look at /etc/mtab of the namespace that is mounted in,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fuse/loop_requests.h"
 
 #include <fuse_lowlevel.h>

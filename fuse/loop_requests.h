@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LoopRequests: the FUSE requests of one loop that have no reply yet, and the rules for replying early.
 //
 // Most requests are answered before the callback that read them returns and never enter the list. One whose

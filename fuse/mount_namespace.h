@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MountNamespace: where the mount is made: in this process' mount namespace, or in another one (mount(8) -N).
 //
 // The other one's owner decides what is found there under any name: configuration, log, /proc, sockets. So

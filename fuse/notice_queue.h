@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NoticeQueue: of which nodes the kernel is to be told, and in which order; for the Invalidator, under its
 // mutex.
 //

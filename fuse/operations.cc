@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of callbacks, and what is not in it.
 //
 // An operation without a callback is answered ENOSYS by libfuse, and the kernel remembers. That gives what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The FUSE operations by group; each file defines its callbacks and enters them in the table. Only
 // operations.cc includes this.
 #pragma once

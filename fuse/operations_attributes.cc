@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // getattr, setattr, access, readlink, statfs.
 #include <sys/statvfs.h>
 

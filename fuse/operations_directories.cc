@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // opendir, readdir, readdirplus, releasedir, fsyncdir.
 //
 // The reply buffer is as large as the kernel asks (a page on older kernels). Entries that no longer fit are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // open, create, read, write, flush, fsync, release.
 //
 // Open files are FileHandles (handle_table.h). O_DIRECT needs nothing here: the kernel sends such reads and

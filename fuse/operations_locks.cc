@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // getlk, setlk, flock.
 //
 // A lock that was granted after its request had been answered early (the process is dying, or was told EINTR)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lookup, forget, mknod, mkdir, symlink, link, unlink, rmdir, rename.
 #include <sys/sysmacros.h>
 

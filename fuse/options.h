@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FuseOptions: what the kernel side of a mount is asked for. Filled by main from the command line; immutable
 // afterwards. No FUSE type here, so that cli/ needs no FUSE header.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PipedReply: answers a read with data that waits in pipes.
 //
 // Header, memory and pipes are put together in one pipe, in order, and the device takes that with one

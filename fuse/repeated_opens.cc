@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fuse/repeated_opens.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RepeatedOpens: opens that the kernel makes twice.
 //
 // When open(2) ends with ESTALE, Linux walks its path once more and asks for every name on it (LOOKUP_REVAL);

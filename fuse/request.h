@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FuseRequest: one request of the kernel, held by the coroutine that works on it. It is answered exactly
 // once.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel's own limit on how long a FUSE request may wait (Linux 6.15 and later): when one is older, the
 // kernel ends the whole mount, though a lock may be waited for, and a filer that is away, for as long as it
 // takes. Any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FuseMount: one mounted file system, from mount(2) to the kernel's last word. What main needs of fuse/, and
 // nothing of libfuse shows.
 //

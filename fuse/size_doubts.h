@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SizeDoubts: files of which the kernel may not have taken the size that it was told last.
 //
 // Linux ignores the attributes of an answer when it was told to forget something of that file after it had

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the FUSE side did: counts and latencies per operation, and the events worth a look. FuseStatistics is
 // a plain snapshot for `status` and `stats`; OperationCounters is what each loop keeps.
 //

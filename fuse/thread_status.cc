@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fuse/thread_status.h"
 
 #include <linux/capability.h>

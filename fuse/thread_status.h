@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ThreadStatus: what /proc/<tid>/status tells about the thread that made a request: its supplementary groups,
 // whether it could change them, and which signals wait for it.
 //

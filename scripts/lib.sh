@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shell shared by the scripts of this folder; sourced, never run.
 
 set -euo pipefail
@@ -15,7 +16,7 @@ die() {
 help_if_asked() {
   case "${1-}" in
     -h | --help)
-      sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+      sed -n -e '2{/^# SPDX-/d}' -e '2,/^[^#]/s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
   esac

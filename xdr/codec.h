@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one XDR codec: encode, decode and exact size run through the same description of each type.
 //
 // A wire type T is described once, by a function template found by argument-dependent lookup:

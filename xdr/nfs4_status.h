@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nfsstat4: the status every NFSv4.1 operation answers with (RFC 8881 section 15.1), and what to make of one.
 //
 // The enum and the functions come from one table, nfs4_status.def. A status that is not in the table is kept

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Record marking: how RPC messages stand on a byte stream (RFC 5531 section 11).
 //
 // A message is one record; a record is one or more fragments, each behind four bytes in network order:

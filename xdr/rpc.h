@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ONC RPC version 2: call and reply headers and the credentials of this program (RFC 5531, RFC 8881
 // section 2.2.1).
 //

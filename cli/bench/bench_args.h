@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of `nfsrdma-fuse bench`. Known to cli/tool_args.cc, which has the other verbs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `nfsrdma-fuse bench`: what was asked for, and doing it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measuring directories, in turn and round by round: from what was asked for to a document.
 #pragma once
 

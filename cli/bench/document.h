@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Document: one run of a benchmark, as measured. The only form in which results are kept; `nfsrdma-fuse
 // bench` and tests/bench write it, and tables, verdicts and the HTML report are made from it (summary.h,
 // report.h). docs/bench/README.md has the format for people.

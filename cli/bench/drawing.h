@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What report.html draws: plots with every number, label and sentence worked out, so that the template's
 // script only places shapes. Pure.
 //

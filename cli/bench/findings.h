@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a document's measurements say, in numbers and in sentences: ratios between contenders, whether targets
 // are met, and the lines that stand above each plot. Pure.
 #pragma once

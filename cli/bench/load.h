@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Load on a directory: one kind of operation, by so many threads at once, timed. What `nfsrdma-fuse bench`
 // and tests/bench/fsload measure with.
 //

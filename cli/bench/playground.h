@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Playground: a directory of its own inside of one that is measured; gone with everything in it when this
 // goes.
 #pragma once

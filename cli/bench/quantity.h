@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The quantities a benchmark measures, or measures over: their labels, units and directions. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Documents as files for people: a text for terminals, and one HTML file that needs nothing else. Pure but
 // for the file functions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What repeated measurements say, and how sure they are. Pure.
 //
 // A machine's mood (other guests of its host, the frequency of its processor) changes every measurement of a

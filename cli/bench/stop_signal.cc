@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/bench/stop_signal.h"
 
 #include <unistd.h>

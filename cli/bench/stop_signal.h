@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StopSignal: turns INT, TERM and HUP into a flag while it lives, so that whoever works can tidy up. The
 // second one ends the process at once. Before any other thread exists: they inherit the blocked signals.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Subject: a directory that is measured, and what can be known of whoever serves it: for a mount of ours the
 // daemon's CPU and calls (control socket), for a mount of the kernel's NFS client its calls
 // (/proc/self/mountstats), else nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page that report.h fills; template.html, as CMake puts it into the program.
 #pragma once
 

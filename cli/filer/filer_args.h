@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of `nfsrdma-filer`, read with CLI11. Pure but for --fault-plan, whose file is read, and
 // for the environment, which says where state is kept by default.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `nfsrdma-filer` as a process: serves in the foreground until SIGTERM or SIGINT.
 #pragma once
 

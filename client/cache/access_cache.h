@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AccessCache: what users may do with one file, as the server has answered (ACCESS, RFC 8881 section 18.1),
 // and of a directory whether its ACL lets everybody search it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AheadReaders: through how many open file descriptions was read ahead lately. What they read ahead has to
 // lie side by side until it is asked for: the room is theirs in equal parts.
 //

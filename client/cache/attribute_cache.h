@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AttributeCache: the attributes of one file and how long they may be believed, by nfs(5)'s rules.
 //
 // A value inside a Node, guarded by the Node's lock. Pure: time comes in as a parameter. The timeout starts

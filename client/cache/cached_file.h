@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CachedFile: what the client keeps of an open file whatever the protocol's version: written data that is not
 // surely on the server's disk, and its name while it is hidden. CachedOpen: an open file description.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CachedNode: what the client keeps per file object whatever the protocol's version, and the table that finds
 // it by file handle.
 //

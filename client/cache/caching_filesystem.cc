@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of a mount as a whole.
 #include "client/cache/caching_filesystem.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CachingFilesystem: what every version of NFS has in common above the wire: attributes and names and how
 // long they are believed, written data until it is on the server's disk, directory listings, reading in
 // pieces, files that are removed while they are open.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DataCache: clean file data that the daemon keeps: what was read ahead of the application, and what has been
 // asked for again since it was answered.
 //

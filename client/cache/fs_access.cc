@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may do what: what ACCESS allows (RFC 8881 section 18.1; RFC 1813 section 3.3.4), and whose names the
 // kernel may follow by itself. "In general, it is not sufficient for the client to attempt to deduce access
 // permissions by inspecting the uid, gid, and mode fields in the file attributes or by attempting to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // O_APPEND: write() puts it where the file ends (RFC 8881 sections 10.3.1, 10.3.2), which the front end may
 // know from before somebody else's change.
 //

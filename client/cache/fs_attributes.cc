@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attributes: how they are booked, how long they are believed, and what they say about what is cached
 // (RFC 8881 section 10.4; RFC 1813 section 4.8).
 #include <algorithm>

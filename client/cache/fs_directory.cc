@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Directory listings (RFC 8881 section 18.23, RFC 1813 sections 3.3.16 and 3.3.17). Offsets are the server's
 // cookies, so that telldir and seekdir outlive changes by others; "." and "..", which the protocol does not
 // return, are offsets 1 and 2, which its cookies never are.

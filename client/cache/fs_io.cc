@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading in pieces, and the front of writing. What happens to written data is in fs_write_back.cc.
 #include <algorithm>
 #include <cerrno>

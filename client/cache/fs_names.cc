@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names: the name cache and how long it is believed (RFC 8881 section 10.8).
 //
 // A cached name is believed while its directory's attributes are fresh and its change attribute is the one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading ahead of the application, and answering from what was read (read_ahead.h, read_pace.h,
 // data_cache.h).
 //

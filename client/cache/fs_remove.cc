@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Removing and renaming, and the silly rename that keeps an open file usable where the server would not (RFC
 // 8881 sections 18.25, 18.26 and OPEN4_RESULT_PRESERVE_UNLINKED in 18.16; RFC 1813 section 4.9).
 #include <atomic>

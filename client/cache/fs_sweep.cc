@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many files of a directory by one READDIR: see sweeps.h for when, and opendir(), which brings the entries of
 // a directory along when those that were asked for after its last opening are old.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The back of writing: small writes gathered, WRITE UNSTABLE, COMMIT, verifiers, errors (RFC 8881
 // sections 18.3, 18.32; RFC 1813 sections 3.3.7, 3.3.21).
 //

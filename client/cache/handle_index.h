@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HandleIndex: Nodes by file handle; a part of CachedNodeTable, under its lock.
 //
 // Open addressing with linear probing, at most half full. A place holds the hash and the Node (16 bytes, four

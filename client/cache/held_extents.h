@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HeldExtents: which of a file's `writes` are held, so that their neighbours may join them (write_extents.h).
 //
 // Several, for as many places of a file may be appended to in turn: writers of logs, of parts, of an index

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HiddenRemovals: which directories hold a hidden name (.nfs*) whose file's last close is under way.
 //
 // close(2) returns before its RELEASE has removed the name. Who removes the directory next must not be told

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ListedEntry: one entry of a directory as the server listed it.
 #pragma once
 

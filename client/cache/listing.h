@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Listing: an open directory, and the last READDIR's answer of it. Guarded by its own mutex, which is held
 // across READDIR. What the server's cookies may do to it is in fs_directory.cc.
 #pragma once

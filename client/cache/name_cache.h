@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NameCache: what is known of names: (directory, name) -> file, or "no such name".
 //
 // One per mount, shared by all loops, one lock (rank: taken with no other lock of the client held but, at

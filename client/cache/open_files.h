@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenFiles: the files of a mount that have something open, unwritten or unreported. It keeps their Nodes
 // alive.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OwnChanges: whether the file that changed while we changed it was changed by anybody else.
 //
 // An operation of ours comes with the file's change attribute before and after it, in one COMPOUND (RFC 8881

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ReadPattern: what an open file description's reads so far say about the next ones.
 //
 // Pure: offsets and sizes in, ranges out; one per open file description, guarded by its owner. It knows up to

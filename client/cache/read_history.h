@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ReadHistory: how one open file description is being read: its pattern, and how much of what was asked for
 // is not answered. Any thread, one short lock. What takes room exists from the first read on.
 #pragma once

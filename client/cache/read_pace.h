@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ReadPace: how much must be asked for at once so that the way to the server is never idle: bandwidth ×
 // delay, both measured from READs as they are answered.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sweeps: directories whose files are asked for one after the other, by names that nobody has asked for yet
 // (LOOKUP), or because what is known of them has grown old (GETATTR). A READDIR with attributes asks for many
 // at once (fs_sweep.cc).

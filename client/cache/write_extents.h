@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WriteExtent and ExtentMap: written data that the server does not surely have on stable storage.
 //
 // A CachedFile has three maps, guarded by its Node's mutex: `writes` (held back, or WRITE is under way),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WriteLimits: how much of what was written a mount keeps until the server has it; beyond that writers wait.
 // Bytes. Pure.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WriteTurn: the place of a write(2) among the others of its file that overlap it, from when it begins to
 // wait for one of them until all of it is under way.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the library's structures to wire.h's and back. Private to client/nfs3/*.cc, with libnfs.h.
 //
 // take(): what a RawCall's callback copies out of a result. Results come from the network: the library has

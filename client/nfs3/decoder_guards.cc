@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "client/nfs3/decoder_guards.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What libnfs's XDR decoder does not look at before it believes it: lengths and counts of a reply, and how
 // deep it calls itself for each entry of a list; and how much of a record that has no end it keeps. (libnfs
 // 4.0.0: a flavor count of 0x40000001 in MNT's answer writes behind the heap block that it gets for it, an

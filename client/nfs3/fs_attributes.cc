@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GETATTR, SETATTR, ACCESS, FSSTAT, and attributes that come with other answers (RFC 1813
 // sections 2.6, 3.3.1, 3.3.2, 3.3.4, 3.3.18).
 #include <cerrno>

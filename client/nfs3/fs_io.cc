@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // READ, WRITE, COMMIT, READDIR and READDIRPLUS (RFC 1813 sections 3.3.6, 3.3.7, 3.3.16, 3.3.17, 3.3.21). Who
 // calls them is in client/cache.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mounting and unmounting (RFC 1813 appendix I, RFC 1833), and what is known of a mount as a whole.
 #include <fmt/format.h>
 

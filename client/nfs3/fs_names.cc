@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LOOKUP, READLINK, MKDIR, SYMLINK, MKNOD, LINK, REMOVE, RMDIR, RENAME (RFC 1813 sections 3.3.3 to 3.3.15).
 //
 // A call that was sent again after a lost connection may be executed twice when the server does not remember

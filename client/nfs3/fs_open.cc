@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening, creating, closing (RFC 1813 sections 3.3.4, 3.3.8, 4.11): close-to-open consistency lives here.
 //
 // The protocol has no OPEN. open(2) is ACCESS, which says whether the caller may and brings the attributes by

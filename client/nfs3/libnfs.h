@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libnfs's headers, in the order in which they can be read. For client/nfs3/*.cc only: they define macros
 // with common names.
 #pragma once

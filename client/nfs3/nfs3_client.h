@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nfs3Filesystem: the NFSv3 client, one per mount. Its methods are spread over fs_*.cc by subject. Private to
 // client/nfs3; others make one through nfs3_filesystem.h.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // make_nfs3_filesystem: NFSv3 over TCP (RFC 1813) behind client::Filesystem, for servers without NFSv4.1.
 //
 // The RPC is libnfs's (raw_connection.h); everything above the wire is CachingFilesystem's. One connection

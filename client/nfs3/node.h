@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nfs3Node: a file object of an NFSv3 server; Nfs3FileState and Nfs3File: one that is open. The protocol
 // knows no opens: what is open is counted here only, for close-to-open, written data and silly renames.
 #pragma once

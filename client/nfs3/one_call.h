@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls to services that are asked once: the portmapper (RFC 1833) and MOUNT (RFC 1813 appendix I). Each
 // opens a connection and closes it. Errors: Layer::kTransport with kReconnect when the service is not reached
 // or does not answer in time; otherwise what it says. Coroutines for the loop they run on.

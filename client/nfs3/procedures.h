@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Procedures: NFSv3's procedures as coroutines, on the connection of the loop they are called on.
 //
 // An answer with an NFS error is an answer: `status` says so, and its attributes count. The Result is an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RawConnection: one TCP connection of libnfs's raw asynchronous API, driven by a Loop.
 //
 // libnfs encodes and decodes, queues and matches replies to calls; it is told by us when its socket can be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RpcClient: calls of one RPC program that survive lost connections. One per loop.
 //
 // A call stays pending until its reply is in: after a loss it is sent again on the next connection, same XID,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NFSv3's procedures ask and answer (RFC 1813 section 3.3), in the client's own types: nothing of the
 // library's is seen outside of its callbacks, and nothing here refers to its memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attributes on the wire and ours: fattr4 to Attributes and back (RFC 8881 section 5).
 #pragma once
 

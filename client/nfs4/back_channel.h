@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BackChannel: the slots of the back channel with their reply cache (RFC 8881 sections 2.10.6, 20.9).
 //
 // The server is the requester here and this client the replier: each slot remembers the last sequence ID it

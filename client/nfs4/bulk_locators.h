@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where READ's data lies in a reply that is still coming in: BulkLocators (transport/rpc/rpc_transport.h) for
 // the two COMPOUNDs that read. Pure; any thread. The bytes are the network's: what is not of the shape that
 // was asked for has no data (kNone), and what is said of a prefix is said of every longer one.

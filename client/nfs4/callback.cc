@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CB_NULL and CB_COMPOUND: from the bytes of a call to the bytes of its reply. The operations are in
 // callback_ops.cc.
 #include "client/nfs4/callback.h"

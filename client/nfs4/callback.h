@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallbackServer: answers the server's calls on the back channel (RFC 8881 sections 2.10.3.1, 2.10.6, 19.2,
 // 20).
 //

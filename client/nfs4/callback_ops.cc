@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The callback operations (RFC 8881 section 20; valid errors in section 15.3).
 #include "client/nfs4/callback.h"
 #include "client/nfs4/file_state.h"

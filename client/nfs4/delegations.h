@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delegations: the open delegations that this mount holds (RFC 8881 sections 10.2, 10.4).
 //
 // A Delegation hangs in the FileState of its file (file_state.h), which tells what may be done under it; this

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FileState: what a file has on the server while it is open: opens and byte-range locks; in memory: unwritten
 // data (cached_file.h).
 //

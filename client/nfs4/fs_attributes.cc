@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GETATTR, ACCESS, and attributes that come with other answers (RFC 8881 sections 5, 10.4, 18.1, 18.7). What
 // follows from them is in client/cache/fs_attributes.cc.
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delegations as the file system uses them (RFC 8881 sections 10.4, 18.6, 20.1, 20.2): asked for with OPEN,
 // kept with the file, and given back.
 //

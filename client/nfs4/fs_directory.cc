@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // READDIR (RFC 8881 section 18.23). What becomes of the entries is in client/cache/fs_directory.cc.
 #include <algorithm>
 #include <cerrno>

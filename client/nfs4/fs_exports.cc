@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a mount that failed is told of the server: the exports that there are, and the security flavors that
 // one wants (RFC 8881 sections 2.6.3.1, 7.3).
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // READ, WRITE and COMMIT (RFC 8881 sections 18.3, 18.22, 18.32), and what close(2) waits for. What happens to
 // written data is in client/cache/fs_write_back.cc.
 #include <algorithm>

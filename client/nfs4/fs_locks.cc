@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte-range locks: POSIX and flock, both as LOCK, LOCKT and LOCKU (RFC 8881
 // sections 9.1-9.8, 10.3.2, 18.10-18.12).
 //

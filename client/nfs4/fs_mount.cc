@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mounting and unmounting, statfs, and what is known of a mount as a whole.
 #include <unistd.h>
 

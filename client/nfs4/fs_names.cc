@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names: LOOKUP, CREATE, REMOVE, RENAME, LINK, READLINK and the name cache behind them (RFC 8881
 // sections 10.8, 18.4, 18.9, 18.13, 18.24-18.26).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OPEN and CLOSE (RFC 8881 sections 9.9, 10.3.1, 18.2, 18.16): close-to-open consistency lives here.
 //
 // Every open(2) is an OPEN with GETATTR, unless a delegation covers it (fs_delegations.cc): the kernel keeps

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REMOVE and RENAME (RFC 8881 sections 18.25, 18.26). Who calls them is in client/cache/fs_remove.cc.
 #include <cerrno>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SETATTR (RFC 8881 section 18.30), behind the data that it must not overtake.
 #include <cerrno>
 

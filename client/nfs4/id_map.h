@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IdMap: owner strings of NFSv4 to user and group IDs and back (RFC 8881 section 5.9).
 //
 // "1000" is a number whatever the mode (what servers send to AUTH_SYS clients that ask in numbers).

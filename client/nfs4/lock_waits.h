@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LockWaits: which lock-owner of this mount waits for which other one, so that a circle is an error (EDEADLK,
 // fcntl(2)) and not a wait without end. The server knows of no circles: our waiting is asking again.
 //

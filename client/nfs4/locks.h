@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte-range locks: the book of what each lock-owner holds, and the arguments that follow from it (RFC 8881
 // sections 9.1-9.3, 18.10-18.12). Pure functions; the caller guards the states.
 #pragma once

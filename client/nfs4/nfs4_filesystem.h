@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nfs4Filesystem: the NFSv4.1 client behind client::Filesystem, one per mount.
 //
 // Owns the session, the node table and the state manager; the loops and the buffer pool are the caller's and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nfs4Node: what the NFSv4.1 client keeps per file object (cached_node.h), and the table of them by nfs_fh4.
 #pragma once
 

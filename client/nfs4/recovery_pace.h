@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pauses of the loops that recover. Pure.
 //
 // Backoff: the pause before each retry of one request; it doubles.

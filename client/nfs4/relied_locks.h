@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose locks a READ, a WRITE or a change of the size relies on: with such a lock's stateid it is sent, and
 // it fails once that lock is lost (RFC 8881 sections 8.2.5, 9.1.2).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The longest result of each operation this client sends, in bytes, its operation number and status included:
 // what a Reply chunk must have room for, or an inline reply fits into (RFC 8267 section 6.2).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Session: one client ID and one session with the filer, over one transport per loop (RFC 8881
 // sections 2.4, 2.10).
 //

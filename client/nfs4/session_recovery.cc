@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Establishing and recovering: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, reclaim. Loop 0, except
 // bind() of the other loops' connections. RFC 8881 sections 2.4, 2.10.10, 8.4.2, 18.34-18.37, 18.51.
 #include <algorithm>

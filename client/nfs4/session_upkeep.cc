@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a session needs while it lives and when it ends: lease renewal, SEQ4_STATUS flags, readiness,
 // shutdown. RFC 8881 sections 8.3, 18.37, 18.46.3, 18.50.
 #include <algorithm>

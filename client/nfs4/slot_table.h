@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SlotTable: the fore channel's slots (RFC 8881 section 2.10.6), shared by all loops of a mount.
 //
 // A request holds one slot from acquire() until its reply is in; a slot is never abandoned. The lowest free

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CLOSE and OPEN_DOWNGRADE (RFC 8881 sections 18.2, 18.18).
 //
 // Nothing waits for the CLOSE of a file whose data is on the server and that nobody here has locked: it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of the state behind a delegation when it comes and goes (RFC 8881 sections 10.4.4, 10.5, 18.6,
 // 18.16, 18.38, 18.48).
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StateManager: opens and their recovery (RFC 8881 sections 8, 9, 18.2, 18.16, 18.18, 18.38, 18.48).
 //
 // Keeps the register of files that have state, merges OPEN results, closes and downgrades, and brings state

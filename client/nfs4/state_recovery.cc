@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bringing state back: reclaim in grace (RFC 8881 section 8.4.2.1), reopening after expiry or revocation
 // (sections 8.4.2.4, 8.5), TEST_STATEID and FREE_STATEID after SEQ4_STATUS_*_REVOKED (section 18.46.3).
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ThreadGroups: which process a thread is of. Only /proc says so, at some 2 us for a pair of both and three
 // times as much for a thread alone. Nothing of it is kept: the number of a thread that ended may be another
 // process's in the next moment. Any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Crowd: which connection goes where there are too many, or where they hold too much memory.
 //
 // A newcomer gets in as long as somebody has more than his share. First go connections that have never used a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Link: the server's end of one connection, whatever carries it.
 //
 // TCP (net/tcp_link.h) or RPC-over-RDMA (net/rdma_link.h). A link is shared between the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/net/peer_check.h"
 
 #include <fmt/core.h>

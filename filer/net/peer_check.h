@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PeerCheck: whether a connection's calls are believed when they say who their user is
 // (docs/FILER.md, "Who is believed").
 //

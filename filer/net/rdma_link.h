@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RdmaLink: one accepted RPC-over-RDMA connection, of version 1 or 2.
 //
 // Its loop's thread runs the Responder; what comes is handed to `on_message` there. Sends may come from any

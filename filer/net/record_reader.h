@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RecordReader: RPC messages out of a byte stream (RFC 5531 section 11), for a server.
 //
 // Fed with whatever arrived; take() hands out whole messages in order. Memory follows the bytes that arrived,

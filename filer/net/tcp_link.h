@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpLink: one accepted TCP connection.
 //
 // Reads on its loop and hands every RPC message to `on_message` there; `on_closed` comes last, exactly once.

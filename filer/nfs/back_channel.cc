@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/nfs/back_channel.h"
 
 #include "transport/runtime/log.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BackChannel: the server's calls to its clients (RFC 8881 sections 2.10.6.2, 2.10.6.3, 20).
 //
 // Each callback takes a slot of its session's back channel and waits there: for a connection, when the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/nfs/compound.h"
 
 #include "filer/nfs/ops.h"

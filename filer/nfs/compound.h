@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CompoundRun: one COMPOUND from its arguments to its reply (RFC 8881 section 16.2).
 //
 // start() executes it, all of it or up to a stop: behind SEQUENCE, when a fault asked for it; or before an

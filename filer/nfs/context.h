@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Context: what the operations of one COMPOUND see and leave to each other (RFC 8881 section 16.2.3.1).
 //
 // Lives as long as the COMPOUND, under the server's lock. Session and client are looked up again by whoever

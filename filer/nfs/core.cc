@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/nfs/core.h"
 
 #include "transport/runtime/log.h"

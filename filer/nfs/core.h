@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Core: one NFSv4.1 server without its sockets: file systems, clients, states, clocks, and the lock that
 // guards them.
 //

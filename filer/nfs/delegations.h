@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When an OPEN is answered with a delegation, and which (RFC 8881 sections 10.4, 18.16.3).
 //
 // Whether the server gives delegations at all is a switch (Switches::delegations). None is given without a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operations: one function per operation, arguments in, result out (RFC 8881 section 18).
 //
 //     XXX4res execute(Context&, const XXX4args&);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attributes: ACCESS, GETATTR, SETATTR, VERIFY, NVERIFY (RFC 8881 sections 18.1, 18.7, 18.15, 18.30, 18.31).
 
 #include "filer/nfs/delegations.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names: CREATE, LINK, REMOVE, RENAME (RFC 8881 sections 18.4, 18.9, 18.25, 18.26). The tree knows POSIX;
 // here are permissions, grace, delegations, and opens that deny removal.
 

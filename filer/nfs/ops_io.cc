@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data: READ, WRITE, COMMIT, READLINK (RFC 8881 sections 18.3, 18.22, 18.24, 18.32).
 
 #include "filer/nfs/ops.h"

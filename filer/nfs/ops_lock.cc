@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte-range locks: LOCK, LOCKT, LOCKU (RFC 8881 sections 18.10 to 18.12). Locks are advisory, POSIX, and
 // granted at once or not: a client that asks with READW_LT or WRITEW_LT polls, or waits for CB_NOTIFY_LOCK
 // where that is switched on.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OPEN (RFC 8881 section 18.16): which file, may it be opened, and the state of it.
 
 #include "filer/nfs/delegations.h"

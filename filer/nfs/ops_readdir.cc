@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // READDIR (RFC 8881 section 18.23).
 //
 // Entries come in the order of their cookies, "." and ".." never. The reply holds as many as maxcount,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client IDs and sessions: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL,
 // RECLAIM_COMPLETE, SET_SSV, DESTROY_SESSION, DESTROY_CLIENTID (RFC 8881 sections 18.33
 // to 18.37, 18.47, 18.50, 18.51). The tables decide most of it: state/clients.cc, state/recovery.cc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stateids: DELEGRETURN, DELEGPURGE, TEST_STATEID, FREE_STATEID, and the delegation operations this server
 // does not have (RFC 8881 sections 18.5, 18.6, 18.38, 18.39, 18.48, 18.49).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SEQUENCE: is this a new request, a retry, or neither? (RFC 8881 sections 2.10.6, 18.46)
 //
 // begin() decides and, for a new request, takes the slot: it is then in progress, and a retry is answered

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/nfs/stateid_use.h"
 
 namespace nfsrdma::filer {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stateids as operations are given them: special ones, the current one, and what they allow (RFC 8881
 // sections 8.2.3 to 8.2.5, 9.1.2, 16.2.3.1.2).
 //

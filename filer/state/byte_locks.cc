@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/state/byte_locks.h"
 
 #include <algorithm>

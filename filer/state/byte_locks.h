@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ByteLocks: the byte-range locks of one file, by POSIX rules (RFC 8881 sections 9.2, 9.3, 18.10 to 18.12).
 //
 // A lock belongs to a lock-owner of a client and to the lock stateid it was taken with. Locks of one owner

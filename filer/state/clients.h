@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ClientTable: client IDs and sessions, by the numbered cases of RFC 8881 sections 18.35.4 and 18.36.4.
 //
 // Decides nothing about state: when a client goes, the `on_client_gone` hook releases what it held. Guarded

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LeaseClock: the clock of leases, grace and recalls, which a test may hold in its hand.
 //
 // A real clock follows steady_clock; a manual one moves only by advance(). Both can be advanced: that is how

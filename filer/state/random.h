@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Identifiers that nobody can guess: session IDs and stateids. Any thread.
 #pragma once
 

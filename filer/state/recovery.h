@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recovery: the grace period, and what the server's stable storage remembers of its clients (RFC 8881
 // section 8.4.2).
 //

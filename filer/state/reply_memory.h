@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ReplyMemory: what the reply caches of all sessions may take together.
 //
 // A server that has agreed to ca_maxresponsesize_cached must keep so much for each slot (RFC 8881 section

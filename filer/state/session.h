@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions and clients as the server remembers them (RFC 8881 sections 2.10.6, 18.35.4, 18.36.4).
 //
 // Plain records: the rules are in clients.cc (EXCHANGE_ID, CREATE_SESSION), nfs/sequence.cc (SEQUENCE) and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StableStorage: what a server remembers from one run to the next, in a directory of its own.
 //
 //     lock     held (flock(2)) while a server uses the directory: two must not

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StateTable: opens, byte-range locks and delegations, and the stateids that name them (RFC 8881
 // sections 8.2, 9, 10.4).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may do what: POSIX mode bits, or the store where there is more than these, against an RPC credential.
 //
 // AUTH_SYS user 0 may do everything, unless the file system makes him somebody else; execute still needs one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From nodes to fattr4 and back (RFC 8881 sections 5.6 to 5.8).
 //
 // All REQUIRED attributes and the RECOMMENDED ones a POSIX client uses are supported; owner and owner_group

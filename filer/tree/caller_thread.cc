@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/tree/caller_thread.h"
 
 #include <linux/capability.h>

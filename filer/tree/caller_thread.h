@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallerThread: a thread that acts with the file system identity of a caller, and does nothing else.
 //
 // Only that thread's identity changes (setfsuid(2), setfsgid(2), the raw setgroups system call); with it go

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Directory: the names of one directory of the memory tree, and their READDIR cookies.
 //
 // A name keeps its cookie as long as it exists, whatever happens to the names around it, and no cookie is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostStore: data of regular files, and what reaches the disk when.
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostExport: a directory of the host as an export, and the key its filehandles are sealed with. Values.
 #pragma once
 

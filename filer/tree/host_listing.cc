@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/tree/host_listing.h"
 
 #include <dirent.h>

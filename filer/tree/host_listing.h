@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostListing: the names of one directory of the host, with READDIR cookies that need no memory.
 //
 // A name's cookie is a keyed hash of the name, and entries come in the order of their cookies: whatever

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "filer/tree/host_locator.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostLocator: what an object of the host is called in filehandles, and the way back from there.
 //
 // Two ways. Where the process may open by the kernel's filehandles (open_by_handle_at(2), which takes

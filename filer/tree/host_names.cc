@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostStore: names and directories.
 
 #include <fcntl.h>

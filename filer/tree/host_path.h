@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The name under which a descriptor's object can be named to a system call that takes only names: also for
 // O_PATH descriptors, without following anything of the object's own. Pure.
 #pragma once

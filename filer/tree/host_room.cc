@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostStore: which objects are known and kept open, and what ends that.
 
 #include <fcntl.h>

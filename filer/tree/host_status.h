@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What errno of the host's file system is in RFC 8881's terms (section 15.1). Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostStore: objects, their identities and attributes.
 
 #include "filer/tree/host_store.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HostStore: one directory of the host as a file system.
 //
 // Confinement: every object is reached by one component at a time from a descriptor (O_NOFOLLOW), or by a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IntervalSet: a set of bytes of a file, as disjoint half-open intervals [begin, end).
 //
 // Touching intervals are merged. Used for the bytes that are not committed yet. Header only; values; no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MemoryStore: file systems in memory, by the rules of POSIX; also the pseudo file system.
 //
 // Ids are never reused, so a filehandle of a removed object stays NFS4ERR_STALE for ever. Owner: Tree. Under

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Node: one object of an exported file system, as the server knows it.
 //
 // Nodes belong to the store of their file system (store.h) and are shared with the states that refer to them;

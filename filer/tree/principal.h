@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Principal: who an RPC credential says is calling (RFC 5531 section 8.2 and appendix A).
 //
 // AUTH_NONE is the anonymous user 65534. Supplementary groups count as far as the credential carries them

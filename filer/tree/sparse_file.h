@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SparseFile: the bytes of one regular file of the memory tree, and which of them a crash would lose.
 //
 // Pages of 4 KiB exist only where something was written: a hole of any length costs nothing. Every byte is

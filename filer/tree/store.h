@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Store: what keeps the objects of exported file systems. MemoryStore keeps them in memory, HostStore in a
 // directory of the host.
 //

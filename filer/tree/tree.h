@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tree: the file systems the server exports, and the pseudo file system that leads to them (RFC 8881
 // section 7.3).
 //

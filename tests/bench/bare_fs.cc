@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bare_fs.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file system of barefs: one directory of an NFSv4.1 server. What is asked of it are FUSE's requests,
 // each answered through its fuse_req_t, most of them once the server has answered. One thread's.
 //

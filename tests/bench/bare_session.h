@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The least that is an NFSv4.1 client's session (RFC 8881 section 2.10): one TCP connection, one slot for
 // each request under way, no back channel, nothing for what goes wrong. A request is encoded once and sent
 // again with only its XID, its slot and what the caller patches changed; a reply is looked at where it lies.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // barefs: a plain NFSv4.1 client behind FUSE, to be measured beside a mount of the same server. One RPC for a
 // name, a READ, a WRITE, each encoded once; replies are looked at where they lie, and a READ's data is
 // spliced from 64 KiB on. No cache of data, no recovery, no locks, no delegations, no back channel, no

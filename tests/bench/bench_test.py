@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scripts/bench works: bench.py runs through with tiny sizes, and its results and report hold what they are for.
 
 usage: bench_test.py BUILDDIR     What is measured here means nothing.

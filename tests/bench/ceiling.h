@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the ceilings of a FUSE client share: the mount, its loop, what they do with their socket, and a reply
 // whose data goes from that to /dev/fuse through a pipe, as the daemon's does. One thread's.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What any file system in user space, and any network client behind it, at best reaches on this machine.
 
   empty FUSE   tests/bench/nullfs: what FUSE costs when nothing is behind it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What reading ahead and keeping data gain where an answer takes time: nfsrdma-filer, which answers each READ so many milliseconds late.
 
 Nothing is late on loopback, so nothing is read ahead there beyond what the kernel does by itself (client/cache/read_pace.h). The kernel's

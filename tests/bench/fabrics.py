@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What carries the bytes: one file of nfsrdma-filer, in its memory, over software RDMA (RPC-over-RDMA 2 and 1) and over TCP.
 
 All three mounts stand side by side, and the ceilings (ceilings.py) with them; `latency` is what latency.py says. The grid is that of the 2003 paper on NFS over RDMA

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fsload does on a mounted directory what nfsload does over libnfs, so that their figures can stand side by
 // side. The load itself is `nfsrdma-fuse bench`'s (cli/bench/load.h).
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fuse-nfs, the libnfs-based FUSE client, as a peer: whoever has built one names it (bench.py --fuse-nfs PROGRAM); Debian has none.
 
 It mounts NFSv3 with its own defaults: one request at a time, the kernel's page cache, attributes for a second.

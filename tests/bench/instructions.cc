@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a guest's programs execute, by the page of their addresses: a plugin of QEMU's emulated processor,
 // which has no counters of its own. lab_costs.py finds the pages of one process in its /proc/PID/maps:
 // programs lie at random addresses, so that no two share one.

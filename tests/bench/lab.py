@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """This mount beside the kernel's own NFS client, over an RDMA device and over TCP, to Linux' server; scripts/bench --lab runs it.
 
 usage: lab.py [--size MIB] [--reads N] [--files N] [--repeats N] [--clock instructions|host] [--only PART,...] [--commit NAME]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the daemon spends on large transfers, over an RDMA device and over TCP, in instructions and system calls; part of lab.py.
 
 Instructions are those of the daemon's programs, not the kernel's for them, and none is left out: QEMU counts them (instructions.cc; one that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many requests whole workloads take, of this mount and of the kernel's client; part of lab.py.
 
 The kernel's are those of /proc/self/mountstats, ours those of `nfsrdma-fuse stats`: COMPOUNDs, by the operation each is for. What keeps

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latencies that are to be told apart by microseconds.
 
 A call of a file system in user space wakes its daemon up and is woken up by it. On one processor that is a change of process; from one processor

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the ceilings of a network client share: a process of their own at the far end of a TCP connection on
 // loopback.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every part of the benchmark measures with: CPU of running processes, runs and their medians, memory that is cheap to touch."""
 
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frames in which RDMA over TCP in software brings a READ's data: FPDUs of MPA (RFC 5044 section 4.1)
 // with tagged DDP segments (RFC 5041 section 4.2). In front of the data stand 2 bytes of ULPDU_Length and
 // DDP's 14, behind it padding to 4 bytes and 4 of CRC, which nobody computes here. ULPDU_Length has 16 bits,

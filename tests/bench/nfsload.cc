@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: nfsload --op OP --path DIR [--version 3|4] [--server A] [--port N] [--mount-port N] [--file NAME]
 // [--size BYTES]
 //                [--block BYTES] [--depth N] [--count N] [--seed N]

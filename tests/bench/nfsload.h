@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nfsload measures what libnfs's raw asynchronous API gets out of an NFS server: the figures a FUSE mount of
 // the same server is compared with. One thread, one connection, `depth` requests outstanding.
 //

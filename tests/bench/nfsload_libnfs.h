@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libnfs's C headers in the order they need, shielded from this project's warnings.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NFSv4.0 by hand over rpc_nfs4_compound_async: SETCLIENTID, one open-owner per slot, OPEN_CONFIRM at its
 // first use.
 #include <algorithm>

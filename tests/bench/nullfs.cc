@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nullfs: the FUSE file system that does nothing, as fast as FUSE lets it: the ceiling for any daemon behind
 // /dev/fuse.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of a report draws itself in a browser: every plot, with a shape for each of its numbers, and no error; so do those of docs/bench.
 
 usage: page_test.py BUILDDIR     Skipped where chromium is not installed: the build needs no browser.

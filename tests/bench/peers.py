@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A mount of Ganesha over TCP beside libnfs, which has no FUSE to pay, and beside the ceilings (ceilings.py).
 
 libnfs is driven by tests/bench/nfsload over its raw asynchronous API (NFSv3 and NFSv4.0), with so many calls under way at once;

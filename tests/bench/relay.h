@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The far end of nullfs --relay: as much of a filer as no client can do without. What a FUSE file system
 // reaches with it is the most that a network client behind FUSE can reach on this machine: the bytes of each
 // READ and WRITE cross a TCP connection on loopback, and nothing else is done with them.

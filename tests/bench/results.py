@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of a benchmark as one document (docs/bench/README.md), and the report that nfsrdma-fuse makes of it."""
 
 import json

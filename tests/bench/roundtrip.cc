@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // roundtrip: what one question and its answer take over TCP on loopback between two processes that do nothing
 // else: what any client of a server in another process has to wait for, and no client can be without.
 //

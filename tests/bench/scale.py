@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether large numbers cost more than small ones: calls of whole workloads, memory and time against cached inodes, the size of a
 file, and files, locks and delegations that are held; and what the daemon alone takes to answer.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands that README.md and the other documents tell people to type.
 
 Two kinds: lines of code blocks (indented by four, or fenced), and code spans within sentences that begin with a program.

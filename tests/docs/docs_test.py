@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documents against the tree: promises name tests that exist, the README names what there is and installs.
 
 usage: docs_test.py BUILDDIR     Their commands are typed in tests/system/test_documents.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every C++ file is as clang-format lays it out (.clang-format). Skipped where clang-format 14, Debian 12's, is missing."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: a server that calls back, whatever it calls: several calls, of which some wait while others
 // come, and what the client does meanwhile (delegations that come and go, requests of its own, new sessions).
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the libFuzzer targets of a build for a given CPU time each, merges what is new into the corpus, and reports.
 
 usage: campaign.py --build BUILDDIR [--seconds CPU_SECONDS] [--jobs N] [TARGET...]

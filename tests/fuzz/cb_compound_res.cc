@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: CB_COMPOUND4res.
 
 #include "tests/fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: the Connection Configuration Protocol (RFC 5666 section 6), both roles.
 //
 // Held to: a call of the program is answered, with its XID, and only CONF_RDMA that decodes has results and

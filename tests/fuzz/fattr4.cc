@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: fattr4.
 
 #include "tests/fuzz/fuzz.h"

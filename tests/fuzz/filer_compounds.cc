@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: the filer against two clients that say anything, on two connections, while time passes, the
 // server restarts and delegations are recalled.
 //

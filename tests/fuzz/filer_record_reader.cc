@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: a byte stream as the filer receives it, in any chunking. Held to: the same messages as those of
 // a plain reading of the stream in one piece, or an end at the same place; nothing is held but bytes that
 // came, and never more than a record may have.

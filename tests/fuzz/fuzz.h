@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every decoder entry is held to, whatever bytes it is given.
 //
 // Decoding ends without a crash, leak or read behind the end (the sanitizers see to that); and what decodes

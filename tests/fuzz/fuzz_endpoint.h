@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fabric::Endpoint without a network: what is asked of it is kept, and a fuzz target is the peer and the
 // adapter: it delivers Sends, completes Reads, uses exposed memory, ends the connection.
 //

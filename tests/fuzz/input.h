@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Input: a fuzzer's bytes, read as the steps of a small program. What is missing at the end is 0, so that
 // every prefix of an input is one, too.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: one end of a software RDMA connection after its start-up (EndpointCore), over a socket, against
 // a peer that sends any frames while this side exposes and closes memory, Sends, Writes, Reads and ends.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: the first bytes of a peer, as either side of MPA's start-up reads them. Held to: what is read
 // is encoded to a frame that is read as the same; and what was agreed on is within what both offered.
 //

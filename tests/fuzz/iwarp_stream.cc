@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: the frames of a peer after the start-up, in any chunking, with and without CRCs.
 // Held to: no access outside of the exposed memory; the same stream in one piece gives the same
 // steps and the same memory; messages keep the limits; a violation is the last step.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: where the data lies that was read with OPEN, in a reply that is still coming in.
 
 #include "tests/fuzz/read_shape.h"

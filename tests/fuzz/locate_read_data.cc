@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: where a READ's data lies in a reply that is still coming in.
 
 #include "tests/fuzz/read_shape.h"

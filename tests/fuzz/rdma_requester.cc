@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: the Requester (RdmaConnection) against a server that says anything, in any order with what its
 // owner, and the adapter under it, do.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: the Responder against a client that says anything, in any order with what the filer behind it
 // does.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the entries of client/nfs4/bulk_locators.h are held to: what is said of a prefix is said of every
 // longer one, and of the whole; and the client makes the same of the reply whichever way its data came, in
 // the message or received apart from it as the transport does with what was located.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: a byte stream as a client receives it, in any chunking: record marks, fragments, replies with
 // and without sinks, calls of the server. Held to: no access outside of the sinks; the same stream in one
 // piece gives the same messages; what is delivered keeps the limits. The header of each reply is then read as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz entry over kept inputs, without libFuzzer: `NAME_replay FILE-OR-DIRECTORY...`.
 //
 // Each input is copied to a block of its own size, so that a sanitizer sees a read behind its end. Every

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: a whole call as a server receives it: call header, AUTH_SYS credential, arguments.
 
 #include "tests/fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: a whole reply as a client receives it: peek, reply header, the refusal's error, and the results
 // both ways a client reads them: as one COMPOUND4res, and piece by piece with READ data received elsewhere.
 

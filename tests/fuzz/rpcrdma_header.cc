@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: an RPC-over-RDMA header of either version, as either side receives it, and private data. The
 // object that is decoded into is used again and again, as a connection does.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every captured message decodes to the last byte, encodes to the bytes it came from, has the size the Sizer
 // says, and fails cleanly when it is cut anywhere.
 

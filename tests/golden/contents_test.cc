@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What captured messages mean. The expected values are those that Wireshark, an independent decoder, shows
 // for them.
 

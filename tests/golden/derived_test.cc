@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes derived by hand from the XDR of the RFCs, one 32-bit word at a time, for what no captured message
 // shows. Each test encodes a value to exactly these bytes and decodes these bytes to that value.
 

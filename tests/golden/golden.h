@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Golden messages: complete RPC messages in hexadecimal, one per file, whose origin README.md names.
 //
 // The name says what a file holds: *_call and *_reply are of the NFS program, *_cb_call and *_cb_reply of the

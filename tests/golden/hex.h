@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hexadecimal text, as golden bytes are written down. Lines starting with # are comments; white space means
 // nothing.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client of another make beside ours: what ours has read ahead when the other writes."""
 
 SIZE = 4 << 20

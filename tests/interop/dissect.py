@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tshark's judgement of a capture. Debian 12's (4.0) knows version 1 of RPC-over-RDMA and NFSv4.1, over iWARP and RoCE v2."""
 
 import shutil

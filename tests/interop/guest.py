@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A throw-away guest with Debian's kernel, inside of the world of a test (tests/system/run.py).
 
 It sees the world's files, build included, and a tap device joins it with the world: host 10.9.9.1, guest 10.9.9.2. Or a cable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of the build at work inside of a guest: mounts and filers beside its RDMA devices."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fetches what a guest boots and what this host lacks: Debian's kernel, its software iWARP (siw), nfs-utils.
 
 usage: kernel.py      once; about a minute of CPU and 220 MB from the Debian archive, of which 80 MB are kept

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linux' NFS server in a guest, in the place of Ganesha: RDMA through the guest's device, siw unless it has one, and TCP."""
 
 from guest import GUEST

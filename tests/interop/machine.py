@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line of a guest: QEMU with Debian's kernel, its root the host's root, read-only, with RAM over it.
 
 Every program of the host and of the build runs there unchanged, and nothing is left when it ends. The processor is emulated:

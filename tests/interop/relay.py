@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP relay that records what passes, as a pcap or message by message. What breaks connections is chaosproxy (tests/system).
 
 What the endpoints wrote into their sockets is real in the pcap. IP and TCP headers are made here, a segment for each MPA frame

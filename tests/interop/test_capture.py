@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What software RDMA sends, read by tshark: nothing is malformed or unknown to it.
 
 The traffic is that of a mount of nfsrdma-filer, so both roles are seen. Debian 12's tshark (4.0) knows MPA, DDP, RDMAP, version 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RDMA devices, which are Linux' rxe: our client with our filer and with Linux' server, Linux' client with our filer.
 
 All of it is in the guest, for the host has no device. One guest for all tests of the module, with one emulated processor, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Linux kernel's NFSv4.1 client judges nfsrdma-filer: over software RDMA, which it meets with siw, and over TCP.
 
 The filer runs on the host and exports a directory there, so the server's side of everything is at hand. One guest for all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our client and Linux' server: software RDMA against the kernel's siw, RPC-over-RDMA version 1.
 
 One guest for all tests of the module. What is asserted of the server's side is looked at in the guest.

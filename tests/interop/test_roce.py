@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What our client and our filer send through RDMA devices (Linux' rxe, RoCE v2), read by tshark: nothing is malformed or unknown to it.
 
 Two guests and a cable: what rxe sends to itself passes no interface. Version 2 of RPC-over-RDMA tshark does not know; there it

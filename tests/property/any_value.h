@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AnyValue: a value of some wire type behind one interface, so that a property is compiled once and not once
 // per type.
 #pragma once

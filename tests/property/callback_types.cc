@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/property/any_value.h"
 
 namespace nfsrdma::property {

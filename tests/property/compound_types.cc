@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole compounds: how the Generator picks operations. The other codecs find their descriptions in the
 // library.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fourth "codec": where the Decoder reads a value from bytes, the Generator invents one from random
 // choices.
 //

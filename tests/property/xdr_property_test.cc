@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties every wire type must have, checked on generated values of every type there is.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ackcheck: is everything that fsync(2) or close(2) acknowledged still there?
 //
 // usage: ackcheck write  --log FILE [--workers N] [--seconds S] [--seed N] [--until-error 1]

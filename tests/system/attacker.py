@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a hostile peer of nfsrdma-filer does, as the ordinary user UID: attacker.py UID MODE PORT COUNT. Says "ready" when
 all of it is done, and keeps its connections until it is killed.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A visible round of real work in a mount of a real server; scripts/demo runs it (see run.py for the world).
 
 usage: demo.py [--size MIB] [--options MOUNT_OPTIONS]

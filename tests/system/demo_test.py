@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The demo runs to its end with status 0, and however it ends it leaves no process and no mount behind.
 
 usage: demo_test.py --build BUILDDIR --as root|user

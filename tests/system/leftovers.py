@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base of tests that end a program in every way and look for what it leaves: processes, mounts, changed system files.
 
 Processes are found by a mark in their environment.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """scripts/test, scripts/demo and scripts/profile interrupted: they end at once, and leave no process, mount or changed system file.
 
 usage: scripts_test.py --build BUILDDIR

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nfsrdma-filer and peers that want it for themselves: what they make it hold is bounded, and others are served meanwhile.
 
 Two ordinary users attack, a third one works. Everybody is on loopback, so that only their users tell them apart.

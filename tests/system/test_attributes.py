@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What programs that look at many files cost: attributes that have grown old are fetched by directory.
 
 A mount of nfsrdma-filer that believes attributes for a second. A machine that is slow may let some grow old in between, so what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`nfsrdma-fuse bench` on a real mount, beside a plain directory: what it measures, what it leaves, how it ends. Not how fast."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bare client of tests/bench, which the benchmark measures beside a mount: it does what a file system is asked for."""
 
 import mmap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two mounts of one export, and the server's own side: close-to-open, attribute times, and what options change.
 
 Every wait here is for something that must come; nothing is concluded from a time that has passed.

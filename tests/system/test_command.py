@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line against real servers and real mount points: exit statuses by mount(8), one clear line, clean ends."""
 
 import errno

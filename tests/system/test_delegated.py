@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lost replies, restarts and waiting as in other modules, where the server gives delegations, over TCP and over RDMA."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delegations: what a mount answers without the server, and that nobody sees anything old for it.
 
 Two mounts of nfsrdma-filer, which gives delegations for reading and writing; and of nfs-ganesha, which gives those for

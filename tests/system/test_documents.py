@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every command of README.md and docs, typed as a reader pastes it: each document's code blocks, in one shell, from the top.
 
 tests/docs/commands.py finds the commands and says which are not typed, and why. `filer` is the name of a server that runs.

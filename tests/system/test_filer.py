@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nfsrdma-filer with a directory of the host: the command, the tests of other modules against it, and what nobody may reach."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What programs expect of files, call by call (docs/SEMANTICS.md names the lines these tests hold)."""
 
 import ctypes

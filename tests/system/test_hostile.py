@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server that sends nonsense: it costs single requests or the connection, never the daemon, never a waiting process.
 
 chaosproxy spoils replies of a real server. What a spoiled reply makes of a call is open (EIO, another error, even wrong

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POSIX locks and flock: within a mount, between two mounts of one export, and kept local by local_lock=."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the daemon keeps has a ceiling, however much is read and written, and by however many at once.
 
 The working set is ten times `cache_mem`. The server takes its time, so that the daemon reads ahead and keeps; the kernel's

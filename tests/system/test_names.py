@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names, directories and exports: long names, every type of file, large directories, crossing from export to export."""
 
 import os

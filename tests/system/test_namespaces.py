@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mounts made in another mount namespace (mount -N), and by root of a user namespace."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exactly once: what the server had executed before the connection was cut is not executed a second time.
 
 chaosproxy drops the reply to the N-th such operation and resets the connection; the caller sees its call succeed, once.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mount options seen from outside: addresses, configuration, logs, signals, background mounts, forced unmounts, owners' names."""
 
 import errno

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What POSIX says of names, modes, owners, times and errors: the mount must answer as a local file system does.
 
 Each test does the same in the mount and on the local file system the server keeps its files on, as several people, and

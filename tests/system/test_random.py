@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The random tester (fsrandom) in a mount: quiet, with others beside it, and while the server and the network fail.
 
 Issue: 100,000 operations over several seeds with no difference; the same while Ganesha is killed and restarted and

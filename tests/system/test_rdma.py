@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mounts over software RDMA from nfsrdma-filer, in both versions of RPC-over-RDMA: the work of other modules, and how the data went."""
 
 import errno

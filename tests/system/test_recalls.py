@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random operations, restarts and cuts under delegations, over TCP and over RDMA; and servers that recall, revoke, or lie.
 
 nfsrdma-filer gives delegations for writing. A second mount reads, lists and stats what the first one works on, so that

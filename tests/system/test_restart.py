@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server restarts, forgets, or is away for a while: what happens to opens, locks and waiting processes."""
 
 import errno

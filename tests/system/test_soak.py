@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Half an hour of everything at once over software RDMA, then a count of what is left over.
 
 Runs only with NFSRDMA_SOAK=SECONDS. Two mounts of one nfsrdma-filer, one in each version of RPC-over-RDMA, behind a proxy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nfsrdma-filer and other users of its machine: who is let in (docs/FILER.md, "Who is believed"), and whose sessions are whose.
 
 Two ordinary users: one owns the server, or uses it; the other one attacks.

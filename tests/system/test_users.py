@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may do what: requests carry the caller's uid, gid and groups; the server decides."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NFSv3 (client/nfs3) against a Ganesha that serves nothing else: the tests of the other modules, by option, and what is
 different.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What mount options change on the wire and in the kernel: sizes of transfers, questions not asked, who may look in."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person is told: each message names the real cause once, and the step that it advises works."""
 
 import os

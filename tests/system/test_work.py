@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A day's work in a mount: clone, copy, pack, build, keep a database."""
 
 import os

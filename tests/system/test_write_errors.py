@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of writes that were answered early: who is told, and how often.
 
 fsync(2): an error is reported to every descriptor that was open when it happened, once. A server that is full, or fails,

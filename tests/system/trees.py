@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trees of files to work on: made up, the same ones each time, without a network."""
 
 import hashlib

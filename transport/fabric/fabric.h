@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fabric: what RPC-over-RDMA needs of an RDMA network, whatever makes it one.
 //
 // Two stand behind it: verbs (rdma-core: InfiniBand, RoCE, iWARP adapters) and iwarp (software RDMA: MPA, DDP

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory this process could still get without swapping: of the machine as Linux sees it (proc(5),
 // /proc/meminfo: MemTotal, MemAvailable), within the limits of its control group and of those around it
 // (Linux' Documentation/admin-guide/cgroup-v2.rst: memory.max, memory.high, memory.current, memory.stat;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers for bulk data: where a FUSE request is read, where READ data lands, what a WRITE is sent from.
 //
 // A Buffer is page-aligned memory of one power-of-two size class, 4 KiB...2 MiB, reference-counted by

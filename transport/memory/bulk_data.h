@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BulkData: what a READ brought: memory, of which one range may still wait in a pipe.
 //
 // `slice` has room for all of it. While `piped` is not empty, those bytes of the slice are not there but in

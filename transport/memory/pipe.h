@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pipes: bulk data on its way from a socket to another descriptor without passing through our memory.
 //
 // splice(2) moves references to the kernel's pages: a READ's data that waits in a pipe was copied by nobody,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PipedPlace: memory that a peer's data goes to, of which one range may be left in a pipe (bulk_data.h).
 //
 // Who wants the data owns it; it stays where it is while the memory is open to the peer, and its owner looks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Connection Configuration Protocol (RFC 5666 section 6), both roles. Off by default: servers of today
 // answer PROG_UNAVAIL, and what it settles private data and version 2's properties settle without it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RdmaConnection: the Requester's side of one RPC-over-RDMA connection (RFC 8166 for version 1,
 // draft-cel-nfsv4-rpcrdma-version-two-09 for version 2), over any fabric.
 //

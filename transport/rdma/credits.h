@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Credits: how many calls may be outstanding (RFC 8166 section 3.3.1), for one direction of one connection.
 //
 // "A Requester MUST NOT send unacknowledged requests in excess of the Responder's granted credit limit":

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What either end of an RPC-over-RDMA connection asks its fabric for.
 #pragma once
 

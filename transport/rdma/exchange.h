@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exchange: one call on its way over one RPC-over-RDMA connection: which memory is open for it, and until
 // when.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an RPC-over-RDMA transport is made with.
 #pragma once
 

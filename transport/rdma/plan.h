@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a call travels, and how its reply will: decided before anything is sent (RFC 8166 section 3.5, RFC
 // 8267).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RdmaCounters: what RdmaStatus reports. Written by the transport's loop alone, read by any thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RdmaStatus: what status says of one RPC-over-RDMA transport, beside what every transport counts. Plain
 // values.
 #pragma once

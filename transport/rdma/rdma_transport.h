@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // make_rdma_transport(): RPC over RDMA to one server, over one fabric, for one loop.
 //
 // The RpcTransport is ClientTransport; here is what connects for it: the fabric's connection, then the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Responder: the server's end of one RPC-over-RDMA connection, of version 1 and version 2, over any fabric.
 //
 //   calls     responder_receive.cc   header, Read chunks fetched to where they belong, all of it handed over

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VersionMemory: what was learnt of a server's RPC-over-RDMA versions, so that a reconnect does not ask again
 // what had cost the last connection (draft-cel-nfsv4-rpcrdma-version-two-09 section 7.2: a client that loses
 // its connection to the first message must not try version 2 there for ever). Forgotten after a while:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/rpc/call_message.h"
 
 #include "xdr/rpc.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The RPC messages this program builds: the beginning of a call, and replies to calls of the back channel
 // (RFC 5531 section 9). Both start with the XID and have no record mark or transport header; those are the
 // transport's. Values only; any thread.

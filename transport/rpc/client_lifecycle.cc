@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <asio/post.hpp>
 #include <cassert>
 #include <cerrno>

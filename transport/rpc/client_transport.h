@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ClientTransport: the RpcTransport of every kind of connection. It keeps the calls until they are answered
 // and the connection in order; what a connection is, its Dialer knows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connection: one connection to the server, whatever carries it, as ClientTransport uses it.
 //
 // It sends what it is given, in order, and hands over what comes; what that means is its owner's. A transport

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters: what TransportStatus reports, written by the transport's loop alone and read by any thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Credential: who a request is made for (RFC 5531 section 8.2, AUTH_SYS in appendix A).
 //
 // Immutable, shared between requests, loops and reconnects; the encoded opaque_auth is made once. AUTH_SYS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Health and Backoff: when a server counts as not responding, when its connection is given up, and how long
 // to wait before the next one. Pure: the caller brings the time. Loop thread only.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PendingCalls: the calls that wait for a reply, by XID and by age.
 //
 // XIDs are handed out in sequence from a random start (a server's duplicate request cache must not take one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RpcTransport: moves RPC messages between this client and one server over one connection at a time.
 //
 // What every transport has in common, and all that client/ knows of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // finish_within: bounded patience with a coroutine that cannot be cancelled.
 #pragma once
 

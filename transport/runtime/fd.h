@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fd: owns a file descriptor; closes it when it goes. Movable. Any thread.
 #pragma once
 

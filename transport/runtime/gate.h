@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gate: counts what must have ended before an object may go: coroutines, connections, handlers.
 //
 // Each holds a Pass; `co_await gate.drained()` resumes, always from the loop's queue and never inline, when

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log: one line per event, kernel-style, with what to run next where that helps.
 //
 // spdlog does the work, in log.cc: with its header, each file that logs would compile a formatter of its own.

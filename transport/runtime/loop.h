@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loop: one thread, one Asio io_context(1), everything that is pinned to it (DESIGN.md section 3).
 //
 // Owner: main (or a test) creates loops before anything that runs on them and destroys them last. run() is

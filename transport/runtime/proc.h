@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proc: /proc as it is when this object is made, held by a descriptor. Paths are relative to it:
 // "self/status", "1234/task". What is mounted on /proc later, or what a thread finds there that has entered
 // another mount namespace, is never read. Without a mounted procfs every file is absent. Any thread.

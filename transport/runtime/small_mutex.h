@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SmallMutex: std::mutex in 4 bytes instead of 40, for objects of which there are a million. Any thread;
 // short holds.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Suspension: that the machine was suspended. Clock and every timer stand still meanwhile, here and in the
 // kernel; since_boot() goes on.
 //

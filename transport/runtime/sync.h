@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting across loops: WaitQueue, AsyncMutex, Completion.
 //
 // A coroutine waits on its own loop and is resumed there, whichever loop wakes it. Each object has one short

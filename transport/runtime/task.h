@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task<T>: a lazy coroutine with one awaiter.
 //
 // Owner: whoever holds the Task; awaiting it starts it and ends with its value. A Task runs on the loop that

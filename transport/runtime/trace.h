@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operation log (log_level=trace): a line for each operation that the server was asked for. Names of
 // files are in it. Any thread.
 #pragma once

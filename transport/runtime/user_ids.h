@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UserIds: the IDs of this process' user namespace (user_namespaces(7)) and what they are outside.
 //
 // In a user namespace the kernel speaks of users by inner numbers: getuid(2), a FUSE request's caller, the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpConnection: one connected socket with its send queue and its record reader.
 //
 // Tries first and waits only on EAGAIN: ::recvmsg and ::sendmsg directly, Asio for readiness. What is queued

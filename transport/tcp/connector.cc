@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp/connector.h"
 
 #include <netinet/tcp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connector: from a host name to a connected, configured, non-blocking socket.
 //
 // Every address of the host is tried in the resolver's order, each for at most connect_timeout; a connection

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DueReplies: which replies may come on a TCP connection, for its record reader (ReplyDirectory): those of
 // calls that have left completely; of these, whose bulk item is to be received in place.
 //

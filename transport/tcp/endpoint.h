@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoint: one socket address. Socket: a file descriptor that is closed when its owner goes.
 //
 // resolve(): host name to endpoints by getaddrinfo. A literal address is answered at once; a name is looked

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RecordReader: takes a byte stream apart into RPC messages (RFC 5531 section 11), and says where the next
 // bytes should be received: into a staging buffer, or straight into the memory a reply's bulk item is meant
 // for.

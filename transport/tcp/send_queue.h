@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SendQueue: the records that wait to be sent on one connection, as one flat gather list.
 //
 // A record is marked (RFC 5531 section 11), gathered from the message's inline bytes, its bulk items where

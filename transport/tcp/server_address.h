@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ServerAddress: which of a server's addresses a mount uses. A name may stand for several machines, and a
 // session lives on one: the first connection looks the name up and says where it went, the others go there.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every owner of a non-blocking TCP socket does with it: receive into a place of its own and what
 // follows it, and wait for readiness with a deadline. Loop thread only.
 #pragma once

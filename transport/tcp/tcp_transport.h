@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpTransport: RPC over one TCP connection with record marking (RFC 5531 section 11), for one loop.
 //
 // Send: gathered from the call's inline bytes and from where its bulk items lie; no copy. Calls made in one

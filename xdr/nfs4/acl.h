@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Access control lists of NFSv4.1 (RFC 8881 section 6.2): the entry, the list, and their constants.
 //
 //     nfsace4 = type u32, flag u32, access_mask u32, who utf8str_mixed     (at least 16 bytes)

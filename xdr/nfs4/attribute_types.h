@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structures that occur only inside attributes few clients ask for: locations, status of a file system,
 // layouts, retention, labels, masked modes (RFC 8881 sections 5.8 to 5.13 and 11; RFC 7862 section 12; RFC
 // 8275).

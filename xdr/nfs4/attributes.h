@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fattr4: file attributes, typed (RFC 8881 section 5; sections 12 of RFC 7862, 5 of RFC 8275, 8.2 of RFC
 // 8276).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Basic data types of NFSv4.1 (RFC 8881 section 3, XDR in RFC 5662), in the RFC's spelling.
 //
 // Integers keep their RFC names as aliases; opaque arrays are small value types that copy, compare and hash.

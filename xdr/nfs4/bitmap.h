@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bitmap4: a set of small numbers, mostly attributes (RFC 8881 section 3.3.7).
 //
 //     uint32_t<>: bit n is bit n % 32 of word n / 32

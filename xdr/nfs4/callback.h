@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Callback operations of NFSv4.1 and CB_COMPOUND (RFC 8881 sections 16.3, 20).
 //
 //     CB_COMPOUND4args = tag utf8str_cs, minorversion u32, callback_ident u32, count u32, { opnum u32, args }

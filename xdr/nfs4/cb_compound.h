@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CB_COMPOUND, the one procedure of the callback program (RFC 8881 section 16.3, 20).
 //
 // Unlike COMPOUND there is no fast path: callbacks are rare and small, so they are held as values on both

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client IDs: EXCHANGE_ID, RECLAIM_COMPLETE, SET_SSV, DESTROY_CLIENTID
 // (RFC 8881 sections 18.35, 18.47, 18.50, 18.51).
 //

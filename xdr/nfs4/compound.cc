@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "xdr/nfs4/compound.h"
 
 namespace nfsrdma::nfs4 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // COMPOUND, the one procedure of NFSv4.1 (RFC 8881 section 16.2).
 //
 //     COMPOUND4args = tag utf8str_cs, minorversion u32, count u32, { opnum u32, arguments } * count

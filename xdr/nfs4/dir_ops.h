@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations that read or change a directory: CREATE, LINK, READDIR, REMOVE, RENAME
 // (RFC 8881 sections 18.4, 18.9, 18.23, 18.25, 18.26). OPEN, which creates regular files, is in open_ops.h.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations on the object of the current filehandle: ACCESS, COMMIT, GETATTR, NVERIFY, READ, READLINK,
 // SETATTR, VERIFY, WRITE (RFC 8881 sections 18.1, 18.3, 18.7, 18.15, 18.22, 18.24, 18.30 to 18.32).
 //

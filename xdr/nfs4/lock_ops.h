@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte-range locks: LOCK, LOCKT, LOCKU (RFC 8881 sections 18.10 to 18.12).
 //
 // A length of NFS4_UINT64_MAX means to the end of the file. LOCK and LOCKT answer NFS4ERR_DENIED with the

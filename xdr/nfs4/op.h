@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations of NFSv4.1 as types: their numbers, their names, and the two calls a client builds COMPOUNDs
 // with.
 //

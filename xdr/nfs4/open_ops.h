@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening and closing files: OPEN, OPENATTR, OPEN_DOWNGRADE, CLOSE, and the delegations an OPEN may return
 // (RFC 8881 sections 18.2, 18.16 to 18.18, 10.4).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions and their connections: CREATE_SESSION, SEQUENCE, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL,
 // DESTROY_SESSION (RFC 8881 sections 18.33, 18.34, 18.36, 18.37, 18.46).
 //

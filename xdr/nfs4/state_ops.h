@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stateids and delegations outside of OPEN: DELEGPURGE, DELEGRETURN, FREE_STATEID, TEST_STATEID,
 // WANT_DELEGATION, GET_DIR_DELEGATION (RFC 8881 sections 18.5, 18.6, 18.38, 18.39, 18.48, 18.49).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chunk lists of an RPC-over-RDMA header; versions 1 and 2 encode them alike (RFC 8166 section 4.3,
 // draft-cel-nfsv4-rpcrdma-version-two-09 section 3.3; big-endian words):
 //

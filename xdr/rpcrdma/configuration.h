@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Connection Configuration Protocol (RFC 5666 section 6): program 100417, version 1, procedure 1. RFC
 // 8166 has dropped it; RFC 8797's private data says the same without a round trip.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transport header before every RPC message (RFC 8166 section 4; draft-cel-nfsv4-rpcrdma-version-two-09,
 // "v2" below). Four words have their place and meaning in every version (RFC 8166 section 7):
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RPC-over-RDMA version 1 CM Private Data (RFC 8797 section 4): eight bytes that both sides send when they
 // connect. [0xf6ab0e18 u32][version u8 = 1][flags u8, bit 0 = R][send size u8][receive size u8], sizes in
 // KiB less one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One RDMA segment as every version of RPC-over-RDMA has it on the wire (RFC 8166 section 3.4.3,
 // draft-cel-nfsv4-rpcrdma-version-two-09 section 3.2): [handle u32][length u32][offset u64], 16 bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Box<T>: a value that is mostly absent, kept on the heap so that its absence costs one pointer.
 //
 // Copying copies the value. Reading an absent value reads a T{}, so readers need no check; edit() makes it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte spans, big-endian words, and the 4-byte rounding of XDR (RFC 4506 section 3: "all items require a
 // multiple of four bytes").
 #pragma once

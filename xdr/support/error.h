@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Error: the one value that says what failed, where, and what the caller can do about it.
 //
 // Errors travel as values (Result<T>), never as exceptions. A caller branches on the recovery class, not on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Result<T>: a value or an Error. tl::expected today; std::expected is one line away (libstdc++ 12 has it
 // only under C++23 and without and_then).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SourceLocation: std::source_location, or its likeness for clang 14 (fuzzing, clang-tidy), which knows the
 // built-ins for file, line and function but not the one that libstdc++'s std::source_location needs.
 //

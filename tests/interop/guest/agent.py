@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs commands in the guest for guest.py: one JSON line a request and an answer over a virtio port, any number at a time.
 
 {"id": 1, "command": "...", "user": "nobody"?} -> {"id": 1, "status": 0, "output": "..."}

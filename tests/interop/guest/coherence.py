@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In a guest: tests/system/test_coherence.py's tests with two mounts that are there, and whose server is far away.
 
 usage: coherence.py ONE TWO [unittest's words]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In a guest: tests/system/test_delegations.py's tests of two mounts, over the guest's RDMA device.
 
 usage: delegated.py SOURCE OPTIONS EXPORT [unittest's words]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What commands in the guest find ready; see guest.py. The link to the host is eth0.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks into ONC RPC records just far enough to say which NFSv4 operations a COMPOUND holds.
 //
 // Written for tests, from RFC 5531, 8881 and 5662, and on purpose apart from the client's codec: the observer

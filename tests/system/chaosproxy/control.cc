@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control socket's commands: one line in, one line out ("ok ...", "error ..."); see main.cc for the list.
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the proxy does wrong on purpose, as told over its control socket.
 //
 // A rule waits for the n-th record of one direction that holds an operation (a reply: answers a call that

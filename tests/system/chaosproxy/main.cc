@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: chaosproxy --listen PORT --target [ADDRESS:]PORT --control SOCKET [--raw 1]
 //
 // Passes NFS connections from 127.0.0.1:PORT (0: any; the port is printed) to the target (IPv4; 127.0.0.1 if

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TCP proxy between an NFS client and its server that understands record marking (RFC 5531 §11).
 //
 // It passes whole records on, so faults hit what they are aimed at: single calls and replies. One thread, one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: fsrandom [--seed N] [--steps N] [--workers N] [--check-every N] [--max-bytes N] [--scans N]
 //                 [--witness DIR] [--dump FILE] [--tolerate none|silly] [--without KIND,...]
 //                 [--require KIND,...] [--step-timeout S] DIR

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file system as it should be, in memory: what fsrandom compares a mounted directory with after each
 // step.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes random steps in one directory, each with the system call and in the model, and compares the two after
 // each.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps on open files: contents by every way Linux has.
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps on names and attributes.
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares whole trees with the model, and carries the model from one process to another.
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POSIX ACLs as Linux keeps them (system.posix_acl_access): version 2, then tag, permissions and ID of each entry."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base of every system test: a server per class, mounts per test, and nothing overlooked at the end."""
 
 import faulthandler

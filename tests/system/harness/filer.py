@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A private nfsrdma-filer with a directory of the host: in the place of Ganesha.
 
 In the root variant of a test it runs as root and acts as its callers; in the user variant as that user.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A private nfs-ganesha: Debian's server on a port, a configuration and a recovery database of its own.
 
 What was found out about Debian 12's 4.3 and Debian 13's 6.5 (VFS backend), and is relied upon here:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Process 1 of a test's private world: prepares it, runs the test, serves it as root, ends everything.
 
 Argument vector: BUILD IDENTITY USER TIMEOUT OUT (test|verbose MODULE... | script FILE ARG...), see run.py. Single

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A control group that limits memory, for a daemon that is started in it or put there."""
 
 import os

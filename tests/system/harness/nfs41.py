@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second NFSv4.1 client for the tests, as small as it can be: one connection, one slot, no recovery.
 
 It plays the other party: it holds or tries to steal locks while the client under test recovers, shows what a server

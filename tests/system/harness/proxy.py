@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drives a chaosproxy: `with ChaosProxy(server.port) as proxy: proxy.command("cut")`. Its commands are in main.cc."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What only root may do, asked of init.py over its socket. One test process, one request at a time."""
 
 import json

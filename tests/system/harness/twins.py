@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same system calls in two directories, by the same people: what one answers the other must answer, too.
 
 One is on a local file system and is the model; the other is in the mount. A person is a (uid, gid, groups); for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POSIX record locks as fcntl(2) defines them, in memory: who holds what, and what a request must be
 // answered.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process that takes locks on command. The coordinator forks one per owner; POSIX locks belong to
 // processes.
 //

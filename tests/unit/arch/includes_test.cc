@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of the source tree, as docs/ARCHITECTURE.md has it: layers point one way, libfuse is known to one
 // of them, and no file is too long to be read.
 #include <gtest/gtest.h>

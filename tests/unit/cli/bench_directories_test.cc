@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `nfsrdma-fuse bench` on plain directories; tests/system/test_bench.py has it on mounts.
 #include "cli/bench/directories.h"
 

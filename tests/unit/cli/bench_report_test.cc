@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Documents: read, refused, judged, and put into a page.
 #include "cli/bench/report.h"
 

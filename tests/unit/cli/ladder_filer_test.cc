@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ladder against servers that have some of its rungs: what a mount finds there, and what it says of those
 // that are missing.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A filer at the ports where a mount without port= looks for one, on an address of the loopback network that
 // this process alone uses.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a mount that cannot succeed does with its time, from the first attempt to the exit status: the daemon
 // runs in a child of the test (giving up ends its process), against ports where no NFS server is. Nothing is
 // ever mounted.

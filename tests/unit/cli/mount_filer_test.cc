@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A daemon's mounts of the embedded filer, from options to `status` and unmount, through /dev/fuse. The
 // daemon runs in a child of the test, which begins before there are threads.
 #include <fcntl.h>

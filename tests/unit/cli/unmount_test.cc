@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What unmounting makes of a daemon that answers nonsense: a mount's owner may run any program behind its
 // control socket, and root unmounts it all the same. Nothing is mounted: the kernel's part is done at once.
 #include "cli/unmount.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nfs(5): "acregmin=n: The minimum time (in seconds) that the NFS client caches attributes of a regular file
 // before it requests fresh attribute information from a server." The timeout doubles up to acregmax while
 // nothing changes.

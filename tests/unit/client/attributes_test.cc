@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fattr4 to what an application sees, and back (RFC 8881 section 5).
 #include "client/nfs4/attributes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each callback operation does (RFC 8881 section 20).
 #include "client/nfs4/file_state.h"
 #include "tests/unit/client/support/callback_caller.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The back channel below its operations: RPC headers, credentials, the frame of a CB_COMPOUND, hostile bytes.
 #include <rapidcheck.h>
 

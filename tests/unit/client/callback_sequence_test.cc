@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CB_SEQUENCE: the slots of the back channel and their reply cache (RFC 8881 sections 2.10.6, 20.9).
 #include "tests/unit/client/support/callback_caller.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // COMPOUNDs as the client makes and reads them (RFC 8881 sections 2.3, 16.2), against the codec's own view of
 // a message.
 #include "client/nfs4/compound.h"

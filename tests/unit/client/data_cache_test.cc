@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DataCache by itself: what is where, what goes first, what never does.
 #include "client/cache/data_cache.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The register of delegations: its bound, and who goes first.
 #include "client/nfs4/delegations.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A change that nobody waits for any more (its process was killed, or told EINTR) while the server puts it
 // off: what its caller does next must not be undone by it.
 #include "tests/unit/client/support/test_mount.h"

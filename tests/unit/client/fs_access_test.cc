@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ACCESS in COMPOUNDs that are sent anyway, and the listing that comes with a directory's opening (RFC 8881
 // sections 18.1, 18.23): what they spare, and that they spoil nothing.
 #include <sys/stat.h>

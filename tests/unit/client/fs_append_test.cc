@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // O_APPEND: at the file's end, also where the kernel knows an older one (RFC 8881 sections 10.3.1, 10.3.2).
 #include "tests/unit/client/support/test_mount.h"
 

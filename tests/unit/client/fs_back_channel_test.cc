@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delegations and the back channel of a mount: what the server asks of a file that is written here, recalls
 // that overtake the OPEN, and a back channel that is not there (RFC 8881 sections 2.10.6.3, 10.2, 10.4.3).
 #include <thread>

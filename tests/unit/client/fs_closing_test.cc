@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CLOSEs that are put off, to share a COMPOUND (RFC 8881 sections 18.2, 16.2).
 #include "tests/unit/client/support/test_mount.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the daemon keeps of files' data, and reads ahead: that it answers, and never with an old byte. Each
 // test makes data old in another way, with a second client or behind everybody's back.
 #include <set>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NFS4ERR_DELAY and NFS4ERR_GRACE: whatever operation says so, the request is made again after a while, and
 // the application sees nothing of it (RFC 8881 sections 15.1.1.3, 15.1.9.2).
 #include "tests/unit/client/support/situations.h"

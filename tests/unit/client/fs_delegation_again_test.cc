@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delegations that come again, are forgotten, or cannot be recalled: what a server's restart, an upgrade or a
 // lost back channel makes of what was promised (RFC 8881 sections 8.3, 8.4.2, 10.2.1, 10.4, 18.16.3).
 #include <algorithm>

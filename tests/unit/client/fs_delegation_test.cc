@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delegations of a mount: what they spare, what they promise, and how they go (RFC 8881
 // sections 10.2, 10.4, 10.5, 18.6, 18.16, 20.2).
 #include "tests/unit/client/support/delegation_mount.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exactly once (RFC 8881 section 2.10.6): what was executed before the connection was cut is not executed
 // again, and the application is told how it ended, not that its own success stands in the way.
 #include "tests/unit/client/support/situations.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exclusive create (RFC 8881 sections 18.16.3, 18.16.4): made once, through a restart, and with times that
 // are times where the server keeps the verifier in them.
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How small writes, and those of a busy stream, are gathered into fewer WRITEs.
 #include <thread>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replies no server should send: cut, damaged, unasked for. They cost at most their own request (EIO) or the
 // connection; never a hang, a crash, or the mount.
 #include <algorithm>

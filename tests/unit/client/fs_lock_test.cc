@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POSIX locks and flock through LOCK, LOCKT and LOCKU (RFC 8881 sections 9.1-9.8): between owners of one
 // mount and between mounts, with and without waiting.
 #include "tests/unit/client/support/test_mount.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unstable writes that a restart of the server has lost, beside what is read ahead before they are there
 // again (RFC 8881 section 18.32.3).
 #include "tests/unit/client/support/data_cache_mount.h"

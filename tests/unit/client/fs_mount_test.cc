@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mounting and unmounting: what is established, and that nothing of it stays.
 #include "tests/unit/client/support/test_mount.h"
 

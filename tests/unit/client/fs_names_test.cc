@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names, attributes and what is remembered of them (RFC 8881 sections 5, 10.3, 10.4, 10.8; nfs(5)).
 #include <sys/stat.h>
 #include <unistd.h>

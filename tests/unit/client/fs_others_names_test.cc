@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What other clients do to names that are known here, and nobody was told of (RFC 8881 sections 10.3, 18.25,
 // 18.26).
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that were made before a change of ours and come after it was answered: what they say of the file's
 // size is not told to the kernel, which would cut its pages there and write what is left of them.
 //

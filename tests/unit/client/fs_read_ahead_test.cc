@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far a mount reads ahead, and when it stops, while the server does not answer.
 #include "tests/unit/client/support/data_cache_mount.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small files are read in the COMPOUND that opens them (RFC 8881 section 16.2.3.1.2, "the current stateid").
 #include "tests/unit/client/support/test_mount.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server restarts (RFC 8881 section 8.4.2): state is reclaimed, unstable data is written again, and what
 // cannot be had back is an error where it matters and nowhere else.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delegations that are taken away, and that a restart of the server takes along (RFC 8881
 // sections 8.4.2.1, 10.2.1, 10.5, 18.38, 18.48).
 #include "tests/unit/client/support/delegation_mount.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may follow a name, on a mount for several users (RFC 8881 sections 6.2.1, 18.1.4): the kernel asks
 // nobody before it follows a name that it was lent, so that only names that everybody may follow are lent.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The session as seen through a mount: lost and found again, slots, status flags, the back channel.
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>

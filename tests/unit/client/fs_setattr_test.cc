@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SETATTR behind data that is still to be written: in one COMPOUND with it where that can be, and never
 // before it (RFC 8881 sections 18.30, 18.32).
 #include "tests/unit/client/support/test_mount.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // State that the server took away while it was running: expired, revoked, unknown or outdated stateids (RFC
 // 8881 sections 8.2, 8.4.2.4, 8.5), and the book of opens behind it.
 #include <sys/types.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many files of a directory by one READDIR (client/cache/sweeps.h): their attributes, or their names as well.
 // No clock makes the attributes old here: a rename of the file does, or the removal of another of its names.
 #include "tests/unit/client/support/test_mount.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mount keeps so much of what was written and no more: who writes beyond that waits, and what nobody waits
 // for any more (its process was killed, or told EINTR) before there was room for it is not kept.
 #include "tests/unit/client/support/test_mount.h"

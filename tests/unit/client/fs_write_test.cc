@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens to written data: sent, committed, in order, and every error told once (RFC 8881
 // sections 18.3, 18.32).
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HandleIndex beside a map that is known to be right, with hashes that collide.
 #include "client/cache/handle_index.h"
 

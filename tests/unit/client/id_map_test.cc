@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owner strings (RFC 8881 section 5.9).
 #include "client/nfs4/id_map.h"
 

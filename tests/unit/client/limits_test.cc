@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a server's limits (RFC 8881 sections 5.8.2.18, 5.8.2.20, 5.8.2.21) make of a mount's.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Circles of waiting lock-owners (fcntl(2): EDEADLK).
 #include "client/nfs4/lock_waits.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The book of byte-range locks: POSIX rules, against one byte at a time.
 #include "client/nfs4/locks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is remembered of names, and that nothing outlives the Nodes it speaks of.
 #include "client/cache/name_cache.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NFSv3 calls over libnfs against a server that is a script: credentials, lost connections, silence,
 // refusals. The bytes are RFC 5531's and RFC 1813's.
 #include <gtest/gtest.h>

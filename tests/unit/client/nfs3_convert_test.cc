@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of NFSv3's answers reaches the client, and how its arguments look: libnfs's structures by hand.
 #include "client/nfs3/convert.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mount by NFSv3 of a server that is a script: what depends on what a server answers, and when.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One Node per file handle, for as long as anybody refers to it.
 #include "client/nfs4/node.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OwnChanges: spans of our operations in any order, with and without somebody else's change among them.
 #include "client/cache/own_changes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ReadPattern: what is foretold, and that nothing is for reads without a pattern. ReadPace: how far.
 // AheadReaders: among how many.
 #include "client/cache/read_ahead.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often a session is made anew.
 #include "client/nfs4/recovery_pace.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose locks I/O relies on, and how often /proc is asked for that.
 #include "client/nfs4/relied_locks.h"
 

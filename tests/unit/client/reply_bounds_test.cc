@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bounds hold for replies that real servers gave to calls that real clients made.
 #include "client/nfs4/reply_bounds.h"
 

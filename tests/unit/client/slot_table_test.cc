@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fore channel's slots (RFC 8881 section 2.10.6.1).
 #include "client/nfs4/slot_table.h"
 

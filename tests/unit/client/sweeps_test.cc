@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a directory whose files are asked for one after the other is worth a READDIR.
 #include "client/cache/sweeps.h"
 

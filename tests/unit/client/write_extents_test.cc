@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ExtentMap against a plain map of bytes.
 #include "client/cache/write_extents.h"
 

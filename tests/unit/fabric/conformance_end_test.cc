@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every fabric has to do, part 3: how connections end.
 #include "tests/unit/fabric/support/fabrics.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every fabric has to do, part 2: exposed memory, RDMA Write, RDMA Read, invalidation.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every fabric has to do, part 1: connections and Sends.
 #include <algorithm>
 

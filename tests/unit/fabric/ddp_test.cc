@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Headers against frames of another implementation, and against the RFCs' figures.
 #include "transport/fabric/iwarp/ddp.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames that break a rule, each against a fresh connection: the Terminate that answers it, the disconnect
 // event, and no byte of any memory changed.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The start-up against peers that do it wrong, differently, slowly or not at all.
 #include <atomic>
 

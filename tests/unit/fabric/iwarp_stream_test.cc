@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SendQueue against StreamReader: what one side cuts into frames, the other puts together, however the bytes
 // are cut on the way; and what comes when a byte is wrong.
 #include <gtest/gtest.h>

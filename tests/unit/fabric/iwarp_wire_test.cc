@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What our endpoint puts on the wire, and what it makes of frames as other stacks cut them.
 #include "tests/unit/fabric/support/raw_peer.h"
 

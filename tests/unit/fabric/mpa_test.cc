@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MPA start-up frames and the negotiation, without a socket.
 #include "transport/fabric/iwarp/mpa.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What only a fabric of RDMA devices has: windows and what replaces them, the limit of locked memory, a
 // device that goes. On a machine with an RDMA device; tests/interop has one.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the verbs fabric makes of drivers that refuse, lack or want something, over a device that is not
 // there (support/fake_device.h).
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of the verbs fabric that need no device.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every attribute, one by one, through every operation that takes any (RFC 8881
 // sections 5.5, 5.6, 18.7, 18.15, 18.23, 18.30, 18.31).
 

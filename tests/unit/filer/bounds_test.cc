@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What peers can make the server keep besides state (state_limits_test.cc): connections of the dead, and
 // whatever is around the data of an export in memory.
 #include <netinet/in.h>

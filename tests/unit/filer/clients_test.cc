@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client IDs and sessions against everything that may come with them (RFC 8881 sections 18.35
 // to 18.37, 18.46, 18.50): the cases that session_test.cc and sequence_test.cc do not have.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CREATE_SESSION and what a session then says (RFC 8881 sections 18.36, 18.46): the cases that
 // session_test.cc and sequence_test.cc do not have.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Too many of everything from one peer: connections, memory, clients, sessions. Whoever else comes is served.
 #include "filer/net/crowd.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delegations, recalls and the back channel (RFC 8881 sections 2.10.6, 10.4, 18.6, 20).
 
 #include <future>

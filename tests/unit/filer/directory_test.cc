@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names, directories and READDIR (RFC 8881 sections 18.4, 18.9, 18.13, 18.14, 18.23, 18.25, 18.26).
 
 #include <set>

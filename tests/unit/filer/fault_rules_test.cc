@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fault rules as people write them.
 #include "filer/fault_rules.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fault plan, the journal, RPC and record marking: what tests of the client stand on.
 
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data and attributes: READ, WRITE, COMMIT, GETATTR, SETATTR, ACCESS, VERIFY (RFC 8881 sections
 // 5, 18.1, 18.3, 18.7, 18.22, 18.30 to 18.32).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which objects of a host's directory the server keeps open, and what it does without a descriptor.
 
 #include <spawn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server of one directory of the host, and a client of it.
 #pragma once
 

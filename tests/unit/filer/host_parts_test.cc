@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a host directory is made of: the keyed hash, listings, stable storage.
 
 #include <fcntl.h>

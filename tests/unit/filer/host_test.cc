@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A directory of the host as an export: what holds for it and not for memory. As root and as anybody.
 
 #include <fcntl.h>

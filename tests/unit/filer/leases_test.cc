@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clients whose lease is over, and the grace period (RFC 8881 sections 8.3, 8.4).
 
 #include "tests/unit/filer/two_clients.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LOCK, LOCKT, LOCKU (RFC 8881 sections 9, 18.10 to 18.12).
 
 #include "filer/state/byte_locks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names as every operation takes them, and the forms a COMPOUND may have (RFC 8881 sections 14.5, 16.2).
 
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every operation on every type of object, on one that is gone, and on none (RFC 8881 sections 15.2, 18).
 
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OPEN, OPEN_DOWNGRADE, CLOSE: share reservations, create modes, stateids (RFC 8881 sections 8.2, 9.7
 // to 9.9, 18.2, 18.16, 18.18).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whom the server believes (docs/FILER.md, "Who is believed"): reserved ports, and whose the other end of a
 // local connection is.
 #include "filer/net/peer_check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which results the filer places in Write chunks. RFC 8267 section 6.1: of COMPOUND's, "The opaque data field
 // in the READ4resok structure" and "The linkdata field in the READLINK4resok structure" only.
 #include "tests/unit/fabric/support/fabric_pair.h"

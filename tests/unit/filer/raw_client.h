@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A plain blocking NFSv4.1 client for tests of the filer: sockets and xdr types, nothing of client/.
 //
 // RawConnection moves RPC messages. RawClient adds what one well-behaved client keeps: client ID, session,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Restarts, grace, reclaim, leases and unstable data (RFC 8881 sections 8.3
 // to 8.5, 9.11, 10.2.1, 18.32, 18.51).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SEQUENCE, slots and the reply cache (RFC 8881 sections 2.10.6, 18.46).
 
 #include "tests/unit/filer/raw_client.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EXCHANGE_ID, CREATE_SESSION and the ends of sessions and client IDs (RFC 8881 sections 18.34
 // to 18.37, 18.50, 18.51).
 

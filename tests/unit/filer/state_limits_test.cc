@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many opens, locks and delegations clients may have (filer/state/states.h): nobody makes the server
 // remember without end, and who is at the limit is told to wait.
 //

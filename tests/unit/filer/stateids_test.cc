@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stateids in every form given to every operation that takes one, and what opens, locks and recalls do at
 // their edges (RFC 8881 sections 8.2, 9, 10, 18).
 

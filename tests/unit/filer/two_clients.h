@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server with two files and two clients, whose time passes by Server::advance_clock() only.
 #pragma once
 

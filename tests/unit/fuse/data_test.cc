@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // File data through the kernel: reads and writes of all sizes, append, truncation, holes, mmap, O_DIRECT,
 // caches.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Directories through the kernel: listings of all sizes, positions, READDIRPLUS accounting.
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // InodeTable: counts, references, and the race of a lookup with a forget.
 #include "fuse/inode_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signals and silence: which waiting request is answered early, with what, and that nothing is lost by it.
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel is made to forget while a page stays locked, because its READ is not answered.
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LibfuseSession: a session of libfuse without a mount. The test is its kernel: it sends requests and sees
 // the replies, so that there may be more of them than a real kernel would send.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of a mount: how it ends, what is given back, and what the kernel is made to forget while it lasts.
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POSIX locks, open-file-description locks and flock through the kernel, and who may interrupt a wait for
 // one.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LoopRequests without a kernel: very many requests that wait, and callers whose /proc does not answer.
 #include "fuse/loop_requests.h"
 

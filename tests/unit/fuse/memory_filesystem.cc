@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fuse/memory_filesystem.h"
 
 #include <fcntl.h>

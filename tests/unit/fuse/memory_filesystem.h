@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MemoryFilesystem: a real little file system behind client::Filesystem, for tests of the FUSE side.
 //
 // It keeps nodes, names, data (sparse), byte-range locks and flocks, checks permissions by the credential it

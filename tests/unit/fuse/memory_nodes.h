@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The objects MemoryFilesystem hands out, for its own two source files.
 #pragma once
 

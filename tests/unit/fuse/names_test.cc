@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names through the kernel: create, look up, link, rename, remove; attributes and permissions.
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order in which the kernel is told of nodes, without a kernel.
 #include "fuse/notice_queue.h"
 

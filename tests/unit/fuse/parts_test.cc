@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts that need no kernel: errno mapping, /proc parsing, credentials, the mount table, the
 // invalidator's queue.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PipedReply: header and data leave in order, whatever is in memory, in pipes, or does not fit.
 #include "fuse/piped_reply.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Assertions and helpers for code that runs in client processes.
 #pragma once
 

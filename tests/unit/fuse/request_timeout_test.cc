@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel's limit on requests: which of its two settings counts.
 #include "fuse/request_timeout.h"
 

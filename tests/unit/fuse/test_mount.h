@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TestMount: the memory file system mounted through the real kernel, for one test.
 //
 // The daemon's side runs in this process; what applications do runs in child processes (client()), because a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mounts by an ordinary user through fusermount3, and mounts that outlive their daemon.
 //
 // As root, the test gives a child process a mount namespace with a /dev/fuse that everybody may open and

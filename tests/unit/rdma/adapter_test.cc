@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both ends over a fabric of which a test is the adapter: memory is closed some time after it was asked for,
 // there may be no window left for it, and every byte of the peer's is the test's.
 #include <gtest/gtest.h>

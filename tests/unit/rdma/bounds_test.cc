@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A peer that asks and does not take the answers: what waits for it here is bounded by the credits it was
 // granted, and then costs the connection.
 #include <gtest/gtest.h>

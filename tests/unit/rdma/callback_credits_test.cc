@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The credits of the reverse direction (RFC 8167 section 4.1): the Responder's calls keep to what the client
 // grants, the client grants what it has Receives for, and neither direction's numbers are the other's.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random COMPOUNDs over RPC-over-RDMA, in both versions and over every fabric, against files in memory:
 // whatever the thresholds, the credits and the moment at which a connection goes, results are the model's.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Connection Configuration Protocol (RFC 5666 section 6), client and server, each against bytes written
 // by hand and against the other.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The client's reaction to each error of version 2: a call is sent again where more of something may mend it,
 // once for each improvement, and ends otherwise; the connection goes on.
 #include <gtest/gtest.h>

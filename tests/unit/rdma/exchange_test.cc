@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls and replies between the client's transport and a Responder, in each version: what arrives is what was
 // sent, whichever way it went.
 #include <gtest/gtest.h>

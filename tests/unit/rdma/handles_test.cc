@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the client has open to a server that does with its handles what it likes: whatever comes of a call,
 // what it had open is closed once, by this side or by the peer, and of each handle it is known by which.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The client against a server that says anything: what is wrong costs the call it answers, or the connection,
 // never more; and errors get the reaction the standard has for them.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Responder against a client that says anything: every byte of these messages is the test's. What is
 // wrong costs its own message, or the connection, and never more.
 #include <gtest/gtest.h>

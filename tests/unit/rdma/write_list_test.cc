@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which result goes into which Write chunk. The Responder's rule is that of RFC 8166 section 4.3.2, as Linux'
 // server has it: results and chunks in order; a result of no bytes leaves its chunk to the next one, unless
 // the chunk is empty and so asks for that very result inline.

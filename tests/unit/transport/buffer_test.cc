@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BufferPool: size classes, alignment, sharing, what it keeps.
 #include "transport/memory/buffer.h"
 

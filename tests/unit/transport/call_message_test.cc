@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Credentials and RPC messages, byte by byte.
 #include "transport/rpc/call_message.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connector and Resolver: every address is tried, and errors name host, address and reason.
 #include "transport/tcp/connector.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DueReplies: which replies a connection expects, and for which it reads in place.
 #include "transport/tcp/due_replies.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Health and Backoff, with a clock of the test's own.
 #include "transport/rpc/health.h"
 

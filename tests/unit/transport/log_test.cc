@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gate for lines that a peer can provoke.
 #include "transport/runtime/log.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loop, LoopPool, Timer and Gate.
 #include "transport/runtime/loop.h"
 

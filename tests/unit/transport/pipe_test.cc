@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pipe, PipePool, BulkData: what goes in comes out, a full pipe says so, nobody gets what others left.
 #include "transport/memory/pipe.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RecordReader: any chunking of a byte stream gives the same messages, and a hostile stream costs what it
 // should.
 #include "transport/tcp/record_reader.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SendQueue and PendingCalls: what leaves is what was queued, however the kernel takes it.
 #include "transport/tcp/send_queue.h"
 

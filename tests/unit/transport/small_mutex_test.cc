@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SmallMutex: one holder at a time, and nobody who waits is forgotten.
 #include "transport/runtime/small_mutex.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Suspension: noticed once, whether it was long or many short ones.
 #include "transport/runtime/suspension.h"
 

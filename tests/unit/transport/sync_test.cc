@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WaitQueue, AsyncMutex and Completion, on one loop and across four.
 #include "transport/runtime/sync.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task: values, exceptions, lifetimes, and a stack that stays flat.
 #include "transport/runtime/task.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls from the server on the client's connection (RFC 8881 section 2.10.3.1: the back channel).
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpTransport when calls are given up: fail_pending() and close(), in every state of the transport.
 #include <gtest/gtest.h>
 

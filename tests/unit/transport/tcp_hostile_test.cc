@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpTransport against a server that breaks the rules: what it costs, and that the next connection works.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpTransport when connections break: cuts at every byte, resending, the handshake, silence.
 #include <gtest/gtest.h>
 #include <sys/socket.h>

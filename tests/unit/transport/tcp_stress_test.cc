@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Four loops, each with a transport, against a server that answers in any order and any fragments and cuts
 // connections at random: every call gets its own answer, whole, once. Run under TSan this is the test of what
 // threads share.

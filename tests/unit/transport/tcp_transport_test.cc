@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpTransport against a scripted server on real loopback sockets: calls, replies, data in both directions.
 #include "transport/tcp/tcp_transport.h"
 

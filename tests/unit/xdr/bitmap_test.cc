@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "xdr/nfs4/bitmap.h"
 
 #include <gtest/gtest.h>

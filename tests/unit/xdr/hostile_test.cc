@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a hostile peer can make the decoders allocate. Every word of every golden message is replaced by
 // lengths that lie; the largest block and the sum that one decoding asks for must follow the bytes received,
 // not the lengths claimed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "xdr/rpcrdma/private_data.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC32c (Castagnoli), as iSCSI has it (RFC 3720 section 12.1) and MPA uses it (RFC 5044 section 4.4).
 //
 // Incremental: Crc32c c; c.add(a); c.add(b); c.value() is the CRC of a followed by b. On the wire the value

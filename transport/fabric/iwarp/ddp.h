@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FPDU, DDP and RDMAP headers: what stands before the payload of every frame after the start-up.
 //
 // FPDU, RFC 5044 section 4.1:   [ULPDU length u16][ULPDU][0-3 bytes of padding, zero][CRC32c]

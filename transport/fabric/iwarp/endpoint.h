@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fabric::Endpoint of software RDMA: a handle on an EndpointCore, which ends by itself when this goes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EndpointCore: one connection after its start-up; everything behind fabric::Endpoint.
 //
 //   kNew   made, not started: nothing is received

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EndpointCore: what comes from the peer.
 #include <sys/socket.h>
 

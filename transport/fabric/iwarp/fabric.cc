@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Fabric of software RDMA: connect and listen.
 #include <cerrno>
 #include <optional>

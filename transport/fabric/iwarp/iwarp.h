@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Software RDMA: iWARP in user space over an ordinary TCP socket. MPA (RFC 5044, 6581), DDP (RFC 5041), RDMAP
 // (RFC 5040). Interoperates with iWARP adapters and Linux's siw; needs neither device nor privilege.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The passive side of software RDMA: accepts TCP connections, reads each one's MPA request, and hands it to
 // its owner as an Incoming.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MPA start-up: the frames that turn a TCP connection into an RDMA one, and what the two sides agree on.
 //
 // RFC 5044 section 7.1.1, RFC 6581 sections 6 and 9:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ReadList: the RDMA Reads this side has asked for.
 //
 // At most ORD are outstanding (RFC 6581 section 9.1), the others wait here. Their answers come in the order

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/fabric/iwarp/send_queue.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SendQueue: what one endpoint has to send, cut into frames (MPA, DDP, RDMAP) as the socket takes them.
 //
 // Operations leave in the order they were pushed (RFC 5040 section 5.5), each as one DDP message of as many

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StagTable: the memory of one endpoint that its peer can reach, by steering tag.
 //
 // A tag is an index and a random key, 32 bits together, and its memory begins at a random tagged offset: who

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StartupSocket: a TCP socket while MPA's first frames go over it (mpa.h), with one deadline for all of it.
 //
 // initiate() is the active side's whole part; the passive side reads the request and answers when its upper

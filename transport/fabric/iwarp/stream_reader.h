@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamReader: the byte stream of a peer after the start-up, frame by frame. No socket, no clock.
 //
 // The owner receives into window(), reports the bytes with commit(), and calls next() until it says

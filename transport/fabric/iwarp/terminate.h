@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Terminate Message: the last thing one side says, and why (RFC 5040 section 4.8).
 //
 // [layer:4 type:4][code u8][M:1 D:1 R:1 rsvd:13] then, if M, [length of the terminated DDP segment u16], if D

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Big-endian words of 2 and 8 bytes, beside those of xdr/support/bytes.h: XDR has no such, MPA and DDP do.
 #pragma once
 

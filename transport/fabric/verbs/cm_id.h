@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CmChannel: the RDMA connection manager's events on a loop. CmId: one of its identifiers (a connection that
 // is being made, stands or ends; or a listener), which gets its own events.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CompletionQueue: a completion queue whose channel wakes the loop.
 //
 // Work completions are handed out in batches. When it has run dry it is polled for Options::poll longer, in

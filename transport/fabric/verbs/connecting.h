@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connecting: what a fabric's connections begin with, on either side. Loop thread only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeviceWatch: listens, on a loop, to what a device says of itself. IBV_EVENT_DEVICE_FATAL ends all its
 // connections; the events of queue pairs tell nothing that their completions, and the connection manager, do
 // not. Every loop that uses the device has one; whichever wakes first takes the event, for all.

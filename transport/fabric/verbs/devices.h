@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which local addresses connections may come from, so that they leave by the device that was asked for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Domain: one RDMA device as a mount, or a server, uses it: what it can do, its protection domain, and the
 // memory that is registered there.
 //

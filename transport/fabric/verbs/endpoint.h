@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fabric::Endpoint of an RDMA device: a handle on an EndpointCore.
 #pragma once
 

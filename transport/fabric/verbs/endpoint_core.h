@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EndpointCore: one connection that has been established; everything behind fabric::Endpoint.
 //
 //   kNew     made, not started: what arrives waits in its Receives

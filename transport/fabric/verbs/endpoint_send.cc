@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EndpointCore: the send queue.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors of the verbs fabric: layer transport, and a new connection is worth trying.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exposures: what of this side's memory is open to the peer of one endpoint, and how it is fenced.
 //
 // With memory windows: memory is registered without rights for others, and a window is bound for each

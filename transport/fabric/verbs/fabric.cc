@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Fabric of RDMA devices: connect and listen.
 #include <fmt/core.h>
 

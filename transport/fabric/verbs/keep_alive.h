@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // KeepAlive: when a quiet connection is to be asked whether its peer is there. Pure.
 //
 // While nothing has been received at all on an iWARP connection of ours, soon, twice as late each time, a few

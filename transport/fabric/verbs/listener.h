@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The passive side: an identifier that listens, and peers that ask. Loop thread only.
 #pragma once
 

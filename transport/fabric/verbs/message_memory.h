@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MessageMemory: equal pieces of registered memory, for the Sends and for the Receives of one endpoint.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenDevice: a device as librdmacm has opened it for this process, and how it is let go when it is removed.
 //
 // librdmacm opens a device with the first identifier there, and closes it when it next looks at the list of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fabric of RDMA devices is made with. Plain values.
 #pragma once
 

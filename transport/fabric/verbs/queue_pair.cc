@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transport/fabric/verbs/queue_pair.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QueuePair: what carries one connection: a queue pair on its identifier, its completion queue, its Receives
 // and the memory its Sends leave from. Made before connecting, so that nothing that arrives finds no Receive.
 #pragma once

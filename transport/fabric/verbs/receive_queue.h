@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ReceiveQueue: the Receives of one endpoint. More are posted than the peer may send without a grant from us
 // (kSpare: those of which the messages are being looked at), and they are posted again, together, before
 // anything is answered that would let the peer send more.

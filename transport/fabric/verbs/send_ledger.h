@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SendLedger: which work requests of a send queue may still be in it, and which of them ask for a completion.
 //
 // A completion speaks for all requests before it (InfiniBand Architecture release 1.4 section 10.8.5: send

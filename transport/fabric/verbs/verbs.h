@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA through a device (rdma-core: librdmacm, libibverbs): InfiniBand, RoCE, iWARP; any provider.
 //
 // Devices, ports and paths are found by the connection manager from IP addresses; Options narrow that down.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows: the type 2 memory windows of one endpoint, used again and again.
 //
 // A window's handle has 8 bits that change with each binding, so an old handle reaches nothing until the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work: one work request of a send queue, from being asked for to being over.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/client/support/callback_caller.h"
 
 namespace nfsrdma::test {

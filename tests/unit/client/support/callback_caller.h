@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallbackCaller: the server's side of a back channel, down to the bytes. It builds calls, right and wrong
 // ones, gives them to a CallbackServer on a loop of its own, and reads the replies.
 //

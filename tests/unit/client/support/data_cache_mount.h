@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mount that keeps data, for the tests of what it keeps and reads ahead.
 //
 // Reading ahead goes to its limit here whatever was measured, so that what is asked for does not depend on

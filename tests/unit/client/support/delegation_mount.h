@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mount, and a server that gives delegations: for the tests of what they spare, and of how they go.
 #pragma once
 

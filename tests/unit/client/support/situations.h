@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Situations: one of everything a mount does, each centred on one NFS operation, for tests that disturb that
 // operation in turn (lost replies, DELAY, damaged replies...).
 //

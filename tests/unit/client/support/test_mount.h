@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TestMount: one Nfs4Filesystem mounted from an embedded filer, without FUSE, as blocking calls on paths.
 //
 // The calls run on the mount's loops in turn, so that with several loops most files are used from all of

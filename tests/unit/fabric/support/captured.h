@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames that Linux's siw (kernel client and knfsd, Linux 6.1.192) put on a wire between two virtual
 // machines; NFSv4.1 over RPC-over-RDMA version 1. No CRC, no markers.
 #pragma once

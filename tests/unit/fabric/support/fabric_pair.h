@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two endpoints of one fabric, connected to each other, on a loop with its thread; and what each of them was
 // told. Tests run in their own thread and go to the loop with on_loop().
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fabric/support/fabrics.h"
 
 #include "tests/unit/fabric/support/rdma_device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fabrics that the conformance tests are run with. A new one is a line in fabrics.cc.
 #pragma once
 

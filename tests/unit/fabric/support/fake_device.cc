@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fabric/support/fake_device.h"
 
 #include <fcntl.h>

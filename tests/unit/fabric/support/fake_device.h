@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An RDMA device that is not there: what transport/fabric/verbs asks of libibverbs and librdmacm is answered
 // within the test's process, by the functions of these names in fake_device.cc. For what drivers do that the
 // software devices of a guest do not: refuse, lack, run out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/fabric/support/raw_peer.h"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The other end of an iWARP connection as plain bytes on a socket: what breaks the rules on purpose.
 //
 // Frames are built here from the RFCs' figures with the codecs (which have tests against captured frames) and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An RDMA device of this machine with an address to test over, or what is missing for one. tests/interop has
 // a machine that has one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The client's transport against a server that says anything.
 #pragma once
 

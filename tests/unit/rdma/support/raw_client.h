@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Responder of a TestServer and a client of which a test says every byte.
 #pragma once
 

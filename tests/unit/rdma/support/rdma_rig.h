@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RPC-over-RDMA between two ends in one process, over software RDMA if nothing else is said: a client's
 // transport as it is, and as its server either a Responder that a test answers for, or a bare endpoint of
 // which a test says every byte.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/rdma/support/watched_fabric.h"
 
 #include <algorithm>

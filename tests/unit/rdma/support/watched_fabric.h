@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fabric around another one that keeps account of every handle: opened once, closed once, by this side or
 // by the peer, and of which side it is known. It can have memory open in several segments, close it later
 // than it is asked to, as hardware with memory windows does, and have none.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A port on which connecting neither succeeds nor fails: its queue of connections is full.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for what other threads do: no test passes by time alone.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A handshake for tests: one call, argument 1000, on every new connection; notes how each of them ended.
 #pragma once
 

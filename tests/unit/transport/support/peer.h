@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server for tests: real sockets on loopback, driven by a script that runs in a thread of its own.
 //
 // The script is ordinary blocking code: accept, read a record, write bytes. Every blocking step ends after

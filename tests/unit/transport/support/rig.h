@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TcpTransport on a loop of its own, as tests use it: from the test's thread, with futures.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RPC messages as test peers and tests build them, byte by byte, independent of the code under test.
 #pragma once
 

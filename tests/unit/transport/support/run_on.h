@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs coroutines on a loop from a test's thread.
 #pragma once
 

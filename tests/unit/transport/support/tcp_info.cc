@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/transport/support/tcp_info.h"
 
 #include <linux/tcp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel knows of a TCP socket. A file of its own: <linux/tcp.h> and <netinet/tcp.h> exclude each
 // other.
 #pragma once
