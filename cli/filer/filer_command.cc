@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "cli/log_setup.h"
+#include "cli/reporter.h"
 #include "filer/server.h"
 #include "filer/tree/caller_thread.h"
 #include "transport/runtime/log.h"
@@ -99,8 +100,10 @@ int run_filer(const std::string& program, FilerCommand command) {
   prepare(**server, command);
   std::fputs(ready_line(command.options, **server).c_str(), stdout);
   std::fflush(stdout);
+  notify_service_manager("READY=1");
   int signal_number = 0;
   sigwait(&ending, &signal_number);
+  notify_service_manager("STOPPING=1");
   log::info("filer: ended by signal {}", signal_number);
   return 0;
 }

@@ -15,6 +15,7 @@ TAG = "SPDX-License-Identifier: Apache-2.0"
 DOCUMENTS = (".md", ".json", ".hex", ".svg", ".png")  # prose, and data that has no comments
 LISTS = ("LICENSE", ".gitignore")
 INPUTS = "tests/fuzz/corpus/"
+DEBIAN = "packaging/debian/"  # files with formats of their own, and packaging/debian/copyright; scripts have their line
 
 
 def tracked():
@@ -33,6 +34,12 @@ def comment(name):
     return f"# {TAG}"
 
 
+def is_source(name):
+    if name.endswith(DOCUMENTS) or name in LISTS or name.startswith(INPUTS):
+        return False
+    return not name.startswith(DEBIAN) or os.access(os.path.join(ROOT, name), os.X_OK)
+
+
 def holds(name):
     """None if the file has its line; else what is missing."""
     try:
@@ -47,7 +54,7 @@ def holds(name):
 
 class Licence(unittest.TestCase):
     def test_every_source_file_names_it(self):
-        names = [name for name in FILES if not name.endswith(DOCUMENTS) and name not in LISTS and not name.startswith(INPUTS)]
+        names = [name for name in FILES if is_source(name)]
         self.assertGreater(len(names), 900)
         self.assertEqual([], [missing for missing in map(holds, names) if missing])
 
