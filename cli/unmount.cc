@@ -99,10 +99,11 @@ class Unmounter {
 
   Outcome<std::string> run() {
     watch();
-    if (options_.force) abort();
+    if (options_.force && !abort()) abort_connection();
     if (auto done = take_away(); !done) return tl::unexpected(std::move(done).error());
     if (options_.lazy || stays_) return warning_;
     if (!daemon_) return dead_ ? warning_ : not_found();
+    if (silent_) return warning_;
     if (!options_.force && !daemon_noticed()) {
       say(fmt::format("{}: unmounted here, but still in use elsewhere", entry_.mount_point));
       return warning_;
@@ -156,21 +157,48 @@ class Unmounter {
         entry_.mount_point);
   }
 
-  void abort() {
+  // False when a daemon may be there that does not answer. It is told all the same: should it go on later (it
+  // was stopped, say), it gives up what it has not written.
+  bool abort() {
     auto daemon = connect();
-    if (!daemon) return;
-    const auto answer = daemon->ask({{"command", "abort"}}, soon());
+    if (!daemon) return dead_;
+    const Outcome<> sent = daemon->send({{"command", "abort"}}, soon());
+    // One that was silent until now is not waited for again.
+    if (!sent || !heard_) return false;
+    const auto answer = daemon->receive(soon());
     if (!answer) {
       say(fmt::format("{}: {}", entry_.mount_point, answer.error().text));
-      return;
+      return false;
     }
     const uint64_t lost = number_in(*answer, "unwritten_bytes");
     if (lost != 0) warn(fmt::format("{}: {} bytes were given up", entry_.mount_point, lost));
+    return true;
+  }
+
+  // Makes the kernel give up every request that waits for the daemon: they keep the mount busy, and would
+  // hold up the child that takes it away. The number in the path is that of the file system's device.
+  void abort_connection() {
+    // The table is read again: the number of a mount that has gone may be another's by now.
+    if (!still_mounted(*options_.where, entry_)) return;
+    silent_ = true;
+    if (daemon_) {
+      warn(
+          fmt::format("{}: the daemon, process {}, does not answer; data that it has not written is given up",
+                      entry_.mount_point, daemon_->peer()));
+    }
+    const std::string path = fmt::format("/sys/fs/fuse/connections/{}/abort", entry_.minor);
+    const Fd file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file || write(file.get(), "1", 1) != 1)
+      say(fmt::format("{}: {}: {}", entry_.mount_point, path, std::strerror(errno)));
   }
 
   Outcome<> take_away() {
     const int flags = (options_.lazy ? MNT_DETACH : 0) | (options_.force ? MNT_FORCE : 0);
-    const auto answer = ask_kernel(*options_.where, entry_, flags, deadline_);
+    auto answer = ask_kernel(*options_.where, entry_, flags, silent_ ? soon() : deadline_);
+    // Nobody can use it any more, whoever has something open there.
+    if (silent_ && (!answer || answer->error == EBUSY) && still_mounted(*options_.where, entry_))
+      answer = ask_kernel(*options_.where, entry_, flags | MNT_DETACH, soon());
+    if (silent_ && !answer && !still_mounted(*options_.where, entry_)) return {};
     if (!answer) {
       return failed(
           fmt::format("{}: the kernel is still writing data back; --force gives it up", entry_.mount_point));
@@ -261,9 +289,10 @@ class Unmounter {
   std::string socket_;
   Deadline deadline_;
   std::optional<ControlClient> daemon_;
-  bool heard_ = false;  // daemon_ has said that it will tell
-  bool dead_ = false;   // its socket is there, and nobody behind it
-  bool stays_ = false;  // mounted, and read-only now
+  bool heard_ = false;   // daemon_ has said that it will tell
+  bool dead_ = false;    // its socket is there, and nobody behind it
+  bool stays_ = false;   // mounted, and read-only now
+  bool silent_ = false;  // abort() had no answer: there is nobody to wait for
   std::string warning_;
 };
 

@@ -5,7 +5,8 @@
 // state, the session) is finished afterwards. So the tools connect to the daemon first, take the mount away,
 // and wait until the daemon says that everything is on the server, and has gone. A mount whose daemon is dead
 // (SIGKILL: nobody listens at its socket) is just taken away; where the daemon cannot be found, a warning
-// says so; one that does not answer is waited for all the same.
+// says so; one that does not answer is waited for all the same. With `force` it is not: the kernel ends its
+// connection (/sys/fs/fuse/connections, which the mount's owner may write to), and the mount is detached.
 //
 // Root uses umount2(2), others fusermount3; both run in a child, because the kernel may write pages back
 // through a server that does not answer, and --timeout must hold. Blocking; for command-line programs.

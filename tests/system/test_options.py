@@ -339,6 +339,39 @@ class Unmount(OptionCase):
         self.assertFalse(is_mounted(mounted.path))
         self.assertEqual(daemons(), [])
 
+    def force_away(self, command, mounted, pid, status=4):
+        """Runs a forced unmount of a mount whose daemon is stopped, and continues the daemon, which ends."""
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            done = subprocess.run([*command, mounted.path], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(f"process {pid}, does not answer; data that it has not written is given up", done.stderr)
+            self.assertFalse(is_mounted(mounted.path))
+            self.assertEqual(daemons(), [pid])
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.wait_until(lambda: not daemons(), "the daemon ends")
+        self.assertTrue(self.log_lines(mounted, "told to give up"))
+        self.assertEqual(self.log_lines(mounted, r"\[error\]"), [])
+
+    def test_force_does_not_wait_for_a_stopped_daemon(self):
+        # umount(8) runs the helper, which has no exit status for "done with a warning".
+        for command, status in (([TOOL, "umount", "--force"], 4), (["umount", "-f"], 0)):
+            mounted = self.mount("timeo=600")
+            os.mkdir(os.path.join(mounted.path, os.path.basename(command[0])))
+            self.force_away(command, mounted, mounted.pid, status)
+
+    def test_force_takes_away_a_stopped_daemons_mount_that_is_in_use(self):
+        mounted = self.mount("timeo=600")
+        pid, name = mounted.pid, os.path.join(mounted.path, "open")
+        holder = self.start_program(sys.executable, "-c", "import sys, time; f=open(sys.argv[1],'w'); print(flush=True); time.sleep(600)", name,
+                                    stdout=subprocess.PIPE)
+        holder.stdout.readline()
+        self.leave_unwritten(mounted, "unwritten")
+        self.server.resume()
+        self.force_away([TOOL, "umount", "--force"], mounted, pid)
+        holder.kill()
+
     @needs_root()
     def test_a_busy_mount_becomes_read_only_with_umount_r(self):
         # The helper by itself: umount(8) may do without it.

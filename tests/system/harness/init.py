@@ -7,6 +7,7 @@ thread, one poll loop. What it prepares, all inside its own namespaces:
   - loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
   - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT,
     README.md;
+  - the kernel's list of FUSE connections, which systemd mounts elsewhere;
   - an empty /run (no rpcbind, no D-Bus, no utab of the host's); /dev/fuse open to users, as udev has it elsewhere;
   - /sbin/mount.nfsrdma-fuse, /sbin/mount.fuse.rpcrdma and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
 The test talks to it over a socket in the environment (NFSRDMA_STEWARD): one JSON line per request and answer,
@@ -108,6 +109,9 @@ def prepare(work, build, out):
         os.mknod(node, 0o020666, os.stat("/dev/fuse").st_rdev)
         os.chmod(node, 0o666)
         sh("mount", "--bind", node, "/dev/fuse")
+    connections = "/sys/fs/fuse/connections"
+    if os.path.isdir(connections) and not os.path.ismount(connections):
+        sh("mount", "-t", "fusectl", "fusectl", connections)
     # mount(8)'s utab, rpcbind's and D-Bus's sockets: the world has its own, or none.
     sh("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     os.mkdir("/run/lock")
