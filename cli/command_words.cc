@@ -110,12 +110,14 @@ void use_plain_words(CLI::App& app) {
 
 CLI::Validator one_of(std::vector<std::string> words) {
   const std::string list = fmt::format("{}", fmt::join(words, ", "));
-  return CLI::Validator(
+  const std::string name = fmt::format("{}", fmt::join(words, "|"));
+  CLI::Validator check(
       [words = std::move(words), list](std::string& given) -> std::string {
         if (std::find(words.begin(), words.end(), given) != words.end()) return {};
         return fmt::format("\"{}\" is none of {}", given, list);
       },
       "");
+  return check.name(name);  // shown nowhere; outline_of() reads it
 }
 
 CLI::Validator within(double least, double most) {

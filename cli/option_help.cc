@@ -21,23 +21,6 @@ std::string head(const OptionSpec& spec) {
   return text;
 }
 
-std::string body(const OptionSpec& spec) {
-  std::string text(spec.help);
-  if (!spec.aliases.empty()) {
-    text += "; also";
-    for (const std::string_view alias : split_words(spec.aliases)) text += fmt::format(" {}", alias);
-  }
-  if (spec.fallback.starts_with('(')) {
-    text += fmt::format(" {}", spec.fallback);
-  } else if (!spec.fallback.empty()) {
-    const std::string_view value = spec.fallback == "on"                         ? spec.name
-                                   : spec.fallback == "off" && !spec.off.empty() ? spec.off
-                                                                                 : spec.fallback;
-    text += fmt::format(" (default {})", value);
-  }
-  return text;
-}
-
 // Two columns: `left` at column 2, `right` wrapped from column kIndent on.
 void add_row(std::string& out, std::string_view left, std::string_view right, size_t width) {
   std::string line = fmt::format("  {}", left);
@@ -79,6 +62,23 @@ std::string name_list(OptionSection section) {
 
 }  // namespace
 
+std::string option_sentence(const OptionSpec& spec) {
+  std::string text(spec.help);
+  if (!spec.aliases.empty()) {
+    text += "; also";
+    for (const std::string_view alias : split_words(spec.aliases)) text += fmt::format(" {}", alias);
+  }
+  if (spec.fallback.starts_with('(')) {
+    text += fmt::format(" {}", spec.fallback);
+  } else if (!spec.fallback.empty()) {
+    const std::string_view value = spec.fallback == "on"                         ? spec.name
+                                   : spec.fallback == "off" && !spec.off.empty() ? spec.off
+                                                                                 : spec.fallback;
+    text += fmt::format(" (default {})", value);
+  }
+  return text;
+}
+
 std::string options_help(size_t width) {
   std::string out;
   constexpr OptionSection kSections[] = {
@@ -89,7 +89,7 @@ std::string options_help(size_t width) {
     out += fmt::format("{}:\n", title(section));
     for (const OptionSpec& spec : option_table()) {
       if (spec.section == section && spec.kind != OptionKind::kRefused)
-        add_row(out, head(spec), body(spec), width);
+        add_row(out, head(spec), option_sentence(spec), width);
     }
     out += '\n';
   }

@@ -112,4 +112,7 @@ std::string show_options(const MountOptions& options);
 
 std::string_view title(OptionSection section);
 
+// Help, aliases and default of an option: "NFS protocol version, 4.1 or 3; also nfsvers (4.1, and 3 of ...)".
+std::string option_sentence(const OptionSpec& spec);
+
 }  // namespace nfsrdma::cli

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/bench/bench_args.h"
+#include "cli/command_outline.h"
 #include "cli/command_words.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
@@ -152,10 +153,72 @@ std::string unknown_command(const CLI::App& app, const std::string& given) {
   return fmt::format("there is no command \"{}\"; did you mean \"{}\"?", given, nearest);
 }
 
+// The whole command line, and where its words are put.
+struct Tool {
+  CLI::App app{"NFSv4.1 in user space: mounts NFS exports through FUSE.", "nfsrdma-fuse"};
+  bool version = false;
+  Mount mount;
+  UmountVerb umount;
+  unsigned timeout = 0;
+  const CLI::Option* limit = nullptr;
+  StatusVerb status;
+  Stats stats;
+  ProbeVerb probe;
+  std::vector<std::string> probe_lists;
+  bench::BenchArguments benchmark;
+  LogLevelVerb log_level;
+
+  Tool() {
+    use_plain_words(app);
+    app.require_subcommand(1);
+    app.footer(kToolFooter);
+    app.add_flag("-V,--version", version, "show the version");
+    mount.add_to(app);
+    add_umount();
+    CLI::App* sub = app.add_subcommand("status", "Show a mount's options, connection and session");
+    sub->add_option("DIR", status.directory, "the mount (default: all)");
+    sub->add_flag("--json", status.json, "as JSON");
+    stats.add_to(app);
+    add_probe();
+    benchmark.add_to(app);
+    sub = app.add_subcommand("log-level", "Show or change how much a mount logs");
+    sub->add_option("DIR", log_level.directory, "the mount")->required();
+    sub->add_option("LEVEL", log_level.level, "error, warning, info, debug or trace");
+  }
+
+ private:
+  void add_umount() {
+    CLI::App* sub = app.add_subcommand("umount", "Unmount, and wait until all data is on the server");
+    sub->add_option("DIR", umount.directory, "the mount point, or its SOURCE")->required();
+    sub->add_flag("-l,--lazy", umount.lazy, "detach now, finish in the background");
+    sub->add_flag("-f,--force", umount.force, "give up what the server does not take");
+    sub->add_flag("-v,--verbose", umount.verbose, "say what is done");
+    limit = sub->add_option("--timeout", timeout, "give up waiting after so many seconds")
+                ->type_name("S")
+                ->check(within(1, kMaxSeconds));
+  }
+
+  void add_probe() {
+    CLI::App* sub = app.add_subcommand("probe", "Try a server step by step, and list what it exports");
+    sub->add_option("SERVER", probe.server, "the server, and a path on it to list")
+        ->option_text("SERVER[:/PATH]")
+        ->type_name("")
+        ->required();
+    sub->add_option("-o,--options", probe_lists, "mount options to try it with (port, proto...)")
+        ->type_name("LIST")
+        ->allow_extra_args(false);
+  }
+};
+
 }  // namespace
 
 std::string version_text() {
   return fmt::format("nfsrdma-fuse {}\n", kVersion);
+}
+
+CommandOutline tool_outline() {
+  const Tool tool;
+  return outline_of(tool.app);
 }
 
 Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
@@ -163,54 +226,8 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   const int usage = mounting ? static_cast<int>(MountExit::kUsage) : static_cast<int>(ToolExit::kUsage);
   if (mounting) arguments = options_as_lists(arguments);
 
-  CLI::App app("NFSv4.1 in user space: mounts NFS exports through FUSE.", "nfsrdma-fuse");
-  use_plain_words(app);
-  app.require_subcommand(1);
-  app.footer(kToolFooter);
-  bool version = false;
-  app.add_flag("-V,--version", version, "show the version");
-
-  Mount mount;
-  mount.add_to(app);
-
-  UmountVerb umount;
-  unsigned timeout = 0;
-  CLI::App* sub = app.add_subcommand("umount", "Unmount, and wait until all data is on the server");
-  sub->add_option("DIR", umount.directory, "the mount point, or its SOURCE")->required();
-  sub->add_flag("-l,--lazy", umount.lazy, "detach now, finish in the background");
-  sub->add_flag("-f,--force", umount.force, "give up what the server does not take");
-  sub->add_flag("-v,--verbose", umount.verbose, "say what is done");
-  const CLI::Option* limit = sub->add_option("--timeout", timeout, "give up waiting after so many seconds")
-                                 ->type_name("S")
-                                 ->check(within(1, kMaxSeconds));
-
-  StatusVerb status;
-  sub = app.add_subcommand("status", "Show a mount's options, connection and session");
-  sub->add_option("DIR", status.directory, "the mount (default: all)");
-  sub->add_flag("--json", status.json, "as JSON");
-
-  Stats stats;
-  stats.add_to(app);
-
-  ProbeVerb probe;
-  std::vector<std::string> probe_lists;
-  sub = app.add_subcommand("probe", "Try a server step by step, and list what it exports");
-  sub->add_option("SERVER", probe.server, "the server, and a path on it to list")
-      ->option_text("SERVER[:/PATH]")
-      ->type_name("")
-      ->required();
-  sub->add_option("-o,--options", probe_lists, "mount options to try it with (port, proto...)")
-      ->type_name("LIST")
-      ->allow_extra_args(false);
-
-  bench::BenchArguments benchmark;
-  benchmark.add_to(app);
-
-  LogLevelVerb log_level;
-  sub = app.add_subcommand("log-level", "Show or change how much a mount logs");
-  sub->add_option("DIR", log_level.directory, "the mount")->required();
-  sub->add_option("LEVEL", log_level.level, "error, warning, info, debug or trace");
-
+  Tool tool;
+  CLI::App& app = tool.app;
   const std::string first = arguments.empty() ? std::string() : arguments.front();
   const auto verbs = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == first; });
   const CLI::App* named = verbs.empty() ? nullptr : verbs.front();
@@ -224,7 +241,7 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
       return ToolCommand(ShowText{called->help("nfsrdma-fuse")});
     return ToolCommand(ShowText{app.help()});
   } catch (const CLI::ParseError& error) {
-    if (version) return ToolCommand(ShowText{version_text()});
+    if (tool.version) return ToolCommand(ShowText{version_text()});
     const std::string help = named == nullptr ? "nfsrdma-fuse" : "nfsrdma-fuse " + first;
     return refuse(usage, usage_text(named == nullptr ? app : *named, error, help));
   }
@@ -239,31 +256,31 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   };
   const std::string verb = app.get_subcommands().front()->get_name();
   if (verb == "mount") {
-    if (auto done = append(mount.lists, mount.request.options); !done)
+    if (auto done = append(tool.mount.lists, tool.mount.request.options); !done)
       return tl::unexpected(std::move(done).error());
-    return ToolCommand(std::move(mount.request));
+    return ToolCommand(std::move(tool.mount.request));
   }
   if (verb == "umount") {
-    if (limit->count() != 0) umount.timeout = std::chrono::seconds(timeout);
-    return ToolCommand(std::move(umount));
+    if (tool.limit->count() != 0) tool.umount.timeout = std::chrono::seconds(tool.timeout);
+    return ToolCommand(std::move(tool.umount));
   }
-  if (verb == "status") return ToolCommand(std::move(status));
+  if (verb == "status") return ToolCommand(std::move(tool.status));
   if (verb == "stats") {
-    auto taken = stats.take();
+    auto taken = tool.stats.take();
     if (!taken) return tl::unexpected(std::move(taken).error());
     return ToolCommand(*std::move(taken));
   }
   if (verb == "bench") {
-    auto taken = benchmark.take();
+    auto taken = tool.benchmark.take();
     if (!taken) return tl::unexpected(std::move(taken).error());
     return ToolCommand(*std::move(taken));
   }
   if (verb == "probe") {
-    if (auto done = append(probe_lists, probe.options); !done)
+    if (auto done = append(tool.probe_lists, tool.probe.options); !done)
       return refuse(ToolExit::kUsage, done.error().text);
-    return ToolCommand(std::move(probe));
+    return ToolCommand(std::move(tool.probe));
   }
-  return ToolCommand(std::move(log_level));
+  return ToolCommand(std::move(tool.log_level));
 }
 
 }  // namespace nfsrdma::cli

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/bench/bench_verb.h"
+#include "cli/command_outline.h"
 #include "cli/helper_args.h"
 #include "cli/outcome.h"
 
@@ -57,6 +58,9 @@ using ToolCommand = std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb
 
 // `arguments` without argv[0].
 Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments);
+
+// What the line takes, for its manual page and completions.
+CommandOutline tool_outline();
 
 std::string version_text();
 

@@ -12,6 +12,10 @@ pkg_check_modules(FUSE3 REQUIRED IMPORTED_TARGET fuse3)
 pkg_check_modules(LIBNFS REQUIRED IMPORTED_TARGET libnfs)
 pkg_check_modules(RDMA REQUIRED IMPORTED_TARGET librdmacm libibverbs)
 find_package(CLI11 REQUIRED)
+find_program(SCDOC scdoc)
+if(NOT SCDOC)
+  message(FATAL_ERROR "scdoc is missing, which makes the manual pages: install Debian's package scdoc (scripts/setup does)")
+endif()
 
 # Standalone Asio, compiled once (transport/runtime/asio.cc) instead of in every file that includes it.
 add_library(nfsrdma_asio INTERFACE)

@@ -168,8 +168,9 @@ Outcome<> add_fault_plan(const std::string& file, std::vector<filer::FaultRule>&
   return {};
 }
 
-// The options as they were given.
+// The command line, and the options as they were given.
 struct Given {
+  CLI::App app{"An NFSv4.1 server in user space, over TCP and RDMA.", "nfsrdma-filer"};
   std::vector<std::string> exports;
   std::string listen = "127.0.0.1:2049";
   std::string rdma;
@@ -192,7 +193,9 @@ struct Given {
   bool async = false;
   bool version = false;
 
-  void add_to(CLI::App& app) {
+  Given() {
+    use_plain_words(app);
+    app.footer(kFooter);
     app.add_option("-e,--export", exports, "what to export; may be repeated")
         ->type_name("EXPORT")
         ->allow_extra_args(false);
@@ -308,12 +311,14 @@ Outcome<FilerCommand> command_of(const Given& given) {
 
 }  // namespace
 
+CommandOutline filer_outline() {
+  const Given given;
+  return outline_of(given.app);
+}
+
 Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> arguments) {
-  CLI::App app("An NFSv4.1 server in user space, over TCP and RDMA.", "nfsrdma-filer");
-  use_plain_words(app);
-  app.footer(kFooter);
   Given given;
-  given.add_to(app);
+  CLI::App& app = given.app;
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);

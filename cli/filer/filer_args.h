@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/command_outline.h"
 #include "cli/mount_options.h"
 #include "cli/outcome.h"
 #include "filer/fault_rules.h"
@@ -34,5 +35,8 @@ using FilerInvocation = std::variant<FilerCommand, FilerText>;
 
 // `arguments` without argv[0]. Refused with ToolExit::kUsage.
 Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> arguments);
+
+// What the line takes, for its manual page and completions.
+CommandOutline filer_outline();
 
 }  // namespace nfsrdma::cli
