@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 import commands
+import messages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -177,6 +178,22 @@ class Benchmarks(unittest.TestCase):
 def by_what(measurements):
     """{(metric, contender, point): runs in order}, whatever the order of either."""
     return {(m["metric"], m["contender"], tuple(sorted(m.get("at", {}).items()))): sorted(m["runs"], key=lambda run: run["round"]) for m in measurements}
+
+
+class Messages(unittest.TestCase):
+    """docs/user/troubleshooting.md has an entry for each message of the programs, and for no other (messages.py)."""
+
+    def test_each_message_has_its_entry(self):
+        there, page = messages.of_source(), messages.of_page(text_of("docs", "user", "troubleshooting.md"))
+        self.assertGreater(len(there), 200, "the sources were not understood")
+        missing = [f"{place}: - `{message}`" for message, place in there.items() if message not in page]
+        self.assertEqual(missing, [], "docs/user/troubleshooting.md says of each what causes it and what to do next")
+        twice = {message for message in page if page.count(message) > 1}
+        self.assertEqual(twice, set())
+
+    def test_each_entry_is_a_message(self):
+        texts = messages.texts()
+        self.assertEqual([message for message in messages.of_page(text_of("docs", "user", "troubleshooting.md")) if message not in texts], [])
 
 
 class Readme(unittest.TestCase):
