@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that README.md and the other documents tell people to type.
 
-Two kinds: lines of code blocks (indented by four, or fenced), and code spans within sentences that begin with a program.
+Two kinds: lines of code blocks (indented by four, or fenced), and code spans within sentences that begin with a program. A fence
+that names another language than sh (ini, text) holds no commands, and a span with "…" is a message.
 """
 
 import glob
@@ -21,11 +22,11 @@ def documents(root=ROOT):
 
 def code_lines(text):
     """Lines of code blocks, without what a comment says."""
-    fenced = False
+    fenced, commands = False, True
     for line in text.splitlines():
         if line.startswith("```"):
-            fenced = not fenced
-        elif line.strip() and (fenced or line.startswith("    ")):
+            fenced, commands = not fenced, line[3:].strip() in ("", "sh")
+        elif line.strip() and (commands if fenced else line.startswith("    ")):
             yield re.sub(r"\s+# .*", "", line).strip()
 
 
@@ -34,7 +35,7 @@ def spans(text):
     prose = "\n".join(line for line in re.sub(r"(?ms)^```.*?^```$", "", text).splitlines() if not line.startswith("    "))
     for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", prose):
         span = " ".join(span.split())
-        if PROGRAM.match(span) and " " in span:
+        if PROGRAM.match(span) and " " in span and "…" not in span:
             yield span
 
 
@@ -47,7 +48,7 @@ def of(document, root=ROOT):
 NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds it instead
     r"scripts/(demo|test)": ".ci/run types both in a clean clone, scripts/fresh on a new system; system.scripts interrupts them",
     r"scripts/test debug tsan": "the sanitized presets are hours of building",
-    r"scripts/setup --style": "installs packages on the machine that tests",
+    r"scripts/setup --(style|site)": "installs packages on the machine that tests",
     r"scripts/bench( .*)?": "minutes to hours; docs_test.py holds its words, system.bench and system.ceilings its parts",
     r"cmake --preset release && cmake --build build/release": "what scripts/lib.sh does before every test",
     r"clang-tidy -p build/release FILE\.cc": "a tool that is not installed for the tests",
@@ -58,9 +59,12 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"tests/interop/(kernel|run)\.py( .*)?": "a guest, or what it boots: ctest -L interop",
     r"ctest -L (fuzz|interop)": "a part of every run of the tests",
     r"umount -a -t (nfsrdma-fuse|fuse\.rpcrdma)": "ends every mount that there is; system.words.Mounting",
+    r"scripts/setup": "installs packages on the machine that tests; scripts/fresh types it on a new one",
+    r"sudo cmake --build build/release --target uninstall": "tests/packaging/packaging_test.py uninstalls what it has installed",
+    r"systemctl --user (en|dis)able --now nfsrdma-fuse@home": "the tests have no systemd; packaging_test.py verifies the unit",
+    r"nfsrdma-fuse stats --format prometheus": "there is no mount where a sentence is typed; system.command",
     # Not commands of this project, or only their names: what a sentence is about.
-    r"git (clone|status)|mount -o|umount --force|nfsrdma-fuse mount|nfsrdma-filer --ccp": "a name, not a line to type",
-    r"mount\.nfsrdma-fuse filer:/export DIR": "the idea; the lines under Use and Install are typed",
+    r"git (clone|status)|mount -o( remount)?|umount --force|nfsrdma-fuse (mount|umount|probe|status|stats)|nfsrdma-filer --ccp": "a name, not a line to type",
 }
 # Blocks that hold no commands: the whole document's.
 NO_COMMANDS = {"docs/OPTIONS.md": "the text of `nfsrdma-fuse mount --help`, which option_docs_test compares"}

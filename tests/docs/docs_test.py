@@ -196,6 +196,23 @@ class Messages(unittest.TestCase):
         self.assertEqual([message for message in messages.of_page(text_of("docs", "user", "troubleshooting.md")) if message not in texts], [])
 
 
+class UserPages(unittest.TestCase):
+    def test_each_metric_is_explained(self):
+        source = text_of("cli", "stats_prometheus.cc")
+        there = set(re.findall(r'(?:metric|single)\(\s*"([a-z_]+)"', source)) | set(re.findall(r'\{\s*"(rdma_[a-z_]+)",\s*"', source))
+        there |= {"nfs_operations_" + name for name in re.findall(r'\{\s*"([a-z_]+_total)", "', source) if not name.startswith("rdma_")}
+        self.assertGreater(len(there), 45, "the source was not understood")
+        page = re.findall(r"(?m)^\| `([a-z_]+)` \|", text_of("docs", "user", "metrics.md"))
+        self.assertEqual(sorted(page), sorted(there))
+
+    def test_plots_are_what_the_runs_say(self):
+        subprocess.run([os.path.join(ROOT, "scripts", "plots"), "--check"], check=True)
+
+    def test_every_page_is_in_the_index(self):
+        named = set(re.findall(r"\]\(([a-z-]+\.md)\)", text_of("docs", "user", "index.md")))
+        self.assertEqual(named | {"index.md"}, {name for name in os.listdir(os.path.join(ROOT, "docs", "user")) if name.endswith(".md")})
+
+
 class Readme(unittest.TestCase):
     def test_what_it_names_is_there(self):
         text = text_of("README.md")

@@ -105,7 +105,8 @@ class Documents(SystemCase):
 
     def test_other_documents(self):
         for document in commands.documents(SOURCE)[1:]:
-            lines = self.typed(document)
+            # What is installed as root is README's line, which test_installed types.
+            lines = [line for line in self.typed(document) if not line.startswith("sudo cmake --install ")]
             if lines:
                 with self.subTest(document=document):
                     self.paste(lines)
