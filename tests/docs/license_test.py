@@ -29,6 +29,8 @@ def comment(name):
         return f"// {TAG}"
     if name.endswith((".html", ".xml")):
         return f"<!-- {TAG} -->"
+    if name.endswith(".css"):
+        return f"/* {TAG} */"
     if name.endswith(".scd"):
         return f"; {TAG}"
     return f"# {TAG}"
