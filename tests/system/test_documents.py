@@ -6,6 +6,7 @@ tests/docs/commands.py finds the commands and says which are not typed, and why.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -117,6 +118,18 @@ class Documents(SystemCase):
         for line in sorted(typed):
             with self.subTest(line=line):
                 self.assertTrue(self.paste([line]))
+
+    def test_completions_name_the_mounts(self):
+        """Of a real mount, with a blank in its name, and of nothing else that is mounted."""
+        where = os.path.join(self.local("completed"), "a b")
+        os.mkdir(where)
+        self.run_program(f"{self.clone}/build/release/cli/mount.nfsrdma-fuse", "filer:/export", where)
+        for shell, function in (("bash", "_nfsrdma_fuse_mounts"), ("fish", "__nfsrdma_fuse_mounts")):
+            if shell == "bash" or shutil.which(shell):
+                script = f"source {WORK}/build/packaging/man/completion.{shell}; {function}"
+                said = subprocess.run([shell, "-c", script], check=True, capture_output=True, text=True).stdout
+                self.assertEqual(said.splitlines(), [where], shell)
+        self.run_program(f"{self.clone}/build/release/cli/nfsrdma-fuse", "umount", where)
 
     def test_options_of_the_server_within_sentences(self):
         """README's `--export memory:1G` and the like are taken by the server."""
