@@ -269,7 +269,8 @@ class Install(unittest.TestCase):
                      "usr/lib/tmpfiles.d/nfsrdma-fuse.conf", "usr/lib/sysusers.d/nfsrdma-filer.conf",
                      "usr/share/nfsrdma-fuse/nfsrdma-fuse.rules.yml", "usr/share/nfsrdma-fuse/nfsrdma-fuse.dashboard.json",
                      "usr/share/doc/nfsrdma-fuse/LICENSE", "usr/share/doc/nfsrdma-fuse/SECURITY.md",
-                     "usr/share/doc/nfsrdma-fuse/examples/mnt-files.mount", "usr/share/pkgconfig/nfsrdma-fuse.pc"):
+                     "usr/share/doc/nfsrdma-fuse/examples/mnt-files.mount", "usr/share/pkgconfig/nfsrdma-fuse.pc", "usr/share/man/man1/nfsrdma-fuse.1",
+                     "usr/share/man/man8/umount.fuse.rpcrdma.8", "usr/share/bash-completion/completions/nfsrdma-fuse"):
             self.assertIn(path, there)
         with open(os.path.join(self.root, "usr/lib/systemd/system/nfsrdma-fuse@.service"), encoding="utf-8") as file:
             self.assertIn("\nExecStart=/usr/bin/nfsrdma-fuse mount ", file.read())
