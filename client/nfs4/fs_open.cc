@@ -69,11 +69,16 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   nfs4::OPEN4args args;
   args.owner = states_.open_owner(ctx.credential->uid());
   args.claim.claim = nfs4::CLAIM_FH;
+  bool to_open = true;
   auto build = [&](CompoundBuilder& b) {
-    args.owner.clientid = session_.client_id();
-    args.share_access = access | delegation_wish();
-    b.putfh(fh).add(args).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
-    if (room.bytes.empty()) return;
+    b.putfh(fh);
+    if (to_open) {
+      args.owner.clientid = session_.client_id();
+      args.share_access = access | delegation_wish();
+      b.add(args);
+    }
+    b.add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
+    if (!to_open || room.bytes.empty()) return;
     b.add(nfs4::READ4args{nfs4::kCurrentStateid, 0, static_cast<uint32_t>(room.size())});
     b.getattr(kChangeAttribute).expect_read_with_open(room);
   };
@@ -84,19 +89,32 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   const Delegations::Asking asking(delegations_);
   Result<CompoundReply> reply = co_await session_.run(request);
   Result<nfs4::OPEN4res> opened = take_behind_putfh<nfs4::OPEN4res>(reply);
-  if (!opened) {
-    guard.unlock();
-    states_.unpin_file(n);
-    co_return fail(gone(node, std::move(opened.error())));
+  OpenStateRef state;
+  DelegationRef delegation;
+  if (opened) {
+    state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
+    delegation = take_delegation(*file, opened->resok4, ctx.credential, epoch);
+  } else if (opened.error().is_status(nfs4::NFS4ERR_ACCESS)) {
+    state = states_.opened_as_held(*file, ctx.credential, access);
   }
-  const auto& ok = opened->resok4;
-  const OpenStateRef state = states_.opened(*file, ctx.credential, access, ok, epoch);
-  const DelegationRef delegation = take_delegation(*file, ok, ctx.credential, epoch);
   guard.unlock();
   states_.unpin_file(n);
+  if (!state) {
+    if (!opened.error().is_status(nfs4::NFS4ERR_ACCESS) || !states_.open_to_write(n))
+      co_return fail(gone(node, std::move(opened.error())));
+    // Perhaps it was asked of him for an open that he has closed.
+    co_await states_.close_now(node);
+    auto once_more = open(ctx, node, flags);
+    co_return co_await std::move(once_more);
+  }
+  if (!opened) {
+    to_open = false;
+    const Request question{nfs4::OP_ACCESS, ctx.credential, false, build, {}};
+    reply = co_await session_.run(question);
+  }
   OpenReply result;
   result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
-  auto asked = reply->take<nfs4::ACCESS4res>();
+  auto asked = opened ? reply->take<nfs4::ACCESS4res>() : take_behind_putfh<nfs4::ACCESS4res>(reply);
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (asked) attributes = reply->take<nfs4::GETATTR4res>();
   if (!asked || !attributes) {
@@ -108,7 +126,8 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   result.keep_cache =
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
   begin_promise(node, delegation, order);
-  if (!room.bytes.empty()) take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
+  if (opened && !room.bytes.empty())
+    take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
   if (!suffices(note_access(ctx, n, asked->resok4.supported, asked->resok4.access, change), flags)) {
     co_await release(ctx, result.file, std::nullopt);
     co_return fail(system_error(EACCES, "OPEN"));

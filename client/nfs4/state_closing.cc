@@ -70,7 +70,10 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
 uint32_t StateManager::wanted_access(const FileState& file, const OpenState& state) {
   const uint32_t needed = state.needed_access() & ~state.refused_access;
   // What the delegation covers is kept open, until both go together.
-  return file.delegated() ? state.opened_within(needed | file.delegation->access()) : needed;
+  if (file.delegated()) return state.opened_within(needed | file.delegation->access());
+  // Somebody has it by another's OPEN (opened_as_held()), and the server can go down to OPENs only.
+  const bool by_anothers = (needed & ~state.held_access) == 0 && state.opened_within(needed) != needed;
+  return by_anothers ? state.held_access : needed;
 }
 
 // LOCKs and LOCKUs that are under way come first: a process that was killed does not wait for them. A server

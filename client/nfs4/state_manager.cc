@@ -107,6 +107,19 @@ OpenStateRef StateManager::opened_locally(FileState& file, const rpc::Credential
   return state;
 }
 
+OpenStateRef StateManager::opened_as_held(FileState& file, const rpc::CredentialPtr& credential,
+                                          uint32_t access) {
+  std::lock_guard lock(file.node.mutex);
+  for (const OpenStateRef& state : file.opens) {
+    if (state->uid != credential->uid()) continue;
+    const uint32_t held = state->established && state->failed == 0 ? state->held_access : 0;
+    if ((access & ~held) != 0 || held == access) return nullptr;
+    ++state->openers[access];
+    return state;
+  }
+  return nullptr;
+}
+
 std::vector<nfs4::stateid4> StateManager::stateids_of(const OpenState& state) {
   std::vector<nfs4::stateid4> all;
   for (const LockState& owner : state.locks) {

@@ -61,6 +61,11 @@ class StateManager final : public StateKeeper {
                       const nfs4::OPEN4resok& result, uint64_t epoch);
   // As opened(), without an OPEN: under the file's delegation. The Node's mutex is held.
   OpenStateRef opened_locally(FileState& file, const rpc::CredentialPtr& credential, uint32_t access);
+  // The server has refused the user an OPEN with NFS4ERR_ACCESS. nfs-ganesha 6 does so unless he may open the
+  // file in every way at once that he has it open in, too, be that what its mode was before or what it was
+  // made for (RFC 8881 section 18.16.3 asks for `access` alone). Counts one more opener in what he has if
+  // that is enough, and more than `access`; whether he may is for ACCESS to say. Null: it is not.
+  OpenStateRef opened_as_held(FileState& file, const rpc::CredentialPtr& credential, uint32_t access);
   // An OPEN of somebody's open, without a new opener: the next close() brings it down again. False when the
   // stateid is not of an open here.
   bool note_upgrade(const nfs4::stateid4& stateid, uint32_t access);

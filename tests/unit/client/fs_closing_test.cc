@@ -20,11 +20,12 @@ class Closing : public testing::TestWithParam<unsigned> {
     for (unsigned i = 0; i < 2 * kTogether; ++i) server->make_file("/export/" + name(i), "content", 0666);
     make_mount(std::chrono::hours(1));
   }
-  void make_mount(std::chrono::milliseconds delay) {
+  void make_mount(std::chrono::milliseconds delay, bool delegations = true) {
     mount.reset();
     mount = std::make_unique<TestMount>(
-        *server, TestMount::Settings{.loops = GetParam(), .options = [delay](client::ClientOptions& o) {
+        *server, TestMount::Settings{.loops = GetParam(), .options = [=](client::ClientOptions& o) {
                                        o.close_delay = delay;
+                                       o.delegations = delegations;
                                      }});
     server->clear_journal();
   }
@@ -51,6 +52,21 @@ class Closing : public testing::TestWithParam<unsigned> {
   std::unique_ptr<filer::Server> server;
   std::unique_ptr<TestMount> mount;
 };
+
+// nfs-ganesha 6 asks at an OPEN whether the user may open the file in the ways, too, that he has it open in.
+TEST_P(Closing, PutOff_IsDoneWhenAnOpenIsRefused) {
+  make_mount(std::chrono::hours(1), false);
+  use(0, 1, O_WRONLY);
+  ASSERT_EQ(opens().size(), 1u);
+  server->faults().add(filer::on::request_with(OP_OPEN), filer::fault::Answer{OP_OPEN, NFS4ERR_ACCESS});
+  const auto file = mount->open(name(0), O_RDONLY);
+  ASSERT_TRUE(file);
+  EXPECT_EQ(closes(), 1u);
+  EXPECT_EQ(*mount->read(file), "content");
+  server->faults().add(filer::on::request_with(OP_OPEN), filer::fault::Answer{OP_OPEN, NFS4ERR_ACCESS});
+  EXPECT_EQ(errno_of(mount->run(mount->fs().open(mount->user(), mount->node(name(0)), O_WRONLY))), EACCES);
+  EXPECT_EQ(mount->close(file), 0);
+}
 
 TEST_P(Closing, ThatNobodyWaitsFor_SharesACompound) {
   use(0, kTogether - 1);

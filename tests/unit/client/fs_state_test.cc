@@ -63,6 +63,47 @@ TEST_P(StateLoops, ReadWriteDescriptorGone_LeavesWhatOthersOpened) {
   EXPECT_TRUE(live(StateKind::kOpen).empty());
 }
 
+// nfs-ganesha 6 refuses an open for less than the user has, of a file of mode 0444 that he has made and is
+// writing.
+TEST_P(StateLoops, RefusedForLessThanTheUserHas_IsHadByWhatHeHas) {
+  const auto both = mount->open("file", O_RDWR);
+  ASSERT_EQ(mount->write(both, 0, "CONTENT"), 0);
+  server->faults().add(on::request_with(OP_OPEN), Answer{OP_OPEN, NFS4ERR_ACCESS});
+  const auto reader = mount->open("file", O_RDONLY);
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(*mount->read(reader), "CONTENT");
+  mount->close(both);
+  EXPECT_EQ(server->executed(OP_OPEN_DOWNGRADE).executed, 0u) << "reading alone was never opened";
+  EXPECT_EQ(*mount->read(reader), "CONTENT");
+  mount->close(reader);
+  EXPECT_TRUE(server->states().empty());
+  EXPECT_EQ(mount->fs().statistics().cache.open_files, 0u);
+}
+
+TEST_P(StateLoops, RefusedForLessThanTheUserHas_IsRefusedWhereAccessSaysSo) {
+  const client::NodeRef node = mount->node("file");
+  const auto owner = mount->user(1000, 1000);
+  auto both = mount->run(mount->fs().open(owner, node, O_RDWR));
+  ASSERT_TRUE(both);
+  client::SetAttributes none;
+  none.mode = 0;
+  ASSERT_TRUE(mount->run(mount->fs().setattr(mount->user(), node, none, nullptr)));
+  server->faults().add(on::request_with(OP_OPEN), Answer{OP_OPEN, NFS4ERR_ACCESS});
+  EXPECT_EQ(errno_of(mount->run(mount->fs().open(owner, node, O_RDONLY))), EACCES);
+  EXPECT_EQ(live(StateKind::kOpen).size(), 1u) << "the other is not closed with it";
+  mount->close(std::move(both->file));
+  EXPECT_TRUE(server->states().empty());
+}
+
+TEST_P(StateLoops, RefusedForWhatTheUserHasNot_IsRefused) {
+  const auto reader = mount->open("file", O_RDONLY);
+  server->faults().add(on::request_with(OP_OPEN).always(), Answer{OP_OPEN, NFS4ERR_ACCESS});
+  for (const int flags : {O_RDONLY, O_WRONLY, O_RDWR})
+    EXPECT_EQ(errno_of(mount->run(mount->fs().open(mount->user(), mount->node("file"), flags))), EACCES);
+  mount->close(reader);
+  EXPECT_TRUE(server->states().empty());
+}
+
 // Answers come in any order: the open that was executed after the downgrade is what counts.
 TEST_P(StateLoops, DowngradeAnsweredAfterALaterOpen_DoesNotUndoIt) {
   const auto both = mount->open("file", O_RDWR);
