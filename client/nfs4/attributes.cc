@@ -31,6 +31,7 @@ const bitmap4 kFileAttributes =
 const bitmap4 kDirectoryAcl = bitmap4::of({FATTR4_CHANGE, FATTR4_ACL});
 const bitmap4 kNameAttributes =
     bitmap4::of({FATTR4_TYPE, FATTR4_FSID, FATTR4_RDATTR_ERROR, FATTR4_FILEID, FATTR4_MOUNTED_ON_FILEID});
+const bitmap4 kBareAttributes = bitmap4::of({FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID});
 const bitmap4 kEntryAttributes = kFileAttributes | kNameAttributes | bitmap4::of({FATTR4_FILEHANDLE});
 const bitmap4 kLimitAttributes =
     bitmap4::of({FATTR4_SUPPORTED_ATTRS, FATTR4_FH_EXPIRE_TYPE, FATTR4_LEASE_TIME, FATTR4_MAXFILESIZE,

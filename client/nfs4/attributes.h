@@ -25,6 +25,8 @@ extern const nfs4::bitmap4 kChangeAttribute;
 extern const nfs4::bitmap4 kEntryAttributes;
 // READDIR without attributes.
 extern const nfs4::bitmap4 kNameAttributes;
+// What a READDIR may say of an export within the directory whatever security flavor that wants.
+extern const nfs4::bitmap4 kBareAttributes;
 // Of a file system, asked for once.
 extern const nfs4::bitmap4 kLimitAttributes;
 extern const nfs4::bitmap4 kSpaceAttributes;

@@ -26,17 +26,22 @@ Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, Listing& listing
   const nfs4::nfs_fh4 fh = fh_of(listing.node);
   NameBelief belief{Clock::now(), 0, nodes_.next_start()};
   listing.filled = false;
-  const nfs4::READDIR4args args = readdir_args(listing, cookie, plus);
+  nfs4::READDIR4args args = readdir_args(listing, cookie, plus);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes).add(args); };
   const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
-  Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(gone(listing.node, std::move(put.error())));
-  const Result<uint64_t> change = co_await take_listed(*reply, listing, belief);
-  if (!change) co_return fail(change.error());
-  if (cookie == 0) listing.change = *change;
-  co_return co_await take_entries(*reply, listing, cookie, plus, belief);
+  for (bool bare = false;; bare = true) {
+    Result<CompoundReply> reply = co_await session_.run(request);
+    if (!reply) co_return fail(std::move(reply.error()));
+    if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+      co_return fail(gone(listing.node, std::move(put.error())));
+    const Result<uint64_t> change = co_await take_listed(*reply, listing, belief);
+    if (!change) co_return fail(change.error());
+    if (cookie == 0) listing.change = *change;
+    Result<> taken = co_await take_entries(*reply, listing, cookie, plus && !bare, belief);
+    // nfs-ganesha 6 says so of the whole directory when it is one entry that it may say nothing of.
+    if (taken || bare || !taken.error().is_status(nfs4::NFS4ERR_WRONGSEC)) co_return taken;
+    args.attr_request = kBareAttributes;
+  }
 }
 
 Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, Listing& listing,

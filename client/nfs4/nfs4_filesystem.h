@@ -252,6 +252,13 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<Error> explain(Error error, const nfs4::nfs_fh4* from, std::vector<std::string> names);
   Task<std::string> wanted_flavors(const nfs4::nfs_fh4* from, std::vector<std::string> names);
   Task<std::vector<std::string>> find_exports();
+  // A directory of the server's name space, by its path from the root: type and file system, and what is in
+  // it with the attributes `wanted`; none wanted: itself alone.
+  struct Listed {
+    nfs4::fattr4 own;
+    std::vector<nfs4::entry4> entries;
+  };
+  Task<Result<Listed>> list_directory(std::vector<std::string> names, nfs4::bitmap4 wanted);
   // Asks for the limits of the file system that the node is on.
   Task<Result<>> read_limits(NodeRef node);
   // The same, for a node that was just looked up: once for each file system that is crossed into.
