@@ -288,6 +288,10 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
   const std::shared_ptr<FileState> file = nfs4_file(open).file;
   if (lets_readers_in(nfs4_file(open), use.lock(), lock)) co_await write_back(nfs4_file(open).node, file);
   Duration pause = kFirstPause;
+  // What the caller is told unless he gets the lock in the end. RFC 8881 section 9.6: a server may keep a
+  // list of those who wait, and nfs-ganesha 6 refuses locks for their sake, for minutes when nobody asks any
+  // more. Asking without waiting takes him off it.
+  std::optional<Error> given_up;
   for (unsigned turn = 0;;) {
     const uint64_t ended_before = unlocks_ended(*file);
     if (waiting != nullptr) waiting->ask();
@@ -296,7 +300,7 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
     auto turn_of_file = co_await file->lock_mutex.lock();
     std::vector<LockRange> held_before =
         held_of({lock.start, lock.end, lock.type}, nfs4_file(open), use.lock());
-    auto tried = co_await try_lock(open, use, lock, wait);
+    auto tried = co_await try_lock(open, use, lock, wait && !given_up);
     if (!tried) co_return fail(std::move(tried.error()));
     const std::optional<nfs4::lock_owner4>& holder = *tried;
     if (!holder) {
@@ -305,15 +309,18 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
     }
     turn_of_file.unlock();
     const bool ours = holder->clientid == session_.client_id();
-    if (waiting != nullptr && waiting->denied(ours ? awaited(*file, holder->owner) : std::string()))
-      co_return fail(system_error(EDEADLK, "LOCK"));
+    if (given_up) co_return fail(std::move(*given_up));
+    if (waiting != nullptr && waiting->denied(ours ? awaited(*file, holder->owner) : std::string())) {
+      given_up = system_error(EDEADLK, "LOCK");
+      continue;
+    }
     // Who asks after a close(2) must not be refused for what went with it.
     if (ours && !wait) co_await hear_other_loops();
     const Drops dropping = drops_since(*file, ended_before, ours ? holder->owner : std::string());
     const bool last = dropping != Drops::kCertain && turn++ == kMostDroppedLocks;
     if (!wait && (dropping == Drops::kNone || last)) co_return fail(system_error(EAGAIN, "LOCK"));
     if (dropping == Drops::kEnded) continue;
-    if (!co_await wait_for_unlock(ctx, file, pause)) co_return fail(system_error(EINTR, "LOCK"));
+    if (!co_await wait_for_unlock(ctx, file, pause)) given_up = system_error(EINTR, "LOCK");
     if (wait) pause = std::min(pause * 2, kLongestPause);
   }
 }
@@ -403,7 +410,15 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto res = reply->take_any<nfs4::LOCK4res>();
   if (!res) co_return fail(std::move(res.error()));
-  if (res->status == nfs4::NFS4ERR_DENIED) co_return std::optional(std::move(res->denied.owner));
+  if (res->status == nfs4::NFS4ERR_DENIED) {
+    // Who waits learns nothing of the holder from nfs-ganesha 6, and who waits for whom here must be known.
+    std::lock_guard node_lock(file->node.mutex);
+    if (res->denied.owner.clientid != session_.client_id()) {
+      if (const LockState* other = local_conflict(*file, mine->owner, range))
+        co_return std::optional<nfs4::lock_owner4>({session_.client_id(), other->owner});
+    }
+    co_return std::optional(std::move(res->denied.owner));
+  }
   if (res->status != nfs4::NFS4_OK) co_return fail(nfs4::nfs_error(res->status, "LOCK"));
   std::lock_guard node_lock(file->node.mutex);
   const auto& stateid = res->resok4.lock_stateid;

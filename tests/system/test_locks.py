@@ -2,7 +2,9 @@
 """POSIX locks and flock: within a mount, between two mounts of one export, and kept local by local_lock=."""
 
 import fcntl
+import itertools
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import time
 import unittest
 
 from harness.case import HOME, SystemCase, needs_mount, scaled, tool
+from harness.ganesha import version
 
 TRY = """\
 import fcntl, sys
@@ -24,9 +27,12 @@ with open(path, 'r+b') as file:
 
 class Locks(SystemCase):
     LIMIT = 600
+    FAIR = version() >= (5, 0)  # the server refuses locks for the sake of those who wait: nfs-ganesha 6
 
     def locktest(self, mode, *directories, **options):
         flat = [part for name, value in options.items() for part in (f"--{name}", value)]
+        if self.FAIR and mode != "counter":
+            flat += ["--fair", 1]
         print(self.run_program(tool("locktest"), mode, *flat, *directories, timeout=900).strip(), file=sys.stderr)
 
     def two(self, options=""):
@@ -105,6 +111,27 @@ class Locks(SystemCase):
                 fcntl.lockf(there, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.fcntl(here, fcntl.F_OFD_SETLK, none)
             fcntl.fcntl(there, fcntl.F_OFD_SETLK, whole)
+
+    def test_who_gives_up_waiting_is_in_nobodys_way(self):
+        """Interrupted or killed. nfs-ganesha 6 has a list of those who wait, and nothing of the kind is asked for again."""
+        program = "import fcntl, sys\nwith open(sys.argv[1], 'r+b') as f:\n fcntl.{0}(f, fcntl.LOCK_EX)"
+        one, two = self.two()
+        for call, sent in itertools.product(("lockf", "flock"), (signal.SIGINT, signal.SIGKILL)):
+            with open(os.path.join(one, "given.up"), "w+b") as holder:
+                getattr(fcntl, call)(holder, fcntl.LOCK_SH)
+                waiter = self.start_program(sys.executable, "-c", program.format(call), os.path.join(one, "given.up"),
+                                            stderr=subprocess.DEVNULL)
+                time.sleep(1)  # it waits
+                waiter.send_signal(sent)
+                waiter.wait(60)
+                with open(os.path.join(two, "given.up"), "r+b") as reader:
+                    def locked():
+                        try:
+                            getattr(fcntl, call)(reader, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                            return True
+                        except OSError:
+                            return False
+                    self.wait_until(locked, f"{call}: a lock that is shared", timeout=5)  # who is killed is told EINTR at once
 
     def test_every_waiter_gets_its_turn(self):
         one, two = self.two()

@@ -43,7 +43,7 @@ class Git(OnRdma, test_work.Git):
 
 
 class Locks(OnRdma, test_locks.Locks):
-    pass
+    FAIR = False
 
 
 class HandedOn(OnRdma, test_locks.HandedOn):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: locktest posix|flock [--seed N] [--steps N] [--owners N] [--isolate-eof 1] DIR...
+// usage: locktest posix|flock [--seed N] [--steps N] [--owners N] [--isolate-eof 1] [--fair 1] DIR...
 //        locktest counter [--rounds N] [--owners N] DIR...
 //
 // Several processes lock one file, spread over the directories (one file system by several mounts), and every
@@ -10,6 +10,8 @@
 //
 // --isolate-eof: an owner gives up all its locks before and after it holds one to the end of file.
 // nfs-ganesha 4.3 needs that: when a part of such a lock gets another type there, the part keeps the old one.
+// --fair: a lock may be refused while somebody waits for one that is in conflict with it (RFC 8881
+// section 9.6), as nfs-ganesha 6 does.
 //
 // Exit status: 0 all as the model says, 1 a difference, 2 usage, 3 no end.
 #include <sys/wait.h>
@@ -41,6 +43,7 @@ struct Options {
   unsigned owners = 4;
   unsigned rounds = 200;
   bool isolate_eof = false;
+  bool fair = false;
   std::vector<std::string> directories;
 };
 
@@ -181,15 +184,25 @@ class Test {
   void try_lock(unsigned owner, const Command& command, int denied_error) {
     note(owner, command, command.what == What::Set ? "set" : "flock");
     const bool conflict = model_.conflict(owner, command.type, command.range) != nullptr;
-    const int error =
-        ask_patiently(owner, command, [&](const Answer& a) { return !conflict && a.error != 0; }).error;
+    const bool behind = !conflict && options_.fair && waiting_ && in_conflict(waiting_->command, command);
+    const int error = ask_patiently(owner, command, [&](const Answer& a) {
+                        return !conflict && !behind && a.error != 0;
+                      }).error;
     // flock(2): a conversion is not atomic; the lock held before may be gone when the new one is denied.
     const bool converted = command.what == What::Flock && conflict;
+    if (behind && error == denied_error) {
+      if (command.what == What::Flock) drop_flock(owner);
+      return void(++denied_);
+    }
     if (error == EACCES && denied_error == EAGAIN && conflict) return void(++denied_);  // POSIX allows both
     expect(error, conflict ? denied_error : 0, "lock");
     if (!conflict) model_.set(owner, command.type, command.range);
     if (converted) drop_flock(owner);
     ++(conflict ? denied_ : granted_);
+  }
+
+  static bool in_conflict(const Command& a, const Command& b) {
+    return (a.type == F_WRLCK || b.type == F_WRLCK) && a.range.overlaps(b.range);
   }
 
   void drop_flock(unsigned owner) {
@@ -351,6 +364,8 @@ int main(int argc, char** argv) {
         options.steps = value;
       else if (arg == "--isolate-eof")
         options.isolate_eof = value != 0;
+      else if (arg == "--fair")
+        options.fair = value != 0;
       else if (arg == "--owners")
         options.owners = static_cast<unsigned>(value);
       else if (arg == "--rounds")
