@@ -82,12 +82,13 @@ class Large(Only3, test_names.Large):
 
 
 class Posix(Only3, test_posix.AnyUser):
+    REFUSES_LISTS = False
     LINK_LENGTHS = (1023, 4096)
     LATEST = (1 << 32) - 1  # nfstime3 has 32 bits
 
 
 class PosixUsers(Only3, test_posix.ManyUsers):
-    pass
+    REFUSES_LISTS = False
 
 
 class Users(Only3, test_users.ManyUsers):
