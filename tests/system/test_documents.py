@@ -18,8 +18,6 @@ sys.path.append(os.path.join(WORK, "src", "docs"))
 import commands  # noqa: E402
 
 ADDRESS = "192.0.2.1"  # the world's second one
-with open(os.path.join(WORK, "build", "CMakeCache.txt")) as cache:
-    SOURCE = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read(), re.M).group(1)
 # A shell that says each line and ends with the first that fails. sudo is for who is not root, and may not be installed.
 SHELL = """\
 set -e
@@ -59,7 +57,7 @@ class Documents(SystemCase):
 
     def typed(self, document):
         """The lines of its blocks that are typed here."""
-        lines, _ = commands.of(document, SOURCE)
+        lines, _ = commands.of(document, WORK)
         return [] if document in commands.NO_COMMANDS else [line for line in lines if not commands.why_not_run(line)]
 
     def test_readme_from_its_top(self):
@@ -105,7 +103,7 @@ class Documents(SystemCase):
         self.wait_until(lambda: not daemons(), "the daemon ends")
 
     def test_other_documents(self):
-        for document in commands.documents(SOURCE)[1:]:
+        for document in commands.documents(WORK)[1:]:
             # What is installed as root is README's line, which test_installed types.
             lines = [line for line in self.typed(document) if not line.startswith("sudo cmake --install ")]
             if lines:
@@ -113,7 +111,7 @@ class Documents(SystemCase):
                     self.paste(lines)
 
     def test_commands_within_sentences(self):
-        typed = {span for document in commands.documents(SOURCE) for span in commands.of(document, SOURCE)[1] if not commands.why_not_run(span)}
+        typed = {span for document in commands.documents(WORK) for span in commands.of(document, WORK)[1] if not commands.why_not_run(span)}
         self.assertIn("nfsrdma-fuse mount --help", typed)
         for line in sorted(typed):
             with self.subTest(line=line):
@@ -133,7 +131,7 @@ class Documents(SystemCase):
 
     def test_options_of_the_server_within_sentences(self):
         """README's `--export memory:1G` and the like are taken by the server."""
-        with open(os.path.join(SOURCE, "README.md")) as file:
+        with open(os.path.join(WORK, "README.md")) as file:
             text = file.read().split("## A server, too\n")[1].split("\n## ")[0]
         spans = re.findall(r"`(--(?:export|fault) [^`]+)`", text)
         self.assertEqual(len(spans), 2, text)

@@ -6,7 +6,7 @@ thread, one poll loop. What it prepares, all inside its own namespaces:
   - no mount of ours, whatever is mounted outside;
   - loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
   - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT,
-    README.md;
+    the documents, where they are in the source, which an ordinary user may not be able to read;
   - the kernel's list of FUSE connections, which systemd mounts elsewhere;
   - an empty /run (no rpcbind, no D-Bus, no utab of the host's); /dev/fuse open to users, as udev has it elsewhere;
   - /sbin/mount.nfsrdma-fuse, /sbin/mount.fuse.rpcrdma and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
@@ -91,16 +91,18 @@ def bind_helpers(work):
 
 def prepare(work, build, out):
     sh("mount", "-t", "tmpfs", "-o", "mode=755,size=80%", "nfsrdma-test", work)
-    for name in ("bin", "build", "src", "tmp", "out"):
+    source = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
+    for name in ("bin", "build", "docs", "src", "tmp", "out"):
         os.mkdir(os.path.join(work, name))
     os.chmod(os.path.join(work, "tmp"), 0o1777)
     cli = os.path.join(build, "cli")
     if os.path.isdir(cli):
         sh("mount", "--bind", cli, os.path.join(work, "bin"))
     sh("mount", "--bind", build, os.path.join(work, "build"))
-    sh("mount", "--bind", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
-       os.path.join(work, "src"))
-    shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../README.md"), work)
+    sh("mount", "--bind", os.path.join(source, "tests"), os.path.join(work, "src"))
+    os.symlink("src", os.path.join(work, "tests"))
+    sh("mount", "--bind", os.path.join(source, "docs"), os.path.join(work, "docs"))
+    shutil.copy(os.path.join(source, "README.md"), work)
     if out != "-":
         os.makedirs(out, exist_ok=True)
         sh("mount", "--bind", out, os.path.join(work, "out"))
