@@ -29,7 +29,7 @@ import tempfile
 
 SKIPPED = 77
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "kmod": "kmod", "ip": "iproute2", "rdma": "iproute2",
-            "apt-get": "apt", "dpkg-deb": "dpkg", "make": "make", "gcc": "gcc", "strip": "binutils"}
+            "apt-get": "apt", "dpkg-deb": "dpkg", "make": "make", "gcc": "gcc", "strip": "binutils", "zstd": "zstd"}
 BOOT_MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console"]
 MODULES = ["virtio_net", "fuse", "nfsv4", "nfsd", "rpcrdma", "ib_uverbs", "rdma_ucm", "rdma_rxe", "siw", "crc32c_generic",
            "crc32_generic"]
@@ -140,7 +140,9 @@ def build_siw(work, release, packages):
     source = os.path.join(work, "siw")
     os.mkdir(source)
     extract_siw(package_file(os.path.join(work, "deb"), "linux-source-" + ".".join(release.split(".")[:2])), source)
-    done = subprocess.run(["make", "-s", "-C", os.path.dirname(makefile), f"M={source}", "CONFIG_RDMA_SIW=m", "modules"],
+    # Type information of modules (Debian 13 has it) takes pahole.
+    settings = ["CONFIG_RDMA_SIW=m", "CONFIG_DEBUG_INFO_BTF_MODULES="]
+    done = subprocess.run(["make", "-s", "-C", os.path.dirname(makefile), f"M={source}", *settings, "modules"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         raise Unavailable(f"siw does not build: {done.stderr[-2000:]}")
@@ -149,12 +151,16 @@ def build_siw(work, release, packages):
 
 
 def unpack_kernel(image, path):
-    """The ELF file within a bzImage."""
+    """The ELF file within a bzImage, which is where the header says (the kernel's Documentation/arch/x86/boot.rst)."""
     with open(image, "rb") as file:
         data = file.read()
-    start = data.index(b"\xfd7zXZ\x00")
+    begin = (data[0x1f1] + 1) * 512 + int.from_bytes(data[0x248:0x24c], "little")
+    packed = data[begin:begin + int.from_bytes(data[0x24c:0x250], "little") - 4]  # its size unpacked is behind it
     with open(path, "wb") as file:
-        file.write(lzma.LZMADecompressor().decompress(data[start:]))
+        if packed.startswith(b"\xfd7zXZ\x00"):
+            file.write(lzma.LZMADecompressor().decompress(packed))
+        else:  # from Debian 13 on
+            subprocess.run(["zstd", "-dc"], check=True, input=packed, stdout=file, stderr=subprocess.PIPE)
 
 
 def keep_modules(full, root, release, siw):
@@ -196,6 +202,8 @@ def make(work):
     download([image, *building, "linux-source-" + ".".join(release.split(".")[:2]), *NFS_UTILS], deb)
     siw = build_siw(work, release, building)
     run("dpkg-deb", "-x", package_file(deb, image), full)
+    if not os.path.exists(os.path.join(full, "lib")):  # from Debian 13 on
+        os.symlink("usr/lib", os.path.join(full, "lib"))
     unpack_kernel(os.path.join(full, f"boot/vmlinuz-{release}"), os.path.join(work, "vmlinux"))
     for package in NFS_UTILS:
         unpacked = os.path.join(work, package)

@@ -80,7 +80,8 @@ def bind_helpers(work):
     os.mkdir(cover)
     sh("mount", "--bind", target, real)
     for name in os.listdir(real):
-        os.symlink(os.path.join(real, name), os.path.join(cover, name))
+        path = os.path.realpath(os.path.join(target, name))  # Debian 13 has relative links to other directories
+        os.symlink(os.path.join(real, os.path.relpath(path, target)) if path.startswith(target + "/") else path, os.path.join(cover, name))
     for helper in ("mount.nfsrdma-fuse", "mount.fuse.rpcrdma", "umount.fuse.rpcrdma"):
         path = os.path.join(cover, helper)
         if os.path.lexists(path):
