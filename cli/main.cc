@@ -67,6 +67,7 @@ int tool(const std::string& program, const std::vector<std::string>& arguments) 
         if constexpr (std::is_same_v<Verb, StatsVerb>) return run_stats(program, verb);
         if constexpr (std::is_same_v<Verb, ProbeVerb>) return run_probe(program, verb);
         if constexpr (std::is_same_v<Verb, LogLevelVerb>) return run_log_level(program, verb);
+        if constexpr (std::is_same_v<Verb, TraceVerb>) return run_trace(program, verb);
         if constexpr (std::is_same_v<Verb, bench::BenchVerb>) return run_bench(program, verb);
         if constexpr (std::is_same_v<Verb, ShowText>) return show(verb.text);
       },

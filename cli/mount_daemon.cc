@@ -25,6 +25,7 @@
 #include "cli/process.h"
 #include "cli/retry.h"
 #include "cli/snapshot.h"
+#include "cli/trace_sessions.h"
 #include "cli/translate.h"
 #include "cli/version.h"
 #include "client/nfs3/nfs3_filesystem.h"
@@ -198,6 +199,7 @@ class MountDaemon {
 
   void make_filesystem() {
     client::ClientOptions options = ladder_.client_options(plan_.source, plan_.root);
+    options.tap = capture_;
     if (ladder_.options().major_version == 3) {
       filesystem_ = client::make_nfs3_filesystem(loops_, pool_, std::move(options));
     } else {
@@ -357,6 +359,13 @@ class MountDaemon {
     auto server = ControlServer::create(control_, *path, handlers());
     if (!server) return log::warn("no control socket: {}", server.error().text);
     server_ = *std::move(server);
+    TraceSessions::Sources sources;
+    sources.tracer = &mount_->tracer();
+    sources.path_of = [this](client::NodeRef node, std::string name) {
+      return mount_->path_of(std::move(node), std::move(name));
+    };
+    if (ladder_.options().major_version != 3) sources.capture = capture_;
+    traces_ = std::make_unique<TraceSessions>(control_, std::move(sources));
   }
 
   ControlServer::Handlers handlers() {
@@ -373,6 +382,7 @@ class MountDaemon {
       }
       reply(Json{{"level", to_string(cli::log_level())}});
     };
+    all["trace"] = [this](const Json& request, const Reply& reply) { reply(traces_->answer(request)); };
     all["watch"] = [this](const Json&, Reply reply) { watchers_.add(std::move(reply)); };
     all["abort"] = [this](const Json&, const Reply& reply) {
       log::warn("told to give up; {} bytes are not on the server", unwritten());
@@ -460,6 +470,7 @@ class MountDaemon {
   // Everything that keeps control_ running is called off; what is being written to tools is finished first.
   void finish() {
     server_.reset();
+    traces_.reset();
     signals_.cancel();
     timer_.cancel();
     patience_timer_.cancel();
@@ -565,8 +576,10 @@ class MountDaemon {
   // Destroyed in this order's reverse: the kernel's side, the client, the memory and loops that both use.
   LoopPool loops_;
   BufferPool pool_{kept(kKeptMemory), kept(kKeptLately)};
+  const std::shared_ptr<MessageCapture> capture_ = std::make_shared<MessageCapture>();
   std::unique_ptr<client::Filesystem> filesystem_;
   std::unique_ptr<fuse::FuseMount> mount_;
+  std::unique_ptr<TraceSessions> traces_;
   std::unique_ptr<ControlServer> server_;
   ControlServer::LateReplies watchers_;
 };

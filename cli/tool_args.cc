@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "cli/bench/bench_args.h"
@@ -145,6 +146,64 @@ struct Stats {
   }
 };
 
+struct Trace {
+  TraceVerb verb;
+  std::string operations;
+  double above_ms = 0;
+  uint64_t count = 0;
+  unsigned seconds = 0;
+  const CLI::Option* count_given = nullptr;
+  const CLI::Option* seconds_given = nullptr;
+
+  void add_to(CLI::App& app) {
+    CLI::App* sub =
+        app.add_subcommand("trace", "Show each operation of a mount, or capture its RPC messages");
+    sub->add_option("DIR", verb.directory, "the mount")->required();
+    sub->add_option("--ops", operations, "only these, separated by commas: lookup, read, write...")
+        ->type_name("LIST");
+    sub->add_option("--path", verb.path, "only paths within the mount that match, e.g. '/src/*'")
+        ->type_name("PATTERN");
+    sub->add_option("--process", verb.process, "only of this process: its PID, or the name of its command")
+        ->type_name("PID|COMMAND");
+    sub->add_option("--above", above_ms, "only what took at least so many milliseconds")
+        ->type_name("MS")
+        ->check(within(0, kMaxSeconds));
+    sub->add_flag("--failed", verb.failures, "only what failed");
+    count_given = sub->add_option("--count", count, "end after so many operations, or messages")
+                      ->type_name("N")
+                      ->check(within(1, 1e15));
+    seconds_given = sub->add_option("--duration", seconds, "end after so many seconds (default: with Ctrl-C)")
+                        ->type_name("S")
+                        ->check(within(1, kMaxSeconds));
+    sub->add_flag("--json", verb.json, "a line of JSON for each operation");
+    sub->add_option(
+           "--pcap", verb.pcap,
+           "instead, write the RPC messages, with file data, to FILE (- for standard output) for Wireshark")
+        ->type_name("FILE");
+  }
+
+  Outcome<TraceVerb> take() {
+    for (size_t at = 0; at < operations.size();) {
+      const size_t end = std::min(operations.find(',', at), operations.size());
+      std::string name = operations.substr(at, end - at);
+      for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      if (!name.empty()) verb.operations.push_back(std::move(name));
+      at = end + 1;
+    }
+    verb.at_least = std::chrono::nanoseconds(static_cast<int64_t>(above_ms * 1e6));
+    if (count_given->count() != 0) verb.count = count;
+    if (seconds_given->count() != 0) verb.duration = std::chrono::seconds(seconds);
+    const bool sorts = !verb.operations.empty() || !verb.path.empty() || !verb.process.empty() ||
+                       above_ms != 0 || verb.failures || verb.json;
+    if (!verb.pcap.empty() && sorts) {
+      return refuse(ToolExit::kUsage,
+                    "trace: --pcap writes every message; use Wireshark's filters to select; see "
+                    "'nfsrdma-fuse trace --help'");
+    }
+    return verb;
+  }
+};
+
 std::string unknown_command(const CLI::App& app, const std::string& given) {
   std::vector<std::string_view> verbs;
   for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
@@ -167,6 +226,7 @@ struct Tool {
   std::vector<std::string> probe_lists;
   bench::BenchArguments benchmark;
   LogLevelVerb log_level;
+  Trace trace;
 
   Tool() {
     use_plain_words(app);
@@ -184,6 +244,7 @@ struct Tool {
     sub = app.add_subcommand("log-level", "Show or change how much a mount logs");
     sub->add_option("DIR", log_level.directory, "the mount")->required();
     sub->add_option("LEVEL", log_level.level, "error, warning, info, debug or trace");
+    trace.add_to(app);
   }
 
  private:
@@ -228,6 +289,7 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
 
   Tool tool;
   CLI::App& app = tool.app;
+
   const std::string first = arguments.empty() ? std::string() : arguments.front();
   const auto verbs = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == first; });
   const CLI::App* named = verbs.empty() ? nullptr : verbs.front();
@@ -267,6 +329,11 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   if (verb == "status") return ToolCommand(std::move(tool.status));
   if (verb == "stats") {
     auto taken = tool.stats.take();
+    if (!taken) return tl::unexpected(std::move(taken).error());
+    return ToolCommand(*std::move(taken));
+  }
+  if (verb == "trace") {
+    auto taken = tool.trace.take();
     if (!taken) return tl::unexpected(std::move(taken).error());
     return ToolCommand(*std::move(taken));
   }

@@ -17,6 +17,7 @@
 #include "cli/command_outline.h"
 #include "cli/helper_args.h"
 #include "cli/outcome.h"
+#include "cli/trace.h"
 
 namespace nfsrdma::cli {
 
@@ -54,7 +55,7 @@ struct ShowText {  // --help, --version
 };
 
 using ToolCommand = std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, ProbeVerb, LogLevelVerb,
-                                 bench::BenchVerb, ShowText>;
+                                 TraceVerb, bench::BenchVerb, ShowText>;
 
 // `arguments` without argv[0].
 Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments);

@@ -32,25 +32,6 @@ void print(const std::string& text) {
   print_as_it_is(printable_text(text));
 }
 
-Outcome<Json> ask(const MountEntry& entry, const Json& request) {
-  const std::string mount = fmt::format("{} on {}", entry.source, entry.mount_point);
-  if (geteuid() != 0 && geteuid() != entry.owner()) {
-    return refuse(ToolExit::kFailed,
-                  fmt::format("{}: only root and user {}, whose mount it is, may ask its daemon", mount,
-                              entry.owner()));
-  }
-  const std::string socket = find_control_socket(system_control_places(), entry);
-  auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
-  if (!daemon) {
-    return refuse(ToolExit::kFailed,
-                  fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'", mount,
-                              daemon.error().text, entry.mount_point));
-  }
-  auto answer = daemon->ask(request, deadline_in(kAnswerTime));
-  if (!answer) return refuse(ToolExit::kFailed, fmt::format("{}: {}", mount, answer.error().text));
-  return answer;
-}
-
 // The mounts a verb is about: DIR's, or all of them.
 Outcome<std::vector<MountEntry>> chosen(const std::string& directory) {
   const auto table = read_mountinfo();
@@ -141,8 +122,27 @@ std::string stats_text(const StatsVerb& verb, const std::vector<Snapshot>& now,
 
 }  // namespace
 
+Outcome<Json> ask_daemon(const MountEntry& entry, const Json& request) {
+  const std::string mount = fmt::format("{} on {}", entry.source, entry.mount_point);
+  if (geteuid() != 0 && geteuid() != entry.owner()) {
+    return refuse(ToolExit::kFailed,
+                  fmt::format("{}: only root and user {}, whose mount it is, may ask its daemon", mount,
+                              entry.owner()));
+  }
+  const std::string socket = find_control_socket(system_control_places(), entry);
+  auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
+  if (!daemon) {
+    return refuse(ToolExit::kFailed,
+                  fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'", mount,
+                              daemon.error().text, entry.mount_point));
+  }
+  auto answer = daemon->ask(request, deadline_in(kAnswerTime));
+  if (!answer) return refuse(ToolExit::kFailed, fmt::format("{}: {}", mount, answer.error().text));
+  return answer;
+}
+
 Outcome<Snapshot> take_snapshot(const MountEntry& entry) {
-  const auto answer = ask(entry, {{"command", "stats"}});
+  const auto answer = ask_daemon(entry, {{"command", "stats"}});
   if (!answer) return tl::unexpected(answer.error());
   return snapshot_from_json(*answer);
 }
@@ -206,7 +206,7 @@ int run_log_level(const std::string& program, const LogLevelVerb& verb) {
   if (!entry) return report(program, entry.error());
   Json request{{"command", "log-level"}};
   if (!verb.level.empty()) request["level"] = verb.level;
-  const auto answer = ask(*entry, request);
+  const auto answer = ask_daemon(*entry, request);
   if (!answer) return report(program, answer.error());
   if (verb.level.empty()) print(text_in(*answer, "level") + '\n');
   return static_cast<int>(ToolExit::kOk);

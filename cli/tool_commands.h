@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "cli/control_protocol.h"
 #include "cli/helper_args.h"
 #include "cli/mountinfo.h"
 #include "cli/snapshot.h"
@@ -19,6 +20,10 @@ int run_status(const std::string& program, const StatusVerb& verb);
 int run_stats(const std::string& program, const StatsVerb& verb);
 int run_umount(const std::string& program, const UmountVerb& verb);
 int run_log_level(const std::string& program, const LogLevelVerb& verb);
+
+// Asks the daemon of a mount; ToolExit::kFailed with the mount's name and the next step when it does not
+// answer.
+Outcome<Json> ask_daemon(const MountEntry& entry, const Json& request);
 
 // What the daemon of a mount says about it; ToolExit::kFailed when it does not answer.
 Outcome<Snapshot> take_snapshot(const MountEntry& entry);

@@ -172,6 +172,13 @@ struct FilesystemStatus {
   uint32_t name_max = 255;
 };
 
+// What is known of how to find a Node, for people. No server is asked.
+struct Whereabouts {
+  uint64_t ino = 0;   // st_ino; 0: not known
+  NodeRef directory;  // null: no name is known
+  std::string name;   // in `directory`
+};
+
 enum class LockType : uint8_t { kRead, kWrite, kUnlock };
 struct Lock {
   LockType type = LockType::kUnlock;
@@ -276,6 +283,7 @@ class Filesystem {
 
   // Any thread.
   virtual Statistics statistics() const = 0;
+  virtual Whereabouts whereabouts(const NodeRef&) const { return {}; }
 };
 
 }  // namespace nfsrdma::client

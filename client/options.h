@@ -13,6 +13,7 @@
 #include "transport/memory/available_memory.h"
 #include "transport/rdma/options.h"
 #include "transport/rdma/version_memory.h"
+#include "transport/rpc/message_tap.h"
 
 namespace nfsrdma::client {
 
@@ -107,6 +108,9 @@ struct ClientOptions {
   // False: the administrator says that nothing on the server has an ACL. Then the mode alone says who may
   // search.
   bool server_acls = true;
+
+  // Sees every RPC message of NFSv4.1; null: nobody looks.
+  std::shared_ptr<rpc::MessageTap> tap;
 
   // What is kept, and written, follows it.
   std::function<Memory()> memory = memory_for_us;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/adaptor.h"
 
+#include <fmt/core.h>
 #include <sys/sysmacros.h>
 
 #include <exception>
 
+#include "fuse/thread_status.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::fuse {
@@ -22,9 +24,41 @@ Adaptor::Adaptor(FuseOptions o, Filesystem& fs, LoopPool& loops, BufferPool& p)
   for (unsigned i = 0; i < loops.size(); ++i) {
     Loop& loop = loops[i];
     sides.push_back(
-        {&loop, std::make_shared<LoopRequests>(loop, fs, errors, inspector, options.soft_limit),
+        {&loop, std::make_shared<LoopRequests>(loop, fs, errors, inspector, tracer, options.soft_limit),
          std::make_unique<DeviceReader>(loop, p, options.max_write, [&fs] { fs.memory_refused(); })});
   }
+}
+
+std::unique_ptr<TracedOperation> Adaptor::describe(const About& about, pid_t thread) const {
+  auto traced = std::make_unique<TracedOperation>();
+  // Its process may be gone when somebody looks at the answer.
+  if (const auto status = read_thread_status(thread)) {
+    traced->process = status->process;
+    traced->command = status->name;
+  }
+  traced->node = inodes.node(about.inode);
+  if (about.name != nullptr) traced->name = about.name;
+  traced->offset = about.offset;
+  traced->size = about.size;
+  if (about.other_name != nullptr) {
+    traced->other_node = inodes.node(about.other_inode);
+    traced->other_name = about.other_name;
+  }
+  return traced;
+}
+
+std::string Adaptor::path_of(NodeRef node, std::string name) const {
+  constexpr int kDeepest = 256;  // names that lead in a circle, by the server's fault, end
+  const NodeRef root = inodes.node(InodeTable::kRootId);
+  std::string path = std::move(name);
+  for (int depth = 0; node != root; ++depth) {
+    Whereabouts at = filesystem.whereabouts(node);
+    if (!at.directory || depth == kDeepest)
+      return fmt::format("inode {}{}{}", at.ino, path.empty() ? "" : "/", path);
+    path = path.empty() ? std::move(at.name) : at.name + '/' + path;
+    node = std::move(at.directory);
+  }
+  return '/' + path;
 }
 
 void Adaptor::report_exception(Operation operation) noexcept {

@@ -5,7 +5,7 @@
 // arguments, makes a FuseRequest and starts a coroutine on the loop that read the request:
 //
 //     void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
-//       Adaptor::run(req, Operation::kRmdir, [&](Adaptor& a, FuseRequest r) {
+//       Adaptor::run(req, Operation::kRmdir, {parent, name}, [&](Adaptor& a, FuseRequest r) {
 //         return rmdir(a, std::move(r), a.inodes.node(parent), name);
 //       });
 //     }
@@ -30,6 +30,7 @@
 #include "fuse/handshake.h"
 #include "fuse/inode_table.h"
 #include "fuse/loop_requests.h"
+#include "fuse/operation_tracer.h"
 #include "fuse/options.h"
 #include "fuse/repeated_opens.h"
 #include "fuse/request.h"
@@ -53,6 +54,7 @@ class Adaptor {
   CredentialCache credentials;
   ErrnoMap errors;
   CallerInspector inspector;
+  OperationTracer tracer;
   Handshake handshake;
   fuse_session* session = nullptr;        // FuseMount's
   client::FrontEnd* front_end = nullptr;  // its Invalidator
@@ -65,9 +67,23 @@ class Adaptor {
   std::vector<LoopSide> sides;  // by Loop::index()
   LoopSide& here() { return sides[Loop::current()->index()]; }
 
+  // What a request is about, for who watches.
+  struct About {
+    fuse_ino_t inode;            // the object, or the directory of `name`
+    const char* name = nullptr;  // null: the object itself
+    uint64_t offset = 0;         // READ, WRITE: bytes
+    uint64_t size = 0;           // READ, WRITE: bytes
+    fuse_ino_t other_inode = 0;  // RENAME: the directory of `other_name`
+    const char* other_name = nullptr;
+  };
+  // Without the answer. `thread`: the caller's; /proc is asked.
+  std::unique_ptr<TracedOperation> describe(const About& about, pid_t thread) const;
+  // For people: a path from the mount's root that leads to `name` in `node`, or to `node`; as far as names
+  // are known, else "inode N/...". Any thread.
+  std::string path_of(client::NodeRef node, std::string name) const;
   // Starts `make(adaptor, request)`, a coroutine, on this loop. For libfuse's callbacks: nothing escapes.
   template <class Make>
-  static void run(fuse_req_t req, Operation operation, Make make) noexcept;
+  static void run(fuse_req_t req, Operation operation, const About& about, Make make) noexcept;
 
   // On whose behalf a request is made that names files, and one on an open file.
   client::RequestContext context(const FuseRequest& request);
@@ -105,11 +121,12 @@ class Adaptor {
 fuse_lowlevel_ops make_operations(bool readdirplus);
 
 template <class Make>
-void Adaptor::run(fuse_req_t req, Operation operation, Make make) noexcept {
+void Adaptor::run(fuse_req_t req, Operation operation, const About& about, Make make) noexcept {
   auto& adaptor = *static_cast<Adaptor*>(fuse_req_userdata(req));
   LoopRequests& requests = *adaptor.here().requests;
   try {
     FuseRequest request(requests, req, operation);
+    if (adaptor.tracer.on()) requests.trace(adaptor.describe(about, request.caller().tid));
     requests.launch(make(adaptor, std::move(request)));
   } catch (...) {
     // Out of memory before the coroutine began; the request's destructor has replied.

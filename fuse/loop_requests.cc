@@ -11,11 +11,13 @@
 namespace nfsrdma::fuse {
 
 LoopRequests::LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors,
-                           CallerInspector& inspector, std::chrono::milliseconds soft_limit)
+                           CallerInspector& inspector, OperationTracer& tracer,
+                           std::chrono::milliseconds soft_limit)
     : loop_(loop),
       filesystem_(filesystem),
       errors_(errors),
       inspector_(inspector),
+      tracer_(tracer),
       soft_limit_(soft_limit),
       timer_(loop.context()) {}
 
@@ -51,8 +53,25 @@ fuse_req_t LoopRequests::take(RequestRecord& r, int errnum) {
     fuse_req_interrupt_func(request, nullptr, nullptr);
     unlist(r);
   }
-  counters_.answered(r.operation, errnum, Clock::now() - r.started);
+  const Duration took = Clock::now() - r.started;
+  counters_.answered(r.operation, errnum, took);
+  if (r.traced) traced(r, errnum, took);
   return request;
+}
+
+void LoopRequests::trace(std::unique_ptr<TracedOperation> about) {
+  running_->traced = std::move(about);
+}
+
+void LoopRequests::traced(RequestRecord& r, int errnum, Duration took) {
+  const auto done = std::exchange(r.traced, nullptr);
+  done->operation = r.operation;
+  if (errnum != 0) done->errnum = errnum;
+  done->thread = static_cast<uint32_t>(r.caller.tid);
+  done->uid = r.caller.uid;
+  done->at = std::chrono::system_clock::now();
+  done->took = took;
+  tracer_.answered(*done);
 }
 
 void LoopRequests::end(RequestRecord* r) {

@@ -36,6 +36,7 @@
 #include "fuse/caller_inspector.h"
 #include "fuse/credentials.h"
 #include "fuse/errno_map.h"
+#include "fuse/operation_tracer.h"
 #include "fuse/piped_reply.h"
 #include "fuse/statistics.h"
 #include "fuse/thread_status.h"
@@ -62,7 +63,8 @@ struct RequestRecord {
   bool waits_for_a_lock = false;
   bool listed = false;
   bool interrupted = false;
-  RequestRecord* next = nullptr;  // listed, or free
+  std::unique_ptr<TracedOperation> traced;  // while somebody watches
+  RequestRecord* next = nullptr;            // listed, or free
   RequestRecord* prev = nullptr;
 };
 
@@ -74,7 +76,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
 
   // `soft_limit` zero: a hard mount.
   LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors, CallerInspector& inspector,
-               std::chrono::milliseconds soft_limit);
+               OperationTracer& tracer, std::chrono::milliseconds soft_limit);
   ~LoopRequests();
 
   Loop& loop() { return loop_; }
@@ -88,6 +90,8 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   // The libfuse request, for the one reply; null when it was answered before. Counts the operation.
   fuse_req_t take(RequestRecord& record, int errnum);
   void end(RequestRecord* record);
+  // Of the record made last, while somebody watches: what it is about. take() adds the rest and shows it.
+  void trace(std::unique_ptr<TracedOperation> about);
 
   // Runs the coroutine that took the record made last.
   void launch(Task<> task);
@@ -121,6 +125,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   void answer_early(RequestRecord& r, int errnum);
   void list(RequestRecord& r);
   void unlist(RequestRecord& r);
+  void traced(RequestRecord& r, int errnum, Duration took);
   void arm(std::chrono::milliseconds period);
   void tick();
   void give_up_old_ones();
@@ -132,6 +137,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   client::Filesystem& filesystem_;
   ErrnoMap& errors_;
   CallerInspector& inspector_;
+  OperationTracer& tracer_;
   const std::chrono::milliseconds soft_limit_;
   OperationCounters counters_;
   PipedReply piped_reply_;

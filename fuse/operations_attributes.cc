@@ -101,7 +101,7 @@ FileUse use_of(const fuse_file_info* fi) {
 }
 
 void op_getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kGetattr, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kGetattr, {ino}, [&](Adaptor& a, FuseRequest r) {
     return getattr(a, std::move(r), a.inodes.node(ino), use_of(fi));
   });
 }
@@ -111,7 +111,7 @@ bool is_empty(const SetAttributes& s) {
 }
 
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kSetattr, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kSetattr, {ino}, [&](Adaptor& a, FuseRequest r) {
     // What remains of the kernel's wish to clear set-user-ID bits before a write, which the server does, or
     // of a chown(-1, -1).
     if (is_empty(wanted(*attr, to_set, a.ids)))
@@ -121,19 +121,20 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat* attr, int to_set, f
 }
 
 void op_access(fuse_req_t req, fuse_ino_t ino, int mask) {
-  Adaptor::run(req, Operation::kAccess,
+  Adaptor::run(req, Operation::kAccess, {ino},
                [&](Adaptor& a, FuseRequest r) { return access(a, std::move(r), a.inodes.node(ino), mask); });
 }
 
 void op_readlink(fuse_req_t req, fuse_ino_t ino) {
-  Adaptor::run(req, Operation::kReadlink,
+  Adaptor::run(req, Operation::kReadlink, {ino},
                [&](Adaptor& a, FuseRequest r) { return readlink(a, std::move(r), a.inodes.node(ino)); });
 }
 
 void op_statfs(fuse_req_t req, fuse_ino_t ino) {
-  Adaptor::run(req, Operation::kStatfs, [&](Adaptor& a, FuseRequest r) {
-    return statfs(a, std::move(r), a.inodes.node(ino != 0 ? ino : InodeTable::kRootId));
-  });
+  Adaptor::run(req, Operation::kStatfs, {ino != 0 ? ino : InodeTable::kRootId},
+               [&](Adaptor& a, FuseRequest r) {
+                 return statfs(a, std::move(r), a.inodes.node(ino != 0 ? ino : InodeTable::kRootId));
+               });
 }
 
 }  // namespace

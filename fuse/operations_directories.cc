@@ -137,32 +137,32 @@ DirectoryHandle& handle_of(const fuse_file_info* fi) {
 }
 
 void op_opendir(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
-  Adaptor::run(req, Operation::kOpendir,
+  Adaptor::run(req, Operation::kOpendir, {ino},
                [&](Adaptor& a, FuseRequest r) { return opendir(a, std::move(r), a.inodes.node(ino)); });
 }
 
-void op_readdir(fuse_req_t req, fuse_ino_t, size_t size, off_t off, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kReaddir, [&](Adaptor& a, FuseRequest r) {
+void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kReaddir, {ino}, [&](Adaptor& a, FuseRequest r) {
     return readdir(a, std::move(r), handle_of(fi), static_cast<uint64_t>(off), std::min(size, kMaxListing),
                    false);
   });
 }
 
-void op_readdirplus(fuse_req_t req, fuse_ino_t, size_t size, off_t off, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kReaddirplus, [&](Adaptor& a, FuseRequest r) {
+void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kReaddirplus, {ino}, [&](Adaptor& a, FuseRequest r) {
     return readdir(a, std::move(r), handle_of(fi), static_cast<uint64_t>(off), std::min(size, kMaxListing),
                    true);
   });
 }
 
-void op_releasedir(fuse_req_t req, fuse_ino_t, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kReleasedir, [&](Adaptor& a, FuseRequest r) {
+void op_releasedir(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kReleasedir, {ino}, [&](Adaptor& a, FuseRequest r) {
     return releasedir(a, std::move(r), a.directories.take(fi->fh));
   });
 }
 
-void op_fsyncdir(fuse_req_t req, fuse_ino_t, int, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kFsyncdir,
+void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kFsyncdir, {ino},
                [&](Adaptor& a, FuseRequest r) { return fsyncdir(a, std::move(r), handle_of(fi)); });
 }
 

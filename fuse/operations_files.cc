@@ -147,13 +147,13 @@ FileHandle& handle_of(const fuse_file_info* fi) {
 }
 
 void op_open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kOpen, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kOpen, {ino}, [&](Adaptor& a, FuseRequest r) {
     return open(a, std::move(r), a.inodes.node(ino), fi->flags);
   });
 }
 
 void op_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kCreate, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kCreate, {parent, name}, [&](Adaptor& a, FuseRequest r) {
     return create(a, std::move(r), a.inodes.node(parent), name, mode, fi->flags);
   });
 }
@@ -163,10 +163,12 @@ bool is_direct(const fuse_file_info* fi) {
   return (fi->flags & O_DIRECT) != 0;
 }
 
-void op_read(fuse_req_t req, fuse_ino_t, size_t size, off_t off, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kRead, [&](Adaptor& a, FuseRequest r) {
-    return read(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), size, is_direct(fi));
-  });
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kRead, {ino, nullptr, static_cast<uint64_t>(off), size},
+               [&](Adaptor& a, FuseRequest r) {
+                 return read(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), size,
+                             is_direct(fi));
+               });
 }
 
 Task<> refuse(FuseRequest request, int errnum) {
@@ -174,30 +176,32 @@ Task<> refuse(FuseRequest request, int errnum) {
   co_return;
 }
 
-void op_write(fuse_req_t req, fuse_ino_t, const char*, size_t size, off_t off, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kWrite, [&](Adaptor& a, FuseRequest r) {
-    Slice data = a.here().reader->take_payload(size);
-    if (!data.buffer) return refuse(std::move(r), ENOMEM);
-    // Pages that the kernel writes back stay where they are.
-    const Mode mode{.direct = is_direct(fi), .append = (fi->flags & O_APPEND) != 0 && fi->writepage == 0};
-    return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data), mode);
-  });
+void op_write(fuse_req_t req, fuse_ino_t ino, const char*, size_t size, off_t off, fuse_file_info* fi) {
+  Adaptor::run(
+      req, Operation::kWrite, {ino, nullptr, static_cast<uint64_t>(off), size},
+      [&](Adaptor& a, FuseRequest r) {
+        Slice data = a.here().reader->take_payload(size);
+        if (!data.buffer) return refuse(std::move(r), ENOMEM);
+        // Pages that the kernel writes back stay where they are.
+        const Mode mode{.direct = is_direct(fi), .append = (fi->flags & O_APPEND) != 0 && fi->writepage == 0};
+        return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data), mode);
+      });
 }
 
-void op_flush(fuse_req_t req, fuse_ino_t, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kFlush, [&](Adaptor& a, FuseRequest r) {
+void op_flush(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kFlush, {ino}, [&](Adaptor& a, FuseRequest r) {
     return flush(a, std::move(r), handle_of(fi).use(), fi->lock_owner);
   });
 }
 
-void op_fsync(fuse_req_t req, fuse_ino_t, int data_only, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kFsync, [&](Adaptor& a, FuseRequest r) {
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kFsync, {ino}, [&](Adaptor& a, FuseRequest r) {
     return fsync(a, std::move(r), handle_of(fi).use(), data_only != 0);
   });
 }
 
-void op_release(fuse_req_t req, fuse_ino_t, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kRelease, [&](Adaptor& a, FuseRequest r) {
+void op_release(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
+  Adaptor::run(req, Operation::kRelease, {ino}, [&](Adaptor& a, FuseRequest r) {
     std::optional<uint64_t> flock_owner;
     if (fi->flock_release != 0) flock_owner = fi->lock_owner;
     return release(a, std::move(r), a.files.take(fi->fh), flock_owner);

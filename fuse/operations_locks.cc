@@ -70,22 +70,22 @@ FileHandle& handle_of(const fuse_file_info* fi) {
   return HandleTable<FileHandle>::get(fi->fh);
 }
 
-void op_getlk(fuse_req_t req, fuse_ino_t, fuse_file_info* fi, struct flock* lock) {
-  Adaptor::run(req, Operation::kGetlk, [&](Adaptor& a, FuseRequest r) {
+void op_getlk(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi, struct flock* lock) {
+  Adaptor::run(req, Operation::kGetlk, {ino}, [&](Adaptor& a, FuseRequest r) {
     return getlk(a, std::move(r), handle_of(fi).use(), fi->lock_owner, to_lock(*lock));
   });
 }
 
-void op_setlk(fuse_req_t req, fuse_ino_t, fuse_file_info* fi, struct flock* lock, int sleep) {
-  Adaptor::run(req, Operation::kSetlk, [&](Adaptor& a, FuseRequest r) {
+void op_setlk(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi, struct flock* lock, int sleep) {
+  Adaptor::run(req, Operation::kSetlk, {ino}, [&](Adaptor& a, FuseRequest r) {
     const Lock wanted = to_lock(*lock);
     return setlk(a, std::move(r), handle_of(fi).use(), fi->lock_owner, wanted,
                  sleep != 0 && wanted.type != LockType::kUnlock);
   });
 }
 
-void op_flock(fuse_req_t req, fuse_ino_t, fuse_file_info* fi, int op) {
-  Adaptor::run(req, Operation::kFlock, [&](Adaptor& a, FuseRequest r) {
+void op_flock(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi, int op) {
+  Adaptor::run(req, Operation::kFlock, {ino}, [&](Adaptor& a, FuseRequest r) {
     const LockType type = (op & LOCK_SH) != 0   ? LockType::kRead
                           : (op & LOCK_EX) != 0 ? LockType::kWrite
                                                 : LockType::kUnlock;

@@ -67,37 +67,37 @@ Task<> finish(Adaptor& a, FuseRequest request, Names names, Task<Result<>> call)
 }
 
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
-  Adaptor::run(req, Operation::kLookup, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kLookup, {parent, name}, [&](Adaptor& a, FuseRequest r) {
     return lookup(a, std::move(r), a.inodes.node(parent), name);
   });
 }
 
 void op_mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
-  Adaptor::run(req, Operation::kMknod, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kMknod, {parent, name}, [&](Adaptor& a, FuseRequest r) {
     return mknod(a, std::move(r), a.inodes.node(parent), name, mode, rdev);
   });
 }
 
 void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
-  Adaptor::run(req, Operation::kMkdir, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kMkdir, {parent, name}, [&](Adaptor& a, FuseRequest r) {
     return mkdir(a, std::move(r), a.inodes.node(parent), name, mode);
   });
 }
 
 void op_symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
-  Adaptor::run(req, Operation::kSymlink, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kSymlink, {parent, name}, [&](Adaptor& a, FuseRequest r) {
     return symlink(a, std::move(r), a.inodes.node(parent), name, target);
   });
 }
 
 void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
-  Adaptor::run(req, Operation::kLink, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kLink, {parent, name}, [&](Adaptor& a, FuseRequest r) {
     return link(a, std::move(r), a.inodes.node(ino), a.inodes.node(parent), name);
   });
 }
 
 void op_unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
-  Adaptor::run(req, Operation::kUnlink, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kUnlink, {parent, name}, [&](Adaptor& a, FuseRequest r) {
     Names names{a.inodes.node(parent), name};
     auto call = a.filesystem.unlink(a.changing(r), names.directory, name);
     return finish(a, std::move(r), std::move(names), std::move(call));
@@ -105,7 +105,7 @@ void op_unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
 }
 
 void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
-  Adaptor::run(req, Operation::kRmdir, [&](Adaptor& a, FuseRequest r) {
+  Adaptor::run(req, Operation::kRmdir, {parent, name}, [&](Adaptor& a, FuseRequest r) {
     Names names{a.inodes.node(parent), name};
     auto call = a.filesystem.rmdir(a.changing(r), names.directory, name);
     return finish(a, std::move(r), std::move(names), std::move(call));
@@ -114,12 +114,13 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
 
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
                const char* new_name, unsigned flags) {
-  Adaptor::run(req, Operation::kRename, [&](Adaptor& a, FuseRequest r) {
-    Names names{a.inodes.node(parent), name, a.inodes.node(new_parent), new_name};
-    auto call =
-        a.filesystem.rename(a.changing(r), names.directory, name, names.other_directory, new_name, flags);
-    return finish(a, std::move(r), std::move(names), std::move(call));
-  });
+  Adaptor::run(
+      req, Operation::kRename, {parent, name, 0, 0, new_parent, new_name}, [&](Adaptor& a, FuseRequest r) {
+        Names names{a.inodes.node(parent), name, a.inodes.node(new_parent), new_name};
+        auto call =
+            a.filesystem.rename(a.changing(r), names.directory, name, names.other_directory, new_name, flags);
+        return finish(a, std::move(r), std::move(names), std::move(call));
+      });
 }
 
 // Forgets need no coroutine and no reply: rm -r and memory pressure send hundreds of thousands.

@@ -50,6 +50,8 @@ void FuseRequest::none() {
 }
 
 bool FuseRequest::entry(const fuse_entry_param& e) {
+  // An absent name that the kernel may remember is an entry without an inode.
+  if (e.ino == 0 && record_->traced) record_->traced->errnum = ENOENT;
   return answer(0, [&e](fuse_req_t r) { return fuse_reply_entry(r, &e); });
 }
 

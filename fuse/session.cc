@@ -84,6 +84,8 @@ class FuseMount::Impl {
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   size_t in_flight() const;
   FuseStatistics statistics() const;
+  OperationTracer& tracer() { return adaptor_.tracer; }
+  const Adaptor& adaptor() const { return adaptor_; }
 
  private:
   Result<> mount_session();
@@ -341,6 +343,14 @@ bool FuseMount::ended() const {
 size_t FuseMount::in_flight() const {
   return impl_->in_flight();
 }
+OperationTracer& FuseMount::tracer() {
+  return impl_->tracer();
+}
+
+std::string FuseMount::path_of(client::NodeRef node, std::string name) const {
+  return impl_->adaptor().path_of(std::move(node), std::move(name));
+}
+
 FuseStatistics FuseMount::statistics() const {
   return impl_->statistics();
 }

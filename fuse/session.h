@@ -21,8 +21,10 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "client/filesystem.h"
+#include "fuse/operation_tracer.h"
 #include "fuse/options.h"
 #include "fuse/statistics.h"
 #include "transport/memory/buffer.h"
@@ -64,6 +66,10 @@ class FuseMount {
   bool ended() const;
   size_t in_flight() const;
   FuseStatistics statistics() const;
+  // Shows answered requests; lives as long as this object.
+  OperationTracer& tracer();
+  // For people: a path from the mount's root (adaptor.h).
+  std::string path_of(client::NodeRef node, std::string name) const;
 
  private:
   class Impl;

@@ -44,6 +44,12 @@ std::optional<uint64_t> hex_field(std::string_view text, std::string_view key) {
   return v;
 }
 
+uint32_t number_field(std::string_view text, std::string_view key) {
+  const std::string_view s = trim(field(text, key));
+  uint32_t v = 0;
+  return std::from_chars(s.data(), s.data() + s.size(), v).ec == std::errc{} ? v : 0;
+}
+
 std::vector<uint32_t> parse_groups(std::string_view s) {
   std::vector<uint32_t> groups;
   for (s = trim(s); !s.empty(); s = trim(s)) {
@@ -70,6 +76,8 @@ std::optional<ThreadStatus> parse_thread_status(std::string_view text) {
   const auto permitted = hex_field(text, "CapPrm");
   if (!own || !shared || !blocked || !permitted) return std::nullopt;
   ThreadStatus status;
+  status.process = number_field(text, "Tgid");
+  status.name = trim(field(text, "Name"));
   status.groups = parse_groups(field(text, "Groups"));
   status.may_set_groups = (*permitted >> CAP_SETGID & 1) != 0;
   status.pending_signals = (*own | *shared) & ~*blocked;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ThreadStatus: what /proc/<tid>/status tells about the thread that made a request: its supplementary groups,
-// whether it could change them, and which signals wait for it.
+// ThreadStatus: what /proc/<tid>/status tells about the thread that made a request: its process and name, its
+// supplementary groups, whether it could change them, and which signals wait for it.
 //
 // FUSE gives the thread ID; /proc/<tid> exists for every thread, listed or not. Reading it costs 10-20 us, so
 // callers cache (credentials) or ask rarely (interrupts). Absent when the thread is gone, lives in another
@@ -11,12 +11,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace nfsrdma::fuse {
 
 struct ThreadStatus {
+  uint32_t process = 0;  // thread group; 0: not told
+  std::string name;      // of the thread: at most 15 bytes, with the escapes of proc(5)
   std::vector<uint32_t> groups;
   bool may_set_groups = false;   // CAP_SETGID is permitted
   uint64_t pending_signals = 0;  // of the thread or its process, not blocked; bit n-1 is signal n

@@ -18,7 +18,7 @@ function __nfsrdma_fuse_mounts
 end
 )FISH";
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') out += '\\';
@@ -52,7 +52,7 @@ std::string option_line(const std::string& start, std::string_view verb, const O
   } else if (!option.placeholder.empty()) {
     line += " " + wanted(operand_of(verb, option.placeholder));
   }
-  return fmt::format("{} -d {}\n", line, quoted(option.help));
+  return fmt::format("{} -d {}\n", line, in_quotes(option.help));
 }
 
 // `start`: "complete -c PROGRAM [-n CONDITION]".
@@ -74,7 +74,7 @@ std::string lines_of(const std::string& start, const CommandOutline& verb) {
                        !option.value          ? ""
                        : option.words.empty() ? " -x"
                                               : fmt::format(" -x -a '{}'", fmt::join(option.words, " ")),
-                       quoted(option.help));
+                       in_quotes(option.help));
   }
   return out;
 }
@@ -86,7 +86,7 @@ std::string fish_completion() {
   std::string out(kHead);
   out += "\nfunction __nfsrdma_fuse_options\n    printf '%s\\t%s\\n'";
   for (const Completed& option : completed_options()) {
-    out += fmt::format(" \\\n        {}{} {}", option.name, option.value ? "=" : "", quoted(option.help));
+    out += fmt::format(" \\\n        {}{} {}", option.name, option.value ? "=" : "", in_quotes(option.help));
     for (const std::string& word : option.value ? option.words : std::vector<std::string>{})
       out += fmt::format(" \\\n        {}={} ''", option.name, word);
   }
@@ -96,7 +96,7 @@ std::string fish_completion() {
   const std::string none = "complete -c nfsrdma-fuse -n __fish_use_subcommand";
   for (const OutlinedOption& option : tool.options) out += option_line(none, "", option);
   for (const CommandOutline& verb : tool.verbs) {
-    out += fmt::format("{} -a {} -d {}\n", none, verb.name, quoted(verb.help));
+    out += fmt::format("{} -a {} -d {}\n", none, verb.name, in_quotes(verb.help));
     out += lines_of(fmt::format("complete -c nfsrdma-fuse -n '__fish_seen_subcommand_from {}'", verb.name),
                     verb);
   }

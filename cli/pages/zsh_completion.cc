@@ -40,7 +40,7 @@ _nfsrdma_fuse "$@"
 )ZSH";
 
 // Within single quotes, and within a description in brackets, which ':' would end.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\'') {
@@ -71,7 +71,7 @@ std::string action(Operand operand) {
 
 std::string value(std::string_view verb, const OutlinedOption& option) {
   if (option.placeholder.empty()) return {};
-  return fmt::format(":{}:{}", quoted(option.placeholder),
+  return fmt::format(":{}:{}", in_quotes(option.placeholder),
                      option.words.empty() ? action(operand_of(verb, option.placeholder))
                                           : fmt::format("({})", fmt::join(option.words, " ")));
 }
@@ -88,17 +88,17 @@ std::string verb_case(const CommandOutline& verb) {
     for (const std::string& name : option.names)
       out += fmt::format(" \\\n        '*{}{}[{}]{}'", name,
                          option.placeholder.empty() || !name.starts_with("--") ? "" : "=",
-                         quoted(option.help), value(verb.name, option));
+                         in_quotes(option.help), value(verb.name, option));
   }
   if (verb.name == "mount") {
     for (const Completed& option : completed_options())
       out += fmt::format(" \\\n        '*--{}{}[{}]{}'", option.name, option.value ? "=" : "",
-                         quoted(option.help), option_value(option));
+                         in_quotes(option.help), option_value(option));
   }
   if (!verb.name.starts_with("mount.")) out += " \\\n        '(- *)'{-h,--help}'[show this text]'";
   for (const OutlinedArgument& argument : verb.arguments) {
     const std::string what =
-        fmt::format("{}:{}", quoted(argument.name), action(operand_of(verb.name, argument.name)));
+        fmt::format("{}:{}", in_quotes(argument.name), action(operand_of(verb.name, argument.name)));
     out += argument.usage.ends_with("...") ? fmt::format(" \\\n        '*:{}'", what)
                                            : fmt::format(" \\\n        ':{}'", what);
   }
@@ -112,10 +112,10 @@ std::string zsh_completion() {
   std::string out(kHead);
   out += "\n_nfsrdma_fuse_options() {\n  _values -s , -S = 'mount option'";
   for (const Completed& option : completed_options())
-    out += fmt::format(" \\\n    '{}[{}]{}'", option.name, quoted(option.help), option_value(option));
+    out += fmt::format(" \\\n    '{}[{}]{}'", option.name, in_quotes(option.help), option_value(option));
   out += "\n}\n\n_nfsrdma_fuse_verbs() {\n  local -a verbs=(";
   for (const CommandOutline& verb : tool.verbs)
-    out += fmt::format("\n    '{}:{}'", verb.name, quoted(verb.help));
+    out += fmt::format("\n    '{}:{}'", verb.name, in_quotes(verb.help));
   out += "\n  )\n  _describe command verbs\n}\n\n_nfsrdma_fuse_verb() {\n  case $1 in\n";
   for (const CommandOutline& verb : tool.verbs) out += verb_case(verb);
   out += verb_case(mount_helper_outline());

@@ -65,6 +65,16 @@ int CachingFilesystem::soft_errno() const {
   return options_.soft_error_timedout ? ETIMEDOUT : EIO;
 }
 
+Whereabouts CachingFilesystem::whereabouts(const NodeRef& node) const {
+  Whereabouts at;
+  at.ino = known_attributes(node).ino;
+  if (auto name = table_.names().name_of(*node.get())) {
+    at.directory = std::move(name->directory);
+    at.name = std::move(name->name);
+  }
+  return at;
+}
+
 bool CachingFilesystem::synchronous(int flags) const {
   return options_.sync || options_.noac || (flags & (O_SYNC | O_DSYNC | O_DIRECT)) != 0;
 }

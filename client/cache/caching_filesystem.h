@@ -70,6 +70,7 @@ class CachingFilesystem : public Filesystem {
   std::optional<Error> take_error(const OpenFileRef& file) override;
   int soft_errno() const override;
   void memory_refused() override;
+  Whereabouts whereabouts(const NodeRef& node) const override;
   // The machine was suspended, which neither Clock nor the kernel's times have counted: what only their times
   // vouch for is asked for again. Any thread.
   void doubt_ages();

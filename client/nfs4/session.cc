@@ -48,6 +48,7 @@ Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& opti
   for (unsigned i = 0; i < loops.size(); ++i) {
     rpc::TransportHooks hooks;
     hooks.on_connected = [this, i](rpc::RpcTransport&) { return on_connected(i); };
+    hooks.tap = options_.tap;
     hooks.on_call = [this](rpc::RpcTransport&, ByteVector call) {
       return callbacks_->serve(std::move(call));
     };

@@ -48,6 +48,7 @@ Task<Outcome> ClientTransport::call(Call call) {
   if (call.handshake && !(connection_ && connection_->open()))
     co_return Outcome{fail(lost_error(call.op)), 0};
 
+  if (tapped()) call.sink.pipes = nullptr;  // what goes through a pipe nobody sees
   PendingCall pending(call);
   calls_.add(pending, Clock::now());
   pending_.store(calls_.size(), std::memory_order_relaxed);
@@ -60,7 +61,12 @@ Task<Outcome> ClientTransport::call(Call call) {
 // Before the handshake is over only its own calls may go out; ready() sends the others.
 void ClientTransport::send_if_possible(PendingCall& p) {
   if (!connection_ || !connection_->open()) return;
-  if (p.call->handshake || state() == TransportState::kReady) connection_->send(p);
+  if (p.call->handshake || state() == TransportState::kReady) send(p);
+}
+
+void ClientTransport::send(PendingCall& p) {
+  if (tapped()) tap_call(p);
+  connection_->send(p);
 }
 
 // The server lives: `p` has its answer.
@@ -74,9 +80,10 @@ void ClientTransport::answered(PendingCall& p) {
   responding_.store(true, std::memory_order_relaxed);
 }
 
-void ClientTransport::on_reply(Connection&, ReceivedReply received) {
+void ClientTransport::on_reply(Connection& connection, ReceivedReply received) {
   PendingCall* p = calls_.find(received.xid);
   if (p == nullptr) return;
+  if (tapped()) tap_reply(connection, *p, received);
   answered(*p);
   Result<Reply> reply = open_reply(received, p->call->op);
   if (!reply && reply.error().status == 0) {
@@ -115,6 +122,7 @@ void ClientTransport::on_bad_message(Connection&, const BadMessage& bad) {
 // The back channel.
 
 void ClientTransport::on_call(Connection& connection, uint32_t xid, ByteVector message) {
+  if (tapped()) tap(false, connection, message);
   // A server that calls and does not read the replies must not fill our memory: replies that wait count too.
   if (connection.callbacks_in_progress + connection.replies_queued() >= kMaxCallbacks) {
     constexpr const char* kFlood = "more calls from the server than may be outstanding";
@@ -131,7 +139,9 @@ Task<> ClientTransport::answer(std::shared_ptr<Connection> connection, ByteVecto
   ByteVector reply = co_await hooks_.on_call(*this, std::move(message));
   --connection->callbacks_in_progress;
   // RFC 8881 section 2.9.2: replies go out on the connection the request came from, or not at all.
-  if (connection->open() && !reply.empty()) connection->send(std::move(reply));
+  if (!connection->open() || reply.empty()) co_return;
+  if (tapped()) tap(true, *connection, reply);
+  connection->send(std::move(reply));
 }
 
 // ---------------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ void ClientTransport::ready() {
   set_state(TransportState::kReady);
   ready_since_ = Clock::now();
   for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
-    if (p->stage == PendingCall::Stage::kWaiting && !p->abandoned()) connection_->send(*p);
+    if (p->stage == PendingCall::Stage::kWaiting && !p->abandoned()) send(*p);
   }
   log::debug("server {}: connected, {} to {}", options_.host, connection_->local(), connection_->peer());
   end_abandoned_calls();

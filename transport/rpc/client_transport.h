@@ -5,6 +5,7 @@
 // calls (client_calls.cc)           call(), replies, the back channel, fail_pending()
 // life cycle (client_lifecycle.cc)  start(), attempts, loss, back-off, reconnect(), close(), the watch over
 // silence
+// tap (client_tap.cc)               what hooks.tap sees
 //
 //            start()            hook ok
 //   kIdle --------> kConnecting ----> kHandshake ----> kReady       close() from anywhere: kClosed
@@ -71,7 +72,14 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   // Those that nobody waits for and that no connection has.
   void end_abandoned_calls();
   void send_if_possible(PendingCall& p);
+  void send(PendingCall& p);
   void answered(PendingCall& p);
+
+  // For the tap (client_tap.cc).
+  bool tapped() const;
+  void tap(bool sent, Connection& connection, ByteVector message) const;
+  void tap_call(const PendingCall& p) const;
+  void tap_reply(Connection& connection, const PendingCall& p, ReceivedReply& received) const;
 
   Task<Result<>> attempt();
   Task<Result<>> shake_hands(std::shared_ptr<Connection> connection);

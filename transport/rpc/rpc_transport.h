@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -121,6 +122,7 @@ struct TransportStatus {
 };
 
 class RpcTransport;
+class MessageTap;
 
 struct TransportHooks {
   // Runs after every connect, before any pending call is sent; may make calls with handshake = true. An error
@@ -129,6 +131,8 @@ struct TransportHooks {
   // A call from the server (the back channel): message from XID on; returns the complete reply message. An
   // empty reply drops the call. Absent hook: the call is answered with PROG_UNAVAIL.
   std::function<Task<ByteVector>(RpcTransport&, ByteVector)> on_call;
+  // Sees every message, both ways; may be null.
+  std::shared_ptr<MessageTap> tap;
 };
 
 class RpcTransport {

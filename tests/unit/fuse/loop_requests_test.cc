@@ -39,8 +39,9 @@ class LoopRequestsTest : public ::testing::Test {
   // What is seen in /proc; before the first request.
   std::function<SignalIntent(pid_t)> look = [](pid_t) { return SignalIntent::kNone; };
   CallerInspector inspector{[this](pid_t tid) { return look(tid); }};
+  OperationTracer tracer;
   std::shared_ptr<LoopRequests> requests =
-      std::make_shared<LoopRequests>(loops[0], fs, errors, inspector, std::chrono::milliseconds(0));
+      std::make_shared<LoopRequests>(loops[0], fs, errors, inspector, tracer, std::chrono::milliseconds(0));
   std::unique_ptr<LibfuseSession> session;
 };
 

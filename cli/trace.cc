@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/trace.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "cli/mountinfo.h"
+#include "cli/pcapng.h"
+#include "cli/process.h"
+#include "cli/tool_commands.h"
+#include "cli/version.h"
+#include "transport/runtime/fd.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Between two questions of which the first brought nothing.
+constexpr timespec kPause{0, 100'000'000};
+
+// SIGINT and SIGTERM are taken where the tool pauses, so that what has been fetched is written first.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&set_);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, number);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  // Whether one has come, at the latest after `time`.
+  bool wait(timespec time) const { return sigtimedwait(&set_, nullptr, &time) > 0; }
+
+ private:
+  sigset_t set_{};
+};
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Where what was traced goes.
+class Output {
+ public:
+  virtual ~Output() = default;
+  virtual Json first_request() const = 0;
+  // Takes one answer of the daemon; how much of it counted.
+  virtual Outcome<uint64_t> take(const Json& answer, uint64_t most) = 0;
+  virtual const char* what() const = 0;
+};
+
+class Lines final : public Output {
+ public:
+  explicit Lines(const TraceVerb& verb) : verb_(verb) {}
+
+  Json first_request() const override {
+    Json request{{"command", "trace"}, {"at_least_ns", verb_.at_least.count()}};
+    if (!verb_.operations.empty()) request["operations"] = verb_.operations;
+    return request;
+  }
+
+  Outcome<uint64_t> take(const Json& answer, uint64_t most) override {
+    uint64_t shown = 0;
+    const auto list = answer.find("operations");
+    if (list == answer.end() || !list->is_array()) return 0;
+    for (const Json& element : *list) {
+      if (shown == most) break;
+      if (!element.is_object()) continue;
+      const TraceRecord record = trace_record_from_json(element);
+      if (!wanted(verb_, record)) continue;
+      ++shown;
+      const std::string line = verb_.json ? element.dump(-1, ' ', true, Json::error_handler_t::replace)
+                                          : printable_text(trace_line(record));
+      if (std::printf("%s\n", line.c_str()) < 0) return write_failed();
+    }
+    if (std::fflush(stdout) != 0) return write_failed();
+    return shown;
+  }
+
+  const char* what() const override { return "operations"; }
+
+ private:
+  static Outcome<uint64_t> write_failed() {
+    return refuse(ToolExit::kFailed, fmt::format("standard output: {}", std::strerror(errno)));
+  }
+  const TraceVerb& verb_;
+};
+
+class PcapFile final : public Output {
+ public:
+  static Outcome<std::unique_ptr<PcapFile>> create(const std::string& name) {
+    Fd fd(name == "-" ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+                      : open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!fd) return refuse(ToolExit::kFailed, fmt::format("{}: {}", name, std::strerror(errno)));
+    std::unique_ptr<PcapFile> file(new PcapFile(name, std::move(fd)));
+    if (auto done = file->write(file->format_.header()); !done)
+      return tl::unexpected(std::move(done).error());
+    return file;
+  }
+
+  Json first_request() const override { return {{"command", "trace"}, {"messages", 1}}; }
+
+  Outcome<uint64_t> take(const Json& answer, uint64_t most) override {
+    uint64_t written = 0;
+    const auto list = answer.find("messages");
+    if (list == answer.end() || !list->is_array()) return 0;
+    for (const Json& element : *list) {
+      if (written == most) break;
+      const auto message = captured_message_from_json(element);
+      if (!message) return tl::unexpected(message.error());
+      if (auto done = write(format_.add(*message)); !done) return tl::unexpected(std::move(done).error());
+      ++written;
+    }
+    return written;
+  }
+
+  const char* what() const override { return "messages"; }
+
+ private:
+  PcapFile(std::string name, Fd fd) : name_(std::move(name)), fd_(std::move(fd)) {}
+
+  Outcome<> write(ConstBytes bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return refuse(ToolExit::kFailed, fmt::format("{}: {}", name_, std::strerror(errno)));
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return {};
+  }
+
+  const std::string name_;
+  const Fd fd_;
+  Pcapng format_{fmt::format("nfsrdma-fuse {}", kVersion)};
+};
+
+// What came before the end is fetched as well. The daemon keeps no more than so many answers bring, and on a
+// busy mount more comes all the time.
+constexpr int kLastRounds = 20;
+
+bool fetched(const Json& answer) {
+  return std::any_of(answer.begin(), answer.end(),
+                     [](const Json& one) { return one.is_array() && !one.empty(); });
+}
+
+struct Ended {
+  uint64_t shown = 0;
+  uint64_t lost = 0;
+};
+
+Outcome<Ended> follow(const MountEntry& entry, const TraceVerb& verb, Output& output) {
+  const EndSignals signals;
+  const auto begun = ask_daemon(entry, output.first_request());
+  if (!begun) return tl::unexpected(begun.error());
+  const Json request{{"command", "trace"}, {"id", number_in(*begun, "id")}};
+  const auto end = verb.duration ? Clock::now() + *verb.duration : Clock::time_point::max();
+  Ended ended;
+  int rounds = kLastRounds;
+  while (true) {
+    const auto answer = ask_daemon(entry, request);
+    if (!answer) return tl::unexpected(answer.error());
+    ended.lost += number_in(*answer, "lost");
+    const uint64_t most = verb.count ? *verb.count - ended.shown : UINT64_MAX;
+    const auto shown = output.take(*answer, most);
+    if (!shown) return tl::unexpected(shown.error());
+    ended.shown += *shown;
+    if (ended.shown == verb.count) return ended;
+    if (rounds == kLastRounds) {
+      if (!signals.wait(fetched(*answer) ? timespec{} : kPause) && Clock::now() < end) continue;
+    } else if (!fetched(*answer)) {
+      return ended;
+    }
+    if (--rounds == 0) return ended;
+  }
+}
+
+}  // namespace
+
+bool wanted(const TraceVerb& verb, const TraceRecord& r) {
+  if (verb.failures && r.errnum == 0) return false;
+  if (!verb.process.empty() &&
+      verb.process != (is_number(verb.process) ? std::to_string(r.process) : r.command))
+    return false;
+  if (verb.path.empty()) return true;
+  const auto matches = [&](const std::string& path) {
+    return fnmatch(verb.path.c_str(), path.c_str(), 0) == 0;
+  };
+  return matches(r.path) || (!r.new_path.empty() && matches(r.new_path));
+}
+
+int run_trace(const std::string& program, const TraceVerb& verb) {
+  const auto entry = find_our_mount(read_mountinfo(), verb.directory, true);
+  if (!entry) return report(program, entry.error());
+  std::unique_ptr<Output> output = std::make_unique<Lines>(verb);
+  if (!verb.pcap.empty()) {
+    auto file = PcapFile::create(verb.pcap);
+    if (!file) return report(program, file.error());
+    output = *std::move(file);
+  }
+  const auto ended = follow(*entry, verb, *output);
+  if (!ended) return report(program, ended.error());
+  if (ended->lost != 0) {
+    fmt::print(stderr, "{}: {} {} are missing: they came faster than they were fetched\n", program,
+               ended->lost, output->what());
+  }
+  return 0;
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// OperationTracer: shows the answered FUSE requests of a mount to those who watch.
+//
+// Owner: Adaptor. While nobody watches, a request costs one relaxed load. A Watch keeps the newest operations
+// that it wants, at most kMostKept, and counts those that it had no room for: a watcher that stops to take
+// never holds up the mount. Any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/node.h"
+#include "fuse/statistics.h"
+
+namespace nfsrdma::fuse {
+
+struct TracedOperation {
+  Operation operation{};
+  int errnum = 0;                            // what the application got; 0: success
+  uint32_t thread = 0;                       // the caller's, in the daemon's PID namespace; 0: the kernel
+  uint32_t process = 0;                      // its process; 0: not known
+  std::string command;                       // the thread's name; empty: not known
+  uint32_t uid = 0;                          // the caller's
+  client::NodeRef node;                      // the object, or the directory of `name`
+  std::string name;                          // empty: the operation is about `node` itself
+  client::NodeRef other_node;                // RENAME: the directory of `other_name`
+  std::string other_name;                    // RENAME: the new name
+  uint64_t offset = 0;                       // READ, WRITE: bytes
+  uint64_t size = 0;                         // READ, WRITE: bytes asked for
+  std::chrono::system_clock::time_point at;  // the answer
+  std::chrono::nanoseconds took{};           // from reading the request to its answer
+};
+
+class OperationTracer {
+ public:
+  struct Filter {
+    uint64_t operations = ~uint64_t{0};    // bit = Operation
+    std::chrono::nanoseconds at_least{0};  // of `took`
+  };
+
+  class Watch {
+   public:
+    static constexpr size_t kMostKept = 8192;
+
+    explicit Watch(Filter filter) : filter_(filter) {}
+    // The operations since the last call, oldest first, at most `most`.
+    std::vector<TracedOperation> take(size_t most);
+    // Operations that were dropped for want of room since the last call.
+    uint64_t take_lost();
+    bool wants(const TracedOperation& done) const;
+
+   private:
+    friend class OperationTracer;
+    void add(const TracedOperation& done);
+
+    const Filter filter_;
+    std::mutex mutex_;
+    std::deque<TracedOperation> kept_;
+    uint64_t lost_ = 0;
+  };
+
+  // Watches until the last reference to the Watch is gone.
+  std::shared_ptr<Watch> watch(Filter filter);
+  bool on() const { return on_.load(std::memory_order_relaxed); }
+  void answered(const TracedOperation& done);
+
+ private:
+  std::atomic<bool> on_{false};
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Watch>> watches_;
+};
+
+}  // namespace nfsrdma::fuse
