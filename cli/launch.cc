@@ -93,6 +93,8 @@ class Parent {
     std::string how = "ended without a word";
     if (waitpid(child_, &status, 0) == child_) {
       if (WIFSIGNALED(status)) how = fmt::format("was killed by signal {}", WTERMSIG(status));
+      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+        how = "made a system call that its filter does not allow: 'dmesg' shows its number at type=1326";
       if (WIFEXITED(status)) how = fmt::format("ended with status {} and no word", WEXITSTATUS(status));
     }
     return cli::report(options_.program, failure(MountExit::kInternal, "the daemon " + how));

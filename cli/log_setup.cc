@@ -128,9 +128,19 @@ Outcome<Fd> connect_journal() {
   return fd;
 }
 
+tl::unexpected<Failure> cannot_open(const std::string& file, int error) {
+  const char* cause = std::strerror(error);
+  // Root's daemon has itself given up the right (cli/confinement.h).
+  if (error == EACCES && geteuid() == 0)
+    return refuse(MountExit::kSystem, fmt::format("log={}: {}; root's daemon writes only to what root owns: "
+                                                  "make root the owner of the log and its directory",
+                                                  file, cause));
+  return refuse(MountExit::kSystem, fmt::format("log={}: {}", file, cause));
+}
+
 Outcome<Fd> open_file(const std::string& file) {
   Fd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600));
-  if (!fd) return refuse(MountExit::kSystem, fmt::format("log={}: {}", file, std::strerror(errno)));
+  if (!fd) return cannot_open(file, errno);
   return fd;
 }
 
@@ -226,6 +236,16 @@ LogSettings log_settings(const MountOptions& options, const std::string& mount_p
   LogTarget target = options.log_target;
   if (target == LogTarget::kDefault) target = foreground ? LogTarget::kStderr : LogTarget::kSyslog;
   return {target, options.log_file, options.log_level, options.log_format, mount_point};
+}
+
+Outcome<> check_rotation(const LogSettings& settings) {
+  if (settings.target != LogTarget::kFile || geteuid() != 0) return {};
+  const std::string directory = settings.file.substr(0, settings.file.rfind('/') + 1);
+  const bool exists = access(settings.file.c_str(), F_OK) == 0;
+  if (access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0 ||
+      (exists && access(settings.file.c_str(), W_OK) != 0))
+    return cannot_open(settings.file, errno);
+  return {};
 }
 
 void set_log_level(LogLevel level) {

@@ -28,6 +28,10 @@ struct LogSettings {
 // What the options mean: no target asked for is syslog, in the foreground standard error.
 LogSettings log_settings(const MountOptions& options, const std::string& mount_point, bool foreground);
 
+// Whether root's daemon can open the log anew once its file has been moved away. Fails with
+// MountExit::kSystem.
+Outcome<> check_rotation(const LogSettings& settings);
+
 class ProcessLog {
  public:
   ProcessLog();  // logs to standard error until apply()

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "cli/confinement.h"
 #include "cli/control_path.h"
 #include "cli/control_server.h"
 #include "cli/explain.h"
@@ -115,11 +116,14 @@ class MountDaemon {
       return where.error().exit_code;
     }
     where_ = *std::move(where);
-    if (auto done = log_.apply(log_settings(plan_.options, plan_.mount_point, plan_.foreground)); !done) {
+    if (auto done = open_log(plan_.options); !done) {
       reporter_.failed(done.error());
       return done.error().exit_code;
     }
     for (const std::string& text : plan_.skipped) log::warn("sloppy: {}", text);
+    confine_daemon(*where_);
+    if (auto done = check_rotation(log_settings(plan_.options, plan_.mount_point, plan_.foreground)); !done)
+      log::warn("SIGHUP, as log rotation sends it, will fail: {}", done.error().text);
     for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) signals_.add(number);
     wait_for_signal();
     loops_.start();
@@ -144,6 +148,10 @@ class MountDaemon {
   };
 
   // --- mounting
+
+  Outcome<> open_log(const MountOptions& options) {
+    return log_.apply(log_settings(options, plan_.mount_point, plan_.foreground));
+  }
 
   Outcome<> start_guard() {
     if (!plan_.options.auto_unmount) return {};
@@ -514,7 +522,7 @@ class MountDaemon {
   void reload() {
     const auto options = reread_options(plan_);
     if (!options) return log::warn("reload: {}", options.error().text);
-    const auto done = log_.apply(log_settings(*options, plan_.mount_point, plan_.foreground));
+    const auto done = open_log(*options);
     if (!done) return log::warn("reload: {}", done.error().text);
     const std::string later = fixed_changes(plan_.options, *options);
     if (!later.empty()) log::warn("reload: not changed while mounted: {}", later);

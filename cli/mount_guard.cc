@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/confinement.h"
 #include "cli/unmount.h"
 #include "transport/runtime/proc.h"
 
@@ -54,6 +55,9 @@ std::string last_word(int pipe) {
     if (fd >= 0) kept.push_back(static_cast<unsigned>(fd));
   }
   live_alone(std::move(kept));
+  CapabilityNeeds needs;
+  needs.other_namespace = mount_namespace != nullptr;
+  if (geteuid() == 0) (void)drop_capabilities(kept_capabilities(needs));
   const std::string wanted = last_word(pipe);
   const auto where = enter_mount_namespace(mount_namespace);
   if (!where) _exit(1);

@@ -21,6 +21,8 @@ from .steward import WORK
 
 HOME = os.environ["HOME"]
 SANITIZER = os.path.join(HOME, "sanitizer")
+# Where root's daemons name a system call that cli/system_call_filter.cc does not allow; tearDown looks there.
+FORBIDDEN = os.environ.setdefault("NFSRDMA_FORBIDDEN_CALLS", os.path.join(HOME, "forbidden_calls"))
 # Where a sanitized daemon writes what it found; tearDown looks there.
 os.environ.setdefault("ASAN_OPTIONS", f"log_path={SANITIZER}:detect_leaks=1:abort_on_error=0")
 os.environ.setdefault("UBSAN_OPTIONS", f"log_path={SANITIZER}:print_stacktrace=1")
@@ -176,6 +178,10 @@ class SystemCase(unittest.TestCase):
             with open(report, errors="replace") as file:
                 problems.append(file.read()[:8000])
             os.unlink(report)
+        if os.path.exists(FORBIDDEN):
+            with open(FORBIDDEN) as file:
+                problems += [f"a daemon called {name.strip()}, which its filter forbids" for name in file]
+            os.unlink(FORBIDDEN)
         if problems or failed:
             for mounted in self.mounted:
                 print(f"--- {mounted.log}\n{mounted.log_text()[-6000:]}", file=sys.stderr)

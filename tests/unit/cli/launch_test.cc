@@ -149,6 +149,18 @@ TEST_F(LaunchTest, DaemonThatDies_IsAnInternalError) {
   EXPECT_EQ(errors(), "prog: srv:/e: mount: the daemon was killed by signal 9; run this\n");
 }
 
+TEST_F(LaunchTest, DaemonThatItsFilterEnds_SaysSo) {
+  EXPECT_EQ(launch([](Reporter&) {
+              raise(SIGSYS);
+              return 0;
+            }),
+            4);
+  EXPECT_EQ(errors(),
+            "prog: srv:/e: mount: the daemon made a system call that its filter does not allow: 'dmesg' "
+            "shows its number "
+            "at type=1326; run this\n");
+}
+
 TEST_F(LaunchTest, DaemonThatNeverAnswers_IsEndedAfterTheBound) {
   const int status = launch(
       [&](Reporter&) {
