@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client with a session like a mount's, on one loop of its own and without a kernel: for `probe` and
+// `doctor`.
+//
+// An attempt cannot be called off, and the destructor waits for what the server does not answer: after a call
+// that returned nothing the process either waits for that or ends without destroying this. Blocking; one
+// thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "client/filesystem.h"
+#include "client/no_front_end.h"
+#include "client/options.h"
+#include "transport/memory/buffer.h"
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma::cli {
+
+class ServerSession {
+ public:
+  struct Listing {
+    std::vector<client::DirectoryEntry> entries;
+    bool more = false;  // than were read
+  };
+
+  explicit ServerSession(const client::ClientOptions& options);
+  ~ServerSession();
+  ServerSession(const ServerSession&) = delete;
+  ServerSession& operator=(const ServerSession&) = delete;
+
+  // As far as the root of options.export_path. Nothing: no answer within the limit.
+  std::optional<Result<client::Entry>> mount(std::chrono::milliseconds limit);
+  // The directory's first `most` entries, with what this process' user may see.
+  std::optional<Result<Listing>> list(const client::NodeRef& directory, size_t most,
+                                      std::chrono::milliseconds limit);
+
+  client::Statistics statistics() const { return filesystem_->statistics(); }
+
+ private:
+  LoopPool loops_{1};
+  BufferPool pool_;
+  client::NoFrontEnd front_end_;
+  std::unique_ptr<client::Filesystem> filesystem_;
+};
+
+}  // namespace nfsrdma::cli
