@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <string>
@@ -55,6 +56,12 @@ int umount_helper(const std::string& program, const std::vector<std::string>& ar
   return run_umount_helper(program, *request);
 }
 
+// What the doctor asked and nobody answered goes on by itself: not waited for.
+[[noreturn]] void end_doctor(int status) {
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
 int tool(const std::string& program, const std::vector<std::string>& arguments) {
   const auto command = parse_tool_arguments(arguments);
   if (!command) return report(program, command.error());
@@ -69,6 +76,7 @@ int tool(const std::string& program, const std::vector<std::string>& arguments) 
         if constexpr (std::is_same_v<Verb, LogLevelVerb>) return run_log_level(program, verb);
         if constexpr (std::is_same_v<Verb, TraceVerb>) return run_trace(program, verb);
         if constexpr (std::is_same_v<Verb, bench::BenchVerb>) return run_bench(program, verb);
+        if constexpr (std::is_same_v<Verb, doctor::DoctorVerb>) end_doctor(run_doctor(program, verb));
         if constexpr (std::is_same_v<Verb, ShowText>) return show(verb.text);
       },
       *command);

@@ -82,7 +82,8 @@ struct Mount {
     verb->add_option("-o,--options", lists, "mount options, separated by commas")
         ->type_name("LIST")
         ->allow_extra_args(false);
-    verb->add_flag("-f,--foreground", request.foreground, "stay in the foreground, log to standard error");
+    verb->add_flag("-f,--foreground", request.foreground,
+                                             "stay in the foreground, log to standard error");
     verb->add_flag("-d,--debug", request.debug, "as -f, with log_level=debug");
     verb->add_flag("-v,--verbose", request.verbose, "say what is done");
     verb->add_flag("--fake", request.fake, "do everything but the mount");
@@ -224,6 +225,7 @@ struct Tool {
   Stats stats;
   ProbeVerb probe;
   std::vector<std::string> probe_lists;
+  doctor::DoctorVerb doctor;
   bench::BenchArguments benchmark;
   LogLevelVerb log_level;
   Trace trace;
@@ -240,6 +242,7 @@ struct Tool {
     sub->add_flag("--json", status.json, "as JSON");
     stats.add_to(app);
     add_probe();
+    add_doctor();
     benchmark.add_to(app);
     sub = app.add_subcommand("log-level", "Show or change how much a mount logs");
     sub->add_option("DIR", log_level.directory, "the mount")->required();
@@ -268,6 +271,24 @@ struct Tool {
     sub->add_option("-o,--options", probe_lists, "mount options to try it with (port, proto...)")
         ->type_name("LIST")
         ->allow_extra_args(false);
+  }
+
+  void add_doctor() {
+    CLI::App* sub =
+        app.add_subcommand("doctor", "Look for what is wrong here, with a mount or with a server");
+    sub->add_option("WHAT", doctor.what,
+                    "a mount, or a server and a path on it (default: this machine and your mounts)")
+        ->option_text("[DIR|SERVER[:/PATH]]")
+        ->type_name("");
+    sub->add_flag("--json", doctor.json, "as JSON");
+    CLI::Option* bundle =
+        sub->add_option("--bundle", doctor.bundle,
+                        "write an archive for a bug report, without names of files, hosts and exports")
+            ->type_name("FILE.tar.gz");
+    sub->add_flag("--with-names", doctor.with_names, "with these names")->needs(bundle);
+    sub->footer(
+        "Ends within half a minute. Exit status: 0 nothing is bad, 1 something is, 2 usage, 3 not a mount of "
+        "this program.");
   }
 };
 
@@ -337,6 +358,7 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
     if (!taken) return tl::unexpected(std::move(taken).error());
     return ToolCommand(*std::move(taken));
   }
+  if (verb == "doctor") return ToolCommand(std::move(tool.doctor));
   if (verb == "bench") {
     auto taken = tool.benchmark.take();
     if (!taken) return tl::unexpected(std::move(taken).error());

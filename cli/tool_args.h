@@ -15,6 +15,7 @@
 
 #include "cli/bench/bench_verb.h"
 #include "cli/command_outline.h"
+#include "cli/doctor/doctor_verb.h"
 #include "cli/helper_args.h"
 #include "cli/outcome.h"
 #include "cli/trace.h"
@@ -55,7 +56,7 @@ struct ShowText {  // --help, --version
 };
 
 using ToolCommand = std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, ProbeVerb, LogLevelVerb,
-                                 TraceVerb, bench::BenchVerb, ShowText>;
+                                 TraceVerb, bench::BenchVerb, doctor::DoctorVerb, ShowText>;
 
 // `arguments` without argv[0].
 Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments);
