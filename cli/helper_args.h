@@ -31,6 +31,8 @@ struct MountRequest {
   bool foreground = false;
   bool debug = false;           // foreground, and log_level=debug
   std::string mount_namespace;  // -N; empty: this one
+  bool persist = false;         // written down for the next boot or login once it is mounted
+  std::string bookmark;         // its name in file managers' side bars; empty: none
   bool help = false;
   bool version = false;
 };

@@ -17,6 +17,8 @@
 #include "cli/mount_plan.h"
 #include "cli/mount_point.h"
 #include "cli/option_table.h"
+#include "cli/persist/persist.h"
+#include "cli/persist/sidebar.h"
 #include "cli/process.h"
 #include "cli/remount.h"
 #include "cli/retry.h"
@@ -89,6 +91,27 @@ Outcome<> inside(const MountPlan& plan, Outcome<> (*step)(const MountPlan&, cons
   return step(plan, **where);
 }
 
+// What is to outlive the mount. It is there whatever becomes of this.
+int write_down(const std::string& program, const MountPlan& plan) {
+  const auto failed = [&](const std::string& text) {
+    return report(program, Failure(MountExit::kFailed, fmt::format("{}: {}", plan.mount_point, text)));
+  };
+  const auto table = read_mountinfo();
+  const MountEntry* entry = mount_at(table, plan.mount_point);
+  if (entry == nullptr || !entry->ours()) return failed("not mounted yet, so it is not written down");
+  if (!plan.request.bookmark.empty()) {
+    if (const auto done = add_to_sidebars(entry->mount_point, plan.request.bookmark); !done)
+      return failed("mounted, but not written down: " + done.error().text);
+  }
+  if (!plan.request.persist) return 0;
+  const auto where = persist_mount(plan.source.text, entry->mount_point, plan.request.options);
+  if (!where) return failed("mounted, but not written down: " + where.error().text);
+  fmt::print("{}: mounted at each {} from now on ({}); 'nfsrdma-fuse umount --forget {}' ends that\n",
+             printable(plan.mount_point), plan.root ? "boot" : "login", printable(*where),
+             printable(plan.mount_point));
+  return 0;
+}
+
 }  // namespace
 
 int run_mount(const std::string& program, const MountRequest& request) {
@@ -126,7 +149,12 @@ int run_mount(const std::string& program, const MountRequest& request) {
   launch.advice = probe_advice(plan->source, plan->options);
   launch.verbose = request.verbose;
   launch.bound = longest_wait(plan->options);
-  return launch_in_background(launch, [&](Reporter& reporter) { return run_mount_daemon(*plan, reporter); });
+  const pid_t waiting = getpid();
+  const int status =
+      launch_in_background(launch, [&](Reporter& reporter) { return run_mount_daemon(*plan, reporter); });
+  // The daemon comes by here, too, in its end.
+  if (status != 0 || getpid() != waiting || (!request.persist && request.bookmark.empty())) return status;
+  return write_down(program, *plan);
 }
 
 }  // namespace nfsrdma::cli

@@ -25,8 +25,8 @@ constexpr unsigned kMaxSeconds = 1'000'000'000;
 // `--rsize=65536` and `--rsize 65536` of the verb `mount` as `-o rsize=65536`, so that all options stand in
 // one list, in their order, and an unknown one gets the answer that -o would give it.
 std::vector<std::string> options_as_lists(const std::vector<std::string>& arguments) {
-  static const std::set<std::string> kOwn{"--help",    "--foreground", "--debug",
-                                          "--verbose", "--fake",       "--options"};
+  static const std::set<std::string> kOwn{"--help", "--foreground", "--debug",   "--verbose",
+                                          "--fake", "--options",    "--persist", "--bookmark"};
   std::vector<std::string> out;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
@@ -82,11 +82,22 @@ struct Mount {
     verb->add_option("-o,--options", lists, "mount options, separated by commas")
         ->type_name("LIST")
         ->allow_extra_args(false);
-    verb->add_flag("-f,--foreground", request.foreground,
+    CLI::Option* foreground = verb->add_flag("-f,--foreground", request.foreground,
                                              "stay in the foreground, log to standard error");
-    verb->add_flag("-d,--debug", request.debug, "as -f, with log_level=debug");
+    CLI::Option* debug = verb->add_flag("-d,--debug", request.debug, "as -f, with log_level=debug");
     verb->add_flag("-v,--verbose", request.verbose, "say what is done");
-    verb->add_flag("--fake", request.fake, "do everything but the mount");
+    CLI::Option* fake = verb->add_flag("--fake", request.fake, "do everything but the mount");
+    verb->add_flag("--persist", request.persist,
+                   "once it is mounted, write it down for each boot (root: /etc/fstab) or login")
+        ->excludes(fake)
+        ->excludes(foreground)
+        ->excludes(debug);
+    verb->add_option("--bookmark", request.bookmark,
+                     "once it is mounted, show it in file managers' side bars under this name")
+        ->type_name("NAME")
+        ->excludes(fake)
+        ->excludes(foreground)
+        ->excludes(debug);
     verb->footer(mount_footer());
   }
 };
@@ -257,6 +268,8 @@ struct Tool {
     sub->add_flag("-l,--lazy", umount.lazy, "detach now, finish in the background");
     sub->add_flag("-f,--force", umount.force, "give up what the server does not take");
     sub->add_flag("-v,--verbose", umount.verbose, "say what is done");
+    sub->add_flag("--forget", umount.forget,
+                  "also take away what 'mount --persist' and '--bookmark' wrote; DIR need not be mounted");
     limit = sub->add_option("--timeout", timeout, "give up waiting after so many seconds")
                 ->type_name("S")
                 ->check(within(1, kMaxSeconds));

@@ -27,6 +27,7 @@ struct UmountVerb {
   bool lazy = false;
   bool force = false;
   bool verbose = false;
+  bool forget = false;  // what `mount --persist` and `--bookmark` wrote
   std::optional<std::chrono::seconds> timeout;
 };
 struct StatusVerb {

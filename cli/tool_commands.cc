@@ -12,6 +12,7 @@
 #include "cli/control_client.h"
 #include "cli/control_path.h"
 #include "cli/mountinfo.h"
+#include "cli/persist/persist.h"
 #include "cli/process.h"
 #include "cli/snapshot.h"
 #include "cli/unmount.h"
@@ -186,9 +187,30 @@ int run_stats(const std::string& program, const StatsVerb& verb) {
   }
 }
 
+namespace {
+
+// What `mount --persist` wrote, under the path that the mount table has, or as it was typed.
+Outcome<> forget(const std::string& directory, bool mounted) {
+  const auto done = forget_mount(directory);
+  if (!done) return tl::unexpected(done.error());
+  if (!*done && !mounted)
+    return refuse(ToolExit::kNotOurs,
+                  fmt::format("{}: not mounted, and not written down for each boot or login", directory));
+  if (!*done)
+    return refuse(ToolExit::kWarnings,
+                  fmt::format("{}: it was not written down for each boot or login", directory));
+  return {};
+}
+
+}  // namespace
+
 int run_umount(const std::string& program, const UmountVerb& verb) {
   const auto entry = find_our_mount(read_mountinfo(), verb.directory, false);
-  if (!entry) return report(program, entry.error());
+  if (!entry && !verb.forget) return report(program, entry.error());
+  Outcome<> forgotten;
+  if (verb.forget)
+    forgotten = forget(entry ? entry->mount_point : lexical_path(verb.directory), entry.has_value());
+  if (!entry) return forgotten ? static_cast<int>(ToolExit::kOk) : report(program, forgotten.error());
   UnmountOptions options;
   options.lazy = verb.lazy;
   options.force = verb.force;
@@ -198,7 +220,7 @@ int run_umount(const std::string& program, const UmountVerb& verb) {
   const auto done = unmount(*entry, options, system_control_places());
   if (!done) return report(program, done.error());
   if (!done->empty()) return report(program, Failure(ToolExit::kWarnings, *done));
-  return static_cast<int>(ToolExit::kOk);
+  return forgotten ? static_cast<int>(ToolExit::kOk) : report(program, forgotten.error());
 }
 
 int run_log_level(const std::string& program, const LogLevelVerb& verb) {
