@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "cli/confinement.h"
@@ -22,6 +23,8 @@
 #include "cli/log_setup.h"
 #include "cli/mount_guard.h"
 #include "cli/mount_point.h"
+#include "cli/notices/desktop_notices.h"
+#include "cli/notices/notice_watch.h"
 #include "cli/option_table.h"
 #include "cli/process.h"
 #include "cli/retry.h"
@@ -55,6 +58,8 @@ size_t kept(size_t most) {
 constexpr std::chrono::seconds kFarewell{1};
 // After so long without any answer the user is told; retry=0 waits no longer. As long as `probe` does.
 constexpr std::chrono::seconds kFirstWord{10};
+// How often it is seen whether the user should be told something: a fraction of NoticeWatch::kSilence.
+constexpr std::chrono::seconds kLookForNotices{3};
 // What a second signal leaves for taking the mount away.
 constexpr std::chrono::seconds kLastMoments{3};
 
@@ -302,6 +307,37 @@ class MountDaemon {
         reporter_.progress(fmt::format("{}: {}", plan_.source.text, text));
     }
     reporter_.ready();
+    watch_for_notices();
+  }
+
+  // --- notices
+
+  // A user's own mount, and a desktop of his.
+  void watch_for_notices() {
+    if (plan_.root || !plan_.options.notices || !has_session_bus()) return;
+    notices_.emplace(control_);
+    look_for_notices();
+  }
+
+  void look_for_notices() {
+    notice_timer_.expires_after(kLookForNotices);
+    notice_timer_.async_wait([this](std::error_code cancelled) {
+      if (cancelled || stage_ != Stage::kMounted || !notices_) return;
+      for (const NoticeKind kind : notice_watch_.look(notice_input(), std::chrono::steady_clock::now()))
+        notices_->show(notice_of(kind, plan_.source.text, mount_point_));
+      look_for_notices();
+    });
+  }
+
+  NoticeInput notice_input() const {
+    const client::Statistics statistics = filesystem_->statistics();
+    NoticeInput input{Duration::zero(), statistics.cache.room_errors, statistics.cache.locks_lost};
+    for (const rpc::TransportStatus& t : statistics.transports) {
+      if (!t.responding)
+        input.silent_for =
+            std::max<Duration>(input.silent_for, std::chrono::steady_clock::now() - t.stalled_since);
+    }
+    return input;
   }
 
   void find_mount() {
@@ -483,6 +519,8 @@ class MountDaemon {
     timer_.cancel();
     patience_timer_.cancel();
     silence_timer_.cancel();
+    notice_timer_.cancel();
+    notices_.reset();
   }
 
   // --- signals
@@ -572,6 +610,9 @@ class MountDaemon {
   asio::steady_timer timer_{control_};           // pause, or the limit of an attempt, or of the end
   asio::steady_timer patience_timer_{control_};  // bg: the limit of the first attempt
   asio::steady_timer silence_timer_{control_};   // of an attempt that has heard nothing yet
+  asio::steady_timer notice_timer_{control_};
+  std::optional<DesktopNotices> notices_;
+  NoticeWatch notice_watch_;
   Stage stage_ = Stage::kAttempting;
   bool backgrounded_ = false;
   bool kernel_gone_ = false;

@@ -112,6 +112,7 @@ struct MountOptions {
   std::string log_file;                        // with LogTarget::kFile, absolute
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
+  bool notices = true;  // on the desktop of the user whose mount it is
   bool sloppy = false;
 
   static constexpr const char* kSoftwareRdma = "software";

@@ -302,6 +302,15 @@ std::string show_log_format(const MountOptions& o) {
   return o.log_format == LogFormat::kJson ? "log_format=json" : "log_format=text";
 }
 
+Outcome<> set_notify(MountOptions& o, const OptionValue& v) {
+  o.notices = v.text == "auto";
+  return {};
+}
+
+std::string show_notify(const MountOptions& o) {
+  return o.notices ? std::string() : "notify=none";
+}
+
 std::string show_config_file(const MountOptions& o) {
   return o.config_file.empty() ? std::string() : "conf=" + o.config_file;
 }

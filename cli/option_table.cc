@@ -267,6 +267,9 @@ constexpr OptionSpec kTable[] = {
     {.name = "log_format", .kind = K::kWord, .section = S::kDaemon, .mutability = M::kLive, .words = "text|json",
      .fallback = "text", .help = "form of the log lines",
      .set = set_log_format, .show = show_log_format},
+    {.name = "notify", .kind = K::kWord, .section = S::kDaemon, .words = "auto|none",
+     .fallback = "auto", .help = "notices on the desktop of the user whose mount it is: the server does not answer, is back, is full; locks are lost",
+     .set = set_notify, .show = show_notify},
     {.name = "sloppy", .section = S::kDaemon, .fallback = "off", .help = "skip unknown options instead of failing",
      .set = set_switch<&O::sloppy>},
 

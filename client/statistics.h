@@ -57,8 +57,10 @@ struct CacheStatistics {
   uint64_t dirty_bytes = 0;        // not yet acknowledged by WRITE
   uint64_t uncommitted_bytes = 0;  // acknowledged UNSTABLE, kept until COMMIT
   uint64_t refused_bytes = 0;      // given up after an error, of which fsync or close tells
+  uint64_t room_errors = 0;        // of these errors: no room, or no quota
   uint64_t open_files = 0;
   uint64_t locks = 0;
+  uint64_t locks_lost = 0;           // files whose locks the server did not give back
   uint64_t data_bytes = 0;           // of memory, for data that is kept
   uint64_t data_limit_bytes = 0;     // at most; less than cache_mem where memory is short
   uint64_t data_hits = 0;            // reads answered with it, wholly or in part

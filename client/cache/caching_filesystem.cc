@@ -90,6 +90,7 @@ CacheStatistics CachingFilesystem::cache_statistics() const {
   s.dirty_bytes = dirty_bytes_;
   s.uncommitted_bytes = unstable_bytes_;
   s.refused_bytes = refused_bytes_;
+  s.room_errors = room_errors_;
   const DataCache::Numbers data = table_.data().numbers();
   s.data_bytes = data.bytes;
   s.data_limit_bytes = table_.data().limit();

@@ -570,6 +570,7 @@ class CachingFilesystem : public Filesystem {
   std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
   std::atomic<uint64_t> roomless_bytes_{0};  // that wait for room
   std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
+  std::atomic<uint64_t> room_errors_{0};     // such errors for want of room
   std::atomic<uint64_t> write_limit_{0};     // WriteLimits::buffers(); 0: not known
   std::atomic<bool> committing_everything_{false};
   std::atomic<int64_t> short_until_{0};  // steady clock ticks; 0: memory was not refused

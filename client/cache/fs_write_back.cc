@@ -47,6 +47,7 @@ bool follows_in_memory(const WriteExtent& held, const Slice& data) {
 
 void CachingFilesystem::write_failed(CachedFile& file, Error error, uint64_t bytes, const char* verb) {
   refused_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (error.errnum == ENOSPC || error.errnum == EDQUOT) room_errors_.fetch_add(1, std::memory_order_relaxed);
   ++file.write_errors;
   file.write_error = std::move(error);
   const uint64_t ino = file.cached.attributes.get().ino;

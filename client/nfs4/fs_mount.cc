@@ -268,6 +268,7 @@ Statistics Nfs4Filesystem::statistics() const {
   const StateManager::Counts counts = states_.counts();
   s.cache.open_files = counts.opens;
   s.cache.locks = counts.locks;
+  s.cache.locks_lost = counts.locks_lost;
   s.delegations = delegations_.statistics();
   return s;
 }

@@ -32,6 +32,7 @@ bool about_state(nfs4::nfsstat4 status) {
 
 StateManager::Counts StateManager::counts() const {
   Counts counts;
+  counts.locks_lost = locks_lost_.load(std::memory_order_relaxed);
   for (const NodeRef& node : files()) {
     const std::lock_guard lock(nfs4_node(node).mutex);
     const auto& file = nfs4_node(node).file;
@@ -274,6 +275,7 @@ std::string StateManager::called(const NodeRef& node) {
 }
 
 void StateManager::report_lost_locks(const NodeRef& node, const char* why) {
+  locks_lost_.fetch_add(1, std::memory_order_relaxed);
   log::error("locks of {} are lost ({}): I/O under them fails until they are released", called(node), why);
   hooks_.locks_lost(node);
 }

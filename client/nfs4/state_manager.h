@@ -128,7 +128,7 @@ class StateManager final : public StateKeeper {
   Task<> return_unwanted(DelegationRef delegation);
 
   struct Counts {
-    uint64_t opens = 0, locks = 0;
+    uint64_t opens = 0, locks = 0, locks_lost = 0;
   };
   Counts counts() const;
 
@@ -233,6 +233,7 @@ class StateManager final : public StateKeeper {
   // The server's side of `state` is gone; with the node's mutex held. True when locks went with it.
   static bool lose(OpenState& state);
   void report_lost_locks(const NodeRef& node, const char* why);
+  std::atomic<uint64_t> locks_lost_{0};
   // A file in a line of the log: its name from log_level=debug on, where one is known, else how to find it.
   // Without the Node's mutex.
   std::string called(const NodeRef& node);

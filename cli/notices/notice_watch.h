@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a person at a desktop is told something about a mount of his, and what: decided from what the client
+// counts.
+//
+// Pure: the caller brings numbers and the time, every few seconds. Each kind of notice is rate limited.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/runtime/loop.h"
+
+namespace nfsrdma::cli {
+
+enum class NoticeKind : uint8_t {
+  kSilent,     // the server does not answer
+  kBack,       // it does again
+  kFull,       // written data was refused for want of room, which close or fsync tell
+  kLocksLost,  // to another client, or in the server's restart
+  kCount,
+};
+
+struct NoticeInput {
+  Duration silent_for{};     // since the oldest unanswered call; zero: the server answers
+  uint64_t room_errors = 0;  // counters since the mount
+  uint64_t locks_lost = 0;
+};
+
+class NoticeWatch {
+ public:
+  static constexpr Duration kSilence = std::chrono::seconds(15);
+  // Between two notices of one kind; of a server that comes and goes, too.
+  static constexpr Duration kPause = std::chrono::seconds(60);
+
+  std::vector<NoticeKind> look(const NoticeInput& input, TimePoint now);
+
+ private:
+  bool may_say(NoticeKind kind, TimePoint now);
+
+  bool said_silent_ = false;
+  NoticeInput before_;
+  std::array<std::optional<TimePoint>, static_cast<size_t>(NoticeKind::kCount)> said_;
+};
+
+struct Notice {
+  NoticeKind kind = NoticeKind::kSilent;
+  std::string summary, body;
+  bool urgent = false;
+};
+// In words, about the mount of `source` on `mount_point`.
+Notice notice_of(NoticeKind kind, const std::string& source, const std::string& mount_point);
+
+}  // namespace nfsrdma::cli
