@@ -206,6 +206,23 @@ class Monitoring(unittest.TestCase):
         self.assertEqual(status, 0, said)
 
 
+class Desktop(unittest.TestCase):
+    def test_entry(self):
+        status, said = run(tool(self, "desktop-file-validate"), os.path.join(PACKAGING, "desktop", "nfsrdma-fuse.desktop"))
+        self.assertEqual((status, said), (0, ""))
+
+    def test_what_the_entry_names_is_there(self):
+        entry = text_of("packaging/desktop/nfsrdma-fuse.desktop")
+        for key, suffix in (("Exec", ""), ("Icon", ".svg")):
+            name = re.search(rf"^{key}=(\S+)$", entry, re.M).group(1)
+            self.assertTrue(os.path.exists(os.path.join(PACKAGING, "desktop", name + suffix)), name)
+
+    def test_script(self):
+        script = os.path.join(PACKAGING, "desktop", "nfsrdma-fuse-connect")
+        self.assertTrue(os.access(script, os.X_OK))
+        self.assertEqual(run("sh", "-n", script), (0, ""))
+
+
 class AppArmor(unittest.TestCase):
     def test_profile(self):
         parser = tool(self, "apparmor_parser")

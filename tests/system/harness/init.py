@@ -6,7 +6,8 @@ thread, one poll loop. What it prepares, all inside its own namespaces:
   - no mount of ours, whatever is mounted outside;
   - loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
   - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT,
-    the documents, where they are in the source, which an ordinary user may not be able to read;
+    the documents, where they are in the source, which an ordinary user may not be able to read,
+    and desktop/ = packaging/desktop;
   - the kernel's list of FUSE connections, which systemd mounts elsewhere;
   - an empty /run (no rpcbind, no D-Bus, no utab of the host's); /dev/fuse open to users, as udev has it elsewhere;
   - /sbin/mount.nfsrdma-fuse, /sbin/mount.fuse.rpcrdma and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
@@ -104,6 +105,7 @@ def prepare(work, build, out):
     os.symlink("src", os.path.join(work, "tests"))
     sh("mount", "--bind", os.path.join(source, "docs"), os.path.join(work, "docs"))
     shutil.copy(os.path.join(source, "README.md"), work)
+    shutil.copytree(os.path.join(source, "packaging", "desktop"), os.path.join(work, "desktop"))
     if out != "-":
         os.makedirs(out, exist_ok=True)
         sh("mount", "--bind", out, os.path.join(work, "out"))
