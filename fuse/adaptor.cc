@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "fuse/thread_status.h"
@@ -143,18 +144,44 @@ Task<> release_file(Adaptor& a, std::unique_ptr<FileHandle> handle) {
   co_await std::move(released);
 }
 
-Task<> release_directory(Adaptor& a, std::unique_ptr<DirectoryHandle> handle) {
-  auto released = a.filesystem.releasedir(handle->directory);
+}  // namespace
+
+Task<> Adaptor::release_directory(client::Filesystem& filesystem, std::unique_ptr<DirectoryHandle> handle) {
+  client::OpenDirectoryRef directory = handle->directory;
+  if (const auto late = handle->late) {
+    auto locking = late->mutex.lock();
+    const AsyncMutex::Guard guard = co_await std::move(locking);
+    directory = late->directory;
+  }
+  if (!directory) co_return;
+  auto released = filesystem.releasedir(std::move(directory));
   co_await std::move(released);
 }
-
-}  // namespace
 
 void Adaptor::release_everything() {
   Loop& loop = *Loop::current();
   for (auto& handle : files.take_all()) loop.spawn(release_file(*this, std::move(handle)));
   repeated_opens.release_all();
-  for (auto& handle : directories.take_all()) loop.spawn(release_directory(*this, std::move(handle)));
+  for (auto& handle : directories.take_all()) loop.spawn(release_directory(filesystem, std::move(handle)));
+}
+
+std::optional<bool> Adaptor::root_access_by_mode(const rpc::Credential& who, int mask) const {
+  const std::optional<client::AttributesReply> known = root_attributes.known();
+  if (!known) return std::nullopt;
+  if (who.uid() == 0) return true;
+  const client::Attributes& root = known->attributes;
+  const auto& groups = who.groups();
+  const bool group =
+      who.gid() == root.gid || std::find(groups.begin(), groups.end(), root.gid) != groups.end();
+  const uint32_t shift = who.uid() == root.uid ? 6 : group ? 3 : 0;
+  return (static_cast<uint32_t>(mask) & ~(root.mode >> shift) & 7u) == 0;
+}
+
+uint64_t Adaptor::heard() const {
+  uint64_t sum = 0;
+  for (const rpc::TransportStatus& t : filesystem.statistics().transports)
+    sum += t.replies + t.bytes_received;
+  return sum;
 }
 
 }  // namespace nfsrdma::fuse

@@ -34,6 +34,7 @@
 #include "fuse/options.h"
 #include "fuse/repeated_opens.h"
 #include "fuse/request.h"
+#include "fuse/root_question.h"
 #include "transport/memory/buffer.h"
 #include "transport/runtime/loop.h"
 
@@ -56,6 +57,11 @@ class Adaptor {
   CallerInspector inspector;
   OperationTracer tracer;
   Handshake handshake;
+  // About the root, for who looks at mount points.
+  RootQuestion<client::AttributesReply> root_attributes;
+  RootQuestion<client::FilesystemStatus> root_room;
+  RootQuestion<bool> root_access;
+  RootQuestion<client::OpenDirectoryReply> root_opening;
   fuse_session* session = nullptr;        // FuseMount's
   client::FrontEnd* front_end = nullptr;  // its Invalidator
 
@@ -109,6 +115,13 @@ class Adaptor {
   double lifetime(Duration ttl) const {
     return options.allow_root ? 0 : std::chrono::duration<double>(ttl).count();
   }
+
+  // Grows with whatever comes from the server.
+  uint64_t heard() const;
+  // What the root's mode says; nothing where it is not known. The server is asked for whatever is done then.
+  std::optional<bool> root_access_by_mode(const rpc::Credential& who, int mask) const;
+
+  static Task<> release_directory(client::Filesystem& filesystem, std::unique_ptr<DirectoryHandle> handle);
 
   // The kernel is gone: closes what it left open. Loop thread; the work goes on by itself.
   void release_everything();

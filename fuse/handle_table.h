@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/filesystem.h"
+#include "transport/runtime/sync.h"
 
 namespace nfsrdma::fuse {
 
@@ -33,9 +34,18 @@ class FileHandle {
   const FileUse use_;
 };
 
+// A directory that the kernel has open and the server has not been asked for, because it was silent.
+struct LateDirectory {
+  explicit LateDirectory(client::NodeRef which) : node(std::move(which)) {}
+  const client::NodeRef node;
+  AsyncMutex mutex;                    // guards
+  client::OpenDirectoryRef directory;  // null: not yet
+};
+
 struct DirectoryHandle {
-  client::OpenDirectoryRef directory;
+  client::OpenDirectoryRef directory;  // null: it is late
   rpc::CredentialPtr credential;
+  std::shared_ptr<LateDirectory> late{};
 };
 
 template <class Handle>

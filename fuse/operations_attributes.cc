@@ -2,6 +2,9 @@
 // getattr, setattr, access, readlink, statfs.
 #include <sys/statvfs.h>
 
+#include <cerrno>
+#include <optional>
+
 #include "fuse/adaptor.h"
 #include "fuse/operations.h"
 
@@ -29,6 +32,21 @@ Task<> getattr(Adaptor& a, FuseRequest request, NodeRef node, FileUse use) {
   answer_attributes(a, request, node, reply);
 }
 
+// Of the root, of which what is old is better than nothing while the server is silent: not for the kernel to
+// keep.
+Task<> getattr_root(Adaptor& a, FuseRequest request, NodeRef node) {
+  auto call = a.filesystem.getattr(a.context(request), node, nullptr);
+  auto asking = a.root_attributes.ask(
+      std::move(call), [&a] { return a.heard(); },
+      [&a] {
+        auto known = a.root_attributes.known();
+        if (known) known->ttl = Duration::zero();
+        return known;
+      });
+  const Result<AttributesReply> reply = co_await std::move(asking);
+  answer_attributes(a, request, node, reply);
+}
+
 Task<> setattr(Adaptor& a, FuseRequest request, NodeRef node, SetAttributes set, FileUse use) {
   RequestContext ctx = context_of(a, request, use);
   ctx.cancellation = request.make_cancellable(false);
@@ -48,6 +66,26 @@ Task<> access(Adaptor& a, FuseRequest request, NodeRef node, int mask) {
   }
 }
 
+Task<Result<bool>> may_access(Adaptor& a, RequestContext ctx, NodeRef node, int mask) {
+  auto call = a.filesystem.access(std::move(ctx), std::move(node), mask);
+  const Result<> result = co_await std::move(call);
+  if (result) co_return true;
+  if (result.error().errnum == EACCES) co_return false;
+  co_return fail(result.error());
+}
+
+Task<> access_root(Adaptor& a, FuseRequest request, NodeRef node, int mask) {
+  RequestContext ctx = a.context(request);
+  const rpc::CredentialPtr who = ctx.credential;
+  auto call = may_access(a, std::move(ctx), std::move(node), mask);
+  auto asking = a.root_access.ask(
+      std::move(call), [&a] { return a.heard(); },
+      [&a, who, mask] { return a.root_access_by_mode(*who, mask); });
+  const Result<bool> allowed = co_await std::move(asking);
+  if (!allowed) co_return request.fail(allowed.error());
+  request.error(*allowed ? 0 : EACCES);
+}
+
 Task<> readlink(Adaptor& a, FuseRequest request, NodeRef node) {
   auto call = a.filesystem.readlink(a.context(request), std::move(node));
   const Result<std::string> target = co_await std::move(call);
@@ -58,8 +96,11 @@ Task<> readlink(Adaptor& a, FuseRequest request, NodeRef node) {
   }
 }
 
-Task<> statfs(Adaptor& a, FuseRequest request, NodeRef node) {
+Task<> statfs(Adaptor& a, FuseRequest request, NodeRef node, bool root) {
   auto call = a.filesystem.statfs(a.context(request), std::move(node));
+  if (root)
+    call = a.root_room.ask(
+        std::move(call), [&a] { return a.heard(); }, [&a] { return a.root_room.known(); });
   const Result<FilesystemStatus> status = co_await std::move(call);
   if (!status) co_return request.fail(status.error());
   struct statvfs st {};
@@ -102,6 +143,7 @@ FileUse use_of(const fuse_file_info* fi) {
 
 void op_getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kGetattr, {ino}, [&](Adaptor& a, FuseRequest r) {
+    if (ino == InodeTable::kRootId && fi == nullptr) return getattr_root(a, std::move(r), a.inodes.node(ino));
     return getattr(a, std::move(r), a.inodes.node(ino), use_of(fi));
   });
 }
@@ -121,8 +163,10 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat* attr, int to_set, f
 }
 
 void op_access(fuse_req_t req, fuse_ino_t ino, int mask) {
-  Adaptor::run(req, Operation::kAccess, {ino},
-               [&](Adaptor& a, FuseRequest r) { return access(a, std::move(r), a.inodes.node(ino), mask); });
+  Adaptor::run(req, Operation::kAccess, {ino}, [&](Adaptor& a, FuseRequest r) {
+    if (ino == InodeTable::kRootId) return access_root(a, std::move(r), a.inodes.node(ino), mask);
+    return access(a, std::move(r), a.inodes.node(ino), mask);
+  });
 }
 
 void op_readlink(fuse_req_t req, fuse_ino_t ino) {
@@ -133,7 +177,8 @@ void op_readlink(fuse_req_t req, fuse_ino_t ino) {
 void op_statfs(fuse_req_t req, fuse_ino_t ino) {
   Adaptor::run(req, Operation::kStatfs, {ino != 0 ? ino : InodeTable::kRootId},
                [&](Adaptor& a, FuseRequest r) {
-                 return statfs(a, std::move(r), a.inodes.node(ino != 0 ? ino : InodeTable::kRootId));
+                 const bool root = ino == 0 || ino == InodeTable::kRootId;
+                 return statfs(a, std::move(r), a.inodes.node(root ? InodeTable::kRootId : ino), root);
                });
 }
 

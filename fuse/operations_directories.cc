@@ -4,6 +4,7 @@
 // The reply buffer is as large as the kernel asks (a page on older kernels). Entries that no longer fit are
 // left out and asked for again by offset, so only what is really written is counted as looked up.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,15 +20,41 @@ namespace {
 
 constexpr size_t kMaxListing = 1u << 20;
 
-Task<> opendir(Adaptor& a, FuseRequest request, NodeRef node) {
+Task<> release(Filesystem& filesystem, OpenDirectoryRef directory) {
+  auto call = filesystem.releasedir(std::move(directory));
+  co_await std::move(call);
+}
+
+// Some only open the mount point to see whether it is there (df): no directory yet where the server is
+// silent.
+Task<Result<OpenDirectoryReply>> open_root(Adaptor& a, RequestContext ctx, NodeRef node) {
+  const rpc::CredentialPtr who = ctx.credential;
+  Filesystem& filesystem = a.filesystem;
+  auto call = filesystem.opendir(std::move(ctx), std::move(node));
+  auto asking = a.root_opening.ask(
+      std::move(call), [&a] { return a.heard(); },
+      [&a, who]() -> std::optional<OpenDirectoryReply> {
+        if (!a.root_access_by_mode(*who, R_OK).value_or(false)) return std::nullopt;
+        return OpenDirectoryReply{};
+      },
+      [&filesystem](const OpenDirectoryReply& late) {
+        Loop::current()->spawn(release(filesystem, late.directory));
+      });
+  Result<OpenDirectoryReply> reply = co_await std::move(asking);
+  co_return reply;
+}
+
+Task<> opendir(Adaptor& a, FuseRequest request, NodeRef node, bool root) {
   RequestContext ctx = a.context(request);
   rpc::CredentialPtr credential = ctx.credential;
-  auto call = a.filesystem.opendir(std::move(ctx), std::move(node));
+  auto call = root ? open_root(a, std::move(ctx), node) : a.filesystem.opendir(std::move(ctx), node);
   const Result<OpenDirectoryReply> reply = co_await std::move(call);
   if (!reply) co_return request.fail(reply.error());
   if (!request.answered()) {
     fuse_file_info fi{};
-    fi.fh = a.directories.add(DirectoryHandle{reply->directory, credential});
+    DirectoryHandle handle{reply->directory, credential};
+    if (!handle.directory) handle.late = std::make_shared<LateDirectory>(std::move(node));
+    fi.fh = a.directories.add(std::move(handle));
     // The kernel keeps the listing in its page cache; without keep_cache it starts afresh with every opendir,
     // and its own changes of the directory make it do so too.
     fi.cache_readdir = 1;
@@ -36,8 +63,23 @@ Task<> opendir(Adaptor& a, FuseRequest request, NodeRef node) {
     a.directories.take(fi.fh);
   }
   request.counters().undone.add();
-  auto release = a.filesystem.releasedir(reply->directory);
-  co_await std::move(release);
+  if (!reply->directory) co_return;
+  auto releasing = release(a.filesystem, reply->directory);
+  co_await std::move(releasing);
+}
+
+// Of a handle that is late: whoever looks into it waits for the server.
+Task<Result<OpenDirectoryRef>> directory_of(Adaptor& a, DirectoryHandle handle) {
+  if (!handle.late) co_return handle.directory;
+  auto locking = handle.late->mutex.lock();
+  const AsyncMutex::Guard guard = co_await std::move(locking);
+  if (!handle.late->directory) {
+    auto call = a.filesystem.opendir(Adaptor::context(handle.credential), handle.late->node);
+    Result<OpenDirectoryReply> reply = co_await std::move(call);
+    if (!reply) co_return fail(std::move(reply.error()));
+    handle.late->directory = reply->directory;
+  }
+  co_return handle.late->directory;
 }
 
 bool is_dot(const std::string& name) {
@@ -99,8 +141,10 @@ class Listing {
 
 Task<> readdir(Adaptor& a, FuseRequest request, DirectoryHandle handle, uint64_t offset, size_t bytes,
                bool plus) {
-  auto call =
-      a.filesystem.readdir(Adaptor::context(handle.credential), handle.directory, offset, bytes, plus);
+  auto opening = directory_of(a, handle);
+  const Result<OpenDirectoryRef> directory = co_await std::move(opening);
+  if (!directory) co_return request.fail(directory.error());
+  auto call = a.filesystem.readdir(Adaptor::context(handle.credential), *directory, offset, bytes, plus);
   const Result<DirectoryPage> page = co_await std::move(call);
   if (!page) co_return request.fail(page.error());
   if (request.answered()) co_return;
@@ -120,13 +164,16 @@ Task<> readdir(Adaptor& a, FuseRequest request, DirectoryHandle handle, uint64_t
 }
 
 Task<> releasedir(Adaptor& a, FuseRequest request, std::unique_ptr<DirectoryHandle> handle) {
-  auto call = a.filesystem.releasedir(handle->directory);
-  co_await std::move(call);
+  auto releasing = Adaptor::release_directory(a.filesystem, std::move(handle));
+  co_await std::move(releasing);
   request.ok();
 }
 
 Task<> fsyncdir(Adaptor& a, FuseRequest request, DirectoryHandle handle) {
-  auto call = a.filesystem.fsyncdir(Adaptor::context(handle.credential), handle.directory);
+  auto opening = directory_of(a, handle);
+  const Result<OpenDirectoryRef> directory = co_await std::move(opening);
+  if (!directory) co_return request.fail(directory.error());
+  auto call = a.filesystem.fsyncdir(Adaptor::context(handle.credential), *directory);
   const Result<> result = co_await std::move(call);
   if (!result) co_return request.fail(result.error());
   request.ok();
@@ -137,8 +184,9 @@ DirectoryHandle& handle_of(const fuse_file_info* fi) {
 }
 
 void op_opendir(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
-  Adaptor::run(req, Operation::kOpendir, {ino},
-               [&](Adaptor& a, FuseRequest r) { return opendir(a, std::move(r), a.inodes.node(ino)); });
+  Adaptor::run(req, Operation::kOpendir, {ino}, [&](Adaptor& a, FuseRequest r) {
+    return opendir(a, std::move(r), a.inodes.node(ino), ino == InodeTable::kRootId);
+  });
 }
 
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, fuse_file_info* fi) {
