@@ -62,6 +62,7 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"scripts/setup": "installs packages on the machine that tests; scripts/fresh types it on a new one",
     r"sudo cmake --build build/release --target uninstall": "tests/packaging/packaging_test.py uninstalls what it has installed",
     r"systemctl --user (en|dis)able --now nfsrdma-fuse@home": "the tests have no systemd; packaging_test.py verifies the unit",
+    r"(nfsrdma-fuse )?(mount --persist|umount --forget)( .*)?": "writes down what is there already; system.persist",
     r"nfsrdma-fuse stats --format prometheus": "there is no mount where a sentence is typed; system.command",
     # Not commands of this project, or only their names: what a sentence is about.
     r"git (clone|status)|mount -o( remount)?|umount --force|nfsrdma-fuse (mount|umount|probe|status|stats)|nfsrdma-filer --ccp": "a name, not a line to type",
