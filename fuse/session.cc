@@ -107,6 +107,9 @@ class FuseMount::Impl {
   std::unique_ptr<fuse_session, SessionDeleter> session_;
   std::optional<KernelMount> mount_;
   std::atomic<bool> mounted_{false};
+  // The connection ended because our mount is gone: whatever has its place, and by then its ID, is another
+  // one.
+  std::atomic<bool> gone_{false};
   std::atomic<size_t> readers_{0};     // still reading
   std::atomic<size_t> unfinished_{0};  // loops that have not cleaned up
   std::atomic<bool> ended_{false};
@@ -194,6 +197,8 @@ void FuseMount::Impl::reader_ended() {
   // No reader, no further interrupts: what each loop has posted to itself until now runs before its
   // finish_loop.
   if (readers_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // Before anybody hears of the end, who may mount again at the same place.
+  if (!still_mounted()) gone_.store(true, std::memory_order_release);
   invalidator_.disable();
   for (auto& side : adaptor_.sides) {
     side.loop->post([this, &side] { finish_loop(side); });
@@ -223,7 +228,8 @@ void FuseMount::Impl::detach() {
 
 void FuseMount::Impl::unmount(bool lazy, std::function<void(Result<>)> done) {
   std::lock_guard lock(threads_mutex_);
-  threads_.emplace_back([where = adaptor_.options.where, mount = mount_, lazy, done = std::move(done)] {
+  const auto mount = gone_.load(std::memory_order_acquire) ? std::nullopt : mount_;
+  threads_.emplace_back([where = adaptor_.options.where, mount, lazy, done = std::move(done)] {
     done(mount ? unmount_kernel(*where, *mount, lazy) : Result<>{});
   });
 }
@@ -295,7 +301,8 @@ FuseMount::Impl::~Impl() {
     fuse_session_exit(session_.get());
     session_.reset();
     // Of root's mount libfuse has the descriptor only, and has closed it.
-    if (there && mount_ && ::geteuid() == 0) (void)unmount_kernel(where(), *mount_, true);
+    if (there && !gone_.load(std::memory_order_acquire) && mount_ && ::geteuid() == 0)
+      (void)unmount_kernel(where(), *mount_, true);
   }
   // Only now: it may have waited for what only the end of the connection answers.
   adaptor_.inspector.join();

@@ -81,6 +81,29 @@ TEST_P(Lifecycle, ForcedUnmount_EndsWaitsAndReleasesFiles) {
   ::umount2(m.path().c_str(), MNT_DETACH);
 }
 
+// The kernel gives the ID of a mount that is gone to the next one: a daemon that ends late knew its successor
+// by it.
+TEST_P(Lifecycle, LateEnd_LeavesTheNextMountAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root mounts without fusermount3";
+  TestMount m(mount_setup());
+  const auto ours = find_mount(*MountNamespace::ours(), m.path());
+  ASSERT_TRUE(ours);
+  EXPECT_POSIX(::umount2(m.path().c_str(), 0));
+  EXPECT_TRUE(eventually([&] { return m.mount().ended(); }));
+  // Other programs mount, too, and may have taken the ID.
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(::mount("next", m.path().c_str(), "tmpfs", 0, nullptr), 0);
+    const auto next = find_mount(*MountNamespace::ours(), m.path());
+    ASSERT_TRUE(next);
+    if (next->id == ours->id) break;
+    ASSERT_EQ(::umount2(m.path().c_str(), 0), 0);
+  }
+  EXPECT_EQ(unmount(m, false), 0);  // as a signal that comes late would ask for
+  m.stop();
+  EXPECT_TRUE(find_mount(*MountNamespace::ours(), m.path())) << "it was taken away";
+  ::umount2(m.path().c_str(), MNT_DETACH);
+}
+
 TEST_P(Lifecycle, Detach_AnswersWhoWaits) {
   TestMount m(mount_setup());
   m.fs().hold("mkdir");
