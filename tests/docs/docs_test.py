@@ -216,7 +216,7 @@ class UserPages(unittest.TestCase):
 class Readme(unittest.TestCase):
     def test_what_it_names_is_there(self):
         text = text_of("README.md")
-        names = set(re.findall(r"`((?:[a-z]+/)+[A-Za-z_.-]*)`", text)) | set(re.findall(r"\b((?:scripts|docs|tests)/[A-Za-z_.]+\w)", text))
+        names = set(re.findall(r"`((?:[a-z]+/)+[A-Za-z_.-]*)`", text)) | set(re.findall(r"\b((?:scripts|docs|tests)/[A-Za-z_.-]+\w)", text))
         self.assertGreater(len(names), 8, names)
         for name in names - {"build/release/cli/", "build/profiled/cli/"}:
             self.assertTrue(os.path.exists(os.path.join(ROOT, name)), name)
