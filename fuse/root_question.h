@@ -11,6 +11,7 @@
 // Owner: the Adaptor. Any loop; each coroutine stays on its own.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
