@@ -47,6 +47,7 @@ def of(document, root=ROOT):
 
 NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds it instead
     r"scripts/(demo|test)": ".ci/run types both in a clean clone, scripts/fresh on a new system; system.scripts interrupts them",
+    r"scripts/fresh( .*)?": "makes whole systems, an hour each",
     r"scripts/test debug tsan": "the sanitized presets are hours of building",
     r"scripts/setup --(style|site)": "installs packages on the machine that tests",
     r"scripts/bench( .*)?": "minutes to hours; docs_test.py holds its words, system.bench and system.ceilings its parts",
@@ -62,7 +63,7 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"scripts/setup": "installs packages on the machine that tests; scripts/fresh types it on a new one",
     r"sudo cmake --build build/release --target uninstall": "tests/packaging/packaging_test.py uninstalls what it has installed",
     r"systemctl --user (en|dis)able --now nfsrdma-fuse@home": "the tests have no systemd; packaging_test.py verifies the unit",
-    r"(nfsrdma-fuse )?(mount --persist|umount --forget)( .*)?": "writes down what is there already; system.persist",
+    r"(nfsrdma-fuse )?(mount --persist( .*)?|umount --forget( DIR)?)": "writes down what is there already; system.persist",
     r"nfsrdma-fuse stats --format prometheus": "there is no mount where a sentence is typed; system.command",
     # Not commands of this project, or only their names: what a sentence is about.
     r"git (clone|status)|mount -o( remount)?|umount --force|nfsrdma-fuse (mount|umount|probe|status|stats)|nfsrdma-filer --ccp": "a name, not a line to type",

@@ -56,7 +56,8 @@ class ScriptCase(LeftoverCase):
             os.mkdir(os.path.join(self.tree, folder))
         for name in ("lib.sh", "test", "demo", "profile"):
             os.symlink(os.path.join(ROOT, "scripts", name), os.path.join(self.tree, "scripts", name))
-        os.symlink(os.path.join(ROOT, "tests"), os.path.join(self.tree, "tests"))
+        for name in ("tests", "docs", "packaging", "README.md"):  # what a test's world shows of the sources
+            os.symlink(os.path.join(ROOT, name), os.path.join(self.tree, name))
         for name in ("release", "profiled"):
             os.symlink(os.path.abspath(arguments.build), os.path.join(self.tree, "build", name))
         for name in ("scripts/setup", "bin/cmake", "bin/ctest"):

@@ -105,7 +105,9 @@ def prepare(work, build, out):
     os.symlink("src", os.path.join(work, "tests"))
     sh("mount", "--bind", os.path.join(source, "docs"), os.path.join(work, "docs"))
     shutil.copy(os.path.join(source, "README.md"), work)
-    shutil.copytree(os.path.join(source, "packaging", "desktop"), os.path.join(work, "desktop"))
+    # In a world inside this one the source is this one's directory.
+    desktop = os.path.join(source, "packaging", "desktop")
+    shutil.copytree(desktop if os.path.isdir(desktop) else os.path.join(source, "desktop"), os.path.join(work, "desktop"))
     if out != "-":
         os.makedirs(out, exist_ok=True)
         sh("mount", "--bind", out, os.path.join(work, "out"))

@@ -53,7 +53,7 @@ Snapshot example() {
   s.client.session = {"00ff",    "owner",  "scope", "Ganesha 4.3", 64, 64, 5, 1'053'696,
                       1'053'696, 16,       90,      true,          1,  1,  0, 7,
                       1'048'576, 1'048'576};
-  s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 512, 3, 1};
+  s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 512, 9, 3, 1, 6};
   s.client.delegations = {5, 6, 1, 20, 7, 8, 2, 900};
   s.fuse.operations = {{"READ", 900, 1, 800'000, 5'000}, {"LOOKUP", 20, 4, 1'500, 300}};
   s.fuse.read_bytes = 4'096'000;
