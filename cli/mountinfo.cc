@@ -16,21 +16,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-// The kernel writes space, tab, newline, backslash (and '#') as a backslash and three octal digits.
-std::string unescape(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto octal = [&](size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '7'; };
-    if (text[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3) && text[i + 1] <= '3') {
-      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 std::string_view next_word(std::string_view& rest) {
   const size_t end = std::min(rest.find(' '), rest.size());
   const std::string_view word = rest.substr(0, end);
@@ -55,15 +40,15 @@ std::optional<MountEntry> parse_line(std::string_view line) {
       !parse_unsigned(device.substr(colon + 1), entry.minor)) {
     return std::nullopt;
   }
-  entry.root = unescape(next_word(rest));
-  entry.mount_point = unescape(next_word(rest));
+  entry.root = unescape_octal(next_word(rest));
+  entry.mount_point = unescape_octal(next_word(rest));
   entry.options = next_word(rest);
   while (true) {  // optional fields, ended by "-"
     if (rest.empty()) return std::nullopt;
     if (next_word(rest) == "-") break;
   }
-  entry.type = unescape(next_word(rest));
-  entry.source = unescape(next_word(rest));
+  entry.type = unescape_octal(next_word(rest));
+  entry.source = unescape_octal(next_word(rest));
   entry.fs_options = rest;
   if (entry.mount_point.empty() || entry.type.empty()) return std::nullopt;
   return entry;
@@ -101,6 +86,20 @@ const MountEntry* our_mount_above(const std::vector<MountEntry>& table, std::str
 }
 
 }  // namespace
+
+std::string unescape_octal(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto octal = [&](size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '7'; };
+    if (text[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3) && text[i + 1] <= '3') {
+      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
 
 bool has_option(std::string_view options, std::string_view option) {
   while (!options.empty()) {

@@ -26,6 +26,9 @@ namespace nfsrdma::cli {
 inline constexpr std::string_view kFuseSubtype = "rpcrdma";
 inline constexpr std::string_view kFuseType = "fuse.rpcrdma";
 
+// mountinfo and fstab(5) write space, tab, newline, backslash and '#' as a backslash and three octal digits.
+std::string unescape_octal(std::string_view text);
+
 struct MountEntry {
   unsigned id = 0;
   unsigned parent = 0;

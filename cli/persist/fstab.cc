@@ -15,6 +15,7 @@
 #include <cstring>
 #include <optional>
 
+#include "cli/mountinfo.h"
 #include "cli/option_split.h"
 #include "transport/runtime/fd.h"
 
@@ -49,7 +50,7 @@ std::optional<Line> next_line(std::string_view text, size_t at) {
     rest.remove_prefix(field.size());
   }
   if (fields[0].starts_with('#')) return line;
-  line.directory = unescape_fstab(fields[1]);
+  line.directory = unescape_octal(fields[1]);
   line.type = fields[2];
   return line;
 }
@@ -116,21 +117,6 @@ std::string escape_fstab(std::string_view field) {
       out += c;
     } else {
       out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
-}
-
-std::string unescape_fstab(std::string_view field) {
-  const auto octal = [](char c) { return c >= '0' && c <= '7'; };
-  std::string out;
-  for (size_t i = 0; i < field.size(); ++i) {
-    if (field[i] == '\\' && i + 3 < field.size() && octal(field[i + 1]) && octal(field[i + 2]) &&
-        octal(field[i + 3])) {
-      out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += field[i];
     }
   }
   return out;

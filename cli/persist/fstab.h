@@ -13,8 +13,8 @@
 namespace nfsrdma::cli {
 
 // What getmntent(3) wants escaped: blanks, newlines and backslashes, and '#', which begins a comment.
+// unescape_octal() (cli/mountinfo.h) undoes it.
 std::string escape_fstab(std::string_view field);
-std::string unescape_fstab(std::string_view field);
 
 // "SOURCE DIR nfsrdma-fuse OPTIONS 0 0", without a newline. `options` is a list as -o takes it; _netdev
 // (systemd does not know the type as a network's) and nofail (a boot goes on without the server) are added

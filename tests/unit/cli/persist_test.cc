@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "cli/mountinfo.h"
 #include "cli/persist/fstab.h"
 #include "cli/persist/login.h"
 #include "cli/persist/persist.h"
@@ -34,7 +35,7 @@ TEST(Fstab, SpecialCharacters_AreEscaped) {
   EXPECT_EQ(fstab_line("filer:/a b", "/m\tn\\o#p", "log=/x y"),
             "filer:/a\\040b /m\\011n\\134o\\043p nfsrdma-fuse log=/x\\040y,_netdev,nofail 0 0");
   for (const char* text : {"/a b", "\\040", "/\t\n#\\", "plain"})
-    EXPECT_EQ(unescape_fstab(escape_fstab(text)), text);
+    EXPECT_EQ(unescape_octal(escape_fstab(text)), text);
 }
 
 TEST(Fstab, Removal_GivesBackEveryByte) {
