@@ -9,6 +9,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "transport/tcp/endpoint.h"
+
 namespace nfsrdma::cli {
 namespace {
 
@@ -67,8 +69,8 @@ Address parse_address(std::string_view text) {
   if (colon == std::string_view::npos) return address;
   const std::string_view port = text.substr(colon + 1);
   std::from_chars(port.data(), port.data() + port.size(), address.port);
-  std::string host(text.substr(0, colon));
-  if (host.starts_with('[')) host = host.substr(1, host.find_first_of("%]") - 1);
+  std::string host = tcp::address_in(std::string(text));
+  host.resize(std::min(host.find('%'), host.size()));  // the scope
   address.v6 = host.find(':') != std::string::npos;
   if (inet_pton(address.v6 ? AF_INET6 : AF_INET, host.c_str(), address.bytes.data()) != 1) address.bytes = {};
   return address;

@@ -25,6 +25,7 @@
 #include "cli/mountinfo.h"
 #include "cli/source.h"
 #include "transport/runtime/fd.h"
+#include "transport/tcp/endpoint.h"
 
 extern char** environ;
 
@@ -88,14 +89,6 @@ std::string system_text(const Facts& facts) {
   return text;
 }
 
-// "10.0.0.1:2049", "[::1]:2049" without the port.
-std::string without_port(const std::string& peer) {
-  const size_t colon = peer.rfind(':');
-  std::string host = peer.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return host;
-}
-
 void add_source(NameFilter& filter, const std::string& text) {
   const auto source = parse_server(text);
   if (!source) return;
@@ -134,8 +127,8 @@ NameFilter filter_for(const Facts& facts) {
     filter.add("server", m.snapshot->client.session.server_owner);
     filter.add("server", m.snapshot->client.session.server_scope);
     for (const rpc::TransportStatus& t : m.snapshot->client.transports) {
-      filter.add("address", without_port(t.peer));
-      filter.add("address", without_port(t.local));
+      filter.add("address", tcp::address_in(t.peer));
+      filter.add("address", tcp::address_in(t.local));
     }
   }
   return filter;

@@ -54,12 +54,6 @@ auto bounded(Milliseconds limit, Step step) -> std::optional<decltype(step())> {
   return future.get();
 }
 
-std::string address_of(const tcp::Endpoint& endpoint) {
-  char text[INET6_ADDRSTRLEN + 32] = {};
-  getnameinfo(endpoint.get(), endpoint.length, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  return text;
-}
-
 std::string name_of(const tcp::Endpoint& endpoint) {
   char text[NI_MAXHOST] = {};
   if (getnameinfo(endpoint.get(), endpoint.length, text, sizeof text, nullptr, 0, NI_NAMEREQD) != 0)
@@ -227,7 +221,8 @@ std::optional<ServerFacts> gather_server(const ProbeVerb& verb, Clock::time_poin
   }
   facts.resolved = true;
   const std::vector<tcp::Endpoint>& endpoints = **resolved;
-  for (const tcp::Endpoint& endpoint : endpoints) facts.addresses.push_back(address_of(endpoint));
+  for (const tcp::Endpoint& endpoint : endpoints)
+    facts.addresses.push_back(tcp::address_in(tcp::to_string(endpoint)));
   facts.reverse =
       bounded(within(end, kNames), [first = endpoints.front()] { return name_of(first); }).value_or("");
 
