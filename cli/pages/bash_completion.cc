@@ -115,10 +115,7 @@ std::string kind_word(Operand operand) {
     case Operand::kMount: return "mount";
     case Operand::kHost: return "host";
     case Operand::kMountOptions: return "options";
-    case Operand::kLogLevel: break;
-  }
-  for (const Completed& option : completed_options()) {
-    if (option.name == "log_level") return fmt::format("words {}", fmt::join(option.words, " "));
+    case Operand::kLogLevel: return fmt::format("words {}", log_levels());
   }
   return "any";
 }

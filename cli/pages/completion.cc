@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/pages/completion.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -56,6 +58,10 @@ std::vector<Completed> completed_options() {
   }
   std::sort(out.begin(), out.end(), [](const Completed& a, const Completed& b) { return a.name < b.name; });
   return out;
+}
+
+std::string log_levels() {
+  return fmt::format("{}", fmt::join(split_words(find_option("log_level").spec->words), " "));
 }
 
 CommandOutline mount_helper_outline() {

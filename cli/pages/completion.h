@@ -30,6 +30,9 @@ struct Completed {
 // Every name that has an effect: also aliases and those that turn a switch off. Sorted.
 std::vector<Completed> completed_options();
 
+// The words of log_level=, with blanks between.
+std::string log_levels();
+
 // The letters of mount.nfsrdma-fuse, as its usage shows them.
 CommandOutline mount_helper_outline();
 

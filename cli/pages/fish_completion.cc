@@ -35,10 +35,7 @@ std::string wanted(Operand operand) {
     case Operand::kMount: return "-x -a '(__nfsrdma_fuse_mounts)'";
     case Operand::kHost: return "-x -a '(__fish_print_hostnames):'";
     case Operand::kMountOptions: return "-x -a '(__fish_complete_list , __nfsrdma_fuse_options)'";
-    case Operand::kLogLevel: break;
-  }
-  for (const Completed& option : completed_options()) {
-    if (option.name == "log_level") return fmt::format("-x -a '{}'", fmt::join(option.words, " "));
+    case Operand::kLogLevel: return fmt::format("-x -a '{}'", log_levels());
   }
   return "-x";
 }

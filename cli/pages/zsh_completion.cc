@@ -61,10 +61,7 @@ std::string action(Operand operand) {
     case Operand::kMount: return "_nfsrdma_fuse_mounts";
     case Operand::kHost: return "_hosts -S \\:";
     case Operand::kMountOptions: return "_nfsrdma_fuse_options";
-    case Operand::kLogLevel: break;
-  }
-  for (const Completed& option : completed_options()) {
-    if (option.name == "log_level") return fmt::format("({})", fmt::join(option.words, " "));
+    case Operand::kLogLevel: return fmt::format("({})", log_levels());
   }
   return " ";
 }
