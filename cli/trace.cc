@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <fnmatch.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -16,7 +14,6 @@
 
 #include "cli/mountinfo.h"
 #include "cli/pcapng.h"
-#include "cli/process.h"
 #include "cli/tool_commands.h"
 #include "cli/version.h"
 #include "transport/runtime/fd.h"
@@ -53,8 +50,9 @@ class Output {
  public:
   virtual ~Output() = default;
   virtual Json first_request() const = 0;
-  // Takes one answer of the daemon; how much of it counted.
-  virtual Outcome<uint64_t> take(const Json& answer, uint64_t most) = 0;
+  // Takes what the daemon has answered with, at most `most` of it; how much of it counted.
+  virtual Outcome<uint64_t> take(const Json& list, uint64_t most) = 0;
+  // The member of the answers that holds it.
   virtual const char* what() const = 0;
 };
 
@@ -68,11 +66,9 @@ class Lines final : public Output {
     return request;
   }
 
-  Outcome<uint64_t> take(const Json& answer, uint64_t most) override {
+  Outcome<uint64_t> take(const Json& list, uint64_t most) override {
     uint64_t shown = 0;
-    const auto list = answer.find("operations");
-    if (list == answer.end() || !list->is_array()) return 0;
-    for (const Json& element : *list) {
+    for (const Json& element : list) {
       if (shown == most) break;
       if (!element.is_object()) continue;
       const TraceRecord record = trace_record_from_json(element);
@@ -109,11 +105,9 @@ class PcapFile final : public Output {
 
   Json first_request() const override { return {{"command", "trace"}, {"messages", 1}}; }
 
-  Outcome<uint64_t> take(const Json& answer, uint64_t most) override {
+  Outcome<uint64_t> take(const Json& list, uint64_t most) override {
     uint64_t written = 0;
-    const auto list = answer.find("messages");
-    if (list == answer.end() || !list->is_array()) return 0;
-    for (const Json& element : *list) {
+    for (const Json& element : list) {
       if (written == most) break;
       const auto message = captured_message_from_json(element);
       if (!message) return tl::unexpected(message.error());
@@ -147,11 +141,6 @@ class PcapFile final : public Output {
 // busy mount more comes all the time.
 constexpr int kLastRounds = 20;
 
-bool fetched(const Json& answer) {
-  return std::any_of(answer.begin(), answer.end(),
-                     [](const Json& one) { return one.is_array() && !one.empty(); });
-}
-
 struct Ended {
   uint64_t shown = 0;
   uint64_t lost = 0;
@@ -170,13 +159,17 @@ Outcome<Ended> follow(const MountEntry& entry, const TraceVerb& verb, Output& ou
     if (!answer) return tl::unexpected(answer.error());
     ended.lost += number_in(*answer, "lost");
     const uint64_t most = verb.count ? *verb.count - ended.shown : UINT64_MAX;
-    const auto shown = output.take(*answer, most);
+    const auto found = answer->find(output.what());
+    if (found == answer->end() || !found->is_array())
+      return refuse(ToolExit::kFailed, "the daemon's answer is not understandable");
+    const Json& list = *found;
+    const auto shown = output.take(list, most);
     if (!shown) return tl::unexpected(shown.error());
     ended.shown += *shown;
     if (ended.shown == verb.count) return ended;
     if (rounds == kLastRounds) {
-      if (!signals.wait(fetched(*answer) ? timespec{} : kPause) && Clock::now() < end) continue;
-    } else if (!fetched(*answer)) {
+      if (!signals.wait(list.empty() ? kPause : timespec{}) && Clock::now() < end) continue;
+    } else if (list.empty()) {
       return ended;
     }
     if (--rounds == 0) return ended;

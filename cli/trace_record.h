@@ -3,7 +3,7 @@
 // functions.
 //
 //     {"command":"trace","operations":["READ"],"at_least_ns":1000000}  -> {"id":7}
-//     {"command":"trace","messages":true}                              -> {"id":8}
+//     {"command":"trace","messages":1}                                 -> {"id":8}
 //     {"command":"trace","id":7}  -> {"operations":[...],"lost":0}
 //     {"command":"trace","id":8}  -> {"messages":[...],"lost":0}
 //
@@ -41,7 +41,7 @@ Json to_json(const CapturedMessage& message);
 // Fails with ToolExit::kFailed when its bytes are no base64.
 Outcome<CapturedMessage> captured_message_from_json(const Json& json);
 
-// One line, without a newline; the local time of day first. `json`: as JSON.
+// One line, without a newline; the local time of day first.
 std::string trace_line(const TraceRecord& record);
 
 }  // namespace nfsrdma::cli
