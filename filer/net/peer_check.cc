@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <vector>
 
 #include "transport/runtime/fd.h"
+#include "transport/runtime/proc.h"
 
 namespace nfsrdma::filer {
 namespace {
@@ -110,18 +111,15 @@ std::string in_proc(const asio::ip::tcp::endpoint& endpoint, bool as_v6) {
 }
 
 std::optional<uint32_t> number_in(const char* file) {
-  std::ifstream in(file);
+  std::istringstream in(Proc::ours().read(file));
   uint32_t number = 0;
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
 // In a user namespace users that it does not know all look like this one.
 bool may_be_many_users(uint32_t uid) {
-  if (number_in("/proc/sys/kernel/overflowuid").value_or(65534) != uid) return false;
-  std::ifstream in("/proc/self/uid_map");
-  uint64_t inside = 1, outside = 1, count = 0;
-  in >> inside >> outside >> count;
-  return inside != 0 || outside != 0 || count != UINT32_MAX;
+  if (number_in("sys/kernel/overflowuid").value_or(65534) != uid) return false;
+  return !is_whole_map(Proc::ours().read("self/uid_map"));
 }
 
 std::optional<std::string> why_not_by_port(const Peer& peer) {
@@ -130,8 +128,7 @@ std::optional<std::string> why_not_by_port(const Peer& peer) {
     return fmt::format("port {} is not below {}, as a privileged process has it", port, kFirstUnreserved);
   // Where the administrator lets anybody have ports below 1024, they prove nothing of callers on this
   // machine.
-  const uint32_t anybodys =
-      number_in("/proc/sys/net/ipv4/ip_unprivileged_port_start").value_or(kFirstUnreserved);
+  const uint32_t anybodys = number_in("sys/net/ipv4/ip_unprivileged_port_start").value_or(kFirstUnreserved);
   if (port < anybodys || !is_of_this_machine(peer.remote.address())) return std::nullopt;
   const auto owner = socket_owner(peer);
   if (owner && *owner == 0) return std::nullopt;
@@ -195,20 +192,39 @@ std::optional<uint32_t> socket_owner(const Peer& peer) {
 std::optional<uint32_t> socket_owner_in_proc(const Peer& peer) {
   if (!peer.has_socket || !is_of_this_machine(peer.remote.address())) return std::nullopt;
   for (const bool v6 : {false, true}) {
-    if (!v6 && plain(peer.remote.address()).is_v6()) continue;
-    const std::string remote = in_proc(peer.remote, v6);
-    const std::string local = in_proc(peer.local, v6);
-    std::ifstream in(v6 ? "/proc/self/net/tcp6" : "/proc/self/net/tcp");
-    for (std::string line; std::getline(in, line);) {
-      std::istringstream fields(line);
-      const std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
-      // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode
-      if (words.size() < 10 || words[1] != remote || words[2] != local) continue;
-      if (words[3] != "01" || words[9] == "0") continue;
-      return static_cast<uint32_t>(std::strtoul(words[7].c_str(), nullptr, 10));
-    }
+    if (const auto owner =
+            socket_owner_in(Proc::ours().read(v6 ? "self/net/tcp6" : "self/net/tcp"), v6, peer))
+      return owner;
   }
   return std::nullopt;
+}
+
+std::optional<uint32_t> socket_owner_in(std::string_view table, bool v6, const Peer& peer) {
+  if (!v6 && plain(peer.remote.address()).is_v6()) return std::nullopt;
+  const std::string remote = in_proc(peer.remote, v6);
+  const std::string local = in_proc(peer.local, v6);
+  std::istringstream in{std::string(table)};
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream fields(line);
+    const std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
+    // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode
+    if (words.size() < 10 || words[1] != remote || words[2] != local) continue;
+    if (words[3] != "01" || words[9] == "0") continue;
+    uint32_t owner = 0;
+    const char* const end = words[7].data() + words[7].size();
+    if (const auto [stop, error] = std::from_chars(words[7].data(), end, owner);
+        error != std::errc{} || stop != end)
+      continue;
+    return owner;
+  }
+  return std::nullopt;
+}
+
+bool is_whole_map(std::string_view map) {
+  std::istringstream in{std::string(map)};
+  uint64_t inside = 1, outside = 1, count = 0;
+  in >> inside >> outside >> count;
+  return inside == 0 && outside == 0 && count == UINT32_MAX;
 }
 
 bool is_of_this_machine(const asio::ip::address& given) {

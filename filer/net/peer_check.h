@@ -38,6 +38,10 @@ std::optional<std::string> why_not_believed(Believed whom, const Peer& peer);
 std::optional<uint32_t> socket_owner(const Peer& peer);
 // The same, as /proc/net/tcp and tcp6 show it.
 std::optional<uint32_t> socket_owner_in_proc(const Peer& peer);
+// From the text of /proc/net/tcp, or with `v6` of tcp6.
+std::optional<uint32_t> socket_owner_in(std::string_view table, bool v6, const Peer& peer);
+// Whether the user map, the text of /proc/self/uid_map, gives every user of the machine his own number.
+bool is_whole_map(std::string_view map);
 // Whether packets to this address stay on this machine.
 bool is_of_this_machine(const asio::ip::address& address);
 

@@ -9,6 +9,8 @@
 #include <array>
 #include <charconv>
 
+#include "transport/runtime/proc.h"
+
 namespace nfsrdma {
 namespace {
 
@@ -46,25 +48,6 @@ std::string beginning_of(const std::string& path) {
   const ssize_t n = ::read(fd, text.data(), text.size());
   ::close(fd);
   return {text.data(), n > 0 ? static_cast<size_t>(n) : 0};
-}
-
-// What the process is in of the hierarchy that limits memory: a path, or nothing. A line is
-// "hierarchy:controllers:path", of version 2 "0::path" (cgroups(7)).
-std::optional<std::string> group_of(std::string_view membership, bool unified) {
-  while (!membership.empty()) {
-    const std::string_view line = membership.substr(0, membership.find('\n'));
-    membership.remove_prefix(std::min(membership.size(), line.size() + 1));
-    const size_t controllers = line.find(':'), path = line.find(":/");
-    if (controllers == std::string_view::npos || path == std::string_view::npos) continue;
-    const std::string named = "," + std::string(line.substr(controllers + 1, path - controllers - 1)) + ",";
-    const bool wanted = unified ? line.starts_with("0::") : named.find(",memory,") != std::string::npos;
-    if (!wanted) continue;
-    std::string group(line.substr(path + 1));
-    // In a container it may be outside of what is seen here: "/../..".
-    if (group.find("/..") != std::string::npos) return std::nullopt;
-    return group;
-  }
-  return std::nullopt;
 }
 
 // What a group's files are called.
@@ -128,47 +111,72 @@ std::optional<Memory> parse_meminfo(std::string_view text) {
   return Memory{*total, *available};
 }
 
+// A line is "hierarchy:controllers:path", of version 2 "0::path" (cgroups(7)).
+std::optional<std::string> parse_membership(std::string_view text, bool unified) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t controllers = line.find(':'), path = line.find(":/");
+    if (controllers == std::string_view::npos || path == std::string_view::npos) continue;
+    const std::string named = "," + std::string(line.substr(controllers + 1, path - controllers - 1)) + ",";
+    const bool wanted = unified ? line.starts_with("0::") : named.find(",memory,") != std::string::npos;
+    if (!wanted) continue;
+    std::string group(line.substr(path + 1));
+    // In a container it may be outside of what is seen here: "/../..".
+    if (group.find("/..") != std::string::npos) return std::nullopt;
+    return group;
+  }
+  return std::nullopt;
+}
+
+ProcessPages parse_statm(std::string_view text) {
+  std::array<uint64_t, 6> fields{};
+  for (uint64_t& field : fields) {
+    field = number_at(text).value_or(0);
+    text.remove_prefix(std::min(text.size(), text.find(' ')));
+    text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
+  }
+  return {fields[0], fields[5]};
+}
+
 Memory within_control_group(Memory machine, std::string_view membership, const std::string& root) {
-  if (auto group = group_of(membership, true)) machine = within(machine, kVersion2, root, *std::move(group));
-  if (auto group = group_of(membership, false))
+  if (auto group = parse_membership(membership, true))
+    machine = within(machine, kVersion2, root, *std::move(group));
+  if (auto group = parse_membership(membership, false))
     machine = within(machine, kVersion1, root + "/memory", *std::move(group));
   return machine;
 }
 
 namespace {
 
-// setrlimit(2): RLIMIT_AS bounds all of the address space, RLIMIT_DATA what is private and writable. `statm`
-// is the text of /proc/self/statm: the first number is all of it, the sixth is data and stacks, in pages.
-Memory within_process_limits(Memory memory, const std::string& statm) {
-  const auto bytes_of = [&statm](int field) {
-    std::string_view rest = statm;
-    for (int i = 0; i < field; ++i) rest.remove_prefix(std::min(rest.size(), rest.find(' ') + 1));
-    return number_at(rest).value_or(0) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  };
-  const auto bound = [&memory](auto resource, uint64_t used) {
+// setrlimit(2): RLIMIT_AS bounds all of the address space, RLIMIT_DATA what is private and writable.
+Memory within_process_limits(Memory memory, const ProcessPages& size) {
+  const auto bound = [&memory](auto resource, uint64_t pages) {
+    const uint64_t used = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     rlimit limit{};
     if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
     memory.total = std::min<uint64_t>(memory.total, limit.rlim_cur);
     memory.available =
         std::min<uint64_t>(memory.available, limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used));
   };
-  bound(RLIMIT_AS, bytes_of(0));
-  bound(RLIMIT_DATA, bytes_of(5));
+  bound(RLIMIT_AS, size.all);
+  bound(RLIMIT_DATA, size.data);
   return memory;
 }
 
 }  // namespace
 
 Memory memory_for_us() {
-  auto machine = parse_meminfo(beginning_of("/proc/meminfo"));
+  const Proc& proc = Proc::ours();
+  auto machine = parse_meminfo(proc.read("meminfo"));
   if (!machine) {
     const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
     const uint64_t total =
         pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
     machine = Memory{total, total / 2};
   }
-  const Memory ours = within_control_group(*machine, beginning_of("/proc/self/cgroup"), "/sys/fs/cgroup");
-  return within_process_limits(ours, beginning_of("/proc/self/statm"));
+  const Memory ours = within_control_group(*machine, proc.read("self/cgroup"), "/sys/fs/cgroup");
+  return within_process_limits(ours, parse_statm(proc.read("self/statm")));
 }
 
 ResidentMemory parse_rollup(std::string_view text) {
@@ -176,7 +184,7 @@ ResidentMemory parse_rollup(std::string_view text) {
 }
 
 ResidentMemory resident_memory() {
-  return parse_rollup(beginning_of("/proc/self/smaps_rollup"));
+  return parse_rollup(Proc::ours().read("self/smaps_rollup"));
 }
 
 }  // namespace nfsrdma

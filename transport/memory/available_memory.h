@@ -22,6 +22,17 @@ struct Memory {
 
 // From the text of /proc/meminfo; nothing if it does not say.
 std::optional<Memory> parse_meminfo(std::string_view text);
+// The group that limits memory in the hierarchy of version 2 (`unified`) or 1, a path that begins with '/',
+// from the text of /proc/self/cgroup. Nothing when there is none, or when it lies outside of what is seen
+// here.
+std::optional<std::string> parse_membership(std::string_view text, bool unified);
+// The size of this process, from the text of /proc/self/statm; what it does not say is 0.
+struct ProcessPages {
+  uint64_t all = 0;   // of its address space
+  uint64_t data = 0;  // private and writable, and stacks
+  bool operator==(const ProcessPages&) const = default;
+};
+ProcessPages parse_statm(std::string_view text);
 // What `machine` comes to in a control group, of which `membership` is the text of /proc/self/cgroup, with
 // the hierarchy mounted on `root`, or that of version 1 which has memory on `root`/memory. Groups without a
 // limit, and whatever cannot be read, take nothing away.

@@ -24,7 +24,7 @@ IdMap IdMap::parse(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     Range r;
     if (take_number(line, r.inner) && take_number(line, r.outer) && take_number(line, r.count) &&
-        r.count != 0)
+        r.count != 0 && r.count - 1 <= UINT32_MAX - std::max(r.inner, r.outer))
       map.ranges_.push_back(r);
   }
   return map;

@@ -19,7 +19,8 @@ namespace nfsrdma {
 
 class IdMap {
  public:
-  // The text of uid_map: lines of "inside outside count". Lines that are none are skipped.
+  // The text of uid_map: lines of "inside outside count". Lines that are none are skipped, and so are ranges
+  // that go beyond the last ID.
   static IdMap parse(std::string_view text);
 
   bool identity() const;
