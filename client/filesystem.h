@@ -249,8 +249,8 @@ class Filesystem {
   // of them gives it again: their callers may have been answered early.
   virtual std::optional<Error> take_error(const OpenFileRef& file) = 0;
   virtual Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) = 0;
-  // Last reference of an open file description: its locks go. `flock_owner`: the kernel's name of a flock's.
-  virtual Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) = 0;
+  // Last reference of an open file description: its locks go.
+  virtual Task<> release(RequestContext ctx, OpenFileRef file) = 0;
 
   virtual Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) = 0;
   // Entries after `offset` (0 = from the start), as many as fit about `bytes` of names; offsets stay valid

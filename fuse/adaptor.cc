@@ -140,7 +140,7 @@ namespace {
 Task<> release_file(Adaptor& a, std::unique_ptr<FileHandle> handle) {
   FileUse use = handle->use();
   handle.reset();
-  auto released = a.filesystem.release(Adaptor::context(use.credential), use.file, std::nullopt);
+  auto released = a.filesystem.release(Adaptor::context(use.credential), use.file);
   co_await std::move(released);
 }
 

@@ -57,7 +57,7 @@ Task<> open(Adaptor& a, FuseRequest request, NodeRef node, int flags) {
   }
   // Nobody has the descriptor, so no RELEASE will come.
   request.counters().undone.add();
-  auto release = a.filesystem.release(Adaptor::context(credential), reply->file, std::nullopt);
+  auto release = a.filesystem.release(Adaptor::context(credential), reply->file);
   co_await std::move(release);
 }
 
@@ -77,7 +77,7 @@ Task<> create(Adaptor& a, FuseRequest request, NodeRef directory, std::string na
     a.files.take(fh);
   }
   request.counters().undone.add();
-  auto release = a.filesystem.release(Adaptor::context(credential), reply->open.file, std::nullopt);
+  auto release = a.filesystem.release(Adaptor::context(credential), reply->open.file);
   co_await std::move(release);
 }
 
@@ -133,11 +133,10 @@ Task<> fsync(Adaptor& a, FuseRequest request, FileUse use, bool data_only) {
   request.ok();
 }
 
-Task<> release(Adaptor& a, FuseRequest request, std::unique_ptr<FileHandle> handle,
-               std::optional<uint64_t> flock_owner) {
+Task<> release(Adaptor& a, FuseRequest request, std::unique_ptr<FileHandle> handle) {
   const FileUse use = handle->use();
   handle.reset();
-  auto call = a.filesystem.release(Adaptor::context(use.credential), use.file, flock_owner);
+  auto call = a.filesystem.release(Adaptor::context(use.credential), use.file);
   co_await std::move(call);
   request.ok();  // the kernel waits for it only to count the request
 }
@@ -201,11 +200,8 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* fi)
 }
 
 void op_release(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
-  Adaptor::run(req, Operation::kRelease, {ino}, [&](Adaptor& a, FuseRequest r) {
-    std::optional<uint64_t> flock_owner;
-    if (fi->flock_release != 0) flock_owner = fi->lock_owner;
-    return release(a, std::move(r), a.files.take(fi->fh), flock_owner);
-  });
+  Adaptor::run(req, Operation::kRelease, {ino},
+               [&](Adaptor& a, FuseRequest r) { return release(a, std::move(r), a.files.take(fi->fh)); });
 }
 
 }  // namespace

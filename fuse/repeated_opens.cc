@@ -106,7 +106,7 @@ void RepeatedOpens::release(Expected expected) {
 Task<> RepeatedOpens::release_later(Expected expected) {
   RequestContext ctx;
   ctx.credential = expected.opening.credential;
-  auto call = filesystem_.release(std::move(ctx), expected.reply.file, std::nullopt);
+  auto call = filesystem_.release(std::move(ctx), expected.reply.file);
   co_await std::move(call);
 }
 

@@ -97,7 +97,7 @@ Task<Result<Entry>> Nfs3Filesystem::mknod(RequestContext ctx, NodeRef directory,
     // A regular file is made by CREATE; the descriptor is not wanted.
     auto made = co_await create(ctx, directory, std::move(name), mode & 07777, O_WRONLY | O_CREAT | O_EXCL);
     if (!made) co_return fail(std::move(made.error()));
-    co_await release(ctx, made->open.file, std::nullopt);
+    co_await release(ctx, made->open.file);
     co_return std::move(made->entry);
   }
   NFSRDMA_CO_TRY(check_new_name(name, "MKNOD"));

@@ -118,7 +118,7 @@ Task<Result<CreateReply>> Nfs3Filesystem::open_existing(RequestContext ctx, Node
     set.size = 0;
     auto cut = co_await setattr(ctx, there->node, set, reply.open.file);
     if (!cut) {
-      co_await release(ctx, reply.open.file, std::nullopt);
+      co_await release(ctx, reply.open.file);
       co_return fail(std::move(cut.error()));
     }
   }
@@ -138,7 +138,7 @@ Task<Result<>> Nfs3Filesystem::flush(RequestContext, OpenFileRef open, uint64_t)
   co_return unreported_error(handle);
 }
 
-Task<> Nfs3Filesystem::release(RequestContext, OpenFileRef open, std::optional<uint64_t>) {
+Task<> Nfs3Filesystem::release(RequestContext, OpenFileRef open) {
   CachedOpen& handle = cached_open(open);
   const NodeRef node = handle.node;
   const auto file = std::static_pointer_cast<Nfs3FileState>(handle.cached);

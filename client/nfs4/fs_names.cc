@@ -106,7 +106,7 @@ Task<Result<Entry>> Nfs4Filesystem::mknod(RequestContext ctx, NodeRef directory,
     auto created =
         co_await create(ctx, directory, std::move(name), mode & 07777, O_WRONLY | O_CREAT | O_EXCL);
     if (!created) co_return fail(std::move(created.error()));
-    co_await release(ctx, created->open.file, std::nullopt);
+    co_await release(ctx, created->open.file);
     co_return std::move(created->entry);
   }
   nfs4::createtype4 type;

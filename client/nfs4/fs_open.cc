@@ -119,7 +119,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   if (asked) attributes = reply->take<nfs4::GETATTR4res>();
   if (!asked || !attributes) {
     if (delegation) give_back_soon(delegation);  // nothing was promised under it
-    co_await release(ctx, result.file, std::nullopt);
+    co_await release(ctx, result.file);
     co_return fail(std::move(asked ? attributes.error() : asked.error()));
   }
   const uint64_t change = attributes->resok4.obj_attributes.change;
@@ -129,7 +129,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   if (opened && !room.bytes.empty())
     take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
   if (!suffices(note_access(ctx, n, asked->resok4.supported, asked->resok4.access, change), flags)) {
-    co_await release(ctx, result.file, std::nullopt);
+    co_await release(ctx, result.file);
     co_return fail(system_error(EACCES, "OPEN"));
   }
   if (!options_.close_to_open) result.keep_cache = true;
@@ -231,7 +231,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   if (!exclusive && cinfo.atomic && cinfo.before == cinfo.after) {
     const Result<uint32_t> allowed = co_await access_bits(ctx, node, kEveryAccess);
     if (!allowed || !suffices(*allowed, flags)) {
-      co_await release(ctx, result.open.file, std::nullopt);
+      co_await release(ctx, result.open.file);
       co_return fail(allowed ? system_error(EACCES, "OPEN") : allowed.error());
     }
   }
@@ -246,7 +246,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     // A file with times of the verifier's is still the caller's; one with another mode, or with what it had
     // to lose, he has not asked for.
     if (!paid && (owed.mode || owed.size)) {
-      co_await release(ctx, result.open.file, std::nullopt);
+      co_await release(ctx, result.open.file);
       co_return fail(std::move(paid.error()));
     }
   }
@@ -275,7 +275,7 @@ Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
   (void)co_await session_.run(request);
 }
 
-Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open, std::optional<uint64_t>) {
+Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open) {
   Nfs4File& handle = nfs4_file(open);
   const NodeRef node = handle.node;
   const std::shared_ptr<FileState> file = handle.file;

@@ -46,7 +46,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Task<Result<CreateReply>> create(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode,
                                    int flags) override;
   Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) override;
-  Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) override;
+  Task<> release(RequestContext ctx, OpenFileRef file) override;
   Task<Result<FilesystemStatus>> statfs(RequestContext ctx, NodeRef node) override;
   Task<Result<Lock>> getlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock) override;
   Task<Result<>> setlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock, bool wait) override;

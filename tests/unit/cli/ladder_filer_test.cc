@@ -50,7 +50,7 @@ class Descent {
     const auto found = run_on(loops_[0], filesystem_->lookup(context, root_->node, name));
     const auto opened = run_on(loops_[0], filesystem_->open(context, found->node, 0));
     const auto data = run_on(loops_[0], filesystem_->read(context, opened->file, 0, size));
-    run_on(loops_[0], filesystem_->release(context, opened->file, std::nullopt));
+    run_on(loops_[0], filesystem_->release(context, opened->file));
     return data ? data->size : 0;
   }
 

@@ -132,7 +132,7 @@ TEST_P(Closing, ComesBeforeTheNameIsRemovedOrReplaced) {
 TEST_P(Closing, OfALockedFile_ComesBehindTheUnlock) {
   const auto file = mount->open(name(0), O_RDWR);
   ASSERT_EQ(mount->lock(file, client::LockType::kWrite, 0, 9), 0);
-  mount->run(mount->fs().release(mount->user(), file, std::nullopt));
+  mount->run(mount->fs().release(mount->user(), file));
   EXPECT_EQ(server->executed(OP_LOCKU).succeeded, 1u) << "at once, though the CLOSE is put off";
   TestMount other(*server);
   const auto there = other.open(name(0), O_RDWR);
@@ -145,7 +145,7 @@ TEST_P(Closing, OfUsers_GoesUnderTheirNames) {
     const client::RequestContext user = mount->user(i % 2 == 0 ? 0 : 1000);
     const auto opened = mount->run(mount->fs().open(user, mount->node(name(i)), O_RDONLY));
     ASSERT_TRUE(opened);
-    mount->run(mount->fs().release(user, opened->file, std::nullopt));
+    mount->run(mount->fs().release(user, opened->file));
   }
   EXPECT_TRUE(opens_become(0));
   EXPECT_EQ(compounds(), 2u);

@@ -149,7 +149,7 @@ TEST_P(DataCacheLoops, ADescriptorIsClosed_WhenNothingIsReadAheadThroughItAnyMor
   auto file = mount->open("file");
   EXPECT_EQ(*mount->read(file, 0, kRead), content(kRead));
   ASSERT_TRUE(server->faults().wait_fired(rule));
-  auto closing = mount->start(mount->fs().release(mount->user(), std::move(file), std::nullopt));
+  auto closing = mount->start(mount->fs().release(mount->user(), std::move(file)));
   EXPECT_EQ(mount->stat("file")->size, 4 * kMiB);
   EXPECT_EQ(server->executed(OP_CLOSE).executed, 0u);
   server->faults().release(rule);
@@ -736,7 +736,7 @@ TEST_P(DataCacheLoops, ReadersAndAWriter_AgreeOnEveryByte) {
           good = good && text.substr(i, 4096) == content(4096, version, at + i);
         }
       }
-      co_await m.fs().release(user, opened->file, std::nullopt);
+      co_await m.fs().release(user, opened->file);
     }
     co_return good;
   };

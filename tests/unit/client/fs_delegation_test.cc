@@ -437,7 +437,7 @@ TEST_P(DelegationLoops, OpensBesideRecalls_EndInAgreement) {
       if (data->size != 7) co_return EILSEQ;
       auto flushed = co_await m.fs().flush(user, opened->file, 1);
       if (!flushed) co_return flushed.error().errnum;
-      co_await m.fs().release(user, opened->file, std::nullopt);
+      co_await m.fs().release(user, opened->file);
     }
     co_return 0;
   };

@@ -28,7 +28,7 @@ class LockLoops : public testing::TestWithParam<unsigned> {
     return m.start(m.fs().setlk(user, file, owner, {type, 0, UINT64_MAX, TestMount::process(owner)}, true));
   }
   Task<Result<>> release(client::OpenFileRef file) {
-    co_await mount.fs().release(mount.user(), std::move(file), std::nullopt);
+    co_await mount.fs().release(mount.user(), std::move(file));
     co_return Result<>{};
   }
   // The server has refused a LOCK: whoever waits for it waits.
@@ -107,9 +107,9 @@ TEST_P(LockLoops, Flock_IsPerDescription) {
   };
   EXPECT_EQ(flock(one, 1, LockType::kWrite), 0);
   EXPECT_EQ(flock(two, 2, LockType::kRead), EAGAIN);
-  mount.run(mount.fs().release(mount.user(), one, 1));
+  mount.run(mount.fs().release(mount.user(), one));
   EXPECT_EQ(flock(two, 2, LockType::kWrite), 0) << "dropped with its description";
-  mount.run(mount.fs().release(mount.user(), two, 2));
+  mount.run(mount.fs().release(mount.user(), two));
   EXPECT_TRUE(server->states().empty());
 }
 
@@ -424,7 +424,7 @@ TEST_P(KilledLoops, ReleasedBeforeTheUnlockIsDone_ClosesAfterIt) {
   const auto rule = server->faults().add(on::request_with(OP_LOCKU), filer::fault::Stall{});
   auto flushed = mount.start(mount.fs().flush(mount.user(), file, 1));
   ASSERT_TRUE(server->faults().wait_fired(rule));
-  auto released = mount.start(mount.fs().release(mount.user(), file, std::nullopt));
+  auto released = mount.start(mount.fs().release(mount.user(), file));
   EXPECT_EQ(released.wait_for(100ms), std::future_status::timeout);
   server->faults().release(rule);
   EXPECT_EQ(errno_of(flushed.get()), 0);
@@ -437,7 +437,7 @@ TEST_P(KilledLoops, LocksNobodyReleased_AreReleasedBeforeTheClose) {
   const auto file = mount.open("file", O_RDWR);
   ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0);
   ASSERT_EQ(mount.lock(file, LockType::kRead, 20, 29, 2), 0);
-  mount.run(mount.fs().release(mount.user(), file, std::nullopt));
+  mount.run(mount.fs().release(mount.user(), file));
   EXPECT_TRUE(server->states().empty());
   EXPECT_EQ(server->executed(OP_CLOSE).executed, 1u);
 }
@@ -465,7 +465,7 @@ TEST_P(KilledLoops, NextOwnerOfThatName_KeepsWhatItLocks) {
   EXPECT_EQ(errno_of(flushed.get()), 0);
   EXPECT_EQ(errno_of(locked.get()), 0);
   EXPECT_EQ(mount.lock(next, LockType::kWrite, 0, 9, 2), EAGAIN);
-  mount.run(mount.fs().release(mount.user(), file, std::nullopt));
+  mount.run(mount.fs().release(mount.user(), file));
   mount.close(next, 1);
   EXPECT_TRUE(server->states().empty());
 }
@@ -509,12 +509,12 @@ class NextOfTheName : public LockLoops {
 TEST_P(NextOfTheName, OfAnotherUser_KeepsItsLockWhenTheFirstOpenIsClosed) {
   const auto first = open_as(1000);
   ASSERT_EQ(flock(first, LockType::kWrite), 0);
-  mount.run(mount.fs().release(mount.user(), first, kName));
+  mount.run(mount.fs().release(mount.user(), first));
   const auto next = open_as(0);
   ASSERT_EQ(flock(next, LockType::kWrite), 0);
   EXPECT_TRUE(closed_one()) << "the first one's, which was put off";
   EXPECT_TRUE(excludes_others());
-  mount.run(mount.fs().release(mount.user(), next, kName));
+  mount.run(mount.fs().release(mount.user(), next));
   EXPECT_FALSE(excludes_others());
 }
 
@@ -522,13 +522,13 @@ TEST_P(NextOfTheName, OfTheSameUser_HasALockOwnerOfItsOwn) {
   const auto stays = open_as(0), first = open_as(0), next = open_as(0);
   ASSERT_EQ(flock(first, LockType::kWrite), 0);
   const auto before = lock_owners();
-  mount.run(mount.fs().release(mount.user(), first, kName));
+  mount.run(mount.fs().release(mount.user(), first));
   ASSERT_EQ(flock(next, LockType::kWrite), 0);
   const auto after = lock_owners();
   EXPECT_TRUE(std::ranges::any_of(
       after, [&](const std::string& owner) { return std::ranges::find(before, owner) == before.end(); }));
   EXPECT_TRUE(excludes_others());
-  mount.run(mount.fs().release(mount.user(), next, kName));
+  mount.run(mount.fs().release(mount.user(), next));
   EXPECT_FALSE(excludes_others());
   mount.close(stays);
 }
@@ -540,7 +540,7 @@ TEST_P(NextOfTheName, LockedWhileTheFirstIsStillUnlocking_WaitsAndIsKept) {
   ASSERT_EQ(mount.lock(first, LockType::kWrite, 0, UINT64_MAX, kName), EAGAIN)
       << "flock and POSIX locks are one";
   const auto rule = server->faults().add(on::request_with(OP_LOCKU), filer::fault::Stall{});
-  auto released = mount.start(mount.fs().release(mount.user(), first, kName));
+  auto released = mount.start(mount.fs().release(mount.user(), first));
   ASSERT_TRUE(server->faults().wait_fired(rule));
   auto locked = mount.start(mount.fs().flock(mount.user(), next, kName, LockType::kWrite, false));
   EXPECT_EQ(locked.wait_for(100ms), std::future_status::timeout);
@@ -548,7 +548,7 @@ TEST_P(NextOfTheName, LockedWhileTheFirstIsStillUnlocking_WaitsAndIsKept) {
   released.get();
   EXPECT_EQ(errno_of(locked.get()), 0);
   EXPECT_TRUE(excludes_others());
-  mount.run(mount.fs().release(mount.user(), next, kName));
+  mount.run(mount.fs().release(mount.user(), next));
   EXPECT_TRUE(server->states().empty());
 }
 
@@ -558,7 +558,7 @@ TEST_P(NextOfTheName, PosixLockThroughAnothersOpen_OutlivesTheFirstOpen) {
   ASSERT_EQ(mount.lock(first, LockType::kWrite, 0, 9, 1), 0);
   ASSERT_EQ(mount.lock(first, LockType::kUnlock, 0, 9, 1), 0);
   ASSERT_EQ(mount.lock(next, LockType::kWrite, 0, 9, 1), 0);
-  mount.run(mount.fs().release(mount.user(), first, std::nullopt));
+  mount.run(mount.fs().release(mount.user(), first));
   EXPECT_TRUE(closed_one());
   EXPECT_TRUE(excludes_others());
   mount.close(next, 1);
@@ -584,7 +584,7 @@ TEST_P(NextOfTheName, TestedWhileTheHolderIsUnlocking_IsNotThereAnyMore) {
         posix ? mount.lock(first, LockType::kWrite, 0, UINT64_MAX, kName) : flock(first, LockType::kWrite),
         0);
     const auto rule = server->faults().add(on::request_with(OP_LOCKU), filer::fault::Stall{});
-    auto released = mount.start(mount.fs().release(mount.user(), first, kName));
+    auto released = mount.start(mount.fs().release(mount.user(), first));
     ASSERT_TRUE(server->faults().wait_fired(rule));
     auto tested = mount.start(mount.fs().getlk(mount.user(), next, 2, {LockType::kWrite, 0, UINT64_MAX, 0}));
     EXPECT_EQ(tested.wait_for(100ms), std::future_status::timeout);

@@ -510,7 +510,7 @@ TEST_P(NamesLoops, DirectoryOfAHiddenName_GoesBehindTheLastClose) {
     const std::string hidden = server->list("/export/d").at(0);
     const auto stalled =
         server->faults().add(filer::on::request_with(nfs4::OP_REMOVE), filer::fault::Stall{});
-    auto closing = mount.start(mount.fs().release(mount.user(), file, std::nullopt));
+    auto closing = mount.start(mount.fs().release(mount.user(), file));
     ASSERT_TRUE(server->faults().wait_fired(stalled, 1));
     auto removing = mount.start(remove());
     EXPECT_EQ(removing.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);

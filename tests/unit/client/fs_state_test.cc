@@ -109,7 +109,7 @@ TEST_P(StateLoops, DowngradeAnsweredAfterALaterOpen_DoesNotUndoIt) {
   const auto both = mount->open("file", O_RDWR);
   const auto reader = mount->open("file", O_RDONLY);
   const auto rule = server->faults().add(on::reply_to(OP_OPEN_DOWNGRADE), filer::fault::Stall{});
-  auto closed = mount->start(mount->fs().release(mount->user(), both, std::nullopt));
+  auto closed = mount->start(mount->fs().release(mount->user(), both));
   ASSERT_TRUE(server->faults().wait_fired(rule));
   const auto later = mount->create("file", O_RDWR);  // by name: it waits for nobody
   server->faults().release(rule);
@@ -146,7 +146,7 @@ TEST_P(StateLoops, OpensAndClosesAtOnce_EndInAgreement) {
       if (!read) co_return read.error().errnum;
       auto flushed = co_await m.fs().flush(user, opened->file, 1);
       if (!flushed) co_return flushed.error().errnum;
-      co_await m.fs().release(user, opened->file, std::nullopt);
+      co_await m.fs().release(user, opened->file);
     }
     co_return 0;
   };
@@ -165,7 +165,7 @@ TEST_P(StateLoops, TruncateBesideTheLastClose_IsDoneWithoutAnOpen) {
   const auto node = mount->node("file");
   const auto closed = server->faults().add(on::reply_to(OP_CLOSE), filer::fault::Stall{});
   auto file = mount->open("file", O_RDWR);
-  auto closing = mount->start(mount->fs().release(mount->user(), std::move(file), std::nullopt));
+  auto closing = mount->start(mount->fs().release(mount->user(), std::move(file)));
   ASSERT_TRUE(server->faults().wait_fired(closed));
   const auto asked = server->faults().add(on::reply_to(OP_SETATTR), filer::fault::Mangle{[](ByteVector&) {}});
   client::SetAttributes set;
@@ -188,7 +188,7 @@ TEST_P(StateLoops, CreatesAndClosesAtOnce_EndInAgreement) {
       const int flags = ((seed + i) % 2 == 0 ? O_RDWR : O_RDONLY) | O_CREAT;
       auto opened = co_await m.fs().create(user, directory, "shared", 0644, flags);
       if (!opened) co_return opened.error().errnum;
-      co_await m.fs().release(user, opened->open.file, std::nullopt);
+      co_await m.fs().release(user, opened->open.file);
     }
     co_return 0;
   };

@@ -289,7 +289,8 @@ Task<Result<>> MemoryFilesystem::flock(RequestContext ctx, OpenFileRef file, uin
                                        bool wait) {
   auto entered = enter("flock", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  Inode& inode = *static_cast<OpenMemoryFile*>(file.get())->inode;
+  auto& description = *static_cast<OpenMemoryFile*>(file.get());
+  Inode& inode = *description.inode;
   if (ctx.cancellation) {
     ctx.cancellation->on_cancel([this] {
       std::lock_guard guard(mutex_);
@@ -316,6 +317,7 @@ Task<Result<>> MemoryFilesystem::flock(RequestContext ctx, OpenFileRef file, uin
     inode.flocks.erase(owner);
   } else {
     inode.flocks[owner] = type;
+    description.flockers.insert(owner);
   }
   lock_waiters_.notify_all();
   co_return Result<>{};
@@ -332,13 +334,13 @@ Task<Result<>> MemoryFilesystem::flush(RequestContext ctx, OpenFileRef file, uin
   co_return Result<>{};
 }
 
-Task<> MemoryFilesystem::release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) {
+Task<> MemoryFilesystem::release(RequestContext ctx, OpenFileRef file) {
   auto entered = enter("release", ctx.credential);
   const Result<> ok = co_await std::move(entered);
   if (!ok) co_return;
   std::lock_guard guard(mutex_);
   auto& description = *static_cast<OpenMemoryFile*>(file.get());
-  if (flock_owner) description.inode->flocks.erase(*flock_owner);
+  for (const uint64_t owner : description.flockers) description.inode->flocks.erase(owner);
   for (const uint64_t owner : description.lockers) apply(*description.inode, owner, Lock{});
   lock_waiters_.notify_all();
   --open_files_;

@@ -128,7 +128,7 @@ class MemoryFilesystem final : public Filesystem {
   Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) override;
   std::optional<Error> take_error(const OpenFileRef&) override;
   Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) override;
-  Task<> release(RequestContext ctx, OpenFileRef file, std::optional<uint64_t> flock_owner) override;
+  Task<> release(RequestContext ctx, OpenFileRef file) override;
   Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) override;
   Task<Result<DirectoryPage>> readdir(RequestContext ctx, OpenDirectoryRef directory, uint64_t offset,
                                       size_t bytes, bool plus) override;

@@ -24,7 +24,8 @@ class MemoryFilesystem::OpenMemoryFile final : public OpenFile {
   OpenMemoryFile(InodePtr i, int f) : inode(std::move(i)), flags(f) {}
   const InodePtr inode;
   const int flags;
-  std::set<uint64_t> lockers;  // who has asked for POSIX locks through it
+  std::set<uint64_t> lockers;   // who has asked for POSIX locks through it
+  std::set<uint64_t> flockers;  // and for flock(2)'s
 };
 
 class MemoryFilesystem::OpenMemoryDirectory final : public OpenDirectory {

@@ -308,7 +308,7 @@ int TestMount::fsync(const OpenFileRef& file) {
 int TestMount::close(OpenFileRef file, uint64_t owner) {
   const int flushed = errno_of(run(fs_->flush(user(), file, owner)));
   const std::optional<Error> taken = flushed != 0 ? fs_->take_error(file) : std::nullopt;
-  run(fs_->release(user(), std::move(file), std::nullopt));
+  run(fs_->release(user(), std::move(file)));
   return taken ? taken->errnum : 0;
 }
 
