@@ -59,7 +59,7 @@ Outcome<std::vector<RawOption>> split_options(std::string_view list) {
 std::string escape_option(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == ',' || c == '\\') out += '\\';
+    if (c == ',' || c == '\\' || c == '"') out += '\\';
     out += c;
   }
   return out;

@@ -26,7 +26,7 @@ struct RawOption {
 // Fails with MountExit::kUsage on an unclosed quote and on an item that begins with '='.
 Outcome<std::vector<RawOption>> split_options(std::string_view list);
 
-// The inverse for one text: commas and backslashes escaped.
+// The inverse for one text: commas, backslashes and quotes escaped.
 std::string escape_option(std::string_view text);
 
 }  // namespace nfsrdma::cli

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/option_setters.h"
+#include "cli/option_split.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -360,7 +361,7 @@ void append_item(std::string& list, const std::string& item) {
 std::string show_options(const MountOptions& options) {
   std::string out;
   for (const OptionSpec& spec : kTable) {
-    if (spec.show != nullptr) append_item(out, spec.show(options));
+    if (spec.show != nullptr) append_item(out, escape_option(spec.show(options)));
   }
   return out;
 }

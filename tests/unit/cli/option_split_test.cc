@@ -57,7 +57,6 @@ TEST(OptionSplit, EscapedText_ComesBackWhole) {
     std::string list;
     Items expected;
     for (const std::string& value : values) {
-      if (value.starts_with('"')) return;  // a quote at the front opens a quoted value
       list += (list.empty() ? "" : ",") + std::string("conf=") + escape_option(value);
       expected.push_back({"conf", value});
     }

@@ -141,7 +141,8 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
       "proto=rdma,rdma_dev=rxe0:1,gid_index=2,poll_us=50",
       "sync,dirsync,dev,suid,noexec,allow_other,default_permissions,auto_unmount,threads=4",
       "allow_root,idmap=nfsidmap,log=/var/log/"
-      "x,log_level=debug,log_format=json,read_ahead_kb=1024,cache_mem=2g"};
+      "x,log_level=debug,log_format=json,read_ahead_kb=1024,cache_mem=2g",
+      R"(log="/var/log/a,b",mounthost="\"other",vers=3)"};
   for (const char* list : lists) {
     const std::string shown = show_options(parse(list).values);
     EXPECT_EQ(show_options(parse(shown).values), shown) << list;
