@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "client/nfs4/name_errors.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "transport/runtime/log.h"
 #include "xdr/nfs4/dir_ops.h"
@@ -65,7 +66,8 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
 
   Result<> looked_up = reply->expect<nfs4::LOOKUP4res>();
   if (!looked_up) {
-    if (!looked_up.error().is_status(nfs4::NFS4ERR_NOENT)) co_return fail(std::move(looked_up.error()));
+    if (!looked_up.error().is_status(nfs4::NFS4ERR_NOENT))
+      co_return fail(because_of_names(std::move(looked_up.error()), name));
     const NodeRef nobody;
     co_return learnt_entry(directory, name, nobody, belief);
   }
@@ -186,7 +188,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
       co_return co_await maybe_own_object(ctx, directory, std::move(name), wanted,
                                           std::move(created.error()));
     }
-    co_return fail(std::move(created.error()));
+    co_return fail(because_of_names(std::move(created.error()), name, args.objtype.linkdata));
   }
   auto handle = reply->take<nfs4::GETFH4res>();
   if (!handle) co_return fail(std::move(handle.error()));
@@ -291,7 +293,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
       Result<Entry> there = co_await lookup_on_server(ctx, directory, name);
       if (there && there->node == node) co_return there;
     }
-    co_return fail(std::move(linked.error()));
+    co_return fail(because_of_names(std::move(linked.error()), name));
   }
   auto after = reply->take<nfs4::GETATTR4res>();
   const NameBelief belief =

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "client/nfs4/locks.h"
+#include "client/nfs4/name_errors.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "transport/runtime/log.h"
 #include "xdr/nfs4/handle_ops.h"
@@ -193,7 +194,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   auto opened = reply->take<nfs4::OPEN4res>();
   if (!opened) {
     to_be.refused(opened.error(), reply->maybe_executed_before);
-    co_return fail(std::move(opened.error()));
+    co_return fail(because_of_names(std::move(opened.error()), name));
   }
   auto handle = reply->take<nfs4::GETFH4res>();
   Result<nfs4::GETATTR4res> attributes = fail(Error{});

@@ -2,6 +2,7 @@
 // REMOVE and RENAME (RFC 8881 sections 18.25, 18.26). Who calls them is in client/cache/fs_remove.cc.
 #include <cerrno>
 
+#include "client/nfs4/name_errors.h"
 #include "client/nfs4/nfs4_filesystem.h"
 #include "transport/runtime/log.h"
 #include "xdr/nfs4/dir_ops.h"
@@ -58,7 +59,7 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
     if (reply->maybe_executed_before && removed.error().is_status(nfs4::NFS4ERR_NOENT)) co_return Result<>{};
     // Section 18.25.4: a directory that is not empty may be reported either way.
     if (is_directory && removed.error().is_status(nfs4::NFS4ERR_EXIST)) removed.error().errnum = ENOTEMPTY;
-    co_return fail(std::move(removed.error()));
+    co_return fail(because_of_names(std::move(removed.error()), name));
   }
   auto after = reply->take<nfs4::GETATTR4res>();
   const NameBelief belief =
@@ -113,7 +114,7 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
     // Section 18.26.3: a RENAME replaces; what it cannot replace, and calls EXIST, is a directory that is not
     // empty.
     if (renamed.error().is_status(nfs4::NFS4ERR_EXIST)) renamed.error().errnum = ENOTEMPTY;
-    co_return fail(std::move(renamed.error()));
+    co_return fail(because_of_names(std::move(renamed.error()), from, to));
   }
   auto target_after = reply->take<nfs4::GETATTR4res>();
   const NameBelief to_belief =

@@ -2,8 +2,8 @@
 #include "filer/nfs/compound.h"
 
 #include "filer/nfs/ops.h"
-#include "filer/tree/utf8.h"
 #include "transport/runtime/log.h"
+#include "xdr/support/utf8.h"
 
 namespace nfsrdma::filer {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace nfsrdma::filer {
+namespace nfsrdma {
 
 inline bool is_utf8(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
@@ -38,4 +38,4 @@ inline bool is_utf8(std::string_view s) {
   return true;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma
