@@ -321,13 +321,29 @@ class LifeCycle(SystemCase):
     def test_foreground(self):
         path = self.local("mnt")
         process = subprocess.Popen([TOOL, "mount", "127.0.0.1:/export", path, "--foreground", "-o",
-                                    f"port={self.server.port},proto=tcp"], stderr=subprocess.PIPE, text=True)
+                                    f"port={self.server.port},proto=tcp"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.wait_until(lambda: is_mounted(path), "it is mounted")
         os.listdir(path)
         self.assertIsNone(process.poll())
         process.terminate()
-        self.assertEqual(process.wait(60), 0, process.stderr.read())
-        process.stderr.close()
+        said, log = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, said), (0, ""), log)
+        # It says when it mounts and unmounts; nothing else, where nothing is wrong.
+        told = [line.split(" info ", 1)[-1].strip() for line in log.splitlines()]
+        self.assertEqual([line.removeprefix(f"{path}: ").split(" ")[0] for line in told], ["mounted", "signal", "unmounting", "unmounted"], log)
+        self.gone(path)
+
+    def test_foreground_is_quiet_when_nothing_is_wrong(self):
+        path = self.local("mnt")
+        process = subprocess.Popen([TOOL, "mount", "127.0.0.1:/export", path, "-f", "-o",
+                                    f"port={self.server.port},proto=tcp,log_level=warning"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.wait_until(lambda: is_mounted(path), "it is mounted")
+        with open(os.path.join(path, "quiet"), "w") as file:
+            file.write("text")
+        self.run_program(TOOL, "umount", path)
+        self.assertEqual(process.communicate(timeout=60)[0], "")
+        self.assertEqual(process.returncode, 0)
         self.gone(path)
 
     def test_the_daemon_holds_nothing_of_the_caller(self):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Delegations of a mount: what they spare, what they promise, and how they go (RFC 8881
 // sections 10.2, 10.4, 10.5, 18.6, 18.16, 20.2).
+#include "tests/unit/client/support/captured_log.h"
 #include "tests/unit/client/support/delegation_mount.h"
 
 namespace nfsrdma::test {
@@ -659,6 +660,26 @@ TEST_P(DelegationLoops, RevokedWithLocks_LosesThem) {
   EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
   EXPECT_EQ(*mount->read(file), "content");
   EXPECT_EQ(mount->close(file), 0);
+}
+
+// The log of a mount is read by people who may not read its files: names stand in it from debug on.
+TEST_P(DelegationLoops, RevokedWithLocks_AreToldOfWithoutTheNameBelowDebug) {
+  using client::LockType;
+  server->make_file("/export/precious", "content", 0666);
+  for (const auto level : {spdlog::level::info, spdlog::level::debug}) {
+    const CapturedLog log(level);
+    const auto file = mount->open("precious", O_RDWR);
+    EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
+    revoke_delegations();
+    mount->read(file);  // finds out
+    EXPECT_FALSE(mount->read(file));
+    EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
+    EXPECT_EQ(mount->close(file), 0);
+    EXPECT_TRUE(log.has("was revoked by the server")) << log.text();
+    EXPECT_TRUE(log.has("are lost")) << log.text();
+    EXPECT_EQ(log.has("precious"), level == spdlog::level::debug) << log.text();
+    EXPECT_EQ(log.has("find -inum"), level == spdlog::level::info) << log.text();
+  }
 }
 
 // While the delegation goes back it is not known yet whether the server gives the lock: what is written under

@@ -124,6 +124,32 @@ TEST_F(MountTest, AbsentExport_NamesWhatIsMissing) {
   EXPECT_TRUE(server->clients().empty());
 }
 
+// Section 2.6.3.1.1: of the root, which has no name, SECINFO_NO_NAME tells which flavors would do.
+TEST_F(MountTest, RootThatWantsAnotherFlavor_IsAskedWhich) {
+  server->faults().add(filer::on::request_with(OP_PUTROOTFH),
+                       filer::fault::Answer{OP_PUTROOTFH, NFS4ERR_WRONGSEC});
+  TestMount mount(*server, {.export_path = "/", .mount = false});
+  const auto refused = mount.mount();
+  EXPECT_EQ(errno_of(refused), EPERM);
+  EXPECT_NE(describe(refused.error()).find("the server wants sec=sys"), std::string::npos)
+      << describe(refused.error());
+  EXPECT_EQ(server->executed(OP_SECINFO_NO_NAME).executed, 1u);
+  EXPECT_TRUE(mount.unmount());
+}
+
+// Linux' server counts the NUL behind its name in, and a server may put anything there: it is opaque.
+TEST_F(MountTest, ServersNames_AreShownWithoutTheNulBehindThem) {
+  server->with_core([](filer::Core& core) {
+    auto& identity = core.clients.identity();
+    identity.scope = std::string("scope\0\0", 7);
+    identity.owner_major = std::string("ow\0ner\0", 7);
+  });
+  TestMount mount(*server);
+  const auto session = mount.fs().statistics().session;
+  EXPECT_EQ(session.server_scope, "scope");
+  EXPECT_EQ(session.server_owner, std::string("ow\0ner", 6)) << "one within is made visible by who prints it";
+}
+
 TEST_F(MountTest, ExportThatIsAFile_IsNoDirectory) {
   server->make_file("/export/file", "");
   TestMount mount(*server, {.export_path = "/export/file", .mount = false});

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/client/support/captured_log.h"
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -670,6 +671,21 @@ TEST_P(NamesLoops, CookiesInACircle_EveryNameOnceAndAnEnd) {
       mount.run(mount.fs().releasedir(handle->directory));
     }
     EXPECT_EQ(mount.list("d" + std::to_string(names)).size(), static_cast<unsigned>(names));
+  }
+}
+
+// The log of a mount is read by people who may not read its files: names stand in it from debug on.
+TEST_P(NamesLoops, CookiesInACircle_AreToldOfWithoutTheNameBelowDebug) {
+  server->configure([](filer::Switches& s) { s.looping_cookies = true; });
+  server->make_directory("/export/precious", 0777);
+  for (const char* name : {"a", "b", "c"}) server->make_file(std::string("/export/precious/") + name, "");
+  for (const auto level : {spdlog::level::info, spdlog::level::debug}) {
+    TestMount mount(*server, settings());
+    const CapturedLog log(level);
+    EXPECT_EQ(mount.list("precious").size(), 3u);
+    EXPECT_TRUE(log.has("go in a circle")) << log.text();
+    EXPECT_EQ(log.has("precious"), level == spdlog::level::debug) << log.text();
+    EXPECT_EQ(log.has("find -inum"), level == spdlog::level::info) << log.text();
   }
 }
 

@@ -300,6 +300,30 @@ TEST_F(WaitedFor, NotForEver) {
   EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4_OK);
 }
 
+// Each call that waits keeps its message: where there are 256, the next is answered at once.
+TEST_F(WaitedFor, NoMoreThanThereIsRoomFor) {
+  constexpr size_t kMostHeldBack = 256;
+  std::vector<std::unique_ptr<RawClient>> crowd;
+  const Ops asking = path_ops("/export/f") + ops(GETATTR4args{bitmap4::of({FATTR4_SIZE})});
+  for (size_t sent = 0; sent < kMostHeldBack;) {
+    crowd.push_back(std::make_unique<RawClient>(*server, "waiting " + std::to_string(crowd.size())));
+    ASSERT_TRUE(crowd.back()->establish());
+    const uint32_t slots = crowd.back()->session_attributes.csr_fore_chan_attrs.ca_maxrequests;
+    for (uint32_t slot = 0; slot < slots && sent < kMostHeldBack; ++slot, ++sent)
+      crowd.back()->send(ops(crowd.back()->next_sequence(slot)) + asking);
+  }
+  ASSERT_TRUE(server->wait_until([](Core& core) {
+    size_t in_progress = 0;
+    core.clients.each_session([&](Session& s) {
+      for (const Slot& slot : s.slots) in_progress += slot.in_progress ? 1 : 0;
+    });
+    return in_progress == kMostHeldBack;
+  }));
+  EXPECT_EQ(delayed(), 0u);
+  EXPECT_FALSE(attributes(*other)) << "it would have to wait longer than this client does";
+  EXPECT_EQ(delayed(), 1u);
+}
+
 // What stands before it in its COMPOUND is not executed twice.
 TEST_F(WaitedFor, InTheMiddleOfItsCompound) {
   const ByteVector data(1, std::byte{'x'});

@@ -216,6 +216,21 @@ TEST_P(ObjectsTest, EveryOperation_KnowsWhatItIsFor) {
   }
 }
 
+// Section 2.6.3.1.1.8: "On success, the current filehandle is consumed", and section 18.45.3: SECINFO_NO_NAME
+// without a name is about the object itself, or about its parent.
+TEST_P(ObjectsTest, FlavorsThatWouldDo_AreToldAndTheFilehandleIsGone) {
+  for (const nfs_argop4& asking : ops(SECINFO_NO_NAME4args{SECINFO_STYLE4_CURRENT_FH},
+                                      SECINFO_NO_NAME4args{SECINFO_STYLE4_PARENT}, SECINFO4args{"file"})) {
+    const std::string path = asking.opnum() == OP_SECINFO ? "/export" : "/export/dir";
+    const COMPOUND4res res = client->run_at(path, Ops{asking} + ops(GETFH4args{}));
+    EXPECT_EQ(res.status, NFS4ERR_NOFILEHANDLE);
+    ASSERT_EQ(res.resarray.size(), 2u);
+    const auto flavors = asking.opnum() == OP_SECINFO ? at<SECINFO4res>(res, 0).resok4
+                                                      : at<SECINFO_NO_NAME4res>(res, 0).resok4;
+    EXPECT_TRUE(std::ranges::any_of(flavors, [](const secinfo4& f) { return f.flavor == rpc::AUTH_SYS; }));
+  }
+}
+
 // "15.1.2.5. NFS4ERR_NOFILEHANDLE: The logical current or saved filehandle value is required by the current
 // operation and is not set."
 TEST_P(ObjectsTest, WithoutFilehandle_NoneWorks) {

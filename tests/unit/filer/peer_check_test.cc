@@ -4,10 +4,14 @@
 #include "filer/net/peer_check.h"
 
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
+#include <memory>
 
 #include "tests/unit/filer/raw_client.h"
 
@@ -62,6 +66,29 @@ TEST(PeerCheck, ReservedPorts_AreThoseBelow1024) {
 TEST(PeerCheck, AddressesOfThisMachine_AreKnown) {
   for (const char* address : {"127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1"})
     EXPECT_TRUE(is_of_this_machine(make_address(address))) << address;
+}
+
+// Who connects to an address of the network's from this machine is on this machine all the same.
+TEST(PeerCheck, AddressesOfItsInterfaces_AreOfThisMachine) {
+  ifaddrs* list = nullptr;
+  ASSERT_EQ(getifaddrs(&list), 0);
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  size_t looked_at = 0;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    sockaddr_in address{};
+    std::memcpy(&address, entry->ifa_addr, sizeof(address));
+    const asio::ip::address_v4 own(ntohl(address.sin_addr.s_addr));
+    EXPECT_TRUE(is_of_this_machine(own)) << own.to_string();
+    Local local(own.to_string().c_str());
+    local.connect(own.to_string().c_str());
+    const Peer peer = local.accept();
+    EXPECT_EQ(why_not_believed(Believed::kOwnUser, peer), std::nullopt) << own.to_string();
+    EXPECT_EQ(socket_owner(peer), geteuid());
+    ++looked_at;
+  }
+  if (looked_at == 0) GTEST_SKIP() << "this machine has no interface with an IPv4 address but loopback";
 }
 
 TEST(PeerCheck, OwnerOfALocalSocket_IsFoundByEitherWay) {

@@ -103,6 +103,19 @@ TEST_F(StateLimits, Locks_AreCountedByRangesThatAreHeld) {
   EXPECT_EQ(lock(*one, open, 200, 1).status, NFS4_OK);
 }
 
+// One client has half, and one user with all his clients seven eighths.
+TEST_F(StateLimits, Locks_OneClientHasHalfAndOneUserLeavesSome) {
+  start({.max_locks = 8});
+  const stateid4 ours = one->open("/export/f"), theirs = two->open("/export/f");
+  for (const uint64_t offset : {0u, 10u, 20u, 30u}) EXPECT_EQ(lock(*one, ours, offset, 1).status, NFS4_OK);
+  EXPECT_EQ(lock(*one, ours, 40, 1).status, NFS4ERR_DELAY);
+  for (const uint64_t offset : {100u, 110u, 120u}) EXPECT_EQ(lock(*two, theirs, offset, 1).status, NFS4_OK);
+  EXPECT_EQ(lock(*two, theirs, 130, 1).status, NFS4ERR_DELAY);
+  RawClient other(*server, "other", User{1002, 1002});
+  ASSERT_TRUE(other.establish());
+  EXPECT_EQ(lock(other, other.open("/export/f"), 200, 1).status, NFS4_OK);
+}
+
 TEST_F(StateLimits, WhatIsGivenUp_IsNotCountedAnyMore) {
   start({.max_states = 8, .max_locks = 8});
   for (int round = 0; round < 10; ++round) {
