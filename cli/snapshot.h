@@ -15,6 +15,7 @@
 #include "cli/outcome.h"
 #include "client/statistics.h"
 #include "fuse/statistics.h"
+#include "transport/runtime/latency_histogram.h"
 
 namespace nfsrdma::cli {
 
@@ -24,6 +25,7 @@ struct FuseOperation {
   uint64_t errors = 0;
   uint64_t total_us = 0;
   uint64_t max_us = 0;
+  LatencyCounts latency{};
 };
 
 struct FuseSnapshot {
@@ -72,7 +74,7 @@ Json to_json(const Snapshot& snapshot);
 Outcome<Snapshot> snapshot_from_json(const Json& json);
 
 // What happened between two snapshots of one mount. A `before` of an earlier mount (its age is not smaller)
-// counts as nothing.
+// counts as nothing. The longest time of an interval is known by its bucket only: an upper bound.
 Snapshot difference(const Snapshot& now, const Snapshot& before);
 
 // --- text forms
@@ -81,7 +83,7 @@ Snapshot difference(const Snapshot& now, const Snapshot& before);
 std::string status_text(const Snapshot& snapshot);
 
 struct StatsSelection {
-  bool operations = false;  // --ops: also FUSE operations
+  bool operations = false;  // --ops: also FUSE operations, and how latencies are distributed
   bool transports = false;  // --xprt
 };
 // `stats`: for people. `seconds`: the interval the numbers are for, for rates.

@@ -36,6 +36,13 @@ class Writer {
     if (value) object(name, *value, describe);
   }
   void state(const char* name, rpc::TransportState value) { json_[name] = transport_state_name(value); }
+  // Those of its buckets that hold something: [lower edge in microseconds, count], shortest first.
+  void latency(const char* name, const LatencyCounts& counts) {
+    Json& array = json_[name] = Json::array();
+    for (size_t i = 0; i < latency::kBuckets; ++i) {
+      if (counts[i] != 0) array.push_back(Json::array({latency::lower_edge(i), counts[i]}));
+    }
+  }
 
  private:
   Json& json_;
@@ -86,6 +93,15 @@ class Reader {
       if (transport_state_name(candidate) == text) value = candidate;
     }
   }
+  void latency(const char* name, LatencyCounts& counts) const {
+    const auto found = json_.find(name);
+    if (found == json_.end() || !found->is_array()) return;
+    for (const Json& bucket : *found) {
+      if (!bucket.is_array() || bucket.size() != 2) continue;
+      if (!bucket[0].is_number_unsigned() || !bucket[1].is_number_unsigned()) continue;
+      counts[latency::bucket_of(bucket[0].get<uint64_t>())] += bucket[1].get<uint64_t>();
+    }
+  }
 
  private:
   const Json& json_;
@@ -101,6 +117,8 @@ constexpr auto operation = [](auto& x, auto& o) {
   x.field("queue_us", o.queue_us);
   x.field("response_us", o.response_us);
   x.field("total_us", o.total_us);
+  x.field("max_us", o.max_us);
+  x.latency("response_histogram", o.latency);
 };
 
 constexpr auto rdma_transport = [](auto& x, auto& r) {
@@ -216,6 +234,7 @@ constexpr auto fuse_operation = [](auto& x, auto& o) {
   x.field("errors", o.errors);
   x.field("total_us", o.total_us);
   x.field("max_us", o.max_us);
+  x.latency("histogram", o.latency);
 };
 
 constexpr auto fuse_side = [](auto& x, auto& f) {
@@ -297,7 +316,7 @@ Outcome<Snapshot> snapshot_from_json(const Json& json) {
 FuseSnapshot make_fuse_snapshot(const fuse::FuseStatistics& s) {
   FuseSnapshot out;
   for (const fuse::FuseOperationStatistics& o : s.operations) {
-    out.operations.push_back({std::string(o.name), o.count, o.errors, o.total_us, o.max_us});
+    out.operations.push_back({std::string(o.name), o.count, o.errors, o.total_us, o.max_us, o.latency});
   }
   out.read_bytes = s.read_bytes;
   out.write_bytes = s.write_bytes;
@@ -331,6 +350,13 @@ void subtract(T& now, const T& before, Member... member) {
   ((now.*member = minus(now.*member, before.*member)), ...);
 }
 
+// What was longest in the interval is no longer than its longest bucket.
+template <class Operation>
+void subtract_latency(Operation& now, const Operation& before) {
+  now.latency.subtract(before.latency);
+  now.max_us = std::min(now.max_us, now.latency.upper_bound());
+}
+
 void subtract_rdma(rdma::RdmaStatus& now, const rdma::RdmaStatus& before) {
   using R = rdma::RdmaStatus;
   subtract(now, before, &R::inline_calls, &R::read_chunks, &R::long_calls, &R::inline_replies,
@@ -352,6 +378,7 @@ Snapshot difference(const Snapshot& now, const Snapshot& before) {
       subtract(o, *b, &Operation::requests, &Operation::errors, &Operation::retransmissions,
                &Operation::bytes_sent, &Operation::bytes_received, &Operation::queue_us,
                &Operation::response_us, &Operation::total_us);
+      subtract_latency(o, *b);
     }
   }
   using Transport = rpc::TransportStatus;
@@ -377,6 +404,7 @@ Snapshot difference(const Snapshot& now, const Snapshot& before) {
   for (FuseOperation& o : out.fuse.operations) {
     if (const FuseOperation* b = named(before.fuse.operations, o.name)) {
       subtract(o, *b, &FuseOperation::requests, &FuseOperation::errors, &FuseOperation::total_us);
+      subtract_latency(o, *b);
     }
   }
   using Fuse = FuseSnapshot;

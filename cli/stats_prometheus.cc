@@ -3,6 +3,7 @@
 // another prefix, so that dashboards port by renaming.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <functional>
 #include <iterator>
 
@@ -40,22 +41,48 @@ class Exposition {
   using Emit = std::function<void(const Labels&, std::string value)>;
   // One metric: all its samples, of all mounts, must stand together.
   void metric(std::string_view name, std::string_view type, std::string_view help,
-              const std::function<void(const Snapshot&, const Emit&)>& samples,
-              std::string_view suffix = {}) {
-    std::string lines;
+              const std::function<void(const Snapshot&, const Emit&)>& samples) {
+    header(name, type, help);
     for (const Snapshot& s : snapshots_) {
-      samples(s, [&](const Labels& labels, const std::string& value) {
-        fmt::format_to(Out(lines), "nfsrdma_fuse_{}{}{{export=\"{}\",mountpoint=\"{}\"", name, suffix,
-                       escape(s.source), escape(s.mount_point));
-        for (const auto& [key, text] : labels) fmt::format_to(Out(lines), ",{}=\"{}\"", key, escape(text));
-        fmt::format_to(Out(lines), "}} {}\n", value);
+      samples(s, [&](const Labels& labels, const std::string& value) { sample(name, s, labels, value); });
+    }
+  }
+
+  using EmitLatency = std::function<void(Labels, const LatencyCounts&, uint64_t total_us)>;
+  void histogram(std::string_view name, std::string_view help,
+                 const std::function<void(const Snapshot&, const EmitLatency&)>& samples) {
+    header(name, "histogram", help);
+    const auto part = [name](const char* suffix) { return fmt::format("{}_{}", name, suffix); };
+    for (const Snapshot& s : snapshots_) {
+      samples(s, [&](Labels labels, const LatencyCounts& latency, uint64_t total_us) {
+        const std::string all = fmt::format("{}", latency.total());
+        sample(part("sum"), s, labels, seconds(total_us));
+        sample(part("count"), s, labels, all);
+        labels.emplace_back("le", "");
+        for (const uint64_t edge : kEdges) {
+          labels.back().second = fmt::format("{:.5f}", static_cast<double>(edge) / 1e6);
+          sample(part("bucket"), s, labels, fmt::format("{}", latency.below(edge)));
+        }
+        labels.back().second = "+Inf";
+        sample(part("bucket"), s, labels, all);
       });
     }
-    if (suffix != "_count") header(name, type, help);
-    out_ += lines;
   }
 
  private:
+  // In microseconds. Each is an edge of a bucket of ours, so that no count is guessed.
+  static constexpr uint64_t kEdges[] = {10,   20,   40,    80,    160,    320,     640,
+                                        1280, 5120, 20480, 81920, 327680, 1310720, 10485760};
+  static_assert(std::ranges::all_of(kEdges, [](uint64_t edge) {
+    return latency::lower_edge(latency::bucket_of(edge)) == edge;
+  }));
+
+  void sample(std::string_view name, const Snapshot& s, const Labels& labels, std::string_view value) {
+    fmt::format_to(Out(out_), "nfsrdma_fuse_{}{{export=\"{}\",mountpoint=\"{}\"", name, escape(s.source),
+                   escape(s.mount_point));
+    for (const auto& [key, text] : labels) fmt::format_to(Out(out_), ",{}=\"{}\"", key, escape(text));
+    fmt::format_to(Out(out_), "}} {}\n", value);
+  }
   void header(std::string_view name, std::string_view type, std::string_view help) {
     fmt::format_to(Out(out_), "# HELP nfsrdma_fuse_{} {}\n# TYPE nfsrdma_fuse_{} {}\n", name, help, name,
                    type);
@@ -103,21 +130,20 @@ void add_operations(Exposition& x) {
   }
 }
 
+void add_response_times(Exposition& x) {
+  x.histogram("nfs_response_seconds", "time from sending a COMPOUND to its reply, by what it was for",
+              [](const Snapshot& s, const Exposition::EmitLatency& emit) {
+                for (const client::OperationStatistics& o : s.client.operations)
+                  emit({{"protocol", protocol_of(s)}, {"operation", o.name}}, o.latency, o.response_us);
+              });
+}
+
 void add_fuse(Exposition& x) {
-  constexpr std::string_view kHelp = "time in FUSE requests, by operation";
-  x.metric(
-      "fuse_request_seconds", "summary", kHelp,
-      [](const Snapshot& s, const Exposition::Emit& emit) {
-        for (const FuseOperation& o : s.fuse.operations) emit({{"op", o.name}}, seconds(o.total_us));
-      },
-      "_sum");
-  x.metric(
-      "fuse_request_seconds", "summary", kHelp,
-      [](const Snapshot& s, const Exposition::Emit& emit) {
-        for (const FuseOperation& o : s.fuse.operations)
-          emit({{"op", o.name}}, fmt::format("{}", o.requests));
-      },
-      "_count");
+  x.histogram("fuse_request_seconds", "time in FUSE requests, by operation",
+              [](const Snapshot& s, const Exposition::EmitLatency& emit) {
+                for (const FuseOperation& o : s.fuse.operations)
+                  emit({{"op", o.name}}, o.latency, o.total_us);
+              });
   x.metric("fuse_errors_total", "counter", "FUSE requests answered with an error",
            [](const Snapshot& s, const Exposition::Emit& emit) {
              for (const FuseOperation& o : s.fuse.operations)
@@ -322,6 +348,7 @@ void add_rdma(Exposition& x) {
 std::string stats_prometheus(const std::vector<Snapshot>& snapshots) {
   Exposition x(snapshots);
   add_operations(x);
+  add_response_times(x);
   add_fuse(x);
   add_mount(x);
   add_rdma(x);

@@ -98,11 +98,33 @@ void add_rdma_counters(std::string& out, const rdma::RdmaStatus& r) {
                       r.remotely_invalidated, r.errors_received, r.errors_sent, r.calls_repeated));
 }
 
-void add_operations(std::string& out, const Snapshot& s, double seconds) {
-  auto operations = s.client.operations;
+// Those that occurred, the most frequent first.
+template <class Operation>
+std::vector<Operation> used_operations(std::vector<Operation> operations) {
   std::erase_if(operations, [](const auto& o) { return o.requests == 0; });
   std::stable_sort(operations.begin(), operations.end(),
                    [](const auto& a, const auto& b) { return a.requests > b.requests; });
+  return operations;
+}
+
+// Median and 99 % are those of the histogram: wrong by 12.5 % at most.
+std::string latency_heads() {
+  return fmt::format("{:>11}{:>11}{:>11}{:>12}", "avg ms", "median ms", "99% ms", "max ms");
+}
+
+std::string latency_columns(uint64_t total_us, uint64_t requests, const LatencyCounts& latency,
+                            uint64_t max_us) {
+  // The middle of the last bucket may lie beyond what is known exactly.
+  const auto quantile = [&](double share) {
+    return std::min(latency.quantile(share), static_cast<double>(max_us));
+  };
+  return fmt::format("{:>11.3f}{:>11.3f}{:>11.3f}{:>12.3f}",
+                     per(static_cast<double>(total_us) / 1000, requests), quantile(0.5) / 1000,
+                     quantile(0.99) / 1000, static_cast<double>(max_us) / 1000);
+}
+
+void add_operations(std::string& out, const Snapshot& s, double seconds) {
+  const auto operations = used_operations(s.client.operations);
   fmt::format_to(Out(out), "  {:<22}{:>12}{:>10}{:>12}{:>10}{:>10}{:>10}{:>9}{:>9}\n", "NFS", "requests",
                  "op/s", "kB/s", "kB/op", "RTT ms", "exe ms", "retrans", "errors");
   for (const client::OperationStatistics& o : operations) {
@@ -125,17 +147,23 @@ std::string moved_line(const client::DelegationStatistics& d) {
 }
 
 void add_fuse_operations(std::string& out, const Snapshot& s, double seconds) {
-  auto operations = s.fuse.operations;
-  std::erase_if(operations, [](const auto& o) { return o.requests == 0; });
-  std::stable_sort(operations.begin(), operations.end(),
-                   [](const auto& a, const auto& b) { return a.requests > b.requests; });
-  fmt::format_to(Out(out), "\n  {:<22}{:>12}{:>10}{:>12}{:>12}{:>9}\n", "FUSE", "requests", "op/s", "avg ms",
-                 "max ms", "errors");
+  const auto operations = used_operations(s.fuse.operations);
+  fmt::format_to(Out(out), "\n  {:<22}{:>12}{:>10}{}{:>9}\n", "FUSE", "requests", "op/s", latency_heads(),
+                 "errors");
   for (const FuseOperation& o : operations) {
-    fmt::format_to(Out(out), "  {:<22}{:>12}{:>10.1f}{:>12.3f}{:>12.3f}{:>9}\n", o.name, o.requests,
+    fmt::format_to(Out(out), "  {:<22}{:>12}{:>10.1f}{}{:>9}\n", o.name, o.requests,
                    static_cast<double>(o.requests) / seconds,
-                   per(static_cast<double>(o.total_us) / 1000, o.requests),
-                   static_cast<double>(o.max_us) / 1000, o.errors);
+                   latency_columns(o.total_us, o.requests, o.latency, o.max_us), o.errors);
+  }
+  if (operations.empty()) out += "  none\n";
+}
+
+void add_response_times(std::string& out, const Snapshot& s) {
+  const auto operations = used_operations(s.client.operations);
+  fmt::format_to(Out(out), "\n  {:<22}{:>12}{}\n", "NFS response", "requests", latency_heads());
+  for (const client::OperationStatistics& o : operations) {
+    fmt::format_to(Out(out), "  {:<22}{:>12}{}\n", o.name, o.requests,
+                   latency_columns(o.response_us, o.requests, o.latency, o.max_us));
   }
   if (operations.empty()) out += "  none\n";
 }
@@ -230,7 +258,10 @@ std::string stats_table(const Snapshot& s, double seconds, StatsSelection select
                    bytes_text(cache.data_hit_bytes), bytes_text(cache.evicted_bytes));
   out += '\n';
   add_operations(out, s, seconds);
-  if (selection.operations) add_fuse_operations(out, s, seconds);
+  if (selection.operations) {
+    add_response_times(out, s);
+    add_fuse_operations(out, s, seconds);
+  }
   if (selection.transports) add_transports(out, s);
   return out;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/statistics.h"
+#include "transport/runtime/latency_histogram.h"
 #include "transport/runtime/loop.h"
 
 namespace nfsrdma::client {
@@ -36,8 +37,9 @@ class OperationCounters {
 
  private:
   struct Counter {
-    std::atomic<uint64_t> requests{0}, errors{0}, retransmissions{0}, sent{0}, received{0}, queue_us{0},
-        response_us{0};
+    std::atomic<uint64_t> errors{0}, retransmissions{0}, sent{0}, received{0}, queue_us{0}, response_us{0},
+        max_us{0};
+    LatencyHistogram latency;  // its sum is how many were answered
   };
   const NameOf name_of_;
   std::array<Counter, kOperations> counters_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/rpc/rpc_transport.h"
+#include "transport/runtime/latency_histogram.h"
 
 namespace nfsrdma::client {
 
@@ -24,6 +25,8 @@ struct OperationStatistics {
   uint64_t queue_us = 0;     // waiting for a slot
   uint64_t response_us = 0;  // from sending to the reply
   uint64_t total_us = 0;
+  uint64_t max_us = 0;      // the longest response
+  LatencyCounts latency{};  // of the responses
 };
 
 struct SessionStatistics {

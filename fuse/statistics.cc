@@ -20,16 +20,16 @@ std::string_view name_of(Operation operation) {
 void OperationCounters::answered(Operation operation, int errnum, std::chrono::nanoseconds took) {
   PerOperation& o = operations_[static_cast<size_t>(operation)];
   const auto ns = static_cast<uint64_t>(took.count());
-  o.count.add();
   if (errnum != 0) o.errors.add();
   o.total_ns.add(ns);
   o.max_ns.raise_to(ns);
+  o.latency.record(took);
 }
 
 void OperationCounters::add_to(FuseStatistics& sum) const {
   for (size_t i = 0; i < kOperations; ++i) {
     FuseOperationStatistics& to = sum.operations[i];
-    to.count += operations_[i].count.value();
+    to.count += operations_[i].latency.add_to(to.latency);
     to.errors += operations_[i].errors.value();
     to.total_us += operations_[i].total_ns.value() / 1000;
     to.max_us = std::max(to.max_us, operations_[i].max_ns.value() / 1000);
@@ -45,7 +45,7 @@ void OperationCounters::add_to(FuseStatistics& sum) const {
 
 FuseStatistics empty_statistics() {
   FuseStatistics s;
-  for (std::string_view name : kNames) s.operations.push_back({name, 0, 0, 0, 0});
+  for (std::string_view name : kNames) s.operations.push_back({.name = name});
   return s;
 }
 

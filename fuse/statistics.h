@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/runtime/latency_histogram.h"
+
 namespace nfsrdma::fuse {
 
 enum class Operation : uint8_t {
@@ -59,6 +61,7 @@ struct FuseOperationStatistics {
   uint64_t errors = 0;  // answered with an errno
   uint64_t total_us = 0;
   uint64_t max_us = 0;
+  LatencyCounts latency{};
 };
 
 struct FuseStatistics {
@@ -104,7 +107,8 @@ class OperationCounters {
 
  private:
   struct PerOperation {
-    Counter count, errors, total_ns, max_ns;
+    Counter errors, total_ns, max_ns;
+    LatencyHistogram latency;  // its sum is how many were answered
   };
   std::array<PerOperation, kOperations> operations_;
 };

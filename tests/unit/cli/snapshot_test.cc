@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/snapshot.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <sys/wait.h>
@@ -15,6 +16,13 @@
 
 namespace nfsrdma::cli {
 namespace {
+
+// So many of each time, in microseconds.
+LatencyCounts times(std::initializer_list<std::pair<uint64_t, uint64_t>> list) {
+  LatencyCounts counts;
+  for (const auto& [microseconds, count] : list) counts[latency::bucket_of(microseconds)] += count;
+  return counts;
+}
 
 Snapshot example() {
   Snapshot s;
@@ -56,6 +64,10 @@ Snapshot example() {
   s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 512, 9, 3, 1, 6};
   s.client.delegations = {5, 6, 1, 20, 7, 8, 2, 900};
   s.fuse.operations = {{"READ", 900, 1, 800'000, 5'000}, {"LOOKUP", 20, 4, 1'500, 300}};
+  s.fuse.operations[0].latency = times({{700, 850}, {4'999, 50}});
+  s.fuse.operations[1].latency = times({{75, 19}, {299, 1}});
+  s.client.operations[0].max_us = 30'000;
+  s.client.operations[0].latency = times({{800, 995}, {29'000, 5}});
   s.fuse.read_bytes = 4'096'000;
   s.fuse.write_bytes = 2'000'000;
   s.fuse.kernel_inodes = 40;
@@ -114,6 +126,10 @@ TEST(Snapshot, Json_CarriesEveryField) {
   EXPECT_EQ(back->pid, 4711u);
   EXPECT_EQ(back->memory.huge_page_bytes, 67'108'864u);
   EXPECT_EQ(back->memory.idle_buffer_bytes, 20'971'520u);
+  EXPECT_EQ(json["fuse"]["operations"][0]["histogram"], Json::parse("[[640,850],[4096,50]]"));
+  EXPECT_EQ(back->fuse.operations[0].latency.total(), 900u);
+  EXPECT_EQ(back->client.operations[0].latency.total(), 1000u);
+  EXPECT_EQ(back->client.operations[0].max_us, 30'000u);
   EXPECT_FALSE(back->client.transports[0].rdma);
 }
 
@@ -133,12 +149,16 @@ TEST(Snapshot, Json_CarriesEveryFieldOfRdma) {
 TEST(Snapshot, JsonOfAnotherVersion_LeavesDefaults) {
   const auto s = snapshot_from_json(Json::parse(
       R"({"operations":[{"name":"READ","requests":-5},{"name":5},7],"mount_point":"/m","pid":"x","new":[1],
-          "transports":{"a":1},"session":[],"fuse":5,"age_seconds":1.5})"));
+          "transports":{"a":1},"session":[],"age_seconds":1.5,
+          "fuse":{"operations":[{"name":"READ","histogram":[[5],[-1,2],"x",[1,2,3],[18446744073709551615,7]]},
+                                {"name":"LOOKUP","histogram":{"a":1}}]}})"));
   ASSERT_TRUE(s);
   EXPECT_EQ(s->client.operations.size(), 2u);
   EXPECT_EQ(s->client.operations[0].requests, 0u);
   EXPECT_EQ(s->pid, 0u);
   EXPECT_TRUE(s->client.transports.empty());
+  EXPECT_EQ(s->fuse.operations[0].latency.total(), 7u);
+  EXPECT_EQ(s->fuse.operations[1].latency.total(), 0u);
 }
 
 TEST(Snapshot, OtherJson_IsRefused) {
@@ -166,6 +186,17 @@ TEST(Difference, Counters_AreSubtractedLevelsAreKept) {
   EXPECT_EQ(d.client.cache.dirty_bytes, 4096u);
   EXPECT_EQ(d.fuse.operations[1].requests, 2u);
   EXPECT_EQ(d.fuse.read_bytes, 3u);
+}
+
+TEST(Difference, Latencies_AreThoseOfTheInterval) {
+  Snapshot now = example();
+  now.fuse.operations[0].requests += 2;
+  now.fuse.operations[0].latency[latency::bucket_of(100)] += 2;
+  const Snapshot d = difference(now, example());
+  EXPECT_EQ(d.fuse.operations[0].latency.total(), 2u);
+  EXPECT_EQ(d.fuse.operations[0].max_us, 112u);  // not the 5000 of before: the bucket ends there
+  EXPECT_EQ(d.fuse.operations[1].max_us, 0u);
+  EXPECT_EQ(d.client.operations[0].max_us, 0u);
 }
 
 TEST(Difference, CountersOfRdma_AreSubtractedItsTermsAreKept) {
@@ -248,7 +279,15 @@ TEST(StatsTable, Rates_AreOfTheInterval) {
   EXPECT_NE(text.find("names 80% and attributes 70% from the cache"), std::string::npos) << text;
   EXPECT_NE(text.find("FUSE"), std::string::npos);
   EXPECT_NE(text.find("1510 calls"), std::string::npos);
+  EXPECT_TRUE(
+      std::regex_search(text, std::regex("requests +op/s +avg ms +median ms +99% ms +max ms +errors")));
+  EXPECT_TRUE(
+      std::regex_search(text, std::regex("READ +900 +90\\.0 +0\\.889 +0\\.704 +4\\.608 +5\\.000 +1\n")))
+      << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("READ +1000 +0\\.900 +0\\.832 +0\\.832 +30\\.000\n")))
+      << text;
   const std::string plain = stats_table(example(), 10, {});
+  EXPECT_EQ(plain.find("median"), std::string::npos);
   EXPECT_EQ(plain.find("FUSE"), std::string::npos);
   EXPECT_EQ(plain.find("1510 calls"), std::string::npos);
 }
@@ -281,7 +320,7 @@ TEST(StatsPrometheus, Exposition_IsWellFormed) {
     } else {
       ASSERT_TRUE(std::regex_match(line, match, sample)) << line;
       EXPECT_TRUE(seen.insert(match[1].str() + match[2].str()).second) << line;
-      family = std::regex_replace(match[1].str(), std::regex("(_seconds)_(sum|count)$"), "$1");
+      family = std::regex_replace(match[1].str(), std::regex("(_seconds)_(sum|count|bucket)$"), "$1");
     }
     if (family != current) {
       EXPECT_TRUE(closed.insert(current).second) << current << " is not one group";
@@ -305,6 +344,25 @@ TEST(StatsPrometheus, Exposition_IsWellFormed) {
             std::string::npos);
 }
 
+TEST(StatsPrometheus, Histograms_AddUp) {
+  const std::string text = stats_prometheus({example()});
+  const std::string read = "{export=\"srv1:/exp a\",mountpoint=\"/mnt/a b\",op=\"READ\"";
+  for (const char* end :
+       {"_sum@} 0.800000\n", "_count@} 900\n", "_bucket@,le=\"0.00001\"} 0\n", "_bucket@,le=\"0.00064\"} 0\n",
+        "_bucket@,le=\"0.00128\"} 850\n", "_bucket@,le=\"0.00512\"} 900\n", "_bucket@,le=\"10.48576\"} 900\n",
+        "_bucket@,le=\"+Inf\"} 900\n"}) {
+    const std::string_view form(end);
+    const size_t at = form.find('@');
+    const std::string line = fmt::format("\nnfsrdma_fuse_fuse_request_seconds{}{}{}", form.substr(0, at),
+                                         read, form.substr(at + 1));
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+  EXPECT_NE(
+      text.find("\nnfsrdma_fuse_nfs_response_seconds_bucket{export=\"srv1:/exp a\",mountpoint=\"/mnt/a b\","
+                "protocol=\"tcp\",operation=\"READ\",le=\"0.02048\"} 995\n"),
+      std::string::npos);
+}
+
 struct Ran {
   int status = 0;
   std::string output;
@@ -317,6 +375,19 @@ Ran run(const std::string& command) {
   for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) ran.output.append(buffer.data(), n);
   ran.status = WEXITSTATUS(pclose(pipe));
   return ran;
+}
+
+// The judge is the program of Prometheus: it parses the text, and knows its conventions.
+TEST(StatsPrometheus, Promtool_HasNothingToSay) {
+  if (run("command -v promtool").status != 0)
+    GTEST_SKIP() << "promtool (package prometheus) is not installed";
+  const TempDirectory temp;
+  Snapshot second = rdma_example();
+  second.mount_point = "/other\"\\\n";
+  const std::string file = temp.write("metrics", stats_prometheus({example(), second}));
+  const Ran ran = run("promtool check metrics < " + file);
+  EXPECT_EQ(ran.status, 0) << ran.output;
+  EXPECT_EQ(ran.output, "");
 }
 
 // The judge is the program of nfs-common that administrators use.

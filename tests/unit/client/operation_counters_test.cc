@@ -44,6 +44,9 @@ TEST(OperationCounters, Samples_AddUpUnderTheirOperation) {
   EXPECT_EQ(read.bytes_received, 1020u);
   EXPECT_EQ(read.queue_us, 6u);
   EXPECT_EQ(read.response_us, 72u);
+  EXPECT_EQ(read.max_us, 70u);
+  EXPECT_EQ(read.latency[latency::bucket_of(2)], 1u);
+  EXPECT_EQ(read.latency[latency::bucket_of(70)], 1u);
   EXPECT_EQ(read.total_us, 78u);
   EXPECT_EQ(find(all, "WRITE").requests, 1u);
 }
