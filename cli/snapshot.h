@@ -28,6 +28,10 @@ struct FuseOperation {
   LatencyCounts latency{};
 };
 
+// What the requests of one thread cost. Thread 0 is the kernel's, or of a PID namespace that the daemon does
+// not see into.
+using Caller = fuse::CallerStatistics;
+
 struct FuseSnapshot {
   std::vector<FuseOperation> operations;
   uint64_t read_bytes = 0;
@@ -41,6 +45,8 @@ struct FuseSnapshot {
   uint64_t invalidations = 0;
   uint64_t invalidations_merged = 0;
   uint64_t invalidation_floods = 0;
+  std::vector<Caller> callers;
+  Caller replaced_callers;  // of threads that are not in the list any more
 };
 
 // Of the daemon. Bytes.
@@ -65,6 +71,8 @@ struct Snapshot {
   client::Statistics client;
   FuseSnapshot fuse;
   MemorySnapshot memory;
+  // Not the daemon's to say: whether its thread IDs are those of whoever took the snapshot.
+  bool same_pid_namespace = true;
 };
 
 FuseSnapshot make_fuse_snapshot(const fuse::FuseStatistics& statistics);

@@ -16,7 +16,11 @@ class Writer {
   explicit Writer(Json& json) : json_(json) {}
   template <class T>
   void field(const char* name, const T& value) {
-    json_[name] = value;
+    if constexpr (std::is_same_v<T, pid_t>) {
+      json_[name] = static_cast<uint64_t>(value);
+    } else {
+      json_[name] = value;
+    }
   }
   template <class T, class Describe>
   void list(const char* name, const std::vector<T>& values, Describe describe) {
@@ -237,6 +241,20 @@ constexpr auto fuse_operation = [](auto& x, auto& o) {
   x.latency("histogram", o.latency);
 };
 
+constexpr auto costs = [](auto& x, auto& c) {
+  x.field("requests", c.requests);
+  x.field("read_bytes", c.read_bytes);
+  x.field("write_bytes", c.write_bytes);
+  x.field("total_us", c.total_us);
+};
+
+constexpr auto caller = [](auto& x, auto& c) {
+  x.field("tid", c.tid);
+  costs(x, c);
+  x.field("seen_ms", c.seen_ms);
+  x.field("idle_ms", c.idle_ms);
+};
+
 constexpr auto fuse_side = [](auto& x, auto& f) {
   x.list("operations", f.operations, fuse_operation);
   x.field("read_bytes", f.read_bytes);
@@ -250,6 +268,8 @@ constexpr auto fuse_side = [](auto& x, auto& f) {
   x.field("invalidations", f.invalidations);
   x.field("invalidations_merged", f.invalidations_merged);
   x.field("invalidation_floods", f.invalidation_floods);
+  x.list("callers", f.callers, caller);
+  x.object("replaced_callers", f.replaced_callers, costs);
 };
 
 constexpr auto memory = [](auto& x, auto& m) {
@@ -329,6 +349,8 @@ FuseSnapshot make_fuse_snapshot(const fuse::FuseStatistics& s) {
   out.invalidations = s.invalidations;
   out.invalidations_merged = s.invalidations_merged;
   out.invalidation_floods = s.invalidation_floods;
+  out.callers = s.callers;
+  out.replaced_callers = s.replaced_callers;
   return out;
 }
 
@@ -355,6 +377,20 @@ template <class Operation>
 void subtract_latency(Operation& now, const Operation& before) {
   now.latency.subtract(before.latency);
   now.max_us = std::min(now.max_us, now.latency.upper_bound());
+}
+
+// A thread that was seen for a shorter time than the one of before is another one, with that one's number.
+void subtract_callers(FuseSnapshot& now, const FuseSnapshot& before) {
+  const auto subtract_one = [](Caller& n, const Caller& b) {
+    subtract(n, b, &Caller::requests, &Caller::read_bytes, &Caller::write_bytes, &Caller::total_us);
+  };
+  subtract_one(now.replaced_callers, before.replaced_callers);
+  for (Caller& c : now.callers) {
+    const auto same = std::find_if(before.callers.begin(), before.callers.end(),
+                                   [&](const Caller& b) { return b.tid == c.tid && b.seen_ms <= c.seen_ms; });
+    if (same != before.callers.end()) subtract_one(c, *same);
+  }
+  std::erase_if(now.callers, [](const Caller& c) { return c.requests + c.read_bytes + c.write_bytes == 0; });
 }
 
 void subtract_rdma(rdma::RdmaStatus& now, const rdma::RdmaStatus& before) {
@@ -411,6 +447,7 @@ Snapshot difference(const Snapshot& now, const Snapshot& before) {
   subtract(out.fuse, before.fuse, &Fuse::read_bytes, &Fuse::write_bytes, &Fuse::interrupts,
            &Fuse::early_answers, &Fuse::undone, &Fuse::unanswered, &Fuse::invalidations,
            &Fuse::invalidations_merged, &Fuse::invalidation_floods);
+  subtract_callers(out.fuse, before.fuse);
   return out;
 }
 

@@ -123,6 +123,7 @@ struct Stats {
         ->expected(0, 3);
     sub->add_flag("--ops", verb.operations,
                   "also FUSE operations, and median, 99 % and maximum of the latencies");
+    sub->add_flag("--processes", verb.processes, "who causes the load: also requests and bytes by process");
     sub->add_flag("--xprt", verb.transports, "also connections");
     sub->add_option("--since", verb.since, "only what happened since this file was written by --format json")
         ->type_name("FILE");

@@ -41,6 +41,7 @@ struct StatsVerb {
   std::optional<unsigned> count;                 // of reports; absent: for ever
   bool operations = false;
   bool transports = false;
+  bool processes = false;
   std::string since;  // a file that --format json wrote
   StatsFormat format = StatsFormat::kTable;
 };

@@ -14,6 +14,7 @@
 #include "cli/mountinfo.h"
 #include "cli/persist/persist.h"
 #include "cli/process.h"
+#include "cli/process_load.h"
 #include "cli/snapshot.h"
 #include "cli/unmount.h"
 
@@ -31,6 +32,30 @@ void print_as_it_is(const std::string& text) {
 // Names come from servers, and mount points from other users.
 void print(const std::string& text) {
   print_as_it_is(printable_text(text));
+}
+
+struct Answer {
+  Json json;
+  pid_t daemon = 0;  // as this process sees it; 0: in a PID namespace that it does not see into
+};
+
+Outcome<Answer> ask(const MountEntry& entry, const Json& request) {
+  const std::string mount = fmt::format("{} on {}", entry.source, entry.mount_point);
+  if (geteuid() != 0 && geteuid() != entry.owner()) {
+    return refuse(ToolExit::kFailed,
+                  fmt::format("{}: only root and user {}, whose mount it is, may ask its daemon", mount,
+                              entry.owner()));
+  }
+  const std::string socket = find_control_socket(system_control_places(), entry);
+  auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
+  if (!daemon) {
+    return refuse(ToolExit::kFailed,
+                  fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'", mount,
+                              daemon.error().text, entry.mount_point));
+  }
+  auto answer = daemon->ask(request, deadline_in(kAnswerTime));
+  if (!answer) return refuse(ToolExit::kFailed, fmt::format("{}: {}", mount, answer.error().text));
+  return Answer{*std::move(answer), daemon->peer()};
 }
 
 // The mounts a verb is about: DIR's, or all of them.
@@ -68,9 +93,12 @@ Snapshots take_snapshots(const std::string& program, const std::vector<MountEntr
 }
 
 // One mount is an object, "all mounts" an array, however many there are.
-std::string json_text(const std::vector<Snapshot>& snapshots, bool single) {
+std::string json_text(const std::vector<Snapshot>& snapshots, bool single, bool processes = false) {
   Json json = Json::array();
-  for (const Snapshot& snapshot : snapshots) json.push_back(to_json(snapshot));
+  for (const Snapshot& snapshot : snapshots) {
+    Json& one = json.emplace_back(to_json(snapshot));
+    if (processes) one["processes"] = processes_json(loads_by_process(snapshot));
+  }
   if (single && !json.empty()) json = Json(json.front());
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
 }
@@ -108,7 +136,7 @@ std::string stats_text(const StatsVerb& verb, const std::vector<Snapshot>& now,
                        const std::vector<Snapshot>& before) {
   const std::vector<Snapshot> shown = differences(now, before);
   switch (verb.format) {
-    case StatsFormat::kJson: return json_text(shown, !verb.directory.empty());
+    case StatsFormat::kJson: return json_text(shown, !verb.directory.empty(), verb.processes);
     case StatsFormat::kPrometheus: return stats_prometheus(now);
     case StatsFormat::kMountstats: return stats_mountstats(shown);
     case StatsFormat::kTable: break;
@@ -117,6 +145,8 @@ std::string stats_text(const StatsVerb& verb, const std::vector<Snapshot>& now,
   for (const Snapshot& s : shown) {
     if (!text.empty()) text += '\n';
     text += stats_table(s, static_cast<double>(s.client.age_seconds), {verb.operations, verb.transports});
+    if (verb.processes)
+      text += '\n' + processes_table(loads_by_process(s), static_cast<double>(s.client.age_seconds));
   }
   return text;
 }
@@ -124,28 +154,17 @@ std::string stats_text(const StatsVerb& verb, const std::vector<Snapshot>& now,
 }  // namespace
 
 Outcome<Json> ask_daemon(const MountEntry& entry, const Json& request) {
-  const std::string mount = fmt::format("{} on {}", entry.source, entry.mount_point);
-  if (geteuid() != 0 && geteuid() != entry.owner()) {
-    return refuse(ToolExit::kFailed,
-                  fmt::format("{}: only root and user {}, whose mount it is, may ask its daemon", mount,
-                              entry.owner()));
-  }
-  const std::string socket = find_control_socket(system_control_places(), entry);
-  auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
-  if (!daemon) {
-    return refuse(ToolExit::kFailed,
-                  fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'", mount,
-                              daemon.error().text, entry.mount_point));
-  }
-  auto answer = daemon->ask(request, deadline_in(kAnswerTime));
-  if (!answer) return refuse(ToolExit::kFailed, fmt::format("{}: {}", mount, answer.error().text));
-  return answer;
+  auto answer = ask(entry, request);
+  if (!answer) return tl::unexpected(std::move(answer).error());
+  return std::move(answer->json);
 }
 
 Outcome<Snapshot> take_snapshot(const MountEntry& entry) {
-  const auto answer = ask_daemon(entry, {{"command", "stats"}});
+  const auto answer = ask(entry, {{"command", "stats"}});
   if (!answer) return tl::unexpected(answer.error());
-  return snapshot_from_json(*answer);
+  auto snapshot = snapshot_from_json(answer->json);
+  if (snapshot) snapshot->same_pid_namespace = static_cast<uint64_t>(answer->daemon) == snapshot->pid;
+  return snapshot;
 }
 
 int run_status(const std::string& program, const StatusVerb& verb) {

@@ -53,8 +53,10 @@ fuse_req_t LoopRequests::take(RequestRecord& r, int errnum) {
     fuse_req_interrupt_func(request, nullptr, nullptr);
     unlist(r);
   }
-  const Duration took = Clock::now() - r.started;
+  const TimePoint now = Clock::now();
+  const Duration took = now - r.started;
   counters_.answered(r.operation, errnum, took);
+  callers_.answered(r.caller.tid, now, took);
   if (r.traced) traced(r, errnum, took);
   return request;
 }

@@ -34,6 +34,7 @@
 
 #include "client/filesystem.h"
 #include "fuse/caller_inspector.h"
+#include "fuse/caller_table.h"
 #include "fuse/credentials.h"
 #include "fuse/errno_map.h"
 #include "fuse/operation_tracer.h"
@@ -82,6 +83,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   Loop& loop() { return loop_; }
   OperationCounters& counters() { return counters_; }
   const OperationCounters& counters() const { return counters_; }
+  const CallerTable& callers() const { return callers_; }
   ErrnoMap& errors() { return errors_; }
   PipedReply& piped_reply() { return piped_reply_; }
 
@@ -90,6 +92,15 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   // The libfuse request, for the one reply; null when it was answered before. Counts the operation.
   fuse_req_t take(RequestRecord& record, int errnum);
   void end(RequestRecord* record);
+  // What a READ brought its caller, and what he wrote; before the answer.
+  void has_read(const RequestRecord& record, size_t bytes) {
+    counters_.read_bytes.add(bytes);
+    callers_.has_read(record.caller.tid, record.started, bytes);
+  }
+  void has_written(const RequestRecord& record, size_t bytes) {
+    counters_.write_bytes.add(bytes);
+    callers_.has_written(record.caller.tid, record.started, bytes);
+  }
   // Of the record made last, while somebody watches: what it is about. take() adds the rest and shows it.
   void trace(std::unique_ptr<TracedOperation> about);
 
@@ -140,6 +151,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   OperationTracer& tracer_;
   const std::chrono::milliseconds soft_limit_;
   OperationCounters counters_;
+  CallerTable callers_;
   PipedReply piped_reply_;
   uint64_t next_number_ = 1;
   RequestRecord* running_ = nullptr;  // begun, its coroutine not yet suspended

@@ -88,7 +88,7 @@ Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_
   Result<ReadReply> reply = co_await std::move(call);
   if (!reply) co_return request.fail(reply.error());
   const size_t n = std::min(size, reply->size);
-  request.counters().read_bytes.add(n);
+  request.has_read(n);
   request.data(std::move(reply->data), n, a.pool);
 }
 
@@ -106,7 +106,7 @@ Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slic
   auto call = a.filesystem.write(std::move(ctx), use.file, offset, std::move(data));
   const Result<> result = co_await std::move(call);
   if (!result) co_return request.fail(result.error());
-  request.counters().write_bytes.add(size);
+  request.has_written(size);
   request.written(size);
 }
 

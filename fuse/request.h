@@ -32,6 +32,8 @@ class FuseRequest {
   bool answered() const { return record_->request == nullptr; }
   TimePoint started() const { return record_->started; }
   OperationCounters& counters() { return record_->owner->counters(); }
+  void has_read(size_t bytes) { record_->owner->has_read(*record_, bytes); }
+  void has_written(size_t bytes) { record_->owner->has_written(*record_, bytes); }
 
   // Cancelled when the request is answered early, and, if it `waits` for a lock, by any signal.
   const std::shared_ptr<client::Cancellation>& make_cancellable(bool waits);

@@ -242,7 +242,11 @@ size_t FuseMount::Impl::in_flight() const {
 
 FuseStatistics FuseMount::Impl::statistics() const {
   FuseStatistics s = empty_statistics();
-  for (const auto& side : adaptor_.sides) side.requests->counters().add_to(s);
+  const TimePoint now = Clock::now();
+  for (const auto& side : adaptor_.sides) {
+    side.requests->counters().add_to(s);
+    side.requests->callers().add_to(s.callers, s.replaced_callers, now);
+  }
   drop_unused(s);
   s.kernel_inodes = adaptor_.inodes.size();
   const Invalidator::Numbers n = invalidator_.numbers();

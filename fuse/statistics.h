@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuse/caller_table.h"
 #include "transport/runtime/latency_histogram.h"
 
 namespace nfsrdma::fuse {
@@ -76,7 +77,9 @@ struct FuseStatistics {
   uint64_t kernel_inodes = 0;  // inodes the kernel holds
   uint64_t invalidations = 0;  // sent to the kernel
   uint64_t invalidations_merged = 0;
-  uint64_t invalidation_floods = 0;  // times the queue overflowed and everything was invalidated instead
+  std::vector<CallerStatistics> callers;  // by thread
+  CallerStatistics replaced_callers;      // those that had to make room for others
+  uint64_t invalidation_floods = 0;       // times the queue overflowed and everything was invalidated instead
 };
 
 class Counter {

@@ -71,6 +71,9 @@ Snapshot example() {
   s.fuse.read_bytes = 4'096'000;
   s.fuse.write_bytes = 2'000'000;
   s.fuse.kernel_inodes = 40;
+  s.fuse.callers = {{4812, 800, 4'000'000, 0, 700'000, 90'000, 15},
+                    {0, 120, 96'000, 2'000'000, 101'500, 95'000, 20}};
+  s.fuse.replaced_callers = {0, 11, 12, 13, 14, 0, 0};
   s.memory = {89'000'000, 67'108'864, 41'943'040, 20'971'520};
   return s;
 }
@@ -130,6 +133,10 @@ TEST(Snapshot, Json_CarriesEveryField) {
   EXPECT_EQ(back->fuse.operations[0].latency.total(), 900u);
   EXPECT_EQ(back->client.operations[0].latency.total(), 1000u);
   EXPECT_EQ(back->client.operations[0].max_us, 30'000u);
+  EXPECT_EQ(back->fuse.callers[0].tid, 4812);
+  EXPECT_EQ(back->fuse.callers[0].seen_ms, 90'000u);
+  EXPECT_EQ(back->fuse.callers[1].write_bytes, 2'000'000u);
+  EXPECT_EQ(back->fuse.replaced_callers.total_us, 14u);
   EXPECT_FALSE(back->client.transports[0].rdma);
 }
 
@@ -197,6 +204,22 @@ TEST(Difference, Latencies_AreThoseOfTheInterval) {
   EXPECT_EQ(d.fuse.operations[0].max_us, 112u);  // not the 5000 of before: the bucket ends there
   EXPECT_EQ(d.fuse.operations[1].max_us, 0u);
   EXPECT_EQ(d.client.operations[0].max_us, 0u);
+}
+
+TEST(Difference, Callers_AreThoseOfTheInterval) {
+  Snapshot now = example();
+  now.fuse.callers[0].requests += 5;
+  now.fuse.callers[1].seen_ms = 1000;  // the number is another thread's now
+  now.fuse.callers.push_back({4813, 7, 0, 0, 70, 500, 0});
+  now.fuse.replaced_callers.requests += 1;
+  const Snapshot d = difference(now, example());
+  ASSERT_EQ(d.fuse.callers.size(), 3u);
+  EXPECT_EQ(d.fuse.callers[0].requests, 5u);
+  EXPECT_EQ(d.fuse.callers[0].read_bytes, 0u);
+  EXPECT_EQ(d.fuse.callers[1].requests, 120u);
+  EXPECT_EQ(d.fuse.callers[2].requests, 7u);
+  EXPECT_EQ(d.fuse.replaced_callers.requests, 1u);
+  EXPECT_TRUE(difference(example(), example()).fuse.callers.empty());
 }
 
 TEST(Difference, CountersOfRdma_AreSubtractedItsTermsAreKept) {

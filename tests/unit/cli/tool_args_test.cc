@@ -212,6 +212,11 @@ TEST(ToolStats, Operands_AreDirIntervalCount) {
   EXPECT_EQ(parse<StatsVerb>({"stats", "--format=mountstats"}).format, StatsFormat::kMountstats);
 }
 
+TEST(ToolStats, Processes_AreAskedFor) {
+  EXPECT_FALSE(parse<StatsVerb>({"stats"}).processes);
+  EXPECT_TRUE(parse<StatsVerb>({"stats", "--processes"}).processes);
+}
+
 TEST(ToolProbe, Server_MayBeAnAddressInBrackets) {
   EXPECT_EQ(parse<ProbeVerb>({"probe", "[::1]"}).server, "[::1]");
   const auto v = parse<ProbeVerb>({"probe", "srv:/e", "-o", "port=99,tcp"});
