@@ -21,6 +21,7 @@
 #include "cli/explain.h"
 #include "cli/ladder.h"
 #include "cli/log_setup.h"
+#include "cli/metrics_server.h"
 #include "cli/mount_guard.h"
 #include "cli/mount_point.h"
 #include "cli/notices/desktop_notices.h"
@@ -299,6 +300,7 @@ class MountDaemon {
     if (auto started = mount_->start(std::move(root)); !started) return fail(started.error());
     stage_ = Stage::kMounted;
     find_mount();
+    serve_metrics();
     log::info("mounted {}, {}", plan_.source.text, snapshot().mount_options);
     if (const std::string text = ladder_.warning(); !text.empty()) {
       log::warn("{}: {}", plan_.source.text, text);
@@ -347,6 +349,21 @@ class MountDaemon {
       return log::warn("no control socket: the mount is not in the mount table");
     if (guard_) guard_->arm(*entry);
     open_control_socket(*entry);
+  }
+
+  // The mount does not depend on it.
+  void serve_metrics() {
+    if (!plan_.options.metrics) return;
+    auto server = MetricsServer::create(control_, *plan_.options.metrics,
+                                        [this] { return stats_prometheus({snapshot()}); });
+    if (!server) {
+      const std::string text = "the metrics are not served: " + server.error().text;
+      log::warn("{}", text);
+      return reporter_.progress(fmt::format("{}: {}", plan_.source.text, text));
+    }
+    metrics_ = *std::move(server);
+    if (!plan_.options.metrics->local() && !plan_.options.metrics->loopback())
+      log::warn("metrics={}: whoever reaches this address can read them", plan_.options.metrics->text());
   }
 
   std::string advice() const { return probe_advice(plan_.source, plan_.options); }
@@ -515,6 +532,7 @@ class MountDaemon {
   void finish() {
     server_.reset();
     traces_.reset();
+    metrics_.reset();
     signals_.cancel();
     timer_.cancel();
     patience_timer_.cancel();
@@ -630,6 +648,7 @@ class MountDaemon {
   std::unique_ptr<fuse::FuseMount> mount_;
   std::unique_ptr<TraceSessions> traces_;
   std::unique_ptr<ControlServer> server_;
+  std::unique_ptr<MetricsServer> metrics_;
   ControlServer::LateReplies watchers_;
 };
 

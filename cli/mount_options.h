@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "cli/metrics_place.h"
+
 namespace nfsrdma::cli {
 
 // proto=; a netid names a transport and an address family (RFC 5665, RFC 8166 section 5.1).
@@ -113,6 +115,7 @@ struct MountOptions {
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   bool notices = true;  // on the desktop of the user whose mount it is
+  std::optional<MetricsPlace> metrics;  // absent: they are not served
   bool sloppy = false;
 
   static constexpr const char* kSoftwareRdma = "software";

@@ -271,6 +271,17 @@ Outcome<> set_log(MountOptions& o, const OptionValue& v) {
   return {};
 }
 
+Outcome<> set_metrics(MountOptions& o, const OptionValue& v) {
+  auto place = parse_metrics_place(v.text);
+  if (!place) return bad(place.error().text);
+  o.metrics = *std::move(place);
+  return {};
+}
+
+std::string show_metrics(const MountOptions& o) {
+  return o.metrics ? "metrics=" + o.metrics->text() : std::string();
+}
+
 std::string show_log(const MountOptions& o) {
   switch (o.log_target) {
     case LogTarget::kDefault: return {};

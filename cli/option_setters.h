@@ -137,6 +137,8 @@ Outcome<> set_log_format(MountOptions& o, const OptionValue& v);
 std::string show_log_format(const MountOptions& o);
 Outcome<> set_notify(MountOptions& o, const OptionValue& v);
 std::string show_notify(const MountOptions& o);
+Outcome<> set_metrics(MountOptions& o, const OptionValue& v);
+std::string show_metrics(const MountOptions& o);
 Outcome<> set_xprtsec(MountOptions& o, const OptionValue& v);
 std::string show_config_file(const MountOptions& o);
 

@@ -271,6 +271,9 @@ constexpr OptionSpec kTable[] = {
     {.name = "notify", .kind = K::kWord, .section = S::kDaemon, .words = "auto|none",
      .fallback = "auto", .help = "notices on the desktop of the user whose mount it is: the server does not answer, is back, is full; locks are lost",
      .set = set_notify, .show = show_notify},
+    {.name = "metrics", .kind = K::kText, .section = S::kDaemon, .unit = "unix:PATH|ADDRESS:PORT",
+     .fallback = "(off)", .help = "serve what stats --format=prometheus prints at http://ADDRESS:PORT/metrics, or by HTTP on a socket file that only its owner can use; there is no authentication: whoever reaches the address, on 127.0.0.1 every user of this machine, reads all numbers and the names of export and mount point; costs a millisecond of CPU a request",
+     .set = set_metrics, .show = show_metrics},
     {.name = "sloppy", .section = S::kDaemon, .fallback = "off", .help = "skip unknown options instead of failing",
      .set = set_switch<&O::sloppy>},
 

@@ -51,6 +51,7 @@ const std::map<std::string_view, std::string_view> kExamples = {
     {"gid_index", "1"},
     {"port", "2049"},
     {"proto", "auto"},
+    {"metrics", "127.0.0.1:9464"},
     {"mountport", "20048"},
     {"mounthost", "filer.example.org"},
     {"mountproto", "tcp"},

@@ -125,7 +125,7 @@ TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
         }
         break;
       }
-      default: item = std::string(spec.name) + "=/some/file";
+      default: item = std::string(spec.name) + (spec.name == "metrics" ? "=unix:" : "=") + "/some/file";
     }
     EXPECT_NE(show_options(parse(item).values), shown_without(item)) << item;
   }
@@ -142,7 +142,10 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
       "sync,dirsync,dev,suid,noexec,allow_other,default_permissions,auto_unmount,threads=4",
       "allow_root,idmap=nfsidmap,log=/var/log/"
       "x,log_level=debug,log_format=json,read_ahead_kb=1024,cache_mem=2g",
-      R"(log="/var/log/a,b",mounthost="\"other",vers=3)"};
+      R"(log="/var/log/a,b",mounthost="\"other",vers=3)",
+      "metrics=127.0.0.1:9464",
+      "metrics=[::1]:9464",
+      "metrics=unix:/run/m"};
   for (const char* list : lists) {
     const std::string shown = show_options(parse(list).values);
     EXPECT_EQ(show_options(parse(shown).values), shown) << list;
