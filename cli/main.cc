@@ -19,6 +19,7 @@
 #include "cli/probe.h"
 #include "cli/tool_args.h"
 #include "cli/tool_commands.h"
+#include "cli/top/top_command.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -72,6 +73,7 @@ int tool(const std::string& program, const std::vector<std::string>& arguments) 
         if constexpr (std::is_same_v<Verb, UmountVerb>) return run_umount(program, verb);
         if constexpr (std::is_same_v<Verb, StatusVerb>) return run_status(program, verb);
         if constexpr (std::is_same_v<Verb, StatsVerb>) return run_stats(program, verb);
+        if constexpr (std::is_same_v<Verb, TopVerb>) return run_top(program, verb);
         if constexpr (std::is_same_v<Verb, ProbeVerb>) return run_probe(program, verb);
         if constexpr (std::is_same_v<Verb, LogLevelVerb>) return run_log_level(program, verb);
         if constexpr (std::is_same_v<Verb, TraceVerb>) return run_trace(program, verb);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <set>
 
 #include "cli/bench/bench_args.h"
@@ -218,6 +219,35 @@ struct Trace {
   }
 };
 
+struct Top {
+  TopVerb verb;
+  double interval = 1;
+  unsigned count = 0;
+
+  void add_to(CLI::App& app) {
+    CLI::App* sub =
+        app.add_subcommand("top", "Watch mounts live: throughput, operations, latencies, processes");
+    sub->add_option("DIR", verb.directory, "the mount (default: all)");
+    sub->add_flag("-b,--batch", verb.batch, "print reports instead, for scripts");
+    sub->add_option("-n,--count", count, "so many reports (default: without end)")
+        ->type_name("N")
+        ->check(within(1, kMaxSeconds))
+        ->needs("--batch");
+    sub->add_option("-i,--interval", interval, "seconds between looks, 0.1 to 3600")
+        ->type_name("S")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->capture_default_str();
+    sub->add_flag("-p,--processes", verb.processes, "begin with who causes the load, by process");
+    sub->footer("Keys: up and down choose the mount, p shows processes or operations, h helps, q quits.");
+  }
+
+  TopVerb take() {
+    if (count != 0) verb.count = count;
+    verb.interval = std::chrono::milliseconds(std::lround(interval * 1000));
+    return verb;
+  }
+};
+
 std::string unknown_command(const CLI::App& app, const std::string& given) {
   std::vector<std::string_view> verbs;
   for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
@@ -236,6 +266,7 @@ struct Tool {
   const CLI::Option* limit = nullptr;
   StatusVerb status;
   Stats stats;
+  Top top;
   ProbeVerb probe;
   std::vector<std::string> probe_lists;
   doctor::DoctorVerb doctor;
@@ -254,6 +285,7 @@ struct Tool {
     sub->add_option("DIR", status.directory, "the mount (default: all)");
     sub->add_flag("--json", status.json, "as JSON");
     stats.add_to(app);
+    top.add_to(app);
     add_probe();
     add_doctor();
     benchmark.add_to(app);
@@ -374,6 +406,7 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
     return ToolCommand(*std::move(taken));
   }
   if (verb == "doctor") return ToolCommand(std::move(tool.doctor));
+  if (verb == "top") return ToolCommand(tool.top.take());
   if (verb == "bench") {
     auto taken = tool.benchmark.take();
     if (!taken) return tl::unexpected(std::move(taken).error());

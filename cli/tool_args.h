@@ -18,6 +18,7 @@
 #include "cli/doctor/doctor_verb.h"
 #include "cli/helper_args.h"
 #include "cli/outcome.h"
+#include "cli/top/top_command.h"
 #include "cli/trace.h"
 
 namespace nfsrdma::cli {
@@ -57,8 +58,9 @@ struct ShowText {  // --help, --version
   std::string text;
 };
 
-using ToolCommand = std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, ProbeVerb, LogLevelVerb,
-                                 TraceVerb, bench::BenchVerb, doctor::DoctorVerb, ShowText>;
+using ToolCommand =
+    std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, TopVerb, ProbeVerb, LogLevelVerb, TraceVerb,
+                 bench::BenchVerb, doctor::DoctorVerb, ShowText>;
 
 // `arguments` without argv[0].
 Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments);

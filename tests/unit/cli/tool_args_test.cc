@@ -217,6 +217,27 @@ TEST(ToolStats, Processes_AreAskedFor) {
   EXPECT_TRUE(parse<StatsVerb>({"stats", "--processes"}).processes);
 }
 
+TEST(ToolTop, WhatItTakes) {
+  const auto plain = parse<TopVerb>({"top"});
+  EXPECT_EQ(plain.directory, "");
+  EXPECT_FALSE(plain.batch || plain.processes || plain.count);
+  EXPECT_EQ(plain.interval, std::chrono::seconds(1));
+  const auto all = parse<TopVerb>({"top", "/mnt", "--batch", "--count", "3", "--interval=0.5", "-p"});
+  EXPECT_EQ(all.directory, "/mnt");
+  EXPECT_TRUE(all.batch && all.processes);
+  EXPECT_EQ(all.count, 3u);
+  EXPECT_EQ(all.interval, std::chrono::milliseconds(500));
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"top", "--count", "3"},
+                                             {"top", "--interval", "0"},
+                                             {"top", "-b", "--count", "0"},
+                                             {"top", "a", "b"}}) {
+    const auto command = parse_tool_arguments(wrong);
+    ASSERT_FALSE(command) << wrong[1];
+    EXPECT_EQ(command.error().exit_code, static_cast<int>(ToolExit::kUsage));
+  }
+}
+
 TEST(ToolProbe, Server_MayBeAnAddressInBrackets) {
   EXPECT_EQ(parse<ProbeVerb>({"probe", "[::1]"}).server, "[::1]");
   const auto v = parse<ProbeVerb>({"probe", "srv:/e", "-o", "port=99,tcp"});
