@@ -114,7 +114,7 @@ struct MountOptions {
   std::string log_file;                        // with LogTarget::kFile, absolute
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
-  bool notices = true;  // on the desktop of the user whose mount it is
+  bool notices = true;                  // on the desktop of the user whose mount it is
   std::optional<MetricsPlace> metrics;  // absent: they are not served
   bool sloppy = false;
 

@@ -58,9 +58,8 @@ struct ShowText {  // --help, --version
   std::string text;
 };
 
-using ToolCommand =
-    std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, TopVerb, ProbeVerb, LogLevelVerb, TraceVerb,
-                 bench::BenchVerb, doctor::DoctorVerb, ShowText>;
+using ToolCommand = std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb, TopVerb, ProbeVerb,
+                                 LogLevelVerb, TraceVerb, bench::BenchVerb, doctor::DoctorVerb, ShowText>;
 
 // `arguments` without argv[0].
 Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments);

@@ -65,6 +65,8 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"systemctl --user (en|dis)able --now nfsrdma-fuse@home": "the tests have no systemd; packaging_test.py verifies the unit",
     r"(nfsrdma-fuse )?(mount --persist( .*)?|umount --forget( DIR)?)": "writes down what is there already; system.persist",
     r"nfsrdma-fuse stats --format prometheus": "there is no mount where a sentence is typed; system.command",
+    r"nfsrdma-fuse top( \S+)?": "wants a terminal; system.live.Top has one",
+    r"histogram_quantile\(.*": "a question to Prometheus",
     # Not commands of this project, or only their names: what a sentence is about.
     r"git (clone|status)|mount -o( remount)?|umount --force|nfsrdma-fuse (mount|umount|probe|status|stats)|nfsrdma-filer --ccp": "a name, not a line to type",
 }
