@@ -160,8 +160,7 @@ class Monitoring(unittest.TestCase):
         source = text_of("cli", "stats_prometheus.cc")
         names = set(re.findall(r'(?:single|x\.metric)\(\s*"(\w+)"', source)) | set(re.findall(r'^ *\{"(\w+)",\s*"(?:counter|gauge)"', source, re.M))
         names |= {f"nfs_operations_{name}" for name in re.findall(r'^ *\{"(\w+_total)", "', source, re.M)}
-        if "fuse_request_seconds" in names:
-            names |= {"fuse_request_seconds_sum", "fuse_request_seconds_count"}
+        names |= {f"{name}_{part}" for name in re.findall(r'x\.histogram\(\s*"(\w+)"', source) for part in ("bucket", "sum", "count")}
         self.assertGreater(len(names), 40, "the source was not understood")
         return {f"nfsrdma_fuse_{name}" for name in names}
 
