@@ -366,4 +366,8 @@ FuseStatistics FuseMount::statistics() const {
   return impl_->statistics();
 }
 
+std::string libfuse_version() {
+  return fuse_pkgversion();
+}
+
 }  // namespace nfsrdma::fuse

@@ -77,4 +77,7 @@ class FuseMount {
   std::unique_ptr<Impl> impl_;
 };
 
+// Of the libfuse that this process has loaded: "3.14.0".
+std::string libfuse_version();
+
 }  // namespace nfsrdma::fuse

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -12,12 +13,14 @@
 #include <cerrno>
 #include <ctime>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "cli/bench/load.h"
 #include "cli/bench/playground.h"
 #include "cli/bench/subject.h"
 #include "cli/version.h"
+#include "fuse/session.h"
 #include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli::bench {
@@ -281,9 +284,12 @@ class Session {
     utsname system{};
     uname(&system);
     document_.conditions = {
+        {"host", system.nodename},
         {"processor", fmt::format("{} × {}", std::thread::hardware_concurrency(), processor())},
-        {"kernel", system.release},
-        {"program", fmt::format("nfsrdma-fuse {}", kVersion)},
+        {"kernel", fmt::format("{} {}", system.sysname, system.release)},
+        {"program", program()},
+        {"libfuse", fuse::libfuse_version()},
+        {"server", server()},
         {"large file", fmt::format("{} MiB", verb_.size >> 20)},
         {"rounds", std::to_string(verb_.rounds)},
         {"small files", fmt::format("{} of 4 KiB", verb_.files)},
@@ -291,6 +297,26 @@ class Session {
     describe_large();
     describe_random();
     describe_small();
+  }
+
+  // Of this command, and of mounts whose daemon is older or newer.
+  std::string program() const {
+    std::string out = fmt::format("nfsrdma-fuse {}", kVersion);
+    for (const Place& place : places_) {
+      const std::string& daemon = place.subject.daemon_version();
+      if (!daemon.empty() && daemon != kVersion)
+        out += fmt::format("; {} is a mount of {}", place.subject.directory(), daemon);
+    }
+    return out;
+  }
+
+  std::string server() const {
+    std::set<std::string> names;
+    for (const Place& place : places_) {
+      if (place.subject.contender().role == Role::kOurs)
+        names.insert(place.subject.server().empty() ? "does not name itself" : place.subject.server());
+    }
+    return names.empty() ? "none that is known" : fmt::format("{}", fmt::join(names, "; "));
   }
 
   Plot& plot(PlotKind kind, std::string title, std::string y, std::string text) {

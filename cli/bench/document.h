@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Document: one run of a benchmark, as measured. The only form in which results are kept; `nfsrdma-fuse
-// bench` and tests/bench write it, and tables, verdicts and the HTML report are made from it (summary.h,
+// bench` and tests/bench write it, and tables, verdicts and the HTML report are made from it (findings.h,
 // report.h). docs/bench/README.md has the format for people.
 //
 // Only what was measured is in it, and which plots and targets it is for. Medians, spreads and verdicts are

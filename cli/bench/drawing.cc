@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <set>
 
 #include "cli/bench/findings.h"
@@ -191,6 +192,17 @@ Json draw(const Document& document, const Plot& plot) {
   return map(document, plot);
 }
 
+// Where it was measured and of what versions; what older runs did not record is said to be missing.
+Json where(const Document& document) {
+  Json out = Json::array();
+  for (const char* name : {"host", "processor", "kernel", "program", "libfuse", "server"}) {
+    const auto found = std::find_if(document.conditions.begin(), document.conditions.end(),
+                                    [&](const auto& condition) { return condition.first == name; });
+    out.push_back(Json::array({name, found == document.conditions.end() ? "not recorded" : found->second}));
+  }
+  return out;
+}
+
 Json target_of(const Judgement& judgement) {
   const Target& target = *judgement.target;
   Json out{
@@ -213,7 +225,7 @@ Json target_of(const Judgement& judgement) {
 }  // namespace
 
 Json drawing_of(const Document& document) {
-  Json out{{"title", document.title}, {"date", document.date}};
+  Json out{{"title", document.title}, {"date", document.date}, {"where", where(document)}};
   for (const char* name : {"conditions", "notes", "contenders", "targets", "plots"})
     out[name] = Json::array();
   for (const auto& [name, value] : document.conditions)

@@ -2,10 +2,11 @@
 // What report.html draws: plots with every number, label and sentence worked out, so that the template's
 // script only places shapes. Pure.
 //
-//     {"title", "date", "conditions", "notes", "contenders": [{"name", "role", "about"}],
+//     {"title", "date", "where", "conditions", "notes", "contenders": [{"name", "role", "about"}],
 //      "targets": [{"what", "verdict", "ratio", "wanted"}],
 //      "plots": [{"form": "bars" | "lines" | "map", "title", "text", "findings", "x": AXIS, "y": AXIS, ...}]}
 //
+// "where" and "conditions" are pairs of a name and a text: those of the page's head, and all of them.
 // AXIS is {"label", "unit", "better", "log"}.
 // POINT is {"v", "low", "high", "n", "shown", "shown_low", "shown_high"}: median, lowest, highest, how many.
 //

@@ -2,10 +2,12 @@
 #include "cli/bench/findings.h"
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
+
+#include "cli/bench/wording.h"
 
 namespace nfsrdma::cli::bench {
 namespace {
@@ -79,37 +81,11 @@ std::string show_number(double value) {
                      value);
 }
 
-std::string sentence(std::string text) {
-  return text + ".";
-}
+constexpr const char* kForMetric = "for ";
 
-struct Compared {
-  std::string where;
-  Ratio ratio;
-};
-
-// "LEAD: read 1.18 (1.10 … 1.25), stat 0.90 (0.85 … 0.94); the spread swallows the difference for write 1.02
-// (0.91 … 1.10)."
-std::string say(const std::string& lead, const std::vector<Compared>& all) {
-  std::vector<std::string> decided, swallowed, undecided, clauses;
-  size_t pairs = 0;
-  for (const auto& [where, ratio] : all) {
-    const Standing stands = ratio.exact ? Standing::kAbove : standing(ratio, 1);
-    auto& list = stands == Standing::kSpread ? swallowed : stands == Standing::kTooFew ? undecided : decided;
-    list.push_back((where.empty() ? "" : where + " ") +
-                   (stands == Standing::kTooFew ? show_number(ratio.median) : show_ratio(ratio)));
-    if (stands == Standing::kTooFew) pairs = std::max(pairs, ratio.pairs);
-  }
-  if (!decided.empty()) clauses.push_back(fmt::format("{}", fmt::join(decided, ", ")));
-  if (!swallowed.empty())
-    clauses.push_back(fmt::format("the spread swallows the difference for {}", fmt::join(swallowed, ", ")));
-  if (!undecided.empty())
-    clauses.push_back(fmt::format("{}, too few to decide: {}", rounds(pairs), fmt::join(undecided, ", ")));
-  return sentence(fmt::format("{}: {}", lead, fmt::join(clauses, "; ")));
-}
-
-std::string lead(const Plot& plot, const Pair& pair) {
-  return fmt::format("{} of {}, that of {} being 1", find_quantity(plot.y)->label, pair.of, pair.over);
+// What stands before a point: "with 4 KiB", but "one at a time".
+const char* before_point(const Quantity& quantity) {
+  return quantity.key == "depth" ? "" : "with ";
 }
 
 // The ends say what happens in between; the plot and its table have the rest.
@@ -120,53 +96,50 @@ void leave_ends(std::vector<T>& list) {
 
 std::vector<std::string> say_bars(const Document& document, const Plot& plot) {
   std::vector<std::string> out;
+  const Quantity& y = *find_quantity(plot.y);
   for (const Pair& pair : plot.compare) {
     std::vector<Compared> all;
     for (const std::string& metric : plot.metrics) {
       if (const auto ratio = compare(document, pair, metric, plot.where, plot.y))
-        all.push_back({metric, *ratio});
+        all.push_back({in_sentence(metric), *ratio});
     }
-    if (!all.empty()) out.push_back(say(lead(plot, pair), all));
+    if (!all.empty()) out.push_back(compared_sentences(y, pair, kForMetric, all));
   }
   if (!plot.compare.empty()) return out;
   for (const Contender* contender : drawn(document, plot)) {
-    std::vector<std::string> parts;
+    std::vector<Reached> all;
     for (const std::string& metric : plot.metrics) {
       if (const auto spread = spread_of(rounds_of(document, metric, contender->name, plot.where, plot.y)))
-        parts.push_back(
-            fmt::format("{} {}", metric, show_value(*find_quantity(plot.y), spread->median, true)));
+        all.push_back({in_sentence(metric), spread->median});
     }
-    out.push_back(sentence(fmt::format("{}: {}", contender->name, fmt::join(parts, ", "))));
+    if (!all.empty()) out.push_back(reached_sentence(y, contender->name, kForMetric, all));
   }
   return out;
 }
 
 std::vector<std::string> say_lines(const Document& document, const Plot& plot) {
   std::vector<std::string> out;
-  const Quantity& x = *find_quantity(plot.x);
+  const Quantity &x = *find_quantity(plot.x), &y = *find_quantity(plot.y);
+  const std::string& metric = plot.metrics.front();
   for (const Pair& pair : plot.compare) {
     std::vector<Compared> all;
     for (const double value : values_along(document, plot, plot.x)) {
-      if (const auto ratio =
-              compare(document, pair, plot.metrics.front(), with(plot.where, plot.x, value), plot.y))
+      if (const auto ratio = compare(document, pair, metric, with(plot.where, plot.x, value), plot.y))
         all.push_back({show_point(x, value), *ratio});
     }
     leave_ends(all);
-    if (!all.empty()) out.push_back(say(lead(plot, pair), all));
+    if (!all.empty()) out.push_back(compared_sentences(y, pair, before_point(x), all));
   }
   if (!plot.compare.empty()) return out;
   for (const Contender* contender : drawn(document, plot)) {
-    std::vector<std::string> parts;
+    std::vector<Reached> all;
     for (const double value : values_along(document, plot, plot.x)) {
-      const auto spread = spread_of(rounds_of(document, plot.metrics.front(), contender->name,
-                                              with(plot.where, plot.x, value), plot.y));
-      if (spread)
-        parts.push_back(fmt::format("{} at {}", show_value(*find_quantity(plot.y), spread->median, true),
-                                    show_point(x, value)));
+      const At at = with(plot.where, plot.x, value);
+      if (const auto spread = spread_of(rounds_of(document, metric, contender->name, at, plot.y)))
+        all.push_back({show_point(x, value), spread->median});
     }
-    leave_ends(parts);
-    if (!parts.empty())
-      out.push_back(sentence(fmt::format("{}: {}", contender->name, fmt::join(parts, ", "))));
+    leave_ends(all);
+    if (!all.empty()) out.push_back(reached_sentence(y, contender->name, before_point(x), all));
   }
   return out;
 }
@@ -192,53 +165,54 @@ std::optional<Cell> best_cell(const Document& document, const Plot& plot, const 
 }
 
 std::vector<std::string> say_grid(const Document& document, const Plot& plot) {
-  std::vector<std::string> out, peaks;
+  std::vector<std::string> out;
+  const Quantity &x = *find_quantity(plot.x), &y = *find_quantity(plot.y),
+                 &along = *find_quantity(plot.along);
   for (const Contender* contender : drawn(document, plot)) {
     const auto best = best_cell(document, plot, contender->name);
     if (!best) continue;
-    peaks.push_back(fmt::format("{} {} ({}, {})", contender->name,
-                                show_value(*find_quantity(plot.y), best->median, true),
-                                show_point(*find_quantity(plot.x), best->at.at(plot.x)),
-                                show_point(*find_quantity(plot.along), best->at.at(plot.along))));
+    const std::string where = fmt::format("at its best, with {} and {}", show_point(x, best->at.at(plot.x)),
+                                          show_point(along, best->at.at(plot.along)));
+    out.push_back(reached_sentence(y, contender->name, "", {{where, best->median}}));
   }
-  if (!peaks.empty()) out.push_back(sentence(fmt::format("At its best: {}", fmt::join(peaks, "; "))));
   for (const Pair& pair : plot.compare) {
     const auto of = best_cell(document, plot, pair.of), over = best_cell(document, plot, pair.over);
     if (!of || !over) continue;
     const std::string& metric = plot.metrics.front();
     const auto ratio = ratio_of(rounds_of(document, metric, pair.of, of->at, plot.y),
                                 rounds_of(document, metric, pair.over, over->at, plot.y));
-    if (ratio)
-      out.push_back(
-          say(fmt::format("The best of {}, the best of {} being 1", pair.of, pair.over), {{"", *ratio}}));
+    if (ratio) out.push_back(compared_sentences(y, pair, "", {{"", *ratio}}, "At their best, "));
   }
   return out;
 }
 
-// How many cells of a map are above, below, within the spread, and undecidable.
 std::vector<std::string> say_map(const Document& document, const Plot& plot) {
   const Pair& pair = plot.compare.front();
-  std::map<Standing, size_t> count;
-  size_t all = 0;
+  const Quantity& y = *find_quantity(plot.y);
+  const bool higher = y.better != Better::kLower;
+  MapCount count;
   for (const double along : values_along(document, plot, plot.along)) {
     for (const double x : values_along(document, plot, plot.x)) {
       const At at = with(with(plot.where, plot.along, along), plot.x, x);
       const auto ratio = compare(document, pair, plot.metrics.front(), at, plot.y);
       if (!ratio) continue;
-      ++count[standing(*ratio, 1)];
-      ++all;
+      ++count.all;
+      switch (standing(*ratio, 1)) {
+        case Standing::kAbove: ++(higher ? count.of : count.over); break;
+        case Standing::kBelow: ++(higher ? count.over : count.of); break;
+        case Standing::kSpread: ++count.spread; break;
+        case Standing::kTooFew: ++count.too_few; break;
+      }
     }
   }
-  if (all == 0) return {};
-  const bool higher = find_quantity(plot.y)->better != Better::kLower;
-  std::string text = fmt::format("Of {} combinations {} is the better in {}, {} in {}", all, pair.of,
-                                 count[higher ? Standing::kAbove : Standing::kBelow], pair.over,
-                                 count[higher ? Standing::kBelow : Standing::kAbove]);
-  if (count[Standing::kSpread] != 0)
-    text += fmt::format("; in {} the spread swallows the difference", count[Standing::kSpread]);
-  if (count[Standing::kTooFew] != 0)
-    text += fmt::format("; in {} there were too few repeats to decide", count[Standing::kTooFew]);
-  return {sentence(text)};
+  if (count.all == 0) return {};
+  return {map_sentence(y, pair, count)};
+}
+
+std::string lower(std::string_view label) {
+  std::string out(label);
+  out[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(out[0])));
+  return out;
 }
 
 // y per x of each round.
@@ -266,9 +240,10 @@ std::vector<std::string> say_cloud(const Document& document, const Plot& plot) {
         all.push_back({show_point(*find_quantity(plot.along), value), *ratio});
     }
     leave_ends(all);
+    const std::string lead = fmt::format("For the same {}, ", lower(find_quantity(plot.x)->label));
     if (!all.empty())
-      out.push_back(
-          say(fmt::format("CPU of {} for the same throughput, that of {} being 1", pair.of, pair.over), all));
+      out.push_back(compared_sentences(*find_quantity(plot.y), pair, before_point(*find_quantity(plot.along)),
+                                       all, lead));
   }
   return out;
 }

@@ -80,6 +80,7 @@ std::string show_point(const Quantity& quantity, double value) {
   if (quantity.key == "block") return binary_size(value);
   if (quantity.key == "ahead") return fmt::format("read-ahead {:g}", value);
   if (quantity.key == "depth") return value == 1 ? "one at a time" : fmt::format("{:g} at once", value);
+  if (quantity.key == "held") return show_value(quantity, value, false) + " held";
   return show_value(quantity, value, true);
 }
 

@@ -92,6 +92,8 @@ Subject::Subject(std::string directory, std::optional<MountEntry> entry)
     if (!snapshot) return;
     kind_ = Kind::kOurs;
     daemon_ = static_cast<pid_t>(snapshot->pid);
+    daemon_version_ = snapshot->version;
+    server_ = snapshot->client.session.server_implementation;
     contender_.about = fmt::format("nfsrdma-fuse, {}, {}", entry_->source, transport_of(*snapshot));
   } else if (entry_->type == "nfs" || entry_->type == "nfs4") {
     kind_ = Kind::kKernel;

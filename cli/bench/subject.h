@@ -31,6 +31,9 @@ class Subject {
   const std::string& directory() const { return directory_; }
   const Contender& contender() const { return contender_; }  // named by the directory as it was given
   Used used() const;
+  // Of a mount of ours: its daemon's version, and the server's own name; empty where it gives none.
+  const std::string& daemon_version() const { return daemon_version_; }
+  const std::string& server() const { return server_; }
 
  private:
   enum class Kind { kOurs, kKernel, kOther };
@@ -42,6 +45,7 @@ class Subject {
   Kind kind_ = Kind::kOther;
   pid_t daemon_ = 0;
   Contender contender_;
+  std::string daemon_version_, server_;
 };
 
 // The calls of one mount in the text of /proc/self/mountstats: the first column of its operations, added up.

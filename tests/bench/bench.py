@@ -22,8 +22,9 @@ from delays import Delays  # noqa: E402
 from fabrics import Fabrics  # noqa: E402
 from measure import GIB, MIB, WORK, programs, take_free_memory  # noqa: E402
 from peers import Peers  # noqa: E402
-from results import Results, write_report  # noqa: E402
+from results import Results, version_of, write_report  # noqa: E402
 from scale import Scale  # noqa: E402
+from harness import ganesha  # noqa: E402
 
 KINDS = (Peers, Fabrics, Delays, Scale)
 ALL = [part for kind in KINDS for part in kind.REPEATED + kind.ONCE]
@@ -46,6 +47,11 @@ def measure(kinds, results, wanted, arguments):
         say(begin, part)
         getattr(kind, part)()
     return time.monotonic() - begin
+
+
+def servers():
+    filer = version_of(os.path.join(WORK, "build/cli/nfsrdma-filer"))
+    return f"nfs-ganesha {'.'.join(map(str, ganesha.version()))}; {filer}"
 
 
 def say(begin, what):
@@ -81,7 +87,7 @@ def main():
         kind.targets()
     conditions = [("large file", f"{arguments.size} MiB"), ("rounds", f"{arguments.repeats}, of the grid {arguments.grid_repeats}"),
                   ("small files", arguments.files), ("mount options", arguments.options or "the defaults"), ("parts", ", ".join(wanted)),
-                  ("programs", programs(arguments.commit)),
+                  ("server", servers()), ("programs", programs(arguments.commit)),
                   ("free memory", "touched before each run through the page cache" if arguments.touch else "left as it is"),
                   ("took", f"{seconds:.0f} s")]
     document = results.document("nfsrdma-fuse beside its peers and its ceilings", conditions)

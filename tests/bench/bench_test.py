@@ -71,6 +71,10 @@ class Documents(unittest.TestCase):
             for kind, who in (("grid", ["mount", "tool that failed"]), ("grid", ["tool that failed"]), ("map", ["mount"])):
                 results.plot(kind, f"{kind} of {len(who)}", "read", "mib_per_s", pair, x="block", along="ahead", contenders=who)
             document = results.document("a test", [])
+            where = dict(document["conditions"])
+            self.assertEqual((where["host"], where["kernel"]), (os.uname().nodename, "Linux " + os.uname().release))
+            self.assertRegex(where["program"], r"^nfsrdma-fuse \d+\.\d+\.\d+$")
+            self.assertRegex(where["libfuse"], r"^3\.\d+")
             self.assertEqual([plot["title"] for plot in document["plots"]], ["grid of 2"])
             self.assertIn("grid of 2", write_report(document, work, "bench"))
 
@@ -98,6 +102,7 @@ class Bench(unittest.TestCase):
                 if "beyond" not in key[0]:  # a difference, of next to nothing here
                     self.assertGreater(value, 0, key)
         self.assertEqual(document["notes"], [])
+        self.assertRegex(dict(document["conditions"])["server"], r"^nfs-ganesha \d+\.\d+; nfsrdma-filer \d")
         self.assertIn("of commit 0123abc", dict(document["conditions"])["programs"])
         self.assertGreaterEqual(len(document["targets"]), 50)
         for entry in document["targets"]:

@@ -252,7 +252,7 @@ def main():
     guest.end()
     describe(results)
     results.note(f"The processor is emulated (clock: {arguments.clock}): only ratios mean something.")
-    conditions = [("guest", guest.release), ("programs", programs(arguments.commit)), ("clock", arguments.clock), ("large file", f"{arguments.size} MiB"), ("random reads", arguments.reads),
+    conditions = [("server", f"knfsd of {guest.release}"), ("guest", guest.release), ("programs", programs(arguments.commit)), ("clock", arguments.clock), ("large file", f"{arguments.size} MiB"), ("random reads", arguments.reads),
                   ("small files", arguments.files), ("rounds", arguments.repeats), ("took", f"{time.monotonic() - begin:.0f} s")]
     print(write_report(results.document("nfsrdma-fuse beside the kernel's NFS client", conditions), os.path.join(WORK, "out"), "lab",
                        results.operations), end="")

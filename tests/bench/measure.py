@@ -26,7 +26,7 @@ def run_json(argv):
 def machine():
     with open("/proc/cpuinfo") as cpuinfo:
         model = next((line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")), "unknown")
-    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
+    return {"host": platform.node(), "cpu": model, "cores": os.cpu_count(), "kernel": f"{platform.system()} {platform.release()}"}
 
 
 def programs(commit):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of a benchmark as one document (docs/bench/README.md), and the report that nfsrdma-fuse makes of it."""
 
+import ctypes
 import json
 import os
+import re
 import statistics
 import subprocess
 import time
@@ -98,11 +100,23 @@ class Results:
         here = machine()
         return {
             "format": "nfsrdma-bench 1", "title": title, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "conditions": [["processor", f"{here['cores']} × {here['cpu']}"], ["kernel", here["kernel"]],
-                           *[[name, str(value)] for name, value in conditions]],
+            "conditions": [["host", here["host"]], ["processor", f"{here['cores']} × {here['cpu']}"], ["kernel", here["kernel"]],
+                           ["program", version_of(TOOL)], ["libfuse", libfuse()], *[[name, str(value)] for name, value in conditions]],
             "notes": self.notes, "contenders": [{"name": name, **c} for name, c in self.contenders.items() if name in used],
             "measurements": measurements, "plots": [plot for plot in plots if plot], "targets": self.targets,
         }
+
+
+def version_of(program):
+    return subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def libfuse():
+    """The version of the library that the programs load."""
+    name = re.search(r"(libfuse3\.so\S*) => ", subprocess.run(["ldd", TOOL], check=True, capture_output=True, text=True).stdout).group(1)
+    said = ctypes.CDLL(name).fuse_pkgversion
+    said.restype = ctypes.c_char_p
+    return said().decode()
 
 
 def among(plot, measured):

@@ -104,6 +104,12 @@ TEST(BenchDirectories, TwoOfThem_AreMeasuredInEachRoundAndLeftEmpty) {
   const auto document = measure_directories(tiny({one.path(), two.path()}), never,
                                             [&](const std::string& line) { said.push_back(line); });
   ASSERT_TRUE(document) << document.error().text;
+  for (const char* name : {"host", "processor", "kernel", "program", "libfuse", "server"}) {
+    const auto found = std::find_if(document->conditions.begin(), document->conditions.end(),
+                                    [&](const auto& condition) { return condition.first == name; });
+    ASSERT_NE(found, document->conditions.end()) << name;
+    EXPECT_FALSE(found->second.empty()) << name;
+  }
   for (const char* metric : {"write a new file", "read", "read again"}) {
     for (const TempDirectory* directory : {&one, &two}) {
       const Measurement* found = document->find(metric, directory->path(), {});

@@ -6,6 +6,7 @@
 
 #include "cli/bench/drawing.h"
 #include "cli/bench/findings.h"
+#include "cli/bench/wording.h"
 #include "tests/unit/cli/temp_directory.h"
 
 namespace nfsrdma::cli::bench {
@@ -147,25 +148,74 @@ TEST(BenchFindings, ATargetOfWhatWasNotMeasured_HasNoVerdict) {
   EXPECT_EQ(judge(parsed(json))[0].verdict, Verdict::kAbsent);
 }
 
-TEST(BenchFindings, SentencesSayWhoIsAheadOrThatTheSpreadSwallowsIt) {
+TEST(BenchFindings, SentencesSayWhoIsAheadAndWhereThatCannotBeTold) {
   Json json = sample();
   json["plots"][0]["compare"].push_back({{"of", "RDMA"}, {"over", "relay"}});
   const Document document = parsed(json);
-  const auto bars = findings(document, document.plots[0]);
-  ASSERT_EQ(bars.size(), 2u);
-  EXPECT_EQ(bars[0], "Throughput of RDMA, that of TCP being 1: read 1.22 (1.20 … 1.24).");
-  EXPECT_NE(bars[1].find("swallows the difference"), std::string::npos) << bars[1];
-  const auto map = findings(document, document.plots[3]);
-  EXPECT_EQ(map.at(0),
-            "Of 4 combinations RDMA is the better in 0, TCP in 0; in 4 the spread swallows the difference.");
-  const auto grid = findings(document, document.plots[2]);
-  EXPECT_NE(grid.at(0).find("RDMA 5122 MiB/s (1 KiB, read-ahead 4)"), std::string::npos) << grid.at(0);
+  EXPECT_EQ(
+      findings(document, document.plots[0]),
+      (std::vector<std::string>{
+          "RDMA is 22 % faster than TCP for read (range 20 to 24 %).",
+          "There is no clear difference between RDMA and relay for read (14 % slower to 11 % faster)."}));
+  EXPECT_EQ(findings(document, document.plots[1]),
+            std::vector<std::string>{"RDMA is as fast as TCP with 512 B and 1 KiB."});
+  EXPECT_EQ(findings(document, document.plots[2]),
+            (std::vector<std::string>{"RDMA reaches 5122 MiB/s at its best, with 1 KiB and read-ahead 4.",
+                                      "TCP reaches 5122 MiB/s at its best, with 1 KiB and read-ahead 4.",
+                                      "At their best, RDMA is as fast as TCP."}));
+  EXPECT_EQ(findings(document, document.plots[3]),
+            std::vector<std::string>{
+                "RDMA is faster in 0 of 4 combinations, TCP in 0; in 4 there is no clear difference."});
+  EXPECT_EQ(findings(document, document.plots[4]),
+            std::vector<std::string>{
+                "For the same throughput, RDMA takes as much CPU as TCP with 512 B and 1 KiB."});
+}
+
+std::string said(const char* quantity, const std::vector<Compared>& all, const std::string& before = "for ") {
+  return compared_sentences(*find_quantity(quantity), {"files", "kernel, tcp"}, before, all);
+}
+
+Ratio ratio(double median, double low, double high, size_t pairs = 9) {
+  return {median, low, high, pairs, false};
+}
+
+TEST(BenchWording, ComparisonsAreSentences) {
+  EXPECT_EQ(said("mib_per_s", {{"read", ratio(0.88, 0.85, 0.9)}}),
+            "files is 12 % slower than “kernel, tcp” for read (range 10 to 15 %).");
+  EXPECT_EQ(said("mib_per_s", {{"read", ratio(3.42, 1.8, 4.2)}}),
+            "files is 3.4 times as fast as “kernel, tcp” for read (range 80 % to 4.2 times as fast).");
+  EXPECT_EQ(
+      said("mib_per_s", {{"read", ratio(1.2, 1.1, 1.3)},
+                         {"write", ratio(2.5, 2.4, 2.6)},
+                         {"create", ratio(0.7, 0.7, 0.7)},
+                         {"stat", ratio(1.02, 0.91, 1.1)}}),
+      "files is faster than “kernel, tcp” for read (20 %, range 10 to 30 %) and write (2.5 times as fast, "
+      "range 2.4 to 2.6 times). It is 30 % slower for create. There is no clear difference for stat (9 % "
+      "slower to 10 % faster).");
+  EXPECT_EQ(
+      said("p99_us", {{"one at a time", ratio(1.2, 1.2, 1.2)}, {"32 at once", ratio(0.8, 0.8, 0.8)}}, ""),
+      "The slowest 1 % of files take 20 % longer than those of “kernel, tcp” one at a time. They take 20 % "
+      "less time 32 at once.");
+  EXPECT_EQ(
+      said("rpcs", {{"git clone", {0.007, 0.007, 0.007, 1, true}}, {"ninja", {1, 1, 1, 1, true}}}),
+      "files sends 99.3 % fewer calls than “kernel, tcp” for git clone. It sends as many calls for ninja.");
+}
+
+TEST(BenchWording, FewRoundsAreNoFinding) {
+  EXPECT_EQ(
+      said("mib_per_s", {{"read", ratio(1.2, 1.1, 1.3, 2)}, {"write", ratio(0.9, 0.8, 0.95, 2)}}),
+      "2 rounds are too few to be sure; so far files is 20 % faster than “kernel, tcp” for read. It is 10 % "
+      "slower for write.");
+  EXPECT_EQ(said("p99_us", {{"", ratio(1.2, 1.2, 1.2, 1)}}),
+            "One round is too few to be sure; so far the slowest 1 % of files take 20 % longer than those of "
+            "“kernel, tcp”.");
+  EXPECT_EQ(said("mib_per_s", {}), "");
 }
 
 TEST(BenchReport, TheText_HasSentencesTablesAndVerdicts) {
   const std::string text = text_report(parsed(sample()));
-  for (const char* part :
-       {"Throughput of RDMA", "median", "read-ahead 4", "met ", "MISSED", "undecided", "Note: a note"})
+  for (const char* part : {"RDMA is 22 % faster than TCP for read", "median", "read-ahead 4", "met ",
+                           "MISSED", "undecided", "Note: a note"})
     EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 
@@ -196,6 +246,8 @@ TEST(BenchReport, TextOfTheDocument_CannotEndItsScript) {
 TEST(BenchReport, TheDrawing_HasEveryPlotWithItsNumbers) {
   const Json drawing = drawing_of(parsed(sample()));
   ASSERT_EQ(drawing["plots"].size(), 5u);
+  EXPECT_EQ(drawing["where"][1], Json::array({"processor", "two"}));
+  EXPECT_EQ(drawing["where"][2], Json::array({"kernel", "not recorded"}));
   EXPECT_EQ(drawing["plots"][0]["groups"][0]["rows"][0]["v"], 122);
   EXPECT_EQ(drawing["plots"][0]["groups"][0]["rows"].size(), 3u);
   EXPECT_EQ(drawing["plots"][2]["panels"].size(), 2u);
