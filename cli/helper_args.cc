@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -69,6 +71,10 @@ class Letters {
   std::map<std::string, Flag> words_;
 };
 
+bool is_mount(const std::vector<std::string>& program) {
+  return !program.empty() && program_name(program.front()) == "mount";
+}
+
 }  // namespace
 
 Outcome<MountRequest> parse_mount_arguments(const std::vector<std::string>& arguments) {
@@ -78,7 +84,7 @@ Outcome<MountRequest> parse_mount_arguments(const std::vector<std::string>& argu
   letters.flag('w', [&] { request.options.push_back({"rw", {}}); });
   letters.flag('v', [&] { request.verbose = true; });
   letters.flag('f', [&] { request.fake = true; });
-  letters.flag('n', [] {});
+  letters.flag('n', [&] { request.no_mount_table = true; });
   letters.flag('s', [&] { request.sloppy = true; });
   letters.flag('h', [&] { request.help = true; });
   letters.flag('V', [&] { request.version = true; });
@@ -132,18 +138,12 @@ Outcome<UmountRequest> parse_umount_arguments(const std::vector<std::string>& ar
   return request;
 }
 
-std::vector<RawOption> words_kept_by_mount(const std::vector<std::string>& parent) {
-  if (parent.empty() || program_name(parent.front()) != "mount") return {};
-  std::optional<bool> dev, suid;
+std::vector<RawOption> options_of_mount(const std::vector<std::string>& parent) {
+  std::vector<RawOption> written;
+  if (!is_mount(parent)) return written;
   const auto take = [&](const std::string& list) {
-    const auto options = split_options(list);
-    if (!options) return;
-    for (const RawOption& option : *options) {
-      if (option.name == "dev" || option.name == "nodev") dev = option.name == "dev";
-      if (option.name == "suid" || option.name == "nosuid") suid = option.name == "suid";
-      if (option.name == "user" || option.name == "users" || option.name == "owner" || option.name == "group")
-        dev = suid = false;
-    }
+    if (const auto options = split_options(list))
+      written.insert(written.end(), options->begin(), options->end());
   };
   for (size_t i = 1; i < parent.size() && parent[i] != "--"; ++i) {
     const std::string& argument = parent[i];
@@ -160,9 +160,46 @@ std::vector<RawOption> words_kept_by_mount(const std::vector<std::string>& paren
       }
     }
   }
+  return written;
+}
+
+std::string fstab_of_mount(const std::vector<std::string>& parent) {
+  if (!is_mount(parent)) return {};
+  for (size_t i = 1; i < parent.size() && parent[i] != "--"; ++i) {
+    if ((parent[i] == "-T" || parent[i] == "--fstab") && i + 1 < parent.size()) return parent[i + 1];
+    if (parent[i].starts_with("--fstab=")) return parent[i].substr(parent[i].find('=') + 1);
+  }
+  return {};
+}
+
+bool took_from_fstab(const std::vector<std::string>& parent, const MountRequest& request) {
+  if (!is_mount(parent)) return false;
+  // --source=X and --target=X, too. mount(8) makes the directory's path an absolute one.
+  const auto names = [&](const std::string& word, bool directory) {
+    const std::string text =
+        word.starts_with("--") ? word.substr(std::min(word.find('=') + 1, word.size())) : word;
+    std::error_code none;
+    return directory ? std::filesystem::weakly_canonical(text, none) == request.directory
+                     : text == request.source;
+  };
+  const auto named = [&](bool directory) {
+    return std::any_of(parent.begin() + 1, parent.end(),
+                       [&](const auto& word) { return names(word, directory); });
+  };
+  return !named(false) || !named(true);
+}
+
+std::vector<RawOption> words_kept_by_mount(const std::vector<RawOption>& written) {
+  bool dev = false, suid = false;
+  for (const RawOption& option : written) {
+    if (option.name == "dev" || option.name == "nodev") dev = option.name == "dev";
+    if (option.name == "suid" || option.name == "nosuid") suid = option.name == "suid";
+    if (option.name == "user" || option.name == "users" || option.name == "owner" || option.name == "group")
+      dev = suid = false;
+  }
   std::vector<RawOption> words;
-  if (dev.value_or(false)) words.push_back({"dev", {}});
-  if (suid.value_or(false)) words.push_back({"suid", {}});
+  if (dev) words.push_back({"dev", {}});
+  if (suid) words.push_back({"suid", {}});
   return words;
 }
 

@@ -4,9 +4,9 @@
 //     mount.nfsrdma-fuse SOURCE DIR [-rwvVhfns] [-N ns] [-t type] [-o opts]
 //     umount.fuse.rpcrdma DIR [-fnlrv] [-N ns] [-t type.subtype]
 //
-// Same letters, other meanings than FUSE's: -f is fake, -s is sloppy, -n is "no mtab" (systemd passes it,
-// nothing here writes an mtab). Parsed by hand: options may come before, between and after the two names, and
-// may be joined
+// Same letters, other meanings than FUSE's: -f is fake, -s is sloppy, -n is "no mtab", which today is
+// libmount's table (cli/mount_table.h). Parsed by hand: options may come before, between and after the two
+// names, and may be joined
 // (-rv, -oro). Pure functions; failures are MountExit::kUsage.
 #pragma once
 
@@ -27,6 +27,9 @@ struct MountRequest {
   std::vector<RawOption> options;  // in the order given; -r and -w are among them as ro and rw
   bool fake = false;               // everything but the mount
   bool sloppy = false;
+  bool no_mount_table = false;  // -n
+  // What the administrator wrote for mount(8), as far as it is known; for libmount's table.
+  std::vector<RawOption> written;
   bool verbose = false;
   bool foreground = false;
   bool debug = false;           // foreground, and log_level=debug
@@ -52,10 +55,19 @@ struct UmountRequest {
 Outcome<MountRequest> parse_mount_arguments(const std::vector<std::string>& arguments);
 Outcome<UmountRequest> parse_umount_arguments(const std::vector<std::string>& arguments);
 
-// dev and suid of the command line of mount(8), whose helper this is: libmount takes them for the default and
-// does not hand them on (2.38: "-o dev,suid" arrives as "-o rw"), and here nodev and nosuid are. Only what
-// holds in the end; nothing where `parent` is another program.
-std::vector<RawOption> words_kept_by_mount(const std::vector<std::string>& parent);
+// What mount(8), whose helper this is, was told: the lists of -o of its command line. Nothing where `parent`
+// is another program.
+std::vector<RawOption> options_of_mount(const std::vector<std::string>& parent);
+
+// The file that it was told to read instead of fstab (-T); empty: none.
+std::string fstab_of_mount(const std::vector<std::string>& parent);
+
+// mount(8) has taken source, directory and options from fstab: its command line does not name both.
+bool took_from_fstab(const std::vector<std::string>& parent, const MountRequest& request);
+
+// dev and suid of them: libmount takes them for the default and does not hand them on (2.38: "-o dev,suid"
+// arrives as "-o rw"), and here nodev and nosuid are. Only what holds in the end.
+std::vector<RawOption> words_kept_by_mount(const std::vector<RawOption>& written);
 
 std::string mount_helper_usage(std::string_view program);
 std::string umount_helper_usage(std::string_view program);

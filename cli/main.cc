@@ -16,6 +16,7 @@
 
 #include "cli/helper_args.h"
 #include "cli/mount_command.h"
+#include "cli/mount_table.h"
 #include "cli/probe.h"
 #include "cli/tool_args.h"
 #include "cli/tool_commands.h"
@@ -41,7 +42,12 @@ int mount_helper(const std::string& program, const std::vector<std::string>& arg
   auto request = parse_mount_arguments(arguments);
   if (!request) return report(program, request.error());
   if (geteuid() == 0) {  // others may have neither
-    const std::vector<RawOption> kept = words_kept_by_mount(parent_command_line());
+    const std::vector<std::string> parent = parent_command_line();
+    if (took_from_fstab(parent, *request))
+      request->written = fstab_options(fstab_of_mount(parent), request->source, request->directory);
+    const std::vector<RawOption> typed = options_of_mount(parent);
+    request->written.insert(request->written.end(), typed.begin(), typed.end());
+    const std::vector<RawOption> kept = words_kept_by_mount(request->written);
     request->options.insert(request->options.begin(), kept.begin(), kept.end());
   }
   if (request->help) return show(mount_helper_usage(program));

@@ -16,6 +16,7 @@
 #include "cli/mount_daemon.h"
 #include "cli/mount_plan.h"
 #include "cli/mount_point.h"
+#include "cli/mount_table.h"
 #include "cli/option_table.h"
 #include "cli/persist/persist.h"
 #include "cli/persist/sidebar.h"
@@ -91,6 +92,18 @@ Outcome<> inside(const MountPlan& plan, Outcome<> (*step)(const MountPlan&, cons
   return step(plan, **where);
 }
 
+// A mount that works is not given up for it.
+void put_into_mount_table(const std::string& program, const MountPlan& plan) {
+  if (!plan.root || plan.mount_namespace || plan.request.no_mount_table) return;
+  // With bg it may be mounted later; until then nobody asks.
+  const std::vector<RawOption>& options =
+      plan.request.written.empty() ? plan.request.options : plan.request.written;
+  if (const auto done = add_to_mount_table(plan.source.text, plan.mount_point, options); !done) {
+    fmt::print(stderr, "{}: {}: umount(8) will not wait for the data; use 'nfsrdma-fuse umount'\n", program,
+               done.error().text);
+  }
+}
+
 // What is to outlive the mount. It is there whatever becomes of this.
 int write_down(const std::string& program, const MountPlan& plan) {
   const auto failed = [&](const std::string& text) {
@@ -153,7 +166,9 @@ int run_mount(const std::string& program, const MountRequest& request) {
   const int status =
       launch_in_background(launch, [&](Reporter& reporter) { return run_mount_daemon(*plan, reporter); });
   // The daemon comes by here, too, in its end.
-  if (status != 0 || getpid() != waiting || (!request.persist && request.bookmark.empty())) return status;
+  if (status != 0 || getpid() != waiting) return status;
+  put_into_mount_table(program, *plan);
+  if (!request.persist && request.bookmark.empty()) return status;
   return write_down(program, *plan);
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/control_client.h"
+#include "cli/mount_table.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -101,6 +102,7 @@ class Unmounter {
     watch();
     if (options_.force && !abort()) abort_connection();
     if (auto done = take_away(); !done) return tl::unexpected(std::move(done).error());
+    if (!stays_ && geteuid() == 0 && !options_.where->foreign()) remove_from_mount_table(entry_.mount_point);
     if (options_.lazy || stays_) return warning_;
     if (!daemon_) return dead_ ? warning_ : not_found();
     if (silent_) return warning_;

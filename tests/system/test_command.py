@@ -391,6 +391,51 @@ class MountCommand(SystemCase):
         self.wait_until(lambda: not daemons(), "the daemon ends")
 
     @needs_root()
+    def test_umount_returns_when_the_server_has_all(self):
+        path = self.local("mnt")
+        self.run_program("mount", "-t", "nfsrdma-fuse", "127.0.0.1:/export", path, "-o", f"port={self.server.port},proto=tcp")
+        os.listdir(path)
+        os.kill(self.server.pid, signal.SIGSTOP)
+        try:
+            umount = self.start_program("umount", path)
+            self.wait_until(lambda: not is_mounted(path), "it is unmounted")
+            time.sleep(1)
+            self.assertIsNone(umount.poll(), "umount(8) has not waited for the daemon")
+        finally:
+            os.kill(self.server.pid, signal.SIGCONT)
+        self.assertEqual(umount.wait(60), 0)
+        self.assertEqual(daemons(), [], "umount(8) has returned before the daemon ended")
+
+    @needs_root()
+    def test_the_table_of_libmount(self):
+        path = self.local("mnt")
+        source, more = "127.0.0.1:/export", f"port={self.server.port},proto=tcp"
+        for command in (["mount", "-t", "nfsrdma-fuse", source, path, "-o", f"{more},x-gvfs-name=Our files"],
+                        [HELPER, source, path, "-o", f"{more},x-gvfs-name=Our files"]):
+            self.run_program(*command)
+            shown = self.run_program("findmnt", "--mtab", "-no", "OPTIONS", path)
+            self.assertIn("_netdev", shown)  # systemd takes it away before the network goes
+            self.assertIn("x-gvfs-name=Our files", shown)
+            self.run_program("umount", path)
+            with open("/run/mount/utab") as table:
+                self.assertNotIn(path, table.read())
+        self.run_program(HELPER, source, path, "-n", "-o", more)
+        self.assertNotIn("_netdev", self.run_program("findmnt", "--mtab", "-no", "OPTIONS", path))
+        self.run_program(TOOL, "umount", path)
+
+    @needs_root()
+    def test_dev_and_suid_of_an_fstab_line(self):
+        path, table = self.local("mnt"), os.path.join(HOME, "fstab")
+        for written, typed, nodev in (("dev,suid", "", False), ("defaults", "", True), ("dev", "nodev", True)):
+            with open(table, "w") as file:
+                file.write(f"127.0.0.1:/export {path} nfsrdma-fuse port={self.server.port},proto=tcp,{written} 0 0\n")
+            self.run_program("mount", "-T", table, path, *(["-o", typed] if typed else []))
+            shown = self.run_program("findmnt", "-no", "VFS-OPTIONS", path)
+            (self.assertIn if nodev else self.assertNotIn)("nodev", shown)
+            self.assertEqual("nosuid" in shown, written != "dev,suid")
+            self.run_program("umount", path)
+
+    @needs_root()
     def test_exit_status_comes_through(self):
         self.run_program("mount", "-t", "nfsrdma-fuse", "127.0.0.1:/absent", self.local("mnt"), "-o",
                          f"port={self.server.port},proto=tcp,retry=0", status=32)

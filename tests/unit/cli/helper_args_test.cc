@@ -106,17 +106,39 @@ TEST(Personality, IsDecidedByTheNameAlone) {
 // What util-linux' mount was seen to hand on of these: "-o rw".
 TEST(WordsKeptByMount, DevAndSuid_AreReadFromItsCommandLine) {
   using Words = std::vector<RawOption>;
+  const auto words = [](const std::vector<std::string>& parent) {
+    return words_kept_by_mount(options_of_mount(parent));
+  };
   const Words both{{"dev", {}}, {"suid", {}}};
-  EXPECT_EQ(words_kept_by_mount({"mount", "-t", "nfsrdma-fuse", "-o", "dev,suid", "s:/e", "/m"}), both);
-  EXPECT_EQ(words_kept_by_mount({"/bin/mount", "s:/e", "/m", "-t", "nfsrdma-fuse", "-orw,suid,dev"}), both);
-  EXPECT_EQ(words_kept_by_mount({"mount", "-vo", "dev", "--options", "suid", "/m"}), both);
-  EXPECT_EQ(words_kept_by_mount({"mount", "--options=remount,dev", "/m"}), (Words{{"dev", {}}}));
-  EXPECT_EQ(words_kept_by_mount({"mount", "-o", "dev,nodev,nosuid,suid", "/m"}), (Words{{"suid", {}}}));
-  EXPECT_EQ(words_kept_by_mount({"mount", "-o", "dev,suid,user", "/m"}), Words{});
-  EXPECT_EQ(words_kept_by_mount({"mount", "-t", "nfsrdma-fuse", "s:/dev,suid", "/m"}), Words{});
-  EXPECT_EQ(words_kept_by_mount({"mount", "--", "-o", "dev"}), Words{});
-  EXPECT_EQ(words_kept_by_mount({"sh", "-c", "x", "-o", "dev"}), Words{});
-  EXPECT_EQ(words_kept_by_mount({}), Words{});
+  EXPECT_EQ(words({"mount", "-t", "nfsrdma-fuse", "-o", "dev,suid", "s:/e", "/m"}), both);
+  EXPECT_EQ(words({"/bin/mount", "s:/e", "/m", "-t", "nfsrdma-fuse", "-orw,suid,dev"}), both);
+  EXPECT_EQ(words({"mount", "-vo", "dev", "--options", "suid", "/m"}), both);
+  EXPECT_EQ(words({"mount", "--options=remount,dev", "/m"}), (Words{{"dev", {}}}));
+  EXPECT_EQ(words({"mount", "-o", "dev,nodev,nosuid,suid", "/m"}), (Words{{"suid", {}}}));
+  EXPECT_EQ(words({"mount", "-o", "dev,suid,user", "/m"}), Words{});
+  EXPECT_EQ(words({"mount", "-t", "nfsrdma-fuse", "s:/dev,suid", "/m"}), Words{});
+  EXPECT_EQ(words({"mount", "--", "-o", "dev"}), Words{});
+  EXPECT_EQ(words({"sh", "-c", "x", "-o", "dev"}), Words{});
+  EXPECT_EQ(words({}), Words{});
+}
+
+TEST(WordsKeptByMount, FstabIsAsked_WhereTheCommandLineDoesNotNameBoth) {
+  MountRequest request;
+  request.source = "s:/e";
+  request.directory = "/m/d";
+  EXPECT_TRUE(took_from_fstab({"mount", "/m/d"}, request));
+  EXPECT_TRUE(took_from_fstab({"mount", "-o", "ro", "s:/e"}, request));
+  EXPECT_TRUE(took_from_fstab({"mount", "-a", "-t", "nfsrdma-fuse"}, request));
+  EXPECT_TRUE(took_from_fstab({"mount", "--target=/m/d"}, request));
+  EXPECT_FALSE(took_from_fstab({"mount", "s:/e", "/m/d"}, request));
+  EXPECT_FALSE(took_from_fstab({"mount", "s:/e", "/m/./d", "-o", "ro"}, request));
+  EXPECT_FALSE(took_from_fstab({"mount", "--source=s:/e", "--target", "/m/d"}, request));
+  EXPECT_FALSE(took_from_fstab({"sh", "/m/d"}, request));
+  EXPECT_FALSE(took_from_fstab({}, request));
+  EXPECT_EQ(fstab_of_mount({"mount", "-T", "table", "/m/d"}), "table");
+  EXPECT_EQ(fstab_of_mount({"mount", "--fstab", "table", "/m/d"}), "table");
+  EXPECT_EQ(fstab_of_mount({"mount", "--fstab=table", "/m/d"}), "table");
+  EXPECT_EQ(fstab_of_mount({"mount", "/m/d", "-T"}), "");
 }
 
 }  // namespace
