@@ -530,12 +530,22 @@ bool any_bad(const std::vector<Result>& results) {
                      [](const Result& r) { return r.finding.verdict == Verdict::kBad; });
 }
 
-std::string text_of(const std::vector<Result>& results) {
+std::string text_of(const std::vector<Result>& results, size_t columns) {
+  constexpr size_t kIndent = 24, kNarrowest = 40;
+  const size_t room = columns < kNarrowest ? SIZE_MAX : columns - kIndent;
   std::string out;
   for (const Result& r : results) {
     const std::string remedy = r.finding.remedy.empty() ? "" : "; " + r.finding.remedy;
-    out += fmt::format("{:<8} {:<14} {}\n", to_string(r.finding.verdict), r.check->name,
-                       printable(r.finding.text + remedy));
+    const std::string said = printable(r.finding.text + remedy);
+    out += fmt::format("{:<8} {:<14} ", to_string(r.finding.verdict), r.check->name);
+    std::string_view left = said;
+    while (left.size() > room) {
+      const size_t space = left.rfind(' ', room);
+      if (space == std::string_view::npos || space == 0) break;  // a long word stays whole
+      out += fmt::format("{}\n{:{}}", left.substr(0, space), "", kIndent);
+      left.remove_prefix(space + 1);
+    }
+    out += fmt::format("{}\n", left);
   }
   return out;
 }

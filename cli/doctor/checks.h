@@ -39,8 +39,9 @@ struct Result {
 std::vector<Result> judge(const Facts& facts);
 bool any_bad(const std::vector<Result>& results);
 
-// One line each: verdict, name, finding; remedy.
-std::string text_of(const std::vector<Result>& results);
+// One line each: verdict, name, finding; remedy. Broken between words for a terminal of so many columns; 0:
+// never.
+std::string text_of(const std::vector<Result>& results, size_t columns = 0);
 Json json_of(const Facts& facts, const std::vector<Result>& results);
 
 }  // namespace nfsrdma::cli::doctor

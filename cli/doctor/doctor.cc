@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
@@ -12,6 +14,15 @@
 #include "cli/outcome.h"
 
 namespace nfsrdma::cli::doctor {
+namespace {
+
+// Of a terminal; 0 for anything else.
+size_t columns_of(int fd) {
+  winsize size{};
+  return isatty(fd) == 1 && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+}  // namespace
 
 int run_doctor(const std::string& program, const DoctorVerb& verb) {
   const ProcessLog log;
@@ -29,7 +40,7 @@ int run_doctor(const std::string& program, const DoctorVerb& verb) {
   } else if (verb.json) {
     fmt::print("{}\n", json_of(*facts, results).dump(2, ' ', true, Json::error_handler_t::replace));
   } else {
-    std::fputs(text_of(results).c_str(), stdout);
+    std::fputs(text_of(results, columns_of(STDOUT_FILENO)).c_str(), stdout);
   }
   std::fflush(stdout);
   return static_cast<int>(any_bad(results) && verb.bundle.empty() ? ToolExit::kFailed : ToolExit::kOk);

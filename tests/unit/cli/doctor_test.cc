@@ -116,6 +116,20 @@ TEST(Doctor, Report_HasTheWorstFirst) {
   EXPECT_EQ(json["checks"][0]["verdict"], "bad");
 }
 
+TEST(Doctor, Report_IsBrokenBetweenWordsForATerminal) {
+  Facts f = healthy();
+  f.machine.clock_synchronised = false;
+  const auto results = judge(f);
+  EXPECT_EQ(text_of(results), text_of(results, 0));
+  std::string text = text_of(results, 60);
+  for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    EXPECT_LE(end - at, 60u) << text.substr(at, end - at);
+  const std::string broken = "\n" + std::string(24, ' ');
+  EXPECT_NE(text.find(broken), std::string::npos);
+  for (size_t at; (at = text.find(broken)) != std::string::npos;) text.replace(at, broken.size(), " ");
+  EXPECT_EQ(text, text_of(results)) << "nothing is lost";
+}
+
 TEST(DoctorMachine, Kernel) {
   Facts f = healthy();
   f.machine.kernel_major = 4;
