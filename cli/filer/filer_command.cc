@@ -11,6 +11,7 @@
 
 #include "cli/log_setup.h"
 #include "cli/reporter.h"
+#include "cli/version.h"
 #include "filer/server.h"
 #include "filer/tree/caller_thread.h"
 #include "transport/runtime/log.h"
@@ -37,6 +38,7 @@ void set_identity(filer::Options& options) {
   const std::string where =
       options.port != 0 ? endpoint(options.address, options.port) : std::to_string(getpid());
   options.identity.owner_major = options.identity.scope = fmt::format("nfsrdma-filer {} {}", host, where);
+  options.identity.implementation.nii_name = fmt::format("nfsrdma-filer {}", kVersion);
 }
 
 // What to do about it; begins with "; ", or is empty.

@@ -54,7 +54,7 @@ class Bench(SystemCase):
         self.assertEqual((where["host"], where["kernel"]), (os.uname().nodename, "Linux " + os.uname().release))
         self.assertIn(where["program"], self.run_program(TOOL, "--version"))
         self.assertRegex(where["libfuse"], r"^3\.\d+")
-        self.assertIn("nfsrdma-filer", where["server"])
+        self.assertRegex(where["server"], r"^nfsrdma-filer \d+\.\d+")
         # The page holds this document, and is made again from it, to the byte.
         with open(page) as file:
             html = file.read()
