@@ -97,10 +97,12 @@ class Browser:
         self.evaluate("new Promise(function wait(done) { location.href !== 'about:blank' && document.readyState === 'complete'"
                       " ? setTimeout(done, 200) : setTimeout(wait, 50, done); })")
 
-    def picture(self, height=None):
-        """PNG of the window, or of so much of the page from its top."""
-        more = {}
-        if height:
-            width = self.evaluate("innerWidth")
-            more = {"captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
+    def picture(self, height=None, element=None):
+        """PNG of the window; of so much of the page from its top; or of the first such element."""
+        clip = None
+        if element:
+            clip = self.evaluate(f"(({{x, y, width, height}}) => ({{x, y, width, height}}))(document.querySelector({element!r}).getBoundingClientRect())")
+        elif height:
+            clip = {"x": 0, "y": 0, "width": self.evaluate("innerWidth"), "height": height}
+        more = {"captureBeyondViewport": True, "clip": {**clip, "scale": 1}} if clip else {}
         return base64.b64decode(self.call("Page.captureScreenshot", format="png", **more)["data"])

@@ -49,7 +49,7 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"scripts/(demo|test)": ".ci/run types both in a clean clone, scripts/fresh on a new system; system.scripts interrupts them",
     r"scripts/fresh( .*)?": "makes whole systems, an hour each",
     r"scripts/test debug tsan": "the sanitized presets are hours of building",
-    r"scripts/setup --(style|site)": "installs packages on the machine that tests",
+    r"scripts/setup --(style|site|pictures)": "installs packages on the machine that tests",
     r"scripts/bench( .*)?": "minutes to hours; docs_test.py holds its words, system.bench and system.ceilings its parts",
     r"cmake --preset release && cmake --build build/release": "what scripts/lib.sh does before every test",
     r"clang-tidy -p build/release FILE\.cc": "a tool that is not installed for the tests",

@@ -205,6 +205,19 @@ class UserPages(unittest.TestCase):
         page = re.findall(r"(?m)^\| `([a-z_]+)` \|", text_of("docs", "user", "metrics.md"))
         self.assertEqual(sorted(page), sorted(there))
 
+    def test_every_picture_is_small_described_and_used(self):
+        """And no page wants one that is not there."""
+        user = os.path.join(ROOT, "docs", "user")
+        shown = {}
+        for page in glob.glob(os.path.join(user, "*.md")):
+            for words, image in re.findall(r"!\[([^]]*)\]\((img/[^)]+)\)", text_of(page)):
+                shown.setdefault(image, []).append((os.path.basename(page), words))
+        self.assertEqual(set(shown), {"img/" + name for name in os.listdir(os.path.join(user, "img"))})
+        for image, uses in shown.items():
+            self.assertLess(os.path.getsize(os.path.join(user, image)), 150 << 10, image)
+            for page, words in uses:
+                self.assertGreater(len(words.split()), 3, f"{page}: what does {image} show?")
+
     def test_plots_are_what_the_runs_say(self):
         subprocess.run([os.path.join(ROOT, "scripts", "plots"), "--check"], check=True)
 
