@@ -64,6 +64,8 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"sudo cmake --build build/release --target uninstall": "tests/packaging/packaging_test.py uninstalls what it has installed",
     r"systemctl --user (en|dis)able --now nfsrdma-fuse@home": "the tests have no systemd; packaging_test.py verifies the unit",
     r"(nfsrdma-fuse )?(mount --persist( .*)?|umount --forget( DIR)?)": "writes down what is there already; system.persist",
+    r"podman .*": "an image takes Debian's archive: tests/packaging/container_test.py types these lines",
+    r"mount --bind /srv/shared /srv/shared": "container_test.py makes a shared mount elsewhere",
     r"nfsrdma-fuse stats --format prometheus": "there is no mount where a sentence is typed; system.command",
     r"nfsrdma-fuse top( \S+)?": "wants a terminal; system.live.Top has one",
     r"histogram_quantile\(.*": "a question to Prometheus",
