@@ -89,11 +89,29 @@ Outcome<> check_device(const std::string& device) {
   return refuse(MountExit::kSystem, fmt::format("{}: {}; {}", device, std::strerror(errno), advice));
 }
 
+// The number of owners that a user namespace has no number for (/proc/sys/kernel/overflowuid).
+constexpr uid_t kNobody = 65534;
+
 // What lets it mount for others than root: execve(2) gives it root's user ID.
 Outcome<> check_helper(const std::string& helper) {
   struct stat st {};
   if (stat(helper.c_str(), &st) != 0)
     return refuse(MountExit::kSystem, fmt::format("{}: {}", helper, std::strerror(errno)));
+  // First: sandboxes forbid it, and hide root's number as well.
+  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
+    return refuse(
+        MountExit::kSystem,
+        "this process may not gain privileges (no_new_privs), which fusermount3 needs; a container "
+        "must be started without no-new-privileges, a service with NoNewPrivileges=no; for a sandbox "
+        "(bubblewrap, Flatpak) mount outside of it");
+  }
+  if (st.st_uid == kNobody && (st.st_mode & S_ISUID) != 0) {
+    return refuse(
+        MountExit::kSystem,
+        fmt::format("{} cannot mount for you: the machine's root is not in this user namespace; be its "
+                    "root ('unshare --map-root-user'), or mount outside of it",
+                    helper));
+  }
   const bool set_id = st.st_uid == 0 && (st.st_mode & S_ISUID) != 0;
   if (!set_id && getxattr(helper.c_str(), "security.capability", nullptr, 0) <= 0) {
     return refuse(
@@ -108,11 +126,6 @@ Outcome<> check_helper(const std::string& helper) {
                   fmt::format("{} lies on a file system that is mounted nosuid, so it cannot mount for you; "
                               "mount as root",
                               helper));
-  }
-  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
-    return refuse(MountExit::kSystem,
-                  "this process may not gain privileges (no_new_privs), which fusermount3 needs; a container "
-                  "must be started without no-new-privileges, a service with NoNewPrivileges=no");
   }
   return {};
 }
