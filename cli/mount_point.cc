@@ -97,14 +97,6 @@ Outcome<> check_helper(const std::string& helper) {
   struct stat st {};
   if (stat(helper.c_str(), &st) != 0)
     return refuse(MountExit::kSystem, fmt::format("{}: {}", helper, std::strerror(errno)));
-  // First: sandboxes forbid it, and hide root's number as well.
-  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
-    return refuse(
-        MountExit::kSystem,
-        "this process may not gain privileges (no_new_privs), which fusermount3 needs; a container "
-        "must be started without no-new-privileges, a service with NoNewPrivileges=no; for a sandbox "
-        "(bubblewrap, Flatpak) mount outside of it");
-  }
   if (st.st_uid == kNobody && (st.st_mode & S_ISUID) != 0) {
     return refuse(
         MountExit::kSystem,
@@ -134,6 +126,14 @@ Outcome<> check_helper(const std::string& helper) {
 
 Outcome<> check_fuse(uid_t uid, const std::string& device, const std::vector<std::string>& helpers) {
   if (auto done = check_device(device); !done || uid == 0) return done;
+  // First: a sandbox forbids it, and hides root's number and the helper as well.
+  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
+    return refuse(
+        MountExit::kSystem,
+        "this process may not gain privileges (no_new_privs), which fusermount3 needs; a container "
+        "must be started without no-new-privileges, a service with NoNewPrivileges=no; for a sandbox "
+        "(bubblewrap, Flatpak) mount outside of it");
+  }
   const auto found = std::find_if(helpers.begin(), helpers.end(),
                                   [](const std::string& path) { return access(path.c_str(), X_OK) == 0; });
   if (found == helpers.end()) {

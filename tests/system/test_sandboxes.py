@@ -157,6 +157,19 @@ flatpak --user install -y --noninteractive here org.example.App//1
         self.assertEqual(said, "old\n")
         self.assertFalse(os.path.exists(os.path.join(self.server.path(), "not made")))
 
+    def test_mounting_inside_names_the_cause(self):
+        """By the host's libraries: the runtime has none."""
+        loader = os.path.realpath(next(line.split()[0] for line in self.run_program("ldd", TOOL).splitlines() if "ld-linux" in line))
+        libraries = ":".join("/run/host" + place for place in ("/lib/" + os.path.basename(os.path.dirname(loader)),
+                                                                "/usr/lib/" + os.path.basename(os.path.dirname(loader))))
+        program = os.path.join(self.local("program"), "nfsrdma-fuse")
+        shutil.copy(TOOL, program)
+        script = f'/run/host{loader} --library-path {libraries} {program} mount {self.server.source()} "$1"'
+        done = subprocess.run(["flatpak", "run", "--filesystem=host", "--device=all", "org.example.App//1", script, "sh", self.local("refused")],
+                              env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertRegex(done.stderr, r"^nfsrdma-fuse: [^\n]*no_new_privs[^\n]*Flatpak[^\n]*\n$")
+
 
 @needs("squashfuse", "mksquashfs", "fusermount3")
 class Image(SandboxCase):
