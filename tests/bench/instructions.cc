@@ -18,7 +18,9 @@
 #include <cstdio>
 #include <cstring>
 
-// Of QEMU's plugin API (qemu-plugin.h, version 1), which Debian has no package of.
+// Of QEMU's plugin API (qemu-plugin.h), which Debian has no package of: version 1 (Debian 12's QEMU 7.2) has
+// the addition that is a part of the translated code, and version 2 (QEMU 9) has it no more; Debian 13's QEMU
+// takes a call instead.
 extern "C" {
 using qemu_plugin_id_t = uint64_t;
 struct qemu_info_t;
@@ -26,11 +28,16 @@ struct qemu_plugin_tb;
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 size_t qemu_plugin_tb_n_insns(const qemu_plugin_tb* tb);
 uint64_t qemu_plugin_tb_vaddr(const qemu_plugin_tb* tb);
-void qemu_plugin_register_vcpu_tb_exec_inline(qemu_plugin_tb* tb, qemu_plugin_op op, void* ptr, uint64_t imm);
+enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+[[gnu::weak]] void qemu_plugin_register_vcpu_tb_exec_inline(qemu_plugin_tb* tb, qemu_plugin_op op, void* ptr,
+                                                            uint64_t imm);
+void qemu_plugin_register_vcpu_tb_exec_cb(qemu_plugin_tb* tb, void (*executed)(unsigned vcpu, void* data),
+                                          qemu_plugin_cb_flags flags, void* data);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
                                            void (*translated)(qemu_plugin_id_t id, qemu_plugin_tb* tb));
 [[gnu::visibility("default")]] extern int qemu_plugin_version;
-int qemu_plugin_version = 1;
+// A variable that QEMU looks at once this library is loaded.
+int qemu_plugin_version = qemu_plugin_register_vcpu_tb_exec_inline != nullptr ? 1 : 2;
 [[gnu::visibility("default")]] int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* info, int argc,
                                                        char** argv);
 }
@@ -56,12 +63,25 @@ Slot& slot_of(uint64_t page) {
   return slots[0];
 }
 
+// Of a block: its slot, and how many instructions it has, in one pointer's room.
+void executed(unsigned /*vcpu*/, void* data) {
+  const auto packed = reinterpret_cast<uintptr_t>(data);
+  __atomic_fetch_add(&slots[packed % kSlots].instructions, packed / kSlots, __ATOMIC_RELAXED);
+}
+
 // One at a time: QEMU holds a lock.
 void translated(qemu_plugin_id_t, qemu_plugin_tb* tb) {
   const uint64_t address = qemu_plugin_tb_vaddr(tb);
   if (address >= kKernel) return;
-  qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64,
-                                           &slot_of(address >> 12).instructions, qemu_plugin_tb_n_insns(tb));
+  Slot& slot = slot_of(address >> 12);
+  const size_t count = qemu_plugin_tb_n_insns(tb);
+  if (qemu_plugin_register_vcpu_tb_exec_inline != nullptr) {
+    qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &slot.instructions, count);
+  } else {
+    const uintptr_t packed = count * kSlots + static_cast<uintptr_t>(&slot - slots);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, QEMU_PLUGIN_CB_NO_REGS,
+                                         reinterpret_cast<void*>(packed));
+  }
 }
 
 bool map_counts(const char* path) {
