@@ -61,6 +61,7 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"ctest -L (fuzz|interop)": "a part of every run of the tests",
     r"umount -a -t (nfsrdma-fuse|fuse\.rpcrdma)": "ends every mount that there is; system.words.Mounting",
     r"scripts/setup": "installs packages on the machine that tests; scripts/fresh types it on a new one",
+    r"scripts/package (deb|rpm)": "compiles everything twice, by a profile; scripts/package --try tries what it has built",
     r"sudo cmake --build build/release --target uninstall": "tests/packaging/packaging_test.py uninstalls what it has installed",
     r"systemctl --user (en|dis)able --now nfsrdma-fuse@home": "the tests have no systemd; packaging_test.py verifies the unit",
     r"(nfsrdma-fuse )?(mount --persist( .*)?|umount --forget( DIR)?)": "writes down what is there already; system.persist",
