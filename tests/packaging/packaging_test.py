@@ -291,7 +291,7 @@ class Install(unittest.TestCase):
         with open(os.path.join(self.root, "usr/lib/systemd/system/nfsrdma-fuse@.service"), encoding="utf-8") as file:
             self.assertIn("\nExecStart=/usr/bin/nfsrdma-fuse mount ", file.read())
         # No template was forgotten.
-        self.assertEqual(run("grep", "-rlE", "@[A-Z_]+@", os.path.join(self.root, "usr/lib"), os.path.join(self.root, "usr/share"))[1], "")
+        self.assertEqual(run("grep", "-rIlE", "@[A-Z_]+@", os.path.join(self.root, "usr/lib"), os.path.join(self.root, "usr/share"))[1], "")
 
     def test_a_prefix_of_its_own_holds_everything(self):
         self.cmake("--install", BUILD, "--prefix", "/opt/nfs")
