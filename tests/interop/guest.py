@@ -50,9 +50,9 @@ class Guest:
 
     address = GUEST
 
-    def __init__(self, name="guest", counted=False):
-        """`counted`: see machine.qemu()."""
-        self.counted = counted
+    def __init__(self, name="guest", counted=False, words=()):
+        """`counted`, `words`: see machine.qemu()."""
+        self.counted, self.words = counted, words
         self.folder = os.path.join(WORK, name)
         self.pid = None
         self.socket = socket.socket(socket.AF_UNIX)
@@ -66,7 +66,7 @@ class Guest:
         initrd, port = (os.path.join(self.folder, name) for name in ("initrd", "port"))
         # By root: an ordinary user's test may not see into root's cache.
         steward.run(["/usr/bin/python3", machine.__file__, initrd])
-        argv = [*machine.qemu(initrd, counted=self.counted), "-serial", f"file:{self.folder}/console",
+        argv = [*machine.qemu(initrd, *self.words, counted=self.counted), "-serial", f"file:{self.folder}/console",
                 "-netdev", self.network(), "-device", f"virtio-net-pci,netdev=link,host_mtu={MTU},mac={self.mac()}",
                 *self.devices(), "-device", "virtio-serial-pci", "-chardev", f"socket,id=port,path={port},server=on,wait=off",
                 "-device", "virtserialport,chardev=port,name=lab"]

@@ -31,7 +31,7 @@ SKIPPED = 77
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "kmod": "kmod", "ip": "iproute2", "rdma": "iproute2",
             "apt-get": "apt", "dpkg-deb": "dpkg", "make": "make", "gcc": "gcc", "strip": "binutils", "zstd": "zstd"}
 BOOT_MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console"]
-MODULES = ["virtio_net", "fuse", "nfsv4", "nfsd", "rpcrdma", "ib_uverbs", "rdma_ucm", "rdma_rxe", "siw", "crc32c_generic",
+MODULES = ["virtio_net", "fuse", "autofs4", "nfsv4", "nfsd", "rpcrdma", "ib_uverbs", "rdma_ucm", "rdma_rxe", "siw", "crc32c_generic",
            "crc32_generic"]
 NFS_UTILS = ["nfs-common", "nfs-kernel-server"]  # libraries they need come with what scripts/setup installs
 SIW = "drivers/infiniband/sw/siw/"

@@ -26,12 +26,15 @@ KERNEL_LINE = ("console=ttyS0 quiet mitigations=off nokaslr random.trust_cpu=on 
 
 
 def qemu(initrd, *words, counted=False):
-    """All but the serial console, the agent's port and the network. `words` go to the kernel's command line, and so to guest/init.
+    """All but the serial console, the agent's port and the network. `words` go to the kernel's command line, and so to guest/init; they
+    replace what KERNEL_LINE says of the same.
 
     `counted`: the guest's time is its instructions, so that what it measures is the same whatever else the host does.
     """
     lab = kernel.current()
-    line = " ".join([KERNEL_LINE, f"lab_date={int(time.time())}", f"lab_scripts={os.path.join(HERE, 'guest')}", *words])
+    replaced = {word.split("=")[0] for word in words}
+    usual = [word for word in KERNEL_LINE.split() if word.split("=")[0] not in replaced]
+    line = " ".join([*usual, f"lab_date={int(time.time())}", f"lab_scripts={os.path.join(HERE, 'guest')}", *words])
     argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
             "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off,hpet=off", "-accel", f"tcg,thread={'single' if counted else 'multi'},tb-size=256", *(COUNTED if counted else []),
             "-cpu", PROCESSOR, "-smp", "1", "-m", str(MEMORY_MIB), "-kernel", os.path.join(lab, "vmlinux"), "-initrd", initrd,
