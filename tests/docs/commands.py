@@ -61,7 +61,8 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"ctest -L (fuzz|interop)": "a part of every run of the tests",
     r"umount -a -t (nfsrdma-fuse|fuse\.rpcrdma)": "ends every mount that there is; system.words.Mounting",
     r"scripts/setup": "installs packages on the machine that tests; scripts/fresh types it on a new one",
-    r"scripts/package (deb|rpm)": "compiles everything twice, by a profile; scripts/package --try tries what it has built",
+    r"sudo apt (install ./build/packages/nfsrdma-fuse_\*\.deb|purge nfsrdma-fuse nfsrdma-filer)": "tests/packaging/life.sh does it on a new system",
+    r"scripts/package (deb|rpm)( --nopgo)?": "compiles everything twice, by a profile; scripts/package --try tries what it has built",
     r"sudo cmake --build build/release --target uninstall": "tests/packaging/packaging_test.py uninstalls what it has installed",
     r"systemctl --user (en|dis)able --now nfsrdma-fuse@home": "the tests have no systemd; packaging_test.py verifies the unit",
     r"(nfsrdma-fuse )?(mount --persist( .*)?|umount --forget( DIR)?)": "writes down what is there already; system.persist",
@@ -71,7 +72,7 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"nfsrdma-fuse top( \S+)?": "wants a terminal; system.live.Top has one",
     r"histogram_quantile\(.*": "a question to Prometheus",
     # Not commands of this project, or only their names: what a sentence is about.
-    r"git (clone|status)|mount -o( remount)?|umount --force|nfsrdma-fuse (mount|umount|probe|status|stats)|nfsrdma-filer --ccp": "a name, not a line to type",
+    r"git (clone|status)|cmake --install|mount -o( remount)?|umount --force|nfsrdma-fuse (mount|umount|probe|status|stats)|nfsrdma-filer --ccp": "a name, not a line to type",
 }
 # Blocks that hold no commands: the whole document's.
 NO_COMMANDS = {"docs/OPTIONS.md": "the text of `nfsrdma-fuse mount --help`, which option_docs_test compares"}

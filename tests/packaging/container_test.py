@@ -51,7 +51,7 @@ def private_world():
     """Runs this test again where its mounts and processes are its own. Returns the exit status."""
     missing = sorted(package for program, package in NEEDED.items() if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin"))
     if missing:
-        return skipped(f"missing: {' '.join(missing)}; scripts/setup --packages installs them")
+        return skipped(f"missing: {' '.join(missing)}; scripts/setup --containers installs them")
     if not os.access("/dev/fuse", os.W_OK):
         return skipped("/dev/fuse is not there, or not for this user")
     sudo = []
