@@ -16,6 +16,9 @@ import unittest
 import commands
 import messages
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "packaging"))
+import install_notes  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -242,7 +245,7 @@ class Readme(unittest.TestCase):
     def test_install_line(self):
         line, = [line for line in code_lines("README.md") if "cmake --install" in line]
         argv = line.removeprefix("sudo ").replace("build/release", BUILD).split()
-        with tempfile.TemporaryDirectory() as root:
+        with install_notes.kept(BUILD), tempfile.TemporaryDirectory() as root:
             subprocess.run(argv, check=True, env={**os.environ, "DESTDIR": root}, stdout=subprocess.DEVNULL)
             tool = os.path.join(root, "usr/bin/nfsrdma-fuse")
             version = subprocess.run([tool, "--version"], check=True, capture_output=True, text=True).stdout

@@ -15,6 +15,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "packaging"))
+import install_notes  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = ("nfsrdma-fuse.1", "nfsrdma-fuse-connect.1", "mount.nfsrdma-fuse.8", "nfsrdma-fuse.conf.5", "nfsrdma-filer.8")
 
@@ -249,7 +252,7 @@ class OtherShells(unittest.TestCase):
 
 class Installed(unittest.TestCase):
     def test_where_man_and_the_shells_look(self):
-        with tempfile.TemporaryDirectory() as root:
+        with install_notes.kept(BUILD), tempfile.TemporaryDirectory() as root:
             subprocess.run(["cmake", "--install", BUILD, "--prefix", "/usr"], check=True, env={**os.environ, "DESTDIR": root},
                            stdout=subprocess.DEVNULL)
             share = os.path.join(root, "usr", "share")

@@ -5,13 +5,16 @@ The host's root, with what `cmake --install` brings and with nothing enabled but
 filer's unit serves /export, and the units mount it. One boot for all tests of the module.
 """
 
-import contextlib
 import os
 import subprocess
+import sys
 import unittest
 
 from guest import GUEST, Guest
 from harness.case import WORK
+
+sys.path.append(os.path.join(WORK, "src", "packaging"))
+import install_notes  # noqa: E402
 
 USER = 4321  # "tester", of the guest alone
 NEEDED = {"/lib/systemd/systemd": "systemd", "/usr/lib/pam.d/systemd-user": "libpam-systemd", "/usr/bin/dbus-daemon": "dbus",
@@ -42,14 +45,7 @@ guest = None
 
 
 def install(target):
-    noted = [os.path.join(WORK, "build", name) for name in ("install_manifest.txt", "install_placed.txt")]
-    with contextlib.ExitStack() as stack:  # what a person installed from here stays noted
-        for path in noted:
-            if os.path.exists(path):
-                os.rename(path, path + ".kept")
-                stack.callback(os.rename, path + ".kept", path)
-            else:
-                stack.callback(lambda path=path: os.path.exists(path) and os.remove(path))
+    with install_notes.kept(os.path.join(WORK, "build")):
         subprocess.run(["cmake", "--install", os.path.join(WORK, "build"), "--prefix", "/usr", "--strip"], check=True,
                        stdout=subprocess.DEVNULL, env={**os.environ, "DESTDIR": target})
     os.mkdir(os.path.join(target, "etc/nfsrdma-fuse"))

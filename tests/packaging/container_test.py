@@ -8,7 +8,6 @@ Each line with podman in the document is typed, with this test's filer in place 
 registry is not within reach: the base is debootstrap's, and the package has the programs of BUILDDIR.
 """
 
-import contextlib
 import os
 import re
 import resource
@@ -19,6 +18,8 @@ import sys
 import tempfile
 import time
 import unittest
+
+import install_notes
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIPPED = 77
@@ -119,14 +120,7 @@ def make_package(folder):
     package, source, out = (os.path.join(folder, name) for name in ("package", "source", "packages"))
     for path in (os.path.join(package, "DEBIAN"), os.path.join(source, "debian"), out):
         os.makedirs(path)
-    noted = [os.path.join(BUILD, name) for name in ("install_manifest.txt", "install_placed.txt")]
-    with contextlib.ExitStack() as stack:  # what a person installed from here stays noted
-        for path in noted:
-            if os.path.exists(path):
-                os.rename(path, path + ".kept")
-                stack.callback(os.rename, path + ".kept", path)
-            else:
-                stack.callback(lambda path=path: os.path.exists(path) and os.remove(path))
+    with install_notes.kept(BUILD):
         run("cmake", "--install", BUILD, "--prefix", "/usr", "--strip", env={**os.environ, "DESTDIR": package})
     shutil.rmtree(os.path.join(package, "usr/share/doc"))
     os.remove(os.path.join(package, "usr/bin/nfsrdma-filer"))

@@ -4,6 +4,7 @@
 usage: packaging_test.py BUILDDIR     A tool that is missing here is a skip that names it; scripts/setup --packages installs them.
 """
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+import install_notes
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGING = os.path.join(ROOT, "packaging")
@@ -258,14 +261,9 @@ class Install(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.root)
-        self.noted = {}
-        for name in ("install_manifest.txt", "install_placed.txt"):  # what a person installed from here stays noted
-            path = os.path.join(BUILD, name)
-            if os.path.exists(path):
-                os.rename(path, path + ".kept")
-                self.addCleanup(os.rename, path + ".kept", path)
-            else:
-                self.addCleanup(lambda path=path: os.path.exists(path) and os.remove(path))
+        stack = contextlib.ExitStack()
+        stack.enter_context(install_notes.kept(BUILD))
+        self.addCleanup(stack.close)
 
     def cmake(self, *words):
         status, said = run("cmake", *words, env={**os.environ, "DESTDIR": self.root})
