@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <fnmatch.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -52,6 +53,8 @@ class Output {
   virtual Json first_request() const = 0;
   // Takes what the daemon has answered with, at most `most` of it; how much of it counted.
   virtual Outcome<uint64_t> take(const Json& list, uint64_t most) = 0;
+  // The daemon traces for us now.
+  virtual Outcome<> begin() { return {}; }
   // The member of the answers that holds it.
   virtual const char* what() const = 0;
 };
@@ -93,14 +96,21 @@ class Lines final : public Output {
 
 class PcapFile final : public Output {
  public:
+  // What is in the file already stays until begin(): the daemon may refuse.
   static Outcome<std::unique_ptr<PcapFile>> create(const std::string& name) {
     Fd fd(name == "-" ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
-                      : open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+                      : open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     if (!fd) return refuse(ToolExit::kFailed, fmt::format("{}: {}", name, std::strerror(errno)));
-    std::unique_ptr<PcapFile> file(new PcapFile(name, std::move(fd)));
-    if (auto done = file->write(file->format_.header()); !done)
-      return tl::unexpected(std::move(done).error());
-    return file;
+    return std::unique_ptr<PcapFile>(new PcapFile(name, std::move(fd)));
+  }
+
+  Outcome<> begin() override {
+    struct stat st {};
+    // Neither a pipe nor what standard output is appended to.
+    const bool empties = name_ != "-" && fstat(fd_.get(), &st) == 0 && S_ISREG(st.st_mode);
+    if (empties && ftruncate(fd_.get(), 0) != 0)
+      return refuse(ToolExit::kFailed, fmt::format("{}: {}", name_, std::strerror(errno)));
+    return write(format_.header());
   }
 
   Json first_request() const override { return {{"command", "trace"}, {"messages", 1}}; }
@@ -146,11 +156,8 @@ struct Ended {
   uint64_t lost = 0;
 };
 
-Outcome<Ended> follow(const MountEntry& entry, const TraceVerb& verb, Output& output) {
-  const EndSignals signals;
-  const auto begun = ask_daemon(entry, output.first_request());
-  if (!begun) return tl::unexpected(begun.error());
-  const Json request{{"command", "trace"}, {"id", number_in(*begun, "id")}};
+Outcome<Ended> follow(const MountEntry& entry, const TraceVerb& verb, const Json& request,
+                      const EndSignals& signals, Output& output) {
   const auto end = verb.duration ? Clock::now() + *verb.duration : Clock::time_point::max();
   Ended ended;
   int rounds = kLastRounds;
@@ -176,6 +183,18 @@ Outcome<Ended> follow(const MountEntry& entry, const TraceVerb& verb, Output& ou
   }
 }
 
+Outcome<Ended> trace(const MountEntry& entry, const TraceVerb& verb, Output& output) {
+  const EndSignals signals;
+  const auto begun = ask_daemon(entry, output.first_request());
+  if (!begun) return tl::unexpected(begun.error());
+  Json request{{"command", "trace"}, {"id", number_in(*begun, "id")}};
+  const auto ended = output.begin().and_then([&] { return follow(entry, verb, request, signals, output); });
+  request["end"] = 1;
+  // An older daemon hands out what came meanwhile, and forgets the trace after some seconds.
+  (void)ask_daemon(entry, request);
+  return ended;
+}
+
 }  // namespace
 
 bool wanted(const TraceVerb& verb, const TraceRecord& r) {
@@ -199,7 +218,7 @@ int run_trace(const std::string& program, const TraceVerb& verb) {
     if (!file) return report(program, file.error());
     output = *std::move(file);
   }
-  const auto ended = follow(*entry, verb, *output);
+  const auto ended = trace(*entry, verb, *output);
   if (!ended) return report(program, ended.error());
   if (ended->lost != 0) {
     fmt::print(stderr, "{}: {} {} are missing: they came faster than they were fetched\n", program,

@@ -41,7 +41,8 @@ TraceSessions::~TraceSessions() {
 Outcome<Json> TraceSessions::answer(const Json& request) {
   drop_silent();
   const uint64_t id = number_in(request, "id");
-  return id == 0 ? begin(request) : continue_with(id);
+  if (id == 0) return begin(request);
+  return number_in(request, "end") != 0 ? end(id) : continue_with(id);
 }
 
 Outcome<Json> TraceSessions::begin(const Json& request) {
@@ -75,6 +76,12 @@ Outcome<Json> TraceSessions::continue_with(uint64_t id) {
     return refuse(ToolExit::kFailed, "this trace has ended: it was not asked for in time");
   found->second.asked = Clock::now();
   return found->second.watch ? operations(found->second) : messages();
+}
+
+Json TraceSessions::end(uint64_t id) {
+  sessions_.erase(id);
+  drop_silent();
+  return Json::object();
 }
 
 Json TraceSessions::operations(Session& session) const {

@@ -2,7 +2,8 @@
 // TraceSessions: the daemon's end of `trace` (trace_record.h): who watches, and what each has not fetched
 // yet.
 //
-// Owner: MountDaemon, on the control thread. A tool that ends without a word is found by its silence.
+// Owner: MountDaemon, on the control thread. A tool says when it ends; one that was killed is found by its
+// silence.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -46,6 +47,7 @@ class TraceSessions {
   };
   Outcome<Json> begin(const Json& request);
   Outcome<Json> continue_with(uint64_t id);
+  Json end(uint64_t id);
   Json operations(Session& session) const;
   Json messages();
   void drop_silent();

@@ -119,6 +119,21 @@ class Operations(Traced):
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stderr
 
+    def test_captures_one_after_the_other(self):
+        mounted = self.mount()
+        capture = os.path.join(self.local("capture"), "capture.pcapng")
+        for _ in range(2):
+            self.run_program(TOOL, "trace", mounted.path, "--pcap", capture, "--duration", "1")
+        os.unlink(capture)
+        process, _ = self.trace(mounted, "--pcap", capture)
+        self.wait_until(lambda: os.path.exists(capture) and os.path.getsize(capture) > 0, "the trace watches")
+        with open(capture, "a") as file:
+            file.write("kept")
+        self.assertIn("another trace captures", self.refused(1, mounted, "--pcap", capture))
+        with open(capture, "rb") as file:
+            self.assertTrue(file.read().endswith(b"kept"), "a trace that is refused leaves the file as it is")
+        self.end(process)
+
     def test_a_trace_that_is_killed_is_forgotten(self):
         mounted = self.mount()
         for _ in range(8):

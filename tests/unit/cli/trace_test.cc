@@ -164,6 +164,15 @@ TEST_F(Sessions, OneCapturesMessages) {
   EXPECT_EQ(message->protocol, "rdma");
 }
 
+TEST_F(Sessions, OneThatEnds_MakesRoomAtOnce) {
+  const auto begun = sessions.answer({{"messages", 1u}});
+  ASSERT_TRUE(begun);
+  ASSERT_TRUE(sessions.answer({{"id", number_in(*begun, "id")}, {"end", 1u}}));
+  EXPECT_FALSE(capture->on());
+  EXPECT_EQ(sessions.size(), 0u);
+  EXPECT_TRUE(sessions.answer({{"messages", 1u}}));
+}
+
 TEST(MessageCapture, WhatHasNoRoom_IsCounted) {
   MessageCapture capture;
   capture.message({}, ByteVector(10));
