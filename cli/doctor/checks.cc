@@ -330,8 +330,10 @@ Findings judge_clock(const Facts& f) {
                     f.server->host, *ahead),
         "run 'timedatectl' here and there, and let both follow NTP"));
   } else if (f.server) {
-    out.push_back(unknown(fmt::format("{} tells its time to nobody who does not write", f.server->host),
-                          "compare 'date -u' here and there"));
+    out.push_back(unknown(
+        fmt::format("whether {}'s clock agrees with this one is not known without writing a file there",
+                    f.server->host),
+        "compare 'date -u' here and there"));
   }
   if (out.empty()) out.push_back(good("this machine's clock is kept right"));
   return out;
@@ -359,6 +361,14 @@ std::string mount_name(const MountFacts& m) {
   return fmt::format("{} on {}", m.source, m.mount_point);
 }
 
+// NFSv3's library has none to show.
+bool connected(const Snapshot& s) {
+  const auto& all = s.client.transports;
+  return all.empty() || std::any_of(all.begin(), all.end(), [](const rpc::TransportStatus& t) {
+           return t.state == rpc::TransportState::kReady;
+         });
+}
+
 Findings judge_daemon(const Facts& f) {
   Findings out;
   for (const MountFacts& m : f.mounts) {
@@ -369,8 +379,9 @@ Findings judge_daemon(const Facts& f) {
     } else if (m.snapshot->state != "mounted") {
       out.push_back(warn(fmt::format("{}: {}", mount_name(m), m.snapshot->state),
                          "wait until its data is on the server, or 'nfsrdma-fuse umount --force' it"));
-    } else if (!m.snapshot->responding) {
-      out.push_back(wrong(mount_name(m) + ": the server does not answer",
+    } else if (!m.snapshot->responding || !connected(*m.snapshot)) {
+      out.push_back(wrong(mount_name(m) + (m.snapshot->responding ? ": there is no connection to the server"
+                                                                  : ": the server does not answer"),
                           fmt::format("run 'nfsrdma-fuse doctor {}'", m.source)));
     } else if (m.snapshot->version != f.version) {
       out.push_back(warn(fmt::format("{}: its daemon is version {}, this program {}", mount_name(m),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/doctor/gather.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <linux/capability.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timex.h>
 #include <sys/utsname.h>
@@ -155,6 +157,13 @@ bool looks_like_a_path(const std::string& what) {
   return what.starts_with('.') || what.find('/') < what.find(':');
 }
 
+// Asks no server, whatever is mounted there.
+bool is_directory(const std::string& what) {
+  struct statx st {};
+  return statx(AT_FDCWD, what.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &st) == 0 &&
+         S_ISDIR(st.stx_mode);
+}
+
 }  // namespace
 
 bool reports_pages(std::string_view features) {
@@ -214,6 +223,7 @@ Outcome<Facts> gather(const std::string& what) {
     verb.server = what;
     if (auto ways = ways_to_server(verb); !ways) return tl::unexpected(ways.error());
     facts.server = gather_server(verb, end);
+    if (!facts.server->resolved && is_directory(what)) return tl::unexpected(entry.error());
   }
   facts.machine = gather_machine();
   return facts;

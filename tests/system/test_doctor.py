@@ -122,6 +122,14 @@ class Doctor(ServerForEach, SystemCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
+    def test_a_directory_that_is_no_mount_is_not_taken_for_a_server(self):
+        name = "directory-and-no-host"
+        here = self.local("here")
+        os.mkdir(os.path.join(here, name))
+        done = subprocess.run([TOOL, "doctor", name], cwd=here, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn(f"{name}: not a mount of this program", done.stderr)
+
     def test_an_archive_names_nobody(self):
         secret = "salaries2026"
         with open(os.path.join(self.server.path(), secret), "w") as file:

@@ -315,6 +315,12 @@ TEST(DoctorMount, Daemon) {
   f.mounts[0].snapshot->responding = false;
   expect(Verdict::kBad, f, "daemon", "does not answer");
   f.mounts[0].snapshot->responding = true;
+  auto& transports = f.mounts[0].snapshot->client.transports;
+  const auto connected = transports;
+  transports.assign(1, {});
+  transports[0].state = rpc::TransportState::kBackoff;
+  expect(Verdict::kBad, f, "daemon", "no connection");
+  transports = connected;
   f.mounts[0].snapshot->version = "0";
   expect(Verdict::kWarn, f, "daemon", "mount it again");
   f.mounts[0].snapshot->state = "unmounting";
