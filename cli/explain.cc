@@ -22,6 +22,16 @@ std::string over_rdma(bool ipv6) {
   return fmt::format("-o proto={} ", ipv6 ? "rdma6" : "rdma");
 }
 
+std::string port_hint(int errnum, bool rdma, std::optional<uint16_t> port) {
+  // Each kind of server closes a connection that begins as the other kind's does.
+  if (errnum != ECONNRESET && errnum != EPIPE) return {};
+  if (!rdma && port == kNfsRdmaPort)
+    return fmt::format("port {} is usually NFS over RDMA's, which proto=rdma speaks", *port);
+  if (rdma && port == kNfsPort)
+    return fmt::format("port {} is usually NFS over TCP's; that of RDMA is {}", *port, kNfsRdmaPort);
+  return {};
+}
+
 }  // namespace
 
 std::string_view operation_under_way(const client::Statistics& statistics) {
@@ -64,7 +74,10 @@ std::string exports_advice(const client::ClientOptions& options) {
 }
 
 std::string server_hint(const Error& error, const MountOptions& options, bool root) {
-  if (error.layer == Layer::kTransport) return {};
+  if (error.layer == Layer::kTransport) {
+    const std::string hint = port_hint(error.errnum, options.transport == Transport::kRdma, options.port);
+    return hint.empty() ? hint : hint + "; ";
+  }
   if (error.errnum == EPROTONOSUPPORT && options.major_version != 3)
     return "the server has no NFS version 4.1; ";
   // Servers refuse ports that every user has in several ways: PERM (Linux' server, in each operation), ACCESS

@@ -25,7 +25,8 @@ std::string probe_advice(const Source& source, const MountOptions& options);
 // For a path that a server does not have: the probe of its root, by the same transport.
 std::string exports_advice(const client::ClientOptions& options);
 
-// For a mount that the server refused: what it may want that this mount has not, ending in "; "; or empty.
+// For a mount that the server refused, or a port that is probably another service's: what it may want that
+// this mount has not, ending in "; "; or empty.
 std::string server_hint(const Error& error, const MountOptions& options, bool root);
 
 // For a mount that this machine refused; begins with "; ", or is empty.

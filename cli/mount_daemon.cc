@@ -258,7 +258,8 @@ class MountDaemon {
     const std::string line = fmt::format("{}: {}; trying again", plan_.source.text, describe(error));
     if (plan_.options.background) go_to_background(line);
     const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(plan_.options.retry_time());
-    say_progress(describe(error), fmt::format("trying again for {} min", minutes.count()));
+    const std::string hint = server_hint(error, ladder_.options(), plan_.root);
+    say_progress(describe(error), hint + fmt::format("trying again for {} min", minutes.count()));
     log::debug("{}", line);
     timer_.expires_after(*wait);
     timer_.async_wait([this](std::error_code cancelled) {

@@ -71,6 +71,8 @@ std::string rdma_advice(const client::ClientOptions& o) {
                      o.port);
 }
 std::string null_advice(const client::ClientOptions& o) {
+  if (o.port == kNfsRdmaPort)
+    return fmt::format("port {} is usually NFS over RDMA's; try it with -o proto=rdma", o.port);
   return fmt::format("see that port {} is that of the NFS server, or give another with -o port=", o.port);
 }
 std::string session_advice(const client::ClientOptions& o, const Error& error) {

@@ -114,6 +114,22 @@ TEST(Explain, ServerOfAnotherUser_IsSuspectedWhereThePortIsReserved) {
   EXPECT_NE(server_hint(refused, {}, false).find("(nfsrdma-filer --insecure)"), std::string::npos);
 }
 
+TEST(Explain, PortOfTheOtherTransport_IsSuspected) {
+  const Error reset{Layer::kTransport, Recovery::kReconnect, ECONNRESET, 0, "EXCHANGE_ID", ""};
+  MountOptions options;
+  EXPECT_EQ(server_hint(reset, options, false), "");
+  options.port = 20049;
+  EXPECT_EQ(server_hint(reset, options, false),
+            "port 20049 is usually NFS over RDMA's, which proto=rdma speaks; ");
+  options.transport = Transport::kRdma;
+  EXPECT_EQ(server_hint(reset, options, false), "");
+  options.port = 2049;
+  EXPECT_EQ(server_hint(reset, options, false),
+            "port 2049 is usually NFS over TCP's; that of RDMA is 20049; ");
+  const Error refused{Layer::kTransport, Recovery::kReconnect, ECONNREFUSED, 0, "connect", ""};
+  EXPECT_EQ(server_hint(refused, options, false), "");
+}
+
 TEST(Explain, MountThatAContainerMayNotMake_NamesWhatItNeeds) {
   EXPECT_EQ(mount_advice(system_error(EPERM, "mount", "fuse: mount failed: Operation not permitted")),
             "; a container needs '--device /dev/fuse --cap-add SYS_ADMIN' when it is started");
