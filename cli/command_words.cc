@@ -74,8 +74,15 @@ std::string nearest_flag(const CLI::App& verb, const std::string& given) {
   return nearest_word(given, {names.begin(), names.end()});
 }
 
+// The first of the words that begins with '-': what follows an option that there is not may be its value.
+std::string word_to_name(const std::string& words) {
+  const size_t flag = words.starts_with('-') ? 0 : words.find(" -");
+  const size_t begin = flag == std::string::npos ? 0 : words.find_first_not_of(' ', flag);
+  return words.substr(begin, words.find(' ', begin) - begin);
+}
+
 std::string unexpected(const CLI::App& verb, const std::string& rest) {
-  const std::string word = rest.substr(0, rest.find(' '));
+  const std::string word = word_to_name(rest);
   if (!word.starts_with('-')) return fmt::format("\"{}\" is one argument too many", word);
   const std::string flag = word.substr(0, word.find('='));
   const std::string nearest = nearest_flag(verb, flag);

@@ -26,7 +26,9 @@ tl::unexpected<MountPointProblem> problem(MountExit code, std::string text, bool
 
 tl::unexpected<MountPointProblem> problem_of(int error, const std::string& dir) {
   switch (error) {
-    case ENOENT: return problem(MountExit::kFailed, fmt::format("mount point {} does not exist", dir), true);
+    case ENOENT:
+      return problem(MountExit::kFailed,
+                     fmt::format("mount point {0} does not exist; run 'mkdir -p {0}'", dir), true);
     case ENOTDIR: return problem(MountExit::kFailed, fmt::format("mount point {} is not a directory", dir));
     case EACCES: return problem(MountExit::kUsage, fmt::format("mount point {}: permission denied", dir));
     case ENOTCONN:
@@ -60,10 +62,14 @@ tl::expected<std::string, MountPointProblem> check_mount_point(const std::vector
     if (access(canonical, W_OK) != 0) {
       return problem(
           MountExit::kUsage,
-          fmt::format("mount point {}: only its owner or root can mount there: you cannot write to it", dir));
+          fmt::format("mount point {}: you cannot write to it; choose a directory of yours, or mount as root",
+                      dir));
     }
     if ((st.st_mode & S_ISVTX) != 0 && st.st_uid != uid) {
-      return problem(MountExit::kUsage, fmt::format("mount point {}: belongs to someone else", dir));
+      return problem(
+          MountExit::kUsage,
+          fmt::format(
+              "mount point {}: belongs to someone else; choose a directory of yours, or mount as root", dir));
     }
   }
   return std::string(canonical);

@@ -48,7 +48,8 @@ std::string nearest_word(std::string_view given, const std::vector<std::string_v
 std::string nearest_option(std::string_view given) {
   std::vector<std::string_view> words;
   for (const OptionSpec& spec : option_table()) {
-    if (spec.kind == OptionKind::kRefused || spec.kind == OptionKind::kIgnored) continue;
+    // A prefix, as x-*, is near to nothing.
+    if (spec.kind == OptionKind::kRefused || spec.name.ends_with('*')) continue;
     words.push_back(spec.name);
     words.push_back(spec.off);
     for (const std::string_view alias : split_words(spec.aliases)) words.push_back(alias);

@@ -42,6 +42,8 @@ struct Answer {
 Outcome<Answer> ask(const MountEntry& entry, const Json& request) {
   const std::string mount = fmt::format("{} on {}", entry.source, entry.mount_point);
   if (geteuid() != 0 && geteuid() != entry.owner()) {
+    if (entry.owner() == 0)
+      return refuse(ToolExit::kFailed, fmt::format("{}: only root may ask its daemon", mount));
     return refuse(ToolExit::kFailed,
                   fmt::format("{}: only root and user {}, whose mount it is, may ask its daemon", mount,
                               entry.owner()));

@@ -269,8 +269,9 @@ class Unmounter {
     const auto answer = daemon_->receive(deadline);
     if (!wait_for_exit(pid, deadline)) {
       return failed(
-          fmt::format("{}: unmounted, but process {} is still writing to the server; it goes on by itself",
-                      entry_.mount_point, pid));
+          fmt::format("{}: unmounted, but process {} still waits for the server; it goes on by itself, and "
+                      "'kill {}' gives up what is not written",
+                      entry_.mount_point, pid, pid));
     }
     if (options_.force) return warning_;
     if (!answer) {

@@ -39,7 +39,8 @@ TEST(MountPoint, MissingDirectory_MayComeLater) {
   ASSERT_FALSE(path);
   EXPECT_TRUE(path.error().passing);
   EXPECT_EQ(path.error().failure.exit_code, 32);
-  EXPECT_EQ(path.error().failure.text, "mount point /nonexistent/x does not exist");
+  EXPECT_EQ(path.error().failure.text,
+            "mount point /nonexistent/x does not exist; run 'mkdir -p /nonexistent/x'");
 }
 
 TEST(MountPoint, File_IsNotADirectory) {

@@ -252,6 +252,9 @@ TEST(Options, UnknownName_SuggestsTheNearest) {
   EXPECT_EQ(error_of("lookup_cache=all"), "unknown option \"lookup_cache\"; did you mean \"lookupcache\"?");
   EXPECT_EQ(error_of("nocot"), "unknown option \"nocot\"; did you mean \"nocto\"?");
   EXPECT_EQ(error_of("allow-others"), "unknown option \"allow-others\"; did you mean \"allow_other\"?");
+  EXPECT_EQ(error_of("nofial"), "unknown option \"nofial\"; did you mean \"nofail\"?")
+      << "fstab's are known too";
+  EXPECT_EQ(error_of("x").find("did you mean"), std::string::npos);
   EXPECT_EQ(error_of("zzzzzzzz").find("did you mean"), std::string::npos);
   EXPECT_EQ(error_of(std::string(100'000, 'a')).find("did you mean"), std::string::npos);
   EXPECT_NE(error_of("RO"), "accepted");

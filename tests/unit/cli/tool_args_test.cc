@@ -146,6 +146,8 @@ TEST(ToolUsage, Errors_AreSentencesAndNameTheirCommandsHelp) {
             "there is no option --jsn; did you mean --json?; see 'nfsrdma-fuse status --help'");
   EXPECT_EQ(text_of({"status", "/a", "/b"}),
             "\"/b\" is one argument too many; see 'nfsrdma-fuse status --help'");
+  EXPECT_EQ(text_of({"trace", "/a", "--dration", "5"}),
+            "there is no option --dration; did you mean --duration?; see 'nfsrdma-fuse trace --help'");
   EXPECT_EQ(text_of({"umount"}), "DIR is missing; see 'nfsrdma-fuse umount --help'");
   EXPECT_EQ(text_of({"umount", "/a", "--timeout"}),
             "--timeout needs a value; see 'nfsrdma-fuse umount --help'");

@@ -149,7 +149,7 @@ TEST(OthersDaemon, ThatNeverEnds_IsNotWaitedForByRoot) {
   options.others_time = std::chrono::seconds(1);
   const auto done = unmount(entry, options, places);
   ASSERT_FALSE(done);
-  EXPECT_NE(done.error().text.find("is still writing to the server"), std::string::npos) << done.error().text;
+  EXPECT_NE(done.error().text.find("still waits for the server"), std::string::npos) << done.error().text;
   kill(child, SIGKILL);
   close(ready[0]);
   close(ready[1]);
