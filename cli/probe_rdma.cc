@@ -47,8 +47,9 @@ Task<> close_transport(rpc::RpcTransport& transport, std::shared_ptr<std::promis
 std::string describe_connection(const rpc::TransportStatus& status) {
   const rdma::RdmaStatus& r = *status.rdma;
   const std::string reason = r.version_reason.empty() ? "" : fmt::format(" ({})", r.version_reason);
-  return fmt::format("{}: {}, version {}{}, {} credits, inline up to {} bytes out and {} in", status.peer,
-                     r.fabric, r.version, reason, r.credits_granted, r.inline_send, r.inline_receive);
+  return fmt::format("{}: {}, version {}{}, {} credits at first, inline up to {} bytes out and {} in",
+                     status.peer, r.fabric, r.version, reason, r.credits_granted, r.inline_send,
+                     r.inline_receive);
 }
 
 }  // namespace

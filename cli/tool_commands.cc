@@ -23,6 +23,7 @@ namespace {
 
 // A living daemon answers from memory.
 constexpr std::chrono::seconds kAnswerTime{5};
+constexpr const char* kNoMounts = "no mounts of this program\n";
 
 void print_as_it_is(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -178,6 +179,7 @@ int run_status(const std::string& program, const StatusVerb& verb) {
       print_as_it_is(json_text(snapshots.list, !verb.directory.empty()));
     return snapshots.status;
   }
+  if (entries->empty()) print(kNoMounts);
   for (const Snapshot& snapshot : snapshots.list) print(status_text(snapshot));
   return snapshots.status;
 }
@@ -191,6 +193,7 @@ int run_stats(const std::string& program, const StatsVerb& verb) {
     if (!since) return report(program, since.error());
     before = *std::move(since);
   }
+  if (entries->empty() && verb.format == StatsFormat::kTable) print(kNoMounts);
   for (unsigned n = 1;; ++n) {
     const Snapshots now = take_snapshots(program, *entries);
     if (!now.list.empty() || verb.directory.empty()) {

@@ -463,6 +463,11 @@ class Tools(SystemCase):
         self.assertTrue(self.run_program(TOOL, "status", mounted.path))
         self.assertIn(mounted.path, self.run_program(TOOL, "status"))
 
+    def test_without_a_mount(self):
+        for verb in ("status", "stats"):
+            self.assertEqual(self.run_program(TOOL, verb), "no mounts of this program\n")
+        self.assertEqual(json.loads(self.run_program(TOOL, "status", "--json")), [])
+
     @needs_root()
     def test_status_of_another_users_mount(self):
         mounted = self.mount()
