@@ -151,8 +151,9 @@ Result<std::unique_ptr<HostStore>> HostStore::open(const HostExport& what, const
       store->adopt(Fd(openat(store->root_fd_.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC)), Seen::kLooking);
   if (!node) return fail(system_error(EIO, "export", what.directory + " has no attributes or filehandles"));
   store->root_ = *node;
-  log::info("filer: {} is {}, found by {}, {}", what.path, what.directory,
-            store->locator_.by_kernel() ? "the kernel's filehandles" : "searching",
+  log::info("filer: exports {} as {}; files are found again by {}; {}", what.directory, what.path,
+            store->locator_.by_kernel() ? "the kernel's filehandles"
+                                        : "inode number, which may take a search of the export",
             fs.everybody ? "every caller is the user of this process" : "callers are who they say they are");
   return store;
 }
