@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "cli/trace_record.h"
 
@@ -16,6 +17,20 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostOperations = 4096;
 constexpr size_t kMostMessageBytes = 4u << 20;
 
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::string all_operations() {
+  std::string text;
+  for (size_t i = 0; i < fuse::kOperations; ++i) {
+    const std::string name(fuse::name_of(static_cast<fuse::Operation>(i)));
+    text += (text.empty() ? "" : ", ") + lower_case(name);
+  }
+  return text;
+}
+
 Outcome<uint64_t> operations_wanted(const Json& names) {
   uint64_t mask = 0;
   for (const Json& name : names) {
@@ -24,7 +39,9 @@ Outcome<uint64_t> operations_wanted(const Json& names) {
     for (size_t i = 0; i < fuse::kOperations; ++i) {
       if (fuse::name_of(static_cast<fuse::Operation>(i)) == text) mask |= uint64_t{1} << i;
     }
-    if (mask == before) return refuse(ToolExit::kFailed, fmt::format("there is no operation \"{}\"", text));
+    if (mask == before)
+      return refuse(ToolExit::kFailed,
+                    fmt::format("there is no operation \"{}\"; there are {}", text, all_operations()));
   }
   return mask;
 }

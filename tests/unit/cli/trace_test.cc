@@ -134,7 +134,9 @@ TEST_F(Sessions, Operations_AreFetchedOnce) {
 }
 
 TEST_F(Sessions, WhatThereIsNot_IsNamed) {
-  EXPECT_EQ(sessions.answer({{"operations", {"REED"}}}).error().text, "there is no operation \"REED\"");
+  const std::string refused = sessions.answer({{"operations", {"REED"}}}).error().text;
+  EXPECT_NE(refused.find("there is no operation \"REED\"; there are lookup, "), std::string::npos) << refused;
+  EXPECT_NE(refused.find(", read, "), std::string::npos) << refused;
   EXPECT_FALSE(sessions.answer({{"operations", {7}}}));
   EXPECT_FALSE(sessions.answer({{"id", 99u}}));
   TraceSessions of_version_3(context, sources(tracer, nullptr));
