@@ -87,8 +87,7 @@ class Bench(unittest.TestCase):
                                    "--repeats", "1", "--grid-repeats", "1", "--seconds", "0.01", "--files", "50", "--counts", ",".join(map(str, COUNTS)), "--commit", "0123abc"],
                                   capture_output=True, text=True)
             if done.returncode == SKIPPED:
-                print(done.stderr)
-                sys.exit(SKIPPED)
+                self.skipTest(done.stderr.strip())
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             document, text, page = (read(os.path.join(out, name)) for name in ("bench.json", "bench.txt", "report.html"))
         document = json.loads(document)
@@ -115,4 +114,5 @@ class Bench(unittest.TestCase):
 
 if __name__ == "__main__":
     BUILD = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    result = unittest.main(exit=False).result
+    sys.exit(SKIPPED if result.skipped else not result.wasSuccessful())

@@ -44,8 +44,7 @@ class Pictures(LeftoverCase):
                                    "--out", out, "--script", os.path.join(HERE, "pictures.py")], capture_output=True, text=True,
                                   env={**os.environ, **dict([self.mark.split("=")])})
             if done.returncode == SKIPPED:
-                print(done.stderr)
-                sys.exit(SKIPPED)
+                self.skipTest(done.stderr.strip())
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertEqual(sorted(os.listdir(out)), sorted(name + ".png" for name in SIZES))
             for name, (width, height) in SIZES.items():
@@ -61,4 +60,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    result = unittest.main(argv=[sys.argv[0], *rest], exit=False, verbosity=2).result
+    sys.exit(SKIPPED if result.skipped else not result.wasSuccessful())

@@ -396,7 +396,7 @@ class Unmount(OptionCase):
         try:
             status, said = self.run_umount("--timeout", "1", mounted.path)
             self.assertEqual(status, 1, said)
-            self.assertIn(f"process {pid} is still writing", said)
+            self.assertIn(f"process {pid} still waits for the server", said)
             self.assertEqual(daemons(), [pid])
         finally:
             self.server.resume()
