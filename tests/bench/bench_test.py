@@ -115,4 +115,4 @@ class Bench(unittest.TestCase):
 if __name__ == "__main__":
     BUILD = os.path.abspath(sys.argv.pop(1))
     result = unittest.main(exit=False).result
-    sys.exit(SKIPPED if result.skipped else not result.wasSuccessful())
+    sys.exit(1 if not result.wasSuccessful() else SKIPPED if result.skipped else 0)

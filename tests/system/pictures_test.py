@@ -61,4 +61,4 @@ if __name__ == "__main__":
     parser.add_argument("--build", required=True)
     arguments, rest = parser.parse_known_args()
     result = unittest.main(argv=[sys.argv[0], *rest], exit=False, verbosity=2).result
-    sys.exit(SKIPPED if result.skipped else not result.wasSuccessful())
+    sys.exit(1 if not result.wasSuccessful() else SKIPPED if result.skipped else 0)
