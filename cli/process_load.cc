@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <string_view>
+
+#include "fuse/thread_status.h"
+#include "transport/runtime/proc.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -19,22 +20,6 @@ using Kind = ProcessLoad::Kind;
 
 // Between the request and our look at the clock; a thread is never younger than that.
 constexpr uint64_t kSlackMs = 1000;
-
-std::optional<std::string> read_proc(const std::string& path) {
-  std::ifstream in("/proc/" + path);
-  if (!in) return std::nullopt;
-  return std::string{std::istreambuf_iterator<char>(in), {}};
-}
-
-// proc_pid_status(5): "Tgid:\t4711".
-pid_t process_in(std::string_view status) {
-  constexpr std::string_view kKey = "\nTgid:\t";
-  const size_t at = status.find(kKey);
-  pid_t pid = 0;
-  if (at != std::string_view::npos)
-    std::from_chars(status.data() + at + kKey.size(), status.data() + status.size(), pid);
-  return pid;
-}
 
 // proc_pid_stat(5), field 22, in clock ticks since the start of the machine. The command, field 2, may hold
 // spaces and parentheses.
@@ -102,16 +87,16 @@ std::string ProcessLoad::name() const {
 }
 
 std::optional<ThreadOwner> owner_in_proc(pid_t tid) {
-  const auto status = read_proc(fmt::format("{}/status", tid));
+  const auto status = fuse::read_thread_status(tid);
   ThreadOwner owner;
   if (!status) {
     owner.hidden = kill(tid, 0) != 0 && errno == EPERM;
     if (owner.hidden) return owner;
     return std::nullopt;
   }
-  owner.pid = process_in(*status);
-  owner.age_ms = age_ms(read_proc(fmt::format("{}/stat", tid)).value_or(""));
-  owner.command = read_proc(fmt::format("{}/comm", owner.pid)).value_or("");
+  owner.pid = static_cast<pid_t>(status->process);
+  owner.age_ms = age_ms(Proc::ours().read(fmt::format("{}/stat", tid)));
+  owner.command = Proc::ours().read(fmt::format("{}/comm", owner.pid));
   if (owner.command.ends_with('\n')) owner.command.pop_back();
   return owner;
 }
