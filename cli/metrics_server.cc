@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/metrics_server.h"
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <asio/ip/tcp.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
@@ -19,6 +20,7 @@
 #include "cli/control_client.h"
 #include "cli/control_path.h"
 #include "transport/runtime/fd.h"
+#include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -61,24 +63,12 @@ Outcome<Fd> listen_local(const MetricsPlace& place) {
 }
 
 Outcome<Fd> listen_tcp(const MetricsPlace& place) {
+  const asio::ip::tcp::endpoint address(asio::ip::make_address(place.address), place.port);
+  Fd fd = stream_socket(address.protocol().family());
   const int on = 1;
-  if (place.address.find(':') != std::string::npos) {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(place.port);
-    inet_pton(AF_INET6, place.address.c_str(), &address.sin6_addr);
-    Fd fd = stream_socket(AF_INET6);
-    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    return listen_at(place, std::move(fd), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(place.port);
-  inet_pton(AF_INET, place.address.c_str(), &address.sin_addr);
-  Fd fd = stream_socket(AF_INET);
+  if (address.address().is_v6()) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  return listen_at(place, std::move(fd), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  return listen_at(place, std::move(fd), address.data(), static_cast<socklen_t>(address.size()));
 }
 
 MHD_Result answer(MHD_Connection* connection, unsigned status, const std::string& text, const char* type) {
@@ -109,7 +99,8 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
   ~Impl() { close(); }
 
   bool start(Fd listening) {
-    port_ = bound_port(listening.get());
+    const auto bound = tcp::local_endpoint(listening.get());
+    port_ = bound && !place_.local() ? bound->port() : 0;
     // It closes the socket when it stops.
     daemon_ = MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, on_request, this,   //
                                MHD_OPTION_LISTEN_SOCKET, listening.get(),              //
@@ -139,15 +130,6 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
   size_t connections() const { return deadlines_.size(); }
 
  private:
-  static uint16_t bound_port(int fd) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-    if (address.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-    if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
-    return 0;
-  }
-
   static MHD_Result on_request(void* self, MHD_Connection* connection, const char* url, const char* method,
                                const char*, const char*, size_t*, void**) {
     return static_cast<Impl*>(self)->handle(connection, url, method);
