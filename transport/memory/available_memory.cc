@@ -14,7 +14,7 @@
 namespace nfsrdma {
 namespace {
 
-// The number that begins a text, behind spaces.
+// The number at the beginning of the text, after spaces.
 std::optional<uint64_t> number_at(std::string_view text) {
   text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
   uint64_t n = 0;
@@ -23,7 +23,7 @@ std::optional<uint64_t> number_at(std::string_view text) {
   return n;
 }
 
-// That of the first line which begins with `label`.
+// The number behind `label`, in the first line that begins with it.
 std::optional<uint64_t> number_behind(std::string_view text, std::string_view label) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -33,14 +33,14 @@ std::optional<uint64_t> number_behind(std::string_view text, std::string_view la
   return std::nullopt;
 }
 
-// In bytes.
+// Converts the kernel's KiB to bytes.
 std::optional<uint64_t> kib_behind(std::string_view text, std::string_view label) {
   const auto kib = number_behind(text, label);
   if (!kib || *kib > UINT64_MAX / 1024) return std::nullopt;
   return *kib * 1024;
 }
 
-// As much of the file as fits; what these files say first is what is wanted.
+// The first 4096 bytes of a file: what we need is at the beginning.
 std::string beginning_of(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};
@@ -50,11 +50,13 @@ std::string beginning_of(const std::string& path) {
   return {text.data(), n > 0 ? static_cast<size_t>(n) : 0};
 }
 
-// What a group's files are called.
+// The names of a control group's files, and of fields in memory.stat.
 struct Names {
-  std::array<const char*, 2> limits;  // the second, if any: beyond it the group is slowed down, not refused
+  std::array<const char*, 2> limits;  // the second one is optional: above it the kernel slows the group down
+                                      // and refuses nothing
   const char* used;
-  std::string_view inactive_file, active_file, slab;  // of memory.stat; those of the groups in it, too
+  std::string_view inactive_file, active_file, slab;  // fields of memory.stat; they include the groups inside
+                                                      // this one
 };
 constexpr Names kVersion1{
     {"/memory.limit_in_bytes"}, "/memory.usage_in_bytes", "total_inactive_file ", "total_active_file ", {}};
@@ -64,7 +66,7 @@ constexpr Names kVersion2{{"/memory.max", "/memory.high"},
                           "active_file ",
                           "slab_reclaimable "};
 
-// What a group may use, if anything limits it. Version 2 says "max" where nothing does.
+// The lowest limit of the group, if it has one. Version 2 writes "max" for no limit.
 std::optional<uint64_t> limit_of(const std::string& directory, const Names& names) {
   std::optional<uint64_t> least;
   for (const char* name : names.limits) {
@@ -74,10 +76,10 @@ std::optional<uint64_t> limit_of(const std::string& directory, const Names& name
   return least;
 }
 
-// Of what a group uses, what Linux takes back before it refuses anybody, reckoned as MemAvailable is
-// (si_mem_available() in mm/page_alloc.c): both lists of pages of files, and slabs that can be reclaimed, of
-// each without what the machine's low watermark would keep, and half of it at most. A group has no watermark;
-// a 128th of its limit is about what a small machine's is.
+// The part of a group's memory that Linux reclaims before it refuses an allocation, calculated as for
+// MemAvailable (si_mem_available() in mm/page_alloc.c). It consists of both lists of file pages, and of
+// reclaimable slabs. The machine's low watermark is subtracted from each, but at most half of it. A group has
+// no watermark; a 128th of its limit is about the watermark of a small machine.
 uint64_t reclaimable(const Names& names, const std::string& stat, uint64_t limit) {
   const auto without_watermark = [limit](uint64_t bytes) { return bytes - std::min(bytes / 2, limit / 128); };
   const auto bytes_of = [&stat](std::string_view label) {
@@ -87,7 +89,7 @@ uint64_t reclaimable(const Names& names, const std::string& stat, uint64_t limit
          without_watermark(bytes_of(names.slab));
 }
 
-// In the group and those around it.
+// Applies the limits of the group and of its ancestors.
 Memory within(Memory machine, const Names& names, const std::string& root, std::string group) {
   for (;; group.resize(group.rfind('/'))) {
     if (group == "/") group.clear();
@@ -111,7 +113,7 @@ std::optional<Memory> parse_meminfo(std::string_view text) {
   return Memory{*total, *available};
 }
 
-// A line is "hierarchy:controllers:path", of version 2 "0::path" (cgroups(7)).
+// A line is "hierarchy:controllers:path"; version 2 has "0::path" (cgroups(7)).
 std::optional<std::string> parse_membership(std::string_view text, bool unified) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -122,7 +124,7 @@ std::optional<std::string> parse_membership(std::string_view text, bool unified)
     const bool wanted = unified ? line.starts_with("0::") : named.find(",memory,") != std::string::npos;
     if (!wanted) continue;
     std::string group(line.substr(path + 1));
-    // In a container it may be outside of what is seen here: "/../..".
+    // In a container the path may lie outside the visible hierarchy: "/../..".
     if (group.find("/..") != std::string::npos) return std::nullopt;
     return group;
   }
@@ -149,7 +151,7 @@ Memory within_control_group(Memory machine, std::string_view membership, const s
 
 namespace {
 
-// setrlimit(2): RLIMIT_AS bounds all of the address space, RLIMIT_DATA what is private and writable.
+// setrlimit(2): RLIMIT_AS limits the whole address space, RLIMIT_DATA private writable memory.
 Memory within_process_limits(Memory memory, const ProcessPages& size) {
   const auto bound = [&memory](auto resource, uint64_t pages) {
     const uint64_t used = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));

@@ -22,15 +22,15 @@ struct Slab {
   unsigned size_class = 0;
   size_t count = 0;
   std::unique_ptr<Buffer[]> buffers;
-  std::vector<Buffer*> free;         // the one used last is taken first
-  unsigned idle_since = 0;           // trims_ of then
+  std::vector<Buffer*> free;         // the buffer returned last is taken first
+  unsigned idle_since = 0;           // the value of trims_ when the slab became idle
   std::atomic<bool> leaving{false};  // changed with the pool's lock held
   std::list<Slab*>::iterator place;  // in the pool's busy_ or idle_
 };
 
 namespace {
 
-constexpr unsigned kTrimmedAtOnce = 16;  // slabs: their pages take a while to be given back
+constexpr unsigned kTrimmedAtOnce = 16;  // slabs freed by one trim(): returning their pages takes time
 
 const std::byte* slab_address(const std::byte* at) {
   return reinterpret_cast<const std::byte*>(reinterpret_cast<uintptr_t>(at) & ~(BufferPool::kSlabBytes - 1));
@@ -51,8 +51,8 @@ BufferPool::~BufferPool() {
   assert(watchers_.empty());
 }
 
-// With the lock held. Null: no memory. What is idle already is cut anew, where each size may keep one: its
-// pages are there, and registered.
+// Called with the lock held. Null: no memory. When each size may keep an idle slab, cuts the oldest idle slab
+// anew: its pages are resident and registered.
 Slab* BufferPool::add_slab(unsigned size_class) {
   const auto cut_anew = [&] {
     Slab* oldest = idle_.front();
@@ -70,10 +70,10 @@ Slab* BufferPool::add_slab(unsigned size_class) {
   return slabs_.emplace(slab->memory, std::move(slab)).first->second.get();
 }
 
-// With the lock held.
+// Called with the lock held.
 void BufferPool::cut(Slab& slab, unsigned size_class) {
   const size_t capacity = kMinBytes << size_class;
-  // Small buffers would make all of it resident for a few pages.
+  // With small buffers, a huge page would make the whole slab resident for a few pages.
   if (capacity >= kSlabBytes / 8) (void)::madvise(slab.memory, kSlabBytes, MADV_HUGEPAGE);
   slab.size_class = size_class;
   slab.count = kSlabBytes / capacity;
@@ -122,7 +122,7 @@ void BufferPool::put(Buffer* b) {
     slab->free.push_back(b);
     if (slab->free.size() == 1) partial_[slab->size_class].push_back(slab);
     if (slab->free.size() == slab->count) {
-      // To be taken from last, or what leaves the next one would come here.
+      // Insert it where get() takes last: otherwise buffers moved from the next leaving slab would come here.
       auto& partial = partial_[slab->size_class];
       if (slab->leaving) partial.insert(partial.begin(), stay(slab));
       idle_.splice(idle_.end(), busy_, slab->place);
@@ -151,7 +151,7 @@ void BufferPool::trim(unsigned calls, size_t keep_bytes) {
   for (auto& slab : going) let_go(std::move(slab));
 }
 
-// With the lock held.
+// Called with the lock held.
 Slab* BufferPool::stay(Slab* slab) {
   std::erase(leaving_[slab->size_class], slab);
   slab->leaving = false;
@@ -159,7 +159,7 @@ Slab* BufferPool::stay(Slab* slab) {
   return slab;
 }
 
-// With the lock held. Slabs that are full count as little as those that are idle.
+// Called with the lock held. Neither full nor idle slabs are counted.
 void BufferPool::leave_emptiest(unsigned size_class) {
   auto &partial = partial_[size_class], &leaving = leaving_[size_class];
   const auto is_idle = [](const Slab* s) { return s->free.size() == s->count; };
@@ -178,7 +178,7 @@ void BufferPool::leave_emptiest(unsigned size_class) {
   const auto first = std::ranges::find_if_not(partial, is_idle);
   const auto last = first + static_cast<std::ptrdiff_t>(slabs - enough);
   for (auto s = first; s != last; ++s) (*s)->leaving = true;
-  // The fullest last: should one be needed after all, it is the one that stays.
+  // The fullest is last: get() takes the last one back when it needs a slab.
   leaving.insert(leaving.begin(), first, last);
   std::ranges::sort(leaving, std::greater(), [](const Slab* s) { return s->free.size(); });
   partial.erase(first, last);
@@ -194,7 +194,7 @@ size_t BufferPool::idle_bytes() const {
   return idle_.size() * kSlabBytes;
 }
 
-// With the lock held: nobody finds it from here on.
+// Called with the lock held. Nobody finds the slab after this.
 std::unique_ptr<Slab> BufferPool::take_out(Slab* slab) {
   idle_.erase(slab->place);
   std::erase(partial_[slab->size_class], slab);

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers for bulk data: where a FUSE request is read, where READ data lands, what a WRITE is sent from.
+// Buffers for bulk data. FUSE requests and READ data are received into them, and WRITE data is sent from
+// them.
 //
-// A Buffer is page-aligned memory of one power-of-two size class, 4 KiB...2 MiB, reference-counted by
-// BufferRef (any thread) and returned to its BufferPool when the last reference goes. Pools are shared by all
-// loops; a short lock per get and put.
+// A Buffer is page-aligned memory of one power-of-two size class, 4 KiB to 2 MiB. BufferRef counts references
+// (any thread). The last reference returns the buffer to its BufferPool. All loops share a pool; each get and
+// put takes a short lock.
 //
-// Buffers are cut from slabs: 2 MiB of memory aligned to 2 MiB, one huge page where the system gives one, all
-// buffers of one size until nothing of it is in use; another size may have it then. A slab is what an RDMA
-// fabric registers, once, with the first buffer of it that it is given; slab_of() tells which one that is,
-// and a SlabWatcher hears of a slab before it goes.
+// Buffers are cut from slabs: 2 MiB of memory aligned to 2 MiB, in one huge page if the system provides one.
+// All buffers of a slab have one size. A slab can be cut for another size only when none of its buffers is in
+// use. An RDMA fabric registers whole slabs, each one once, when it first gets a buffer from it. slab_of()
+// returns a buffer's slab, and a SlabWatcher is told before a slab is freed.
 //
-// A slab with one buffer of it in use is all there. Where what is in use would lie in far fewer slabs, trim()
-// marks the emptiest as leaving: nothing is taken from them while others of their size have room, and who
-// keeps buffers for long moves what is_leaving() elsewhere.
+// A slab with a single buffer in use stays allocated as a whole. When the buffers in use would fit into far
+// fewer slabs, trim() marks the emptiest slabs as leaving. get() takes no buffer from a leaving slab while
+// others of its size have room. Owners that keep buffers for long move those for which is_leaving() is true
+// to another slab.
 //
-// Slice: a reference with a window; copying one shares the memory.
+// Slice: a reference and a part of its buffer's memory. A copy shares the memory.
 #pragma once
 
 #include <array>
@@ -86,8 +88,9 @@ struct Slice {
   Slice subslice(size_t offset, size_t n) const { return {buffer, bytes.subspan(offset, n)}; }
 };
 
-// Who keeps something by slab. Called by whichever thread gives the last buffer of the slab back, which
-// nobody has any more; when it returns, the memory goes back to the system.
+// For an owner of data per slab, such as a registration. Called on the thread that returned the slab's last
+// buffer or called trim(), when nobody has a buffer of the slab any more. After the call returns, the memory
+// is freed.
 class SlabWatcher {
  public:
   virtual void on_slab_going(const std::byte* slab) = 0;
@@ -103,14 +106,14 @@ class BufferPool {
 
   static constexpr size_t kSlabBytes = kMaxBytes;
 
-  // Slabs of which nothing is in use are kept up to `keep_bytes`; then the one not used for longest goes back
-  // to the system. Not the last one used, and what is idle is cut anew for another size only where there is
-  // one for each: sizes that are used in turn would have a slab cut for every buffer. What was used of late
-  // is kept up to `lately_bytes`, if that is more, for who calls trim(): where a virtual machine's host takes
-  // free pages back, the first touch of one costs 1.5 CPU s/GiB and more (docs/PERFORMANCE.md), four times
-  // all else that a write costs.
+  // A slab without a buffer in use is idle. The pool keeps idle slabs up to max(`keep_bytes`,
+  // `lately_bytes`); beyond that it frees the slab that was unused for longest. trim() also frees slabs that
+  // stayed idle, down to `keep_bytes`. `lately_bytes` is for virtual machines whose host takes free pages
+  // back: there the first touch of a page costs 1.5 CPU s/GiB and more (docs/PERFORMANCE.md), four times all
+  // other costs of a write. An idle slab is cut for another size only when there are more idle slabs than
+  // sizes: otherwise sizes that are used in turn would cut a slab for every buffer.
   explicit BufferPool(size_t keep_bytes = 64u << 20, size_t lately_bytes = 0);
-  ~BufferPool();  // every reference must be gone
+  ~BufferPool();  // no reference may be left
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
@@ -119,12 +122,12 @@ class BufferPool {
   // A slice of exactly `bytes`.
   Slice slice(size_t bytes);
 
-  // For data that need not be in memory at all.
+  // Pipes, for data that need not reach our memory.
   PipePool& pipes() { return pipes_; }
 
-  // To be called periodically: slabs that have been idle for `calls` of them go, down to `keep_bytes`, some
-  // at a time. And of each size of buffers slabs leave until what is in use fills eight of nine of the rest,
-  // but one.
+  // To be called periodically. Frees slabs that were idle for `calls` calls, down to `keep_bytes`, a few at a
+  // time. For each buffer size it keeps 9/8 of the slabs that the buffers in use need, plus one, and marks
+  // the emptiest of the others as leaving.
   void trim(unsigned calls, size_t keep_bytes);
   void trim(unsigned calls) { trim(calls, keep_bytes_); }
   size_t idle_bytes() const;
@@ -133,10 +136,11 @@ class BufferPool {
 
   size_t outstanding_bytes() const { return outstanding_bytes_.load(std::memory_order_relaxed); }
 
-  // The slab that all of `bytes` is in, kSlabBytes long; null: this memory is not of this pool.
+  // The start of the slab, kSlabBytes long, that contains all of `bytes`. Null: not memory of this pool.
   const std::byte* slab_of(ConstBytes bytes) const;
   size_t slabs() const;
-  // Watchers outlive neither the pool nor their own removal.
+  // A watcher is removed before it or the pool is destroyed. remove_watcher() returns only after its
+  // callbacks finished.
   void add_watcher(SlabWatcher& watcher);
   void remove_watcher(SlabWatcher& watcher);
 
@@ -156,13 +160,13 @@ class BufferPool {
   unsigned trims_ = 0;
   PipePool pipes_;
   mutable std::mutex mutex_;
-  // Slabs with a free buffer, the one to take from last; those leaving apart.
+  // Slabs with a free buffer; get() takes from the last one. Leaving slabs are kept apart.
   std::array<std::vector<Slab*>, kClasses> partial_, leaving_;
   std::unordered_map<const std::byte*, std::unique_ptr<Slab>> slabs_;
-  std::list<Slab*> busy_;  // something of them is in use
-  std::list<Slab*> idle_;  // nothing is; the one used last is last
+  std::list<Slab*> busy_;  // with a buffer in use
+  std::list<Slab*> idle_;  // without; the last one was used most recently
 
-  std::mutex watching_;  // held while watchers are told: who is removed hears no more
+  std::mutex watching_;  // held while watchers are called, so that remove_watcher() waits for them
   std::vector<SlabWatcher*> watchers_;
   std::atomic<size_t> outstanding_bytes_{0};
   std::atomic<size_t> leaving_slabs_{0};

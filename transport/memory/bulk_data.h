@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// BulkData: what a READ brought: memory, of which one range may still wait in a pipe.
+// BulkData: the data of a READ, in memory; one range of it may still be in a pipe.
 //
-// `slice` has room for all of it. While `piped` is not empty, those bytes of the slice are not there but in
-// `pipe`, which holds them and nothing else; land() brings them to their place. Move-only; one thread at a
-// time.
+// `slice` has room for all the data. While `piped` is not empty, the bytes of that range are in `pipe` and
+// not in the slice; the pipe contains nothing else. land() moves them into the slice. Move-only; one thread
+// at a time.
 #pragma once
 
 #include "transport/memory/buffer.h"
@@ -25,11 +25,12 @@ struct BulkData {
   PipeRef pipe;
 
   size_t size() const { return slice.size(); }
-  // False when the pipe does not give what it was counted to hold: the data is lost (EIO).
+  // Moves the range from the pipe to the slice. False if the pipe gives fewer bytes than it counted: the data
+  // is lost (EIO).
   bool land();
 };
 
-// Reads exactly bytes.size() of what `from` holds.
+// Reads exactly bytes.size() bytes. False if `from` gives fewer.
 bool read_all(Pipe& from, MutableBytes bytes);
 
 }  // namespace nfsrdma

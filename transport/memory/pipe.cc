@@ -11,8 +11,8 @@
 namespace nfsrdma {
 namespace {
 
-// Not SPLICE_F_MOVE: a socket's pages cannot be moved, and moving ours into the page cache is a way that
-// kernels have got wrong.
+// Not SPLICE_F_MOVE: a socket's pages cannot be moved, and kernels have had bugs in moving our pages into the
+// page cache.
 constexpr unsigned kFlags = SPLICE_F_NONBLOCK;
 
 template <class Call>
@@ -76,7 +76,7 @@ ssize_t Pipe::drain(int to, size_t bytes) {
 }
 
 void PipeReturn::operator()(Pipe* pipe) const {
-  const int errnum = errno;  // of the call that the pipe was lent for
+  const int errnum = errno;  // set by the system call that used the pipe
   pool->put(pipe);
   errno = errnum;
 }
@@ -119,7 +119,7 @@ void PipePool::put(Pipe* returned) {
   std::unique_ptr<Pipe> pipe(returned);
   std::lock_guard lock(mutex_);
   --lent_;
-  // What is left in it is of no use to anybody.
+  // A pipe that still contains data is closed.
   if (pipe->size() == 0) free_.push_back(std::move(pipe));
 }
 

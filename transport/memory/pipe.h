@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipes: bulk data on its way from a socket to another descriptor without passing through our memory.
 //
-// splice(2) moves references to the kernel's pages: a READ's data that waits in a pipe was copied by nobody,
-// and the one copy left is the kernel's, into the page that answers the application.
+// splice(2) moves references to the kernel's pages. READ data in a pipe has not been copied yet. It is copied
+// once, by the kernel, into the page that answers the application.
 //
-// A Pipe belongs to one PipeRef and to whoever that lends it to; one thread at a time. It counts what it
-// holds. Its size is kSlots fragments of any length (a fragment is a page or more on loopback, one segment's
-// data on Ethernet), as many as an unprivileged user may have (pipe-max-size, 1 MiB): it may be full at any
-// number of bytes. All operations are non-blocking and return as system calls do: bytes, 0, or -1 with errno.
+// A Pipe is used by one thread at a time: by the owner of its PipeRef, or by code to which the owner lends
+// it. It counts the bytes it contains. It has kSlots slots, as many as an unprivileged user may have
+// (pipe-max-size, 1 MiB). A slot takes one fragment of any length: a page or more on loopback, one segment's
+// data on Ethernet. So the pipe may be full at any number of bytes. All operations are non-blocking and
+// return as system calls do: bytes, 0, or -1 with errno.
 //
-// PipePool: any thread. At most kMaxPipes, a third of what a user may have in all (pipe-user-pages-soft,
-// 16384 slots, kernel 4.5). No pipe to be had is no error: the data is received into memory then. Where pipes
-// do not help, because fragments are so short that the data does not fit, whoever notices says so, and none
-// are lent for a while.
+// PipePool: any thread. It lends at most kMaxPipes pipes, a third of what a user may have in all
+// (pipe-user-pages-soft, 16384 slots, kernel 4.5). Having no pipe is no error: the data is then received into
+// memory. Where fragments are so short that the data does not fit into a pipe, the user of the pipe calls
+// pause(), and the pool lends none for a while.
 #pragma once
 
 #include <chrono>
@@ -31,7 +32,7 @@ class Pipe {
  public:
   static constexpr size_t kSlots = 256;
 
-  // Null: the system gives none.
+  // Null if the system provides none.
   static std::unique_ptr<Pipe> create();
   ~Pipe();
   Pipe(const Pipe&) = delete;
@@ -39,10 +40,10 @@ class Pipe {
 
   size_t size() const { return size_; }
 
-  // No slot is free.
+  // True if no slot is free.
   bool full() const;
 
-  // EAGAIN: `from` has nothing, or the pipe is full, or what comes next cannot be spliced.
+  // EAGAIN: `from` has no data, or the pipe is full, or the next data cannot be spliced.
   ssize_t fill(int from, size_t bytes);
   ssize_t fill(Pipe& from, size_t bytes);
   ssize_t write(ConstBytes bytes);
@@ -60,7 +61,7 @@ struct PipeReturn {
   PipePool* pool = nullptr;
   void operator()(Pipe* pipe) const;
 };
-// Null, or back to its pool when it goes.
+// Null, or a pipe that goes back to its pool when the reference is destroyed.
 using PipeRef = std::unique_ptr<Pipe, PipeReturn>;
 
 class PipePool {
@@ -70,11 +71,12 @@ class PipePool {
   static constexpr std::chrono::seconds kFirstPause{1};
   static constexpr std::chrono::seconds kLongestPause{64};
 
-  // Empty, for data to arrive. Null: none is left, the system gives none, or they do not help.
+  // An empty pipe for incoming data. Null if none is left, if the system provides none, or during a pause.
   PipeRef get();
-  // To put a reply together: of the last kReserved, too.
+  // A pipe to compose a reply in; may be one of the last kReserved.
   PipeRef get_reserved();
-  // They do not help just now. Each time for twice as long.
+  // Pipes do not help at present: lends none for a while. Each pause is twice as long as the one before, up
+  // to kLongestPause.
   void pause();
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// PipedPlace: memory that a peer's data goes to, of which one range may be left in a pipe (bulk_data.h).
+// PipedPlace: memory to which a peer sends data; one range of it may be left in a pipe (bulk_data.h).
 //
-// Who wants the data owns it; it stays where it is while the memory is open to the peer, and its owner looks
-// at it only when the memory is closed.
+// The code that requested the data owns it. The object stays at its address while the memory is open to the
+// peer. The owner looks at it only after the memory is closed.
 #pragma once
 
 #include "transport/memory/bulk_data.h"
@@ -11,7 +11,7 @@ namespace nfsrdma {
 
 struct PipedPlace {
   BulkData data;
-  PipePool* pipes = nullptr;  // null: no pipe is to be lent (any more)
+  PipePool* pipes = nullptr;  // null: no (further) pipe may be used
 };
 
 }  // namespace nfsrdma

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fd: owns a file descriptor; closes it when it goes. Movable. Any thread.
+// Fd: owns a file descriptor and closes it in its destructor. Movable. Any thread.
 #pragma once
 
 #include <unistd.h>

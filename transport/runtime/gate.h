@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate: counts what must have ended before an object may go: coroutines, connections, handlers.
+// Gate: counts the coroutines, connections and handlers that must end before an object may be destroyed.
 //
-// Each holds a Pass; `co_await gate.drained()` resumes, always from the loop's queue and never inline, when
-// the last one is gone. So whoever waits may destroy the object even if some of its functions were on the
-// stack when the last Pass went. One loop only.
+// Each of them holds a Pass. `co_await gate.drained()` resumes when no Pass is left, always from the loop's
+// queue and never inline. The waiter may therefore destroy the object even if functions of the object were on
+// the stack when the last Pass went. One loop only.
 #pragma once
 
 #include <coroutine>

@@ -2,15 +2,15 @@
 // LatencyHistogram: how long things took, counted in buckets of fixed memory. LatencyCounts is its plain
 // snapshot.
 //
-// Each octave of microseconds (4 to 8, 8 to 16, ...) is divided into four buckets of equal width, below 4 us
-// each microsecond has its own, and the last bucket also holds everything beyond: 124 buckets up to 71
-// minutes, about a kilobyte. A time that is told as the middle of its bucket is wrong by 12.5 % at most, or
-// by half a microsecond below 4 us. A bucket holds the times from its lower edge up to, and without, its
-// upper edge.
+// Each octave of microseconds (4 to 8, 8 to 16, ...) is divided into four buckets of equal width. Below 4 us
+// each microsecond has its own bucket, and the last bucket also holds everything beyond. There are 124
+// buckets, up to 71 minutes, in about a kilobyte. A time that is reported as the middle of its bucket is
+// wrong by 12.5 % at most, or by half a microsecond below 4 us. A bucket includes its lower edge and excludes
+// its upper edge.
 //
-// record() has one writer, the thread that owns the histogram, and needs no locked instruction;
-// record_shared() may be called by any thread, and costs one. Do not use both on one histogram. Readers on
-// any thread see each bucket as it was at some moment, not all of them at the same.
+// record() has one writer, the thread that owns the histogram, and needs no locked instruction.
+// record_shared() may be called by any thread and costs one locked instruction. Do not use both on one
+// histogram. Readers may be on any thread; they do not see all buckets at the same moment.
 #pragma once
 
 #include <array>
@@ -51,14 +51,16 @@ class LatencyCounts {
   uint64_t operator[](size_t bucket) const { return counts_[bucket]; }
 
   uint64_t total() const;
-  // Those shorter than `microseconds`, which is an edge of a bucket.
+  // The number of times shorter than `microseconds`, which must be an edge of a bucket.
   uint64_t below(uint64_t microseconds) const;
-  // The time that a share of `share` (0.5: the median) did not exceed: the middle of its bucket, in
-  // microseconds; 0 when nothing was counted.
+  // The quantile for `share` (0.5: the median): the middle of its bucket, in microseconds. 0 when nothing was
+  // counted.
   double quantile(double share) const;
-  // No time counted here was longer; 0 when nothing was counted. Says nothing about the last bucket.
+  // Upper edge of the highest bucket in use, in microseconds: no counted time is longer. 0 when nothing was
+  // counted. Says nothing about times in the last bucket.
   uint64_t upper_bound() const;
-  // Takes away what `before` had; a bucket that was larger then belonged to another histogram, and is kept.
+  // Subtracts `before`. A bucket with a larger count in `before` belonged to another histogram: it stays
+  // unchanged.
   void subtract(const LatencyCounts& before);
 
  private:
@@ -75,7 +77,7 @@ class LatencyHistogram {
     counts_[bucket_of(took)].fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Adds what was counted to `sum`, and returns how many.
+  // Adds all counts to `sum` and returns their total.
   uint64_t add_to(LatencyCounts& sum) const;
 
  private:

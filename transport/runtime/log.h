@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log: one line per event, kernel-style, with what to run next where that helps.
+// Log: one line per event, in the style of kernel messages. A line names the next command to run where that
+// helps.
 //
-// spdlog does the work, in log.cc: with its header, each file that logs would compile a formatter of its own.
-// A library may log without knowing where lines go; main installs the sinks (cli/). Any thread.
+// log.cc uses spdlog. This header does not include it: otherwise each file that logs would compile its own
+// formatter. A library may log without knowing where the lines go; main installs the sinks (cli/). Any
+// thread.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,7 +16,7 @@ namespace nfsrdma::log {
 
 enum class Level : uint8_t { kDebug, kInfo, kWarn, kError };
 
-// Whether lines of this level go anywhere.
+// True if lines of this level are written to a sink.
 bool on(Level level);
 void write(Level level, fmt::string_view format, fmt::format_args args);
 
@@ -35,11 +37,10 @@ void debug(fmt::format_string<Args...> format, Args&&... args) {
   write(Level::kDebug, format, fmt::make_format_args(args...));
 }
 
-// A gate for lines that a hostile or broken peer can provoke at will: opens for the 1st, 2nd, 4th, 8th...
-// event.
+// Limits log lines that a hostile or broken peer can provoke at will: passes the 1st, 2nd, 4th, 8th... event.
 class Throttle {
  public:
-  // The number of the event when it is to be logged, else 0.
+  // Counts the event. Returns its number if it should be logged, else 0.
   uint64_t hit() {
     const uint64_t n = count_.fetch_add(1, std::memory_order_relaxed) + 1;
     return (n & (n - 1)) == 0 ? n : 0;

@@ -40,7 +40,7 @@ Detached run_detached(Task<> task, std::atomic<size_t>& live) {
   {
     Task<> mine = std::move(task);
     co_await std::move(mine);
-  }  // what the coroutine held is gone before it stops counting
+  }  // destroys all that the coroutine holds before it stops counting
   live.fetch_sub(1, std::memory_order_release);
 }
 
@@ -73,7 +73,7 @@ void Loop::at_end_of_turn(std::function<void()> fn) {
   ending_.push_back(std::move(fn));
 }
 
-// What is put off meanwhile is of this turn, too.
+// A function that puts off more work extends this turn.
 void Loop::end_turn() {
   for (size_t i = 0; i < ending_.size(); ++i) {
     const std::function<void()> fn = std::move(ending_[i]);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop: one thread, one Asio io_context(1), everything that is pinned to it (DESIGN.md section 3).
+// Loop: one thread, one Asio io_context(1), and all objects that belong to that thread (docs/ARCHITECTURE.md,
+// Loops).
 //
-// Owner: main (or a test) creates loops before anything that runs on them and destroys them last. run() is
-// called by exactly one thread, which becomes the loop's thread until it returns. Everything but post(),
-// spawn() and stop() is for that thread only; functions named *_ol ("on loop") assert it.
+// Owner: main (or a test) creates loops before anything that runs on them, and destroys them last. run() is
+// called by exactly one thread, which is the loop's thread until run() returns. post(), at_end_of_turn(),
+// spawn() and stop() may be called by any thread; everything else belongs to the loop's thread. Functions
+// named *_ol ("on loop") assert it.
 //
-// A request never blocks a loop: waiting is co_await on a timer, a descriptor or one of sync.h's queues.
+// A request never blocks a loop: it waits by co_await on a timer, a descriptor or a queue of sync.h.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -39,16 +41,16 @@ class Loop {
 
   // Runs until stop(); the calling thread becomes the loop's.
   void run();
-  // Any thread. Work that is still queued when the loop stops is dropped.
+  // Any thread. Drops work that is still queued.
   void stop();
 
   // Any thread: run `fn` (or resume `h`) on this loop, later.
   void post(std::function<void()> fn);
   void post(std::coroutine_handle<> h);
 
-  // A turn: what one event brings about. Whoever takes events from a descriptor makes one, so that what is
-  // put off to its end needs no round through the event queue, which is a system call. Turns within a turn
-  // are part of it.
+  // A turn is the handling of one event. Code that takes events from a descriptor makes a Turn, so that work
+  // put off to the end of the turn needs no round through the event queue, which costs a system call. A Turn
+  // made inside another Turn is part of the outer one.
   class [[nodiscard]] Turn {
    public:
     explicit Turn(Loop& loop) : loop_(loop), outermost_(!std::exchange(loop.in_turn_, true)) {}
@@ -62,21 +64,23 @@ class Loop {
     Loop& loop_;
     const bool outermost_;
   };
-  // Any thread: runs `fn` at the end of the present turn; outside of one, and from elsewhere, as post().
+  // Any thread. Runs `fn` at the end of the current turn. Outside a turn, or called from another thread: as
+  // post().
   void at_end_of_turn(std::function<void()> fn);
 
-  // Any thread: start a detached coroutine on this loop. It owns itself; an exception that escapes it aborts.
+  // Any thread. Starts a detached coroutine on this loop. It owns itself; an exception that escapes it aborts
+  // the process.
   void spawn(Task<> task);
-  // Detached coroutines that have not finished; for drains and for leak checks in tests.
+  // The number of detached coroutines that have not finished; for draining, and for leak checks in tests.
   size_t live_tasks() const { return live_tasks_.load(std::memory_order_acquire); }
 
   // The loop of the calling thread, or null.
   static Loop* current();
   bool on_loop() const { return current() == this; }
 
-  // co_await loop.sleep(d): resumes on this loop. Not cancellable; for cancellable waits use Timer.
+  // co_await loop.sleep(d): resumes on this loop. Cannot be cancelled; use Timer for a wait that can.
   auto sleep(Duration d);
-  // co_await loop.resume_here(): continue on this loop (no-op when already there).
+  // co_await loop.resume_here(): continues on this loop (does nothing when already there).
   auto resume_here();
 
  private:
@@ -86,11 +90,11 @@ class Loop {
   asio::io_context context_;
   std::atomic<size_t> live_tasks_{0};
   bool in_turn_ = false;
-  std::vector<std::function<void()>> ending_;  // to be run at the turn's end
+  std::vector<std::function<void()>> ending_;  // run at the end of the turn
 };
 
-// A re-armable timer on one loop. wait_until/wait_for end with true at expiry, false when cancelled or
-// re-armed. At most one waiter. Loop thread only.
+// A timer on one loop that can be armed again. wait_until() and wait_for() return true at expiry, false when
+// the timer is cancelled or armed again. At most one waiter. Loop thread only.
 class Timer {
  public:
   explicit Timer(Loop& loop) : timer_(loop.context()) {}
@@ -141,7 +145,7 @@ inline auto Loop::resume_here() {
   return Awaiter{*this};
 }
 
-// Starts and joins the threads of loops 0..n-1. Loop 0 may instead be run by the caller (run_first).
+// Starts and joins the threads of loops 0 to n-1.
 class LoopPool {
  public:
   explicit LoopPool(unsigned n);

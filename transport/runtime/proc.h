@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proc: /proc as it is when this object is made, held by a descriptor. Paths are relative to it:
-// "self/status", "1234/task". What is mounted on /proc later, or what a thread finds there that has entered
-// another mount namespace, is never read. Without a mounted procfs every file is absent. Any thread.
+// Proc: the procfs mounted on /proc when this object was created, held open by a descriptor. Paths are
+// relative to it: "self/status", "1234/task". It never reads a file system that is mounted over /proc later,
+// or the /proc of another mount namespace that a thread has entered. If no procfs was mounted, every file is
+// absent. Any thread.
 #pragma once
 
 #include <fcntl.h>
@@ -14,14 +15,14 @@ namespace nfsrdma {
 
 class Proc {
  public:
-  // Opened with the first call, which main makes before anything else; lasts as long as the process.
+  // The process-wide object, created by the first call. main makes that call before anything else.
   static const Proc& ours();
-  // A directory that is not procfs is not believed.
+  // If `directory` is not procfs, every file is absent.
   explicit Proc(const char* directory = "/proc");
 
   Fd open(const std::string& path, int flags = O_RDONLY) const;
   bool has(const std::string& path) const;
-  // Whole files and links; empty when there is nothing to read.
+  // The content of a whole file, and the target of a symbolic link. Empty if it cannot be read.
   std::string read(const std::string& path) const;
   std::string link(const std::string& path) const;
   int descriptor() const { return directory_.get(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SmallMutex: std::mutex in 4 bytes instead of 40, for objects of which there are a million. Any thread;
-// short holds.
+// SmallMutex: a mutex of 4 bytes instead of std::mutex' 40, for objects of which there are a million. Any
+// thread; hold it only for a short time.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ class SmallMutex {
     uint32_t free = kFree;
     return state_.compare_exchange_strong(free, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
   }
-  // Who had to wait leaves it as kWaitedFor: there may be others that wait.
+  // A thread that had to wait takes the lock as kWaitedFor, because other threads may still be waiting.
   void lock() {
     if (try_lock()) return;
     while (state_.exchange(kWaitedFor, std::memory_order_acquire) != kFree)

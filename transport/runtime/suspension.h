@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suspension: that the machine was suspended. Clock and every timer stand still meanwhile, here and in the
-// kernel; since_boot() goes on.
+// Suspension: detects that the machine was suspended. Clock and all timers, ours and the kernel's, stop while
+// the machine is suspended; since_boot() continues.
 //
-// A value, used by one loop. Pure: times come in as parameters.
+// A value, used by one loop. It has no I/O: the caller passes in the times.
 #pragma once
 
 #include <time.h>
@@ -20,12 +20,14 @@ inline Duration since_boot() {
 
 class Suspension {
  public:
-  // Together: times that count are whole seconds.
+  // Suspended time, summed over several suspensions, that is reported. Less is ignored: the timeouts that
+  // depend on it are whole seconds.
   static constexpr Duration kNoticed = std::chrono::seconds(1);
 
-  // `boot` is to be read before `now`: a thread that is held up between them must not seem to have slept.
+  // The caller reads `boot` before `now`: a delay of the thread between the two reads then does not look like
+  // a suspension.
   Suspension(Duration boot, TimePoint now) : asleep_(boot - now.time_since_epoch()) {}
-  // It was, since the beginning or since this said so.
+  // True if the machine was suspended since construction, or since the last call that returned true.
   bool noticed(Duration boot, TimePoint now) {
     const Duration asleep = boot - now.time_since_epoch();
     if (asleep - asleep_ < kNoticed) return false;

@@ -44,7 +44,7 @@ Task<AsyncMutex::Guard> AsyncMutex::lock() {
     co_return Guard(this);
   }
   co_await queue_.wait(lock);
-  co_return Guard(this);  // unlock() handed the mutex over: it stays locked in between
+  co_return Guard(this);  // unlock() handed the mutex over: locked_ stayed true
 }
 
 bool AsyncMutex::try_lock() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting across loops: WaitQueue, AsyncMutex, Completion.
 //
-// A coroutine waits on its own loop and is resumed there, whichever loop wakes it. Each object has one short
-// std::mutex inside that is never held across a resumption. None of them allocates: waiters live in the
-// frames of the coroutines that wait.
+// A coroutine waits on its own loop and is resumed on that loop, whichever loop wakes it. Each object has one
+// short std::mutex inside, never held across a resumption. No object allocates: waiters live in the frames of
+// the waiting coroutines.
 #pragma once
 
 #include <cassert>
@@ -16,7 +16,7 @@
 
 namespace nfsrdma {
 
-// A FIFO of suspended coroutines, guarded by a mutex of its owner: the asynchronous condition variable.
+// A FIFO of suspended coroutines, guarded by a mutex of its owner: an asynchronous condition variable.
 //
 //     std::unique_lock lock(mutex);
 //     while (!condition) co_await queue.wait(lock);     // unlocks while suspended, NOT re-locked: see wait()
@@ -36,19 +36,19 @@ class WaitQueue {
   WaitQueue& operator=(const WaitQueue&) = delete;
   ~WaitQueue() { assert(head_ == nullptr); }
 
-  // Enqueues and releases `lock` once suspended; after resumption the lock is NOT held. The result is false
-  // when the wait was ended by cancel().
+  // Enqueues the coroutine, suspends it and unlocks `lock`. After resumption the lock is NOT held. Returns
+  // false when cancel() ended the wait.
   template <class Mutex>
   auto wait(std::unique_lock<Mutex>& lock) {
     return Awaiter<Mutex>(*this, lock, nullptr);
   }
-  // As wait(), with a handle through which cancel() can end it early. *out is set while waiting.
+  // As wait(). *out is set to a handle for cancel(), valid while waiting.
   template <class Mutex>
   auto wait(std::unique_lock<Mutex>& lock, Waiter** out) {
     return Awaiter<Mutex>(*this, lock, out);
   }
 
-  // All three with the owner's mutex held.
+  // Call these three with the owner's mutex held.
   bool notify_one();
   void notify_all();
   void cancel(Waiter* waiter);
@@ -67,8 +67,8 @@ class WaitQueue {
       waiter_.handle = h;
       queue_.push(&waiter_);
       if (out_ != nullptr) *out_ = &waiter_;
-      // After unlock another loop may resume this coroutine and end this frame: touch nothing of it
-      // afterwards.
+      // After unlock() another loop may resume this coroutine and destroy this frame: do not touch it any
+      // more.
       std::unique_lock<Mutex> lock = std::move(lock_);
       lock.unlock();
     }
@@ -124,8 +124,8 @@ class AsyncMutex {
   WaitQueue queue_;
 };
 
-// One value, one waiter: the hand-over from the reader of replies to the coroutine that made the call. When
-// both are on the same loop the waiter is resumed inline, inside set(): call set() last.
+// Hands one value to one waiter: from the reader of replies to the coroutine that made the call. If both are
+// on the same loop, set() resumes the waiter inline: call set() last.
 template <class T>
 class Completion {
  public:

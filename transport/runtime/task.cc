@@ -7,15 +7,15 @@
 namespace nfsrdma::detail {
 namespace {
 
-constexpr size_t kStep = 256;  // bytes between two sizes
+constexpr size_t kStep = 256;  // difference between two frame sizes, in bytes
 #ifdef NFSRDMA_SANITIZED
-constexpr size_t kLongest = 0;  // the sanitizers are to see each frame end
+constexpr size_t kLongest = 0;  // no reuse: the sanitizers must see each frame destroyed
 #else
 constexpr size_t kLongest = 4096;
 #endif
-constexpr unsigned kMost = 64;  // of a size
+constexpr unsigned kMost = 64;  // free frames kept of one size, per thread
 
-// Each begins with the next one's address.
+// Free frames of one size. Each begins with the address of the next.
 class FreeFrames {
  public:
   FreeFrames() = default;

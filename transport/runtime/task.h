@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Task<T>: a lazy coroutine with one awaiter.
 //
-// Owner: whoever holds the Task; awaiting it starts it and ends with its value. A Task runs on the loop that
-// awaits it and never changes loops by itself. Its frame dies with the Task object, which the awaiting
-// expression keeps. Exceptions other than bad_alloc do not cross layers here: one that escapes a Task is
-// rethrown to the awaiter, and at the root (Loop::spawn) it ends the process with its text.
+// Owner: the holder of the Task object. Awaiting a Task starts it and returns its value. A Task runs on the
+// loop that awaits it and never changes loops by itself. Its frame is destroyed with the Task object, which
+// the awaiting expression keeps alive. Exceptions other than bad_alloc do not cross layers here: an exception
+// that escapes a Task is rethrown to the awaiter, and at the root (Loop::spawn) it ends the process with its
+// text.
 //
-// The stack stays flat in every build: a Task that ends without suspending returns to its awaiter like a
-// function, one that suspended resumes it. Symmetric transfer alone would not do: without optimisation, and
-// under the sanitizers, it is a nested call, and a loop over Tasks that are ready at once would eat the
-// stack.
+// The stack does not grow, in any build: a Task that ends without suspending returns to its awaiter like a
+// function; a Task that suspended resumes its awaiter. Symmetric transfer alone is not enough: without
+// optimisation and under the sanitizers it is a nested call, and a loop over Tasks that are ready at once
+// would use up the stack.
 //
 // Why not asio::awaitable: a call here is one indirect jump, with no executor, no thread frame and no
-// exception_ptr on the value path (docs/ARCHITECTURE.md has the measurement).
+// exception_ptr on the value path (docs/ARCHITECTURE.md, Loops).
 #pragma once
 
 #include <coroutine>
@@ -30,16 +31,16 @@ namespace detail {
 
 struct TaskPromiseBase;
 
-// A Task being started, up to its first suspension or its end. It lives on the stack of who starts it;
-// `innermost` is this thread's.
+// A Task that is being started, up to its first suspension or its end. It lives on the stack of the awaiter
+// that starts it. `innermost` is the current thread's.
 struct TaskStart {
   TaskPromiseBase* promise;
   bool ended = false;
   static inline thread_local TaskStart* innermost = nullptr;
 };
 
-// Memory of frames, used again by the thread that ended them: many are longer than what malloc keeps at hand,
-// and one request takes a dozen.
+// Memory for coroutine frames, reused by the thread that destroyed them. Many frames are longer than what
+// malloc keeps at hand, and one request needs a dozen.
 void* take_frame(size_t bytes);
 void give_back_frame(void* frame, size_t bytes);
 
@@ -120,8 +121,8 @@ class [[nodiscard]] Task {
         detail::TaskStart start{&handle.promise()};
         detail::TaskStart* outer = std::exchange(detail::TaskStart::innermost, &start);
         handle.resume();
-        // If it has suspended, another thread may have resumed and ended it and its awaiter by now: only the
-        // stack may be touched.
+        // If the Task suspended, another thread may have resumed it and destroyed it and its awaiter by now:
+        // touch only the stack.
         detail::TaskStart::innermost = outer;
         return !start.ended;
       }

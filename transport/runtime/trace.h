@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operation log (log_level=trace): a line for each operation that the server was asked for. Names of
-// files are in it. Any thread.
+// The operation log (log_level=trace): one line for each operation requested from the server. The lines
+// contain file names. Any thread.
 #pragma once
 
 #include <string_view>
 
 namespace nfsrdma::log {
 
-// Whether it is kept; cheap, to be asked before a line is put together.
+// True if the log is written. Cheap: call it before composing a line.
 bool tracing();
 void trace(std::string_view line);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// UserIds: the IDs of this process' user namespace (user_namespaces(7)) and what they are outside.
+// UserIds: the user and group IDs of this process' user namespace (user_namespaces(7)) and their outer
+// equivalents.
 //
-// In a user namespace the kernel speaks of users by inner numbers: getuid(2), a FUSE request's caller, the
-// owner that FUSE is told, /proc/<tid>/status. A server knows the outer ones only, and AUTH_SYS carries what
-// this process may rightly claim: the IDs that /proc/self/{uid,gid}_map give it in the namespace around it.
-// (What that one's IDs are further out, where it has a parent itself, the kernel does not tell from inside.)
-// Outside of any, both are the same. Immutable; any thread.
+// In a user namespace the kernel uses inner IDs: in getuid(2), for the caller of a FUSE request, for the
+// owner that FUSE reports, in /proc/<tid>/status. A server knows only outer IDs. AUTH_SYS carries the IDs
+// that this process may rightly claim: those that /proc/self/{uid,gid}_map give it in the parent namespace.
+// (If the parent namespace is itself mapped, the kernel does not tell from inside what its IDs are further
+// out.) In the initial namespace inner and outer IDs are the same. Immutable; any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace nfsrdma {
 
 class IdMap {
  public:
-  // The text of uid_map: lines of "inside outside count". Lines that are none are skipped, and so are ranges
+  // Parses the text of uid_map or gid_map: lines of "inside outside count". Skips other lines, and ranges
   // that go beyond the last ID.
   static IdMap parse(std::string_view text);
 
@@ -38,20 +39,21 @@ class IdMap {
 
 class UserIds {
  public:
-  // Of the initial namespace.
+  // For the initial namespace.
   UserIds() = default;
   UserIds(IdMap users, IdMap groups);
   static UserIds of_this_process(const Proc& proc = Proc::ours());
 
-  // False: every ID is itself outside.
+  // False: inner and outer IDs are the same.
   bool mapped() const { return mapped_; }
 
-  // Whom the wire names. IDs that are nobody's outside become kNobody.
+  // The ID for the wire. An ID without an outer equivalent becomes kNobody.
   uint32_t outer_user(uint32_t inner) const;
   uint32_t outer_group(uint32_t inner) const;
-  // Groups without a number outside are left out: the kernel shows all those of the outside as kNobody.
+  // Leaves out groups without an outer equivalent: the kernel shows all groups from outside the namespace as
+  // kNobody.
   void make_outer(std::vector<uint32_t>& groups) const;
-  // Whom the kernel is told. An owner without a number inside is kNobody, as on any other file system.
+  // The ID for the kernel. An owner without an inner ID becomes kNobody, as on any other file system.
   uint32_t inner_user(uint32_t outer) const;
   uint32_t inner_group(uint32_t outer) const;
 
