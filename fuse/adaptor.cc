@@ -32,7 +32,7 @@ Adaptor::Adaptor(FuseOptions o, Filesystem& fs, LoopPool& loops, BufferPool& p)
 
 std::unique_ptr<TracedOperation> Adaptor::describe(const About& about, pid_t thread) const {
   auto traced = std::make_unique<TracedOperation>();
-  // Its process may be gone when somebody looks at the answer.
+  // Read /proc now: the thread's process may be gone when a watcher shows the record.
   if (const auto status = read_thread_status(thread)) {
     traced->process = status->process;
     traced->command = status->name;
@@ -49,7 +49,7 @@ std::unique_ptr<TracedOperation> Adaptor::describe(const About& about, pid_t thr
 }
 
 std::string Adaptor::path_of(NodeRef node, std::string name) const {
-  constexpr int kDeepest = 256;  // names that lead in a circle, by the server's fault, end
+  constexpr int kDeepest = 256;  // ends the walk if the server's names lead in a circle
   const NodeRef root = inodes.node(InodeTable::kRootId);
   std::string path = std::move(name);
   for (int depth = 0; node != root; ++depth) {
@@ -112,7 +112,7 @@ struct stat Adaptor::to_stat(const Attributes& a) const {
 fuse_entry_param Adaptor::entry_param(const Entry& entry) {
   fuse_entry_param e{};
   e.entry_timeout = lifetime(entry.entry_ttl);
-  if (!entry.node) return e;  // "no such name", to be remembered for entry_timeout
+  if (!entry.node) return e;  // a negative entry, cached for entry_timeout
   e.ino = inodes.id(entry.node);
   e.generation = inodes.generation(entry.node);
   e.attr = to_stat(entry.attributes);
@@ -122,7 +122,7 @@ fuse_entry_param Adaptor::entry_param(const Entry& entry) {
 
 void Adaptor::answer_entry(FuseRequest& request, const Result<Entry>& entry) {
   if (!entry) return request.fail(entry.error());
-  // Answered early: the kernel takes no lookup.
+  // If the request was answered early the kernel counts no lookup.
   if (request.answered()) return;
   const fuse_entry_param e = entry_param(*entry);
   if (entry->node) {

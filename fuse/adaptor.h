@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adaptor: what the FUSE operations of one mount share, and how an operation is run.
+// Adaptor: what the FUSE operations of one mount share, and how an operation is started.
 //
-// libfuse's session carries a pointer to it. An operation is a C callback (operations*.cc) that copies its
-// arguments, makes a FuseRequest and starts a coroutine on the loop that read the request:
+// The userdata of libfuse's session points to it. An operation is a C callback (operations*.cc) that copies
+// its arguments, makes a FuseRequest and starts a coroutine on the loop that read the request:
 //
 //     void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
 //       Adaptor::run(req, Operation::kRmdir, {parent, name}, [&](Adaptor& a, FuseRequest r) {
@@ -10,8 +10,8 @@
 //       });
 //     }
 //
-// Owner: FuseMount; outlives every coroutine. The members lock for themselves; the per-loop parts belong to
-// their loop.
+// Owner: FuseMount; outlives every coroutine. The members lock for themselves. Each LoopSide belongs to its
+// loop.
 #pragma once
 
 #include <fuse_lowlevel.h>
@@ -57,7 +57,7 @@ class Adaptor {
   CallerInspector inspector;
   OperationTracer tracer;
   Handshake handshake;
-  // About the root, for who looks at mount points.
+  // Answers about the root for programs that only look at mount points.
   RootQuestion<client::AttributesReply> root_attributes;
   RootQuestion<client::FilesystemStatus> root_room;
   RootQuestion<bool> root_access;
@@ -73,7 +73,7 @@ class Adaptor {
   std::vector<LoopSide> sides;  // by Loop::index()
   LoopSide& here() { return sides[Loop::current()->index()]; }
 
-  // What a request is about, for who watches.
+  // What a request is about, for the tracer.
   struct About {
     fuse_ino_t inode;            // the object, or the directory of `name`
     const char* name = nullptr;  // null: the object itself
@@ -82,48 +82,53 @@ class Adaptor {
     fuse_ino_t other_inode = 0;  // RENAME: the directory of `other_name`
     const char* other_name = nullptr;
   };
-  // Without the answer. `thread`: the caller's; /proc is asked.
+  // The trace record without the result of the request. `thread` is the caller's; reads /proc.
   std::unique_ptr<TracedOperation> describe(const About& about, pid_t thread) const;
-  // For people: a path from the mount's root that leads to `name` in `node`, or to `node`; as far as names
-  // are known, else "inode N/...". Any thread.
+  // A path from the mount's root to `name` in `node`, or to `node`, for people. Where names are not known it
+  // begins with "inode N/...". Any thread.
   std::string path_of(client::NodeRef node, std::string name) const;
-  // Starts `make(adaptor, request)`, a coroutine, on this loop. For libfuse's callbacks: nothing escapes.
+  // Starts `make(adaptor, request)`, a coroutine, on this loop. For libfuse's callbacks: no exception leaves
+  // it.
   template <class Make>
   static void run(fuse_req_t req, Operation operation, const About& about, Make make) noexcept;
 
-  // On whose behalf a request is made that names files, and one on an open file.
+  // The context of a request that names files: the caller's credential and thread.
   client::RequestContext context(const FuseRequest& request);
-  // The same of one that changes names or attributes: once it is answered early, it is not made any more.
+  // The same for a request that changes names or attributes. An early answer cancels the change if it has not
+  // been sent.
   client::RequestContext changing(FuseRequest& request);
-  // Such a change has ended. If its request had been answered before, the kernel has forgotten what it knew
-  // then, and may have asked anew before the change was made: it is told to forget that.
+  // Call it when such a change has ended. If the request was answered early, the kernel dropped its cache
+  // entries at that time and may have looked them up again before the change was made. So the kernel is told
+  // to drop them again.
   void changed(const FuseRequest& request, const client::NodeRef& directory, const std::string& name) const;
   void changed(const FuseRequest& request, const client::NodeRef& node) const;
   static client::RequestContext context(const rpc::CredentialPtr& opener) { return {opener, nullptr, 0}; }
-  // Of the caller's thread under the opener's identity.
+  // The opener's credential, with the thread of this request's caller.
   static client::RequestContext context(const rpc::CredentialPtr& opener, const FuseRequest& request) {
     return {opener, nullptr, static_cast<uint32_t>(request.caller().tid)};
   }
 
   struct stat to_stat(const client::Attributes& a) const;
-  // Answers with what a lookup, mkdir... found, and keeps the kernel's count exact.
+  // Answers with the result of a lookup, mkdir... and keeps the kernel's lookup count exact.
   void answer_entry(FuseRequest& request, const Result<client::Entry>& entry);
   fuse_entry_param entry_param(const client::Entry& entry);
-  // How long the kernel may believe an answer: seconds, as libfuse wants them. With allow_root the kernel
-  // lets everybody in and libfuse looks at each request's user: what the kernel needs not ask for, all would
-  // see.
+  // How long the kernel may cache an answer, in seconds as libfuse wants them. With allow_root it is 0: the
+  // kernel then admits every user, and libfuse checks the user of each request. An answer from the kernel's
+  // cache would skip that check.
   double lifetime(Duration ttl) const {
     return options.allow_root ? 0 : std::chrono::duration<double>(ttl).count();
   }
 
-  // Grows with whatever comes from the server.
+  // A counter that grows with everything that arrives from the server (RootQuestion::Heard).
   uint64_t heard() const;
-  // What the root's mode says; nothing where it is not known. The server is asked for whatever is done then.
+  // Whether the root's mode permits `mask`; nothing where the mode is not known. The server still decides
+  // about whatever is done afterwards.
   std::optional<bool> root_access_by_mode(const rpc::Credential& who, int mask) const;
 
   static Task<> release_directory(client::Filesystem& filesystem, std::unique_ptr<DirectoryHandle> handle);
 
-  // The kernel is gone: closes what it left open. Loop thread; the work goes on by itself.
+  // Closes the files and directories that the kernel left open when the connection ended. Call it on a loop
+  // thread; it does not wait for the CLOSEs.
   void release_everything();
 
  private:
@@ -142,7 +147,7 @@ void Adaptor::run(fuse_req_t req, Operation operation, const About& about, Make 
     if (adaptor.tracer.on()) requests.trace(adaptor.describe(about, request.caller().tid));
     requests.launch(make(adaptor, std::move(request)));
   } catch (...) {
-    // Out of memory before the coroutine began; the request's destructor has replied.
+    // Out of memory before the coroutine began. The request's destructor has replied.
     report_exception(operation);
   }
 }

@@ -25,7 +25,7 @@ void CallerInspector::ask(std::vector<pid_t> callers, Done done) {
 }
 
 void CallerInspector::stop() {
-  std::deque<Question> dropped;  // after the lock
+  std::deque<Question> dropped;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   stop_ = true;
   dropped.swap(questions_);
@@ -59,7 +59,7 @@ void CallerInspector::look_at(const Question& question) const {
 
 SignalIntent CallerInspector::look_into_proc(pid_t tid) {
   const auto status = read_thread_status(tid);
-  // Whoever is gone may have left his process data to write.
+  // A thread that is gone may have left its process data to write, so its request goes on.
   if (!status) return SignalIntent::kNone;
   return is_exiting(tid) ? SignalIntent::kFatal : signal_intent(*status);
 }

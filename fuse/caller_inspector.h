@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallerInspector: what the signals of those callers ask for who may not be waiting in their request.
+// CallerInspector: reads the signals of callers that may not be waiting in their request, on a thread of its
+// own.
 //
-// Whoever reads /proc/<tid> holds that thread's memory for a moment. If its process is killed just then, it
-// is the reader who takes the memory down, and the kernel makes him wait, beyond any signal, until
-// asynchronous I/O from it has been answered and its mappings are written back; both may be ours to answer. A
-// loop would wait for itself, so a thread of its own reads: the loops go on answering, which frees it. (While
-// the filer is silent it may so be stuck, and others' killed background requests wait with it.) A caller who
-// waits in his request keeps his memory until the answer: him a loop may look at itself.
+// A read of /proc/<tid> holds a reference to that thread's memory. If the process is killed in that moment,
+// the reader is the last holder and tears the memory down. The kernel then makes the reader wait, even for
+// signals, until the process's asynchronous I/O is answered and its mappings are written back. We may have to
+// answer both, so a loop that reads /proc could wait for itself. A separate thread reads instead, and the
+// loops go on answering, which frees it. (While the server is silent this thread may be stuck, and other
+// killed background requests wait with it.) A caller that waits in its request keeps its memory until the
+// answer; a loop may read the signals of such a caller directly.
 //
-// Owner: Adaptor; FuseMount starts and ends it. Any thread. One thread inside.
+// Owner: Adaptor; FuseMount starts and ends it. Any thread. It runs one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -31,19 +33,19 @@ class CallerInspector {
   using Intents = std::unordered_map<pid_t, SignalIntent>;
   using Done = std::function<void(const Intents&)>;
 
-  // `look` for tests.
+  // `look`: tests replace the read of /proc.
   explicit CallerInspector(std::function<SignalIntent(pid_t)> look = look_into_proc);
   ~CallerInspector();
   CallerInspector(const CallerInspector&) = delete;
   CallerInspector& operator=(const CallerInspector&) = delete;
 
   void start();
-  // `done` is called on the inspector's thread, unless stop() comes first.
+  // Calls `done` on the inspector's thread, or never if stop() comes first.
   void ask(std::vector<pid_t> callers, Done done);
-  // Drops what was asked. The thread may still be in the kernel.
+  // Drops the queued questions. The thread may still be in the kernel.
   void stop();
-  // Blocks until the thread is out of the kernel: for the mount's part, when its requests have been answered
-  // or its connection has ended.
+  // Blocks until the thread has left the kernel. Call it when the mount's requests have been answered or its
+  // connection has ended.
   void join();
 
  private:

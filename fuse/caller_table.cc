@@ -87,7 +87,7 @@ bool CallerTable::read(const Entry& e, CallerStatistics& out, TimePoint now) {
 
 void CallerTable::add_to(std::vector<CallerStatistics>& sum, CallerStatistics& replaced,
                          TimePoint now) const {
-  // A thread that takes places faster than they are read misses this snapshot, not the next.
+  // If the writer replaces an entry in each of kTries reads, the thread is missing in this snapshot only.
   constexpr int kTries = 16;
   for (const Entry& e : entries_) {
     CallerStatistics c;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallerTable: which threads made the requests of one loop, and what each of them cost.
+// CallerTable: which threads made the requests of one loop, and the requests, bytes and time of each.
 //
-// FUSE gives the thread ID of whoever calls; 0 is the kernel itself (read-ahead, write-back) or a thread of a
-// PID namespace that the daemon does not see into. The table holds 256 threads; a new one takes the place of
-// the one that was unused longest, whose numbers go to a sum of their own, so that nothing is lost but the
-// name. A thread ID is used again some time after its thread has ended: `seen_ms` tells a later thread apart.
+// FUSE gives the thread ID of the caller. 0 is the kernel itself (read-ahead, write-back) or a thread of a
+// PID namespace that the daemon cannot see. The table holds 256 threads. A new thread takes the place of the
+// least recently used one, whose numbers are added to a common sum; only its ID is lost. Linux reuses thread
+// IDs: `seen_ms` tells a later thread with the same ID apart.
 //
 // One writer, the loop's thread, which never waits and needs no locked instruction; any number of readers. An
-// entry's fields are stores with release order: a reader who sees any of them as they are after a replacement
-// sees its number as odd or changed, too, and looks again.
+// entry's fields are release stores. A reader that sees a field as it is after a replacement therefore also
+// sees an odd or changed version, and reads again.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,7 @@
 
 namespace nfsrdma::fuse {
 
-// A plain snapshot.
+// A snapshot of one thread's numbers.
 struct CallerStatistics {
   pid_t tid = 0;
   uint64_t requests = 0;
@@ -53,8 +53,8 @@ class CallerTable {
     add(entry_of(tid, started).write_bytes, bytes);
   }
 
-  // Any thread. Adds each thread's numbers to those of the same thread in `sum`, and those of replaced ones
-  // to `replaced`.
+  // Any thread. Adds each thread's numbers to the entry of the same thread in `sum`, and those of replaced
+  // threads to `replaced`.
   void add_to(std::vector<CallerStatistics>& sum, CallerStatistics& replaced, TimePoint now) const;
 
  private:
@@ -68,10 +68,10 @@ class CallerTable {
     std::atomic<pid_t> tid{kUnused};
     Number requests{0}, read_bytes{0}, write_bytes{0}, total_ns{0}, first_ns{0}, last_ns{0};
   };
-  // The writer's own: where to find an entry, and which was used when.
+  // The writer's own: hash chains and the order of use.
   struct Links {
     Index newer = kNone, older = kNone;
-    Index next = kNone;  // of the same hash
+    Index next = kNone;  // with the same hash
   };
 
   static uint64_t since_epoch(TimePoint t) {

@@ -45,7 +45,7 @@ rpc::CredentialPtr CredentialCache::get(const Caller& caller) {
   rpc::CredentialPtr credential =
       shared(ids_.outer_user(caller.uid), ids_.outer_group(caller.gid), std::move(groups));
   if (status && !status->may_set_groups) {
-    // Threads come and go; dropping all of them now and then costs each survivor one look into /proc.
+    // Threads come and go. Clearing the whole table now and then costs each live thread one read of /proc.
     if (callers_.size() >= kMaxCallers) callers_.clear();
     callers_.insert_or_assign(caller, Known{credential, now + kLifetime});
   }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// CredentialCache: who a request is made for.
+// CredentialCache: the AUTH_SYS identity that a request is made with.
 //
-// With per-caller credentials (daemon runs as root, allow_other) that is uid, gid and supplementary groups of
-// the calling thread; otherwise always the daemon's own. Groups come from /proc and are remembered for
-// kLifetime per (thread, uid, gid). A thread that may change its groups is asked every time: test programs
-// and daemons that switch identities within one process get what they set. In a user namespace the kernel
-// names users by inner IDs, and credentials hold the outer ones (UserIds).
+// With per-caller credentials (the daemon runs as root, allow_other) the identity is the uid, gid and
+// supplementary groups of the calling thread. Otherwise it is always the daemon's own. Groups come from /proc
+// and are cached for kLifetime per (thread, uid, gid). They are read each time for a thread that may change
+// them, so that test programs and daemons that switch identities within one process get what they set. In a
+// user namespace the kernel reports inner IDs; credentials hold the outer ones (UserIds).
 //
-// Operations on an open file use the credential it was opened with, as the kernel's NFS client does: a page
-// written back by the kernel arrives with no caller at all, and a process may have dropped privileges since.
+// Operations on an open file use the credential of the open, as the kernel's NFS client does: a page that the
+// kernel writes back has no caller at all, and a process may have dropped privileges since.
 //
-// Credential objects are shared between callers with the same identity. Any thread.
+// Callers with the same identity share one Credential object. Any thread.
 #pragma once
 
 #include <sys/types.h>

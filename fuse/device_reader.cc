@@ -30,12 +30,12 @@ struct ReadSome {
   void await_resume() const noexcept {}
 };
 
-// Requests that are handled in one turn of the loop, before it looks at its sockets again.
+// Requests that are processed one after the other before the loop looks at its sockets again.
 constexpr unsigned kAtOnce = 8;
-// Of requests that came alone, one of so many is followed by a look for the next one.
+// After a single request, only one in kProbeEach times is a further request looked for.
 constexpr unsigned kProbeEach = 16;
 
-// ENOENT: the request went away while it was copied.
+// ENOENT: the request was aborted while it was copied.
 bool is_passing(int errnum) {
   return errnum == ENOENT || errnum == EINTR;
 }
@@ -46,7 +46,7 @@ bool is_end(int errnum) {
 
 }  // namespace
 
-// Not std::make_unique, which would write to all of it.
+// new[] instead of std::make_unique, which would write to all of the memory.
 DeviceReader::DeviceReader(Loop& loop, BufferPool& pool, size_t max_write, std::function<void()> refused)
     : loop_(loop),
       pool_(pool),
@@ -55,7 +55,8 @@ DeviceReader::DeviceReader(Loop& loop, BufferPool& pool, size_t max_write, std::
       descriptor_(loop.context()),
       header_(new std::byte[kHeaderBytes + max_write]) {}
 
-// Where nobody has kept what was handed out: that memory is still in the processor's cache.
+// If no Slice of the buffer is held any more, starts at its beginning again: that memory is in the
+// processor's cache.
 void DeviceReader::start_over() {
   if (buffer_ && buffer_.unique()) offset_ = 0;
 }
@@ -70,8 +71,9 @@ bool DeviceReader::make_room() {
   return static_cast<bool>(buffer_);
 }
 
-// What Asio asks when it reads, not when it begins to wait for something to read: meanwhile the last payload
-// may have been let go of, and its memory, which the processor's cache still holds, takes the next one.
+// The buffer sequence that Asio evaluates when it reads, not when it begins to wait for the descriptor. By
+// then the last payload may have been released, and its memory, which the processor's cache still holds,
+// takes the next request.
 class DeviceReader::Room {
  public:
   explicit Room(DeviceReader& reader) : reader_(&reader) {}
@@ -102,7 +104,8 @@ void DeviceReader::process(fuse_session* session, size_t size) {
   std::memcpy(&header, header_.get(), sizeof(header));
   payload_bytes_ = size > kHeaderBytes ? size - kHeaderBytes : 0;
   kept_ = false;
-  // Of a WRITE libfuse reads what is before the payload, and names the rest to op_write().
+  // libfuse reads only the bytes in front of a WRITE's payload and passes the payload's address to
+  // op_write(). Every other request must be contiguous.
   if (header.opcode != FUSE_WRITE && payload_bytes_ != 0)
     std::memcpy(header_.get() + kHeaderBytes, buffer_->data() + offset_, payload_bytes_);
   fuse_buf buf{};
@@ -177,7 +180,7 @@ Task<> DeviceReader::run(fuse_session* session) {
       break;
     }
   }
-  descriptor_.release();  // the session's to close
+  descriptor_.release();  // the session closes the descriptor
   buffer_.reset();
 }
 

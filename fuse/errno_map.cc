@@ -7,7 +7,8 @@
 namespace nfsrdma::fuse {
 
 namespace {
-constexpr int kMaxErrno = 511;  // above lie the kernel's own (ERESTARTSYS...); fuse_dev_do_write refuses them
+constexpr int kMaxErrno =
+    511;  // larger values are kernel-internal (ERESTARTSYS...); fuse_dev_do_write refuses them
 }
 
 int to_errno(const Error& error) {
@@ -42,7 +43,7 @@ bool is_ordinary(int errnum) {
 int ErrnoMap::report(Operation operation, const Error& error) {
   const int e = to_errno(error);
   if (is_ordinary(e)) {
-    // describe() allocates; failing lookups are a hot path.
+    // describe() allocates, and failing lookups are a hot path.
     if (log::on(log::Level::kDebug)) {
       log::debug("fuse: {}: {} ({})", name_of(operation), describe(error), strerrorname_np(e));
     }

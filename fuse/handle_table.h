@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// HandleTable: what the kernel's file handles (fuse_file_info.fh) stand for.
+// HandleTable: the objects behind the kernel's file handles (fuse_file_info.fh).
 //
-// A handle is allocated at OPEN, CREATE or OPENDIR and lives until RELEASE; the kernel sends no RELEASE
-// before every request on the handle was answered. RELEASE messages may get lost when the connection ends, so
-// the table lists all handles for the end of the mount. Requests copy what they need (File::use()), because
-// one that was answered early outlives its handle. Any thread.
+// A handle is allocated at OPEN, CREATE or OPENDIR and lives until RELEASE. The kernel sends RELEASE only
+// after every request on the handle was answered. RELEASE messages may get lost when the connection ends, so
+// the table lists all handles for the end of the mount. Requests copy what they need (FileHandle::use()),
+// because a request that was answered early outlives its handle. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace nfsrdma::fuse {
 
-// An open file as a request needs it: with the identity it was opened under.
+// An open file with the identity it was opened under: what a request needs.
 struct FileUse {
   client::OpenFileRef file;
   rpc::CredentialPtr credential;
@@ -34,16 +34,16 @@ class FileHandle {
   const FileUse use_;
 };
 
-// A directory that the kernel has open and the server has not been asked for, because it was silent.
+// A directory that the kernel has open, but that was not opened at the server because the server was silent.
 struct LateDirectory {
   explicit LateDirectory(client::NodeRef which) : node(std::move(which)) {}
   const client::NodeRef node;
-  AsyncMutex mutex;                    // guards
-  client::OpenDirectoryRef directory;  // null: not yet
+  AsyncMutex mutex;                    // guards `directory`
+  client::OpenDirectoryRef directory;  // null: not opened yet
 };
 
 struct DirectoryHandle {
-  client::OpenDirectoryRef directory;  // null: it is late
+  client::OpenDirectoryRef directory;  // null: see `late`
   rpc::CredentialPtr credential;
   std::shared_ptr<LateDirectory> late{};
 };

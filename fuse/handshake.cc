@@ -21,21 +21,23 @@ unsigned wanted_capabilities(const FuseOptions& options) {
   if (!options.local_posix_locks) want |= FUSE_CAP_POSIX_LOCKS;
   if (!options.local_flock) want |= FUSE_CAP_FLOCK_LOCKS;
   want |= FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_HANDLE_KILLPRIV;
-  // A symbolic link's target never changes under one file handle.
+  // A symbolic link's target never changes under one NFS file handle.
   want |= FUSE_CAP_CACHE_SYMLINKS;
   if (options.readdirplus) want |= FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO;
   if (options.attributes_before_reads) want |= FUSE_CAP_AUTO_INVAL_DATA;
   return want;
   // Not wanted:
-  //  - ATOMIC_O_TRUNC: the kernel holds back the write-back of mapped pages during SETATTR, not during OPEN:
-  //    such pages would bring the old end of the file back;
-  //  - AUTO_INVAL_DATA otherwise: it drops pages by mtime; the Filesystem does it by the change attribute;
-  //  - EXPLICIT_INVAL_DATA: keeps pages even when a reply brings another size. Then a page that was filled
-  //    with zeros beyond the old end would be read until our invalidation arrives, which is asynchronous;
-  //  - WRITEBACK_CACHE: close-to-open consistency needs write errors and order to stay ours;
-  //  - DONT_MASK: the kernel applies the umask, as it does for its NFS client without ACLs;
-  //  - SPLICE_*: for the library's own pipes; what comes in pipes is ours to reply with (PipedReply);
-  //  - EXPORT_SUPPORT: node ids lead to addresses and mean nothing after a FORGET;
+  //  - ATOMIC_O_TRUNC: the kernel holds back the write-back of mapped pages during SETATTR, but not during
+  //    OPEN. Such pages would restore the old end of the file.
+  //  - AUTO_INVAL_DATA without attributes_before_reads: it drops pages by mtime; the Filesystem drops them by
+  //    the change attribute.
+  //  - EXPLICIT_INVAL_DATA: keeps pages even when a reply brings another size. A page that was filled with
+  //    zeros beyond the old end would then be read until our asynchronous invalidation arrives.
+  //  - WRITEBACK_CACHE: for close-to-open consistency the errors and the order of writes must stay under our
+  //    control.
+  //  - DONT_MASK: the kernel applies the umask, as it does for its NFS client without ACLs.
+  //  - SPLICE_*: these are for the library's own pipes; we write replies from pipes ourselves (PipedReply).
+  //  - EXPORT_SUPPORT: node ids are addresses and mean nothing after a FORGET.
   //  - IOCTL_DIR, POSIX_ACL: NFSv4.1 has neither.
 }
 
@@ -98,10 +100,10 @@ ssize_t Handshake::write_reply(int fd, struct iovec* pieces, int count, void* us
     handshake.done_ = true;
   }
   PipedReply* piped = Loop::current() != nullptr ? &adaptor.here().requests->piped_reply() : nullptr;
-  // The data's place is held by a piece without an address.
+  // FuseRequest::data() passes a piece without an address to stand for the data in PipedReply.
   const bool spliced = piped != nullptr && piped->expected() && count == 2 && pieces[1].iov_base == nullptr;
   const ssize_t n = spliced ? piped->send(fd, pieces[0]) : ::writev(fd, pieces, count);
-  // The library prints what it cannot write unless the session is over.
+  // Ends the session on these errors; otherwise the library prints each reply that it cannot write.
   if (n < 0 && (errno == ENODEV || errno == EPERM || errno == ENOTCONN)) {
     const int e = errno;
     fuse_session_exit(adaptor.session);

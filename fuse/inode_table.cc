@@ -11,7 +11,8 @@ using client::NodeRef;
 
 namespace {
 
-// Addresses are multiples of eight: ids end in the key's last three bits, and are neither 0 nor the root's.
+// Node addresses are multiples of eight, so the low three bits of every id are the key's: 2. No id is 0 or
+// FUSE_ROOT_ID.
 uint64_t random_key() {
   static_assert(alignof(Node) >= 8);
   std::random_device random;
@@ -37,7 +38,7 @@ uint32_t InodeTable::generation(const NodeRef& node) {
   if (known != 0) return known;
   uint32_t fresh = 0;
   while (fresh == 0) fresh = last_generation_.fetch_add(1, std::memory_order_relaxed) + 1;
-  // Unless another loop has just given it one.
+  // Another loop may have set a generation meanwhile; then that one counts.
   return mine.compare_exchange_strong(known, fresh, std::memory_order_relaxed) ? fresh : known;
 }
 
@@ -67,7 +68,7 @@ void InodeTable::add_lookup(const NodeRef& node) {
   }
   Shard& s = shard(node.get());
   std::lock_guard lock(s.mutex);
-  if (count.fetch_add(1, std::memory_order_acq_rel) != 0) return;  // listed by somebody else meanwhile
+  if (count.fetch_add(1, std::memory_order_acq_rel) != 0) return;  // another thread listed it meanwhile
   NodeRef owned = node;
   list(s, *owned.detach());
   size_.fetch_add(1, std::memory_order_relaxed);
@@ -81,7 +82,7 @@ void InodeTable::forget(uint64_t id, uint64_t lookups) {
   while (n > lookups) {
     if (count.compare_exchange_weak(n, n - lookups, std::memory_order_acq_rel)) return;
   }
-  NodeRef owned;  // dropped after the lock
+  NodeRef owned;  // released after the lock
   Shard& s = shard(node);
   std::lock_guard lock(s.mutex);
   n = count.load(std::memory_order_relaxed);
@@ -114,7 +115,7 @@ std::vector<NodeRef> InodeTable::snapshot() const {
 size_t InodeTable::clear() {
   size_t dropped = 0;
   for (Shard& s : shards_) {
-    std::vector<NodeRef> owned;  // dropped after the lock
+    std::vector<NodeRef> owned;  // released after the lock
     std::lock_guard lock(s.mutex);
     for (Node* n = std::exchange(s.first, nullptr); n != nullptr; n = n->front_end_next) {
       n->front_end_lookups.store(0, std::memory_order_release);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// InodeTable: which Nodes the kernel knows, and how often.
+// InodeTable: which Nodes the kernel knows, and their lookup counts.
 //
-// The kernel's node id is the Node's address; the root is FUSE_ROOT_ID. name_to_handle_at(2) shows the id to
-// everybody, so it is mixed with a key of the mount. When the kernel has forgotten a Node its address serves
-// others, and a file handle from before must not lead to them: the generation tells them apart. Every reply
-// that hands a Node to the kernel (lookup, create, readdirplus...) adds one to its count before the reply is
-// written, because the kernel may forget it from another loop before the writing call returns; a reply that
-// failed takes it back. FORGET subtracts.
+// The kernel's node id is the Node's address; the root is FUSE_ROOT_ID. Every user can read the id with
+// name_to_handle_at(2), so it is XORed with a key of the mount. After the kernel has forgotten a Node its
+// address may hold another one. A kernel file handle from before must not lead to that one: the generation
+// tells them apart. Every reply that hands a Node to the kernel (lookup, create, readdirplus...) adds one to
+// its count before the reply is written, because the kernel may forget it from another loop before the
+// writing call returns. A reply that failed subtracts it again. FORGET subtracts.
 //
 // Invariant: count > 0 <=> the Node is listed in its shard <=> this table owns one reference. The steps from
-// and to zero happen under the shard's lock, all others are one atomic operation, so a lookup that races with
-// the forget of the same Node on another loop either finds the count above zero or lists the Node anew. Any
+// and to zero happen under the shard's lock, all others are one atomic operation. So a lookup that races with
+// the FORGET of the same Node on another loop either finds the count above zero or lists the Node anew. Any
 // thread.
 #pragma once
 
@@ -35,15 +35,15 @@ class InodeTable {
   InodeTable& operator=(const InodeTable&) = delete;
   ~InodeTable() { clear(); }
 
-  // Before the first request.
+  // Call it before the first request.
   void set_root(client::NodeRef root) { root_ = std::move(root); }
 
   client::NodeRef node(uint64_t id) const;
   uint64_t id(const client::NodeRef& node) const;
-  // With the id, what a file handle holds of the Node: the same as long as the Node lives, and of no other
-  // with this id in the last 2^32. The kernel gives the root's as 0.
+  // Together with the id this identifies the Node in a kernel file handle. It stays the same as long as the
+  // Node lives, and no other Node with this id had it in the last 2^32. The root's is 0.
   uint32_t generation(const client::NodeRef& node);
-  bool known(const client::NodeRef& node) const;  // the kernel holds it
+  bool known(const client::NodeRef& node) const;  // whether the kernel holds it
 
   void add_lookup(const client::NodeRef& node);
   void forget(uint64_t id, uint64_t lookups);
@@ -52,16 +52,16 @@ class InodeTable {
   SizeDoubts& size_doubts() { return size_doubts_; }
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   std::vector<client::NodeRef> snapshot() const;
-  // The kernel is gone: everything but the root is forgotten. Returns how many Nodes were still known.
+  // The connection ended: forgets everything but the root. Returns how many Nodes the kernel still held.
   size_t clear();
 
  private:
   struct Shard {
     mutable std::mutex mutex;
-    client::Node* first = nullptr;  // a list through the Nodes
+    client::Node* first = nullptr;  // a list linked through the Nodes
   };
   static constexpr size_t kShards = 16;
-  // With the shard's lock held.
+  // The shard's lock is held.
   static void list(Shard& shard, client::Node& node);
   static void unlist(Shard& shard, client::Node& node);
   client::Node* address(uint64_t id) const {

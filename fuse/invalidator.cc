@@ -20,11 +20,11 @@ namespace {
 
 // Longer than the kernel takes to drop pages that nobody holds.
 constexpr std::chrono::milliseconds kMoment{10};
-// Threads with nothing to do: one is to take what comes, one to stand by. More of them end.
+// Idle threads: one takes the next notice, one stands by. Further ones end after kSpareFor.
 constexpr size_t kSpareThreads = 2;
 constexpr std::chrono::seconds kSpareFor{10};
 
-// libfuse 3.14.0 asks for a flag; later releases of the same major version took the argument away.
+// libfuse 3.14.0 takes a flag; later releases of the same major version dropped the argument.
 using ExpireEntry = int (*)(fuse_session*, fuse_ino_t, const char*, size_t);
 template <class Flags>
 using ExpireEntryOfFlags = int (*)(fuse_session*, fuse_ino_t, const char*, size_t, Flags);
@@ -61,7 +61,7 @@ void Invalidator::start(fuse_session* session) {
 }
 
 void Invalidator::disable() {
-  // Their NodeRefs go, and their waiters go on, after the lock.
+  // The NodeRefs are released, and the waiters resumed, after the lock is released.
   std::vector<Notice> notices;
   std::set<Name, NameOrder> names;
   {
@@ -135,7 +135,7 @@ void Invalidator::send_nodes(Threads::iterator self) {
   end_thread(lock, self);
 }
 
-// False when the thread is to end.
+// False when the thread must end.
 bool Invalidator::await_notice(Lock& lock) {
   const auto due = [this] { return stop_ || queue_.ready(); };
   for (;;) {
@@ -150,8 +150,8 @@ bool Invalidator::await_notice(Lock& lock) {
   }
 }
 
-// Mostly the others are in the kernel for no time. The last one that is not takes a notice, and has one more
-// thread begun, only if they have taken none for a moment.
+// Usually the other threads are in the kernel only briefly. The last thread outside of it takes a notice, and
+// then starts a further thread, only if the others have taken none for kMoment.
 void Invalidator::stand_by(Lock& lock) {
   while (!stop_ && queue_.ready() && idle_ == 1 && node_threads_.size() > 1) {
     const uint64_t before = queue_.numbers().sent;
@@ -188,13 +188,13 @@ void Invalidator::have_one_stand_by() {
   try {
     begin_thread();
   } catch (const std::system_error&) {
-    // There is no room for threads; the next notice tries again.
+    // No thread can be started now; the next notice tries again.
   }
 }
 
 void Invalidator::end_thread(Lock& lock, Threads::iterator self) {
   std::thread before;
-  if (!stop_) {  // else join() has them all
+  if (!stop_) {  // otherwise join() has taken all threads
     before = std::exchange(ended_thread_, std::move(*self));
     node_threads_.erase(self);
   }
@@ -214,7 +214,7 @@ void Invalidator::send_names() {
       ++of_names_.sent;
       lock.unlock();
       send(name.value());
-    }  // its reference goes without the lock
+    }  // releases the NodeRef without the lock
     lock.lock();
   }
   --running_;
@@ -235,8 +235,8 @@ void Invalidator::tell(const std::vector<Done>& waiting) {
 }
 
 void Invalidator::send(const Name& name) {
-  // Expired, a name is looked up before it is used again, and what is in use under it stays where it is:
-  // getcwd(2) of a process below a dropped one fails. Before Linux 6.2 there is only dropping.
+  // The kernel looks up an expired name before it uses it again. A dropped name detaches what is in use below
+  // it: getcwd(2) of a process there fails. Before Linux 6.2 names can only be dropped.
   const auto directory = inodes_.id(name.first);
   const std::string& text = name.second;
   const int expired = expire_entry(&fuse_lowlevel_notify_expire_entry, session_, directory, text);
@@ -245,7 +245,7 @@ void Invalidator::send(const Name& name) {
 }
 
 void Invalidator::check(int result) {
-  // ENOENT: not in the kernel's caches. ENODEV, ENOTCONN, EPERM: the mount is going.
+  // ENOENT: not in the kernel's caches. ENODEV, ENOTCONN, EPERM: the mount is ending.
   if (result == 0 || result == -ENOENT || result == -ENODEV || result == -ENOTCONN || result == -EPERM)
     return;
   log::debug("fuse: kernel cache invalidation: {}", strerrordesc_np(-result));

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invalidator: makes the kernel forget pages, attributes and names, on behalf of the Filesystem.
+// Invalidator: tells the kernel to drop pages, attributes and names, on behalf of the Filesystem.
 //
-// The kernel may block in these notifications: dropping pages waits for reads and writes under way on them,
-// dropping a name waits for the directory's lock, and both are held by requests that the loops must answer
-// first, some of which wait for a server that does not answer. So threads of its own write them: one names,
-// which nobody waits for, and others what concerns nodes, whose end may be waited for: a request that waits
-// for a node's may itself hold a directory's lock.
+// The kernel may block in these notifications: dropping pages waits for reads and writes in progress on them,
+// and dropping a name waits for the directory's lock. Requests that the loops have to answer first hold both,
+// and some of those wait for a server that does not answer. So separate threads write the notifications. One
+// thread writes those of names, which nobody waits for. The others write those of nodes. A caller may wait
+// for these, and a request that waits for a node's notice may itself hold a directory's lock.
 //
-// Order: the notices of one node are told one after another (NoticeQueue), each wholly after what it was
-// asked for. There is no order between nodes, between names, nor between a node and a name.
+// Order: the notices of one node are sent one after another (NoticeQueue), each entirely after the call that
+// asked for it. There is no order between nodes, between names, nor between a node and a name.
 //
-// Threads: a node whose pages stay locked takes one for as long as that lasts, and holds up nobody else.
-// While one is in the kernel another one stands by, which takes what is left alone for a moment; whoever
-// takes begins the next, and more than two that have nothing to do end. Beyond kMaxThreads (so many files
-// have a READ or WRITE that the server does not answer) notices wait for one of these to come back: the queue
-// merges them, drop_data() takes that long, and whoever cannot wait so long must not (drop_data_within()).
-// Where no thread can be begun that holds for those there are.
+// Threads: a node whose pages stay locked occupies one thread for as long as that lasts, and delays no other
+// node. While a thread is in the kernel another one stands by; it takes a notice that the others have left
+// for kMoment. A thread that takes a notice starts the next thread if none is idle; more than two idle
+// threads end. Beyond kMaxThreads (that many files have a READ or WRITE that the server does not answer)
+// notices wait for one of these threads to return. Then the queue merges notices and drop_data() takes that
+// long; a caller that cannot wait so long must bound its wait. If no thread can be started, the notices wait
+// for the existing ones.
 //
-// Names cannot be replaced by something coarser when they become many, the kernel has no such message; they
-// are as many as the Filesystem handed out. Nothing asked for is ever lost. Entries hold NodeRefs, so a node
+// Name notices cannot be merged into a coarser one, because the kernel has no such message. There are at most
+// as many as names that the Filesystem handed out. No notice is ever lost. Entries hold NodeRefs, so a node
 // id cannot come to mean another file meanwhile.
 //
-// Owner: FuseMount. invalidate_*: any thread, never block, nor begin a thread; drop_data() suspends its
-// coroutine. No errors: what the kernel refuses it does not know.
+// Owner: FuseMount. invalidate_*: any thread; never block and never start a thread. drop_data() suspends its
+// coroutine. No errors: if the kernel refuses a notification it does not know the object.
 #pragma once
 
 #include <condition_variable>
@@ -49,15 +50,15 @@ class Invalidator final : public client::FrontEnd {
   static constexpr size_t kMaxNodes = 65536;
   static constexpr size_t kMaxThreads = 64;
 
-  // `max_nodes` for tests; see NoticeQueue.
+  // `max_nodes`: the queue's limit (NoticeQueue); tests set it.
   explicit Invalidator(InodeTable& inodes, size_t max_nodes = kMaxNodes);
   ~Invalidator() override;
 
-  // After the handshake. What was asked before concerns nothing the kernel could know.
+  // Call it after the handshake. Earlier requests were ignored: the kernel knew nothing yet.
   void start(fuse_session* session);
-  // The connection ended: drops what is queued. The threads may still be inside one notification each.
+  // The connection ended: drops the queue. Each thread may still be inside one notification.
   void disable();
-  // After disable(): whether the threads are out of the kernel; then join() does not block.
+  // After disable(): whether all threads have left the kernel; then join() does not block.
   bool idle() const;
   void join();
 
@@ -81,9 +82,9 @@ class Invalidator final : public client::FrontEnd {
   using Threads = std::list<std::thread>;
   using Lock = std::unique_lock<std::mutex>;
 
-  // False when there is nothing to wait for.
+  // False when there is no notice to wait for.
   bool enqueue(client::NodeRef node, bool data, Done done);
-  // A thread for nodes: what it does, and its steps, with the lock.
+  // The thread for nodes, and its steps; these hold the lock.
   void send_nodes(Threads::iterator self);
   bool await_notice(Lock& lock);
   void stand_by(Lock& lock);
@@ -103,15 +104,15 @@ class Invalidator final : public client::FrontEnd {
 
   mutable std::mutex mutex_;
   std::condition_variable notices_wait_, names_wait_;
-  std::condition_variable moment_;  // of the thread that stands by
+  std::condition_variable moment_;  // wakes the thread that stands by
   NoticeQueue queue_;
   std::set<Name, NameOrder> names_;
   Numbers of_names_;
   bool enabled_ = false;
   bool stop_ = false;
   Threads node_threads_;
-  size_t idle_ = 0;           // of node_threads_, not in the kernel
-  std::thread ended_thread_;  // the latest; it joins the one before
+  size_t idle_ = 0;           // threads of node_threads_ that are not in the kernel
+  std::thread ended_thread_;  // the thread that ended last; it joins the one before it
   std::thread name_thread_;
   size_t running_ = 0;
 };

@@ -56,7 +56,7 @@ std::string escape_option(std::string_view value) {
   return out;
 }
 
-// Runs fusermount3 and returns its exit status and what it said.
+// Runs fusermount3. Returns its exit status and its output.
 Result<std::pair<int, std::string>> run_fusermount(std::vector<std::string> arguments) {
   std::array<int, 2> fds{};
   if (::pipe2(fds.data(), O_CLOEXEC) != 0) return fail(system_error(errno, "pipe2"));
@@ -137,7 +137,7 @@ Result<Fd> mount_kernel(const MountNamespace& where, const FuseOptions& o) {
   if (!device) return fail(system_error(errno, "/dev/fuse"));
   std::string data = fmt::format("fd={},rootmode={:o},user_id={},group_id={}", device.get(), S_IFDIR,
                                  ::getuid(), ::getgid());
-  if (o.allow_other || o.allow_root) data += ",allow_other";  // whom allow_root keeps out, libfuse knows
+  if (o.allow_other || o.allow_root) data += ",allow_other";  // allow_root: libfuse refuses the other users
   if (o.default_permissions) data += ",default_permissions";
   if (o.max_read != 0) data += fmt::format(",max_read={}", o.max_read);
   const std::string type = std::string("fuse.") + kSubtype;
@@ -175,7 +175,7 @@ Result<> unmount_kernel(const MountNamespace& where, const KernelMount& mount, b
     const int error = where.run([&] {
       return ::umount2(mount.mount_point.c_str(), UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0 ? 0 : errno;
     });
-    if (error == 0 || error == EINVAL) return {};  // not mounted any more
+    if (error == 0 || error == EINVAL) return {};  // EINVAL: not mounted any more
     return fail(system_error(error, "umount", mount.mount_point));
   }
   std::vector<std::string> arguments = {"fusermount3", "-u"};

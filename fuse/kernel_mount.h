@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel's mount table knows of our mount, and the ways to end it.
+// Our mount in the kernel's mount table, and the ways to make and end it.
 //
-// Root mounts with mount(2) here, for libfuse would look at /etc/mtab of the namespace that is mounted in,
-// and run /bin/mount from there; others' mounts are made by libfuse with fusermount3. Functions block and may
-// run on any thread, but not on a loop once the mount is served: unmounting makes the kernel send requests
-// that the loops must answer.
+// Root mounts with mount(2) here: libfuse would look at /etc/mtab of the target's mount namespace and run
+// /bin/mount from there. For other users libfuse mounts with fusermount3. The functions block and may run on
+// any thread, but not on a loop once the mount is served: unmounting makes the kernel send requests that the
+// loops must answer.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,20 @@ struct KernelMount {
 std::optional<KernelMount> find_mount(std::string_view mountinfo, std::string_view mount_point);
 std::optional<KernelMount> find_mount(const MountNamespace& where, const std::string& mount_point);
 
-// An existing directory we may mount on, as an absolute path without links.
+// `path`, an existing directory we may mount on, as an absolute path without symbolic links.
 Result<std::string> resolve_mount_point(const MountNamespace& where, const std::string& path);
 
-// As root: opens /dev/fuse outside and mounts inside. The descriptor is the connection.
+// As root: opens /dev/fuse in our own namespace and mounts in `where`. The descriptor is the FUSE connection.
 Result<Fd> mount_kernel(const MountNamespace& where, const FuseOptions& options);
 
-// The "-o" options for fuse_session_new(), names and values escaped.
+// The "-o" options for fuse_session_new(), with names and values escaped.
 std::string libfuse_options(const FuseOptions& options);
 
-// umount2(2) as root, fusermount3 otherwise. Succeeds when that mount is gone already; EBUSY while files are
+// umount2(2) as root, fusermount3 otherwise. Succeeds when the mount is gone already; EBUSY while files are
 // open.
 Result<> unmount_kernel(const MountNamespace& where, const KernelMount& mount, bool lazy);
 
-// How far the kernel reads ahead, in KiB, for files opened from now on. Needs root.
+// Sets the kernel's read-ahead, in KiB, for files opened from now on. Needs root.
 Result<> set_read_ahead(const KernelMount& mount, uint32_t kib);
 
 }  // namespace nfsrdma::fuse

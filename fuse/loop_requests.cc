@@ -79,7 +79,8 @@ void LoopRequests::traced(RequestRecord& r, int errnum, Duration took) {
 void LoopRequests::end(RequestRecord* r) {
   assert(r->request == nullptr && !r->listed);
   if (running_ == r) running_ = nullptr;
-  // Nobody has seen it cancelled, or will: it serves the next request, for each write has one.
+  // If nobody else holds the cancellation and it was not cancelled, keep it for the record's next request:
+  // each write needs one.
   const bool unused = r->cancellation.use_count() == 1 && !r->cancellation->cancelled();
   if (!unused || r->waits_for_a_lock) r->cancellation.reset();
   r->waits_for_a_lock = false;
@@ -90,7 +91,7 @@ void LoopRequests::end(RequestRecord* r) {
 void LoopRequests::launch(Task<> task) {
   RequestRecord* r = running_;
   loop_.spawn(std::move(task));
-  // Still the one running: its coroutine suspended.
+  // The request still runs, so its coroutine suspended.
   if (r != nullptr && running_ == r) {
     running_ = nullptr;
     if (r->request != nullptr) list(*r);
@@ -104,7 +105,7 @@ void LoopRequests::list(RequestRecord& r) {
   if (head_ != nullptr) head_->prev = &r;
   head_ = &r;
   arm(soft_limit_.count() != 0 ? kSoftPeriod : kOld);
-  // Calls on_interrupt at once when the INTERRUPT came before.
+  // Calls on_interrupt at once if the INTERRUPT came already.
   fuse_req_interrupt_func(r.request, on_interrupt, &r);
 }
 
@@ -134,21 +135,22 @@ void LoopRequests::judge(RequestRecord& record) {
   const auto cancellation = record.cancellation;
   if (cancellation && record.waits_for_a_lock && !cancellation->cancelled()) {
     cancellation->cancel();
-    // Its coroutine may have been resumed inside cancel(), answered and ended.
+    // cancel() may have resumed the coroutine, which may have answered and ended.
     if (!waiting.still()) return;
   }
   const auto status = read_thread_status(record.caller.tid);
-  // A caller we cannot see while the filer is silent: rather EINTR than a process that nobody can kill.
+  // If the caller's status cannot be read, treat it as a wish to stop: EINTR while the server is silent is
+  // better than a process that nobody can kill.
   judge(record, status ? intent_of(record, *status) : SignalIntent::kStop);
 }
 
-// A signal that is still pending while its thread exits has killed it, whichever it is.
+// A stop signal that is still pending while its thread exits has killed the process.
 SignalIntent LoopRequests::intent_of(const RequestRecord& record, const ThreadStatus& status) {
   const SignalIntent intent = signal_intent(status);
   if (!is_exiting(record.caller.tid)) return intent;
   if (intent == SignalIntent::kStop) return SignalIntent::kFatal;
-  // By a signal that stops nobody who handles it, or by itself: let it go if its last words cannot reach the
-  // filer; they are still written.
+  // The thread exits for another reason. A FLUSH need not hold it up while the server does not respond; its
+  // data is still written.
   return record.operation == Operation::kFlush ? std::max(intent, SignalIntent::kStop) : intent;
 }
 
@@ -176,7 +178,7 @@ void LoopRequests::inspected_ol(const std::vector<Waiting>& requests,
   }
 }
 
-// Pages that the kernel writes back have no caller, and must never be given up.
+// Pages that the kernel writes back have no caller. They must never be answered early.
 bool LoopRequests::may_be_unattended(const RequestRecord& record) {
   return record.caller.tid > 0 &&
          (record.operation == Operation::kRead || record.operation == Operation::kWrite);
@@ -192,7 +194,8 @@ void LoopRequests::answer_early(RequestRecord& r, int errnum) {
   fuse_req_t request = take(r, errnum);
   if (request == nullptr) return;
   counters_.early_answers.add();
-  // Before the application can ask again. Nobody hears of what it makes of it: the request is answered.
+  // Cancel before the reply, so that the operation is cancelled before the application can send another
+  // request. A coroutine that cancel() resumes finds the request answered.
   if (const auto cancellation = r.cancellation) cancellation->cancel();
   fuse_reply_err(request, errnum);
 }
@@ -206,7 +209,7 @@ void LoopRequests::arm(std::chrono::milliseconds period) {
   const TimePoint when = Clock::now() + period;
   if (armed_until_ <= when) return;
   armed_until_ = when;
-  timer_.expires_at(when);  // ends an earlier wait with operation_aborted
+  timer_.expires_at(when);  // cancels an earlier wait with operation_aborted
   timer_.async_wait([self = shared_from_this()](const asio::error_code& ec) {
     if (!ec) self->tick();
   });

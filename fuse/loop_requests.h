@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// LoopRequests: the FUSE requests of one loop that have no reply yet, and the rules for replying early.
+// LoopRequests: the FUSE requests of one loop that have no reply yet, and the rules for early answers.
 //
-// Most requests are answered before the callback that read them returns and never enter the list. One whose
-// coroutine suspended is listed, and only then is libfuse's interrupt callback set. That callback may run on
-// any thread that reads the device, with the request's lock of libfuse held, so it does nothing but post the
-// record and its number to this loop. It is removed before every reply: fuse_req_interrupt_func waits for a
-// callback that is running, so none ever sees a freed record.
+// Most requests are answered before the callback that read them returns; these never enter the list. A
+// request whose coroutine suspended is listed, and only then is libfuse's interrupt callback set. That
+// callback may run on any thread that reads the device, with libfuse's lock of the request held, so it only
+// posts the record and its number to this loop. It is removed before every reply: fuse_req_interrupt_func
+// waits for a running callback, so none ever sees a freed record.
 //
-// An early answer ends the application's wait; the coroutine goes on (the server's slot must see its reply)
-// and finds its request answered. The reasons:
-//  - a thread that waits in a request is killed: EINTR at once, whatever the request;
-//  - somebody wants its program to stop (SIGINT, SIGTERM...) while the filer does not respond: EINTR. Not
-//  while it
-//    responds: programs do not expect EINTR from a regular file; and not for timers and the like: git runs on
-//    SIGALRM;
-//  - a blocking lock wait meets any signal: it is cancelled, and answers by itself;
-//  - a soft mount timed out;
-//  - the mount ends.
-// The kernel sends one INTERRUPT per request, for the first signal; later ones are found by looking again
-// while such a request waits. Nobody may be waiting in a READ or WRITE (read-ahead, asynchronous O_DIRECT),
-// so that none comes: when it is old, its caller is looked at by a CallerInspector. The timer runs only while
-// requests wait.
+// An early answer ends the application's wait. The coroutine goes on (the server's slot must see its reply)
+// and finds its request answered. The reasons for an early answer:
+//  - A thread that waits in a request is killed: EINTR at once, for every request.
+//  - A signal asks the program to stop (SIGINT, SIGTERM...) while the server does not respond: EINTR. Not
+//    while it responds, because programs do not expect EINTR from a regular file. Not for SIGALRM and the
+//    like, because git runs on SIGALRM.
+//  - A blocking lock wait meets any signal: it is cancelled, and its coroutine answers.
+//  - The timeout of a soft mount expired.
+//  - The mount ends.
+// The kernel sends one INTERRUPT per request, for the first signal. Later signals are found by reading the
+// caller's status again while the request waits. A READ or WRITE may have no waiting thread (read-ahead,
+// asynchronous O_DIRECT), so no INTERRUPT comes: when it is old, a CallerInspector reads its caller's
+// signals. The timer runs only while requests wait.
 //
 // Owner: Adaptor, one per loop. Loop thread only, except on_interrupt().
 #pragma once
@@ -51,7 +50,7 @@ namespace nfsrdma::fuse {
 
 class LoopRequests;
 
-// One request from its arrival until its coroutine ends. Recycled, never freed while the loop runs.
+// One request from its arrival until its coroutine ends. Reused, never freed while the loop runs.
 struct RequestRecord {
   LoopRequests* owner = nullptr;
   fuse_req_t request = nullptr;  // null once answered
@@ -59,13 +58,14 @@ struct RequestRecord {
   Operation operation{};
   Caller caller;
   TimePoint started;
-  // Of a lock request, a change, or a write; else none, or what the record's last request has left.
+  // Set for lock requests, changes and writes. For others it is null or a leftover of the record's last
+  // request.
   std::shared_ptr<client::Cancellation> cancellation;
   bool waits_for_a_lock = false;
   bool listed = false;
   bool interrupted = false;
-  std::unique_ptr<TracedOperation> traced;  // while somebody watches
-  RequestRecord* next = nullptr;            // listed, or free
+  std::unique_ptr<TracedOperation> traced;  // while somebody traces
+  RequestRecord* next = nullptr;            // in the list of listed or of free records
   RequestRecord* prev = nullptr;
 };
 
@@ -75,7 +75,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   static constexpr std::chrono::milliseconds kSoftPeriod{500};
   static constexpr std::chrono::milliseconds kOld{1000};
 
-  // `soft_limit` zero: a hard mount.
+  // `soft_limit`: zero for a hard mount.
   LoopRequests(Loop& loop, client::Filesystem& filesystem, ErrnoMap& errors, CallerInspector& inspector,
                OperationTracer& tracer, std::chrono::milliseconds soft_limit);
   ~LoopRequests();
@@ -89,10 +89,10 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
 
   // For FuseRequest.
   RequestRecord* begin(fuse_req_t request, Operation operation);
-  // The libfuse request, for the one reply; null when it was answered before. Counts the operation.
+  // Returns the libfuse request for the one reply, or null when it was answered before. Counts the operation.
   fuse_req_t take(RequestRecord& record, int errnum);
   void end(RequestRecord* record);
-  // What a READ brought its caller, and what he wrote; before the answer.
+  // Count the bytes of a READ or WRITE. Call them before the reply.
   void has_read(const RequestRecord& record, size_t bytes) {
     counters_.read_bytes.add(bytes);
     callers_.has_read(record.caller.tid, record.started, bytes);
@@ -101,18 +101,19 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
     counters_.write_bytes.add(bytes);
     callers_.has_written(record.caller.tid, record.started, bytes);
   }
-  // Of the record made last, while somebody watches: what it is about. take() adds the rest and shows it.
+  // Sets what the request that began last is about, while somebody traces. take() adds the result and shows
+  // it.
   void trace(std::unique_ptr<TracedOperation> about);
 
-  // Runs the coroutine that took the record made last.
+  // Runs the coroutine of the request that began last.
   void launch(Task<> task);
 
-  // The mount ends: every waiting request is answered.
+  // The mount ends: answers every waiting request.
   void answer_all(int errnum);
 
  private:
-  // A listed request as somebody remembers it who comes back later: by then it may have been answered, and
-  // its record be another's. Thousands may wait, so they are never searched.
+  // A reference to a listed request for use later, when the request may be answered and its record reused.
+  // Checking the number avoids a search: thousands of requests may wait.
   struct Waiting {
     RequestRecord* record;
     uint64_t number;
@@ -121,14 +122,15 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
 
   static void on_interrupt(fuse_req_t request, void* record);
   void interrupted_ol(Waiting waiting);
-  // Answer `r` if its caller's signals ask for it; `r` may be gone afterwards. The first two look at the
-  // caller, who waits in that request and so keeps his memory (caller_inspector.h): he met an INTERRUPT, or
-  // closes a file, perhaps on his way out, when no INTERRUPT comes.
+  // Answer `r` if its caller's signals ask for it; `r` may be gone afterwards. The first two read the
+  // caller's status on this thread: the caller waits in the request and so keeps its memory
+  // (caller_inspector.h). judge() is for a request that met an INTERRUPT. judge_flush() is for a FLUSH, which
+  // an exiting process may have sent; then no INTERRUPT comes.
   void judge(RequestRecord& r);
   void judge_flush(RequestRecord& r);
   void judge(RequestRecord& r, SignalIntent intent);
-  // The same of old ones that met no INTERRUPT, perhaps because nobody waits in them. One inquiry at a
-  // time.
+  // The same for old requests that met no INTERRUPT and may have no waiting thread. At most one question to
+  // the inspector at a time.
   void judge_unattended(std::vector<Waiting> requests);
   void inspected_ol(const std::vector<Waiting>& requests, const CallerInspector::Intents& intents);
   static bool may_be_unattended(const RequestRecord& record);
@@ -140,7 +142,7 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   void arm(std::chrono::milliseconds period);
   void tick();
   void give_up_old_ones();
-  // Calls f for each listed record that is still listed when its turn comes.
+  // Calls f for each listed record; skips those that an earlier call of f answered.
   template <class F>
   void for_each_listed(F f);
 
@@ -154,12 +156,12 @@ class LoopRequests : public std::enable_shared_from_this<LoopRequests> {
   CallerTable callers_;
   PipedReply piped_reply_;
   uint64_t next_number_ = 1;
-  RequestRecord* running_ = nullptr;  // begun, its coroutine not yet suspended
+  RequestRecord* running_ = nullptr;  // the latest request, until its coroutine suspends
   RequestRecord* head_ = nullptr;
   RequestRecord* free_ = nullptr;
   std::vector<std::unique_ptr<RequestRecord>> records_;
   asio::steady_timer timer_;
-  TimePoint armed_until_ = TimePoint::max();  // max: not armed
+  TimePoint armed_until_ = TimePoint::max();  // max: no timer runs
   bool inspecting_ = false;
 };
 

@@ -19,7 +19,7 @@ class MountNamespace::Thread {
  public:
   explicit Thread(int ns) : thread_([this, ns] { main(ns); }) {
     pthread_setname_np(thread_.native_handle(), "mount-namespace");
-    run([] {});  // until it is inside
+    run([] {});  // waits until the thread has entered the namespace
   }
   ~Thread() {
     {
@@ -70,7 +70,7 @@ class MountNamespace::Thread {
   bool end_ = false;
   int error_ = 0;
   pid_t tid_ = 0;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the members above
 };
 
 MountNamespace::MountNamespace(std::unique_ptr<Thread> thread) : thread_(std::move(thread)) {}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountNamespace: where the mount is made: in this process' mount namespace, or in another one (mount(8) -N).
+// MountNamespace: the mount namespace in which the mount is made: this process's, or another one (mount(8)
+// -N).
 //
-// The other one's owner decides what is found there under any name: configuration, log, /proc, sockets. So
-// the process stays where it is, and one thread of its own goes inside, for what only works there: resolving
-// the mount point, mount(2), umount2(2). What is mounted there is read from our own /proc. Owner: main. Any
-// thread may call run().
+// The owner of another namespace controls everything in it: configuration, log, /proc, sockets. So the
+// process stays in its own namespace. One thread enters the other one, for the steps that only work there:
+// resolving the mount point, mount(2), umount2(2). The mount table of that namespace is read through our own
+// /proc. Owner: main. Any thread may call run().
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +24,7 @@ namespace nfsrdma::fuse {
 class MountNamespace {
  public:
   static std::shared_ptr<const MountNamespace> ours();
-  // `ns`: of a namespace file, /proc/PID/ns/mnt. Starts the thread. Errors: kSystem.
+  // `ns`: an open namespace file, /proc/PID/ns/mnt. Starts the thread. Errors: kSystem.
   static Result<std::shared_ptr<const MountNamespace>> enter(const Fd& ns);
 
   ~MountNamespace();
@@ -32,7 +33,8 @@ class MountNamespace {
 
   bool foreign() const { return thread_ != nullptr; }
 
-  // Runs `work` inside and waits for its end. It must open nothing that is trusted afterwards.
+  // Runs `work` inside the namespace and waits for its end. `work` must not open anything that is trusted
+  // afterwards.
   template <class Work>
   auto run(const Work& work) const {
     std::optional<decltype(work())> result;
@@ -40,7 +42,7 @@ class MountNamespace {
     return std::move(*result);
   }
 
-  // The text of mountinfo(5) of the namespace; paths are seen from its root.
+  // The text of the namespace's mountinfo(5). Its paths are relative to that namespace's root.
   std::string mountinfo() const;
 
  private:
@@ -48,7 +50,7 @@ class MountNamespace {
   explicit MountNamespace(std::unique_ptr<Thread> thread);
   void run_inside(const std::function<void()>& work) const;
 
-  std::unique_ptr<Thread> thread_;  // none: in this process' own
+  std::unique_ptr<Thread> thread_;  // null: this process's own namespace
 };
 
 }  // namespace nfsrdma::fuse

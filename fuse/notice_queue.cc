@@ -22,7 +22,7 @@ std::vector<NoticeQueue::Notice> NoticeQueue::ask(NodeRef node, bool data, Done 
   return flood();
 }
 
-// False where one waits already.
+// False where a notice of this node waits already.
 bool NoticeQueue::put(NodeRef node, bool data, Done done) {
   const Node* const key = node.get();
   const auto [it, inserted] = notices_.try_emplace(key);
@@ -57,7 +57,8 @@ std::vector<NoticeQueue::Notice> NoticeQueue::flood() {
 }
 
 std::optional<NoticeQueue::Notice> NoticeQueue::take() {
-  // One of everything for each that is taken, behind what waits: neither waits for the end of the other.
+  // Queues one node of the flood for each notice that is taken, behind the waiting ones. So neither the flood
+  // nor the other notices wait for the other's end.
   while (!rest_.empty()) {
     NodeRef next = std::move(rest_.back());
     rest_.pop_back();

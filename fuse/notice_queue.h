@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// NoticeQueue: of which nodes the kernel is to be told, and in which order; for the Invalidator, under its
-// mutex.
+// NoticeQueue: the nodes whose attributes or pages the kernel must drop, in order. Part of the Invalidator;
+// its mutex is held for every call.
 //
-// What is asked twice for a node before its turn has come is one notice. Of a node whose notice is being told
-// the next one waits until told(): it may have come too late for what was asked meanwhile, and a node whose
-// pages the kernel waits for never takes more than one thread. Beyond that the order is that of asking.
+// Two requests for a node become one notice as long as the notice has not been taken. While a node's notice
+// is being sent, the next one of that node waits until told(): the one being sent may be too early for the
+// later request. So a node whose pages are locked occupies one thread at most. Apart from that, notices are
+// sent in the order of the requests.
 //
-// At most `most` notices wait that nobody waits for; beyond that (the kernel is stuck behind a dead filer,
-// and delegations are recalled) they become one wish, everything that the kernel knows. What somebody waits
-// for stays by itself: there are no more of those than requests under way, and none of them shall wait for
-// pages of all files. Nothing asked for is ever lost.
+// At most `most` notices wait that no coroutine waits for. Beyond that (the kernel is blocked behind a dead
+// server while delegations are recalled) they are replaced by one flood: a notice for every node the kernel
+// knows. A notice that a coroutine waits for stays separate. There are at most as many of these as requests
+// in progress, and none of them should wait for the pages of all files. No request is ever lost.
 //
-// References that it lets go are handed out, for what a Node's last one sets off must not run under a mutex.
+// The queue returns the NodeRefs that it drops, because releasing a Node's last reference must not run under
+// a mutex.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +31,11 @@ namespace nfsrdma::fuse {
 
 class NoticeQueue {
  public:
-  // Shared: set() may still run when its waiter has gone on.
+  // Shared, because set() may still run when the waiter has resumed.
   using Done = std::shared_ptr<Completion<bool>>;
   struct Notice {
     client::NodeRef node;
-    bool data = false;  // pages too, not only attributes
+    bool data = false;  // drop pages too, not only attributes
     std::vector<Done> waiting;
   };
   struct Numbers {
@@ -42,20 +44,21 @@ class NoticeQueue {
 
   explicit NoticeQueue(size_t most) : most_(most) {}
 
-  // Returns what became part of everything.
+  // Returns the notices that became part of a flood.
   std::vector<Notice> ask(client::NodeRef node, bool data, Done done);
 
-  // Whether take() or take_flood() has something to do.
+  // Whether take() or take_flood() would return something.
   bool ready() const { return (everything_ && !gathering_) || !order_.empty() || !rest_.empty(); }
-  // Nothing when all that is asked for is of nodes that are being told.
+  // Nothing when all requested nodes have a notice that is being sent.
   std::optional<Notice> take();
   void told(const client::Node* node);
 
-  // Whether everything is wanted, and none of it on its way: the caller says what that is, with set_rest().
+  // Whether a flood is wanted and none is being gathered or sent. The caller then lists the nodes with
+  // set_rest().
   bool take_flood();
   void set_rest(std::vector<client::NodeRef> everything);
 
-  // Forgets all that waits, and returns it.
+  // Drops all waiting notices and returns them.
   std::vector<Notice> clear();
   const Numbers& numbers() const { return numbers_; }
 
@@ -64,14 +67,14 @@ class NoticeQueue {
   std::vector<Notice> flood();
 
   const size_t most_;
-  std::deque<const client::Node*> order_;  // of those in notices_ that are not being told
+  std::deque<const client::Node*> order_;  // nodes of notices_ without a notice that is being sent
   std::unordered_map<const client::Node*, Notice> notices_;
   std::unordered_set<const client::Node*> telling_;
-  size_t waited_for_ = 0;  // of notices_
+  size_t waited_for_ = 0;  // notices of notices_ that a coroutine waits for
   bool everything_ = false;
-  bool everything_has_data_ = false;   // some of it wanted more than attributes to go
+  bool everything_has_data_ = false;   // some notice of the flood drops pages
   bool gathering_ = false;             // between take_flood() and set_rest()
-  std::vector<client::NodeRef> rest_;  // of everything
+  std::vector<client::NodeRef> rest_;  // of the flood: nodes not yet queued
   bool rest_has_data_ = false;
   Numbers numbers_;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OperationTracer: shows the answered FUSE requests of a mount to those who watch.
+// OperationTracer: passes the answered FUSE requests of a mount to watchers.
 //
-// Owner: Adaptor. While nobody watches, a request costs one relaxed load. A Watch keeps the newest operations
-// that it wants, at most kMostKept, and counts those that it had no room for: a watcher that stops to take
-// never holds up the mount. Any thread.
+// Owner: Adaptor. Without a watcher a request costs one relaxed load. A Watch keeps the newest operations
+// that match its filter, at most kMostKept, and counts the dropped ones: a watcher that stops reading never
+// holds up the mount. Any thread.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ class OperationTracer {
     explicit Watch(Filter filter) : filter_(filter) {}
     // The operations since the last call, oldest first, at most `most`.
     std::vector<TracedOperation> take(size_t most);
-    // Operations that were dropped for want of room since the last call.
+    // Operations dropped for want of room since the last call.
     uint64_t take_lost();
     bool wants(const TracedOperation& done) const;
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of callbacks, and what is not in it.
+// The table of callbacks, and the reasons for the operations that are not in it.
 //
-// An operation without a callback is answered ENOSYS by libfuse, and the kernel remembers. That gives what
-// the kernel's NFSv4.1 client gives:
-//  - lseek: the kernel falls back to its generic SEEK_DATA/SEEK_HOLE (all data, one hole at the end) after
-//  GETATTR;
+// libfuse answers an operation without a callback with ENOSYS, and the kernel remembers that. This gives the
+// same results as the kernel's NFSv4.1 client:
+//  - lseek: after a GETATTR the kernel uses its generic SEEK_DATA/SEEK_HOLE (all data, one hole at the end);
 //  - fallocate, tmpfile: EOPNOTSUPP, without asking again;
-//  - setxattr, getxattr, listxattr, removexattr: likewise; the kernel's client has nothing else either but
-//    system.nfs4_acl. It also stops the kernel from asking for security.capability before every write;
-//  - copy_file_range: copied by the kernel through the page cache;
+//  - setxattr, getxattr, listxattr, removexattr: likewise. The kernel's client has only system.nfs4_acl.
+//    ENOSYS also stops the kernel from asking for security.capability before every write;
+//  - copy_file_range: the kernel copies through the page cache;
 //  - poll: always ready. bmap: only for block devices.
-// ioctl is the exception: older kernels hand ENOSYS to the application, where a file system says ENOTTY.
+// ioctl is the exception: older kernels pass ENOSYS to the application, where a file system says ENOTTY.
 #include "fuse/operations.h"
 
 #include <cerrno>

@@ -21,7 +21,7 @@ void answer_attributes(Adaptor& a, FuseRequest& request, const NodeRef& node,
   request.attributes(a.to_stat(reply->attributes), a.lifetime(reply->ttl));
 }
 
-// Under the opener's identity when there is an open file, as ftruncate(2) on a descriptor demands.
+// With an open file the opener's identity is used, as ftruncate(2) on a descriptor demands.
 RequestContext context_of(Adaptor& a, const FuseRequest& request, const FileUse& use) {
   return use.file ? Adaptor::context(use.credential, request) : a.context(request);
 }
@@ -32,8 +32,8 @@ Task<> getattr(Adaptor& a, FuseRequest request, NodeRef node, FileUse use) {
   answer_attributes(a, request, node, reply);
 }
 
-// Of the root, of which what is old is better than nothing while the server is silent: not for the kernel to
-// keep.
+// Of the root. While the server is silent, old attributes are better than none, with a lifetime of 0 in the
+// kernel.
 Task<> getattr_root(Adaptor& a, FuseRequest request, NodeRef node) {
   auto call = a.filesystem.getattr(a.context(request), node, nullptr);
   auto asking = a.root_attributes.ask(
@@ -123,7 +123,8 @@ SetAttributes wanted(const struct stat& attr, int to_set, const UserIds& ids) {
   if ((to_set & FUSE_SET_ATTR_UID) != 0) set.uid = ids.outer_user(attr.st_uid);
   if ((to_set & FUSE_SET_ATTR_GID) != 0) set.gid = ids.outer_group(attr.st_gid);
   if ((to_set & FUSE_SET_ATTR_SIZE) != 0) set.size = static_cast<uint64_t>(attr.st_size);
-  // The kernel sets ATIME together with ATIME_NOW, and a time of its own clock that nobody wants.
+  // With ATIME_NOW the kernel sets ATIME, too, with its own clock's time. That time is ignored: the server's
+  // counts.
   if ((to_set & FUSE_SET_ATTR_ATIME_NOW) != 0) {
     set.atime = SetAttributes::Time{true, {}};
   } else if ((to_set & FUSE_SET_ATTR_ATIME) != 0) {
@@ -154,8 +155,8 @@ bool is_empty(const SetAttributes& s) {
 
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kSetattr, {ino}, [&](Adaptor& a, FuseRequest r) {
-    // What remains of the kernel's wish to clear set-user-ID bits before a write, which the server does, or
-    // of a chown(-1, -1).
+    // Nothing is left to set. Such a SETATTR is a chown(-1, -1), or the kernel's attempt to clear set-user-ID
+    // bits before a write, which the server does.
     if (is_empty(wanted(*attr, to_set, a.ids)))
       return getattr(a, std::move(r), a.inodes.node(ino), use_of(fi));
     return setattr(a, std::move(r), a.inodes.node(ino), wanted(*attr, to_set, a.ids), use_of(fi));

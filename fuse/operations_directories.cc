@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opendir, readdir, readdirplus, releasedir, fsyncdir.
 //
-// The reply buffer is as large as the kernel asks (a page on older kernels). Entries that no longer fit are
-// left out and asked for again by offset, so only what is really written is counted as looked up.
+// The reply buffer is as large as the kernel asks (a page on older kernels). Entries that do not fit are left
+// out, and the kernel asks for them again by offset. So only entries that are really sent are counted as
+// looked up.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,8 +26,8 @@ Task<> release(Filesystem& filesystem, OpenDirectoryRef directory) {
   co_await std::move(call);
 }
 
-// Some only open the mount point to see whether it is there (df): no directory yet where the server is
-// silent.
+// Some programs (df) only open the mount point to see whether it is there. While the server is silent this
+// returns no directory; it is opened when somebody reads it.
 Task<Result<OpenDirectoryReply>> open_root(Adaptor& a, RequestContext ctx, NodeRef node) {
   const rpc::CredentialPtr who = ctx.credential;
   Filesystem& filesystem = a.filesystem;
@@ -55,8 +56,8 @@ Task<> opendir(Adaptor& a, FuseRequest request, NodeRef node, bool root) {
     DirectoryHandle handle{reply->directory, credential};
     if (!handle.directory) handle.late = std::make_shared<LateDirectory>(std::move(node));
     fi.fh = a.directories.add(std::move(handle));
-    // The kernel keeps the listing in its page cache; without keep_cache it starts afresh with every opendir,
-    // and its own changes of the directory make it do so too.
+    // The kernel keeps the listing in its page cache. It drops the listing at every opendir without
+    // keep_cache, and when it changes the directory itself.
     fi.cache_readdir = 1;
     fi.keep_cache = reply->keep_cache ? 1 : 0;
     if (request.opened(fi)) co_return;
@@ -68,7 +69,7 @@ Task<> opendir(Adaptor& a, FuseRequest request, NodeRef node, bool root) {
   co_await std::move(releasing);
 }
 
-// Of a handle that is late: whoever looks into it waits for the server.
+// For a handle whose directory is not opened yet, opens it and so waits for the server.
 Task<Result<OpenDirectoryRef>> directory_of(Adaptor& a, DirectoryHandle handle) {
   if (!handle.late) co_return handle.directory;
   auto locking = handle.late->mutex.lock();

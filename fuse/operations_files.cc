@@ -2,7 +2,7 @@
 // open, create, read, write, flush, fsync, release.
 //
 // Open files are FileHandles (handle_table.h). O_DIRECT needs nothing here: the kernel sends such reads and
-// writes past its page cache by itself and keeps the cache coherent; FOPEN_DIRECT_IO would only forbid shared
+// writes past its page cache by itself and keeps the cache coherent. FOPEN_DIRECT_IO would only forbid shared
 // mappings.
 #include <fcntl.h>
 
@@ -41,7 +41,8 @@ Task<> open(Adaptor& a, FuseRequest request, NodeRef node, int flags) {
     const bool again = unknown || (!reply && reply.error().errnum == ESTALE);
     if (again && !repeated && opening.thread != 0 && !request.answered()) {
       if (unknown) {
-        // What the kernel is being told to forget of the file, it forgets before it asks for the size.
+        // Send the notice before the kernel asks for the size; otherwise it would ignore the attributes of
+        // the answer.
         auto dropped = a.front_end->drop_data(node);
         co_await std::move(dropped);
       }
@@ -55,7 +56,7 @@ Task<> open(Adaptor& a, FuseRequest request, NodeRef node, int flags) {
     if (request.opened(file_info(fh, reply->keep_cache))) co_return;
     a.files.take(fh);
   }
-  // Nobody has the descriptor, so no RELEASE will come.
+  // The kernel did not take the file handle, so no RELEASE will come.
   request.counters().undone.add();
   auto release = a.filesystem.release(Adaptor::context(credential), reply->file);
   co_await std::move(release);
@@ -92,7 +93,7 @@ Task<> read(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, size_
   request.data(std::move(reply->data), n, a.pool);
 }
 
-// How it is written.
+// How the data is written.
 struct Mode {
   bool direct = false, append = false;
 };
@@ -110,8 +111,8 @@ Task<> write(Adaptor& a, FuseRequest request, FileUse use, uint64_t offset, Slic
   request.written(size);
 }
 
-// An error of writing, which is told once: not to somebody who has stopped to wait for it, and to one of two
-// who wait at once.
+// Replies with the file's write error, which is reported once. A request that was answered early must not
+// consume it, and of two concurrent requests only one gets it.
 void tell_error(Adaptor& a, FuseRequest& request, const FileUse& use) {
   if (request.answered()) return;
   const std::optional<Error> error = a.filesystem.take_error(use.file);
@@ -138,7 +139,7 @@ Task<> release(Adaptor& a, FuseRequest request, std::unique_ptr<FileHandle> hand
   handle.reset();
   auto call = a.filesystem.release(Adaptor::context(use.credential), use.file);
   co_await std::move(call);
-  request.ok();  // the kernel waits for it only to count the request
+  request.ok();  // the kernel only waits for the reply to count the request
 }
 
 FileHandle& handle_of(const fuse_file_info* fi) {
@@ -157,7 +158,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   });
 }
 
-// The descriptor's flags of now: fcntl(2) may have changed them.
+// The descriptor's current flags: fcntl(2) may have changed them.
 bool is_direct(const fuse_file_info* fi) {
   return (fi->flags & O_DIRECT) != 0;
 }
@@ -181,7 +182,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char*, size_t size, off_t of
       [&](Adaptor& a, FuseRequest r) {
         Slice data = a.here().reader->take_payload(size);
         if (!data.buffer) return refuse(std::move(r), ENOMEM);
-        // Pages that the kernel writes back stay where they are.
+        // Pages that the kernel writes back have their own offset, even of an O_APPEND file.
         const Mode mode{.direct = is_direct(fi), .append = (fi->flags & O_APPEND) != 0 && fi->writepage == 0};
         return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data), mode);
       });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // getlk, setlk, flock.
 //
-// A lock that was granted after its request had been answered early (the process is dying, or was told EINTR)
-// is given back by the Filesystem, as the kernel's NFS client does for a cancelled LOCK.
+// If a lock is granted after its request was answered early (the process is dying, or got EINTR), the
+// Filesystem unlocks it, as the kernel's NFS client does for a cancelled LOCK.
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -31,7 +31,7 @@ struct flock to_flock(const Lock& lock) {
   f.l_type = lock.type == LockType::kRead ? F_RDLCK : lock.type == LockType::kWrite ? F_WRLCK : F_UNLCK;
   f.l_whence = SEEK_SET;
   f.l_start = static_cast<off_t>(lock.start);
-  // What lies beyond the largest off_t is the end of the file to the kernel.
+  // For the kernel a lock beyond the largest off_t ends at the end of the file.
   f.l_len = lock.end >= static_cast<uint64_t>(INT64_MAX) ? 0 : static_cast<off_t>(lock.end - lock.start + 1);
   f.l_pid = static_cast<pid_t>(lock.pid);
   return f;
@@ -44,7 +44,7 @@ Task<> getlk(Adaptor& a, FuseRequest request, FileUse use, uint64_t owner, Lock 
   request.lock(to_flock(*found));
 }
 
-// Answered early: the Filesystem knew (Cancellation), and holds nothing that nobody was told of.
+// If the request was answered early, the Filesystem knows from the Cancellation, and holds no lock for it.
 void answer(FuseRequest& request, const Result<>& result) {
   if (!result) return request.fail(result.error());
   if (!request.answered()) request.ok();

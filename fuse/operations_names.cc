@@ -48,7 +48,7 @@ Task<> link(Adaptor& a, FuseRequest request, NodeRef node, NodeRef directory, st
   a.answer_entry(request, entry);
 }
 
-// The shape of those that only succeed or fail. They change what is under these names.
+// For operations whose reply is only success or an error. They change what these names refer to.
 struct Names {
   NodeRef directory;
   std::string name;
@@ -123,7 +123,7 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t n
       });
 }
 
-// Forgets need no coroutine and no reply: rm -r and memory pressure send hundreds of thousands.
+// FORGET needs no coroutine and no reply; rm -r and memory pressure send hundreds of thousands.
 void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups) {
   auto& a = *static_cast<Adaptor*>(fuse_req_userdata(req));
   a.here().requests->counters().answered(Operation::kForget, 0, {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FuseOptions: what the kernel side of a mount is asked for. Filled by main from the command line; immutable
-// afterwards. No FUSE type here, so that cli/ needs no FUSE header.
+// FuseOptions: the options of the kernel side of a mount. main fills it from the command line; immutable
+// afterwards. It contains no FUSE type, so that cli/ needs no FUSE header.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace nfsrdma::fuse {
 
-// The kernel's subtype. It must not contain "nfs": Debian's mountstats(8) takes such a mount for a kernel NFS
-// mount and fails for every NFS mount of the machine.
+// The kernel's subtype of the mount. It must not contain "nfs": Debian's mountstats(8) takes such a mount for
+// a kernel NFS mount and then fails for every NFS mount of the machine.
 inline constexpr char kSubtype[] = "rpcrdma";
 
 struct FuseOptions {
@@ -36,10 +36,10 @@ struct FuseOptions {
   bool local_flock = false;
 
   bool readdirplus = true;
-  // read(2) from cached pages asks for attributes first, unless they are still valid: for mounts that give
-  // them no lifetime.
+  // read(2) from cached pages asks for attributes first unless they are still valid. For mounts whose
+  // attributes have no lifetime.
   bool attributes_before_reads = false;
-  // Of one WRITE, and how many background requests there may be: less where there is little memory.
+  // Bytes of one WRITE, and the number of background requests. Both are smaller where there is little memory.
   uint32_t max_write = 1u << 20;
   unsigned max_background = 256;
   uint32_t max_read = 0;                  // bytes of one READ; 0: as much as the kernel sends (1 MiB)
@@ -47,7 +47,7 @@ struct FuseOptions {
   uint32_t block_size = 1u << 20;         // st_blksize: what cp(1) reads and writes at once
 
   // AUTH_SYS: the machine name, and whether requests carry the calling process's identity. Otherwise they
-  // carry that of the mounting user, who is then the only one the kernel lets in.
+  // carry that of the mounting user, the only one whom the kernel then admits.
   std::string machine_name;
   bool caller_credentials = false;
 

@@ -13,8 +13,8 @@
 namespace nfsrdma::fuse {
 namespace {
 
-// What lies in memory between two ranges in pipes: short pieces, as a header and what came with it are, go
-// with one system call.
+// Collects the memory between two piped ranges: short pieces, such as a header and the bytes behind it, are
+// written with one system call.
 class Gathering {
  public:
   explicit Gathering(Pipe& to) : to_(to) {}
@@ -65,7 +65,7 @@ bool gather(Pipe& to, const iovec& header, std::vector<BulkData>& data) {
   return memory.write();
 }
 
-// What gather() got done is undone: all data in memory, `to` empty.
+// Undoes what gather() did: all data is in memory again, `to` is empty.
 bool take_back(Pipe& to, const iovec& header, std::vector<BulkData>& data) {
   if (to.size() < header.iov_len) return false;
   if (!read_all(to, {static_cast<std::byte*>(header.iov_base), header.iov_len})) return false;
@@ -103,7 +103,7 @@ ssize_t PipedReply::send(int device, const iovec& header) {
   if (const PipeRef whole = pool_->get_reserved()) {
     if (gather(*whole, header, data)) {
       const ssize_t n = whole->drain(device, whole->size());
-      // Before it took anything; else the device has the data, or the request is gone.
+      // With ENOMEM the device took nothing. On success it has the data; on other errors the request is gone.
       if (n >= 0 || errno != ENOMEM) return n;
     } else {
       pool_->pause();  // more fragments than slots

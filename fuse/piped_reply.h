@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// PipedReply: answers a read with data that waits in pipes.
+// PipedReply: answers a READ with data that is in pipes.
 //
-// Header, memory and pipes are put together in one pipe, in order, and the device takes that with one
-// splice(2): the only copy is the kernel's, from the pages the data arrived in to those of the reader. Where
-// a pipe has too few slots for all fragments, everything is brought to memory and answered from there.
+// The header, the data in memory and the data in pipes are moved into one pipe, in order, and one splice(2)
+// passes that pipe to the device. The only copy is the kernel's, from the pages in which the data arrived to
+// the reader's pages. If a pipe has too few slots for all fragments, all data is brought to memory and sent
+// from there.
 //
-// libfuse makes the header and writes replies through Handshake::write_reply(), which asks the loop's
-// PipedReply whether the data of the reply at hand is here.
+// libfuse makes the header. It writes replies through Handshake::write_reply(), which asks the loop's
+// PipedReply whether the reply's data is here.
 //
 // Owner: LoopRequests, one per loop; that loop's thread only.
 #pragma once
@@ -22,22 +23,22 @@ namespace nfsrdma::fuse {
 
 class PipedReply {
  public:
-  // More than this in memory is not copied into the pipe.
+  // Replies with more bytes than this in memory are not sent through a pipe.
   static constexpr size_t kMaxMemoryBytes = 64u << 10;
   static constexpr size_t kMaxPieces = 16;
 
-  // Whether this is the way to answer with `data`.
+  // Whether a reply with `data` should go through a pipe.
   static bool suits(const std::vector<BulkData>& data);
 
-  // The next reply written on this loop carries `data`, all of it; `pool` lends the pipe.
+  // The next reply written on this loop carries all of `data`. `pool` provides the pipe.
   void expect(std::vector<BulkData>& data, PipePool& pool) {
     data_ = &data;
     pool_ = &pool;
   }
   void forget() { data_ = nullptr; }
   bool expected() const { return data_ != nullptr; }
-  // As writev(2) of header and data. What cannot be sent is answered with EIO: a request without a reply
-  // would hold its application for ever.
+  // Writes header and data to `device`, with the results of writev(2). If the data cannot be sent, writes EIO
+  // instead, because a request without a reply would block its application for ever.
   ssize_t send(int device, const iovec& header);
 
  private:

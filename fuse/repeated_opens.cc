@@ -50,7 +50,7 @@ std::optional<TimePoint> RepeatedOpens::take(const Opening& opening, const NodeR
     std::lock_guard lock(mutex_);
     const Expected* same = find(opening.thread, *opening.credential);
     repeated = same != nullptr && same->opening.flags == opening.flags;
-    // Whatever this thread opens now, it has come to the end of its walk.
+    // Every open of this thread ends its walk, whatever it opens.
     const auto at = expected_.find(opening.thread);
     if (at == expected_.end()) return std::nullopt;
     taken = std::move(at->second);
@@ -84,7 +84,7 @@ Task<Result<Entry>> RepeatedOpens::lookup(RequestContext ctx, Caller caller, Nod
     const Result<OpenReply> opened = co_await std::move(opens);
     if (opened) {
       expect(opening, entry->node, opened);
-      // As it was opened.
+      // The attributes after the open: this is what the kernel would lack.
       auto asks = filesystem_.getattr(ctx, entry->node, opened->file);
       if (Result<AttributesReply> now = co_await std::move(asks)) {
         entry->attributes = now->attributes;
@@ -92,7 +92,7 @@ Task<Result<Entry>> RepeatedOpens::lookup(RequestContext ctx, Caller caller, Nod
       }
       break;
     }
-    if (opened.error().errnum != ESTALE) break;  // OPEN will say it
+    if (opened.error().errnum != ESTALE) break;  // the OPEN will return this error
     call = filesystem_.lookup(ctx, directory, name);
     entry = co_await std::move(call);
   }

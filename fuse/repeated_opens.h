@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// RepeatedOpens: opens that the kernel makes twice.
+// RepeatedOpens: detects the second attempt of an open(2) that was answered with ESTALE, and keeps what was
+// opened for it.
 //
-// When open(2) ends with ESTALE, Linux walks its path once more and asks for every name on it (LOOKUP_REVAL);
-// ESTALE of the second walk is the application's. Two things are had by that:
-//  - The file was replaced on the server. By the time that OPEN arrives after its LOOKUP, it may have been
-//    replaced again, as often as somebody else likes. So the second walk's LOOKUP opens the file, too, and
-//    looks again when it finds it gone.
-//  - Another client has changed the file's size. An answer to OPEN brings no attributes, and a page fault
-//  asks
-//    for none: a mapping would end where the file did before (SIGBUS). The second walk's LOOKUP brings them.
-// What was opened meanwhile waits here for that thread's OPEN.
+// When open(2) ends with ESTALE, Linux walks the path once more and looks up every name on it (LOOKUP_REVAL).
+// ESTALE of the second walk goes to the application. This serves two purposes:
+//  - The file was replaced on the server between LOOKUP and OPEN, and other clients may replace it again and
+//    again. So the LOOKUP of the second walk opens the file, too, and repeats the lookup if the file is gone.
+//  - Another client has changed the file's size. A reply to OPEN carries no attributes to the kernel, and a
+//    page fault does not ask for any: a mapping would end at the old size (SIGBUS). The LOOKUP of the second
+//    walk carries the attributes.
+// A file opened in this way is kept here until that thread's OPEN.
 //
-// Not for threads of other PID namespaces, which have no number here: they are not told apart. Owner:
-// Adaptor. Any thread; releases run on the loop that calls.
+// Does not work for threads of other PID namespaces: their thread ID is 0, so they cannot be told apart.
+// Owner: Adaptor. Any thread; releases run on the loop that calls.
 #pragma once
 
 #include <sys/types.h>
@@ -31,7 +31,7 @@
 
 namespace nfsrdma::fuse {
 
-// An open(2): both its walks have all of this in common.
+// An open(2). Both walks have all of these in common.
 struct Opening {
   pid_t thread = 0;
   rpc::CredentialPtr credential;
@@ -40,37 +40,37 @@ struct Opening {
 
 class RepeatedOpens {
  public:
-  // How long something waits that nobody comes for: the second walk may lead elsewhere.
+  // How long a kept file waits for its OPEN: the second walk may lead elsewhere.
   static constexpr std::chrono::seconds kPatience{2};
-  // Files in a row that are gone when they are opened.
+  // How often lookup() repeats for a file that is gone when it is opened.
   static constexpr int kMostTurns = 16;
 
   explicit RepeatedOpens(client::Filesystem& filesystem) : filesystem_(filesystem) {}
 
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
-  // It is answered with ESTALE and will be made again; what `reply` has opened, of `node`, waits for that.
-  // Its thread has a number.
+  // The OPEN is being answered with ESTALE and will be repeated; keeps what `reply` opened of `node` for it.
+  // The thread's ID must not be 0.
   void expect(const Opening& opening, const client::NodeRef& node, const Result<client::OpenReply>& reply);
-  // It is the second one: since when it was expected, and in `kept` what waits for it, if that is of the same
-  // file.
+  // If this OPEN is the repetition, returns when it was expected. `kept` is set if the kept file is the same
+  // `node`.
   std::optional<TimePoint> take(const Opening& opening, const client::NodeRef& node,
                                 std::optional<client::OpenReply>& kept);
-  // Filesystem::lookup(), of which the second walk may be made.
+  // Filesystem::lookup(), for a lookup that may belong to a second walk.
   Task<Result<client::Entry>> lookup(client::RequestContext ctx, Caller caller, client::NodeRef directory,
                                      std::string name);
-  // The mount ends.
+  // The mount ends: releases all kept files.
   void release_all();
 
  private:
   struct Expected {
     Opening opening;
-    client::NodeRef node;     // that is open
-    client::OpenReply reply;  // without a file: nothing is
+    client::NodeRef node;     // of the file that was opened
+    client::OpenReply reply;  // without a file: nothing was opened
     TimePoint since;
     uint64_t number = 0;
   };
 
-  // That of this thread and user, if there is one. mutex_ held.
+  // The entry of this thread and user, or null. mutex_ is held.
   Expected* find(pid_t thread, const rpc::Credential& user);
   void put(Expected expected);
   void release(Expected expected);
@@ -78,7 +78,7 @@ class RepeatedOpens {
   Task<> give_up(pid_t thread, uint64_t number);
 
   client::Filesystem& filesystem_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards expected_ and numbers_
   std::unordered_map<pid_t, Expected> expected_;
   uint64_t numbers_ = 0;
   std::atomic<size_t> count_{0};  // of expected_

@@ -50,7 +50,7 @@ void FuseRequest::none() {
 }
 
 bool FuseRequest::entry(const fuse_entry_param& e) {
-  // An absent name that the kernel may remember is an entry without an inode.
+  // An entry without an inode is a negative entry that the kernel may cache.
   if (e.ino == 0 && record_->traced) record_->traced->errnum = ENOENT;
   return answer(0, [&e](fuse_req_t r) { return fuse_reply_entry(r, &e); });
 }
@@ -94,7 +94,7 @@ void FuseRequest::data(std::vector<BulkData> data, size_t size, BufferPool& pool
     PipedReply& piped = record_->owner->piped_reply();
     answer(0, [&](fuse_req_t r) {
       piped.expect(data, pool.pipes());
-      const iovec length{nullptr, size};  // the header is made from it
+      const iovec length{nullptr, size};  // libfuse takes the reply's length from it
       const int result = fuse_reply_iov(r, &length, 1);
       piped.forget();
       return result;
@@ -108,7 +108,7 @@ void FuseRequest::data(std::vector<BulkData> data, size_t size, BufferPool& pool
 }
 
 void FuseRequest::landed(const std::vector<BulkData>& data, size_t size, BufferPool& pool) {
-  // One iovec is the reply header's.
+  // One iovec holds the reply's header.
   constexpr size_t kMaxPieces = IOV_MAX - 1;
   constexpr size_t kUsualPieces = 16;
 

@@ -2,10 +2,10 @@
 // FuseRequest: one request of the kernel, held by the coroutine that works on it. It is answered exactly
 // once.
 //
-// Move-only; belongs to the loop that read it. Each reply method answers, unless the request was answered
+// Move-only; belongs to the loop that read it. Each reply method replies, unless the request was answered
 // early (loop_requests.h) or the kernel no longer wants it. Those that hand something to the kernel return
-// whether it was accepted; when not, the caller gives the thing back: releases the file, takes back the
-// lookup. A FuseRequest that dies unanswered replies EIO and counts a bug.
+// whether the kernel accepted it. If not, the caller must undo it: release the file, take back the lookup.
+// The destructor of an unanswered FuseRequest replies EIO and counts a bug.
 #pragma once
 
 #include <fuse_lowlevel.h>
@@ -35,12 +35,13 @@ class FuseRequest {
   void has_read(size_t bytes) { record_->owner->has_read(*record_, bytes); }
   void has_written(size_t bytes) { record_->owner->has_written(*record_, bytes); }
 
-  // Cancelled when the request is answered early, and, if it `waits` for a lock, by any signal.
+  // Its cancellation is triggered when the request is answered early and, if it `waits` for a lock, by any
+  // signal.
   const std::shared_ptr<client::Cancellation>& make_cancellable(bool waits);
 
   void ok() { error(0); }
   void error(int errnum);
-  // With the log line.
+  // Replies with the errno of `e`, and logs it.
   void fail(const Error& e);
   void none();  // FORGET has no reply
 
@@ -53,8 +54,8 @@ class FuseRequest {
   void written(size_t size);
   void lock(const struct flock& lock);
   void statfs(const struct statvfs& st);
-  // The first `size` bytes of `data`, from where they lie; `pool` serves only when there are more pieces than
-  // writev(2) takes.
+  // Replies with the first `size` bytes of `data`, without a copy unless there are more pieces than writev(2)
+  // takes; then they are copied to a buffer of `pool`.
   void data(std::vector<BulkData> data, size_t size, BufferPool& pool);
 
  private:

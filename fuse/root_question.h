@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// RootQuestion: one kind of question about the mount's root (attributes, room, access) that programs ask
-// which only look at mount points: `ls` of the parent, df, a file manager's sidebar. None of them shall hang
+// RootQuestion: one kind of question about the mount's root (attributes, free space, access). Programs that
+// only look at mount points ask it: `ls` of the parent, df, a file manager's sidebar. They should not hang
 // with the server.
 //
-// A question goes to the server as any other. Where the server has sent nothing at all for kPatience, the
-// answer is what is known of before; where nothing is known it is waited for. A server that is slow with this
-// one and answers others is waited for, too: what is old is shown of a silent server only. While it is silent
-// one question of the kind is under way, and whoever asks meanwhile gets what is known at once.
+// A question is sent to the server like any other. If the server has sent nothing at all for kPatience, the
+// answer is the last known one; if none is known, the question waits. A server that is slow with this
+// question but answers others is waited for, too: old answers are given only while the server is silent.
+// While it is silent one question of the kind is in progress, and later ones get the known answer at once.
 //
-// Owner: the Adaptor. Any loop; each coroutine stays on its own.
+// Owner: Adaptor. Any loop; each coroutine stays on its own.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ template <class Value>
 class RootQuestion {
  public:
   static constexpr Duration kPatience = std::chrono::seconds(1);
-  // Bytes and replies that have come from the server: whether it is silent.
+  // A counter of bytes and replies from the server; the server is silent while it does not change.
   using Heard = std::function<uint64_t()>;
   using Recall = std::function<std::optional<Value>()>;
-  // Takes an answer that came when its asker had gone on without.
+  // Takes a reply that arrived after the old answer was given.
   using Unwanted = std::function<void(const Value&)>;
 
   // The latest answer.
@@ -40,7 +40,7 @@ class RootQuestion {
     return state_->known;
   }
 
-  // `recall`: what is known of before.
+  // `recall` returns the last known answer.
   Task<Result<Value>> ask(Task<Result<Value>> asking, Heard heard, Recall recall, Unwanted unwanted = {}) {
     const std::shared_ptr<State> state = state_;
     if (state->is_silent()) {
@@ -49,7 +49,7 @@ class RootQuestion {
     Loop& loop = *Loop::current();
     const auto asked = std::make_shared<Asked>(loop);
     loop.spawn(carry_out(std::move(asking), asked, state, std::move(unwanted)));
-    // Nearly all are answered before anybody has to count.
+    // Read the counter only after the first half of kPatience: nearly all questions are answered by then.
     std::optional<uint64_t> before;
     while (!asked->result) {
       co_await asked->timer.wait_for(kPatience / 2);
@@ -77,24 +77,24 @@ class RootQuestion {
     }
     std::mutex mutex;
     std::optional<Value> known;
-    bool silent = false;  // a question is under way, and nothing comes
+    bool silent = false;  // a question is in progress, and the server sends nothing
   };
 
   struct Asked {
     explicit Asked(Loop& loop) : timer(loop) {}
     Timer timer;
     std::optional<Result<Value>> result;
-    bool gone_on = false;  // without it
+    bool gone_on = false;  // the question was answered with the old answer
   };
 
-  // Goes on when its asker has been answered otherwise, and may outlive the mount.
+  // Continues after the question was answered with the old answer; may outlive the mount.
   static Task<> carry_out(Task<Result<Value>> asking, std::shared_ptr<Asked> asked,
                           std::shared_ptr<State> state, Unwanted unwanted) {
     Result<Value> result = co_await std::move(asking);
     {
       std::lock_guard lock(state->mutex);
       state->silent = false;
-      // What has to be given back is not kept.
+      // An answer that must be given back (a directory) is not kept.
       if (result && !unwanted) state->known = *result;
     }
     if (asked->gone_on && result && unwanted) unwanted(*result);

@@ -25,10 +25,10 @@ namespace nfsrdma::fuse {
 
 namespace {
 
-// INIT is queued by mount(2) itself; without it within this time something is very wrong.
+// mount(2) itself queues INIT. If it does not come within this time, something is very wrong.
 constexpr int kHandshakeMs = 10'000;
 
-// libfuse reports why it failed only as text. This thread's, while it is set.
+// libfuse reports the cause of a failure only as text. While this is set, the text goes here (per thread).
 thread_local std::string* captured_text = nullptr;
 
 void log_from_libfuse(enum fuse_log_level level, const char* format, va_list arguments) {
@@ -107,14 +107,13 @@ class FuseMount::Impl {
   std::unique_ptr<fuse_session, SessionDeleter> session_;
   std::optional<KernelMount> mount_;
   std::atomic<bool> mounted_{false};
-  // The connection ended because our mount is gone: whatever has its place, and by then its ID, is another
-  // one.
+  // The connection ended because our mount is gone. Another mount may have its place, and even its mount ID.
   std::atomic<bool> gone_{false};
-  std::atomic<size_t> readers_{0};     // still reading
-  std::atomic<size_t> unfinished_{0};  // loops that have not cleaned up
+  std::atomic<size_t> readers_{0};     // loops whose reader still reads
+  std::atomic<size_t> unfinished_{0};  // loops that have not run finish_loop()
   std::atomic<bool> ended_{false};
   std::mutex threads_mutex_;
-  std::vector<std::thread> threads_;  // of unmount()
+  std::vector<std::thread> threads_;  // started by unmount()
 };
 
 Result<> FuseMount::Impl::mount_session() {
@@ -130,7 +129,7 @@ Result<> FuseMount::Impl::mount_session() {
   if (::geteuid() == 0) {
     auto device = mount_kernel(where(), adaptor_.options);
     if (!device) return fail(std::move(device).error());
-    place = "/dev/fd/" + std::to_string(device->release());  // libfuse's way to hand it a connection
+    place = "/dev/fd/" + std::to_string(device->release());  // libfuse takes a connection in this form
   }
   errno = 0;
   if (fuse_session_mount(session_.get(), place.c_str()) != 0) {
@@ -194,10 +193,10 @@ Task<> FuseMount::Impl::serve(Adaptor::LoopSide& side) {
 }
 
 void FuseMount::Impl::reader_ended() {
-  // No reader, no further interrupts: what each loop has posted to itself until now runs before its
-  // finish_loop.
+  // Without a reader no further INTERRUPT arrives. What each loop has posted to itself so far runs before its
+  // finish_loop().
   if (readers_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  // Before anybody hears of the end, who may mount again at the same place.
+  // Check before anybody learns of the end, because others may then mount at the same place.
   if (!still_mounted()) gone_.store(true, std::memory_order_release);
   invalidator_.disable();
   for (auto& side : adaptor_.sides) {
@@ -216,7 +215,7 @@ void FuseMount::Impl::finish() {
   const size_t dropped = adaptor_.inodes.clear();
   log::debug("fuse: {} is unmounted; the kernel held {} inodes", adaptor_.options.mount_point, dropped);
   ended_.store(true, std::memory_order_release);
-  // Last: main may end everything from here.
+  // Last: main may destroy everything from here.
   if (const auto callback = std::move(callback_)) callback();
 }
 
@@ -256,8 +255,8 @@ FuseStatistics FuseMount::Impl::statistics() const {
   return s;
 }
 
-// Nobody reads the device any more, but the invalidator may be in the kernel behind a request that waits
-// there.
+// No loop reads the device any more, but the invalidator may be in the kernel, where it waits for a request
+// to be answered. So answer all requests with ENOTCONN.
 void FuseMount::Impl::refuse_requests() {
   const int fd = fuse_session_fd(session_.get());
   const size_t size = BufferPool::kMaxBytes;
@@ -297,18 +296,18 @@ FuseMount::Impl::~Impl() {
   stop_invalidator();
   adaptor_.inspector.stop();
   if (session_) {
-    // Closes the device, which ends the connection, and removes what is still mounted. Not when our mount is
-    // gone: by now another one may have its place. (When its connection is gone as well, nothing is
-    // unmounted; libfuse only frees what it knew of the mount.)
+    // Closes the device, which ends the connection, and removes what is still mounted. Not if our mount is
+    // gone, because another one may have its place. (If the connection has ended as well, libfuse unmounts
+    // nothing and only frees its own state.)
     const bool there = mounted_ && (still_mounted() || connection_ended());
     if (there) fuse_session_unmount(session_.get());
     fuse_session_exit(session_.get());
     session_.reset();
-    // Of root's mount libfuse has the descriptor only, and has closed it.
+    // For a mount by root libfuse has only the descriptor, which it has closed.
     if (there && !gone_.load(std::memory_order_acquire) && mount_ && ::geteuid() == 0)
       (void)unmount_kernel(where(), *mount_, true);
   }
-  // Only now: it may have waited for what only the end of the connection answers.
+  // Join only now: the inspector may have waited for requests that end only with the connection.
   adaptor_.inspector.join();
   std::lock_guard lock(threads_mutex_);
   for (std::thread& t : threads_) t.join();

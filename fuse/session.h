@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FuseMount: one mounted file system, from mount(2) to the kernel's last word. What main needs of fuse/, and
-// nothing of libfuse shows.
+// FuseMount: one mounted file system, from mount(2) to the end of the FUSE connection. It is all that main
+// needs of fuse/; it exposes no type of libfuse.
 //
 //     auto mount = FuseMount::create(options, filesystem, loops, pool);
 //     ... Entry root = co_await filesystem.mount(mount->front_end()) on a loop ...
@@ -10,13 +10,13 @@
 //     mount->unmount(false, report);        // or umount(8), fusermount3 -u, the kernel
 //     ... on_unmounted: filesystem.unmount(patience), stop the loops, destroy FuseMount, then Filesystem
 //
-// Life: created -> started -> ended. "Ended" comes when every loop's reader saw the end of the connection
-// (ENODEV) or detach() was called; then waiting requests have been answered, files the kernel left open are
-// being released, and the inode table is empty. The coroutines behind early answers may still run:
+// States: created -> started -> ended. A mount has ended when every loop's reader saw the end of the
+// connection (ENODEV) or detach() was called. Then waiting requests have been answered, files the kernel left
+// open are being released, and the inode table is empty. The coroutines behind early answers may still run:
 // in_flight() counts them. Destroy a FuseMount when in_flight() is 0 or its loops have stopped, and before
 // its Filesystem.
 //
-// Methods may be called from any thread unless they say otherwise.
+// Any thread may call the methods unless a method says otherwise.
 #pragma once
 
 #include <functional>
@@ -38,37 +38,37 @@ class FuseMount {
   // Checks what can be checked without mounting: the mount point, the options, /dev/fuse.
   static Result<std::unique_ptr<FuseMount>> create(FuseOptions options, client::Filesystem& filesystem,
                                                    LoopPool& loops, BufferPool& pool);
-  // Not from a loop, not from inside on_unmounted. A mount that has not ended is detached and unmounted
-  // lazily.
+  // Not from a loop, and not from inside on_unmounted. Detaches and lazily unmounts a mount that has not
+  // ended.
   ~FuseMount();
   FuseMount(const FuseMount&) = delete;
   FuseMount& operator=(const FuseMount&) = delete;
 
-  // For Filesystem::mount(). Requests before start() are ignored: the kernel knows nothing yet.
+  // For Filesystem::mount(). Notices before start() are ignored: the kernel knows nothing yet.
   client::FrontEnd* front_end();
 
-  // Called once, on one of the loops. Set before start().
+  // `callback` is called once, on one of the loops. Set it before start().
   void on_unmounted(std::function<void()> callback);
 
-  // Mounts, shakes hands and starts one reader on each loop. `root` is what Filesystem::mount() returned.
-  // Blocks for a moment; not from a loop. The loops may be started before or afterwards.
+  // Mounts, does the FUSE handshake and starts one reader on each loop. `root` is what Filesystem::mount()
+  // returned. Blocks for a moment; not from a loop. The loops may be started before or afterwards.
   Result<> start(client::Entry root);
 
-  // Asks the kernel to unmount, from a thread of its own because the kernel flushes and closes through us
-  // meanwhile. `done` is called on that thread: nothing, EBUSY... Not lazy: fails with EBUSY while files are
-  // open. Lazy: invisible at once, ended when the last file is closed.
+  // Asks the kernel to unmount, on a thread of its own: during umount2(2) the kernel flushes and closes files
+  // through the loops. `done` is called on that thread, with success or EBUSY... Not lazy: fails with EBUSY
+  // while files are open. Lazy: invisible at once, ended when the last file is closed.
   void unmount(bool lazy, std::function<void(Result<>)> done);
 
-  // Ends without the kernel's consent: waiting requests get EIO, later ones ENOTCONN once this object is
+  // Ends without asking the kernel. Waiting requests get EIO, later ones ENOTCONN once this object is
   // destroyed.
   void detach();
 
   bool ended() const;
   size_t in_flight() const;
   FuseStatistics statistics() const;
-  // Shows answered requests; lives as long as this object.
+  // Shows answered requests. It lives as long as this object.
   OperationTracer& tracer();
-  // For people: a path from the mount's root (adaptor.h).
+  // A path from the mount's root, for people (Adaptor::path_of).
   std::string path_of(client::NodeRef node, std::string name) const;
 
  private:
@@ -77,7 +77,7 @@ class FuseMount {
   std::unique_ptr<Impl> impl_;
 };
 
-// Of the libfuse that this process has loaded: "3.14.0".
+// The version of the libfuse that this process has loaded: "3.14.0".
 std::string libfuse_version();
 
 }  // namespace nfsrdma::fuse

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SizeDoubts: files of which the kernel may not have taken the size that it was told last.
+// SizeDoubts: files whose latest size the kernel may have ignored.
 //
-// Linux ignores the attributes of an answer when it was told to forget something of that file after it had
-// asked (fuse_change_attributes): the answer may be of before. The size of before then stays, until it asks
-// again; a page fault does not. So each notification of a file begins a doubt, which ends with an answer to a
-// question that came after it. Any thread.
+// Linux ignores the attributes in an answer if a notification for the file arrived after the question was
+// sent (fuse_change_attributes), because the answer may be older than the notification. The old size then
+// stays until the kernel asks again, and a page fault does not ask. So each notification of a file begins a
+// doubt. The answer to a question that was sent after the notification ends it. Any thread.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,16 @@ namespace nfsrdma::fuse {
 
 class SizeDoubts {
  public:
-  // How long a question may have been on its way to us.
+  // How long a question may have been on its way from the kernel to us.
   static constexpr std::chrono::milliseconds kMargin{5};
-  // Files. Beyond that all are forgotten.
+  // The most files. Beyond that all are forgotten.
   static constexpr size_t kMost = 65536;
 
-  // The kernel was told to forget something of the file, and has.
+  // A notification of the file has been sent.
   void begin(const client::Node& node, TimePoint now);
-  // It was told the size, in answer to a question that came at `asked`.
+  // The kernel was told the size, in answer to a question that we read at `asked`.
   void told(const client::Node& node, TimePoint asked) { end(node, asked - kMargin); }
-  // The same, of a question that it asked after `then`.
+  // The kernel was told the size, in answer to a question that it sent after `then`.
   void end(const client::Node& node, TimePoint then);
   bool about(const client::Node& node);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the FUSE side did: counts and latencies per operation, and the events worth a look. FuseStatistics is
-// a plain snapshot for `status` and `stats`; OperationCounters is what each loop keeps.
+// The FUSE side's counters: counts and latencies per operation, and notable events. FuseStatistics is a
+// snapshot for `status` and `stats`; each loop keeps an OperationCounters.
 //
 // Each counter has one writer, the loop's thread, and any number of readers: relaxed atomics without a locked
 // instruction. Latency is from reading the request to writing its reply.
@@ -69,16 +69,16 @@ struct FuseStatistics {
   std::vector<FuseOperationStatistics> operations;  // those that occurred
   uint64_t read_bytes = 0;
   uint64_t write_bytes = 0;
-  uint64_t in_flight = 0;      // requests whose work has not ended, early answers included
+  uint64_t in_flight = 0;      // requests whose work has not ended, including those answered early
   uint64_t interrupts = 0;     // INTERRUPT messages that met a waiting request
-  uint64_t early_answers = 0;  // replied while the work went on: interrupt, soft mount, unmount
-  uint64_t undone = 0;         // results given back because nobody waited for them any more
-  uint64_t unanswered = 0;     // requests dropped without a reply: a bug, each
+  uint64_t early_answers = 0;  // replies sent while the work went on: interrupt, soft mount, unmount
+  uint64_t undone = 0;         // results given back because their request had been answered early
+  uint64_t unanswered = 0;     // requests dropped without a reply: each is a bug
   uint64_t kernel_inodes = 0;  // inodes the kernel holds
-  uint64_t invalidations = 0;  // sent to the kernel
+  uint64_t invalidations = 0;  // notifications sent to the kernel
   uint64_t invalidations_merged = 0;
   std::vector<CallerStatistics> callers;  // by thread
-  CallerStatistics replaced_callers;      // those that had to make room for others
+  CallerStatistics replaced_callers;      // sum of the threads that were replaced in the table
   uint64_t invalidation_floods = 0;       // times the queue overflowed and everything was invalidated instead
 };
 
@@ -111,12 +111,12 @@ class OperationCounters {
  private:
   struct PerOperation {
     Counter errors, total_ns, max_ns;
-    LatencyHistogram latency;  // its sum is how many were answered
+    LatencyHistogram latency;  // its sum is the number of answered requests
   };
   std::array<PerOperation, kOperations> operations_;
 };
 
-// An empty sum for add_to(), and its final form without the operations that never occurred.
+// Zeros for add_to(), and the removal of operations that never occurred.
 FuseStatistics empty_statistics();
 void drop_unused(FuseStatistics& statistics);
 

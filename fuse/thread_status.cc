@@ -62,7 +62,7 @@ std::vector<uint32_t> parse_groups(std::string_view s) {
   return groups;
 }
 
-// Empty when there is nothing to read.
+// Empty when the file cannot be read.
 std::string read_file(pid_t tid, const char* file) {
   return tid > 0 ? Proc::ours().read(std::to_string(tid) + '/' + file) : std::string();
 }
@@ -90,8 +90,7 @@ std::optional<ThreadStatus> read_thread_status(pid_t tid) {
 
 bool parse_exiting(std::string_view stat) {
   constexpr uint64_t kPfExiting = 0x4;
-  // proc(5): pid (comm) state ppid pgrp session tty_nr tpgid flags. The name may hold anything, even
-  // brackets.
+  // proc(5): pid (comm) state ppid pgrp session tty_nr tpgid flags. comm may contain anything, even brackets.
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos) return false;
   stat.remove_prefix(name_end + 1);
