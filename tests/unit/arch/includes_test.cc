@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the source tree, as docs/ARCHITECTURE.md has it: layers point one way, libfuse is known to one
-// of them, and no file is too long to be read.
+// The rules of the source tree (docs/ARCHITECTURE.md): layers depend in one direction, only fuse/ includes
+// libfuse's header, and no file is too long.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -169,7 +169,7 @@ TEST(Files, EveryHeader_SaysWhatItIsAndIsReadOnce) {
   }
 }
 
-// g++ 12's library brings <cstdint> along with <string> and others; that of g++ 14 does not.
+// With g++ 12 <string> and others include <cstdint>; with g++ 14 they do not.
 TEST(Files, EveryHeader_IncludesTheFixedWidthTypesItUses) {
   const std::regex fixed_width(R"(\bu?int(_fast|_least)?(8|16|32|64|ptr|max)_t\b)");
   size_t seen = 0;

@@ -74,7 +74,7 @@ TEST(CallerTable, LoopsAdd) {
 
 TEST(CallerTable, NewCaller_TakesThePlaceOfTheLongestUnused) {
   CallerTable table;
-  // Many of one hash, too.
+  // Half of the IDs have the same hash.
   const auto tid = [](int n) { return n % 2 == 0 ? n + 1 : n * kThreads; };
   for (int n = 0; n < kThreads; ++n) table.answered(tid(n), {}, 1us);
   for (int n = 0; n < kThreads; ++n) {
@@ -92,12 +92,12 @@ TEST(CallerTable, NewCaller_TakesThePlaceOfTheLongestUnused) {
   EXPECT_EQ(seen.replaced.requests, 2u);
   EXPECT_EQ(seen.replaced.total_us, 2u);
   EXPECT_EQ(seen.requests(), 2u * kThreads);
-  // Who comes back begins anew.
+  // A thread that was replaced begins with new numbers.
   table.answered(tid(100), {}, 1us);
   EXPECT_EQ(look(table).of(tid(100))->requests, 1u);
 }
 
-// Each caller's bytes are its ID: an entry that mixes two callers shows.
+// Each caller's bytes equal its ID, so an entry that mixes two callers is visible.
 TEST(CallerTable, ReadersSeeNoMixture) {
   CallerTable table;
   std::atomic<int> replaced{0};
@@ -110,11 +110,12 @@ TEST(CallerTable, ReadersSeeNoMixture) {
   });
   uint64_t seen = 0;
   int looks = 0;
-  // Looks in which the writer has run beside: on one processor there are few.
+  // Counts only reads during which the writer ran; with one processor there are few.
   for (int n = 0; looks < 2000 && n < 200'000; ++n) {
     const int before = replaced;
     for (const CallerStatistics& c : look(table).callers) {
-      // Between two writes of one entry each is seen or not; never a multiple, and never another's.
+      // Each of the two writes to an entry may be visible or not. The value is never a multiple of the ID and
+      // never another thread's.
       ASSERT_TRUE(c.read_bytes == static_cast<uint64_t>(c.tid) || c.read_bytes == 0)
           << c.tid << " " << c.read_bytes;
       ASSERT_TRUE(c.write_bytes == static_cast<uint64_t>(c.tid) || c.write_bytes == 0);

@@ -18,7 +18,7 @@
 namespace nfsrdma::fuse::test {
 namespace {
 
-// DeviceReader::kKeepPayload; its header needs FUSE's.
+// DeviceReader::kKeepPayload; its header would need FUSE's.
 constexpr size_t kKeepPayload = 32768;
 
 class Data : public FuseTest {};
@@ -26,8 +26,8 @@ NFSRDMA_FUSE_SUITE(Data);
 
 TEST_P(Data, WritesOfEverySize_ReadBack) {
   TestMount m(mount_setup());
-  // Around the page, the size from which payloads stay in the buffer they were read into, and the largest
-  // request.
+  // Around the page size, the size from which payloads stay in the buffer they were read into, and the size
+  // of the largest request.
   const std::vector<size_t> sizes = {1,     4095,   4096,           4097,     32767,          32768,
                                      32769, 131072, (1u << 20) - 1, 1u << 20, (1u << 20) + 1, 3u << 20};
   m.client([&] {
@@ -51,7 +51,7 @@ TEST_P(Data, LargeWrites_AreNotCopied) {
 TEST_P(Data, ManyWritesFromSeveralProcesses_KeepTheirData) {
   TestMount m(mount_setup());
   constexpr int kProcesses = 4;
-  constexpr size_t kBlock = 40000;  // stays in the shared buffer, ends inside a page
+  constexpr size_t kBlock = 40000;  // stays in the buffer it was read into, and ends inside a page
   constexpr int kBlocks = 100;
   std::vector<pid_t> children;
   for (int p = 0; p < kProcesses; ++p) {
@@ -99,7 +99,7 @@ TEST_P(Data, Truncation_ZeroesWhatGrowsAgain) {
     EXPECT_EQ(st.st_size, 0);
     ::close(fd);
   });
-  // O_TRUNC is a request of its own: see the handshake.
+  // O_TRUNC is a SETATTR of its own: see the handshake.
   EXPECT_EQ(m.fs().calls("setattr"), 3u);
 }
 
@@ -117,7 +117,7 @@ TEST_P(Data, SparseFilesBeyond4GiB_Work) {
     char buffer[4];
     EXPECT_EQ(::pread(fd, buffer, 4, kFar - 1), 4);
     EXPECT_EQ(std::memcmp(buffer, "\0far", 4), 0);
-    // The kernel's generic answer: data up to the end, then a hole.
+    // The kernel's generic answer: data up to the end of the file, then a hole.
     EXPECT_EQ(::lseek(fd, 10, SEEK_DATA), 10);
     EXPECT_EQ(::lseek(fd, 0, SEEK_HOLE), kFar + 3);
     EXPECT_ERRNO(::lseek(fd, kFar + 3, SEEK_DATA), ENXIO);
@@ -144,7 +144,7 @@ TEST_P(Data, SharedMapping_ReadsAndWrites) {
     EXPECT_POSIX(::munmap(at, data.size()));
     ::close(fd);
   });
-  // Closing wrote the rest.
+  // close(2) wrote the rest.
   EXPECT_TRUE(eventually([&] { return m.fs().contents("f").substr(5, 8) == "unsynced"; }));
   EXPECT_EQ(m.fs().contents("f").substr(100000, 19), "through the mapping");
 }
@@ -218,7 +218,7 @@ TEST_P(Data, DirectIo_AsTheDescriptorHasItNow) {
   EXPECT_FALSE(write_with(0));
 }
 
-// It is still in the processor's cache.
+// That memory is still in the processor's cache.
 TEST_P(Data, WritesOneAfterTheOther_ComeInTheSameMemory) {
   TestMount m(mount_setup());
   m.client([&] {
@@ -273,8 +273,8 @@ TEST_P(Data, WriteByAnotherUser_ClearsSetUserIdOnTheServerOnly) {
     EXPECT_POSIX(::setresuid(65534, 65534, 65534));
     const int fd = ::open(m.path("f").c_str(), O_WRONLY);
     ASSERT_GE(fd, 0);
-    // A kernel that clears the bits itself would send a SETATTR here, which a server refuses to who is not
-    // the owner.
+    // A kernel that clears the bits itself would send a SETATTR here, which a server refuses to a user who is
+    // not the owner.
     EXPECT_EQ(::write(fd, "y", 1), 1) << std::strerror(errno);
     struct stat st {};
     EXPECT_POSIX(::fstat(fd, &st));
@@ -310,7 +310,7 @@ TEST_P(Data, FsyncAndCloseErrors_ReachTheApplication) {
     EXPECT_ERRNO(::fdatasync(fd), EIO);
     EXPECT_POSIX(::close(fd));
   });
-  m.fs().errors_taken(true);  // another caller has told it
+  m.fs().errors_taken(true);  // another caller has consumed the error
   m.client([&] {
     const int fd = ::open(m.path("f").c_str(), O_RDWR);
     EXPECT_POSIX(::fsync(fd));

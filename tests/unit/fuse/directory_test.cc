@@ -127,8 +127,7 @@ TEST_P(Directories, ReaddirPlus_SavesTheLookups) {
     ::closedir(d);
   });
   EXPECT_GT(m.count("READDIRPLUS"), 0u);
-  // The first of the names that READDIRPLUS did not bring may be looked up before the kernel learns that it
-  // pays.
+  // The kernel may look up some names that READDIRPLUS did not return before it decides to use READDIRPLUS.
   EXPECT_LT(m.fs().calls("lookup"), before + 25);
 }
 
@@ -156,7 +155,7 @@ TEST_P(Directories, KeepCache_ListsWithoutAsking) {
     for (int i = 0; i < 5; ++i) EXPECT_EQ(list(m.path()).size(), 22u);
   });
   EXPECT_EQ(m.fs().calls("readdir"), before);
-  // Our own changes end that.
+  // After our own changes the kernel asks again.
   m.client([&] {
     write_file(m.path("another"), "x");
     EXPECT_EQ(list(m.path()).size(), 23u);
@@ -185,7 +184,7 @@ TEST_P(Directories, FsyncOfADirectory_Works) {
 }
 
 TEST_P(Directories, LookupsInOneDirectory_DoNotWaitForEachOther) {
-  // Two processes look up different names of one directory while lookups are held: without
+  // Two processes look up different names of one directory while lookups are held. Without
   // FUSE_PARALLEL_DIROPS the second request would not even be sent.
   TestMount fresh(mount_setup());
   fresh.fs().hold("lookup");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// InodeTable: counts, references, and the race of a lookup with a forget.
+// InodeTable: counts, references, and the race of a lookup with a FORGET.
 #include "fuse/inode_table.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class CountedNode final : public Node {
   std::atomic<int>& live_;
 };
 
-// Where the test wants it.
+// A Node at an address that the test chooses.
 class PlacedNode final : public Node {
  public:
   explicit PlacedNode(std::atomic<int>& live) : live_(live) { ++live_; }
@@ -73,7 +73,7 @@ TEST(InodeTable, KnownNode_LivesUntilItsLastForget) {
   EXPECT_EQ(table.size(), 0u);
 }
 
-// A handle of open_by_handle_at(2) holds both.
+// A file handle of open_by_handle_at(2) contains both the id and the generation.
 TEST(InodeTable, NodesOfOneAddress_AreToldApartByTheirGeneration) {
   std::atomic<int> live{0};
   InodeTable table;
@@ -84,7 +84,7 @@ TEST(InodeTable, NodesOfOneAddress_AreToldApartByTheirGeneration) {
     handles.emplace_back(table.id(node), table.generation(node));
     table.add_lookup(node);
     table.forget(table.id(node), 1);
-    EXPECT_EQ(table.generation(node), handles.back().second);  // as long as it lives
+    EXPECT_EQ(table.generation(node), handles.back().second);  // the same as long as the Node lives
     node.reset();
     EXPECT_EQ(live, 0);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals and silence: which waiting request is answered early, with what, and that nothing is lost by it.
+// Signals and a silent server: which waiting request is answered early, with which errno, and that nothing is
+// lost.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -26,7 +27,7 @@ void handle(int signal) {
   ::sigaction(signal, &action, nullptr);
 }
 
-// Starts `what` in a child, waits until the Filesystem holds `operation`, then lets the test go on.
+// Starts `what` in a child and returns when the Filesystem holds `operation`.
 pid_t start_stuck(TestMount& m, const std::string& operation, const std::function<void()>& what) {
   m.fs().hold(operation);
   const pid_t child = m.start_client(what);
@@ -39,7 +40,7 @@ void let_it_end(TestMount& m, const std::string& operation) {
   EXPECT_TRUE(eventually([&] { return m.mount().in_flight() == 0; }));
 }
 
-// A child that has written to a file, and waits for a signal.
+// A child that has written to a file and waits for a signal.
 pid_t start_writer(TestMount& m) {
   const pid_t child = m.start_client([&] {
     const int fd = ::open(m.path("f").c_str(), O_CREAT | O_RDWR, 0600);
@@ -54,7 +55,7 @@ struct KillCase {
   void (*call)(const std::string& file, const std::string& other);
 };
 
-// Each is stuck in one operation when it is killed.
+// Each of these processes is blocked in one operation when it is killed.
 const KillCase kKillCases[] = {
     {"lookup", [](const std::string&, const std::string& other) { ::access(other.c_str(), F_OK); }},
     {"getattr",
@@ -102,7 +103,7 @@ TEST_P(Interrupts, SigkillEndsTheWait_WhateverTheRequest) {
     ::kill(child, SIGKILL);
     EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
     EXPECT_GE(m.statistics().early_answers, 1u);
-    // What the Filesystem answers now concerns nobody; the destructor checks that it was given back.
+    // The Filesystem answers now, but nobody waits. The destructor checks that the result was given back.
     let_it_end(m, c.operation);
   }
 }
@@ -121,7 +122,7 @@ TEST_P(Interrupts, ProcessKilledBeforeItsFlush_CanExitWhileTheFilerIsSilent) {
   EXPECT_EQ(m.fs().contents("f"), "x");
 }
 
-// Whatever has ended it, handled by nobody, and pending since.
+// Signals without a handler. The fatal signal stays pending while the process exits.
 TEST_P(Interrupts, ProcessEndedByAnySignal_CanExitWhileTheFilerIsSilent) {
   for (const int signal : {SIGALRM, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGKILL}) {
     SCOPED_TRACE(signal);
@@ -136,7 +137,7 @@ TEST_P(Interrupts, ProcessEndedByAnySignal_CanExitWhileTheFilerIsSilent) {
   }
 }
 
-// Not by who wants it gone.
+// While the server responds only SIGKILL and stop signals end the process's FLUSH early.
 TEST_P(Interrupts, ProcessEndedByATimerOrUserSignal_ExitsBehindItsData) {
   for (const int signal : {SIGALRM, SIGUSR1}) {
     SCOPED_TRACE(signal);
@@ -145,7 +146,7 @@ TEST_P(Interrupts, ProcessEndedByATimerOrUserSignal_ExitsBehindItsData) {
     const pid_t child = start_writer(m);
     ::kill(child, signal);
     EXPECT_TRUE(eventually([&] { return m.fs().held("flush") == 1; }));
-    ::usleep(400'000);  // longer than the period in which interrupted requests are looked at again
+    ::usleep(400'000);  // longer than LoopRequests::kInterruptedPeriod
     EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
     EXPECT_EQ(m.statistics().early_answers, 0u);
     m.fs().let_go("flush");
@@ -205,14 +206,14 @@ TEST_P(Interrupts, TimerSignals_NeverCauseEintr) {
   TestMount m(mount_setup());
   m.fs().not_responding(true);
   const pid_t child = start_stuck(m, "mkdir", [&] {
-    // As git's progress meter does.
+    // git's progress meter does the same.
     handle(SIGALRM);
     const itimerval every{{0, 10'000}, {0, 10'000}};
     ::setitimer(ITIMER_REAL, &every, nullptr);
     EXPECT_POSIX(::mkdir(m.path("d").c_str(), 0700));
   });
   EXPECT_TRUE(eventually([&] { return m.statistics().interrupts == 1; }));
-  // Longer than the period in which interrupted requests are looked at again.
+  // Longer than LoopRequests::kInterruptedPeriod.
   ::usleep(300'000);
   EXPECT_EQ(m.statistics().early_answers, 0u);
   m.fs().let_go("mkdir");
@@ -227,13 +228,13 @@ TEST_P(Interrupts, KillAfterATimerSignal_IsNoticed) {
     ::mkdir(m.path("d").c_str(), 0700);
   });
   EXPECT_TRUE(eventually([&] { return m.statistics().interrupts == 1; }));
-  // The kernel sends no second INTERRUPT for it.
+  // The kernel sends no second INTERRUPT for this request.
   ::kill(child, SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
   let_it_end(m, "mkdir");
 }
 
-// The Filesystem hears that nobody waits; later writes do not hear it of theirs.
+// The killed caller's write is cancelled; later writes are not.
 TEST_P(Interrupts, WriteWhoseCallerIsKilled_MayBeDropped) {
   for (const int flags : {0, O_APPEND, O_DIRECT}) {
     SCOPED_TRACE(flags);
@@ -277,10 +278,11 @@ TEST_P(Interrupts, AnsweredEarly_CountsNoLookup) {
   let_it_end(m, "create");
   EXPECT_EQ(m.fs().open_files(), 0u);
   EXPECT_EQ(m.statistics().kernel_inodes, 0u);
-  EXPECT_EQ(m.fs().contents("f"), "");  // it was created all the same
+  EXPECT_EQ(m.fs().contents("f"), "");  // the file was created nevertheless
 }
 
-// Between the answer and the change somebody asks, and is told for a long time what was before it.
+// The killed process's request is answered, then another process asks and the kernel caches the answer for
+// long, then the change is made.
 TEST_P(Interrupts, ChangeThatIsMadeAfterItsAnswer_IsNotHiddenByWhatTheKernelWasTold) {
   MountSetup setup = mount_setup();
   setup.lifetimes = {std::chrono::hours(1), std::chrono::hours(1), std::chrono::hours(1)};
@@ -291,7 +293,7 @@ TEST_P(Interrupts, ChangeThatIsMadeAfterItsAnswer_IsNotHiddenByWhatTheKernelWasT
   };
   TestMount m(setup);
   const std::string f = m.path("f"), g = m.path("g"), d = m.path("d"), l = m.path("l");
-  // In a child: a thread of this process must not wait in the mount.
+  // In a child, because a thread of this process must not wait in the mount.
   const auto child_says = [&](const std::function<bool()>& question) {
     const pid_t child = m.start_client([&] { ::_exit(question() ? 0 : 1); });
     return m.wait_client(child) == 0;
@@ -349,7 +351,7 @@ TEST_P(Interrupts, StormOfSignals_KeepsEveryAccount) {
   s.lifetimes = {};
   TestMount m(s);
   m.fs().not_responding(true);
-  // Blocked until the handler stands.
+  // Blocked until the handler is installed.
   sigset_t sigint;
   ::sigemptyset(&sigint);
   ::sigaddset(&sigint, SIGINT);
@@ -372,8 +374,8 @@ TEST_P(Interrupts, StormOfSignals_KeepsEveryAccount) {
         }
         ::unlink(name.c_str());
       }
-      // libfuse keeps an INTERRUPT that it read after its request had ended until another request comes: each
-      // takes one, and what is left when the session ends it does not free.
+      // libfuse keeps an INTERRUPT that it read after the end of its request until another request comes.
+      // Each request takes one, and at the end of the session libfuse does not free the rest.
       ::sigprocmask(SIG_BLOCK, &sigint, nullptr);
       for (int i = 0; i < 64; ++i) ::access(m.path("none" + std::to_string(i)).c_str(), F_OK);
     }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel is made to forget while a page stays locked, because its READ is not answered.
+// Invalidations while a page stays locked, because its READ is not answered.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ class StuckInvalidation : public FuseTest {
     s.lifetimes.attributes = s.lifetimes.entries = std::chrono::hours(1);
     return s;
   }
-  // A process that reads `name`, until READs are let go.
+  // A process that reads `name` and stays blocked until held READs are let go.
   static pid_t start_reader(TestMount& m, const std::string& name) {
     return m.start_client([&m, name] { EXPECT_EQ(read_file(m.path(name)), name); });
   }
@@ -51,7 +51,7 @@ TEST_P(StuckInvalidation, OfOneFile_HoldsUpNoLockOfAnother) {
   m.fs().hold("read");
   const pid_t reader = start_reader(m, "f");
   EXPECT_TRUE(eventually([&] { return m.fs().held("read") >= 1; }));
-  // The kernel waits in it for the page that is being read.
+  // The kernel blocks in this notification: it waits for the page that is being read.
   m.mount().front_end()->invalidate_data(m.fs().node("f"));
   EXPECT_TRUE(told(m, 1));
   ::kill(locker, SIGCONT);
@@ -82,7 +82,7 @@ TEST_P(StuckInvalidation, OfOneFile_HoldsUpItsOwnNextOne) {
   EXPECT_TRUE(told(m, 3));
 }
 
-// As many as there may be threads: the next one waits, and nothing is lost.
+// As many as there can be threads. The next notice waits, and none is lost.
 TEST_P(StuckInvalidation, OfTooManyFiles_HoldsUpOthersUntilOneIsOver) {
   constexpr uint64_t kStuck = Invalidator::kMaxThreads;
   TestMount m(lasting());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibfuseSession: a session of libfuse without a mount. The test is its kernel: it sends requests and sees
-// the replies, so that there may be more of them than a real kernel would send.
+// LibfuseSession: a session of libfuse without a mount. The test takes the kernel's place: it sends requests
+// and reads the replies, so it can send more requests than a real kernel would.
 //
-// Its requests wait in a coroutine until answer() or an early answer. Construct and destroy on the test's
-// thread, while the loop runs; requests are handled on the loop.
+// Each request waits in a coroutine until answer() or an early answer. Construct and destroy it on the test's
+// thread while the loop runs; requests are handled on the loop.
 #pragma once
 
 #include <fuse_lowlevel.h>
@@ -23,20 +23,20 @@ namespace nfsrdma::fuse::test {
 class LibfuseSession {
  public:
   LibfuseSession(Loop& loop, LoopRequests& requests);
-  ~LibfuseSession();  // every request has been answered
+  ~LibfuseSession();  // every request must have been answered
   LibfuseSession(const LibfuseSession&) = delete;
   LibfuseSession& operator=(const LibfuseSession&) = delete;
 
-  // The requests' numbers; they return when the loop has taken the request.
+  // Send requests and return their numbers, once the loop has taken them.
   uint64_t read(pid_t caller);
-  uint64_t getattrs(pid_t caller, size_t count);  // the first one's
+  uint64_t getattrs(pid_t caller, size_t count);  // the number of the first one
   void interrupt(uint64_t request);
-  // Lets the coroutine of `request` go on, which answers.
+  // Resumes the coroutine of `request`, which answers.
   void answer(uint64_t request);
   void answer_all();
 
   bool answered(uint64_t request) const;
-  int error_of(uint64_t request) const;  // answered
+  int error_of(uint64_t request) const;  // of a request that was answered
   size_t answers() const;
 
  private:
@@ -55,7 +55,7 @@ class LibfuseSession {
   LoopRequests& requests_;
   fuse_session* session_ = nullptr;
   uint64_t next_ = 2;
-  // The loop's.
+  // used on the loop only
   uint64_t sending_ = 0;
   std::map<uint64_t, Gate> gates_;
   mutable std::mutex mutex_;

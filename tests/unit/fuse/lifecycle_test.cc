@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a mount: how it ends, what is given back, and what the kernel is made to forget while it lasts.
+// The life of a mount: how it ends, what is released, and what the kernel drops on request meanwhile.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -21,7 +21,7 @@ namespace {
 
 class Lifecycle : public FuseTest {
  protected:
-  // Asks for an unmount and returns its errno.
+  // Requests an unmount and returns its errno.
   static int unmount(TestMount& m, bool lazy) {
     std::atomic<int> result{-1};
     m.mount().unmount(lazy, [&result](Result<> r) { result = r ? 0 : r.error().errnum; });
@@ -73,7 +73,7 @@ TEST_P(Lifecycle, ForcedUnmount_EndsWaitsAndReleasesFiles) {
   ::umount2(m.path().c_str(), MNT_FORCE);
   EXPECT_EQ(m.wait_client(child), 0);
   EXPECT_TRUE(eventually([&] { return m.mount().ended(); }));
-  // No RELEASE came, the file was released all the same; its fsync still waits.
+  // No RELEASE came, but the file was released. Its fsync still waits.
   EXPECT_TRUE(eventually([&] { return m.fs().open_files() == 0; }));
   EXPECT_EQ(m.mount().in_flight(), 1u);
   m.fs().let_go("fsync");
@@ -81,8 +81,8 @@ TEST_P(Lifecycle, ForcedUnmount_EndsWaitsAndReleasesFiles) {
   ::umount2(m.path().c_str(), MNT_DETACH);
 }
 
-// The kernel gives the ID of a mount that is gone to the next one: a daemon that ends late knew its successor
-// by it.
+// The kernel gives the ID of a mount that is gone to the next mount. A daemon that ends late must not take
+// its successor for its own mount.
 TEST_P(Lifecycle, LateEnd_LeavesTheNextMountAlone) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root mounts without fusermount3";
   TestMount m(mount_setup());
@@ -98,7 +98,7 @@ TEST_P(Lifecycle, LateEnd_LeavesTheNextMountAlone) {
     if (next->id == ours->id) break;
     ASSERT_EQ(::umount2(m.path().c_str(), 0), 0);
   }
-  EXPECT_EQ(unmount(m, false), 0);  // as a signal that comes late would ask for
+  EXPECT_EQ(unmount(m, false), 0);  // as a late signal would request
   m.stop();
   EXPECT_TRUE(find_mount(*MountNamespace::ours(), m.path())) << "it was taken away";
   ::umount2(m.path().c_str(), MNT_DETACH);
@@ -182,7 +182,7 @@ TEST_P(Lifecycle, InvalidatedData_IsReadAgainThroughTheOpenFile) {
   m.fs().external_write("f", "newer");
   m.mount().front_end()->invalidate_data(m.fs().node("f"));
   EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 1; }));
-  // Sent is not yet done: a second one comes after the first is.
+  // That the first was sent does not mean that it is done. The second one comes after the first is done.
   m.mount().front_end()->invalidate_data(m.fs().node("f"));
   EXPECT_TRUE(eventually([&] { return m.statistics().invalidations == 2; }));
   ::kill(child, SIGCONT);
@@ -226,7 +226,7 @@ TEST_P(Lifecycle, InvalidatedEntry_IsLookedUpAgain) {
   EXPECT_TRUE(eventually([&] { return m.statistics().kernel_inodes == 0; }));
 }
 
-// What is in use under an invalidated name stays where it is.
+// A directory in use stays reachable after its name was invalidated.
 TEST_P(Lifecycle, InvalidatedEntry_KeepsTheWorkingDirectory) {
   MountSetup s = mount_setup();
   s.lifetimes.attributes = s.lifetimes.entries = std::chrono::hours(1);
@@ -347,7 +347,7 @@ TEST_P(Lifecycle, ChurnWithInvalidations_CountsLookupsExactly) {
     }
     ::usleep(500);
   }
-  // Now the kernel may keep none of them.
+  // After this the kernel must hold none of the names.
   m.client([&] {
     for (int i = 0; i < kNames; ++i) (void)::remove(m.path("n" + std::to_string(i)).c_str());
   });

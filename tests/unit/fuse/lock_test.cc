@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX locks, open-file-description locks and flock through the kernel, and who may interrupt a wait for
-// one.
+// POSIX locks, open-file-description locks and flock through the kernel, and which signals interrupt a wait
+// for one.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ int open_file(const std::string& path) {
   return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
 
-// A process that takes a lock and keeps it until `release` is called.
+// A process that takes a lock and holds it until `release` is called.
 class Holder {
  public:
   Holder(TestMount& m, std::function<void()> take) : mount_(m) {
@@ -239,14 +239,14 @@ TEST_P(Locks, OpenFileDescriptionLock_EndsWithItsLastDescriptor) {
     const int fd = open_file(m.path("f"));
     struct flock w = range(F_WRLCK, 0, 10);
     EXPECT_POSIX(::fcntl(fd, F_OFD_SETLK, &w));
-    // Unlike a POSIX lock it survives the closing of another descriptor.
+    // Unlike a POSIX lock it survives the close of another descriptor.
     const int other = open_file(m.path("f"));
     ::close(other);
     const int third = open_file(m.path("f"));
     struct flock again = range(F_WRLCK, 0, 10);
     EXPECT_ERRNO(::fcntl(third, F_OFD_SETLK, &again), EAGAIN);
     ::close(fd);
-    // RELEASE is not waited for by close(2).
+    // close(2) does not wait for RELEASE.
     struct flock wait = range(F_WRLCK, 0, 10);
     EXPECT_POSIX(::fcntl(third, F_OFD_SETLKW, &wait));
     ::close(third);
@@ -266,7 +266,7 @@ TEST_P(Locks, GrantedAfterTheProcessDied_IsGivenBack) {
   EXPECT_TRUE(eventually([&] { return m.fs().held("setlk") == 1; }));
   ::kill(child, SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(m.wait_client(child)));
-  // The process is gone, its file released; now the lock is granted.
+  // The process is gone and its file released; only now is the lock granted.
   EXPECT_TRUE(eventually([&] { return m.count("RELEASE") == 2 || m.fs().held("setlk") == 2; }));
   m.fs().let_go("setlk");
   EXPECT_TRUE(eventually([&] { return m.mount().in_flight() == 0; }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LoopRequests without a kernel: very many requests that wait, and callers whose /proc does not answer.
+// LoopRequests without a kernel: very many waiting requests, and callers whose /proc does not answer.
 #include "fuse/loop_requests.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class LoopRequestsTest : public ::testing::Test {
   MemoryFilesystem fs{pool};
   ErrnoMap errors{"memory:/export", "/mnt"};
   LoopPool loops{1};
-  // What is seen in /proc; before the first request.
+  // Replaces the read of /proc. Set it before the first request.
   std::function<SignalIntent(pid_t)> look = [](pid_t) { return SignalIntent::kNone; };
   CallerInspector inspector{[this](pid_t tid) { return look(tid); }};
   OperationTracer tracer;
@@ -45,13 +45,14 @@ class LoopRequestsTest : public ::testing::Test {
   std::unique_ptr<LibfuseSession> session;
 };
 
-// One of them was interrupted: all are looked through ten times a second. Searched one by one they would take
+// One of them was interrupted, so all are examined ten times a second. A search for each one would take
 // 5,000,000,000 steps each time.
 TEST_F(LoopRequestsTest, ManyThatWait_AreLookedThroughInOneGo) {
   session->getattrs(::getpid(), 100'000);
   const uint64_t stopped = session->getattrs(0, 1);
   session->interrupt(stopped);
-  // Whose caller nobody can see is given up when the filer is silent, which is asked in each round.
+  // The status of caller 0 cannot be read. Its request is answered early once the server is silent; each
+  // round asks for that.
   EXPECT_TRUE(eventually([&] { return fs.asked_whether_responding() > 10; }));
   EXPECT_EQ(session->answers(), 0u);
   fs.not_responding(true);
@@ -60,8 +61,8 @@ TEST_F(LoopRequestsTest, ManyThatWait_AreLookedThroughInOneGo) {
   EXPECT_EQ(session->answers(), 1u);
 }
 
-// As the kernel has it: who looks at a process that is killed waits until its asynchronous reads are
-// answered.
+// The kernel behaves so: a thread that reads /proc of a process being killed waits until that process's
+// asynchronous reads are answered.
 TEST_F(LoopRequestsTest, LookThatWaitsForAnAnswer_DoesNotKeepTheLoopFromIt) {
   std::atomic<bool> looking{false}, returned{false}, saw_the_answer{false};
   std::atomic<uint64_t> read{0};
@@ -126,7 +127,7 @@ TEST_F(LoopRequestsTest, WhatIsSeenOfACaller_DoesNotConcernWhoHasTheRecordNext) 
   go_on = true;
   inspector.stop();
   inspector.join();
-  session->getattrs(::getpid(), 1);  // behind what the inspector has posted
+  session->getattrs(::getpid(), 1);  // runs after what the inspector has posted
   EXPECT_FALSE(session->answered(next));
 }
 

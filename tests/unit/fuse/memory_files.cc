@@ -76,7 +76,7 @@ Task<Result<std::string>> MemoryFilesystem::readlink(RequestContext ctx, NodeRef
 // --- data
 
 void MemoryFilesystem::resize(Inode& inode, uint64_t size) {
-  // What lies beyond the new end must read as zeros if the file grows again.
+  // The range beyond the new end must read as zeros if the file grows again.
   if (size < inode.attributes.size) {
     inode.chunks.erase(inode.chunks.upper_bound(size / Inode::kChunk), inode.chunks.end());
     const auto last = inode.chunks.find(size / Inode::kChunk);
@@ -159,7 +159,7 @@ Task<Result<CreateReply>> MemoryFilesystem::create(RequestContext ctx, NodeRef d
   co_return reply;
 }
 
-// All but its ends, as a transport might leave it.
+// All but the first and last 100 bytes, as a transport might leave it.
 void MemoryFilesystem::to_pipe(BulkData& data) {
   data.pipe = pool_.pipes().get();
   if (!data.pipe) return;
@@ -179,7 +179,7 @@ Task<Result<ReadReply>> MemoryFilesystem::read(RequestContext ctx, OpenFileRef f
   ReadReply reply;
   if (offset >= inode.attributes.size) co_return reply;
   reply.size = std::min<uint64_t>(size, inode.attributes.size - offset);
-  // In two pieces when large, as a cache would.
+  // Large data comes in two pieces, as a cache would return it.
   const size_t half = reply.size > 65536 ? reply.size / 2 : reply.size;
   for (size_t at = 0; at < reply.size; at += half) {
     const size_t n = std::min(half, reply.size - at);
@@ -196,7 +196,7 @@ Task<Result<ReadReply>> MemoryFilesystem::read(RequestContext ctx, OpenFileRef f
 Task<Result<>> MemoryFilesystem::write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) {
   auto entered = enter("write", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  // It stands for one that has waited for room.
+  // Acts like a write that was cancelled while it waited for room.
   if (ctx.cancellation && ctx.cancellation->cancelled()) co_return refuse(EINTR);
   std::lock_guard lock(mutex_);
   Inode& inode = *static_cast<OpenMemoryFile*>(file.get())->inode;

@@ -74,7 +74,7 @@ void MemoryFilesystem::fail_with(const std::string& operation, int errnum) {
   failures_[operation] = errnum;
 }
 
-// What flush() or fsync() shall fail with is there for everybody who asks, unless another has taken it.
+// Every caller gets the error set by fail_with(), unless errors_taken_ says that another caller consumed it.
 std::optional<Error> MemoryFilesystem::take_error(const OpenFileRef&) {
   std::lock_guard lock(mutex_);
   ++errors_told;
@@ -181,7 +181,7 @@ Task<Result<>> MemoryFilesystem::enter(std::string operation, rpc::CredentialPtr
 NodeRef MemoryFilesystem::node_of(const InodePtr& inode) {
   MemoryNode*& node = nodes_[inode->attributes.ino];
   if (node != nullptr && NodeTableAccess::try_acquire(*node)) return NodeRef::adopt(node);
-  // One whose last reference is just going finds itself replaced.
+  // A Node whose last reference is just being released is replaced by a new one.
   node = new MemoryNode(*this, inode);
   return NodeRef(node);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryFilesystem: a real little file system behind client::Filesystem, for tests of the FUSE side.
+// MemoryFilesystem: a small but complete file system behind client::Filesystem, for tests of the FUSE side.
 //
 // It keeps nodes, names, data (sparse), byte-range locks and flocks, checks permissions by the credential it
-// is given, and clears set-user-ID bits on writes as a server does. Tests steer it: hold() makes an operation
-// wait, fail() makes it fail, asynchronous() makes every method suspend at least once as a network would,
-// external_write() changes a file behind the kernel's back. Used by all loops; one mutex.
+// is given, and clears set-user-ID bits on writes as a server does. Tests control it: hold() makes an
+// operation wait, fail_with() makes it fail, asynchronous() makes every method suspend at least once as a
+// network would, external_write() changes a file as another client would. Used by all loops; one mutex.
 #pragma once
 
 #include <array>
@@ -42,14 +42,14 @@ struct Inode {
 
   Attributes attributes;
   std::string target;  // symbolic link
-  // Directory: names by name and in order of their cookies, which are never used twice.
+  // Directory: names by name, and by their cookies, which are never reused.
   struct Name {
     InodePtr inode;
     uint64_t cookie;
   };
   std::map<std::string, Name> names;
   std::map<uint64_t, std::string> by_cookie;
-  uint64_t next_cookie = 3;  // 1 and 2 stand behind "." and ".."
+  uint64_t next_cookie = 3;  // cookies 1 and 2 belong to "." and ".."
   std::weak_ptr<Inode> parent;
   // Regular file.
   std::map<uint64_t, std::array<std::byte, kChunk>> chunks;
@@ -79,8 +79,8 @@ class MemoryFilesystem final : public Filesystem {
   void hold(const std::string& operation);
   void let_go(const std::string& operation);
   void let_everything_go();
-  void fail_with(const std::string& operation, int errnum);  // 0: no longer
-  size_t held(const std::string& operation) const;           // waiting in it now
+  void fail_with(const std::string& operation, int errnum);  // 0: stop failing
+  size_t held(const std::string& operation) const;           // requests waiting in it now
   size_t calls(const std::string& operation) const;
   size_t asked_whether_responding() const { return asked_whether_responding_; }
   size_t live_nodes() const;
@@ -88,17 +88,17 @@ class MemoryFilesystem final : public Filesystem {
   size_t open_directories() const { return open_directories_; }
   size_t locks(const std::string& path) const;
   NodeRef node(const std::string& path);
-  // From now on a lock is only granted when the kernel has dropped the file's pages.
+  // From now on a lock is granted only after the kernel has dropped the file's pages.
   void drop_data_on_lock(FrontEnd* front_end) { dropper_ = front_end; }
   void external_create(const std::string& name);  // in the root
   void external_write(const std::string& path, const std::string& data);
   void external_remove(const std::string& path);
   std::string contents(const std::string& path) const;
   rpc::CredentialPtr last_credential(const std::string& operation) const;
-  // Whether the last WRITE's data lay in a buffer much larger than itself: it was not copied.
+  // Whether the last WRITE's data was in a buffer much larger than the data, so it was not copied.
   bool last_write_in_place() const { return last_write_in_place_; }
   bool last_write_direct() const { return last_write_direct_; }
-  // In how many places the data of all WRITEs lay.
+  // The number of different addresses at which the data of all WRITEs was.
   size_t write_places() const;
 
   // --- Filesystem
@@ -152,10 +152,10 @@ class MemoryFilesystem final : public Filesystem {
   class OpenMemoryFile;
   class OpenMemoryDirectory;
 
-  // Every method begins with it: counts the call, suspends, waits while held, fails when told to.
+  // Every method calls it first: counts the call, suspends, waits while held, fails when told to.
   Task<Result<>> enter(std::string operation, rpc::CredentialPtr credential);
 
-  // All below: with mutex_ held.
+  // The functions below are called with mutex_ held.
   NodeRef node_of(const InodePtr& inode);
   static InodePtr inode_of(const NodeRef& node);
   Entry entry_of(const InodePtr& inode);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects MemoryFilesystem hands out, for its own two source files.
+// The objects that MemoryFilesystem hands out. Only its two source files include this.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class MemoryFilesystem::OpenMemoryFile final : public OpenFile {
   OpenMemoryFile(InodePtr i, int f) : inode(std::move(i)), flags(f) {}
   const InodePtr inode;
   const int flags;
-  std::set<uint64_t> lockers;   // who has asked for POSIX locks through it
-  std::set<uint64_t> flockers;  // and for flock(2)'s
+  std::set<uint64_t> lockers;   // lock-owners that asked for POSIX locks through it
+  std::set<uint64_t> flockers;  // lock-owners that asked for flock(2) locks through it
 };
 
 class MemoryFilesystem::OpenMemoryDirectory final : public OpenDirectory {

@@ -69,14 +69,15 @@ TEST_P(Names, Mknod_MakesEveryType) {
   });
 }
 
-// With room for what name_to_handle_at(2) gives.
+// With room for the largest handle of name_to_handle_at(2).
 struct FileHandle {
   FileHandle() { handle.handle_bytes = sizeof words; }
   file_handle handle{};
   std::array<uint32_t, 32> words{};
 };
 
-// A handle that the kernel has forgotten leads nowhere; where it can be told so (Linux 6.9) there are none.
+// A handle of a node that the kernel has forgotten leads nowhere. From Linux 6.9 on the kernel can be told to
+// give out none.
 TEST_P(Names, FileHandles_AreNotGivenOutWhereTheKernelCanBeToldSo) {
   if (!can_deny_export()) GTEST_SKIP() << "the kernel does not know FUSE_NO_EXPORT_SUPPORT";
   TestMount m(mount_setup());
@@ -90,7 +91,7 @@ TEST_P(Names, FileHandles_AreNotGivenOutWhereTheKernelCanBeToldSo) {
 }
 
 TEST_P(Names, FileHandles_HoldTheGeneration) {
-  constexpr int kIdOnly = 0x200;  // AT_HANDLE_FID, Linux 6.5: not to open a file by
+  constexpr int kIdOnly = 0x200;  // AT_HANDLE_FID, Linux 6.5: an identifier only, not for opening
   const int flags = can_deny_export() ? kIdOnly : 0;
   TestMount m(mount_setup());
   std::set<uint32_t> generations;
@@ -98,7 +99,7 @@ TEST_P(Names, FileHandles_HoldTheGeneration) {
     for (int i = 0; i < 8; ++i) {
       const std::string name = m.path("f" + std::to_string(i));
       write_file(name, "x");
-      // As the kernel makes it: node id, high half first, and generation.
+      // The kernel's format: the node id, high half first, and the generation.
       FileHandle h;
       int mount_id = 0;
       EXPECT_POSIX(::name_to_handle_at(AT_FDCWD, name.c_str(), &h.handle, &mount_id, flags));

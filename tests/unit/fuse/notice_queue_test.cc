@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which the kernel is told of nodes, without a kernel.
+// The order in which the kernel is told about nodes, without a kernel.
 #include "fuse/notice_queue.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class Notices : public ::testing::Test {
  protected:
   static NodeRef node() { return NodeRef(new SomeNode); }
   static NoticeQueue::Done waiter() { return std::make_shared<Completion<bool>>(); }
-  // Which node's turn it is; none: null.
+  // The node whose notice comes next; null: none.
   const client::Node* next() {
     const auto notice = queue_.take();
     return notice ? notice->node.get() : nullptr;
@@ -68,7 +68,7 @@ TEST_F(Notices, BeyondTheMost_BecomeEverythingButWhatIsWaitedFor) {
   EXPECT_FALSE(queue_.take_flood());
   EXPECT_EQ(queue_.ask(node(), false, nullptr).size(), 3u);
   EXPECT_EQ(queue_.numbers().floods, 1u);
-  queue_.ask(b_, false, nullptr);  // part of it
+  queue_.ask(b_, false, nullptr);  // becomes part of the flood
   EXPECT_TRUE(queue_.take_flood());
   EXPECT_FALSE(queue_.take_flood());
   queue_.set_rest({c_, b_});
@@ -94,7 +94,8 @@ TEST_F(Notices, OfEverything_TheOneBeingToldComesLater) {
   EXPECT_EQ(next(), a_.get());
 }
 
-// What is asked for while everything is on its way may have been told too early: it goes once more.
+// A notice of a flood that is being gathered or sent may be too early for a new request, so the node gets
+// another one.
 TEST_F(Notices, AskedForWhileEverythingIsGathered_AreNotLost) {
   const auto flood = [this] {
     for (const NodeRef& node : {a_, b_, c_}) queue_.ask(node, true, nullptr);

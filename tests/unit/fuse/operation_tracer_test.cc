@@ -27,7 +27,7 @@ TEST(OperationTracer, IsOnWhileSomebodyWatches) {
   auto watch = tracer.watch({});
   EXPECT_TRUE(tracer.on());
   watch.reset();
-  tracer.answered(done(Operation::kRead));  // notices
+  tracer.answered(done(Operation::kRead));  // notices that the watch is gone
   EXPECT_FALSE(tracer.on());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that need no kernel: errno mapping, /proc parsing, credentials, the mount table, the
+// The parts that need no kernel: errno mapping, parsing of /proc, credentials, the mount table, the
 // invalidator's queue.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -26,7 +26,7 @@ Error error_with(int errnum, Recovery recovery = Recovery::kPermanent) {
   return e;
 }
 
-// Linux 6.9 (7.40) on: linux/fuse.h has FUSE_NO_EXPORT_SUPPORT (1ULL << 38) and FUSE_INIT_EXT (1 << 30).
+// From Linux 6.9 (7.40) on, linux/fuse.h has FUSE_NO_EXPORT_SUPPORT (1ULL << 38) and FUSE_INIT_EXT (1 << 30).
 TEST(Handshake, ExportSupport_IsDeniedWhereTheKernelKnowsTheWord) {
   EXPECT_EQ(without_export_support({0x5, 0x10}, 39), (InitFlags{0x5, 0x10}));
   EXPECT_EQ(without_export_support({0x5, 0x10}, 40), (InitFlags{0x40000005, 0x50}));
@@ -67,7 +67,7 @@ TEST(ThreadStatus, ProcText_IsUnderstood) {
   ASSERT_TRUE(s);
   EXPECT_EQ(s->groups, (std::vector<uint32_t>{4, 24, 4294967294u}));
   EXPECT_TRUE(s->may_set_groups);
-  EXPECT_EQ(s->pending_signals, 0x102u);  // SIGKILL and SIGINT; what is blocked does not count
+  EXPECT_EQ(s->pending_signals, 0x102u);  // SIGKILL and SIGINT; blocked signals do not count
   EXPECT_EQ(signal_intent(*s), SignalIntent::kFatal);
 }
 
@@ -146,14 +146,14 @@ TEST(CredentialCache, ChangedGroupsOfAPrivilegedThread_AreSeenAtOnce) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root changes its groups";
   CredentialCache cache("host", true);
   std::thread([&] {
-    // Of this thread only, as the system call does.
+    // The system call changes the groups of this thread only.
     const gid_t first[] = {100};
     const gid_t second[] = {200, 300};
     ASSERT_EQ(::syscall(SYS_setgroups, 1, first), 0);
     EXPECT_EQ(cache.get({1000, 1000, ::gettid()})->groups(), (std::vector<uint32_t>{100}));
     ASSERT_EQ(::syscall(SYS_setgroups, 2, second), 0);
     EXPECT_EQ(cache.get({1000, 1000, ::gettid()})->groups(), (std::vector<uint32_t>{200, 300}));
-    // Also of root, whom a server may squash.
+    // Also for root: a server may squash it, and its groups count then.
     EXPECT_EQ(cache.get({0, 0, ::gettid()})->groups(), (std::vector<uint32_t>{200, 300}));
     ASSERT_EQ(::syscall(SYS_setgroups, 0, nullptr), 0);
     EXPECT_TRUE(cache.get({0, 0, ::gettid()})->groups().empty());
@@ -213,7 +213,7 @@ TEST(KernelMount, OptionValues_AreEscaped) {
   EXPECT_EQ(libfuse_options(o), "fsname=h:/e,subtype=rpcrdma,ro,allow_other,dev,suid,noexec,max_read=65536");
 }
 
-// --- the invalidator without a session: libfuse answers EINVAL, the queue does its work
+// --- the invalidator without a session: libfuse answers EINVAL, the queue works
 
 class SomeNode final : public client::Node {
  private:
@@ -254,7 +254,7 @@ TEST(Invalidator, EveryWish_IsSentOrMerged) {
   }
   while (true) {
     const auto n = invalidator.numbers();
-    // A flood sends all 50 at once, for at least 11 wishes.
+    // A flood sends all 50 at once, in place of at least 11 requests.
     if (n.sent + n.merged >= 5000 - 11 * n.floods && n.sent >= 50) break;
     std::this_thread::yield();
   }

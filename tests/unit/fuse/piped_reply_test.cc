@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PipedReply: header and data leave in order, whatever is in memory, in pipes, or does not fit.
+// PipedReply: header and data are sent in order, whether in memory or in pipes, and when the pipe has too few
+// slots.
 #include "fuse/piped_reply.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ constexpr char kHeader[] = "sixteen bytes ..";
 constexpr size_t kHeaderBytes = 16;
 
 struct PipedReplyTest : ::testing::Test {
-  // Data of `size` bytes, of which [begin, end) is in a pipe, in slots of `slot` bytes.
+  // Data of `size` bytes of which [begin, end) is in a pipe, in slots of `slot` bytes.
   void add(size_t size, size_t begin, size_t end, size_t slot = 4096) {
     BulkData d;
     d.slice = pool->slice(size);
@@ -75,7 +76,7 @@ TEST_F(PipedReplyTest, MemoryAndPipes_InOrder) {
 }
 
 TEST_F(PipedReplyTest, MoreFragmentsThanSlots_IsAnsweredFromMemory) {
-  // 1 + 1 + 200 + 1 + 200 of 256: it gets stuck within the second.
+  // Needs 1 + 1 + 200 + 1 + 200 of 256 slots: the pipe is full within the second piece.
   add(200 * 4096 + 50, 50, 200 * 4096 + 50);
   add(200 * 4096 + 50, 0, 200 * 4096);
   EXPECT_TRUE(PipedReply::suits(data));
@@ -84,7 +85,7 @@ TEST_F(PipedReplyTest, MoreFragmentsThanSlots_IsAnsweredFromMemory) {
 
 TEST_F(PipedReplyTest, StuckAtAnyPlace_IsAnsweredFromMemory) {
   for (const size_t pages : {253, 254, 255, 256}) {
-    // A pool that met a full pipe lends none for a while: each round has one of its own.
+    // After a full pipe a pool gives none for a while, so each round has its own pool.
     BufferPool fresh;
     pool = &fresh;
     want.clear();
@@ -102,7 +103,7 @@ TEST_F(PipedReplyTest, NoPipeLeft_IsAnsweredFromMemory) {
   send();
 }
 
-// The one answer that must not be missing.
+// Without any reply the application would block for ever.
 TEST_F(PipedReplyTest, PipeHoldsLessThanItShould_EioIsTheAnswer) {
   add(70000, 0, 69000);
   ByteVector lost(1);

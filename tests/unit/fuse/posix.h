@@ -46,7 +46,7 @@ inline std::string read_file(const std::string& path) {
   return data;
 }
 
-// Bytes that differ at every offset that matters.
+// Bytes that show a wrong offset.
 inline std::string pattern(size_t size, unsigned seed = 1) {
   std::string s(size, '\0');
   uint64_t x = seed * 0x9E3779B97F4A7C15u + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's limit on requests: which of its two settings counts.
+// The kernel's limit on requests: which of its two settings applies.
 #include "fuse/request_timeout.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ TEST(RequestTimeout, Zero_IsNone) {
   EXPECT_EQ(request_timeout("0\n", "0\n"), 0u);
 }
 
-// The kernel takes the maximum for a mount that has asked for nothing else.
+// The kernel applies the maximum to a mount that requested no timeout.
 TEST(RequestTimeout, EachSettingCounts_TheSmallerWhereThereAreBoth) {
   EXPECT_EQ(request_timeout("600\n", "0\n"), 600u);
   EXPECT_EQ(request_timeout("0\n", "900\n"), 900u);

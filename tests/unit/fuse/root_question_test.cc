@@ -67,7 +67,7 @@ TEST_F(RootQuestionTest, OfASilentServer_WhatIsKnownIsTheAnswer) {
   EXPECT_EQ(ask(at_once(1)).get(), 1);
   const auto late = nobody();
   EXPECT_EQ(ask(late).get(), 1);
-  // While that one is under way nobody else waits, or asks.
+  // While that question is in progress others neither wait nor ask the server.
   EXPECT_EQ(ask(nobody()).get(), 1);
   late->set(7);
   while (question_.known() != 7) std::this_thread::sleep_for(1ms);

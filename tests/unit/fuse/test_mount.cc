@@ -64,7 +64,7 @@ void TestMount::stop() {
   if (!mount_) return;
   filesystem_->not_responding(false);
   filesystem_->let_everything_go();
-  // A client that has just exited may still be closing its files; one that hangs must not keep the mount.
+  // A client that has just exited may still be closing its files. A blocked client must not keep the mount.
   const auto until = Clock::now() + kHang;
   while (!mount_->ended()) {
     const bool lazy = Clock::now() > until;
@@ -96,8 +96,8 @@ void TestMount::check_accounts() {
   EXPECT_EQ(s.kernel_inodes, 0u);
 }
 
-// The loops stand still meanwhile: a child of a process with threads has their locks as they were, and ASan's
-// allocator has locks that fork(2) does not know of.
+// Stops the loops during fork(2): a child of a process with threads inherits their locks as they are, and
+// ASan's allocator has locks that fork(2) does not handle.
 pid_t TestMount::fork_quietly() {
   struct Stop {
     explicit Stop(unsigned loops) : standing(loops) {}
@@ -121,9 +121,9 @@ pid_t TestMount::start_client(const std::function<void()>& what) {
   const pid_t child = fork_quietly();
   if (child != 0) return child;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // Above all the parent's /dev/fuse.
+  // Most importantly the parent's /dev/fuse.
   ::close_range(3, ~0u, 0);
-  // A failure of this test before the fork is not the child's.
+  // Failures of this test before the fork do not count for the child.
   const auto& result = *::testing::UnitTest::GetInstance()->current_test_info()->result();
   const int before = result.total_part_count();
   what();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// TestMount: the memory file system mounted through the real kernel, for one test.
+// TestMount: the memory file system, mounted through the real kernel for one test.
 //
-// The daemon's side runs in this process; what applications do runs in child processes (client()), because a
-// thread that waits in a mount its own process serves could not even be killed. The destructor unmounts,
-// waits for the end and checks the accounts: every request answered, every lookup forgotten, every file
-// released, every buffer returned.
+// The daemon's side runs in this process. Applications run in child processes (client()), because a thread
+// that waits in a mount of its own process could not even be killed. The destructor unmounts, waits for the
+// end and checks that every request was answered, every lookup forgotten, every file released and every
+// buffer returned.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct MountSetup {
   FuseOptions options;  // source and mount point are filled in
 };
 
-// Whether this process can mount at all; else the reason, for GTEST_SKIP().
+// Empty if this process can mount; otherwise the reason, for GTEST_SKIP().
 std::string why_no_mount();
 
 using nfsrdma::test::eventually;
@@ -51,9 +51,9 @@ class TestMount {
 
   // Runs `what` in a child process, gtest assertions included, and fails this test if one failed there.
   void client(const std::function<void()>& what);
-  // The same without waiting.
+  // The same, without waiting for the child.
   pid_t start_client(const std::function<void()>& what);
-  // The wait status; kills after a minute and fails.
+  // Returns the wait status. After a minute it kills the child and fails.
   int wait_client(pid_t child);
 
   FuseStatistics statistics() const { return mount_->statistics(); }
@@ -74,7 +74,7 @@ class TestMount {
   std::atomic<bool> ended_{false};
 };
 
-// One loop with inline answers, one and four loops with answers that come later.
+// One loop with replies at once; one and four loops with replies that come later.
 class FuseTest : public ::testing::TestWithParam<std::pair<unsigned, bool>> {
  protected:
   void SetUp() override {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mounts by an ordinary user through fusermount3, and mounts that outlive their daemon.
 //
-// As root, the test gives a child process a mount namespace with a /dev/fuse that everybody may open and
-// makes it an ordinary user; as an ordinary user it runs as it is.
+// As root the test gives a child process a mount namespace with a /dev/fuse that everybody may open, and
+// makes the child an ordinary user. As an ordinary user the test runs without that.
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -28,7 +28,8 @@ namespace {
 constexpr uid_t kNobody = 65534;
 constexpr int kSkip = 77;
 
-// Becomes an ordinary user who may open /dev/fuse. The reason when that cannot be had.
+// Becomes an ordinary user who may open /dev/fuse. Returns the reason if that is impossible, else an empty
+// string.
 std::string become_user() {
   if (::geteuid() != 0) return why_no_mount();
   if (::unshare(CLONE_NEWNS) != 0) return "no mount namespace of its own";
@@ -49,7 +50,7 @@ std::string become_user() {
   return why_no_mount();
 }
 
-// Runs `what` as an ordinary user in a process of its own.
+// Runs `what` as an ordinary user in a separate process.
 void as_user(const std::function<void()>& what) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
