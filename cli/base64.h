@@ -11,7 +11,7 @@
 namespace nfsrdma::cli {
 
 std::string to_base64(ConstBytes bytes);
-// Nothing when it is not base64 with its padding.
+// Returns nothing if the text is not padded base64.
 std::optional<ByteVector> from_base64(std::string_view text);
 
 }  // namespace nfsrdma::cli

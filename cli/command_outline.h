@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's command line takes, as data: read from the definition that parses it (CLI11), for manual
-// pages and completions (cli/pages). Plain values, any thread.
+// The arguments and options of a program, as data. outline_of() reads them from the CLI11 definition that
+// also parses the command line. Manual pages and completions (cli/pages) are made from them. Plain values,
+// any thread.
 #pragma once
 
 #include <string>
@@ -14,10 +15,10 @@ namespace nfsrdma::cli {
 
 struct OutlinedOption {
   std::vector<std::string> names;  // "-o", "--options"
-  std::string placeholder;         // of its value; empty: a switch
+  std::string placeholder;         // of the option's value; empty: the option is a switch
   std::string help;
-  std::string fallback;            // the default, where the definition has one
-  std::vector<std::string> words;  // the only values that it takes; empty: any
+  std::string fallback;            // the default value, if the definition has one
+  std::vector<std::string> words;  // the accepted values; empty: any value
 };
 
 struct OutlinedArgument {
@@ -34,7 +35,7 @@ struct CommandOutline {
   std::vector<CommandOutline> verbs;
 };
 
-// The help option of a verb is left out: every verb has it.
+// Verbs come without their help option, because every verb has it.
 CommandOutline outline_of(const CLI::App& app);
 
 }  // namespace nfsrdma::cli

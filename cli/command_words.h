@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of CLI11's help and errors, for all programs alike: plain English instead of its notation
-// ("DIR TEXT REQUIRED", "UINT:INT in [1 - 3600]=90", "xml not in {table,json}").
+// Plain English for the help texts and errors of CLI11, used by all programs. CLI11's own notation is "DIR
+// TEXT REQUIRED", "UINT:INT in [1 - 3600]=90" or "xml not in {table,json}".
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,15 +11,15 @@
 
 namespace nfsrdma::cli {
 
-// For an App whose verbs and options are still to be added: they inherit what is set here.
+// Call this before verbs and options are added to the App: they inherit the settings.
 void use_plain_words(CLI::App& app);
 
-// Checks of an option's value; their errors name what is possible.
+// Checks of an option's value. Their errors name the accepted values.
 CLI::Validator one_of(std::vector<std::string> words);
 CLI::Validator within(double least, double most);
 
-// One sentence for an error of `app`, or of its verb, and the help that explains it: `help` is the command
-// that shows it.
+// One sentence for an error of `app` or of its verb, followed by `help`, the command that shows the help
+// text.
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error, std::string_view help);
 
 }  // namespace nfsrdma::cli

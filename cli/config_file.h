@@ -9,9 +9,9 @@
 //         rsize = 32k                  names and words in any case
 //         Soft = True                  switches take True or False: AC = False is noac
 //
-// '#' and ';' begin a comment line; a value may stand in double quotes. Also Background and Foreground.
-// The files are the administrator's, but they are bounded like any other input. Everything fails with
-// MountExit::kUsage, "FILE:LINE: reason".
+// '#' and ';' begin a comment line. A value may stand in double quotes. The names Background and Foreground
+// (nfsmount.conf(5)) are accepted for bg and fg. The administrator writes these files, but their size is
+// limited as for any other input. Every failure is MountExit::kUsage with the text "FILE:LINE: reason".
 #pragma once
 
 #include <string>
@@ -35,20 +35,21 @@ struct ConfigSection {
 struct Config {
   std::vector<ConfigSection> sections;  // in the order of the files
 
-  // The options that hold for one mount, in ascending order of precedence: Global, Server, MountPoint; within
-  // one of them, a later file overrides an earlier one.
+  // The options for one mount, in ascending order of precedence: Global, Server, MountPoint. Within one of
+  // these, a later file overrides an earlier one.
   std::vector<OptionLayer> select(std::string_view host, std::string_view mount_point) const;
 };
 
 // Appends the sections of one file's text to `config`.
 Outcome<> parse_config(std::string_view text, std::string_view file, Config& config);
 
-// Reads `file` and then `directory`/*.conf in the order of their names; what does not exist is skipped. A
-// file that exists and cannot be read is an error: an administrator's rule must not vanish silently.
+// Reads `file`, then the files `directory`/*.conf in the order of their names. Files that do not exist are
+// skipped. A file that exists but cannot be read is an error: an administrator's rule must not vanish
+// silently.
 Outcome<Config> read_default_config(const std::string& file = std::string(kConfigFile),
                                     const std::string& directory = std::string(kConfigDirectory));
 
-// conf=FILE: this file and nothing else; it must exist.
+// For conf=FILE: reads only this file, which must exist.
 Outcome<Config> read_config_file(const std::string& file);
 
 }  // namespace nfsrdma::cli

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What root's daemon gives up before it talks to a server: capabilities, gaining new ones, and system calls.
+// Confines a daemon that runs as root before it talks to a server: the daemon drops capabilities, cannot gain
+// new ones, and can make only the system calls in a table.
 //
-// A server that takes the daemon over shall not have all that root has. A mount by anybody else has no
-// capabilities, and needs fusermount3, which is set-user-ID root, to unmount: no_new_privs would forbid that,
-// and seccomp(2) without it takes CAP_SYS_ADMIN. So nothing here concerns such a mount.
+// A server that takes over the daemon must not get all of root's rights. A daemon of another user is not
+// confined. It has no capabilities, and it needs fusermount3 (set-user-ID root) to unmount, which
+// no_new_privs would forbid. seccomp(2) without no_new_privs requires CAP_SYS_ADMIN.
 //
-// Kept and dropped for each thread by itself (capabilities(7)); threads inherit it. Nothing can be taken
-// back.
+// Each thread drops capabilities for itself (capabilities(7)), and new threads inherit the result. Nothing
+// can be regained.
 #pragma once
 
 #include <linux/capability.h>
@@ -18,46 +19,48 @@
 
 namespace nfsrdma::cli {
 
-// What the machine makes necessary beside what every mount by root needs.
+// Properties of the machine and the mount that require additional capabilities.
 struct CapabilityNeeds {
-  bool hidden_processes = false;  // hidepid of /proc hides others' from us
+  bool hidden_processes = false;  // /proc is mounted with hidepid and hides other users' processes
   bool limited_memory = false;    // RLIMIT_MEMLOCK cannot be raised
-  bool other_namespace = false;   // mount -N: a mount namespace is still to be entered
+  bool other_namespace = false;   // mount -N: the daemon still has to enter a mount namespace
 };
 
-// One capability that stays, and when.
+// One capability that the daemon keeps, and the condition for it.
 struct KeptCapability {
   int number;
   bool CapabilityNeeds::*only_if;  // null: always
 };
 
 inline constexpr KeptCapability kKeptCapabilities[] = {
-    // mount(2) and umount2(2); pipes beyond /proc/sys/fs/pipe-user-pages-soft.
+    // mount(2) and umount2(2); pipes larger than /proc/sys/fs/pipe-user-pages-soft allows.
     {CAP_SYS_ADMIN, nullptr},
-    // `resvport`: each new connection.
+    // `resvport`: each new connection binds a port below 1024.
     {CAP_NET_BIND_SERVICE, nullptr},
-    // Mount points below directories that only their owner may search: mount(2), umount2(2).
+    // mount(2) and umount2(2) on mount points below directories that only their owner may search.
     {CAP_DAC_READ_SEARCH, nullptr},
-    // The callers' groups and signals, in /proc/PID/status, where hidepid hides others' processes.
+    // Reading the callers' groups and signals in /proc/PID/status when hidepid hides other users' processes.
     {CAP_SYS_PTRACE, &CapabilityNeeds::hidden_processes},
-    // Memory that is registered with RDMA devices.
+    // Registering memory with RDMA devices.
     {CAP_IPC_LOCK, &CapabilityNeeds::limited_memory},
-    // setns(2) of the guard of auto_unmount, when the daemon is gone.
+    // setns(2) by the guard of auto_unmount after the daemon has died.
     {CAP_SYS_CHROOT, &CapabilityNeeds::other_namespace},
 };
 
-// One bit for each, as in /proc/PID/status.
+// One bit for each capability, as in /proc/PID/status.
 uint64_t kept_capabilities(const CapabilityNeeds& needs);
 
-// Raises RLIMIT_MEMLOCK, which binds who has no CAP_IPC_LOCK.
+// Raises RLIMIT_MEMLOCK, which limits processes without CAP_IPC_LOCK. Returns which capabilities this machine
+// requires.
 CapabilityNeeds prepare_for_confinement();
 
-// This thread keeps those of `kept` that it has; programs that it executes get none besides
+// Reduces this thread's capabilities to those in `kept`. Programs that the thread executes gain no others
 // (no_new_privs). Fails with MountExit::kSystem.
 Outcome<> drop_capabilities(uint64_t kept);
 
-// Main's, when the log is open and before there are threads but that of `where`. Does nothing for other users
-// than root, and under sanitizers. What the kernel refuses is a line in the log: the mount goes on.
+// main calls this after it opened the log, while the only other thread is that of `where`. Does nothing if
+// the user is not root, or in builds with sanitizers. If the kernel refuses, a line is logged and the mount
+// continues.
 void confine_daemon(const fuse::MountNamespace& where);
 
 }  // namespace nfsrdma::cli

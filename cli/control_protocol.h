@@ -7,13 +7,14 @@
 //     {"command":"log-level","level":"debug"}     -> {"ok":true,"result":{...}}
 //     {"command":"nonsense"}                      -> {"ok":false,"error":"unknown command nonsense"}
 //
-// A command whose answer takes its time is acknowledged first, so that the tool knows that it was heard:
+// If the answer takes longer, the daemon first acknowledges the command, so that the tool knows that it was
+// received:
 //
 //     {"command":"watch"}                         -> {"later":true}
 //                                                 -> {"ok":true,"result":{...}}
 //
-// Both sides bound what they read: a request is at most 4 KiB, a response at most 16 MiB. Text that is not
-// UTF-8 (file names may be anything) has its odd bytes replaced. Pure functions.
+// Both sides limit what they read: a request to 4 KiB, a response to 16 MiB. In text that is not UTF-8 (file
+// names may hold any bytes) the invalid bytes are replaced. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +43,12 @@ Json error_response(std::string_view text);
 Json later_notice();
 bool is_later_notice(std::string_view line);
 
-// The result of a response, an object, or the error in it; ToolExit::kFailed.
+// Returns the `result` object of a response. Fails with ToolExit::kFailed and the text of the error in the
+// response.
 Outcome<Json> decode_response(std::string_view line);
 
-// A member of such an object; 0 or empty when it is missing or of another type: the mount's owner decides
-// what runs behind its socket.
+// Returns a member of such an object; 0 or an empty string if it is missing or has another type. The mount's
+// owner decides which program answers on the socket, so the tools must accept any answer.
 uint64_t number_in(const Json& object, const char* name);
 std::string text_in(const Json& object, const char* name);
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // ControlServer: answers the tools on a mount's control socket.
 //
-// Owner: the daemon's main; it lives on one loop and everything here runs on that loop's thread. It must
-// never harm the mount: at most kMaxConnections at a time, requests of at most 4 KiB that must arrive within
-// kIoTime, answers that must be taken within kIoTime, and only root and the daemon's own user are heard
-// (SO_PEERCRED; the socket's mode is 0600 as well). A handler answers through its Reply, at once or later on
-// the same loop; when it is later, the tool is told that it was heard, and the connection waits without a
-// limit. After close() replies are dropped.
+// Owner: the daemon's main. It lives on one loop, and all of its code runs on that loop's thread. Clients
+// must not be able to harm the mount. Therefore:
+// - at most kMaxConnections connections exist at a time;
+// - a request has at most 4 KiB and must arrive within kIoTime; an answer must be read within kIoTime;
+// - only root and the daemon's own user may connect (SO_PEERCRED; the socket also has mode 0600).
+//
+// A handler answers through its Reply, at once or later on the same loop. If it answers later, the tool first
+// gets the "later" notice, and the connection waits without a time limit. After close() replies are dropped.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -27,13 +29,13 @@ class ControlServer {
   static constexpr size_t kMaxConnections = 32;
   static constexpr std::chrono::seconds kIoTime{10};
 
-  // Takes the result, or the text of an error. Call it once; copies are the same reply.
+  // Takes the result or the error text. Call it once; copies refer to the same reply.
   class Reply {
    public:
     Reply(std::function<void(Outcome<Json>)> answer, std::function<bool()> over)
         : answer_(std::move(answer)), over_(std::move(over)) {}
     void operator()(Outcome<Json> result) const { answer_(std::move(result)); }
-    // Answered, or nobody waits for it any more.
+    // True if the reply was sent or the tool has disconnected.
     bool over() const { return over_(); }
 
    private:
@@ -43,19 +45,20 @@ class ControlServer {
   using Handler = std::function<void(const Json& request, Reply reply)>;
   using Handlers = std::map<std::string, Handler, std::less<>>;
 
-  // Those that wait for one event. It may be long in coming, and tools come and go meanwhile.
+  // Replies that wait for the same event, which may come late. Tools may connect and disconnect meanwhile.
   class LateReplies {
    public:
     void add(Reply reply);
-    void answer(const Json& result);  // all of them; none is left
+    void answer(const Json& result);  // answers all of them and removes them
     size_t size() const { return replies_.size(); }
 
    private:
     std::vector<Reply> replies_;
   };
 
-  // Binds and listens. A socket file that is there is replaced: the path has the mount's device number, which
-  // the kernel gives to one mount at a time, so its mount is gone, though its daemon may still be ending.
+  // Binds and listens. An existing socket file is replaced. Its name is the mount's device number, which the
+  // kernel gives to one mount at a time. So the mount of the old file has ended, even if its daemon is still
+  // ending.
   static Outcome<std::unique_ptr<ControlServer>> create(asio::io_context& context, std::string path,
                                                         Handlers handlers,
                                                         std::chrono::milliseconds io_time = kIoTime);
@@ -64,8 +67,8 @@ class ControlServer {
   const std::string& path() const;
   size_t connections() const;
 
-  // Stops listening, removes the socket file, ends idle connections. Replies already being written are
-  // finished by the loop as long as it runs.
+  // Stops listening, removes the socket file and closes idle connections. The loop finishes replies that are
+  // being written, as long as it runs.
   void close();
 
  private:

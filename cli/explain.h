@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failure line says beside its cause: which operation was under way when no answer came, and what the
-// user can run next. Pure functions on values.
+// Additions to a failure line: the operation that was in progress when no answer came, and the command that
+// the user can run next. Pure functions on values.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@
 
 namespace nfsrdma::cli {
 
-// What a client that is mounting waits for, by its first connection and by what its session has got so far:
-// "connect", "EXCHANGE_ID", "CREATE_SESSION", "LOOKUP"...
+// The operation that a mounting client waits for, derived from its first connection and the progress of its
+// session: "connect", "EXCHANGE_ID", "CREATE_SESSION", "LOOKUP"...
 std::string_view operation_under_way(const client::Statistics& statistics);
 
-// "run 'nfsrdma-fuse probe SOURCE'": for a mount that failed; with what of the options leads to the same
-// port by the same transport.
+// "run 'nfsrdma-fuse probe SOURCE'", for a mount that failed. Includes the options that select the same port
+// and transport.
 std::string probe_advice(const Source& source, const MountOptions& options);
 
-// For a path that a server does not have: the probe of its root, by the same transport.
+// For a path that the server does not have: the probe of the server's root over the same transport.
 std::string exports_advice(const client::ClientOptions& options);
 
-// For a mount that the server refused, or a port that is probably another service's: what it may want that
-// this mount has not, ending in "; "; or empty.
+// For a mount that the server refused, or a port that probably belongs to another service: what the server
+// may require and this mount lacks. Ends in "; ", or is empty.
 std::string server_hint(const Error& error, const MountOptions& options, bool root);
 
-// For a mount that this machine refused; begins with "; ", or is empty.
+// For a mount that this machine refused. Begins with "; ", or is empty.
 std::string mount_advice(const Error& error);
 
 }  // namespace nfsrdma::cli

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where log lines go: the sinks behind transport/runtime/log.h.
+// Log targets: the sinks behind transport/runtime/log.h.
 //
-// ProcessLog is main's, one per process: it becomes spdlog's default logger when it is made, before any
-// thread exists, and apply() exchanges what is behind it at any time. Targets: the journal (its native
-// datagram protocol), syslog(3), standard error, a file (opened for appending, mode 0600, reopened on SIGHUP
-// so that logrotate works). Forms: text, and JSON with one object per line. Messages quote names that came
-// from a server or a user, so control characters are made visible in every form. Any thread may log; a sink
-// never blocks on a peer (the journal's socket is non-blocking) and never throws.
+// main owns the ProcessLog, one per process. It becomes spdlog's default logger when it is constructed,
+// before any other thread exists. apply() replaces its target at any time. Targets: the journal (native
+// datagram protocol), syslog(3), standard error, or a file (opened for appending, mode 0600, reopened on
+// SIGHUP for logrotate). Formats: text, or JSON with one object per line. Messages quote names that come from
+// a server or a user, so control characters are escaped in every format. Any thread may log. A sink never
+// blocks on a peer (the journal's socket is non-blocking) and never throws.
 #pragma once
 
 #include <memory>
@@ -22,13 +22,14 @@ struct LogSettings {
   std::string file;  // LogTarget::kFile
   LogLevel level = LogLevel::kInfo;
   LogFormat format = LogFormat::kText;
-  std::string mount_point;  // in every line: one machine has many mounts
+  std::string mount_point;  // in every line, because one machine has many mounts
 };
 
-// What the options mean: no target asked for is syslog, in the foreground standard error.
+// Derives the settings from the options. The default target is syslog; in the foreground it is standard
+// error.
 LogSettings log_settings(const MountOptions& options, const std::string& mount_point, bool foreground);
 
-// Whether root's daemon can open the log anew once its file has been moved away. Fails with
+// Checks that root's daemon can reopen the log after the file has been moved away. Fails with
 // MountExit::kSystem.
 Outcome<> check_rotation(const LogSettings& settings);
 
@@ -39,8 +40,8 @@ class ProcessLog {
   ProcessLog(const ProcessLog&) = delete;
   ProcessLog& operator=(const ProcessLog&) = delete;
 
-  // Any thread. Opens the target anew (which is what a log rotation needs). Fails with MountExit::kSystem
-  // when it cannot be opened; the log then stays what it was.
+  // Opens the target again, as a log rotation requires. Any thread. Fails with MountExit::kSystem if the
+  // target cannot be opened; the log then stays unchanged.
   Outcome<> apply(const LogSettings& settings);
 
  private:
@@ -48,10 +49,10 @@ class ProcessLog {
   std::shared_ptr<SwitchSink> sink_;
 };
 
-// Live changes; any thread.
+// These change the running log; any thread.
 void set_log_level(LogLevel level);
 LogLevel log_level();
-// SIGUSR2: info, debug, trace, and round.
+// SIGUSR2 cycles through info, debug and trace.
 LogLevel next_log_level(LogLevel level);
 
 // One line in the given form, without a newline; for the sinks, and for tests.

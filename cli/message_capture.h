@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// MessageCapture: keeps what a mount's transports send and receive until a `trace --pcap` fetches it.
+// MessageCapture: stores the messages that a mount's transports send and receive until `trace --pcap` fetches
+// them.
 //
-// Owner: the daemon's main; the loops add, the control thread takes. At most kMostBytes wait; what comes
-// beyond that is dropped and counted, so that who stops to fetch costs no more memory.
+// Owner: the daemon's main. The loops add messages, the control thread takes them. At most kMostBytes are
+// stored. Further messages are dropped and counted, so a tool that stops fetching costs no more memory.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@ namespace nfsrdma::cli {
 
 struct CapturedMessage {
   bool sent = false;
-  int64_t at_us = 0;  // since 1970
+  int64_t at_us = 0;  // microseconds since 1970, UTC
   std::string protocol, local, peer;
-  ByteVector bytes;  // from the XID on
+  ByteVector bytes;  // of the RPC message, beginning with the XID
 };
 
 class MessageCapture final : public rpc::MessageTap {
@@ -27,12 +28,12 @@ class MessageCapture final : public rpc::MessageTap {
   static constexpr size_t kMostBytes = 64u << 20;
 
   void start() { turn(true); }
-  void stop();  // what waits is dropped
+  void stop();  // drops the stored messages
   void message(const rpc::TappedMessage& about, ByteVector message) override;
 
-  // The oldest ones, about `most_bytes` of them, at least one if there is any.
+  // Takes the oldest messages, up to about `most_bytes`; at least one if any is stored.
   std::vector<CapturedMessage> take(size_t most_bytes);
-  // Messages dropped since the last call.
+  // The number of messages dropped since the last call.
   uint64_t take_lost();
 
  private:

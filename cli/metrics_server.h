@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// MetricsServer: GET /metrics over HTTP, on a TCP address or a UNIX socket, for Prometheus and the like.
+// MetricsServer: answers GET /metrics over HTTP on a TCP address or a UNIX socket, for Prometheus and similar
+// programs.
 //
-// libmicrohttpd speaks HTTP; its sockets are watched by the io_context that it is given, the control
-// thread's, so that no client can delay a request of the mount. What a client can take is bounded: 8
-// connections at once, each for 10 seconds and one request, 16 KiB of memory each; and the text is made at
-// most four times a second, those who ask in between get the last one. There is no authentication: whoever
-// reaches the address reads the numbers, which carry the names of the export and the mount point. The file of
-// a UNIX socket has the mode 0600.
+// libmicrohttpd implements HTTP. The io_context given to create() watches its sockets; it is the control
+// thread's, so no client can delay a request of the mount. Clients' resources are limited: 8 connections at
+// once, each with 10 seconds, one request and 16 KiB of memory. The text is generated at most four times a
+// second; requests in between get the last one. There is no authentication: everyone who reaches the address
+// reads the numbers, which include the names of the export and the mount point. The file of a UNIX socket has
+// mode 0600.
 //
 // Created and destroyed on the thread that runs the context. The destructor closes everything and removes the
-// socket's file, unless another socket stands there by now.
+// socket file, unless another socket has taken that path.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -32,7 +33,7 @@ class MetricsServer {
 
   using MakeText = std::function<std::string()>;
 
-  // `place.port` 0: any that is free (tests).
+  // `place.port` 0: any free port (tests).
   static Outcome<std::unique_ptr<MetricsServer>> create(
       asio::io_context& context, const MetricsPlace& place, MakeText make_text,
       std::chrono::milliseconds connection_time = kConnectionTime);
@@ -40,7 +41,7 @@ class MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  uint16_t port() const;  // 0 of a UNIX socket
+  uint16_t port() const;  // 0 for a UNIX socket
   size_t connections() const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `mount.nfsrdma-fuse` and `nfsrdma-fuse mount`: checks, starts the daemon, waits for its report.
+// `mount.nfsrdma-fuse` and `nfsrdma-fuse mount`: checks the request, starts the daemon and waits for its
+// report.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace nfsrdma::cli {
 
-// The exit status by mount(8); failures have been reported on standard error. Returns in the parent and, when
-// the mount has ended, in the daemon.
+// Returns the exit status defined by mount(8); failures have been reported on standard error. Returns in the
+// parent, and also in the daemon after the mount has ended.
 int run_mount(const std::string& program, const MountRequest& request);
 
 }  // namespace nfsrdma::cli

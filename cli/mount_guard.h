@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountGuard: auto_unmount. A process of its own that takes the mount away when the daemon dies without
-// having done so.
+// MountGuard: implements auto_unmount. A separate process removes the mount if the daemon dies without
+// unmounting.
 //
-// fusermount3 has an option for this, which in Debian 12 (3.14.0) looks at the dead mount as root and so
-// leaves those of ordinary users alone. The guard is forked before the daemon has threads, waits on a pipe,
-// and ends with the daemon. It touches no mount but the one it was told of: same ID, same place, still ours.
+// fusermount3 has an option for this. In Debian 12 (3.14.0) it inspects the dead mount as root and therefore
+// leaves mounts of ordinary users in place. The guard is forked before the daemon has threads, waits on a
+// pipe, and ends with the daemon. It removes only the mount that the daemon named: same mount ID, same path,
+// and still a mount of this program.
 #pragma once
 
 #include "cli/mountinfo.h"
@@ -16,7 +17,7 @@ namespace nfsrdma::cli {
 
 class MountGuard {
  public:
-  // Before any thread exists. Fails with MountExit::kSystem.
+  // Call before any other thread exists. Fails with MountExit::kSystem.
   static Outcome<MountGuard> start(const NamespaceFile& mount_namespace);
 
   void arm(const MountEntry& entry);

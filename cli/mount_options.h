@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountOptions: what a mount was asked for, typed; the result of every way to give options.
+// MountOptions: the typed options of a mount, the result of every way to give options.
 //
-// Filled by OptionParser from the configuration file and the command line (cli/options.h); main translates it
-// into the option structures of client/ and fuse/. A plain value; the member initialisers are the defaults of
-// nfs(5), and the table in cli/option_table.cc prints the same ones (a test compares them). An empty optional
-// means "not asked for": the server, the kernel or the user's privilege decides.
+// parse_options() (cli/options.h) fills it from the configuration file and the command line. main translates
+// it into the option structures of client/ and fuse/. A plain value. The member initialisers are the defaults
+// of nfs(5); the table in cli/option_table.cc prints the same values (a test compares them). An empty
+// optional means "not requested": the server, the kernel or the user's privilege decides.
 #pragma once
 
 #include <chrono>
@@ -19,15 +19,15 @@ namespace nfsrdma::cli {
 
 // proto=; a netid names a transport and an address family (RFC 5665, RFC 8166 section 5.1).
 enum class Transport : uint8_t {
-  kAuto,  // down the ladder (cli/ladder.h)
+  kAuto,  // tries the rungs of the ladder (cli/ladder.h)
   kTcp,
   kRdma,
 };
 enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };
 
-// What becomes of a request that was not answered after retrans retries.
+// What happens to a request that is not answered after retrans retries.
 enum class OnTimeout : uint8_t {
-  kHard,     // go on for ever
+  kHard,     // retry forever
   kSoft,     // EIO
   kSoftErr,  // ETIMEDOUT
 };
@@ -44,33 +44,34 @@ std::optional<LogLevel> parse_log_level(std::string_view name);
 struct MountOptions {
   // --- protocol
   unsigned major_version = 4;             // or 3
-  bool any_version = true;                // none was asked for: down to 3 if the server has nothing newer
+  bool any_version = true;                // no version was requested: use 3 if the server has nothing newer
   std::optional<unsigned> minor_version;  // 1 once validated
   Transport transport = Transport::kAuto;
   AddressFamily family = AddressFamily::kAny;
-  unsigned rdma_version = 0;             // RPC-over-RDMA's, 1 or 2; 0: 2, and 1 of a server that has no 2
-  std::optional<uint32_t> rdma_inline;   // bytes of a Send, a multiple of 1024 in [1024, 65536]
-  std::optional<uint32_t> rdma_credits;  // calls outstanding
-  std::optional<uint32_t> rdma_ddp_threshold;  // bytes; absent: only what does not fit inline goes by RDMA
+  unsigned rdma_version = 0;                   // of RPC-over-RDMA, 1 or 2; 0: 2, or 1 if the server has no 2
+  std::optional<uint32_t> rdma_inline;         // bytes of a Send, a multiple of 1024 in [1024, 65536]
+  std::optional<uint32_t> rdma_credits;        // calls outstanding
+  std::optional<uint32_t> rdma_ddp_threshold;  // bytes; absent: chunks only for data that does not fit inline
   bool rdma_configuration = false;             // RFC 5666 section 6
-  // rdma_dev=; empty: a device that leads to the server, else software RDMA. kSoftwareRdma: that only. Else
-  // this device only, with a port of it unless 0.
+  // rdma_dev=. Empty: a device that leads to the server, else software RDMA. kSoftwareRdma: only software
+  // RDMA. Otherwise: only this device, and only its port rdma_port unless that is 0.
   std::string rdma_device;
   unsigned rdma_port = 0;
-  std::optional<unsigned> gid_index;  // of that device: where connections come from
+  std::optional<unsigned> gid_index;  // of that device: the source address of connections
   std::chrono::microseconds poll{0};
-  std::optional<uint16_t> port;       // absent: the source's (nfs://host:port/), else the transport's own
+  std::optional<uint16_t> port;       // absent: the port in the source (nfs://host:port/), else the
+                                      // transport's own
   std::optional<bool> reserved_port;  // absent: when privileged
 
   // --- NFSv3 only
-  std::optional<uint16_t> mount_port;  // absent: the portmapper is asked
-  std::string mount_host;              // empty: the server
+  std::optional<uint16_t> mount_port;  // absent: ask the portmapper
+  std::string mount_host;              // empty: the server's host
 
   // --- waiting
   OnTimeout on_timeout = OnTimeout::kHard;
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
-  std::optional<std::chrono::milliseconds> retry;  // absent: 2 minutes, and 10000 with bg
+  std::optional<std::chrono::milliseconds> retry;  // absent: 2 minutes, or 10000 minutes with bg
   bool background = false;
 
   // --- transfer
@@ -79,7 +80,7 @@ struct MountOptions {
   bool readdirplus = true;
   bool delegations = true;
   std::optional<uint32_t> read_ahead_kb;
-  std::optional<uint64_t> cache_mem;  // bytes; absent: by the machine's memory
+  std::optional<uint64_t> cache_mem;  // bytes; absent: derived from the machine's memory
 
   // --- coherence
   bool attribute_cache = true;  // false: noac, which also makes writes synchronous
@@ -96,37 +97,37 @@ struct MountOptions {
   bool read_only = false;
   bool sync = false;
   bool dirsync = false;
-  bool dev = false;  // off unless root asks: a user-space file system is not trusted with devices
+  bool dev = false;  // off unless root requests it: a user-space file system is not trusted with devices
   bool suid = false;
   bool exec = true;
-  std::optional<bool> allow_other;  // absent: for root
+  std::optional<bool> allow_other;  // absent: on for root
   bool allow_root = false;
   bool default_permissions = false;
-  bool server_acls = true;  // server_acls=none: modes say who may search
+  bool server_acls = true;  // false (server_acls=none): modes decide who may search a directory
   bool auto_unmount = false;
   bool remount = false;
 
   // --- ours
-  std::optional<unsigned> threads;  // loops; absent: by the number of cores
+  std::optional<unsigned> threads;  // loops; absent: derived from the number of cores
   IdMap idmap = IdMap::kNumeric;
   std::string config_file;                     // conf=; empty: /etc/nfsrdma-fuse.conf and .conf.d
-  LogTarget log_target = LogTarget::kDefault;  // absent: syslog, in the foreground stderr
+  LogTarget log_target = LogTarget::kDefault;  // kDefault: syslog; stderr in the foreground
   std::string log_file;                        // with LogTarget::kFile, absolute
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
-  bool notices = true;                  // on the desktop of the user whose mount it is
-  std::optional<MetricsPlace> metrics;  // absent: they are not served
+  bool notices = true;                  // on the desktop of the user who owns the mount
+  std::optional<MetricsPlace> metrics;  // absent: metrics are not served
   bool sloppy = false;
 
   static constexpr const char* kSoftwareRdma = "software";
 
-  // Without proto= a port is TCP's: what listens at RDMA's own may be another server.
+  // Without proto=, port= means TCP's port: another server may listen on the default RDMA port.
   bool may_use_rdma() const {
     if (transport == Transport::kAuto) return major_version == 4 && !port;
     return transport == Transport::kRdma;
   }
   bool names_rdma_device() const { return !rdma_device.empty() && rdma_device != kSoftwareRdma; }
-  // `there`: this machine has a device. One that is named is tried in any case, and nothing else.
+  // `there`: this machine has a device. A device that the user names is always tried, and nothing else is.
   bool may_use_rdma_device(bool there) const {
     return may_use_rdma() && (names_rdma_device() || (rdma_device.empty() && there));
   }

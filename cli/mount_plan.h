@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountPlan: everything that is decided before the daemon starts: source, options, mount point.
+// MountPlan: everything that is decided before the daemon starts: source, options and mount point.
 #pragma once
 
 #include <string>
@@ -19,16 +19,17 @@ struct MountPlan {
   Source source;
   MountOptions options;
   std::vector<std::string> skipped;  // options skipped because of sloppy
-  std::string mount_point;           // canonical, or, with bg, not there yet and as typed
+  std::string mount_point;           // canonical; with bg it may not exist yet and is as typed
   bool root = false;
   bool foreground = false;
-  NamespaceFile mount_namespace;  // -N; set by who opened it
+  NamespaceFile mount_namespace;  // -N; set by the caller that opened it
 };
 
-// Reads the configuration file, parses and checks options. Nothing is touched. Failures as mount(8).
+// Reads the configuration file, then parses and checks the options. Changes nothing. Failures have mount(8)'s
+// statuses.
 Outcome<MountPlan> make_mount_plan(const std::string& program, const MountRequest& request);
 
-// The options anew, with what the configuration file says now (SIGHUP).
+// Parses the options again with the current content of the configuration file (SIGHUP).
 Outcome<MountOptions> reread_options(const MountPlan& plan);
 
 }  // namespace nfsrdma::cli

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether DIR can be mounted on: one clear line, before anything else is tried, instead of what libfuse or
-// fusermount3 would print later.
+// Checks whether DIR can be mounted on. It gives one clear line before anything else is tried, in place of
+// what libfuse or fusermount3 would print later.
 //
-// Nothing here looks into a mount that may be dead: the mount table is asked first. Failures have the
-// statuses that mount(8) has: kFailed for a missing or busy directory, kUsage for a lack of permission,
-// kSystem for a machine without FUSE.
+// The functions consult the mount table first and do not access a mount that may be dead. Failures have the
+// statuses of mount(8): kFailed for a missing or busy directory, kUsage for missing permission, kSystem for a
+// machine without FUSE.
 #pragma once
 
 #include <sys/types.h>
@@ -24,12 +24,12 @@ struct MountPointProblem {
   bool passing = false;
 };
 
-// The canonical path of `dir`. `uid`: who mounts; other than root must be allowed to write to it
-// (fusermount3's rule).
+// Returns the canonical path of `dir`. `uid` is the user who mounts. A user other than root must be allowed
+// to write to the directory (fusermount3's rule).
 tl::expected<std::string, MountPointProblem> check_mount_point(const std::vector<MountEntry>& table,
                                                                const std::string& dir, uid_t uid);
 
-// /dev/fuse, and for other than root fusermount3. The paths are parameters for tests.
+// Checks /dev/fuse and, for users other than root, fusermount3. The paths are parameters for tests.
 Outcome<> check_fuse(uid_t uid, const std::string& device = "/dev/fuse",
                      const std::vector<std::string>& helpers = {"/usr/bin/fusermount3", "/bin/fusermount3"});
 

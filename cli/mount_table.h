@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What mount(8), umount(8), findmnt(8) and systemd keep of a mount and the kernel does not: libmount's table
-// (/run/mount/utab), and fstab(5).
+// Records of a mount that mount(8), umount(8), findmnt(8) and systemd use and the kernel does not keep:
+// libmount's table (/run/mount/utab), and fstab(5).
 //
-// umount(8) asks the kernel only for the kind of file system, which of every FUSE mount is "fuse", and would
-// take ours away without its helper, which waits until the server has all data. A line in the table makes it
-// look closer. systemd reads there that the mount needs the network (_netdev), and unmounts it before the
-// network goes. Root's own; blocking, for command-line programs.
+// umount(8) asks the kernel only for the file system type, which is "fuse" for every FUSE mount. Without a
+// line in the table it would remove our mount without our helper, which waits until the server has all data.
+// systemd reads in the table that the mount needs the network (_netdev), and unmounts it before the network
+// goes down. Only for root. Blocking, for command-line programs.
 #pragma once
 
 #include <string>
@@ -16,17 +16,17 @@
 
 namespace nfsrdma::cli {
 
-// A line for root's mount, in place of an older one of that directory. `options`: what the administrator
-// wrote, of which the table takes what is not the kernel's (x-..., user); _netdev is added. Fails with
-// MountExit::kSystem.
+// Adds a line for root's mount and replaces an older line for the same directory. `options` are those the
+// administrator gave. The table stores those that are not the kernel's (x-..., user). _netdev is added. Fails
+// with MountExit::kSystem.
 Outcome<> add_to_mount_table(const std::string& source, const std::string& mount_point,
                              const std::vector<RawOption>& options);
 
-// What umount(8) does itself after its helper.
+// umount(8) itself does this after its helper returns.
 void remove_from_mount_table(const std::string& mount_point);
 
-// The options of the line in `fstab`; an empty name is /etc/fstab, or $LIBMOUNT_FSTAB, as for mount(8).
-// Empty: there is none.
+// The options of the matching line in `fstab`; empty if there is none. An empty name means $LIBMOUNT_FSTAB or
+// /etc/fstab, as for mount(8).
 std::vector<RawOption> fstab_options(const std::string& fstab, const std::string& source,
                                      const std::string& directory);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building blocks of the option table's rows: setters and printers for MountOptions' members.
+// Templates for the rows of the option table: setters and printers for members of MountOptions.
 //
-// Private to cli/option_*.cc. A row names a member and gets both directions from here; rows with rules of
-// their own (versions, transports, security flavors) have functions in option_rules.cc.
+// Private to cli/option_*.cc. A row names a member and gets its setter and its printer from here. Rows with
+// rules of their own (versions, transports, security flavors) have functions in option_rules.cc.
 #pragma once
 
 #include <fmt/core.h>
@@ -28,19 +28,19 @@ struct Unwrapped<std::optional<T>> {
 template <auto Member>
 using MemberType = std::remove_reference_t<decltype(std::declval<MountOptions&>().*Member)>;
 
-// bool and optional<bool>.
+// For bool and optional<bool>.
 template <auto Member>
 Outcome<> set_switch(MountOptions& o, const OptionValue& v) {
   o.*Member = v.on;
   return {};
 }
-// One value of an enumeration; `Off` is what its opposite means.
+// Sets one value of an enumeration; `Off` is the value for the opposite switch.
 template <auto Member, auto On, auto Off = On>
 Outcome<> set_choice(MountOptions& o, const OptionValue& v) {
   o.*Member = v.on ? On : Off;
   return {};
 }
-// Integers, and std::chrono durations in `Unit`; both also inside an optional.
+// For integers, and std::chrono durations counted in `Unit`; both also inside an optional.
 template <auto Member, class Unit = void>
 Outcome<> set_number(MountOptions& o, const OptionValue& v) {
   using Value = typename Unwrapped<MemberType<Member>>::type;
@@ -66,7 +66,7 @@ struct Name {
   }
 };
 
-// `On` when the switch is on, `Off` (which may be "") when it is off; nothing for an empty optional.
+// Returns `On` if the switch is on, else `Off` (which may be ""); empty for an empty optional.
 template <auto Member, Name On, Name Off>
 std::string show_switch(const MountOptions& o) {
   if constexpr (std::is_same_v<std::remove_cv_t<MemberType<Member>>, std::optional<bool>>) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splitting of `-o a,b=c,d`: the comma list of mount(8) and libfuse.
+// Splits `-o a,b=c,d`, the comma-separated list of mount(8) and libfuse.
 //
-// A backslash takes the next character as it is (`\,` and `\\`, as libfuse reads it), and a value that begins
-// with a double quote runs to the next one (as libmount reads it), so a comma can be part of a value. Empty
-// items are skipped: fstab entries are edited by hand. Pure functions.
+// A backslash escapes the next character (`\,` and `\\`, as in libfuse). A value that begins with a double
+// quote extends to the next double quote (as in libmount). So a value can contain commas. Empty items are
+// skipped, because people edit fstab by hand. Pure functions.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace nfsrdma::cli {
 
-// One item of the list, escapes resolved. `rsize=` has a value, the empty one; `hard` has none.
+// One item of the list, with escapes resolved. `rsize=` has an empty value; `hard` has no value.
 struct RawOption {
   std::string name;
   std::optional<std::string> value;
@@ -23,10 +23,10 @@ struct RawOption {
   bool operator==(const RawOption&) const = default;
 };
 
-// Fails with MountExit::kUsage on an unclosed quote and on an item that begins with '='.
+// Fails with MountExit::kUsage for an unclosed quote, or for an item that begins with '='.
 Outcome<std::vector<RawOption>> split_options(std::string_view list);
 
-// The inverse for one text: commas, backslashes and quotes escaped.
+// Escapes commas, backslashes and quotes in one text.
 std::string escape_option(std::string_view text);
 
 }  // namespace nfsrdma::cli

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// From names and values to MountOptions: checking, layering, cross-checks.
+// Converts names and values to MountOptions: checks, layers, cross-checks.
 //
-// Layers, later ones override earlier ones option by option: the configuration file's Global, Server and
-// MountPoint sections, then the command line; within a layer the rightmost wins, as with mount(8). That is
-// nfsmount.conf(5)'s "any options already seen ... will be ignored when seen again", read from the other end.
-// An option of RDMA or of NFSv3 that does not apply to the mount is refused when it was typed; in the file,
-// which is for other mounts too, it is as if it were not there.
-// Everything fails with MountExit::kUsage and one line. Pure functions; no file is read here
-// (cli/config_file.h).
+// Later layers override earlier ones, option by option: the configuration file's Global, Server and
+// MountPoint sections, then the command line. Within a layer the rightmost option wins, as with mount(8).
+// This is the rule of nfsmount.conf(5), "any options already seen ... will be ignored when seen again", in
+// reverse order. If an option for RDMA or NFSv3 does not apply to the mount, it is refused on the command
+// line. In the configuration file, which serves other mounts too, it is ignored. Every failure is
+// MountExit::kUsage with one line. Pure functions; they read no file (cli/config_file.h does).
 #pragma once
 
 #include <cstdint>
@@ -33,9 +32,9 @@ struct OptionLayer {
 
 struct ParsedOptions {
   MountOptions values;
-  // By the table's name: who set it last.
+  // By the table's name: the layer that set the option last.
   std::map<std::string, OptionOrigin> origins;
-  // What was skipped because of `sloppy`, for -v and the log.
+  // Options skipped because of `sloppy`, for -v and the log.
   std::vector<std::string> skipped;
 
   bool given(std::string_view name) const { return origins.contains(std::string(name)); }
@@ -44,13 +43,14 @@ struct ParsedOptions {
 // Layers in ascending order of precedence.
 Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, bool sloppy);
 
-// What only makes sense together with the source: address families, ports. Fills in values.port.
+// Checks that need the source: address families and ports. Sets values.port.
 Outcome<> check_options(ParsedOptions& parsed, const Source& source);
 
-// What needs privilege: dev, suid, remount, allow_other of a user. `fuse_conf` is the text of /etc/fuse.conf.
+// Checks options that need privilege: dev, suid, remount, and allow_other of a user. `fuse_conf` is the text
+// of /etc/fuse.conf.
 Outcome<> check_privilege(const MountOptions& options, bool root, std::string_view fuse_conf);
 
-// `--help` for options: name, help and default per row, by section, wrapped at `width` columns.
+// The options part of `--help`: name, help and default of each row, by section, wrapped at `width` columns.
 std::string options_help(size_t width);
 
 }  // namespace nfsrdma::cli

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outcome<T>: a value, or the exit status and the one line that tells the user why.
+// Outcome<T>: a value, or an exit status and one line that tells the user why.
 //
-// The command line ends in a process exit, so its failures carry an exit status instead of the Error of the
-// lower layers. Two families of statuses exist: mount(8)'s bits for the helpers (mount.nfsrdma-fuse,
-// umount.fuse.rpcrdma and the `mount` verb), and the tools' own for every other verb of `nfsrdma-fuse`.
-// The line has no program name, no newline and no full stop; report() adds the program's name.
+// A command ends in a process exit, so its failures carry an exit status in place of the Error of the lower
+// layers. There are two families of statuses: mount(8)'s bits for the helpers (mount.nfsrdma-fuse,
+// umount.fuse.rpcrdma) and the `mount` verb, and the tools' own for every other verb of `nfsrdma-fuse`. The
+// line has no program name, newline or full stop; report() adds the program's name.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@
 
 namespace nfsrdma::cli {
 
-// mount(8), EXIT STATUS. Bits there; a helper only ever returns one.
+// mount(8), EXIT STATUS. They are bits in mount(8); a helper only returns one of them.
 enum class MountExit : int {
   kOk = 0,
   kUsage = 1,        // incorrect invocation or permissions
   kSystem = 2,       // out of memory, cannot fork, no /dev/fuse, no fusermount3
   kInternal = 4,     // a defect of this program
-  kInterrupted = 8,  // the user gave up
+  kInterrupted = 8,  // the user interrupted it
   kMtab = 16,        // never returned: there is no mtab to write
   kFailed = 32,      // the mount or unmount failed
 };
@@ -31,7 +31,7 @@ enum class ToolExit : int {
   kFailed = 1,
   kUsage = 2,
   kNotOurs = 3,   // DIR is not a mount of this program
-  kWarnings = 4,  // done, with something the user should look at
+  kWarnings = 4,  // done, but the user should look at something
 };
 
 struct Failure {
@@ -51,14 +51,14 @@ tl::unexpected<Failure> refuse(Code code, std::string line) {
   return tl::unexpected<Failure>(Failure(code, std::move(line)));
 }
 
-// "PROGRAM: LINE\n" on standard error, with control characters of the line made visible: option values,
-// server names and mount points come from outside and must not drive the terminal. Returns the exit status.
+// Writes "PROGRAM: LINE\n" to standard error and returns the exit status. Control characters in the line are
+// escaped: option values, server names and mount points come from outside and must not control the terminal.
 int report(std::string_view program, const Failure& failure);
 
-// Control characters, also C1 and those that turn the direction of text, as \xNN or \uNNNN, and so bytes that
-// are no UTF-8; everything else as it is.
+// Escapes control characters (also C1 and those that change the text direction) as \xNN or \uNNNN, and bytes
+// that are not UTF-8 as \xNN. Other text is unchanged.
 std::string printable(std::string_view text);
-// The same of a whole text: newlines and tabs stay.
+// The same for a text of several lines: newlines and tabs stay.
 std::string printable_text(std::string_view text);
 
 }  // namespace nfsrdma::cli

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pcapng: RPC messages as a file that Wireshark and tshark read (draft-ietf-opsawg-pcapng).
 //
-// A message becomes a record of RPC over TCP (RFC 5531 section 11) in TCP segments that are made up, whatever
-// has carried it: over RDMA there are no frames that a dissector could put together, and software RDMA's are
-// cut anew by each connection. One interface for each protocol says so. Pure: text in, bytes out.
+// Each message becomes a record of RPC over TCP (RFC 5531 section 11) in synthetic TCP segments, for every
+// transport. Over RDMA there are no frames that a dissector could reassemble, and each connection of software
+// RDMA segments the data differently. Each protocol has its own capture interface, whose name shows it. Pure
+// functions: messages in, bytes out.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,9 @@ namespace nfsrdma::cli {
 class Pcapng {
  public:
   explicit Pcapng(std::string_view program) : program_(program) {}
-  // The bytes that begin the file.
+  // The bytes at the beginning of the file.
   ByteVector header() const;
-  // The bytes that add a message.
+  // The bytes of one more message.
   ByteVector add(const CapturedMessage& message);
 
  private:
@@ -32,7 +33,7 @@ class Pcapng {
 
   const std::string program_;
   std::map<std::string, uint32_t> interfaces_;
-  std::map<std::string, Stream> streams_;  // by both addresses
+  std::map<std::string, Stream> streams_;  // by local and peer address
 };
 
 }  // namespace nfsrdma::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `nfsrdma-fuse probe SERVER[:/path]`: goes the way of a mount step by step and says how long each took and
-// where it ends: names, TCP, the NULL procedure, client ID and session, the path, its contents.
+// `nfsrdma-fuse probe SERVER[:/path]`: takes the steps of a mount one by one, and reports the duration of
+// each and the step that fails: name resolution, TCP, the NULL procedure, client ID and session, the path,
+// its contents.
 #pragma once
 
 #include <optional>
@@ -13,7 +14,7 @@
 
 namespace nfsrdma::cli {
 
-// Each transport that a mount with the same options may take.
+// Each transport that a mount with the same options could use.
 struct ServerWays {
   std::vector<client::ClientOptions> rdma;  // through a device, in software
   std::optional<client::ClientOptions> tcp;
@@ -21,7 +22,7 @@ struct ServerWays {
 // Failures are ToolExit::kUsage.
 Outcome<ServerWays> ways_to_server(const ProbeVerb& verb);
 
-// ToolExit. Steps go to standard output, the failure to standard error.
+// Returns ToolExit. Steps go to standard output, the failure to standard error.
 int run_probe(const std::string& program, const ProbeVerb& verb);
 
 }  // namespace nfsrdma::cli

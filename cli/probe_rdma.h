@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The RDMA part of `nfsrdma-fuse probe`: one connection, the agreement on a version, and the NULL procedure.
+// The RDMA part of `nfsrdma-fuse probe`: one connection, version negotiation, and the NULL procedure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace nfsrdma::cli {
 
-// "127.0.0.1:20049: software RDMA, version 2, ...", or why there is none. Blocks, for a bounded time.
+// Returns "127.0.0.1:20049: software RDMA, version 2, ...", or why there is no connection. Blocks for a
+// bounded time.
 Outcome<std::string> probe_rdma(const client::ClientOptions& options);
 
 }  // namespace nfsrdma::cli

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What mount -o remount may be given: what it changes (Mutability::kRemount), and everything else as it is.
+// Checks the options of mount -o remount: those with Mutability::kRemount may change, all others must stay as
+// they are.
 //
-// mount(8) adds the options of fstab and of the mount table to those that are typed, so what cannot be
-// changed may be there, but must say what is in force already. Pure functions.
+// mount(8) adds the options of fstab and of the mount table to those on the command line. So an option that
+// cannot change may be present, but it must equal the effective value. Pure functions.
 #pragma once
 
 #include <string_view>
@@ -13,11 +14,11 @@
 
 namespace nfsrdma::cli {
 
-// Whether the option could be one that a remount cannot change, so that what is in force must be known.
+// True if the option could be one that a remount cannot change, so that the effective options must be known.
 bool may_need_new_mount(const RawOption& option);
 
-// `now`: what is in force, as show_options() has it; `found_transport`: its transport was not asked for.
-// `given`: options that were parsed before. Fails with MountExit::kUsage.
+// `now`: the effective options, as show_options() returns them. `found_transport`: the user did not request
+// the transport. `given`: options that were already parsed. Fails with MountExit::kUsage.
 Outcome<> check_remount(std::string_view now, bool found_transport, const std::vector<RawOption>& given);
 
 }  // namespace nfsrdma::cli

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reporter: how the code that mounts tells the waiting user what became of it.
+// Reporter: tells the waiting user how the mount attempt ends.
 //
-// Two kinds. In the background the mounting code is a child process and its reports go through a pipe to the
-// parent (cli/launch.h), whose exit status is the truth about the mount. In the foreground there is no
-// parent: failures go to standard error, and readiness to the service manager (sd_notify(3)).
+// There are two kinds. In the background the mounting code is a child process. Its reports go through a pipe
+// to the parent (cli/launch.h), whose exit status tells whether the mount succeeded. In the foreground there
+// is no parent: failures go to standard error, and readiness to the service manager (sd_notify(3)).
 //
-// Exactly one of ready(), failed() and background() is called, once, from the thread that started; progress()
-// only before it. Never throws, never blocks on a parent that has died.
+// Exactly one of ready(), failed() and background() is called, once, from the thread that started the mount.
+// progress() is only called before that. Never throws, and never blocks on a parent that has died.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ namespace nfsrdma::cli {
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  // Something worth a line while the user waits ("connect: Connection refused; trying again").
+  // A line for the user who waits ("connect: Connection refused; trying again").
   virtual void progress(std::string_view line) = 0;
-  // The mount answers. From here on the process is on its own.
+  // The mount works. From now on the process runs on its own.
   virtual void ready() = 0;
-  // It will not be mounted. The process is about to end.
+  // The mount failed. The process is about to end.
   virtual void failed(const Failure& failure) = 0;
-  // `bg`: the first attempt failed; the user need not wait for the others.
+  // `bg`: the first attempt failed; the user need not wait for further attempts.
   virtual void background(std::string_view why) = 0;
 };
 
@@ -60,7 +60,7 @@ class ForegroundReporter final : public Reporter {
   bool verbose_;
 };
 
-// One message on the pipe. kEnd: the writer is gone without a final report.
+// One message on the pipe. kEnd: the writer ended without a final report.
 struct Report {
   enum class Kind : uint8_t { kProgress = 'P', kReady = 'R', kFailed = 'F', kBackground = 'B', kEnd = 0 };
   Kind kind = Kind::kEnd;
@@ -70,12 +70,11 @@ struct Report {
   bool operator==(const Report&) const = default;
 };
 
-// Takes reports out of a byte stream that arrives in any pieces. A stream that is not one of ours ends in
-// kEnd.
+// Parses reports from a byte stream that arrives in arbitrary pieces. Invalid bytes yield kEnd.
 class ReportReader {
  public:
   void append(std::string_view bytes) { buffer_ += bytes; }
-  // The next complete report; nothing when more bytes are needed.
+  // Takes the next complete report. Returns false if more bytes are needed.
   bool next(Report& report);
 
  private:
@@ -84,8 +83,8 @@ class ReportReader {
 
 std::string encode_report(const Report& report);
 
-// sd_notify(3): "READY=1", "STOPPING=1"... to $NOTIFY_SOCKET; false when there is none or it does not take
-// it.
+// sd_notify(3): sends "READY=1", "STOPPING=1"... to $NOTIFY_SOCKET. Returns false if the variable is missing
+// or sending fails.
 bool notify_service_manager(std::string_view state);
 
 }  // namespace nfsrdma::cli

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client with a session like a mount's, on one loop of its own and without a kernel: for `probe` and
-// `doctor`.
+// A client with a session like that of a mount, on one loop of its own and without the kernel, for `probe`
+// and `doctor`.
 //
-// An attempt cannot be called off, and the destructor waits for what the server does not answer: after a call
-// that returned nothing the process either waits for that or ends without destroying this. Blocking; one
-// thread.
+// An attempt cannot be cancelled, and the destructor waits for outstanding calls. If a call returned nothing
+// (no answer), the process must either wait in the destructor or exit without destroying the object.
+// Blocking; one thread.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class ServerSession {
  public:
   struct Listing {
     std::vector<client::DirectoryEntry> entries;
-    bool more = false;  // than were read
+    bool more = false;  // the directory has more entries than were read
   };
 
   explicit ServerSession(const client::ClientOptions& options);
@@ -32,9 +32,9 @@ class ServerSession {
   ServerSession(const ServerSession&) = delete;
   ServerSession& operator=(const ServerSession&) = delete;
 
-  // As far as the root of options.export_path. Nothing: no answer within the limit.
+  // Mounts the root of options.export_path. Nothing: no answer within the limit.
   std::optional<Result<client::Entry>> mount(std::chrono::milliseconds limit);
-  // The directory's first `most` entries, with what this process' user may see.
+  // The first `most` entries of the directory, as far as the user of this process may see them.
   std::optional<Result<Listing>> list(const client::NodeRef& directory, size_t most,
                                       std::chrono::milliseconds limit);
 

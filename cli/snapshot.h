@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshot: everything `status` and `stats` know about one mount at one moment.
+// Snapshot: everything that `status` and `stats` know about one mount at one moment.
 //
-// Made by the daemon from what client/ and fuse/ count, sent as JSON over the control socket, read back by
-// the tools and formatted there; `stats --format json` writes the same JSON and `--since FILE` reads it
-// again. Fields that a file or a daemon of another version lacks are zero or empty. Counters only grow while
-// a mount lives; difference() subtracts them and keeps what is a level (slots, dirty bytes). Plain values.
+// The daemon makes it from the counters of client/ and fuse/ and sends it as JSON over the control socket.
+// The tools parse and format it. `stats --format json` writes the same JSON, and `--since FILE` reads it.
+// Fields that a file or a daemon of another version lacks are zero or empty. Counters only grow while a mount
+// lives. difference() subtracts counters and keeps levels (slots, dirty bytes). Plain values.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct FuseOperation {
   LatencyCounts latency{};
 };
 
-// What the requests of one thread cost. Thread 0 is the kernel's, or of a PID namespace that the daemon does
-// not see into.
+// The cost of one thread's requests. Thread 0 stands for the kernel, or for a PID namespace that the daemon
+// cannot see.
 using Caller = fuse::CallerStatistics;
 
 struct FuseSnapshot {
@@ -46,14 +46,14 @@ struct FuseSnapshot {
   uint64_t invalidations_merged = 0;
   uint64_t invalidation_floods = 0;
   std::vector<Caller> callers;
-  Caller replaced_callers;  // of threads that are not in the list any more
+  Caller replaced_callers;  // sum of threads that the list no longer contains
 };
 
-// Of the daemon. Bytes.
+// Memory of the daemon, in bytes.
 struct MemorySnapshot {
   uint64_t resident_bytes = 0;
-  uint64_t huge_page_bytes = 0;  // of these
-  uint64_t buffer_bytes = 0;     // in use: kept and written data, and what is under way
+  uint64_t huge_page_bytes = 0;  // part of resident_bytes
+  uint64_t buffer_bytes = 0;     // in use: cached and dirty data, and requests in progress
   uint64_t idle_buffer_bytes = 0;
 };
 
@@ -61,43 +61,44 @@ struct Snapshot {
   std::string version;  // of the daemon
   uint64_t pid = 0;
   std::string state;       // "mounted", "unmounting"
-  bool responding = true;  // the server
+  bool responding = true;  // the server answers
   std::string source;
   std::string mount_point;
-  std::string notice;            // what the user should know of this mount, or empty
+  std::string notice;            // what the user should know about this mount; or empty
   std::string mount_options;     // effective, as the options table shows them
-  bool found_transport = false;  // no transport was asked for: proto=auto
+  bool found_transport = false;  // the user did not request a transport: proto=auto
   std::string log_level;
   client::Statistics client;
   FuseSnapshot fuse;
   MemorySnapshot memory;
-  // Not the daemon's to say: whether its thread IDs are those of whoever took the snapshot.
+  // Set by the tool, not by the daemon: whether the daemon's thread IDs are valid in the tool's PID
+  // namespace.
   bool same_pid_namespace = true;
 };
 
 FuseSnapshot make_fuse_snapshot(const fuse::FuseStatistics& statistics);
 
 Json to_json(const Snapshot& snapshot);
-// Fails with ToolExit::kFailed when it is no snapshot at all.
+// Fails with ToolExit::kFailed if `json` is not a snapshot.
 Outcome<Snapshot> snapshot_from_json(const Json& json);
 
-// What happened between two snapshots of one mount. A `before` of an earlier mount (its age is not smaller)
-// counts as nothing. The longest time of an interval is known by its bucket only: an upper bound.
+// The changes between two snapshots of one mount. A `before` from an earlier mount (recognised by its age or
+// daemon PID) is ignored. The maximum latency of the interval is known only by its bucket, as an upper bound.
 Snapshot difference(const Snapshot& now, const Snapshot& before);
 
 // --- text forms
 
-// `status`: for people.
+// `status`: the text form.
 std::string status_text(const Snapshot& snapshot);
 
 struct StatsSelection {
-  bool operations = false;  // --ops: also FUSE operations, and how latencies are distributed
+  bool operations = false;  // --ops: also FUSE operations and the distribution of latencies
   bool transports = false;  // --xprt
 };
-// `stats`: for people. `seconds`: the interval the numbers are for, for rates.
+// `stats`: the text form. `seconds`: the length of the interval, for rates.
 std::string stats_table(const Snapshot& snapshot, double seconds, StatsSelection selection);
 
-// The text format of Prometheus, names after node_exporter's mountstats collector.
+// The text format of Prometheus; names follow node_exporter's mountstats collector.
 std::string stats_prometheus(const std::vector<Snapshot>& snapshots);
 
 // The format of /proc/self/mountstats, for `mountstats -f` and `mountstats iostat -f`.

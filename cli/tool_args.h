@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `nfsrdma-fuse VERB ...`, read with CLI11.
+// The command line of `nfsrdma-fuse VERB ...`, parsed with CLI11.
 //
-// Usage errors are ToolExit::kUsage, except under the verb `mount`, which has the exit statuses of mount(8).
-// Mount options may be written as -o LIST or as long options (--rsize=65536, --read-only is not one, --ro
-// is); they are put in one list in the order in which they were given. Pure; nothing is looked up.
+// Usage errors are ToolExit::kUsage, except for the verb `mount`, which has the exit statuses of mount(8).
+// Mount options may be written as -o LIST or as long options (--rsize=65536; --ro, but not --read-only). They
+// are put in one list in the order in which they were given. Pure; nothing is looked up.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ struct UmountVerb {
   bool lazy = false;
   bool force = false;
   bool verbose = false;
-  bool forget = false;  // what `mount --persist` and `--bookmark` wrote
+  bool forget = false;  // also forget what `mount --persist` and `--bookmark` recorded
   std::optional<std::chrono::seconds> timeout;
 };
 struct StatusVerb {
@@ -39,11 +39,11 @@ enum class StatsFormat : uint8_t { kTable, kJson, kPrometheus, kMountstats };
 struct StatsVerb {
   std::string directory;                         // empty: every mount
   std::optional<std::chrono::seconds> interval;  // absent: once
-  std::optional<unsigned> count;                 // of reports; absent: for ever
+  std::optional<unsigned> count;                 // number of reports; absent: no limit
   bool operations = false;
   bool transports = false;
   bool processes = false;
-  std::string since;  // a file that --format json wrote
+  std::string since;  // a file written by --format json
   StatsFormat format = StatsFormat::kTable;
 };
 struct ProbeVerb {
@@ -52,7 +52,7 @@ struct ProbeVerb {
 };
 struct LogLevelVerb {
   std::string directory;
-  std::string level;  // empty: show it
+  std::string level;  // empty: show the current level
 };
 struct ShowText {  // --help, --version
   std::string text;
@@ -64,7 +64,7 @@ using ToolCommand = std::variant<MountRequest, UmountVerb, StatusVerb, StatsVerb
 // `arguments` without argv[0].
 Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments);
 
-// What the line takes, for its manual page and completions.
+// The syntax of the command line, for its manual page and completions.
 CommandOutline tool_outline();
 
 std::string version_text();

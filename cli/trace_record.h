@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `trace` asks a daemon for, and what it gets: the JSON of both ends in one place. Plain values and pure
-// functions.
+// The requests of `trace` to a daemon, and the answers: the JSON of both ends in one place. Plain values and
+// pure functions.
 //
 //     {"command":"trace","operations":["READ"],"at_least_ns":1000000}  -> {"id":7}
 //     {"command":"trace","messages":1}                                 -> {"id":8}
 //     {"command":"trace","id":7}  -> {"operations":[...],"lost":0}
 //     {"command":"trace","id":8}  -> {"messages":[...],"lost":0}
 //
-// A trace that is not asked for again within TraceSessions::kPatience ends.
+// A trace ends if the tool does not fetch from it within TraceSessions::kPatience.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ namespace nfsrdma::cli {
 struct TraceRecord {
   std::string operation;  // "READ"
   int errnum = 0;
-  uint64_t process = 0;  // 0: the kernel, or not known
+  uint64_t process = 0;  // 0: the kernel, or unknown
   std::string command;
   uint64_t uid = 0;
   std::string path;      // within the mount, or "inode N"
   std::string new_path;  // RENAME
   uint64_t offset = 0;   // READ, WRITE: bytes
   uint64_t size = 0;     // READ, WRITE: bytes
-  int64_t at_us = 0;     // since 1970
+  int64_t at_us = 0;     // microseconds since 1970, UTC
   uint64_t took_ns = 0;
 };
 
@@ -38,10 +38,10 @@ Json to_json(const TraceRecord& record);
 TraceRecord trace_record_from_json(const Json& json);
 
 Json to_json(const CapturedMessage& message);
-// Fails with ToolExit::kFailed when its bytes are no base64.
+// Fails with ToolExit::kFailed if the message's bytes are not Base64.
 Outcome<CapturedMessage> captured_message_from_json(const Json& json);
 
-// One line, without a newline; the local time of day first.
+// Formats one line, without a newline. It begins with the local time of day.
 std::string trace_line(const TraceRecord& record);
 
 }  // namespace nfsrdma::cli

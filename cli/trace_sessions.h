@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// TraceSessions: the daemon's end of `trace` (trace_record.h): who watches, and what each has not fetched
-// yet.
+// TraceSessions: the daemon's end of `trace` (trace_record.h). It holds the traces that run, and what each
+// tool has not fetched yet.
 //
-// Owner: MountDaemon, on the control thread. A tool says when it ends; one that was killed is found by its
-// silence.
+// Owner: MountDaemon, on the control thread. A tool tells when it ends. The session of a killed tool ends
+// when no request has come for kPatience.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -31,18 +31,18 @@ class TraceSessions {
   struct Sources {
     fuse::OperationTracer* tracer = nullptr;
     PathOf path_of;
-    std::shared_ptr<MessageCapture> capture;  // null: this mount's messages cannot be seen (NFSv3)
+    std::shared_ptr<MessageCapture> capture;  // null: the messages of this mount cannot be captured (NFSv3)
   };
   TraceSessions(asio::io_context& context, Sources sources);
   ~TraceSessions();
 
-  // ToolExit::kFailed when the request asks for what there is not.
+  // Fails with ToolExit::kFailed if the request asks for something that does not exist.
   Outcome<Json> answer(const Json& request);
   size_t size() const { return sessions_.size(); }
 
  private:
   struct Session {
-    std::shared_ptr<fuse::OperationTracer::Watch> watch;  // null: of messages
+    std::shared_ptr<fuse::OperationTracer::Watch> watch;  // null: this session traces messages
     std::chrono::steady_clock::time_point asked;
   };
   Outcome<Json> begin(const Json& request);

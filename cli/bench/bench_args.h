@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `nfsrdma-fuse bench`. Known to cli/tool_args.cc, which has the other verbs.
+// The command line of `nfsrdma-fuse bench`. cli/tool_args.cc includes it among the other verbs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@ namespace nfsrdma::cli::bench {
 class BenchArguments {
  public:
   void add_to(CLI::App& app);
-  // After the parse. Fails with ToolExit::kUsage.
+  // Call after parsing. Fails with ToolExit::kUsage.
   Outcome<BenchVerb> take();
 
  private:

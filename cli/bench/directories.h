@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measuring directories, in turn and round by round: from what was asked for to a document.
+// Measures directories in turn, round by round, and makes a document of the results.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace nfsrdma::cli::bench {
 
-// Blocks until all is measured, or until `stop` is set: then, as after any failure, nothing is left in the
-// directories and there is no document. `say` gets what is done now, a short line each time.
+// Blocks until everything is measured or `stop` is set. After a stop or a failure nothing is left in the
+// directories, and there is no document. `say` gets a short line for each step.
 Outcome<Document> measure_directories(const BenchVerb& verb, const std::atomic<bool>& stop,
                                       const std::function<void(const std::string&)>& say);
 

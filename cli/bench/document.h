@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Document: one run of a benchmark, as measured. The only form in which results are kept; `nfsrdma-fuse
-// bench` and tests/bench write it, and tables, verdicts and the HTML report are made from it (findings.h,
-// report.h). docs/bench/README.md has the format for people.
+// Document: one run of a benchmark, as measured. Results are kept only in this form. `nfsrdma-fuse bench` and
+// tests/bench write it; findings.h and report.h make tables, verdicts and the HTML report from it.
+// docs/bench/README.md describes the format.
 //
-// Only what was measured is in it, and which plots and targets it is for. Medians, spreads and verdicts are
-// not: they are computed each time. Plain values.
+// It holds only measured values and the plots and targets that use them. Medians, spreads and verdicts are
+// not stored; they are computed each time. Plain values.
 #pragma once
 
 #include <map>
@@ -35,8 +35,8 @@ struct Measurement {
   std::string metric;  // "random read"
   std::string contender;
   At at;
-  bool exact = false;  // counts that repeat, not times
-  // By key ("mib_per_s"): the value of each round. Rounds of all contenders are interleaved.
+  bool exact = false;  // counts that repeat exactly, not times
+  // For each key ("mib_per_s") the value of each round. The rounds of all contenders are interleaved.
   std::map<std::string, Rounds> values;
 };
 
@@ -47,29 +47,30 @@ struct Pair {
 
 enum class PlotKind { kBars, kLines, kGrid, kCloud, kMap };
 
-// What to draw of the measurements:
+// What a plot draws:
 //   bars   a group of bars for each metric, a bar for each contender
 //   lines  y over the quantity x of `at`, a line for each contender
 //   grid   a panel for each contender; in it y over x, a line for each value of `along`
-//   cloud  y over x, both measured; a point for each value of `along`, in whose order a contender's are
-//   joined map    compare[0].of / compare[0].over for each pair of values of x and `along`
+//   cloud  y over x, both measured; a point for each value of `along`; a line joins a contender's points in
+//          the order of `along`
+//   map    compare[0].of / compare[0].over for each pair of values of x and `along`
 struct Plot {
   PlotKind kind = PlotKind::kBars;
   std::string title;
-  std::string text;  // what one should know to read it
+  std::string text;  // what a reader must know to understand the plot
   std::vector<std::string> metrics;
   std::string x;
   std::string y;
   std::string along;
-  At where;                             // only measurements at these values
+  At where;                             // draw only measurements with these values
   std::vector<std::string> contenders;  // empty: all
   std::vector<Pair> compare;
 };
 
-// How the measurements that something is compared with are put together.
+// How several reference measurements are combined.
 enum class Combine {
-  kSum,     // one after the other: costs add
-  kSeries,  // one after the other: throughputs add as 1/(1/a + 1/b)
+  kSum,     // run one after the other: costs add up
+  kSeries,  // run one after the other: throughputs combine as 1/(1/a + 1/b)
 };
 
 struct Reference {
@@ -82,34 +83,34 @@ struct Target {
   std::string what;
   std::string key;
   Reference of;
-  std::vector<Reference> over;  // none: it is the value itself that counts
+  std::vector<Reference> over;  // empty: the value itself is judged
   Combine combine = Combine::kSum;
-  std::optional<double> at_least;  // neither: shown without a verdict
+  std::optional<double> at_least;  // neither bound: shown without a verdict
   std::optional<double> at_most;
 };
 
 struct Document {
   std::string title;
-  std::string date;  // UTC, "2026-11-22T15:00:00Z"
-  std::vector<std::pair<std::string, std::string>>
-      conditions;                  // machine and settings, in the order they are shown
-  std::vector<std::string> notes;  // what a reader has to know, failures among them
+  std::string date;                                             // UTC, "2026-11-22T15:00:00Z"
+  std::vector<std::pair<std::string, std::string>> conditions;  // machine and settings, in display order
+  std::vector<std::string> notes;                               // what a reader must know, including failures
   std::vector<Contender> contenders;
   std::vector<Measurement> measurements;
   std::vector<Plot> plots;
   std::vector<Target> targets;
 
-  // Null when there is none.
+  // Returns null if there is none.
   const Measurement* find(const std::string& metric, const std::string& contender, const At& at) const;
-  // The same; made where there is none.
+  // The same; adds the measurement if it is missing.
   Measurement& measurement(const std::string& metric, const std::string& contender, const At& at);
   const Contender* find_contender(const std::string& name) const;
 };
 
 Json to_json(const Document& document);
 
-// The whole text of a file. Fails with ToolExit::kFailed and says where it is no such document: something is
-// missing, unknown, of another type, or names a contender, quantity or metric that there is not.
+// Parses the whole text of a file. Fails with ToolExit::kFailed and the position if the text is not a valid
+// document: an item is missing, unknown or of another type, or it names a contender, quantity or metric that
+// does not exist.
 Outcome<Document> document_from_text(const std::string& text);
 
 }  // namespace nfsrdma::cli::bench

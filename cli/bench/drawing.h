@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What report.html draws: plots with every number, label and sentence worked out, so that the template's
+// The data for report.html's plots. Every number, label and sentence is already computed, so the template's
 // script only places shapes. Pure.
 //
 //     {"title", "date", "where", "conditions", "notes", "contenders": [{"name", "role", "about"}],
 //      "targets": [{"what", "verdict", "ratio", "wanted"}],
 //      "plots": [{"form": "bars" | "lines" | "map", "title", "text", "findings", "x": AXIS, "y": AXIS, ...}]}
 //
-// "where" and "conditions" are pairs of a name and a text: those of the page's head, and all of them.
+// "where" and "conditions" are lists of [name, text] pairs: those for the head of the page, and all of them.
 // AXIS is {"label", "unit", "better", "log"}.
-// POINT is {"v", "low", "high", "n", "shown", "shown_low", "shown_high"}: median, lowest, highest, how many.
+// POINT is {"v", "low", "high", "n", "shown", "shown_low", "shown_high"}: median, lowest, highest, count;
+// texts.
 //
 // bars   "groups": [{"name", "rows": [POINT with "name", "role"]}]
 // lines  "panels": [{"name", "series": [{"name", "role", "points": [POINT with "x", "at"]}]}],

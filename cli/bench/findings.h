@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a document's measurements say, in numbers and in sentences: ratios between contenders, whether targets
-// are met, and the lines that stand above each plot. Pure.
+// Conclusions from a document's measurements, as numbers and sentences: ratios between contenders, verdicts
+// on targets, and the lines above each plot. Pure.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace nfsrdma::cli::bench {
 enum class Verdict {
   kMet,
   kMissed,
-  kUndecided,  // the spread holds the bound, or there were too few rounds
+  kUndecided,  // the range includes the bound, or there were too few rounds
   kShown,      // the target has no bound
   kAbsent,     // not measured in this run
 };
@@ -31,24 +31,24 @@ const char* verdict_name(Verdict verdict);  // "met", "MISSED", "undecided", "sh
 
 std::vector<Judgement> judge(const Document& document);
 
-// "1.18 (1.10 … 1.25)"; of counts "1.18".
+// "1.18 (1.10 … 1.25)"; for counts "1.18".
 std::string show_ratio(const Ratio& ratio);
 
-// What `key` was in each round; empty when it was not measured.
+// The value of `key` in each round; empty if it was not measured.
 Rounds rounds_of(const Document& document, const std::string& metric, const std::string& contender,
                  const At& at, const std::string& key);
 
-// of/over of one metric at one point.
+// The ratio of/over for one metric at one point.
 std::optional<Ratio> compare(const Document& document, const Pair& pair, const std::string& metric,
                              const At& at, const std::string& key);
 
-// Who is drawn in the plot, ours first and ceilings last: those it names, or everybody who was measured.
+// The contenders of the plot, ours first and ceilings last: those that it names, or all that were measured.
 std::vector<const Contender*> drawn(const Document& document, const Plot& plot);
 
 // The values of one quantity among the plot's measurements, ascending.
 std::vector<double> values_along(const Document& document, const Plot& plot, const std::string& quantity);
 
-// A sentence or a few, each of which can be checked against the plot. Empty when nothing was measured for it.
+// A few sentences that can each be checked against the plot. Empty if nothing was measured for it.
 std::vector<std::string> findings(const Document& document, const Plot& plot);
 
 }  // namespace nfsrdma::cli::bench

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Load on a directory: one kind of operation, by so many threads at once, timed. What `nfsrdma-fuse bench`
-// and tests/bench/fsload measure with.
+// Load on a directory: one kind of operation from `depth` threads, timed. `nfsrdma-fuse bench` and
+// tests/bench/fsload measure with it.
 //
-// `depth` threads each do the next operation of one common sequence, so `depth` operations are under way at
-// any time. Large operations go through one file; small ones act on PATH0, PATH1, ... Blocks until all is
-// done. Knows nothing of mounts.
+// Each of the `depth` threads takes the next operation of one shared sequence, so `depth` operations are in
+// progress at any time. Large operations use one file. Small ones use PATH0, PATH1, ... Blocks until all is
+// done. It does not depend on mounts.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@
 namespace nfsrdma::cli::bench {
 
 enum class LoadOp {
-  kRead,        // through the file once, block by block
-  kWrite,       // the same, of a file that is made if need be; an fsync at the end is timed, too
-  kRandomRead,  // blocks at places of a pseudo-random sequence
+  kRead,        // the whole file once, block by block
+  kWrite,       // the same; creates the file if needed; the time includes an fsync at the end
+  kRandomRead,  // blocks at pseudo-random offsets
   kStat,
-  kCreate,     // open with O_CREAT of what is not there, `block` bytes written if `fill`, close
+  kCreate,     // open with O_CREAT a name that does not exist, write `block` bytes if `fill`, close
   kSmallRead,  // open, read up to `block` bytes, close
   kRemove,
 };
@@ -34,11 +34,12 @@ struct Load {
   uint64_t count = 0;  // operations; 0: the blocks of the file
   uint64_t seed = 1;
   bool direct = false;  // O_DIRECT
-  bool keep = false;    // leave in the page cache what it has of the file; else that is dropped first
+  bool keep = false;    // keep the file's pages in the page cache; else drop them first
   bool fill = false;
-  uint64_t among = 0;                      // kStat: of so many names, at random; 0: each in order
-  bool ask = false;                        // kStat: the file system answers, whatever the kernel has cached
-  std::chrono::duration<double> limit{0};  // stop after this time, and one operation; 0: none
+  uint64_t among = 0;                      // kStat: a random one of this many names; 0: each name in order
+  bool ask = false;                        // kStat: ask the file system even if the kernel has cached
+                                           // attributes
+  std::chrono::duration<double> limit{0};  // start no operation after this time; 0: no limit
 
   bool on_file() const { return op == LoadOp::kRead || op == LoadOp::kWrite || op == LoadOp::kRandomRead; }
 };
@@ -48,18 +49,18 @@ struct LoadResult {
   uint64_t bytes = 0;
   double seconds = 0;
   double cpu_seconds = 0;  // of this process
-  double p50_us = 0;       // latency of an operation: median, and what 1 % and 0.1 % exceed
+  double p50_us = 0;       // latency of an operation: median, 99th and 99.9th percentile
   double p99_us = 0;
   double p999_us = 0;
 };
 
-// Why a load ended early: an errno and where; or `stop` was set.
+// Why a load ended early: an errno and its place, or `stop` was set.
 struct LoadFailure {
   int error = 0;  // 0: stopped
   std::string what;
 };
 
-// `stop` may be set at any time, by a signal handler, too.
+// `stop` may be set at any time, also by a signal handler.
 tl::expected<LoadResult, LoadFailure> run_load(const Load& load, const std::atomic<bool>& stop);
 
 }  // namespace nfsrdma::cli::bench

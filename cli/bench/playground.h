@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Playground: a directory of its own inside of one that is measured; gone with everything in it when this
-// goes.
+// Playground: a private directory inside the measured one. The destructor removes it with all its contents.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@ namespace nfsrdma::cli::bench {
 
 class Playground {
  public:
-  // Fails with ToolExit::kFailed when it cannot be made, or when the file system has no room for so many
-  // bytes.
+  // Fails with ToolExit::kFailed if the directory cannot be created, or if the file system has less than
+  // `needed` bytes free.
   static Outcome<Playground> make(const std::string& directory, uint64_t needed);
   Playground(Playground&& other) noexcept;
   Playground& operator=(Playground&&) = delete;
@@ -22,7 +21,7 @@ class Playground {
 
   std::string path(const std::string& name) const { return path_ + "/" + name; }
 
-  // Removes it now; the line that says why that failed, or empty.
+  // Removes it now. Returns why that failed, or an empty text.
   std::string remove();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quantities a benchmark measures, or measures over: their labels, units and directions. Pure.
+// The quantities that a benchmark measures or varies: their labels, units and directions. Pure.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@ struct Quantity {
   std::string_view label;  // on an axis
   std::string_view unit;   // "" for counts
   Better better = Better::kNeither;
-  bool logarithmic = false;  // drawn in powers of two
+  bool logarithmic = false;  // the axis is drawn in powers of two
 };
 
 // Null for an unknown key.
 const Quantity* find_quantity(std::string_view key);
 
-// "1240", "0.283": four figures at most, with the unit where `unit` is set. Sizes in binary units: "256 KiB".
+// "1240", "0.283": at most four digits, with the unit if `unit` is set. Sizes have binary units: "256 KiB".
 std::string show_value(const Quantity& quantity, double value, bool unit);
 
-// A point of an axis in words: "read-ahead 4", "4 KiB", "100,000 inodes".
+// A point on an axis, as text: "read-ahead 4", "4 KiB", "100,000 inodes".
 std::string show_point(const Quantity& quantity, double value);
 
 }  // namespace nfsrdma::cli::bench

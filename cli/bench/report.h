@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents as files for people: a text for terminals, and one HTML file that needs nothing else. Pure but
-// for the file functions.
+// Formats documents for people: a text for terminals, and one HTML file that needs no other file. Pure,
+// except for the file functions.
 #pragma once
 
 #include <string>
@@ -12,14 +12,16 @@ namespace nfsrdma::cli::bench {
 // Sentences, tables of medians and spreads, verdicts. Ends with a newline.
 std::string text_report(const Document& document);
 
-// template.html with the drawing and the document itself in it; no text of either can end its script element.
+// template.html with the drawing data and the document inserted. Neither text can end its script element
+// early.
 std::string html_report(const Document& document);
 
-// The document as JSON, one line a run, so that versions of a file can be compared.
+// The document as JSON, with one line for each list element, so that versions of a file can be compared by
+// diff.
 std::string json_text(const Document& document);
 
 Outcome<Document> read_document(const std::string& file);
-// Replaces `file` as a whole or leaves it as it was.
+// Replaces `file` atomically, or leaves it unchanged.
 Outcome<> write_file(const std::string& file, const std::string& content);
 
 }  // namespace nfsrdma::cli::bench

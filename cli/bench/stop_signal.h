@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// StopSignal: turns INT, TERM and HUP into a flag while it lives, so that whoever works can tidy up. The
-// second one ends the process at once. Before any other thread exists: they inherit the blocked signals.
+// StopSignal: turns INT, TERM and HUP into a flag while it lives, so that the running work can clean up. A
+// second signal ends the process at once. Create it before any other thread exists: threads inherit the
+// blocked signals.
 #pragma once
 
 #include <signal.h>
@@ -18,7 +19,7 @@ class StopSignal {
   StopSignal& operator=(const StopSignal&) = delete;
 
   const std::atomic<bool>& asked() const { return asked_; }
-  int number() const { return number_; }  // 0: none came
+  int number() const { return number_; }  // 0: no signal came
 
  private:
   void watch();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Subject: a directory that is measured, and what can be known of whoever serves it: for a mount of ours the
-// daemon's CPU and calls (control socket), for a mount of the kernel's NFS client its calls
-// (/proc/self/mountstats), else nothing.
+// Subject: a directory that is measured, and the statistics of the process that serves it. For a mount of
+// ours: the daemon's CPU time and calls (control socket). For a mount of the kernel's NFS client: its calls
+// (/proc/self/mountstats). Otherwise none.
 #pragma once
 
 #include <sys/types.h>
@@ -17,21 +17,21 @@
 
 namespace nfsrdma::cli::bench {
 
-// What has been used since the mount; differences are what a load has used.
+// Totals since the mount; the difference of two is the cost of a load.
 struct Used {
   std::optional<double> cpu_seconds;  // of the daemon
-  std::optional<uint64_t> calls;      // to the server, without those that only keep the lease
+  std::optional<uint64_t> calls;      // calls to the server, without those that only renew the lease
 };
 
 class Subject {
  public:
-  // Fails with ToolExit::kFailed when `directory` is none.
+  // Fails with ToolExit::kFailed if `directory` is not a directory.
   static Outcome<Subject> find(const std::string& directory);
 
   const std::string& directory() const { return directory_; }
-  const Contender& contender() const { return contender_; }  // named by the directory as it was given
+  const Contender& contender() const { return contender_; }  // named as the user gave the directory
   Used used() const;
-  // Of a mount of ours: its daemon's version, and the server's own name; empty where it gives none.
+  // For a mount of ours: the version of its daemon, and the server's implementation name; empty if unknown.
   const std::string& daemon_version() const { return daemon_version_; }
   const std::string& server() const { return server_; }
 
@@ -48,8 +48,8 @@ class Subject {
   std::string daemon_version_, server_;
 };
 
-// The calls of one mount in the text of /proc/self/mountstats: the first column of its operations, added up.
-// None when it is not there.
+// The sum of one mount's calls in the text of /proc/self/mountstats: the first column of its operations. None
+// if the mount is not in the text.
 std::optional<uint64_t> calls_in_mountstats(std::string_view text, std::string_view mount_point);
 
 }  // namespace nfsrdma::cli::bench

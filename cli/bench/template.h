@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page that report.h fills; template.html, as CMake puts it into the program.
+// The page template that report.h fills: template.html, which CMake compiles into the program.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons as sentences that a person would say: "RDMA is 12 % slower than TCP for read (range 10 to 15
-// %)." Pure.
+// Phrases comparisons as sentences: "RDMA is 12 % slower than TCP for read (range 10 to 15 %)." Pure.
 #pragma once
 
 #include <string>
@@ -12,15 +11,15 @@
 
 namespace nfsrdma::cli::bench {
 
-// of/over at one place: of a metric, or at a point of an axis.
+// The ratio of/over for one metric or at one point of an axis.
 struct Compared {
-  std::string place;  // "read", "4 KiB"; empty: said of the pair as a whole
+  std::string place;  // "read", "4 KiB"; empty: for the pair as a whole
   Ratio ratio;
 };
 
-// One to four sentences: where `pair.of` has more of the quantity, where less, and where that cannot be told.
-// `before` stands before places ("for "), `lead` before the first sentence ("At their best, "). Empty when
-// nothing was compared.
+// One to four sentences: where `pair.of` has more of the quantity, where less, and where this is undecided.
+// `before` precedes places ("for "), `lead` precedes the first sentence ("At their best, "). Empty if nothing
+// was compared.
 std::string compared_sentences(const Quantity& quantity, const Pair& pair, const std::string& before,
                                const std::vector<Compared>& all, const std::string& lead = "");
 
@@ -33,13 +32,13 @@ struct Reached {
 std::string reached_sentence(const Quantity& quantity, const std::string& who, const std::string& before,
                              const std::vector<Reached>& all);
 
-// Who is the better at how many points of a map.
+// The number of a map's points where each contender of the pair is better.
 struct MapCount {
   size_t all = 0, of = 0, over = 0, spread = 0, too_few = 0;
 };
 std::string map_sentence(const Quantity& quantity, const Pair& pair, const MapCount& count);
 
-// A name or a metric as it stands in a sentence: in quotes where it holds a comma.
+// A name or a metric for use in a sentence: quoted if it contains a comma.
 std::string in_sentence(const std::string& name);
 
 // "a", "a and b", "a, b and c".

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One archive for a bug report: the doctor's report, what the mounts' daemons say, versions, limits, the end
-// of the logs.
+// Writes one archive for a bug report: the doctor's report, the answers of the mounts' daemons, versions,
+// limits, and the ends of the logs.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@
 
 namespace nfsrdma::cli::doctor {
 
-// Makes `file` (a .tar.gz, mode 0600), which must not be there yet. Without `with_names` no name of a file,
-// host, export or user is in it (name_filter.h). Runs tar(1). Fails with ToolExit::kFailed and leaves nothing
-// behind.
+// Creates `file` (a .tar.gz, mode 0600), which must not exist yet. Unless `with_names` is set, names of
+// files, hosts, exports and users are replaced (name_filter.h). Runs tar(1). Fails with ToolExit::kFailed and
+// then leaves nothing behind.
 Outcome<> write_bundle(const std::string& file, bool with_names, const Facts& facts,
                        const std::vector<Result>& results);
 

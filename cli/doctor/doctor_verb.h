@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `nfsrdma-fuse doctor [DIR|SERVER[:/PATH]]`: what it was asked, and how it is run.
+// `nfsrdma-fuse doctor [DIR|SERVER[:/PATH]]`: its options, and the function that runs it.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace nfsrdma::cli::doctor {
 
 struct DoctorVerb {
-  std::string what;  // empty: this machine, and the caller's mounts
+  std::string what;  // empty: this machine and the caller's mounts
   bool json = false;
-  std::string bundle;  // write this archive instead of the report
+  std::string bundle;  // write this archive and no report
   bool with_names = false;
 };
 
-// ToolExit: kOk, nothing is bad; kFailed, something is; kUsage and kNotOurs for what cannot be asked about.
-// The process should end at once afterwards: see gather.h.
+// Returns ToolExit: kOk if no verdict is bad, kFailed if one is, kUsage and kNotOurs for an argument that
+// cannot be checked. The process should exit at once afterwards: see gather.h.
 int run_doctor(const std::string& program, const DoctorVerb& verb);
 
 }  // namespace nfsrdma::cli::doctor

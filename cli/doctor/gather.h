@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out what the doctor judges. Asks the machine, the server and the daemons, and changes nothing
-// anywhere; never looks into a mount.
+// Gathers the facts that the doctor judges. It asks the machine, the server and the daemons. It changes
+// nothing, and it never accesses files in a mount.
 //
-// All of it ends within kLongest: what has not answered by then stays unknown. Steps that cannot be called
-// off (the name service, a session) go on on threads of their own; after a call the process should end
+// All steps together end within kLongest; facts without an answer by then stay unknown. Steps that cannot be
+// cancelled (name service, session) continue on their own threads. After gather() the process should exit
 // without waiting for them (std::_Exit).
 #pragma once
 
@@ -19,20 +19,22 @@ namespace nfsrdma::cli::doctor {
 
 inline constexpr std::chrono::seconds kLongest{30};
 
-// `what`: a mount, or a path in one; a server, with a path or without; empty: this machine, and the caller's
-// mounts. Fails with ToolExit::kNotOurs for a path that is no mount, kUsage for what is neither.
+// `what`: a mount or a path in one; a server with or without a path; empty: this machine and the caller's
+// mounts. Fails with ToolExit::kNotOurs for a path that is not in a mount of ours, with kUsage for anything
+// else.
 Outcome<Facts> gather(const std::string& what);
 
-// Parts of it, for tests.
-// The text of a `features` file of virtio_balloon's, one character for each bit (VIRTIO_BALLOON_F_REPORTING
+// Parts of gather(), for tests.
+//
+// `features`: the text of a virtio_balloon `features` file, one character per bit (VIRTIO_BALLOON_F_REPORTING
 // is bit 5).
 bool reports_pages(std::string_view features);
-// "Domain = x" of idmapd.conf(5), section [General].
+// The value of "Domain = x" in section [General] of idmapd.conf(5).
 std::string domain_in(std::string_view idmapd_conf);
-// What leads to the same server by the same way, from a mount's options as status shows them:
-// "port=2049,proto=tcp".
+// The options that lead to the same server over the same transport, taken from a mount's options as `status`
+// shows them: "port=2049,proto=tcp".
 std::string way_in(std::string_view mount_options, bool found_transport);
-// "log=FILE" of them.
+// The FILE of "log=FILE" in these options.
 std::string log_file_in(std::string_view mount_options);
 
 }  // namespace nfsrdma::cli::doctor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the doctor asks of a server, step by step; see gather.h for its threads and its bound.
+// The doctor's questions to a server, step by step; see gather.h for its threads and time limit.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace nfsrdma::cli::doctor {
 
-// Nothing: `verb` names no server. What has not answered at `end` stays unknown.
+// Returns nothing if `verb` names no server. Facts without an answer at `end` stay unknown.
 std::optional<ServerFacts> gather_server(const ProbeVerb& verb, std::chrono::steady_clock::time_point end);
 
 }  // namespace nfsrdma::cli::doctor

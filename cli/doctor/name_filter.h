@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameFilter: takes names of files, hosts, exports and users out of a text that shall be shown to strangers.
+// NameFilter: replaces names of files, hosts, exports and users in a text that strangers may read.
 //
-// Two rules. Names that are known beforehand (add()) become "server-1", "export-1"... wherever they stand. Of
-// the rest only words of the program's own vocabulary stay, and numbers; every other word becomes "name-N",
-// one with a slash in it "path-N". The same name has the same stand-in throughout one NameFilter. One thread.
+// There are two rules. Names that are known beforehand (add()) become "server-1", "export-1"... everywhere.
+// In the remaining text only numbers and words of the program's own vocabulary stay. Every other word becomes
+// "name-N", or "path-N" if it contains a slash. Within one NameFilter the same name always has the same
+// substitute. One thread.
 #pragma once
 
 #include <map>
@@ -21,11 +22,11 @@ class NameFilter {
   // `vocabulary`: words that may stay, in lower case.
   explicit NameFilter(std::set<std::string, std::less<>> vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
-  // Empty names and "/" are not names.
+  // Ignores empty names and "/".
   void add(std::string_view kind, const std::string& name);
-  // Of a text, line by line.
+  // Filters a text line by line.
   std::string text(std::string_view in);
-  // Every string value; keys stay.
+  // Filters every string value; keys stay.
   Json json(const Json& in);
 
  private:
@@ -37,7 +38,8 @@ class NameFilter {
   std::map<std::string, unsigned, std::less<>> counts_;    // by kind
 };
 
-// The words in a program file: what it can say by itself. And those of the system's error messages.
+// The words in a program file, which are all that it can print by itself, and those of the system's error
+// messages.
 std::set<std::string, std::less<>> words_of_program(const std::string& path);
 std::set<std::string, std::less<>> words_of(std::string_view bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `nfsrdma-filer`, read with CLI11. Pure but for --fault-plan, whose file is read, and
-// for the environment, which says where state is kept by default.
+// The command line of `nfsrdma-filer`, parsed with CLI11. Pure, except that it reads the file of
+// --fault-plan, and the environment for the default state directory.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct FilerCommand {
   filer::Options options;
   filer::Switches switches;
   std::vector<filer::FaultRule> faults;
-  std::map<std::string, uint64_t> memory_bytes{};  // SIZE of exports in memory, by path, where one was given
-  bool read_only = false;                          // also exports in memory
+  std::map<std::string, uint64_t> memory_bytes{};  // SIZE of exports in memory, by path, if given
+  bool read_only = false;                          // applies also to exports in memory
   bool insecure = false;
   LogLevel log_level = LogLevel::kInfo;
 };
@@ -36,7 +36,7 @@ using FilerInvocation = std::variant<FilerCommand, FilerText>;
 // `arguments` without argv[0]. Refused with ToolExit::kUsage.
 Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> arguments);
 
-// What the line takes, for its manual page and completions.
+// The syntax of the command line, for its manual page and completions.
 CommandOutline filer_outline();
 
 }  // namespace nfsrdma::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `nfsrdma-filer` as a process: serves in the foreground until SIGTERM or SIGINT.
+// The process `nfsrdma-filer`: serves in the foreground until SIGTERM or SIGINT.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace nfsrdma::cli {
 
-// Returns the exit status. Blocks SIGTERM and SIGINT for the process; to be called before there are threads.
+// Returns the exit status. Blocks SIGTERM and SIGINT for the process; call it before other threads exist.
 int run_filer(const std::string& program, FilerCommand command);
 
 }  // namespace nfsrdma::cli

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notices on the user's desktop: org.freedesktop.Notifications on the session bus, by libsystemd's sd-bus.
+// Notices on the user's desktop: org.freedesktop.Notifications on the session bus, through libsystemd's
+// sd-bus.
 //
-// A notice is shown or it is not; nobody waits for it. Each has a connection of its own, driven by the
-// control thread's io_context, and is given up after kPatience, so that a bus or a desktop that hangs costs
+// No caller waits for a notice, and it may fail to appear. Each notice uses its own connection, which the
+// control thread's io_context drives. It is given up after kPatience, so a hanging bus or desktop costs
 // nothing. Control thread only.
 #pragma once
 
@@ -16,7 +17,7 @@
 
 namespace nfsrdma::cli {
 
-// $DBUS_SESSION_BUS_ADDRESS, or a socket where the user's bus is otherwise ($XDG_RUNTIME_DIR/bus).
+// True if $DBUS_SESSION_BUS_ADDRESS is set, or the user's bus has a socket at $XDG_RUNTIME_DIR/bus.
 bool has_session_bus();
 
 class DesktopNotices {
@@ -24,18 +25,18 @@ class DesktopNotices {
   static constexpr std::chrono::seconds kPatience{5};
 
   explicit DesktopNotices(asio::io_context& context);
-  ~DesktopNotices();  // gives up what is under way
+  ~DesktopNotices();  // cancels notices in progress
   DesktopNotices(const DesktopNotices&) = delete;
   DesktopNotices& operator=(const DesktopNotices&) = delete;
 
-  // Takes the place of the one before that is about the same: "is back" that of "does not answer".
+  // Replaces the previous notice about the same subject: "is back" replaces "does not answer".
   void show(const Notice& notice);
 
  private:
   class Sending;
 
   asio::io_context& context_;
-  std::shared_ptr<uint32_t> about_server_ = std::make_shared<uint32_t>(0);  // the desktop's number of it
+  std::shared_ptr<uint32_t> about_server_ = std::make_shared<uint32_t>(0);  // the desktop's ID of that notice
   std::vector<std::weak_ptr<Sending>> sending_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a person at a desktop is told something about a mount of his, and what: decided from what the client
-// counts.
+// Decides from the client's counters when to notify a desktop user about one of their mounts, and with which
+// notice.
 //
-// Pure: the caller brings numbers and the time, every few seconds. Each kind of notice is rate limited.
+// Pure: the caller provides the counters and the time every few seconds. Each kind of notice is rate limited.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ namespace nfsrdma::cli {
 
 enum class NoticeKind : uint8_t {
   kSilent,     // the server does not answer
-  kBack,       // it does again
-  kFull,       // written data was refused for want of room, which close or fsync tell
-  kLocksLost,  // to another client, or in the server's restart
+  kBack,       // the server answers again
+  kFull,       // written data was refused because the server is full; close or fsync report it
+  kLocksLost,  // to another client, or during a server restart
   kCount,
 };
 
 struct NoticeInput {
-  Duration silent_for{};     // since the oldest unanswered call; zero: the server answers
+  Duration silent_for{};     // age of the oldest unanswered call; zero: the server answers
   uint64_t room_errors = 0;  // counters since the mount
   uint64_t locks_lost = 0;
 };
@@ -33,7 +33,7 @@ struct NoticeInput {
 class NoticeWatch {
  public:
   static constexpr Duration kSilence = std::chrono::seconds(15);
-  // Between two notices of one kind; of a server that comes and goes, too.
+  // Shortest time between two notices of one kind, also if a server comes and goes.
   static constexpr Duration kPause = std::chrono::seconds(60);
 
   std::vector<NoticeKind> look(const NoticeInput& input, TimePoint now);
@@ -51,7 +51,7 @@ struct Notice {
   std::string summary, body;
   bool urgent = false;
 };
-// In words, about the mount of `source` on `mount_point`.
+// The text of a notice, about the mount of `source` on `mount_point`.
 Notice notice_of(NoticeKind kind, const std::string& source, const std::string& mount_point);
 
 }  // namespace nfsrdma::cli

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual pages in scdoc's language (scdoc(5)), from a template and what the programs' own tables say.
+// Generates manual pages in the language of scdoc(5), from a template and the programs' own tables.
 //
-// A line of the template that is "@WORD [NAME]@" stands for
+// A template line "@WORD [NAME]@" is replaced:
 //   @options SECTION@   the rows of a section of the option table, e.g. "@options Locking@"
 //   @ignored-options@   the options without effect
-//   @refused-options@   the options that end the mount, with their sentences
+//   @refused-options@   the options that are refused, with their sentences
 //   @verb NAME@         a verb of nfsrdma-fuse: its synopsis and options
-//   @other-verbs@       those that no line has named
+//   @other-verbs@       the verbs that no line has named
 //   @filer-options@     the options of nfsrdma-filer
-// @VERSION@ within a line is the programs' version. Lines that begin with ';' are comments, and left out.
+//
+// @VERSION@ within a line is the programs' version. Lines that begin with ';' are comments and are removed.
 // Pure.
 #pragma once
 
@@ -19,8 +20,8 @@
 
 namespace nfsrdma::cli::pages {
 
-// Fails, naming the line, where a word or a name is unknown, or a section of the option table is left out of
-// a page that has another one.
+// Fails and names the line if a word or a name is unknown or occurs twice. Also fails if a page has some but
+// not all sections of the option table.
 Outcome<std::string> man_page(std::string_view page_template);
 
 }  // namespace nfsrdma::cli::pages

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fstab(5) as a text in which one line is added, exchanged or taken away and every other byte stays.
+// Edits the text of fstab(5): adds, replaces or removes one line and keeps every other byte.
 //
-// Pure functions, but for rewrite_file(). A line is ours when its type is nfsrdma-fuse.
+// Pure functions, except rewrite_file(). A line is ours if its type is nfsrdma-fuse.
 #pragma once
 
 #include <functional>
@@ -12,26 +12,26 @@
 
 namespace nfsrdma::cli {
 
-// What getmntent(3) wants escaped: blanks, newlines and backslashes, and '#', which begins a comment.
-// unescape_octal() (cli/mountinfo.h) undoes it.
+// Escapes the characters that getmntent(3) requires: blanks, newlines, backslashes, and '#', which begins a
+// comment. unescape_octal() (cli/mountinfo.h) reverses it.
 std::string escape_fstab(std::string_view field);
 
-// "SOURCE DIR nfsrdma-fuse OPTIONS 0 0", without a newline. `options` is a list as -o takes it; _netdev
-// (systemd does not know the type as a network's) and nofail (a boot goes on without the server) are added
-// where they are not there.
+// "SOURCE DIR nfsrdma-fuse OPTIONS 0 0", without a newline. `options` is a list as for -o. Adds _netdev
+// (systemd does not know this type as a network file system) and nofail (booting continues without the
+// server) if they are missing.
 std::string fstab_line(std::string_view source, std::string_view directory, std::string_view options);
 
-// With `line` for `directory`: exchanged where there is one of ours, else at the end. Fails where another
-// type's line has the directory.
+// Puts `line` into the text: in place of our line for `directory`, or at the end if there is none. Fails if a
+// line of another type has the directory.
 Outcome<std::string> with_fstab_line(std::string_view text, std::string_view directory,
                                      std::string_view line);
-// Without our lines for `directory`; the text itself where there are none. Undoes with_fstab_line() byte for
-// byte.
+// Removes our lines for `directory`; returns `text` unchanged if there are none. Reverses with_fstab_line()
+// byte for byte.
 std::string without_fstab_lines(std::string_view text, std::string_view directory);
 
-// Exchanges a file's text at once: whoever reads it sees the old or the new one, and mode and owner stay. A
-// symbolic link is followed. A file that is not there is empty, and is made with mode 0644. One that somebody
-// else changes meanwhile is left alone. `edit` may refuse; the same text is not written.
+// Replaces the text of a file atomically: readers see the old or the new text. Mode and owner stay. A
+// symbolic link is followed. A missing file counts as empty and is created with mode 0644. If another process
+// changes the file meanwhile, it is left alone. `edit` may refuse. An unchanged text is not written.
 Outcome<> rewrite_file(const std::string& path,
                        const std::function<Outcome<std::string>(const std::string&)>& edit);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's mounts at login: the configuration of an instance of the user unit nfsrdma-fuse@.service, and the
-// link that enables it; where that unit is not installed, an autostart entry of the desktop.
+// Mounts a user's file systems at login. Writes the configuration of an instance of the user unit
+// nfsrdma-fuse@.service, and the link that enables it. If the unit is not installed, writes an autostart
+// entry of the desktop.
 //
 //     ~/.config/nfsrdma-fuse/NAME.conf                                          SOURCE, DIRECTORY, OPTIONS
 //     ~/.config/systemd/user/default.target.wants/nfsrdma-fuse@NAME.service     -> the unit
 //     ~/.config/autostart/nfsrdma-fuse-NAME.desktop                             without the unit
 //
-// ($XDG_CONFIG_HOME in the place of ~/.config.) What is written here is a mount's of this user; nothing is
-// run.
+// ($XDG_CONFIG_HOME replaces ~/.config.) These files describe mounts of this user only. The functions run no
+// program.
 #pragma once
 
 #include <string>
@@ -21,8 +22,8 @@ namespace nfsrdma::cli {
 struct LoginPlaces {
   std::string home;
   std::string config;              // ~/.config
-  std::vector<std::string> units;  // where nfsrdma-fuse@.service of the user's manager may lie
-  std::string program;             // for the autostart entry
+  std::vector<std::string> units;  // where the user manager's nfsrdma-fuse@.service may be
+  std::string program;             // named in the autostart entry
 };
 LoginPlaces login_places();
 
@@ -30,15 +31,16 @@ struct LoginMount {
   std::string source, directory, options;
 };
 
-// A name for an instance: of the directory's last component, of what systemd takes unescaped.
+// A name for a unit instance, made from the last component of the directory and limited to characters that
+// systemd takes unescaped.
 std::string instance_name(std::string_view directory);
-// A value of systemd.exec(5)'s EnvironmentFile, in quotes where it needs them; and back.
+// Converts a value to the syntax of systemd.exec(5)'s EnvironmentFile, with quotes if needed, and back.
 std::string quote_environment(std::string_view value);
 std::string unquote_environment(std::string_view text);
 
-// Writes both files, or exchanges those of the same directory. Returns what was written, for people.
+// Writes both files, or replaces those of the same directory. Returns the names of the files, for display.
 Outcome<std::string> add_login_mount(const LoginPlaces& places, const LoginMount& mount);
-// Takes away what add_login_mount() wrote. False: there was nothing for this directory.
+// Removes what add_login_mount() wrote. False: there was nothing for this directory.
 Outcome<bool> remove_login_mount(const LoginPlaces& places, std::string_view directory);
 
 }  // namespace nfsrdma::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `mount --persist` and `umount --forget`: where a mount is written down, by who asks: root's in fstab
-// ($LIBMOUNT_FSTAB, as for mount(8), else /etc/fstab), a user's among what he has at login (login.h).
+// `mount --persist` and `umount --forget`: record a mount for the next boot or login. Root's mounts go to
+// fstab ($LIBMOUNT_FSTAB, as for mount(8), else /etc/fstab), a user's mounts to that user's login mounts
+// (login.h).
 #pragma once
 
 #include <string>
@@ -11,14 +12,14 @@
 
 namespace nfsrdma::cli {
 
-// A list that both mount(8) and our own -o read as these options: values with commas in double quotes.
+// A list that both mount(8) and our -o parse as these options. Values with commas are in double quotes.
 std::string list_of(const std::vector<RawOption>& options);
 
-// Of a mount that is there, on the canonical `directory`. Returns where, for people.
+// Records an existing mount on the canonical `directory`. Returns the place, for display.
 Outcome<std::string> persist_mount(const std::string& source, const std::string& directory,
                                    const std::vector<RawOption>& options);
 
-// False: nothing was written down for this directory.
+// False: this directory was not recorded.
 Outcome<bool> forget_mount(const std::string& directory);
 
 }  // namespace nfsrdma::cli

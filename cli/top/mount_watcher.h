@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountWatcher: asks the daemons of mounts, again and again, without waiting for any of them.
+// MountWatcher: asks the daemons of mounts repeatedly without waiting for any of them.
 //
-// Each question has a thread of its own, which ends when the daemon has answered or its time is over; a
-// daemon that does not answer has one such thread at a time. These threads may outlive the watcher: they own
-// what they touch. Everything else belongs to the thread that made the watcher.
+// Each question runs on its own thread, which ends when the daemon has answered or the time limit is over. A
+// daemon that does not answer has at most one such thread. The threads may outlive the watcher, so they own
+// what they use. Everything else belongs to the thread that created the watcher.
 #pragma once
 
 #include <chrono>
@@ -21,23 +21,23 @@ namespace nfsrdma::cli::top {
 
 class MountWatcher {
  public:
-  // A daemon that answers from memory does so in milliseconds; after this it is shown as silent.
+  // A daemon answers from memory within milliseconds. After this time it is shown as silent.
   static constexpr std::chrono::milliseconds kPatience{1500};
 
-  using TableReader = std::function<std::vector<MountEntry>()>;             // the mounts to watch, now
+  using TableReader = std::function<std::vector<MountEntry>()>;             // returns the mounts to watch now
   using Asker = std::function<Outcome<Snapshot>(const MountEntry& entry)>;  // called on any thread
 
   MountWatcher(TableReader mounts, Asker ask);
   ~MountWatcher();
 
-  // Asks all that there are and that have answered the last question. Mounts that are gone are forgotten.
+  // Asks every mount whose daemon has answered its last question. Forgets mounts that no longer exist.
   void ask_all();
-  // Whether somebody still has time to answer.
+  // True if a daemon may still answer within its time.
   bool pending() const;
-  // Returns when nobody has, at the latest after `time`.
+  // Returns when no answer is pending, or after `time`.
   void wait(std::chrono::milliseconds time) const;
 
-  // What is known, in the order of the mount table. `processes` from the next question on.
+  // The latest results, in the order of the mount table.
   std::vector<MountView> views() const;
   void want_processes(bool want) { processes_ = want; }
 

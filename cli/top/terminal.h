@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terminal: the whole screen, by ncurses, which sends only what has changed. One at a time; one thread.
+// Terminal: the whole screen, through ncurses, which sends only changes. One instance at a time; one thread.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,16 @@ enum class Key : uint8_t { kNone, kUp, kDown, kProcesses, kHelp, kQuit, kResized
 
 class Terminal {
  public:
-  // Standard input and output. Fails where they are no terminal, or one that ncurses does not know.
+  // Uses standard input and output. Fails if they are not a terminal, or ncurses does not know its type.
   static Outcome<std::unique_ptr<Terminal>> open();
-  ~Terminal();  // leaves the terminal as it was
+  ~Terminal();  // restores the terminal
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   size_t width() const;
   size_t height() const;
   void draw(const std::vector<Line>& lines);
-  // kNone when the time is over, or the key means nothing; kQuit also when the terminal is gone.
+  // kNone: the time is over, or the key has no meaning. kQuit: also if the terminal is gone.
   Key wait_for_key(std::chrono::milliseconds time);
 
  private:

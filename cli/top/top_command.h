@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `nfsrdma-fuse top`: mounts, live, on a terminal; with --batch as text, one report after the other.
+// `nfsrdma-fuse top`: a live view of mounts on a terminal; with --batch a text report for each interval.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,10 @@
 namespace nfsrdma::cli {
 
 struct TopVerb {
-  std::string directory;  // empty: every mount of the user, and root's view of all
+  std::string directory;  // empty: every mount of the user; for root all mounts
   bool batch = false;
   bool processes = false;
-  std::optional<unsigned> count;  // of reports; absent: for ever
+  std::optional<unsigned> count;  // number of reports; absent: no limit
   std::chrono::milliseconds interval{1000};
 };
 

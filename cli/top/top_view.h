@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `top` shows: snapshots of mounts to lines of text. Pure; the terminal is top_terminal.h's.
+// Formats what `top` shows: snapshots of mounts as lines of text. Pure; terminal.h draws them.
 //
-// A screen is a list of mounts, and the details of the selected one: where its READ data went, credits, slots
-// and caches, then its operations, or the processes that cause its load. No line is wider than the width that
-// is asked for, in terminal columns: columns of tables are left out from the least important on, and what
-// remains too long is cut.
+// A screen has a list of mounts, and the details of the selected one: where its READ data went, credits,
+// slots and caches, then its operations or the processes that cause its load. No line is wider than the
+// requested width in terminal columns. Tables drop columns, the least important first; what is still too long
+// is cut.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,16 @@ namespace nfsrdma::cli::top {
 struct MountView {
   std::string source;
   std::string mount_point;
-  bool known = false;  // `shown` holds something
-  Snapshot shown;      // of the interval: the difference of two snapshots, or since the mount
+  bool known = false;  // `shown` is valid
+  Snapshot shown;      // the difference of two snapshots, or totals since the mount
   double seconds = 1;  // the interval
   bool since_mount = false;
-  std::string problem;  // why there is nothing newer: "no answer for 7 s"; empty: all is well
+  std::string problem;  // why there is no newer snapshot: "no answer for 7 s"; empty: none
   std::vector<ProcessLoad> processes;
 };
 
 struct Choice {
-  size_t selected = 0;  // of the mounts
+  size_t selected = 0;  // index of the mount
   bool by_process = false;
   bool help = false;
 };
@@ -43,17 +43,17 @@ struct Line {
   Style style = Style::kPlain;
 };
 
-// A screen of at most `height` lines. `clock`: the time of day, as text; `interval`: seconds.
+// A screen of at most `height` lines. `clock`: the time of day, as text. `interval`: in seconds.
 std::vector<Line> screen(const std::vector<MountView>& mounts, const Choice& choice, std::string_view clock,
                          double interval, size_t width, size_t height);
 
-// --batch: all mounts with their details, as long as it takes.
+// --batch: all mounts with their details, with no limit on the number of lines.
 std::string batch_text(const std::vector<MountView>& mounts, std::string_view clock, bool by_process);
 
-// Terminal columns of UTF-8 text, and its longest beginning that fits `columns`.
+// The width of UTF-8 text in terminal columns, and the longest prefix that fits `columns`.
 size_t columns_of(std::string_view text);
 std::string cut(std::string_view text, size_t columns);
-// Non-ASCII characters as '?', for terminals without UTF-8.
+// Replaces non-ASCII characters by '?', for terminals without UTF-8.
 std::string to_ascii(std::string_view text);
 
 }  // namespace nfsrdma::cli::top
