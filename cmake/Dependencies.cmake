@@ -25,8 +25,8 @@ endif()
 # Standalone Asio, compiled once (transport/runtime/asio.cc) instead of in every file that includes it.
 add_library(nfsrdma_asio INTERFACE)
 target_include_directories(nfsrdma_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
-# Asio tells std::aligned_alloc by a macro that exists only once a libstdc++ header has been seen: without the
-# last definition, files that include Asio first allocate with operator new what others give to free().
+# Asio recognises std::aligned_alloc by a macro that exists only after a libstdc++ header was included. Without the
+# last definition, files that include Asio first would allocate with operator new what other files give to free().
 target_compile_definitions(nfsrdma_asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION
   ASIO_NO_DEPRECATED ASIO_HAS_STD_ALIGNED_ALLOC=1)
 target_link_libraries(nfsrdma_asio INTERFACE Threads::Threads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One warning policy, one sanitizer switch, one for profiles, and the two target kinds of the project.
+# Warnings, hardening, sanitizers and profiles for all targets, and the project's two kinds of targets.
 
 set(NFSRDMA_WARNINGS
   -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
@@ -8,10 +8,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND NFSRDMA_WARNINGS -Wno-maybe-uninitialized -Wno-restrict)
 endif()
 
-# What makes a defect in a program that strangers talk to end the program instead of serving them: checked bounds in libc
-# and libstdc++, guarded stacks, tables that are read-only after loading, and branches that only reach their targets.
-# See "Program Instrumentation Options" in the manual of gcc. Not with sanitizers, which check more; debug builds have no
-# _FORTIFY_SOURCE, which needs the optimiser.
+# Hardening: a memory error ends the program, instead of letting a peer exploit it. Checked bounds in libc and
+# libstdc++, guarded stacks, tables that are read-only after loading, and branches that only reach their targets. See
+# "Program Instrumentation Options" in the manual of gcc. Not with sanitizers, which check more; debug builds have no
+# _FORTIFY_SOURCE, because it needs the optimiser.
 set(NFSRDMA_HARDENING -fstack-protector-strong -fstack-clash-protection)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64")
   list(APPEND NFSRDMA_HARDENING -fcf-protection=full)
@@ -46,8 +46,8 @@ function(nfsrdma_target name)
     target_compile_options(${name} PRIVATE -fprofile-generate -fprofile-update=atomic)
     target_link_options(${name} PUBLIC -fprofile-generate)
   elseif(NFSRDMA_PROFILE STREQUAL "use")
-    # What was not run is compiled as without a profile, and so is what was changed since. No warnings: those of the
-    # release are known, and what more is inlined here brings false ones.
+    # Code without a recorded profile, and code changed since, is compiled as without a profile. No warnings: those of
+    # the release build are known, and the additional inlining here causes false ones.
     target_compile_options(${name} PRIVATE -fprofile-use -fprofile-partial-training -w -Wno-coverage-mismatch)
   elseif(NFSRDMA_PROFILE)
     message(FATAL_ERROR "NFSRDMA_PROFILE: generate or use, not ${NFSRDMA_PROFILE}")
@@ -59,7 +59,7 @@ function(nfsrdma_target name)
     if(NFSRDMA_SANITIZE MATCHES "undefined")
       target_compile_options(${name} PRIVATE -fno-sanitize-recover=undefined)
       if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-        # clang 14 cannot put this check's data before the parts it splits coroutines into.
+        # clang 14 cannot place this check's data before the parts into which it splits coroutines.
         target_compile_options(${name} PRIVATE -fno-sanitize=function)
       endif()
     endif()

@@ -12,7 +12,7 @@ die() {
   exit 1
 }
 
-# help_if_asked "$@": with -h or --help says what the comment above the script says, before anything is done.
+# help_if_asked "$@": with -h or --help prints the comment at the top of the script and exits.
 help_if_asked() {
   case "${1-}" in
     -h | --help)
@@ -22,7 +22,7 @@ help_if_asked() {
   esac
 }
 
-# as_root CMD...: runs CMD with root's rights, or says what is missing.
+# as_root CMD...: runs CMD as root, or says what is missing.
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
@@ -32,8 +32,9 @@ as_root() {
   fi
 }
 
-# stoppable CMD...: runs CMD in a process group of its own, which a signal to this script, or its end, ends as a whole.
-# (bash runs a trap only when its foreground command is over, which may be an hour away.) setpriv covers SIGKILL.
+# stoppable CMD...: runs CMD in its own process group. A signal to this script, or the script's end, ends the whole
+# group. (bash runs a trap only after its foreground command has ended, which may take an hour.) setpriv covers
+# SIGKILL.
 STOPPABLE=
 stoppable() {
   local status=0
@@ -46,7 +47,7 @@ stoppable() {
   return "$status"
 }
 
-# Asks for sudo's password once, here, and keeps the ticket fresh: later steps run without a terminal.
+# Asks for sudo's password once and keeps the ticket fresh: later steps run without a terminal.
 SUDO_KEEPER=
 keep_sudo() {
   [ "$(id -u)" = 0 ] && return 0
@@ -59,7 +60,8 @@ keep_sudo() {
   set +m
 }
 
-# What a script of this folder does at its end, however that comes: ends what it started, and sees it gone.
+# Runs at the end of every script of this folder, whatever ends it: ends what the script started and waits until it is
+# gone.
 clean_up() {
   trap - EXIT INT TERM HUP
   local group
@@ -69,7 +71,7 @@ clean_up() {
   for group in "$STOPPABLE" "$SUDO_KEEPER"; do
     [ -z "$group" ] || wait "$group" 2>/dev/null || true
   done
-  # What the keeper started has been told, too.
+  # The processes that the keeper started got the signal, too; wait until they are gone.
   [ -z "$SUDO_KEEPER" ] || for _ in {1..100}; do
     kill -0 -- "-$SUDO_KEEPER" 2>/dev/null || break
     sleep 0.02
@@ -78,8 +80,8 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 
-# How many jobs the machine carries: its cores, but no more than one per GiB of free memory (sanitized
-# coroutine code takes up to 1 GiB per compiler).
+# The number of parallel jobs: one per core, but at most one per GiB of available memory (sanitized coroutine code
+# takes up to 1 GiB per compiler).
 jobs() {
   local cores gib
   cores=$(nproc)
@@ -88,21 +90,21 @@ jobs() {
   [ "$cores" -le "$gib" ] && echo "$cores" || echo "$gib"
 }
 
-# What `cmake --install` installs: the programs that the demo and every measurement start.
+# The programs that the demo and every measurement start; `cmake --install` installs them.
 PROGRAMS=(nfsrdma-fuse nfsrdma-filer)
 
-# What one step of ninja takes of one core, in seconds: from 16 minutes for the 653 steps of a full release build on two.
+# Core seconds per ninja step: a full release build of 653 steps took 16 minutes on two cores.
 SECONDS_PER_STEP=3
 
-# steps PRESET [TARGET...]: how many steps ninja would take; nothing when it cannot tell. Without the rule that has CMake
-# run again, at which a dry run would end.
+# steps PRESET [TARGET...]: prints how many steps ninja would take, or nothing if that is unknown. Leaves out the rule
+# that runs CMake again: a dry run would stop at it.
 steps() {
   local tree=build/$1
   shift
   sed '/^build .*: RERUN_CMAKE /,/^$/d' "$tree/build.ninja" | ninja -C "$tree" -f /dev/stdin -n "$@" 2>/dev/null | sed -n 's/^\[[0-9]*\/\([0-9]*\)\].*/\1/p' | tail -n 1
 }
 
-# minutes SECONDS: as a person says it.
+# minutes SECONDS: the duration in words.
 minutes() {
   case $((($1 + 30) / 60)) in
     0) echo "less than a minute" ;;
@@ -111,7 +113,8 @@ minutes() {
   esac
 }
 
-# progress EVERY: of ninja's output on a pipe, passes on everything but its progress lines, and of those one in EVERY seconds.
+# progress EVERY: filters ninja's output on a pipe. Passes everything except progress lines, and one of those every
+# EVERY seconds.
 progress() {
   local line now begin=$SECONDS next=$1
   while IFS= read -r line || [ -n "$line" ]; do
@@ -127,12 +130,12 @@ progress() {
   done
 }
 
-# build PRESET [TARGET...]: configures and builds into build/PRESET; prints only what a person wants to see: ninja's own
-# progress line on a terminal, a line a minute elsewhere.
+# build PRESET [TARGET...]: configures and builds into build/PRESET. Prints ninja's own progress line on a terminal,
+# else one line a minute.
 build() {
   local preset=$1 count
   shift
-  # Compilations are the same in every clone: let a compiler cache, where there is one, see them so.
+  # Makes a compiler cache, if there is one, treat compilations in different clones as the same.
   export CCACHE_BASEDIR=$NFSRDMA_ROOT CCACHE_NOHASHDIR=1
   cd "$NFSRDMA_ROOT"
   stoppable cmake --preset "$preset" --log-level=WARNING >/dev/null

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# New, minimal systems of Debian, shared by scripts that try something there; sourced behind lib.sh, never run. Each lies in a
-# directory of its own below ${TMPDIR:-/var/tmp}, and goes when its script ends, however that is. Its mounts and processes have
-# namespaces of their own. Packages come from where apt takes them here. The script sets `logs`, a directory.
+# New, minimal systems of Debian for scripts that try something there; sourced after lib.sh, never run. Each system
+# has its own directory below ${TMPDIR:-/var/tmp}, which is removed when its script ends, even if the script is
+# killed. Its mounts and processes have their own namespaces. Packages come from the archives that apt uses here. The
+# script sets `logs`, a directory.
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/nfsrdma-fuse-fresh
 
-# What every script does before it makes the first one.
+# Every script calls it before it makes the first system.
 begin_systems() {
   keep_sudo
   command -v debootstrap >/dev/null || "$NFSRDMA_ROOT/scripts/setup" --fresh
   mkdir -p "$cache" "$logs"
 }
 
-# archives RELEASE: the lines of sources.list for it, from where apt takes Debian here, whatever release this is.
+# archives RELEASE: prints the lines of sources.list for the release, with the archives that apt uses here (this
+# machine may have another release).
 archives() {
   local uri suite component origin main= security=
   while read -r uri suite component origin; do
@@ -28,7 +30,7 @@ archives() {
   [ -z "$security" ] || say "deb $security $1-security main"
 }
 
-# base RELEASE: its archive, made by debootstrap when there is none.
+# base RELEASE: makes the release's archive with debootstrap if it is missing.
 base() {
   local tar=$cache/$1.tar mirror work
   [ ! -e "$tar" ] || return 0
@@ -36,7 +38,7 @@ base() {
   say "debootstrap: $1, minbase"
   work=$(mktemp -d "${TMPDIR:-/var/tmp}/nfsrdma-fresh.XXXXXX")
   watch_over "$work"
-  # Proxies are told by apt, or by the environment, which sudo does not hand on.
+  # The proxy comes from apt's configuration or from the environment, which sudo does not pass on.
   local proxy
   proxy=$(apt-config shell proxy Acquire::http::Proxy)
   [ -z "$proxy" ] || eval "export http_$proxy"
@@ -57,7 +59,7 @@ stoppable_as_root() {
   fi
 }
 
-# watch_over DIR: whoever ends this script, and however (SIGKILL, too), DIR goes with it.
+# watch_over DIR: removes DIR when this script ends, even by SIGKILL.
 watch_over() {
   setsid bash -c '
     trap "" INT TERM HUP
@@ -76,7 +78,7 @@ forget() { as_root rm -rf --one-file-system "$1"; }
 systems=()
 end() {
   local system
-  # Its process 1 looks for this file: sudo's processes hear nothing from a user.
+  # Process 1 of the system looks for this file: a user cannot send signals to sudo's processes.
   for system in ${systems[@]+"${systems[@]}"}; do
     as_root rm -f "$system/root/alive"
   done
@@ -87,12 +89,12 @@ end() {
 }
 trap end EXIT
 
-# Inside: process 1 of the new system, as root. $1: its root directory, $2: root or user, $3: the command, $4: a compiler
-# cache of the outside, or nothing.
+# The script of process 1 in the new system, run as root. $1: the root directory, $2: root or user, $3: the command,
+# $4: the directory of this machine's compiler cache, or nothing.
 read -r -d '' inside <<'INSIDE' || true
 set -euo pipefail
 root=$1 identity=$2 command=$3 ccache=${4-}
-# A root of its own rather than chroot(2), inside of which there are no user namespaces.
+# pivot_root instead of chroot(2), because user namespaces do not work in a chroot.
 mount --bind "$root" "$root"
 mount --rbind /sys "$root/sys"
 mount --make-rslave "$root/sys"
@@ -101,7 +103,7 @@ mount --make-rslave "$root/dev"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mkdir "$root/run/lock"
-# As udev has it everywhere.
+# With the mode that udev gives it.
 [ ! -e /dev/fuse ] || {
   mknod -m 666 "$root/run/fuse" c 10 229
   mount --bind "$root/run/fuse" "$root/dev/fuse"
@@ -115,7 +117,7 @@ pivot_root . mnt
 cd /
 mount -t proc proc /proc
 umount -l /mnt
-# As systemd-tmpfiles and every container's runtime have it; Ganesha looks there for its file systems.
+# systemd-tmpfiles and every container runtime make this link; Ganesha looks there for its file systems.
 [ -e /etc/mtab ] || ln -s ../proc/self/mounts /etc/mtab
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 environment=(env -i "PATH=$PATH" LANG=C.UTF-8 TERM="${TERM:-dumb}")
@@ -139,7 +141,7 @@ fi
   tar --extract --file=/clone.tar --directory="$home"
   [ "$identity" = root ] || chown -R somebody: "$home"
 }
-# Process 1 hears of a signal only when it asks for it; with it everything ends.
+# Process 1 gets only the signals that it handles. When it ends, everything in its namespace ends.
 trap 'exit 130' INT TERM HUP
 (while [ -e /alive ]; do sleep 1; done; kill -TERM 1) &
 cd "$home"
@@ -147,7 +149,7 @@ cd "$home"
 wait $!
 INSIDE
 
-# system RELEASE IDENTITY: a new one; says where it is.
+# system RELEASE IDENTITY: makes a new system; NEW is its root directory.
 system() {
   local work
   work=$(mktemp -d "${TMPDIR:-/var/tmp}/nfsrdma-fresh.XXXXXX")
@@ -157,7 +159,7 @@ system() {
   as_root touch "$NEW/alive"
   as_root tar --extract --file="$cache/$1.tar" --numeric-owner --directory="$NEW"
   archives "$1" | as_root tee "$NEW/etc/apt/sources.list" >/dev/null
-  # Names and the way to the archive are this machine's.
+  # Name resolution and proxies are copied from this machine.
   as_root cp -L /etc/resolv.conf /etc/hosts "$NEW/etc/"
   [ ! -e /etc/hostname ] || as_root cp -L /etc/hostname "$NEW/etc/"
   local scheme proxy
@@ -173,8 +175,8 @@ system() {
   git -c safe.directory='*' -C "$NFSRDMA_ROOT" archive HEAD | as_root tee "$NEW/clone.tar" >/dev/null
 }
 
-# run_in NEW IDENTITY COMMAND LOG: COMMAND (for bash) in the clone inside of the system NEW, as root or user; what it says goes to
-# LOG, too. A compiler cache of this machine, if there is one, is the system's own for that time.
+# run_in NEW IDENTITY COMMAND LOG: runs COMMAND (for bash) in the clone inside the system NEW, as root or user; its
+# output also goes to LOG. With SHARE_CCACHE it uses this machine's compiler cache, if there is one.
 run_in() {
   local out copier status=0 ccache=
   [ -z "${SHARE_CCACHE-}" ] || ccache=$(ccache --get-config cache_dir 2>/dev/null) || true
