@@ -7,27 +7,27 @@ namespace nfsrdma::filer {
 
 using namespace nfs4;
 
-// One call on its way.
+// One call, from its arrival until its reply is sent.
 struct Dispatcher::Exchange {
   LinkPtr link;
   ByteVector message;
   rpc::call_header header;
   size_t arguments = 0;  // offset of the procedure's arguments
   Principal who;
-  std::vector<nfs_opnum4> ops;  // filled only while there are faults
+  std::vector<nfs_opnum4> ops;  // filled only while fault rules exist
   uint64_t boot = 0;
 
   FaultEvent::Kind phase = FaultEvent::Kind::kRequest;
-  std::vector<FaultPlan::Fired> actions;  // of this phase
+  std::vector<FaultPlan::Fired> actions;  // of the current phase
   size_t next_action = 0;
   CompoundOrders orders;
-  bool patient = true;  // a delegation in the way is waited for
-  bool timed = false;   // how long has begun
+  bool patient = true;  // waits for a delegation that conflicts; false: gets NFS4ERR_DELAY
+  bool timed = false;   // the time limit for that wait is running
   FaultPlan::RuleId stop_rule = 0;
   std::unique_ptr<CompoundRun> run;
 
   ByteVector reply;
-  BulkPlaces items;  // in `reply`
+  BulkPlaces items;  // positions of READ's data in `reply`
   std::vector<ByteVector> before;
   std::vector<ByteVector> after;
   std::vector<ByteVector> raw_before;
@@ -38,7 +38,7 @@ struct Dispatcher::Exchange {
 
 namespace {
 
-// The credential as the server sees the user (RFC 5531 appendix A). Nothing: AUTH_ERROR.
+// The principal that the server uses for this credential (RFC 5531 appendix A). nullopt: answer AUTH_ERROR.
 std::optional<Principal> principal_of(const rpc::opaque_auth& cred, bool squash_root) {
   Principal who;
   who.flavor = cred.flavor;
@@ -160,8 +160,8 @@ void Dispatcher::begin(const LinkPtr& link, ByteVector message) {
   go_on(x);
 }
 
-// The RPC header: what cannot be understood as a call ends the connection, what can but should not be is
-// refused.
+// Decodes the RPC header. A message that cannot be decoded as a call ends the connection; a call that is not
+// allowed is refused.
 bool Dispatcher::prepare(Exchange& x) {
   xdr::Decoder in(x.message);
   if (!in(x.header)) {
@@ -172,8 +172,8 @@ bool Dispatcher::prepare(Exchange& x) {
   {
     std::lock_guard lock(core_.mutex);
     x.boot = core_.boot;
-    // Whoever is not believed may ask whether the server is there (NULL), and is told why not more (RFC 5531
-    // section 9: "AUTH_TOOWEAK ... rejected for security reasons").
+    // Only NULL is executed for a peer that is not believed, so that it can see that the server is there. All
+    // else is refused (RFC 5531 section 9: "AUTH_TOOWEAK ... rejected for security reasons").
     if (!x.link->believed() && x.header.rpcvers == rpc::kRpcVersion && x.header.proc != NFSPROC4_NULL) {
       answer(x, denied_with(rpc::AUTH_TOOWEAK));
       transmit(x);
@@ -199,7 +199,7 @@ FaultEvent Dispatcher::event_of(const Exchange& x, FaultEvent::Kind kind) const 
   return {kind, x.link->id(), x.header.xid, x.ops};
 }
 
-// Carries on from wherever the exchange is: the rest of its actions, then the next phase.
+// Continues the exchange where it stopped: the remaining actions of its phase, then the next phase.
 void Dispatcher::go_on(const ExchangePtr& x) {
   {
     std::lock_guard lock(core_.mutex);
@@ -217,7 +217,8 @@ void Dispatcher::go_on(const ExchangePtr& x) {
   }
 }
 
-// Until a delegation has moved, and not for ever. The server's lock is held.
+// Parks a COMPOUND until a delegation has changed, at most for conflict_wait in all. The server's lock is
+// held.
 void Dispatcher::hold_back(const ExchangePtr& x) {
   held_back_.push_back(x);
   core_.changed.notify_all();
@@ -294,7 +295,7 @@ void Dispatcher::answer(Exchange& x, const rpc::reply_header& given) {
   if (!out(header)) log::error("filer: a reply cannot be encoded: {}", out.failure());
 }
 
-// The run has left room for the header: its reply, with all of READ's data, is not moved for it.
+// The run has left room for the header in its reply, so READ's data does not have to be moved.
 void Dispatcher::answer(Exchange& x, CompoundRun& run) {
   answer(x, accepted_with(rpc::SUCCESS));
   ByteVector reply = std::move(run.reply());
@@ -310,7 +311,7 @@ void Dispatcher::begin_reply(const ExchangePtr& x) {
   go_on(x);
 }
 
-// The server's lock is held: it orders replies against callbacks, which a client may rely on.
+// The server's lock is held, because it orders replies and callbacks and clients may rely on that order.
 void Dispatcher::transmit(Exchange& x) {
   std::vector<Held>& held = held_[x.link->id()];
   if (x.hold_behind > 0) {
@@ -368,7 +369,7 @@ Dispatcher::Verdict Dispatcher::apply(const ExchangePtr& x, const FaultPlan::Fir
   return x->phase == FaultEvent::Kind::kRequest ? on_request(x, fired) : on_reply(x, fired);
 }
 
-// Faults that are nothing but a change of the server. False: this is another one.
+// Carries out a fault that only changes the server. Returns false if the action is of another kind.
 bool Dispatcher::change_core(const FaultAction& action) {
   std::lock_guard lock(core_.mutex);
   if (std::holds_alternative<fault::Recall>(action)) {
@@ -403,7 +404,7 @@ Dispatcher::Verdict Dispatcher::on_request(const ExchangePtr& x, const FaultPlan
 Dispatcher::Verdict Dispatcher::on_reply(const ExchangePtr& x, const FaultPlan::Fired& fired) {
   if (const auto* mangle = std::get_if<fault::Mangle>(&fired.action)) {
     mangle->edit(x->reply);
-    x->items.clear();  // it may have moved
+    x->items.clear();  // `edit` may have moved READ's data
   } else if (const auto* duplicate = std::get_if<fault::Duplicate>(&fired.action)) {
     x->copies += duplicate->copies;
   } else if (const auto* hold = std::get_if<fault::HoldBehind>(&fired.action)) {

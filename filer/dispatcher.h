@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dispatcher: from an RPC message to its reply, with everything the fault plan does to either.
+// Dispatcher: takes an RPC message through the server to its reply, and applies the fault plan to both.
 //
-// A call goes: request faults, execution, reply faults, out. At each fault it may be parked and go on later,
-// on the loop, or end. What a delegation is in the way of waits a while for its holder. The server's lock is
-// held during execution only. A parked call whose server has
-// restarted meanwhile is forgotten, as the crash would have done. Loop thread only, except where Core is
-// locked by others.
+// A call passes through request faults, execution, reply faults and transmission. A fault can park the call,
+// which then continues later on the loop, or end it. A COMPOUND that conflicts with a delegation waits for a
+// limited time until the delegation is returned. A parked call is dropped if the server restarted meanwhile,
+// as in a crash.
+//
+// The server's lock (Core::mutex) is held while a call is executed and while its reply is queued for sending.
+// All functions run on the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -22,16 +24,16 @@ class Dispatcher {
  public:
   struct Environment {
     std::function<void(std::chrono::milliseconds, std::function<void()>)> after;  // on the loop
-    std::function<void(bool forget_reclaims)> restart;  // Server::restart, lock not held
-    std::function<void(uint32_t)> target_slots;         // likewise
+    std::function<void(bool forget_reclaims)> restart;  // Server::restart; called without the server's lock
+    std::function<void(uint32_t)> target_slots;  // Server::set_target_slots; called without the server's lock
   };
 
   Dispatcher(Core& core, FaultPlan& faults, Environment environment);
   ~Dispatcher();
 
-  // False: the connection is not wanted.
+  // Returns false if a fault closed the new connection.
   bool accepted(const LinkPtr& link);
-  // What a call's header is answered with instead of being looked at.
+  // The RDMA_ERROR that a fault sends in place of handling this call; nullopt: handle the call.
   std::optional<rpcrdma::error> header(const LinkPtr& link, const rpcrdma::header& header);
   void received(const LinkPtr& link, ByteVector message);
   void closed(LinkId link);
@@ -69,12 +71,14 @@ class Dispatcher {
   Core& core_;
   FaultPlan& faults_;
   Environment environment_;
-  std::map<LinkId, std::vector<Held>> held_;       // replies that wait for others to overtake them
-  std::map<LinkId, nfs4::clientid4> last_client_;  // of the last SEQUENCE on a connection
-  // By delegations. Each keeps its message: where there are so many, the next is answered at once.
+  std::map<LinkId, std::vector<Held>> held_;  // replies that wait until later replies of the connection have
+                                              // overtaken them (fault::HoldBehind)
+  std::map<LinkId, nfs4::clientid4> last_client_;  // client of the last SEQUENCE on each connection
+  // Limit for COMPOUNDs that wait for a delegation, since each keeps its message. Above it the next one gets
+  // NFS4ERR_DELAY at once.
   static constexpr size_t kMostHeldBack = 256;
   std::vector<ExchangePtr> held_back_;
-  uint64_t delegations_moved_ = 0;  // what they have been tried with
+  uint64_t delegations_moved_ = 0;  // StateTable::delegations_moved() when held_back_ was last tried
 };
 
 }  // namespace nfsrdma::filer

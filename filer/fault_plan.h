@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// FaultPlan: what goes wrong, when. The n-th event of a kind triggers an action; tests say both.
+// FaultPlan: a test's rules for injecting faults. A rule's trigger selects the n-th event of a kind; its
+// action says what goes wrong.
 //
-//     server.faults().add(on::reply_to(OP_RENAME), fault::Cut{});             // executed, reply lost,
-//     connection gone server.faults().add(on::request_with(OP_OPEN).nth(2), fault::Answer{OP_OPEN,
-//     NFS4ERR_DELAY}); auto id = server.faults().add(on::request_with(OP_WRITE), fault::Stall{});
-//     ...                                                                     // wait_fired(id), then
-//     release(id)
+//     // RENAME is executed, its reply is lost, and the connection is gone:
+//     server.faults().add(on::reply_to(OP_RENAME), fault::Cut{});
+//     server.faults().add(on::request_with(OP_OPEN).nth(2), fault::Answer{OP_OPEN, NFS4ERR_DELAY});
+//     auto id = server.faults().add(on::request_with(OP_WRITE), fault::Stall{});
+//     ...  // wait_fired(id), then release(id)
 //
-// Events are counted from the moment a rule is added. Rules are independent; when several fire on one event,
-// their actions are carried out in the order the rules were added, until one ends the message. Everything may
-// be called from any thread; functions of a test (Call, Mangle, when) run on the server's loop: Call without
-// the server's lock, the others with it.
+// A rule counts events from the moment it is added. Rules are independent. When several fire on one event,
+// their actions are carried out in the order in which the rules were added, until an action ends the message.
+// All functions may be called from any thread. A test's own functions run on the server's loop and without
+// the server's lock: `Call`, `Mangle` and `when`. `when` runs under the plan's own mutex and must not call
+// the plan.
 #pragma once
 
 #include <chrono>
@@ -31,9 +33,9 @@
 
 namespace nfsrdma::filer {
 
-// What happened. `ops` are those of the COMPOUND; empty for other calls, for kAccept and kHeader.
+// What happened. `ops` are the COMPOUND's operations; empty for other calls, for kAccept and for kHeader.
 struct FaultEvent {
-  // kHeader: a call's RPC-over-RDMA header has come; nothing behind it has been looked at yet.
+  // kHeader: a call's RPC-over-RDMA header was received; the rest of the message has not been looked at.
   enum class Kind : uint8_t { kAccept, kHeader, kRequest, kReply };
   Kind kind = Kind::kRequest;
   LinkId link = 0;
@@ -51,9 +53,9 @@ struct FaultEvent {
 struct Trigger {
   FaultEvent::Kind kind = FaultEvent::Kind::kRequest;
   std::optional<nfs4::nfs_opnum4> op;
-  unsigned first = 1;  // fires at the first-th match...
-  unsigned count = 1;  // ...and on the following, so often in all
-  unsigned every = 1;  // ...or on every so many-th of them
+  unsigned first = 1;  // fires at the `first`-th matching event, ...
+  unsigned count = 1;  // ...`count` times in all, ...
+  unsigned every = 1;  // ...at every `every`-th matching event from there on
   std::optional<LinkId> only_link;
   std::function<bool(const FaultEvent&)> when;
 
@@ -96,76 +98,97 @@ inline Trigger reply_to(nfs4::nfs_opnum4 op) {
 }
 }  // namespace on
 
-// A header can be cut, refused, and called for. Each says what it means for a request (before it is executed)
-// and for a reply (after). What is not said does nothing.
+// The actions. Each comment says what the action does to a request (before it is executed) and to a reply
+// (after execution). Where a comment does not name an event, the action does nothing to it. To a header only
+// Cut, RefuseHeader and Call apply.
 namespace fault {
 
-struct Cut {  // the connection ends. Request: not executed. Reply: executed, not answered. Accept: at once.
+// The connection ends. Request: not executed. Reply: executed, reply lost. Accept: at once.
+struct Cut {
   bool abort = false;  // with a TCP reset
 };
 struct Drop {};  // request: never executed; reply: never sent. The connection stays.
-struct Delay {   // request: executed later; reply: sent later
+// Request: executed later. Reply: sent later.
+struct Delay {
   std::chrono::milliseconds by{0};
 };
 struct Stall {};  // as Delay, until release()
-struct StallInProgress {
-};               // request: SEQUENCE is executed, the rest not until release(); retries see NFS4ERR_DELAY
-struct Answer {  // request: `op` is not executed but answered so. On SEQUENCE the slot does not move.
+// Request: SEQUENCE is executed at once, the rest after release(). Retries meanwhile get NFS4ERR_DELAY.
+struct StallInProgress {};
+// Request: `op` is answered with `status` and not executed. For SEQUENCE the slot's sequence ID does not
+// change.
+struct Answer {
   nfs4::nfs_opnum4 op = nfs4::OP_SEQUENCE;
   nfs4::nfsstat4 status = nfs4::NFS4ERR_DELAY;
 };
-struct RefuseRpc {  // request: not executed, refused by the RPC layer (rejected, or accepted and failed); xid
-                    // is set
+// Request: not executed; the RPC layer refuses it (MSG_DENIED, or accepted with an error). Its XID is filled
+// in.
+struct RefuseRpc {
   rpc::reply_header header;
 };
-struct Mangle {  // reply: the message, from XID to the end, may be changed in any way; empty: nothing is sent
+// Reply: `edit` may change the message, from the XID to the end. If it leaves the message empty, nothing is
+// sent.
+struct Mangle {
   std::function<void(ByteVector&)> edit;
 };
-struct Extra {  // reply: more messages before and after it
+// Reply: more messages are sent before and after it. Accept: `before` is sent.
+struct Extra {
   std::vector<ByteVector> before;
   std::vector<ByteVector> after;
-  bool raw = false;  // without framing
+  bool raw = false;  // sent without record marks or RPC-over-RDMA headers
 };
-struct Duplicate {  // reply: sent more than once
+// Reply: sent `copies` more times.
+struct Duplicate {
   unsigned copies = 1;
 };
-struct HoldBehind {  // reply: sent after so many other replies of its connection: out of order
+// Reply: sent after `replies` later replies of its connection, that is out of order.
+struct HoldBehind {
   unsigned replies = 1;
 };
-struct Restart {  // the server restarts. Request: before it is executed, and it is lost; reply: after,
-                  // unanswered
+// The server restarts. Request: before it is executed; the request is lost. Reply: after execution, without a
+// reply.
+struct Restart {
   bool forget_reclaims = false;
 };
-struct ExpireLease {
-};                     // of the client of the last SEQUENCE on this connection; request: before, reply: after
-struct RefuseHeader {  // header: its call is not looked at but answered with this error; version 1 has only
-                       // two
+// The lease of the client of the last SEQUENCE on this connection expires. Request: before execution. Reply:
+// after.
+struct ExpireLease {};
+// Header: the call is answered with this RDMA_ERROR and not executed. Version 1 knows only ERR_VERS and
+// ERR_CHUNK.
+struct RefuseHeader {
   rpcrdma::error error;
 };
-struct Credits {  // of an RPC-over-RDMA connection, granted from the next reply on
+// Credits granted on this RPC-over-RDMA connection from the next reply on.
+struct Credits {
   uint32_t granted = 1;
 };
-struct Slots {  // sr_target_highest_slotid of all sessions; enforced when the client follows
+// sr_target_highest_slotid of all sessions. The server enforces it once the client has reported the new
+// highest slot.
+struct Slots {
   uint32_t target = 1;
 };
-struct Recall {};    // of every delegation
-struct Revoke {};    // of every delegation: as of a client that has not returned it in time
-struct TellChange {  // what clients are told of change attributes from now on
+// Recalls every delegation.
+struct Recall {};
+// Revokes every delegation, as if its client had not returned it in time.
+struct Revoke {};
+// How the server reports change attributes from now on.
+struct TellChange {
   ChangeTold told = ChangeTold::kTrue;
 };
-struct Call {  // anything; the rest goes on when it returns
+// Runs any function; the message continues when it returns.
+struct Call {
   std::function<void()> function;
 };
 
-// Common ways to mangle.
+// Common edits for Mangle.
 Mangle truncate_to(size_t bytes);
 Mangle extend_by(size_t bytes);
 Mangle flip(size_t offset, std::byte mask);
 Mangle wrong_xid();
-Mangle as_call();  // the message type says CALL
-// `n` NULL calls of an unknown program, as the server would never send.
+Mangle as_call();  // msg_type is CALL
+// `n` NULL calls of an unknown program; no real server sends such calls.
 Extra call_flood(unsigned n);
-// A record mark that claims more bytes than any message may have, then silence.
+// A record mark that announces more bytes than any message may have, with nothing behind it.
 Extra oversized_record(uint32_t claimed_bytes);
 Extra garbage(size_t bytes);
 
@@ -186,24 +209,24 @@ class FaultPlan {
     FaultAction action;
   };
 
-  // Tests.
+  // For tests.
   RuleId add(Trigger trigger, FaultAction action);
   void remove(RuleId rule);
-  void clear();  // rules, not what is stalled
+  void clear();  // removes all rules; calls that are parked stay parked
   unsigned fired(RuleId rule) const;
-  // False when it did not fire in time.
+  // Returns false if the rule did not fire `times` times before the timeout.
   bool wait_fired(RuleId rule, unsigned times = 1,
                   std::chrono::milliseconds timeout = std::chrono::seconds(30)) const;
-  // Lets what the rule has stalled go on, now and from now on.
+  // Continues the calls that the rule has parked; the rule parks none from now on.
   void release(RuleId rule);
   void release_all();
 
-  // The server.
+  // For the server.
   bool armed() const;
   std::vector<Fired> match(const FaultEvent& event);
-  // Keeps `go_on` until the rule is released; false if it already is.
+  // Keeps `go_on` until the rule is released. Returns false, and keeps nothing, if it was released already.
   bool park(RuleId rule, std::function<void()> go_on);
-  // Where what was released continues; set once, before the server starts.
+  // How a released call gets back to the loop. Set once, before the server starts.
   void set_post(std::function<void(std::function<void()>)> post) { post_ = std::move(post); }
 
  private:

@@ -157,7 +157,7 @@ Result<FaultAction> parse_action(const std::vector<std::string>& words) {
   return wrong("'" + name + "' is no action");
 }
 
-// Which actions mean something to an event (fault_plan.h).
+// Whether the action has an effect on events of this kind (fault_plan.h).
 bool means_something(FaultEvent::Kind kind, const FaultAction& action) {
   using Kind = FaultEvent::Kind;
   const auto is_any_of = [&](auto... samples) {

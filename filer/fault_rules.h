@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fault rules as people write them: what `nfsrdma-filer --fault` and --fault-plan take.
+// Parser for the fault rules that `nfsrdma-filer --fault` and --fault-plan take. Pure functions.
 //
 //     EVENT [OPERATION] [nth N] [times N|always|every N]: ACTION [ARGUMENT]
 //
-// EVENT     request (before it is executed), reply (after), accept (of a connection), header (of a call over
-//           RDMA, before anything behind it is looked at)
-// OPERATION of the COMPOUND, as in RFC 8881: WRITE, RENAME...; without: any
-// nth N     the N-th such event triggers it (1); times N: and the following, N in all (1);
-//           every N: and every N-th after it
-// ACTION    cut | reset | drop | delay MILLISECONDS | answer OPERATION STATUS | truncate BYTES | flip OFFSET
-// |
-//           garbage BYTES | duplicate [COPIES] | behind [REPLIES] | restart | forget | expire | slots N |
-//           credits N | recall | revoke (every delegation) | change true|frozen|restless|backwards (what
-//           is told of change attributes) | error NAME [NUMBER [NUMBER]] (of RPC-over-RDMA, to a header)
+// EVENT      request (before execution), reply (after execution), accept (of a connection),
+//            header (a call's RPC-over-RDMA header was received, the rest not looked at)
+// OPERATION  an operation of the COMPOUND, named as in RFC 8881: WRITE, RENAME...; omitted: any
+// nth N      the N-th such event is the first to trigger the action (default 1)
+// times N    it triggers at N events in all (default 1); always: without limit;
+//            every N: at every N-th event from there on
+// ACTION     cut, reset, drop, delay MILLISECONDS, answer OPERATION STATUS, truncate BYTES,
+//            flip OFFSET, garbage BYTES, duplicate [COPIES], behind [REPLIES], restart, forget,
+//            expire, slots N, credits N, recall and revoke (every delegation),
+//            change true|frozen|restless|backwards (how change attributes are reported),
+//            error NAME [NUMBER [NUMBER]] (an RDMA_ERROR; only for header)
 //
-// "request WRITE nth 3: cut", "reply RENAME always: delay 50", "request OPEN times 2: answer OPEN DELAY",
-// "header nth 5: error REPLY_RESOURCE 9000".
-// Empty lines and what follows a '#' are nothing. Pure.
+// Examples:
+//     request WRITE nth 3: cut
+//     reply RENAME always: delay 50
+//     request OPEN times 2: answer OPEN DELAY
+//     header nth 5: error REPLY_RESOURCE 9000
+//
+// Empty lines are ignored, and so is everything behind a '#'.
 #pragma once
 
 #include <string>
@@ -33,9 +38,9 @@ struct FaultRule {
   FaultAction action;
 };
 
-// Errors: EINVAL, with what is wrong.
+// Errors: EINVAL; the text says what is wrong.
 Result<FaultRule> parse_fault_rule(std::string_view line);
-// A file's content: a rule a line. The error names the line.
+// Parses a file's content, one rule a line. The error names the line.
 Result<std::vector<FaultRule>> parse_fault_rules(std::string_view text);
 
 }  // namespace nfsrdma::filer

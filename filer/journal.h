@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Journal: what the server has executed, so that a test can say "RENAME was executed exactly once".
+// Journal: which operations the server has executed, so that a test can assert "RENAME was executed exactly
+// once".
 //
-// Counts every operation that was executed (a reply from the cache executes nothing, an operation that a
-// fault answered was not executed), in all and per object; keeps the last kKeptCompounds COMPOUNDs with their
-// operations and what happened to their replies. Guarded by the server's lock; Server hands out copies.
+// It counts every executed operation, in all and per object. Replies from the reply cache and operations that
+// a fault answered are not counted. It keeps the last kKeptCompounds COMPOUNDs with their operations and
+// statuses. Guarded by the server's lock; Server hands out copies.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +22,20 @@ namespace nfsrdma::filer {
 struct ExecutedOp {
   nfs4::nfs_opnum4 op = nfs4::OP_ILLEGAL;
   nfs4::nfsstat4 status = nfs4::NFS4_OK;
-  NodeId node =
-      0;  // the current filehandle's object before the operation; after it for LOOKUP, OPEN and CREATE
+  // The current filehandle's object: after the operation for LOOKUP, OPEN and CREATE, before it for all
+  // others.
+  NodeId node = 0;
   std::string name;       // the name in the arguments; "old -> new" for RENAME
   bool injected = false;  // answered by a fault, not executed
 };
 
 struct ExecutedCompound {
-  uint64_t number = 0;  // 1, 2, 3... in order of arrival at execution
+  uint64_t number = 0;  // 1, 2, 3... in the order in which execution began
   LinkId link = 0;
   rpc::Xid xid{};
   Principal who;
   nfs4::clientid4 client = 0;
-  nfs4::SEQUENCE4args sequence;  // when there was one
+  nfs4::SEQUENCE4args sequence;  // empty if the COMPOUND had no SEQUENCE
   bool replay = false;           // answered from the reply cache
   nfs4::nfsstat4 status = nfs4::NFS4_OK;
   std::vector<ExecutedOp> ops;

@@ -21,7 +21,8 @@ using asio::ip::tcp;
 
 namespace {
 
-// A request may exceed the session's limit by some, to be told so; more than that is noise.
+// A request may exceed the session's limit by up to 256 KiB and is answered NFS4ERR_REQ_TOO_BIG. A larger one
+// ends the connection.
 size_t max_record(const Options& options) {
   return size_t{options.limits.max_request_bytes} + (256u << 10);
 }
@@ -55,7 +56,8 @@ Server::Impl::Impl(Options options, Loop* given)
 
 Result<> Server::Impl::open() {
   NFSRDMA_TRY(export_directories());
-  // Where descriptors are few, connections may have half of them: accept(2) must not fail for want of one.
+  // Connections use at most half of the process's file descriptors, so that accept(2) does not fail for lack
+  // of one.
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0)
     core.options.max_links = std::clamp<size_t>(files.rlim_cur / 2, 1, core.options.max_links);
@@ -87,7 +89,8 @@ Result<> Server::Impl::export_directories() {
   return {};
 }
 
-// Also while no client asks for anything: what the host's programs remove takes room on its disk until then.
+// Runs every second even when no client calls: a file that the host's programs removed takes disk space until
+// the server lets go of it.
 void Server::Impl::forget_removed_later() {
   after(std::chrono::seconds(1), [this] {
     {
@@ -142,14 +145,15 @@ Result<> Server::Impl::listen_ol(uint16_t wanted) {
 }
 
 void Server::Impl::accept_ol() {
-  // Weak: what a stopped loop still holds must not hold the loop's owner.
+  // A weak pointer: a handler that stays in a stopped loop must not keep the server alive.
   acceptor.async_accept([weak = weak_from_this()](const asio::error_code& ec, tcp::socket socket) {
     const auto self = weak.lock();
     if (!self || ec == asio::error::operation_aborted || self->closed || !self->acceptor.is_open()) return;
     if (!ec) {
       self->accepted_ol(std::move(socket));
       self->accept_ol();
-    } else {  // no descriptors, most likely: they would be wanting again at once
+    } else {
+      // Most likely no file descriptor is free; an immediate retry would fail again.
       self->after(std::chrono::milliseconds(100), [self = self.get()] { self->accept_ol(); });
     }
   });
@@ -235,7 +239,8 @@ bool Server::Impl::make_room() {
   return true;
 }
 
-// Whoever is owed something for too long, and who never was a client.
+// Ends connections whose peer owes data or does not receive replies for too long, and those without a
+// session.
 void Server::Impl::look_at_links() {
   const Options& o = core.options;
   const TimePoint now = Clock::now();
@@ -266,7 +271,7 @@ void Server::Impl::held_changed(const LinkPtr& link) {
   });
 }
 
-// Some more than has to go, so that the next byte is not the next reason.
+// Frees a quarter of the limit at once, so that the next bytes do not need another round.
 void Server::Impl::relieve() {
   relieving = false;
   std::vector<LinkPtr> going;
@@ -287,7 +292,7 @@ void Server::Impl::accepted_ol(tcp::socket socket) {
   asio::error_code ec;
   const tcp::endpoint remote = socket.remote_endpoint(ec);
   const tcp::endpoint local = ec ? tcp::endpoint() : socket.local_endpoint(ec);
-  if (ec) return;  // gone already
+  if (ec) return;  // the peer has closed the connection already
   add_link(remote.address().to_string(), is_believed(remote, local, true), [&](LinkId id) {
     return std::make_shared<TcpLink>(loop, std::move(socket), id, link_events(), max_record(core.options),
                                      fragment_bytes, core.options.patience);
@@ -316,8 +321,8 @@ void Server::Impl::make_rdma_fabrics() {
         {fabric::verbs::make_fabric(loop, {}, fabric::verbs::make_shared_domains(pool)), false});
 }
 
-// All on one port. An iWARP device and software RDMA cannot both have a TCP port: whoever has it serves both
-// kinds of clients. So what cannot be had beside another is no failure.
+// All fabrics listen on one port. An iWARP device and software RDMA cannot both own a TCP port; the one that
+// has it serves both kinds of clients. Listening therefore fails only if no fabric can listen.
 Result<> Server::Impl::listen_rdma_ol(uint16_t wanted) {
   make_rdma_fabrics();
   std::optional<Error> failed;
@@ -354,7 +359,8 @@ Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming, boo
   rpcrdma::private_data ours;
   ours.remote_invalidation = responder.invalidate;
   ours.send_bytes = ours.receive_bytes = responder.inline_bytes;
-  // One for each call, one for each reply to a callback, one for the properties.
+  // Receives: one for each call, one for each reply to a callback, one for the connection properties (version
+  // 2).
   const unsigned receives = responder.credits + responder.callback_credits + 1;
   fabric::EndpointOptions options = rdma::make_endpoint_options(responder.receive_bytes, receives, ours);
   Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await incoming->accept(std::move(options));
@@ -406,7 +412,7 @@ void Server::Impl::shut_down() {
     rdma_listeners.clear();
   });
   close_links(true);
-  on_loop([] {});  // the closes above have been carried out
+  on_loop([] {});  // returns after the loop has carried out the closes above
   if (own_loop) {
     loop.stop();
     thread.join();

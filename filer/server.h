@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server: the embedded NFSv4.1 filer (DESIGN.md section 7), listening on TCP and, if asked, for RPC over
-// RDMA.
+// Server: the embedded NFSv4.1 server. It listens on TCP and, if asked, for RPC-over-RDMA.
 //
-// Owner: a test or a command. It runs on a loop of its own thread, or on one it is given; every function may
-// be called from any thread (with a given loop: also from that loop), except that the destructor must not run
-// on the server's loop. Nothing here waits for a client but the wait_* functions.
+// A test or a command owns it. It runs on a loop in a thread of its own, or on a loop that it is given. Every
+// function may be called from any thread, and from a given loop too; the destructor must not run on the
+// server's loop. Only the wait_* functions wait for a client.
 //
 //     auto server = filer::Server::start({});                       // 127.0.0.1, some port, exports /export
 //     (*server)->make_file("/export/a", "hello");
@@ -12,9 +11,8 @@
 //     ... mount 127.0.0.1:(*server)->port() ...
 //     EXPECT_EQ((*server)->executed(OP_RENAME).succeeded, 1);
 //
-// A server that restarts keeps its files and what its stable storage remembers of clients; client IDs,
-// sessions, states, connections and unstable data are gone, and a grace period begins (RFC 8881
-// section 8.4.2).
+// A restart keeps the files and what stable storage knows of clients. Client IDs, sessions, state,
+// connections and unstable data are lost, and a grace period begins (RFC 8881 section 8.4.2).
 #pragma once
 
 #include <cstdint>
@@ -33,7 +31,7 @@
 
 namespace nfsrdma::filer {
 
-// A file or directory, for tests that look behind the client's back.
+// A file or directory, as the server sees it.
 struct FileFacts {
   NodeId fileid = 0;
   nfs4::nfs_ftype4 type = nfs4::NF4REG;
@@ -60,7 +58,7 @@ struct ClientFacts {
   size_t opens = 0;
   size_t locks = 0;  // lock stateids
   size_t delegations = 0;
-  size_t revoked = 0;  // states that are revoked and not freed
+  size_t revoked = 0;  // revoked stateids that the client has not freed
 };
 
 struct StateFacts {
@@ -71,58 +69,61 @@ struct StateFacts {
   std::string owner;
   uint32_t access = 0;
   uint32_t deny = 0;
-  bool write = false;  // delegations
+  bool write = false;  // delegations: for writing
   Revoked revoked = Revoked::kNo;
 };
 
 class Server {
  public:
-  // Errors: what the system says to listening. `loop` null: a thread of its own.
+  // Errors: the system's error for listening, or for opening an exported directory. `loop` null: the server
+  // starts its own thread.
   static Result<std::unique_ptr<Server>> start(Options options, Loop* loop = nullptr);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   uint16_t port() const;
-  uint16_t rdma_port() const;  // 0: it does not listen there
+  uint16_t rdma_port() const;  // 0: it does not listen for RDMA
   FaultPlan& faults();
   // Changes switches: server.configure([](Switches& s) { s.delegations = Delegations::kRead; }).
   void configure(const std::function<void(Switches&)>& change);
-  // Everything at once, under the lock, for what has no function here. Nothing may be kept.
+  // Calls `visit` under the server's lock, for what has no function here. References into Core must not be
+  // kept.
   void with_core(const std::function<void(Core&)>& visit);
 
-  // --- life and time
+  // --- restart and time
   struct RestartOptions {
-    bool forget_reclaims = false;  // the stable storage is lost too: nobody may reclaim
+    bool forget_reclaims = false;  // the stable storage is lost as well: no client may reclaim
   };
   void restart(RestartOptions options);
   void restart() { restart({}); }
-  void
-  go_down();  // a crash: connections end, nobody is accepted. come_up() is the restart, on the same port.
+  // A crash: connections end and none are accepted. come_up() restarts the server on the same port.
+  void go_down();
   Result<> come_up(RestartOptions options);
   void end_grace();
   bool in_grace();
   void advance_clock(std::chrono::nanoseconds by);
   void drop_connections(bool abort = false);
   size_t connections();
-  // The server stops reading from the connections there are, until told otherwise: what clients send piles
-  // up.
+  // The server stops or resumes reading from the existing connections. While it is paused, the clients' data
+  // stays in the sockets.
   void pause_reading(bool pause);
-  // Connections accepted from now on send records in fragments of so many bytes; 0: whole.
+  // Replies on connections accepted from now on are sent in fragments of this many bytes; 0: one fragment.
   void fragment_replies(size_t bytes);
 
   // --- clients and state
   std::vector<ClientFacts> clients();
   std::vector<StateFacts> states();
   void expire_lease(nfs4::clientid4 client);
-  bool revoke(const nfs4::stateid4& id);  // as an administrator would
+  bool revoke(const nfs4::stateid4& id);  // an administrative revocation
   void forget_session(const nfs4::sessionid4& id);
-  // sr_target_highest_slotid of all sessions; the enforced limit follows when the client does.
+  // sr_target_highest_slotid of all sessions. The server enforces it once the client has reported the new
+  // highest slot.
   void set_target_slots(uint32_t slots);
-  // Recalls every delegation of a file; how many there were.
+  // Recalls every delegation of a file; returns how many there were.
   size_t recall(std::string_view path);
 
-  // --- callbacks. Of the first session that has a back channel, or of `client`'s.
+  // --- callbacks, on `client`'s session; without `client` on the first session that has a back channel
   std::optional<CallbackId> call_back(Callback callback, std::optional<nfs4::clientid4> client = {});
   CallbackResult callback_result(CallbackId id);
   CallbackResult wait_callback(CallbackId id, std::chrono::milliseconds timeout = std::chrono::seconds(30));
@@ -133,23 +134,25 @@ class Server {
   uint64_t replays();
   std::vector<ExecutedCompound> journal();
   void clear_journal();
-  // False when `condition`, checked under the lock whenever something happened, did not come true in time.
+  // Waits until `condition` is true. It is checked under the lock after each event. Returns false at the
+  // timeout.
   bool wait_until(const std::function<bool(Core&)>& condition,
                   std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
-  // --- files, behind the clients' back. Paths are absolute, through exports.
+  // --- files, changed on the server without a client. Paths are absolute and include the export.
   bool make_directory(std::string_view path, uint32_t mode = 0755, uint32_t uid = 0, uint32_t gid = 0);
   bool make_file(std::string_view path, std::string_view content, uint32_t mode = 0644, uint32_t uid = 0,
                  uint32_t gid = 0);
   bool make_symlink(std::string_view path, std::string_view target);
   bool write_file(std::string_view path, uint64_t offset, std::string_view content);
-  // Of an object in memory; an empty one: its mode says all. Shown where the switches say so.
+  // Sets the ACL of an object in memory; empty: the mode alone decides. Clients can read it with
+  // Switches::shows_acls.
   void set_acl(std::string_view path, std::vector<nfs4::nfsace4> acl);
   bool remove_file(std::string_view path);
   std::optional<std::string> read_file(std::string_view path);
   std::optional<FileFacts> stat(std::string_view path);
   std::vector<std::string> list(std::string_view path);
-  // READDIR continuations of this directory become NFS4ERR_NOT_SAME.
+  // READDIR calls that continue in this directory get NFS4ERR_NOT_SAME.
   void invalidate_cookies(std::string_view path);
   void set_read_only(std::string_view export_path, bool read_only);
   void set_space(std::string_view export_path, uint64_t bytes_total);

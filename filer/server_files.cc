@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server: files behind the clients' back, as if somebody worked on the filer itself. Permissions do not
-// apply; change attributes move as for any change, and what is written is stable.
+// Server: files that tests create and change on the server without a client. Permissions do not apply. Change
+// attributes change as for any other operation, and written data is stable.
 
 #include "filer/server_impl.h"
 
@@ -10,7 +10,7 @@ using namespace nfs4;
 
 namespace {
 
-// "/a/b/c" into "/a/b" and "c".
+// Splits "/a/b/c" into "/a/b" and "c".
 std::pair<std::string_view, std::string_view> split(std::string_view path) {
   const size_t slash = path.rfind('/');
   if (slash == path.npos) return {"/", path};
@@ -23,7 +23,8 @@ NodePtr make(Core& core, std::string_view path, const Initial& initial) {
   if (dir == nullptr || !dir->is_directory()) return nullptr;
   const Answer<NodePtr> node = core.tree.create(*dir, name, initial, Principal::superuser());
   if (!node) return nullptr;
-  // What the host has made of it is its own business otherwise.
+  // On a host's directory the new object may have another owner or mode (umask, default ACL); set only what
+  // differs.
   const NewAttributes wanted{.mode = initial.type == NF4LNK ? std::nullopt : std::optional(initial.mode),
                              .uid = initial.uid,
                              .gid = initial.gid};

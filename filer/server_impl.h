@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server::Impl: the sockets of a Server, and what binds them to Core and Dispatcher. Private to server*.cc.
+// Server::Impl: the sockets of a Server, connected to Core and Dispatcher. Private to server*.cc.
 //
-// Kept alive by the handlers of its acceptor and timers, so that a loop that outlives the Server meets no
-// dead object; `closed_` tells them to do nothing. `links_` is guarded by the server's lock: a link that is
-// not in it is dead, whatever its socket still delivers.
+// Handlers of acceptors and timers hold weak references, so they do nothing after the Server is gone. While
+// the object exists, `closed` tells them to stop. `links` is guarded by the server's lock; messages of a link
+// that is not in it are ignored.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -30,11 +30,12 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   void start_thread();
   void shut_down();
 
-  // Runs `fn` on the loop and returns when it is done; at once, when this is the loop's thread.
+  // Runs `fn` on the loop and returns when it is done. On the loop's own thread it runs `fn` directly.
   void on_loop(const std::function<void()>& fn);
   Result<> listen_ol(uint16_t port);
   void accept_ol();
-  // Whether one more connection may be had: where there are too many, another one goes for it (net/crowd.h).
+  // Returns whether one more connection is possible. At the limit another connection is closed for it
+  // (net/crowd.h).
   bool make_room();
   void look_at_links();
   void held_changed(const LinkPtr& link);
@@ -43,7 +44,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   void accepted_ol(asio::ip::tcp::socket socket);
   Result<> listen_rdma_ol(uint16_t port);
   void make_rdma_fabrics();
-  // A fabric, and whether its connections are sockets of this machine's kernel.
+  // A fabric; `has_sockets`: its connections are sockets of this machine's kernel.
   struct RdmaFabric {
     std::unique_ptr<fabric::Fabric> fabric;
     bool has_sockets;
@@ -53,7 +54,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   LinkEvents link_events();
   template <class Make>
   void add_link(std::string address, bool believed, Make make);
-  // Whether calls of this peer are executed; says in the log where not.
+  // Returns whether calls of this peer are executed; logs the reason if not.
   bool is_believed(const std::optional<asio::ip::tcp::endpoint>& remote,
                    const std::optional<asio::ip::tcp::endpoint>& local, bool has_socket);
   void after(std::chrono::milliseconds delay, std::function<void()> fn);
@@ -70,7 +71,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   std::thread thread;
   asio::ip::tcp::acceptor acceptor;
   uint16_t port = 0;
-  BufferPool pool;  // of what RDMA devices are given to copy from and to
+  BufferPool pool;  // the buffers that RDMA devices copy from and to
   std::vector<RdmaFabric> rdma_fabrics;
   std::vector<std::unique_ptr<fabric::Listener>> rdma_listeners;
   uint16_t rdma_port = 0;
@@ -81,9 +82,9 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   Core core;
   Dispatcher dispatcher;
   std::map<LinkId, LinkPtr> links;
-  std::map<LinkId, LinkPtr> closing;  // told to end: kept until they have, so that on_closed comes
+  std::map<LinkId, LinkPtr> closing;  // told to close; kept until on_closed
   LinkId next_link = 1;
-  // Loop thread: what links said last that they hold, and all of that.
+  // Loop thread: the bytes that each link last reported as held, and their sum.
   std::map<LinkId, size_t> held;
   size_t held_bytes = 0;
   bool relieving = false;

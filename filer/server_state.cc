@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server: time, clients, states, callbacks and the journal, as tests see and push them.
+// Server: clock, clients, state, callbacks and the journal, for tests.
 
 #include <algorithm>
 

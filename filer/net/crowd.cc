@@ -9,7 +9,7 @@ namespace nfsrdma::filer::crowd {
 
 namespace {
 
-// Whose a connection is: of an address, and there of a principal, if one is known.
+// The owner of a connection: its address, and there the principal if one is known.
 using Address = std::string;
 using Owner = std::tuple<Address, bool, rpc::auth_flavor, uint32_t>;
 
@@ -18,7 +18,7 @@ Owner owner_of(const Link& link) {
   return {s.address, s.has_session, s.owner.flavor, s.owner.uid};
 }
 
-// The key whose count is highest.
+// The key with the highest count.
 template <class Key>
 const Key* heaviest(const std::map<Key, size_t>& counts) {
   const auto at = std::max_element(counts.begin(), counts.end(),
@@ -26,7 +26,7 @@ const Key* heaviest(const std::map<Key, size_t>& counts) {
   return at == counts.end() ? nullptr : &at->first;
 }
 
-// Of `links`, those of the heaviest address, and there of the heaviest owner; `weigh` says what each counts.
+// Those of `links` that belong to the heaviest owner at the heaviest address. `weigh` is a link's weight.
 template <class Weigh>
 std::vector<LinkPtr> of_the_heaviest(const std::vector<LinkPtr>& links, Weigh weigh) {
   std::map<Address, size_t> addresses;

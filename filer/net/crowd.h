@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Crowd: which connection goes where there are too many, or where they hold too much memory.
+// Crowd: selects which connections to close when there are too many, or when they hold too much memory.
 //
-// A newcomer gets in as long as somebody has more than his share. First go connections that have never used a
-// session, the oldest first of the address that has most of them: a client has its session within some round
-// trips. An eighth of what there may be is left to these: below that it is the turn of the address with most
-// connections, and there of the principal whose sessions use most: his connection that was silent for
-// longest. He comes back and finds his session. Who has no more than a sixteenth of what there may be loses
-// none that way.
+// A new connection replaces an existing one in this order:
+// - A connection that has never used a session: the oldest one of the address with most of them. A client has
+//   a session within a few round trips. This rule applies while such connections are more than an eighth of
+//   the limit.
+// - A client's connection: of the address with most connections, and there of the principal whose sessions
+//   use most, the one silent for longest. Its client reconnects and finds its session again. A principal with
+//   at most a sixteenth of the limit loses none.
 //
-// On loopback all peers have one address, and principals are what tells them apart; elsewhere a peer may
-// claim to be anybody, so that the address comes first.
+// Otherwise the new connection is refused.
+//
+// On loopback all peers have the same address and only principals tell them apart. Elsewhere a peer may claim
+// any principal, so the address is compared first.
 #pragma once
 
 #include <map>
@@ -21,11 +24,12 @@ namespace nfsrdma::filer::crowd {
 
 using Links = std::map<LinkId, LinkPtr>;
 
-// Where there are `most`: who goes for a newcomer. Nothing: the newcomer.
+// At the limit of `most` connections: the one to close for a new connection. Null: refuse the new one.
 LinkPtr goes_for_another(const Links& links, size_t most);
-// Connections without a session on which nothing was called since `then`.
+// Connections without a session that had no call since `then`.
 std::vector<LinkPtr> idle_since(const Links& links, TimePoint then);
-// Which ones go so that the rest holds no more than `most` bytes: again of who holds most, its largest first.
+// The connections to close so that the others hold at most `most` bytes: again of the address and principal
+// that hold most, the largest connection first.
 std::vector<LinkPtr> hold_too_much(const Links& links, size_t most);
 
 }  // namespace nfsrdma::filer::crowd

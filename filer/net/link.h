@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Link: the server's end of one connection, whatever carries it.
+// Link: the server's end of one connection, over TCP (net/tcp_link.h) or RPC-over-RDMA (net/rdma_link.h).
 //
-// TCP (net/tcp_link.h) or RPC-over-RDMA (net/rdma_link.h). A link is shared between the
-// listener and whoever answers on it; it outlives its connection and is silent then. All functions may be
-// called from any thread, and return at once: what is sent leaves in the order of the calls.
+// The listener and calls that are still executed share a link. It may outlive its connection; sends then do
+// nothing. All functions may be called from any thread unless noted, and return at once. Messages are sent in
+// the order of the calls.
 #pragma once
 
 #include <cstdint>
@@ -22,47 +22,47 @@
 
 namespace nfsrdma::filer {
 
-using LinkId = uint64_t;  // 1, 2, 3... in the order of arrival; never reused
+using LinkId = uint64_t;  // 1, 2, 3... in the order of accept; never reused
 
-// Where in a reply READ's data is, for links that place it directly; `offset` from the XID on.
+// Where READ's data is in a reply, for links that place it directly; `offset` counts from the XID.
 using BulkPlaces = std::vector<rpc::BulkPlace>;
 
 class Link {
  public:
-  // What the server knows of the peer, and goes by where there are too many (net/crowd.h). Guarded by the
-  // server's lock.
+  // What the server knows of the peer, to select connections to close (net/crowd.h). Guarded by the server's
+  // lock.
   struct Standing {
     std::string address{};     // without a port; empty: not known
-    bool has_session = false;  // has used a session, ...
-    Principal owner{};         // ...which is this one's
+    bool has_session = false;  // whether a session was used on the connection, ...
+    Principal owner{};         // ...and the principal of that session
     TimePoint accepted{};
-    TimePoint heard{};  // the last call
+    TimePoint heard{};  // time of the last call
   };
   Standing standing;
 
   virtual ~Link() = default;
 
   virtual LinkId id() const = 0;
-  // Whether what its calls say of their user is believed (net/peer_check.h): known before the first call.
+  // Whether AUTH_SYS credentials of its calls are accepted (net/peer_check.h). Set before the first call.
   bool believed() const { return believed_; }
   void set_believed(bool believed) { believed_ = believed; }
-  // One RPC message, from XID to the end; framing is the link's.
+  // Sends one RPC message, from the XID to its end. The link adds the framing.
   virtual void send(ByteVector message, BulkPlaces items) = 0;
   void send(ByteVector message) { send(std::move(message), {}); }
-  // Bytes as they are, framing included: for faults.
+  // Sends bytes without framing, for faults.
   virtual void send_raw(ByteVector bytes) = 0;
-  // Ends the connection after what has been sent before; `abort` ends it at once, with a reset.
+  // Closes the connection after everything queued is sent. With `abort` it closes at once, with a reset.
   virtual void close(bool abort) = 0;
-  // Credits granted with every reply from the next one on; nothing where there are none.
+  // Sets the credits granted in each reply from the next one on. Does nothing over TCP.
   virtual void grant(uint32_t credits) { (void)credits; }
-  // The peer uses a session: it is somebody's client.
+  // The peer has used a session.
   virtual void recognised() {}
-  // Bytes that the peer makes us hold: of calls that have not come whole, of replies that it has not taken.
-  // The loop's thread only, as look() is.
+  // Bytes that the peer makes the server hold: incomplete calls, and replies not yet sent. Loop thread only.
   virtual size_t held_bytes() const { return 0; }
-  // Ends the connection if the peer has owed the next byte, or has not taken what was sent, for too long.
+  // Closes the connection if the peer has left a record unfinished, or received nothing of its replies, for
+  // too long. Loop thread only.
   virtual void look(TimePoint now) { (void)now; }
-  // Stops or goes on taking what the client sends: back pressure towards it.
+  // Stops or resumes reading from the connection, so that the client sees back pressure.
   virtual void pause_reading(bool pause) = 0;
 
  private:
@@ -71,20 +71,21 @@ class Link {
 
 using LinkPtr = std::shared_ptr<Link>;
 
-// A session of `owner`'s is used over the link. Under the server's lock.
+// Records that a session of `owner` is used over the link. The server's lock is held.
 inline void recognise(Link& link, const Principal& owner) {
   if (std::exchange(link.standing.has_session, true)) return;
   link.standing.owner = owner;
   link.recognised();
 }
 
-// What a link tells, on its loop.
+// Events of a link. They are called on its loop.
 struct LinkEvents {
-  std::function<void(const LinkPtr&)> on_held;  // held_bytes() has changed by much
-  // RPC-over-RDMA: a call's header has come. An error is its answer, and that is all of the call.
+  std::function<void(const LinkPtr&)> on_held;  // held_bytes() has changed by 64 KiB or more
+  // RPC-over-RDMA: a call's header was received. If an error is returned, the link sends it and drops the
+  // call.
   std::function<std::optional<rpcrdma::error>(const LinkPtr&, const rpcrdma::header&)> on_header;
   std::function<void(const LinkPtr&, ByteVector)> on_message;
-  std::function<void(const LinkPtr&)> on_closed;  // last, exactly once
+  std::function<void(const LinkPtr&)> on_closed;  // the last event, exactly once
 };
 
 }  // namespace nfsrdma::filer

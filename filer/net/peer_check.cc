@@ -27,14 +27,14 @@ namespace {
 constexpr unsigned kFirstUnreserved = 1024;  // IPPORT_RESERVED
 constexpr size_t kAnswerBytes = 4096;
 
-// One address for what is reached by IPv4, whichever family the socket has.
+// IPv4 addresses as such, also if an IPv6 socket has them as IPv4-mapped addresses.
 asio::ip::address plain(const asio::ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
   return address;
 }
 
-// The kernel answers within the call that asks.
+// Sends a netlink request. The kernel queues its answer within send(), so recv() does not block.
 template <class Request>
 std::optional<std::vector<char>> ask_kernel(int protocol, const Request& request) {
   const Fd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol));
@@ -49,7 +49,7 @@ std::optional<std::vector<char>> ask_kernel(int protocol, const Request& request
   return answer;
 }
 
-// The payload of an answer of this type.
+// The payload of an answer, if the answer has this type.
 template <class Payload>
 std::optional<Payload> payload_of(const std::optional<std::vector<char>>& answer, uint16_t type) {
   if (!answer || answer->size() < NLMSG_SPACE(sizeof(Payload))) return std::nullopt;
@@ -92,7 +92,7 @@ struct RouteRequest {
   }
 };
 
-// Words of 32 bits as the kernel has them in memory, in hexadecimal: the form of /proc/net/tcp and tcp6.
+// The form of /proc/net/tcp and tcp6: 32-bit words as they are in memory, in hexadecimal.
 std::string in_proc(const asio::ip::tcp::endpoint& endpoint, bool as_v6) {
   const asio::ip::address address = plain(endpoint.address());
   std::array<uint32_t, 4> words{};
@@ -116,7 +116,8 @@ std::optional<uint32_t> number_in(const char* file) {
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
-// In a user namespace users that it does not know all look like this one.
+// Whether several users may appear as `uid`: a user namespace shows all users without a mapping as
+// overflowuid.
 bool may_be_many_users(uint32_t uid) {
   if (number_in("sys/kernel/overflowuid").value_or(65534) != uid) return false;
   return !is_whole_map(Proc::ours().read("self/uid_map"));
@@ -126,8 +127,7 @@ std::optional<std::string> why_not_by_port(const Peer& peer) {
   const unsigned port = peer.remote.port();
   if (port == 0 || port >= kFirstUnreserved)
     return fmt::format("port {} is not below {}, as a privileged process has it", port, kFirstUnreserved);
-  // Where the administrator lets anybody have ports below 1024, they prove nothing of callers on this
-  // machine.
+  // If the administrator allows all users to bind this port, it proves nothing about callers on this machine.
   const uint32_t anybodys = number_in("sys/net/ipv4/ip_unprivileged_port_start").value_or(kFirstUnreserved);
   if (port < anybodys || !is_of_this_machine(peer.remote.address())) return std::nullopt;
   const auto owner = socket_owner(peer);
@@ -181,7 +181,7 @@ std::optional<uint32_t> socket_owner(const Peer& peer) {
   if (theirs.is_v6()) id.idiag_if = static_cast<uint32_t>(theirs.to_v6().scope_id());
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   const auto found = payload_of<inet_diag_msg>(ask_kernel(NETLINK_SOCK_DIAG, request), SOCK_DIAG_BY_FAMILY);
-  // Not a listener at that port; and a socket that nobody has open any more belongs to nobody.
+  // Ignores a listener on that port. A socket that no process has open any more (inode 0) has no owner.
   if (!found || found->idiag_state != TCP_ESTABLISHED || found->id.idiag_sport != id.idiag_sport ||
       found->id.idiag_dport != id.idiag_dport || found->idiag_inode == 0) {
     return socket_owner_in_proc(peer);
@@ -245,7 +245,8 @@ bool is_of_this_machine(const asio::ip::address& given) {
     request.add(RTA_OIF, &link, sizeof(link));
   }
   const auto route = payload_of<rtmsg>(ask_kernel(NETLINK_ROUTE, request), RTM_NEWROUTE);
-  return !route || route->rtm_type == RTN_LOCAL;  // whoever cannot be told is treated as the nearest
+  return !route ||
+         route->rtm_type == RTN_LOCAL;  // if the kernel does not answer, the address counts as local
 }
 
 std::optional<std::string> why_not_believed(Believed whom, const Peer& peer) {

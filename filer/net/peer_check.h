@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerCheck: whether a connection's calls are believed when they say who their user is
-// (docs/FILER.md, "Who is believed").
+// PeerCheck: decides whether the AUTH_SYS credentials of a connection are accepted (docs/FILER.md, "Who is
+// believed").
 //
-// AUTH_SYS proves nothing: any process that can connect may claim any user. What the kernel of this machine
-// vouches for is checked instead: that a port below 1024 takes privilege to bind, and which user made the
-// socket at the other end of a connection that does not leave this machine. Asks the kernel by netlink, falls
-// back to /proc/net/tcp; does not block. Any thread.
+// AUTH_SYS proves nothing: any process that can connect can claim any user. The server checks instead what
+// this machine's kernel knows. Binding a port below 1024 needs privilege. For a connection within this
+// machine the kernel tells which user owns the peer's socket. The check asks by netlink and falls back to
+// /proc/net/tcp. It does not block. Any thread.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -18,29 +18,29 @@ namespace nfsrdma::filer {
 
 enum class Believed : uint8_t {
   kEverybody,
-  kReservedPorts,  // who connects from a port below 1024
-  kOwnUser,        // from this machine, processes of the server's own user; from elsewhere everybody
+  kReservedPorts,  // peers that connect from a port below 1024
+  kOwnUser,        // on this machine only processes of the server's own user; from other machines all peers
 };
 
 struct Peer {
   asio::ip::tcp::endpoint remote;
   asio::ip::tcp::endpoint local;
-  bool has_socket = true;  // false: RDMA hardware, where no socket tells whose the other end is
+  bool has_socket = true;  // false: an RDMA device, where no socket shows the peer's user
 };
 
-// "10.0.0.1:20049", "[fe80::1%eth0]:20049".
+// Parses "10.0.0.1:20049" or "[fe80::1%eth0]:20049".
 std::optional<asio::ip::tcp::endpoint> endpoint_of(const std::string& text);
 
-// Nothing: the peer is believed. Else the reason, for the log.
+// nullopt: the peer is believed. Otherwise the reason, for the log.
 std::optional<std::string> why_not_believed(Believed whom, const Peer& peer);
 
-// The user who owns the peer's socket. Nothing: this machine's network namespace has no such socket.
+// The user who owns the peer's socket. nullopt: this machine's network namespace has no such socket.
 std::optional<uint32_t> socket_owner(const Peer& peer);
-// The same, as /proc/net/tcp and tcp6 show it.
+// As socket_owner(), from /proc/net/tcp and tcp6.
 std::optional<uint32_t> socket_owner_in_proc(const Peer& peer);
-// From the text of /proc/net/tcp, or with `v6` of tcp6.
+// As socket_owner(), from the text of /proc/net/tcp, or of tcp6 if `v6` is set.
 std::optional<uint32_t> socket_owner_in(std::string_view table, bool v6, const Peer& peer);
-// Whether the user map, the text of /proc/self/uid_map, gives every user of the machine his own number.
+// Whether the user map (the text of /proc/self/uid_map) maps every user of the machine to a different user.
 bool is_whole_map(std::string_view map);
 // Whether packets to this address stay on this machine.
 bool is_of_this_machine(const asio::ip::address& address);

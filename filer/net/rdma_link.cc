@@ -23,8 +23,8 @@ void RdmaLink::start() {
   responder_.start();
 }
 
-// From other threads, and from inside of callbacks of this link, the responder is touched later: to answer
-// what has just come, when the turn ends.
+// Runs `fn` on the loop at the end of its turn. Other threads must not touch the responder, nor may callbacks
+// of this link, which run inside it.
 void RdmaLink::on_loop(std::function<void()> fn) {
   loop_.at_end_of_turn([self = shared_from_this(), fn = std::move(fn)] {
     if (!self->ended_) fn();
@@ -47,7 +47,7 @@ void RdmaLink::send_raw(ByteVector bytes) {
   });
 }
 
-// There is nothing between an orderly end and an abort: what has been posted may be lost either way.
+// An orderly close cannot be told from an abort: posted messages may be lost either way.
 void RdmaLink::close(bool) {
   on_loop([this] {
     responder_.close({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", "closed"});
@@ -103,7 +103,7 @@ void RdmaLink::on_closed(const Error&) {
   events_.on_closed(self);
   responder_.set_refusal({});
   events_ = {};
-  // The endpoint is on the stack: it goes in a turn of its own.
+  // The endpoint is still on the stack, so the link is destroyed in a later turn.
   loop_.post([self] {});
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RdmaLink: one accepted RPC-over-RDMA connection, of version 1 or 2.
+// RdmaLink: one accepted RPC-over-RDMA connection, version 1 or 2.
 //
-// Its loop's thread runs the Responder; what comes is handed to `on_message` there. Sends may come from any
-// thread. While a test has it paused, what has come waits here.
+// Its loop's thread runs the Responder and calls `on_message` there. Sends may come from any thread. While a
+// test has paused the link, received messages wait in it.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ class RdmaLink final : public Link,
   std::deque<ByteVector> waiting_;
   bool paused_ = false;
   bool ended_ = false;
-  size_t unsent_ = 0;       // as look() saw it last,
-  TimePoint taking_since_;  // and when it was less
+  size_t unsent_ = 0;       // bytes not sent, as of the last look(), ...
+  TimePoint taking_since_;  // ...and the last time when they were none or had become fewer
   const std::chrono::milliseconds patience_;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordReader: RPC messages out of a byte stream (RFC 5531 section 11), for a server.
+// RecordReader: splits a byte stream into RPC messages (RFC 5531 section 11), for a server.
 //
-// Fed with whatever arrived; take() hands out whole messages in order. Memory follows the bytes that arrived,
-// not what a mark claims; a record above the limit, or endless empty fragments, make the stream unusable:
-// broken(). (The client's reader in transport/tcp places bulk data of replies and takes small calls only, so
-// it does not fit here.)
+// It is fed with received bytes; take() returns whole messages in order. Memory grows with received bytes,
+// not with a mark's claimed length. A record above the limit, or more than 16 empty fragments in a row,
+// breaks the stream: see broken(). The client's reader in transport/tcp does not fit here: it places the bulk
+// data of replies and accepts small calls only.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +21,11 @@ class RecordReader {
   explicit RecordReader(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   bool broken() const { return broken_; }
-  // Between the first byte of a record and its last.
+  // Whether the first byte of a record has been received and the last has not.
   bool inside_record() const { return mark_bytes_ > 0 || in_fragment_ || !message_.empty(); }
   size_t held_bytes() const { return message_.capacity(); }
 
-  // The next message, if `in` completes one; what was used is taken off `in`.
+  // Returns the next message if `in` completes one. Consumed bytes are removed from `in`.
   std::optional<ByteVector> take(ConstBytes& in) {
     while (!in.empty() && !broken_) {
       if (!in_fragment_) {

@@ -13,7 +13,8 @@ namespace nfsrdma::filer {
 namespace {
 
 constexpr size_t kReadBytes = 256u << 10;
-// A peer that says nothing is asked after a minute, and is gone when it has not answered three times.
+// TCP keep-alive: a silent peer is probed after a minute, and the connection ends after two more probes
+// without an answer.
 constexpr std::chrono::seconds kPatience{60};
 constexpr unsigned kRetries = 2;
 
@@ -54,7 +55,7 @@ TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents
       record_since_(taking_since_) {}
 
 void TcpLink::start() {
-  // A peer that is gone without a word is found: it must not keep one of max_links for ever.
+  // Detects a peer that vanished silently, which would otherwise keep one of max_links for ever.
   const Result<> configured =
       tcp::configure(socket_.native_handle(), tcp::dead_peer_times(kPatience, kRetries));
   asio::error_code ec;
@@ -63,8 +64,8 @@ void TcpLink::start() {
   read_ol();
 }
 
-// From other threads, and from inside of callbacks of this link, sockets are touched later: to answer what
-// has just come, when the turn ends.
+// Runs `fn` on the loop at the end of its turn. Other threads must not touch the socket, and callbacks of
+// this link are sent from there after they return.
 void TcpLink::on_loop(std::function<void()> fn) {
   loop_.at_end_of_turn([self = shared_from_this(), fn = std::move(fn)] { fn(); });
 }
@@ -76,7 +77,7 @@ void TcpLink::read_ol() {
                           [self = shared_from_this()](const asio::error_code& ec, size_t n) {
                             const Loop::Turn event(self->loop_);
                             self->reading_ = false;
-                            if (self->ended_) return;  // ended while these bytes were waiting for their turn
+                            if (self->ended_) return;  // ended while these bytes waited in the event queue
                             if (ec) return self->end_ol();
                             self->held_ = ConstBytes(self->buffer_.get(), n);
                             if (!self->paused_) self->received_ol();
@@ -99,7 +100,7 @@ void TcpLink::received_ol() {
   if (!ended_) read_ol();
 }
 
-// With what has come while there was enough to send.
+// Continues with bytes received while the send queue was full.
 void TcpLink::go_on_ol() {
   if (!ended_ && !paused_ && !reading_ && !has_enough()) received_ol();
 }
@@ -107,7 +108,7 @@ void TcpLink::go_on_ol() {
 void TcpLink::send(ByteVector message, BulkPlaces) {
   if (fragment_bytes_ != 0 && fragment_bytes_ < message.size())
     return send_raw(framed(message, fragment_bytes_));
-  // One fragment: the mark goes out beside the message.
+  // One fragment: the mark is sent in front of the message without a copy.
   auto shared = std::make_shared<Outgoing>();
   shared->mark = rpc::encode_record_mark({true, static_cast<uint32_t>(message.size())});
   shared->mark_bytes = shared->mark.size();
@@ -137,7 +138,7 @@ void TcpLink::queue_ol(Outgoing record) {
   tell_held_ol();
 }
 
-// What the socket takes at once costs no round through the event queue.
+// Writes to the socket directly and waits for an event only when it is full.
 void TcpLink::write_ol() {
   while (!writing_ && !ended_ && !queue_.empty()) {
     Outgoing& next = queue_.front();
@@ -179,7 +180,7 @@ size_t TcpLink::held_bytes() const {
   return ended_ ? 0 : queued_bytes_ + promised_bytes_ + reader_.held_bytes();
 }
 
-// In steps: the server adds all of them up.
+// Reports in steps of 64 KiB, because the server sums all links up at each report.
 void TcpLink::tell_held_ol() {
   constexpr size_t kStep = 64u << 10;
   const size_t held = held_bytes();
@@ -214,7 +215,7 @@ void TcpLink::end_ol() {
   asio::error_code ignored;
   socket_.close(ignored);
   events_.on_closed(shared_from_this());
-  // A callback of an operation that is still under way may hold this object; not more.
+  // Only handlers of operations in progress may still hold this object; nothing calls the events any more.
   events_ = {};
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // TcpLink: one accepted TCP connection.
 //
-// Reads on its loop and hands every RPC message to `on_message` there; `on_closed` comes last, exactly once.
-// Sends from any thread, gathered and in order. While more than kEnoughQueuedBytes wait for the peer to read,
-// nothing more of his is read or handed on; what comes of itself (callbacks, calls that waited) costs memory
-// up to kMaxQueuedBytes, then the connection. A peer that takes nothing of what waits for it, or leaves a
-// record unfinished, for `patience` loses the connection. Fragments of sent records may be made small, so
-// that clients see records in many pieces.
+// It reads on its loop and calls `on_message` there for each RPC message; `on_closed` comes last, exactly
+// once. Sends may come from any thread and keep their order. While more than kEnoughQueuedBytes wait to be
+// sent, it reads no more from the peer and delivers no more calls. Callbacks and calls that waited may still
+// add to the queue, up to kMaxQueuedBytes; beyond that the connection ends. It also ends if the peer receives
+// nothing of the queue, or leaves a record unfinished, for `patience`. Sent records may be split into small
+// fragments, so that tests see clients reassemble them.
 #pragma once
 
 #include <array>
@@ -47,13 +47,13 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
  private:
   void read_ol();
   void received_ol();
-  // A record: its mark, where `bytes` does not hold marks already, and what it is of.
+  // A record to send. `mark` is used for the first `mark_bytes` bytes; 0 if `bytes` has its own marks.
   struct Outgoing {
     std::array<std::byte, rpc::kRecordMarkBytes> mark;
     size_t mark_bytes;
     ByteVector bytes;
     size_t sent = 0;
-    std::array<asio::const_buffer, 2> parts() const;  // what is left
+    std::array<asio::const_buffer, 2> parts() const;  // what is not sent yet
     size_t size() const { return mark_bytes + bytes.size(); }
   };
   void go_on_ol();
@@ -72,21 +72,21 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   RecordReader reader_;
   const size_t fragment_bytes_;
   const std::chrono::milliseconds patience_;
-  // Of kReadBytes, whose pages come with what is received: an idle connection takes none.
+  // Of kReadBytes. Untouched pages take no memory, so an idle connection costs none.
   const std::unique_ptr<std::byte[]> buffer_;
   std::deque<Outgoing> queue_;
   size_t queued_bytes_ = 0;
-  std::atomic<size_t> promised_bytes_{0};  // sent, and not queued yet
+  std::atomic<size_t> promised_bytes_{0};  // passed to send() but not yet queued on the loop
   bool writing_ = false;
-  bool closing_ = false;  // after the queue is empty
+  bool closing_ = false;  // close when the queue is empty
   bool ended_ = false;
   bool paused_ = false;
-  ConstBytes held_;  // of buffer_: has come, and has not been looked at
+  ConstBytes held_;  // received bytes in buffer_ that are not parsed yet
   bool reading_ = false;
   size_t told_held_ = 0;
   uint64_t sent_bytes_ = 0;
   uint64_t records_ = 0;
-  // As look() saw them last, and when they were others, or nothing was to be expected.
+  // The two counters at the last look(), and the last times when they had changed or nothing was expected.
   uint64_t seen_sent_ = 0;
   uint64_t seen_records_ = 0;
   TimePoint taking_since_;

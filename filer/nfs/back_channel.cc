@@ -12,8 +12,8 @@ namespace {
 constexpr std::chrono::milliseconds kDelayedRetry{50};
 constexpr std::chrono::milliseconds kRefusedRetry{1000};
 constexpr unsigned kMostDoublings = 4;
-// How many results of callbacks are kept for whoever asks, of how many the client's answer with them, and how
-// long that may be.
+// Number of results kept for CallbackResult queries; number of those kept with the client's reply; longest
+// reply kept, in bytes.
 constexpr size_t kKeptResults = 4096;
 constexpr size_t kKeptReplies = 64;
 constexpr size_t kLongestReply = 64u << 10;
@@ -224,7 +224,7 @@ void BackChannel::link_gone(LinkId link) {
     results_[id].state = CallbackResult::State::kWaiting;
     owners.push_back(pending.owner);
   }
-  for (Session* owner : owners) pump(*owner);  // another connection of the session may do
+  for (Session* owner : owners) pump(*owner);  // another connection of the session may carry it
 }
 
 void BackChannel::session_gone(const Session& session) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // BackChannel: the server's calls to its clients (RFC 8881 sections 2.10.6.2, 2.10.6.3, 20).
 //
-// Each callback takes a slot of its session's back channel and waits there: for a connection, when the
-// session has none; for its answer; and for the next connection, when the one it was sent on is lost, to be
-// sent again with the same slot and sequence ID. A slot's sequence ID moves only when CB_SEQUENCE was
-// answered with NFS4_OK. A callback that is answered with NFS4ERR_DELAY is made again after a while if it
-// says so, and one that is refused as long as it is wanted, after a second, two, four... up to sixteen.
+// Each callback takes a slot of its session's back channel and waits in it: for a connection if the session
+// has none, then for the reply. If its connection is lost, it is sent again on the next one with the same
+// slot and sequence ID. A slot's sequence ID advances only when CB_SEQUENCE was answered with NFS4_OK. A
+// callback answered with NFS4ERR_DELAY is repeated after 50 ms if `repeat_on_delay` is set. A callback that
+// is refused is repeated while it is still wanted, after 1, 2, 4, 8 and then every 16 s.
 //
-// Tests may override what a well-behaved server would send. Guarded by the server's lock.
+// Tests may override any field that is sent. Guarded by the server's lock.
 #pragma once
 
 #include <chrono>
@@ -25,14 +25,15 @@ namespace nfsrdma::filer {
 using CallbackId = uint64_t;
 
 struct Callback {
-  std::vector<nfs4::nfs_cb_argop4> ops;  // without CB_SEQUENCE, which is put before them
+  std::vector<nfs4::nfs_cb_argop4> ops;  // without CB_SEQUENCE, which is added in front
   std::vector<nfs4::referring_call_list4> referring;
   bool cache_this = false;
   bool repeat_on_delay = false;
-  // Refused, by RPC or with a status: whether it is still wanted. None: it is not. Under the server's lock.
+  // After a refusal (by RPC or by status): whether the callback is still wanted. Empty: it is not repeated.
+  // Called under the server's lock.
   std::function<bool()> wanted{};
 
-  // Faults. What is set replaces what the rules ask for.
+  // For faults: each field that is set replaces the regular value.
   std::optional<nfs4::sequenceid4> sequence;
   std::optional<nfs4::slotid4> slot;
   std::optional<nfs4::slotid4> highest_slot;
@@ -42,26 +43,26 @@ struct Callback {
   std::optional<uint32_t> version;
   std::optional<uint32_t> procedure;
   bool without_sequence = false;
-  std::function<void(ByteVector&)> edit;  // the whole RPC message, before it is sent
+  std::function<void(ByteVector&)> edit;  // changes the whole RPC message before it is sent
 
-  std::function<void(const nfs4::CB_COMPOUND4res&)> done;  // under the server's lock
+  std::function<void(const nfs4::CB_COMPOUND4res&)> done;  // called under the server's lock
 };
 
 struct CallbackResult {
   enum class State : uint8_t { kWaiting, kSent, kAnswered, kLost };
   State state = State::kWaiting;
   unsigned transmissions = 0;
-  nfs4::CB_COMPOUND4res reply;  // kAnswered, and `rejected` empty
-  std::string rejected;         // the RPC was refused or not decodable: why
+  nfs4::CB_COMPOUND4res reply;  // set for kAnswered if `rejected` is empty
+  std::string rejected;         // why the RPC was refused or could not be decoded
 };
 
 class BackChannel {
  public:
   struct Environment {
     std::function<LinkPtr(LinkId)> find_link;
-    // Runs a function after a while, on the server's loop, under the server's lock.
+    // Runs a function after a delay, on the server's loop and under the server's lock.
     std::function<void(std::chrono::milliseconds, std::function<void()>)> after;
-    std::function<void()> notify;  // something changed
+    std::function<void()> notify;  // wakes Core::changed
   };
 
   explicit BackChannel(Environment environment) : environment_(std::move(environment)) {}
@@ -69,7 +70,7 @@ class BackChannel {
   uint32_t rpc_version = nfs4::NFS_CB;
 
   CallbackId call(Session& session, Callback callback);
-  // A message that is not a call arrived. False: it answers nothing that was asked.
+  // Handles an RPC reply from a client. Returns false if it belongs to no pending callback.
   bool answered(LinkId link, ConstBytes message);
   void link_bound(Session& session);
   void link_gone(LinkId link);
@@ -78,7 +79,7 @@ class BackChannel {
 
   const CallbackResult* result(CallbackId id) const;
   bool waiting(const Session& session) const;
-  // A link on the session's back channel that is still there.
+  // An existing link of the session's back channel; null if there is none.
   LinkPtr link_of(const Session& session) const;
 
  private:
@@ -92,7 +93,7 @@ class BackChannel {
     LinkId link = 0;
     rpc::Xid xid{};
     bool sent = false;
-    bool resting = false;  // until it is made again
+    bool resting = false;  // waits before it is repeated
     unsigned refused = 0;
     Callback callback;
   };

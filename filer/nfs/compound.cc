@@ -11,15 +11,16 @@ using namespace nfs4;
 
 namespace {
 
-// opnum and status: the least any result takes.
+// opnum and status, the shortest possible result.
 constexpr size_t kBareResultBytes = 8;
 // opnum, status and SEQUENCE4resok.
 constexpr size_t kSequenceBytes = kBareResultBytes + NFS4_SESSIONID_SIZE + 5 * 4;
-// GETFH's result: filehandle-changing operations make room for it ("SHOULD", section 2.10.6.4).
+// Result of GETFH. Operations that change the current filehandle reserve space for it ("SHOULD", section
+// 2.10.6.4).
 constexpr size_t kGetfhBytes = 8 + 4 + NFS4_FHSIZE;
 
-// The most that a success takes, for operations that change something: they are not executed where it would
-// not fit. Nothing else needs a bound, because its result can be taken back.
+// Longest successful result of an operation that changes the server. The operation is not executed if this
+// would not fit. Other operations need no bound, because their result can be removed again.
 size_t success_bytes(nfs_opnum4 op) {
   switch (op) {
     case OP_OPEN: return 8 + 16 + 20 + 4 + 16 + 64 + kGetfhBytes;
@@ -40,7 +41,7 @@ size_t success_bytes(nfs_opnum4 op) {
   }
 }
 
-// FNV-1a of the size and the first bytes: a retry is recognised by its content, not protected by it.
+// FNV-1a of the size and the first 4 KiB. It recognises false retries; it is no protection against an attack.
 uint64_t digest_of(ConstBytes bytes, uint32_t operations) {
   constexpr size_t kDigested = 4096;
   uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t{operations} << 32 | bytes.size());
@@ -49,7 +50,7 @@ uint64_t digest_of(ConstBytes bytes, uint32_t operations) {
   return hash;
 }
 
-// Operations of NFSv4.1 that this server does not have (pNFS), and those that "MUST NOT be implemented".
+// Operations that this server does not implement (pNFS), and those that "MUST NOT be implemented".
 bool is_unsupported(nfs_opnum4 op) {
   switch (op) {
     case OP_OPEN_CONFIRM:
@@ -66,7 +67,8 @@ bool is_unsupported(nfs_opnum4 op) {
   }
 }
 
-// A new instance of a client ends the sessions of the old one, DESTROY_* what they name.
+// Operations that may end sessions: a new client instance ends the sessions of the old one, and DESTROY_*
+// ends sessions.
 bool may_end_sessions(nfs_opnum4 op) {
   return op == OP_EXCHANGE_ID || op == OP_CREATE_SESSION || op == OP_DESTROY_SESSION ||
          op == OP_DESTROY_CLIENTID;
@@ -100,9 +102,9 @@ std::string name_in(const RENAME4args& a) {
   return a.oldname + " -> " + a.newname;
 }
 
-constexpr size_t kUsualReplyBytes = 512;  // that a reply does not move as it grows
+constexpr size_t kUsualReplyBytes = 512;  // reserved at once, so that usual replies do not move as they grow
 
-// Results that have a data item which may be placed directly (RFC 8267 section 6.1).
+// Results with a data item that may be placed directly (RFC 8267 section 6.1).
 size_t placeable_bytes(const READ4res& res) {
   return res.resok4.data.size();
 }
@@ -133,7 +135,7 @@ bool CompoundRun::start(CompoundOrders orders, bool patient) {
   compound_call call;
   if (!in_(call)) return false;
   c_.operations = call.operations;
-  // The header is left to who sends it; status and count are patched in by seal().
+  // The sender fills in the RPC header; seal() fills in status and the number of results.
   c_.reply.reserve(kUsualReplyBytes);
   c_.reply.resize(kReplyHeaderBytes);
   xdr::Encoder x(c_.reply);
@@ -218,8 +220,8 @@ void CompoundRun::run_sequence() {
   run_rest();
 }
 
-// "the next operation in COMPOUND ... having the error NFS4ERR_RETRY_UNCACHED_REP"; an illegal one "MUST NOT
-// ever".
+// "the next operation in COMPOUND ... having the error NFS4ERR_RETRY_UNCACHED_REP"; an illegal operation
+// never gets that error ("MUST NOT ever").
 void CompoundRun::replay_uncached() {
   nfs_opnum4 op{};
   if (!in_(op)) return put_status(OP_ILLEGAL, NFS4ERR_BADXDR);
@@ -236,7 +238,7 @@ void CompoundRun::run_rest() {
       break;
     }
     run_one(op);
-    if (held_back_) {  // it will be executed again
+    if (held_back_) {  // resume() executes this operation again
       in_ = start;
       stopped_ = true;
       status_ = NFS4_OK;
@@ -263,7 +265,7 @@ size_t CompoundRun::room() const {
   const channel_attrs4& fore = c_.session->fore;
   size_t limit = fore.ca_maxresponsesize;
   if (c_.sequence.sa_cachethis) limit = std::min<size_t>(limit, fore.ca_maxresponsesize_cached);
-  // There must always be room left to say that there is none.
+  // Keep room for the error result of the next operation.
   const size_t used = c_.reply.size() + (c_.last() ? 0 : kBareResultBytes);
   return limit > used ? limit - used : 0;
 }
@@ -286,7 +288,7 @@ void CompoundRun::run_one(nfs_opnum4 op) {
   } else if (is_unsupported(op)) {
     put_status(op, NFS4ERR_NOTSUPP);
   } else if (sequenced_ && c_.session == nullptr) {
-    put_status(op, NFS4ERR_DEADSESSION);  // an operation before this one has ended the session, or its client
+    put_status(op, NFS4ERR_DEADSESSION);  // an earlier operation has destroyed the session or its client
   } else if (const auto order = orders_.answers.find(op); order != orders_.answers.end()) {
     injected = true;
     put_status(op, order->second);
@@ -346,7 +348,7 @@ const char* CompoundRun::encode(const Res& res) {
   return x(op_of<Res>) && x(res) ? nullptr : x.failure();
 }
 
-// The data is where it belongs already (Context::data_room): what comes before it is put there.
+// READ's data is already in place (see Context::data_room); put its header in front of it.
 const char* CompoundRun::encode(const READ4res& res) {
   ByteVector head;
   head.reserve(Context::kBeforeData);
@@ -368,7 +370,7 @@ void CompoundRun::put(const Res& res) {
   }
   status_ = res.status;
   ++results_;
-  if constexpr (requires { placeable_bytes(res); }) {  // what may be placed ends the result
+  if constexpr (requires { placeable_bytes(res); }) {  // the placeable item is at the end of the result
     const size_t bytes = status_ == NFS4_OK ? placeable_bytes(res) : 0;
     items_.push_back({c_.reply.size() - xdr_padded(bytes), bytes});
   }
@@ -377,7 +379,7 @@ void CompoundRun::put(const Res& res) {
 void CompoundRun::put_status(nfs_opnum4 op, nfsstat4 status) {
   xdr::Encoder x(c_.reply);
   x(op) && x(status);
-  // Two results have more to say when they fail.
+  // SETATTR and LOCK have more than a status when they fail.
   if (op == OP_SETATTR) x(bitmap4{});
   if (status == NFS4ERR_DENIED && (op == OP_LOCK || op == OP_LOCKT))
     x(LOCK4denied{0, NFS4_UINT64_MAX, WRITE_LT, {}});

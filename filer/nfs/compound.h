@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompoundRun: one COMPOUND from its arguments to its reply (RFC 8881 section 16.2).
+// CompoundRun: executes one COMPOUND, from its arguments to its reply (RFC 8881 section 16.2).
 //
-// start() executes it, all of it or up to a stop: behind SEQUENCE, when a fault asked for it; or before an
-// operation that a delegation is in the way of, whose holder has been asked. resume() does the rest.
-// Operations are decoded one by one as they are reached: what stands before a malformed one has been executed
-// (NFS4ERR_BADXDR). Results are encoded into reply(), whose size is held within the session's
-// limits before anything that changes the server is executed (sections 2.10.6.4, 15.1.3.6).
+// start() executes it completely or up to a stop. It stops after SEQUENCE if a fault asked for that, or
+// before an operation that conflicts with a delegation, whose holder has been asked or recalled. resume()
+// executes the rest. Operations are decoded one by one as they are reached, so those in front of a malformed
+// one (NFS4ERR_BADXDR) have been executed. Results are encoded into reply(). Its size is checked against the
+// session's limits before an operation that changes the server is executed (sections 2.10.6.4, 15.1.3.6).
 //
-// Everything under the server's lock. The message is kept by the run: arguments borrow from it.
+// All functions need the server's lock. The run keeps the message, because arguments point into it.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace nfsrdma::filer {
 
-// xid, REPLY, MSG_ACCEPTED, an empty verifier, SUCCESS: what stands before COMPOUND4res.
+// Bytes in front of COMPOUND4res: xid, REPLY, MSG_ACCEPTED, an empty verifier, SUCCESS.
 inline constexpr size_t kReplyHeaderBytes = 24;
 
-// What a fault wants of the COMPOUND.
+// What fault rules want of a COMPOUND.
 struct CompoundOrders {
-  std::map<nfs4::nfs_opnum4, nfs4::nfsstat4>
-      answers;                    // operations that are not executed but answered so, once
+  // Operations that are not executed but answered with this status, once each.
+  std::map<nfs4::nfs_opnum4, nfs4::nfsstat4> answers;
   bool stop_in_progress = false;  // after SEQUENCE
 };
 
@@ -33,19 +33,18 @@ class CompoundRun {
   // `message` is the whole RPC call and `arguments` the offset of COMPOUND4args in it.
   CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, ByteVector message, size_t arguments);
 
-  // False: the arguments are not a COMPOUND at all (GARBAGE_ARGS); reply() is empty. Not patient: what a
-  // delegation is in the way of is answered NFS4ERR_DELAY.
+  // Returns false if the arguments are not a COMPOUND (GARBAGE_ARGS); reply() is then empty. If `patient` is
+  // false, a conflict with a delegation is answered NFS4ERR_DELAY and does not stop the run.
   bool start(CompoundOrders orders, bool patient);
   bool stopped() const { return stopped_; }
-  // Stopped by a delegation.
+  // The run stopped because of a delegation.
   bool held_back() const { return held_back_; }
-  // After a stop. The session may be gone meanwhile, and with it the reason to go on: then reply() is
-  // empty.
+  // Continues after a stop. If the session is gone meanwhile, nothing more is executed and reply() is empty.
   void resume(bool patient);
 
-  // The RPC reply; its first kReplyHeaderBytes are left to whoever sends it. Empty when there is none.
+  // The RPC reply. The sender fills in its first kReplyHeaderBytes. Empty if there is no reply.
   ByteVector& reply() { return c_.reply; }
-  // Where READ's data and READLINK's text are in reply().
+  // Positions of READ's data and READLINK's text in reply().
   const BulkPlaces& items() const { return items_; }
   const ExecutedCompound& executed() const { return executed_; }
   rpc::Xid xid() const { return executed_.xid; }
@@ -59,12 +58,12 @@ class CompoundRun {
   nfs4::nfsstat4 check_position(nfs4::nfs_opnum4 op) const;
   size_t room() const;
   nfs4::nfsstat4 too_big() const;
-  // The last result.
+  // Removes the last result from the reply.
   void take_back();
-  // Results: a whole one, or a status with nothing behind it.
+  // Appends a result: a complete one, or only a status.
   template <class Res>
   void put(const Res& res);
-  // What is wrong with it; null when it has been encoded.
+  // Encodes a result. Returns an error text, or null on success.
   template <class Res>
   const char* encode(const Res& res);
   const char* encode(const nfs4::READ4res& res);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: what the operations of one COMPOUND see and leave to each other (RFC 8881 section 16.2.3.1).
+// Context: what the operations of one COMPOUND share (RFC 8881 section 16.2.3.1).
 //
-// Lives as long as the COMPOUND, under the server's lock. Session and client are looked up again by whoever
-// keeps a Context beyond the lock: they may be gone by then.
+// It exists as long as the COMPOUND and is used under the server's lock. Code that keeps a Context while the
+// lock is released must look up session and client again, because both may be gone.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace nfsrdma::filer {
 
-// A filehandle of the COMPOUND with "the stateid that is associated" with it.
+// A filehandle of the COMPOUND with its associated stateid.
 struct Place {
   NodePtr node;
   nfs4::stateid4 stateid;  // all zeros: none
@@ -25,7 +25,7 @@ struct Context {
   LinkPtr link;
   Principal who;
 
-  // From SEQUENCE; null in the COMPOUNDs that go without.
+  // Set by SEQUENCE; null in a COMPOUND without it.
   Session* session = nullptr;
   Client* client = nullptr;
   nfs4::SEQUENCE4args sequence;
@@ -33,17 +33,18 @@ struct Context {
   Place current;
   Place saved;
 
-  uint32_t index = 0;       // of the operation that is executed
+  uint32_t index = 0;       // of the current operation
   uint32_t operations = 0;  // of the COMPOUND
-  size_t room = 0;          // bytes that the result may take, opnum and status included
+  size_t room = 0;          // bytes that the result may take, including opnum and status
 
-  // The RPC reply as far as it is encoded: room for its header, then COMPOUND4res.
+  // The RPC reply as encoded so far: space for its header, then COMPOUND4res.
   ByteVector reply;
-  size_t result_at = 0;  // where the result of the operation that is executed begins in `reply`
+  size_t result_at = 0;  // offset of the current operation's result in `reply`
   std::string name;      // for the journal
 
-  uint64_t began = 0;  // StateTable::delegations_moved() of then
-  // NFS4ERR_DELAY is because of a delegation: its holder has been asked, and it may be over soon.
+  uint64_t began = 0;  // StateTable::delegations_moved() when the COMPOUND began
+  // Explains NFS4ERR_DELAY: a delegation conflicts and its holder has been asked or recalled, so a short wait
+  // may help.
   bool delegation_in_the_way = false;
 
   bool last() const { return index + 1 == operations; }
@@ -53,23 +54,24 @@ struct Context {
   // set to the all-zeros special stateid".
   void go_to(NodePtr node) { current = {std::move(node), {}}; }
 
-  // READ's data stands in `reply` behind opnum, status, eof and length: appended there, it is copied once
-  // between the file and the connection.
+  // Bytes of opnum, status, eof and length in front of READ's data. The data is read directly behind them in
+  // `reply`, so it is copied only once between file and connection.
   static constexpr size_t kBeforeData = 16;
-  // `reply`, with its end where `bytes` of READ's data are to begin.
+  // Prepares `reply` so that `bytes` of READ's data can be appended to it.
   ByteVector& data_room(size_t bytes) {
-    constexpr size_t kBehind = 1024;  // for the operations that follow: no other copy for their results
+    constexpr size_t kBehind =
+        1024;  // for the following operations, so that their results do not move the data
     reply.reserve(result_at + kBeforeData + xdr_padded(bytes) + kBehind);
     reply.resize(result_at + kBeforeData);
     return reply;
   }
 };
 
-// The usual beginning: NOFILEHANDLE without a current filehandle, STALE when its object is gone. Its
-// attributes are those of now.
+// First check of most operations: NFS4ERR_NOFILEHANDLE without a current filehandle, NFS4ERR_STALE if its
+// object is gone. It also refreshes the object's attributes.
 nfs4::nfsstat4 need_current(const Context& c);
 
-// A change_info4 of a directory, before and after.
+// Builds the change_info4 of a directory: construct it before the change, call done() after it.
 class ChangeInfo {
  public:
   ChangeInfo(const Context& c, NodePtr dir)

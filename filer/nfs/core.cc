@@ -9,14 +9,15 @@ using namespace nfs4;
 
 namespace {
 
-// For how long a client whose lease is over keeps what nobody else wants (Expiry::kCourtesy).
+// How long a client with an expired lease keeps state that conflicts with no other client
+// (Expiry::kCourtesy).
 constexpr std::chrono::hours kCourtesyTime{24};
 
 bool has_states(const Client& client) {
   return !client.states.empty();
 }
 
-// What all clients of this one's principal and address have.
+// The sum over all clients of this client's principal and address.
 size_t of_principal(ClientTable& clients, const Client& client, size_t (*of)(const Client&)) {
   size_t sum = 0;
   clients.each_client([&](const Client& other) {
@@ -43,7 +44,7 @@ Core::Core(const Options& given, BackChannel::Environment environment)
                    }}),
       back(std::move(environment)) {
   for (const std::string& path : options.exports) tree.add_export(path);
-  // Any two servers, and any two starts of one, differ in it.
+  // A value that differs between servers and between two starts of one server.
   boot =
       static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) >> 10 & 0x3fffffff;
   if (boot == 0) boot = 1;
@@ -133,12 +134,12 @@ bool Core::take_from_expired(State& state) {
 }
 
 void Core::revoke(State& state, Revoked why) {
-  clients_moved = true;  // who lost something may not reclaim
-  // Locks are revoked with all their stateid holds, and an open with its locks.
+  clients_moved = true;  // a client that lost state may not reclaim it
+  // Revoking a lock state releases all its ranges; revoking an open revokes its locks too.
   states.revoke(state, why);
 }
 
-// With all of its client IDs one principal of one address has seven eighths at most.
+// All client IDs of one principal at one address may have at most seven eighths of the limit.
 bool Core::room_for_state(Client& client) {
   const size_t most = options.state_limits.max_states;
   const auto look = [&] {
@@ -214,8 +215,7 @@ uint32_t Core::status_flags(const Session& session) {
     flags |= SEQ4_STATUS_CB_PATH_DOWN_SESSION;
   if (client.revoked_admin > 0) flags |= SEQ4_STATUS_ADMIN_STATE_REVOKED;
   if (client.revoked_recall > 0) flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
-  if (client.revoked_expired == 0)
-    client.expired_all = false;  // all of it has been acknowledged by FREE_STATEID
+  if (client.revoked_expired == 0) client.expired_all = false;  // FREE_STATEID has acknowledged all of it
   if (client.revoked_expired > 0) {
     flags |=
         client.expired_all ? SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED : SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED;
@@ -275,7 +275,7 @@ void Core::send_recall(State& delegation) {
   for (Session* s : delegation.client->sessions) {
     if (session == nullptr || back.link_of(*s) != nullptr) session = s;
   }
-  if (session == nullptr) return;  // revoked after a lease time
+  if (session == nullptr) return;  // it is revoked after a lease period
   Callback callback;
   CB_RECALL4args args;
   args.stateid = state_key(delegation.id);  // seqid zero, section 8.2.2
@@ -283,15 +283,16 @@ void Core::send_recall(State& delegation) {
   callback.ops.push_back({args});
   callback.repeat_on_delay = true;
   // "Replying does not complete the recall except when the value of the reply's status field is neither
-  // NFS4ERR_DELAY nor NFS4_OK" (section 20.2.4), and such a reply may be wrong: the recall may have overtaken
-  // the reply that granted the delegation, or have come to a client that was starting again. As long as the
-  // delegation is there, section 10.4.5 gives the client a lease period to return it.
+  // NFS4ERR_DELAY nor NFS4_OK" (section 20.2.4). Such an error may be a mistake: the recall may have
+  // overtaken the reply that granted the delegation, or reached a client that was just starting. So the
+  // recall is repeated as long as the delegation exists; section 10.4.5 gives the client a lease period to
+  // return it.
   callback.wanted = [this, id = delegation.id] {
     const State* state = states.find(id);
     return state != nullptr && state->live();
   };
-  // Until the client is known to have seen the reply that granted it, it is told which one that was
-  // (2.10.6.3).
+  // Until the client has acknowledged the reply that granted the delegation, the recall refers to that
+  // request (section 2.10.6.3).
   if (const Session* granted = clients.find(delegation.granted_session)) {
     const Slot& slot = granted->slots[delegation.granted_slot];
     if (slot.sequence == delegation.granted_sequence) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Core: one NFSv4.1 server without its sockets: file systems, clients, states, clocks, and the lock that
-// guards them.
+// Core: one NFSv4.1 server without its sockets. It holds file systems, clients, state, clocks, and the lock
+// that guards them.
 //
-// Everything inside happens under `mutex`, held for one COMPOUND, one callback reply, one call of the test's
-// API. It is never held while anything waits. What crosses threads leaves through Link and `post`.
+// Everything in it needs `mutex`, which is held for one COMPOUND, one callback reply or one call of the test
+// API. No thread waits while it holds the lock. Data for other threads leaves through Link and
+// BackChannel::Environment.
 //
-// A restart keeps the tree and the recovery records (the disk) and loses the rest (the memory).
+// A restart keeps what a disk would keep: the tree and the recovery records. All else, which is in memory, is
+// lost.
 #pragma once
 
 #include <condition_variable>
@@ -26,38 +28,39 @@ class Core {
  public:
   Core(const Options& options, BackChannel::Environment environment);
 
-  // Time has passed: leases, grace, recalls that were not honoured. Before every COMPOUND, and after the
-  // clock moved.
+  // Handles expired leases, the end of the grace period and recalls that clients did not answer in time.
+  // Called before each COMPOUND and after the clock was moved.
   void tick();
-  // Switches that others than the operations look at.
+  // Passes switches on to the objects that keep copies of them.
   void apply_switches() {
     tree.preserve_unlinked(switches.preserve_unlinked);
     tree.tell_changes(switches.change_told);
   }
-  // The memory is gone. Links are the caller's to close.
+  // Drops everything that a restart loses. The caller closes the links.
   void restart(bool forget_reclaims);
-  // At the start: this server is the next run of the one that wrote this. Begins a grace period if anybody
-  // may reclaim.
+  // At start: takes over what the previous run has stored. Begins a grace period if any client may reclaim.
   void remember_from(std::unique_ptr<StableStorage> storage);
-  // Who may reclaim has changed: it is written down before the operation that did it is answered.
+  // Stores which clients may reclaim, if that has changed. Called before the operation that changed it is
+  // answered.
   void save_clients();
-  // A file that an exclusive create has made, and whether one with this verifier did.
+  // Records that an exclusive create with this verifier made the file, or asks whether it did.
   void created(Node& node, const nfs4::verifier4& verifier);
   bool was_created_by(const Node& node, const nfs4::verifier4& verifier) const;
-  // The times that say it (Switches::verifier_in_times): accessed and modified, of whole seconds.
+  // time_access and time_modify, in whole seconds, that store the verifier (Switches::verifier_in_times).
   static std::array<nfs4::nfstime4, 2> times_of(const nfs4::verifier4& verifier);
   void expire_client(Client& client);
-  // Takes a state away, as an administrator would.
+  // Revokes a state; by default as an administrative revocation.
   void revoke(State& state, Revoked why = Revoked::kAdmin);
-  // Somebody else wants what a client with an expired lease holds (Expiry::kCourtesy). True when it was taken
-  // away.
+  // Called when another client requests something that conflicts with `state`. If its client's lease has
+  // expired (Expiry::kCourtesy), the state is revoked and the result is true.
   bool take_from_expired(State& state);
-  // Whether there is room for one more state, or for so many more locks (StateTable::Limits); where there is
-  // none the answer is NFS4ERR_DELAY. Clients whose leases are over are forgotten for it, the longest expired
-  // first, if it is all clients' limit and not this one's.
+  // Whether the client may have one more state (StateTable::Limits); if not, the answer is NFS4ERR_DELAY. If
+  // the limit of all clients is reached, and not this client's own, clients with expired leases are forgotten
+  // for it, the longest expired first.
   bool room_for_state(Client& client);
-  // ...which opens a file there that nobody has open. Those that were removed since they were opened, for
-  // example, keep descriptors of the server's: one client may have half of these, too.
+  // As room_for_state(), for an OPEN of a file that nobody has open. It may need a file descriptor of the
+  // server for long, for example if the file is removed while open. One client may have half of those
+  // descriptors.
   bool room_for_open(Client& client, const FileSystem& fs);
   bool room_for_locks(Client& client, ptrdiff_t more);
 
@@ -66,22 +69,22 @@ class Core {
   LeaseClock::Duration lease() const { return options.lease; }
   bool lease_expired(const Client& client) const { return clock.now() - client.renewed > lease(); }
 
-  // Starts the recall of a delegation, once.
+  // Recalls a delegation. Does nothing if it was recalled already.
   void recall(State& delegation);
-  // Every delegation there is: recalled, or taken away as though its recall had gone unheeded.
+  // Recalls every delegation, or revokes every one as if its recall had timed out.
   void recall_delegations();
   void revoke_delegations();
-  // Recalls that were lost with their session, or found none, go over another one of the client.
+  // Sends recalls that were lost with a session, or had no session, on another session of the client.
   void resume_recalls(const Client& client);
-  // Who was denied a lock and would wait for it is told (CB_NOTIFY_LOCK) when one was given up on the file:
-  // the latest kMaxDeniedLocks of all. Others have to ask again.
+  // Remembers a denied lock request, so that locks_changed() can send CB_NOTIFY_LOCK when a lock on the file
+  // is released. Keeps the latest kMaxDeniedLocks of all clients; clients of older ones have to poll.
   void denied(nfs4::clientid4 client, NodeId node, const std::string& owner);
   void locks_changed(Node& node);
 
   std::mutex mutex;
-  std::condition_variable changed;  // something a test may wait for has happened
+  std::condition_variable changed;  // signalled when something happened that a test may wait for
 
-  Options options;  // fixed, but for the lease, which another server may have another of
+  Options options;  // fixed after the start, except for the lease, which a restart may change
   Switches switches;
   LeaseClock clock;
   Tree tree;
@@ -90,13 +93,14 @@ class Core {
   Recovery recovery;
   Journal journal;
   BackChannel back;
-  bool clients_moved = false;  // save_clients() has something to do
+  bool clients_moved = false;  // whether save_clients() has to write
   uint64_t boot = 0;
-  // Behind a WRITE or COMMIT of the node: "The server must vary the value of the write verifier at each
+  // Called after a WRITE or COMMIT of the node: "The server must vary the value of the write verifier at each
   // server event or instantiation that may lead to a loss of uncommitted data" (RFC 8881 section 18.3.3).
   void renew_verifier_after_loss(const Node& node);
   nfs4::verifier4 write_verifier;
-  std::map<NodeId, uint64_t> cookie_generation;  // READDIR verifiers made invalid by a test
+  std::map<NodeId, uint64_t>
+      cookie_generation;  // by directory; a test changes it to make READDIR verifiers invalid
 
   static constexpr size_t kMaxDeniedLocks = 1024;
 
@@ -109,14 +113,15 @@ class Core {
 
   void renew_write_verifier() { write_verifier = nfs4::verifier4::of(boot << 32 | ++write_turn_); }
   void send_recall(State& delegation);
-  // `helps`: whether there is more room without a client.
+  // Forgets expired clients for which `helps` is true until look() no longer says kAllFull.
   bool make_room(Client& client, const std::function<StateTable::Room()>& look, bool (*helps)(const Client&));
   Client* longest_expired(const Client& except, bool (*helps)(const Client&));
 
-  std::unique_ptr<StableStorage> storage_;  // null: nothing is kept
+  std::unique_ptr<StableStorage> storage_;  // null: nothing is stored
   uint64_t write_turn_ = 0;                 // of write verifiers
   std::vector<DeniedLock> denied_locks_;
-  std::vector<nfs4::stateid4> recalled_;  // delegations to be revoked when their time is over
+  std::vector<nfs4::stateid4>
+      recalled_;  // recalled delegations; revoked if not returned within a lease period
 };
 
 }  // namespace nfsrdma::filer

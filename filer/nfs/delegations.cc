@@ -9,8 +9,8 @@ namespace {
 
 open_delegation4 none(bool wanted, why_no_delegation4 why) {
   open_delegation4 d;
-  // "in the event the server does not return a delegation, it MUST return a delegation type of
-  // OPEN_DELEGATE_NONE_EXT", if the client sent one of the new flags.
+  // If the client sent one of the new flags: "in the event the server does not return a delegation, it MUST
+  // return a delegation type of OPEN_DELEGATE_NONE_EXT".
   d.delegation_type = wanted ? OPEN_DELEGATE_NONE_EXT : OPEN_DELEGATE_NONE;
   d.ond_why = why;
   return d;
@@ -22,7 +22,7 @@ open_delegation4 describe(const State& state, const stateid4& id) {
   d.stateid = id;
   d.space_limit.limitby = NFS_LIMIT_SIZE;
   d.space_limit.filesize = NFS4_UINT64_MAX;
-  // Nobody is spared the ACCESS call: this server's permissions are not an ACL.
+  // This ACE allows nothing, so clients still have to send ACCESS: the server's permissions are not an ACL.
   d.permissions.who = "EVERYONE@";
   return d;
 }
@@ -49,8 +49,8 @@ bool another_is_in_the_way(const Context& c, const Node& node, bool write) {
   return false;
 }
 
-// How long a holder has for its answer; and how long that is good for: who waits for it is answered with it,
-// and whoever comes first of those that were sent away with NFS4ERR_DELAY.
+// How long the holder may take to answer CB_GETATTR, and how long its answer is valid. The answer serves the
+// request that waited for it, and the first of those that were sent away with NFS4ERR_DELAY.
 constexpr std::chrono::seconds kPatience{2};
 constexpr std::chrono::seconds kGoodFor{1};
 
@@ -141,7 +141,7 @@ HeldAttributes ask_holder(Context& c, Node& node) {
   if (state == nullptr || c.core.take_from_expired(*state)) return {};
   State::Told& told = state->told;
   const LeaseClock::Duration age = c.core.clock.now() - told.since;
-  // A holder that does not answer has it recalled, and loses it in the end.
+  // If the holder does not answer, the delegation is recalled and finally revoked.
   const bool failed = told.phase == Phase::kFailed || (told.phase == Phase::kAsked && age > kPatience);
   const HeldAttributes later = {NFS4ERR_DELAY, {}};
   c.delegation_in_the_way = true;
@@ -157,11 +157,11 @@ HeldAttributes ask_holder(Context& c, Node& node) {
     return ask_holder(c, node);
   }
   told.used = true;
-  // Section 10.4.3: with the change attribute that the delegation was given with, the file has not been
-  // modified.
+  // Section 10.4.3: if the holder reports the change attribute that came with the delegation, the file has
+  // not been modified.
   if (told.change == state->granted_change) return {};
-  // Else the server's own change attribute and time_modify move, so that none of their values is of two
-  // contents.
+  // Otherwise the server changes its own change attribute and time_modify, so that no value of theirs
+  // describes two contents.
   const settime4 now{SET_TO_SERVER_TIME4, {}};
   const nfsstat4 status = c.core.tree.set(node, {.modified = now}, Principal::superuser());
   return {status, told.size};
@@ -171,7 +171,8 @@ open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, open_delega
   if (!c.core.switches.give_delegations_back) return {};
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return {};
   const bool write = type == OPEN_DELEGATE_WRITE;
-  if (const State* held = c.core.states.find_delegation(*c.client, node->id)) {  // it is said again
+  if (const State* held =
+          c.core.states.find_delegation(*c.client, node->id)) {  // the client repeats its reclaim
     return held->write == write ? describe(*held, held->id) : open_delegation4{};
   }
   if (another_is_in_the_way(c, *node, write)) return {};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations: one function per operation, arguments in, result out (RFC 8881 section 18).
+// The operations of NFSv4.1, one function for each (RFC 8881 section 18).
 //
 //     XXX4res execute(Context&, const XXX4args&);
 //
-// Declared for all operations that have types of their own; defined in ops_*.cc by concern. A function may
-// move the current filehandle and stateid only when it succeeds. SEQUENCE is not here: it is the frame of a
-// COMPOUND (sequence.h), and met anywhere else it is NFS4ERR_SEQUENCE_POS.
+// Declared here for all operations with types of their own; defined in ops_*.cc by topic. A function changes
+// the current filehandle and stateid only if it succeeds. SEQUENCE is handled in sequence.h; execute()
+// answers it with NFS4ERR_SEQUENCE_POS.
 #pragma once
 
 #include "filer/nfs/context.h"
@@ -17,7 +17,7 @@ namespace nfsrdma::filer {
 NFS4_EACH_OP(NFSRDMA_FILER_OPERATION)
 #undef NFSRDMA_FILER_OPERATION
 
-// The result of an operation that failed and has nothing more to say.
+// The result of an operation that fails and returns only a status.
 template <class Res>
 Res refused(nfs4::nfsstat4 status) {
   Res res;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr bitmap4 kSetOnly =
     bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
-// What the holder of a write delegation may know better than the server (section 10.4.3).
+// Attributes that the holder of a write delegation may know better than the server (section 10.4.3).
 constexpr bitmap4 kDelegated = bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE, FATTR4_TIME_MODIFY,
                                             FATTR4_TIME_METADATA, FATTR4_SPACE_USED, FATTR4_TIME_ACCESS});
 
@@ -24,7 +24,7 @@ ByteVector encoded(const fattr4& a) {
   return bytes;
 }
 
-// SAME, NOT_SAME, or why they cannot be compared.
+// NFS4ERR_SAME, NFS4ERR_NOT_SAME, or the error that prevents the comparison.
 nfsstat4 compare(Context& c, const fattr4& theirs) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return status;
   if (!supported_attributes().contains(theirs.attrmask)) return NFS4ERR_ATTRNOTSUPP;
@@ -36,14 +36,14 @@ nfsstat4 compare(Context& c, const fattr4& theirs) {
   return encoded(ours) == encoded(theirs) ? NFS4ERR_SAME : NFS4ERR_NOT_SAME;
 }
 
-// The size, under the rules of a WRITE (section 18.30.3).
+// Sets the size under the rules of a WRITE (section 18.30.3).
 nfsstat4 set_size(Context& c, const stateid4& stateid, uint64_t size) {
   Node& node = *c.current.node;
   if (node.type != NF4REG) return NFS4ERR_WRONG_TYPE;
   const Answer<State*> state = io_state(c, stateid, OPEN4_SHARE_ACCESS_WRITE);
   if (!state) return state.error();
-  // "incompatible with a share reservation that specifies OPEN4_SHARE_DENY_WRITE"; the own open's denies
-  // others only.
+  // "incompatible with a share reservation that specifies OPEN4_SHARE_DENY_WRITE"; an open's own deny bits do
+  // not apply to itself.
   const State* own = *state == nullptr                    ? nullptr
                      : (*state)->kind == StateKind::kLock ? (*state)->open
                                                           : *state;
@@ -66,15 +66,15 @@ ACCESS4res execute(Context& c, const ACCESS4args& args) {
   const Node& node = *c.current.node;
   const uint32_t bits = permissions(node, c.who);
   const bool dir = node.is_directory();
-  // What has no meaning for the type of object is not supported: LOOKUP and DELETE of files, EXECUTE of
-  // directories.
+  // Bits without meaning for the type are not supported: LOOKUP and DELETE of files, EXECUTE of directories.
   const uint32_t meaningful =
       dir ? kDefined & ~ACCESS4_EXECUTE : kDefined & ~(ACCESS4_LOOKUP | ACCESS4_DELETE);
   uint32_t granted = 0;
   if ((bits & kMayRead) != 0) granted |= ACCESS4_READ;
   if ((bits & kMayExecute) != 0) granted |= dir ? ACCESS4_LOOKUP : ACCESS4_EXECUTE;
   if ((bits & kMayWrite) != 0 && !node.fs->read_only) {
-    // Of a directory, what access(2) says; names in it are made and removed by who may search it, too.
+    // For a directory as access(2) reports it. Changing its entries also needs search permission, hence
+    // DELETE.
     granted |= ACCESS4_MODIFY | ACCESS4_EXTEND;
     if (dir && (bits & kMayExecute) != 0) granted |= ACCESS4_DELETE;
   }

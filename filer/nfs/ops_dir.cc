@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names: CREATE, LINK, REMOVE, RENAME (RFC 8881 sections 18.4, 18.9, 18.25, 18.26). The tree knows POSIX;
-// here are permissions, grace, delegations, and opens that deny removal.
+// Names: CREATE, LINK, REMOVE, RENAME (RFC 8881 sections 18.4, 18.9, 18.25, 18.26). The tree implements the
+// POSIX rules. This file adds permissions, the grace period, delegations, and opens that deny removal.
 
 #include "filer/nfs/ops.h"
 #include "filer/nfs/stateid_use.h"
@@ -11,8 +11,8 @@ using namespace nfs4;
 
 namespace {
 
-// During grace a name must not vanish from under an open that may yet be reclaimed (errors of section 15.2:
-// GRACE).
+// During the grace period no name may disappear, because a client may still reclaim an open of it
+// (NFS4ERR_GRACE in section 15.2).
 bool names_are_frozen(const Context& c) {
   return c.core.recovery.in_grace();
 }
@@ -58,7 +58,7 @@ CREATE4res execute(Context& c, const CREATE4args& args) {
     case NF4CHR:
     case NF4SOCK:
     case NF4FIFO: break;
-    default: return refused<Res>(NFS4ERR_BADTYPE);  // regular files are made by OPEN
+    default: return refused<Res>(NFS4ERR_BADTYPE);  // OPEN creates regular files
   }
   if (const nfsstat4 status = need_directory(dir); status != NFS4_OK) return refused<Res>(status);
   if (const nfsstat4 status = c.core.tree.check_name(*dir->fs, args.objname); status != NFS4_OK) {
@@ -68,7 +68,7 @@ CREATE4res execute(Context& c, const CREATE4args& args) {
   if (!changes) return refused<Res>(changes.error());
   if (changes->size) return refused<Res>(NFS4ERR_INVAL);
   if (args.objtype.type == NF4LNK && args.objtype.linkdata.empty()) return refused<Res>(NFS4ERR_INVAL);
-  // Who may not search it is not told what is in it.
+  // A caller without search permission must not learn whether the name exists.
   if (!may(*dir, c.who, kMayExecute)) return refused<Res>(NFS4ERR_ACCESS);
   const Answer<NodePtr> there = c.core.tree.child(*dir, args.objname);
   if (there || there.error() != NFS4ERR_NOENT) return refused<Res>(there ? NFS4ERR_EXIST : there.error());
@@ -78,7 +78,7 @@ CREATE4res execute(Context& c, const CREATE4args& args) {
   if (changes->uid && *changes->uid != who.uid && !who.root()) return refused<Res>(NFS4ERR_PERM);
   const bool inherits = args.objtype.type == NF4DIR && (dir->mode & 02000) != 0;
   if (inherits && changes->mode) *changes->mode |= 02000;
-  if (args.objtype.type == NF4LNK) changes->mode.reset();  // a symbolic link's mode says nothing
+  if (args.objtype.type == NF4LNK) changes->mode.reset();  // the mode of a symbolic link has no effect
   const uint32_t usual = args.objtype.type == NF4DIR ? 0755 : args.objtype.type == NF4LNK ? 0777 : 0644;
 
   const Initial initial{.type = args.objtype.type,
@@ -93,7 +93,8 @@ CREATE4res execute(Context& c, const CREATE4args& args) {
   if (!node) return refused<Res>(node.error());
   Res res;
   settle_initial(**node, *changes, res.resok4.attrset);
-  // What POSIX lets nobody do to an existing object (a group one is not in) is refused before there is one.
+  // An attribute that the caller may not set (for example a group that it does not belong to) makes CREATE
+  // fail; the new object is removed again.
   res.status = apply_changes(c.core.tree, **node, *changes, c.who, res.resok4.attrset);
   if (res.status != NFS4_OK) {
     c.core.tree.remove(*dir, args.objname, who);
@@ -166,7 +167,7 @@ RENAME4res execute(Context& c, const RENAME4args& args) {
   if (!may_delete(*from, *node, c.who)) return refused<RENAME4res>(NFS4ERR_ACCESS);
   if (const nfsstat4 s = need_writable_directory(c, *to); s != NFS4_OK) return refused<RENAME4res>(s);
   if (victim != nullptr && !may_delete(*to, *victim, c.who)) return refused<RENAME4res>(NFS4ERR_ACCESS);
-  // Moving a directory rewrites its "..".
+  // Moving a directory changes its "..", which needs write permission on it.
   if (node->is_directory() && from != to && !may(*node, c.who, kMayWrite))
     return refused<RENAME4res>(NFS4ERR_ACCESS);
   if (names_are_frozen(c)) return refused<RENAME4res>(NFS4ERR_GRACE);

@@ -10,7 +10,7 @@ using namespace nfs4;
 
 namespace {
 
-// Every file system takes every flavor this server knows, best first.
+// All file systems accept all flavors that this server knows, best first.
 std::vector<secinfo4> flavors() {
   return {{rpc::AUTH_SYS, {}}, {rpc::AUTH_NONE, {}}};
 }

@@ -10,7 +10,7 @@ using namespace nfs4;
 
 namespace {
 
-// "an error will be returned": the one of section 15.2 that fits the type of what is not a regular file.
+// "an error will be returned": the error of section 15.2 for the type, if it is not a regular file.
 nfsstat4 need_regular(const Context& c) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return status;
   switch (c.current.node->type) {
@@ -22,8 +22,8 @@ nfsstat4 need_regular(const Context& c) {
 }
 
 // "the server is REQUIRED to perform access checking on the READs and WRITEs themselves" (section 18.16.4).
-// As on any UNIX server, the owner may always, because his open may be older than the mode; and who may
-// execute may read.
+// As on other UNIX servers the owner is always allowed, because the open may be older than the present mode,
+// and permission to execute includes permission to read.
 bool may_io(const Node& node, const Principal& who, Permission wanted) {
   if (may(node, who, wanted) || owns(node, who)) return true;
   return wanted == kMayRead && may(node, who, kMayExecute);
@@ -46,7 +46,7 @@ READ4res execute(Context& c, const READ4args& args) {
   if (!got) return refused<READ4res>(got.error());
   READ4res res;
   res.resok4.data = ConstBytes(reply).last(*got);
-  // Fewer bytes than there should be: somebody on the host has made the file shorter meanwhile.
+  // Fewer bytes than expected: a program on the host has truncated the file meanwhile.
   res.resok4.eof = *got < count || args.offset >= node.size || args.offset + count >= node.size;
   return res;
 }
@@ -71,7 +71,7 @@ WRITE4res execute(Context& c, const WRITE4args& args) {
   if (!data.empty()) c.core.tree.clear_set_id(node, c.who);
   WRITE4res res;
   res.resok4.count = static_cast<count4>(data.size());
-  // Stable storage here has data and metadata at once: DATA_SYNC4 is FILE_SYNC4.
+  // The server makes data and metadata stable together, so DATA_SYNC4 is FILE_SYNC4.
   res.resok4.committed = stable == UNSTABLE4 ? UNSTABLE4 : FILE_SYNC4;
   res.resok4.writeverf = c.core.write_verifier;
   return res;

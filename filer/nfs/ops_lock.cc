@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-range locks: LOCK, LOCKT, LOCKU (RFC 8881 sections 18.10 to 18.12). Locks are advisory, POSIX, and
-// granted at once or not: a client that asks with READW_LT or WRITEW_LT polls, or waits for CB_NOTIFY_LOCK
-// where that is switched on.
+// Byte-range locks: LOCK, LOCKT, LOCKU (RFC 8881 sections 18.10 to 18.12). Locks are advisory POSIX locks,
+// granted or denied at once. A client that asks with READW_LT or WRITEW_LT has to poll, or to wait for
+// CB_NOTIFY_LOCK if that is switched on.
 
 #include "filer/nfs/ops.h"
 #include "filer/nfs/stateid_use.h"
@@ -36,7 +36,7 @@ LOCK4denied denied(const ByteLock& lock) {
           {lock.owner.client, lock.owner.owner}};
 }
 
-// A conflicting lock that does not belong to a client whose lease is over.
+// A conflicting lock. Locks of clients with expired leases are revoked and not reported.
 std::optional<ByteLock> find_conflict(Context& c, NodeId node, const ByteRange& range, bool write,
                                       const LockOwner& owner) {
   while (std::optional<ByteLock> lock = c.core.states.locks(node).conflict(range, write, owner)) {
@@ -59,7 +59,7 @@ nfsstat4 check_reclaim(Context& c, const ReclaimRecord::Lock& lock) {
   return Recovery::covers(*c.core.recovery.record(*c.client), lock) ? NFS4_OK : NFS4ERR_RECLAIM_BAD;
 }
 
-// What a LOCK is done under: the open, and the lock-owner's state if there is one.
+// The open, and the lock-owner's state if it exists, that a LOCK refers to.
 struct Locker {
   State* open = nullptr;
   State* lock = nullptr;
@@ -74,7 +74,7 @@ Answer<Locker> find_locker(Context& c, const locker4& locker) {
   if (locker.new_lock_owner) {
     found.open = *state;
     found.owner = locker.lock_owner.owner;
-    // "or the client does not have the stateid available": the owner may have locked before.
+    // "or the client does not have the stateid available": this owner may have locked the file before.
     found.lock = c.core.states.find_lock(*found.open, found.owner);
   } else {
     found.lock = *state;
@@ -100,8 +100,8 @@ LOCK4res execute(Context& c, const LOCK4args& args) {
   const Answer<Locker> locker = find_locker(c, args.locker);
   if (!locker) return refused<LOCK4res>(locker.error());
   const bool write = is_write(args.locktype);
-  // "a POSIX-compliant system does not" allow a write lock on a file open for reading only, nor the other way
-  // round.
+  // "a POSIX-compliant system does not" allow a write lock on a file opened only for reading, or a read lock
+  // on a file opened only for writing.
   const uint32_t needed = write ? OPEN4_SHARE_ACCESS_WRITE : OPEN4_SHARE_ACCESS_READ;
   if ((locker->open->access & needed) == 0) return refused<LOCK4res>(NFS4ERR_OPENMODE);
   Node& node = *c.current.node;
@@ -127,7 +127,7 @@ LOCK4res execute(Context& c, const LOCK4args& args) {
   if (args.reclaim) c.core.recovery.reclaimed(c.core.clock.now());
   LOCK4res res;
   res.resok4.lock_stateid = c.current.stateid = StateTable::advance(*lock);
-  if (!write) c.core.locks_changed(node);  // a downgrade may have let others in
+  if (!write) c.core.locks_changed(node);  // a downgrade may allow other lock requests
   return res;
 }
 
@@ -135,7 +135,7 @@ LOCKT4res execute(Context& c, const LOCKT4args& args) {
   if (const nfsstat4 status = need_file(c); status != NFS4_OK) return refused<LOCKT4res>(status);
   const auto range = make_range(args.offset, args.length);
   if (!range) return refused<LOCKT4res>(NFS4ERR_INVAL);
-  // What is still to be reclaimed cannot be tested against.
+  // During the grace period, locks that are not reclaimed yet would be missing from the test.
   if (c.core.recovery.in_grace()) return refused<LOCKT4res>(NFS4ERR_GRACE);
   const LockOwner owner{c.client->id, args.owner.owner};
   LOCKT4res res;

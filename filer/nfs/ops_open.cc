@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OPEN (RFC 8881 section 18.16): which file, may it be opened, and the state of it.
+// OPEN, OPENATTR, OPEN_DOWNGRADE and CLOSE (RFC 8881 sections 18.16 to 18.18, 18.2).
 
 #include "filer/nfs/delegations.h"
 #include "filer/nfs/ops.h"
@@ -16,8 +16,7 @@ constexpr uint32_t kWants = OPEN4_SHARE_ACCESS_WANT_DELEG_MASK |
                             OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED;
 const bitmap4 kTimesToSet = bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET});
 
-// One OPEN on its way. The steps are member functions in the order they are taken; each answers with a
-// status.
+// One OPEN in progress. Its steps are member functions, called in this order; each returns a status.
 class Opening {
  public:
   Opening(Context& c, const OPEN4args& args)
@@ -70,8 +69,8 @@ class Opening {
   const uint32_t deny_;
   NodePtr node_;
   bool created_ = false;
-  bool again_ = false;      // an exclusive create that had been done before
-  bool truncates_ = false;  // UNCHECKED4 with a size of zero found a file
+  bool again_ = false;      // an exclusive create that was executed before
+  bool truncates_ = false;  // UNCHECKED4 with size zero found an existing file
   change_info4 cinfo_;
   bitmap4 attrset_;
 };
@@ -87,7 +86,7 @@ nfsstat4 Opening::check_arguments() {
   // "If opentype is OPEN4_CREATE, then the claim ... MUST be one of CLAIM_NULL, CLAIM_DELEGATE_CUR, or
   // CLAIM_DELEGATE_PREV, because these claim methods include a component of a file name."
   if (creates() && !by_name()) return NFS4ERR_INVAL;
-  // Delegations do not outlive the client here (section 10.2.1: "A server MAY support").
+  // Delegations do not survive their client (section 10.2.1: "A server MAY support").
   if (args_.claim.claim == CLAIM_DELEGATE_PREV || args_.claim.claim == CLAIM_DELEG_PREV_FH)
     return NFS4ERR_NOTSUPP;
   if (args_.claim.claim == CLAIM_DELEG_CUR_FH && !c_.core.switches.claims_by_handle) return NFS4ERR_NOTSUPP;
@@ -113,7 +112,7 @@ nfsstat4 Opening::find_file() {
   cinfo_ = ChangeInfo(c_, dir).done();
   const Answer<NodePtr> node = c_.core.tree.lookup(*dir, args_.claim.file);
   if (node) return found(*node);
-  // A delegation is of a file that is there.
+  // A delegation can exist only for an existing file, so CLAIM_DELEGATE_CUR creates none.
   if (node.error() != NFS4ERR_NOENT || !creates() || from_delegation()) return node.error();
   const nfsstat4 status = create(dir);
   cinfo_.after = dir->change;
@@ -141,7 +140,8 @@ nfsstat4 Opening::found(NodePtr node) {
 nfsstat4 Opening::create(const NodePtr& dir) {
   const createhow4& how = args_.openhow.how;
   if (!may(*dir, c_.who, kMayWrite)) return NFS4ERR_ACCESS;
-  if (!c_.core.room_for_open(*c_.client, *dir->fs)) return NFS4ERR_DELAY;  // before there is a file
+  if (!c_.core.room_for_open(*c_.client, *dir->fs))
+    return NFS4ERR_DELAY;  // checked before the file is created
   // "not in suppattr_exclcreat, the server MUST return NFS4ERR_INVAL".
   if (how.mode == EXCLUSIVE4_1 && !exclusive_create_attributes().contains(how.createattrs.attrmask)) {
     return NFS4ERR_INVAL;
@@ -149,7 +149,7 @@ nfsstat4 Opening::create(const NodePtr& dir) {
   Answer<Changes> changes = Changes{};
   if (how.mode != EXCLUSIVE4) changes = parse_changes(how.createattrs);
   if (!changes) return changes.error();
-  // "SHOULD NOT leave the file's access control to anyone but the owner" when nothing was said.
+  // "SHOULD NOT leave the file's access control to anyone but the owner" if the client gave no attributes.
   const Initial initial{.type = NF4REG,
                         .mode = changes->mode.value_or(how.mode == EXCLUSIVE4 ? 0600u : 0644u) & 01777,
                         .uid = acting(*dir->fs, c_.who).uid,
@@ -192,8 +192,8 @@ nfsstat4 Opening::check_type() {
   }
 }
 
-// An open of the same owner only grows. And what gives a delegation back has to be possible for who has as
-// much as he may.
+// An open by the same open-owner adds no state. A client at its state limit must still be able to return a
+// delegation, so claims from a delegation pass.
 nfsstat4 Opening::check_room() {
   if (created_ || c_.core.states.find_open(*c_.client, args_.owner.owner, node_->id) != nullptr)
     return NFS4_OK;
@@ -209,7 +209,7 @@ nfsstat4 Opening::check_permission() {
     if (const nfsstat4 status = check_delegation_claim(); status != NFS4_OK) return status;
   }
   if (node_->fs->read_only && ((access_ & OPEN4_SHARE_ACCESS_WRITE) != 0 || truncates_)) return NFS4ERR_ROFS;
-  // Whoever makes a file may open it whatever its mode; and what was open may be reclaimed.
+  // The creator may open its new file whatever the mode says, and the owner may reclaim an open.
   if (created_ || (owns(*node_, c_.who) && (again_ || reclaims()))) return NFS4_OK;
   const bool reads = (access_ & OPEN4_SHARE_ACCESS_READ) != 0;
   const bool writes = (access_ & OPEN4_SHARE_ACCESS_WRITE) != 0 || truncates_;
@@ -249,7 +249,7 @@ nfsstat4 Opening::check_conflicts() {
     if (recall_conflicting(c_, *node_, disturbs_readers)) return NFS4ERR_DELAY;
   }
   // "checking of share reservations for the new OPEN proceeds normally, with no exception for the existing
-  // OPEN held by the same open-owner". A truncation writes.
+  // OPEN held by the same open-owner". A truncation counts as write access.
   const uint32_t needed = access_ | (truncates_ ? uint32_t{OPEN4_SHARE_ACCESS_WRITE} : 0);
   while (State* other = c_.core.states.share_conflict(node_->id, needed, deny_)) {
     if (c_.core.take_from_expired(*other)) continue;
@@ -288,7 +288,8 @@ OPEN4resok Opening::take_state() {
   if (c_.core.switches.notify_locks) r.rflags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
   r.attrset = attrset_;
   if (reclaims()) c_.core.recovery.reclaimed(c_.core.clock.now());
-  // As Linux' server and nfs-ganesha: who wants none is given none, also where he claims one.
+  // As Linux' server and nfs-ganesha: a client that wants no delegation gets none, not even one that it
+  // reclaims.
   const bool wants_none =
       (args_.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK) == OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   r.delegation = reclaims() ? (wants_none ? open_delegation4{}
@@ -304,7 +305,7 @@ OPEN4res execute(Context& c, const OPEN4args& args) {
   return Opening(c, args).run();
 }
 
-// No named attributes: "an error of NFS4ERR_NOTSUPP will be returned" (section 18.17.4).
+// The server has no named attributes: "an error of NFS4ERR_NOTSUPP will be returned" (section 18.17.4).
 OPENATTR4res execute(Context& c, const OPENATTR4args&) {
   const nfsstat4 status = need_current(c);
   return refused<OPENATTR4res>(status == NFS4_OK ? NFS4ERR_NOTSUPP : status);
@@ -320,7 +321,7 @@ OPEN_DOWNGRADE4res execute(Context& c, const OPEN_DOWNGRADE4args& args) {
   const Answer<State*> state = named_state(c, args.open_stateid, mask(StateKind::kOpen), true);
   if (!state) return refused<Res>(state.error());
   // "SHOULD equal the union of the share_access bits ... specified for some subset of the OPENs in effect":
-  // the largest subset within the bounds decides, and what is outside of it is no longer in effect.
+  // keep the largest subset within the requested bits. OPENs outside of it are no longer in effect.
   uint16_t kept = 0;
   uint32_t access_union = 0;
   uint32_t deny_union = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // READDIR (RFC 8881 section 18.23).
 //
-// Entries come in the order of their cookies, "." and ".." never. The reply holds as many as maxcount,
-// dircount (a hint, but kept) and the session's reply size allow. Sizes are exact: they are what the encoder
-// will write.
+// Entries are returned in the order of their cookies, without "." and "..". The number of entries is limited
+// by maxcount, by dircount (a hint, but respected) and by the session's reply size. Sizes are exact: they are
+// what the encoder will write.
 
 #include "filer/nfs/ops.h"
 
@@ -13,9 +13,9 @@ using namespace nfs4;
 
 namespace {
 
-// cookieverf, the list's end and eof.
+// cookieverf, end of the list, and eof.
 constexpr size_t kFrameBytes = 8 + 4 + 4;
-// opnum and status stand before READDIR4resok.
+// opnum and status, in front of READDIR4resok.
 constexpr size_t kResultBytes = 8;
 
 verifier4 cookie_verifier(const Context& c, const Node& dir) {
@@ -28,7 +28,7 @@ verifier4 cookie_verifier(const Context& c, const Node& dir) {
 
 nfsstat4 check_start(const Context& c, const Node& dir, const READDIR4args& args) {
   if (args.cookie == 0) return NFS4_OK;
-  // "cookie values of zero, 1, and 2 are to be considered reserved": whatever verifier comes with them.
+  // "cookie values of zero, 1, and 2 are to be considered reserved": checked before the verifier.
   if (args.cookie <= 2) return NFS4ERR_BAD_COOKIE;
   // "the cookieverf field must match the cookieverf returned by the READDIR in which the cookie was
   // acquired".
@@ -50,12 +50,12 @@ Answer<entry4> make_entry(const Context& c, const NamedNode& entry, bool may_sea
     bare.attrs.rdattr_error = error;
     return bare;
   }
-  // What is mounted there is what the name leads to.
+  // If another file system is mounted on the entry, return the attributes of its root.
   const NodePtr node = Tree::top(entry.node);
   return entry4{entry.cookie, entry.name, read_attributes(c.core.tree, *node, wanted, c.core.facts())};
 }
 
-// The entry behind `cookie`.
+// The entry that follows `cookie`.
 Answer<NamedNode> next_entry(const Context& c, Node& dir, uint64_t cookie) {
   Answer<NamedNode> entry = c.core.tree.next(dir, cookie);
   const bool loops = entry && entry->end() && c.core.switches.looping_cookies;
@@ -85,7 +85,7 @@ READDIR4res execute(Context& c, const READDIR4args& args) {
   const bool may_search = may(dir, c.who, kMayExecute);
   for (; at && !at->end(); at = next_entry(c, dir, at->cookie)) {
     const size_t name_bytes = 8 + 4 + xdr_padded(at->name.size());
-    // One entry is returned whatever dircount says: it is a hint, and nothing would be no progress.
+    // dircount is a hint: at least one entry is returned, so that the client makes progress.
     if (name_bytes > names_left && !res.resok4.reply.entries.empty()) break;
     Answer<entry4> entry = make_entry(c, *at, may_search, args.attr_request);
     if (!entry) return refused<Res>(entry.error());

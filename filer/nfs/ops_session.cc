@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client IDs and sessions: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL,
-// RECLAIM_COMPLETE, SET_SSV, DESTROY_SESSION, DESTROY_CLIENTID (RFC 8881 sections 18.33
-// to 18.37, 18.47, 18.50, 18.51). The tables decide most of it: state/clients.cc, state/recovery.cc.
+// RECLAIM_COMPLETE, SET_SSV, DESTROY_SESSION, DESTROY_CLIENTID (RFC 8881 sections 18.33 to 18.37, 18.47,
+// 18.50, 18.51). Most rules are in state/clients.cc and state/recovery.cc.
 
 #include "filer/nfs/ops.h"
 
@@ -11,7 +11,7 @@ using namespace nfs4;
 
 namespace {
 
-// Whether this server could call back on the session at all.
+// Whether the session's parameters allow callbacks from this server.
 bool can_have_back_channel(const Session& s) {
   return !s.back_slots.empty() && s.back.ca_maxoperations >= 2 &&
          s.back.ca_maxrequestsize >= kSmallestCallback && s.cb_security.has_value();
@@ -61,8 +61,8 @@ BIND_CONN_TO_SESSION4res execute(Context& c, const BIND_CONN_TO_SESSION4args& ar
   bool want_fore = args.bctsa_dir != CDFC4_BACK;
   bool want_back = args.bctsa_dir != CDFC4_FORE;
   if (fore || back) {
-    // "has no effect ... unless the client is demanding changes to the set of channels": then INVAL. A choice
-    // of the server's (OR_BOTH) is no demand, so the other channel is added.
+    // "has no effect ... unless the client is demanding changes to the set of channels": then NFS4ERR_INVAL.
+    // A choice that is left to the server (OR_BOTH) is no demand, so the other channel is added.
     const bool demands = args.bctsa_dir == CDFC4_FORE           ? back || !fore
                          : args.bctsa_dir == CDFC4_BACK         ? fore || !back
                          : args.bctsa_dir == CDFC4_FORE_OR_BOTH ? !fore
@@ -89,7 +89,7 @@ DESTROY_SESSION4res execute(Context& c, const DESTROY_SESSION4args& args) {
   if (s == nullptr) return refused<Res>(NFS4ERR_BADSESSION);
   // "DESTROY_SESSION MUST be the final operation in the COMPOUND request."
   if (s == c.session && !c.last()) return refused<Res>(NFS4ERR_NOT_ONLY_OP);
-  // Nothing is protected under SP4_NONE but by this: no other user of a machine ends somebody's sessions.
+  // The only protection under SP4_NONE: another user of a machine cannot destroy somebody's sessions.
   if (!s->client->who.same_user(c.who)) return refused<Res>(NFS4ERR_WRONG_CRED);
   const LinkId link = c.link->id();
   if (!s->fore_links.contains(link) && !s->back_links.contains(link)) {
@@ -128,7 +128,7 @@ RECLAIM_COMPLETE4res execute(Context& c, const RECLAIM_COMPLETE4args& args) {
   return {};
 }
 
-// No client ID of this server has SP4_SSV.
+// This server grants no client ID SP4_SSV.
 SET_SSV4res execute(Context&, const SET_SSV4args&) {
   return refused<SET_SSV4res>(NFS4ERR_INVAL);
 }

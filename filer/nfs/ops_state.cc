@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stateids: DELEGRETURN, DELEGPURGE, TEST_STATEID, FREE_STATEID, and the delegation operations this server
-// does not have (RFC 8881 sections 18.5, 18.6, 18.38, 18.39, 18.48, 18.49).
+// Stateids: DELEGRETURN, DELEGPURGE, TEST_STATEID, FREE_STATEID, and the delegation operations that this
+// server does not implement (RFC 8881 sections 18.5, 18.6, 18.38, 18.39, 18.48, 18.49).
 
 #include "filer/nfs/ops.h"
 #include "filer/nfs/stateid_use.h"
@@ -25,7 +25,7 @@ DELEGPURGE4res execute(Context&, const DELEGPURGE4args&) {
 TEST_STATEID4res execute(Context& c, const TEST_STATEID4args& args) {
   TEST_STATEID4res res;
   for (const stateid4& id : args.ts_stateids) {
-    // "Special stateids are always considered invalid": they are in no table.
+    // "Special stateids are always considered invalid": the table does not contain them.
     const Answer<State*> state = c.core.states.check(id, *c.client, nullptr, kAnyState);
     res.resok4.tsr_status_codes.push_back(state ? NFS4_OK : state.error());
   }

@@ -7,23 +7,24 @@ using namespace nfs4;
 
 namespace {
 
-// The request may use this slot, by number.
+// Checks the request's slot numbers against the slot table.
 nfsstat4 check_slots(const Session& s, const SEQUENCE4args& args) {
   if (args.sa_slotid >= s.slots.size()) return NFS4ERR_BADSLOT;
   if (args.sa_highest_slotid >= s.slots.size()) return NFS4ERR_BAD_HIGH_SLOT;
   if (args.sa_slotid > args.sa_highest_slotid) return NFS4ERR_BAD_HIGH_SLOT;
   const bool retry = args.sa_sequenceid == s.slots[args.sa_slotid].sequence && s.slots[args.sa_slotid].used;
-  // Slots above the enforced limit are for retries only.
+  // Slots above the enforced limit accept only retries.
   if (args.sa_slotid > s.highest_slot && !retry) return NFS4ERR_BADSLOT;
   if (args.sa_highest_slotid > s.highest_slot && !retry) return NFS4ERR_BAD_HIGH_SLOT;
   return NFS4_OK;
 }
 
-// "The replier SHOULD retain the slots it wants to retire until the requester sends a request with a
-// highest_slotid less than or equal to" the target, and it may have sent that, and others behind it, before
-// it saw the target: "The replier can infer that the requester has seen such a reply when it receives a new
-// request with the same slot ID as the request replied to and the next higher sequence ID"
-// (section 2.10.6.1). The RFC does not say how a retired slot begins when it comes back: both ways are taken.
+// Lowers the enforced limit. "The replier SHOULD retain the slots it wants to retire until the requester
+// sends a request with a highest_slotid less than or equal to" the target. The client may have sent such a
+// request, and others after it, before it saw the target: "The replier can infer that the requester has seen
+// such a reply when it receives a new request with the same slot ID as the request replied to and the next
+// higher sequence ID" (section 2.10.6.1). The RFC does not say with which sequence ID a retired slot starts
+// again, so both are accepted: the next one, and 1.
 void follow_target(Session& s, uint32_t highest_in_use) {
   if (s.target_highest_slot > s.highest_slot) s.highest_slot = s.target_highest_slot;
   if (s.target_highest_slot < s.highest_slot && s.target_seen && highest_in_use <= s.target_highest_slot) {
@@ -66,8 +67,8 @@ nfsstat4 check_session(Context& c, Session* s, size_t request_bytes) {
   return NFS4_OK;
 }
 
-// "A replier MAY return NFS4ERR_REP_TOO_BIG as the status for the first operation": where not even that fits
-// (section 2.10.6.4).
+// "A replier MAY return NFS4ERR_REP_TOO_BIG as the status for the first operation": if not even the shortest
+// reply fits (section 2.10.6.4).
 nfsstat4 check_reply(const Session& s, const SEQUENCE4args& args, size_t reply_bytes) {
   if (reply_bytes > s.fore.ca_maxresponsesize) return NFS4ERR_REP_TOO_BIG;
   if (args.sa_cachethis && reply_bytes > s.fore.ca_maxresponsesize_cached)
@@ -91,7 +92,8 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
 
   if (slot.used && args.sa_sequenceid == slot.sequence) {
     if (slot.in_progress) return refuse_with(NFS4ERR_DELAY);
-    // Another user "MUST" be told; other operations may be.
+    // A retry by another user must get NFS4ERR_SEQ_FALSE_RETRY ("MUST"); one with other operations may get
+    // it.
     const bool false_retry =
         !slot.who.same_user(c.who) || (c.core.switches.detect_false_retry && slot.digest != message.digest);
     if (false_retry) return refuse_with(NFS4ERR_SEQ_FALSE_RETRY);
@@ -103,11 +105,11 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
     v.kept = &slot;
     return v;
   }
-  // A new slot begins with 1: its sequence is 0 before.
+  // The first request on a slot has sequence ID 1: an unused slot's value is 0.
   const bool fresh = slot.retired && args.sa_sequenceid == 1;
   if (args.sa_sequenceid != slot.sequence + 1 && !fresh) return refuse_with(NFS4ERR_SEQ_MISORDERED);
   if (slot.in_progress)
-    return refuse_with(NFS4ERR_SEQ_MISORDERED);  // the reply to the last one is not out yet
+    return refuse_with(NFS4ERR_SEQ_MISORDERED);  // the reply to the last request is not complete yet
   if (const nfsstat4 status = check_reply(*s, args, message.reply_bytes); status != NFS4_OK)
     return refuse_with(status);
 
@@ -140,8 +142,8 @@ void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations,
   Slot& slot = s->slots[args.sa_slotid];
   if (slot.sequence != args.sa_sequenceid || !slot.in_progress) return;
   slot.in_progress = false;
-  // "When a SEQUENCE ... operation is successfully executed, its reply MUST always be cached"; the rest on
-  // demand.
+  // "When a SEQUENCE ... operation is successfully executed, its reply MUST always be cached"; the other
+  // results only if the client asks for it.
   slot.whole = args.sa_cachethis || operations == 1;
   if (!slot.whole) return;
   slot.reply = reply;

@@ -39,7 +39,8 @@ Answer<State*> io_state(Context& c, const stateid4& given, uint32_t access) {
   const bool writes = access == OPEN4_SHARE_ACCESS_WRITE;
   const bool bypass = *id == kReadBypassStateid;
   if (*id == kAnonymousStateid || bypass) {
-    // Whether it conflicts with what may yet be reclaimed cannot be known.
+    // During the grace period the server cannot know whether the I/O conflicts with state that a client may
+    // still reclaim.
     if (c.core.recovery.in_grace()) return refuse(NFS4ERR_GRACE);
     while (State* denying = writes || !bypass ? c.core.states.denies(node.id, access) : nullptr) {
       if (!c.core.take_from_expired(*denying)) return refuse(NFS4ERR_LOCKED);

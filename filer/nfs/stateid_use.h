@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stateids as operations are given them: special ones, the current one, and what they allow (RFC 8881
-// sections 8.2.3 to 8.2.5, 9.1.2, 16.2.3.1.2).
+// Stateids in operations' arguments: special stateids, the current stateid, and what a stateid allows (RFC
+// 8881 sections 8.2.3 to 8.2.5, 9.1.2, 16.2.3.1.2).
 //
-// Under the server's lock; what is returned is valid as long as the lock is held.
+// Under the server's lock. Results are valid as long as the lock is held.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@
 
 namespace nfsrdma::filer {
 
-// "When 'other' is zero and 'seqid' is one, the stateid represents the current stateid": puts that in its
-// place, with a seqid of zero unless `keep_seqid` (CLOSE, OPEN_DOWNGRADE). BAD_STATEID without one.
+// "When 'other' is zero and 'seqid' is one, the stateid represents the current stateid": returns that one,
+// with seqid zero unless `keep_seqid` is set (CLOSE, OPEN_DOWNGRADE). NFS4ERR_BAD_STATEID if there is no
+// current stateid.
 Answer<nfs4::stateid4> substitute_current(const Context& c, const nfs4::stateid4& given, bool keep_seqid);
 
-// A stateid that must name state of the current file. `kinds` is a mask of StateKind.
+// The state that a stateid names; it must belong to the current file. `kinds` is a mask of StateKind.
 Answer<State*> named_state(Context& c, const nfs4::stateid4& given, unsigned kinds, bool keep_seqid = false);
 
-// What READ, WRITE and a SETATTR of the size are done under: a state, or null for a special stateid. `access`
-// is one of OPEN4_SHARE_ACCESS_READ and _WRITE. Answers LOCKED, OPENMODE, GRACE, DELAY (a delegation is being
-// recalled) and the stateid errors.
+// The state for READ, WRITE or a SETATTR of the size; null for a special stateid. `access` is
+// OPEN4_SHARE_ACCESS_READ or _WRITE. Errors: LOCKED, OPENMODE, GRACE, DELAY (a delegation is being recalled)
+// and the stateid errors.
 Answer<State*> io_state(Context& c, const nfs4::stateid4& given, uint32_t access);
 
-// Delegations of other clients that `wants_write` or a mere reader is in conflict with are recalled; true
-// when there are any, and the operation is to be answered with DELAY.
+// Recalls other clients' delegations that conflict with a reader, or with a writer if `wants_write` is set.
+// Returns true if there are any; the operation is then answered with NFS4ERR_DELAY.
 bool recall_conflicting(Context& c, const Node& node, bool wants_write);
 
 }  // namespace nfsrdma::filer

@@ -7,7 +7,7 @@ namespace nfsrdma::filer {
 
 namespace {
 
-// The first that ends within the range or behind it; it may begin behind it, too.
+// The first range that ends at or after the beginning of `range`. It may lie completely behind `range`.
 template <class Map>
 auto first_touched(Map& ranges, const ByteRange& range) {
   auto at = ranges.upper_bound(range.first);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ByteLocks: the byte-range locks of one file, by POSIX rules (RFC 8881 sections 9.2, 9.3, 18.10 to 18.12).
+// ByteLocks: the byte-range locks of one file, by POSIX rules (RFC 8881 sections 9.2, 9.3, 18.10 to 18.12). A
+// value type.
 //
-// A lock belongs to a lock-owner of a client and to the lock stateid it was taken with. Locks of one owner
-// never overlap: a new one replaces what it covers, which splits, shrinks, upgrades and downgrades;
-// neighbours of the same kind merge. So each owner's are a map by their first byte: LOCK and LOCKU look at
-// what they touch, once for each owner. Ranges are inclusive, [first, last], so that "to the end of the file"
-// is last == UINT64_MAX. Values only.
+// A lock belongs to a client's lock-owner and to the lock stateid it was taken with. Locks of one owner never
+// overlap. A new lock replaces what it covers, which may split, shrink, upgrade or downgrade existing locks;
+// adjacent locks of the same kind are merged. Each owner's locks are therefore a map by first byte, and LOCK
+// and LOCKU visit only the locks that they touch. Ranges are inclusive, [first, last]; "to the end of the
+// file" is last == UINT64_MAX.
 #pragma once
 
 #include <compare>
@@ -23,13 +24,13 @@ struct ByteRange {
   uint64_t last = 0;
 
   bool overlaps(const ByteRange& b) const { return first <= b.last && b.first <= last; }
-  // The wire's length: NFS4_UINT64_MAX means to the end of the file.
+  // The length as in the protocol: NFS4_UINT64_MAX means to the end of the file.
   uint64_t length() const { return last == UINT64_MAX ? UINT64_MAX : last - first + 1; }
   bool operator==(const ByteRange&) const = default;
 };
 
-// "The server MUST return NFS4ERR_INVAL": a length of zero, or a sum beyond NFS4_UINT64_MAX
-// (section 18.10.3).
+// nullopt ("The server MUST return NFS4ERR_INVAL"): the length is zero, or the range ends beyond
+// NFS4_UINT64_MAX (section 18.10.3).
 inline std::optional<ByteRange> make_range(uint64_t offset, uint64_t length) {
   if (length == 0) return std::nullopt;
   if (length == UINT64_MAX) return ByteRange{offset, UINT64_MAX};
@@ -48,7 +49,7 @@ struct ByteLock {
   ByteRange range;
   bool write = false;
   LockOwner owner;
-  const void* state = nullptr;  // the lock stateid's state, for identity only
+  const void* state = nullptr;  // the lock stateid's State; compared only, never dereferenced
 };
 
 class ByteLocks {
@@ -56,17 +57,17 @@ class ByteLocks {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
 
-  // The lowest lock of another owner that is in the way, as F_GETLK tells it.
+  // The lowest conflicting lock of another owner, as F_GETLK reports it.
   std::optional<ByteLock> conflict(const ByteRange& range, bool write, const LockOwner& owner) const;
   void lock(const ByteLock& added);
   void unlock(const ByteRange& range, const LockOwner& owner);
-  // How many locks more unlock() would leave: at most 1, when it splits one.
+  // How many more locks there would be after unlock(): 1 if it splits a lock, else 0 or negative.
   ptrdiff_t growth(const ByteRange& range, const LockOwner& owner) const;
 
   void drop_state(const LockOwner& owner, const void* state);
   bool holds(const LockOwner& owner, const void* state) const;
 
-  // The locks of one owner, in the order of their bytes.
+  // Visits the locks of one owner in ascending order.
   template <class Visit>
   void each(const LockOwner& owner, Visit visit) const {
     const auto held = owners_.find(owner);
@@ -88,7 +89,7 @@ class ByteLocks {
   void put(Ranges& ranges, const ByteRange& range, Held kind);
   Ranges::iterator erase(Ranges& ranges, Ranges::iterator at);
 
-  std::map<LockOwner, Ranges> owners_;  // of no owner an empty one
+  std::map<LockOwner, Ranges> owners_;  // an owner without locks has no entry
   size_t size_ = 0;
 };
 

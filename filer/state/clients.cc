@@ -19,12 +19,12 @@ constexpr uint32_t kSessionFlags =
     CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
 
 // "If the client selects a value for ca_maxresponsesize such that a replier on a channel could never send a
-// response, the server SHOULD return NFS4ERR_TOOSMALL": the reply to SEQUENCE alone, to CB_SEQUENCE and
-// CB_RECALL. Of ca_maxrequestsize the RFC asks nothing: a client knows how long its requests are.
+// response, the server SHOULD return NFS4ERR_TOOSMALL": the smallest replies, to SEQUENCE alone and to
+// CB_SEQUENCE with CB_RECALL. The RFC sets no minimum for ca_maxrequestsize.
 constexpr uint32_t kSmallestResponse = 128;
 constexpr uint32_t kSmallestCallbackReply = 128;
 
-// CREATE_SESSION arguments that would be refused again.
+// Errors of CREATE_SESSION that depend only on its arguments.
 bool is_refusal(nfsstat4 status) {
   return status == NFS4ERR_TOOSMALL || status == NFS4ERR_INVAL || status == NFS4ERR_NOENT;
 }
@@ -33,7 +33,7 @@ nfsstat4 check_protection(const state_protect4_a& protect) {
   switch (protect.how) {
     case SP4_NONE: return NFS4_OK;
     case SP4_MACH_CRED:
-      return NFS4ERR_INVAL;  // "the client MUST send ... RPCSEC_GSS", which this server has not
+      return NFS4ERR_INVAL;  // "the client MUST send ... RPCSEC_GSS", which this server does not support
     case SP4_SSV:
       if (protect.ssv.ssp_hash_algs.empty() || protect.ssv.ssp_encr_algs.empty() ||
           protect.ssv.ssp_window == 0) {
@@ -112,13 +112,13 @@ Session* ClientTable::find(const sessionid4& id) {
 
 Client& ClientTable::add(const EXCHANGE_ID4args& args, const Principal& who, LeaseClock::Duration now) {
   auto client = std::make_unique<Client>();
-  // The boot number keeps client IDs of earlier instances from being recognised: they are STALE_CLIENTID.
+  // The boot number makes client IDs of earlier instances invalid: NFS4ERR_STALE_CLIENTID.
   client->id = boot_ << 32 | next_client_++;
   client->owner = args.eia_clientowner;
   client->who = who;
   client->flags = EXCHGID4_FLAG_USE_NON_PNFS;
   client->renewed = now;
-  // Section 18.36.4: the slot is eir_sequenceid - 1, with a contrived result of SEQ_MISORDERED.
+  // Section 18.36.4: the slot starts at eir_sequenceid - 1 with a contrived result of NFS4ERR_SEQ_MISORDERED.
   client->create_sequence = 0;
   client->create_reply.status = NFS4ERR_SEQ_MISORDERED;
   return *clients_.emplace(client->id, std::move(client)).first->second;
@@ -152,7 +152,7 @@ EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const Pri
       return res.status = NFS4ERR_NOT_SAME, res;  // case 8
     }
     if (!confirmed->who.same_user(who)) return res.status = NFS4ERR_PERM, res;  // case 9
-    return answer(*confirmed);  // case 6: of what may be updated, this server keeps nothing
+    return answer(*confirmed);  // case 6: this server stores nothing that could be updated
   }
 
   if (confirmed != nullptr && !confirmed->who.same_user(who)) {  // case 3
@@ -165,7 +165,7 @@ EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const Pri
   if (confirmed != nullptr && confirmed->owner.co_verifier == args.eia_clientowner.co_verifier) {
     return answer(*confirmed);  // case 2
   }
-  // Cases 1, 4 and 5; after a restart of the client (5) the confirmed record stays until CREATE_SESSION.
+  // Cases 1, 4 and 5. If the client restarted (case 5), its confirmed record stays until CREATE_SESSION.
   if (Client* unconfirmed = find_record(ownerid, false)) destroy_client(*unconfirmed);
   const auto his = [&](const Client& c) { return c.address == address && c.who.same_user(who); };
   const auto one = [](const Client&) -> size_t { return 1; };
@@ -192,7 +192,8 @@ bool ClientTable::has_share(const Principal& who, const std::string& address, si
   return his < std::max(left / 4, kOwnShare) && (here || from_there < std::max(left, kOwnShare));
 }
 
-// Lets go of one client that cannot complain: an unconfirmed record, else the one whose lease ran out first.
+// Removes one client without a valid claim: an unconfirmed one, else the one whose lease expired first.
+// Returns false if there is none.
 bool ClientTable::make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease,
                             const std::function<bool(const Client&)>& whose) {
   Client* chosen = nullptr;
@@ -215,11 +216,12 @@ CREATE_SESSION4res ClientTable::create_session(const CREATE_SESSION4args& args, 
   if (client == nullptr) return res.status = NFS4ERR_STALE_CLIENTID, res;
   // "the client has changed principals after the previous EXCHANGE_ID request, or there has been a chance
   // collision between shorthand client identifiers. ... Neither of these cases is permissible. Processing
-  // stops and NFS4ERR_CLID_INUSE is returned": whether the record is confirmed or not, and before a replay,
-  // whose result would be somebody else's session. Nothing changes, also not the sequence ID.
+  // stops and NFS4ERR_CLID_INUSE is returned". This applies to confirmed and unconfirmed records, and before
+  // the replay check, because a replay would return another user's session. Nothing changes, not even the
+  // sequence ID.
   if (!client->who.same_user(who)) return res.status = NFS4ERR_CLID_INUSE, res;
-  // A replay. That of a refusal is judged again: the same arguments are refused again, and better ones may
-  // come with the same sequence ID from clients that know Linux' server, where a refusal does not use it up.
+  // A replay. After a refusal the arguments are checked again instead: clients written for Linux' server,
+  // where a refusal does not use up the sequence ID, send better arguments with the same one.
   const bool again = args.csa_sequence == client->create_sequence;
   if (again && !is_refusal(client->create_reply.status)) return client->create_reply;
   if (!again && args.csa_sequence != client->create_sequence + 1)
@@ -246,7 +248,8 @@ nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4
   const channel_attrs4& fore = args.csa_fore_chan_attrs;
   const channel_attrs4& back = args.csa_back_chan_attrs;
   if (fore.ca_maxresponsesize < kSmallestResponse) return NFS4ERR_TOOSMALL;
-  // Also where the back channel is bound to a connection later. Without slots there will be none.
+  // Also checked for a back channel that may be bound to a connection later. Without slots there will be
+  // none.
   const bool has_back = wants_back || back.ca_maxrequests > 0;
   if (has_back && (back.ca_maxresponsesize < kSmallestCallbackReply || back.ca_maxoperations < 2))
     return NFS4ERR_TOOSMALL;
@@ -256,10 +259,10 @@ nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4
   r.csr_fore_chan_attrs.ca_maxresponsesize = std::min(fore.ca_maxresponsesize, limits_.max_response_bytes);
   r.csr_fore_chan_attrs.ca_maxresponsesize_cached =
       std::min({fore.ca_maxresponsesize_cached, limits_.max_cached_bytes, fore.ca_maxresponsesize});
-  // "For the fore channel, the server MAY change the requested value": nobody is served with nothing.
+  // "For the fore channel, the server MAY change the requested value": at least two operations and one slot.
   r.csr_fore_chan_attrs.ca_maxoperations = std::clamp(fore.ca_maxoperations, 2u, limits_.max_operations);
   r.csr_fore_chan_attrs.ca_maxrequests = std::clamp(fore.ca_maxrequests, 1u, limits_.max_slots);
-  // "For the backchannel, the server MUST NOT change the value": operations and requests stay as offered.
+  // "For the backchannel, the server MUST NOT change the value": ca_maxoperations and ca_maxrequests stay.
   r.csr_back_chan_attrs = back;
   r.csr_back_chan_attrs.ca_headerpadsize = 0;
   const bool back_works = wants_back && callback_security(args.csa_sec_parms) && back.ca_maxrequests > 0 &&
@@ -281,7 +284,8 @@ nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& cli
   reply_memory_.reserve(r.csr_fore_chan_attrs);
 
   auto session = std::make_unique<Session>();
-  // Whoever knows it may use the session, whatever his credential (SP4_NONE, section 2.10.8.3).
+  // A session ID must be unguessable: whoever knows it may use the session, with any credential (SP4_NONE,
+  // section 2.10.8.3).
   do {
     fill_random(session->id.data);
   } while (sessions_.contains(session->id));
@@ -292,7 +296,7 @@ nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& cli
   session->cb_program = args.csa_cb_program;
   session->cb_security = callback_security(args.csa_sec_parms);
   session->slots.resize(session->fore.ca_maxrequests);
-  // A client may offer any number of slots; the server uses as many as it likes.
+  // The server uses at most 16 of the offered back channel slots.
   session->back_slots.resize(std::min(session->back.ca_maxrequests, 16u));
   session->highest_slot = session->target_highest_slot = session->fore.ca_maxrequests - 1;
   session->fore_links.insert(link);

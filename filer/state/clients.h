@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ClientTable: client IDs and sessions, by the numbered cases of RFC 8881 sections 18.35.4 and 18.36.4.
 //
-// Decides nothing about state: when a client goes, the `on_client_gone` hook releases what it held. Guarded
-// by the server's lock.
+// It knows nothing of opens, locks and delegations: when a client is removed, the `on_client_gone` hook
+// releases its state. Guarded by the server's lock.
 #pragma once
 
 #include <cstdint>
@@ -29,32 +29,34 @@ class ClientTable {
     size_t reply_cache_bytes = 64u << 20;   // of all sessions, reply_memory.h
     uint32_t max_operations = 64;
     uint32_t max_slots = 64;
-    // Of all clients. At a limit an unconfirmed client goes for a new one, else the longest expired; where
-    // none is, EXCHANGE_ID is DELAY and CREATE_SESSION is NOSPC. One principal of one address may have a
-    // quarter of what others have left, one address half (but for loopback, where principals are known), and
-    // kOwnShare in any case: whoever comes finds room.
+    // Limits for all clients. At a limit one client is removed for a new one: an unconfirmed client, else the
+    // one whose lease expired first. If there is none, EXCHANGE_ID fails with NFS4ERR_DELAY and
+    // CREATE_SESSION with NFS4ERR_NOSPC. One principal at one address may have a quarter of what others leave
+    // free, and one address half (except loopback, where principals are known), but at least kOwnShare each.
+    // So a new client always finds room.
     size_t max_clients = 4096;
     size_t max_sessions = 8192;
   };
   static constexpr size_t kOwnShare = 16;
   struct Hooks {
     std::function<bool(const Client&)> holds_state;  // opens, locks, delegations
-    std::function<void(Client&)> on_client_gone;     // release everything of it
+    std::function<void(Client&)> on_client_gone;     // releases all its state
   };
 
   ClientTable(Identity identity, Limits limits, Hooks hooks);
 
-  // A new instance of the server: nothing is remembered, and no client ID or session ID of an earlier one
-  // comes back.
+  // A new instance of the server: it knows no clients, and no client ID or session ID of an earlier instance
+  // is valid.
   void restart(uint64_t boot);
-  // The same with persistent client IDs and sessions (section 2.10.6.5); what was being executed was not.
+  // As restart(), but client IDs and sessions persist (section 2.10.6.5). Requests in progress are lost.
   void restart_persistent();
 
-  // `address`: where it comes from.
+  // `address`: the address that the call came from.
   nfs4::EXCHANGE_ID4res exchange_id(const nfs4::EXCHANGE_ID4args& args, const Principal& who,
                                     LeaseClock::Duration now, LeaseClock::Duration lease,
                                     const std::string& address = {});
-  // On success the link is on the new session's fore channel, and on its back channel if that was asked for.
+  // On success the link is bound to the new session's fore channel, and to its back channel if the client
+  // asked for that.
   nfs4::CREATE_SESSION4res create_session(const nfs4::CREATE_SESSION4args& args, const Principal& who,
                                           LinkId link, LeaseClock::Duration now, LeaseClock::Duration lease);
   void destroy_session(Session& session);
@@ -62,18 +64,18 @@ class ClientTable {
 
   Session* find(const nfs4::sessionid4& id);
   Client* find(nfs4::clientid4 id);
-  // The confirmed client of this co_ownerid.
+  // The confirmed client with this co_ownerid.
   Client* find_owner(const std::string& ownerid);
-  // Who has not renewed for longer than `lease` while unconfirmed (such records "SHOULD be removed"), and for
-  // longer than `kept` since. Looks at all clients only when that can have come about for one of them.
+  // Unconfirmed clients that have not renewed for `lease` (such records "SHOULD be removed"), and confirmed
+  // ones that have not renewed for `kept`. It visits all clients only if one of them can be overdue by now.
   std::vector<Client*> overdue(LeaseClock::Duration now, LeaseClock::Duration lease,
                                LeaseClock::Duration kept);
   uint64_t looks() const { return looks_; }
-  // As if it had renewed last at that time, which is before the present one.
+  // Sets the time of the last renewal to `when`, which must be earlier than the present value.
   void set_renewed(Client& client, LeaseClock::Duration when);
   void link_gone(LinkId link);
 
-  // As who the server presents itself from now on: it has become another one.
+  // The server's identity in EXCHANGE_ID results. Tests change it to make the server another one.
   Identity& identity() { return identity_; }
 
   template <class Visit>
@@ -90,7 +92,7 @@ class ClientTable {
   Client* find_record(const std::string& ownerid, bool confirmed);
   bool make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease,
                  const std::function<bool(const Client&)>& whose = {});
-  // Whether there may be one more of this principal and this address, `of` a client counting so much.
+  // Whether this principal and this address may have one more; `of` says how many a client has.
   bool has_share(const Principal& who, const std::string& address, size_t there, size_t most,
                  size_t (*of)(const Client&));
   nfs4::EXCHANGE_ID4res answer(const Client& client) const;
@@ -107,22 +109,24 @@ class ClientTable {
   std::unordered_map<nfs4::sessionid4, std::unique_ptr<Session>> sessions_;
   ReplyMemory reply_memory_;
 
-  // Until then nobody is overdue by these times: whoever comes or renews has longer.
+  // No client is overdue before look_at_ with the two periods below, because renewals and new clients only
+  // come later.
   LeaseClock::Duration look_at_{-1};
   LeaseClock::Duration looked_lease_{0};
   LeaseClock::Duration looked_kept_{0};
   uint64_t looks_ = 0;
 };
 
-// A CB_RECALL with its headers: there is no back channel on which it would be too long.
+// Size of a CB_RECALL with its headers. A back channel that cannot carry it is not used.
 inline constexpr uint32_t kSmallestCallback = 512;
 
-// The first of the credentials that this server can call back with: AUTH_NONE or AUTH_SYS. The others are not
-// kept: a client may name as many as a message has room for.
+// The first credential in the list that the server can use for callbacks: AUTH_NONE or AUTH_SYS. The others
+// are not kept, because their number is limited only by the size of a message.
 std::optional<nfs4::callback_sec_parms4> callback_security(
     const std::vector<nfs4::callback_sec_parms4>& security);
-// NOENT if nothing but GSS handles is named: this server has given out none (section 18.36.3). Beside what it
-// can use they are let be, as by Linux' server: the client has said that any of the list will do.
+// NFS4ERR_NOENT if the list has only GSS handles: this server has issued none (section 18.36.3). GSS handles
+// beside a usable credential are ignored, as Linux' server does, because the client accepts any entry of the
+// list.
 nfs4::nfsstat4 check_callback_security(const std::vector<nfs4::callback_sec_parms4>& security);
 
 }  // namespace nfsrdma::filer

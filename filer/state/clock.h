@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaseClock: the clock of leases, grace and recalls, which a test may hold in its hand.
+// LeaseClock: the clock of leases, the grace period and recalls. A test can control it.
 //
-// A real clock follows steady_clock; a manual one moves only by advance(). Both can be advanced: that is how
-// a test lets a lease run out without waiting. Time is counted from the server's start. wall() is what files
-// are stamped with; a manual clock's begins at a fixed date. Guarded by the server's lock.
+// A real clock follows steady_clock; a manual one moves only by advance(). Both can be advanced, so that a
+// test can let a lease expire without waiting. now() counts from the server's start. wall() gives the
+// timestamps of files; for a manual clock it starts at a fixed date. Guarded by the server's lock.
 #pragma once
 
 #include <chrono>

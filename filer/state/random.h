@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identifiers that nobody can guess: session IDs and stateids. Any thread.
+// Random bytes for identifiers that must be unguessable: session IDs and stateids. Any thread.
 #pragma once
 
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma::filer {
 
-// Fills `bytes` from the kernel's generator (getrandom(2)). Ends the process where there is none: a server
-// whose session IDs can be guessed protects nobody's state.
+// Fills `bytes` by getrandom(2). Ends the process if that fails: with guessable session IDs, no client's
+// state would be protected.
 void fill_random(MutableBytes bytes);
 
 }  // namespace nfsrdma::filer

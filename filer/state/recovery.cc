@@ -9,7 +9,7 @@ using namespace nfs4;
 
 namespace {
 
-// Section 10.4: under a delegation the client opens and locks without telling the server.
+// Section 10.4: with a delegation the client may open and lock without telling the server.
 bool held_under_delegation(const ReclaimRecord& record, NodeId node, bool writes) {
   return std::any_of(
       record.delegations.begin(), record.delegations.end(),
@@ -21,7 +21,7 @@ bool held_under_delegation(const ReclaimRecord& record, NodeId node, bool writes
 void Recovery::remember(ClientTable& clients, StateTable& states, bool forget) {
   std::map<std::string, ReclaimRecord> now;
   if (!forget) {
-    // Who had not come back yet, or not finished, may still do so in the next grace period.
+    // Clients that have not returned, or not finished reclaiming, may still reclaim in the next grace period.
     if (in_grace_) {
       for (const auto& [owner, record] : records_) {
         const Client* client = clients.find_owner(owner);
@@ -45,8 +45,8 @@ void Recovery::remember(ClientTable& clients, StateTable& states, bool forget) {
         });
       }
     });
-    // Clients without state have nothing to reclaim, but grace waits for them: the server cannot know what
-    // they think.
+    // Clients without state have nothing to reclaim, but the grace period waits for their RECLAIM_COMPLETE:
+    // only that says that they reclaim nothing.
     clients.each_client([&](Client& client) {
       if (client.confirmed) now.try_emplace(client.owner.co_ownerid);
     });
@@ -65,7 +65,7 @@ std::set<std::string> Recovery::reclaimers(ClientTable& clients) const {
   }
   clients.each_client([&](const Client& client) {
     if (!client.confirmed || !client.reclaim_complete) return;
-    // Somebody else has had what was revoked, for whichever reason.
+    // Another client may have used what was revoked, whatever the reason.
     const uint32_t revoked = client.revoked_expired + client.revoked_admin + client.revoked_recall;
     if (client.expired_all || revoked > 0) {
       owners.erase(client.owner.co_ownerid);

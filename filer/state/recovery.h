@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recovery: the grace period, and what the server's stable storage remembers of its clients (RFC 8881
-// section 8.4.2).
+// Recovery: the grace period, and what stable storage knows of the clients (RFC 8881 section 8.4.2).
 //
-// Every restart writes down, for each client, the opens, locks and delegations it held; only these can be
-// reclaimed. A client whose lease ran out, whose state was revoked without being freed, or who did not finish
-// reclaiming before the last grace period ended, may not reclaim at all: the two edge conditions of
-// section 8.4.3 (NFS4ERR_NO_GRACE). Grace ends when everyone who is remembered has sent RECLAIM_COMPLETE,
-// when its time is over, or when a test says so. Guarded by the server's lock.
+// A restart records the opens, locks and delegations of each client; only these can be reclaimed. A client
+// may reclaim nothing (NFS4ERR_NO_GRACE) if its lease expired, if its state was revoked and not freed, or if
+// it did not finish reclaiming before the last grace period ended: the two edge conditions of section 8.4.3.
+// The grace period ends when all recorded clients have sent RECLAIM_COMPLETE, when its time is over, or when
+// a test ends it. Guarded by the server's lock.
 #pragma once
 
 #include <cstdint>
@@ -41,35 +40,36 @@ struct ReclaimRecord {
   std::vector<Open> opens;
   std::vector<Lock> locks;
   std::vector<Delegation> delegations;
-  bool spoiled = false;     // an edge condition: no reclaim
-  bool unverified = false;  // only that the client held state is known, not what: all is taken for true
+  bool spoiled = false;  // an edge condition applies: no reclaim
+  bool unverified =
+      false;  // it is known that the client held state, but not which; every reclaim is accepted
 };
 
 class Recovery {
  public:
-  // Before the tables are cleared. `forget`: the stable storage is lost too.
+  // Records all clients, before the tables are cleared. `forget`: the stable storage is lost too.
   void remember(ClientTable& clients, StateTable& states, bool forget);
-  // What an earlier run has written down: who held state.
+  // Records the clients that an earlier run has stored.
   void remember(const std::set<std::string>& owners);
-  // Who may reclaim if the server restarted now, by co_ownerid.
+  // The co_ownerids of clients that could reclaim if the server restarted now.
   std::set<std::string> reclaimers(ClientTable& clients) const;
   void begin_grace(LeaseClock::Duration now, LeaseClock::Duration length);
-  // Unreclaimed records become void.
+  // State that was not reclaimed is lost.
   void end_grace();
-  // Something has been reclaimed: "Some additional time ... to effect lock reclaims may be added", a second
-  // at a time and no more than the length of the period.
+  // Called for each reclaim: "Some additional time ... to effect lock reclaims may be added". Adds a second
+  // at a time, in all at most the length of the period.
   void reclaimed(LeaseClock::Duration now);
-  // Ends grace when it is time; true if it ended now.
+  // Ends the grace period when its time is over; returns true if it ended now.
   bool expire(LeaseClock::Duration now);
   bool in_grace() const { return in_grace_; }
 
   // Whether this client has something to reclaim: SEQ4_STATUS_RESTART_RECLAIM_NEEDED.
   bool must_reclaim(const Client& client) const;
-  // NFS4_OK or NO_GRACE.
+  // Returns NFS4_OK or NFS4ERR_NO_GRACE.
   nfs4::nfsstat4 may_reclaim(const Client& client) const;
-  // The client's record, while it may reclaim.
+  // The client's record; null if it may not reclaim.
   const ReclaimRecord* record(const Client& client) const;
-  // RECLAIM_COMPLETE; may end grace.
+  // For RECLAIM_COMPLETE; may end the grace period.
   void complete(Client& client);
 
   static bool covers(const ReclaimRecord& record, const ReclaimRecord::Open& open);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReplyMemory: what the reply caches of all sessions may take together.
+// ReplyMemory: the memory limit for the reply caches of all sessions.
 //
-// A server that has agreed to ca_maxresponsesize_cached must keep so much for each slot (RFC 8881 section
-// 2.10.6.1.3), so the bound is drawn when a session is made: each may have an eighth of what is left, in as
-// many slots as it asks for if kSmallestReply fits in each of them, else in fewer. One slot is never denied:
-// beyond `budget` come at most kSmallestReply bytes a session (of which there are
-// ClientTable::Limits::max_sessions).
+// A server that grants ca_maxresponsesize_cached must keep that many bytes for each slot (RFC 8881 section
+// 2.10.6.1.3). So the limit is applied when a session is created. A session may have an eighth of what is
+// left. If at least kSmallestReply bytes fit in each requested slot it gets all slots, otherwise fewer. One
+// slot is always granted, so at most kSmallestReply bytes for each session may exceed `budget` (there are at
+// most ClientTable::Limits::max_sessions).
 //
 // Guarded by the server's lock.
 #pragma once
@@ -19,11 +19,12 @@ namespace nfsrdma::filer {
 
 class ReplyMemory {
  public:
-  static constexpr uint32_t kSmallestReply = 2048;  // all but the longest of what cannot be asked for again
+  static constexpr uint32_t kSmallestReply =
+      2048;  // bytes; enough for almost all replies of non-idempotent requests
 
   explicit ReplyMemory(size_t budget) : budget_(budget) {}
 
-  // Takes what `fore` needs, which is made less where that is too much.
+  // Reserves the bytes that `fore` needs; reduces `fore` if they are too many.
   void reserve(nfs4::channel_attrs4& fore);
   void release(const nfs4::channel_attrs4& fore) { reserved_ -= bytes_of(fore); }
   void release_all() { reserved_ = 0; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions and clients as the server remembers them (RFC 8881 sections 2.10.6, 18.35.4, 18.36.4).
+// Sessions and clients as the server knows them (RFC 8881 sections 2.10.6, 18.35.4, 18.36.4).
 //
-// Plain records: the rules are in clients.cc (EXCHANGE_ID, CREATE_SESSION), nfs/sequence.cc (SEQUENCE) and
-// nfs/ops_session.cc. All of it is lost when the server restarts. Guarded by the server's lock.
+// Plain data. The rules are in clients.cc (EXCHANGE_ID, CREATE_SESSION), nfs/sequence.cc (SEQUENCE) and
+// nfs/ops_session.cc. All is lost when the server restarts. Guarded by the server's lock.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,16 @@ namespace nfsrdma::filer {
 struct Slot {
   uint32_t sequence = 0;  // of the last request; the first request must have 1
   bool used = false;
-  bool retired =
-      false;  // was above the enforced limit for a while: its owner may go on or begin with 1 again
+  // The slot was above the enforced limit for some time. Its next request may have the next sequence ID, or
+  // 1.
+  bool retired = false;
   bool in_progress = false;
-  uint64_t told = 0;   // Session::target_turn that the last reply was of
-  bool whole = false;  // `reply` is all of the reply, not just SEQUENCE's result
-  ByteVector reply;    // as it was sent, but for the RPC header, which has its room in front
-  BulkPlaces items;    // in it, what may be placed
+  uint64_t told = 0;   // Session::target_turn when the last reply was sent
+  bool whole = false;  // `reply` is the complete reply, not only the result of SEQUENCE
+  ByteVector reply;    // as sent; the space for the RPC header is in front
+  BulkPlaces items;    // the parts of `reply` that may be placed
   nfs4::SEQUENCE4resok result;
-  uint64_t digest = 0;  // of the operations behind SEQUENCE: finds false retries
+  uint64_t digest = 0;  // of the operations after SEQUENCE, to detect false retries
   Principal who;
 };
 
@@ -53,13 +54,13 @@ struct Session {
   nfs4::channel_attrs4 back;
   uint32_t flags = 0;
   uint32_t cb_program = 0;
-  std::optional<nfs4::callback_sec_parms4> cb_security;  // none that this server can use
+  std::optional<nfs4::callback_sec_parms4> cb_security;  // nullopt: no credential that this server can use
   std::vector<Slot> slots;
   std::vector<BackSlot> back_slots;
-  uint32_t highest_slot = 0;         // enforced
-  uint32_t target_highest_slot = 0;  // wished
-  uint64_t target_turn = 1;          // counts the wishes
-  bool target_seen = false;          // the client has had a reply with the present one
+  uint32_t highest_slot = 0;         // the enforced limit
+  uint32_t target_highest_slot = 0;  // the limit that the server wants
+  uint64_t target_turn = 1;          // counts changes of the wanted limit
+  bool target_seen = false;          // the client has received a reply with the wanted limit
   std::set<LinkId> fore_links;
   std::set<LinkId> back_links;
 };
@@ -73,14 +74,14 @@ struct Client {
   uint32_t flags = 0;  // EXCHGID4_FLAG_* of the results, without CONFIRMED_R
   LeaseClock::Duration renewed{0};
   bool reclaim_complete = false;
-  uint32_t revoked_expired = 0;  // revoked states that are not freed yet, by reason
+  uint32_t revoked_expired = 0;  // number of revoked states not yet freed, by reason
   uint32_t revoked_admin = 0;
   uint32_t revoked_recall = 0;
-  bool expired_all = false;      // the lease ran out and everything was revoked; until all of it is freed
-  std::vector<State*> states{};  // all that StateTable has of it, revoked ones included
+  bool expired_all = false;      // its lease expired and all state was revoked; true until all of it is freed
+  std::vector<State*> states{};  // all its states in StateTable, including revoked ones
   size_t locks = 0;              // byte ranges
   size_t pinned = 0;             // opens and delegations of files that keep a descriptor (Node::pinned)
-  bool told_full = false;        // that it is at a limit has been logged
+  bool told_full = false;        // its limit has been logged
 
   // For CREATE_SESSION: "the size of the client ID reply cache is of one slot" (section 18.36.4).
   nfs4::sequenceid4 create_sequence = 0;

@@ -33,7 +33,7 @@ int digit_of(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// False when it is not hexadecimal.
+// Appends the bytes to `bytes`. Returns false if `hex` is not hexadecimal.
 bool from_hex(std::string_view hex, std::string& bytes) {
   if (hex.size() % 2 != 0) return false;
   for (size_t i = 0; i < hex.size(); i += 2) {
@@ -135,7 +135,7 @@ bool StableStorage::save(std::set<std::string> clients) {
   return true;
 }
 
-// The last line may have been cut short with the server that wrote it.
+// The last line may be incomplete if the server ended while it was written.
 Result<> StableStorage::load_creates() {
   const Result<std::string> content = read("creates");
   if (!content) return fail(content.error());
@@ -179,7 +179,8 @@ void StableStorage::note_create(std::string_view handle, std::string_view verifi
   const std::string line = create_line(handle, verifier);
   if (::write(creates_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
   log::error("filer: an exclusive create is not remembered: {}", std::strerror(errno));
-  appended_ = kCreates;  // a part of the line may be there: the next one is not to follow it
+  appended_ = kCreates;  // a part of the line may have been written, so the file must be rewritten before the
+                         // next line
 }
 
 bool StableStorage::was_created_by(std::string_view handle, std::string_view verifier) const {

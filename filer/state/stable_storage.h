@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// StableStorage: what a server remembers from one run to the next, in a directory of its own.
+// StableStorage: what a server keeps for its next run, in a directory of its own.
 //
-//     lock     held (flock(2)) while a server uses the directory: two must not
-//     key      16 random bytes: filehandles of host directories are sealed with it
-//     clients  who may reclaim after a restart, by co_ownerid: one line of hexadecimal digits each
-//     creates  the latest exclusive creates: verifier and filehandle, one line each. It outlives the server;
-//              whether it outlives the machine is the file system's to say
+//     lock     locked by flock(2) while a server uses the directory; a second server must not use it
+//     key      16 random bytes that seal the filehandles of host directories
+//     clients  co_ownerids of the clients that may reclaim after a restart, one hexadecimal line each
+//     creates  the latest exclusive creates, verifier and filehandle, one line each. It survives the
+//              server; whether it survives a crash of the machine depends on the file system
 //
-// "The server must record in stable storage" who held state (RFC 8881 section 8.4.2.1): which clients, not
-// which locks, as the RFC allows; a client is recorded when it has sent RECLAIM_COMPLETE and until it is gone
-// or has lost its state. The file is replaced as a whole and is on the disk when save() returns. Owner: Core.
-// Under the server's lock; blocks.
+// "The server must record in stable storage" which clients held state (RFC 8881 section 8.4.2.1). It records
+// clients and not their locks, as the RFC allows. A client is recorded from its RECLAIM_COMPLETE until it is
+// removed or has lost state. save() replaces the file and returns when it is on disk. Core owns the object.
+// Under the server's lock; calls block.
 #pragma once
 
 #include <deque>
@@ -28,17 +28,16 @@ namespace nfsrdma::filer {
 
 class StableStorage {
  public:
-  // Makes the directory and what is missing in it. Errors: what the system says; EBUSY when another server
-  // uses it.
+  // Creates the directory and missing files. Errors: the system's error; EBUSY if another server uses it.
   static Result<std::unique_ptr<StableStorage>> open(const std::string& directory);
 
   const HandleKey& key() const { return key_; }
   const std::set<std::string>& clients() const { return clients_; }
-  // Logs what goes wrong: a server without stable storage goes on. False: to be tried again.
+  // Errors are logged and the server continues. Returns false if the caller should try again.
   bool save(std::set<std::string> clients);
 
-  // The verifier of an exclusive create is for stable storage (RFC 8881 section 18.16.3): a create that is
-  // sent again behind a restart is known by it.
+  // RFC 8881 section 18.16.3 wants the verifier of an exclusive create in stable storage. It identifies a
+  // create that is sent again after a restart.
   static constexpr size_t kCreates = 4096;
   void note_create(std::string_view handle, std::string_view verifier);
   bool was_created_by(std::string_view handle, std::string_view verifier) const;
@@ -51,7 +50,7 @@ class StableStorage {
   Result<> load_creates();
   void remember_create(std::string handle, std::string verifier);
   Result<> write_creates();
-  // The content of a file; nothing when there is none.
+  // The content of a file; empty if it does not exist.
   Result<std::string> read(const char* name) const;
   Result<> replace(const char* name, const std::string& content) const;
 
@@ -60,9 +59,9 @@ class StableStorage {
   HandleKey key_{};
   std::set<std::string> clients_;
   std::unordered_map<std::string, std::string> verifiers_;  // by filehandle
-  std::deque<std::string> created_;                         // filehandles, the oldest first
-  Fd creates_;                                              // to append to
-  size_t appended_ = 0;                                     // lines, since it was written as a whole
+  std::deque<std::string> created_;                         // filehandles in `verifiers_`, the oldest first
+  Fd creates_;                                              // open for appending
+  size_t appended_ = 0;                                     // lines appended since the file was rewritten
 };
 
 }  // namespace nfsrdma::filer

@@ -21,8 +21,8 @@ nfsstat4 revocation_status(Revoked why) {
   return NFS4ERR_BAD_STATEID;
 }
 
-// Section 8.2.2: near the wrap, the numerically smaller seqid is the newer one. "Near" is the number of slots
-// of all the client's sessions.
+// Section 8.2.2: near the wrap-around the numerically smaller seqid is the newer one. "Near" means within the
+// number of slots of all the client's sessions.
 bool older(uint32_t a, uint32_t b, const Client& client) {
   uint64_t slots = 0;
   for (const Session* session : client.sessions) slots += session->slots.size();
@@ -33,7 +33,8 @@ bool older(uint32_t a, uint32_t b, const Client& client) {
   return a < b;
 }
 
-// Lists that a state is in know its place, so that it leaves them at once: the last one comes there.
+// A state stores its position in each list, so that it can be removed in constant time: the last element
+// takes its place.
 void put(std::vector<State*>& list, State& state, size_t State::*place) {
   state.*place = list.size();
   list.push_back(&state);
@@ -45,7 +46,7 @@ void take(std::vector<State*>& list, State& state, size_t State::*place) {
   list.pop_back();
 }
 
-// The client's count of states revoked for this reason.
+// The client's counter of states revoked for this reason.
 uint32_t* revoked_count(Client& client, Revoked why) {
   switch (why) {
     case Revoked::kNo: return nullptr;
@@ -63,7 +64,7 @@ stateid4 state_key(const stateid4& id) {
 }
 
 void StateTable::restart() {
-  for (auto& [id, state] : states_) {  // clients may survive it
+  for (auto& [id, state] : states_) {  // clients may survive the restart
     state->client->states.clear();
     state->client->locks = 0;
     state->client->pinned = 0;
@@ -74,7 +75,7 @@ void StateTable::restart() {
   lock_count_ = 0;
 }
 
-// Section 8.2.3: all zeros and all ones are special.
+// Section 8.2.3: all zeros and all ones are special values.
 stateid4 StateTable::new_id() const {
   constexpr std::array<std::byte, 12> kZeros{};
   stateid4 id;
@@ -91,7 +92,7 @@ State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
   state->node = std::move(node);
   state->id = new_id();
   if (kind != StateKind::kLock) {
-    tree_.hold(*state->node);  // a delegation can be given back, too
+    tree_.hold(*state->node);  // a delegation too: DELEGRETURN must still find the file
     set_pins(*state, state->node->pinned);
   }
   State& added = *states_.emplace(state_key(state->id), std::move(state)).first->second;
@@ -113,7 +114,7 @@ const stateid4& StateTable::advance(State& state) {
   return state.id;
 }
 
-// What the state holds, gone.
+// Releases what the state holds.
 void StateTable::let_go(State& state) {
   if (!state.live()) return;
   if (state.kind == StateKind::kDelegation) delegation_moved();
@@ -130,7 +131,7 @@ void StateTable::change_locks(State& state, Change change) {
   ByteLocks& locks = locks_[state.node->id];
   const size_t before = locks.size();
   change(locks);
-  state.client->locks += locks.size() - before;  // also when there are fewer: modulo 2^64
+  state.client->locks += locks.size() - before;  // may be negative: unsigned arithmetic modulo 2^64
   lock_count_ += locks.size() - before;
   if (locks.empty()) locks_.erase(state.node->id);
 }
@@ -179,7 +180,7 @@ void StateTable::count_pins(NodeId node) {
 void StateTable::remove(State& state) {
   while (!state.locks.empty()) {
     State& lock = *state.locks.back();
-    // Revoked locks are acknowledged one by one, also after their open.
+    // FREE_STATEID acknowledges each revoked lock, even after its open is gone.
     if (lock.live()) {
       remove(lock);
     } else {
@@ -223,7 +224,8 @@ Answer<State*> StateTable::check(const stateid4& id, const Client& client, const
   State* state = find(id);
   if (state == nullptr || state->client != &client) return refuse(NFS4ERR_BAD_STATEID);
   if (node != nullptr && state->node.get() != node) return refuse(NFS4ERR_BAD_STATEID);
-  // Before what became of it: an operation on opens does not know NFS4ERR_DELEG_REVOKED (section 15.2).
+  // Checked before the revocation status: operations on opens do not return NFS4ERR_DELEG_REVOKED (section
+  // 15.2).
   if ((mask(state->kind) & kinds) == 0) return refuse(NFS4ERR_BAD_STATEID);
   if (!state->live()) return refuse(revocation_status(state->revoked));
   if (id.seqid != 0 && id.seqid != state->id.seqid) {

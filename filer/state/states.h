@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// StateTable: opens, byte-range locks and delegations, and the stateids that name them (RFC 8881
-// sections 8.2, 9, 10.4).
+// StateTable: opens, byte-range locks and delegations, with their stateids (RFC 8881 sections 8.2, 9, 10.4).
 //
-// A State is one "other" value. Its seqid starts at 1 and grows with every change, past NFS4_UINT32_MAX to 1.
-// Revoked state stays, holding nothing, until FREE_STATEID. "Other" values are random, so that
-// nobody guesses those of others. check() is the validation procedure of section 8.2.4. Guarded by the
+// A State has one "other" value. Its seqid starts at 1 and grows with each change; NFS4_UINT32_MAX is
+// followed by 1. Revoked state holds nothing and stays until FREE_STATEID. "Other" values are random, so
+// clients cannot guess each other's stateids. check() validates as described in section 8.2.4. Guarded by the
 // server's lock; lost when the server restarts.
 //
-// How much there may be is bounded (Limits): an operation asks for room before it adds.
+// The amount of state is limited (Limits): an operation checks for room before it adds state.
 #pragma once
 
 #include <cstdint>
@@ -39,33 +38,35 @@ struct State {
   NodePtr node;
   Revoked revoked = Revoked::kNo;
 
-  // An open, and the access a lock stateid inherits through `open`.
+  // For an open, and for the access that a lock stateid inherits through `open`.
   std::string owner;  // open-owner, or lock-owner
   uint32_t access = 0;
   uint32_t deny = 0;
-  uint16_t combinations = 0;  // bit access * 4 + deny: which OPENs made it up; limits OPEN_DOWNGRADE
-  bool reclaimed = false;     // got by CLAIM_PREVIOUS: I/O with it is safe during grace
-  bool pins = false;          // it is counted in Client::pinned
+  uint16_t combinations =
+      0;  // bit access * 4 + deny is set for each OPEN that contributed; limits OPEN_DOWNGRADE
+  bool reclaimed = false;  // reclaimed by CLAIM_PREVIOUS: I/O with it is safe during the grace period
+  bool pins = false;       // counted in Client::pinned
 
-  State* open = nullptr;  // kLock: the open it was taken under; null when both are revoked and that is freed
+  // kLock: the open it was taken under; null if both were revoked and the open has been freed.
+  State* open = nullptr;
   std::vector<State*> locks{};                                       // kOpen: the lock stateids under it
-  size_t place_of_node = 0, place_of_client = 0, place_of_open = 0;  // in the lists that it is in
+  size_t place_of_node = 0, place_of_client = 0, place_of_open = 0;  // position in each list
 
-  // A delegation.
+  // For a delegation.
   bool write = false;
   bool recalled = false;
   LeaseClock::Duration recalled_at{0};
-  nfs4::sessionid4 granted_session;  // the request that was answered with it: for csa_referring_call_lists
+  nfs4::sessionid4 granted_session;  // the request that granted it, for csa_referring_call_lists
   uint32_t granted_slot = 0;
   uint32_t granted_sequence = 0;
   uint64_t recall_call = 0;     // the CallbackId of its CB_RECALL; 0: not sent
-  uint64_t granted_change = 0;  // the change attribute of then
-  // What its holder says of the file when somebody else asks (section 10.4.3).
+  uint64_t granted_change = 0;  // the change attribute when it was granted
+  // What the holder has answered to CB_GETATTR (section 10.4.3).
   struct Told {
     enum class Phase : uint8_t { kNothing, kAsked, kAnswered, kFailed } phase = Phase::kNothing;
     LeaseClock::Duration since{0};
-    uint64_t at = 0;    // StateTable::delegations_moved() with the answer
-    bool used = false;  // somebody has been answered with it
+    uint64_t at = 0;    // StateTable::delegations_moved() when the answer came
+    bool used = false;  // the answer has been used in a reply
     uint64_t size = 0, change = 0;
   } told;
 
@@ -75,10 +76,11 @@ struct State {
 
 class StateTable {
  public:
-  // Of all clients together. One of them has at most half, so that it does not take the others' part.
+  // Limits for all clients together. One client may have at most half.
   struct Limits {
-    size_t max_states = 1u << 19;  // opens, lock stateids and delegations; revoked ones until they are freed
-    size_t max_locks = 1u << 19;   // byte ranges
+    size_t max_states =
+        1u << 19;  // opens, lock stateids and delegations; includes revoked ones until they are freed
+    size_t max_locks = 1u << 19;  // byte ranges
   };
   enum class Room : uint8_t { kEnough, kClientFull, kAllFull };
 
@@ -87,46 +89,46 @@ class StateTable {
   void restart();
 
   State& add(StateKind kind, Client& client, NodePtr node);
-  // A lock stateid, under an open.
+  // Adds a lock stateid under an open.
   State& add_lock(State& open, std::string owner);
-  // The next seqid, which the stateid of the answer carries.
+  // Advances the seqid and returns the stateid for the reply.
   static const nfs4::stateid4& advance(State& state);
   void remove(State& state);
-  // Takes away what it holds and keeps the stateid, so that its use tells why.
+  // Releases what the state holds and keeps its stateid, so that its use gets the error for `why`.
   void revoke(State& state, Revoked why);
   void revoke_client(Client& client, Revoked why);
   void remove_client(Client& client);
 
   State* find(const nfs4::stateid4& id);
-  // Section 8.2.4 for stateids that are not special. `kinds` is a mask of StateKind; `node` null: no
-  // filehandle check.
+  // Section 8.2.4, for stateids that are not special. `kinds` is a mask of StateKind. `node` null: the
+  // filehandle is not compared.
   Answer<State*> check(const nfs4::stateid4& id, const Client& client, const Node* node, unsigned kinds);
 
   State* find_open(const Client& client, const std::string& owner, NodeId node);
   State* find_lock(const State& open, const std::string& owner);
   State* find_delegation(const Client& client, NodeId node);
-  // States of one file, of all clients, revoked ones included.
+  // The states of one file, of all clients, including revoked ones.
   const std::vector<State*>& of(NodeId node) const;
 
-  // Moves with every delegation that ends, and when a holder has said something.
+  // Counter that changes when a delegation ends and when a holder has answered CB_GETATTR.
   uint64_t delegations_moved() const { return delegations_moved_; }
   void delegation_moved() { ++delegations_moved_; }
 
-  // An open whose reservation stands against `access` with `deny` (section 9.7); `except` is not looked at.
+  // An open that conflicts with a new open of `access` and `deny` (section 9.7); `except` is ignored.
   State* share_conflict(NodeId node, uint32_t access, uint32_t deny, const State* except = nullptr) const;
-  // Another open than `except` that denies `access` to I/O.
+  // An open, other than `except`, that denies `access` to I/O.
   State* denies(NodeId node, uint32_t access, const State* except = nullptr) const;
 
-  // Room for one more, or for so many.
+  // Whether there is room for one more state, or for `more` locks.
   Room room_for_state(const Client& client) const;
   Room room_for_locks(const Client& client, size_t more) const;
-  // For one more open of a file that nobody has open, in a store that is so full.
+  // The same for an open of a file that nobody has open, given how full the store is.
   static Room room_for_descriptors(const Client& client, const Store::Crowd& crowd);
-  // Node::pinned has changed.
+  // Updates Client::pinned after Node::pinned has changed.
   void count_pins(NodeId node);
 
   const ByteLocks& locks(NodeId node) const;
-  // By a lock stateid.
+  // Locks or unlocks a range for a lock stateid.
   void lock(State& state, const ByteRange& range, bool write);
   void unlock(State& state, const ByteRange& range);
   static LockOwner lock_owner(const State& state) { return {state.client->id, state.owner}; }
@@ -150,11 +152,11 @@ class StateTable {
   uint64_t delegations_moved_ = 0;
   std::unordered_map<nfs4::stateid4, std::unique_ptr<State>> states_;  // keyed by "other" only
   std::unordered_map<NodeId, std::vector<State*>> by_node_;
-  std::unordered_map<NodeId, ByteLocks> locks_;  // of no file an empty one
+  std::unordered_map<NodeId, ByteLocks> locks_;  // a file without locks has no entry
   size_t lock_count_ = 0;
 };
 
-// The stateid key of the table: hash and equality by "other".
+// A stateid reduced to its "other" value, the key of the table.
 nfs4::stateid4 state_key(const nfs4::stateid4& id);
 
 }  // namespace nfsrdma::filer
