@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The RPC messages this program builds: the beginning of a call, and replies to calls of the back channel
-// (RFC 5531 section 9). Both start with the XID and have no record mark or transport header; those are the
-// transport's. Values only; any thread.
+// The RPC messages that this program builds: the beginning of a call, and replies to calls of the back
+// channel (RFC 5531 section 9). Both start with the XID; the transport adds record marks or a transport
+// header. Values only; any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace nfsrdma::rpc {
 
-// Begins a call: XID 0 (the transport patches in its own), CALL, RPC version 2, program, version, procedure,
-// credential, AUTH_NONE verifier. `x` must be at position 0, so that the positions it counts are those of the
-// message. The arguments follow.
+// Begins a call: XID 0 (the transport writes its own), CALL, RPC version 2, program, version, procedure,
+// credential, AUTH_NONE verifier. `x` must be at position 0, so that its positions are those of the message.
+// The arguments follow.
 bool begin_call(xdr::Encoder& x, uint32_t program, uint32_t version, uint32_t procedure,
                 const Credential& credential);
 
-// A credential of flavor AUTH_NONE instead (the NULL procedure).
+// The same with a credential of flavor AUTH_NONE (for the NULL procedure).
 bool begin_call(xdr::Encoder& x, uint32_t program, uint32_t version, uint32_t procedure);
 
 // Begins an accepted, successful reply; the results follow.

@@ -22,7 +22,7 @@ Error bad_reply(const char* op, const char* cause) {
   return {Layer::kRpc, Recovery::kPermanent, EIO, 0, op, cause};
 }
 
-// A reply that is whole as a message, to what its caller gets.
+// Converts a complete reply message to a Reply, or to an error.
 Result<Reply> open_reply(ReceivedReply& m, const char* op) {
   if (m.defect != nullptr) return fail(bad_reply(op, m.defect));
   xdr::Decoder x(m.head);
@@ -48,7 +48,7 @@ Task<Outcome> ClientTransport::call(Call call) {
   if (call.handshake && !(connection_ && connection_->open()))
     co_return Outcome{fail(lost_error(call.op)), 0};
 
-  if (tapped()) call.sink.pipes = nullptr;  // what goes through a pipe nobody sees
+  if (tapped()) call.sink.pipes = nullptr;  // the tap could not see data in a pipe
   PendingCall pending(call);
   calls_.add(pending, Clock::now());
   pending_.store(calls_.size(), std::memory_order_relaxed);
@@ -58,7 +58,7 @@ Task<Outcome> ClientTransport::call(Call call) {
   co_return co_await pending.done.wait();
 }
 
-// Before the handshake is over only its own calls may go out; ready() sends the others.
+// Before the handshake is complete, only its own calls may be sent; ready() sends the others.
 void ClientTransport::send_if_possible(PendingCall& p) {
   if (!connection_ || !connection_->open()) return;
   if (p.call->handshake || state() == TransportState::kReady) send(p);
@@ -69,7 +69,7 @@ void ClientTransport::send(PendingCall& p) {
   connection_->send(p);
 }
 
-// The server lives: `p` has its answer.
+// `p` has its answer, so the server responds.
 void ClientTransport::answered(PendingCall& p) {
   calls_.remove(p);
   pending_.store(calls_.size(), std::memory_order_relaxed);
@@ -123,7 +123,7 @@ void ClientTransport::on_bad_message(Connection&, const BadMessage& bad) {
 
 void ClientTransport::on_call(Connection& connection, uint32_t xid, ByteVector message) {
   if (tapped()) tap(false, connection, message);
-  // A server that calls and does not read the replies must not fill our memory: replies that wait count too.
+  // A server that calls but does not read our replies must not fill our memory: waiting replies count, too.
   if (connection.callbacks_in_progress + connection.replies_queued() >= kMaxCallbacks) {
     constexpr const char* kFlood = "more calls from the server than may be outstanding";
     on_bad_message(connection, {kFlood, true, false, xid});
@@ -138,7 +138,7 @@ Task<> ClientTransport::answer(std::shared_ptr<Connection> connection, ByteVecto
   ++connection->callbacks_in_progress;
   ByteVector reply = co_await hooks_.on_call(*this, std::move(message));
   --connection->callbacks_in_progress;
-  // RFC 8881 section 2.9.2: replies go out on the connection the request came from, or not at all.
+  // RFC 8881 section 2.9.2: a reply goes out on the connection that brought the request, or not at all.
   if (!connection->open() || reply.empty()) co_return;
   if (tapped()) tap(true, *connection, reply);
   connection->send(std::move(reply));
@@ -156,7 +156,7 @@ void ClientTransport::end_abandoned_calls() {
   end_calls(why, [](const PendingCall& p) { return p.abandoned(); });
 }
 
-// The calls leave the table first and are resumed then: what they do, e.g. make new calls, is not affected.
+// Removes all calls from the table first, then resumes their callers: calls that these make are not affected.
 void ClientTransport::end_calls(const Error& error, const std::function<bool(const PendingCall&)>& which) {
   PendingCall* ended = nullptr;  // linked by `newer`, oldest first
   PendingCall** tail = &ended;

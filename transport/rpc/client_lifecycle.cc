@@ -52,7 +52,7 @@ Task<Result<>> ClientTransport::start() {
   co_return result;
 }
 
-// One round: connect, shake hands, send what waits.
+// One attempt: connect, shake hands, send the waiting calls.
 Task<Result<>> ClientTransport::attempt() {
   const Gate::Pass pass = gate_.enter();
   set_state(TransportState::kConnecting);
@@ -97,7 +97,7 @@ Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connecti
     if (!handshake) co_return handshake;
   }
   if (connection_ == connection && connection->open()) co_return Result<>{};
-  // Lost during a handshake that did not notice.
+  // The connection was lost, and the hook did not notice.
   if (closed()) co_return fail(closed_error());
   co_return fail({Layer::kTransport, Recovery::kReconnect, ENOTCONN, 0, "connect",
                   "the connection was lost during its handshake"});
@@ -116,7 +116,8 @@ void ClientTransport::ready() {
 void ClientTransport::reconnect(const char* why) {
   assert(loop_.on_loop());
   if (const auto connection = connection_) {
-    answered_ = false;  // its answer is why: one connection after the other would be made at once
+    answered_ = false;  // the server's answer is the reason to reconnect: back off, do not connect again at
+                        // once
     connection->drop({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", why});
   }
 }
@@ -140,12 +141,13 @@ void ClientTransport::begin_again(Error why) {
     }
     loop_.spawn(recover(backoff_.lost(Clock::now() - ready_since_, answered_)));
   }
-  why.op = "";  // each call puts its own
+  why.op = "";  // end_calls() fills in each call's own
   why.recovery = Recovery::kReconnect;
   end_calls(why, [](const PendingCall& p) { return p.call->handshake; });
 }
 
-// Attempts until one succeeds. The timer makes it a turn of its own even without a delay.
+// Attempts to connect until one attempt succeeds. The timer defers even an attempt without delay to the event
+// loop.
 Task<> ClientTransport::recover(Duration delay) {
   const Gate::Pass pass = gate_.enter();
   while (!closed()) {
@@ -173,8 +175,8 @@ Task<> ClientTransport::close() {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// The watch over a server that is silent. It sleeps until the earliest moment something could be late, not
-// from call to call, and ends when nothing is pending: an RPC costs no timer.
+// The watch for a silent server. It sleeps until the earliest moment at which something could be late, not
+// from call to call, and ends when no call is pending. So a call costs no timer.
 
 void ClientTransport::start_watch() {
   if (std::exchange(watching_, true)) return;

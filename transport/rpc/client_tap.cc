@@ -16,7 +16,7 @@ void append_item(ByteVector& out, ConstBytes item) {
   out.resize(out.size() + xdr_padding(item.size()));
 }
 
-// Where the bulk item that was placed belongs in the head.
+// Where in the head the placed bulk item belongs.
 size_t place_of_item(const Sink& sink, const ReceivedReply& received) {
   BulkPlace place;
   const bool found = sink.locate != nullptr && sink.locate(received.head, place) == Locate::kFound;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientTransport: the RpcTransport of every kind of connection. It keeps the calls until they are answered
-// and the connection in order; what a connection is, its Dialer knows.
+// ClientTransport: the RpcTransport for every kind of connection. It keeps calls until they are answered, and
+// makes a new connection when one is lost. Its Dialer knows the kind of connection.
 //
 // calls (client_calls.cc)           call(), replies, the back channel, fail_pending()
-// life cycle (client_lifecycle.cc)  start(), attempts, loss, back-off, reconnect(), close(), the watch over
-// silence
+// life cycle (client_lifecycle.cc)  start(), attempts, loss, back-off, reconnect(), close(),
+//                                  watch for a silent server
 // tap (client_tap.cc)               what hooks.tap sees
 //
 //            start()            hook ok
@@ -13,8 +13,8 @@
 //     +-----------------+   v             v               v
 //     (first attempt)   +---------- kBackoff <------------+
 //
-// Resuming a waiter may run any code, also code that calls back here: whoever resumes does it last, or checks
-// afterwards what still holds. close() waits at the gate for every coroutine, connection and handler.
+// Resuming a waiter may run any code, also code that calls this object. So resume a waiter last, or check
+// afterwards what is still true. close() waits at the gate for every coroutine, connection and handler.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct ClientTransportOptions {
 
 class ClientTransport final : public RpcTransport, private ConnectionOwner {
  public:
-  // Calls of the server answered at once; the Linux client draws the line there as well.
+  // Calls of the server that are answered at the same time; the Linux client has the same limit.
   static constexpr size_t kMaxCallbacks = 32;
 
   ClientTransport(Loop& loop, std::unique_ptr<Dialer> dialer, ClientTransportOptions options,
@@ -69,7 +69,7 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
 
   Task<> answer(std::shared_ptr<Connection> connection, ByteVector message);
   void end_calls(const Error& error, const std::function<bool(const PendingCall&)>& which);
-  // Those that nobody waits for and that no connection has.
+  // Ends calls that nobody waits for and that no connection has.
   void end_abandoned_calls();
   void send_if_possible(PendingCall& p);
   void send(PendingCall& p);
@@ -104,10 +104,10 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   Backoff backoff_;
   Timer backoff_timer_;
   Timer watch_timer_;
-  std::shared_ptr<Connection> connection_;  // kHandshake, kReady; until it says that it is gone
-  Completion<bool>* gone_ = nullptr;        // who waits for that
+  std::shared_ptr<Connection> connection_;  // in kHandshake and kReady; until on_dropped()
+  Completion<bool>* gone_ = nullptr;        // somebody waits for on_dropped()
   bool watching_ = false;
-  bool answered_ = false;  // the present connection brought a reply after its handshake
+  bool answered_ = false;  // a reply came on this connection after its handshake
   TimePoint ready_since_{};
   log::Throttle bad_messages_;
   log::Throttle losses_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one connection to the server, whatever carries it, as ClientTransport uses it.
+// Connection: one connection to the server, as ClientTransport uses it, for every kind of transport.
 //
-// It sends what it is given, in order, and hands over what comes; what that means is its owner's. A transport
-// adds its own kind of connection and a Dialer that makes it (transport/tcp, transport/rdma).
+// It sends messages in order and passes received messages to its owner, which interprets them. Each transport
+// has its own class of connection, and a Dialer that makes it (transport/tcp, transport/rdma).
 //
-// Handing out a message may resume any coroutine, which may call anything here, also drop(); the connection
-// stays alive (its handlers share it) and does nothing more once dropped. The owner outlives it: the Pass
-// given to the Dialer keeps the owner's gate until the last handler is gone. Loop thread only.
+// Delivering a message may resume any coroutine, which may call anything here, including drop(). The
+// connection stays alive (its handlers share it) and does nothing more after drop(). The owner outlives it:
+// the Pass given to the Dialer holds the owner's gate until the last handler has ended. Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -22,26 +22,26 @@ namespace nfsrdma::rpc {
 
 class Connection;
 
-// A reply as it came.
+// A reply as it was received.
 struct ReceivedReply {
   uint32_t xid = 0;
   ByteVector head;  // from the XID on, without the bulk item if it was placed
   bool placed = false;
   size_t bulk_length = 0;
-  ByteRange piped;  // of the bulk item: in `pipe`
+  ByteRange piped;  // the part of the bulk item that is in `pipe`
   PipeRef pipe;
   const char* defect = nullptr;  // set: the reply cannot be used; head is not complete
 };
 
 class ConnectionOwner {
  public:
-  // Of a call that is pending and was sent.
+  // A reply to a call that is pending and was sent.
   virtual void on_reply(Connection& connection, ReceivedReply reply) = 0;
-  // The transport refuses one call for good; its reply will not come.
+  // The transport refuses one call permanently; no reply will come.
   virtual void on_refused(Connection& connection, PendingCall& call, Error why) = 0;
   virtual void on_call(Connection& connection, uint32_t xid, ByteVector message) = 0;
-  // What should not have come: `what` says so. `fatal`: nothing after it can be understood; drop() follows.
-  // The XID if it is known. `stray`: a reply nobody waits for.
+  // A message that should not have come; `what` describes it. `fatal`: nothing after it can be understood;
+  // drop() follows. `stray`: a reply that nobody waits for. `xid`: if it is known.
   struct BadMessage {
     const char* what = "";
     bool fatal = false;
@@ -50,7 +50,7 @@ class ConnectionOwner {
   };
   virtual void on_bad_message(Connection& connection, const BadMessage& bad) = 0;
   virtual void on_bytes_received() = 0;
-  // Once, as drop()'s last action or later: no memory of any call is in use by the connection any more.
+  // Called once, as drop()'s last action or later: the connection no longer uses memory of any call.
   virtual void on_dropped(Connection& connection, Error why) = 0;
 
  protected:
@@ -61,24 +61,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   virtual ~Connection() = default;
 
-  // Begins to receive.
+  // Starts to receive.
   virtual void begin() = 0;
 
-  // Sends the call when its turn comes; the connection keeps PendingCall::stage.
+  // Sends the call when its turn comes. The connection maintains PendingCall::stage.
   virtual void send(PendingCall& call) = 0;
   // A reply to a call of the server.
   virtual void send(ByteVector reply) = 0;
-  // `oldest`, which it was given first of what waits for replies, is on its way there, and more of it has
-  // arrived since this was asked last; or more has come than on_bytes_received() has told of. Slow is not
-  // silent.
+  // Tells a slow server from a silent one. `oldest` is the oldest call that the connection was given and that
+  // has no reply. True if `oldest` is still being sent and more of it has arrived there since the last
+  // has_moved(), or if more has been received than on_bytes_received() has reported.
   virtual bool has_moved(const PendingCall& oldest) = 0;
-  // Replies that have not left.
+  // Replies that have not been sent completely.
   virtual size_t replies_queued() const = 0;
-  // `call` is about to end without a reply: nothing of it is used afterwards but what `keep` and the sink's
-  // buffer keep alive.
+  // `call` is about to end without a reply. The connection uses nothing of it afterwards, except memory that
+  // `keep` and the sink's buffer keep alive.
   virtual void forget(PendingCall& call) = 0;
 
-  // Ends the connection and tells the owner. Does nothing when done before.
+  // Ends the connection and tells the owner. Does nothing after the first time.
   virtual void drop(Error why) = 0;
   virtual bool open() const = 0;
 
@@ -86,10 +86,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual const std::string& local() const = 0;
   virtual std::string protocol() const = 0;  // for status: "tcp", "rdma"
 
-  size_t callbacks_in_progress = 0;  // the owner's count of back channel calls it is answering
+  size_t callbacks_in_progress = 0;  // back channel calls that the owner is answering; counted by the owner
 };
 
-// What a connection is made for.
+// What a connection needs from its owner.
 struct ConnectionUse {
   ConnectionOwner& owner;
   PendingCalls& calls;
@@ -101,11 +101,11 @@ struct ConnectionUse {
 class Dialer {
  public:
   virtual ~Dialer() = default;
-  // Errors: Layer::kTransport; kInterrupted after cancel(); kPermanent: trying again is of no use.
+  // Errors: Layer::kTransport. kInterrupted after cancel(); kPermanent: do not try again.
   virtual Task<Result<std::shared_ptr<Connection>>> dial(ConnectionUse use) = 0;
-  // The dial() under way, and every later one, ends soon with kInterrupted.
+  // The current dial(), and every later one, ends soon with kInterrupted.
   virtual void cancel() = 0;
-  // Adds what only this kind of connection has to say. Any thread.
+  // Adds the status of this kind of connection. Any thread.
   virtual void describe(TransportStatus&) const {}
   // RpcTransport::credits(). Any thread.
   virtual uint32_t credits() const { return RpcTransport::kNoCredits; }

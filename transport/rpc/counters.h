@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters: what TransportStatus reports, written by the transport's loop alone and read by any thread.
+// Counters for TransportStatus. The transport's loop alone writes them; any thread may read them.
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credential: who a request is made for (RFC 5531 section 8.2, AUTH_SYS in appendix A).
+// Credential: the user for whom a request is made (RFC 5531 section 8.2, AUTH_SYS in appendix A).
 //
 // Immutable, shared between requests, loops and reconnects; the encoded opaque_auth is made once. AUTH_SYS
-// carries at most 16 supplementary groups: more are cut, and the server sees only those (docs/SEMANTICS.md
-// says so).
+// carries at most 16 supplementary groups: further groups are left out, and the server does not see them
+// (docs/SEMANTICS.md).
 #pragma once
 
 #include <cstdint>

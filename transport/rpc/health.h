@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Health and Backoff: when a server counts as not responding, when its connection is given up, and how long
-// to wait before the next one. Pure: the caller brings the time. Loop thread only.
+// Health decides when a server counts as not responding and when to drop its connection. Backoff decides how
+// long to wait before the next attempt to connect. Pure: the caller passes in the time. Loop thread only.
 //
-// nfs(5): `timeo` is how long a reply may take; after timeo * (retrans + 1) of silence the log has it
+// nfs(5): `timeo` is how long a reply may take. After timeo * (retrans + 1) of silence the log reports it
 // ("server not responding" comes "after retrans retries") and the connection is dropped. With nfs(5)'s
-// defaults that is three minutes: nobody waits that long without a word, so after kSoon the log and `status`
-// have it, too. A call that is still leaving is no silence: the server's machine takes it. A reply that
-// answers no call may be the spoiled one of a call: if one that was outstanding then is still unanswered
-// after `timeo`, its reply is taken for lost, and only a new connection allows to ask again (RFC 8881
-// section 2.9.2). Likewise when a call is answered that was made timeo * (retrans + 1) after one that is
-// still not. If the server is just slow with that one, the new connection costs little: it knows the request
-// by its slot.
+// defaults that takes three minutes, too long without a message. So the log and `status` also report it after
+// kSoon. A call that is still being sent is not silence: the server's machine accepts its bytes.
+//
+// A stray reply, which answers no call, may be the damaged reply of a call. If a call that was outstanding
+// then is still unanswered after `timeo`, its reply counts as lost; only on a new connection may we send the
+// call again (RFC 8881 section 2.9.2). The same applies to an unanswered call when one is answered that was
+// made timeo * (retrans + 1) later. If the server is only slow with the call, the new connection costs
+// little: the server recognises the request by its slot.
 #pragma once
 
 #include <algorithm>
@@ -28,24 +29,24 @@ class Health {
       : timeo_(std::min(timeo, kLongest)),
         silence_(timeo_ > kLongest / (int64_t{retrans} + 1) ? kLongest : timeo_ * (int64_t{retrans} + 1)) {}
 
-  // Whatever the options say: sums with it stay far from the clock's end.
+  // Upper bound of the options' times: sums with it stay far from the clock's end.
   static constexpr Duration kLongest = std::chrono::hours(24 * 365);
-  // Of silence, whatever the options say.
+  // Silence after which it is reported first, independent of the options.
   static constexpr Duration kSoon = std::chrono::seconds(15);
 
-  // What is outstanding at the moment of a check.
+  // The outstanding calls at the moment of a check.
   struct Outstanding {
     std::optional<TimePoint> oldest_issued;  // the oldest call without a reply
-    std::optional<TimePoint> oldest_queued;  // the oldest the present connection was given
-    std::optional<uint32_t> oldest_sent{};   // XID of the oldest of which every byte is sent
+    std::optional<TimePoint> oldest_queued;  // the oldest call that the present connection was given
+    std::optional<uint32_t> oldest_sent{};   // XID of the oldest call that was sent completely
   };
   struct Verdict {
-    bool stalled_now = false;             // the server has just stopped responding
-    bool say_soon = false;                // and has not for kSoon, once
-    bool say_now = false;                 // and has not for so long that the log must have it, once
-    TimePoint quiet_since{};              // of a server that does not respond
-    const char* give_up = nullptr;        // why the connection is not to be waited for any longer
-    std::optional<TimePoint> next_check;  // absent: nothing is outstanding
+    bool stalled_now = false;             // the server has stopped responding since the last check
+    bool say_soon = false;                // log it: silent for kSoon; true once
+    bool say_now = false;                 // log it: silent for timeo * (retrans + 1); true once
+    TimePoint quiet_since{};              // valid while the server does not respond
+    const char* give_up = nullptr;        // why the connection must be dropped; null: keep it
+    std::optional<TimePoint> next_check;  // absent: no call is outstanding
   };
 
   void connected(TimePoint now) {
@@ -54,11 +55,11 @@ class Health {
     waiting_for_.reset();
   }
   void bytes(TimePoint now) { last_bytes_ = last_moved_ = now; }
-  // A reply came that answers no call.
+  // A stray reply came.
   void stray_reply(TimePoint now) { last_stray_ = now; }
-  // A call was answered that the connection had been given then.
+  // A call was answered. `queued`: when the connection had been given it.
   void answered(TimePoint queued) { last_answered_ = std::max(last_answered_, queued); }
-  // The server responds (again). True when it had been said that it does not.
+  // A reply came: the server responds (again). True if it had been reported as not responding.
   bool reply(TimePoint now) {
     last_reply_ = now;
     responding_ = true;
@@ -69,7 +70,7 @@ class Health {
   Verdict check(TimePoint now, Outstanding o) {
     Verdict v;
     if (!o.oldest_issued) return v;
-    // One call that takes long does not make a server silent that answers others, or that takes more of it.
+    // One slow call does not make a server silent that answers others, or that accepts more of that call.
     v.quiet_since = std::max({*o.oldest_issued, last_reply_, last_moved_});
     const TimePoint stalls = v.quiet_since + std::min(timeo_, kSoon);
     const TimePoint soon = v.quiet_since + kSoon, says = v.quiet_since + silence_;
@@ -103,7 +104,7 @@ class Health {
   }
 
   bool responding() const { return responding_; }
-  // When to look first at what is outstanding.
+  // The delay before the first check.
   Duration first_look() const { return std::min(timeo_, kSoon); }
   Duration silence() const { return silence_; }
 
@@ -111,27 +112,26 @@ class Health {
   const Duration timeo_;
   const Duration silence_;
   bool responding_ = true;
-  bool said_soon_ = false;  // that it is not, after kSoon
-  bool said_ = false;       // and after timeo * (retrans + 1)
+  bool said_soon_ = false;  // reported after kSoon
+  bool said_ = false;       // reported after timeo * (retrans + 1)
   TimePoint last_reply_{};
-  TimePoint last_bytes_{};               // or a new connection
-  TimePoint last_moved_{};               // in either direction
+  TimePoint last_bytes_{};               // last transfer in either direction, or a new connection
+  TimePoint last_moved_{};               // last transfer in either direction
   std::optional<TimePoint> last_stray_;  // on this connection
-  std::optional<uint32_t> waiting_for_;  // Outstanding::oldest_sent since waiting_since_
+  std::optional<uint32_t> waiting_for_;  // Outstanding::oldest_sent, unchanged since waiting_since_
   TimePoint waiting_since_{};
-  TimePoint last_answered_{};  // when the connection was given the youngest call that was answered
+  TimePoint last_answered_{};  // when the connection was given the youngest answered call
 };
 
-// Delay before the next attempt to connect: none after a connection that had held for kGoodPeriod; `first`
-// after one that at least answered; doubling up to `max` otherwise.
+// The delay before the next attempt to connect: none after a connection that was ready for kGoodPeriod;
+// `first` after one that at least brought a reply; otherwise it doubles, up to `max`.
 class Backoff {
  public:
   static constexpr Duration kGoodPeriod = std::chrono::seconds(1);
 
   Backoff(Duration first, Duration max) : first_(first), max_(max), next_(first) {}
 
-  // A connection that had been ready for `held` was lost; `answered`: it brought at least one reply after its
-  // handshake.
+  // A connection was lost that had been ready for `held`. `answered`: a reply came on it after its handshake.
   Duration lost(Duration held, bool answered) {
     if (held >= kGoodPeriod) {
       next_ = first_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// MessageTap: shows whole RPC messages to somebody who looks on (`trace --pcap`), as they are before a
-// transport cuts them into records or chunks, with their data in place.
+// MessageTap: shows whole RPC messages to an observer (`trace --pcap`), before a transport cuts them into
+// records or chunks, with their bulk data in place.
 //
-// Owner: main, which gives it to the transports through ClientOptions; it outlives them. While it is off a
+// Owner: main, which gives it to the transports through ClientOptions; it outlives them. While it is off, a
 // message costs one relaxed load. Any loop.
 #pragma once
 

@@ -43,7 +43,7 @@ void PendingCalls::grow() {
   std::vector<PendingCall*> old(table_.size() * 2);
   old.swap(table_);
   for (PendingCall* p : old) {
-    if (p != nullptr) slot(p->xid) = p;  // distinct before under a shorter mask: distinct now
+    if (p != nullptr) slot(p->xid) = p;  // their places differed in the smaller table, so they differ here
   }
 }
 

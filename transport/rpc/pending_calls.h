@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// PendingCalls: the calls that wait for a reply, by XID and by age.
+// PendingCalls: the calls that wait for a reply, found by XID and by age.
 //
-// XIDs are handed out in sequence from a random start (a server's duplicate request cache must not take one
-// mount's calls for another's), so the low bits index a table directly: no hashing, no allocation per call,
-// and an XID whose place is taken by a long-running call is skipped. Entries live in the frames of the call()
-// coroutines; the table points to them. A second thread through them is the list by age, in which they are
-// sent again after a reconnect.
+// XIDs are assigned in sequence from a random start, so that a server's duplicate request cache does not
+// mistake one mount's calls for another's. The low bits of an XID index the table directly: no hashing, no
+// allocation per call. An XID whose place is taken by a long-running call is skipped. Entries live in the
+// frames of the call() coroutines; the table points to them. A list through the entries orders them by age:
+// in that order they are sent again after a reconnect.
 //
 // Loop thread only.
 #pragma once
@@ -19,16 +19,16 @@
 namespace nfsrdma::rpc {
 
 struct PendingCall {
-  // How far the call has come on the present connection.
+  // The state of the call on the present connection.
   enum class Stage : uint8_t {
-    kWaiting,    // not given to it
-    kQueued,     // in its send queue, perhaps sent in part
-    kSent,       // every byte is with the kernel
+    kWaiting,    // the connection does not have it
+    kQueued,     // in the connection's send queue, perhaps sent in part
+    kSent,       // the kernel has every byte
     kReceiving,  // its reply is being received
   };
 
   explicit PendingCall(rpc::Call& c) : call(&c) {}
-  // It is with no connection, and nobody wants it to be with the next.
+  // No connection has the call, and its caller does not want it to be sent on the next one.
   bool abandoned() const {
     return stage == Stage::kWaiting && call->abandoned != nullptr &&
            call->abandoned->load(std::memory_order_acquire);
@@ -37,11 +37,11 @@ struct PendingCall {
   rpc::Call* call;
   uint32_t xid = 0;
   Stage stage = Stage::kWaiting;
-  uint32_t mark = 0;  // the present connection's own; 0 when it gets the call
-  uint64_t end = 0;   // likewise, once it is kSent: a place in what it counts for has_moved()
+  uint32_t mark = 0;  // for the present connection's own use; 0 when it gets the call
+  uint64_t end = 0;   // likewise, from kSent on: a byte position for has_moved()
   unsigned transmissions = 0;
-  TimePoint issued{};  // when call() took it
-  TimePoint queued{};  // when the present connection got it; valid unless kWaiting
+  TimePoint issued{};  // when call() was called
+  TimePoint queued{};  // when the present connection got the call; valid unless kWaiting
   PendingCall* older = nullptr;
   PendingCall* newer = nullptr;
   Completion<rpc::Outcome> done;
@@ -54,11 +54,10 @@ class PendingCalls {
   PendingCalls& operator=(const PendingCalls&) = delete;
   ~PendingCalls();  // must be empty
 
-  // Gives the call its XID and puts it into the first four bytes of its head.
+  // Assigns an XID and writes it into the first four bytes of the call's head.
   void add(PendingCall& p, TimePoint now);
   void remove(PendingCall& p);
-  // Another XID for a call that stays where it is in age: what is sent next is a new call to the server's RPC
-  // layer.
+  // Assigns another XID and keeps the call's age: to the server's RPC layer, what is sent next is a new call.
   void renew_xid(PendingCall& p);
   PendingCall* find(uint32_t xid) const;
   PendingCall* oldest() const { return oldest_; }

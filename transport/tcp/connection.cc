@@ -15,14 +15,15 @@ namespace {
 
 // Pieces per sendmsg; IOV_MAX is 1024.
 constexpr size_t kMaxPieces = 256;
-// Several times what the slots of a session allow.
+// Calls given up whose reply may still come: several times what the slots of a session allow.
 constexpr size_t kMostAbandoned = 1024;
-// While more is there to be received, calls made by those who got replies wait for each other up to so many
-// bytes: a sendmsg costs far more than a recvmsg (4 us against 0.5 us on loopback, 2026-11-20).
+// While more data can be received, new calls of callers that got replies are collected until this many bytes
+// were received: a sendmsg costs far more than a recvmsg (4 us against 0.5 us on loopback, 2026-11-20).
 constexpr size_t kFlushBytes = 256u << 10;
-// After so many bytes the loop's other work gets its turn.
+// After this many received bytes the loop first does other work.
 constexpr size_t kReceiveTurnBytes = 4u << 20;
-// In the middle of a READ's data that comes fast: wake up for so much of it, not for each segment.
+// For READ data that arrives fast: if this much came last and this much is missing, wake up for many bytes
+// (at most kMaxLowWater), not for each segment.
 constexpr size_t kStreamBytes = 64u << 10;
 constexpr size_t kMaxLowWater = 256u << 10;
 
@@ -63,7 +64,7 @@ void TcpConnection::drop(Error why) {
 void TcpConnection::set_low_water() {
   const size_t left = reader_.window().direct.size();
   const bool stream = last_received_ >= kStreamBytes && left >= kStreamBytes;
-  // Half of what came last: a link that gets slow is asked for less each time.
+  // Half of what came last: when the link gets slow, each wait asks for less.
   low_water_.set(descriptor_.native_handle(),
                  stream ? std::min({left, kMaxLowWater, last_received_ / 2}) : 1);
 }
@@ -136,7 +137,7 @@ TcpConnection::Received TcpConnection::receive_into_memory(const RecordReader::W
   const auto bytes = static_cast<size_t>(n);
   reader_.commit(bytes);
   received(bytes);
-  // Less than asked for: the socket was empty then, and the wait tells of what came since.
+  // Less than asked for: the socket was empty then, and wait_readable() reports data that came since.
   return bytes < window.size() ? Received::kDrained : Received::kMore;
 }
 
@@ -146,7 +147,7 @@ void TcpConnection::received(size_t bytes) {
   owner_.on_bytes_received();
 }
 
-// Gives away every message that is complete.
+// Passes every complete message to the owner.
 void TcpConnection::hand_out() {
   while (open_) {
     const RecordReader::Step step = reader_.next();
@@ -197,7 +198,7 @@ void TcpConnection::forget(PendingCall& call) {
   if (call.stage == PendingCall::Stage::kQueued) may_be_answered = queue_.forget(call);
   if (may_be_answered) due_.abandon(call.xid);
   if (due_.abandoned() <= kMostAbandoned) return;
-  // Not here: others of the calls that end are still to be forgotten.
+  // Do not drop here: the caller may have to forget() more calls first.
   loop_.post(
       [self = self()] { self->drop(lost(ETIMEDOUT, "too many calls that were given up have no answer")); });
 }
@@ -247,7 +248,7 @@ void TcpConnection::last_byte_sent(PendingCall& call) {
   call.end = sent_;
 }
 
-// The socket tells of what comes only when low_water_ has come.
+// The socket becomes readable only at low_water_, so bytes may lie there that were not reported yet.
 bool TcpConnection::has_moved(const PendingCall& oldest) {
   int unacknowledged = 0, unread = 0;
   if (!open_ || ioctl(descriptor_.native_handle(), SIOCOUTQ, &unacknowledged) != 0 ||

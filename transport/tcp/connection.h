@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // TcpConnection: one connected socket with its send queue and its record reader.
 //
-// Tries first and waits only on EAGAIN: ::recvmsg and ::sendmsg directly, Asio for readiness. What is queued
-// in one turn of the loop, or while the replies of one receive are handed out, leaves in one sendmsg. Knows
-// bytes and messages; what they mean is its owner's (transport/rpc/connection.h). Loop thread only.
+// It first tries ::recvmsg or ::sendmsg directly, and waits by Asio only on EAGAIN. Messages that are queued
+// in one turn of the loop, or while the replies of one receive are delivered, leave in one sendmsg. This
+// class knows bytes and messages; its owner interprets them (transport/rpc/connection.h). Loop thread only.
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -36,7 +36,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   size_t replies_queued() const override { return queue_.replies(); }
   bool has_moved(const PendingCall& oldest) override;
   void forget(PendingCall& call) override;
-  // Closes the socket and tells the owner, at once.
+  // Closes the socket and tells the owner at once.
   void drop(Error why) override;
   bool open() const override { return open_; }
   const std::string& peer() const override { return peer_; }
@@ -50,11 +50,11 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   void wait_readable();
   void set_low_water();
   void on_readable();
-  // What came of one attempt to receive.
+  // The result of one attempt to receive.
   enum class Received : uint8_t { kMore, kDrained, kNothing, kClosed };
   Received receive();
   Received receive_into_memory(const RecordReader::Window& window);
-  // nullopt: to be tried with memory.
+  // nullopt: receive into memory instead.
   std::optional<Received> receive_into_pipe(const RecordReader::Window& window);
   void received(size_t bytes);
   void hand_out();
@@ -69,7 +69,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   rpc::ConnectionOwner& owner_;
   PendingCalls& calls_;
   rpc::Counters& counters_;
-  const Gate::Pass pass_;  // before the descriptor: released after it is closed
+  const Gate::Pass pass_;  // before descriptor_: released after it is closed
   const std::string peer_;
   const std::string local_;
   asio::posix::stream_descriptor descriptor_;
@@ -80,9 +80,9 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   size_t last_received_ = 0;
   LowWater low_water_;
   PipeFiller filler_;
-  uint64_t sent_ = 0;   // bytes that the kernel has been given
-  uint64_t taken_ = 0;  // of these, what the peer had acknowledged when has_moved() looked last
-  int unread_ = 0;      // and what lay in the socket then
+  uint64_t sent_ = 0;   // bytes given to the kernel
+  uint64_t taken_ = 0;  // of these, bytes that the peer had acknowledged at the last has_moved()
+  int unread_ = 0;      // bytes that were unread in the socket at that time
   bool flush_queued_ = false;
   bool waits_writable_ = false;
 };

@@ -14,8 +14,8 @@
 namespace nfsrdma::tcp {
 namespace {
 
-// The kernel's client binds within 665..1023 (sunrpc.min_resvport, max_resvport): below are well-known
-// services.
+// The kernel's client uses ports 665 to 1023 (sunrpc.min_resvport, max_resvport): well-known services are
+// below.
 constexpr unsigned kFirstReservedPort = 665;
 constexpr unsigned kLastReservedPort = 1023;
 
@@ -77,7 +77,7 @@ Task<Result<Connected>> Connector::connect() {
     if (!taken) co_return fail(connect_error(EHOSTUNREACH, "the first connection is not made yet"));
     Endpoints only{*taken};
     Result<Connected> connected = co_await connect_any(std::move(only));
-    // Meanwhile the first one may have gone elsewhere.
+    // The first connection may have moved to another address meanwhile.
     if (!connected || to_string(*options_.address->get()) == to_string(*taken)) co_return connected;
   }
   Result<Endpoints> endpoints = co_await resolver_.resolve(options_.host, options_.port, options_.family);
@@ -127,7 +127,7 @@ Task<Result<Connected>> Connector::connect_one(Endpoint endpoint) {
 
   Result<Endpoint> local = local_endpoint(socket.get());
   if (!local) co_return fail(connect_error(local.error().errnum, {}));
-  // A connect to a port of one's own ephemeral range can meet itself (RFC 9293 section 3.5, simultaneous
+  // A connect to a port in our own ephemeral range can connect to itself (RFC 9293 section 3.5, simultaneous
   // open).
   if (to_string(*local) == to_string(endpoint)) co_return fail(connect_error(ECONNREFUSED, "nobody listens"));
   Connected connected;
@@ -145,7 +145,7 @@ Result<Socket> Connector::open(const Endpoint& endpoint) {
   return socket;
 }
 
-// Leaves the socket unbound when no reserved port can be had: most servers do not ask for one.
+// Leaves the socket unbound when no reserved port is available: most servers do not require one.
 void Connector::bind_reserved(int fd, int family) {
   constexpr unsigned kPorts = kLastReservedPort - kFirstReservedPort + 1;
   const unsigned start = std::random_device{}() % kPorts;
@@ -161,7 +161,7 @@ void Connector::bind_reserved(int fd, int family) {
 void Connector::cancel() {
   cancelled_ = true;
   const auto attempt = attempt_;
-  // Who waits for either goes on in here, and may end the Connector.
+  // Either call resumes a waiter, which may destroy the Connector: nothing may follow.
   if (attempt) return attempt->finish(SocketWait::End::kCancelled);
   resolver_.cancel();
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connector: from a host name to a connected, configured, non-blocking socket.
 //
-// Every address of the host is tried in the resolver's order, each for at most connect_timeout; a connection
-// that follows another (server_address.h) has only that one's. Set on the
-// socket: TCP_NODELAY (a request must not wait for the acknowledgement of the one before), keepalive and
-// TCP_USER_TIMEOUT from timeo and retrans (as the kernel's client has them), and, if asked and permitted, a
-// reserved local port.
+// Tries every address of the host in the resolver's order, each for at most connect_timeout. A connection
+// that follows another one (server_address.h) tries only that one's address. Sets on the socket: TCP_NODELAY
+// (a request must not wait for the acknowledgement of the one before), keepalive and TCP_USER_TIMEOUT from
+// timeo and retrans (as the kernel's client does), and, if asked and permitted, a reserved local port.
 //
-// Errors: Layer::kTransport; kInterrupted after cancel(); kPermanent when the host does not exist; otherwise
-// kReconnect with the errno of the last address and a cause that names each address and what it said. Loop
+// Errors: Layer::kTransport. kInterrupted after cancel(); kPermanent when the host does not exist; otherwise
+// kReconnect, with the errno of the last address and a cause that lists the error of each address. Loop
 // thread only.
 #pragma once
 
@@ -21,16 +20,16 @@
 
 namespace nfsrdma::tcp {
 
-// What a dead peer costs. Of a connection without traffic: found dead after idle + interval * count.
+// Socket options that detect a dead peer. On an idle connection that takes idle + interval * count seconds.
 struct DeadPeerTimes {
   int keepalive_idle_s = 0;      // TCP_KEEPIDLE
   int keepalive_interval_s = 0;  // TCP_KEEPINTVL
   int keepalive_count = 0;       // TCP_KEEPCNT
-  unsigned user_timeout_ms = 0;  // TCP_USER_TIMEOUT: sent data unacknowledged
+  unsigned user_timeout_ms = 0;  // TCP_USER_TIMEOUT: for sent data without acknowledgement
 };
 // Clamped to what the kernel accepts.
 DeadPeerTimes dead_peer_times(std::chrono::milliseconds timeo, unsigned retrans);
-// TCP_NODELAY and those times; also for sockets that others accepted.
+// Sets TCP_NODELAY and the times; also used for accepted sockets.
 Result<> configure(int fd, const DeadPeerTimes& times);
 
 struct Connected {
@@ -47,7 +46,7 @@ class Connector {
   Task<Result<Connected>> connect();
   // Tries these addresses in order.
   Task<Result<Connected>> connect_any(Endpoints endpoints);
-  // The present connect ends soon with kInterrupted.
+  // The current connect() ends soon with kInterrupted.
   void cancel();
 
  private:
@@ -58,9 +57,9 @@ class Connector {
   Loop& loop_;
   const TcpOptions& options_;
   Resolver resolver_;
-  std::shared_ptr<SocketWait> attempt_;  // until the socket is decided
+  std::shared_ptr<SocketWait> attempt_;  // while the socket connects
   bool cancelled_ = false;
-  bool reserved_port_refused_ = false;  // said once
+  bool reserved_port_refused_ = false;  // logged once
 };
 
 }  // namespace nfsrdma::tcp

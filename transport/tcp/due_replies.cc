@@ -6,8 +6,8 @@
 namespace nfsrdma::tcp {
 namespace {
 
-// Bounds of what a sink's expected_offset may ask for: at least a reply header, at most what the reader looks
-// through.
+// Lower bound for a sink's expected_offset as a hint: a reply header. The upper bound is what the reader
+// searches.
 constexpr size_t kMinHint = 32;
 
 }  // namespace

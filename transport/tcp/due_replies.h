@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// DueReplies: which replies may come on a TCP connection, for its record reader (ReplyDirectory): those of
-// calls that have left completely; of these, whose bulk item is to be received in place.
+// DueReplies: tells the record reader (ReplyDirectory) which replies may arrive on a TCP connection, and
+// which of them have a bulk item to be received in place. A reply is due when its call has been sent
+// completely.
 //
-// Owner: one connection; it ends with it. PendingCall::mark is its. Loop thread only.
+// Owner: one connection, and it is destroyed with it. It alone uses PendingCall::mark. Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,15 @@ using rpc::PendingCalls;
 
 class DueReplies final : public ReplyDirectory {
  public:
-  // Sinks of at least `direct_min_bytes` count as due in place.
+  // Items for sinks of at least `direct_min_bytes` are received in place.
   DueReplies(PendingCalls& calls, size_t direct_min_bytes)
       : calls_(calls), direct_min_bytes_(direct_min_bytes) {}
 
-  // Every byte of the call has left.
+  // Every byte of the call has been sent.
   void sent(PendingCall& p);
   // The call is about to end without a reply.
   void forget(PendingCall& p) { count_in_place(p, false); }
-  // A late reply to this XID is to be expected and ignored.
+  // A late reply to this XID may come; it is ignored.
   void abandon(uint32_t xid) { abandoned_.insert(xid); }
   size_t abandoned() const { return abandoned_.size(); }
 

@@ -80,8 +80,8 @@ Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// Shared by the waiting coroutine and the thread; `wanted` goes false when the coroutine has what it needs,
-// and from then on the thread touches neither loop nor coroutine.
+// Shared by the waiting coroutine and the thread. `wanted` becomes false when the coroutine gets its answer
+// or is cancelled. From then on the thread touches neither loop nor coroutine.
 struct Resolver::Lookup {
   std::mutex mutex;
   bool wanted = true;
@@ -94,7 +94,7 @@ struct Resolver::Lookup {
 
   static void run(std::shared_ptr<Lookup> self, Loop* loop, std::string host, uint16_t port, Family family) {
     Result<Endpoints> found = look_up(host, port, family, 0);
-    // Under the lock: until the coroutine has been handed its answer it is alive, and so is its loop.
+    // Under the lock: while `wanted` is true, the coroutine waits, so it and its loop are alive.
     std::lock_guard lock(self->mutex);
     if (!self->wanted) return;
     loop->post([self, answer = std::move(found)]() mutable {

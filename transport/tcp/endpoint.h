@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Endpoint: one socket address. Socket: a file descriptor that is closed when its owner goes.
+// Endpoint: one socket address. Socket: owns a file descriptor and closes it in its destructor.
 //
-// resolve(): host name to endpoints by getaddrinfo. A literal address is answered at once; a name is looked
-// up afresh each time, in a thread of its own, because getaddrinfo may block for as long as the resolver's
-// configuration says: the loop goes on, and who cancels does not wait for that thread.
+// resolve(): from a host name to endpoints, by getaddrinfo. A literal address is answered at once. A name is
+// looked up again for each call, in a separate thread, because getaddrinfo may block as long as the
+// resolver's configuration says. The loop is not blocked, and cancel() does not wait for that thread.
 #pragma once
 
 #include <netinet/in.h>
@@ -33,7 +33,7 @@ struct Endpoint {
 
 // "10.0.0.1:2049", "[fe80::1%eth0]:2049".
 std::string to_string(const Endpoint& endpoint);
-// The address in what to_string() gave, without port and brackets.
+// The address in a result of to_string(), without port and brackets.
 std::string address_in(const std::string& endpoint);
 Result<Endpoint> local_endpoint(int fd);
 
@@ -58,13 +58,13 @@ class Socket {
 
 using Endpoints = std::vector<Endpoint>;
 
-// One lookup in progress. Loop thread, except for what its thread does.
+// One lookup in progress. Loop thread only, except for the thread that runs getaddrinfo.
 class Resolver {
  public:
   explicit Resolver(Loop& loop) : loop_(loop) {}
 
-  // Errors: kTransport, op "resolve"; kPermanent when the name does not exist, kReconnect when it could not
-  // be found out, kInterrupted after cancel(). One call at a time.
+  // Errors: kTransport, op "resolve". kPermanent when the name does not exist, kReconnect when the lookup
+  // failed for another reason, kInterrupted after cancel(). One call at a time.
   Task<Result<Endpoints>> resolve(std::string host, uint16_t port, Family family);
   void cancel();
 

@@ -11,9 +11,9 @@
 namespace nfsrdma::tcp {
 namespace {
 
-// How much more of the prefix to have before the locator is asked again.
+// How many more prefix bytes to collect before locate() is called again.
 constexpr size_t kLocateStep = 64;
-// Room for a reply's head before it is there; no more than malloc(3) keeps at hand for a thread.
+// Room reserved in advance for a reply's head; no more than malloc(3) keeps at hand for a thread.
 constexpr size_t kUsualHeadBytes = 1024;
 
 }  // namespace
@@ -44,7 +44,7 @@ RecordReader::Window RecordReader::window() {
   return w;
 }
 
-// Lent when the item is there, so that no call holds one while it waits.
+// Takes a pipe only when the item arrives, so that no call holds one while it waits.
 Pipe* RecordReader::pipe_for(size_t bytes) {
   if (sink_.pipes == nullptr) return nullptr;
   if (!message_.piped.empty()) return message_.pipe.get();
@@ -55,14 +55,14 @@ Pipe* RecordReader::pipe_for(size_t bytes) {
 }
 
 // Bytes to the end of this fragment and, when it is the record's last, to the bulk item of the next reply.
-// (Behind a fragment that is not the last comes only a mark: what follows may be bulk again.)
+// (After any other fragment only the next mark is read ahead: more bulk data may follow it.)
 size_t RecordReader::after_message(size_t hint) const {
   return fragment_left_ + rpc::kRecordMarkBytes + (last_fragment_ ? hint : 0);
 }
 
-// How much to take into the staging buffer at most. Without a bulk item to come, as much as it holds: many
-// small replies with one system call. Otherwise as little as brings us to the item, for what is staged has to
-// be copied.
+// How much to receive into the staging buffer at most. If no bulk item is due: as much as it holds, so that
+// one system call receives many small replies. Otherwise only as much as comes before the item, because
+// staged bytes must be copied.
 size_t RecordReader::staging_limit() const {
   const size_t hint = directory_.prefix_hint();
   const bool large = sink_.destination.size() >= limits_.direct_min_bytes;
@@ -99,7 +99,7 @@ size_t RecordReader::staging_limit() const {
 void RecordReader::commit(size_t received) {
   const size_t direct = std::min(received, window_direct_);
   placed(direct);
-  if (direct > 0 && !message_.piped.empty()) leave_pipe();  // one range is what a reply can say
+  if (direct > 0 && !message_.piped.empty()) leave_pipe();  // a reply can describe only one piped range
   staged_ = {staging_.get(), received - direct};
 }
 
@@ -117,7 +117,7 @@ void RecordReader::commit_piped(size_t received) {
   placed(received);
 }
 
-// Bytes of the window's direct part are where they belong.
+// `bytes` bytes of the window's direct part have been received.
 void RecordReader::placed(size_t bytes) {
   item_left_ -= bytes;
   fragment_left_ -= bytes;
@@ -193,7 +193,7 @@ RecordReader::Step RecordReader::violate(const char* what) {
 // ---------------------------------------------------------------------------------------------------------
 // Messages.
 
-// Takes some of the staged bytes, at most what is left of the fragment.
+// Takes some of the staged bytes, at most the rest of the fragment.
 void RecordReader::consume() {
   settle();
   const ConstBytes bytes = staged_.first(std::min(staged_.size(), fragment_left_));
@@ -220,7 +220,7 @@ void RecordReader::consume() {
   fragment_left_ -= used;
 }
 
-// Leaves the stages that have all their bytes.
+// Leaves each stage whose bytes are complete.
 void RecordReader::settle() {
   if (stage_ == Stage::kUpToItem && message_.head.size() == item_at_) stage_ = Stage::kItem;
   if (stage_ == Stage::kItem && item_left_ == 0) stage_ = Stage::kPadding;
@@ -287,7 +287,7 @@ void RecordReader::try_locate() {
   }
 }
 
-// The item is at `at`. What of it is already in head moves to the sink.
+// The item is at `at`. Moves the part of it that is already in head to the sink.
 void RecordReader::place(rpc::BulkPlace at) {
   if (at.length > sink_.destination.size()) return reject("more data than was asked for");
   if (at.offset > limits_.max_record_bytes) return reject("data beyond the end of the record");
@@ -322,7 +322,7 @@ void RecordReader::to_sink(ConstBytes bytes) {
   if (!message_.piped.empty()) leave_pipe();
 }
 
-// The reply is of no use: skip the rest of it, its owner gets the defect.
+// The reply cannot be used: skips the rest of it; the caller gets the defect.
 void RecordReader::reject(const char* defect) {
   message_.defect = defect;
   message_.placed = false;

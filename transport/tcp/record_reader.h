@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordReader: takes a byte stream apart into RPC messages (RFC 5531 section 11), and says where the next
-// bytes should be received: into a staging buffer, or straight into the memory a reply's bulk item is meant
-// for.
+// RecordReader: splits a byte stream into RPC messages (RFC 5531 section 11). It also says where to receive
+// the next bytes: into a staging buffer, or directly into the memory of a reply's bulk item.
 //
-// A pure state machine, no I/O: `window()` names the memory, the caller receives into it and says with
-// `commit(n)` how much came, then calls `next()` until kNeedBytes. Between two calls of next() the state is
-// whole, so whoever is given a message may do anything, also give up the reader. Any chunking of the stream
-// gives the same messages.
+// A pure state machine without I/O. `window()` names the memory; the caller receives into it, reports the
+// number of bytes by `commit(n)`, and calls `next()` until kNeedBytes. Between two calls of next() the state
+// is complete, so the receiver of a message may do anything, even destroy the reader. Any chunking of the
+// stream gives the same messages.
 //
-// Everything the peer says is hostile. Memory follows the bytes that have really arrived, never a length that
-// is only claimed; a record is bounded by max_record_bytes, a call from the server by kMaxCallBytes, the run
-// of empty fragments in a record by kMaxEmptyFragments. A broken stream is kViolation: nothing after it can
-// be understood. A reply that is sound as a record but does not fit its sink is delivered with `defect` set
-// and costs only itself.
+// All input from the peer is hostile. Memory is allocated for bytes that have arrived, never for a length
+// that is only claimed. A record is limited by max_record_bytes, a call from the server by kMaxCallBytes, and
+// the number of empty fragments in a record by kMaxEmptyFragments. A broken stream is kViolation: nothing
+// after it can be understood. A valid record whose reply does not fit its sink is delivered with `defect`
+// set; the connection goes on.
 //
 // Owner: one connection, its loop only.
 #pragma once
@@ -27,24 +26,25 @@
 
 namespace nfsrdma::tcp {
 
-// What is known of the call a reply claims to answer.
+// What is known of the call that a reply claims to answer.
 struct Expected {
   enum class Kind : uint8_t {
-    kUnknown,    // nobody waits for it
-    kAbandoned,  // somebody did, and gave up: skip it without complaint
+    kUnknown,    // no such call
+    kAbandoned,  // its caller has given up: skip the reply, without a complaint
     kEarly,      // its call has not been sent completely: the peer is broken
     kAwaited,
   };
   Kind kind = Kind::kUnknown;
-  const rpc::Sink* sink = nullptr;  // kAwaited: valid during the call; null or empty: no bulk item expected
+  const rpc::Sink* sink = nullptr;  // kAwaited: valid during the call of expect(); null or empty: no bulk
+                                    // item expected
 };
 
-// Who waits for which reply. Asked once for each reply, as soon as its XID is known.
+// Finds the call of a reply. Asked once for each reply, as soon as its XID is known.
 class ReplyDirectory {
  public:
   virtual Expected expect(uint32_t xid) = 0;
   // While replies are due whose bulk item should be received in place: how many bytes come before such an
-  // item (from the XID on), so that not many more are read at once. 0: none is due.
+  // item (from the XID on), so that not many more are read at once. 0: no such reply is due.
   virtual size_t prefix_hint() const = 0;
 
  protected:
@@ -61,62 +61,63 @@ class RecordReader {
 
   struct Limits {
     size_t max_record_bytes = 0;
-    size_t direct_min_bytes = 0;         // destinations smaller than this are filled by copying
+    size_t direct_min_bytes = 0;         // smaller destinations are filled by copying
     size_t piped_min_bytes = 32u << 10;  // shorter items are received into memory
   };
 
   struct Window {
-    MutableBytes direct;   // may be empty; filled first
+    MutableBytes direct;   // may be empty; is filled first
     MutableBytes staging;  // never empty
-    Pipe* pipe = nullptr;  // set: takes the bytes of `direct`, too, commit_piped()
+    Pipe* pipe = nullptr;  // if set, may take the bytes of `direct` instead; then call commit_piped()
     size_t size() const { return direct.size() + staging.size(); }
   };
 
   enum class Step : uint8_t {
-    kNeedBytes,  // all that was committed is consumed
-    kReply,      // message(): an awaited reply, whole
-    kCall,       // message(): a call from the server, whole
-    kStray,      // message().xid: a reply nobody waits for went by
-    kViolation,  // violation() says what; the connection is of no more use
+    kNeedBytes,  // all committed bytes are consumed
+    kReply,      // message(): an awaited reply, complete
+    kCall,       // message(): a call from the server, complete
+    kStray,      // message().xid: a reply that nobody waits for was skipped
+    kViolation,  // violation() says what; the connection cannot be used any more
   };
 
-  using Message = rpc::ReceivedReply;  // of a call: xid and head
+  using Message = rpc::ReceivedReply;  // for a call: xid and head
 
   RecordReader(ReplyDirectory& directory, Limits limits);
 
   Window window();
   void commit(size_t received);
-  // `received` bytes, at most direct.size(), went into the window's pipe.
+  // `received` bytes, at most direct.size(), were received into the window's pipe.
   void commit_piped(size_t received);
-  // The pipe takes no more of this item. pipe_full(): fragments are so short that the next items would not
-  // fit either.
+  // Both functions: the rest of this item is received into memory. pipe_full() is for a pipe without a free
+  // slot: if much of the item is missing, fragments are so short that the next items would not fit either,
+  // and the pool pauses.
   void pipe_full();
   void leave_pipe() { sink_.pipes = nullptr; }
   Step next();
 
-  // The message next() has just returned; to be moved out before the next next().
+  // The message of the last next(); to be moved out before next() is called again.
   Message& message() { return message_; }
   const char* violation() const { return violation_; }
   // The XID of the record being read, when known.
   bool xid_known() const { return stage_ != Stage::kIdentify && in_record_; }
 
-  // Nobody waits for `xid` any more: if its reply is being received, its sink is not touched again.
+  // Nobody waits for `xid` any more. If its reply is being received, its sink is not touched again.
   void abandon(uint32_t xid);
 
-  // Bulk bytes received in place, those of them that went to a pipe, and those copied, since the last take.
+  // Bulk bytes since the last take: received in place; of these, received into a pipe; copied.
   uint64_t take_placed() { return std::exchange(placed_bytes_, 0); }
   uint64_t take_spliced() { return std::exchange(spliced_bytes_, 0); }
   uint64_t take_copied() { return std::exchange(copied_bytes_, 0); }
 
  private:
-  // Where in a message the next byte belongs.
+  // What the next byte of a message belongs to.
   enum class Stage : uint8_t {
     kIdentify,  // XID and message type
-    kPrefix,    // a reply with a sink, before its bulk item has been located
-    kUpToItem,  // located; up to its first byte
-    kItem,      // into the sink
+    kPrefix,    // a reply with a sink; its bulk item has not been located yet
+    kUpToItem,  // located; the bytes before it
+    kItem,      // goes to the sink
     kPadding,   // dropped
-    kRest,      // into head, to the end
+    kRest,      // goes to head, to the end
     kSkip,      // dropped, to the end
   };
 
@@ -162,7 +163,7 @@ class RecordReader {
   Step outcome_ = Step::kStray;  // what next() returns at the message's end; kNeedBytes: nothing
   Message message_;
   rpc::Sink sink_;
-  size_t locate_at_ = 0;  // size of head at which the locator is asked again
+  size_t locate_at_ = 0;  // locate() is called again when head has this size
   size_t item_at_ = 0;
   size_t item_left_ = 0;
   size_t padding_left_ = 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// SendQueue: the records that wait to be sent on one connection, as one flat gather list.
+// SendQueue: the records that wait to be sent on one connection, as one gather list.
 //
-// A record is marked (RFC 5531 section 11), gathered from the message's inline bytes, its bulk items where
-// they lie and their padding, and cut into fragments if asked. No byte is copied. Whatever the kernel takes
-// (`front`, then `advance`) may end anywhere; the queue goes on at that byte. It lives and dies with one
-// connection, so half a record never meets another connection.
+// A record consists of its marks (RFC 5531 section 11), the message's inline bytes, and its bulk items, where
+// they lie in memory, with their padding. It is cut into fragments if asked. No byte is copied. The kernel
+// may take any number of bytes (`front`, then `advance`); the queue goes on at the next byte. The queue
+// belongs to one connection, so no part of a record is ever sent on another connection.
 //
-// Memory: a call's bytes belong to its PendingCall until it leaves the table; forget() then drops the record,
-// or, if its first byte is out already, takes the bytes over, because the stream must be continued. Replies
-// of the back channel are owned by the queue. Loop thread only.
+// Memory: a call's bytes belong to its PendingCall until it leaves the table. forget() then drops the record.
+// If its first byte has been sent already, forget() takes the bytes over, because the rest must follow. The
+// queue owns the replies of the back channel. Loop thread only.
 #pragma once
 
 #include <sys/uio.h>
@@ -26,7 +26,7 @@ using rpc::PendingCall;
 
 class SendQueue {
  public:
-  // Fragments of at most `fragment_bytes`; 0: a record is one fragment.
+  // Fragments have at most `fragment_bytes`; 0: each record is one fragment.
   explicit SendQueue(size_t fragment_bytes);
 
   void push(PendingCall& call);
@@ -38,7 +38,7 @@ class SendQueue {
   // The next bytes to send; at most `max` pieces.
   std::span<iovec> front(size_t max);
 
-  // Progress of a call's record, as advance() reports it.
+  // Progress of a call's record, reported by advance().
   class Observer {
    public:
     virtual void first_byte_sent(PendingCall& call) = 0;
@@ -50,7 +50,8 @@ class SendQueue {
   // `n` bytes of front() were sent.
   void advance(size_t n, Observer& observer);
 
-  // `call` is about to end; nothing of it is used afterwards. True: it has left in part, and the rest will.
+  // `call` is about to end; the queue uses nothing of it afterwards. True: part of it was sent, and the rest
+  // will be.
   bool forget(PendingCall& call);
 
  private:
@@ -59,7 +60,7 @@ class SendQueue {
   struct Record {
     PendingCall* call = nullptr;  // null: a reply, or a call that was forgotten
     bool reply = false;
-    size_t bytes = 0;  // with record marks
+    size_t bytes = 0;  // including record marks
     size_t left = 0;
     size_t pieces = 0;  // in iov_
     size_t marks = 0;   // in marks_
@@ -75,9 +76,9 @@ class SendQueue {
   std::deque<Record> records_;
   size_t replies_ = 0;
   std::deque<Mark> marks_;  // a deque: iov_ points into it
-  std::vector<iovec> iov_;  // [iov_begin_, end) wait
+  std::vector<iovec> iov_;  // [iov_begin_, end) is not sent yet
   size_t iov_begin_ = 0;
-  // While a record is being added: bytes left in it, and in its present fragment.
+  // While a record is being added: bytes missing in the record, and in its current fragment.
   size_t record_room_ = 0;
   size_t fragment_room_ = 0;
 };

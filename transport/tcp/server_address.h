@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerAddress: which of a server's addresses a mount uses. A name may stand for several machines, and a
-// session lives on one: the first connection looks the name up and says where it went, the others go there.
+// ServerAddress: the address of a server that a mount uses. A name may stand for several machines, and a
+// session lives on one of them. The first connection looks up the name and stores its address here; the other
+// connections use that address.
 //
-// Owner: the mount's transports together. Any loop.
+// Owner: shared by the mount's transports. Any loop.
 #pragma once
 
 #include <mutex>

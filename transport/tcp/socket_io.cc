@@ -34,12 +34,12 @@ PipeFiller::Step PipeFiller::fill(Pipe& pipe, int fd, size_t bytes) {
     bytes_ = static_cast<size_t>(n);
     return Step::kSome;
   }
-  if (n == 0) return Step::kNotNow;  // the end: recvmsg tells
+  if (n == 0) return Step::kNotNow;  // end of stream: recvmsg reports it
   errnum_ = errno;
   if (errnum_ == EAGAIN) {
     if (pipe.full()) return Step::kFull;
-    // Nothing there. When the socket says otherwise next time: splice stops at an urgent byte, recvmsg steps
-    // over it.
+    // No data. If the socket is readable again next time, recvmsg is needed: splice stops at an urgent byte,
+    // recvmsg steps over it.
     stuck_ = !stuck_;
     return stuck_ ? Step::kNothing : Step::kNotNow;
   }

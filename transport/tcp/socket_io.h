@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every owner of a non-blocking TCP socket does with it: receive into a place of its own and what
-// follows it, and wait for readiness with a deadline. Loop thread only.
+// Helpers for owners of a non-blocking TCP socket: receive into two pieces of memory, splice into pipes, and
+// wait for readiness with a deadline. Loop thread only.
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -14,11 +14,11 @@
 
 namespace nfsrdma::tcp {
 
-// One recvmsg: fills `direct` (may be empty) first, then `staging`. As recvmsg(2), without EINTR.
+// One recvmsg: fills `direct` (may be empty) first, then `staging`. Returns as recvmsg(2), but never EINTR.
 ssize_t receive_into(int fd, MutableBytes direct, MutableBytes staging);
 
-// SO_RCVLOWAT of one socket: it is not ready before so many bytes can be received (or the stream has ended).
-// Only for bytes that are sure to come; 1 otherwise.
+// SO_RCVLOWAT of one socket: the socket is not readable before that many bytes have arrived (or the stream
+// has ended). Only for bytes that are sure to come; 1 otherwise.
 class LowWater {
  public:
   void set(int fd, size_t bytes);
@@ -27,16 +27,16 @@ class LowWater {
   int bytes_ = 1;
 };
 
-// Moves what one socket has into pipes.
+// Moves a socket's data into pipes.
 class PipeFiller {
  public:
   enum class Step : uint8_t {
     kSome,     // bytes()
-    kNothing,  // there is nothing now
-    kFull,     // the pipe's slots are in use
-    kNotNow,   // recvmsg has to say, or do, the next thing
-    kNever,    // this socket cannot be spliced from
-    kLost,     // error(); splice has taken the socket's error, and nobody else gets to see it
+    kNothing,  // no data at present
+    kFull,     // the pipe has no free slot
+    kNotNow,   // recvmsg must report, or handle, what comes next
+    kNever,    // this socket does not support splice
+    kLost,     // error(); splice has consumed the socket's error, so no later call reports it
   };
   Step fill(Pipe& pipe, int fd, size_t bytes);
   size_t bytes() const { return bytes_; }
@@ -48,8 +48,8 @@ class PipeFiller {
   bool stuck_ = false;
 };
 
-// Waits once until the socket, which stays its owner's, is ready. The handlers share it: the one that comes
-// last may find the waiter gone.
+// Waits once until a socket is ready. The socket's owner keeps it. The handlers share this object, because
+// the last handler may run after the waiter has ended.
 class SocketWait {
  public:
   enum class End : uint8_t { kReady, kTimeout, kCancelled };
@@ -63,7 +63,7 @@ class SocketWait {
   void finish(End end);
 
  private:
-  // Also cancels the wait for the socket; the descriptor stays open.
+  // Also cancels the wait; the descriptor stays open.
   void release();
 
   asio::posix::stream_descriptor descriptor_;
