@@ -10,7 +10,7 @@ namespace {
 
 using namespace rpcrdma;
 
-// Section 6.1: what a server takes without having been asked.
+// Section 6.1: the smallest inline call that every server must accept.
 constexpr uint32_t kLeastCallBytes = 1024;
 // A success header with AUTH_NONE, and the results.
 constexpr size_t kMaxReplyBytes = 24 + 12;
@@ -47,7 +47,7 @@ rpc::Call configuration_call(const config_rdma_req& ours) {
 Result<std::optional<config_rdma_reply>> configuration_from(const rpc::Outcome& outcome) {
   if (!outcome.reply) {
     const Error& error = outcome.reply.error();
-    if (error.layer == Layer::kRpc) return std::nullopt;  // PROG_UNAVAIL, or refused otherwise
+    if (error.layer == Layer::kRpc) return std::nullopt;  // PROG_UNAVAIL, or another refusal
     return fail(error);
   }
   const ConstBytes results = ConstBytes(outcome.reply->head).subspan(outcome.reply->body);
@@ -73,7 +73,7 @@ std::optional<ByteVector> answer_configuration(ConstBytes call, const config_rdm
     reply.accepted = rpc::PROG_MISMATCH;
     reply.mismatch = {CONFIG_RDMA_VERS1, CONFIG_RDMA_VERS1};
   } else if (header.proc == 0) {
-    // NULL, which every program has
+    // NULL, which every program has.
     return encode_reply(reply, nullptr);
   } else if (header.proc != CONF_RDMA) {
     reply.accepted = rpc::PROC_UNAVAIL;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// RdmaConnection: the Requester's side of one RPC-over-RDMA connection (RFC 8166 for version 1,
+// RdmaConnection: the Requester's end of one RPC-over-RDMA connection (RFC 8166 for version 1,
 // draft-cel-nfsv4-rpcrdma-version-two-09 for version 2), over any fabric.
 //
 // send           connection_send.cc      credits, chunks, the header
-// receive        connection_receive.cc   replies, calls of the server, what is wrong with either
-// errors         connection_errors.cc    RDMA_ERROR and what to do about each
-// beginning      connection_begin.cc     which version both sides speak
+// receive        connection_receive.cc   replies, calls of the server, defects of both
+// errors         connection_errors.cc    RDMA_ERROR and the reaction to each error
+// beginning      connection_begin.cc     agreement on a version
 //
-// A call's memory is open to the server from the moment it is sent until its reply is in; the caller gets the
-// reply when it is closed again. Replies of the back channel and the server's calls go inline (RFC 8167). One
-// loop; nothing blocks.
+// A call's memory is open to the server from the call's Send until its reply arrives. The caller gets the
+// reply after the memory is closed again. Replies of the back channel and the server's calls are inline (RFC
+// 8167). One loop; nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -39,22 +39,23 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
                  RdmaCounters& rdma_counters, BufferPool& pool);
   ~RdmaConnection() override;
 
-  // What came of the first message.
+  // The result of the first message.
   enum class Agreement : uint8_t {
     kVersion1,
     kVersion2,
-    kNoVersion2,  // nothing, the end, or something else came: to be tried again with version 1
-    kNeither,     // the server named its versions, and ours is not among them
+    kNoVersion2,  // no answer, the end of the connection, or an unexpected message: try again with version 1
+    kNeither,     // the server named its versions, and ours are not among them
   };
-  // Once, before begin(). `ask`: whether to begin with version 2.
+  // To be called once, before begin(). `ask`: begin with version 2.
   Task<Agreement> agree(bool ask);
 
-  // What the Connection Configuration Protocol asks for, and what came of it. Version 1, during the
+  // For the Connection Configuration Protocol: our values, and the server's. Version 1 only, during the
   // handshake.
   rpcrdma::config_rdma_req wanted() const;
   void configured(const rpcrdma::config_rdma_reply& theirs);
 
-  // The owner's gate stays open for it from now on, and what the server says of its versions is noted.
+  // From now on the owner's gate stays open for this connection, and `versions` records the versions that the
+  // server reports.
   void hold(Gate::Pass pass, std::shared_ptr<VersionMemory> versions) {
     pass_ = std::move(pass);
     versions_ = std::move(versions);
@@ -63,7 +64,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   void begin() override {}
   void send(rpc::PendingCall& call) override;
   void send(ByteVector reply) override;
-  // They are bounded with all else that a server makes wait here (on_receive()).
+  // on_receive() limits these replies together with everything else that waits for the server here.
   size_t replies_queued() const override { return 0; }
   bool has_moved(const rpc::PendingCall& oldest) override;
   void forget(rpc::PendingCall& call) override;
@@ -84,7 +85,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   void pump();
   void send_queued();
   void note_credits();
-  // Bytes that the server has placed here and fetched from here, where the fabric says so.
+  // Bytes that the server placed in and fetched from our memory, if the fabric counts them.
   uint64_t moved() const;
   bool start(rpc::PendingCall& call);
   bool transmit(Exchange& x);
@@ -153,13 +154,13 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   rpc::Counters& counters_;
   RdmaCounters& rdma_counters_;
   BufferPool& pool_;
-  Gate::Pass pass_;  // released after the endpoint is gone
+  Gate::Pass pass_;  // released after the endpoint is destroyed
   std::shared_ptr<VersionMemory> versions_;
   const RdmaOptions& options_;
   bool open_ = true;
 
   const rpcrdma::private_data theirs_;
-  uint32_t version_ = 0;  // 0: not agreed upon yet
+  uint32_t version_ = 0;  // 0: no agreement yet
   size_t inline_send_ = 1024;
   size_t inline_receive_ = 1024;
   bool remote_invalidation_ = false;
@@ -167,25 +168,26 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   Completion<Agreement>* agreeing_ = nullptr;
   Timer agree_timer_;
 
-  // While nothing can be opened to the server, and nothing is.
+  // Set while no memory can be opened to the server and none is open.
   std::optional<TimePoint> without_memory_since_;
   bool waits_for_memory_ = false;
   Timer memory_timer_;
 
   Credits credits_;
   std::deque<rpc::PendingCall*> queue_;   // wait for a credit
-  std::deque<rpc::PendingCall*> urgent_;  // likewise: handshake, renewals
+  std::deque<rpc::PendingCall*> urgent_;  // likewise: handshake, lease renewals
   Exchanges exchanges_;
-  size_t unsent_ = 0;         // how many of them are kUnsent
-  size_t segments_open_ = 0;  // to the server
-  uint64_t moved_ = 0;        // moved() when has_moved() looked last
+  size_t unsent_ = 0;         // exchanges in state kUnsent
+  size_t segments_open_ = 0;  // open to the server
+  uint64_t moved_ = 0;        // moved() at the last has_moved()
 
-  rpcrdma::header in_;   // of the message being received
-  rpcrdma::header out_;  // of the message being sent
+  rpcrdma::header in_;   // header of the message being received
+  rpcrdma::header out_;  // header of the message being sent
   ByteVector out_bytes_;
   std::vector<ConstBytes> parts_;
 
-  // Last: what is open to the server, and who holds it, is there until it is closed.
+  // Last member: memory that is open to the server, and its owners, must exist until the endpoint has closed
+  // it.
   const std::unique_ptr<fabric::Endpoint> endpoint_;
 };
 

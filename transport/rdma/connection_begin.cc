@@ -7,9 +7,10 @@
 
 namespace nfsrdma::rdma {
 
-// draft-cel-nfsv4-rpcrdma-version-two-09 section 7: the first message is version 2's, at most 1024 bytes, and
-// nothing else is sent until it is answered. CONNPROP is one that executes nothing. The Responder answers
-// with its own; who does not know version 2 answers ERR_VERS, and version 1 goes on over the same connection.
+// draft-cel-nfsv4-rpcrdma-version-two-09 section 7: the first message is of version 2, has at most 1024
+// bytes, and nothing else is sent before its answer. We send CONNPROP, which executes nothing. The Responder
+// answers with its own CONNPROP. If it does not know version 2 it answers ERR_VERS, and we go on with version
+// 1 on the same connection.
 
 RdmaConnection::RdmaConnection(Loop& loop, std::unique_ptr<fabric::Endpoint> endpoint,
                                rpc::ConnectionOwner& owner, rpc::PendingCalls& calls, rpc::Counters& counters,
@@ -59,7 +60,7 @@ Task<> RdmaConnection::give_up_waiting(std::shared_ptr<RdmaConnection> keep_aliv
   (void)keep_alive;
 }
 
-// The endpoint may be on the stack, and who waits may end it: it goes on in a turn of its own.
+// Posted: the endpoint may be on the stack, and the resumed waiter may destroy it.
 void RdmaConnection::agreed(Agreement agreement) {
   Completion<Agreement>* waiting = std::exchange(agreeing_, nullptr);
   if (waiting == nullptr) return;
@@ -69,8 +70,8 @@ void RdmaConnection::agreed(Agreement agreement) {
 void RdmaConnection::set_version(uint32_t version) {
   version_ = version;
   const bool ours = endpoint_->limits().remote_invalidation;
-  // Version 2 asks for nothing but a handle in the header (section 3.3); version 1 for both sides' R (RFC
-  // 8797 section 4.1), and its headers have no place for a handle.
+  // Version 2 only needs a handle in the header (section 3.3). Version 1 needs the R flag of both sides (RFC
+  // 8797 section 4.1); its headers have no place for a handle.
   remote_invalidation_ = ours && (version == rpcrdma::kVersion2 || theirs_.remote_invalidation);
   rdma_counters_.version.store(version, std::memory_order_relaxed);
   rdma_counters_.credit_limit.store(credits_.limit(), std::memory_order_relaxed);
@@ -94,7 +95,7 @@ void RdmaConnection::send_properties(uint32_t xid) {
 }
 
 void RdmaConnection::on_first_message(rpcrdma::Defect defect) {
-  if (agreeing_ == nullptr) return;  // decided already
+  if (agreeing_ == nullptr) return;  // already decided
   if (defect != rpcrdma::Defect::kNone) return agreed(Agreement::kNoVersion2);
   const bool answer = in_.xid == first_xid_;
   if (answer && in_.type == rpcrdma::RDMA2_CONNPROP && in_.response()) {
@@ -106,15 +107,15 @@ void RdmaConnection::on_first_message(rpcrdma::Defect defect) {
   if (!answer || in_.type != rpcrdma::RDMA_ERROR) return agreed(Agreement::kNoVersion2);
   if (in_.error.code == rpcrdma::ERR_VERS && in_.error.first > rpcrdma::kVersion1)
     return agreed(Agreement::kNeither);
-  // Whatever else a server of version 1 says about a message it does not know.
+  // ERR_VERS, or any other error that a server of version 1 sends for a message it does not know.
   if (in_.error.code != rpcrdma::ERR_VERS && in_.vers != rpcrdma::kVersion1)
     return agreed(Agreement::kNoVersion2);
   set_version(rpcrdma::kVersion1);
   agreed(Agreement::kVersion1);
 }
 
-// Section 5.3.4: properties "are not allowed to change subsequently"; one that did would find us at odds with
-// what was planned by the first.
+// Section 5.3.4: properties "are not allowed to change subsequently". Calls were already planned with the
+// first ones.
 void RdmaConnection::on_properties(uint32_t invalidated) {
   if (invalidated != 0) return broken("a handle was invalidated by transport properties");
   owner_.on_bad_message(*this, {"transport properties a second time", false, false, in_.xid});
@@ -123,7 +124,7 @@ void RdmaConnection::on_properties(uint32_t invalidated) {
 void RdmaConnection::take_properties() {
   const size_t theirs = std::max<size_t>(in_.properties.receive_buffer_bytes, 1024);
   inline_send_ = std::min(options_.inline_bytes, theirs);
-  // What a Responder is able to Send it says in its private data or not at all (RFC 8797 section 4.2).
+  // A Responder announces the size of its Sends in its private data or not at all (RFC 8797 section 4.2).
   inline_receive_ = std::min({options_.inline_bytes, options_.receive_bytes, theirs_.send_bytes});
 }
 

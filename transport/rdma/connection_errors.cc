@@ -10,9 +10,9 @@ namespace {
 
 using rpcrdma::errcode;
 
-// A Responder that always wants something else must not keep a call for ever.
+// Limits how long a Responder that always requires something else can keep a call.
 constexpr unsigned kMaxRepeats = 3;
-// RFC 8166 section 3.3.2: what either side may rely upon where nothing else was agreed.
+// RFC 8166 section 3.3.2: what each side must accept without any agreement.
 constexpr size_t kLeastInlineBytes = 1024;
 
 const char* text_of(uint32_t version, errcode code) {
@@ -59,9 +59,9 @@ void RdmaConnection::on_error(uint32_t invalidated) {
       invalidated);
 }
 
-// Version 1 was begun with because a connection had been lost, or silent, when it was to be agreed upon
-// version 2, which says nothing of the server. RFC 8166 section 4.5.1: ERR_VERS names the versions that it
-// speaks.
+// Version 1 may be in use only because the connection was lost or silent during the agreement on version 2.
+// That says nothing about the server. RFC 8166 section 4.5.1: ERR_VERS names the versions that the server
+// supports.
 bool RdmaConnection::speaks_only_version2() const {
   const rpcrdma::error& e = in_.error;
   return version_ == rpcrdma::kVersion1 && options_.versions == Versions::kAuto && versions_ != nullptr &&
@@ -70,8 +70,8 @@ bool RdmaConnection::speaks_only_version2() const {
 }
 
 // RFC 8166 section 4.5: "Receipt of this procedure completes the RPC transaction associated with XID in the
-// rdma_xid field", but for ERR_CHUNK to a call whose reply was too long for what it offered (RFC 8267 section
-// 3.1). Nothing else can be mended: the server says no more.
+// rdma_xid field". The exception is ERR_CHUNK for a call whose reply did not fit the chunks that it offered
+// (RFC 8267 section 3.1). Nothing else can be corrected, because the server gives no details.
 bool RdmaConnection::react_version1(Exchange& x) {
   if (in_.error.code != rpcrdma::ERR_CHUNK) return false;
   if (x.plan.reply == ReplyForm::kWriteChunk || x.reply_at_least != 0) return false;
@@ -81,22 +81,22 @@ bool RdmaConnection::react_version1(Exchange& x) {
   return true;
 }
 
-// The Responder does not Send what it could be expected to. Later calls are planned so: their replies are not
-// kept in the session's slot as a rule, and one that is asked for twice is then not given at all.
+// The Responder Sends less inline than its announcement allows. Plan later calls accordingly: a session's
+// slot usually does not cache their replies, so a call that is sent again would get none.
 void RdmaConnection::expect_no_inline_reply_of(size_t bytes) {
   inline_receive_ = std::min(inline_receive_, std::max<size_t>(bytes, kLeastInlineBytes));
   rdma_counters_.inline_receive.store(inline_receive_, std::memory_order_relaxed);
 }
 
-// draft-cel-nfsv4-rpcrdma-version-two-09 section 5.3.3, what each error asks for. The same XID, and the same
-// session slot and sequence ID: the server may have executed the call. Sent again is only what offers more
-// than before of what was too little: an error that contradicts the call ends it.
+// The reaction to each error of draft-cel-nfsv4-rpcrdma-version-two-09 section 5.3.3. The call keeps its XID,
+// session slot and sequence ID, because the server may have executed it. It is sent again only if it then
+// offers more of what was too small; an error that contradicts the call ends it.
 bool RdmaConnection::react_version2(Exchange& x) {
   const rpcrdma::error& e = in_.error;
   switch (e.code) {
     case rpcrdma::RDMA2_ERR_READ_CHUNKS:
-      // "The requester SHOULD resend the request using a Position-Zero Read chunk." If it was one, the
-      // transaction ends.
+      // "The requester SHOULD resend the request using a Position-Zero Read chunk." If it had one already,
+      // the transaction ends.
       if (x.plan.call != CallForm::kReadChunk) return false;
       x.no_read_chunk = true;
       return true;
@@ -112,7 +112,8 @@ bool RdmaConnection::react_version2(Exchange& x) {
   }
 }
 
-// One buffer instead of what lies where it lies. What has been one buffer before has no fewer segments.
+// Uses one buffer instead of the memory where the data lies. What already is one buffer cannot have fewer
+// segments.
 bool RdmaConnection::offer_fewer_segments(Exchange& x, uint32_t most) {
   const bool read = x.read_segments > most;
   const bool reply = x.reply_segments().size() > most;
@@ -124,8 +125,8 @@ bool RdmaConnection::offer_fewer_segments(Exchange& x, uint32_t most) {
   return true;
 }
 
-// The sink is as long as the READ asks for and cannot grow: the reply gets room as a whole. `index` counts
-// from one; 0: the Responder does not know which chunk it was, but there was one only.
+// The sink has the length that the READ asked for and cannot grow, so the next attempt offers a chunk for the
+// whole reply. `index` counts from one. 0: the Responder does not know the chunk, but there was only one.
 bool RdmaConnection::offer_longer_item(Exchange& x, uint32_t index, uint32_t needed) {
   if (x.plan.reply != ReplyForm::kWriteChunk || index > 1) return false;
   if (needed <= rpcrdma::chunk_bytes(x.reply_segments())) return false;
@@ -136,8 +137,8 @@ bool RdmaConnection::offer_longer_item(Exchange& x, uint32_t index, uint32_t nee
   return true;
 }
 
-// To a call with a Write chunk: `needed` is for the rest of the reply. Servers cannot be relied upon to take
-// both chunks together (plan.h): the data item is made room for, too.
+// For a call with a Write chunk, `needed` is the size of the rest of the reply. Servers may not handle both
+// chunks together (plan.h), so the Reply chunk has room for the data item, too.
 bool RdmaConnection::offer_longer_reply(Exchange& x, uint32_t needed) {
   const bool placed = x.plan.reply == ReplyForm::kWriteChunk;
   const uint64_t had = x.plan.reply == ReplyForm::kReplyChunk ? rpcrdma::chunk_bytes(x.reply_segments()) : 0;
@@ -149,7 +150,7 @@ bool RdmaConnection::offer_longer_reply(Exchange& x, uint32_t needed) {
   return true;
 }
 
-// The exchange's memory is closed; its credit is still taken.
+// The exchange's memory is closed; it still holds its credit.
 void RdmaConnection::send_again(Exchange& x) {
   x.again = false;
   ++x.repeats;
@@ -167,11 +168,11 @@ void RdmaConnection::send_again(Exchange& x) {
   x.refused = std::make_unique<Error>(
       Error{Layer::kTransport, Recovery::kPermanent, EIO, 0, "", "no memory to send the call again"});
   x.state = Exchange::State::kClosing;
-  // What could be had of it is being closed, or is.
+  // The memory that was opened is closed, or is being closed.
   if (!x.invalidating) finish(x);
 }
 
-// To a call of the server. The credit is our grant for its direction.
+// For a call of the server. The credit field is our grant for the reverse direction.
 void RdmaConnection::send_error(const rpcrdma::header& to, const rpcrdma::error& error) {
   rdma_counters_.errors_sent.add();
   out_.clear();

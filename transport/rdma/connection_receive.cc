@@ -18,13 +18,14 @@ Error unusable(const char* op, const char* cause) {
   return {Layer::kRpc, Recovery::kPermanent, EIO, 0, op, cause};
 }
 
-// The call it is of waits on, and would expose what is closed.
+// The call that the handle belongs to still waits and would use a closed handle.
 constexpr const char* kNoAnswer = "a handle was invalidated by a message that answers no call";
 
-// How many bytes came in a chunk that was offered so and is given back so. RFC 8166 section 3.4.6: "the
-// Responder updates each segment length field to reflect the actual amount of data that is being returned in
-// that segment"; they are filled one after the other. No segments: nothing came in it (RFC 8267 section 6.4.1
-// has servers give an unused chunk back empty). nullopt: it is not what was offered.
+// The number of bytes that came in a chunk: `offered` is the chunk of the call, `given` the one of the reply.
+// RFC 8166 section 3.4.6: "the Responder updates each segment length field to reflect the actual amount of
+// data that is being returned in that segment"; segments are filled in order. No segments: nothing came (RFC
+// 8267 section 6.4.1 has servers return an unused chunk empty). nullopt: it is not the chunk that was
+// offered.
 std::optional<size_t> bytes_in(std::span<const segment> offered, std::span<const segment> given) {
   if (given.empty()) return 0;
   if (offered.size() != given.size()) return std::nullopt;
@@ -54,7 +55,7 @@ bool RdmaConnection::is_of(const PendingCall* call, uint32_t handle) {
 
 void RdmaConnection::on_receive(fabric::Received received) {
   if (!open_) return;
-  // All calls and replies that the credits of both directions allow are half of it.
+  // Twice what all calls and replies within the credits of both directions can take.
   if (endpoint_->unsent_bytes() > 2 * size_t{options_.credits + options_.callback_credits} * inline_send_)
     return broken("the server calls, and does not take the replies");
   counters_.bytes_received.add(received.message.size());
@@ -75,8 +76,8 @@ void RdmaConnection::on_receive(fabric::Received received) {
   // RFC 8166 section 4.2.1: "This XID MUST be the same as the XID in the RPC message."
   if (in_.type == rpcrdma::RDMA_MSG && (body.size() < 8 || load_be32(body.data()) != in_.xid))
     return on_defect(Defect::kXdr, received.invalidated);
-  // Who looks for the XID first takes the server's calls for answers: both sides number as they like (RFC
-  // 8167 section 3.1).
+  // The message type decides, not the XID: both sides choose XIDs independently, so a call of the server may
+  // have an XID of ours (RFC 8167 section 3.1).
   bool call = in_.type == rpcrdma::RDMA_NOMSG && !in_.chunks.reads.empty();
   if (in_.type == rpcrdma::RDMA_MSG) call = load_be32(body.data() + 4) == rpc::CALL;
   // Version 2 section 3.2: the flag "MUST be the same as the value of the associated RPC message's msg_type
@@ -87,7 +88,7 @@ void RdmaConnection::on_receive(fabric::Received received) {
   on_reply(body, received.invalidated);
 }
 
-// A message that cannot be understood costs the call it answers, if that can be told, and itself otherwise.
+// A message that cannot be decoded ends the call that it answers, if that is known; otherwise it is ignored.
 void RdmaConnection::on_defect(Defect defect, uint32_t invalidated) {
   if (defect == Defect::kForeign || defect == Defect::kVersion)
     return broken("a message of another version than was agreed upon");
@@ -96,7 +97,7 @@ void RdmaConnection::on_defect(Defect defect, uint32_t invalidated) {
       version_ == rpcrdma::kVersion1 && (in_.type == rpcrdma::RDMA_DONE || in_.type == rpcrdma::RDMA_MSGP);
   if (obsolete && invalidated != 0) return broken(kNoAnswer);
   if (obsolete) return;  // RFC 8166 section 4.6: discarded silently
-  // A prefix that names one of our calls is taken for its answer; never is an answer answered.
+  // A header prefix with the XID of one of our calls counts as its reply. A reply is never answered.
   if (PendingCall* p = pending(in_.xid)) {
     credits_.give_back();
     return refuse(exchanges_.at(p->mark), unusable("", "the transport header of the reply is malformed"),
@@ -117,7 +118,7 @@ void RdmaConnection::stray() {
 void RdmaConnection::on_call(ConstBytes body, uint32_t invalidated) {
   if (invalidated != 0) return broken(kNoAnswer);
   if (!in_.chunks.empty() || in_.type != rpcrdma::RDMA_MSG) {
-    // Reverse direction calls come inline (RFC 8167 section 5.3; what we say in CONNPROP).
+    // Calls in the reverse direction must be inline (RFC 8167 section 5.3, and our CONNPROP says so).
     rpcrdma::error error{rpcrdma::ERR_CHUNK, 0, 0};
     if (version_ == rpcrdma::kVersion2) {
       const bool reads = !in_.chunks.reads.empty();
@@ -139,13 +140,13 @@ void RdmaConnection::on_reply(ConstBytes body, uint32_t invalidated) {
   answer(*x, take_reply(*x, body), invalidated);
 }
 
-// Its memory was closed when the caller went.
+// Its memory was closed when the caller left.
 void RdmaConnection::on_abandoned(Exchange& x) {
   x.state = Exchange::State::kClosing;
   finish(x);
 }
 
-// Null, and x.reply is filled; or what is wrong with the reply.
+// Fills x.reply and returns null, or returns the defect of the reply.
 const char* RdmaConnection::take_reply(Exchange& x, ConstBytes body) {
   // RFC 8166 section 4.3.1: "Responders MUST leave the Read list empty in all replies".
   if (!in_.chunks.reads.empty()) return "the reply has a Read list";
@@ -180,7 +181,7 @@ const char* RdmaConnection::take_inline(Exchange& x, ConstBytes body) {
   counters_.bytes_received.add(*bytes);
   reply.placed = true;
   reply.bulk_length = *bytes;
-  // RFC 5666 section 3.7 counts the padding in, RFC 8166 section 3.4.6.2 does not: the item's own count
+  // RFC 5666 section 3.7 counts the padding, RFC 8166 section 3.4.6.2 does not: the item's own length
   // decides.
   rpc::BulkPlace place;
   if (sink.locate(reply.head, place) != rpc::Locate::kFound) return "data came with a reply that has none";
@@ -204,7 +205,7 @@ const char* RdmaConnection::take_long(Exchange& x) {
   return nullptr;
 }
 
-// An inline reply of a call with a sink: if it has data, they were not placed.
+// Counts an inline reply to a call with a sink, if it contains data: the data was not placed.
 void RdmaConnection::note_not_placed(const Exchange& x) {
   const rpc::Sink& sink = x.call->call->sink;
   if (sink.destination.size() == 0) return;
@@ -250,7 +251,7 @@ void RdmaConnection::finish(Exchange& x) {
   PendingCall* p = std::exchange(x.call, nullptr);
   rpc::ReceivedReply reply = std::move(x.reply);
   const std::unique_ptr<Error> refused = std::move(x.refused);
-  // Only now is nobody left who could still change it.
+  // The memory is closed: nobody can change it any more.
   if (x.reply_bytes != 0 && reply.defect == nullptr && p != nullptr) {
     const ConstBytes message = ConstBytes(x.reply_chunk.bytes).first(x.reply_bytes);
     reply.head.assign(message.begin(), message.end());
@@ -273,7 +274,7 @@ void RdmaConnection::finish(Exchange& x) {
 void RdmaConnection::take_piped(Exchange& x, rpc::ReceivedReply& reply) {
   BulkData& data = x.piped.data;
   if (data.piped.empty()) return;
-  // The pipe holds more than the reply says there is.
+  // The pipe contains more than the reply's length.
   if (data.piped.end > reply.bulk_length) {
     if (!data.land()) reply.defect = "its data was lost on the way";
     return;
@@ -285,7 +286,7 @@ void RdmaConnection::take_piped(Exchange& x, rpc::ReceivedReply& reply) {
 
 void RdmaConnection::on_disconnected(const Error& why) {
   const auto keep_alive = self();
-  // The endpoint is on the stack: it goes in a turn of its own.
+  // The endpoint is on the stack: it is destroyed later, from the loop.
   loop_.post([keep_alive] {});
   open_ = false;
   memory_timer_.cancel();

@@ -16,7 +16,7 @@ using rpc::PendingCall;
 // XDR padding is zero (RFC 4506 section 4.10).
 constexpr std::array<std::byte, 4> kZeros{};
 
-// The whole message, bulk items and their padding where they belong: a function call for each piece.
+// Calls `add` for each piece of the whole message, including bulk items and their padding at their places.
 template <class Add>
 void each_piece(const rpc::Call& call, Add add) {
   const ConstBytes head = call.head;
@@ -36,7 +36,7 @@ size_t bulk_bytes(const rpc::Call& call) {
   return bytes;
 }
 
-// Memory that another loop's calls have open is looked for so often.
+// How often to try again while another loop's calls hold the memory.
 constexpr Duration kMemoryPause = std::chrono::milliseconds(10);
 
 Error no_memory(const char* what) {
@@ -69,16 +69,16 @@ void RdmaConnection::send_queued() {
     PendingCall& call = *queue.front();
     queue.pop_front();
     if (start(call)) continue;
-    // No window or registration to be had: the end of another call frees one.
+    // No window or registration is available: the end of another call will free one.
     queue.push_front(&call);
     if (exchanges_.in_use() == unsent_) wait_for_memory();
     return;
   }
 }
 
-// Where none of this connection's calls can free one, one of another loop's may: they share what may be
-// locked. A connection that is lost for it would come back to the same, with the other one the richer by what
-// it had.
+// No call of this connection can free memory, but another loop's call may: all loops share the limit of
+// locked memory. Dropping the connection would not help: the next connection would find the same, and the
+// other loop would have taken what this one had.
 void RdmaConnection::wait_for_memory() {
   if (!without_memory_since_) without_memory_since_ = Clock::now();
   if (Clock::now() - *without_memory_since_ >= options_.memory_patience)
@@ -106,8 +106,8 @@ bool RdmaConnection::start(PendingCall& call) {
   return true;
 }
 
-// What it has open is of no use to others: when it is closed nothing is tried again, which would find the
-// same. The end of another call brings that about, or where there is none, time.
+// Do not retry when the exchange's own registrations close: the retry would fail the same way. Wait for the
+// end of another call, or for the timer.
 void RdmaConnection::give_up_start(Exchange& x) {
   x.call->mark = 0;
   x.call = nullptr;
@@ -116,7 +116,7 @@ void RdmaConnection::give_up_start(Exchange& x) {
   if (!x.invalidating) release(x);
 }
 
-// Opens what the call needs open and sends it; false, and nothing is open, if it cannot be had.
+// Opens the memory that the call needs and sends it. False: memory is not available, and none stays open.
 bool RdmaConnection::transmit(Exchange& x) {
   x.plan = plan_for(x);
   x.keep = x.call->call->keep;
@@ -150,7 +150,7 @@ PlanLimits RdmaConnection::plan_limits() const {
   return {inline_send_, inline_receive_, options_.ddp_threshold, version_};
 }
 
-// The plan, as far as an error of the Responder has not told otherwise.
+// The chunk plan, adjusted for earlier RDMA_ERROR replies.
 Plan RdmaConnection::plan_for(const Exchange& x) const {
   CallSizes sizes = sizes_of(*x.call->call);
   if (x.no_write_chunk) {
@@ -171,7 +171,7 @@ Result<> RdmaConnection::expose(Exchange& x, MutableBytes memory, Access access,
   return {};
 }
 
-// They are closed.
+// The segments are closed.
 void RdmaConnection::forget_exposed(Exchange& x) {
   segments_open_ -= x.exposed.size();
   x.exposed.clear();
@@ -186,7 +186,7 @@ void RdmaConnection::release(Exchange& x) {
 Result<> RdmaConnection::expose_call(Exchange& x) {
   const rpc::Call& call = *x.call->call;
   if (x.plan.call == CallForm::kReadChunk) {
-    // The peer only reads it; a fabric asks for memory without const because registrations do.
+    // The peer only reads it; the fabric takes memory without const because registrations do.
     const ConstBytes data = call.bulks.front().data;
     return expose(x, {const_cast<std::byte*>(data.data()), data.size()}, Access::kRemoteRead);
   }
@@ -234,8 +234,8 @@ void RdmaConnection::fill_header(const Exchange& x) {
     out_.chunks.has_reply = true;
     out_.chunks.reply.assign(x.reply_segments().begin(), x.reply_segments().end());
   }
-  // Version 2 section 3.3: "a non-zero value that matches one of the rdma_handle fields in that header": the
-  // last one, the reply's if there is one.
+  // Version 2 section 3.3: "a non-zero value that matches one of the rdma_handle fields in that header". We
+  // use the last one, which is the reply's if it has one.
   if (remote_invalidation_ && !x.exposed.empty()) out_.inv_handle = x.exposed.back().handle;
 }
 
@@ -248,7 +248,7 @@ void RdmaConnection::post(const Exchange& x) {
   parts_.push_back(out_bytes_);
   const rpc::Call& call = *x.call->call;
   if (x.plan.call == CallForm::kReadChunk) {
-    parts_.push_back(call.head);  // the item's padding stays away, too (RFC 8166 section 3.4.4.4)
+    parts_.push_back(call.head);  // the item's padding is not sent either (RFC 8166 section 3.4.4.4)
   } else if (x.plan.call == CallForm::kInline) {
     each_piece(call, [&](ConstBytes piece) {
       if (!piece.empty()) parts_.push_back(piece);
@@ -316,7 +316,7 @@ void RdmaConnection::forget(PendingCall& call) {
   call.mark = 0;
   x.call = nullptr;
   if (x.state == Exchange::State::kClosing) return;  // ends when its memory is closed
-  // A server that still uses the memory loses the connection, as every server does over some fabrics.
+  // If the server is still using the memory, it loses the connection; some fabrics always end it.
   x.state = Exchange::State::kAbandoned;
   if (endpoint_->revoke(x.exposed)) forget_exposed(x);
   note_credits();

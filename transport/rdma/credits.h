@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Credits: how many calls may be outstanding (RFC 8166 section 3.3.1), for one direction of one connection.
 //
-// "A Requester MUST NOT send unacknowledged requests in excess of the Responder's granted credit limit":
-// min(requested, granted) - outstanding. Until the first grant it is one; every message of the Responder that
-// carries a grant may raise or lower it. A grant of 0 would be a deadlock: it is taken for one. The last free
-// credit is kept for calls that keep the lease alive, if there is more than one.
+// "A Requester MUST NOT send unacknowledged requests in excess of the Responder's granted credit limit": the
+// number of calls that may be sent is min(requested, granted) - outstanding. Before the first grant the limit
+// is one. Every message of the Responder that carries a grant may raise or lower it. A grant of 0 would be a
+// deadlock, so it counts as one. The last free credit is reserved for calls that renew the lease, unless the
+// limit is one.
 //
 // Pure; loop thread only.
 #pragma once

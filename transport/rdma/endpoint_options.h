@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What either end of an RPC-over-RDMA connection asks its fabric for.
+// What both ends of an RPC-over-RDMA connection request from their fabric.
 #pragma once
 
 #include "transport/fabric/fabric.h"
@@ -7,7 +7,7 @@
 
 namespace nfsrdma::rdma {
 
-// R, in what is said, is `ours` where the fabric can do it, too.
+// Announces `ours`, with the R flag (remote invalidation) only if the fabric supports it, too.
 inline fabric::EndpointOptions make_endpoint_options(size_t receive_bytes, unsigned receives,
                                                      const rpcrdma::private_data& ours) {
   fabric::EndpointOptions options;

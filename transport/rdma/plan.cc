@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kWord = 4;
 
-// Four words, three empty lists; version 2 adds flags and inv_handle.
+// Four words and three empty lists; version 2 adds flags and inv_handle.
 size_t bare_header(uint32_t version) {
   return (version == 1 ? 7 : 9) * kWord;
 }
@@ -26,7 +26,7 @@ size_t read_chunk_bytes(size_t segments) {
 
 ReplyForm reply_form(const PlanLimits& limits, const CallSizes& sizes) {
   if (sizes.reply_at_least != 0) return ReplyForm::kReplyChunk;
-  // A reply without chunks has the bare header; one with a Write chunk gives back its segments.
+  // A reply without chunks has the bare header; a reply with a Write chunk returns its segments.
   const size_t bare = bare_header(limits.version);
   if (sizes.sink == 0) {
     return bare + sizes.reply <= limits.inline_receive ? ReplyForm::kInline : ReplyForm::kReplyChunk;
@@ -44,7 +44,7 @@ Plan make_plan(const PlanLimits& limits, const CallSizes& sizes) {
   plan.reply = reply_form(limits, sizes);
   if (plan.reply == ReplyForm::kReplyChunk)
     plan.reply_chunk = std::max(sizes.reply + xdr_padded(sizes.sink), sizes.reply_at_least);
-  // What the chunk of the reply adds to the call's header.
+  // The segments of the reply's chunk are in the call's header.
   const size_t reply_list = plan.reply == ReplyForm::kInline ? 0 : write_chunk_bytes(sizes.segments);
   const size_t header = bare_header(limits.version) + reply_list;
   if (header + sizes.head + sizes.bulk <= limits.inline_send && sizes.bulk < limits.ddp_threshold) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RdmaCounters: what RdmaStatus reports. Written by the transport's loop alone, read by any thread.
+// RdmaCounters: the counters behind RdmaStatus. The transport's loop alone writes them; any thread may read
+// them.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@ namespace nfsrdma::rdma {
 using rpc::Counter;
 
 struct RdmaCounters {
-  // Messages by how they travelled.
+  // Messages by the way they travelled.
   Counter inline_calls;
   Counter read_chunks;
   Counter long_calls;  // Position-Zero Read chunk
   Counter inline_replies;
   Counter write_chunks;
   Counter reply_chunks;
-  // Bytes of RPC messages and their data by path.
+  // Bytes of RPC messages and their data, by path.
   Counter bytes_inline;
   Counter bytes_placed;   // by Write chunks
   Counter bytes_fetched;  // offered in Read chunks of data
@@ -31,7 +32,7 @@ struct RdmaCounters {
 
   Counter remotely_invalidated;
   Counter errors_received;
-  Counter calls_repeated;  // for a reason that an error gave
+  Counter calls_repeated;  // sent again because of an RDMA_ERROR
   Counter errors_sent;
 
   // The present connection.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RdmaStatus: what status says of one RPC-over-RDMA transport, beside what every transport counts. Plain
+// RdmaStatus: the status of one RPC-over-RDMA transport, in addition to what every transport counts. Plain
 // values.
 #pragma once
 
@@ -9,35 +9,36 @@
 namespace nfsrdma::rdma {
 
 struct RdmaStatus {
-  std::string fabric;         // what carries it: "software RDMA", "rxe0 port 1, MTU 4096"
-  std::string fabric_reason;  // why it is not a device; empty: it is, or software RDMA was asked for
+  std::string fabric;         // the carrier: "software RDMA", "rxe0 port 1, MTU 4096"
+  std::string fabric_reason;  // why no RDMA device is used; empty: one is, or software RDMA was requested
 
   // The present connection; 0 while there is none.
   uint32_t version = 0;
-  std::string version_reason;  // why it is not 2; empty: it is, or 1 was asked for
+  std::string version_reason;  // why it is not 2; empty: it is, or version 1 was requested
   uint32_t credits_asked = 0;
   uint32_t credits_granted = 0;
   uint32_t credits_in_use = 0;
-  uint64_t segments_open = 0;  // of our memory, to the server, for the calls in progress
-  uint64_t inline_send = 0;    // bytes, transport header included
+  uint64_t segments_open = 0;  // of our memory, open to the server for the calls in progress
+  uint64_t inline_send = 0;    // bytes, including the transport header
   uint64_t inline_receive = 0;
-  std::string exposure;              // "fenced...": memory is open to the server during one call; and how
-  bool remote_invalidation = false;  // the server closes it with its reply
+  std::string exposure;              // "fenced...": memory is open to the server for one call only, and by
+                                     // which means
+  bool remote_invalidation = false;  // the server closes memory with its reply
 
-  // Messages by how they travelled, since the mount began.
+  // Messages by the way they travelled, since the mount began.
   uint64_t inline_calls = 0;
   uint64_t read_chunks = 0;
   uint64_t long_calls = 0;
   uint64_t inline_replies = 0;
   uint64_t write_chunks = 0;
   uint64_t reply_chunks = 0;
-  // Bytes by path: in Sends; placed by Write chunks; offered in Read chunks; of long calls and replies.
+  // Bytes by path: in Sends; placed by Write chunks; offered in Read chunks; in long calls and replies.
   uint64_t bytes_inline = 0;
   uint64_t bytes_placed = 0;
   uint64_t bytes_fetched = 0;
   uint64_t bytes_long = 0;
-  // READs whose data was not placed: it was so short that it came inline; the reply around it was too long
-  // for that and came as a whole; the server did not use the Write chunk that it was offered.
+  // READs whose data was not placed: the data was short and came inline; the reply without its data was too
+  // long for inline and came as a long reply; the server did not use the Write chunk that we offered.
   uint64_t reads_inline = 0;
   uint64_t reads_long = 0;
   uint64_t reads_chunk_unused = 0;

@@ -47,7 +47,7 @@ class RdmaDialer final : public rpc::Dialer {
       using Agreement = RdmaConnection::Agreement;
       agreeing_ = connection;
       const Agreement agreement = co_await connection->agree(ask);
-      if (cancelled_) co_return fail(cancelled_error());  // says nothing of the server
+      if (cancelled_) co_return fail(cancelled_error());  // no conclusion about the server
       if (agreement == Agreement::kVersion2) memory_->note_has_version2();
       if (ask && agreement != Agreement::kVersion2) note_lacks_version2(agreement);
       const bool wanted = agreement == Agreement::kVersion2 ||
@@ -67,7 +67,7 @@ class RdmaDialer final : public rpc::Dialer {
     }
   }
 
-  // Where it is asked for: what the connection just made may carry inline, by RFC 5666 section 6.
+  // If configured: agrees on the inline limits of the new connection by RFC 5666 section 6.
   Task<Result<>> configure(rpc::RpcTransport& transport) {
     const std::shared_ptr<RdmaConnection> connection = agreeing_.lock();
     const bool version1 = counters_.version.load(std::memory_order_relaxed) == rpcrdma::kVersion1;
@@ -167,7 +167,7 @@ class RdmaDialer final : public rpc::Dialer {
     rpcrdma::private_data ours;
     ours.send_bytes = ours.receive_bytes = options_.inline_bytes;
     ours.remote_invalidation = true;
-    // One for each reply, one for each call of the server, one for the properties.
+    // One for each reply, one for each call of the server, one for CONNPROP.
     const unsigned receives = options_.credits + options_.callback_credits + 1;
     o.endpoint = make_endpoint_options(options_.receive_bytes, receives, ours);
     return o;
@@ -184,7 +184,7 @@ class RdmaDialer final : public rpc::Dialer {
   bool cancelled_ = false;
   bool lacks_configuration_ = false;
 
-  mutable std::mutex mutex_;  // for who asks
+  mutable std::mutex mutex_;  // for describe(), on any thread
   std::string carrier_ = fabric_->name();
   const char* exposure_ = "";
 };

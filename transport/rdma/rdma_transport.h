@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // make_rdma_transport(): RPC over RDMA to one server, over one fabric, for one loop.
 //
-// The RpcTransport is ClientTransport; here is what connects for it: the fabric's connection, then the
-// agreement on a version, on the same connection where the server allows it
-// (draft-cel-nfsv4-rpcrdma-version-two-09 section 7). What was learnt of the server is kept in a
-// VersionMemory that the mount's transports share; that version 1 is spoken for want of 2 is logged once.
+// The RpcTransport is ClientTransport. This file's Dialer makes the fabric's connection and then agrees on a
+// version, on the same connection if the server allows it (draft-cel-nfsv4-rpcrdma-version-two-09 section 7).
+// What we learn about the server's versions is stored in a VersionMemory that the mount's transports share.
+// The use of version 1 because the server lacks version 2 is logged once.
 #pragma once
 
 #include <memory>

@@ -18,7 +18,7 @@ using rpcrdma::segment;
 
 constexpr size_t kLeastRpcBytes = 8;  // XID and message type
 
-// How many segments there may be where `segments` are so many bytes too long.
+// How many of `segments` fit when the header is `excess` bytes too long.
 uint32_t segments_fitting(size_t segments, size_t excess) {
   const size_t over = (excess + rpcrdma::kSegmentBytes - 1) / rpcrdma::kSegmentBytes;
   return static_cast<uint32_t>(segments - std::min(segments, over));
@@ -70,7 +70,8 @@ void Responder::on_disconnected(const Error& why) {
 
 void Responder::on_receive(fabric::Received received) {
   if (closed_) return;
-  // A credit is free for the client when the reply is there: who keeps to them never has so much under way.
+  // A client gets a credit back only with a reply, so one that respects its credits never has so much
+  // outstanding.
   if (endpoint_->unsent_bytes() > most_calls() * options_.max_call_bytes)
     return broken("the client asks, and does not take the answers");
   size_t length = 0;
@@ -79,7 +80,7 @@ void Responder::on_receive(fabric::Received received) {
   const ConstBytes body = received.message.subspan(length);
   if (in_.type == rpcrdma::RDMA2_CONNPROP) return on_properties();
   if (in_.type == rpcrdma::RDMA_ERROR) {
-    // To one of our calls: it is over, unanswered.
+    // An error for one of our calls: that call ends without a reply.
     if (call_credits_.outstanding() > 0) call_credits_.give_back();
     return pump_calls();
   }
@@ -87,10 +88,10 @@ void Responder::on_receive(fabric::Received received) {
   const bool reply = in_.type == rpcrdma::RDMA_MSG && whole && load_be32(body.data() + 4) == rpc::REPLY;
   bool sound = whole && (in_.type != rpcrdma::RDMA_MSG || load_be32(body.data()) == in_.xid);
   // Version 2 section 3.2: the flag "MUST be the same as the value of the associated RPC message's msg_type
-  // field". A long reply has nowhere to be: our calls offer no Reply chunk.
+  // field". A long reply is not possible: our calls offer no Reply chunk.
   if (version_ == 2) sound = sound && in_.response() == reply;
   if (!sound) {
-    const bool answer = version_ == 2 ? in_.response() : reply;  // nobody answers an answer
+    const bool answer = version_ == 2 ? in_.response() : reply;  // a reply is never answered
     if (!answer) refuse({version_ == 1 ? rpcrdma::ERR_CHUNK : rpcrdma::RDMA2_ERR_BAD_XDR, 0, 0});
     return;
   }
@@ -103,14 +104,14 @@ void Responder::on_receive(fabric::Received received) {
   on_call(body);
 }
 
-// What version the connection speaks, and whether this message is of it. Who is answered ERR_VERS may go on
-// in another version on the same connection (section 7; RFC 8166 section 4.5).
+// Decides the connection's version and checks that this message has it. A client that receives ERR_VERS may
+// continue in another version on the same connection (section 7; RFC 8166 section 4.5).
 bool Responder::speak(Defect defect) {
   if (defect == Defect::kShort) {
     broken("a message without a transport header");
     return false;
   }
-  // Nobody answers an error, were it malformed or of a version that is not spoken; nor does one choose the
+  // An error is never answered, even if it is malformed or of an unknown version, and it does not choose the
   // version.
   if (in_.type == rpcrdma::RDMA_ERROR) return defect == Defect::kNone && in_.vers == version_;
   if (version_ == 0 || in_.vers != version_) {
@@ -122,21 +123,21 @@ bool Responder::speak(Defect defect) {
       return false;
     }
     version_ = in_.vers;
-    // The default of version 2, whatever was said while connecting, until CONNPROP says more.
+    // Version 2's default until CONNPROP arrives, whatever the private data said.
     if (version_ == 2) inline_send_ = std::min<size_t>(options_.inline_bytes, 4096);
   }
   if (defect == Defect::kNone) return true;
   if (version_ == 1) {
     if (in_.type == rpcrdma::RDMA_DONE) return false;  // RFC 8166 section 4.6.2: discarded silently
     send_error(in_.xid, 1, {rpcrdma::ERR_CHUNK, 0, 0});
-  } else if (!in_.response()) {  // nobody answers an answer
+  } else if (!in_.response()) {  // a reply is never answered
     const bool type = defect == Defect::kType || defect == Defect::kForeign;
     send_error(in_.xid, 2, {type ? rpcrdma::RDMA2_ERR_INVAL_HTYPE : rpcrdma::RDMA2_ERR_BAD_XDR, 0, 0});
   }
   return false;
 }
 
-// Properties are exchanged once (section 5.3.4): the first are believed and answered with ours.
+// Properties are exchanged once (section 5.3.4): the first ones are accepted and answered with ours.
 void Responder::on_properties() {
   if (in_.response() || std::exchange(properties_seen_, true)) return;
   const size_t theirs = std::max<size_t>(in_.properties.receive_buffer_bytes, 1024);
@@ -158,7 +159,8 @@ void Responder::send_error(uint32_t xid, uint32_t vers, const rpcrdma::error& er
   out_.vers = vers;
   out_.type = rpcrdma::RDMA_ERROR;
   out_.error = error;
-  // RFC 8166 section 4.5: the failing request's version is given back, whatever it is; the layout is fixed.
+  // RFC 8166 section 4.5: the version of the failing request is returned, whatever it is; the layout is
+  // fixed.
   if (error.code == rpcrdma::ERR_VERS) {
     out_.vers = 1;
     out_bytes_.clear();
@@ -192,9 +194,9 @@ std::optional<rpcrdma::error> Responder::check_chunks(bool has_body) const {
   if (too_many) return refusal(rpcrdma::RDMA2_ERR_SEGMENTS, options_.max_segments);
   const bool zero = positions.contains(0);
   if (zero != (in_.type == rpcrdma::RDMA_NOMSG)) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
-  // All of the message is in the chunk then.
+  // The whole message is in the chunk then.
   if (zero && has_body) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
-  // The header of the reply has these again, but for the Read list (RFC 8166 section 4.3).
+  // The header of the reply repeats these, except for the Read list (RFC 8166 section 4.3).
   const size_t segments = c.writes.all().size() + c.reply.size();
   const size_t bytes = rpcrdma::encoded_bytes(in_) - c.reads.size() * rpcrdma::kReadSegmentBytes;
   if (bytes > inline_send_)
@@ -202,8 +204,8 @@ std::optional<rpcrdma::error> Responder::check_chunks(bool has_body) const {
   return std::nullopt;
 }
 
-// The handle that a reply may invalidate. Version 1 has no word for it: one that the call names, if both
-// sides said R (RFC 8797 section 4.1).
+// The handle that the reply may invalidate. Version 1 has no field for it: we take a handle from the call, if
+// both sides set the R flag (RFC 8797 section 4.1).
 uint32_t Responder::handle_to_invalidate() const {
   if (!options_.invalidate) return 0;
   if (version_ == 2) return in_.inv_handle;
@@ -217,7 +219,7 @@ uint32_t Responder::handle_to_invalidate() const {
 void Responder::on_call(ConstBytes body) {
   ++counters_.calls;
   if (offers_.size() >= most_calls()) return broken("more calls outstanding than credits were granted");
-  // Answers could not be told apart, and what they need would not be counted.
+  // Their replies could not be told apart, and their memory would not be counted.
   if (offers_.contains(in_.xid)) return broken("a call with the XID of one that is outstanding");
   if (refusal_) {
     if (const auto error = refusal_(in_)) return refuse(*error);
@@ -231,7 +233,7 @@ void Responder::on_call(ConstBytes body) {
   events_.on_message(ByteVector(body.begin(), body.end()));
 }
 
-// RFC 5666 section 6.2. What the client takes inline counts from the next reply on.
+// RFC 5666 section 6.2. The client's new inline limit applies from the next reply on.
 bool Responder::answer_configuration(ConstBytes body) {
   const rpcrdma::config_rdma_reply ours{static_cast<uint32_t>(options_.receive_bytes), 4,
                                         endpoint_->limits().incoming_reads};
@@ -243,8 +245,8 @@ bool Responder::answer_configuration(ConstBytes body) {
   return true;
 }
 
-// The chunks' bytes go to where they belong in the message; what came inline fills the rest, without the
-// padding that chunks have not brought (RFC 8166 section 3.4.5).
+// Each chunk is read to its place in the message; the inline bytes fill the rest. Chunks come without their
+// padding (RFC 8166 section 3.4.5).
 void Responder::fetch(ConstBytes body) {
   auto f = std::make_shared<Fetch>();
   f->xid = in_.xid;
@@ -295,7 +297,7 @@ void Responder::fetch(ConstBytes body) {
   pump_reads();
 }
 
-// Asks for what is next, call after call, as far as the window and the room go.
+// Posts the next RDMA Reads, call by call, as far as window and memory limit allow.
 void Responder::pump_reads() {
   if (closed_) return;
   for (const auto& [id, f] : fetches_) {
@@ -308,8 +310,8 @@ void Responder::pump_reads() {
   events_.on_held();
 }
 
-// One call is always fetched, however long; another one only beside those that have begun where there is
-// room. The address space is taken here, its pages by ask_for_next().
+// One call is always fetched, whatever its length. A further call begins only if the memory limit allows it.
+// This reserves address space; ask_for_next() uses its pages.
 bool Responder::begin(Fetch& f) {
   size_t base = 0;
   for (const Piece& p : f.pieces) {
@@ -323,17 +325,17 @@ bool Responder::begin(Fetch& f) {
   return true;
 }
 
-// False: not before more has come.
+// False: no more before more bytes have arrived.
 bool Responder::ask_for_next(uint64_t id, const std::shared_ptr<Fetch>& f) {
   Piece& p = f->pieces.front();
-  // Not in pieces that are ever smaller, where the window is wide: each is a round trip of its own.
+  // Do not post ever smaller RDMA Reads when the window is large: each costs a round trip.
   const size_t least = std::min<size_t>(p.source.length, std::max(kFirstWindow, window_ / 4));
   if (asked_bytes_ > 0 && asked_bytes_ + least > window_) return false;
   const auto n = static_cast<uint32_t>(std::min<size_t>(
       {p.source.length, endpoint_->limits().max_read_bytes, std::max(window_ - asked_bytes_, least)}));
   if (asked_.empty()) progress_ = Clock::now();
   const size_t had = p.into->size();
-  p.into->resize(std::max(had, p.offset + n));  // within what is reserved: nothing moves
+  p.into->resize(std::max(had, p.offset + n));  // within the reserved capacity: the vector does not move
   f->held += p.into->size() - had;
   fetched_bytes_ += p.into->size() - had;
   ++f->left;
@@ -366,8 +368,8 @@ void Responder::fill(Fetch& f, ConstBytes from) {
   take(f.message.size());
 }
 
-// RDMA Reads are answered in the order in which they were asked for (RFC 5040 section 5.5; InfiniBand's
-// ordering rules).
+// RDMA Reads complete in the order in which they were posted (RFC 5040 section 5.5; InfiniBand's ordering
+// rules).
 void Responder::on_completed(fabric::Cookie cookie) {
   const auto at = fetches_.find(cookie);
   if (at == fetches_.end() || asked_.empty()) return;

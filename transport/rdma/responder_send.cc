@@ -41,7 +41,7 @@ void Responder::send(ByteVector message, std::span<const rpc::BulkPlace> items) 
   send_reply(std::move(message), items);
 }
 
-// RFC 8167: calls in the reverse direction are inline, and have credits of their own.
+// RFC 8167: calls in the reverse direction are inline and have their own credits.
 void Responder::pump_calls() {
   while (!closed_ && !calls_.empty() && call_credits_.available(true)) {
     const ByteVector message = std::move(calls_.front());
@@ -61,9 +61,9 @@ void Responder::write_chunk(std::span<segment> chunk, ConstBytes data, const fab
   }
 }
 
-// Data items into the Write chunks, in order; `rest` is the message without them. RFC 8166 section 4.3.2: an
-// item takes the next chunk; a chunk without segments asks for its item inline, however long that is; else an
-// item of no bytes takes none, and leaves the chunk to the next one.
+// Writes data items into the Write chunks, in order; `rest` is the message without them. RFC 8166 section
+// 4.3.2: each item takes the next chunk. A chunk without segments requests its item inline, whatever its
+// length. Otherwise an item of zero length uses no chunk: the chunk is left for the next item.
 std::optional<rpcrdma::error> Responder::place_items(Offer& offer, const Message& message,
                                                      std::span<const rpc::BulkPlace> items, Message& rest) {
   const ConstBytes whole = *message;
@@ -73,7 +73,7 @@ std::optional<rpcrdma::error> Responder::place_items(Offer& offer, const Message
   for (const rpc::BulkPlace& item : items) {
     if (chunk == offer.writes.size()) break;
     if (item.offset < at || item.offset + xdr_padded(item.length) > whole.size())
-      break;  // not this message's
+      break;  // not a place in this message
     const std::span<segment> target = offer.writes[chunk];
     if (item.length == 0 && !target.empty()) continue;
     ++chunk;
@@ -120,9 +120,10 @@ void Responder::send_reply(ByteVector given, std::span<const rpc::BulkPlace> ite
     set_lengths_to_zero(out_.chunks.reply);
     return post(*rest, offer.inv_handle);
   }
-  // The header alone is too long if the client takes less than when it called.
+  // The header alone is too long if the client's inline limit has become smaller since the call.
   if (!offer.has_reply || rest->size() > room || header > inline_send_) {
-    // Executed, and the reply has no way: who asks again gets it from the session's reply cache.
+    // The call was executed, but the reply cannot be sent: a client that retries gets it from the session's
+    // reply cache.
     if (version_ == 1) return send_error(xid, version_, {rpcrdma::ERR_CHUNK, 0, 0});
     return send_error(xid, version_,
                       {rpcrdma::RDMA2_ERR_REPLY_RESOURCE, static_cast<uint32_t>(rest->size()), 0});

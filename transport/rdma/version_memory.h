@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// VersionMemory: what was learnt of a server's RPC-over-RDMA versions, so that a reconnect does not ask again
-// what had cost the last connection (draft-cel-nfsv4-rpcrdma-version-two-09 section 7.2: a client that loses
-// its connection to the first message must not try version 2 there for ever). Forgotten after a while:
+// VersionMemory: which RPC-over-RDMA versions a server is known to lack. A reconnect then does not repeat a
+// question that ended the last connection (draft-cel-nfsv4-rpcrdma-version-two-09 section 7.2: a client that
+// loses its connection to the first message must not try version 2 there for ever). It expires, because
 // servers are updated.
 //
-// Owner: the mount's transports, and its attempts, together. Any loop.
+// Owner: shared by the mount's transports and its attempts to connect. Any loop.
 #pragma once
 
 #include <mutex>
@@ -23,7 +23,7 @@ class VersionMemory {
     std::lock_guard lock(mutex_);
     return learnt_ && now - *learnt_ < kExpiry;
   }
-  // True: this reason is new, and worth a line in the log.
+  // True if this reason is new and should be logged.
   bool note_lacks_version2(TimePoint now, std::string reason) {
     std::lock_guard lock(mutex_);
     learnt_ = now;
@@ -36,7 +36,7 @@ class VersionMemory {
     learnt_.reset();
     reason_.clear();
   }
-  // Why version 2 is not spoken; empty: nothing is known.
+  // Why version 2 is not used; empty: nothing is known.
   std::string reason() const {
     std::lock_guard lock(mutex_);
     return reason_;
