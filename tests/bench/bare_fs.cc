@@ -24,10 +24,9 @@ constexpr uint32_t kSmallBytes = 4096;
 constexpr size_t kStateidBytes = 16;
 constexpr bitmap4 kEntry = bitmap4::of({FATTR4_TYPE, FATTR4_SIZE});
 constexpr uint32_t kEntryWord = 1u << FATTR4_TYPE | 1u << FATTR4_SIZE;
-constexpr size_t kReadHead = 8 + 16;  // PUTFH's result, and READ's before its data
+constexpr size_t kReadHead = 8 + 16;  // PUTFH's result, and READ's result up to the data
 
-// With duties, as the daemon has them: files closed in one COMPOUND, and bytes kept before it asks for
-// COMMIT.
+// With duties, the daemon's values: files closed in one COMPOUND, and bytes kept before it sends COMMIT.
 constexpr size_t kClosesAtOnce = 16;
 constexpr size_t kCommitAt = 32u << 20;
 
@@ -52,7 +51,7 @@ OPEN4args open_args() {
   return args;
 }
 
-// The stateid of an OPEN's result.
+// The stateid in an OPEN's result.
 stateid4 open_result(Results& x) {
   stateid4 stateid;
   stateid.seqid = x.word();
@@ -67,7 +66,7 @@ stateid4 open_result(Results& x) {
   return stateid;
 }
 
-// How much data a READ has brought, with what follows its status.
+// The length of a READ's data. Skips the fields between the status and the data.
 size_t read_length(Results& x, size_t asked) {
   const bool eof = x.word() != 0;
   const uint32_t length = x.word();
@@ -134,7 +133,7 @@ void BareFs::prepare() {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// What is asked.
+// Requests.
 
 struct stat BareFs::attributes(fuse_ino_t ino) const {
   struct stat st {};
@@ -148,14 +147,14 @@ struct stat BareFs::attributes(fuse_ino_t ino) const {
 
 void BareFs::lookup(fuse_req_t req, const char* name) {
   Name& asked = *names_.try_emplace(name, 0).first;
-  if (small_ && duties && asked.second != 0) quiet();  // it is an OPEN
+  if (small_ && duties && asked.second != 0) quiet();  // the lookup will be an OPEN
   store_be32(lookup_.bytes.data() + lookup_.bytes.size() - 4, static_cast<uint32_t>(asked.first.size()));
   start({.kind = Kind::kLookup, .req = req, .name = &asked}, lookup_, nfsrdma::as_const_bytes(asked.first));
 }
 
 void BareFs::create(fuse_req_t req, const char* name) {
   Name& asked = *names_.try_emplace(name, 0).first;
-  if (asked.second != 0) quiet();  // its CLOSE may be under way, which would close it again
+  if (asked.second != 0) quiet();  // its CLOSE may be in progress and would close the new open, too
   store_be32(create_.bytes.data() + create_.bytes.size() - 4, static_cast<uint32_t>(asked.first.size()));
   start({.kind = Kind::kCreate, .req = req, .name = &asked}, create_, nfsrdma::as_const_bytes(asked.first));
 }
@@ -177,7 +176,7 @@ void BareFs::open(fuse_ino_t ino) {
 }
 
 void BareFs::opened(File& file, const stateid4& stateid) {
-  file.open = {.seqid = 0, .other = stateid.other};  // whatever it comes to be
+  file.open = {.seqid = 0, .other = stateid.other};  // seqid 0: the current one, whatever it is
   file.read = file.write = {};
 }
 
@@ -189,7 +188,7 @@ void BareFs::close(fuse_ino_t ino) {
   add(bytes, static_cast<uint32_t>(file.handle.size()));
   add(bytes, file.handle.bytes());
   add(bytes, OP_CLOSE);
-  add(bytes, uint32_t{0});  // seqid: NFSv4.0's
+  add(bytes, uint32_t{0});  // seqid: for NFSv4.0 only
   add(bytes, file.open.seqid);
   add(bytes, ConstBytes(file.open.other));
   Session::add_operations(close_, 2);
@@ -218,7 +217,7 @@ void BareFs::resize(fuse_ino_t ino, uint64_t size) {
   file.brought = false;
 }
 
-// The file's `request`, made with its first use since the file was opened.
+// The file's `request`; it is encoded at its first use after the open.
 template <class Args>
 Request& BareFs::at_hand(Request& request, const File& file) const {
   if (request.bytes.empty()) request = session_.compound(PUTFH4args{file.handle}, Args{.stateid = file.open});
@@ -233,7 +232,7 @@ void BareFs::read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset) {
     fuse_reply_buf(req, reinterpret_cast<const char*>(file.content.data()) + from, found);
     return;
   }
-  while (file.writing != 0) wait();  // or it overtakes them
+  while (file.writing != 0) wait();  // otherwise the READ overtakes the WRITEs
   Request& request = at_hand<READ4args>(file.read, file);
   std::byte* words = request.bytes.data() + request.bytes.size() - 12;
   put64(words, static_cast<uint64_t>(offset));
@@ -259,7 +258,8 @@ void BareFs::write(fuse_req_t req, fuse_ino_t ino, ConstBytes data, off_t offset
   start(pending, request, data);
 }
 
-// The request that is being handled stays where it is; the next one gets memory whose bytes are committed.
+// Keeps the buffer of the request that is being handled. The next request gets a buffer whose data is
+// committed.
 void BareFs::keep_until_commit(Pending& pending) {
   if (kept_.size() * max_io >= kCommitAt && under_commit_.empty()) {
     under_commit_.swap(kept_);
@@ -295,7 +295,7 @@ void BareFs::wait() {
   if (!answer()) fail("the server is gone");
 }
 
-// Waits until nothing is under way.
+// Waits until every request has its reply.
 void BareFs::quiet() {
   send_closes();
   while (under_way_ != 0) wait();
@@ -307,7 +307,7 @@ void BareFs::idle() {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// What is answered.
+// Replies.
 
 bool BareFs::answer() {
   do {
@@ -396,7 +396,7 @@ fuse_entry_param BareFs::entry(Name& name, Results& x) {
   File& file = files_[name.second];
   x.ok(OP_GETATTR);
   if (x.word() != 1 || x.word() != kEntryWord) fail("other attributes than were asked for");
-  x.word();  // their length
+  x.word();  // the length of the attributes
   file.directory = x.word() == NF4DIR;
   const uint64_t size = x.long_word();
   file.size = file.writing == 0 ? size : std::max(size, file.size);

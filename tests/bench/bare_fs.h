@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file system of barefs: one directory of an NFSv4.1 server. What is asked of it are FUSE's requests,
-// each answered through its fuse_req_t, most of them once the server has answered. One thread's.
+// The file system of barefs: one directory of an NFSv4.1 server. Its methods are FUSE requests; each is
+// answered through its fuse_req_t, most of them once the server has replied. One thread only.
 //
-// Names, CLOSE, READ and WRITE are encoded once, up to what changes; their results are read where they lie.
+// LOOKUP, OPEN, CLOSE, READ and WRITE are encoded once, except for the fields that change. Results are read
+// in the receive buffer.
 #pragma once
 
 #include <sys/stat.h>
@@ -27,7 +28,7 @@ class BareFs final : public FarEnd {
 
   int socket() const override { return session_.socket(); }
   bool answer() override;
-  void idle() override;  // keeps the lease
+  void idle() override;  // renews the lease
 
   struct stat attributes(fuse_ino_t ino) const;
   void lookup(fuse_req_t req, const char* name);
@@ -37,7 +38,7 @@ class BareFs final : public FarEnd {
   void resize(fuse_ino_t ino, uint64_t size);
   void read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset);
   void write(fuse_req_t req, fuse_ino_t ino, nfsrdma::ConstBytes data, off_t offset, bool direct);
-  // Answers once what was written to the file is on stable storage.
+  // Replies once the data written to the file is on stable storage.
   void settle(fuse_req_t req, fuse_ino_t ino);
 
  private:
@@ -48,12 +49,12 @@ class BareFs final : public FarEnd {
     nfsrdma::nfs4::nfs_fh4 handle{};
     uint64_t size = 0;
     bool directory = false;
-    unsigned opens = 0;              // one at the server for all of them
-    nfsrdma::nfs4::stateid4 open{};  // all zero: the special one that means nobody's
-    bare::Request read{}, write{};   // with the last words open: offset and count; offset, stability, length
-    unsigned writing = 0;            // WRITEs under way
+    unsigned opens = 0;              // all of them share one open at the server
+    nfsrdma::nfs4::stateid4 open{};  // all zero: the anonymous stateid
+    bare::Request read{}, write{};   // without the last words: offset and count; offset, stability and length
+    unsigned writing = 0;            // WRITEs without a reply
     bool unstable = false;           // WRITEs since the last COMMIT
-    bool brought = false;            // --small: all of it is in `content`
+    bool brought = false;            // --small: `content` is the whole file
     nfsrdma::ByteVector content{};
   };
 
@@ -64,7 +65,7 @@ class BareFs final : public FarEnd {
     size_t size = 0;
     File* file = nullptr;
     Name* name = nullptr;
-    void* kept = nullptr;  // what a WRITE is sent from
+    void* kept = nullptr;  // the memory that a WRITE is sent from
   };
 
   void walk(const std::string& name);
@@ -91,13 +92,14 @@ class BareFs final : public FarEnd {
   bare::Session session_;
   bool small_;
   PipedReply piped_;
-  bare::Request lookup_, create_;  // to be sent with a name
-  bare::Request close_;            // to which CLOSEs are added
+  bare::Request lookup_, create_;  // the name is added when sent
+  bare::Request close_;            // CLOSEs are added to it
   size_t closes_ = 0;
-  std::vector<void*> kept_, under_commit_, free_memory_;  // with duties: of requests, max_io and more each
-  std::vector<Pending> pending_;                          // by slot
-  std::deque<File> files_;                                // by inode number
-  std::unordered_map<std::string, fuse_ino_t> names_;     // 0: was asked for, and not there
+  std::vector<void*> kept_, under_commit_,
+      free_memory_;               // with duties: buffers of requests, at least max_io bytes each
+  std::vector<Pending> pending_;  // by slot
+  std::deque<File> files_;        // by inode number
+  std::unordered_map<std::string, fuse_ino_t> names_;  // 0: looked up, and absent
   unsigned under_way_ = 0;
-  unsigned large_ = 0;  // READs among them whose data may be spliced
+  unsigned large_ = 0;  // READs without a reply whose data may be spliced
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least that is an NFSv4.1 client's session (RFC 8881 section 2.10): one TCP connection, one slot for
-// each request under way, no back channel, nothing for what goes wrong. A request is encoded once and sent
-// again with only its XID, its slot and what the caller patches changed; a reply is looked at where it lies.
-// Blocking; one thread's.
+// A minimal NFSv4.1 session (RFC 8881 section 2.10): one TCP connection, one slot for each request in
+// progress, no back channel, no error recovery. A request is encoded once; for each send only the XID, the
+// slot and the fields that the caller patches change. A reply is read in the receive buffer. Blocking; one
+// thread only.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +21,29 @@ namespace nfs4 = nfsrdma::nfs4;
 using nfsrdma::ByteVector;
 using nfsrdma::ConstBytes;
 
-// Ends the program: a ceiling that lost a request has no figure.
+// Ends the program: a ceiling that lost a request has no valid result.
 [[noreturn]] void fail(const std::string& what);
 [[noreturn]] void fail(nfs4::nfs_opnum4 op, nfs4::nfsstat4 status);
 
 struct Request {
-  ByteVector bytes;       // record mark and RPC call; what the caller patches is at the end
-  ByteVector behind{};    // operations that follow the data, or the name, that is sent with it
-  size_t operations = 0;  // where their number stands
-  size_t sequence = 0;    // where sa_sequenceid stands; 0: the COMPOUND has no SEQUENCE
+  ByteVector bytes;       // record mark and RPC call; the fields to patch are at the end
+  ByteVector behind{};    // operations behind the data or name that is sent with it
+  size_t operations = 0;  // offset of the number of operations
+  size_t sequence = 0;    // offset of sa_sequenceid; 0: the COMPOUND has no SEQUENCE
 };
 
 struct Reply {
   uint32_t slot = 0;
-  ConstBytes results;  // behind SEQUENCE's, until the next call of anything
-  size_t left = 0;     // what follows them in the socket
+  ConstBytes results;  // after SEQUENCE's result; valid until the next call of any method
+  size_t left = 0;     // bytes of the reply that are still in the socket
 };
 
 class Session {
  public:
   static constexpr uint32_t kSlots = 64;
-  static constexpr uint32_t kOperations = 40;  // of a COMPOUND
+  static constexpr uint32_t kOperations = 40;  // per COMPOUND
 
-  // For READs and WRITEs of so many bytes.
+  // `max_io`: bytes of the largest READ and WRITE.
   Session(const std::string& host, uint16_t port, uint32_t max_io);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -51,7 +51,7 @@ class Session {
 
   int socket() const { return socket_; }
 
-  // A COMPOUND of SEQUENCE, once there is a session, and these.
+  // A COMPOUND of these operations, after SEQUENCE if the session exists.
   template <class... Args>
   Request compound(const Args&... args) const {
     Request request;
@@ -61,7 +61,7 @@ class Session {
     add_operations(request, sizeof...(args));
     return request;
   }
-  // The same, and these behind what is sent with it.
+  // Adds operations behind the data or name that is sent with the request.
   template <class... Args>
   static void follow(Request& request, const Args&... args) {
     nfsrdma::xdr::Encoder x(request.behind);
@@ -71,23 +71,23 @@ class Session {
   static void add_operations(Request& request, size_t count);
 
   bool full() const { return free_.empty(); }
-  // Into a free slot, whose number it returns; `data`, padded, goes between its two parts.
+  // Sends the request in a free slot and returns the slot. `data`, padded, goes between `bytes` and `behind`.
   uint32_t send(Request& request, ConstBytes data = {});
-  // Called when the server takes no more, and has answers: it may be waiting for them to be taken. May not
-  // send.
+  // Called when the socket takes no more data but has replies: the server may be waiting until they are read.
+  // Must not send.
   std::function<void()> meanwhile;
 
-  // The next reply as a whole, and with it as many as have come; or no more of it than `results`, and nothing
-  // of the next one. Nothing: the server is gone.
+  // next() returns the next reply entirely, and reads as many others as have arrived. next_head() reads at
+  // most `results` bytes of the results, and nothing of the following reply. Nothing: the server is gone.
   std::optional<Reply> next();
   std::optional<Reply> next_head(size_t results);
-  // There is something that the socket no longer has.
+  // Whether the buffer holds bytes that are not parsed yet.
   bool has_received() const { return parsed_ < received_; }
-  // What is left, too.
+  // Reads the rest of the reply.
   void complete(Reply& reply);
   void discard(size_t bytes);
 
-  // Sends it, and waits for its answer; nothing else may be under way.
+  // Sends a COMPOUND and waits for its reply. No other request may be in progress.
   template <class... Args>
   ConstBytes call(const Args&... args) {
     Request request = compound(args...);
@@ -125,14 +125,14 @@ Res take(nfsrdma::xdr::Decoder& x) {
   return res;
 }
 
-// Results where they lie, word by word; fails if there are too few.
+// Decodes results in place, word by word; fails if there are too few.
 class Results {
  public:
   explicit Results(ConstBytes bytes) : left_(bytes) {}
 
-  // How the next operation ended, which has to be this one.
+  // The status of the next operation, which must be `op`.
   nfs4::nfsstat4 status(nfs4::nfs_opnum4 op);
-  // Fails unless it was a success.
+  // Fails unless that status is a success.
   void ok(nfs4::nfs_opnum4 op);
   uint32_t word() { return nfsrdma::load_be32(bytes(4).data()); }
   uint64_t long_word();

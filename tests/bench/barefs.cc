@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// barefs: a plain NFSv4.1 client behind FUSE, to be measured beside a mount of the same server. One RPC for a
-// name, a READ, a WRITE, each encoded once; replies are looked at where they lie, and a READ's data is
-// spliced from 64 KiB on. No cache of data, no recovery, no locks, no delegations, no back channel, no
-// permissions, no order among WRITEs of the same bytes; attributes are what LOOKUP, CREATE and its own work
-// have told, and an open(2) never drops what the kernel has. For the benchmark's loads only; what it cannot
-// do it refuses, or it ends with a line that says why.
+// barefs: a minimal NFSv4.1 client behind FUSE, to compare with a mount of the same server. It sends one RPC
+// for a lookup, a READ or a WRITE, each encoded once. Replies are decoded in the receive buffer, and a READ's
+// data is spliced from 64 KiB on. It has no data cache, recovery, locks, delegations, back channel or
+// permissions, and does not order WRITEs of the same bytes. Attributes come from LOOKUP, CREATE and its own
+// writes, and an open(2) never drops the kernel's cached data. It serves only the benchmark's loads. It
+// refuses other operations, or ends with a line that says why.
 //
 // usage: barefs --server HOST --port N --path /EXPORT[/DIR] [--io BYTES] [--small] [--duties] MOUNTPOINT
 //
-// Files of the one directory are there, by name. WRITEs are answered before the server has answered, unless
-// the file was opened with O_DIRECT; a flush or fsync waits for those of the file and for COMMIT. --small: a
-// name is asked for together with the file's first 4096 bytes, and opening and reading it ask nothing more.
-// --duties: three of those that a mount has. What was written stays in memory until a COMMIT covers it; a
-// file that is open here is open at the server (with --small LOOKUP's RPC is an OPEN, and sixteen are closed
-// by one); and each close(2) of a file is told (FUSE_FLUSH), as who keeps POSIX locks has to know of it.
+// The mount shows the files of the one directory, by name. FUSE's WRITE is answered before the server's
+// reply, unless the file was opened with O_DIRECT; a flush or fsync waits for the file's WRITEs and for
+// COMMIT. --small: the LOOKUP's COMPOUND also reads the file's first 4096 bytes, so that opening and reading
+// the file need no further RPC. --duties: adds three duties of a real mount. Written data stays in memory
+// until a COMMIT covers it. A file that is open here is open at the server (with --small LOOKUP's RPC is an
+// OPEN, and one RPC closes sixteen files). Each close(2) of a file causes a FUSE_FLUSH, which a client that
+// keeps POSIX locks needs.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -78,7 +79,7 @@ fuse_lowlevel_ops operations() {
   ops.fsync = [](fuse_req_t req, fuse_ino_t ino, int, fuse_file_info*) { of(req).settle(req, ino); };
   ops.release = [](fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
     BareFs& fs = of(req);
-    fuse_reply_err(req, 0);  // and `req` is gone
+    fuse_reply_err(req, 0);  // frees `req`
     fs.close(ino);
   };
   return ops;

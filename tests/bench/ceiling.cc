@@ -47,7 +47,7 @@ void Inflow::set_low_water(int socket, size_t bytes) {
   low_water_ = bytes;
 }
 
-// SPLICE_F_NONBLOCK is about the pipe alone.
+// SPLICE_F_NONBLOCK applies to the pipe only.
 ssize_t Inflow::some(int socket, int pipe) {
   if (begun_) {
     set_low_water(socket, std::min(left_, kLowWater));
@@ -102,7 +102,8 @@ bool PipedReply::move(int pipe, size_t size) {
   return ::splice(pipe, nullptr, pipe_[1], nullptr, size, SPLICE_F_NONBLOCK) == static_cast<ssize_t>(size);
 }
 
-// The pipe has no slot left: the data came in more fragments than it has. A reply is one splice or one write.
+// Called when the pipe has no slot left: the data arrived in more fragments than it has slots. A reply must
+// be one splice or one write, so all of it moves to memory.
 bool PipedReply::land() {
   landed_.reserve(size_);
   landed_.resize(std::exchange(piped_, 0));
@@ -113,7 +114,7 @@ bool PipedReply::end(int fuse, fuse_req_t req) {
   const ssize_t n = landed_.empty() ? ::splice(pipe_[0], nullptr, fuse, nullptr, size_, 0)
                                     : ::write(fuse, landed_.data(), landed_.size());
   landed_.clear();
-  fuse_reply_none(req);  // frees what libfuse keeps of it
+  fuse_reply_none(req);  // frees libfuse's state of the request
   return n == static_cast<ssize_t>(size_);
 }
 
@@ -133,7 +134,7 @@ namespace {
 
 constexpr int kIdleMs = 10'000;
 
-// libfuse 3.14 leaves two flags out of its answer to INIT, which is the first that is written.
+// libfuse 3.14 omits two flags in its INIT reply, which is the first reply written.
 ssize_t write_reply(int fd, iovec* pieces, int count, void*) {
   static bool first = true;
   if (std::exchange(first, false) && count == 2 && pieces[1].iov_len >= sizeof(fuse_init_out)) {
@@ -153,8 +154,8 @@ bool answer_init_ourselves(fuse_session* session) {
   return fuse_session_custom_io(session, &io, fuse_session_fd(session)) == 0;
 }
 
-// What fuse_session_loop() does, with the far end's answers beside the kernel's requests. Requests go first:
-// the far end works on the next one while this process passes on an answer.
+// Like fuse_session_loop(), but also handles the far end's answers. Requests go first, so that the far end
+// works on the next one while this process passes on an answer.
 int loop(FarEnd& far_end, fuse_session* session) {
   fuse_buf& buffer = far_end.handled;
   far_end.fuse = fuse_session_fd(session);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ceilings of a FUSE client share: the mount, its loop, what they do with their socket, and a reply
-// whose data goes from that to /dev/fuse through a pipe, as the daemon's does. One thread's.
+// Shared by the ceilings of a FUSE client: the mount, its loop, socket I/O, and a reply whose data goes from
+// the socket to /dev/fuse through a pipe, as the daemon's does. One thread only.
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@
 // Smaller replies are cheaper through memory, as in the daemon.
 inline constexpr size_t kMinSplicedBytes = 64u << 10;
 
-// Entries and attributes, as nfs(5)'s acregmin has it.
+// Lifetime of entries and attributes, as nfs(5)'s acregmin.
 inline constexpr double kValidSeconds = 3.0;
 
-// What stands behind a ceiling, reached through one socket.
+// The server behind a ceiling, reached through one socket.
 class FarEnd {
  public:
   FarEnd() = default;
@@ -29,31 +29,31 @@ class FarEnd {
 
   // Readable when answer() has something to do.
   virtual int socket() const = 0;
-  // Replies through /dev/fuse to what the socket has an answer for; false once the far end is gone.
+  // Sends FUSE replies for the answers that the socket has; false when the far end is gone.
   virtual bool answer() = 0;
-  // Nothing has come for ten seconds.
+  // Called after ten seconds without a request or an answer.
   virtual void idle() {}
 
   int fuse = -1;        // /dev/fuse
-  uint64_t unique = 0;  // of the FUSE request that is being handled
-  fuse_buf handled{};   // where that lies; whoever keeps its memory leaves other in its place, or none
+  uint64_t unique = 0;  // of the FUSE request being handled
+  fuse_buf handled{};   // the request's memory; to keep it, replace `mem` by other memory or by null
 };
 
-// Blocking, to the last byte; false once the other end is gone. send_all() uses `parts` up.
+// Block until all bytes are transferred; false when the other end is gone. send_all() modifies `parts`.
 bool send_all(int socket, iovec* parts, size_t count);
-// So many bytes of the parts are done with.
+// Removes the first `bytes` bytes from the parts.
 void step_over(iovec*& parts, size_t& count, size_t bytes);
 bool receive_all(int socket, void* to, size_t size);
 
-// Bytes of a socket that are sure to come, into a pipe; nobody is woken up for less than 256 KiB of them, or
-// what is left, as in the daemon.
+// Moves bytes that are sure to arrive from a socket into a pipe. Wakes up only for 256 KiB of them, or for
+// the rest, as the daemon does.
 class Inflow {
  public:
   explicit Inflow(size_t size) : left_(size) {}
 
-  // As splice(2), which does not wait for room in the pipe.
+  // splice(2); does not wait for room in the pipe.
   ssize_t some(int socket, int pipe);
-  // Ready for each byte again.
+  // Makes the socket readable for each byte again.
   void end(int socket) { set_low_water(socket, 1); }
   size_t left() const { return left_; }
 
@@ -65,7 +65,7 @@ class Inflow {
   bool begun_ = false;
 };
 
-// Of 256 fragments; says so where there is none.
+// A pipe of 256 fragments; prints a warning if it cannot have them.
 std::array<int, 2> make_pipe();
 
 class PipedReply {
@@ -75,13 +75,13 @@ class PipedReply {
   PipedReply& operator=(const PipedReply&) = delete;
   ~PipedReply();
 
-  // What follows answers the request with this number, with so much data.
+  // Begins the reply to the request `unique`, with `size` bytes of data.
   bool begin(uint64_t unique, size_t size);
-  // The next bytes of the socket are the next of the data.
+  // Adds the next `size` bytes of the socket to the data.
   bool add(int socket, size_t size);
-  // Those of a pipe, where all of them are.
+  // Adds `size` bytes of a pipe, which must all be there.
   bool move(int pipe, size_t size);
-  // All data was added. `req` is the request.
+  // Sends the reply; all data was added. `req` is the request.
   bool end(int fuse, fuse_req_t req);
 
  private:
@@ -90,15 +90,15 @@ class PipedReply {
   std::array<int, 2> pipe_;
   size_t size_ = 0;           // of the reply
   size_t piped_ = 0;          // bytes of it in the pipe
-  std::vector<char> landed_;  // all of it so far, once it did not fit the pipe
+  std::vector<char> landed_;  // the whole reply so far, once it did not fit the pipe
 };
 
-// For ops.init: what the daemon asks for, as far as it matters for speed (fuse/handshake.cc says why).
+// For ops.init: the daemon's settings, as far as they matter for speed (fuse/handshake.cc has the reasons).
 void negotiate(fuse_conn_info* conn, uint32_t max_io);
-// For ops.open: who has written nothing need not be asked when the file is closed.
+// For ops.open: no FUSE_FLUSH at close(2) for a file that is opened for reading only.
 void spare_flush(fuse_file_info* info);
 
-// Mounts, serves in the foreground until it is unmounted, and returns main's result. `options` are mount
-// options; `far_end` may be null.
+// Mounts, serves in the foreground until the unmount, and returns main's result. `options` are mount options;
+// `far_end` may be null.
 int serve(const fuse_lowlevel_ops& ops, void* userdata, FarEnd* far_end, const char* options,
           const char* mountpoint);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// fsload does on a mounted directory what nfsload does over libnfs, so that their figures can stand side by
-// side. The load itself is `nfsrdma-fuse bench`'s (cli/bench/load.h).
+// fsload runs on a mounted directory the same load that nfsload runs over libnfs, so that their results can
+// be compared. The load itself is `nfsrdma-fuse bench`'s (cli/bench/load.h).
 //
 // usage: fsload --op read|write|randread --path FILE --size BYTES [--block BYTES] [--depth N] [--count N]
 //               [--direct 1] [--keep 1] [--seconds S]
 //        fsload --op stat|create|smallread --path PREFIX [--block BYTES] [--depth N] --count N [--seconds S]
 //               [--among N] [--ask 1]
 //
-// What the kernel has cached of the file is dropped before the clock starts, unless --keep. --among: stat
-// takes names at random; --ask: not what the kernel has cached. --seconds ends a run early. Prints one JSON
-// object: operations, bytes, wall seconds, the CPU seconds of this process, latencies.
+// The kernel's cached data of the file is dropped before the clock starts, unless --keep. --among: stat takes
+// names at random; --ask: stat bypasses the kernel's attribute cache. --seconds ends a run early. Prints one
+// JSON object: operations, bytes, wall seconds, the CPU seconds of this process, latencies.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a guest's programs execute, by the page of their addresses: a plugin of QEMU's emulated processor,
-// which has no counters of its own. lab_costs.py finds the pages of one process in its /proc/PID/maps:
-// programs lie at random addresses, so that no two share one.
+// Counts the user-space instructions of a guest by page: a plugin of QEMU's emulated processor, which has no
+// performance counters. lab_costs.py finds the pages of a process in its /proc/PID/maps. Programs are at
+// random addresses, so no two share a page.
 //
 // usage: qemu-system-x86_64 -plugin libinstructions.so,counts=FILE
 //
-// FILE is kSlots pairs of 64-bit numbers in the host's byte order: page (address / 4096), and instructions
-// executed there. A page is in the first pair from slot_of's on that has it; none has it where an empty one
-// comes first. FILE may be read at any time, and is as large as its pages are many: it has holes. The first
-// pair counts what found no place. The kernel's instructions are not counted. A block of instructions counts
-// when it begins, and again from where a page fault has interrupted it.
+// FILE has kSlots pairs of 64-bit numbers in the host's byte order: page (address / 4096), and instructions
+// executed there. It is a hash table: the pair of a page is at or behind the place that slot_of() computes;
+// an empty pair ends the search. FILE may be read at any time. It is sparse and takes as much space as there
+// are pages. The first pair counts instructions that found no free pair. The kernel's instructions are not
+// counted. A block of instructions counts when it begins, and again from where a page fault interrupted it.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,9 +18,9 @@
 #include <cstdio>
 #include <cstring>
 
-// Of QEMU's plugin API (qemu-plugin.h), which Debian has no package of: version 1 (Debian 12's QEMU 7.2) has
-// the addition that is a part of the translated code, and version 2 (QEMU 9) has it no more; Debian 13's QEMU
-// takes a call instead.
+// QEMU's plugin API (qemu-plugin.h), for which Debian has no package. Version 1 (Debian 12's QEMU 7.2) can
+// add to a counter inside the translated code. Version 2 (QEMU 9) no longer has that; with Debian 13's QEMU a
+// callback is used.
 extern "C" {
 using qemu_plugin_id_t = uint64_t;
 struct qemu_info_t;
@@ -36,7 +36,7 @@ void qemu_plugin_register_vcpu_tb_exec_cb(qemu_plugin_tb* tb, void (*executed)(u
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
                                            void (*translated)(qemu_plugin_id_t id, qemu_plugin_tb* tb));
 [[gnu::visibility("default")]] extern int qemu_plugin_version;
-// A variable that QEMU looks at once this library is loaded.
+// QEMU reads this variable once the library is loaded.
 int qemu_plugin_version = qemu_plugin_register_vcpu_tb_exec_inline != nullptr ? 1 : 2;
 [[gnu::visibility("default")]] int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* info, int argc,
                                                        char** argv);
@@ -48,9 +48,9 @@ struct Slot {
   uint64_t page = 0;
   uint64_t instructions = 0;
 };
-constexpr unsigned kBits = 24;  // 20 were too few for the lab's five rounds with their builds
+constexpr unsigned kBits = 24;  // with 20 the table was too small for the lab's five rounds with their builds
 constexpr uint64_t kSlots = uint64_t{1} << kBits;
-constexpr uint64_t kKernel = uint64_t{1} << 47;  // and above
+constexpr uint64_t kKernel = uint64_t{1} << 47;  // kernel addresses begin here
 Slot* slots;
 
 Slot& slot_of(uint64_t page) {
@@ -63,13 +63,13 @@ Slot& slot_of(uint64_t page) {
   return slots[0];
 }
 
-// Of a block: its slot, and how many instructions it has, in one pointer's room.
+// `data` packs the block's slot and its number of instructions into a pointer.
 void executed(unsigned /*vcpu*/, void* data) {
   const auto packed = reinterpret_cast<uintptr_t>(data);
   __atomic_fetch_add(&slots[packed % kSlots].instructions, packed / kSlots, __ATOMIC_RELAXED);
 }
 
-// One at a time: QEMU holds a lock.
+// Never runs concurrently: QEMU holds a lock.
 void translated(qemu_plugin_id_t, qemu_plugin_tb* tb) {
   const uint64_t address = qemu_plugin_tb_vaddr(tb);
   if (address >= kKernel) return;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: nfsload --op OP --path DIR [--version 3|4] [--server A] [--port N] [--mount-port N] [--file NAME]
-// [--size BYTES]
-//                [--block BYTES] [--depth N] [--count N] [--seed N]
+//                [--size BYTES] [--block BYTES] [--depth N] [--count N] [--seed N]
 // Prints one JSON object: operations, bytes, wall seconds and this process's CPU seconds.
 #include "nfsload.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// nfsload measures what libnfs's raw asynchronous API gets out of an NFS server: the figures a FUSE mount of
-// the same server is compared with. One thread, one connection, `depth` requests outstanding.
+// nfsload measures the speed of libnfs's raw asynchronous API with an NFS server, for comparison with a FUSE
+// mount of the same server. One thread, one connection, `depth` requests outstanding.
 //
-// A Protocol turns one operation of the load into RPCs; NFSv3 and NFSv4.0 are what libnfs 4.0 speaks. It is
-// owned by main, lives as long as its rpc_context, and calls Driver::done exactly once for every operation
+// A Protocol turns one operation of the load into RPCs. libnfs 4.0 speaks NFSv3 and NFSv4.0. main owns the
+// Protocol, which lives as long as its rpc_context and calls Driver::done exactly once for every operation
 // started.
 #pragma once
 
@@ -32,10 +32,10 @@ struct Options {
   uint64_t seed = 1;
 };
 
-// Ends the program with the message: a load that lost a request has no figure.
+// Ends the program with the message: a load that lost a request has no valid result.
 [[noreturn]] void fail(const std::string& what);
 
-// Runs the connection's event loop until `finished` says so.
+// Runs the connection's event loop until `finished` returns true.
 void run_until(rpc_context* rpc, const std::function<bool()>& finished);
 
 using Done = std::function<void(unsigned slot, uint64_t bytes)>;

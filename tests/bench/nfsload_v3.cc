@@ -6,7 +6,7 @@ namespace {
 
 class V3;
 
-// What a callback needs to know; one per slot, so nothing is allocated per request.
+// The state of a callback; one per slot, so nothing is allocated per request.
 struct Slot {
   V3* self;
   unsigned number;

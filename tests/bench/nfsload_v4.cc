@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NFSv4.0 by hand over rpc_nfs4_compound_async: SETCLIENTID, one open-owner per slot, OPEN_CONFIRM at its
+// NFSv4.0 over rpc_nfs4_compound_async: SETCLIENTID, one open-owner per slot, OPEN_CONFIRM at the owner's
 // first use.
 #include <algorithm>
 #include <cstring>
@@ -270,7 +270,7 @@ class V4 final : public Protocol {
         owner);
   }
 
-  // The file is open: close it, after reading its first block when the load asks for it.
+  // The file is open: closes it, after reading its first block if the load asks for that.
   void use(Owner& owner) {
     if (owner.opening_file) {
       owner.opening_file = false;
@@ -303,8 +303,8 @@ class V4 final : public Protocol {
   std::string file_;
   stateid4 stateid_{};
   bool file_open_ = false;
-  // type, change, size, fsid, fileid | mode, numlinks, owner, owner_group, rawdev, space_used, times: what
-  // stat(2) needs.
+  // type, change, size, fsid, fileid | mode, numlinks, owner, owner_group, rawdev, space_used, times: the
+  // attributes that stat(2) needs.
   uint32_t stat_attributes_[2] = {0x0010011a, 0x0030a23a};
   uint32_t mode_attribute_[2] = {0, 2};
   char mode_value_[4] = {0, 0, 1, static_cast<char>(0xa4)};  // 0644

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// nullfs: the FUSE file system that does nothing, as fast as FUSE lets it: the ceiling for any daemon behind
-// /dev/fuse.
+// nullfs: a FUSE file system that does nothing, as fast as FUSE permits. It is the ceiling for any daemon
+// behind /dev/fuse.
 //
 // usage: nullfs [--size BYTES] [--files N] [--direct] [--relay [--framed]] MOUNTPOINT
 //
-// Reads are answered from one constant buffer, writes are dropped where they arrived. The root holds `data`
-// with the given size and N (default 0) files f0, f1, ... of 4096 bytes; files may be created and are
-// remembered by name. One thread reads /dev/fuse, as the daemon does; entries and attributes are valid for 3
-// s, as nfs(5)'s acregmin has it; the kernel may keep data over an open, as that of a mount's file that has
-// not changed. Runs in the foreground until it is unmounted. With --relay the data of READs and WRITEs
-// crosses a TCP connection to a process that does nothing else (relay.h); with --framed that of READs in
-// MPA's frames.
+// Reads are answered from one constant buffer; the data of writes is dropped. The root holds `data` with the
+// given size and N (default 0) files f0, f1, ... of 4096 bytes. Files may be created and are remembered by
+// name. One thread reads /dev/fuse, as in the daemon. Entries and attributes are valid for 3 s, as nfs(5)'s
+// acregmin. The kernel may keep data over an open, as it may for an unchanged file of a mount. Runs in the
+// foreground until it is unmounted. With --relay the data of READs and WRITEs crosses a TCP connection to a
+// process that does nothing else (relay.h); with --framed that of READs comes in MPA's frames.
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -23,7 +23,7 @@ bool send_data(int socket, char* data, size_t size, bool framed) {
   return send_all(socket, &part, 1);
 }
 
-// The filer: a READ is answered with bytes, a WRITE with nothing.
+// The server: answers a READ with bytes, and a WRITE not at all.
 void serve(int socket, size_t max_io, bool framed) {
   std::vector<char> memory(max_io, 'r');
   for (Message message{}; receive_all(socket, &message, sizeof(message));) {
@@ -68,7 +68,7 @@ void Relay::write(fuse_req_t req, const char* data, size_t size) {
 }
 
 bool Relay::answer() {
-  if (pending_.empty()) return false;  // readable without a question: the far end is gone
+  if (pending_.empty()) return false;  // readable although no READ waits: the far end is gone
   const Pending request = pending_.front();
   pending_.pop_front();
   return request.size < kMinSplicedBytes ? copy(request) : splice(request);
@@ -96,8 +96,8 @@ bool Relay::splice(const Pending& request) {
          piped_.end(fuse, request.req);
 }
 
-// All frames at once into a pipe of their own, each as long as it should be; there data and words are told
-// apart.
+// Moves all frames, each of the expected size, into a separate pipe, and there separates the data from the
+// words around it.
 bool Relay::splice_frames(size_t size) {
   frames::Whole whole(memory_.data(), size);
   Inflow inflow(whole.size());
@@ -105,7 +105,7 @@ bool Relay::splice_frames(size_t size) {
     if (inflow.some(socket_, raw_[1]) <= 0) return false;
   }
   inflow.end(socket_);
-  bool words = true;  // comes first, and last
+  bool words = true;  // words come first and last
   for (const iovec& part : whole.parts()) {
     if (words ? ::read(raw_[0], part.iov_base, part.iov_len) != static_cast<ssize_t>(part.iov_len)
               : !piped_.move(raw_[0], part.iov_len))

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The far end of nullfs --relay: as much of a filer as no client can do without. What a FUSE file system
-// reaches with it is the most that a network client behind FUSE can reach on this machine: the bytes of each
-// READ and WRITE cross a TCP connection on loopback, and nothing else is done with them.
+// The far end of nullfs --relay: the minimum of a server. A FUSE file system with it is as fast as a network
+// client behind FUSE can be on this machine: the bytes of each READ and WRITE cross a TCP connection on
+// loopback, and nothing else is done with them.
 //
-// With --framed a READ's data comes as software RDMA brings it, in frames of less than 64 KiB (mpa_frames.h),
-// and nothing else is asked of anybody: what that takes more is what frames cost who tells them apart this
-// way.
+// With --framed a READ's data comes in frames of less than 64 KiB, as with software RDMA (mpa_frames.h), and
+// nothing else changes. The difference is the cost of frames for a client that separates them in this way.
 #pragma once
 
 #include <array>
@@ -17,16 +16,16 @@
 #include "ceiling.h"
 #include "mpa_frames.h"
 
-// READs are answered in their order; a WRITE, as one of a client that writes behind, before its data is sent.
-// One thread's.
+// READs are answered in order. A WRITE is answered before its data is sent, as by a client with write-back.
+// One thread only.
 class Relay final : public FarEnd {
  public:
-  // Starts the far end, a process that ends with the connection; null if there is no socket or no process.
+  // Starts the far end, a process that ends with the connection. Null if there is no socket or no process.
   static std::unique_ptr<Relay> start(size_t max_io, bool framed);
   ~Relay() override;
 
   int socket() const override { return socket_; }
-  // To the oldest READ.
+  // Answers the oldest READ.
   bool answer() override;
 
   void read(fuse_req_t req, size_t size);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// roundtrip: what one question and its answer take over TCP on loopback between two processes that do nothing
-// else: what any client of a server in another process has to wait for, and no client can be without.
+// roundtrip: the time of one request and its reply over TCP on loopback, between two processes that do
+// nothing else. Every client of a server in another process has to wait at least as long.
 //
 // usage: roundtrip --request BYTES --reply BYTES --count N
 //
-// Either end waits in epoll, as one must that waits for several things, then receives and sends. The far end
-// is a process of this program's, which inherits its processors. The first calls are not counted. Prints one
-// JSON object: operations, latencies.
+// Both ends wait in epoll, as a program with several event sources must, then receive and send. The far end
+// is a child process, which inherits the processor affinity. The first calls are not counted. Prints one JSON
+// object: operations, latencies.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ class End {
     return ready_ && ::send(socket_, message.data(), message.size(), MSG_NOSIGNAL) ==
                          static_cast<ssize_t>(message.size());
   }
-  // Fills the message; it may come in parts. False once the other end is gone.
+  // Receives the whole message, which may come in parts. False when the other end is gone.
   bool receive(std::vector<char>& message) {
     for (size_t done = 0; done < message.size();) {
       epoll_event event{};
@@ -85,7 +85,7 @@ void answer(int socket, const Arguments& arguments) {
   }
 }
 
-// Microseconds of each counted call; fewer than asked for once the far end is gone.
+// Microseconds of each counted call; fewer than requested if the far end ended early.
 std::vector<double> ask(int socket, const Arguments& arguments) {
   using Clock = std::chrono::steady_clock;
   End end(socket);
