@@ -2,13 +2,13 @@
 """Measures mounts beside what a user would pick instead, and beside their ceilings; scripts/bench runs it (see run.py for the world).
 
 usage: bench.py [--size MIB] [--repeats N] [--grid-repeats N] [--seconds S] [--files N] [--options MOUNT_OPTIONS] [--only PART,...]
-                [--full] [--counts N,...] [--touch] [--fuse-nfs PROGRAM] [--commit NAME]
+[--full] [--counts N,...] [--touch] [--fuse-nfs PROGRAM] [--commit NAME]
 
-peers.py: Ganesha over TCP beside libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA beside TCP (fabrics,
-latency, alone, filer_depth, grid); delays.py: a server that answers late (delay); scale.py: what is counted (rpc_counts,
-memory), and whether large numbers cost more (answers, costs, held); ceilings.py: FUSE alone. Repeats are interleaved and short: the
-slow moments of a machine that is not alone on its host last seconds, so that many short runs in turn compare better than few
-long ones. Writes bench.json (docs/bench/README.md), report.html and bench.txt, and which operations calls were of to bench_operations.json.
+peers.py: Ganesha over TCP, compared with libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA compared with TCP (fabrics,
+latency, alone, filer_depth, grid); delays.py: a server with late replies (delay); scale.py: counts of calls and memory (rpc_counts,
+memory), and whether large numbers cost more (answers, costs, held); ceilings.py: FUSE alone. The runs of the contenders alternate and are
+short: on a shared host slow moments last seconds, so many short runs in turn compare better than few long ones. Writes bench.json
+(docs/bench/README.md), report.html and bench.txt, and the calls by operation to bench_operations.json.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ALL = [part for kind in KINDS for part in kind.REPEATED + kind.ONCE]
 
 
 def measure(kinds, results, wanted, arguments):
-    """Every wanted part: the repeated ones round by round, then those that are done once."""
+    """Runs every wanted part: the repeated ones round by round, then those that run once."""
     repeated = [(kind, part) for kind in kinds for part in kind.REPEATED if part in wanted]
     once = [(kind, part) for kind in kinds for part in kind.ONCE if part in wanted]
     rounds = max(arguments.repeats, arguments.grid_repeats if "grid" in wanted else 0) if repeated else 0

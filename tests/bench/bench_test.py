@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/bench works: bench.py runs through with tiny sizes, and its results and report hold what they are for.
+"""scripts/bench works: bench.py runs with tiny sizes, and its results and report are complete.
 
-usage: bench_test.py BUILDDIR     What is measured here means nothing.
+usage: bench_test.py BUILDDIR     The measured values mean nothing.
 """
 
 import json
@@ -27,7 +27,7 @@ DEPTHS, BLOCKS, AHEAD = [1, 2, 4, 8, 16, 32], [512 << n for n in range(12)], [0,
 
 
 def expected():
-    """{(metric, contender, point)} of what has to be there."""
+    """The {(metric, contender, point)} that must be there."""
     found = {(metric, who, ()) for metric in LARGE for who in [OURS, BARE, *FILER, *CEILINGS, *BESIDE]}
     found |= {(metric, FRAMED, ()) for metric in ("read", "read, O_DIRECT")}
     found |= {("4 KiB read, one at a time", who, ()) for who in [*FILER, *BESIDE, f"{BARE}, beside the filer", "loopback round trip"]}
@@ -62,7 +62,7 @@ class Documents(unittest.TestCase):
         with tempfile.TemporaryDirectory() as work:
             os.symlink(BUILD, os.path.join(work, "build"))
             os.environ["NFSRDMA_WORK"] = work
-            from results import Results, write_report  # where the tool is they look up when they are loaded
+            from results import Results, write_report  # imported here: they look for the tool when they are imported
             results = Results()
             for name in ("mount", "tool that failed"):
                 results.contender(name, "ours", "")
@@ -98,7 +98,7 @@ class Bench(unittest.TestCase):
             self.assertEqual(len(m["runs"]), 9 if re.search("beside cached|among|beside (open|delegations|locks)|sparse", key[0]) else 1, key)
             for run in m["runs"]:
                 value = max(run.get(quantity, 0) for quantity in ("rpcs", "mib_per_s", "ops_per_s", "p50_us", "cpu_us_per_op", "resident_mib"))
-                if "beyond" not in key[0]:  # a difference, of next to nothing here
+                if "beyond" not in key[0]:  # a difference, which may be almost zero here
                     self.assertGreater(value, 0, key)
         self.assertEqual(document["notes"], [])
         self.assertRegex(dict(document["conditions"])["server"], r"^nfs-ganesha \d+\.\d+; nfsrdma-filer \d")

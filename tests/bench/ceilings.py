@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What any file system in user space, and any network client behind it, at best reaches on this machine.
+"""The highest speed of any file system in user space, and of any network client behind it, on this machine.
 
-  empty FUSE   tests/bench/nullfs: what FUSE costs when nothing is behind it
-  relay        nullfs --relay: the same with each byte crossing a TCP connection to a process that does nothing with it
-  framed relay nullfs --relay --framed: what is read comes in the frames of software RDMA, and nothing else of it (mpa_frames.h)
-  bare client  tests/bench/barefs: a plain NFSv4.1 client of the same server: no proof of what is possible (docs/PERFORMANCE.md);
-               with duties: barefs --duties, which does what a mount may not leave out of writes and small files
+empty FUSE   tests/bench/nullfs: the cost of FUSE with nothing behind it
+relay        nullfs --relay: the same, and each byte crosses a TCP connection to a process that does nothing with it
+framed relay nullfs --relay --framed: a READ's data also comes in the frames of software RDMA (mpa_frames.h)
+bare client  tests/bench/barefs: a minimal NFSv4.1 client of the same server; not an upper limit (docs/PERFORMANCE.md);
+with duties: barefs --duties, which also does what a mount must do for writes and small files
 """
 
 import os
@@ -30,7 +30,7 @@ DUTIES_ABOUT = ("ceiling", "the bare client, with three duties of a mount: what 
 
 
 class Stand:
-    """A file system of tests/bench, mounted."""
+    """A mounted file system of tests/bench."""
 
     def __init__(self, name, program, words, window):
         self.path = os.path.join(HOME, "ceiling." + name.replace(" ", "-"))
@@ -51,7 +51,7 @@ class Stand:
 
 
 class Ceiling(Stand):
-    """Without a server: EMPTY, RELAY or FRAMED."""
+    """A ceiling without a server: EMPTY, RELAY or FRAMED."""
 
     WORDS = {EMPTY: [], RELAY: ["--relay"], FRAMED: ["--relay", "--framed"]}
 
@@ -60,8 +60,9 @@ class Ceiling(Stand):
 
 
 class Bare(Stand):
-    """The bare client, of one directory; `small` brings files of 4 KiB with their names. It has no read-ahead of its own: from the kernel's
-    2 MiB on it got no faster (2026-11-25: of 1, 2 and 4 MiB, with requests of 256 KiB to 1 MiB, 2 MiB and 512 KiB moved most)."""
+    """The bare client, mounting one directory. `small`: LOOKUP also reads files of 4 KiB. It has no read-ahead of its own. A kernel window
+    above 2 MiB did not make it faster (2026-11-25: of windows of 1, 2 and 4 MiB and requests of 256 KiB to 1 MiB, 2 MiB and 512 KiB
+    were the fastest)."""
 
     WINDOW = 2048
 
@@ -76,7 +77,7 @@ def control(path):
 
 
 def read_ahead(path):
-    """The kernel's read-ahead window of a mount in KiB; None where it is not shown."""
+    """The kernel's read-ahead window of a mount in KiB; None where it cannot be read."""
     try:
         with open(control(path)) as file:
             return int(file.read())
@@ -85,7 +86,7 @@ def read_ahead(path):
 
 
 def set_read_ahead(path, window):
-    """As root the daemon sets its mount's; the ceilings get the same. Left alone where /sys is read-only, as in containers."""
+    """Sets the window that the daemon sets for its mount as root. Does nothing where /sys is read-only, as in containers."""
     try:
         with open(control(path), "w") as file:
             file.write(str(window))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reading ahead and keeping data gain where an answer takes time: nfsrdma-filer, which answers each READ so many milliseconds late.
+"""What read-ahead and cached data gain when replies are late: nfsrdma-filer answers each READ some milliseconds late.
 
-Nothing is late on loopback, so nothing is read ahead there beyond what the kernel does by itself (client/cache/read_pace.h). The kernel's
-window is set to an ordinary user's and to root's, for everybody alike. Mounts are new in each round, and each file is read once by them, so
-that nothing is known of it; "again" is a small file once more, of which the kernel has been told to drop its pages. `cache_mem=0` is this mount
-with the kernel's read-ahead alone; the relay's answers are never late: it is what would be left if delay cost nothing.
+On loopback no reply is late, so the client reads nothing ahead beyond the kernel's own read-ahead (client/cache/read_pace.h). The kernel's
+window is set to an ordinary user's and to root's, for all contenders alike. Mounts are new in each round, and read each file once, so that
+nothing is cached. "again" reads a small file once more after the kernel was told to drop its pages. `cache_mem=0` is this mount with the
+kernel's read-ahead alone. The relay's replies are never late: it shows the speed without any delay.
 """
 
 from ceilings import BARE, BARE_ABOUT, CEILINGS, RELAY, Bare, Ceiling, set_read_ahead
@@ -55,7 +55,7 @@ class Delays(Part):
         return filer_mount(server, rdma, 2 if name == RDMA else None, "cache_mem=0" if name == KERNEL_ALONE else "", self.options)
 
     def delay(self):
-        """A file in order against the delay, and a small one again."""
+        """Reads a file in order for each delay, and a small one again."""
         for delay, (server, rdma) in self.servers.items():
             mounts = {name: self.mounted(name, server, rdma) for name in (TCP, RDMA, KERNEL_ALONE)}
             stands = {WITH_BARE: Bare(server.port, "/memory"), WITH_RELAY: Ceiling(RELAY, self.size, 1)}

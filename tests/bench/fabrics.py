@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What carries the bytes: one file of nfsrdma-filer, in its memory, over software RDMA (RPC-over-RDMA 2 and 1) and over TCP.
+"""Transports: one file in the memory of nfsrdma-filer, over software RDMA (RPC-over-RDMA 2 and 1) and over TCP.
 
-All three mounts stand side by side, and the ceilings (ceilings.py) with them; `latency` is what latency.py says. The grid is that of the 2003 paper on NFS over RDMA
-(its sections 7.2 and 7.3): reads of 512 bytes to 1 MiB, 0 to 16 of them ahead of the one that the application waits for. There a
-kernel was told how far to read ahead. Here read-ahead N is N + 1 threads that each take the next block of one file with O_DIRECT,
-so that exactly N + 1 READs of that size are under way; `rsize` is 1 MiB, so that no read is split. The server has the file in
-memory, and that no cache of the client answers is seen from the calls that were made (`rpcs_per_op`). CPU is the daemon's, and for
-CPU against throughput (the paper's figure 17) the daemon's and the application's together. The ceilings' runs of the grid are half as
-long: they need no warming up, and the grid is most of the time that all takes. libnfs has no part in it: it speaks NFSv3 and NFSv4.0.
+All three mounts exist at once, and the ceilings (ceilings.py) with them; latency.py describes `latency`. The grid is that of the 2003
+paper on NFS over RDMA (its sections 7.2 and 7.3): reads of 512 bytes to 1 MiB, with 0 to 16 of them ahead of the one that the application
+waits for. The paper set a kernel's read-ahead. Here read-ahead N is N + 1 threads that each take the next block of one file with O_DIRECT,
+so that exactly N + 1 READs of that size are in progress; `rsize` is 1 MiB, so that no read is split. The server has the file in memory;
+the number of calls (`rpcs_per_op`) shows that no client cache answers. CPU is the daemon's; for CPU against throughput (the paper's figure
+17) it is the daemon's and the application's together. The ceilings' runs of the grid are half as long: they need no warm-up, and the grid
+takes most of the total time. libnfs is not measured here: it speaks NFSv3 and NFSv4.0.
 """
 
 import statistics
@@ -24,12 +24,12 @@ TCP, RDMA2, RDMA1 = "TCP", "RDMA 2", "RDMA 1"
 RDMA = (RDMA2, RDMA1)
 METRICS = ("read", "read, O_DIRECT", "write", "write, O_DIRECT")
 GRID, ALONE = "read in order", "4 KiB read, one at a time"
-# The same ceilings as beside Ganesha, measured with these mounts in turn.
+# The same ceilings as with Ganesha; here their runs alternate with those of these mounts.
 STANDS = {f"{name}, beside the filer": name for name in (RELAY, EMPTY)}
 WITH_RELAY, WITH_EMPTY = STANDS
 WITH_FRAMED = f"{FRAMED}, beside the filer"
 KINDS = {**STANDS, WITH_FRAMED: FRAMED}
-FRAMED_METRICS = ("read", "read, O_DIRECT")  # nothing else goes in frames there
+FRAMED_METRICS = ("read", "read, O_DIRECT")  # other metrics transfer nothing in frames
 WITH_BARE = f"{BARE}, beside the filer"
 BLOCKS = [512 << n for n in range(12)]
 AHEAD = (0, 1, 2, 4, 8, 16)
@@ -37,7 +37,7 @@ PAPERS_BLOCK, PAPERS_AHEAD = 256 << 10, 4
 
 
 def filer_mount(server, rdma, version, *options):
-    """Of a filer's memory, over RPC-over-RDMA of that version at port `rdma`, or over TCP (None)."""
+    """A mount of a filer's memory, over RPC-over-RDMA of that version at port `rdma`, or over TCP (version None)."""
     proto, port = ("rdma", rdma) if version else ("tcp", server.port)
     words = [f"rdmavers={version}" if version else "", *options]
     return Mount(server.source("/memory"), port, ",".join(o for o in words if o), proto=proto)
@@ -71,9 +71,10 @@ class Fabrics(Part):
         return filer_mount(self.server, self.rdma, {TCP: None, RDMA2: 2, RDMA1: 1}[name], more, self.options)
 
     def fabrics(self):
-        """Large transfers through the page cache and beside it."""
+        """Large transfers through the page cache and with O_DIRECT."""
         mounts = {name: self.mounted(name) for name in (TCP, *RDMA)}
-        # What a daemon pays once, for its first pages and pipes, is larger than what is between two of them: another file goes first.
+        # A daemon's first transfer costs more (first touch of pages, new pipes) than the differences to be measured,
+        # so another file goes first.
         for mounted in mounts.values():
             self.unmeasured("read", mounted.path + "/target")
         stands = self.stands(read_ahead(mounts[TCP].path), KINDS)
@@ -98,7 +99,8 @@ class Fabrics(Part):
                 it.umount()
 
     def latency(self):
-        """A 4 KiB read; what it takes the bare client; and what FUSE and a round trip of as many bytes take: in one (the relay), and each alone."""
+        """The latency of a 4 KiB read; of the bare client; and of FUSE and a round trip of as many bytes, together (the relay) and
+        separately."""
         mounts = {name: self.mounted(name) for name in (TCP, *RDMA)}
         stands = {**self.stands(), WITH_BARE: Bare(self.server.port, "/memory")}
         words = {name: ["fsload", "--op", "randread", "--path", it.path + "/data", "--size", self.size, "--block", 4096, "--direct", 1]
@@ -121,7 +123,7 @@ class Fabrics(Part):
         self.umount(mounts, stands)
 
     def alone(self):
-        """The grid's reads of 256 KiB without read-ahead: one READ under way."""
+        """The grid's reads of 256 KiB without read-ahead: one READ at a time."""
         self.cells([(PAPERS_BLOCK, 0)], KINDS)
 
     def grid(self):
@@ -182,7 +184,7 @@ class Fabrics(Part):
                       "round trip in one process; the empty FUSE file system and the round trip are the two of them alone, and can be added.")
 
     def frames_alone(self, what, metric, at):
-        """What nobody who receives such frames gets around."""
+        """For comparison: the cost of frames for any client that receives them."""
         framed, relay = reference(metric, WITH_FRAMED, at), reference(metric, WITH_RELAY, at)
         self.results.target(f"{what}: {FRAMED} / {RELAY} (for comparison)", "mib_per_s", framed, relay)
         self.results.target(f"CPU per GiB, {what}: {FRAMED} / {RELAY} (for comparison)", "cpu_per_gib", framed, relay)

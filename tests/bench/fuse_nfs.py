@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fuse-nfs, the libnfs-based FUSE client, as a peer: whoever has built one names it (bench.py --fuse-nfs PROGRAM); Debian has none.
+"""fuse-nfs, the libnfs-based FUSE client, as a peer. Debian has no package; bench.py --fuse-nfs PROGRAM names a built one.
 
-It mounts NFSv3 with its own defaults: one request at a time, the kernel's page cache, attributes for a second.
+It mounts NFSv3 with its own defaults: one request at a time, the kernel's page cache, attributes valid for a second.
 """
 
 import os
@@ -16,7 +16,7 @@ FUSE_NFS_ABOUT = ("peer", "a FUSE client on libnfs (github.com/sahlberg/fuse-nfs
 
 
 class FuseNfs:
-    """One mount of it."""
+    """A mount by fuse-nfs."""
 
     def __init__(self, program, server):
         self.path = os.path.join(HOME, "fuse-nfs")
@@ -31,7 +31,7 @@ class FuseNfs:
         self.daemon = Process(self.pid())
 
     def pid(self):
-        """It goes into the background by itself: whose command line has the mount point."""
+        """fuse-nfs daemonises; its process is found by the mount point in its command line."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as file:

@@ -3,16 +3,16 @@
 
 usage: lab.py [--size MIB] [--reads N] [--files N] [--repeats N] [--clock instructions|host] [--only PART,...] [--commit NAME]
 
-Clients, server and device (Linux' rxe) are in one guest (tests/interop) with one emulated processor, so only ratios mean something.
-The guest's clock counts instructions: figures repeat whatever the host does, but a cache miss costs what a hit does. With
-`--clock host` it is the host's clock, and the spread says how busy the host was.
+Clients, server and device (Linux' rxe) are in one guest (tests/interop) with one emulated processor, so only ratios mean something. The
+guest's clock counts instructions: the results are repeatable whatever the host does, but a cache miss costs as much as a hit. With
+`--clock host` it is the host's clock, and the spread shows how busy the host was.
 
-Every run is a mount of its own, with nothing cached; repeats are interleaved. What a mount went over is looked up, not believed.
+Every run has its own mount, with nothing cached; the contenders' runs alternate. The transport that a mount uses is checked.
 
-The empty FUSE file system stands beside them: what the kernel's client and it cost one after the other, 1 / (1 / kernel + 1 / empty), is
-what a client behind FUSE is allowed. lab_requests.py counts the requests of whole workloads, lab_costs.py the daemon's instructions and
-system calls. Parts: transfers, files, requests, costs. Writes lab.json (docs/bench/README.md), lab.html and lab.txt, and which operations
-the requests and system calls were to lab_operations.json.
+The empty FUSE file system is measured, too. The time of the kernel's client plus that of the empty file system, as a rate 1 / (1 / kernel
++ 1 / empty), is the target for a client behind FUSE. lab_requests.py counts the requests of whole workloads, lab_costs.py the daemon's
+instructions and system calls. Parts: transfers, files, requests, costs. Writes lab.json (docs/bench/README.md), lab.html and lab.txt, and
+the requests and system calls by kind to lab_operations.json.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def name_of(client, proto):
     return f"{client}, {proto}" if proto else client
 
 
-# How far the kernel reads ahead through a mount, in KiB.
+# The kernel's read-ahead window of a mount, in KiB.
 WINDOW = "/sys/class/bdi/$(mountpoint -d {})/read_ahead_kb"
 
 
@@ -71,14 +71,14 @@ class EmptyMount:
 
 
 class Names:
-    """Where things are in the export."""
+    """Paths in the export."""
 
     export = EXPORT
     data, target, small, created = "data", "target", "small/f", "created/c"
 
 
 class KernelMount(Names):
-    """The kernel's client in the guest, with the methods of MountInside that are used here."""
+    """The kernel's client in the guest, with those methods of MountInside that are used here."""
 
     path = "/net"
 
@@ -87,11 +87,11 @@ class KernelMount(Names):
         guest.run(f"kernel_mount {GUEST}:/ {self.path} proto={proto},port={20049 if proto == 'rdma' else 2049}")
 
     def went_over(self):
-        """The transport in use: NFSv4.1 lets a mount share another one's of the same server."""
+        """The transport in use. It is checked because an NFSv4.1 mount may share the transport of another mount of the same server."""
         return self.guest.run(f"sed -n '\\| {self.path} |,/^device/ s/^\\s*xprt:\\s*\\(\\S*\\).*/\\1/p' /proc/self/mountstats").strip()
 
     def requests(self):
-        """{operation: how many}."""
+        """{operation: number of requests}."""
         sections = self.guest.run("cat /proc/self/mountstats").split("\ndevice ")
         mine, = (section for section in sections if f" mounted on {self.path} " in section.splitlines()[0])
         counted = re.findall(r"^\s*([A-Z_]+): (\d+)", mine.split("per-op statistics")[1], re.MULTILINE)
@@ -115,7 +115,7 @@ class OurMount(Names, MountInside):
 
 
 class Lab:
-    """Works in a guest that has the device."""
+    """Measures in a guest that has the device."""
 
     def __init__(self, guest, results, size, reads, files, parts=PARTS):
         self.guest, self.results, self.size, self.reads, self.files, self.parts = guest, results, size, reads, files, parts
@@ -126,14 +126,14 @@ class Lab:
             results.contender(name_of(client, proto), "ours" if client == OURS else "peer", ABOUT[client] + ABOUT[proto])
         results.contender(EMPTY, *CEILINGS[EMPTY])
         guest.run("modprobe -a nfsv4 rpcrdma fuse")
-        Knfsd(guest, lease=10).start()  # it has a grace period as long
+        Knfsd(guest, lease=10).start()  # the grace period is as long as the lease
         guest.run(f"""cd {EXPORT}; for name in data target; do head -c {self.size} /dev/urandom >$name; chmod 666 $name; done
             mkdir small created; for i in $(seq 0 {files - 1}); do head -c {SMALL} data >small/f$i; done""")
         if self.requests:
             self.requests.prepare(EXPORT)
 
     def run(self, number):
-        """Every contender once; each is the first in turn."""
+        """Measures every contender once; each round begins with another one."""
         self.results.round = number
         turn = number % len(CONTENDERS)
         for client, proto in CONTENDERS[turn:] + CONTENDERS[:turn]:
@@ -163,7 +163,7 @@ class Lab:
         return mounted
 
     def window(self):
-        """Ours, which the ceiling has to have as well."""
+        """Our mount's read-ahead window; the ceiling gets the same."""
         if self.kib is None:
             mounted = OurMount(self.guest, "tcp")
             self.kib = int(self.guest.run(f"cat {WINDOW.format(mounted.path)}"))
@@ -197,8 +197,7 @@ class Lab:
 
 
 def describe(results):
-    """What is drawn, and what is demanded: nine tenths of what kernel and FUSE cost one after the other, the kernel's own speed for names,
-    and fewer requests."""
+    """The plots and the targets: nine tenths of the rate of kernel plus FUSE, the kernel's own speed for names, and fewer requests."""
     pairs = [(name_of(OURS, proto), name_of(KERNEL, proto)) for proto in PROTOS]
     if results.has("read", EMPTY):
         results.plot("bars", "Large transfers beside the kernel's client", LARGE, "mib_per_s", pairs,

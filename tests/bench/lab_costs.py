@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon spends on large transfers, over an RDMA device and over TCP, in instructions and system calls; part of lab.py.
+"""The daemon's instructions and system calls for large transfers, over an RDMA device and over TCP; part of lab.py.
 
-Instructions are those of the daemon's programs, not the kernel's for them, and none is left out: QEMU counts them (instructions.cc; one that
-is repeated, as `rep movs`, counts each time). System calls: the guest's kernel counts them by name, thread and what they return (tracefs). Of
-those that move data (PAYLOAD bytes or more, by their result), FUSE's own are left out: an answer to a READ, or a WRITE that is taken from
-/dev/fuse.
+Instructions are all of the daemon's in user space, without the kernel's. QEMU counts them (instructions.cc); each repetition of `rep movs`
+counts. The guest's kernel counts system calls by name, thread and result (tracefs). Of the calls that move data (a result of PAYLOAD bytes
+or more), FUSE's own are left out: the reply to a READ, and the read of a WRITE from /dev/fuse.
 
-The file is new to the daemon, and another one goes first: what is paid once, for first pages and pools, is paid there.
+The measured file is new to the daemon, and another file is transferred first, which pays the one-time costs of first pages and pools.
 """
 
 import mmap
@@ -26,14 +25,14 @@ EXITS, SPLICES = f"{TRACING}/events/raw_syscalls/sys_exit", f"{TRACING}/events/s
 TRIGGERS = ((EXITS, "hist:keys=id.syscall,common_pid"), (EXITS, f"hist:keys=common_pid,id.syscall if ret >= {PAYLOAD} && ret < 0x40000000"),
             (SPLICES, f"hist:keys=fd_in,fd_out,common_pid if len >= {PAYLOAD}"))
 CUT = "-- cut here --"
-# The guest's clock goes on to the next timer at once while nothing runs there. What looks at it from outside lets something run meanwhile,
-# so that the daemon's timers do not.
+# The guest's clock jumps to the next timer while nothing runs there. While counts are read from outside, this loop
+# runs, so that the daemon's timers do not.
 SPIN = "chrt -i 0 bash -c 'while :; do :; done' </dev/null >/dev/null 2>&1 & echo $! >/run/spinning"
 STOP_SPINNING = "kill $(cat /run/spinning)"
 
 
 def executed(numbers, page):
-    """How many instructions of this page; instructions.cc says where it is among the numbers."""
+    """The number of instructions executed in this page; instructions.cc describes the table `numbers`."""
     slots = len(numbers) // 2
     at = (page * 0x9e3779b97f4a7c15 & 0xffffffffffffffff) // ((1 << 64) // slots)
     while at == 0 or numbers[2 * at] not in (0, page):
@@ -42,13 +41,13 @@ def executed(numbers, page):
 
 
 class CountingGuest(Guest):
-    """Its processor counts what its programs execute."""
+    """A guest whose processor counts the instructions of its programs."""
 
     def devices(self):
         return ["-plugin", f"{TOOLS}/libinstructions.so,counts={self.folder}/instructions"]
 
     def instructions(self, pages):
-        """So many were executed until now in these ranges of pages."""
+        """The number of instructions executed so far in these ranges of pages."""
         with open(f"{self.folder}/instructions", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             with memoryview(mapped) as octets, octets.cast("Q") as numbers:
                 if numbers[1]:
@@ -57,7 +56,7 @@ class CountingGuest(Guest):
 
 
 class SystemCalls:
-    """What the guest's kernel counts of one process while a command runs."""
+    """The system calls of one process while a command runs, counted by the guest's kernel."""
 
     def __init__(self, guest, pid, command):
         kept = [f"cat {event}/hist; echo {CUT}" for event in (EXITS, SPLICES)]
@@ -72,7 +71,7 @@ class SystemCalls:
         exits, splices, threads = text.split(CUT)
         self.threads = set(threads.split())
         self.every = self.by_name((name, thread, n) for name, thread, n in self.rows(exits, r"id: sys_(\w+) .*?common_pid: +(\d+)"))
-        # FUSE's among them.
+        # Includes those of FUSE.
         self.moved = self.by_name((name, thread, n) for thread, name, n in self.rows(exits, r"common_pid: +(\d+), id: sys_(\w+)"))
         self.spliced = [({int(a), int(b)}, n) for a, b, thread, n in self.rows(splices, r"fd_in: +(\d+), fd_out: +(\d+), common_pid: +(\d+)")
                         if thread in self.threads]
@@ -94,15 +93,15 @@ class SystemCalls:
         return total
 
     def data(self, op, fuse):
-        """{name: how many} moved data and were not FUSE's, whose descriptors are `fuse`: what is read comes in by one call and goes out by FUSE's,
-        what is written the other way."""
+        """{name: number} of calls that moved data, without those of FUSE, whose descriptors are `fuse`. Read data enters the daemon by one
+        call and leaves it by FUSE's; written data goes the other way."""
         names = INWARD if op == "read" else OUTWARD
         aside = sum(count for ends, count in self.spliced if not fuse & ends)
         return {**{name: count for name, count in self.moved.items() if name in names}, **({"splice": aside} if aside else {})}
 
 
 class Costs:
-    """Takes the counts of one mount at a time."""
+    """Counts the costs of one mount at a time."""
 
     def __init__(self, guest, results, size):
         self.guest, self.results, self.size = guest, results, size
@@ -112,14 +111,14 @@ class Costs:
         return f"{TOOLS}/fsload --op {op} --path {mounted.path}/{name} --size {self.size} --block {BLOCK} --direct {direct}"
 
     def of_process(self, pid):
-        """Ranges of pages where its code is; its descriptors of /dev/fuse."""
+        """The page ranges of its code, and its descriptors of /dev/fuse."""
         maps = (line.split()[:2] for line in self.guest.run(f"cat /proc/{pid}/maps").splitlines())
         fuse = self.guest.run(f"cd /proc/{pid}/fd; for fd in *; do [ \"$(readlink $fd)\" != /dev/fuse ] || echo $fd; done")
         return [tuple(int(address, 16) >> 12 for address in extent.split("-")) for extent, access in maps if "x" in access], {int(fd) for fd in fuse.split()}
 
     def count(self, contender, mounted):
         for metric, op, direct in COUNTED:
-            # A new file: what the daemon has kept of one is not read again.
+            # A new file, so that the daemon has no cached data of it.
             self.guest.run(f"""cd {mounted.export}; rm -f counted; cp {mounted.data} counted; chmod 666 counted
                 {self.load(mounted, op, mounted.target, direct)}""")
             self.counted(metric, contender, mounted, op, direct)
@@ -145,7 +144,7 @@ class Costs:
 
 
 def describe_costs(results, rdma, tcp):
-    """Half of TCP's, and no system call for the data but FUSE's own."""
+    """Targets: half of TCP's costs, and no system call for the data except FUSE's own."""
     metrics = [metric for metric, _, _ in COUNTED]
     if not results.has(metrics[0], rdma):
         return

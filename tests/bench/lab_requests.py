@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many requests whole workloads take, of this mount and of the kernel's client; part of lab.py.
+"""The number of requests of whole workloads, for this mount and for the kernel's client; part of lab.py.
 
-The kernel's are those of /proc/self/mountstats, ours those of `nfsrdma-fuse stats`: COMPOUNDs, by the operation each is for. What keeps
-the lease is not counted. Each mount works in a directory of its own, in the same order; passes named "again" follow the one before.
+The kernel's come from /proc/self/mountstats, ours from `nfsrdma-fuse stats`: COMPOUNDs, by the operation that each is for. Lease renewals
+do not count. Each mount works in its own directory, in the same order; a pass named "again" follows the one before.
 """
 
 import os
@@ -12,13 +12,13 @@ import sys
 from measure import HOME
 
 FILES = 300  # of each tree
-# Seconds: more than acregmin (3) and less than acdirmin (30). What a client has been told of a file that it has
-# no delegation of has to be asked for again; before, whether it has depends on how long the pass took.
+# Seconds: more than acregmin (3) and less than acdirmin (30). After that a client must ask again for the attributes
+# of a file without a delegation. With a shorter pause that would depend on how long the pass took.
 GROWN_OLD = 5
 
 
 def plant(top):
-    """A source tree: directories of small files that include a header, and how to build it."""
+    """Makes a source tree: directories of small files that include a header, and build rules."""
     rules = ["rule compile", "  command = cat common.h $in >$out", "rule link", "  command = cat $in >$out"]
     objects = []
     os.makedirs(top)
@@ -37,7 +37,8 @@ def plant(top):
         file.write("\n".join(rules) + "\n")
 
 
-# What each is called, and does in a directory that begins empty. $HOME has the tree, its repository and its archive.
+# The name of each workload, and its command, run in an empty directory. $HOME has the tree, its repository and its
+# archive.
 WORKLOADS = (
     ("git clone", "git clone -q file://$HOME/repository clone"),
     ("tar x", "tar xf $HOME/tree.tar"),
@@ -53,7 +54,7 @@ WORKLOADS = (
 )
 
 
-# Passes over what the one before has read or built.
+# Passes over the files that the pass before has read or built.
 AGAIN = ("ls -lR, again at once", "ls -lR, again", "grep -r, again", "ninja, nothing to do")
 
 
@@ -64,7 +65,7 @@ class Requests:
         plant(self.tree)
 
     def prepare(self, export):
-        """What all of them share; on the server."""
+        """On the server: prepares the files that all workloads share."""
         self.guest.run(f"""set -e; export HOME={HOME}; cd $HOME; tar cf tree.tar tree; cp -r tree {export}/shared
             cp -r tree repository; cd repository; git init -q .; git config user.name a; git config user.email a@b; git add -A; git commit -qm all""")
 

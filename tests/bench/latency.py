@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latencies that are to be told apart by microseconds.
+"""Latencies with differences of microseconds.
 
-A call of a file system in user space wakes its daemon up and is woken up by it. On one processor that is a change of process; from one processor
-to another it is an interrupt, in a virtual machine through its host, which takes several times as long (12 and 45 µs here). Which of them it is
-the scheduler decides anew for every run. So load, daemons and servers stay on one processor here, the runs are short and many, and everybody's
-run is beside everybody else's: what is compared are medians of BATCHES runs of each.
+A call to a file system in user space wakes its daemon, which wakes the caller. On one processor that is a process switch. Between two
+processors it is an interrupt, in a virtual machine through its host, which takes several times as long (12 and 45 µs here). For every run
+the scheduler may choose either. So load, daemons and servers are kept on one processor here. The runs are short and many, and those of the
+contenders alternate: the medians of BATCHES runs of each are compared.
 
-ROUND_TRIP is the other half of what no client can be without, beside FUSE: a question and an answer as long as those of a 4 KiB READ between
-two processes that do nothing else (roundtrip.cc).
+ROUND_TRIP is the other cost that no client can avoid, besides FUSE: a request and a reply as long as those of a 4 KiB READ, between two
+processes that do nothing else (roundtrip.cc).
 """
 
 import os
@@ -17,7 +17,8 @@ from measure import TOOLS, run_json
 
 BATCHES = 20
 CALLS = 300
-# What a mount of nfsrdma-filer sends and receives for one over TCP: COMPOUNDs of SEQUENCE, PUTFH and READ, with their record marks.
+# Bytes sent and received by a mount of nfsrdma-filer for one READ over TCP: COMPOUNDs of SEQUENCE, PUTFH and READ,
+# with their record marks.
 CALL_BYTES, REPLY_BYTES = 172, 4096 + 108
 ROUND_TRIP = "loopback round trip"
 ROUND_TRIP_ABOUT = ("ceiling", f"{CALL_BYTES} bytes there and {REPLY_BYTES} back over TCP on loopback, between two processes that wait in epoll and do "
@@ -26,7 +27,7 @@ ROUND_TRIP_WORDS = ["roundtrip", "--request", CALL_BYTES, "--reply", REPLY_BYTES
 
 
 def family(pid):
-    """The process and those that it has started."""
+    """The process and its descendants."""
     found = [pid]
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/children") as file:
@@ -41,7 +42,7 @@ def keep_on(processors, pids):
 
 
 class OneProcessor:
-    """All of these processes on the same one, and back again at the end."""
+    """Keeps all of these processes on one processor, and restores their affinity at the end."""
 
     def __init__(self, pids):
         self.pids, self.allowed = list(pids), os.sched_getaffinity(0)
@@ -61,11 +62,12 @@ class OneProcessor:
 
 
 def medians(pids, contenders, seed=0):
-    """{contender: the median latency of each batch, in µs}. `contenders`: {name: [tool of tests/bench, its words]}; `pids`: whatever answers them."""
+    """{contender: the median latency of each batch, in µs}. `contenders`: {name: [tool of tests/bench, its arguments]}; `pids`: the
+    processes that answer."""
     names, taken = list(contenders), {name: [] for name in contenders}
     with OneProcessor(pids) as there:
         for name in names:
-            there.median(contenders[name], 0)  # what the first calls pay is no latency
+            there.median(contenders[name], 0)  # the first calls cost more and do not count
         for batch in range(BATCHES):
             first = batch % len(names)
             for name in names[first:] + names[:first]:
@@ -74,5 +76,5 @@ def medians(pids, contenders, seed=0):
 
 
 def beyond(taken, of, over):
-    """The median of what each batch of one takes more than the other one's beside it."""
+    """The median difference between a batch of one contender and the other one's batch beside it."""
     return statistics.median(a - b for a, b in zip(taken[of], taken[over]))

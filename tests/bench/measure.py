@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every part of the benchmark measures with: CPU of running processes, runs and their medians, memory that is cheap to touch."""
+"""Shared by all parts of the benchmark: CPU of running processes, runs and their medians, and touching of free memory."""
 
 import json
 import mmap
@@ -30,7 +30,7 @@ def machine():
 
 
 def programs(commit):
-    """How the programs were built that are measured, and of what."""
+    """How the measured programs were built, and from which commit."""
     with open(os.path.join(WORK, "build/CMakeCache.txt")) as cache:
         profile = next((line.strip().split("=", 1)[1] for line in cache if line.startswith("NFSRDMA_PROFILE:")), "")
     built = {"": "as the preset release compiles them", "use": "compiled by how they run (scripts/profile)",
@@ -45,8 +45,8 @@ class Process:
         self.pid = pid
 
     def cpu_seconds(self):
-        """Of all its threads, those that have ended among them."""
-        return time.clock_gettime(~self.pid << 3 | 2)  # clock_getcpuclockid(3): nanoseconds, where /proc counts ticks of 10 ms
+        """The CPU time of all its threads, including those that have ended."""
+        return time.clock_gettime(~self.pid << 3 | 2)  # clock_getcpuclockid(3): nanoseconds; /proc has ticks of 10 ms
 
     def resident_bytes(self):
         with open(f"/proc/{self.pid}/statm") as statm:
@@ -54,9 +54,9 @@ class Process:
 
 
 def take_free_memory(but):
-    """A virtual machine may give free pages back to its host (free page reporting). Touched again they cost ten times
-    their use, which would fall on whoever next reads through the page cache. Takes, and touches, all `but` so many
-    bytes; None where nothing is given back."""
+    """A virtual machine may give free pages back to its host (free page reporting). The next touch of such a page costs ten times as much,
+    which the next run through the page cache would pay. Allocates and touches all free memory but `but` bytes. None where the kernel
+    gives nothing back."""
     if not os.path.exists("/sys/module/page_reporting"):
         return None
     with open("/proc/meminfo") as file:
@@ -67,14 +67,14 @@ def take_free_memory(but):
 
 
 class Daemon(Process):
-    """A mount's daemon, and the calls it has made to its server."""
+    """A mount's daemon, and the calls it has sent to its server."""
 
     def __init__(self, mounted):
         super().__init__(mounted.pid)
         self.mounted = mounted
 
     def operations(self):
-        """{operation: how many}; without what keeps the lease, which comes by the clock."""
+        """{operation: number}, without the lease renewals, whose number depends on the time."""
         return {op["name"]: op["requests"] for op in self.mounted.stats()["operations"] if op["name"] != "SEQUENCE"}
 
     def calls(self):
@@ -82,7 +82,7 @@ class Daemon(Process):
 
 
 class Part:
-    """A part of the benchmark: what it runs goes to `results`, which all parts share.
+    """A part of the benchmark. It adds its runs to `results`, which all parts share.
 
     CONTENDERS: name: (role, about). REPEATED parts are measured in every round, ONCE ones at the end."""
 
@@ -100,22 +100,23 @@ class Part:
         """Stops what the part started."""
 
     def turns(self, of):
-        """Each is the first in turn: who comes after a pause finds the processor's caches, and free memory, as others left them."""
+        """The contenders, rotated each round. The first after a pause finds the processor's caches and the free memory as others left
+        them."""
         of = list(of)
         turn = self.results.round % len(of)
         return of[turn:] + of[:turn]
 
     def unmeasured(self, op, path, *more, size=None):
-        """The large file once, in order."""
+        """Transfers the large file once, in order, without a result."""
         run_json([os.path.join(TOOLS, "fsload"), "--op", op, "--path", path, "--size", size or self.size, "--block", BLOCK, *more])
 
     def touch_free_memory(self):
-        """Before whatever goes through the page cache is measured."""
+        """Call it before a run through the page cache."""
         taken = take_free_memory(256 * MIB) if self.arguments.touch else None
         if taken:
             taken.close()
 
-    # Each run has those of the document's quantities that it measures.
+    # Each run has the document's quantities that it measured.
 
     @staticmethod
     def figures(result, client_cpu, server_cpu):
@@ -148,7 +149,7 @@ class Part:
         self.results.add(metric, contender, run, at)
         return run
 
-    # The runs that every mount can do
+    # The runs of every mount
 
     LARGE = {"read": ("read", []), "re-read": ("read", ["--keep", 1]), "read, O_DIRECT": ("read", ["--direct", 1]),
              "write": ("write", []), "write, O_DIRECT": ("write", ["--direct", 1])}
@@ -156,19 +157,20 @@ class Part:
     REREADS = 4
 
     def large(self, metric, contender, path, daemon, server=None):
-        """One large file, in blocks of 1 MiB; `path` leads to a file for reads and one for writes."""
+        """One large file, in blocks of 1 MiB. `path` has one file for reads and one for writes."""
         op, more = self.LARGE[metric]
-        if metric == "re-read":  # from memory it takes too short a time to be told
+        if metric == "re-read":  # from memory one pass is too short to measure
             more = [*more, "--count", self.REREADS * self.size // BLOCK]
         self.fsload(metric, contender, daemon, ["--op", op, "--path", path[op], "--size", self.size, "--block", BLOCK, *more], server)
 
     DEPTHS = (1, 2, 4, 8, 16, 32)
 
-    # What queue depth does for throughput, up to where a connection of libnfs and a loop of a daemon have no more to give.
+    # Throughput by queue depth, up to the depth where neither a connection of libnfs nor a loop of a daemon gets
+    # faster.
     DEEP, DEEP_BLOCK, DEEP_DEPTHS = "read, 256 KiB at a time", 256 << 10, (1, 2, 4, 8, 16)
 
     def deep_reads(self, contender, path, daemon, depth, server=None):
-        """One file once, in order, so many READs under way."""
+        """Reads one file once, in order, with `depth` READs in progress."""
         self.fsload(self.DEEP, contender, daemon,
                     ["--op", "read", "--path", path, "--size", self.size, "--block", self.DEEP_BLOCK, "--depth", depth, "--direct", 1,
                      "--seconds", self.arguments.seconds], server, {"depth": depth})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a report draws itself in a browser: every plot, with a shape for each of its numbers, and no error; so do those of docs/bench.
-On a telephone and on a screen nothing is cut off, and nothing is too small to be read.
+"""The page of a report, and those of docs/bench, draw themselves in a browser: every plot, with a shape for each number, and no error. On
+a telephone and on a screen nothing is cut off, and no text is too small to read.
 
 usage: page_test.py BUILDDIR     Skipped where chromium is not installed: the build needs no browser.
 """
@@ -46,19 +46,20 @@ def document():
 
 
 def measured(document, plot):
-    """Whether there is anything of what the plot is for: a run of some parts plans more than it has."""
+    """Whether the plot has any data: a run of some parts lists more plots than it has data for."""
     return any(m["metric"] in plot["metrics"] and plot.get("where", {}).items() <= m.get("at", {}).items()
                and m["contender"] in plot.get("contenders", [m["contender"]]) and any(plot["y"] in run for run in m["runs"])
                for m in document["measurements"])
 
 
 class Page(html.parser.HTMLParser):
-    """What the browser made of it: SVGs, their tooltips (one for each number that is drawn), texts, badges, and where the dots of targets are."""
+    """The page as the browser rendered it: SVGs, their tooltips (one for each drawn number), texts, badges, and the places of the targets'
+    dots."""
 
     def __init__(self, text):
         super().__init__()
         self.drawn, self.plots, self.heads, self.badges, self.dots, self.inside = None, [], [], [], [], []
-        self.end_at = None  # where the text ends that is being read, of those that end at a place
+        self.end_at = None  # where the current text ends, if it is anchored at its end
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -92,7 +93,7 @@ class Page(html.parser.HTMLParser):
 
 
 def written(document, directory):
-    """The report's page."""
+    """Writes the report's page."""
     run, page = os.path.join(directory, "run.json"), os.path.join(directory, "page.html")
     with open(run, "w") as file:
         json.dump(document, file)
@@ -151,8 +152,8 @@ class Drawn(unittest.TestCase):
         self.assertGreater(room, 6.5 * len(name), "of 12.5 pixels' type")
 
 
-# Of a page, with everything unfolded: how wide it is; of each text how high its letters are, in pixels of the window; and which
-# texts of a drawing reach over its edges.
+# Of a page, with everything unfolded: its width; the letter height of each text, in pixels of the window; and the
+# texts of a drawing that exceed its edges.
 MEASURE = """(() => {
   document.querySelectorAll("details").forEach(d => d.open = true);
   const smallest = {size: 1e9}, cut = [];

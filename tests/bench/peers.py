@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mount of Ganesha over TCP beside libnfs, which has no FUSE to pay, and beside the ceilings (ceilings.py).
+"""A mount of Ganesha over TCP, compared with libnfs, which does not use FUSE, and with the ceilings (ceilings.py).
 
-libnfs is driven by tests/bench/nfsload over its raw asynchronous API (NFSv3 and NFSv4.0), with so many calls under way at once;
-nfs-cat and nfs-cp are its own tools; fuse-nfs (fuse_nfs.py) is a mount that is built on it. CPU of a mount is its daemon's, as is the
-ceilings'; that of libnfs is the whole client's. A plain client of the same server, the bare client, stands beside all.
+tests/bench/nfsload drives libnfs through its raw asynchronous API (NFSv3 and NFSv4.0), with a number of calls in progress at once. nfs-cat
+and nfs-cp are libnfs's own tools; fuse-nfs (fuse_nfs.py) is a mount built on it. The CPU of a mount and of a ceiling is its daemon's; that
+of libnfs is the whole client's. The bare client, a minimal client of the same server, is measured with all.
 """
 
 import os
@@ -82,7 +82,7 @@ class Peers(Part):
         return FuseNfs(self.arguments.fuse_nfs, self.server)
 
     def beside(self):
-        """{name: mount} of whoever is behind FUSE and has a server: the peer, where one was named, and the bare client."""
+        """{name: mount} of the contenders that use FUSE and a server: the peer, if one was named, and the bare client."""
         return {**({FUSE_NFS: self.peer()} if self.arguments.fuse_nfs else {}), BARE: self.bare()}
 
     def libnfs(self, metric, contender, op, version, depth, at=None, **options):
@@ -93,7 +93,7 @@ class Peers(Part):
         before = self.served.cpu_seconds()
         result = run_json(argv)
         run = self.figures(result, result["cpu_seconds"], self.served.cpu_seconds() - before)
-        run["cpu_percent"] = 100 * result["cpu_seconds"] / result["seconds"]  # client and application are one
+        run["cpu_percent"] = 100 * result["cpu_seconds"] / result["seconds"]  # client and application are one process
         self.results.add(metric, contender, run, at)
 
     def tool(self, metric, contender, *argv):
@@ -113,7 +113,7 @@ class Peers(Part):
     # One large file
 
     def transfers(self):
-        """Every metric in turn with everybody, so that who is compared is measured within a second or two."""
+        """Measures every metric with all contenders in turn, so that compared runs are within a second or two."""
         mounted = self.mounted()
         stands, peers, dutiful = {name: self.ceiling(name) for name in CEILINGS}, self.beside(), self.bare(name=DUTIES)
         self.warm([mounted.path, dutiful.path, peers[BARE].path])
@@ -136,9 +136,10 @@ class Peers(Part):
             it.umount()
 
     def warm(self, mounts):
-        """A mount lives for days: what its daemon pays once, for the first touch of the memory that it keeps written data in, is no part of what a
-        transfer costs. On 2026-11-26 it was 0.3 of the 0.9 CPU s/GiB of a first write of 128 MiB. Beside the page cache, whose pages would go back to
-        the host before the next reads want them. (fuse-nfs keeps nothing; libnfs and nfs-cp have one buffer.)"""
+        """Pays the daemon's one-time cost of touching the memory in which it keeps written data. A mount lives for days, so this is not
+        part of a transfer's cost. On 2026-11-26 it was 0.3 of the 0.9 CPU s/GiB of a first write of 128 MiB. With O_DIRECT, because
+        page cache pages would go back to the host before the next reads need them. (fuse-nfs keeps nothing; libnfs and nfs-cp have one
+        buffer.)"""
         for path in mounts:
             self.unmeasured("write", self.paths(path)["write"], "--direct", 1)
 
@@ -147,10 +148,10 @@ class Peers(Part):
         return {"read": path + "/data", "write": path + "/target"}
 
     def new_file(self, mounted):
-        """libnfs' tools, and what a user would do instead of them on a mount: cat, and cp with a sync."""
+        """libnfs's tools, and their equivalents on a mount: cat, and cp with a sync."""
         nfs = "nfs://127.0.0.1/export/"
         v3 = f"?version=3&nfsport={self.server.port}&mountport={self.server.mount_port}"
-        # A name of its own for every round: Ganesha keeps what it knows of a file that was removed behind its back.
+        # A new name for every round: Ganesha caches a file that was removed without its knowledge.
         number = self.results.round
         fresh = os.path.join(mounted.path, f"written{number}")
         runs = {CAT: [lambda: self.tool(CAT, "nfs-cat", "nfs-cat", f"{nfs}data{v3}"),
@@ -199,7 +200,7 @@ class Peers(Part):
     # Names and small files
 
     def metadata(self):
-        """stat, create and small files; every mount starts with empty caches."""
+        """stat, create and small files. Every mount starts with empty caches."""
         small = os.path.join(self.server.path(), "small")
         for depth in NAME_DEPTHS:
             for op, name in NAMES.items():
@@ -220,19 +221,19 @@ class Peers(Part):
     names = 0
 
     def new_names(self):
-        """A prefix of its own for every run: Ganesha believes for a while in names that were removed behind its back."""
+        """A new prefix for every run: Ganesha caches names for a while after they were removed without its knowledge."""
         self.names += 1
         return f"new{self.names}."
 
     def load_names(self, contender, op, depth, it, below="small"):
-        """Of a mount that is made for this run; `below`: where the small files are in it."""
+        """Measures a mount that is made for this run. `below`: the directory of the small files in it."""
         daemon = Daemon(it) if contender == OURS else it.daemon
         prefix = os.path.join(it.path, below, self.new_names() if op == "create" else "f")
         self.fsload(NAMES[op], contender, daemon, ["--op", op, "--path", prefix, "--count", self.files, "--depth", depth, "--block", 4096],
                     None if contender == EMPTY else self.served, {"depth": depth})
         it.umount()
 
-    # What is drawn and demanded
+    # Plots and targets
 
     def best_libnfs(self, metric, key="mib_per_s", at=None):
         return self.results.best(metric, "libnfs", key, at)
@@ -264,7 +265,7 @@ class Peers(Part):
                      text="Every mount starts with empty caches; files of 4 KiB are opened, read and closed, or created and closed.")
 
     def targets(self):
-        """At least libnfs' speed by so much; at most so much of its CPU and FUSE's together; and what can be reached of it."""
+        """Targets: a minimum ratio to libnfs's speed; a maximum ratio to its CPU plus FUSE's; and the ratio to the ceilings."""
         target = self.results.target
         for metric in ("read", "write"):
             name = self.best_libnfs(metric)
@@ -288,7 +289,7 @@ class Peers(Part):
             if name:
                 what, them = f"{metric}, {at['depth']:g} at once", reference(metric, name, at)
                 target(f"{what}: {OURS} / {name}", "ops_per_s", reference(metric, OURS, at), them, at_least=bound)
-                # Nobody serves small files behind the relay.
+                # The relay serves no small files.
                 for limit in (RELAY if metric == "random read" else EMPTY, BARE, *((DUTIES,) if metric == "small file read" else ())):
                     target(f"{what}: {limit} / {name} (for comparison)", "ops_per_s", reference(metric, limit, at), them)
         self.beside_fuse_nfs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a benchmark as one document (docs/bench/README.md), and the report that nfsrdma-fuse makes of it."""
+"""The results of a benchmark as one document (docs/bench/README.md), and the report that nfsrdma-fuse makes of it."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ def reference(metric, contender, at=None):
 
 
 class Results:
-    """What was measured, by metric, contender and point; and what shall be drawn and judged of it."""
+    """The measured values by metric, contender and point, and the plots and targets for the report."""
 
     def __init__(self):
         self.contenders = {}  # name: {"role", "about"}
@@ -33,7 +33,7 @@ class Results:
         self.contenders.setdefault(name, {"role": role, "about": about})
 
     def add(self, metric, contender, run, at=None, exact=False):
-        """One run of this round. Figures that are None were not measured."""
+        """Adds one run of this round. A value of None was not measured."""
         key = (metric, contender, tuple(sorted((at or {}).items())))
         entry = self.measured.setdefault(key, {"at": at or {}, "exact": exact, "runs": []})
         if any(other["round"] == self.round for other in entry["runs"]):
@@ -41,7 +41,7 @@ class Results:
         entry["runs"].append({"round": self.round, **{k: v for k, v in run.items() if v is not None}})
 
     def count(self, workload, contender, operations):
-        """What a workload has asked of the server; the document has the sum of it."""
+        """Adds the requests of a workload by operation; the document has their sum."""
         self.operations.setdefault(workload, {})[contender] = operations
         self.add(workload, contender, {"rpcs": sum(operations.values())}, exact=True)
 
@@ -58,7 +58,7 @@ class Results:
         return any((name, who) == (metric, contender) for name, who, _ in self.measured)
 
     def now(self, metric, contender, at=None):
-        """What was measured in this round, or None."""
+        """The run of this round, or None."""
         entry = self.measured.get((metric, contender, tuple(sorted((at or {}).items()))))
         return entry["runs"][-1] if entry and entry["runs"][-1]["round"] == self.round else None
 
@@ -66,7 +66,7 @@ class Results:
         return [entry["at"] for (name, who, _), entry in self.measured.items() if (name, who) == (metric, contender)]
 
     def best(self, metric, prefix, key, at=None):
-        """The contender of this family with the highest median, or None."""
+        """The contender with this prefix that has the highest median, or None."""
         found = [(self.median(metric, name, key, at), name) for name in self.contenders if name.startswith(prefix)]
         found = [entry for entry in found if entry[0] is not None]
         return max(found)[1] if found else None
@@ -77,7 +77,7 @@ class Results:
         return max(found)[2] if found else None
 
     def plot(self, kind, title, metrics, y, compare=(), **more):
-        """`compare`: (of, over) pairs; those that were not measured are left out, as are unknown contenders."""
+        """`compare`: (of, over) pairs. Pairs that were not measured and unknown contenders are left out."""
         if "contenders" in more:
             more["contenders"] = [name for name in more["contenders"] if name in self.contenders]
         pairs = [{"of": of, "over": over} for of, over in compare if of in self.contenders and over in self.contenders]
@@ -86,7 +86,8 @@ class Results:
                                **({"compare": pairs} if pairs else {}), **more})
 
     def target(self, what, key, of, over=(), **more):
-        """`of` and those of `over` are references; without `over` it is about the value itself. Nothing where one was not measured."""
+        """`of` and the members of `over` are references; without `over` the target is about the value itself. Adds nothing if one of them
+        was not measured."""
         over = [over] if isinstance(over, dict) else list(over)
         if all(r and self.median(r["metric"], r["contender"], key, r.get("at")) is not None for r in [of, *over]):
             self.targets.append({"what": what, "key": key, "of": of, "over": over, **more})
@@ -120,7 +121,8 @@ def libfuse():
 
 
 def among(plot, measured):
-    """The plot without those who were not measured; None when nobody is left. Nothing else is lost by a tool that failed, which a note says."""
+    """The plot without contenders that were not measured; None if none is left. If a tool failed, only its results are missing, and a note
+    says so."""
     plot = dict(plot)
     if "contenders" in plot:
         plot["contenders"] = [name for name in plot["contenders"] if name in measured]
@@ -130,19 +132,19 @@ def among(plot, measured):
 
 
 def rounded(run):
-    """To six digits: more were not measured."""
+    """Rounded to six digits, which is the precision of the measurement."""
     return {key: float(f"{value:.6g}") if isinstance(value, float) else value for key, value in run.items()}
 
 
 def write_report(document, out, name, operations=None):
-    """NAME.json, and what nfsrdma-fuse makes of it: NAME.html (report.html for bench) and NAME.txt, which is returned."""
+    """Writes NAME.json and the report of nfsrdma-fuse: NAME.html (report.html for bench) and NAME.txt, whose text is returned."""
     path = os.path.join(out, name + ".json")
     if operations:
         with open(os.path.join(out, name + "_operations.json"), "w") as file:
             json.dump(operations, file, indent=1)
     lists = ("conditions", "notes", "contenders", "plots", "targets", "measurements")
     with open(path, "w") as file:
-        # A line for each entry, so that versions can be compared.
+        # One line for each entry, so that versions can be compared.
         file.write("{\n" + "".join(f'"{key}": {json.dumps(document[key])},\n' for key in document if key not in lists))
         file.write(",\n".join(f'"{key}": [' + ",".join("\n" + json.dumps(entry, ensure_ascii=False) for entry in document[key]) + "]"
                               for key in lists) + "\n}\n")

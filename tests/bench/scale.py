@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether large numbers cost more than small ones: calls of whole workloads, memory and time against cached inodes, the size of a
-file, and files, locks and delegations that are held; and what the daemon alone takes to answer.
+"""Whether large numbers cost more than small ones: calls of whole workloads; memory and time by cached inodes, by the size of a file, and
+by files, locks and delegations held. Also the daemon's own time for an answer.
 
-With nfsrdma-filer, which gives delegations. Calls are those that the daemon counts (`nfsrdma-fuse stats`); of what is timed the
-daemon's CPU is compared, which the server's own tables have no part in.
+The server is nfsrdma-filer, which grants delegations. Calls are those that the daemon counts (`nfsrdma-fuse stats`). Where time is
+measured, the daemon's CPU is compared: the server's own tables do not count.
 """
 
 import fcntl
@@ -33,13 +33,13 @@ SPARSE, SPARSE_BUFFERED, SPARSE_WRITE = (f"{what} of a sparse file" for what in 
 HELD_FILES, HELD_LOCKS = "create beside open files", "lock beside locks"
 SERVER_LOCKS, RECALL = "lock at the server beside locks", "recalled delegation beside delegations"
 ROUNDS = 9
-FRESH = {"lookup": 200, "list": 500}  # names of a directory that nobody has asked for yet
-RECALLED = 50  # delegations of a round
+FRESH = {"lookup": 200, "list": 500}  # names of a new directory that nobody has looked up
+RECALLED = 50  # delegations recalled in a round
 SPARSE_COUNT, PAGE = 4000, 4096
-LOCKS = 1000  # of a round
+LOCKS = 1000  # taken in a round
 
 
-# What holds a range of files open until its input ends.
+# Holds a range of files open until its input ends.
 HOLDER = """
 import os, resource, sys
 path, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -52,7 +52,7 @@ sys.stdin.read()
 
 
 class Holders:
-    """Processes that hold files open: as many as the limit of descriptors of each makes necessary."""
+    """Processes that hold files open; their number depends on the limit of descriptors per process."""
 
     def __init__(self, path):
         self.path, self.processes = path, []
@@ -89,7 +89,7 @@ class Scale(Part):
         return Mount(self.server.source(export), self.server.port, ",".join(o for o in (options, self.options) if o))
 
     def rounds(self):
-        """Several runs of a part that is done once."""
+        """Several rounds of a part that runs once."""
         for self.results.round in range(ROUNDS):
             yield self.results.round
         self.results.round = 0
@@ -122,10 +122,10 @@ class Scale(Part):
             raise RuntimeError(f"{' '.join(argv)}: status {done.returncode}")
         self.results.count(name, OURS, {op: n - before.get(op, 0) for op, n in daemon.operations().items() if n != before.get(op, 0)})
 
-    # What the daemon alone takes
+    # The daemon alone
 
     def answers(self):
-        """The kernel asks for attributes that the daemon has (AT_STATX_FORCE_SYNC), beside a daemon that has nothing to look for."""
+        """The kernel asks for attributes that the daemon has cached (AT_STATX_FORCE_SYNC); compared with a daemon that looks nothing up."""
         mounted, empty = self.mounted(), Ceiling(EMPTY, 0, 100)
         for i in range(100):
             with open(os.path.join(mounted.path, f"f{i}"), "w"):
@@ -147,7 +147,7 @@ class Scale(Part):
     # Cached inodes
 
     def directory(self, mounted, count):
-        """A directory that brings the number of files in all of them to `count`: its path there, how many files it has."""
+        """A directory that brings the number of files in all of them to `count`. Returns its path in the mount and its number of files."""
         name, files = f"many{count}", count - next((c for c in reversed(self.counts) if c < count), 0)
         path = os.path.join(self.server.path(), name)
         if not os.path.exists(path):
@@ -162,7 +162,7 @@ class Scale(Part):
                 entry.stat()
 
     def memory(self):
-        """Resident memory of the daemon against the inodes that the kernel knows, and so the daemon keeps."""
+        """Resident memory of the daemon by the inodes that the kernel, and so the daemon, holds."""
         mounted = self.mounted()
         os.listdir(mounted.path)
         start = mounted.resident_bytes()
@@ -182,7 +182,7 @@ class Scale(Part):
 
     @staticmethod
     def resident_empty(count):
-        """Of the empty FUSE file system with so many files, all of which the kernel has looked up."""
+        """Resident memory of the empty FUSE file system with so many files, all of which the kernel has looked up."""
         empty = Ceiling(EMPTY, 0, count)
         if count:
             run_json([os.path.join(TOOLS, "fsload"), "--op", "stat", "--path", os.path.join(empty.path, "f"), "--count", count])
@@ -191,14 +191,14 @@ class Scale(Part):
         return resident
 
     def costs(self):
-        """What one stat that the daemon answers, one new name, one entry of a new directory, and one read cost among few and among many: a
-        mount for each number, in turn."""
+        """The cost of one stat that the daemon answers, one new name, one entry of a new directory, and one read, with few and with many
+        inodes: one mount for each number, in turn."""
         fresh = {(what, count, number): self.fresh(f"{what}{count}.{number}", FRESH[what]) for what in FRESH for count in self.counts
                  for number in range(ROUNDS)}
         mounts = {count: self.mounted("actimeo=3600") for count in self.counts}
         for count, mounted in mounts.items():
             self.directory(mounted, count)
-        time.sleep(0.1)  # a directory of the host that has just changed is another one to the server when its clock has ticked
+        time.sleep(0.1)  # the server sees a change in a host's directory only after a tick of its clock
         for count, mounted in mounts.items():
             for fewer in self.counts[:self.counts.index(count) + 1]:
                 path, files = self.directory(mounted, fewer)
@@ -220,7 +220,7 @@ class Scale(Part):
         before = daemon.cpu_seconds()
         self.list(listed := os.path.join(mounted.path, fresh["list", count, number]))
         self.results.add(LIST, OURS, {"cpu_us_per_op": (daemon.cpu_seconds() - before) / FRESH["list"] * 1e6}, {"inodes": count})
-        for directory in (names, listed):  # the number of inodes stays what it is
+        for directory in (names, listed):  # the number of inodes must not change
             shutil.rmtree(directory)
 
     def costs_of_sparse_files(self):
@@ -239,7 +239,7 @@ class Scale(Part):
         mounted.umount()
 
     def write_sparse(self, daemon, path, size):
-        """At random places, until they are at the server."""
+        """Writes at random places and waits until the data is at the server."""
         places = random.Random(self.results.round)
         before = daemon.cpu_seconds()
         with open(path, "r+b", buffering=0) as file:
@@ -249,7 +249,7 @@ class Scale(Part):
         self.results.add(SPARSE_WRITE, OURS, {"cpu_us_per_op": (daemon.cpu_seconds() - before) / SPARSE_COUNT * 1e6}, {"file_gib": size})
 
     def fresh(self, name, names):
-        """A directory of so many names, made at the server."""
+        """Makes a directory of so many names at the server."""
         os.mkdir(path := os.path.join(self.server.path(), name))
         for i in range(names):
             os.close(os.open(os.path.join(path, f"f{i}"), os.O_CREAT | os.O_WRONLY, 0o644))
@@ -258,8 +258,8 @@ class Scale(Part):
     # Held at once
 
     def held(self):
-        """What the next open, the next recall, and the next lock costs beside those that are held. Each file brings a delegation, under which
-        its locks are local; without delegations each lock is the server's."""
+        """The cost of the next open, the next recall, and the next lock while many are held. The server grants a delegation for each file,
+        under which its locks are local; without delegations each lock is the server's."""
         mounted, other = self.mounted(export="/memory"), self.mounted(export="/memory")
         path = os.path.join(mounted.path, "held")
         os.mkdir(path)
@@ -277,10 +277,10 @@ class Scale(Part):
         mounted.umount()
 
     def hold_locks(self, metric, mounted):
-        """How many LOCKs the server was asked for."""
+        """Returns the number of LOCKs sent to the server."""
         with open(os.path.join(mounted.path, "locks"), "wb", buffering=0) as file:
             def lock(number, how=fcntl.LOCK_EX):
-                fcntl.lockf(file, how, 1, 2 * number)  # with a gap: they do not become one
+                fcntl.lockf(file, how, 1, 2 * number)  # with a gap, so that they are not merged
                 return number
 
             def locks(first, last):
@@ -291,7 +291,8 @@ class Scale(Part):
         return Daemon(mounted).operations().get("LOCK", 0)
 
     def recall(self, mounted, path, held, first):
-        """Another client opens what `mounted` has just created and has open: it flushes, claims its open without the delegation, returns it."""
+        """Another client opens files that `mounted` has just created and has open. Its daemon flushes, claims its open without the
+        delegation, and returns the delegation."""
         daemon, before = Daemon(mounted), mounted.stats()["delegations"]["returned"]
         cpu = daemon.cpu_seconds()
         for number in range(first, first + RECALLED):
@@ -302,7 +303,8 @@ class Scale(Part):
         self.results.add(RECALL, OURS, {"cpu_us_per_op": cpu / RECALLED * 1e6}, {"held": held})
 
     def hold(self, metric, mounted, keep, take, leave, each=200, then=None):
-        """keep(first, last) takes those of these numbers for good; take(number) one that leave() gives back, after then(held, number of the first)."""
+        """keep(first, last) takes these numbers for good. take(number) takes one more, and leave() gives it back, after then(held, first
+        number)."""
         daemon, held, next_number = Daemon(mounted), 0, 0
         for count in self.held_counts:
             keep(next_number, next_number + count - held)
