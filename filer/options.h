@@ -56,8 +56,8 @@ struct Options {
   StateTable::Limits state_limits{};
   std::chrono::seconds lease{90};
   std::chrono::seconds grace{90};
-  bool manual_clock =
-      false;  // only Server::advance_clock() moves the clock of leases, grace period and recalls
+  // only Server::advance_clock() moves the clock of leases, grace period and recalls
+  bool manual_clock = false;
   uint64_t max_read_bytes = 1u << 20;
   uint64_t max_write_bytes = 1u << 20;
 };
@@ -82,8 +82,8 @@ struct Switches {
   bool preserve_unlinked = true;   // OPEN4_RESULT_PRESERVE_UNLINKED
   bool verifier_in_times = false;  // of an exclusive create, kept as Linux' server and nfs-ganesha keep it
   bool lose_unstable_on_restart = true;
-  bool keep_sessions_on_restart =
-      false;  // client IDs, sessions and reply caches survive; opens, locks and delegations do not
+  // client IDs, sessions and reply caches survive; opens, locks and delegations do not
+  bool keep_sessions_on_restart = false;
   bool writes_are_stable = false;    // answer FILE_SYNC4 to every WRITE
   bool writes_are_unstable = false;  // answer UNSTABLE4 to every WRITE, though that is not allowed
   uint64_t short_write_bytes = 0;    // write at most this many bytes of each WRITE; 0: all
@@ -102,8 +102,8 @@ struct Switches {
   bool give_delegations_back = true;  // to a client that reclaims them (section 10.2.1: "must be granted")
   bool claims_by_handle = true;       // false: CLAIM_DELEG_CUR_FH is NFS4ERR_NOTSUPP (as nfs-ganesha)
   bool close_frees_locks = true;      // false: CLOSE with byte-range locks is NFS4ERR_LOCKS_HELD
-  bool notify_locks =
-      false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK, and CB_NOTIFY_LOCK when a denied lock becomes free
+  // OPEN4_RESULT_MAY_NOTIFY_LOCK, and CB_NOTIFY_LOCK when a denied lock becomes free
+  bool notify_locks = false;
   uint32_t extra_status_flags = 0;  // SEQ4_STATUS_* added to every SEQUENCE
   ChangeTold change_told = ChangeTold::kTrue;
   bool shows_acls = false;      // `acl` of objects in memory can be read

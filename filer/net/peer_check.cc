@@ -245,8 +245,8 @@ bool is_of_this_machine(const asio::ip::address& given) {
     request.add(RTA_OIF, &link, sizeof(link));
   }
   const auto route = payload_of<rtmsg>(ask_kernel(NETLINK_ROUTE, request), RTM_NEWROUTE);
-  return !route ||
-         route->rtm_type == RTN_LOCAL;  // if the kernel does not answer, the address counts as local
+  // if the kernel does not answer, the address counts as local
+  return !route || route->rtm_type == RTN_LOCAL;
 }
 
 std::optional<std::string> why_not_believed(Believed whom, const Peer& peer) {

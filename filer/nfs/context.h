@@ -59,8 +59,8 @@ struct Context {
   static constexpr size_t kBeforeData = 16;
   // Prepares `reply` so that `bytes` of READ's data can be appended to it.
   ByteVector& data_room(size_t bytes) {
-    constexpr size_t kBehind =
-        1024;  // for the following operations, so that their results do not move the data
+    // for the following operations, so that their results do not move the data
+    constexpr size_t kBehind = 1024;
     reply.reserve(result_at + kBeforeData + xdr_padded(bytes) + kBehind);
     reply.resize(result_at + kBeforeData);
     return reply;

@@ -99,8 +99,8 @@ class Core {
   // server event or instantiation that may lead to a loss of uncommitted data" (RFC 8881 section 18.3.3).
   void renew_verifier_after_loss(const Node& node);
   nfs4::verifier4 write_verifier;
-  std::map<NodeId, uint64_t>
-      cookie_generation;  // by directory; a test changes it to make READDIR verifiers invalid
+  // by directory; a test changes it to make READDIR verifiers invalid
+  std::map<NodeId, uint64_t> cookie_generation;
 
   static constexpr size_t kMaxDeniedLocks = 1024;
 
@@ -120,8 +120,8 @@ class Core {
   std::unique_ptr<StableStorage> storage_;  // null: nothing is stored
   uint64_t write_turn_ = 0;                 // of write verifiers
   std::vector<DeniedLock> denied_locks_;
-  std::vector<nfs4::stateid4>
-      recalled_;  // recalled delegations; revoked if not returned within a lease period
+  // recalled delegations; revoked if not returned within a lease period
+  std::vector<nfs4::stateid4> recalled_;
 };
 
 }  // namespace nfsrdma::filer

@@ -171,8 +171,8 @@ open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, open_delega
   if (!c.core.switches.give_delegations_back) return {};
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return {};
   const bool write = type == OPEN_DELEGATE_WRITE;
-  if (const State* held =
-          c.core.states.find_delegation(*c.client, node->id)) {  // the client repeats its reclaim
+  // the client repeats its reclaim
+  if (const State* held = c.core.states.find_delegation(*c.client, node->id)) {
     return held->write == write ? describe(*held, held->id) : open_delegation4{};
   }
   if (another_is_in_the_way(c, *node, write)) return {};

@@ -20,8 +20,8 @@ nfs4::open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_
 
 // The attributes for a GETATTR from another client than the holder of a write delegation (section 10.4.3).
 struct HeldAttributes {
-  nfs4::nfsstat4 status =
-      nfs4::NFS4_OK;  // NFS4ERR_DELAY: the holder is being asked, or its delegation is being recalled
+  // NFS4ERR_DELAY: the holder is being asked, or its delegation is being recalled
+  nfs4::nfsstat4 status = nfs4::NFS4_OK;
   std::optional<uint64_t> size;  // set if the holder has modified data
 };
 HeldAttributes ask_holder(Context& c, Node& node);

@@ -41,8 +41,8 @@ struct ReclaimRecord {
   std::vector<Lock> locks;
   std::vector<Delegation> delegations;
   bool spoiled = false;  // an edge condition applies: no reclaim
-  bool unverified =
-      false;  // it is known that the client held state, but not which; every reclaim is accepted
+  // it is known that the client held state, but not which; every reclaim is accepted
+  bool unverified = false;
 };
 
 class Recovery {

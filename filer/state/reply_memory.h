@@ -19,8 +19,8 @@ namespace nfsrdma::filer {
 
 class ReplyMemory {
  public:
-  static constexpr uint32_t kSmallestReply =
-      2048;  // bytes; enough for almost all replies of non-idempotent requests
+  // bytes; enough for almost all replies of non-idempotent requests
+  static constexpr uint32_t kSmallestReply = 2048;
 
   explicit ReplyMemory(size_t budget) : budget_(budget) {}
 

@@ -42,8 +42,8 @@ struct State {
   std::string owner;  // open-owner, or lock-owner
   uint32_t access = 0;
   uint32_t deny = 0;
-  uint16_t combinations =
-      0;  // bit access * 4 + deny is set for each OPEN that contributed; limits OPEN_DOWNGRADE
+  // bit access * 4 + deny is set for each OPEN that contributed; limits OPEN_DOWNGRADE
+  uint16_t combinations = 0;
   bool reclaimed = false;  // reclaimed by CLAIM_PREVIOUS: I/O with it is safe during the grace period
   bool pins = false;       // counted in Client::pinned
 
@@ -78,8 +78,8 @@ class StateTable {
  public:
   // Limits for all clients together. One client may have at most half.
   struct Limits {
-    size_t max_states =
-        1u << 19;  // opens, lock stateids and delegations; includes revoked ones until they are freed
+    // opens, lock stateids and delegations; includes revoked ones until they are freed
+    size_t max_states = 1u << 19;
     size_t max_locks = 1u << 19;  // byte ranges
   };
   enum class Room : uint8_t { kEnough, kClientFull, kAllFull };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what: POSIX mode bits, or the store where there is more than these, against an RPC credential.
+// Permission checks of an RPC credential against POSIX mode bits, or by the store for nodes with an ACL.
 //
-// AUTH_SYS user 0 may do everything, unless the file system makes him somebody else; execute still needs one
-// x bit on a file. The owner of a file may always read and write it through an open he holds already; that
-// exception is the callers' (ops_io.cc). Under the server's lock.
+// AUTH_SYS user 0 may do everything, unless the file system maps it to another user; executing a file still
+// needs an x bit. The owner of a file may always read and write it through an existing open; callers make
+// that exception (ops_io.cc). Under the server's lock.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace nfsrdma::filer {
 
 enum Permission : uint32_t { kMayExecute = 1, kMayWrite = 2, kMayRead = 4 };
 
-// Who `who` is in the eyes of a file system.
+// The principal that a file system uses for `who`.
 inline const Principal& acting(const FileSystem& fs, const Principal& who) {
   if (fs.everybody) return *fs.everybody;
   if (!fs.root_becomes) return who;
@@ -44,21 +44,21 @@ inline bool owns(const Node& node, const Principal& caller) {
   return who.root() || (who.flavor == rpc::AUTH_SYS && who.uid == node.uid);
 }
 
-// Whether `who` may take `node` out of `dir`: write and search permission, and in a sticky directory,
-// ownership.
+// Whether `who` may remove `node` from `dir`: it needs write and search permission, and in a sticky directory
+// it must own one of both.
 inline bool may_delete(const Node& dir, const Node& node, const Principal& who) {
   if (!may(dir, who, kMayWrite | kMayExecute)) return false;
   return (dir.mode & 01000) == 0 || owns(dir, who) || owns(node, who);
 }
 
-// Where every caller is the server's own user (docs/FILER.md), a set-user-ID or set-group-ID program of his
-// would hand his account to whoever runs it on this machine: such bits are left out. Of directories they give
-// nobody any rights.
+// Removes the set-ID bits if every caller is the server's own user (docs/FILER.md). A set-ID program would
+// then give that user's rights to whoever runs it on this machine. On directories these bits give no rights,
+// so they stay.
 inline uint32_t without_set_id(const FileSystem& fs, nfs4::nfs_ftype4 type, uint32_t mode) {
   return fs.everybody && type != nfs4::NF4DIR ? mode & ~06000u : mode;
 }
 
-// In a set-group-id directory new objects get its group, and new directories the bit.
+// The group of a new object: in a set-group-ID directory that of the directory, else that of the caller.
 inline uint32_t inherited_group(const Node& dir, const Principal& who) {
   return (dir.mode & 02000) != 0 ? dir.gid : acting(*dir.fs, who).gid;
 }

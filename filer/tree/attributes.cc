@@ -57,14 +57,14 @@ constexpr bitmap4 kReadable = bitmap4::of({FATTR4_SUPPORTED_ATTRS,
                                            FATTR4_FS_CHARSET_CAP});
 constexpr bitmap4 kWriteOnly =
     bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
-// Not constexpr: clang 14 cannot.
+// Not constexpr: clang 14 rejects it.
 const bitmap4 kSettable =
     kWriteOnly | bitmap4::of({FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP});
 const bitmap4 kSupported = kReadable | kWriteOnly;
 constexpr bitmap4 kExclusive =
     bitmap4::of({FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_MODE_SET_MASKED});
 
-// Attributes that live in fattr4::fs.
+// Attributes that are stored in fattr4::fs.
 constexpr bitmap4 kOfFileSystem =
     bitmap4::of({FATTR4_SUPPORTED_ATTRS,  FATTR4_SUPPATTR_EXCLCREAT, FATTR4_FH_EXPIRE_TYPE,
                  FATTR4_LEASE_TIME,       FATTR4_ACLSUPPORT,         FATTR4_MAXLINK,
@@ -76,7 +76,7 @@ constexpr bitmap4 kOfFileSystem =
                  FATTR4_CASE_INSENSITIVE, FATTR4_CASE_PRESERVING,    FATTR4_CHOWN_RESTRICTED,
                  FATTR4_HOMOGENEOUS,      FATTR4_NO_TRUNC,           FATTR4_FS_CHARSET_CAP});
 
-// Those of them that change.
+// Those of them that change over time.
 constexpr bitmap4 kMeasured = bitmap4::of({FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL,
                                            FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL});
 
@@ -115,7 +115,7 @@ uint64_t mounted_on(const Node& node) {
   return at->fileid;
 }
 
-// A decimal number, which is how this server names users and groups. Also "7@anything", as some clients send.
+// Parses an owner: this server uses decimal numbers. Some clients send "7@anything".
 Answer<uint32_t> parse_id(const std::string& name) {
   const std::string_view digits = std::string_view(name).substr(0, name.find('@'));
   uint32_t id = 0;
@@ -130,7 +130,7 @@ bool valid(const settime4& time) {
   return time.set_it == SET_TO_SERVER_TIME4 || time.time.nseconds < 1'000'000'000;
 }
 
-// utimensat's rule: explicit times need ownership, "now" only permission to write.
+// The rule of utimensat(2): explicit times need ownership, "now" needs only write permission.
 bool may_set_time(const std::optional<settime4>& time, const Node& node, const Principal& who,
                   nfsstat4& refusal) {
   if (!time || owns(node, who)) return true;
@@ -143,7 +143,8 @@ nfsstat4 check_allowed(const Node& node, const Changes& c, const Principal& who)
   if (c.uid && *c.uid != node.uid && !who.root()) return NFS4ERR_PERM;
   if (c.gid && *c.gid != node.gid && !who.root() && !(owns(node, who) && who.in_group(*c.gid)))
     return NFS4ERR_PERM;
-  // chown(2) to whom it belongs moves ctime, and takes set-id bits away.
+  // Only the owner may set owner or group, even to the same value: chown(2) changes ctime and clears set-ID
+  // bits.
   if ((c.uid || c.gid) && !owns(node, who)) return NFS4ERR_PERM;
   if ((c.mode || c.mode_masked) && !owns(node, who)) return NFS4ERR_PERM;
   nfsstat4 refusal = NFS4_OK;
@@ -234,20 +235,21 @@ nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal
   if (const nfsstat4 status = check_allowed(node, c, who); status != NFS4_OK) return status;
   NewAttributes to{.uid = c.uid, .gid = c.gid, .accessed = c.accessed, .modified = c.modified};
   uint32_t mode = node.mode;
-  // chown(2) takes set-ID bits away, from root's files, too: "the set-user-ID and set-group-ID mode bits ...
-  // are cleared", but for the group's bit where it does not mean set-group-ID execution.
+  // chown(2) clears set-ID bits, of root's files too: "the set-user-ID and set-group-ID mode bits ... are
+  // cleared". The group's bit stays if the group may not execute the file, because then it does not mean
+  // set-group-ID.
   if ((c.uid || c.gid) && !node.is_directory()) {
     mode &= ~04000u;
     if ((mode & 010) != 0 || !who.root()) mode &= ~02000u;
   }
-  // A symbolic link's mode says nothing, and the host cannot change it: asked for, it is taken and left as it
-  // is, as by Linux' server.
+  // The mode of a symbolic link has no effect and cannot be changed on the host. Setting it succeeds and does
+  // nothing, as on Linux' server.
   const bool sets_mode = (c.mode || c.mode_masked) && node.type != NF4LNK;
   if (sets_mode) {
     mode = c.mode ? *c.mode
                   : (mode & ~c.mode_masked->mm_mask_bits) |
                         (c.mode_masked->mm_value_to_set & c.mode_masked->mm_mask_bits);
-    // chmod by someone outside of the file's group cannot make it set-group-id.
+    // A caller outside of the file's group cannot set the set-group-ID bit.
     if (!who.root() && !who.in_group(c.gid.value_or(node.gid))) mode &= ~02000u;
   }
   if (sets_mode) mode = without_set_id(*node.fs, node.type, mode);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From nodes to fattr4 and back (RFC 8881 sections 5.6 to 5.8).
+// Conversion between nodes and fattr4 (RFC 8881 sections 5.6 to 5.8).
 //
-// All REQUIRED attributes and the RECOMMENDED ones a POSIX client uses are supported; owner and owner_group
-// are decimal numbers, as AUTH_SYS clients expect (section 5.9). Setting answers BADOWNER, PERM, INVAL,
-// ATTRNOTSUPP like a POSIX file system would: only root gives files away; the owner may change mode, times,
-// and his group to one he is in.
+// Supported are all REQUIRED attributes, and the RECOMMENDED ones that a POSIX client uses. owner and
+// owner_group are decimal numbers, as AUTH_SYS clients expect (section 5.9). Setting follows POSIX and
+// answers BADOWNER, PERM, INVAL or ATTRNOTSUPP: only root changes the owner; the owner may change mode,
+// times, and the group to one that it belongs to.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace nfsrdma::filer {
 
-// What attributes say about the server rather than the object.
+// Attribute values that belong to the server and not to an object.
 struct ServerFacts {
   uint32_t lease_seconds = 90;
   uint64_t max_read = 1 << 20;
@@ -23,15 +23,15 @@ struct ServerFacts {
 };
 
 const nfs4::bitmap4& supported_attributes();
-// Those of an exclusive create: time_*_set would be legal, but their absence tests what clients do about it.
+// Attributes for exclusive creates. time_*_set would be allowed too; they are left out to test how clients
+// cope.
 const nfs4::bitmap4& exclusive_create_attributes();
 
-// The attributes of `wanted` that are supported and can be read; others are left out, as GETATTR must.
+// The attributes of `wanted` that are supported and readable. Others are left out, as GETATTR requires.
 nfs4::fattr4 read_attributes(const Tree& tree, const Node& node, const nfs4::bitmap4& wanted,
                              const ServerFacts& facts);
 
-// What a SETATTR or a create asks for, taken out of a fattr4 and checked as far as that goes without an
-// object.
+// The attributes that a SETATTR or a create sets, checked as far as possible without an object.
 struct Changes {
   std::optional<uint64_t> size;
   std::optional<uint32_t> mode;  // the new mode
@@ -45,10 +45,10 @@ struct Changes {
 };
 Answer<Changes> parse_changes(const nfs4::fattr4& attributes);
 
-// Takes out of `changes` what a new object has got already, and adds it to `set`.
+// Removes from `changes` what the new object has already, and adds it to `set`.
 void settle_initial(const Node& node, Changes& changes, nfs4::bitmap4& set);
 
-// Everything of `changes` but the size, or nothing. `set` tells which attributes that were.
+// Applies all of `changes` except the size, or nothing. `set` gets the attributes that were set.
 nfs4::nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& changes, const Principal& who,
                              nfs4::bitmap4& set);
 

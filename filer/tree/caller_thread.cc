@@ -21,7 +21,8 @@ bool set_groups_of_thread(const gid_t* groups, size_t count) {
   return syscall(SYS_setgroups, count, groups) == 0;
 }
 
-// These two tell what was before, never whether it worked: a second call that changes nothing does.
+// setfsuid() and setfsgid() return the previous ID, not success. A second call that changes nothing returns
+// the present one.
 bool set_fsuid(uid_t uid) {
   setfsuid(uid);
   return static_cast<uid_t>(setfsuid(static_cast<uid_t>(-1))) == uid;
@@ -47,7 +48,7 @@ struct Capabilities {
   bool set() const { return syscall(SYS_capset, &header, data.data()) == 0; }
 };
 
-// What a thread is when it is nobody's.
+// The thread's own identity, to return to.
 class Own {
  public:
   Own() : groups_(groups_of_thread()) { known_ = capabilities_.get(); }
@@ -64,7 +65,7 @@ class Own {
     log::error("filer: cannot give up a caller's rights");
     std::abort();
   }
-  // In a user namespace without all of these identities, or without the capability, it cannot.
+  // False in a user namespace that does not map these IDs, or without the capability.
   bool can_become_another() const {
     const bool can = known_ && set_groups_of_thread(groups_.data(), groups_.size()) &&
                      set_fsgid(Principal::kAnonymous) && set_fsuid(Principal::kAnonymous);
@@ -73,8 +74,8 @@ class Own {
   }
 
  private:
-  // setfsuid(2) takes those away that override permissions. Not CAP_SYS_RESOURCE, which overrides quotas and
-  // the blocks that are kept for root, nor CAP_SYS_PTRACE, which /proc asks for.
+  // setfsuid(2) drops only the capabilities that override permissions. CAP_SYS_RESOURCE, which overrides
+  // quotas and the blocks reserved for root, and CAP_SYS_PTRACE, which /proc checks, must be dropped too.
   bool give_up_capabilities() const {
     if (!known_) return false;
     Capabilities none = capabilities_;
@@ -99,7 +100,7 @@ bool CallerThread::can_impersonate() {
 }
 
 bool CallerThread::act_as(const Principal& who, const std::function<void()>& act) {
-  // Root in his own group is who this process is.
+  // The process itself is root in root's group.
   if ((who.root() && who.gid == getegid()) || !can_impersonate()) {
     act();
     return true;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallerThread: a thread that acts with the file system identity of a caller, and does nothing else.
+// CallerThread: a thread that runs system calls with the file system identity of a caller.
 //
-// Only that thread's identity changes (setfsuid(2), setfsgid(2), the raw setgroups system call); with it go
-// all capabilities, those that override permissions, quotas and the blocks that are kept for root among them.
-// Where the way back fails the process ends: no thread goes on with somebody else's rights. It is not the
-// thread of the server's loop: a thread that was somebody else is no longer let use an RDMA connection
-// manager that it opened before ("changed security contexts after opening file descriptor"; Linux 6.1,
-// 2026-11-23), though it is who it was again.
+// Only this thread's identity changes (setfsuid(2), setfsgid(2), the raw setgroups system call). It also
+// gives up all capabilities, including those that override permissions, quotas and the blocks reserved for
+// root. If it cannot return to its own identity the process aborts, so that no thread continues with a
+// caller's rights. It is a thread of its own because of RDMA: a thread that has changed its identity may not
+// use an RDMA connection manager that it opened before, not even after changing back ("changed security
+// contexts after opening file descriptor"; Linux 6.1, 2026-11-23).
 //
-// Where the process may not take on identities, or the caller is root in root's group, the process acts as
-// who it is, on the thread that asks. Owner: a HostStore; one call at a time.
+// If the process may not change identities, or the caller is root in root's group, the call runs with the
+// process's own identity, on the calling thread. A HostStore owns the object; one call at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -29,22 +29,22 @@ class CallerThread {
   CallerThread(const CallerThread&) = delete;
   CallerThread& operator=(const CallerThread&) = delete;
 
-  // Whether the process may take on other identities: tried once, on the thread.
+  // Whether the process may take other identities. Tried once, on the thread.
   bool can_impersonate();
 
-  // Returns when `act` has; errno is not carried over. False: the identity could not be taken, and nothing
-  // was done.
+  // Runs `act` and returns when it has finished; errno is not passed on. Returns false, without running
+  // `act`, if the thread could not take the identity.
   bool act_as(const Principal& who, const std::function<void()>& act);
 
  private:
   void serve();
 
-  std::thread thread_;  // of a process that is root
+  std::thread thread_;  // started only if the process is root
   std::binary_semaphore asked_{0};
   std::binary_semaphore answered_{0};
-  bool can_ = false;  // known when the thread has first answered
+  bool can_ = false;  // valid after the thread's first answer
 
-  // The call under way. Without `act`: to end.
+  // The current call. `act_` null: the thread ends.
   const Principal* who_ = nullptr;
   const std::function<void()>* act_ = nullptr;
   bool ok_ = false;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directory: the names of one directory of the memory tree, and their READDIR cookies.
+// Directory: the names in one directory of the memory tree, with their READDIR cookies. A value type without
+// locks; the tree's owner serializes access.
 //
-// A name keeps its cookie as long as it exists, whatever happens to the names around it, and no cookie is
-// used twice: so a reader that goes on from a cookie sees every name that existed throughout exactly once
-// (RFC 8881 section 18.23.3: "Ideally, the cookie value SHOULD NOT change if the directory is modified").
-// Cookies 0, 1 and 2 are reserved there and never given out. Lookup by name is hashed; insertion order is
-// reading order.
-//
-// Values only, no locks: the owner of the tree serializes.
+// A name keeps its cookie as long as it exists, whatever happens to other names, and no cookie is reused. A
+// reader that continues from a cookie therefore sees every name that existed all the time exactly once (RFC
+// 8881 section 18.23.3: "Ideally, the cookie value SHOULD NOT change if the directory is modified"). The RFC
+// reserves cookies 0, 1 and 2; they are not used. Lookup by name uses a hash table; names are listed in the
+// order of insertion.
 #pragma once
 
 #include <cstdint>
@@ -48,22 +47,23 @@ class Directory {
     const auto at = cookies_.find(name);
     if (at == cookies_.end()) return;
     const uint64_t cookie = at->second;
-    cookies_.erase(at);  // its key views the entry's name: first
+    cookies_.erase(at);  // first, because its key points to the entry's name
     entries_.erase(cookie);
   }
-  // `name`, which exists, names another node from now on and keeps its cookie.
+  // Makes the existing `name` refer to another node; its cookie stays.
   void replace(std::string_view name, NodeId node) { entries_.at(cookies_.find(name)->second).node = node; }
 
-  // The first entry behind `cookie` (0: the first of all), or null at the end.
+  // The first entry after `cookie` (0: the first entry), or null at the end.
   const Entry* next(uint64_t cookie) const {
     const auto at = entries_.upper_bound(cookie);
     return at == entries_.end() ? nullptr : &at->second;
   }
-  // Whether a cookie was given out by this directory, for a name that may be gone by now.
+  // Whether this directory has assigned `cookie`, even to a name that is gone by now.
   bool issued(uint64_t cookie) const { return cookie >= kFirstCookie && cookie < next_cookie_; }
 
  private:
-  std::map<uint64_t, Entry> entries_;  // by cookie; nodes are stable, so that names can be viewed
+  // by cookie; elements do not move, so cookies_ can point to their names
+  std::map<uint64_t, Entry> entries_;
   std::unordered_map<std::string_view, uint64_t> cookies_;
   uint64_t next_cookie_ = kFirstCookie;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostStore: data of regular files, and what reaches the disk when.
+// HostStore: data of regular files, and when it reaches the disk.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ using namespace nfs4;
 
 namespace {
 
-// Opened through /proc, so it is the object of the descriptor, whatever its names lead to by now.
+// Opens a descriptor's object through /proc, so renaming does not matter.
 Fd open_again(int path, int how) {
   return Fd(::open(host_path(path).c_str(), how | O_CLOEXEC));
 }
@@ -24,9 +24,10 @@ Fd open_again(int path, int how) {
 }  // namespace
 
 Answer<int> HostStore::reader_of(HostNode& file) {
-  if (file.type != NF4REG) return refuse(NFS4ERR_WRONG_TYPE);  // others may block, or do things
+  // opening other types may block or have side effects
+  if (file.type != NF4REG) return refuse(NFS4ERR_WRONG_TYPE);
   if (file.reader) return file.reader.get();
-  // A file's maker may read it whatever its mode.
+  // A file's creator may read it whatever its mode.
   if (file.writer && (fcntl(file.writer.get(), F_GETFL) & O_ACCMODE) == O_RDWR) return file.writer.get();
   const Answer<int> path = path_of(file);
   if (!path) return path;
@@ -64,8 +65,7 @@ Answer<size_t> HostStore::read(Node& file, uint64_t offset, size_t bytes, ByteVe
   return got;
 }
 
-// As the caller: whose quota it is, and whether he may have the blocks that are kept for root, the host
-// decides by who writes.
+// Written as the caller, because the host accounts quotas and reserved blocks to the writer.
 nfsstat4 HostStore::write(Node& file, uint64_t offset, ConstBytes data, bool stable, const Principal& who) {
   HostNode& own = of_host(file);
   const Answer<int> fd = writer_of(own);
@@ -86,7 +86,7 @@ nfsstat4 HostStore::write(Node& file, uint64_t offset, ConstBytes data, bool sta
     note_loss();
   }
   if (!stable) own.unstable = true;
-  if (stable && error == 0) own.unstable = false;  // what was written before is on the disk, too
+  if (stable && error == 0) own.unstable = false;  // fsync() has written earlier data too
   changed(file);
   close_data(own);
   return status_of(error);
@@ -98,7 +98,8 @@ nfsstat4 HostStore::resize(Node& file, uint64_t size, const Principal& who) {
   const Answer<int> path = path_of(own);
   if (!path) return path.error();
   const auto length = static_cast<off_t>(size);
-  // One for this alone, where nobody has it open. Not truncate(2), which moves no times where the size stays.
+  // If no writer is open, open one for this call only. truncate(2) would not do: it leaves the times
+  // unchanged if the size does not change.
   const Fd once = own.writer ? Fd() : open_again(*path, O_WRONLY);
   if (!own.writer && !once) return status_of(errno);
   int error = 0;
@@ -132,7 +133,7 @@ Answer<std::string> HostStore::read_link(Node& link, const Principal& who) {
   std::string target(PATH_MAX, '\0');
   ssize_t bytes = -1;
   int error = 0;
-  // As the caller: some file systems (/proc, FUSE) refuse by more than the way to a link.
+  // As the caller, because some file systems (/proc, FUSE) check more than search permission.
   const bool acted = callers_.act_as(who, [&] {
     bytes = readlinkat(*fd, "", target.data(), target.size());
     error = bytes < 0 ? errno : 0;
@@ -147,9 +148,9 @@ void HostStore::settle(HostNode& node) {
   if (!sync_ || (!node.is_directory() && node.type != NF4REG)) return;
   const Answer<int> path = path_of(node);
   if (!path) return;
-  // What cannot be opened to read cannot be asked for either; the host writes it in its own time.
+  // If it cannot be opened for reading, fsync() is not possible and the host writes it in its own time.
   const Fd fd = open_again(*path, O_RDONLY);
-  if (fd && fsync(fd.get()) != 0 && node.type == NF4REG) note_loss();  // it may be told nobody else
+  if (fd && fsync(fd.get()) != 0 && node.type == NF4REG) note_loss();  // fsync() reports an error only once
 }
 
 }  // namespace nfsrdma::filer

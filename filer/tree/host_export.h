@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostExport: a directory of the host as an export, and the key its filehandles are sealed with. Values.
+// HostExport: a host's directory as an export, and the key that seals its filehandles. Values.
 #pragma once
 
 #include <array>
@@ -9,25 +9,26 @@
 namespace nfsrdma::filer {
 
 enum class Squash : uint8_t {
-  kNone,  // callers are who they say they are
-  kRoot,  // user 0 is nobody (65534)
+  kNone,  // callers keep the user that they claim to be
+  kRoot,  // user 0 becomes nobody (65534)
 };
 
 struct HostExport {
-  std::string path;       // in the server's name space, absolute, not "/"
+  std::string path;       // absolute path in the server's name space; not "/"
   std::string directory;  // on the host
   bool read_only = false;
-  // Where the server may act as its callers, that is as root. Otherwise every caller is the user it runs as.
+  // Applies if the server can act as its callers, that is as root. Otherwise every caller is the server's own
+  // user.
   Squash squash = Squash::kRoot;
-  // Changes reach the disk before they are answered; else whenever the host likes (but for COMMIT and stable
-  // WRITEs).
+  // Changes reach the disk before they are answered. False: the host decides when, except for COMMIT and
+  // stable WRITEs.
   bool sync = true;
-  // How many objects may have descriptors at a time; 0: as RLIMIT_NOFILE allows.
+  // Limit for the number of objects with open descriptors; 0: derived from RLIMIT_NOFILE.
   size_t most_with_descriptors = 0;
-  size_t exports = 1;  // which share that limit
+  size_t exports = 1;  // number of exports that share that limit
 };
 
-// A secret of the server: without it nobody can make a filehandle of a file he was not given one of.
+// A secret of the server. Without it nobody can forge the filehandle of a file.
 using HandleKey = std::array<uint64_t, 2>;
 
 }  // namespace nfsrdma::filer

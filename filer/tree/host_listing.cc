@@ -14,7 +14,7 @@ namespace nfsrdma::filer {
 
 namespace {
 
-// Half of the numbers: some clients keep cookies in signed ones.
+// 63 bits, because some clients keep cookies in signed integers.
 uint64_t cookie_of(const SipHash& hash, const std::string& name) {
   return std::max(hash(name) >> 1, HostListing::kFirstCookie);
 }
@@ -22,7 +22,8 @@ uint64_t cookie_of(const SipHash& hash, const std::string& name) {
 }  // namespace
 
 Answer<HostListing> HostListing::read(int directory, const SipHash& hash) {
-  // Not "." of it: that would be a search, which a directory that may only be read does not allow.
+  // Opened through /proc: opening "." would need search permission, which a directory may lack that can be
+  // read.
   const int fd = open(host_path(directory).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return refuse(status_of(errno));
   DIR* stream = fdopendir(fd);

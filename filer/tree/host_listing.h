@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostListing: the names of one directory of the host, with READDIR cookies that need no memory.
+// HostListing: the names in one directory of the host, with READDIR cookies that need no memory.
 //
-// A name's cookie is a keyed hash of the name, and entries come in the order of their cookies: whatever
-// happens to other names, and whatever the file system underneath does for telldir(3), a reader that goes on
-// from a cookie sees every name that existed throughout exactly once; the same after a restart with the same
-// key. Names with the same hash (one pair among some billions of names) get the following cookies.
+// A name's cookie is a keyed hash of the name, and entries are in the order of their cookies. It does not
+// depend on other names, on telldir(3), or on a restart with the same key. A reader that continues from a
+// cookie therefore sees every name that existed all the time exactly once. If two names have the same hash
+// (one pair among some billions of names), the second gets the next cookie.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ class HostListing {
     std::string name;
   };
 
-  // Reads the directory that `directory`, any descriptor of it, stands for. "." and ".." are left out.
+  // Reads the directory of the descriptor `directory`, which may be O_PATH. "." and ".." are left out.
   static Answer<HostListing> read(int directory, const SipHash& hash);
 
-  // The first entry behind `cookie`, or null.
+  // The first entry after `cookie`, or null.
   const Entry* next(uint64_t cookie) const;
 
  private:

@@ -23,7 +23,7 @@ namespace {
 constexpr char kKernel = 'k';
 constexpr char kInode = 'i';
 constexpr size_t kSealBytes = 8;
-// What fits into a filehandle beside our own bytes.
+// Bytes of a kernel handle that fit into a filehandle beside the other fields.
 constexpr size_t kMaxKernelBytes = Store::kMaxHandleBytes - kSealBytes - 1 - sizeof(int);
 constexpr unsigned kMaxDepth = 1024;
 
@@ -45,14 +45,14 @@ std::string identity_by_inode(const struct statx& facts) {
   return identity;
 }
 
-// A struct file_handle with room.
+// A struct file_handle with space for the handle.
 struct KernelHandle {
   KernelHandle() { header()->handle_bytes = kMaxKernelBytes; }
   file_handle* header() { return reinterpret_cast<file_handle*>(bytes); }
   alignas(file_handle) char bytes[sizeof(file_handle) + kMaxKernelBytes]{};
 };
 
-// What the kernel calls it now, whatever links the administrator's name for it went through.
+// The directory's present path as the kernel knows it, with symbolic links resolved.
 std::string directory_of(int fd) {
   std::string name(PATH_MAX, '\0');
   const ssize_t bytes = readlink(host_path(fd).c_str(), name.data(), name.size());
@@ -126,7 +126,7 @@ void HostLocator::saw(uint64_t inode, uint64_t directory, std::string_view name)
   places_[inode] = {directory, std::string(name)};
 }
 
-// From where it was last seen; without a descriptor when it is not there any more.
+// Opens the inode where it was last seen. Returns an empty Fd if it is not there any more.
 Fd HostLocator::open_inode(uint64_t inode, unsigned depth) {
   if (inode == root_facts_.stx_ino) return Fd(openat(root_, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   const auto at = places_.find(inode);
@@ -213,7 +213,7 @@ Answer<std::string> HostLocator::unseal(ConstBytes handle) const {
   if (all.size() < kSealBytes + 1) return refuse(NFS4ERR_BADHANDLE);
   std::string identity(all.substr(kSealBytes));
   if (seal_of(identity) != word_at(all, 0)) return refuse(NFS4ERR_BADHANDLE);
-  // Given out by us, but by a run that had other rights.
+  // The seal is valid, but an earlier run with other privileges used the other kind of identity.
   const size_t least = by_kernel_ ? 1 + sizeof(int) : 1 + 2 * sizeof(uint64_t);
   if (identity.front() != (by_kernel_ ? kKernel : kInode) || identity.size() < least)
     return refuse(NFS4ERR_STALE);

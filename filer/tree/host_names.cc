@@ -51,7 +51,7 @@ Answer<NodePtr> HostStore::child(Node& dir, std::string_view name) {
   return child_node(of_host(dir), name, Seen::kLooking);
 }
 
-// Whether a directory is below the export's root: the host may have moved it away.
+// Whether a directory is still below the export's root; the host may have moved it.
 bool HostStore::inside(int directory) const {
   struct statx root {};
   struct statx here {};
@@ -78,7 +78,7 @@ Answer<NodePtr> HostStore::parent(Node& dir) {
   return adopt(std::move(up), Seen::kLooking);
 }
 
-// A directory that this process may only read has names, and nothing behind them.
+// A directory that this process may read but not search has names, but no accessible entries.
 bool HostStore::may_search(HostNode& dir) {
   const Answer<int> at = path_of(dir);
   return at && faccessat(*at, ".", F_OK, AT_EACCESS) == 0;
@@ -99,12 +99,13 @@ Answer<NamedNode> HostStore::next(Node& node, uint64_t cookie) {
     if (found) return NamedNode{entry->cookie, entry->name, *std::move(found)};
     if (found.error() == NFS4ERR_ACCESS && !may_search(dir))
       return NamedNode{cookie, entry->name, nullptr, NFS4ERR_ACCESS};
-    // Gone meanwhile, or a mount point: not listed. Anything else is an error, not a shorter directory.
+    // An entry that is gone, or a mount point, is left out. Any other error fails the READDIR: a shorter list
+    // would be wrong.
     const bool skipped =
         found.error() == NFS4ERR_NOENT || found.error() == NFS4ERR_ACCESS || found.error() == NFS4ERR_STALE;
     if (!skipped) return refuse(found.error());
   }
-  // What was listed while the clock stood still may have got another entry since.
+  // An entry added in the same clock tick would not be noticed, so the list is not kept.
   if (dir.doubtful) dir.listing.reset();
   return NamedNode{};
 }
@@ -148,10 +149,10 @@ Answer<NodePtr> HostStore::create(Node& dir, std::string_view name, const Initia
   Answer<HostNodePtr> node = child_node(own, name, Seen::kOwnChange);
   changed(dir);
   if (!node) return refuse(node.error());
-  if ((*node)->type != initial.type) return refuse(NFS4ERR_EXIST);  // somebody on the host was quicker
+  if ((*node)->type != initial.type) return refuse(NFS4ERR_EXIST);  // a program on the host was faster
   if (file) {
     (*node)->created_by.reset();
-    // The descriptor it was made with: it writes whatever the mode says, as whoever made the file may.
+    // Keep the descriptor of the creation: it allows writing whatever the mode says, as the creator may.
     struct statx made {};
     if (!stat_of(file.get(), made) || made.stx_ino != (*node)->fileid) return refuse(NFS4ERR_EXIST);
     (*node)->writer = std::move(file);
@@ -167,7 +168,7 @@ nfsstat4 HostStore::link(Node& node, Node& dir, std::string_view name, const Pri
   if (!from || !to) return from ? to.error() : from.error();
   int error = 0;
   const bool acted = callers_.act_as(who, [&] {
-    // AT_SYMLINK_FOLLOW follows /proc's link to the object, not the object.
+    // AT_SYMLINK_FOLLOW follows the link in /proc to the object, not the object itself.
     const int done =
         linkat(AT_FDCWD, host_path(*from).c_str(), *to, std::string(name).c_str(), AT_SYMLINK_FOLLOW);
     error = done == 0 ? 0 : errno;
@@ -184,7 +185,7 @@ nfsstat4 HostStore::link(Node& node, Node& dir, std::string_view name, const Pri
 nfsstat4 HostStore::remove(Node& dir, std::string_view name, const Principal& who) {
   if (dir.fs->read_only) return NFS4ERR_ROFS;
   HostNode& own = of_host(dir);
-  // Held open by its descriptor, so that an open file lives on.
+  // Opens the object, so that an open file survives its removal.
   const Answer<HostNodePtr> node = child_node(own, name, Seen::kLooking);
   if (!node) return node.error();
   const Answer<int> at = path_of(own);
@@ -208,7 +209,7 @@ nfsstat4 HostStore::rename(Node& from, std::string_view old_name, Node& to, std:
   const Answer<HostNodePtr> node = child_node(of_host(from), old_name, Seen::kLooking);
   if (!node) return node.error();
   const Answer<HostNodePtr> victim = child_node(of_host(to), new_name, Seen::kLooking);
-  if (!victim && victim.error() != NFS4ERR_NOENT) return victim.error();  // it may be open: it is to live on
+  if (!victim && victim.error() != NFS4ERR_NOENT) return victim.error();  // it may be open and must survive
   if (victim && *victim == *node) return NFS4_OK;  // two names of one object: "MUST perform no action"
   const Answer<int> source = path_of(of_host(from));
   const Answer<int> target = path_of(of_host(to));
@@ -220,7 +221,7 @@ nfsstat4 HostStore::rename(Node& from, std::string_view old_name, Node& to, std:
     error = renameat(*source, old_one.c_str(), *target, new_one.c_str()) == 0 ? 0 : errno;
   });
   if (!acted) return NFS4ERR_SERVERFAULT;
-  // What is in the way and cannot be replaced is EXIST (RFC 8881 section 18.26.3).
+  // An object in the way that cannot be replaced is NFS4ERR_EXIST (RFC 8881 section 18.26.3).
   if (error == EISDIR || error == ENOTDIR || error == ENOTEMPTY) return NFS4ERR_EXIST;
   if (error != 0) return status_of(error);
   changed(**node);

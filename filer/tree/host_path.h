@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name under which a descriptor's object can be named to a system call that takes only names: also for
-// O_PATH descriptors, without following anything of the object's own. Pure.
+// A path to a descriptor's object, for system calls that accept only paths. It also works for O_PATH
+// descriptors and does not follow the object if that is a symbolic link. Pure.
 #pragma once
 
 #include <string>

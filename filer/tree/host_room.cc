@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostStore: which objects are known and kept open, and what ends that.
+// HostStore: which objects keep a node and open descriptors, and when they lose them.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,11 +16,11 @@ using namespace nfs4;
 namespace {
 
 constexpr unsigned kLookedAt = 16;
-// All that is known is looked at once in so many calls of forget_removed().
+// forget_removed() visits all nodes within this many calls.
 constexpr size_t kRounds = 60;
 constexpr size_t kFewestBuckets = 64;
 
-// As far as the host knows without asking anybody.
+// Uses only what the host has cached (AT_STATX_DONT_SYNC).
 bool has_no_name(int fd) {
   struct statx facts {};
   return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &facts) == 0 && facts.stx_nlink == 0;
@@ -33,9 +33,9 @@ void HostStore::use(HostNode& node) {
   node.put_away = false;
 }
 
-// Objects that nothing refers to go, oldest first. Files that are open or delegated stay, but need no
-// descriptors until somebody asks for them. A few are looked at each time, so that however many stay cost
-// nothing more.
+// Objects without references are forgotten, the oldest first. Open or delegated files keep their node, but
+// lose their descriptors until the next use. Each call looks at a few nodes only, so its cost does not grow
+// with their number.
 void HostStore::make_room() {
   const auto unused = [](const HostNodePtr& node) { return node.use_count() == 2 && node->holds == 0; };
   for (unsigned looked = 0; order_.size() >= most_nodes_ && looked < kLookedAt; ++looked) {
@@ -56,8 +56,8 @@ void HostStore::make_room() {
   }
 }
 
-// Not what has no name any more, or none that is known to lead there; nor what only its maker's first
-// descriptor may write.
+// False for objects without a name, for those whose place is not known, and for those that only the
+// creation's descriptor may write.
 bool HostStore::can_be_opened_again(const HostNode& node) {
   struct statx facts {};
   if (node.type != NF4REG || node.links == 0) return false;
@@ -76,7 +76,7 @@ HostStore::Crowd HostStore::crowd() {
   return {order_.size(), 2 * most_nodes_};
 }
 
-// The descriptor it was written by may be the last one that would be told of a failure.
+// The descriptor used for writing may be the last one that reports a write error.
 void HostStore::write_out(HostNode& node) {
   if (!node.unstable) return;
   if (fsync(node.writer.get()) != 0) note_loss();
@@ -97,12 +97,13 @@ void HostStore::forget(HostNode& node) {
   (node.put_away ? put_away_ : order_).erase(node.used);
   if (node.links == 0) {
     locator_.lost(node.fileid);
-    // What refers to it still, a revoked state for one, keeps the object and not its room on the disk.
+    // A state may still refer to the node, for example a revoked one. Without descriptors it takes no disk
+    // space.
     for (Fd* fd : {&node.path, &node.reader, &node.writer}) fd->reset();
   } else {
     write_out(node);
   }
-  nodes_.erase(node.identity);  // the last reference may be the caller's
+  nodes_.erase(node.identity);  // the caller may hold the last reference
 }
 
 Answer<int> HostStore::path_of(HostNode& node) {
@@ -113,12 +114,12 @@ Answer<int> HostStore::path_of(HostNode& node) {
     if (!fd) return refuse(fd.error());
     node.path = *std::move(fd);
   }
-  // It is not the next to be closed, whatever is looked up beside it.
+  // Marked as used, so that it is not the next to be closed.
   if (!node.forgotten) use(node);
   return node.path.get();
 }
 
-// The host executes nothing that somebody has open for writing (ETXTBSY).
+// The host refuses to execute a file that is open for writing (ETXTBSY).
 void HostStore::close_data(HostNode& node) {
   if (node.holds != 0 || node.unstable) return;
   node.reader.reset();
@@ -129,13 +130,14 @@ void HostStore::release(Node& node) {
   HostNode& own = of_host(node);
   if (own.holds > 0) --own.holds;
   if (own.holds == 0) own.pinned = false;  // no state is counted for it any more
-  // What has no descriptor had a name when it was put away, and has been opened again for a REMOVE of ours.
+  // A node without descriptors still had a name when they were closed; a REMOVE through this server would
+  // have opened it again.
   if (own.holds > 0 || own.forgotten || own.put_away) return;
   look(own, Seen::kLooking);
   close_data(own);
 }
 
-// The host's memory is not ours to lose.
+// A restart of the server does not lose what the host's kernel has in memory.
 void HostStore::crash(bool) {
   for (const auto& [identity, node] : nodes_) {
     node->holds = 0;

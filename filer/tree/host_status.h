@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What errno of the host's file system is in RFC 8881's terms (section 15.1). Pure.
+// Maps errno of the host's file system to nfsstat4 (RFC 8881 section 15.1). Pure.
 #pragma once
 
 #include <cerrno>

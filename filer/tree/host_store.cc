@@ -29,7 +29,8 @@ using namespace nfs4;
 namespace {
 
 constexpr int64_t kNano = 1'000'000'000;
-// Two of the kernel's coarsest ticks: a ctime older than this will not be given to another change.
+// Two of the kernel's longest clock ticks, in nanoseconds. No later change gets a ctime that is older than
+// this.
 constexpr int64_t kTick = 20'000'000;
 constexpr size_t kFewestNodes = 256;
 constexpr size_t kMostNodes = 32768;
@@ -60,8 +61,8 @@ nfs_ftype4 type_of(uint16_t mode) {
   }
 }
 
-// How many objects of each of so many exports may have descriptors: up to three each, and twice as many
-// objects where there are so many open files that have to keep theirs.
+// Limit for objects with descriptors in each of `exports` exports. An object has up to three descriptors.
+// There may be twice as many objects while open files cannot give theirs up.
 size_t nodes_to_keep(size_t exports) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -73,7 +74,7 @@ size_t nodes_to_keep(size_t exports) {
   return std::clamp<size_t>(files.rlim_cur / (8 * std::max<size_t>(exports, 2)), kFewestNodes, kMostNodes);
 }
 
-// A regular file of the host's directory, to ask something of: one without a name, or any that is there.
+// Opens a regular file in the directory: an unnamed temporary file, else any existing file.
 Fd some_file(int directory) {
   Fd file(openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file) return file;
@@ -90,8 +91,8 @@ Fd some_file(int directory) {
   return file;
 }
 
-// The size of the largest file that the host's file system can have (s_maxbytes). There is no call that says
-// it; lseek(2) takes no place beyond it (EINVAL).
+// The largest file size that the host's file system supports (s_maxbytes). No call returns it, but lseek(2)
+// fails with EINVAL beyond it, so it is found by bisection.
 uint64_t largest_file(int directory) {
   const Fd file = some_file(directory);
   if (!file) return INT64_MAX;
@@ -105,8 +106,8 @@ uint64_t largest_file(int directory) {
   return yes == 0 ? INT64_MAX : static_cast<uint64_t>(yes);
 }
 
-// Other file systems (FUSE, NFS, /proc) may refuse for reasons of their own what a mode allows: there the
-// host is asked, as the caller, before the server looks at anything for him.
+// Whether the file system decides by mode and ACL alone. Others (FUSE, NFS, /proc) may refuse what the mode
+// allows; there the host is asked as the caller before the server reads anything for it.
 bool decides_by_modes(int fd) {
   struct statfs facts {};
   if (fstatfs(fd, &facts) != 0) return false;
@@ -122,8 +123,7 @@ bool decides_by_modes(int fd) {
   }
 }
 
-// Where the host does not say, it may: then it is asked who may do what (acl_permissions()), and is right
-// either way.
+// True also if the host does not say. acl_permissions() then asks the host, which is right in both cases.
 bool may_have_acl(int fd) {
   if (getxattr(host_path(fd).c_str(), "system.posix_acl_access", nullptr, 0) >= 0) return true;
   return errno != ENODATA && errno != EOPNOTSUPP;
@@ -186,7 +186,7 @@ void HostStore::measure(FileSystem& fs) {
   struct statvfs facts {};
   if (fstatvfs(root_fd_.get(), &facts) != 0) return;
   fs.bytes_total = uint64_t{facts.f_blocks} * facts.f_frsize;
-  // statfs(2): f_bfree counts what is kept for root, f_bavail what an ordinary user gets.
+  // statfs(2): f_bfree includes the blocks reserved for root, f_bavail does not.
   fs.bytes_used = fs.bytes_total - std::min(fs.bytes_total, uint64_t{facts.f_bfree} * facts.f_frsize);
   fs.bytes_kept = uint64_t{facts.f_bfree - std::min(facts.f_bfree, facts.f_bavail)} * facts.f_frsize;
   fs.files_total = facts.f_files;
@@ -251,7 +251,7 @@ nfsstat4 HostStore::look(HostNode& node, Seen how) {
   if (!stat_of(*fd, facts)) return status_of(errno);
   take(node, facts, how);
   if (node.links != 0 || node.holds != 0) return NFS4_OK;
-  forget(node);  // kept open, it would keep its room on the disk
+  forget(node);  // open descriptors would keep its disk space
   return NFS4ERR_STALE;
 }
 
@@ -262,7 +262,7 @@ void HostStore::take(HostNode& node, const struct statx& facts, Seen how) {
   const auto mode = static_cast<uint32_t>(facts.stx_mode & 07777);
   const bool moved = ctime != node.ctime || facts.stx_size != node.size || facts.stx_nlink != node.links ||
                      mode != node.mode;
-  // What is fresh never shows the bare ctime: with that it may be seen again when the tick is over.
+  // A recent ctime is not used alone: the plain value follows when the tick is over.
   const auto value = static_cast<uint64_t>(ctime) + (fresh ? 1 : 0);
   const bool settled = node.doubtful && !fresh;
   if (first) {

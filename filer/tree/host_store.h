@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // HostStore: one directory of the host as a file system.
 //
-// Confinement: every object is reached by one component at a time from a descriptor (O_NOFOLLOW), or by a
-// sealed identity (host_locator.h); symbolic links are never followed, ".." only upwards inside of the
-// export, and what is mounted inside of it is neither listed nor entered (ACCESS). A directory that somebody
-// on the host moves out of the export stays reachable for who has its filehandle, as with any NFS server that
-// does not check subtrees; its ".." does not.
+// Confinement: an object is opened one component at a time from a descriptor (O_NOFOLLOW), or by its sealed
+// identity (host_locator.h). Symbolic links are never followed, ".." leads upwards only within the export,
+// and file systems mounted inside are neither listed nor entered (ACCESS). If a directory is moved out of the
+// export on the host, a client with its filehandle can still use it, as with any NFS server without subtree
+// checking; its ".." is not accessible.
 //
-// Rights: where the process may act as its callers (root), what creates, removes, renames and sets attributes
-// is done as the caller, so that the host's own rules hold, ACLs and quotas included; data is written as the
-// caller and read as the server, through descriptors of the server's, after the checks of access.h. Otherwise
-// every caller is the user the process runs as.
+// Rights: a server that runs as root creates, removes, renames and sets attributes as the caller, so the
+// host's rules apply, including ACLs and quotas. It writes data as the caller and reads it as the server,
+// through the server's own descriptors, after the checks in access.h. A server that does not run as root does
+// everything as its own user.
 //
-// The change attribute is ctime in nanoseconds, and a count where ctime alone would not move: the host's
-// clock ticks every few milliseconds. Changes made through the server always move it. A change by somebody
-// else is seen when ctime, size, links or mode have moved; one that falls into the same tick as another of
-// his is seen as soon as the tick is over.
+// Change attribute: ctime in nanoseconds, and a counter for changes within one tick of the host's clock,
+// which is some milliseconds. Every change through the server changes it. A change by another program is
+// noticed by ctime, size, link count or mode; a second one in the same tick is noticed when the tick is over.
 //
-// System calls block the server's loop for as long as the host's disk takes: a deliberate limit of this
-// server, which has one loop and one lock. Owner: Tree. Under the server's lock.
+// System calls block the server's loop for as long as the host's disk takes. This is a deliberate limit of a
+// server with one loop and one lock. Tree owns the object. Under the server's lock.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +34,7 @@ namespace nfsrdma::filer {
 
 class HostStore final : public Store {
  public:
-  // Fills `fs`. Errors: what the system says to opening the directory.
+  // Also fills `fs`. Errors: the system's error for opening the directory.
   static Result<std::unique_ptr<HostStore>> open(const HostExport& what, const HandleKey& key, FileSystem& fs,
                                                  std::shared_ptr<NodeId> next_id);
 
@@ -74,20 +73,21 @@ class HostStore final : public Store {
   Crowd crowd() override;
 
  private:
-  // An object that has been seen lately.
+  // An object that was used recently.
   struct HostNode final : Node {
     std::string identity;
     Fd path;    // O_PATH
-    Fd reader;  // of regular files, from their first READ or WRITE on
+    Fd reader;  // regular files, from their first READ or WRITE on
     Fd writer;
-    int64_t ctime = 0;      // nanoseconds, as last seen
-    bool doubtful = false;  // ctime was so fresh that another change may have had the same
-    bool unstable = false;  // written and not committed since: the descriptor knows of errors
+    int64_t ctime = 0;      // nanoseconds; the value seen last
+    bool doubtful = false;  // another change may have got the same ctime, because it was recent
+    bool unstable = false;  // has uncommitted data; `writer` would report write errors
     std::optional<HostListing> listing;
-    bool put_away = false;                  // it has no descriptors
-    bool forgotten = false;                 // not in nodes_ any more: the object has another node, or none;
-                                            // what has no name then has no descriptors either
-    std::list<std::string>::iterator used;  // in order_, or in put_away_
+    bool put_away = false;  // has no descriptors
+    // Removed from nodes_: the object has another node, or none. If it has no name either, its descriptors
+    // are closed.
+    bool forgotten = false;
+    std::list<std::string>::iterator used;  // position in order_ or put_away_
   };
   using HostNodePtr = std::shared_ptr<HostNode>;
   enum class Seen : uint8_t { kLooking, kOwnChange };
@@ -98,14 +98,14 @@ class HostStore final : public Store {
   static HostNode& of_host(Node& node) { return static_cast<HostNode&>(node); }
   static const HostNode& of_host(const Node& node) { return static_cast<const HostNode&>(node); }
 
-  // The node of the object behind `fd`, which it may keep.
+  // The node for the object behind `fd`; it may take the descriptor.
   Answer<HostNodePtr> adopt(Fd fd, Seen how);
   Answer<HostNodePtr> child_node(HostNode& dir, std::string_view name, Seen how);
   void take(HostNode& node, const struct statx& facts, Seen how);
   Status look(HostNode& node, Seen how);
-  // After a change of ours.
+  // Called after a change through the server.
   void changed(Node& node) { look(of_host(node), Seen::kOwnChange); }
-  // A descriptor of the node, opened again if need be.
+  // A descriptor of the node; opened again if it was closed.
   Answer<int> path_of(HostNode& node);
   Answer<int> reader_of(HostNode& file);
   Answer<int> writer_of(HostNode& file);
@@ -113,7 +113,7 @@ class HostStore final : public Store {
   bool may_search(HostNode& dir);
   Status make_object(int directory, const std::string& name, const Initial& initial, const Principal& who,
                      Fd& file);
-  // What was done in this directory reaches the disk before it is answered, where that is wanted.
+  // With `sync`, writes what was done in this directory to disk before the reply.
   void settle(HostNode& node);
   void use(HostNode& node);
   void make_room();
@@ -122,22 +122,22 @@ class HostStore final : public Store {
   void write_out(HostNode& node);
   void put_away(HostNode& node);
   void forget(HostNode& node);
-  // After what may have been the last use of its data.
+  // Closes the data descriptors if the file's data is not in use any more.
   void close_data(HostNode& node);
 
   FileSystem& fs_;
   Fd root_fd_;
   bool sync_;
-  bool modes_say_all_;  // who may do what is decided by mode, owner and ACL alone
+  bool modes_say_all_;  // mode, owner and ACL alone decide about permissions
   SipHash cookie_hash_;
   HostLocator locator_;
   CallerThread callers_;
   std::shared_ptr<NodeId> next_id_;
-  const size_t most_nodes_;                             // with descriptors
+  const size_t most_nodes_;                             // limit for nodes with descriptors
   std::unordered_map<std::string, HostNodePtr> nodes_;  // by identity
-  std::list<std::string> order_;                        // identities, least lately used first
-  std::list<std::string> put_away_;
-  size_t next_bucket_ = 0;  // of nodes_: forget_removed()
+  std::list<std::string> order_;     // identities of nodes with descriptors, least recently used first
+  std::list<std::string> put_away_;  // the same of nodes without descriptors
+  size_t next_bucket_ = 0;           // of nodes_, where forget_removed() continues
   NodePtr root_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// IntervalSet: a set of bytes of a file, as disjoint half-open intervals [begin, end).
-//
-// Touching intervals are merged. Used for the bytes that are not committed yet. Header only; values; no
+// IntervalSet: a set of a file's bytes, as disjoint half-open intervals [begin, end). A value type without
 // locks.
+//
+// Adjacent intervals are merged. Used for bytes that are not committed yet.
 #pragma once
 
 #include <algorithm>

@@ -20,14 +20,14 @@ const MemoryNode& in_memory(const Node& node) {
 }
 
 constexpr uint64_t kDirectoryBytes = 4096;
-// What an object and a name take at least, in round numbers.
+// Minimum memory of an object and of a name, rounded.
 constexpr uint64_t kObjectBytes = 512;
 constexpr uint64_t kNameBytes = 128;
 
 constexpr std::pair<uint32_t, uint32_t> kAces[] = {
     {kMayRead, ACE4_READ_DATA}, {kMayWrite, ACE4_WRITE_DATA | ACE4_APPEND_DATA}, {kMayExecute, ACE4_EXECUTE}};
 
-// What the attributes say about the content.
+// Sets the attributes that follow from the content.
 void measure_content(MemoryNode& node) {
   node.size = node.type == NF4LNK ? node.target.size() : node.data.size();
   if (node.is_directory()) node.size = kDirectoryBytes;
@@ -124,7 +124,7 @@ Answer<NodePtr> MemoryStore::create(Node& dir, std::string_view name, const Init
   Directory& names = in_memory(dir).names;
   if (names.find(name) != nullptr) return refuse(NFS4ERR_EXIST);
   if (dir.fs->read_only) return refuse(NFS4ERR_ROFS);
-  if (dir.links == 0) return refuse(NFS4ERR_NOENT);  // the directory itself was removed
+  if (dir.links == 0) return refuse(NFS4ERR_NOENT);  // the directory itself has been removed
   if (dir.fs->files_used >= dir.fs->files_total || !room_around(*dir.fs, name.size() + initial.target.size()))
     return refuse(NFS4ERR_NOSPC);
   if (initial.type == NF4DIR && dir.links >= dir.fs->max_links) return refuse(NFS4ERR_MLINK);
@@ -167,7 +167,7 @@ void MemoryStore::erase(Node& dir, std::string_view name) {
   dir.fs->bytes_around -= kNameBytes + name.size();
 }
 
-// One name less.
+// Takes one name away.
 void MemoryStore::unlink(MemoryNode& node) {
   node.links = node.is_directory() ? 0 : node.links - 1;
   touch(node, false);
@@ -178,10 +178,10 @@ void MemoryStore::drop(Node& node) {
   node.fs->bytes_used -= in_memory(node).data.allocated_bytes();
   node.fs->bytes_around -= kObjectBytes + in_memory(node).target.size();
   --node.fs->files_used;
-  // What refers to it still, a revoked state for one, keeps the object and none of what it held.
+  // A state may still refer to the node, for example a revoked one. The content is freed at once.
   in_memory(node).data = SparseFile();
   in_memory(node).target = {};
-  nodes_.erase(node.id);  // the last reference may be the caller's
+  nodes_.erase(node.id);  // the caller may hold the last reference
 }
 
 nfsstat4 MemoryStore::remove(Node& dir, std::string_view name, const Principal&) {
@@ -357,7 +357,7 @@ void MemoryStore::crash(bool lose_unstable) {
       continue;
     }
     node->fs->bytes_used -= content.allocated_bytes();
-    // Other bytes than before must not look like the same version.
+    // Different content must not appear as the same version.
     if (content.crash()) touch(*node, true);
     node->fs->bytes_used += content.allocated_bytes();
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemoryStore: file systems in memory, by the rules of POSIX; also the pseudo file system.
+// MemoryStore: file systems in memory with POSIX rules; also the pseudo file system. Tree owns it. Under the
+// server's lock; never blocks.
 //
-// Ids are never reused, so a filehandle of a removed object stays NFS4ERR_STALE for ever. Owner: Tree. Under
-// the server's lock; never blocks.
+// Node IDs are never reused, so a filehandle of a removed object is NFS4ERR_STALE for ever.
 //
-// A file system's size bounds its data. What is around the data, objects, names and links' texts, may take a
-// quarter of that more, and 1 MiB at least; what unstable writes have overwritten is kept besides until it is
-// committed, and is never more than the data.
+// The size of a file system limits its data. Objects, names and link texts may take a quarter of that size in
+// addition, at least 1 MiB. Data that unstable writes have overwritten is kept too until COMMIT; it is never
+// more than the data itself.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,20 @@ struct MemoryNode final : Node {
   SparseFile data;                 // NF4REG
   Directory names;                 // NF4DIR
   std::string target;              // NF4LNK
-  NodeId parent = 0;               // NF4DIR: ".."; 0 for the root of a file system
-  std::vector<nfs4::nfsace4> acl;  // with has_acl
+  NodeId parent = 0;               // NF4DIR: the node ID of ".."; 0 for the root of a file system
+  std::vector<nfs4::nfsace4> acl;  // valid if has_acl
 };
 
 class MemoryStore final : public Store {
  public:
   MemoryStore(std::function<nfs4::nfstime4()> now, std::shared_ptr<NodeId> next_id);
 
-  // The root of `fs`, which this store keeps from now on. The first is root().
+  // Creates the root of `fs` in this store. The first one is root().
   NodePtr make_root(FileSystem& fs, uint32_t mode);
   NodePtr root() const { return root_; }
-  // A directory, whatever the file system allows: what leads to an export.
+  // Creates a directory on the way to an export, even in a read-only or full file system.
   NodePtr make_path(Node& dir, std::string_view name);
-  // Names of open files may be removed and the files live on; when false, they are gone at once.
+  // True: open files survive the removal of their names. False: they are gone at once.
   void preserve_unlinked(bool preserve) { preserve_unlinked_ = preserve; }
 
   ByteVector handle(const Node& node) const override;
@@ -58,7 +58,7 @@ class MemoryStore final : public Store {
   Status rename(Node& from, std::string_view old_name, Node& to, std::string_view new_name,
                 const Principal& who) override;
   Status set(Node& node, const NewAttributes& attributes, const Principal& who) override;
-  // Whom it does not name by number, or as OWNER@, GROUP@ and EVERYONE@, it does not know.
+  // Entries apply to user numbers, OWNER@, GROUP@ and EVERYONE@; other names match nobody.
   void set_acl(Node& node, std::vector<nfs4::nfsace4> acl);
 
   Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) override;
@@ -73,13 +73,13 @@ class MemoryStore final : public Store {
   void forget_unlinked() override;
 
  private:
-  NodePtr find(NodeId id) const;  // null when gone
+  NodePtr find(NodeId id) const;  // null if the object is gone
   NodePtr make(FileSystem& fs, const Initial& initial);
-  // The change attribute and ctime move; mtime too when `data` changed.
+  // Changes the change attribute and ctime; mtime too if `data` is set.
   void touch(Node& node, bool data);
   void unlink(MemoryNode& node);
   void drop(Node& node);
-  // Room for one more object, or name, with so long a text.
+  // Whether there is room for one more object or name with a text of this length.
   static bool room_around(const FileSystem& fs, size_t text_bytes);
   void insert(Node& dir, std::string_view name, NodeId node);
   void erase(Node& dir, std::string_view name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Principal: who an RPC credential says is calling (RFC 5531 section 8.2 and appendix A).
+// Principal: the user that an RPC credential names (RFC 5531 section 8.2 and appendix A). A value; any
+// thread.
 //
-// AUTH_NONE is the anonymous user 65534. Supplementary groups count as far as the credential carries them
-// (16). A value; any thread.
+// AUTH_NONE is the anonymous user 65534. Only the supplementary groups in the credential count (at most 16).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,8 @@ struct Principal {
   uint32_t uid = kAnonymous;
   uint32_t gid = kAnonymous;
   std::vector<uint32_t> groups{};
-  // Who he is where root is somebody else (root_squash) and group 0 with it; null: the same.
+  // The principal for exports that map root (root_squash), and with it group 0, to another user; null: the
+  // same.
   std::shared_ptr<const Principal> squashed{};
 
   static Principal superuser() { return {rpc::AUTH_SYS, 0, 0, {}}; }
@@ -29,8 +30,8 @@ struct Principal {
   bool in_group(uint32_t group) const {
     return gid == group || std::find(groups.begin(), groups.end(), group) != groups.end();
   }
-  // The same user, as far as client IDs, sessions and retries are concerned (RFC 8881 section 18.35.4
-  // "principal").
+  // Whether both are the same user for client IDs, sessions and retries ("principal" in RFC 8881 section
+  // 18.35.4).
   bool same_user(const Principal& b) const { return flavor == b.flavor && uid == b.uid; }
 };
 

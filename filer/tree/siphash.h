@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SipHash-2-4 (Aumasson and Bernstein, 2012): a short keyed hash nobody can forge without the key. Pure.
+// SipHash-2-4 (Aumasson and Bernstein, 2012): a short keyed hash that cannot be forged without the key. Pure.
 #pragma once
 
 #include <array>

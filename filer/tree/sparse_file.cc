@@ -63,7 +63,8 @@ void SparseFile::zero(Pages& pages, Interval range) {
   }
 }
 
-// Page by page, each written once: room for all of it would be made of zeros first, half a mebibyte a READ.
+// Appends page by page, so each byte is written once. Resizing first would fill with zeros, half a MiB for a
+// READ.
 size_t SparseFile::read(uint64_t offset, size_t most, ByteVector& to) const {
   if (offset >= size_ || most == 0) return 0;
   const size_t all = static_cast<size_t>(std::min<uint64_t>(most, size_ - offset));
@@ -82,7 +83,8 @@ size_t SparseFile::read(uint64_t offset, size_t most, ByteVector& to) const {
 
 void SparseFile::remember(Interval range) {
   for (const Interval& part : unstable_.gaps(range)) {
-    // Holes need no shadow: what is absent there reads as zeros. But an old shadow page may hold other bytes.
+    // A hole needs no shadow, because an absent page reads as zeros. But an old shadow page there may hold
+    // other bytes and is cleared.
     each_page(part.begin, part.end - part.begin,
               [&](uint64_t number, uint64_t within, uint64_t, uint64_t bytes) {
                 const auto page = pages_.find(number);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// SparseFile: the bytes of one regular file of the memory tree, and which of them a crash would lose.
+// SparseFile: the content of one regular file of the memory tree, and which part of it a crash would lose. A
+// value type without locks; the tree's owner serializes access.
 //
-// Pages of 4 KiB exist only where something was written: a hole of any length costs nothing. Every byte is
-// either stable or unstable. An unstable write (RFC 8881 section 18.32, UNSTABLE4) keeps what it overwrote,
-// byte for byte, until commit() of a range that covers it; crash() puts the old bytes and the old size back.
-// So a client that commits a range too small, or does not write again after the verifier changed, reads wrong
-// data here, as it would after a real power failure.
+// Pages of 4 KiB exist only where data was written, so holes cost nothing. Each byte is stable or unstable.
+// An unstable write (RFC 8881 section 18.32, UNSTABLE4) keeps the overwritten bytes until commit() of a range
+// that includes them. crash() restores the old bytes and the old size. A client that commits too small a
+// range, or does not write again after the verifier changed, therefore reads wrong data, as after a real
+// power failure.
 //
-// Values only, no locks: the owner of the tree serializes. Offsets and sizes in bytes; the largest size is
-// kMaxFileBytes.
+// Offsets and sizes are in bytes; the largest size is kMaxFileBytes.
 #pragma once
 
 #include <array>
@@ -31,15 +31,15 @@ class SparseFile {
   // Bytes that writing [offset, offset + length) would allocate.
   uint64_t growth(uint64_t offset, uint64_t length) const;
 
-  // Appends up to `bytes` from `offset` to `to`, as far as the file goes; returns how many those were.
+  // Appends up to `bytes` bytes from `offset` on to `to`, until the end of the file. Returns how many.
   size_t read(uint64_t offset, size_t bytes, ByteVector& to) const;
   void write(uint64_t offset, ConstBytes data, bool stable);
-  // Truncates or extends with a hole; stable at once, as SETATTR is.
+  // Truncates, or extends with a hole. Stable at once, as SETATTR is.
   void resize(uint64_t size);
 
   // COMMIT of `length` bytes at `offset`; length 0 means to the end of the file.
   void commit(uint64_t offset, uint64_t length);
-  // Loses every unstable byte. True when something was lost.
+  // Loses all unstable bytes. Returns true if there were any.
   bool crash();
   bool has_unstable() const { return !unstable_.empty() || stable_size_ != size_; }
 
@@ -54,7 +54,7 @@ class SparseFile {
 
   Pages pages_;
   uint64_t size_ = 0;
-  // What a crash goes back to: the bytes of `unstable_` as they were before, and the size.
+  // The state that a crash restores: the old content of the ranges `unstable_`, and the old size.
   IntervalSet unstable_;
   Pages shadow_;  // a page absent here reads as zeros
   uint64_t stable_size_ = 0;

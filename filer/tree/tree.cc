@@ -13,11 +13,11 @@ using namespace nfs4;
 
 namespace {
 
-// A filehandle: 'N' 'f' 'h' 1, the file system's number, and what its store makes of it.
+// A filehandle: 'N' 'f' 'h' 1, the number of the file system, and the store's part.
 constexpr uint32_t kHandleMagic = 0x4e666801;
 constexpr size_t kHandleHeader = 8;
 
-// The next component of an absolute path, which is taken off `path`. Empty at the end.
+// Returns the next component of an absolute path and removes it from `path`. Empty at the end.
 std::string_view take_component(std::string_view& path) {
   while (!path.empty() && path.front() == '/') path.remove_prefix(1);
   const std::string_view name = path.substr(0, path.find('/'));
@@ -202,7 +202,8 @@ void Tree::clear_set_id(Node& node, const Principal& caller) {
   if (who.root() && !node.fs->everybody) return;
   uint32_t mode = node.mode & ~04000u;
   if ((mode & 010) != 0 || !who.in_group(node.gid)) mode &= ~02000u;
-  if (mode != node.mode) set(node, {.mode = mode}, Principal::superuser());  // not the writer, who may not
+  // as root, because the writer may not change the mode
+  if (mode != node.mode) set(node, {.mode = mode}, Principal::superuser());
 }
 
 Answer<size_t> Tree::read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) {
