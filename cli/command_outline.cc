@@ -10,7 +10,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// The words of one_of(), which it keeps in its name.
+// one_of() stores its words in the validator's name.
 std::vector<std::string> words_of(CLI::Option& option) {
   try {
     std::vector<std::string> words;
@@ -28,7 +28,7 @@ OutlinedOption option_of(CLI::Option& option) {
   for (const std::string& word : option.get_lnames()) out.names.push_back("--" + word);
   if (option.get_items_expected_max() != 0) {
     out.placeholder = option.get_type_name();
-    // CLI11's names of C++'s types.
+    // CLI11's names for C++ types.
     if (out.placeholder == "UINT" || out.placeholder == "FLOAT" || out.placeholder == "INT")
       out.placeholder = "N";
     if (out.placeholder == "TEXT" || out.placeholder.empty()) out.placeholder = "WORD";

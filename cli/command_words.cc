@@ -24,7 +24,7 @@ class PlainFormatter final : public CLI::Formatter {
 
   // "-f, --force".
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
-    // Names have no spaces and brackets: what is shown may.
+    // Option names cannot contain spaces or brackets, but the displayed text can.
     if (positional && !option->get_option_text().empty()) return option->get_option_text();
     if (positional) return option->get_name(true, false);
     std::string name;
@@ -37,7 +37,7 @@ class PlainFormatter final : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_positional() || option->get_type_size() == 0) return {};
     std::string type = option->get_type_name();
-    // What CLI11 makes of C++'s types.
+    // CLI11's names for C++ types.
     if (type == "TEXT") type = "WORD";
     if (type == "UINT" || type == "INT" || type == "FLOAT") type = "N";
     return type.empty() ? std::string() : " " + type;
@@ -51,16 +51,16 @@ class PlainFormatter final : public CLI::Formatter {
 
   std::string make_option_usage(const CLI::Option* option) const override {
     std::string name = make_option_name(option, true);
-    if (name.starts_with('[')) return name;  // it says itself what may be left out
+    if (name.starts_with('[')) return name;  // the text shows itself which parts are optional
     if (option->get_expected_max() >= CLI::detail::expected_max_vector_size) name += "...";
     return option->get_required() ? name : fmt::format("[{}]", name);
   }
 
-  // Without "[Exactly 1 of the following options is required]".
+  // Omits CLI11's "[Exactly 1 of the following options is required]".
   std::string make_description(const CLI::App* app) const override { return app->get_description() + "\n"; }
 };
 
-// "--format" of "--format: ..."; where CLI11 puts the option's name in front.
+// Returns the text after `mark`; CLI11 puts the option's name in front of it.
 std::string behind(const std::string& text, std::string_view mark) {
   const size_t at = text.find(mark);
   return at == std::string::npos ? std::string() : text.substr(at + mark.size());
@@ -74,7 +74,7 @@ std::string nearest_flag(const CLI::App& verb, const std::string& given) {
   return nearest_word(given, {names.begin(), names.end()});
 }
 
-// The first of the words that begins with '-': what follows an option that there is not may be its value.
+// Returns the first word that begins with '-': a word after an unknown option may be its value.
 std::string word_to_name(const std::string& words) {
   const size_t flag = words.starts_with('-') ? 0 : words.find(" -");
   const size_t begin = flag == std::string::npos ? 0 : words.find_first_not_of(' ', flag);
@@ -124,7 +124,7 @@ CLI::Validator one_of(std::vector<std::string> words) {
         return fmt::format("\"{}\" is none of {}", given, list);
       },
       "");
-  return check.name(name);  // shown nowhere; outline_of() reads it
+  return check.name(name);  // not displayed; outline_of() reads it
 }
 
 CLI::Validator within(double least, double most) {

@@ -16,7 +16,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// Far above any real file; a device or a log given by mistake stops here.
+// Far above any real file. Stops the reading of a device or a log that was given by mistake.
 constexpr size_t kMaxFileBytes = 1 << 20;
 
 std::string lower(std::string_view text) {
@@ -38,7 +38,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// "..." to its contents; anything else as it is.
+// Removes surrounding double quotes, if any.
 std::string_view unquote(std::string_view text) {
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') return text.substr(1, text.size() - 2);
   return text;
@@ -109,7 +109,7 @@ class Parser {
             fmt::format("{} is a switch: write {} = True or False", layer.option.name, layer.option.name));
       }
       if (!on) {
-        // The opposite's name; a switch without one is off when absent, unless a lower layer set it.
+        // The name of the opposite. A switch without one is off by default, unless a lower layer set it.
         const std::string_view opposite = match.negated ? match.spec->name : match.spec->off;
         if (opposite.empty())
           return bad(fmt::format("{} cannot be switched off; leave it out", layer.option.name));

@@ -24,7 +24,7 @@ namespace nfsrdma::cli {
 namespace {
 
 #ifdef NFSRDMA_SANITIZED
-constexpr bool kSanitized = true;  // their run time needs more, ptrace(2) among it
+constexpr bool kSanitized = true;  // the sanitizers' run time needs more, e.g. ptrace(2)
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -39,7 +39,7 @@ tl::unexpected<Failure> failed(const char* what) {
   return refuse(MountExit::kSystem, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
-// Of a list of options; empty: not there.
+// Returns the value of `name` in a list of options; empty if it is not in the list.
 std::string option_of(const std::string& options, const std::string& name) {
   const std::string list = "," + options + ",", wanted = "," + name + "=";
   const size_t at = list.find(wanted);
@@ -54,7 +54,7 @@ bool in_group(gid_t group) {
   return group == getegid() || std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-// proc(5): who is in the group of gid=, by default root's, sees all processes, but with hidepid=ptraceable.
+// proc(5): members of the group in gid= (default: root's) see all processes, except with hidepid=ptraceable.
 bool hides_processes(const MountEntry& entry) {
   const std::string hidden = option_of(entry.fs_options, "hidepid");
   if (hidden.empty() || hidden == "off" || hidden == "0") return false;
@@ -89,8 +89,8 @@ Outcome<> set_capabilities(uint64_t kept) {
   return {};
 }
 
-// Without CAP_SETPCAP, in some containers, it stays: it counts for execve(2) only, which gives nothing
-// anyway.
+// Some containers lack CAP_SETPCAP, and the bounding set then stays. It only affects execve(2), which grants
+// no capabilities anyway (no_new_privs).
 void shrink_bounding_set(uint64_t kept) {
   for (int capability = 0; capability < kMostCapabilities; ++capability) {
     if ((kept & bit(capability)) == 0 && prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
@@ -133,7 +133,8 @@ void confine_daemon(const fuse::MountNamespace& where) {
   FilterOptions options;
   if (const char* file = secure_getenv(kForbiddenCallsVariable)) options.forbidden_calls_file = file;
   const auto confine = [&] { return confine_thread(kept, options); };
-  // What the process' own thread has given up, one of others' namespaces shall not have.
+  // The thread inside a foreign mount namespace must not keep rights that the process' own thread has
+  // dropped.
   Outcome<> done = where.foreign() ? where.run(confine) : Outcome<>{};
   if (done) done = confine();
   if (!done) log::warn("the daemon is not confined: {}", done.error().text);

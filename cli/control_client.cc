@@ -24,7 +24,7 @@ tl::unexpected<Failure> timed_out() {
   return failed("the daemon does not answer");
 }
 
-// Milliseconds for poll(2): -1 for ever, 0 when the time is over.
+// Milliseconds for poll(2): -1 for no limit, 0 if the deadline has passed.
 int time_left(const Deadline& deadline) {
   if (!deadline) return -1;
   const auto left =
@@ -55,7 +55,7 @@ Outcome<ControlClient> ControlClient::connect(const std::string& path, uid_t own
   if (!address) return failed("there is no control socket");
   Fd fd = local_socket();
   if (!fd) return failed(fmt::format("socket: {}", std::strerror(errno)));
-  // EAGAIN: the daemon's backlog is full. There is nothing to poll for then.
+  // EAGAIN: the daemon's backlog is full. poll(2) cannot wait for room in it.
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     if (errno == EAGAIN && time_left(deadline) != 0) {
       poll(nullptr, 0, 10);

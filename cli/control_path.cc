@@ -13,7 +13,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// A directory, owned by `owner`, that nobody else can put a socket into.
+// True if `path` is a directory of `owner` in which no other user can create a socket.
 bool is_private_directory(const std::string& path, uid_t owner) {
   struct stat st {};
   if (lstat(path.c_str(), &st) != 0) return false;

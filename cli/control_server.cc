@@ -22,7 +22,7 @@ namespace {
 
 using Local = asio::local::stream_protocol;
 
-// Which file the path names; 0: none.
+// The inode that the path names; 0: no file.
 ino_t file_at(const std::string& path) {
   struct stat st {};
   return lstat(path.c_str(), &st) == 0 ? st.st_ino : 0;
@@ -37,7 +37,7 @@ Outcome<Fd> listen_on(const std::string& path) {
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return failed("socket", errno);
   const auto* name = reinterpret_cast<const sockaddr*>(&*address);
-  // The mode of the file is taken from the socket's inode, so nobody can connect before it is right.
+  // bind(2) takes the file's mode from the socket's inode, so nobody can connect before the mode is right.
   if (fchmod(fd.get(), 0600) != 0) return failed("fchmod", errno);
   if (bind(fd.get(), name, sizeof *address) != 0) {
     if (errno != EADDRINUSE) return failed("bind", errno);
@@ -76,9 +76,9 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
     if (!acceptor_.is_open()) return;
     std::error_code ignored;
     acceptor_.close(ignored);
-    if (file_at(path_) == file_) unlink(path_.c_str());  // else it is a later mount's
+    if (file_at(path_) == file_) unlink(path_.c_str());  // else it belongs to a later mount
     handlers_.clear();
-    // A connection whose handler has not answered yet lives on in its Reply.
+    // A connection whose handler has not answered yet stays alive through its Reply.
     for (const std::shared_ptr<Session>& session : std::exchange(sessions_, {})) session->end_if_reading();
   }
 
@@ -86,7 +86,7 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
   size_t connections() const { return sessions_.size(); }
 
  private:
-  // One connection: reads a line, lets a handler answer, writes, goes.
+  // One connection: reads a line, calls a handler, writes the answer, closes.
   class Session : public std::enable_shared_from_this<Session> {
    public:
     Session(std::shared_ptr<Impl> server, Local::socket socket)
@@ -107,7 +107,8 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
     }
 
    private:
-    // What a Reply holds: the connection, answered at most once, and closed if nobody answers.
+    // The shared state of a Reply's copies: the connection. It is answered at most once, and closed if no
+    // copy answers.
     struct Pending {
       std::shared_ptr<Session> session;
       ~Pending() {
@@ -123,7 +124,7 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
       const auto found = server_->handlers_.find(command);
       if (found == server_->handlers_.end()) return write(error_response("unknown command " + command));
       watch_hangup();
-      const Handler handler = found->second;  // the handler may close the server, and with it the map
+      const Handler handler = found->second;  // the handler may close the server and so clear the map
       auto pending = std::make_shared<Pending>();
       pending->session = shared_from_this();
       pending_ = pending;
@@ -136,7 +137,7 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
       if (pending->session != nullptr) tell_later(*pending);
     }
 
-    // The socket's buffer is empty: it has room for the line.
+    // The socket's send buffer is empty, so the line fits.
     void tell_later(Pending& pending) {
       const std::string line = encode_line(later_notice());
       const ssize_t n = send(socket_.native_handle(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -145,14 +146,14 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
       end();
     }
 
-    // A tool that gives up waiting frees its place.
+    // Frees the connection of a tool that stops waiting.
     void watch_hangup() {
       socket_.async_wait(Local::socket::wait_read, [weak = weak_from_this()](std::error_code error) {
         const auto self = weak.lock();
         if (error || self == nullptr) return;
         char byte;
         const ssize_t n = recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        // A reset, when it has not read what it was told.
+        // An error is a reset: the tool closed without reading the "later" notice.
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) self->end();
       });
     }
@@ -178,7 +179,7 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
       socket_.close(ignored);
       const auto self = shared_from_this();
       server_->sessions_.erase(self);
-      // Whoever still holds the reply shall not hold the connection.
+      // A remaining copy of the Reply must not keep the connection alive.
       if (const auto pending = pending_.lock()) pending->session = nullptr;
     }
 
@@ -198,7 +199,7 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
         self->take(std::move(socket));
         return self->accept();
       }
-      // Out of descriptors or memory: try again, but not in a busy loop.
+      // Out of descriptors or memory: try again after a pause to avoid a busy loop.
       self->pause_.expires_after(std::chrono::milliseconds(100));
       self->pause_.async_wait([self](std::error_code cancelled) {
         if (!cancelled && self->acceptor_.is_open()) self->accept();

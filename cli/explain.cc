@@ -23,7 +23,7 @@ std::string over_rdma(bool ipv6) {
 }
 
 std::string port_hint(int errnum, bool rdma, std::optional<uint16_t> port) {
-  // Each kind of server closes a connection that begins as the other kind's does.
+  // A TCP server closes a connection that begins with an RDMA client's bytes, and the reverse.
   if (errnum != ECONNRESET && errnum != EPIPE) return {};
   if (!rdma && port == kNfsRdmaPort)
     return fmt::format("port {} is usually NFS over RDMA's, which proto=rdma speaks", *port);
@@ -51,7 +51,7 @@ std::string_view operation_under_way(const client::Statistics& statistics) {
 }
 
 std::string probe_advice(const Source& source, const MountOptions& options) {
-  // probe speaks version 4.
+  // probe only speaks version 4.
   if (options.major_version == 3) return fmt::format("run 'rpcinfo {0}' and 'showmount -e {0}'", source.host);
   const bool rdma = options.transport == Transport::kRdma;
   const std::string how = rdma ? over_rdma(options.family == AddressFamily::kIpv6) : std::string();
@@ -66,7 +66,8 @@ std::string exports_advice(const client::ClientOptions& options) {
   const bool ipv6 =
       options.family == client::AddressFamily::kIpv6 || options.host.find(':') != std::string::npos;
   const std::string host = url_host(options.host);
-  // RDMA that nobody named is tried first again, by a name of either family.
+  // Without proto= and a family, the probe tries RDMA first, and resolves the name to addresses of both
+  // families.
   if (rdma && options.family == client::AddressFamily::kAny && options.port == kNfsRdmaPort)
     return fmt::format("run 'nfsrdma-fuse probe nfs://{}/' to see what it exports", host);
   return fmt::format("run 'nfsrdma-fuse probe {}nfs://{}:{}/' to see what it exports",
@@ -80,14 +81,14 @@ std::string server_hint(const Error& error, const MountOptions& options, bool ro
   }
   if (error.errnum == EPROTONOSUPPORT && options.major_version != 3)
     return "the server has no NFS version 4.1; ";
-  // Servers refuse ports that every user has in several ways: PERM (Linux' server, in each operation), ACCESS
-  // (nfs-ganesha, and mountd of NFSv3), or the credential itself.
+  // Servers refuse source ports of ordinary users in several ways: NFS4ERR_PERM (Linux' server, in each
+  // operation), NFS4ERR_ACCESS (nfs-ganesha, and NFSv3's mountd), or they reject the credential.
   const bool refused = error.errnum == EPERM || error.errnum == EACCES;
   if (!refused || error.is_status(nfs4::NFS4ERR_WRONGSEC)) return {};
   if (!options.reserved_port.value_or(root))
     return "it may want a port below 1024: let it export with \"insecure\" (nfsrdma-filer --insecure), or "
            "mount as root; ";
-  // A filer's answer to other users of its machine, of whom root is one.
+  // nfsrdma-filer run by an ordinary user answers this to other users of its machine, including root.
   constexpr uint32_t kTooWeak = static_cast<uint32_t>(rpc::RpcStatus::kAuthStat) + rpc::AUTH_TOOWEAK;
   if (error.layer == Layer::kRpc && error.status == kTooWeak)
     return "it may be an ordinary user's nfsrdma-filer, which takes only processes of his without "

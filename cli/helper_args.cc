@@ -12,8 +12,8 @@
 namespace nfsrdma::cli {
 namespace {
 
-// getopt(3)'s rules without its global state: single letters that may be joined, values joined or separate,
-// "--".
+// The rules of getopt(3) without its global state: single letters that may be joined, values joined or
+// separate, "--".
 class Letters {
  public:
   using Flag = std::function<void()>;
@@ -47,7 +47,7 @@ class Letters {
   }
 
  private:
-  // One argument like -rv, -oro or -o (whose value is then the next argument).
+  // One argument such as -rv, -oro or -o (its value is then the next argument).
   Outcome<> joined(const std::vector<std::string>& arguments, size_t& i) const {
     const std::string& argument = arguments[i];
     for (size_t at = 1; at < argument.size(); ++at) {
@@ -90,7 +90,7 @@ Outcome<MountRequest> parse_mount_arguments(const std::vector<std::string>& argu
   letters.flag('V', [&] { request.version = true; });
   letters.word("--help", [&] { request.help = true; });
   letters.word("--version", [&] { request.version = true; });
-  letters.value('t', [](const std::string&) -> Outcome<> { return {}; });  // what we are called by already
+  letters.value('t', [](const std::string&) -> Outcome<> { return {}; });  // always the type of this helper
   letters.value('N', [&](const std::string& name) -> Outcome<> {
     request.mount_namespace = name;
     return {};
@@ -174,7 +174,7 @@ std::string fstab_of_mount(const std::vector<std::string>& parent) {
 
 bool took_from_fstab(const std::vector<std::string>& parent, const MountRequest& request) {
   if (!is_mount(parent)) return false;
-  // --source=X and --target=X, too. mount(8) makes the directory's path an absolute one.
+  // Also --source=X and --target=X. mount(8) makes the path of the directory absolute.
   const auto names = [&](const std::string& word, bool directory) {
     const std::string text =
         word.starts_with("--") ? word.substr(std::min(word.find('=') + 1, word.size())) : word;

@@ -12,13 +12,13 @@
 namespace nfsrdma::cli {
 namespace {
 
-// PROG_MISMATCH, MINOR_VERS_MISMATCH.
+// The RPC error PROG_MISMATCH, or NFS4ERR_MINOR_VERS_MISMATCH.
 bool lacks_version4(const Error& e) {
   return e.errnum == EPROTONOSUPPORT && e.layer != Layer::kTransport;
 }
 
-// No connection came about, or it was lost before the session was there. The server's name is the same for
-// TCP.
+// No connection was established, or it was lost before the session existed. A failure to resolve the server's
+// name is excluded: TCP would fail in the same way.
 bool lacks_rdma(const Error& e) {
   return e.layer == Layer::kTransport && e.recovery != Recovery::kInterrupted &&
          std::strcmp(e.op, "resolve") != 0;
@@ -26,7 +26,8 @@ bool lacks_rdma(const Error& e) {
 
 }  // namespace
 
-// With a device named, RDMA is that device; without, software RDMA is what remains where no device leads.
+// If the user names a device, RDMA uses only that device. Otherwise software RDMA is the fallback if no
+// device leads to the server.
 std::vector<Ladder::Rung> Ladder::rungs_of(const MountOptions& asked, bool device) {
   if (asked.major_version == 3) return {Rung::kVersion3};
   std::vector<Rung> rungs;
@@ -71,7 +72,7 @@ client::ClientOptions Ladder::client_options(const Source& source, bool root) co
 
 bool Ladder::step_down(const Error& why) {
   size_t next = at_ + 1;
-  // Software RDMA would be another way to the same server.
+  // Skip software RDMA: it leads to the same server, which has no NFSv4.1.
   if (lacks_version4(why) && next < rungs_.size() && rungs_[next] == Rung::kSoftwareRdma) ++next;
   if (next >= rungs_.size()) return false;
   if (!lacks_version4(why) && !(over_rdma() && lacks_rdma(why))) return false;
@@ -115,7 +116,7 @@ Error Ladder::verdict(Error last) const {
   Error first = *no_version4_;
   first.cause =
       fmt::format("{}{}with NFS version 3: {}", first.cause, first.cause.empty() ? "" : "; ", describe(last));
-  // Version 3 is what is tried again.
+  // A retry uses version 3, so its recovery class holds.
   first.recovery = last.recovery;
   return first;
 }

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a child that was told to end gets before it is killed: it may have to unmount.
+// How long a child may take to end after SIGTERM before it is killed: it may have to unmount.
 constexpr std::chrono::seconds kEndTime{5};
 
 class Parent {
@@ -82,7 +82,7 @@ class Parent {
     return child_died();
   }
 
-  // A person at a terminal sees each attempt; a boot's console or a script's log each cause once.
+  // On a terminal every attempt is shown. On a boot console or in a script's log each cause is shown once.
   void show(const std::string& line) {
     if (!options_.verbose && isatty(STDERR_FILENO) == 0 && !shown_.insert(line).second) return;
     fmt::print(stderr, "{}: {}\n", options_.program, printable(line));
@@ -132,7 +132,7 @@ int launch_in_background(const LaunchOptions& options, const std::function<int(R
   sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
   sigprocmask(SIG_BLOCK, &signals, &before);
-  std::fflush(nullptr);  // what is buffered must not be written twice
+  std::fflush(nullptr);  // buffered output must not be written twice
   const pid_t child = fork();
   if (child < 0) {
     const int status = failed("fork");
@@ -146,7 +146,7 @@ int launch_in_background(const LaunchOptions& options, const std::function<int(R
     return daemon(reporter);
   }
   write_end.reset();
-  // The signals stay blocked: one that is pending now would replace the exit status by a death.
+  // The signals stay blocked: otherwise a pending one would kill the parent and so replace the exit status.
   return Parent(options, std::move(read_end), child, signals).wait();
 }
 

@@ -66,13 +66,13 @@ std::string time_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}{:%z}", local, ms, local);
 }
 
-// Takes finished lines, one at a time.
+// Receives finished lines, one at a time.
 class Target {
  public:
   explicit Target(bool with_time) : with_time_(with_time) {}
   virtual ~Target() = default;
   virtual void write_line(int priority, const std::string& line) = 0;
-  // The journal and syslog have their own times.
+  // The journal and syslog add their own timestamps.
   bool with_time() const { return with_time_; }
 
  private:
@@ -84,7 +84,7 @@ class DescriptorTarget final : public Target {
   explicit DescriptorTarget(Fd fd) : Target(true), fd_(std::move(fd)) {}
   void write_line(int, const std::string& line) override {
     const std::string text = line + '\n';
-    // A full disk loses log lines, never requests.
+    // If the disk is full, log lines are lost; requests are not affected.
     while (write(fd_.get(), text.data(), text.size()) < 0 && errno == EINTR) {
     }
   }
@@ -130,7 +130,7 @@ Outcome<Fd> connect_journal() {
 
 tl::unexpected<Failure> cannot_open(const std::string& file, int error) {
   const char* cause = std::strerror(error);
-  // Root's daemon has itself given up the right (cli/confinement.h).
+  // Root's daemon has dropped the capability to override file permissions (cli/confinement.h).
   if (error == EACCES && geteuid() == 0)
     return refuse(MountExit::kSystem, fmt::format("log={}: {}; root's daemon writes only to what root owns: "
                                                   "make root the owner of the log and its directory",
@@ -166,11 +166,10 @@ Outcome<std::unique_ptr<Target>> make_target(const LogSettings& s) {
 
 }  // namespace
 
-// The one sink of the logger for the life of the process: the logger itself cannot be exchanged while threads
-// log.
+// The logger's only sink for the life of the process. The logger itself cannot be replaced while threads log.
 class ProcessLog::SwitchSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  // No target: it stays.
+  // A null `target` keeps the current one.
   void exchange(const LogSettings& settings, std::unique_ptr<Target> target) {
     std::lock_guard lock(mutex_);
     settings_ = settings;
@@ -198,14 +197,15 @@ class ProcessLog::SwitchSink final : public spdlog::sinks::base_sink<std::mutex>
 
 ProcessLog::ProcessLog() : sink_(std::make_shared<SwitchSink>()) {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(kIdentifier, sink_));
-  // Standard error cannot fail to open.
+  // Standard error can always be opened.
   if (auto done = apply({}); !done) report(kIdentifier, done.error());
 }
 
 ProcessLog::~ProcessLog() = default;
 
 Outcome<> ProcessLog::apply(const LogSettings& settings) {
-  // Of a daemon in the background the descriptor has become /dev/null; the one it started with is kept.
+  // In a background daemon the stderr descriptor is now /dev/null, so the target that was opened at the start
+  // stays.
   const bool same = settings.target == LogTarget::kStderr && sink_->writes_to(LogTarget::kStderr);
   Outcome<std::unique_ptr<Target>> target;
   if (!same) target = make_target(settings);

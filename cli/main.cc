@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One binary, three programs: nfsrdma-fuse, mount.nfsrdma-fuse (mount.fuse.rpcrdma to remount) and
-// umount.fuse.rpcrdma, told apart by argv[0].
+// One binary, three programs: nfsrdma-fuse, mount.nfsrdma-fuse (mount.fuse.rpcrdma for remounts) and
+// umount.fuse.rpcrdma. argv[0] selects the program.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ int show(const std::string& text) {
   return 0;
 }
 
-// Of the process that has started this one.
+// The command line of the parent process.
 std::vector<std::string> parent_command_line() {
   std::ifstream file(fmt::format("/proc/{}/cmdline", getppid()));
   std::vector<std::string> arguments;
@@ -41,7 +41,7 @@ std::vector<std::string> parent_command_line() {
 int mount_helper(const std::string& program, const std::vector<std::string>& arguments) {
   auto request = parse_mount_arguments(arguments);
   if (!request) return report(program, request.error());
-  if (geteuid() == 0) {  // others may have neither
+  if (geteuid() == 0) {  // others may set neither dev nor suid
     const std::vector<std::string> parent = parent_command_line();
     if (took_from_fstab(parent, *request))
       request->written = fstab_options(fstab_of_mount(parent), request->source, request->directory);
@@ -63,7 +63,7 @@ int umount_helper(const std::string& program, const std::vector<std::string>& ar
   return run_umount_helper(program, *request);
 }
 
-// What the doctor asked and nobody answered goes on by itself: not waited for.
+// Does not wait for the doctor's unanswered requests, which still run on their threads.
 [[noreturn]] void end_doctor(int status) {
   std::fflush(nullptr);
   std::_Exit(status);
@@ -90,10 +90,13 @@ int tool(const std::string& program, const std::vector<std::string>& arguments) 
       *command);
 }
 
-// Else what is opened next takes their place, and is lost where they are made /dev/null.
+// Otherwise files opened later would get these descriptors, and would be lost when the descriptors are
+// redirected to /dev/null.
 void open_standard_descriptors() {
   for (int fd = 0; fd < 3; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);  // the lowest that is free
+    if (fcntl(fd, F_GETFD) < 0)
+      (void)!open("/dev/null", O_RDWR);  // open(2) returns the lowest free
+                                         // descriptor
   }
 }
 

@@ -16,7 +16,7 @@ void MessageCapture::stop() {
 void MessageCapture::message(const rpc::TappedMessage& about, ByteVector message) {
   const auto since = std::chrono::duration_cast<std::chrono::microseconds>(about.at.time_since_epoch());
   std::lock_guard lock(mutex_);
-  if (!on()) return;  // stop() came in between
+  if (!on()) return;  // stop() was called meanwhile
   if (kept_bytes_ + message.size() > kMostBytes) {
     ++lost_;
     return;

@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Which socket the path names; 0: none.
+// The inode of the socket that the path names; 0: no socket.
 ino_t socket_at(const std::string& path) {
   struct stat st {};
   return lstat(path.c_str(), &st) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
@@ -51,10 +51,10 @@ Fd stream_socket(int family) {
 Outcome<Fd> listen_local(const MetricsPlace& place) {
   const auto address = control_address(place.path);
   if (!address) return failed(place, "bind", ENAMETOOLONG);
-  // What a daemon left that died; anything else that stands there is not ours to remove.
+  // Removes a socket that a dead daemon left. Any other file at this path is not ours to remove.
   if (socket_at(place.path) != 0 && is_abandoned(place.path)) unlink(place.path.c_str());
   Fd fd = stream_socket(AF_UNIX);
-  // The mode of the file is taken from the socket's inode, so nobody can connect before it is right.
+  // bind(2) takes the file's mode from the socket's inode, so nobody can connect before the mode is right.
   if (fd && fchmod(fd.get(), 0600) != 0) return failed(place, "fchmod", errno);
   auto listening =
       listen_at(place, std::move(fd), reinterpret_cast<const sockaddr*>(&*address), sizeof *address);
@@ -101,7 +101,7 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
   bool start(Fd listening) {
     const auto bound = tcp::local_endpoint(listening.get());
     port_ = bound && !place_.local() ? bound->port() : 0;
-    // It closes the socket when it stops.
+    // libmicrohttpd closes the socket when it stops.
     daemon_ = MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, on_request, this,   //
                                MHD_OPTION_LISTEN_SOCKET, listening.get(),              //
                                MHD_OPTION_CONNECTION_LIMIT, kMaxConnections,           //
@@ -163,7 +163,7 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
     return text_;
   }
 
-  // A client that sends or takes its bytes one by one is not idle, so libmicrohttpd would keep it.
+  // libmicrohttpd would keep a client that sends or reads single bytes: it does not count as idle.
   void end_overdue() {
     const Clock::time_point now = Clock::now();
     for (const auto& [connection, deadline] : deadlines_) {
@@ -175,8 +175,8 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
 
   void run() {
     end_overdue();
-    // With all its connections in use it watches for no more, and begins again only in the run after the one
-    // in which one of them ended.
+    // When all its connections are in use, libmicrohttpd stops accepting. It starts again only in the run
+    // after the one in which a connection ended. So run again in that case.
     size_t before;
     do {
       before = deadlines_.size();
@@ -190,8 +190,8 @@ class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
       const auto self = weak.lock();
       if (!error && self != nullptr && self->daemon_ != nullptr) self->run();
     };
-    // One of both ends the other: assigning a time cancels the timer's last wait, and an event is waited for
-    // once at a time.
+    // Either event calls run(), which calls wait() again. Setting a new time cancels the timer's previous
+    // wait, and waiting_ prevents a second wait for the descriptor.
     if (!std::exchange(waiting_, true)) {
       events_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [weak = weak_from_this(), again](auto error) {

@@ -31,14 +31,14 @@ namespace {
 
 Outcome<> check_given(const MountPlan& plan, const MountEntry& entry) {
   const std::vector<RawOption>& given = plan.request.options;
-  // A daemon that does not answer is no reason to refuse ro.
+  // A remount to ro must work even if the daemon does not answer.
   if (std::none_of(given.begin(), given.end(), may_need_new_mount)) return {};
   const auto snapshot = take_snapshot(entry);
   if (!snapshot) return refuse(MountExit::kFailed, snapshot.error().text);
   return check_remount(snapshot->mount_options, snapshot->found_transport, given);
 }
 
-// mount -o remount: the kernel changes ro, rw, nosuid... of a FUSE mount; everything else belongs to the
+// mount -o remount: the kernel changes ro, rw, nosuid... of a FUSE mount. All other options belong to the
 // daemon.
 Outcome<> remount(const MountPlan& plan, const fuse::MountNamespace& where) {
   const auto table = read_mountinfo(where);
@@ -46,7 +46,7 @@ Outcome<> remount(const MountPlan& plan, const fuse::MountNamespace& where) {
   if (!entry) return refuse(MountExit::kFailed, entry.error().text);
   if (auto done = check_given(plan, *entry); !done || plan.request.fake) return done;
   const MountOptions& o = plan.options;
-  // Its owner serves what it likes there.
+  // The owner of a user's mount controls its content, so root must not allow suid or dev on it.
   if (entry->owner() != geteuid() && (o.suid || o.dev)) {
     return refuse(MountExit::kUsage, fmt::format("{}: user {}'s mount may have neither suid nor dev",
                                                  entry->mount_point, entry->owner()));
@@ -76,7 +76,7 @@ Outcome<> check_places(const MountPlan& plan, const fuse::MountNamespace& where)
   return tl::unexpected(path.error().failure);
 }
 
-// A user's resvport, where the system lets him have none.
+// True unless the system refuses a port below 1024 to this user (resvport).
 bool may_have_reserved_port() {
   const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in any{};
@@ -85,17 +85,18 @@ bool may_have_reserved_port() {
   return !fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 || errno != EACCES;
 }
 
-// The thread that is inside has ended when this returns: the daemon is forked afterwards.
+// Runs a step in the mount namespace. The helper thread has ended on return, because the daemon is forked
+// afterwards.
 Outcome<> inside(const MountPlan& plan, Outcome<> (*step)(const MountPlan&, const fuse::MountNamespace&)) {
   const auto where = enter_mount_namespace(plan.mount_namespace);
   if (!where) return tl::unexpected(where.error());
   return step(plan, **where);
 }
 
-// A mount that works is not given up for it.
+// A failure here only prints a warning: the mount works without the table's line.
 void put_into_mount_table(const std::string& program, const MountPlan& plan) {
   if (!plan.root || plan.mount_namespace || plan.request.no_mount_table) return;
-  // With bg it may be mounted later; until then nobody asks.
+  // With bg the mount may follow later; until then nobody reads the line.
   const std::vector<RawOption>& options =
       plan.request.written.empty() ? plan.request.options : plan.request.written;
   if (const auto done = add_to_mount_table(plan.source.text, plan.mount_point, options); !done) {
@@ -104,7 +105,7 @@ void put_into_mount_table(const std::string& program, const MountPlan& plan) {
   }
 }
 
-// What is to outlive the mount. It is there whatever becomes of this.
+// Records what should outlive the mount (--persist, --bookmark). The mount stays even if this fails.
 int write_down(const std::string& program, const MountPlan& plan) {
   const auto failed = [&](const std::string& text) {
     return report(program, Failure(MountExit::kFailed, fmt::format("{}: {}", plan.mount_point, text)));
@@ -128,7 +129,8 @@ int write_down(const std::string& program, const MountPlan& plan) {
 }  // namespace
 
 int run_mount(const std::string& program, const MountRequest& request) {
-  // Nobody who waits for the end of a pipe, or for a lock on a file, shall wait for a daemon.
+  // Close inherited descriptors: a program that waits for the end of a pipe or for a file lock must not wait
+  // for the daemon.
   if (!request.foreground && !request.debug) close_range(3, ~0U, 0);
   const auto mount_namespace = open_mount_namespace(request.mount_namespace);
   if (!mount_namespace) return report(program, mount_namespace.error());
@@ -165,7 +167,7 @@ int run_mount(const std::string& program, const MountRequest& request) {
   const pid_t waiting = getpid();
   const int status =
       launch_in_background(launch, [&](Reporter& reporter) { return run_mount_daemon(*plan, reporter); });
-  // The daemon comes by here, too, in its end.
+  // The daemon's process also returns here when it ends.
   if (status != 0 || getpid() != waiting) return status;
   put_into_mount_table(program, *plan);
   if (!request.persist && request.bookmark.empty()) return status;

@@ -46,22 +46,23 @@ namespace {
 using namespace std::chrono_literals;
 using client::Entry;
 
-// "As long as it takes", far from the end of the clock.
+// No limit in practice, but far from the end of the clock's range.
 constexpr std::chrono::hours kForEver{24 * 365 * 10};
-// Of buffers that nothing uses: always, and for ten seconds after their use (what a writer fills until
-// COMMIT).
+// Memory of unused buffers that the pool keeps: permanently, and for ten seconds after their use (as a writer
+// fills buffers until COMMIT).
 constexpr size_t kKeptMemory = 64u << 20;
 constexpr size_t kKeptLately = 256u << 20;
 size_t kept(size_t most) {
   return std::min<size_t>(most, memory_for_us().available / 8);
 }
-// What a failed mount may spend on telling the server so.
+// How long a failed mount may take to end its session at the server.
 constexpr std::chrono::seconds kFarewell{1};
-// After so long without any answer the user is told; retry=0 waits no longer. As long as `probe` does.
+// If no reply came within this time, the user is told; with retry=0 the attempt ends. `probe` uses the same
+// limit.
 constexpr std::chrono::seconds kFirstWord{10};
-// How often it is seen whether the user should be told something: a fraction of NoticeWatch::kSilence.
+// The interval of checks for notices: a fraction of NoticeWatch::kSilence.
 constexpr std::chrono::seconds kLookForNotices{3};
-// What a second signal leaves for taking the mount away.
+// How long the daemon may take to remove the mount after a second signal.
 constexpr std::chrono::seconds kLastMoments{3};
 
 std::string machine_name() {
@@ -69,8 +70,8 @@ std::string machine_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
-// Coroutines of the client, started on a loop; the result goes to the control thread. A client whose attempt
-// failed is at rest afterwards: each attempt has one of its own.
+// Coroutines of the client, started on a loop. They pass the result to the control thread. After a failed
+// attempt its client is idle: each attempt has its own client.
 Task<> attempt(client::Filesystem& filesystem, client::FrontEnd* front_end,
                std::function<void(Result<Entry>)> done) {
   Task<Result<Entry>> mounting = filesystem.mount(front_end);
@@ -88,7 +89,7 @@ Task<> drain(client::Filesystem& filesystem, Duration patience, std::function<vo
   done(clean);
 }
 
-// Coroutines that were told to end are given the time for it: those that sleep look around every 100 ms.
+// Gives cancelled coroutines time to end: those that sleep check for cancellation every 100 ms.
 void settle(LoopPool& loops) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   const auto busy = [&loops] {
@@ -147,10 +148,10 @@ class MountDaemon {
   enum class Stage : uint8_t {
     kAttempting,  // an attempt is under way
     kPausing,     // after a passing failure
-    kStarting,    // the root answers; the kernel mounts
+    kStarting,    // the server returned the root; the kernel mounts
     kMounted,
-    kUnmounting,  // the kernel's side has ended, or is being ended; the client writes back
-    kFailed,      // saying farewell
+    kUnmounting,  // the kernel has unmounted or is unmounting; the client writes back
+    kFailed,      // ending the session at the server
   };
 
   // --- mounting
@@ -189,7 +190,7 @@ class MountDaemon {
     }));
   }
 
-  // A server that takes the connection and says nothing, or whose network swallows everything.
+  // Detects a server that accepts the connection and sends nothing, or a network that drops everything.
   void watch_silence() {
     silence_timer_.expires_after(kFirstWord);
     silence_timer_.async_wait([this](std::error_code cancelled) {
@@ -221,7 +222,7 @@ class MountDaemon {
     }
   }
 
-  // With bg the directory may appear later (nfs(5)); it was checked before the fork otherwise.
+  // With bg the directory may appear later (nfs(5)). Without bg it was checked before the fork.
   bool find_mount_point() {
     const auto table = read_mountinfo(*where_);
     auto path = where_->run([&] { return check_mount_point(table, plan_.mount_point, geteuid()); });
@@ -275,7 +276,8 @@ class MountDaemon {
     reporter_.background(why + " in the background");
   }
 
-  // bg: the user waits for the first attempt, but not for a server that accepts and is silent.
+  // bg: the user waits for the first attempt, but not longer than its limit if a server accepts and is
+  // silent.
   void first_attempt_limit() {
     if (!plan_.options.background) return;
     patience_timer_.expires_after(longest_attempt(plan_.options));
@@ -286,7 +288,8 @@ class MountDaemon {
     });
   }
 
-  // The attempt cannot be called off (a slot is never abandoned), the process can: nothing is mounted yet.
+  // The attempt cannot be cancelled, because a slot is never abandoned. The process can exit: nothing is
+  // mounted yet.
   void attempt_too_long() {
     const std::string why = last_error_.empty() ? no_answer() : last_error_;
     end_now(Failure(MountExit::kFailed, fmt::format("{}: {}; {}", plan_.source.text, why, advice())));
@@ -305,7 +308,7 @@ class MountDaemon {
     log::info("mounted {}, {}", plan_.source.text, snapshot().mount_options);
     if (const std::string text = ladder_.warning(); !text.empty()) {
       log::warn("{}: {}", plan_.source.text, text);
-      // Who asked for it knows.
+      // A user who requested vers=3 knows this.
       if (plan_.options.major_version != 3)
         reporter_.progress(fmt::format("{}: {}", plan_.source.text, text));
     }
@@ -315,7 +318,7 @@ class MountDaemon {
 
   // --- notices
 
-  // A user's own mount, and a desktop of his.
+  // Only for a user's own mount with a desktop session of that user.
   void watch_for_notices() {
     if (plan_.root || !plan_.options.notices || !has_session_bus()) return;
     notices_.emplace(control_);
@@ -352,7 +355,7 @@ class MountDaemon {
     open_control_socket(*entry);
   }
 
-  // The mount does not depend on it.
+  // A failure is only a warning: the mount works without the metrics.
   void serve_metrics() {
     if (!plan_.options.metrics) return;
     auto server = MetricsServer::create(control_, *plan_.options.metrics,
@@ -368,7 +371,8 @@ class MountDaemon {
   }
 
   std::string advice() const { return probe_advice(plan_.source, plan_.options); }
-  // The probe of a path that the server has not would fail likewise.
+  // Advises a probe of the server's root if the path does not exist: a probe of the same path would fail as
+  // well.
   std::string advice(const Error& error) const {
     const bool absent = error.layer == Layer::kNfs && error.errnum == ENOENT;
     if (!absent || plan_.source.path == "/" || ladder_.options().major_version == 3) return advice();
@@ -380,8 +384,8 @@ class MountDaemon {
     return fmt::format("{}: no answer in time", operation);
   }
 
-  // What is wrong on this machine is said as it is; what the server said comes with its name and what to do
-  // next.
+  // A failure of this machine is reported with its own advice. A failure of the server is reported with the
+  // server's name and the next step.
   void fail(const Error& error) {
     const std::string text = fmt::format("{}: {}", plan_.source.text, describe(error));
     if (error.layer == Layer::kFuse || error.layer == Layer::kSystem) {
@@ -397,7 +401,7 @@ class MountDaemon {
     const bool answered = stage_ == Stage::kStarting;
     stage_ = Stage::kFailed;
     if (!answered) return finish();
-    // The session that was made should not wait for its lease to expire.
+    // End the session now, so that the server need not wait for its lease to expire.
     loops_[0].spawn(
         drain(*filesystem_, kFarewell, [this](bool) { asio::post(control_, [this] { finish(); }); }));
   }
@@ -475,15 +479,15 @@ class MountDaemon {
 
   MountOptions options_now(const client::Statistics& client) const {
     MountOptions options = options_in_use(ladder_.options(), plan_.root, client.transports);
-    // The kernel's to say, and to change with mount -o remount.
+    // The kernel decides this; mount -o remount changes it.
     for (const MountEntry& entry : read_mountinfo(*where_)) {
       if (entry.ours() && entry.mount_point == mount_point_) options.read_only = entry.read_only();
     }
     return options;
   }
 
-  // Before the end: what is not written yet (of what the server did not take, fsync or close tells). In the
-  // end: what the server did not take, too.
+  // While mounted: data that is not yet written. (Data that the server refused is reported by fsync or
+  // close.) After the kernel's unmount, data that the server refused counts too.
   uint64_t unwritten() const {
     const client::CacheStatistics cache = filesystem_->statistics().cache;
     const uint64_t refused = kernel_gone_ ? cache.refused_bytes - refused_before_ : 0;
@@ -492,7 +496,7 @@ class MountDaemon {
 
   // --- unmounting
 
-  // Not lazily at first: the kernel writes its dirty pages back that way.
+  // First without MNT_DETACH: then the kernel writes its dirty pages back.
   void unmount_ourselves() {
     stage_ = Stage::kUnmounting;
     notify_service_manager("STOPPING=1");
@@ -507,13 +511,13 @@ class MountDaemon {
     });
   }
 
-  // umount(8), fusermount3, or we ourselves.
+  // Called when the kernel has unmounted, because of umount(8), fusermount3 or this daemon.
   void kernel_has_gone() {
     if (std::exchange(kernel_gone_, true)) return;
     if (guard_) guard_->disarm();
     stage_ = Stage::kUnmounting;
     notify_service_manager("STOPPING=1");
-    refused_before_ = filesystem_->statistics().cache.refused_bytes;  // fsync or close told of these
+    refused_before_ = filesystem_->statistics().cache.refused_bytes;  // fsync or close reported these
     log::info("unmounting");
     loops_[0].spawn(drain(*filesystem_, patience_,
                           [this](bool clean) { asio::post(control_, [this, clean] { drained(clean); }); }));
@@ -529,7 +533,8 @@ class MountDaemon {
     finish();
   }
 
-  // Everything that keeps control_ running is called off; what is being written to tools is finished first.
+  // Cancels everything that keeps control_ running. Answers that are being written to tools are completed
+  // first.
   void finish() {
     server_.reset();
     traces_.reset();
@@ -597,7 +602,7 @@ class MountDaemon {
     }
   }
 
-  // Ends without the server's consent: waiting programs get errors, unwritten data is lost.
+  // Ends without waiting for the server: running programs get errors, and unwritten data is lost.
   void give_up() {
     if (std::exchange(given_up_, true)) return;
     stage_ = Stage::kUnmounting;
@@ -611,7 +616,7 @@ class MountDaemon {
       mount_->detach();
       return;
     }
-    // The client is writing back and cannot be called off, the process can.
+    // The client is writing back, which cannot be cancelled. The process can exit.
     const uint64_t lost = unwritten();
     watchers_.answer({{"clean", false}, {"unwritten_bytes", lost}});
     server_.reset();
@@ -626,9 +631,9 @@ class MountDaemon {
   NamespaceRef where_;
   asio::io_context control_{1};
   asio::signal_set signals_{control_};
-  asio::steady_timer timer_{control_};           // pause, or the limit of an attempt, or of the end
+  asio::steady_timer timer_{control_};           // the pause, or the limit of an attempt or of the end
   asio::steady_timer patience_timer_{control_};  // bg: the limit of the first attempt
-  asio::steady_timer silence_timer_{control_};   // of an attempt that has heard nothing yet
+  asio::steady_timer silence_timer_{control_};   // of an attempt that has received no reply yet
   asio::steady_timer notice_timer_{control_};
   std::optional<DesktopNotices> notices_;
   NoticeWatch notice_watch_;
@@ -641,7 +646,8 @@ class MountDaemon {
   int exit_code_ = 0;
   std::string mount_point_;
   std::string last_error_;
-  // Destroyed in this order's reverse: the kernel's side, the client, the memory and loops that both use.
+  // Destroyed in reverse order: the kernel's side first, then the client, then the memory and loops that both
+  // use.
   LoopPool loops_;
   BufferPool pool_{kept(kKeptMemory), kept(kKeptLately)};
   const std::shared_ptr<MessageCapture> capture_ = std::make_shared<MessageCapture>();

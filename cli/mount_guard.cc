@@ -21,7 +21,7 @@ std::string key_of(const MountEntry& entry) {
   return fmt::format("{} {}", entry.id, entry.mount_point);
 }
 
-// The daemon's terminal, files and signals are not the guard's.
+// Separates the guard from the daemon's terminal, files and signals.
 void live_alone(std::vector<unsigned> kept) {
   setsid();
   sigset_t all;
@@ -39,7 +39,7 @@ void live_alone(std::vector<unsigned> kept) {
   close_range(next, ~0U, 0);
 }
 
-// What was said last before the daemon closed the pipe by ending.
+// The last complete line that the daemon wrote before it ended and so closed the pipe.
 std::string last_word(int pipe) {
   std::string said;
   char buffer[512];
@@ -95,7 +95,7 @@ void MountGuard::disarm() {
   tell("-\n");
 }
 
-// A guard that somebody has killed cannot be helped: SIGPIPE is ignored.
+// If the guard was killed, the write fails without effect: SIGPIPE is ignored.
 void MountGuard::tell(const std::string& line) {
   [[maybe_unused]] const ssize_t written = write(pipe_.get(), line.data(), line.size());
 }

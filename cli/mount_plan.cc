@@ -28,11 +28,11 @@ Outcome<Config> read_config(const MountRequest& request) {
   return file.empty() ? read_default_config() : read_config_file(file);
 }
 
-// A daemon works in "/", and reads the file again at SIGHUP.
+// The daemon runs in "/" and reads the file again on SIGHUP, so a relative path would fail.
 MountRequest with_absolute_conf(MountRequest request) {
   for (RawOption& option : request.options) {
     if (option_name(option.name) != "conf" || !option.value || option.value->empty()) continue;
-    std::error_code unknown;  // no current directory: reading the file fails and says so
+    std::error_code unknown;  // no current directory: reading the file then fails with a message
     option.value = std::filesystem::absolute(*option.value, unknown).string();
   }
   return request;
@@ -65,7 +65,7 @@ Outcome<MountPlan> make_mount_plan(const std::string& program, const MountReques
   plan.mount_point = lexical_path(request.directory);
   auto parsed = resolve(plan.request, *source, plan.mount_point);
   if (!parsed) return tl::unexpected(std::move(parsed).error());
-  const bool root = geteuid() == 0;  // in a user namespace, too: it mounts, and serves its users
+  const bool root = geteuid() == 0;  // also in a user namespace: it mounts and serves that namespace's users
   const std::string fuse_conf = root ? std::string() : read_fuse_conf();
   if (auto done = check_privilege(parsed->values, root, fuse_conf); !done)
     return tl::unexpected(std::move(done).error());

@@ -77,7 +77,7 @@ tl::expected<std::string, MountPointProblem> check_mount_point(const std::vector
 
 namespace {
 
-// Opening the device has no effect until it is given to mount(2).
+// Opening the device has no effect until its descriptor is passed to mount(2).
 Outcome<> check_device(const std::string& device) {
   const Fd fd(open(device.c_str(), O_RDWR | O_CLOEXEC));
   if (fd) return {};
@@ -95,10 +95,10 @@ Outcome<> check_device(const std::string& device) {
   return refuse(MountExit::kSystem, fmt::format("{}: {}; {}", device, std::strerror(errno), advice));
 }
 
-// The number of owners that a user namespace has no number for (/proc/sys/kernel/overflowuid).
+// The owner shown for user IDs that a user namespace does not map (/proc/sys/kernel/overflowuid).
 constexpr uid_t kNobody = 65534;
 
-// What lets it mount for others than root: execve(2) gives it root's user ID.
+// fusermount3 mounts for ordinary users because it is set-user-ID root: execve(2) gives it root's user ID.
 Outcome<> check_helper(const std::string& helper) {
   struct stat st {};
   if (stat(helper.c_str(), &st) != 0)
@@ -132,7 +132,7 @@ Outcome<> check_helper(const std::string& helper) {
 
 Outcome<> check_fuse(uid_t uid, const std::string& device, const std::vector<std::string>& helpers) {
   if (auto done = check_device(device); !done || uid == 0) return done;
-  // First: a sandbox forbids it, and hides root's number and the helper as well.
+  // Check this first: a sandbox sets it, and also hides root's user ID and fusermount3.
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
     return refuse(
         MountExit::kSystem,

@@ -22,12 +22,12 @@ struct Release {
 template <class T>
 using Owned = std::unique_ptr<T, Release>;
 
-// `fs` null: the line of `mount_point` goes. 0, or an errno, negative.
+// `fs` null: removes the line of `mount_point`. Returns 0 or a negative errno.
 int change_table(libmnt_fs* fs, const char* mount_point) {
   const Owned<libmnt_update> update(mnt_new_update());
   if (!update) return -ENOMEM;
   const int ready = mnt_update_set_fs(update.get(), 0, mount_point, fs);
-  if (ready != 0) return ready > 0 ? 0 : ready;  // 1: there is nothing to do
+  if (ready != 0) return ready > 0 ? 0 : ready;  // 1: nothing to do
   const Owned<libmnt_lock> lock(mnt_new_lock(mnt_update_get_filename(update.get()), 0));
   if (!lock) return -ENOMEM;
   mnt_lock_block_signals(lock.get(), 1);

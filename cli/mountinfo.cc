@@ -54,7 +54,7 @@ std::optional<MountEntry> parse_line(std::string_view line) {
   return entry;
 }
 
-// The mount that an open descriptor is on: the line "mnt_id:" of its fdinfo.
+// The mount of an open descriptor: the line "mnt_id:" in its fdinfo.
 std::optional<unsigned> mount_id(int fd) {
   const std::string info = Proc::ours().read(fmt::format("self/fdinfo/{}", fd));
   const size_t at = info.find("mnt_id:");
@@ -75,7 +75,7 @@ bool lies_in(std::string_view path, std::string_view directory) {
   return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
-// The innermost mount of ours that the path leads through, by text.
+// The innermost mount on the path, by text, if it is ours; otherwise null.
 const MountEntry* our_mount_above(const std::vector<MountEntry>& table, std::string_view path) {
   const MountEntry* best = nullptr;
   for (const MountEntry& entry : table) {
@@ -169,7 +169,7 @@ std::string lexical_path(std::string_view path) {
 }
 
 const MountEntry* mount_at(const std::vector<MountEntry>& table, std::string_view path) {
-  // Mounts on one path are listed in the order in which they cover each other.
+  // Mounts on the same path are listed in mounting order, so the last one is on top.
   for (auto entry = table.rbegin(); entry != table.rend(); ++entry) {
     if (entry->mount_point == path) return &*entry;
   }
@@ -180,7 +180,8 @@ MountPlace find_place(const std::vector<MountEntry>& table, std::string_view pat
   const std::string lexical = lexical_path(path);
   if (const MountEntry* entry = mount_at(table, lexical)) return {entry, true};
   if (const MountEntry* entry = our_mount_above(table, lexical)) return {entry, false};
-  // Something else: a symbolic link, a path through a bind mount, a directory of another file system.
+  // Otherwise the path may be a symbolic link, lead through a bind mount, or be a directory of another file
+  // system.
   const Fd fd(open(std::string(path).c_str(), O_PATH | O_CLOEXEC));
   if (!fd) return {};
   const auto id = mount_id(fd.get());
@@ -193,8 +194,8 @@ MountPlace find_place(const std::vector<MountEntry>& table, std::string_view pat
 Outcome<MountEntry> find_our_mount(const std::vector<MountEntry>& table, std::string_view dir, bool inside,
                                    uid_t user) {
   const MountPlace place = find_place(table, dir);
-  // What a mount says of its source is its owner's word, whoever that is: it stands behind every place, and
-  // is taken of the user's own mounts.
+  // The owner of a mount decides what its source field says. Therefore a match by source ranks below every
+  // match by path, and only the user's own mounts are considered.
   if (!dir.starts_with('/') && !place.is_mount_point) {
     const auto is_it = [&](const MountEntry& e) { return e.ours() && e.source == dir && e.owner() == user; };
     const auto entry = std::find_if(table.begin(), table.end(), is_it);

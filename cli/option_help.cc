@@ -21,7 +21,7 @@ std::string head(const OptionSpec& spec) {
   return text;
 }
 
-// Two columns: `left` at column 2, `right` wrapped from column kIndent on.
+// Adds a row of two columns: `left` at column 2, `right` wrapped from column kIndent on.
 void add_row(std::string& out, std::string_view left, std::string_view right, size_t width) {
   std::string line = fmt::format("  {}", left);
   if (line.size() + 1 > kIndent) {
@@ -53,7 +53,7 @@ std::string name_list(OptionSection section) {
     if (spec.section != section) continue;
     text += fmt::format("{}{}", text.empty() ? "" : " ", spec.name);
     for (std::string_view alias : split_words(spec.aliases)) {
-      // The table writes "x_*" because names are compared with '_'; people write x-systemd.requires.
+      // The table writes "x_*" because names are compared with '_'; users write x-systemd.requires.
       text += alias.ends_with("_*") ? fmt::format(" {}-*", alias.substr(0, 1)) : fmt::format(" {}", alias);
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "did you mean": the nearest name by edit distance.
+// "did you mean": finds the most similar name by edit distance.
 #include <algorithm>
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// Damerau-Levenshtein (optimal string alignment): insert, delete, replace, swap of neighbours, each 1.
+// Damerau-Levenshtein (optimal string alignment): insert, delete, replace and swap of neighbours each cost 1.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -30,10 +30,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_word(std::string_view given, const std::vector<std::string_view>& words) {
-  // Longer than any name plus what would still count as near; keeps hostile input cheap.
+  // Longer than any name plus the allowed distance. Limits the cost of hostile input.
   if (given.size() > 40) return {};
   std::string best;
-  // A third of the letters may be wrong, at least one.
+  // A third of the letters may differ, at least one.
   size_t best_distance = std::max<size_t>(1, given.size() / 3) + 1;
   for (const std::string_view word : words) {
     if (word.empty()) continue;
@@ -48,7 +48,7 @@ std::string nearest_word(std::string_view given, const std::vector<std::string_v
 std::string nearest_option(std::string_view given) {
   std::vector<std::string_view> words;
   for (const OptionSpec& spec : option_table()) {
-    // A prefix, as x-*, is near to nothing.
+    // A prefix such as x-* has no similar names.
     if (spec.kind == OptionKind::kRefused || spec.name.ends_with('*')) continue;
     words.push_back(spec.name);
     words.push_back(spec.off);

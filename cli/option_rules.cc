@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options whose values follow rules of their own.
+// Setters and printers of options whose values have rules of their own.
 #include <algorithm>
 #include <charconv>
 
@@ -47,7 +47,8 @@ Outcome<> set_minor_version(MountOptions& o, const OptionValue& v) {
   return {};
 }
 
-// NLM needs a lock manager and a status monitor on this side, reachable by the server; there is none.
+// NLM needs a lock manager and a status monitor on the client that the server can reach; this client has
+// none.
 Outcome<> set_no_lock(MountOptions&, const OptionValue& v) {
   if (!v.on) return bad("locks of an NFSv3 mount stay on this machine, use nolock");
   return {};
@@ -57,7 +58,7 @@ Outcome<> set_nothing(MountOptions&, const OptionValue&) {
   return {};
 }
 
-// They may be given for a server that turns out to have nothing newer.
+// The user may give these options for a server that turns out to have only NFSv3, so only vers=3 shows them.
 std::string show_mount_port(const MountOptions& o) {
   return o.major_version == 3 && o.mount_port ? fmt::format("mountport={}", *o.mount_port) : std::string();
 }
@@ -66,7 +67,7 @@ std::string show_mount_host(const MountOptions& o) {
   return o.major_version == 3 && !o.mount_host.empty() ? "mounthost=" + o.mount_host : std::string();
 }
 
-// vers=4 alone leaves the minor version to the client, which has one.
+// With vers=4 alone the client chooses the minor version; it supports only 1.
 std::string show_version(const MountOptions& o) {
   if (o.major_version == 3) return "vers=3";
   return fmt::format("vers={}.{}", o.major_version, o.minor_version.value_or(1));
@@ -97,7 +98,7 @@ Outcome<> set_protocol(MountOptions& o, const OptionValue& v) {
 std::string show_protocol(const MountOptions& o) {
   const char* const name = o.transport == Transport::kRdma ? "rdma" : "tcp";
   switch (o.family) {
-    case AddressFamily::kAny: return {};  // not known before there is a connection, see options_in_use()
+    case AddressFamily::kAny: return {};  // unknown until there is a connection, see options_in_use()
     case AddressFamily::kIpv4: return fmt::format("proto={}", name);
     case AddressFamily::kIpv6: return fmt::format("proto={}6", name);
   }
@@ -113,7 +114,7 @@ std::string show_rdma_version(const MountOptions& o) {
   return o.rdma_version == 0 ? std::string() : fmt::format("rdmavers={}", o.rdma_version);
 }
 
-// RFC 8797 section 4: the sizes are told in units of 1024 bytes.
+// RFC 8797 section 4: the sizes are encoded in units of 1024 bytes.
 Outcome<> set_inline(MountOptions& o, const OptionValue& v) {
   o.rdma_inline = static_cast<uint32_t>(v.number / 1024 * 1024);
   return {};
@@ -143,7 +144,7 @@ std::string show_poll(const MountOptions& o) {
   return o.poll.count() == 0 ? std::string() : fmt::format("poll_us={}", o.poll.count());
 }
 
-// nfs(5): a colon-separated list of flavors that may be used. This program has AUTH_SYS.
+// nfs(5): a colon-separated list of acceptable flavors. This program supports only AUTH_SYS.
 Outcome<> set_security(MountOptions&, const OptionValue& v) {
   bool sys = false;
   std::string_view rest = v.text;
@@ -173,8 +174,8 @@ std::string show_security(const MountOptions&) {
 }
 
 // nfs(5): "Specified rsize values lower than 1024 are replaced with 4096; values larger than 1048576 are
-// replaced with 1048576", others are rounded down to a multiple of 1024. 0 leaves the choice to the server,
-// as on Linux.
+// replaced with 1048576". Other values are rounded down to a multiple of 1024. 0 lets the server decide, as
+// on Linux.
 static std::optional<uint32_t> transfer_size(uint64_t bytes) {
   if (bytes == 0) return std::nullopt;
   if (bytes < 1024) return 4096;

@@ -6,7 +6,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// Reads one item at the front of `rest` up to its comma, and removes both.
+// Parses one item at the front of `rest` up to its comma, and removes both.
 Outcome<RawOption> take_item(std::string_view& rest) {
   RawOption item;
   std::string* target = &item.name;

@@ -341,7 +341,7 @@ std::string option_name(std::string_view name) {
 
 OptionMatch find_option(std::string_view given) {
   const std::string name = option_name(given);
-  // By its own name first: `soft` is an option, and what turns `hard` off.
+  // First by its own name: `soft` is an option, and also turns `hard` off.
   for (const OptionSpec& spec : kTable) {
     if (spec.name == name || in_list(spec.aliases, name)) return {&spec, false};
   }
@@ -379,7 +379,7 @@ std::string fixed_changes(const MountOptions& now, const MountOptions& wanted) {
       append_item(out, text);
     } else if (spec.off.empty()) {
       append_item(out, std::string(spec.name));
-    } else if (find_option(spec.off).negated) {  // else the opposite has a row of its own
+    } else if (find_option(spec.off).negated) {  // otherwise the opposite has its own row
       append_item(out, std::string(spec.off));
     }
   }

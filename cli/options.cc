@@ -113,7 +113,7 @@ Outcome<> check_address_family(const MountOptions& o, const Source& source) {
   return {};
 }
 
-// A configuration file speaks for many mounts, who types for this one.
+// True if the user typed the option for this mount. A configuration file applies to many mounts.
 bool typed(const ParsedOptions& parsed, std::string_view name) {
   const auto origin = parsed.origins.find(std::string(name));
   return origin != parsed.origins.end() && origin->second == OptionOrigin::kCommandLine;
@@ -182,7 +182,8 @@ Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, boo
       continue;
     }
     if (remount && match.spec->shown_by_kernel) continue;
-    // sloppy is for options of other systems; one that would change what this mount promises still fails.
+    // sloppy skips options of other systems. An option that would change what this mount guarantees still
+    // fails.
     const bool foreign = match.spec->section == OptionSection::kForeign;
     if (auto done = apply(match, layer, parsed); !done) {
       const bool sentence = match.spec->kind == OptionKind::kRefused;
@@ -221,7 +222,8 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
     o.port = source.port;
   }
   if (auto done = check_rdma(parsed); !done) return done;
-  // One of the pair alone moves the other along; both given the wrong way round is a mistake.
+  // If only one of the pair is given, the other is adjusted. If both are given in the wrong order, it is an
+  // error.
   const auto order = [&](auto& low, auto& high, const char* low_name, const char* high_name) -> Outcome<> {
     if (low <= high) return {};
     if (parsed.given(low_name) && parsed.given(high_name)) {

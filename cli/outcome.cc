@@ -15,7 +15,7 @@ struct Character {
   size_t bytes = 0;  // 0: not UTF-8
 };
 
-// RFC 3629, section 4; overlong forms and surrogates are not UTF-8.
+// RFC 3629 section 4: overlong forms and surrogates are not valid UTF-8.
 Character first_character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -32,8 +32,8 @@ Character first_character(std::string_view text) {
   return {code, bytes};
 }
 
-// What a terminal obeys instead of showing it: ECMA-48's C0 and C1 sets, Unicode's line and paragraph
-// separators, and the characters of UAX #9 that change the order in which text is shown (Bidi_Control).
+// Characters that a terminal executes: the C0 and C1 sets of ECMA-48, Unicode's line and paragraph
+// separators, and the characters of UAX #9 that change the display order of text (Bidi_Control).
 bool is_control(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
          (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
@@ -69,8 +69,8 @@ std::string printable_text(std::string_view text) {
 }
 
 int report(std::string_view program, const Failure& failure) {
-  std::fflush(stdout);  // what was said before comes before, in one file or pipe too
-  // One write: several daemons starting from fstab share the console.
+  std::fflush(stdout);  // so that earlier output also comes first when both go to one file or pipe
+  // A single write: several daemons that start from fstab share the console.
   const std::string line = fmt::format("{}: {}\n", program, printable(failure.text));
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);

@@ -18,14 +18,14 @@ constexpr uint32_t kSectionHeader = 0x0A0D0D0A;
 constexpr uint32_t kInterfaceDescription = 1;
 constexpr uint32_t kEnhancedPacket = 6;
 constexpr uint32_t kByteOrderMagic = 0x1A2B3C4D;
-constexpr uint16_t kRawIp = 101;  // LINKTYPE_RAW: begins with an IPv4 or IPv6 header
+constexpr uint16_t kRawIp = 101;  // LINKTYPE_RAW: packets begin with an IPv4 or IPv6 header
 enum Option : uint16_t { kEnd = 0, kName = 2, kDescription = 3, kUserApplication = 4 };
-// The payload of one segment: what an IPv4 packet takes, with room.
+// The payload of one segment: what fits into an IPv4 packet, with a margin.
 constexpr size_t kSegment = 65000;
 constexpr uint8_t kTcp = 6;
 constexpr uint8_t kPushAck = 0x18;
 
-// Blocks are in this machine's byte order, which their magic tells; packets in the network's.
+// Blocks are in this machine's byte order, which their magic number shows. Packets are in network byte order.
 template <class T>
 void put(ByteVector& out, T value) {
   const auto* bytes = reinterpret_cast<const std::byte*>(&value);
@@ -57,7 +57,7 @@ void put_block(ByteVector& out, uint32_t type, const ByteVector& body) {
 
 struct Address {
   bool v6 = false;
-  std::array<std::byte, 16> bytes{};  // the first four of IPv4
+  std::array<std::byte, 16> bytes{};  // IPv4 uses the first four
   uint16_t port = 0;
   ConstBytes significant() const { return ConstBytes(bytes).first(v6 ? 16 : 4); }
 };
@@ -70,7 +70,7 @@ Address parse_address(std::string_view text) {
   const std::string_view port = text.substr(colon + 1);
   std::from_chars(port.data(), port.data() + port.size(), address.port);
   std::string host = tcp::address_in(std::string(text));
-  host.resize(std::min(host.find('%'), host.size()));  // the scope
+  host.resize(std::min(host.find('%'), host.size()));  // removes the scope
   address.v6 = host.find(':') != std::string::npos;
   if (inet_pton(address.v6 ? AF_INET6 : AF_INET, host.c_str(), address.bytes.data()) != 1) address.bytes = {};
   return address;
@@ -92,7 +92,7 @@ ByteVector ip_header(const Address& from, const Address& to, size_t payload) {
     put16(header, kTcp << 8 | 64);
   } else {
     put32(header, static_cast<uint32_t>(0x45000000 | (payload + 20)));
-    put32(header, 0x00004000);  // not to be cut
+    put32(header, 0x00004000);  // do not fragment
     put32(header, 64u << 24 | kTcp << 16);
   }
   for (const Address* address : {&from, &to}) {
@@ -113,7 +113,7 @@ ByteVector Pcapng::header() const {
   put(body, kByteOrderMagic);
   put<uint16_t>(body, 1);
   put<uint16_t>(body, 0);
-  put<int64_t>(body, -1);  // the section's length is not known
+  put<int64_t>(body, -1);  // the section's length is unknown
   put_option(body, kUserApplication, program_);
   put_option(body, kEnd, {});
   ByteVector out;
@@ -161,7 +161,7 @@ ByteVector Pcapng::add(const CapturedMessage& message) {
     put32(packet, acknowledged);
     put16(packet, 5 << 12 | kPushAck);
     put16(packet, 65535);
-    put32(packet, 0);  // no checksum: none was sent
+    put32(packet, 0);  // no checksum
     packet.insert(packet.end(), part.begin(), part.end());
     sequence += static_cast<uint32_t>(part.size());
 

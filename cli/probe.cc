@@ -32,8 +32,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// A person waits. Connecting and the NULL procedure are one round trip each; a session may have to wait for a
-// server's grace period to be told about.
+// Limits for a user who waits. Connecting and the NULL procedure take one round trip each. A session may take
+// longer if the server is in its grace period.
 constexpr std::chrono::seconds kRoundTrip{10};
 constexpr std::chrono::seconds kSession{30};
 constexpr size_t kMostEntries = 200;
@@ -57,7 +57,7 @@ tl::unexpected<Failure> failed(std::string text) {
   return refuse(ToolExit::kFailed, std::move(text));
 }
 
-// What the user can look at next, by the step that failed.
+// Advice for the user after the step that failed.
 std::string resolve_advice(const client::ClientOptions& o) {
   return fmt::format("run 'getent ahosts {}'", o.host);
 }
@@ -76,7 +76,7 @@ std::string null_advice(const client::ClientOptions& o) {
   return fmt::format("see that port {} is that of the NFS server, or give another with -o port=", o.port);
 }
 std::string session_advice(const client::ClientOptions& o, const Error& error) {
-  // The root of a server's name space lists its exports.
+  // The root of a server's name space lists the server's exports.
   if (o.export_path != "/" && error.layer == Layer::kNfs) return exports_advice(o);
   return fmt::format("see what the log of {} says", o.host);
 }
@@ -94,7 +94,7 @@ Outcome<std::vector<tcp::Endpoint>> resolve(const client::ClientOptions& options
   return endpoints;
 }
 
-// The first address that answers; all of them are tried, so that a bad one is seen.
+// Returns the connection to the first address that answers. Tries all addresses, to show those that fail.
 Outcome<Fd> connect_any(const client::ClientOptions& options, const std::vector<tcp::Endpoint>& endpoints) {
   Fd connected;
   std::string last;
@@ -111,7 +111,7 @@ Outcome<Fd> connect_any(const client::ClientOptions& options, const std::vector<
   return connected;
 }
 
-// An old server, which a mount without vers= reaches all the same.
+// True if an old server speaks only version 3. A mount without vers= works with it.
 Outcome<bool> only_version3(const Fd& fd) {
   const Stopwatch watch;
   const auto old = call_null(fd, 3, kRoundTrip);
@@ -120,7 +120,7 @@ Outcome<bool> only_version3(const Fd& fd) {
   return true;
 }
 
-// False: it speaks version 3 only.
+// False: the server only speaks version 3.
 Outcome<bool> find_version(const Fd& fd) {
   const Stopwatch watch;
   const auto answer = call_null(fd, 4, kRoundTrip);
@@ -165,7 +165,7 @@ class Probe {
   }
 
  private:
-  // Without the destructor, which waits for what the server does not answer.
+  // Exits without the destructor, which would wait for the server's outstanding replies.
   [[noreturn]] void give_up(std::string_view operation) const {
     std::_Exit(report(program_, Failure(ToolExit::kFailed,
                                         fmt::format("{}: {}: no answer within {} s; {}", name_, operation,
@@ -200,7 +200,7 @@ class Probe {
   }
 
   const std::string program_;
-  const std::string name_;  // of the server, as given
+  const std::string name_;  // the server, as given
   const client::ClientOptions options_;
   ServerSession session_;
 };
@@ -213,7 +213,7 @@ Outcome<> try_rdma(const client::ClientOptions& options) {
   return {};
 }
 
-// False: reached, and it speaks version 3 only.
+// False: the server was reached and speaks only version 3.
 Outcome<bool> try_tcp(const client::ClientOptions& options, const std::vector<tcp::Endpoint>& endpoints) {
   const auto connection = connect_any(options, endpoints);
   if (!connection) return tl::unexpected(connection.error());
@@ -222,7 +222,7 @@ Outcome<bool> try_tcp(const client::ClientOptions& options, const std::vector<tc
   return found;
 }
 
-// What a mount of such a server is.
+// Says what a mount of such a server means.
 Outcome<> show_version3(const std::string& host) {
   fmt::print("{:<9} mount it as any other; its locks then exclude programs of this machine only\n",
              "version 3");
@@ -230,7 +230,7 @@ Outcome<> show_version3(const std::string& host) {
   return {};
 }
 
-// Every rung is shown; the session is made over the first that is there.
+// Shows every rung; makes the session over the first one that works.
 Outcome<> probe(const std::string& program, const std::string& name, const ServerWays& wanted) {
   const auto endpoints = resolve(wanted.tcp ? *wanted.tcp : wanted.rdma.front());
   if (!endpoints) return tl::unexpected(endpoints.error());

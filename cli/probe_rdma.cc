@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint32_t kNfsProgram = 100003;
 constexpr size_t kLongestNullReply = 256;
-// Connecting and agreeing have limits of their own; this is for a server that agrees and is silent.
+// Connecting and version negotiation have their own limits. This one is for a server that negotiates and then
+// is silent.
 constexpr std::chrono::seconds kPatience{30};
 
 using Promise = std::shared_ptr<std::promise<Result<rpc::TransportStatus>>>;
@@ -66,7 +67,7 @@ Outcome<std::string> probe_rdma(const client::ClientOptions& options) {
   loops[0].spawn(call_null(*transport, promise));
   const bool in_time = answer.wait_for(kPatience) == std::future_status::ready;
   const auto closed = std::make_shared<std::promise<void>>();
-  loops[0].spawn(close_transport(*transport, closed));  // ends what still waits
+  loops[0].spawn(close_transport(*transport, closed));  // also ends calls that still wait
   closed->get_future().wait();
   const Result<rpc::TransportStatus> status = answer.get();
   loops.stop_and_join();

@@ -15,7 +15,7 @@
 
 #include "transport/runtime/proc.h"
 
-// Linux 5.6; Debian 12's headers have it, older ones do not.
+// Since Linux 5.6. Debian 12's headers define it, older ones do not.
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
 #endif
@@ -27,7 +27,7 @@ void be_killed_later() {
   const Fd fd = Proc::ours().open("self/oom_score_adj", O_WRONLY);
   constexpr std::string_view kAdjustment = "-500";
   if (fd && write(fd.get(), kAdjustment.data(), kAdjustment.size()) < 0)
-    return;  // not permitted: stay as we are
+    return;  // not permitted: keep the current value
 }
 
 }  // namespace

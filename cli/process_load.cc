@@ -18,11 +18,12 @@ namespace {
 
 using Kind = ProcessLoad::Kind;
 
-// Between the request and our look at the clock; a thread is never younger than that.
+// Tolerance when a thread's age is compared with the age of its first request: the two are measured at
+// different times.
 constexpr uint64_t kSlackMs = 1000;
 
-// proc_pid_stat(5), field 22, in clock ticks since the start of the machine. The command, field 2, may hold
-// spaces and parentheses.
+// The start time of a thread: proc_pid_stat(5), field 22, in clock ticks since boot. Field 2, the command,
+// may contain spaces and parentheses.
 std::optional<uint64_t> start_ticks(std::string_view stat) {
   size_t at = stat.rfind(')');
   for (int field = 2; field < 22 && at != std::string_view::npos; ++field) at = stat.find(' ', at + 1);

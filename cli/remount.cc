@@ -13,7 +13,7 @@ namespace {
 
 using RawOptions = std::vector<RawOption>;
 
-// What is in force is not as typed: it is shown by the daemon, which may be of another version.
+// The effective options come from the daemon, which may have another version, so unknown ones are skipped.
 Outcome<MountOptions> with(const RawOptions& now, const RawOptions& given) {
   std::vector<OptionLayer> layers;
   for (const RawOption& option : now) layers.push_back({OptionOrigin::kGlobal, {}, option});
@@ -23,9 +23,9 @@ Outcome<MountOptions> with(const RawOptions& now, const RawOptions& given) {
   return std::move(parsed->values);
 }
 
-// The name of a row that would be different and that no remount changes; empty when there is none.
+// The name of the first row that differs and that a remount cannot change; empty if there is none.
 std::string_view changed(const MountOptions& now, const MountOptions& wanted, bool found_transport) {
-  if (wanted.major_version == 3 && wanted.minor_version) return "minorversion";  // shown of version 4 only
+  if (wanted.major_version == 3 && wanted.minor_version) return "minorversion";  // shown only for version 4
   for (const OptionSpec& spec : option_table()) {
     if (spec.show == nullptr || spec.mutability == Mutability::kRemount) continue;
     if (spec.show(wanted) == spec.show(now)) continue;
@@ -53,13 +53,13 @@ Outcome<> check_remount(std::string_view now, bool found_transport, const RawOpt
   const auto before = with(*shown, {});
   const auto after = with(*shown, wanted);
   if (!before || !after) return tl::unexpected((before ? after : before).error());
-  // What the kernel checks is said once, at the first mount.
+  // Whether the kernel checks permissions (default_permissions) is fixed at the first mount.
   const bool device_files = std::ranges::any_of(given, [](const RawOption& o) { return o.name == "dev"; });
   if (device_files && !before->dev && !before->default_permissions)
     return refuse(MountExit::kUsage, "option dev cannot be added by remount; unmount and mount anew");
   std::string name(changed(*before, *after, found_transport));
   if (name.empty()) return {};
-  // As it was written: actimeo has no row that shows it.
+  // Report the name that the user wrote: actimeo, for example, has no row that shows it.
   for (const RawOption& option : wanted) {
     const auto alone = with(*shown, {option});
     if (alone && !changed(*before, *alone, found_transport).empty()) name = option.name;

@@ -16,15 +16,15 @@
 namespace nfsrdma::cli {
 namespace {
 
-// [kind u8][code u8][length u16, little endian][text]. At most PIPE_BUF bytes: written in one piece or not at
-// all.
+// [kind u8][code u8][length u16, little endian][text]. At most PIPE_BUF bytes, so that the pipe takes all of
+// it or nothing.
 constexpr size_t kHeaderBytes = 4;
 constexpr size_t kMaxText = PIPE_BUF - kHeaderBytes;
 
 void write_report(const Fd& pipe, const Report& report) {
   if (!pipe) return;
   const std::string bytes = encode_report(report);
-  // SIGPIPE is ignored by every daemon (cli/process.h); a parent that died reads nothing and needs nothing.
+  // Every daemon ignores SIGPIPE (cli/process.h). If the parent has died, the report is not needed.
   while (write(pipe.get(), bytes.data(), bytes.size()) < 0 && errno == EINTR) {
   }
 }
@@ -81,18 +81,18 @@ void PipeReporter::background(std::string_view why) {
   pipe_.reset();
 }
 
-// Leaves the user's session, terminal and directory. Not earlier than this: autofs and systemd's automount
-// let only processes of the process group that they started walk to a directory whose mount they wait for
-// (autofs "oz mode"), so the mount must be made before setsid().
+// Detaches from the user's session, terminal and directory. This must not happen before the mount: while a
+// directory waits for its mount, autofs and systemd's automount only let processes of the process group that
+// they started access it (autofs "oz mode"). setsid() changes the process group.
 void PipeReporter::detach() {
   if (std::exchange(detached_, true)) return;
   setsid();
-  if (chdir("/") != 0) return;  // "/" is always there
+  if (chdir("/") != 0) return;  // "/" always exists
   const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return;
   dup2(null.get(), STDIN_FILENO);
   dup2(null.get(), STDOUT_FILENO);
-  dup2(null.get(), STDERR_FILENO);  // log=stderr has its own descriptor
+  dup2(null.get(), STDERR_FILENO);  // log=stderr uses its own descriptor
 }
 
 void ForegroundReporter::progress(std::string_view line) {

@@ -11,11 +11,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kLongestPause{30};
-// nfs(5), retry: "For TCP the default is 3 minutes": timeo=600, retrans=2. Connecting to an address has its
-// own limit of 10 seconds in the transport, so this bound is for a server that accepts and is silent, and for
-// tiny values of timeo.
+// nfs(5), retry: "For TCP the default is 3 minutes": timeo=600, retrans=2. The transport limits connecting to
+// an address to 10 seconds. So this bound is for a server that accepts and is silent, and for tiny values of
+// timeo.
 constexpr seconds kShortestAttempt{30};
-// For the child to say why it gives up.
+// Time for the child to report why it gives up.
 constexpr seconds kGrace{5};
 
 }  // namespace
@@ -33,8 +33,8 @@ RetryPolicy::RetryPolicy(const MountOptions& options, Clock::time_point start)
 bool RetryPolicy::is_passing(const Error& error) const {
   switch (error.recovery) {
     case Recovery::kPermanent:
-      // At boot the name service may come up later than a bg mount, and a server's NFS later than its port
-      // mapper. (On the ladder another rung's answer says more.)
+      // At boot the name service may start later than a bg mount, and a server's NFS later than its
+      // portmapper. (On the ladder the error of another rung is more useful.)
       return (background_ && std::strcmp(error.op, "resolve") == 0) ||
              (version_3_ && std::strcmp(error.op, "portmap") == 0);
     case Recovery::kInterrupted: return false;

@@ -35,7 +35,7 @@ bool ready(const Fd& fd, short events, Clock::time_point deadline) {
   return poll(&entry, 1, static_cast<int>(std::max<int64_t>(left, 0))) > 0;
 }
 
-// One record, of one or more fragments.
+// Receives one record of one or more fragments.
 Outcome<ByteVector> receive_record(const Fd& fd, Clock::time_point deadline) {
   const auto take = [&](MutableBytes to) -> Outcome<> {
     size_t got = 0;

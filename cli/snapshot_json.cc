@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshot to JSON and back. One description per structure serves both directions.
+// Converts a Snapshot to JSON and back. One description of each structure serves both directions.
 #include <algorithm>
 
 #include "cli/snapshot.h"
@@ -40,7 +40,7 @@ class Writer {
     if (value) object(name, *value, describe);
   }
   void state(const char* name, rpc::TransportState value) { json_[name] = transport_state_name(value); }
-  // Those of its buckets that hold something: [lower edge in microseconds, count], shortest first.
+  // Writes the non-empty buckets: [lower edge in microseconds, count], shortest first.
   void latency(const char* name, const LatencyCounts& counts) {
     Json& array = json_[name] = Json::array();
     for (size_t i = 0; i < latency::kBuckets; ++i) {
@@ -52,7 +52,8 @@ class Writer {
   Json& json_;
 };
 
-// Takes what has the right type and leaves the rest at its default: the text may come from anywhere.
+// Reads the members that have the right type and leaves the others at their defaults: the text may come from
+// any source.
 class Reader {
  public:
   explicit Reader(const Json& json) : json_(json) {}
@@ -356,7 +357,7 @@ FuseSnapshot make_fuse_snapshot(const fuse::FuseStatistics& s) {
 
 namespace {
 
-// Counters of a daemon only grow; a smaller one means that `before` was another daemon's.
+// A daemon's counters only grow. A smaller value means that `before` comes from another daemon.
 uint64_t minus(uint64_t now, uint64_t before) {
   return now >= before ? now - before : now;
 }
@@ -372,14 +373,15 @@ void subtract(T& now, const T& before, Member... member) {
   ((now.*member = minus(now.*member, before.*member)), ...);
 }
 
-// What was longest in the interval is no longer than its longest bucket.
+// The interval's maximum is at most the upper bound of its highest bucket.
 template <class Operation>
 void subtract_latency(Operation& now, const Operation& before) {
   now.latency.subtract(before.latency);
   now.max_us = std::min(now.max_us, now.latency.upper_bound());
 }
 
-// A thread that was seen for a shorter time than the one of before is another one, with that one's number.
+// If a thread has been seen for a shorter time than the thread of `before` with the same number, it is
+// another thread.
 void subtract_callers(FuseSnapshot& now, const FuseSnapshot& before) {
   const auto subtract_one = [](Caller& n, const Caller& b) {
     subtract(n, b, &Caller::requests, &Caller::read_bytes, &Caller::write_bytes, &Caller::total_us);

@@ -46,7 +46,7 @@ Outcome<> check_host(std::string_view text, Source& source, bool bracketed) {
   return {};
 }
 
-// Absolute, single slashes, no slash at the end.
+// Makes the path absolute, with single slashes and no trailing slash.
 Outcome<std::string> clean_path(std::string_view text, std::string_view path) {
   if (path.size() >= PATH_MAX) return bad(text, "the path is too long");
   std::string out;
@@ -88,7 +88,7 @@ Outcome<std::string> percent_decode(std::string_view text, std::string_view enco
   return out;
 }
 
-// "[v6]" or a name at the front of `rest`; removes it. For a name, everything before the first of `stops`.
+// Takes "[v6]" or a name from the front of `rest`. A name ends before the first character in `stops`.
 Outcome<> take_host(std::string_view text, std::string_view& rest, std::string_view stops, Source& source) {
   if (rest.starts_with('[')) {
     const size_t close = rest.find(']');
@@ -137,7 +137,7 @@ Outcome<Source> parse_url(std::string_view text) {
   return source;
 }
 
-// An address without brackets, as in fe80::1:/path: the colon before the path is not the first one.
+// An IPv6 address without brackets, as in fe80::1:/path: the first colon is not the one before the path.
 bool looks_like_bare_ipv6(std::string_view text) {
   const size_t path = std::min(text.find(":/"), text.size());
   return is_address(AF_INET6, std::string(text.substr(0, path)));

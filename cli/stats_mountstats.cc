@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The format of /proc/self/mountstats, so that `mountstats -f FILE` and `mountstats iostat -f FILE` of
-// nfs-common read a mount of ours like the kernel's. Columns that this client does not count are 0.
+// The format of /proc/self/mountstats. So `mountstats -f FILE` and `mountstats iostat -f FILE` of nfs-common
+// read our mounts like the kernel's. Columns that this client does not count are 0.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-// As the kernel escapes names there: the reader splits at blanks.
+// The kernel's escapes for names: the reader splits at blanks.
 std::string escape(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -79,7 +79,7 @@ void add_events(std::string& out, const Snapshot& s) {
 }
 
 void add_bytes(std::string& out, const Snapshot& s) {
-  uint64_t bulk = 0;  // what READ replies carried
+  uint64_t bulk = 0;  // data of READ replies
   for (const rpc::TransportStatus& t : s.client.transports) bulk += t.bytes_placed + t.bytes_copied;
   const uint64_t written = sent_by(s, "WRITE");
   fmt::format_to(Out(out), "\tbytes:\t{} {} 0 0 {} {} {} {}\n", s.fuse.read_bytes, s.fuse.write_bytes, bulk,
@@ -136,7 +136,7 @@ void add_operations(std::string& out, const Snapshot& s) {
 std::string stats_mountstats(const std::vector<Snapshot>& snapshots) {
   std::string out;
   for (const Snapshot& s : snapshots) {
-    // The readers take only mounts of type nfs and nfs4 for NFS mounts.
+    // The readers accept only the types nfs and nfs4 as NFS mounts.
     const bool version3 = s.mount_options.find("vers=3") != std::string::npos;
     fmt::format_to(Out(out), "device {} mounted on {} with fstype {} statvers=1.1\n", escape(s.source),
                    escape(s.mount_point), version3 ? "nfs" : "nfs4");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prometheus text exposition format, version 0.0.4. Names follow node_exporter's mountstats collector with
-// another prefix, so that dashboards port by renaming.
+// another prefix, so dashboards can be adapted by renaming.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 using Out = std::back_insert_iterator<std::string>;
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-// In label values: backslash, double quote and newline are escaped.
+// Escapes backslash, double quote and newline in label values.
 std::string escape(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -39,7 +39,7 @@ class Exposition {
   std::string take() { return std::move(out_); }
 
   using Emit = std::function<void(const Labels&, std::string value)>;
-  // One metric: all its samples, of all mounts, must stand together.
+  // Writes one metric. The samples of all mounts must be adjacent.
   void metric(std::string_view name, std::string_view type, std::string_view help,
               const std::function<void(const Snapshot&, const Emit&)>& samples) {
     header(name, type, help);
@@ -70,7 +70,7 @@ class Exposition {
   }
 
  private:
-  // In microseconds. Each is an edge of a bucket of ours, so that no count is guessed.
+  // In microseconds. Each is an edge of one of our latency buckets, so no count is estimated.
   static constexpr uint64_t kEdges[] = {10,   20,   40,    80,    160,    320,     640,
                                         1280, 5120, 20480, 81920, 327680, 1310720, 10485760};
   static_assert(std::ranges::all_of(kEdges, [](uint64_t edge) {
@@ -248,7 +248,7 @@ void add_mount(Exposition& x) {
          [](const Snapshot& s) { return s.client.cache.nodes; });
 }
 
-// What is counted of RPC over RDMA, by a label that says which.
+// A counter group of RPC over RDMA; `label` tells the values apart.
 struct RdmaMetric {
   const char* name;
   const char* type;
@@ -314,7 +314,7 @@ std::vector<RdmaMetric> rdma_metrics() {
   };
 }
 
-// Of all connections of a mount together: those of RDMA have the same terms.
+// Sums over all RDMA connections of a mount. Their negotiated thresholds are equal and are not summed.
 void add_rdma(Exposition& x) {
   x.metric("rdma_info", "gauge", "how the mount's RPC over RDMA goes; 1",
            [](const Snapshot& s, const Exposition::Emit& emit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// status and stats for people.
+// The text forms of status and stats.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ double percent(uint64_t part, uint64_t whole) {
   return per(100.0 * static_cast<double>(part), whole);
 }
 
-// Names and messages come from the server or the network: nothing of them may drive the terminal.
+// Names and messages come from the server or the network: they must not control the terminal.
 void add_row(std::string& out, std::string_view name, const std::string& value) {
   if (!value.empty()) fmt::format_to(Out(out), "  {:<12} {}\n", name, printable(value));
 }
@@ -74,7 +74,7 @@ std::string rdma_line(const rdma::RdmaStatus& r) {
                       r.credits_asked);
   line += fmt::format(", inline up to {} bytes out and {} in, {} segments of memory open, {}", r.inline_send,
                       r.inline_receive, r.segments_open, r.exposure);
-  // Linux' server does not say that it will, and does.
+  // Linux' server invalidates remotely without announcing it.
   const bool by_replies = r.remote_invalidation || r.remotely_invalidated > 0;
   return line + (by_replies ? ", closed by the server's replies" : ", closed by ourselves");
 }
@@ -98,7 +98,7 @@ void add_rdma_counters(std::string& out, const rdma::RdmaStatus& r) {
                       r.remotely_invalidated, r.errors_received, r.errors_sent, r.calls_repeated));
 }
 
-// Those that occurred, the most frequent first.
+// The operations that occurred, most frequent first.
 template <class Operation>
 std::vector<Operation> used_operations(std::vector<Operation> operations) {
   std::erase_if(operations, [](const auto& o) { return o.requests == 0; });
@@ -107,14 +107,14 @@ std::vector<Operation> used_operations(std::vector<Operation> operations) {
   return operations;
 }
 
-// Median and 99 % are those of the histogram: wrong by 12.5 % at most.
+// The median and the 99th percentile come from the histogram; their error is at most 12.5 %.
 std::string latency_heads() {
   return fmt::format("{:>11}{:>11}{:>11}{:>12}", "avg ms", "median ms", "99% ms", "max ms");
 }
 
 std::string latency_columns(uint64_t total_us, uint64_t requests, const LatencyCounts& latency,
                             uint64_t max_us) {
-  // The middle of the last bucket may lie beyond what is known exactly.
+  // The middle of the last bucket may exceed the maximum, which is exact.
   const auto quantile = [&](double share) {
     return std::min(latency.quantile(share), static_cast<double>(max_us));
   };
@@ -238,7 +238,7 @@ std::string status_text(const Snapshot& s) {
 }
 
 std::string stats_table(const Snapshot& s, double seconds, StatsSelection selection) {
-  // A mount that is less than a second old.
+  // For a mount that is less than a second old.
   if (seconds <= 0) seconds = 1;
   const client::CacheStatistics& cache = s.client.cache;
   std::string out =

@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <vector>
 
-// Linux 5.17: how glibc names its arenas, and others their memory.
+// Since Linux 5.17. glibc and others name their memory areas with it.
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
 #endif
@@ -28,13 +28,13 @@
 namespace nfsrdma::cli {
 namespace {
 
-// Without a look at their arguments. An architecture has not all of them.
+// Allowed with any arguments. No architecture has all of these calls.
 // clang-format off
 constexpr const char* kAllowed[] = {
-    // Data: sockets, the device, pipes, the log.
+    // Data transfer: sockets, the device, pipes, the log.
     "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "splice", "tee",
     "sendfile", "lseek", "pipe", "pipe2",
-    // Files: /proc, /sys, configuration, the log, names of hosts, libraries that libc and rdma-core load.
+    // Files: /proc, /sys, configuration, the log, host names, libraries that libc and rdma-core load.
     "open", "openat", "close", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs",
     "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents64", "getcwd", "fcntl", "flock",
     "fadvise64", "dup", "dup2", "dup3", "ftruncate", "umask",
@@ -43,11 +43,11 @@ constexpr const char* kAllowed[] = {
     // Memory.
     "mmap", "munmap", "mprotect", "mremap", "madvise", "brk", "mlock", "munlock", "membarrier",
     "get_mempolicy", "memfd_create",
-    // Threads. None of them starts a process: see kChecked.
+    // Threads. None of these calls starts a process: see kChecked.
     "futex", "set_robust_list", "get_robust_list", "rseq", "set_tid_address", "sched_yield",
     "sched_getaffinity", "sched_getparam", "sched_getscheduler", "getcpu", "exit", "exit_group",
     "restart_syscall",
-    // Signals. tgkill is abort(3)'s.
+    // Signals. abort(3) uses tgkill.
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "tgkill",
     // Time.
     "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
@@ -56,12 +56,12 @@ constexpr const char* kAllowed[] = {
     "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd",
     "eventfd2", "poll", "ppoll", "select", "pselect6", "inotify_init1", "inotify_add_watch",
     "inotify_rm_watch",
-    // Sockets: the server's, the resolver's, the log's, the control socket, rdma-core's netlink.
+    // Sockets: to the server, the resolver and the log; the control socket; rdma-core's netlink.
     "bind", "connect", "listen", "accept", "accept4", "getsockname", "getpeername", "getsockopt",
     "setsockopt", "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg", "shutdown",
-    // The mount is ready: the daemon leaves the terminal and the directory of who has started it.
+    // When the mount is ready, the daemon leaves the caller's terminal and directory.
     "setsid", "chdir",
-    // Questions.
+    // Queries.
     "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid",
     "getgroups", "uname", "sysinfo", "getrandom", "getrlimit", "getrusage", "times", "capget",
     // The end of the mount.
@@ -69,7 +69,7 @@ constexpr const char* kAllowed[] = {
 };
 // clang-format on
 
-// With a look at one argument. The first rule that matches allows it.
+// Allowed only with certain values of one argument. The first matching rule allows the call.
 struct Checked {
   const char* name;
   unsigned argument;
@@ -77,17 +77,17 @@ struct Checked {
   uint64_t value;  // argument & mask
 };
 
-constexpr uint64_t kInt = 0xffffffff;  // of an int the kernel looks at no more
+constexpr uint64_t kInt = 0xffffffff;  // an int argument: the kernel ignores the upper half
 constexpr uint64_t kIoctlGroup = 0xff00;
 constexpr uint64_t kMountFlags =
     MS_RDONLY | MS_NODEV | MS_NOSUID | MS_NOEXEC | MS_SYNCHRONOUS | MS_DIRSYNC;  // fuse/kernel_mount.cc
 
 constexpr Checked kChecked[] = {
-    // Threads, not processes.
+    // Threads only, no processes.
     {"clone", 0, CLONE_THREAD, CLONE_THREAD},
-    // New mounts: no bind mounts, none moved, none changed.
+    // New mounts only: no bind mounts, no moved and no changed mounts.
     {"mount", 3, ~kMountFlags, 0},
-    // setrlimit(2)'s half is not needed any more.
+    // Only prlimit64's getrlimit(2) function: the daemon does not change limits any more.
     {"prlimit64", 2, ~uint64_t{0}, 0},
     {"socket", 0, kInt, AF_UNIX},
     {"socket", 0, kInt, AF_INET},
@@ -99,16 +99,16 @@ constexpr Checked kChecked[] = {
     {"ioctl", 1, kInt, FIOCLEX},
     {"ioctl", 1, kInt, SIOCOUTQ},
     {"ioctl", 1, kInt, TCGETS},            // isatty(3)
-    {"ioctl", 1, kIoctlGroup, 0x8900},     // SIOC...: names of interfaces
+    {"ioctl", 1, kIoctlGroup, 0x8900},     // SIOC...: interface names
     {"ioctl", 1, kIoctlGroup, 0x1b << 8},  // rdma/rdma_user_ioctl_cmds.h
     {"ioctl", 1, kIoctlGroup, 229 << 8},   // linux/fuse.h
     {"prctl", 0, kInt, PR_SET_NAME},
     {"prctl", 0, kInt, PR_GET_NAME},
     {"prctl", 0, kInt, PR_SET_VMA},
-    {"prctl", 0, kInt, PR_CAPBSET_READ},  // which kernel it is, by libcap
+    {"prctl", 0, kInt, PR_CAPBSET_READ},  // libcap uses it to detect the kernel's capabilities
 };
 
-// The C library does without them.
+// The C library works without these calls.
 constexpr const char* kAbsent[] = {
     "clone3", "futex_waitv", "cachestat", "fchmodat2", "mseal", "openat2", "set_mempolicy_home_node"};
 
@@ -117,14 +117,14 @@ struct Release {
 };
 using Filter = std::unique_ptr<std::remove_pointer_t<scmp_filter_ctx>, Release>;
 
-// What a handler of signals can reach. Made once, by the first thread that is filtered.
+// Data for the signal handler. The first thread that installs the filter creates it once.
 struct Witness {
   int fd = -1;
   std::array<std::array<char, 40>, 512> names{};
 };
 Witness* witness = nullptr;
 
-// As the kernel would have ended it, but by name.
+// Writes the name of the call, then ends the process as the kernel would have done.
 void end_by_name(int signal, siginfo_t* info, void*) {
   const auto number = static_cast<size_t>(info->si_syscall);
   const char* name = number < witness->names.size() ? witness->names[number].data() : "a new one\n";
@@ -157,8 +157,8 @@ Outcome<> watch_forbidden_calls(const std::string& file) {
   return {};
 }
 
-// libseccomp's calls return -errno. A call that this architecture, or this libseccomp, does not know is left
-// out.
+// libseccomp's functions return -errno. Calls that this architecture or this libseccomp does not know are
+// skipped.
 template <class Add>
 int for_call(const char* name, const Add& add) {
   const int number = seccomp_syscall_resolve_name(name);
@@ -177,8 +177,9 @@ int fill(scmp_filter_ctx filter) {
   const auto keep = [&error](int result) {
     if (error == 0) error = result;
   };
-  // no_new_privs is set, and said to be. Mitigations of speculation, which cost time, are for code that
-  // others have written; this is not a sandbox for any. Level 2: found by bisection.
+  // drop_capabilities() has already set no_new_privs, so libseccomp need not. SSB: leaves the speculation
+  // mitigations off; they cost time and protect against foreign code, which this process does not run.
+  // OPTIMIZE level 2: libseccomp makes a filter with a binary search.
   keep(seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0));
   keep(seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1));
   keep(seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2));

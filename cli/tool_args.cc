@@ -20,11 +20,11 @@ namespace nfsrdma::cli {
 namespace {
 
 constexpr size_t kHelpWidth = 100;
-// Bounds that keep sums of seconds inside the clock; both are many years.
+// A limit that keeps sums of seconds inside the clock's range; it is many years.
 constexpr unsigned kMaxSeconds = 1'000'000'000;
 
-// `--rsize=65536` and `--rsize 65536` of the verb `mount` as `-o rsize=65536`, so that all options stand in
-// one list, in their order, and an unknown one gets the answer that -o would give it.
+// Converts `--rsize=65536` and `--rsize 65536` of the verb `mount` to `-o rsize=65536`. So all options are in
+// one list in their order, and an unknown one gets the same answer as with -o.
 std::vector<std::string> options_as_lists(const std::vector<std::string>& arguments) {
   static const std::set<std::string> kOwn{"--help", "--foreground", "--debug",   "--verbose",
                                           "--fake", "--options",    "--persist", "--bookmark"};
@@ -35,7 +35,7 @@ std::vector<std::string> options_as_lists(const std::vector<std::string>& argume
       out.insert(out.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
       break;
     }
-    if (argument == "-o" || argument == "--options") {  // its value may begin with dashes
+    if (argument == "-o" || argument == "--options") {  // the value may begin with dashes
       out.push_back(argument);
       if (++i < arguments.size()) out.push_back(arguments[i]);
       continue;
@@ -117,7 +117,7 @@ struct Stats {
 
   void add_to(CLI::App& app) {
     CLI::App* sub = app.add_subcommand("stats", "Show what a mount has done");
-    // CLI11 2.4 takes no spaces and colons in a name.
+    // CLI11 2.4 allows no spaces or colons in a name.
     sub->add_option("DIR", operands, "the mount (default: all); seconds between reports; number of reports")
         ->option_text("[DIR] [INTERVAL [COUNT]]")
         ->type_name("")
@@ -256,7 +256,7 @@ std::string unknown_command(const CLI::App& app, const std::string& given) {
   return fmt::format("there is no command \"{}\"; did you mean \"{}\"?", given, nearest);
 }
 
-// The whole command line, and where its words are put.
+// The whole command line, and the variables for its values.
 struct Tool {
   CLI::App app{"NFSv4.1 in user space: mounts NFS exports through FUSE.", "nfsrdma-fuse"};
   bool version = false;
@@ -364,7 +364,7 @@ Outcome<ToolCommand> parse_tool_arguments(std::vector<std::string> arguments) {
   if (!first.empty() && first.front() != '-' && named == nullptr)
     return refuse(usage, unknown_command(app, first));
   try {
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 parses from the back
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     for (const CLI::App* called : app.get_subcommands())

@@ -21,7 +21,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// A living daemon answers from memory.
+// A living daemon answers from memory, so this is enough.
 constexpr std::chrono::seconds kAnswerTime{5};
 constexpr const char* kNoMounts = "no mounts of this program\n";
 
@@ -30,14 +30,14 @@ void print_as_it_is(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Names come from servers, and mount points from other users.
+// Names come from servers, and mount points from other users, so control characters are escaped.
 void print(const std::string& text) {
   print_as_it_is(printable_text(text));
 }
 
 struct Answer {
   Json json;
-  pid_t daemon = 0;  // as this process sees it; 0: in a PID namespace that it does not see into
+  pid_t daemon = 0;  // its PID in this process' PID namespace; 0: not visible here
 };
 
 Outcome<Answer> ask(const MountEntry& entry, const Json& request) {
@@ -61,7 +61,7 @@ Outcome<Answer> ask(const MountEntry& entry, const Json& request) {
   return Answer{*std::move(answer), daemon->peer()};
 }
 
-// The mounts a verb is about: DIR's, or all of them.
+// The mounts that a verb applies to: the one of DIR, or all.
 Outcome<std::vector<MountEntry>> chosen(const std::string& directory) {
   const auto table = read_mountinfo();
   std::vector<MountEntry> entries;
@@ -95,7 +95,7 @@ Snapshots take_snapshots(const std::string& program, const std::vector<MountEntr
   return out;
 }
 
-// One mount is an object, "all mounts" an array, however many there are.
+// With DIR the result is an object; without it an array, even for a single mount.
 std::string json_text(const std::vector<Snapshot>& snapshots, bool single, bool processes = false) {
   Json json = Json::array();
   for (const Snapshot& snapshot : snapshots) {
@@ -123,7 +123,7 @@ Outcome<std::vector<Snapshot>> read_since(const std::string& file) {
   return snapshots;
 }
 
-// Each snapshot of `now` less the one of the same mount before.
+// Subtracts from each snapshot in `now` the snapshot of the same mount in `before`.
 std::vector<Snapshot> differences(const std::vector<Snapshot>& now, const std::vector<Snapshot>& before) {
   std::vector<Snapshot> out;
   for (const Snapshot& snapshot : now) {
@@ -213,7 +213,7 @@ int run_stats(const std::string& program, const StatsVerb& verb) {
 
 namespace {
 
-// What `mount --persist` wrote, under the path that the mount table has, or as it was typed.
+// Removes what `mount --persist` recorded for `directory`, which is the path in the mount table or as typed.
 Outcome<> forget(const std::string& directory, bool mounted) {
   const auto done = forget_mount(directory);
   if (!done) return tl::unexpected(done.error());

@@ -24,10 +24,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between two questions of which the first brought nothing.
+// The pause after an answer without records.
 constexpr timespec kPause{0, 100'000'000};
 
-// SIGINT and SIGTERM are taken where the tool pauses, so that what has been fetched is written first.
+// SIGINT, SIGTERM and SIGHUP are taken only while the tool pauses, so fetched records are written first.
 class EndSignals {
  public:
   EndSignals() {
@@ -35,7 +35,7 @@ class EndSignals {
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, number);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   }
-  // Whether one has come, at the latest after `time`.
+  // Waits at most `time`; returns whether a signal has come.
   bool wait(timespec time) const { return sigtimedwait(&set_, nullptr, &time) > 0; }
 
  private:
@@ -46,16 +46,16 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Where what was traced goes.
+// The destination of the traced records.
 class Output {
  public:
   virtual ~Output() = default;
   virtual Json first_request() const = 0;
-  // Takes what the daemon has answered with, at most `most` of it; how much of it counted.
+  // Takes at most `most` records of the daemon's answer; returns how many of them counted.
   virtual Outcome<uint64_t> take(const Json& list, uint64_t most) = 0;
-  // The daemon traces for us now.
+  // Called when the daemon has started the trace.
   virtual Outcome<> begin() { return {}; }
-  // The member of the answers that holds it.
+  // The name of the answer's member that holds the records.
   virtual const char* what() const = 0;
 };
 
@@ -96,7 +96,7 @@ class Lines final : public Output {
 
 class PcapFile final : public Output {
  public:
-  // What is in the file already stays until begin(): the daemon may refuse.
+  // The file keeps its old content until begin(): the daemon may refuse.
   static Outcome<std::unique_ptr<PcapFile>> create(const std::string& name) {
     Fd fd(name == "-" ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
                       : open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -106,7 +106,7 @@ class PcapFile final : public Output {
 
   Outcome<> begin() override {
     struct stat st {};
-    // Neither a pipe nor what standard output is appended to.
+    // Pipes and standard output (which may append to a file) are not truncated.
     const bool empties = name_ != "-" && fstat(fd_.get(), &st) == 0 && S_ISREG(st.st_mode);
     if (empties && ftruncate(fd_.get(), 0) != 0)
       return refuse(ToolExit::kFailed, fmt::format("{}: {}", name_, std::strerror(errno)));
@@ -147,8 +147,8 @@ class PcapFile final : public Output {
   Pcapng format_{fmt::format("nfsrdma-fuse {}", kVersion)};
 };
 
-// What came before the end is fetched as well. The daemon keeps no more than so many answers bring, and on a
-// busy mount more comes all the time.
+// Records from before the end are fetched too. The daemon stores no more than this many answers can carry; on
+// a busy mount new records keep coming.
 constexpr int kLastRounds = 20;
 
 struct Ended {
@@ -190,7 +190,8 @@ Outcome<Ended> trace(const MountEntry& entry, const TraceVerb& verb, Output& out
   Json request{{"command", "trace"}, {"id", number_in(*begun, "id")}};
   const auto ended = output.begin().and_then([&] { return follow(entry, verb, request, signals, output); });
   request["end"] = 1;
-  // An older daemon hands out what came meanwhile, and forgets the trace after some seconds.
+  // An older daemon does not know "end": it answers with new records, and ends the trace after some seconds
+  // without a request.
   (void)ask_daemon(entry, request);
   return ended;
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of one answer; kMaxResponseBytes is above both.
+// Limits of one answer; both are below kMaxResponseBytes.
 constexpr size_t kMostOperations = 4096;
 constexpr size_t kMostMessageBytes = 4u << 20;
 

@@ -28,7 +28,8 @@ client::LookupCache lookup_cache_of(LookupCache cache) {
   return client::LookupCache::kAll;
 }
 
-// Where attributes have no lifetime, read(2) shall not show what was kept from before a change by others.
+// If attributes have no lifetime, read(2) must not return data that was cached before another client's
+// change.
 bool attributes_before_reads(const MountOptions& o) {
   return !o.attribute_cache || o.acregmax.count() == 0;
 }
@@ -104,7 +105,7 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   return c;
 }
 
-// Each writer has one WRITE here while it waits for room.
+// Each writer that waits for buffer memory holds one WRITE of this size.
 uint32_t largest_write(uint64_t available) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(std::bit_floor(available / 256), 64u << 10, 1u << 20));
 }
@@ -118,7 +119,8 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.allow_other = serves_other_users(o, root);
   f.allow_root = o.allow_root;
   f.dev = o.dev;
-  // FUSE asks nobody before it opens a device, FIFO or socket; with this the kernel goes by their modes.
+  // FUSE asks no server before it opens a device, FIFO or socket; with this option the kernel checks their
+  // modes.
   f.default_permissions = o.default_permissions || (o.dev && f.allow_other);
   f.suid = o.suid;
   f.exec = o.exec;
@@ -134,7 +136,7 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
   f.max_background = static_cast<unsigned>(std::clamp<uint64_t>(available / 4 / f.max_write, 16, 256));
   if (root && !f.read_ahead_kb) f.read_ahead_kb = kRootReadAheadKb;
   f.machine_name = machine;
-  // Only root may speak for others: it can read who they are, and only its ports are trusted by servers.
+  // Only root may act for other users: it can read their identities, and servers trust only its ports.
   f.caller_credentials = root && f.allow_other;
   if (o.on_timeout != OnTimeout::kHard) f.soft_limit = client::soft_patience(o.timeo, o.retrans);
   return f;
@@ -143,7 +145,7 @@ fuse::FuseOptions make_fuse_options(const MountOptions& o, const Source& source,
 MountOptions stepped_down(MountOptions options) {
   options.major_version = 3;
   options.minor_version.reset();
-  // It answered there, if only to say that it has no NFSv4.1.
+  // The server answered on TCP's port, if only to say that it has no NFSv4.1.
   options.port = options.port.value_or(kNfsPort);
   options.local_flock = options.local_posix_locks = true;
   return options;

@@ -21,8 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// How long a living daemon may take to answer a question, and to notice that its mount is gone. Both are a
-// turn of its loops.
+// How long a living daemon may take to answer a question, or to notice that its mount has ended. Both take
+// one turn of its loops.
 constexpr seconds kAnswerTime{5};
 constexpr milliseconds kLookAgain{20};
 
@@ -37,13 +37,13 @@ bool still_mounted(const fuse::MountNamespace& where, const MountEntry& entry) {
   });
 }
 
-// Replaces the process; returns only when there is no fusermount3.
+// Replaces the process. Returns only if fusermount3 does not exist.
 void run_fusermount(const std::string& mount_point, bool lazy) {
   std::vector<const char*> argv{"fusermount3", "-u"};
   if (lazy) argv.push_back("-z");
   argv.insert(argv.end(), {"--", mount_point.c_str(), nullptr});
   auto* const* arguments = const_cast<char* const*>(argv.data());
-  // mount(8) and systemd run helpers without a PATH.
+  // mount(8) and systemd run helpers without PATH.
   execv("/usr/bin/fusermount3", arguments);
   execv("/bin/fusermount3", arguments);
   execvp("fusermount3", arguments);
@@ -51,7 +51,7 @@ void run_fusermount(const std::string& mount_point, bool lazy) {
 
 struct KernelAnswer {
   int error = 0;     // errno, 0 for success
-  std::string said;  // by fusermount3
+  std::string said;  // the output of fusermount3
 };
 
 std::string read_to_end(const Fd& fd) {
@@ -63,7 +63,8 @@ std::string read_to_end(const Fd& fd) {
   return text;
 }
 
-// Nothing when it is not done by the deadline: the child then stays behind, stuck in the kernel.
+// Returns nothing if the kernel has not finished by the deadline. The child then remains, blocked in the
+// kernel.
 std::optional<KernelAnswer> ask_kernel(const fuse::MountNamespace& where, const MountEntry& entry, int flags,
                                        const Deadline& deadline) {
   int ends[2];
@@ -85,7 +86,7 @@ std::optional<KernelAnswer> ask_kernel(const fuse::MountNamespace& where, const 
   int status = 0;
   if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) return KernelAnswer{EINTR, {}};
   KernelAnswer answer{WEXITSTATUS(status), read_to_end(read_end)};
-  // fusermount3 says 1 for everything.
+  // fusermount3 exits with 1 for every error.
   if (geteuid() != 0 && answer.error == 1)
     answer.error = answer.said.find("busy") != std::string::npos ? EBUSY : EPERM;
   return answer;
@@ -120,7 +121,8 @@ class Unmounter {
 
   void warn(const std::string& text) { warning_ += (warning_.empty() ? "" : "\n") + text; }
 
-  // A mount's owner decides what answers at its socket: nobody else waits for it without end.
+  // The owner of a mount decides which program answers on its socket. So other users wait for it only for a
+  // limited time.
   Deadline for_daemon() const {
     if (deadline_) return deadline_;
     if (options_.force) return deadline_in(2 * kAnswerTime);
@@ -135,7 +137,7 @@ class Unmounter {
 
   Outcome<ControlClient> connect() const { return ControlClient::connect(socket_, entry_.owner(), soon()); }
 
-  // From before the unmount on, so that the daemon's last word is not missed.
+  // Connects before the unmount, so that the daemon's final answer is not missed.
   void watch() {
     auto daemon = connect();
     if (!daemon) {
@@ -143,15 +145,15 @@ class Unmounter {
       say(fmt::format("{}: no daemon answers ({})", entry_.mount_point, daemon.error().text));
       return;
     }
-    // Heard, and not only sent: the daemon may be gone a moment after the mount is. One that says nothing
-    // lives all the same, and may have data to write.
+    // Wait until the daemon has received the request: it may exit just after the mount ends. A daemon that
+    // does not acknowledge is still alive, and may have data to write.
     heard_ = daemon->send({{"command", "watch"}}, soon()) && daemon->wait_until_heard(soon());
     if (!heard_)
       say(fmt::format("{}: the daemon, process {}, does not answer", entry_.mount_point, daemon->peer()));
     daemon_ = *std::move(daemon);
   }
 
-  // Nobody listens because nobody is there, or because this process does not know where.
+  // The daemon has ended, or this process does not know its socket.
   std::string not_found() const {
     return fmt::format(
         "{}: unmounted, but its daemon was not found: it may still be writing ('pgrep -a nfsrdma-fuse' shows "
@@ -159,13 +161,13 @@ class Unmounter {
         entry_.mount_point);
   }
 
-  // False when a daemon may be there that does not answer. It is told all the same: should it go on later (it
-  // was stopped, say), it gives up what it has not written.
+  // Returns false if a daemon may exist that does not answer. The request is sent in any case: if the daemon
+  // continues later (after SIGSTOP, for example), it gives up its unwritten data.
   bool abort() {
     auto daemon = connect();
     if (!daemon) return dead_;
     const Outcome<> sent = daemon->send({{"command", "abort"}}, soon());
-    // One that was silent until now is not waited for again.
+    // Do not wait a second time for a daemon that was silent before.
     if (!sent || !heard_) return false;
     const auto answer = daemon->receive(soon());
     if (!answer) {
@@ -177,10 +179,10 @@ class Unmounter {
     return true;
   }
 
-  // Makes the kernel give up every request that waits for the daemon: they keep the mount busy, and would
-  // hold up the child that takes it away. The number in the path is that of the file system's device.
+  // Makes the kernel fail every request that waits for the daemon. These requests keep the mount busy, and
+  // would block the child that unmounts. The path contains the minor number of the file system's device.
   void abort_connection() {
-    // The table is read again: the number of a mount that has gone may be another's by now.
+    // Read the table again: the number of a mount that has ended may already belong to another one.
     if (!still_mounted(*options_.where, entry_)) return;
     silent_ = true;
     if (daemon_) {
@@ -197,7 +199,7 @@ class Unmounter {
   Outcome<> take_away() {
     const int flags = (options_.lazy ? MNT_DETACH : 0) | (options_.force ? MNT_FORCE : 0);
     auto answer = ask_kernel(*options_.where, entry_, flags, silent_ ? soon() : deadline_);
-    // Nobody can use it any more, whoever has something open there.
+    // The connection is aborted, so the mount is useless even to programs with open files: detach it.
     if (silent_ && (!answer || answer->error == EBUSY) && still_mounted(*options_.where, entry_))
       answer = ask_kernel(*options_.where, entry_, flags | MNT_DETACH, soon());
     if (silent_ && !answer && !still_mounted(*options_.where, entry_)) return {};
@@ -206,8 +208,8 @@ class Unmounter {
           fmt::format("{}: the kernel is still writing data back; --force gives it up", entry_.mount_point));
     }
     if (answer->error == 0 || !still_mounted(*options_.where, entry_)) return {};
-    // The kernel and the daemon, told to give up, take it away at the same time; the users are left with
-    // nothing.
+    // With force the kernel and the daemon remove the mount at the same time, so wait a moment; it may be
+    // gone soon.
     if (options_.force && answer->error == EBUSY && gone_soon()) return {};
     if (answer->error == EBUSY && options_.read_only && geteuid() == 0) return remount_read_only();
     const std::string reason = answer->said.empty() ? std::strerror(answer->error) : answer->said;
@@ -230,7 +232,7 @@ class Unmounter {
     return true;
   }
 
-  // As libmount has it: done, though not what was asked first.
+  // As libmount: this counts as done, although the mount stays.
   Outcome<> remount_read_only() {
     unsigned long flags = MS_REMOUNT | MS_RDONLY;
     const std::string options = "," + entry_.options + ",";
@@ -249,7 +251,8 @@ class Unmounter {
     return {};
   }
 
-  // False when the file system lives on: a bind mount, or another mount namespace, still has it.
+  // Returns false if the file system is still mounted elsewhere: through a bind mount or in another mount
+  // namespace.
   bool daemon_noticed() const {
     const Deadline deadline = soon();
     while (true) {
@@ -277,7 +280,7 @@ class Unmounter {
     if (!answer) {
       std::string text = fmt::format(
           "{}: unmounted, but the daemon ended without saying that all data was written", entry_.mount_point);
-      // It may have been ending when it was asked.
+      // The daemon may already have been ending when the request arrived.
       if (!heard_) return text;
       return failed(std::move(text));
     }
@@ -292,10 +295,10 @@ class Unmounter {
   std::string socket_;
   Deadline deadline_;
   std::optional<ControlClient> daemon_;
-  bool heard_ = false;   // daemon_ has said that it will tell
-  bool dead_ = false;    // its socket is there, and nobody behind it
-  bool stays_ = false;   // mounted, and read-only now
-  bool silent_ = false;  // abort() had no answer: there is nobody to wait for
+  bool heard_ = false;   // daemon_ has acknowledged the watch request
+  bool dead_ = false;    // the socket exists, but no process listens
+  bool stays_ = false;   // still mounted, now read-only
+  bool silent_ = false;  // abort() got no answer: do not wait for the daemon
   std::string warning_;
 };
 
