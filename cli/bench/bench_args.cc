@@ -15,7 +15,7 @@ struct Sizes {
   uint64_t files;
 };
 constexpr Sizes kUsual{256u << 20, 1.0, 9, 1000};
-// As many rounds as are needed to decide anything (statistics.h).
+// kDecidingPairs rounds: fewer decide nothing (statistics.h).
 constexpr Sizes kQuick{32u << 20, 0.2, 5, 200};
 
 constexpr uint64_t kLeastSize = 1u << 20;  // one block of a large transfer
@@ -91,7 +91,8 @@ Outcome<BenchVerb> BenchArguments::take() {
   const Sizes& sizes = quick_ ? kQuick : kUsual;
   if (verb_.size == 0) verb_.size = sizes.size;
   if (verb_.size < kLeastSize) return usage("bench: --size must be at least 1M");
-  verb_.size -= verb_.size % kLeastSize;  // nothing is read at random that was not written
+  verb_.size -= verb_.size % kLeastSize;  // a whole number of blocks, so that random reads only touch written
+                                          // data
   if (verb_.rounds == 0) verb_.rounds = sizes.rounds;
   if (verb_.files == 0) verb_.files = sizes.files;
   verb_.time = std::chrono::duration<double>(seconds_ != 0 ? seconds_ : sizes.seconds);

@@ -13,7 +13,7 @@
 namespace nfsrdma::cli::bench {
 namespace {
 
-// One line of a terminal, written over; nothing where standard error is none.
+// One terminal line that is overwritten. Prints nothing if standard error is not a terminal.
 class Progress {
  public:
   ~Progress() {
@@ -40,7 +40,7 @@ Outcome<> write_results(const BenchVerb& verb, const Document& document) {
 }
 
 int show(const std::string& program, const BenchVerb& verb, const Document& document) {
-  const auto written = write_results(verb, document);  // first: who reads the text may stop reading
+  const auto written = write_results(verb, document);  // first: the reader of the text may close the pipe
   const std::string text = text_report(document);
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);

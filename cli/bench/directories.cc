@@ -32,7 +32,7 @@ constexpr unsigned kDepths[] = {1, 2, 4, 8, 16, 32};
 constexpr unsigned kLargeDepths[] = {1, 2, 4, 8, 16};
 constexpr const char* kDeepRead = "read, so many blocks at once";
 constexpr unsigned kSmallDepths[] = {1, 8};
-constexpr uint64_t kSlack = 4 << 20;  // directories, and what a file system needs for itself
+constexpr uint64_t kSlack = 4 << 20;  // for directories and the file system's own metadata
 
 struct Operation {
   const char* metric;
@@ -50,7 +50,7 @@ constexpr Operation kSmall[] = {{"create", LoadOp::kCreate},
                                 {"open, read, close", LoadOp::kSmallRead},
                                 {"remove", LoadOp::kRemove}};
 
-// The share of a file that is in the page cache after it was to be dropped; none where that cannot be known.
+// The share of a file's pages in the page cache after POSIX_FADV_DONTNEED. None if it cannot be determined.
 std::optional<double> share_cached(const std::string& path) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat st {};
@@ -89,7 +89,7 @@ std::string utc_now() {
 struct Place {
   Subject subject;
   Playground ground;
-  bool direct = true;  // takes O_DIRECT
+  bool direct = true;  // supports O_DIRECT
 };
 
 class Session {
@@ -104,7 +104,7 @@ class Session {
     for (Place& place : places_) {
       const std::string why = place.ground.remove();
       if (why.empty()) continue;
-      note(why + ".");  // what was measured is worth no less
+      note(why + ".");  // the measurements remain valid
       if (!done) done.error().text += "; " + why;
     }
     if (!done) return tl::unexpected(std::move(done).error());
@@ -127,7 +127,7 @@ class Session {
     return {};
   }
 
-  // Everybody does one thing before anybody does the next; who is first changes with the round.
+  // All places do one step before any does the next. The first place changes with each round.
   template <class Do>
   Outcome<> each(const char* what, Do what_to_do) {
     for (size_t i = 0; i < places_.size(); ++i) {
@@ -214,20 +214,21 @@ class Session {
     load.block = kSmallBlock;
     load.depth = depth;
     load.fill = true;
-    // What was not created in time is not there to be looked at.
+    // Later steps use only the files that were created within the time limit.
     load.count = operation.op == LoadOp::kCreate ? verb_.files : created_[&place];
     if (operation.op == LoadOp::kCreate) load.limit = verb_.time;
     return measured(place, load, operation.metric, {{"depth", depth}});
   }
 
-  // Runs a load, and again without O_DIRECT where that is not taken. No metric: is not kept.
+  // Runs a load; repeats it without O_DIRECT if the file system does not support that. An empty metric: the
+  // result is discarded.
   Outcome<> measured(Place& place, Load load, const std::string& metric, const At& at) {
     const Used before = place.subject.used();
     auto result = run_load(load, stop_);
     if (!result && result.error().error == EINVAL && load.direct) {
       note(fmt::format("{} does not take O_DIRECT.", place.subject.directory()));
       place.direct = false;
-      if (load.limit.count() == 0) return {};  // its metric is of O_DIRECT
+      if (load.limit.count() == 0) return {};  // the metric is for O_DIRECT only
       load.direct = false;
       result = run_load(load, stop_);
     }
@@ -275,7 +276,7 @@ class Session {
       document_.notes.push_back(std::move(text));
   }
 
-  // --- what is drawn
+  // --- plots and conditions
 
   void describe() {
     document_.title = "nfsrdma-fuse bench " + verb_.directories.front();
@@ -299,7 +300,7 @@ class Session {
     describe_small();
   }
 
-  // Of this command, and of mounts whose daemon is older or newer.
+  // The version of this command, and those of daemons with another version.
   std::string program() const {
     std::string out = fmt::format("nfsrdma-fuse {}", kVersion);
     for (const Place& place : places_) {
@@ -381,7 +382,7 @@ class Session {
   const std::atomic<bool>& stop_;
   const std::function<void(const std::string&)>& say_;
   std::vector<Place> places_;
-  std::map<const Place*, uint64_t> created_;  // small files of this round
+  std::map<const Place*, uint64_t> created_;  // small files created in this round
   unsigned round_ = 0;
   Document document_;
 };

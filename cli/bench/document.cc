@@ -30,12 +30,13 @@ const char* name_of(const List& list, T value) {
       ->name;
 }
 
-// Thrown inside of this file only.
+// Thrown and caught only in this file.
 struct Wrong {
   std::string text;
 };
 
-// An object of the document whose every member is asked for, or wrong.
+// An object of the document. Every member must be requested through the Reader; end() throws for unknown
+// members.
 class Reader {
  public:
   Reader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
@@ -74,7 +75,7 @@ class Reader {
     each(name, [&](const Json& item) { out.push_back(as_text(item, name)); });
     return out;
   }
-  // Calls `take` for each element of a list, which may be missing.
+  // Calls `take` for each element of a list. The list may be missing.
   template <class Take>
   void each(const char* name, Take take) {
     const Json* found = optional(name);
@@ -102,7 +103,7 @@ class Reader {
     if (find_quantity(key) == nullptr) throw Wrong{fmt::format("{}: there is no quantity {}", where_, key)};
     return key;
   }
-  // A member that names a quantity, or is missing.
+  // Reads a member that names a quantity; empty if it is missing.
   std::string quantity_member(const char* name) {
     const std::string key = text_or(name, "");
     return key.empty() ? key : quantity(key);
@@ -235,7 +236,7 @@ Document read_document(const Json& json) {
   return out;
 }
 
-// Whoever is named must be there; what was planned and not measured may be missing, and is then not drawn.
+// Named contenders must exist. Planned measurements may be missing; they are not drawn.
 void check_names(const Document& document) {
   const auto check = [&](const std::string& name) {
     if (document.find_contender(name) == nullptr) throw Wrong{"there is no contender " + name};

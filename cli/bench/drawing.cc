@@ -74,7 +74,7 @@ Json bars(const Document& document, const Plot& plot) {
   return {{"form", "bars"}, {"groups", std::move(groups)}};
 }
 
-// The points of `contender` over the quantity `x` of `at`.
+// The points of `contender` over quantity `x`, with the other coordinates as in `at`.
 Json series(const Document& document, const Plot& plot, const Contender& contender, const At& at,
             const std::string& name) {
   Json points = Json::array();
@@ -192,7 +192,7 @@ Json draw(const Document& document, const Plot& plot) {
   return map(document, plot);
 }
 
-// Where it was measured and of what versions; what older runs did not record is said to be missing.
+// The machine and the versions of a run. Items that older runs did not record are shown as "not recorded".
 Json where(const Document& document) {
   Json out = Json::array();
   for (const char* name : {"host", "processor", "kernel", "program", "libfuse", "server"}) {

@@ -26,7 +26,8 @@ bool matches(const Measurement& m, const Plot& plot) {
   });
 }
 
-// The reference's rounds, and for several those of them together, where all have one. Ones, for no reference.
+// The rounds of the target's references. Several references are combined in the rounds that all of them have.
+// Without a reference every value is 1.
 Rounds combined(const Document& document, const Target& target) {
   Rounds total;
   if (target.over.empty()) {
@@ -61,7 +62,7 @@ Judgement judge_one(const Document& document, const Target& target) {
                combined(document, target), of->exact);
   if (!ratio) return {&target, std::nullopt, Verdict::kAbsent};
   if (!target.at_least && !target.at_most) return {&target, ratio, Verdict::kShown};
-  // Who stands exactly at the bound has met it, whichever side it is on.
+  // A value equal to the bound meets it, for a lower and for an upper bound.
   const double bound = target.at_least ? *target.at_least : *target.at_most;
   if (!ratio->decides()) return {&target, ratio, Verdict::kUndecided};
   const bool surely = target.at_least ? ratio->low >= bound : ratio->high <= bound;
@@ -83,12 +84,12 @@ std::string show_number(double value) {
 
 constexpr const char* kForMetric = "for ";
 
-// What stands before a point: "with 4 KiB", but "one at a time".
+// The preposition before a point: "with 4 KiB", but "one at a time".
 const char* before_point(const Quantity& quantity) {
   return quantity.key == "depth" ? "" : "with ";
 }
 
-// The ends say what happens in between; the plot and its table have the rest.
+// Keeps the first and last item, which show the trend. The plot and its table have the others.
 template <class T>
 void leave_ends(std::vector<T>& list) {
   if (list.size() > 2) list.erase(list.begin() + 1, list.end() - 1);
@@ -149,7 +150,7 @@ struct Cell {
   double median = 0;
 };
 
-// The best of a contender's cells, by its median.
+// The cell with a contender's best median.
 std::optional<Cell> best_cell(const Document& document, const Plot& plot, const std::string& contender) {
   const bool higher = find_quantity(plot.y)->better != Better::kLower;
   std::optional<Cell> best;
@@ -215,7 +216,7 @@ std::string lower(std::string_view label) {
   return out;
 }
 
-// y per x of each round.
+// The quotient y / x in each round.
 Rounds per(const Rounds& y, const Rounds& x) {
   Rounds out;
   for (const auto& [round, value] : y) {

@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kAlignment = 4096;  // what O_DIRECT may ask of memory
+constexpr size_t kAlignment = 4096;  // memory alignment that O_DIRECT may require
 
 double cpu_seconds() {
   rusage usage{};
@@ -81,7 +81,7 @@ class Runner {
     return true;
   }
 
-  // However short the time, somebody does one operation: without any there is nothing to measure.
+  // At least one operation runs, however short the time: otherwise there is nothing to measure.
   bool over(Clock::time_point now) const { return failed_ || stop_ || (end_ && now >= *end_ && next_ > 0); }
 
   void work(unsigned thread) {
@@ -151,7 +151,7 @@ class Runner {
     return true;
   }
 
-  // The first failure is the one that is told.
+  // Only the first failure is reported.
   bool fail(const std::string& what, int error) {
     const std::lock_guard lock(mutex_);
     if (!failed_) failure_ = {error, what + ": " + std::strerror(error)};

@@ -19,7 +19,7 @@ Outcome<Playground> Playground::make(const std::string& directory, uint64_t need
   };
   if (statvfs(directory.c_str(), &room) != 0) return failed("its size");
   const uint64_t available = uint64_t{room.f_bavail} * room.f_frsize;
-  // A file system that does not say how large it is has no blocks at all.
+  // A file system that does not report its size has zero blocks.
   if (room.f_blocks != 0 && available < needed) {
     return refuse(ToolExit::kFailed,
                   fmt::format("{}: {} MiB are free, {} MiB are needed; --size and --files say how much",

@@ -30,7 +30,7 @@ constexpr Quantity kQuantities[] = {
      false},
     {"resident_mib", "Memory of the daemon", "MiB", Better::kLower, false},
     {"bytes_per_inode", "Memory of the daemon per inode", "bytes", Better::kLower, false},
-    // measured over
+    // quantities of the axes
     {"block", "Read size", "bytes", Better::kNeither, true},
     {"ahead", "Read-ahead", "", Better::kNeither, true},
     {"depth", "Operations under way at once", "", Better::kNeither, true},

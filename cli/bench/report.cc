@@ -28,7 +28,7 @@ std::string dumped(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-// JSON that may stand inside of a script element: "<" begins nothing there.
+// JSON that is safe inside a script element: "<" is escaped.
 std::string for_script(const Json& json) {
   std::string out;
   for (const char c : dumped(json)) {
@@ -48,7 +48,7 @@ std::string point_name(const At& at) {
   return out;
 }
 
-// Medians of one plot's y, a line for each measurement.
+// The medians, lowest and highest values of one plot's y, one line for each measurement.
 std::string rows_of(const Document& document, const Plot& plot) {
   const Quantity& y = *find_quantity(plot.y);
   std::string out;
@@ -77,7 +77,7 @@ std::string rows_of(const Document& document, const Plot& plot) {
              : fmt::format("  {:34} {:28}{:>10}{:>10}{:>10}\n", "", "", "median", "lowest", "highest") + out;
 }
 
-// One table of medians for each contender: rows are values of `along`, columns those of x.
+// One table of medians for each contender: rows are values of `along`, columns are values of x.
 std::string matrices_of(const Document& document, const Plot& plot) {
   std::string out;
   const auto xs = values_along(document, plot, plot.x);
@@ -165,10 +165,10 @@ Outcome<Document> read_document(const std::string& file) {
 
 Outcome<> write_file(const std::string& file, const std::string& content) {
   struct stat st {};
-  // What is no regular file (/dev/stdout) is written to, not replaced.
+  // A file that is not regular (/dev/stdout) is written in place, not replaced.
   const bool in_place = stat(file.c_str(), &st) == 0 && !S_ISREG(st.st_mode);
   const std::unique_ptr<char, decltype(&std::free)> real(realpath(file.c_str(), nullptr), &std::free);
-  const std::string target = real ? real.get() : file;  // a link is written through
+  const std::string target = real ? real.get() : file;  // follows a symbolic link
   std::string made = in_place ? target : target + ".XXXXXX";
   const int fd = in_place ? open(made.c_str(), O_WRONLY | O_CLOEXEC) : mkostemp(made.data(), O_CLOEXEC);
   const auto failed = [&] {

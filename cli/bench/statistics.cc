@@ -11,10 +11,10 @@ double median_of_sorted(const std::vector<double>& values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// The largest k for which the k-th lowest and the k-th highest of n enclose the median with kConfidence; at
-// least 1.
+// The largest k for which the k-th lowest and the k-th highest of n values enclose the median with
+// probability kConfidence; at least 1.
 size_t order_of_bounds(size_t n) {
-  double probability = 1;  // of exactly i of n below the median; begins with 2^-n
+  double probability = 1;  // of exactly i of n values below the median; starts as 2^-n
   for (size_t i = 0; i < n; ++i) probability /= 2;
   double missed = 0;
   size_t k = 0;

@@ -16,7 +16,7 @@
 namespace nfsrdma::cli::bench {
 namespace {
 
-// Nanoseconds that each thread has run, where /proc/PID/stat has ticks of 10 ms.
+// The sum of the threads' run times, in nanoseconds. /proc/PID/stat only has ticks of 10 ms.
 std::optional<double> cpu_seconds_of(pid_t pid) {
   std::error_code error;
   double total = 0;
@@ -32,7 +32,7 @@ std::optional<double> cpu_seconds_of(pid_t pid) {
   return total;
 }
 
-// Alone it only keeps the lease, and comes by the clock.
+// A SEQUENCE alone renews the lease. Its number depends on the time and not on the load.
 constexpr std::string_view kLease = "SEQUENCE";
 
 uint64_t calls_of(const Snapshot& snapshot) {

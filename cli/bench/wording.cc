@@ -10,8 +10,9 @@
 namespace nfsrdma::cli::bench {
 namespace {
 
-// "A {verb} 12 % {more} than B", "A {verb} {less} than B for read (12 %)", "A {verb} 3.4 times {as} as B"; a
-// value alone: "A {reaches} 0.28 s/GiB{of}". With `part`: "The {part} of A {verb} … than those of B".
+// Phrases for a quantity: "A {verb} 12 % {more} than B", "A {verb} {less} than B for read (12 %)", "A {verb}
+// 3.4 times {as} as B". For a single value: "A {reaches} 0.28 s/GiB{of}". With `part`: "The {part} of A
+// {verb} … than those of B".
 struct Words {
   std::string_view key, verb, more, less, as, reaches, of = "", part = "";
 };
@@ -54,7 +55,7 @@ const Words& words_of(const Quantity& quantity) {
 
 constexpr double kTwice = 2, kEqual = 0.0005;
 
-// Beginning with a capital where the sentence does not begin with a name.
+// The phrase begins with a capital letter if it begins the sentence and is not a name.
 std::string subject(const Words& words, const std::string& who, bool first) {
   if (words.part.empty()) return in_sentence(who);
   return fmt::format("{} {} of {}", first ? "The" : "the", words.part, in_sentence(who));
@@ -64,7 +65,7 @@ std::string object(const Words& words, const std::string& who) {
   return (words.part.empty() ? "" : "those of ") + in_sentence(who);
 }
 
-// Of a percentage; what is less than all is not rounded to it.
+// The digits of a percentage. Values below 100 % are not rounded up to 100 %.
 std::string digits(double percent) {
   if (percent < 0.05) return "0";
   return fmt::format(fmt::runtime(percent < 0.95 || (percent > 99 && percent < 100) ? "{:.1f}" : "{:.0f}"),
@@ -91,7 +92,8 @@ std::string amount_with_side(const Words& words, double ratio) {
   return fmt::format("{} {}", amount(words, ratio), ratio > 1 ? words.more : words.less);
 }
 
-// "range 10 to 15 %": what the true value is within. Empty where it would look like one number.
+// "range 10 to 15 %": the range that contains the true value. Empty if both ends would be shown as the same
+// number.
 std::string range(const Words& words, const Ratio& ratio) {
   if (ratio.exact || !ratio.decides()) return "";
   const double low = ratio.median > 1 ? ratio.low : ratio.high,
@@ -110,7 +112,7 @@ std::string join(const std::string& one, const std::string& other) {
   return one.empty() || other.empty() ? one + other : one + ", " + other;
 }
 
-// " for read and stat"; empty for the pair as a whole.
+// Places with their preposition, " for read and stat". Empty for the pair as a whole.
 std::string placed(const std::string& before, const std::vector<std::string>& places) {
   const std::string list = listed(places);
   return list.empty() ? ""
@@ -129,7 +131,7 @@ Group group_of(const Ratio& ratio) {
   return ratio.median > 1 ? Group::kMore : Group::kLess;
 }
 
-// What is said of one group; the pair is named in the first sentence about it.
+// The sentence about one group. Only the first sentence names the pair.
 class Clause {
  public:
   Clause(const Words& words, const Pair& pair, const std::string& before, bool named, bool begins)

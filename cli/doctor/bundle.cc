@@ -46,7 +46,7 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// From the beginning of a line.
+// The end of a log file, beginning at the start of a line.
 std::string tail(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return fmt::format("{}: {}\n", path, std::strerror(errno));
@@ -57,7 +57,7 @@ std::string tail(const std::string& path) {
   return text;
 }
 
-// As proc_pid_mountinfo(5) has it, but for the fields that say nothing here.
+// The format of proc_pid_mountinfo(5) without its optional fields.
 std::string mount_lines() {
   std::string out;
   for (const MountEntry& e : read_mountinfo()) {
@@ -119,7 +119,7 @@ NameFilter filter_for(const Facts& facts) {
     if (!entry.ours()) continue;
     filter.add("mount", entry.mount_point);
     add_source(filter, entry.source);
-    filter.add("source", entry.source);  // as a whole where it has another form
+    filter.add("source", entry.source);  // the whole source, if parse_server() does not accept it
   }
   for (const MountFacts& m : facts.mounts) {
     filter.add("log", m.log_file);
@@ -161,7 +161,7 @@ Files make_files(const Facts& facts, const std::vector<Result>& results, bool wi
   return files;
 }
 
-// A directory of our own that goes with this object.
+// A temporary directory. The destructor removes it.
 class Scratch {
  public:
   Scratch() {

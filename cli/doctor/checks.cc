@@ -14,14 +14,14 @@ namespace {
 
 using Findings = std::vector<Finding>;
 
-// What the project is tested on (Debian 12); FUSE has what the daemon asks for since 5.4, where it asks for
-// less.
+// The oldest kernel that the project is tested on (Debian 12). Since 5.4 FUSE has what the daemon requires;
+// there the daemon requests fewer features.
 constexpr unsigned kTestedMajor = 6, kTestedMinor = 1;
 constexpr unsigned kOldestMajor = 5, kOldestMinor = 4;
-constexpr unsigned kSmallestMtu = 1280;  // IPv6's minimum (RFC 8200 section 5): less is a tunnel in a tunnel
-// A clock that is off by more shows in times of files, and makes `make` build too much or too little.
+constexpr unsigned kSmallestMtu = 1280;  // IPv6's minimum (RFC 8200 section 5); less suggests nested tunnels
+// A larger clock difference shows in file times and misleads `make`.
 constexpr double kClockSeconds = 2;
-// A cache that has to do with less than this part of what it was given.
+// A cache that is limited below this share of its configured size is under memory pressure.
 constexpr double kPressed = 0.5;
 constexpr uint64_t kSomeReads = 16;
 
@@ -42,7 +42,7 @@ std::string mib(uint64_t bytes) {
   return fmt::format("{} MiB", bytes >> 20);
 }
 
-// "what is wrong; what mends it", as mount's failures are worded.
+// Splits "what is wrong; what mends it", the form of mount's failures, into text and remedy.
 Finding problem(const std::string& line) {
   const size_t cut = line.rfind("; ");
   if (cut == std::string::npos) return wrong(line, {});
@@ -93,7 +93,7 @@ Findings judge_allow_other(const Facts& f) {
 
 Findings judge_memlock(const Facts& f) {
   const MachineFacts& m = f.machine;
-  if (m.rdma_ports.empty()) return {};  // software RDMA locks nothing
+  if (m.rdma_ports.empty()) return {};  // software RDMA locks no memory
   if (m.memlock_exempt || m.memlock_bytes == UINT64_MAX)
     return {good("memory for RDMA devices is not limited")};
   const std::string limit = fmt::format("RLIMIT_MEMLOCK is {}, and a mount keeps up to {}",
@@ -197,8 +197,8 @@ bool rdma_works(const ServerFacts& s) {
   return std::any_of(s.rdma.begin(), s.rdma.end(), [](const RdmaFacts& one) { return one.works; });
 }
 
-// Of a port: silence is a firewall that drops, or a machine that is off; a refusal comes from a machine that
-// is up.
+// The state of a TCP port. Silence means a firewall that drops packets, or a machine that is off. A refusal
+// comes from a machine that is up.
 Findings judge_ports(const Facts& f) {
   if (!f.server || !f.server->resolved || !f.server->tcp) return {};
   const ServerFacts& s = *f.server;
@@ -266,7 +266,7 @@ Findings judge_session(const Facts& f) {
   if (session.timed_out)
     return {wrong(fmt::format("{} made no session in time", s.host),
                   "wait for its grace period (90 s after its start), then see its log")};
-  if (!session.made && session.low_port_mends) return {};  // judge_privileged_port() has it
+  if (!session.made && session.low_port_mends) return {};  // judge_privileged_port() reports it
   if (!session.made) {
     return {wrong(session.error,
                   s.path == "/" ? "see the server's log"
@@ -361,7 +361,7 @@ std::string mount_name(const MountFacts& m) {
   return fmt::format("{} on {}", m.source, m.mount_point);
 }
 
-// NFSv3's library has none to show.
+// An empty list counts as connected: the NFSv3 library reports no transports.
 bool connected(const Snapshot& s) {
   const auto& all = s.client.transports;
   return all.empty() || std::any_of(all.begin(), all.end(), [](const rpc::TransportStatus& t) {
@@ -552,7 +552,7 @@ std::string text_of(const std::vector<Result>& results, size_t columns) {
     std::string_view left = said;
     while (left.size() > room) {
       const size_t space = left.rfind(' ', room);
-      if (space == std::string_view::npos || space == 0) break;  // a long word stays whole
+      if (space == std::string_view::npos || space == 0) break;  // a long word is not broken
       out += fmt::format("{}\n{:{}}", left.substr(0, space), "", kIndent);
       left.remove_prefix(space + 1);
     }

@@ -16,7 +16,7 @@
 namespace nfsrdma::cli::doctor {
 namespace {
 
-// Of a terminal; 0 for anything else.
+// The width of a terminal; 0 for any other file.
 size_t columns_of(int fd) {
   winsize size{};
   return isatty(fd) == 1 && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;

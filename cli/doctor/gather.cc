@@ -89,7 +89,7 @@ MachineFacts gather_machine() {
   uname(&name);
   m.kernel = name.release;
   std::sscanf(name.release, "%u.%u", &m.kernel_major, &m.kernel_minor);
-  // Which of both it is: a user's check is the device's and the helper's.
+  // Tells the two apart: check_fuse(0) checks only the device, and a user's check includes the helper.
   if (auto device = check_fuse(0); !device) m.device_problem = device.error().text;
   if (m.device_problem.empty()) {
     if (auto helper = check_fuse(m.root ? 1 : geteuid()); !helper) m.helper_problem = helper.error().text;
@@ -132,7 +132,7 @@ MountFacts gather_mount(const MountEntry& entry) {
   return m;
 }
 
-// The value of an item of a comma-separated list.
+// The value of one item in a comma-separated list of options.
 std::string value_in(std::string_view options, std::string_view name) {
   const auto list = split_options(options);
   if (!list) return {};
@@ -152,12 +152,12 @@ ProbeVerb server_of(const MountFacts& mount) {
   return verb;
 }
 
-// "/mnt", "./x", "x/y"; not "filer:/x".
+// True for "/mnt", "./x", "x/y"; false for "filer:/x".
 bool looks_like_a_path(const std::string& what) {
   return what.starts_with('.') || what.find('/') < what.find(':');
 }
 
-// Asks no server, whatever is mounted there.
+// Does not ask a server, even if one is mounted there.
 bool is_directory(const std::string& what) {
   struct statx st {};
   return statx(AT_FDCWD, what.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &st) == 0 &&
@@ -190,7 +190,8 @@ std::string domain_in(std::string_view text) {
 
 std::string way_in(std::string_view options, bool found_transport) {
   const std::string port = value_in(options, "port"), proto = value_in(options, "proto");
-  // Who named no transport gets down the ladder again, unless a port of his own says whose it is.
+  // If the user named no transport, the doctor tries the ladder again, unless the mount has a port other than
+  // the usual ones.
   const bool usual = port.empty() || port == std::to_string(kNfsPort) || port == std::to_string(kNfsRdmaPort);
   if (found_transport && usual) return {};
   std::string out;

@@ -32,18 +32,19 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-// A round trip and a half around the world; a name service asks two servers.
+// One and a half round trips around the world. A name service asks two servers.
 constexpr Milliseconds kConnect = 3s, kNames = 6s;
 constexpr Milliseconds kRdma = 6s, kSession = 8s, kListing = 5s;
 constexpr size_t kMostEntries = 200;
 
-// The rest of the time, at most `own`.
+// The remaining time until `end`, at most `own` and at least 1 ms.
 Milliseconds within(Clock::time_point end, Milliseconds own) {
   const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
   return std::clamp(left, Milliseconds(1), own);
 }
 
-// Runs a step that cannot be called off; nothing when it has no result in time, and it goes on by itself.
+// Runs a step that cannot be cancelled, on a thread of its own. Returns nothing if it has no result in time;
+// the thread then continues.
 template <class Step>
 auto bounded(Milliseconds limit, Step step) -> std::optional<decltype(step())> {
   using Value = decltype(step());
@@ -102,7 +103,7 @@ PortFacts ask_port(const std::vector<tcp::Endpoint>& endpoints, Clock::time_poin
   PortFacts port;
   for (const tcp::Endpoint& endpoint : endpoints) {
     Connecting one = connect_to(endpoint, within(end, kConnect));
-    // A refusal says more than silence.
+    // Keep the most informative state: a refusal tells more than silence.
     const PortState state = state_of(one.error);
     if (&endpoint == &endpoints.front() || state <= port.state) {
       port.state = state;
@@ -159,7 +160,7 @@ SessionFacts make_session(client::ClientOptions options, bool low_port, Clock::t
   options.reserved_port = low_port;
   SessionFacts facts;
   facts.low_port_used = low_port;
-  // Not destroyed where the server is silent: see ServerSession.
+  // If the server does not answer, the object is not destroyed: see ServerSession.
   auto session = std::make_unique<ServerSession>(options);
   const auto root = session->mount(within(end, kSession));
   facts.timed_out = !root;
@@ -177,12 +178,12 @@ SessionFacts make_session(client::ClientOptions options, bool low_port, Clock::t
     facts.lease_seconds = s.lease_seconds;
     list(*session, **root, facts, end);
   }
-  // Its farewell may wait.
+  // The destructor may wait for the server, so it runs on its own thread.
   std::thread([gone = std::move(session)]() mutable { gone.reset(); }).detach();
   return facts;
 }
 
-// First from a port that any user has: whether that is enough is one of the questions.
+// First tries a port that any user may use: whether that suffices is one of the doctor's questions.
 SessionFacts ask_session(const client::ClientOptions& options, Clock::time_point end) {
   SessionFacts facts = make_session(options, false, end);
   if (facts.made || !facts.refused || geteuid() != 0) return facts;

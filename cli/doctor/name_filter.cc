@@ -20,7 +20,7 @@ bool is_letter(char c) {
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-// What a name goes on with: so that "a" is not found in "data". Bytes of UTF-8 are part of names.
+// Characters of a word, so that "a" is not found in "data". Bytes of UTF-8 sequences belong to words.
 bool in_word(char c) {
   return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '/' || static_cast<signed char>(c) < 0;
 }
@@ -31,7 +31,7 @@ std::string lower(std::string_view in) {
   return out;
 }
 
-// "12", "4.1", "0x1f"; not "10.0.0.1". With a unit behind it: "5s".
+// True for "12", "4.1" and "0x1f"; false for "10.0.0.1".
 bool is_number(std::string_view word) {
   if (word.starts_with("0x")) return word.find_first_not_of("0123456789abcdef", 2) == std::string_view::npos;
   const size_t digits = word.find_first_not_of("0123456789.-");
@@ -39,7 +39,7 @@ bool is_number(std::string_view word) {
   return digits == std::string_view::npos;
 }
 
-// Files of the system that reports are about.
+// System files that reports may name.
 bool is_system_path(std::string_view word) {
   for (const std::string_view place :
        {"/dev/fuse", "/dev/infiniband", "/etc/fuse.conf", "/etc/hosts", "/etc/idmapd.conf", "/etc/nfs.conf",
@@ -66,7 +66,7 @@ void NameFilter::add(std::string_view kind, const std::string& name) {
 std::string NameFilter::word(std::string_view in) {
   if (in.empty() || is_number(in) || is_system_path(in)) return std::string(in);
   if (in.find('/') != std::string_view::npos && in != "/") return stand_in("path", std::string(in));
-  // A dash or a dot joins words: each has to be one.
+  // Dashes, dots and slashes join words. Each part must be in the vocabulary or a number.
   for (size_t at = 0; at < in.size();) {
     const size_t end = std::min(in.find_first_of("-./", at), in.size());
     const std::string_view part = in.substr(at, end - at);
@@ -74,14 +74,14 @@ std::string NameFilter::word(std::string_view in) {
       return stand_in("name", std::string(in));
     at = end + 1;
   }
-  // An address is numbers and dots.
+  // Several dots after a leading digit: an IP address.
   if (std::count(in.begin(), in.end(), '.') > 1 && is_digit(in.front()))
     return stand_in("address", std::string(in));
   return std::string(in);
 }
 
 std::string NameFilter::text(std::string_view in) {
-  // The longest first: "/export/home" before "/export".
+  // Longest first: "/export/home" before "/export".
   std::vector<std::pair<std::string, std::string>> known(known_.begin(), known_.end());
   std::stable_sort(known.begin(), known.end(),
                    [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
@@ -91,7 +91,8 @@ std::string NameFilter::text(std::string_view in) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) {
       if (!begins || in.substr(at, one.first.size()) != one.first) return false;
       const size_t end = at + one.first.size();
-      // What is below a known directory is a name, too; an address may have a port.
+      // The match may end before '/', as a path below a known directory, or before the full stop of a
+      // sentence.
       return end == in.size() || in[end] == '/' || !in_word(in[end]) ||
              (in[end] == '.' && (end + 1 == in.size() || !in_word(in[end + 1])));
     });
@@ -106,7 +107,7 @@ std::string NameFilter::text(std::string_view in) {
     }
     size_t end = at;
     while (end < in.size() && in_word(in[end])) ++end;
-    size_t last = end;  // the full stop of a sentence
+    size_t last = end;  // excludes the full stop of a sentence
     while (last > at && in[last - 1] == '.') --last;
     out += word(in.substr(at, last - at));
     out += in.substr(last, end - last);

@@ -55,7 +55,7 @@ std::optional<uint16_t> port_number(std::string_view text) {
   return port;
 }
 
-// ADDR, ADDR:PORT, [ADDR6], [ADDR6]:PORT or :PORT.
+// Parses ADDR, ADDR:PORT, [ADDR6], [ADDR6]:PORT or :PORT.
 Outcome<Endpoint> parse_endpoint(const std::string& text, uint16_t usual_port) {
   Endpoint endpoint{"127.0.0.1", usual_port};
   std::string_view rest = text;
@@ -145,7 +145,7 @@ Outcome<> set_fabrics(const std::string& list, filer::RdmaListenOptions& options
   return {};
 }
 
-// Beside what others of the system keep; the server makes the last directory of it.
+// The system's usual place for state. The server creates the last directory.
 std::string usual_state_directory() {
   namespace fs = std::filesystem;
   if (geteuid() == 0) return "/var/lib/nfsrdma-filer";
@@ -168,7 +168,7 @@ Outcome<> add_fault_plan(const std::string& file, std::vector<filer::FaultRule>&
   return {};
 }
 
-// The command line, and the options as they were given.
+// The command line and the values given.
 struct Given {
   CLI::App app{"An NFSv4.1 server in user space, over TCP and RDMA.", "nfsrdma-filer"};
   std::vector<std::string> exports;
@@ -283,7 +283,8 @@ Outcome<FilerCommand> command_of(const Given& given) {
   command.read_only = given.read_only;
   command.insecure = given.insecure;
   command.log_level = parse_log_level(given.log_level).value_or(LogLevel::kInfo);
-  // As Linux' server: a client that slept longer than its lease has what nobody else wanted meanwhile.
+  // Courtesy as in Linux' server: a client that slept longer than its lease keeps state that no other client
+  // has claimed since.
   command.switches.expiry = filer::Expiry::kCourtesy;
   command.switches.delegations = given.delegations == "none"   ? filer::Delegations::kNever
                                  : given.delegations == "read" ? filer::Delegations::kRead
@@ -320,7 +321,7 @@ Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> argument
   Given given;
   CLI::App& app = given.app;
   try {
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 parses from the back
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     return FilerInvocation(FilerText{app.help()});

@@ -30,8 +30,8 @@ std::string ready_line(const filer::Options& options, const filer::Server& serve
   return line + "\n";
 }
 
-// Two servers that answer with the same owner are one server with two addresses to their clients (RFC 8881
-// section 2.10.5), so each has its own; the same again after a restart on the same port.
+// Clients take two servers with the same server owner for one server with two addresses (RFC 8881 section
+// 2.10.5). So each server has its own owner, which stays the same after a restart on the same port.
 void set_identity(filer::Options& options) {
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
@@ -41,7 +41,7 @@ void set_identity(filer::Options& options) {
   options.identity.implementation.nii_name = fmt::format("nfsrdma-filer {}", kVersion);
 }
 
-// What to do about it; begins with "; ", or is empty.
+// Advice for a failed start; begins with "; ", or is empty.
 std::string start_advice(const Error& error) {
   const std::string_view op = error.op;
   if (op == "state directory") return "; give another with --state-dir DIR";
@@ -54,14 +54,14 @@ std::string start_advice(const Error& error) {
   }
 }
 
-// Root in a user namespace that cannot act as its callers is a user like any other.
+// Root in a user namespace that cannot impersonate its callers counts as an ordinary user.
 filer::Believed believed(bool insecure) {
   if (insecure) return filer::Believed::kEverybody;
   return filer::CallerThread().can_impersonate() ? filer::Believed::kReservedPorts
                                                  : filer::Believed::kOwnUser;
 }
 
-// As a tmpfs has it.
+// The default size of a tmpfs.
 uint64_t half_of_ram() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
 }
@@ -84,17 +84,17 @@ int run_filer(const std::string& program, FilerCommand command) {
   settings.target = LogTarget::kStderr;
   settings.level = command.log_level;
   if (auto applied = log.apply(settings); !applied) return report(program, applied.error());
-  umask(0);  // clients say what modes are
+  umask(0);  // clients choose the modes
   signal(SIGPIPE, SIG_IGN);
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);
   sigaddset(&ending, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // the server's thread inherits it
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // the server's thread inherits the mask
 
   set_identity(command.options);
   command.options.believed = believed(command.insecure);
-  command.options.journal = false;  // for tests: it remembers every object there was
+  command.options.journal = false;  // for tests only: it remembers every object that ever existed
   auto server = filer::Server::start(command.options);
   if (!server)
     return report(program,

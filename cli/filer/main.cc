@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nfsrdma-filer.
+// The program nfsrdma-filer.
 #include <cstdio>
 #include <exception>
 

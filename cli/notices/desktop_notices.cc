@@ -21,9 +21,9 @@ namespace {
 constexpr const char* kService = "org.freedesktop.Notifications";
 constexpr const char* kObject = "/org/freedesktop/Notifications";
 constexpr uint8_t kNormal = 1, kCritical = 2;  // Desktop Notifications Specification, "Urgency Levels"
-constexpr int32_t kByTheDesktop = -1;          // how long it is shown
+constexpr int32_t kByTheDesktop = -1;          // the desktop decides how long it is shown
 
-// Bodies may hold markup.
+// Notification bodies may contain markup, so these characters are escaped.
 std::string without_markup(const std::string& in) {
   std::string out;
   for (const char c : in) {
@@ -50,7 +50,7 @@ bool has_session_bus() {
   return !runtime.empty() && access((runtime + "/bus").c_str(), F_OK) == 0;
 }
 
-// Lives in the handlers that wait for it.
+// The pending handlers own this object.
 class DesktopNotices::Sending : public std::enable_shared_from_this<Sending> {
  public:
   Sending(asio::io_context& context, std::shared_ptr<uint32_t> number)
@@ -66,7 +66,7 @@ class DesktopNotices::Sending : public std::enable_shared_from_this<Sending> {
   void start(const Notice& notice) {
     int error = sd_bus_open_user(&bus_);
     if (error >= 0) error = call(notice);
-    // The library keeps its socket, and closes it.
+    // The library keeps and closes its own socket, so asio gets a duplicate.
     const int fd = error >= 0 ? fcntl(sd_bus_get_fd(bus_), F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0) return log::debug("no notice on the desktop: {}", std::strerror(error < 0 ? -error : errno));
     std::error_code refused;
@@ -109,7 +109,7 @@ class DesktopNotices::Sending : public std::enable_shared_from_this<Sending> {
     return 0;
   }
 
-  // Until the library has nothing to do but wait.
+  // Processes messages until the library has to wait, then waits for the socket.
   void drive() {
     while (!done_) {
       const int done = sd_bus_process(bus_, nullptr);
@@ -122,7 +122,7 @@ class DesktopNotices::Sending : public std::enable_shared_from_this<Sending> {
     const auto go_on = [self = shared_from_this(), turn = ++turn_](std::error_code cancelled) {
       if (cancelled || self->turn_ != turn || self->done_) return;
       std::error_code ignored;
-      self->socket_.cancel(ignored);  // the other direction
+      self->socket_.cancel(ignored);  // cancels the wait for the other direction
       self->drive();
     };
     socket_.async_wait(asio::posix::stream_descriptor::wait_read, go_on);

@@ -20,11 +20,11 @@ std::vector<NoticeKind> NoticeWatch::look(const NoticeInput& input, TimePoint no
       out.push_back(NoticeKind::kSilent);
     }
   } else if (input.silent_for == Duration::zero() && said_silent_) {
-    // Whoever was told of the beginning is told of the end.
+    // A user who was told that the server is silent is also told that it is back.
     said_silent_ = false;
     out.push_back(NoticeKind::kBack);
   }
-  // What comes within the pause is part of the same trouble.
+  // Further errors within the pause belong to the same problem and are not reported.
   if (input.room_errors > before_.room_errors && may_say(NoticeKind::kFull, now))
     out.push_back(NoticeKind::kFull);
   if (input.locks_lost > before_.locks_lost && may_say(NoticeKind::kLocksLost, now))

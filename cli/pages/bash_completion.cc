@@ -9,8 +9,8 @@
 namespace nfsrdma::cli::pages {
 namespace {
 
-// The tables come first: functions that print what an argument takes, then this driver, which knows bash
-// only.
+// The generated script begins with functions that list verbs, options and argument kinds. This driver
+// follows; it contains no data of the programs.
 constexpr std::string_view kDriver = R"BASH(
 # Mount points of this program. /proc writes a blank as \040.
 _nfsrdma_fuse_mounts() {

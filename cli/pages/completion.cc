@@ -22,14 +22,14 @@ constexpr std::array kMeanings{
     Meaning{"SERVER", Operand::kHost},      Meaning{"SOURCE", Operand::kHost},
     Meaning{"LEVEL", Operand::kLogLevel},
 };
-// Verbs and programs whose DIR is any directory.
+// Verbs and programs whose DIR may be any directory.
 constexpr std::array<std::string_view, 4> kAnyDirectory{"mount", "mount.nfsrdma-fuse", "bench",
                                                         "nfsrdma-filer"};
 
 }  // namespace
 
 Operand operand_of(std::string_view verb, std::string_view name) {
-  // The list of an option of the filer's is another one.
+  // LIST of nfsrdma-filer's options is not a list of mount options.
   if (name == "LIST") return verb == "nfsrdma-filer" ? Operand::kNone : Operand::kMountOptions;
   for (const Meaning& one : kMeanings) {
     if (one.name != name) continue;
@@ -53,7 +53,7 @@ std::vector<Completed> completed_options() {
     for (const std::string_view alias : split_words(spec.aliases))
       add(alias, spec, spec.kind != OptionKind::kSwitch);
   }
-  for (const OptionSpec& spec : option_table()) {  // behind those that have a help of their own
+  for (const OptionSpec& spec : option_table()) {  // after the options that have their own help text
     if (!spec.off.empty()) add(spec.off, spec, false);
   }
   std::sort(out.begin(), out.end(), [](const Completed& a, const Completed& b) { return a.name < b.name; });
@@ -77,7 +77,7 @@ CommandOutline mount_helper_outline() {
     const std::string line = usage.substr(at, end - at);
     at = end + 1;
     if (!line.starts_with("  -")) continue;
-    // "  -o LIST   options", "  -r, -w    read-only": letters, perhaps a value, two blanks, the help.
+    // "  -o LIST   options", "  -r, -w    read-only": letters, optionally a value, two blanks, the help text.
     const size_t gap = line.find("  ", 2);
     std::string letters = line.substr(2, gap - 2);
     const std::string help = line.substr(line.find_first_not_of(' ', gap));

@@ -23,10 +23,10 @@ constexpr OptionSection kSections[] = {
     OptionSection::kCoherence, OptionSection::kLocking, OptionSection::kSecurity,
     OptionSection::kVfs,       OptionSection::kFuse,    OptionSection::kDaemon};
 
-// A bound above it is there to keep numbers representable, and tells a reader nothing.
+// A larger limit only keeps numbers representable; it is not useful to readers.
 constexpr uint64_t kTellingBound = 1 << 20;
 
-// As text: scdoc gives these characters a meaning.
+// Escapes the characters that have a meaning in scdoc.
 std::string plain(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -45,14 +45,14 @@ std::string with_value(std::string_view name, std::string_view between, std::str
   return fmt::format("{}{}_{}_", bold(name), between, plain(value));
 }
 
-// `text` is a sentence without its capital.
+// `text` is a sentence without its initial capital.
 std::string entry(std::string_view head, std::string text) {
   if (!text.empty() && text.front() >= 'a' && text.front() <= 'z')
     text.front() = static_cast<char>(text.front() - 'a' + 'A');
   return fmt::format("{}\n\t{}\n\n", head, text);
 }
 
-// The table writes "x_*", because names are compared with '_'.
+// The table writes "x_*" because names are compared with '_'.
 std::string alias_text(std::string_view alias) {
   return alias.ends_with("_*") ? fmt::format("{}-*", alias.substr(0, alias.size() - 2)) : std::string(alias);
 }
@@ -127,7 +127,7 @@ std::string verb_text(const CommandOutline& verb) {
 
 class Page {
  public:
-  // What stands for "@WORD [NAME]@"; nothing where either is unknown.
+  // The replacement of "@WORD [NAME]@"; nothing if WORD or NAME is unknown, or NAME was used before.
   std::optional<std::string> part(std::string_view word, std::string_view name) {
     if (word == "options") return section(name);
     if (word == "ignored-options") return entries_of(OptionKind::kIgnored);
@@ -138,7 +138,7 @@ class Page {
     return std::nullopt;
   }
 
-  // A section of the table that was left out.
+  // A section of the table that the page lacks, if the page has any section.
   std::string_view missing() const {
     if (sections_.empty()) return {};
     for (const OptionSection one : kSections) {

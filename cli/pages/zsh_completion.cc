@@ -39,7 +39,7 @@ _nfsrdma_fuse() {
 _nfsrdma_fuse "$@"
 )ZSH";
 
-// Within single quotes, and within a description in brackets, which ':' would end.
+// For use in single quotes and in a bracketed description, which an unescaped ':' would end.
 std::string in_quotes(std::string_view text) {
   std::string out;
   for (const char c : text) {

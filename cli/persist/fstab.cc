@@ -36,7 +36,7 @@ struct Line {
   std::string type;
 };
 
-// The next line from `at` on; nothing at the end of the text.
+// The line that begins at `at`; nothing at the end of the text.
 std::optional<Line> next_line(std::string_view text, size_t at) {
   if (at >= text.size()) return std::nullopt;
   Line line;
@@ -55,7 +55,7 @@ std::optional<Line> next_line(std::string_view text, size_t at) {
   return line;
 }
 
-// "/mnt/" is "/mnt".
+// "/mnt/" equals "/mnt".
 std::string_view without_slash(std::string_view path) {
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   return path;
@@ -143,7 +143,8 @@ Outcome<std::string> with_fstab_line(std::string_view text, std::string_view dir
     }
     return fmt::format("{}{}{}", text.substr(0, found->begin), line, text.substr(found->end));
   }
-  // A text whose last line has no newline keeps that property, so that it can be had back.
+  // If the last line had no newline, the new one has none, so that without_fstab_lines() can restore the
+  // text.
   if (!text.empty() && !text.ends_with('\n')) return fmt::format("{}\n{}", text, line);
   return fmt::format("{}{}\n", text, line);
 }

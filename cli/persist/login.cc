@@ -53,12 +53,12 @@ std::string value_of(const fs::path& file, std::string_view key) {
   return {};
 }
 
-// The instance whose configuration names the directory; empty: none.
+// The instance whose configuration names the directory; empty if there is none.
 std::string instance_of(const LoginPlaces& places, std::string_view directory) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(configurations(places), none)) {
     if (entry.path().extension() != ".conf") continue;
-    // The unit runs in the home directory.
+    // The unit runs in the home directory, so relative paths start there.
     if ((fs::path(places.home) / value_of(entry.path(), "DIRECTORY")).lexically_normal() == directory)
       return entry.path().stem();
   }
@@ -88,7 +88,8 @@ std::string installed_unit(const LoginPlaces& places) {
   return {};
 }
 
-// An argument of Exec= (Desktop Entry Specification, "The Exec key": quoting, then escaping as a string).
+// Formats an argument of Exec= (Desktop Entry Specification, "The Exec key"): quotes it, then escapes it as a
+// string.
 std::string exec_argument(std::string_view argument) {
   std::string out = "\"";
   for (const char c : argument) {

@@ -25,8 +25,8 @@ std::string fstab() {
   return other != nullptr && *other != '\0' ? other : kFstab;
 }
 
-// systemd makes units of fstab's lines when it is told to. Where there is none, or it does not listen, the
-// next boot does it.
+// Makes systemd generate units from fstab's lines now. If that fails or there is no systemd, the next boot
+// reads fstab.
 void tell_systemd() {
   if (fstab() != kFstab || access("/run/systemd/system", F_OK) != 0) return;
   const char* argv[] = {"systemctl", "daemon-reload", nullptr};

@@ -54,7 +54,7 @@ std::string bookmark_head(std::string_view directory) {
   return fmt::format("<bookmark href=\"{}\">", xml(file_url(directory)));
 }
 
-// Whether the text was another.
+// Applies `change`. Returns whether the text changed.
 Outcome<bool> edit(const fs::path& file, const std::function<std::string(const std::string&)>& change) {
   bool changed = false;
   const auto done = rewrite_file(file, [&](const std::string& text) -> Outcome<std::string> {
@@ -103,7 +103,7 @@ std::string without_bookmark(std::string_view text, std::string_view directory) 
 std::string with_bookmark(std::string_view text, std::string_view directory, std::string_view name) {
   const std::string line = fmt::format("{} {}", file_url(directory), one_line(name));
   std::string out = without_bookmark(text, directory);
-  // As in fstab: a last line without a newline stays one.
+  // As in fstab: if the last line had no newline, the new last line has none.
   if (!out.empty() && !out.ends_with('\n')) return out + "\n" + line;
   return out + line + "\n";
 }
@@ -113,7 +113,7 @@ std::string without_place(std::string_view text, std::string_view directory) {
   const size_t head = text.find(bookmark_head(directory));
   const size_t tail = head == std::string_view::npos ? head : text.find(kTail, head);
   if (tail == std::string_view::npos) return std::string(text);
-  // With the blanks before it.
+  // Removes the indentation of its line too.
   const size_t line = text.find_last_not_of(' ', head == 0 ? 0 : head - 1);
   const size_t begin = line == std::string_view::npos ? 0 : line + 1;
   return fmt::format("{}{}", text.substr(0, begin), text.substr(tail + kTail.size()));

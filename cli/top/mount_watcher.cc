@@ -19,10 +19,10 @@ using Clock = std::chrono::steady_clock;
 struct MountWatcher::Watched {
   const MountEntry entry;
 
-  mutable std::mutex mutex;  // of everything below
+  mutable std::mutex mutex;  // protects all members below
   bool asking = false;
   Clock::time_point asked_at;
-  std::optional<Snapshot> last;  // as the daemon gave it
+  std::optional<Snapshot> last;  // as received from the daemon
   Clock::time_point last_at;
   MountView view;
 };
@@ -81,7 +81,7 @@ void MountWatcher::ask(const std::shared_ptr<Watched>& w, const Asker& ask, bool
   view.since_mount = !before || before->pid != snapshot->pid;
   view.shown = view.since_mount ? *snapshot : difference(*snapshot, *before);
   if (view.since_mount) view.seconds = std::max<double>(1, static_cast<double>(snapshot->client.age_seconds));
-  // Looking into /proc may take as long as a thread takes to end: here nobody waits for it.
+  // Reading /proc may block until a thread ends. No other thread waits for this one.
   if (processes) view.processes = loads_by_process(view.shown);
   const std::lock_guard lock(w->mutex);
   w->last = *std::move(snapshot);
@@ -110,7 +110,7 @@ MountView MountWatcher::view_of(const Watched& w) {
   if (w.asking && silent >= kPatience) {
     view.problem = fmt::format("the daemon does not answer, for {} s",
                                std::chrono::duration_cast<std::chrono::seconds>(silent).count());
-    view.known = false;  // rates of before would be taken for those of now
+    view.known = false;  // old rates could be mistaken for current ones
   }
   return view;
 }

@@ -103,7 +103,7 @@ Key Terminal::wait_for_key(std::chrono::milliseconds time) {
     pollfd input{STDIN_FILENO, POLLIN, 0};
     const int n = poll(&input, 1, static_cast<int>(std::clamp<int64_t>(time.count(), 0, 60'000)));
     if (n > 0 && (input.revents & POLLIN) == 0) return Key::kQuit;
-    // Also when a signal ended the wait: it may tell of another size.
+    // Read a key also if a signal ended the wait: the terminal may have a new size.
     key = wgetch(stdscr);
     if (n > 0 && key == ERR && (input.revents & POLLHUP) != 0) return Key::kQuit;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terminal columns of text. The locale's wcwidth(3) would do, but what is shown shall not depend on the
-// locale of whoever tests it.
+// The width of text in terminal columns. The functions do not use the locale's wcwidth(3), so that the result
+// does not depend on the locale of a test run.
 #include <algorithm>
 #include <iterator>
 
@@ -14,7 +14,7 @@ struct Character {
   char32_t code = 0;
 };
 
-// printable() has made it valid.
+// printable() has made the text valid UTF-8.
 Character first_of(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text.front());
   const size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
@@ -27,7 +27,8 @@ Character first_of(std::string_view text) {
 struct Range {
   char32_t first, last;
 };
-// Unicode's East Asian Width "W" and "F", by their large blocks, and what combines with the character before.
+// Unicode's East Asian Width "W" and "F" by their large blocks, and characters that combine with the previous
+// one.
 constexpr Range kWide[] = {{0x1100, 0x115f}, {0x2e80, 0xa4cf},   {0xac00, 0xd7a3},
                            {0xf900, 0xfaff}, {0xfe30, 0xfe6f},   {0xff00, 0xff60},
                            {0xffe0, 0xffe6}, {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using top::Key;
 
-// While somebody may still answer, it is looked for so often.
+// While answers are pending, the screen is refreshed at this interval.
 constexpr milliseconds kLook{50};
 
 std::string time_of_day() {
@@ -40,7 +40,7 @@ std::vector<MountEntry> own_mounts() {
   return all;
 }
 
-// That mount, as long as it is there.
+// Returns a reader that finds this mount as long as it exists.
 top::MountWatcher::TableReader only(const MountEntry& mount) {
   return [mount] {
     std::vector<MountEntry> all = read_mountinfo();
@@ -59,14 +59,14 @@ class Top {
     choice_.by_process = verb.processes;
   }
 
-  // False: DIR's mount has gone.
+  // Returns false if DIR's mount no longer exists.
   bool run_live(top::Terminal& terminal) {
     Clock::time_point next = Clock::now();
     while (true) {
       if (Clock::now() >= next) {
         watcher_.ask_all();
         next = std::max(next + verb_.interval, Clock::now());
-        // Most answer at once: nobody shall see a screen without numbers before.
+        // Most daemons answer at once: do not draw a screen without numbers before that.
         watcher_.wait(kLook);
       }
       const auto views = watcher_.views();
@@ -97,7 +97,7 @@ class Top {
  private:
   double seconds() const { return std::chrono::duration<double>(verb_.interval).count(); }
 
-  // The same mount as before, though others may have come and gone.
+  // Keeps the selection on the same mount while others come and go.
   void select(const std::vector<top::MountView>& views) {
     const auto same = std::find_if(views.begin(), views.end(),
                                    [&](const top::MountView& v) { return v.mount_point == selected_; });
@@ -106,7 +106,7 @@ class Top {
     selected_ = views.empty() ? std::string() : views[choice_.selected].mount_point;
   }
 
-  // False: the user has had enough.
+  // Returns false if the user quits.
   bool take(Key key, const std::vector<top::MountView>& views) {
     switch (key) {
       case Key::kQuit: return false;
@@ -127,7 +127,7 @@ class Top {
   const TopVerb verb_;
   top::MountWatcher watcher_;
   top::Choice choice_;
-  std::string selected_;  // its mount point
+  std::string selected_;  // the selected mount's mount point
 };
 
 }  // namespace

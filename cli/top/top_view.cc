@@ -19,7 +19,7 @@ std::string short_number(double value, const char* const (&units)[5], double ste
     value /= step;
     ++unit;
   }
-  // Three digits, and no more than a number has.
+  // Three digits; no fraction for plain units.
   const int digits = unit == 0 || value >= 99.95 ? 0 : 1;
   return fmt::format("{:.{}f}{}", value, digits, units[unit]);
 }
@@ -54,11 +54,11 @@ double rate(uint64_t n, double seconds) {
 
 // --- tables
 
-// A table is cells; columns are left out by their rank, the highest first, until the rest fits.
+// A table of cells. Columns are dropped by rank, the highest first, until the others fit.
 struct Column {
   std::string_view head;
-  size_t width;  // 0: what the others leave, text to the left; at least kLeastText
-  int rank;      // 0: never left out
+  size_t width;  // 0: the remaining width, left-aligned, at least kLeastText
+  int rank;      // 0: never dropped
 };
 using Row = std::vector<std::string>;
 constexpr size_t kLeastText = 8;
@@ -120,7 +120,7 @@ class Table {
 
 // --- what a snapshot says
 
-// It has no reply that anybody waits for.
+// FORGET has no reply, so it has no latency.
 constexpr std::string_view kForget = "FORGET";
 
 void add(LatencyCounts& sum, const LatencyCounts& more) {
@@ -178,7 +178,7 @@ bool is_alarming(const MountView& m) {
   return !m.problem.empty() || (m.known && !m.shown.responding);
 }
 
-// With `room` lines for the mounts: those around the selected one.
+// Shows `room` mounts around the selected one.
 void add_mounts(Lines& out, const std::vector<MountView>& mounts, size_t selected, size_t width,
                 size_t room) {
   const Table table(mount_columns(), width);
@@ -218,10 +218,11 @@ uint64_t nfs_reads(const Snapshot& s) {
   return reads;
 }
 
-// Where the data of READs went. RDMA: by READs, because each goes one way; TCP: by bytes.
+// How the data of READs arrived. RDMA: counted in READs, because each READ uses one way. TCP: counted in
+// bytes.
 struct ReadData {
   std::string where;
-  std::string why;  // not placed; may be empty
+  std::string why;  // why READs were not placed; may be empty
 };
 
 ReadData read_data(const Snapshot& s) {
@@ -326,7 +327,7 @@ Lines operations_table(std::string_view head, const std::vector<OperationRow>& r
   return out;
 }
 
-// Applications' requests beside what they made the server do, where there is room.
+// FUSE operations beside the NFS operations that they caused, if there is room.
 void add_operations(Lines& out, const MountView& m, size_t width) {
   constexpr size_t kGap = 2, kSideBySide = 76;
   const bool beside = width >= kSideBySide;
