@@ -5,18 +5,19 @@
 //                        [--server-dies 1] DIR
 //        ackcheck verify --log FILE DIR
 //
-// `write` overwrites blocks of a few files per worker, logs each intended block before it writes it and each
-// block that an fsync or close has acknowledged after it, and creates and removes names, logged likewise. The
-// log is on another file system. The client, the server, the connection or this program may be killed at any
-// moment; `verify`, on a fresh mount or in the exported directory itself, then demands of every block a
-// generation between the last acknowledged and the last intended, and of every name the acknowledged state
-// unless a later change was under way. A log is of one `write`: it must not exist yet.
+// `write` overwrites blocks of a few files per worker. It logs each intended block before it writes it, and
+// each block that an fsync or close has acknowledged. It also creates and removes names, and logs these
+// likewise. The log is on another file system. The client, the server, the connection or this program may be
+// killed at any moment. `verify` runs on a fresh mount or in the exported directory itself. It requires of
+// every block a generation between the last acknowledged and the last intended one, and of every name the
+// acknowledged state unless a later change was in progress. A log belongs to one `write`: it must not exist
+// before.
 //
-// A block is kBlock bytes of 16-byte stamps (which file, which block, which generation); kBlock is no
-// multiple of the page size, so neighbouring blocks share pages. Log records are lines; a line is written by
-// one write(2) with O_APPEND. With --server-dies an exclusive create may find the file that it made itself: a
-// server that ends between making it and keeping the verifier (nfs-ganesha: eight system calls) knows it for
-// nobody's (RFC 8881 section 18.16.4 demands the verifier, but not both at once). Exit status: 0 fine, 1
+// A block is kBlock bytes of 16-byte stamps (file, block, generation). kBlock is not a multiple of the page
+// size, so neighbouring blocks share pages. Log records are lines; each line is written by one write(2) with
+// O_APPEND. With --server-dies an exclusive create may find the file that it made itself: a server that dies
+// between making the file and storing the verifier (nfs-ganesha: eight system calls) cannot recognise it (RFC
+// 8881 section 18.16.4 requires the verifier, but not atomically with the file). Exit status: 0 fine, 1
 // something lost or wrong, 2 usage, 3 an operation failed (with --until-error: that is the end).
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -133,7 +134,7 @@ class Writer {
     return true;
   }
 
-  // One line for all blocks: they were acknowledged together.
+  // One line for all blocks, because they were acknowledged together.
   void acknowledge(unsigned file) {
     std::string line = "a " + std::to_string(number(file));
     for (const auto& [block, generation] : pending_[file]) {
@@ -159,7 +160,8 @@ class Writer {
     return true;
   }
 
-  // There, empty, and without a verifier in its times: of one that the server knows again they are random.
+  // Whether the file exists, is empty, and has no verifier in its times. The times of a file whose verifier
+  // was stored look random.
   bool half_made(const std::string& path) const {
     struct stat st {};
     if (!options_.server_dies || lstat(path.c_str(), &st) != 0) return false;
@@ -198,7 +200,7 @@ class Writer {
 };
 
 int write_all(const Options& options) {
-  // What another run had acknowledged elsewhere would be missed here.
+  // The log must be new: blocks that another run acknowledged elsewhere would be reported as lost.
   const int log = open(options.log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (log < 0) {
     std::fprintf(stderr, "ackcheck: cannot begin the log %s: %s\n", options.log.c_str(),
@@ -222,7 +224,7 @@ struct Block {
   uint64_t acknowledged = 0;
 };
 struct Name {
-  std::string under_way;  // set: a change was logged but not its success
+  std::string under_way;  // a change that was logged, but not its success
   std::string settled = "absent";
 };
 struct Log {
@@ -265,7 +267,7 @@ Log read_log(const std::string& path) {
   return log;
 }
 
-// Returns what is wrong with the block, empty when nothing is.
+// Returns an error message for the block, empty when it is correct.
 std::string check_block(int fd, unsigned file, unsigned block, const Block& expected) {
   std::array<Stamp, kStamps> stamps{};
   const ssize_t got = pread(fd, stamps.data(), kBlock, static_cast<off_t>(block * kBlock));

@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kNfsProgram = 100003;
 constexpr uint32_t kMaxOperations = 1024;
 
-// RFC 8881 §16.1 and RFC 7862 §15, by number from 3.
+// RFC 8881 §16.1 and RFC 7862 §15; the first name is operation 3.
 constexpr std::array<const char*, 69> kNames{"ACCESS",
                                              "CLOSE",
                                              "COMMIT",
@@ -103,7 +103,7 @@ class Cursor {
     at_ += bytes;
   }
   void opaque() { counted(); }
-  uint32_t counted() {  // an opaque, whose length is wanted
+  uint32_t counted() {  // an opaque; returns its length
     const uint32_t length = u32();
     skip((uint64_t{length} + 3) / 4 * 4);
     return length;
@@ -146,7 +146,7 @@ void skip_open(Cursor& in) {
       return in.opaque();
     case 5:  // CLAIM_DELEG_CUR_FH
       return in.skip(kStateid);
-    default:  // by file handle: nothing follows
+    default:  // by file handle: no further arguments
       return;
   }
 }
@@ -172,7 +172,7 @@ void skip_exchange_id(Cursor& in) {
   in.skip(kVerifier);
   in.opaque();
   in.skip(4);
-  if (in.u32() != 0) throw Unknown();  // state protection: not looked into
+  if (in.u32() != 0) throw Unknown();  // state protection: not parsed
   if (in.u32() != 0) {                 // nfs_impl_id4
     in.opaque();
     in.opaque();
@@ -200,7 +200,7 @@ void skip_create_session(Cursor& in) {
   }
 }
 
-// Moves over one operation's arguments, and notes what of them is counted.
+// Skips one operation's arguments, and records the byte counts of READ and WRITE.
 void skip_arguments(Cursor& in, uint32_t operation, Message& message) {
   const std::string name = operation_name(operation);
   struct Fixed {
@@ -304,7 +304,7 @@ std::optional<Message> parse_message(const std::string& record) {
       skip_arguments(in, message.operations.back(), message);
     }
   } catch (const Unknown&) {
-    // The operations found so far are what can be said.
+    // Return the operations found so far.
   }
   return message;
 }

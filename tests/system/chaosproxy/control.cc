@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control socket's commands: one line in, one line out ("ok ...", "error ..."); see main.cc for the list.
+// The commands of the control socket: one line in, one line out ("ok ...", "error ..."). main.cc lists them.
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the proxy does wrong on purpose, as told over its control socket.
+// The proxy's faults, as configured over its control socket.
 //
-// A rule waits for the n-th record of one direction that holds an operation (a reply: answers a call that
-// does), or strikes each such record with probability 1/k, and then does one thing to it. Faults own no
-// sockets: the proxy asks `judge` for every whole record and carries out the verdict. Single thread.
+// A rule selects records of one direction that contain an operation (a reply belongs to its call): the n-th
+// one, or each with probability 1/k. It applies one action to the selected record. Faults own no sockets: the
+// proxy calls `judge` for every whole record and carries out the verdict. Single thread.
 #pragma once
 
 #include <chrono>
@@ -22,17 +22,17 @@ enum class Direction { Call, Reply };
 
 enum class Action {
   Pass,
-  Cut,        // the record is dropped and the connection reset; of a reply: the server has executed the call
-  CutMiddle,  // a part of the record is passed on, then the connection is reset
-  Drop,       // the record is dropped, the connection stays
-  Delay,      // passed on `parameter` milliseconds later
-  Flip,       // one random byte behind the XID is changed
-  Truncate,   // `parameter` bytes are missing at the end, with a record mark that fits
+  Cut,        // drops the record and resets the connection; for a reply, the server has executed the call
+  CutMiddle,  // passes on a part of the record, then resets the connection
+  Drop,       // drops the record; the connection stays
+  Delay,      // passes it on `parameter` milliseconds later
+  Flip,       // changes one random byte behind the XID
+  Truncate,   // removes `parameter` bytes at the end; the record mark fits
   Oversize,   // the record mark announces `parameter` bytes more than follow
-  Duplicate,  // passed on twice
-  Garbage,    // random bytes of the same length instead
-  Xid,        // another XID
-  Stall,      // from this record on, nothing is passed on (see the command `stall`)
+  Duplicate,  // passes it on twice
+  Garbage,    // replaces it by random bytes of the same length
+  Xid,        // changes the XID
+  Stall,      // from this record on passes nothing on (see the command `stall`)
 };
 
 struct Verdict {
@@ -42,7 +42,7 @@ struct Verdict {
 
 class Faults {
  public:
-  // on call|reply OPERATION N|1/K ACTION [PARAMETER]; returns what is wrong with it, empty when nothing is.
+  // on call|reply OPERATION N|1/K ACTION [PARAMETER]; returns an error message, empty on success.
   std::string add_rule(const std::vector<std::string>& words);
   void clear() { rules_.clear(); }
   void seed(uint64_t value) { generator_.seed(value); }
@@ -60,8 +60,8 @@ class Faults {
   struct Rule {
     Direction direction;
     uint32_t operation;
-    uint32_t nth;     // 0: by chance
-    uint32_t one_in;  // with nth 0
+    uint32_t nth;     // 0: use one_in
+    uint32_t one_in;  // used if nth is 0
     Action action;
     uint32_t parameter;
   };

@@ -2,20 +2,21 @@
 // usage: chaosproxy --listen PORT --target [ADDRESS:]PORT --control SOCKET [--raw 1]
 //
 // Passes NFS connections from 127.0.0.1:PORT (0: any; the port is printed) to the target (IPv4; 127.0.0.1 if
-// no address is given) and breaks them as told. --raw: whatever the connections carry (software RDMA);
-// without rules for records, then, and nothing is counted but connections and cuts. Commands on the control
-// socket, one per line, each answered with "ok ..." or "error ...":
-//   on call|reply OPERATION N|1/K ACTION [PARAMETER]   strike the N-th such record (once), or each with
-//   chance 1/K;
-//                               OPERATION is an NFSv4 operation's name or `any`; for ACTION see faults.h
-//   cut                         reset every connection now
-//   cut-every MIN MAX [SEED]    reset every connection after MIN..MAX ms, again and again; 0 0 ends it
-//   stall [MS], unstall         pass nothing on; connections stay open, and the kernel alone accepts new ones
-//   refuse [MS], accept         close the port and all connections
-//   delay MS                    pass replies on MS later
-//   fragment MAX                send replies in fragments of 1..MAX bytes; 0 ends it
-//   seed N, reset               reset: no more faults of any kind
-//   stats, zero                 counts as JSON; zero them
+// no address is given), and injects faults on command. --raw: passes on any bytes (software RDMA); then there
+// are no rules for records, and only connections and cuts are counted. Commands on the control socket, one
+// per line, each answered with "ok ..." or "error ...":
+//   on call|reply OPERATION N|1/K ACTION [PARAMETER]
+//                          applies ACTION to the N-th such record (once), or to each with chance 1/K;
+//                          OPERATION is an NFSv4 operation's name or `any`; for ACTION see faults.h
+//   cut                    resets every connection now
+//   cut-every MIN MAX [SEED]
+//                          resets every connection after MIN..MAX ms, repeatedly; 0 0 ends it
+//   stall [MS], unstall    passes nothing on; connections stay open, and only the kernel accepts new ones
+//   refuse [MS], accept    closes the port and all connections
+//   delay MS               passes replies on MS later
+//   fragment MAX           sends replies in fragments of 1..MAX bytes; 0 ends it
+//   seed N, reset          reset: ends all faults
+//   stats, zero            counts as JSON; zero resets them
 //   quit
 
 #include <csignal>

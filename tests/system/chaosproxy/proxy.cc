@@ -18,7 +18,7 @@ namespace chaos {
 namespace {
 
 constexpr size_t kReadSize = 1 << 20;
-constexpr size_t kOutLimit = 16 << 20;  // a side that does not read stops the other from being read
+constexpr size_t kOutLimit = 16 << 20;  // if a side does not read, the proxy stops reading from the other one
 constexpr size_t kMark = 4;
 constexpr uint32_t kLast = 0x80000000;
 
@@ -28,7 +28,7 @@ void unhurried(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-// Closes with RST: what the other side has in flight is lost, as with a crashed host.
+// Closes with RST: data in flight is lost, as when a host crashes.
 void reset_connection(Fd& fd) {
   const linger hard{1, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
@@ -140,7 +140,7 @@ int Proxy::timeout_ms() const {
 
 void Proxy::loop_once() {
   std::vector<pollfd> fds;
-  // A descriptor nothing is wanted from is left out: its hang-up would be reported again and again.
+  // Leave out a descriptor without events to wait for: poll would report its hang-up again and again.
   const auto watch = [&fds](int fd, int events) {
     fds.push_back({events != 0 ? fd : -1, static_cast<short>(events), 0});
   };
@@ -250,7 +250,7 @@ void Proxy::relay(Connection& c, bool from_client, std::string record) {
       c.outstanding.erase(call);
     }
   } else {
-    is_callback = true;  // the back channel's messages are passed on as they are
+    is_callback = true;  // messages of the back channel are passed on unchanged
     ++statistics_.callbacks;
   }
   const Verdict verdict =
@@ -276,7 +276,7 @@ void Proxy::relay(Connection& c, bool from_client, std::string record) {
   if (wait_ms > 0) {
     pipe.delayed.emplace_back(Clock::now() + std::chrono::milliseconds(wait_ms), std::move(record));
   } else if (!pipe.delayed.empty()) {
-    pipe.delayed.emplace_back(pipe.delayed.back().first, std::move(record));  // order is kept
+    pipe.delayed.emplace_back(pipe.delayed.back().first, std::move(record));  // keeps the order
   } else {
     append(c, !from_client, record, 0);
   }
@@ -317,7 +317,7 @@ void Proxy::flush(Connection& c, bool to_client) {
 void Proxy::random_cuts() {
   if (next_cut_ > Clock::now()) return;
   for (const auto& c : connections_) {
-    // Half of the time in the middle of what is being sent.
+    // Half of the time cuts in the middle of the data that is being sent.
     for (const bool to_client : {true, false}) {
       std::string& out = to_client ? c->to_client.out : c->to_server.out;
       if (out.empty() || c->connecting || faults_.random(2) == 0) continue;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A TCP proxy between an NFS client and its server that understands record marking (RFC 5531 §11).
 //
-// It passes whole records on, so faults hit what they are aimed at: single calls and replies. One thread, one
-// poll loop; the control socket is served from the same loop, so a command has taken effect when its answer
-// arrives.
+// It passes on whole records, so a fault can select a single call or reply. One thread, one poll loop. The
+// same loop serves the control socket, so a command has taken effect when its answer arrives.
 #pragma once
 
 #include <netinet/in.h>
@@ -39,11 +38,11 @@ class Fd {
   int fd_ = -1;
 };
 
-// Bytes in, whole records out.
+// Takes bytes, returns whole records.
 class RecordReader {
  public:
   void feed(const char* data, size_t size) { buffer_.append(data, size); }
-  // The next complete record without its marks; false when there is none yet.
+  // Takes the next complete record without its marks; false when there is none yet.
   bool next(std::string& record);
 
  private:
@@ -51,7 +50,7 @@ class RecordReader {
   std::string partial_;  // fragments of an unfinished record
 };
 
-// One direction of a connection: what came in and what waits to go out.
+// One direction of a connection: the received bytes, and those that wait to be sent.
 struct Pipe {
   RecordReader reader;
   std::string out;
@@ -82,7 +81,7 @@ struct Statistics {
   uint32_t largest_write = 0;
 };
 
-// Of an IPv4 address in dotted decimal. Throws std::runtime_error.
+// The address of an IPv4 host in dotted decimal. Throws std::runtime_error.
 sockaddr_in address_of(const std::string& host, uint16_t port);
 
 class Proxy {
@@ -123,7 +122,7 @@ class Proxy {
   Faults faults_;
   Statistics statistics_;
 
-  const bool raw_;  // bytes, whatever they are, and no records
+  const bool raw_;  // passes on bytes without looking for records
   bool quit_ = false;
   bool stalled_ = false;
   Clock::time_point stalled_until_ = Clock::time_point::max();

@@ -4,11 +4,11 @@
 //                 [--require KIND,...] [--step-timeout S] DIR
 //        fsrandom --verify FILE [--tolerate none|silly] DIR
 //
-// Random file operations in DIR, compared after each step with a model in memory. With several workers, each
-// has a subdirectory, a process and a seed of its own (N, N+1, ...). --witness names the same directory by
-// another way: it is compared, too, at every check. --dump writes the model at the end, for --verify to
-// compare another mount with. --scans is the weight, among about 130, of steps that read long runs.
-// --require fails when the directory lacks something optional (direct, noreplace, allocate).
+// Random file operations in DIR, compared after each step with a model in memory. Each of several workers has
+// its own subdirectory, process and seed (N, N+1, ...). --witness is the same directory by another way, which
+// is compared, too, at every check. --dump writes the model at the end, so that --verify can compare another
+// mount with it. --scans is the weight, among about 130, of steps that read long runs. --require fails when
+// the directory lacks something optional (direct, noreplace, allocate).
 //
 // Exit status: 0 no difference, 1 a difference (printed with seed, step and history), 2 usage, 3 a step that
 // does not end.

@@ -9,7 +9,7 @@
 namespace fsrandom {
 
 namespace {
-constexpr int kMaxLinks = 40;  // what Linux follows before ELOOP
+constexpr int kMaxLinks = 40;  // Linux follows so many before ELOOP
 }
 
 std::string Inode::read(uint64_t offset, uint64_t length) const {
@@ -173,7 +173,7 @@ int Tree::may_rename(const std::string& from, const std::string& to, bool no_rep
   }
   if (!target.inode) return 0;
   for (InodePtr up = source.directory; up; up = up->parent.lock()) {
-    if (up == target.inode) return ENOTEMPTY;  // a directory above the source is never empty
+    if (up == target.inode) return ENOTEMPTY;  // a directory that contains the source is never empty
   }
   if (target.inode == source.inode) return 0;
   if (is_directory && target.inode->type != Type::Directory) return ENOTDIR;

@@ -49,7 +49,7 @@ Runner::~Runner() {
 void Runner::run() {
   std::vector<Kind> all = kinds();
   all.push_back(
-      {"scan", options_.scans, &Runner::scan_file});  // last: without it a seed's steps are the same
+      {"scan", options_.scans, &Runner::scan_file});  // last, so that without it a seed gives the same steps
   unsigned total = 0;
   for (const Kind& kind : all) total += kind.weight;
   while (step_ < options_.steps) {
@@ -67,7 +67,7 @@ void Runner::run() {
     alarm(options_.step_timeout_s);
     acted_ = false;
     (this->*chosen->step)();
-    if (!acted_) {  // there was nothing to do it with: no step
+    if (!acted_) {  // it found nothing to work on, so it does not count
       --step_;
       continue;
     }
@@ -84,7 +84,7 @@ void Runner::run() {
 void Runner::note(const std::string& what) {
   acted_ = true;
   static const std::string many =
-      "\xc3\xb6\xc3\xb6\xc3\xb6\xc3\xb6";  // the long name is known and only in the way
+      "\xc3\xb6\xc3\xb6\xc3\xb6\xc3\xb6";  // shortens the long name, which is known
   std::string line = std::to_string(step_) + " ";
   for (size_t i = 0; i < what.size();) {
     if (what.compare(i, many.size(), many) != 0) {
@@ -168,7 +168,7 @@ std::string Runner::existing_path(Type type) {
 
 std::string Runner::some_path() {
   if (chance(25)) return fresh_path();
-  if (chance(3)) return fresh_path() + "/below";  // ENOENT, ENOTDIR, or a name through a symbolic link
+  if (chance(3)) return fresh_path() + "/below";  // ENOENT, ENOTDIR, or a path through a symbolic link
   const uint64_t which = random(10);
   const std::string path = existing_path(which < 7   ? Type::File
                                          : which < 9 ? Type::Directory
@@ -184,7 +184,7 @@ uint64_t Runner::some_offset(const Inode& inode) {
 }
 
 std::string Runner::some_bytes(uint64_t length) {
-  // Every word says which step wrote it: a stray byte tells where it came from.
+  // Every word contains the step that wrote it, so a wrong byte shows its origin.
   std::string bytes(length, '\0');
   const uint64_t stamp = (options_.seed << 40) + (step_ << 8) + 1;
   for (uint64_t i = 0; i < length; i += sizeof(stamp)) {

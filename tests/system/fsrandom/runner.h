@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes random steps in one directory, each with the system call and in the model, and compares the two after
-// each.
+// Does random steps in one directory, each with the system call and in the model, and compares both after
+// each step.
 //
 // One Runner per process; it owns every descriptor and mapping it opens. A difference is thrown as Mismatch
-// and ends the run: main prints it with the seed, the step and what happened lately. Nothing is tolerated
-// that POSIX and the Linux man pages do not allow, except what `Options` names.
+// and ends the run: main prints it with the seed, the step and the latest history. Only behaviour that POSIX
+// and the Linux man pages permit is accepted, plus what `Options` names.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,15 +23,16 @@
 namespace fsrandom {
 
 struct Options {
-  std::string directory;  // what is tested; must exist and be empty
-  std::string witness;  // the same directory by another way (server side, second mount), read at every check
+  std::string directory;  // the tested directory; must exist and be empty
+  std::string
+      witness;  // the same directory by another way (at the server, second mount); compared at every check
   uint64_t seed = 1;
   uint64_t steps = 10000;
   uint64_t check_every = 1000;      // steps between two comparisons of the whole tree
-  uint64_t max_bytes = 300 * 1024;  // usual upper end of file sizes; some go beyond 4 GiB all the same
-  unsigned scans = 0;               // weight of steps that read long runs, of which a client may read ahead
+  uint64_t max_bytes = 300 * 1024;  // usual maximum of file sizes; some go beyond 4 GiB nevertheless
+  unsigned scans = 0;               // weight of steps that read long runs, so that a client may read ahead
   bool silly = false;               // tolerate .nfs* names and a link count of 1 for open unlinked files
-  std::set<std::string> without;    // kinds of steps left out
+  std::set<std::string> without;    // kinds of steps to leave out
   unsigned step_timeout_s = 300;    // a step that takes longer ends the run with status 3
 };
 
@@ -47,7 +48,7 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
   ~Runner();
 
-  // All steps, the last check, everything synced and closed.
+  // Does all steps and the last check, then syncs and closes everything.
   void run();
 
   const Tree& tree() const { return tree_; }
@@ -154,11 +155,10 @@ class Runner {
 // Compares a whole directory with the tree; throws Mismatch. with_numbers: st_ino must agree, too.
 void verify_tree(const std::string& directory, const Tree& tree, bool silly, bool with_numbers);
 
-// Compares contents through fd: all of it when small, else every page the model holds and samples of the
-// rest.
+// Compares contents through fd: all of a small file, else every page of the model and samples of the rest.
 void verify_content(const std::string& what, int fd, const Inode& inode);
 
-// The tree as bytes, for `--dump` and `--verify`.
+// Save and load a tree, for `--dump` and `--verify`.
 void save_tree(const Tree& tree, const std::string& file);
 Tree load_tree(const std::string& file);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps on open files: contents by every way Linux has.
+// Steps on open files: access to contents in all ways that Linux has.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
@@ -31,16 +31,17 @@ bool readable(int flags) {
   return access_of(flags) != O_WRONLY;
 }
 
-// Memory O_DIRECT accepts.
+// Memory for O_DIRECT.
 struct Aligned {
   explicit Aligned(size_t size) : data(static_cast<char*>(std::aligned_alloc(kPage, size)), &std::free) {}
   std::unique_ptr<char, void (*)(void*)> data;
 };
 
-// Linux since 6.17, whatever the FUSE file system (seen with bindfs on 6.18): writing out a page that was
-// dirtied through a mapping zeroes what lies in it beyond the file's size. A write(2) that goes beyond has
-// its bytes in the page before it has raised the size; written out in between, as a recall makes it, they are
-// lost to the page, and to the server if the daemon had not fetched them yet. So such a page is to be clean.
+// Linux since 6.17 does this with every FUSE file system (seen with bindfs on 6.18): when it writes out a
+// page that was dirtied through a mapping, it zeroes the page beyond the file's size. A write(2) that extends
+// the file puts its bytes into the page before it raises the size. If the page is written out in between, as
+// a recall causes, the bytes are lost in the page, and at the server if the daemon has not read them yet. So
+// the steps avoid a dirty page there.
 bool zeroes_beyond_the_end() {
   static const bool since_6_17 = [] {
     utsname system{};
@@ -66,7 +67,7 @@ void Runner::open_file() {
   if (chance(3)) flags |= O_NOFOLLOW;
   if (!(flags & O_CREAT) && chance(15) && !unsupported_.contains("direct")) flags |= O_DIRECT;
   const Place there = tree_.resolve(path, true);
-  // Directories have no direct I/O; what open(2) says to that is the file system's business.
+  // Directories have no direct I/O, and file systems differ in open(2)'s answer.
   if (there.inode && there.inode->type == Type::Directory) flags &= ~O_DIRECT;
   const bool exclusive = (flags & O_EXCL) != 0;
   const Place place = tree_.resolve(path, !exclusive && !(flags & O_NOFOLLOW));
@@ -128,8 +129,9 @@ void Runner::write_file() {
     offset = offset / kPage * kPage;
     if (d->flags & O_APPEND && d->inode->size % kPage != 0) return;
   }
-  const uint64_t place =
-      d->flags & O_APPEND ? d->inode->size : offset;  // pwrite(2), BUGS: O_APPEND wins on Linux
+  const uint64_t place = d->flags & O_APPEND
+                             ? d->inode->size
+                             : offset;  // pwrite(2), BUGS: O_APPEND overrides the offset on Linux
   const std::string call = "pwrite " + d->path + " " + std::to_string(length) + " at " +
                            std::to_string(place) + (direct ? " direct" : "") +
                            (d->flags & O_APPEND ? " append" : "");
@@ -218,7 +220,8 @@ void Runner::map_file() {
 
 namespace {
 
-// The part of a mapping that lies inside the file, in bytes from its start: beyond it there is only SIGBUS.
+// The number of bytes of a mapping that are inside the file, from the mapping's start. Access beyond them
+// gives SIGBUS.
 uint64_t inside(uint64_t offset, uint64_t length, uint64_t size) {
   return offset >= size ? 0 : std::min(length, size - offset);
 }
@@ -263,7 +266,7 @@ void Runner::unmap_at(size_t index) {
   const Mapping m = mappings_[index];
   mappings_.erase(mappings_.begin() + static_cast<long>(index));
   note("munmap at " + std::to_string(m.offset));
-  // An unlinked file has no later chance to be synced by its path.
+  // An unlinked file cannot be synced by its path later.
   if (m.dirty && (chance(50) || m.inode->links == 0))
     expect("msync", msync(m.address, m.length, MS_SYNC) == 0 ? 0 : errno, 0);
   expect("munmap", munmap(m.address, m.length) == 0 ? 0 : errno, 0);
@@ -302,7 +305,7 @@ void Runner::seek_file() {
   expect(call, error, 0);
   const uint64_t place = static_cast<uint64_t>(found);
   if (place < from || place > size) throw Mismatch(call + ": answered " + std::to_string(place));
-  // A file system need not know its holes, but what it calls one must read as zeros.
+  // A file system need not report holes, but what it reports as a hole must read as zeros.
   if (data && !d->inode->all_zero(from, place))
     throw Mismatch(call + ": skipped data, answered " + std::to_string(place));
   if (!data && place < size && !d->inode->all_zero(place, place + 1)) {
@@ -344,7 +347,7 @@ void Runner::drop_cache() {
   check_region(d->fd, offset, 1 + random(70000), *d->inode);
 }
 
-// Long runs, several at once and in each direction, of what the kernel has let go as far as it can.
+// Reads long runs, several at once and in each direction, after asking the kernel to drop the file's pages.
 void Runner::scan_file() {
   Descriptor* d = some_descriptor();
   if (d == nullptr || !readable(d->flags) || d->flags & O_DIRECT || d->inode->size < 16 * kPage) return;

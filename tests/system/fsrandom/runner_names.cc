@@ -25,7 +25,7 @@ void Runner::remove_directory() {
   const std::string path = chance(80) ? existing_path(Type::Directory) : some_path();
   if (path.empty()) return;
   note("rmdir " + path);
-  // A silly-renamed file of a directory we hold open keeps that directory from going.
+  // A directory cannot be removed while it contains a silly-renamed file that we hold open.
   const Place before = tree_.resolve(path, false);
   const int error = rmdir(at(path).c_str()) == 0 ? 0 : errno;
   if (options_.silly && (error == ENOTEMPTY || error == EBUSY) && before.inode &&
@@ -42,7 +42,7 @@ void Runner::unlink_name() {
   note("unlink " + path);
   const int expected = tree_.unlink(path);
   const int error = unlink(at(path).c_str()) == 0 ? 0 : errno;
-  if (expected == EISDIR && error == EPERM) return;  // POSIX's word for it
+  if (expected == EISDIR && error == EPERM) return;  // POSIX's errno for it
   expect("unlink " + path, error, expected);
   check_path(path);
 }
@@ -86,7 +86,8 @@ void Runner::make_symlink() {
   const std::string path = fresh_path();
   std::string target = chance(30) ? "no/such/name" : some_path();
   const size_t slash = target.rfind('/');
-  if (slash != std::string::npos && chance(50)) target = target.substr(slash + 1);  // a neighbour, perhaps
+  if (slash != std::string::npos && chance(50))
+    target = target.substr(slash + 1);  // perhaps the name of a neighbour
   note("symlink " + target + " <- " + path);
   const int expected = tree_.symlink(target, path);
   expect("symlink " + path, symlink(target.c_str(), at(path).c_str()) == 0 ? 0 : errno, expected);
@@ -180,7 +181,7 @@ void Runner::set_times() {
   note("utimensat " + path);
   expect("utimensat " + path, utimensat(AT_FDCWD, at(path).c_str(), times, 0) == 0 ? 0 : errno, expected);
   if (expected != 0) return;
-  // Names coming and going change a directory's time; dirty pages of a mapping change a file's when they are
+  // New and removed names change a directory's time; dirty pages of a mapping change a file's when they are
   // written.
   place.inode->mtime_ns.reset();
   if (place.inode->type == Type::File && !place.inode->map_dirty && !mapped(place.inode)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares whole trees with the model, and carries the model from one process to another.
+// Compares whole trees with the model, and transfers the model from one process to another.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -124,7 +124,7 @@ void verify_content(const std::string& what, int fd, const Inode& inode) {
   if (inode.size <= kReadAll) return compare_range(what, fd, inode, 0, inode.size + 1);
   compare_range(what, fd, inode, 0, kPage);
   compare_range(what, fd, inode, inode.size - kPage, inode.size + 1);
-  // Runs of pages with a page of hole on both sides.
+  // Each run of pages, with a page of the hole on both sides.
   for (auto page = inode.pages.begin(); page != inode.pages.end();) {
     const uint64_t first = page->first;
     uint64_t last = first;
@@ -164,7 +164,7 @@ Tree load_tree(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw Mismatch("cannot read " + file);
   Tree tree;
-  std::map<uint64_t, InodePtr> known;  // by number: hard links are one inode
+  std::map<uint64_t, InodePtr> known;  // by number: hard links share one inode
   for (uint64_t left = get<uint64_t>(in); left > 0; --left) {
     const std::string path = get_text(in);
     const Type type = get<Type>(in);

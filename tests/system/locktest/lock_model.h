@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX record locks as fcntl(2) defines them, in memory: who holds what, and what a request must be
-// answered.
+// POSIX record locks as fcntl(2) defines them, in memory: the locks held, and the correct answer to a
+// request.
 //
-// Ranges are half open, [begin, end); end is kToEof for l_len = 0. An owner's new lock replaces what it held
-// in that range, adjacent locks of one type are one lock. Single thread.
+// Ranges are half open, [begin, end); end is kToEof for l_len = 0. A new lock of an owner replaces the
+// owner's locks in that range. Adjacent locks of one type are one lock. Single thread.
 #pragma once
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ struct Held {
 
 class LockModel {
  public:
-  // The lock that keeps owner from getting this one; null when nothing does.
+  // The lock of another owner that conflicts with this one; null when there is none.
   const Held* conflict(unsigned owner, short type, const Range& range) const {
     const auto found = std::find_if(held_.begin(), held_.end(), [&](const Held& held) {
       return held.owner != owner && held.range.overlaps(range) && (type == F_WRLCK || held.type == F_WRLCK);
@@ -38,7 +38,7 @@ class LockModel {
     return found == held_.end() ? nullptr : &*found;
   }
 
-  // F_UNLCK removes; the caller has asked `conflict` before it locks.
+  // F_UNLCK removes. The caller must have checked `conflict` before it sets a lock.
   void set(unsigned owner, short type, const Range& range) {
     std::vector<Held> next;
     for (const Held& held : held_) {
@@ -62,7 +62,7 @@ class LockModel {
                        [owner](const Held& held) { return held.owner == owner && held.range.end == kToEof; });
   }
 
-  // True when some other owner's lock of this type overlaps the range: what F_GETLK may name.
+  // True when another owner's lock of this type overlaps the range: F_GETLK may report it.
   bool holds(unsigned not_owner, short type, const Range& range) const {
     return std::any_of(held_.begin(), held_.end(), [&](const Held& held) {
       return held.owner != not_owner && held.type == type && held.range.overlaps(range);

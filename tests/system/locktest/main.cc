@@ -5,15 +5,15 @@
 // Several processes lock one file, spread over the directories (one file system by several mounts), and every
 // answer is compared with a model. posix: random fcntl(2) locks: shared and exclusive, overlapping,
 // splitting, upgrades, to the end of file, beyond 4 GiB, F_GETLK, waits that are granted in time or
-// interrupted, release by closing any descriptor and by SIGKILL. flock: the same idea with flock(2). counter:
-// each process adds 1 to a number in the file under a lock, so a stale read shows as a lost count.
+// interrupted, release by closing any descriptor and by SIGKILL. flock: the same with flock(2). counter: each
+// process adds 1 to a number in the file under a lock, so a stale read shows as a lost count.
 //
-// --isolate-eof: an owner gives up all its locks before and after it holds one to the end of file.
-// nfs-ganesha 4.3 needs that: when a part of such a lock gets another type there, the part keeps the old one.
-// --fair: a lock may be refused while somebody waits for one that is in conflict with it (RFC 8881
-// section 9.6), as nfs-ganesha 6 does.
+// --isolate-eof: an owner releases all its locks before and after it holds one to the end of file.
+// nfs-ganesha 4.3 needs that: if a part of such a lock gets another type there, the part keeps the old type.
+// --fair: a lock may be refused while another owner waits for a conflicting one (RFC 8881 section 9.6), as by
+// nfs-ganesha 6.
 //
-// Exit status: 0 all as the model says, 1 a difference, 2 usage, 3 no end.
+// Exit status: 0 all as the model says, 1 a difference, 2 usage, 3 a step that does not end.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,7 +106,7 @@ class Test {
     return {begin, random(5) == 0 ? kToEof : begin + 1 + random(30)};
   }
 
-  // A worker that is not waiting for a lock; nobody when there is none.
+  // A worker that is not waiting for a lock; -1 when there is none.
   int some_idle() {
     for (int attempt = 0; attempt < 20; ++attempt) {
       const unsigned owner = static_cast<unsigned>(random(workers_.size()));
@@ -188,7 +188,7 @@ class Test {
     const int error = ask_patiently(owner, command, [&](const Answer& a) {
                         return !conflict && !behind && a.error != 0;
                       }).error;
-    // flock(2): a conversion is not atomic; the lock held before may be gone when the new one is denied.
+    // flock(2): a conversion is not atomic; when the new lock is denied the old one may be gone.
     const bool converted = command.what == What::Flock && conflict;
     if (behind && error == denied_error) {
       if (command.what == What::Flock) drop_flock(owner);
@@ -229,11 +229,11 @@ class Test {
 
   void wait_for(unsigned owner, Command command, const char* name) {
     if (command.what == What::Set) command.what = What::SetWait;
-    // A holder that waits could make a circle with the next; flock conversions are not atomic: both start
-    // with nothing.
+    // An owner that waits while it holds a lock could deadlock with the next waiter, and flock conversions
+    // are not atomic. So a waiter begins without locks.
     const Command unlock{command.what == What::SetWait ? What::Set : What::Flock, F_UNLCK, {}, 0};
     expect(workers_[owner]->ask(unlock).error, 0, "unlock");
-    model_.drop_owner(owner);  // nobody waits: there is one waiter at most
+    model_.drop_owner(owner);  // no wait depends on these locks: there is at most one waiter
     note(owner, command, name);
     workers_[owner]->begin(command);
     waiting_ = std::make_unique<Waiting>(Waiting{owner, command});
@@ -247,7 +247,8 @@ class Test {
     if (!waiting_) return;
     note(waiting_->owner, waiting_->command, "is interrupted waiting for");
     std::optional<Answer> answer;
-    for (int attempt = 0; attempt < 100 && !answer; ++attempt) {  // the signal may come before it waits
+    for (int attempt = 0; attempt < 100 && !answer;
+         ++attempt) {  // the signal may come before the wait begins
       workers_[waiting_->owner]->interrupt();
       answer = workers_[waiting_->owner]->finish(kGrantWithinMs / 100);
     }
@@ -271,8 +272,8 @@ class Test {
     ++killed_;
   }
 
-  // Asks again while the answer may still be about a killed process's lock: they go when the kernel has
-  // closed its files; flock's go with the release, which nobody waits for.
+  // Repeats the command while the answer may still reflect a killed process's lock. POSIX locks go when the
+  // kernel has closed the process's files; flock locks go with the release, for which no process waits.
   template <class Unwanted>
   Answer ask_patiently(unsigned owner, const Command& command, Unwanted unwanted) {
     const auto stuck = std::chrono::steady_clock::now() + std::chrono::milliseconds(kGrantWithinMs);
@@ -284,7 +285,7 @@ class Test {
     return answer;
   }
 
-  // A wait that nothing is in the way of any more must end, and only then.
+  // A wait must end if and only if no lock conflicts with it any more.
   void settle() {
     if (!waiting_ ||
         model_.conflict(waiting_->owner, waiting_->command.type, waiting_->command.range) != nullptr)

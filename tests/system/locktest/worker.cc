@@ -37,7 +37,7 @@ int flock_operation(const Command& command) {
   return mode | (command.what == What::Flock ? LOCK_NB : 0);
 }
 
-// Adds 1 to the number in the file, `count` times, each under an exclusive lock on the whole file.
+// Adds 1 to the number in the file `count` times, each time under an exclusive lock on the whole file.
 int increment(int fd, unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
     Command lock{What::SetWait, F_WRLCK, {}, 0};
@@ -98,7 +98,7 @@ void Worker::start() {
 void Worker::serve(int fd) {
   struct sigaction action {};
   action.sa_handler = [](int) {};
-  sigaction(SIGUSR1, &action, nullptr);  // without SA_RESTART: a waiting lock returns EINTR
+  sigaction(SIGUSR1, &action, nullptr);  // without SA_RESTART: a blocked lock call returns EINTR
   const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) die("open " + path_);
   Command command;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that takes locks on command. The coordinator forks one per owner; POSIX locks belong to
+// A process that takes locks on command. The coordinator forks one per owner, because POSIX locks belong to
 // processes.
 //
-// Commands and answers are fixed structs over a socket pair. A worker does one command at a time; a blocking
-// lock keeps it busy until it is granted or a SIGUSR1 interrupts it. All methods are the coordinator's.
+// Commands and answers are fixed structs over a socket pair. A worker does one command at a time. A blocking
+// lock keeps it busy until the lock is granted or a SIGUSR1 interrupts it. The coordinator calls all methods.
 #pragma once
 
 #include <sys/types.h>
@@ -19,20 +19,20 @@ enum class What : int { Set, SetWait, Get, Flock, FlockWait, ReopenAndClose, Inc
 
 struct Command {
   What what = What::Set;
-  short type = F_UNLCK;  // of a flock: F_RDLCK shared, F_WRLCK exclusive, F_UNLCK unlock
+  short type = F_UNLCK;  // for flock: F_RDLCK shared, F_WRLCK exclusive, F_UNLCK unlock
   Range range;
-  unsigned count = 0;  // Increment: how often
+  unsigned count = 0;  // Increment: number of times
 };
 
 struct Answer {
   int error = 0;
-  short type = F_UNLCK;  // Get: what is in the way
+  short type = F_UNLCK;  // Get: type of the conflicting lock
   Range range;
 };
 
 class Worker {
  public:
-  // path: the file it opens (and keeps open) for everything.
+  // `path`: the file that it opens, and keeps open, for all commands.
   explicit Worker(std::string path) : path_(std::move(path)) { start(); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
