@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `nfsrdma-fuse bench` on plain directories; tests/system/test_bench.py has it on mounts.
+// `nfsrdma-fuse bench` on plain directories; tests/system/test_bench.py tests it on mounts.
 #include "cli/bench/directories.h"
 
 #include <gtest/gtest.h>
@@ -127,7 +127,7 @@ TEST(BenchDirectories, TwoOfThem_AreMeasuredInEachRoundAndLeftEmpty) {
     EXPECT_NE(document->find("random read", one.path(), {{"depth", depth}}), nullptr) << depth;
   for (const char* metric : {"create", "stat", "open, read, close", "remove"})
     EXPECT_NE(document->find(metric, two.path(), {{"depth", 8}}), nullptr) << metric;
-  // Who is first changes with the round.
+  // The first directory changes with the round.
   const auto first_of = [&](const char* round) {
     return *std::find_if(said.begin(), said.end(),
                          [&](const std::string& line) { return line.starts_with(round); });
@@ -135,7 +135,7 @@ TEST(BenchDirectories, TwoOfThem_AreMeasuredInEachRoundAndLeftEmpty) {
   EXPECT_NE(first_of("round 1").find(one.path()), std::string::npos);
   EXPECT_NE(first_of("round 2").find(two.path()), std::string::npos);
   EXPECT_TRUE(empty(one) && empty(two));
-  // It is a document of the format, and can be drawn.
+  // The result is a valid document and can be drawn.
   EXPECT_TRUE(document_from_text(json_text(*document)));
   EXPECT_NE(text_report(*document).find("Small files, one at a time"), std::string::npos);
   EXPECT_NE(text_report(*document).find("Throughput against queue depth"), std::string::npos);
@@ -208,7 +208,7 @@ TEST(BenchLoad, DoesWhatItSays) {
 
   load.op = LoadOp::kRead;
   load.count = 0;
-  load.size = 2 << 20;  // more than there is
+  load.size = 2 << 20;  // larger than the file
   load.limit = {};
   done = run_load(load, never);
   ASSERT_FALSE(done);
@@ -230,7 +230,7 @@ TEST(BenchLoad, DoesWhatItSays) {
   EXPECT_EQ(run_load(load, stopped).error().error, 0);
 }
 
-// In the format of /proc/self/mountstats, shortened.
+// The format of /proc/self/mountstats, shortened.
 constexpr const char* kMountstats =
     "device tmpfs mounted on /tmp with fstype tmpfs\n"
     "device srv:/a mounted on /mnt/a with fstype nfs4 statvers=1.1\n"

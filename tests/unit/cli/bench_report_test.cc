@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Documents: read, refused, judged, and put into a page.
+// Documents: parsing, rejection, verdicts and the HTML page.
 #include "cli/bench/report.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ Json runs(const std::vector<double>& values, const char* key) {
   return out;
 }
 
-// Two mounts and a ceiling, all kinds of plots, targets of each outcome.
+// Two mounts and a ceiling, plots of all kinds, and targets with each verdict.
 Json sample() {
   Json document{{"format", kFormat},
                 {"title", "A test"},
@@ -124,12 +124,12 @@ TEST(BenchDocument, WhatIsNotInTheFormat_IsRefusedAndNamed) {
 TEST(BenchFindings, TargetsAreMetMissedOrUndecided) {
   const auto judged = judge(parsed(sample()));
   ASSERT_EQ(judged.size(), 6u);
-  EXPECT_EQ(judged[0].verdict, Verdict::kMet);  // who stands at the bound has met it
+  EXPECT_EQ(judged[0].verdict, Verdict::kMet);  // a value equal to the bound meets it
   EXPECT_EQ(judged[1].verdict, Verdict::kMissed);
   EXPECT_EQ(judged[2].verdict, Verdict::kUndecided);
-  EXPECT_EQ(judged[3].verdict, Verdict::kMet);  // of 1/(1/100 + 1/100)
+  EXPECT_EQ(judged[3].verdict, Verdict::kMet);  // relative to 1/(1/100 + 1/100)
   EXPECT_NEAR(judged[3].ratio->median, 2.44, 1e-9);
-  EXPECT_EQ(judged[4].verdict, Verdict::kMet);  // of 100 + 100
+  EXPECT_EQ(judged[4].verdict, Verdict::kMet);  // relative to 100 + 100
   EXPECT_EQ(judged[5].verdict, Verdict::kShown);
 }
 
@@ -228,7 +228,7 @@ TEST(BenchReport, ThePage_HoldsTheDocumentAndNothingFromOutside) {
   EXPECT_EQ(page.find("{{"), std::string::npos) << "a place that was not filled";
   for (const char* outside : {"src=", "href=", "@import", "url(http", "fetch(", "XMLHttpRequest", "<link"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
-  // The one address is the name of SVG's namespace, which nobody fetches.
+  // The only address is the name of SVG's namespace; browsers do not fetch it.
   for (size_t at = page.find("://"); at != std::string::npos; at = page.find("://", at + 1))
     EXPECT_EQ(page.substr(at - 4, 26), "http://www.w3.org/2000/svg") << page.substr(at - 10, 60);
 }

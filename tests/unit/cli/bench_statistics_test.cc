@@ -28,7 +28,7 @@ TEST(BenchSpread, MedianLowestAndHighest_OfAnyNumber) {
 }
 
 TEST(BenchRatio, RoundsAreComparedWithTheirOwn) {
-  // A machine that slows down by ten: medians of the contenders say nothing, each round says 2.
+  // The machine becomes ten times slower. The contenders' medians are useless, but each round's ratio is 2.
   const auto ratio = ratio_of(rounds({200, 100, 50, 30, 20}), rounds({100, 50, 25, 15, 10}));
   ASSERT_TRUE(ratio);
   EXPECT_EQ(ratio->median, 2);
@@ -63,7 +63,8 @@ TEST(BenchRatio, ASpreadThatHoldsOne_SwallowsTheDifference) {
 }
 
 TEST(BenchRatio, WithNineRounds_OneOutlierOnEachSideIsLeftOut) {
-  // Of nine, 2 * (1 + 9) / 512 = 0.04 lie outside of the second lowest and second highest, 0.18 of the third.
+  // The true median lies outside of the second lowest to second highest of nine with probability 2 * (1 + 9)
+  // / 512 = 0.04, outside of the third ones with 0.18.
   const auto ratio =
       ratio_of(rounds({0.1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 9}), rounds(std::vector<double>(9, 1)));
   EXPECT_EQ(ratio->low, 1.1);
@@ -72,7 +73,7 @@ TEST(BenchRatio, WithNineRounds_OneOutlierOnEachSideIsLeftOut) {
   EXPECT_EQ(standing(*ratio, 1), Standing::kAbove);
 }
 
-// Of ranges drawn from a known distribution, so many hold its median: the promise of the header.
+// Ranges drawn from a known distribution contain its median as often as the header says.
 TEST(BenchRatio, TheRange_HoldsTheTrueMedianAsOftenAsItSays) {
   std::mt19937 random(1);
   std::lognormal_distribution<double> values(0, 0.5);  // median 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// packaging/nfsrdma-fuse.conf, which becomes /etc/nfsrdma-fuse.conf, has every option that the file takes,
-// and each of its lines works when its '#' is taken away. NFSRDMA_WRITE_DOCS=1 writes the file instead.
+// packaging/nfsrdma-fuse.conf becomes /etc/nfsrdma-fuse.conf. It contains every option that the file accepts,
+// and each line works after its '#' is removed. NFSRDMA_WRITE_DOCS=1 writes the file instead.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ constexpr const char* kHead = R"(# SPDX-License-Identifier: Apache-2.0
 [ NFSMount_Global_Options ]
 )";
 
-// Of options that have no default to be written down.
+// Values for options without a default that could be written.
 const std::map<std::string_view, std::string_view> kExamples = {
     {"vers", "4.1"},
     {"ddp", "1024"},
@@ -65,7 +65,7 @@ const std::map<std::string_view, std::string_view> kExamples = {
     {"log", "syslog"},
 };
 
-// Those of one mount or of one command: they have no place in a file for all.
+// Options for one mount or one command; they do not belong in a file for all mounts.
 const std::set<std::string_view> kOnlyTyped = {"conf", "remount"};
 
 std::string value_of(const OptionSpec& spec) {
@@ -80,8 +80,7 @@ bool belongs_there(const OptionSpec& spec) {
          !kOnlyTyped.contains(spec.name);
 }
 
-// The option whose row of the help text begins here; nothing within a row, or of an option that is only
-// typed.
+// The option whose row of the help text begins at this line. Null within a row.
 const OptionSpec* row_of(const std::string& line) {
   if (!line.starts_with("  ") || line.starts_with("   ")) return nullptr;
   const std::string name = line.substr(2, line.find_first_of(" =,", 2) - 2);

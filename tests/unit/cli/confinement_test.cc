@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What root's daemon gives up: each test works in a child, for nothing of it can be taken back.
+// The confinement of root's daemon. Each test runs in a child, because nothing of it can be undone.
 #include "cli/confinement.h"
 
 #include <fcntl.h>
@@ -35,14 +35,16 @@ class Confinement : public testing::Test {
 #endif
   }
 
-  // What is not forbidden after all, a mount among it, is done where nobody else sees it.
+  // Enters a private mount namespace: if a call is not forbidden after all (such as mount(2)), its effect
+  // stays there.
   static void leave_the_machines_mounts() {
     if (geteuid() == 0 &&
         (unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0))
       _exit(kNotFiltered);
   }
 
-  // waitpid(2)'s status of a child that works behind the filter and ends with what `work` returns.
+  // Runs `work` in a child behind the filter. Returns waitpid(2)'s status; the exit status is the result of
+  // `work`.
   int filtered(const std::function<int()>& work, const FilterOptions& options = {}) {
     const pid_t child = fork();
     if (child == 0) {
@@ -55,7 +57,7 @@ class Confinement : public testing::Test {
     return status;
   }
 
-  // The signal that ended it; 0: none.
+  // The signal that ended the child; 0: none.
   int signal_of(const std::function<int()>& work, const FilterOptions& options = {}) {
     const int status = filtered(work, options);
     EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == kNotFiltered) << "the filter was refused";
@@ -142,7 +144,7 @@ TEST_F(Confinement, Capabilities_AreThoseOfTheTable) {
   EXPECT_EQ(with(&CapabilityNeeds::other_namespace), kept | uint64_t{1} << CAP_SYS_CHROOT);
 }
 
-// As root; of others there is nothing to drop, and nothing that goes wrong.
+// For root. Other users have no capabilities to drop, and the test passes as well.
 TEST_F(Confinement, DroppedCapabilities_AreGone) {
   const pid_t child = fork();
   if (child == 0) {

@@ -27,7 +27,7 @@ Json said(std::string text) {
   return {{"said", std::move(text)}};
 }
 
-// A server on a loop of its own thread. Handlers: echo, fail, later (answers when release() is called), drop.
+// A server on a loop with its own thread; start() defines its handlers. "later" is answered by the test.
 class ControlServerTest : public testing::Test {
  protected:
   template <class F>
@@ -82,7 +82,7 @@ class ControlServerTest : public testing::Test {
     return c->ask(request, deadline_in(10s));
   }
 
-  // Bytes written as they are; returns all that comes back until the server hangs up.
+  // Sends the bytes unchanged. Returns everything that the server sends until it closes the connection.
   std::string raw(std::string_view bytes) {
     const Fd fd(socket(AF_UNIX, SOCK_STREAM, 0));
     sockaddr_un address{};
@@ -103,7 +103,7 @@ class ControlServerTest : public testing::Test {
     return answer;
   }
 
-  // Until the loop has noticed that connections ended.
+  // Waits until the loop has noticed closed connections.
   void wait_for_connections(size_t wanted) {
     while (on_loop([this] { return server_->connections(); }) != wanted) std::this_thread::sleep_for(1ms);
   }
@@ -184,7 +184,7 @@ TEST_F(ControlServerTest, SilentConnection_IsEndedAfterItsTime) {
 }
 
 TEST_F(ControlServerTest, LateReply_IsDelivered) {
-  start(20ms);  // shorter than the handler takes: that time is for bytes, not for answers
+  start(20ms);  // shorter than the handler takes: the limit applies to I/O, not to the handler
   auto c = client();
   ASSERT_TRUE(c->send({{"command", "later"}}, deadline_in(10s)));
   while (on_loop([this] { return waiting_.empty(); })) std::this_thread::sleep_for(1ms);
@@ -195,8 +195,8 @@ TEST_F(ControlServerTest, LateReply_IsDelivered) {
   EXPECT_EQ(*answer, said("now"));
 }
 
-// What umount(8) builds on: the mount may end as soon as its daemon knows that somebody waits for its last
-// word.
+// umount(8)'s helper depends on this: the mount may end as soon as its daemon knows that a tool waits for the
+// final answer.
 TEST_F(ControlServerTest, LateReply_IsAnnouncedWhenTheHandlerHasTheRequest) {
   start();
   auto tool = client();
@@ -244,13 +244,13 @@ TEST_F(ControlServerTest, ToolThatGivesUp_FreesItsPlace) {
     auto c = client();
     ASSERT_TRUE(c->send({{"command", "later"}}, deadline_in(10s)));
     while (on_loop([this] { return waiting_.size(); }) <= i) std::this_thread::sleep_for(1ms);
-    c = refuse(ToolExit::kFailed, "");  // hang up
+    c = refuse(ToolExit::kFailed, "");  // closes the connection
     wait_for_connections(0);
   }
   EXPECT_TRUE(ask({{"command", "echo"}}));
 }
 
-// A mount lives for months, and each umount --timeout leaves one that it does not wait for.
+// A mount may live for months, and each umount --timeout can leave a reply that it no longer waits for.
 TEST_F(ControlServerTest, RepliesOfThoseWhoGaveUp_AreNotKept) {
   start();
   for (size_t i = 0; i < 20; ++i) {
@@ -258,7 +258,7 @@ TEST_F(ControlServerTest, RepliesOfThoseWhoGaveUp_AreNotKept) {
     ASSERT_TRUE(c->send({{"command", "watch"}}, deadline_in(10s)));
     ASSERT_TRUE(c->wait_until_heard(deadline_in(10s)));
     EXPECT_EQ(on_loop([this] { return watchers_.size(); }), 1u) << i;
-    c = refuse(ToolExit::kFailed, "");  // hang up
+    c = refuse(ToolExit::kFailed, "");  // closes the connection
     wait_for_connections(0);
   }
   auto c = client();
@@ -299,7 +299,7 @@ TEST_F(ControlServerTest, HandlerThatClosesTheServer_StillAnswers) {
 }
 
 TEST_F(ControlServerTest, SocketOfADeadDaemon_IsReplaced) {
-  // A child binds and dies without cleaning up, as after SIGKILL.
+  // A child binds and dies without removing the socket, as after SIGKILL.
   const pid_t child = fork();
   if (child == 0) {
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -328,7 +328,8 @@ TEST_F(ControlServerTest, SocketOfADaemonThatIsEnding_IsTheNextMounts) {
 
 TEST_F(ControlServerTest, OtherUser_IsTurnedAway) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
-  // Before there are threads: one may hold the allocator's lock, which the child would wait for.
+  // Fork before other threads exist: one could hold the allocator's lock, and the child would wait for it
+  // forever.
   int started[2];
   ASSERT_EQ(pipe(started), 0);
   const pid_t child = fork();
@@ -403,17 +404,17 @@ TEST(ControlClient, ADeadDaemonsSocket_IsAbandoned) {
 TEST(Printable, TextOfSeveralLines_DrivesNoTerminal) {
   EXPECT_EQ(printable_text("a\tb\nc\x1b[2J\x7f\n"), "a\tb\nc\\x1b[2J\\x7f\n");
   EXPECT_EQ(printable("a\n"), "a\\x0a");
-  // C1 controls, as UTF-8 and as bytes; U+009B is CSI.
+  // C1 controls, as UTF-8 and as single bytes; U+009B is CSI.
   EXPECT_EQ(printable("a\xc2\x9b"
                       "2J\xc2\x85"),
             "a\\u009b2J\\u0085");
   EXPECT_EQ(printable("a\x9b"
                       "2J\xc2"),
             "a\\x9b2J\\xc2");
-  // Bidi_Control, and what breaks lines.
+  // Bidi_Control characters, and line separators.
   EXPECT_EQ(printable("\u202egpj.exe\u202c\u2066\u2069\u200f\u061c\u2028"),
             "\\u202egpj.exe\\u202c\\u2066\\u2069\\u200f\\u061c\\u2028");
-  // Text stays text: also what overlong forms and surrogates look like is none.
+  // Other text is unchanged. Overlong forms and surrogates are not valid UTF-8, so their bytes are escaped.
   EXPECT_EQ(printable("é שלום 日本 \U0001f600"), "é שלום 日本 \U0001f600");
   EXPECT_EQ(printable("\xe0\x82\x9b\xed\xa0\x80\xf5"), "\\xe0\\x82\\x9b\\xed\\xa0\\x80\\xf5");
 }

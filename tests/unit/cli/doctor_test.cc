@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each verdict of the doctor, from facts that are made up.
+// Each verdict of the doctor, from constructed facts.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -11,7 +11,7 @@
 namespace nfsrdma::cli::doctor {
 namespace {
 
-// A machine, a server and a mount at which nothing is wrong.
+// A machine, a server and a mount without any problem.
 Facts healthy() {
   Facts f;
   f.version = "1";
@@ -61,7 +61,7 @@ std::vector<Finding> of(const Facts& facts, std::string_view check) {
   return out;
 }
 
-// The worst of them.
+// The worst finding of a check.
 Finding one(const Facts& facts, std::string_view check) {
   const auto found = of(facts, check);
   if (found.empty()) {
@@ -233,7 +233,7 @@ TEST(DoctorServer, SilenceIsNotARefusal) {
   f.server->tcp->state = PortState::kUnreachable;
   f.server->tcp->error = "No route to host";
   expect(Verdict::kBad, f, "port", "No route to host");
-  // RDMA is enough.
+  // One working transport is enough: with RDMA it is only a warning.
   f.server->rdma = {{true, "software RDMA"}};
   expect(Verdict::kWarn, f, "port", "No route to host");
 }
@@ -394,7 +394,7 @@ NameFilter filter() {
 
 TEST(NameFilter, KnownNames_AreReplacedEverywhere) {
   NameFilter f = filter();
-  f.add("server", "server");  // a word of the vocabulary, too
+  f.add("server", "server");  // also a word of the vocabulary
   f.add("export", "/export");
   EXPECT_EQ(f.text("server server:/export not responding"), "server-1 server-1:export-1 not responding");
   EXPECT_EQ(f.text("mounted on /export."), "mounted on export-1.");

@@ -85,7 +85,8 @@ TEST(Explain, ExportsAdvice_AsksByTheSameTransport) {
   }
 }
 
-// "requests from port numbers less than IPPORT_RESERVED", exports(5), secure: refused in three ways.
+// exports(5), secure: "requests from port numbers less than IPPORT_RESERVED". Servers refuse others in three
+// ways.
 TEST(Explain, ServerThatRefusesAUsersPort_IsSuspectedOfIt) {
   const std::string hint =
       "it may want a port below 1024: let it export with \"insecure\" (nfsrdma-filer --insecure), or "
@@ -102,7 +103,7 @@ TEST(Explain, ServerThatRefusesAUsersPort_IsSuspectedOfIt) {
   EXPECT_EQ(server_hint(nfs4::nfs_error(nfs4::NFS4ERR_NOENT, "LOOKUP"), options, false), "");
 }
 
-// What nfsrdma-filer answers users whom it does not take.
+// nfsrdma-filer's answer to users that it does not serve.
 TEST(Explain, ServerOfAnotherUser_IsSuspectedWhereThePortIsReserved) {
   rpc::reply_header reply;
   reply.stat = rpc::MSG_DENIED;
@@ -138,7 +139,7 @@ TEST(Explain, MountThatAContainerMayNotMake_NamesWhatItNeeds) {
   EXPECT_EQ(mount_advice(system_error(ENOENT, "mount", "")), "");
 }
 
-// 4 means "done with a warning" to the users of the tools.
+// In the tools' exit statuses 4 means "done with a warning".
 TEST(Explain, Defect_HasTheStatusOfItsFamily) {
   using Argv = std::vector<std::string>;
   EXPECT_EQ(defect(Argv{"/sbin/mount.nfsrdma-fuse", "s:/e", "/m"}, "x").exit_code, 4);

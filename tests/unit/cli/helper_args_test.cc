@@ -103,7 +103,7 @@ TEST(Personality, IsDecidedByTheNameAlone) {
   EXPECT_EQ(program_name("/a/b"), "b");
 }
 
-// What util-linux' mount was seen to hand on of these: "-o rw".
+// util-linux' mount passes only "-o rw" to the helper for these command lines.
 TEST(WordsKeptByMount, DevAndSuid_AreReadFromItsCommandLine) {
   using Words = std::vector<RawOption>;
   const auto words = [](const std::vector<std::string>& parent) {

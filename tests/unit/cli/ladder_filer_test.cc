@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder against servers that have some of its rungs: what a mount finds there, and what it says of those
-// that are missing.
+// The ladder against servers that offer only some rungs: the transport that a mount gets, and what it reports
+// about the missing ones.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::run_on;
 
-// Goes down as the daemon does, without its pauses, and stays mounted where it got to.
+// Takes the rungs as the daemon does, without its pauses, and stays mounted at the rung that works.
 class Descent {
  public:
   Descent(const std::string& list, unsigned loops)
@@ -43,7 +43,7 @@ class Descent {
   std::vector<rpc::TransportStatus> connections() const { return filesystem_->statistics().transports; }
   std::optional<rdma::RdmaStatus> rdma() const { return connections().front().rdma; }
 
-  // The length of what is read from the beginning of a file.
+  // Reads from the beginning of a file; returns the number of bytes.
   size_t read(const std::string& name, size_t size) {
     const client::RequestContext context{
         std::make_shared<rpc::Credential>("host", 0, 0, std::vector<uint32_t>{}), nullptr};
@@ -83,7 +83,7 @@ class LadderFiler : public testing::Test {
     descent_ = std::make_unique<Descent>(list, loops);
     return *descent_;
   }
-  // What `nfsrdma-fuse probe` prints.
+  // Runs `nfsrdma-fuse probe` and captures its output.
   int probe(const std::string& list) {
     ProbeVerb verb;
     verb.server = local_address() + ":/export";
@@ -128,7 +128,7 @@ TEST_F(LadderFiler, RefusedRdmaPort_LeadsToTcpWithTheReason) {
   EXPECT_NE(m.ladder().notice().find(refused), std::string::npos) << m.ladder().notice();
 }
 
-// Behind a firewall, or of a server that speaks something else.
+// The port is behind a firewall, or its server speaks another protocol.
 TEST_F(LadderFiler, SilentRdmaPort_DoesNotHoldTheMountUp) {
   start(false);
   if (!server_) return;
@@ -208,7 +208,7 @@ TEST_F(LadderFiler, ServerThatSendsLess_IsNotAskedForMoreInline) {
   EXPECT_EQ(m.read("small", 3000), 3000u);
 }
 
-// What the server answers over RDMA is answered, and not asked again over TCP.
+// An error in a reply over RDMA is final: the mount does not try TCP.
 TEST_F(LadderFiler, NoSuchExport_IsNoReasonToLeaveRdma) {
   start(true);
   if (!server_) return;

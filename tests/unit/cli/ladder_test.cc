@@ -140,7 +140,7 @@ TEST(Ladder, WhatTheServerSaysOverRdma_IsTheMountsError) {
     EXPECT_FALSE(ladder.step_down(why)) << describe(why);
     EXPECT_EQ(ladder.verdict(why).op, why.op);
   }
-  // A server may have NFSv4.1 over TCP and something older over RDMA.
+  // A server may have NFSv4.1 over TCP and only an older version over RDMA.
   Ladder ladder(options(""));
   EXPECT_TRUE(ladder.step_down(kNoVersion4));
   EXPECT_EQ(next(ladder).transport, TransportKind::kTcp);
@@ -150,7 +150,7 @@ TEST(Ladder, WhatTheServerSaysOverRdma_IsTheMountsError) {
   EXPECT_FALSE(other.step_down(neither)) << "over TCP that is no answer about NFS";
 }
 
-// A server that is starting: after a pause RDMA is asked for again, and the log does not repeat itself.
+// A server that is starting: after a pause RDMA is tried again, and nothing is logged twice.
 TEST(Ladder, AfterAPause_BeginsAgainAndSaysNothingTwice) {
   Ladder ladder(options("vers=4.1"));
   const auto memory = next(ladder).rdma_memory;
@@ -176,7 +176,7 @@ TEST(Ladder, FailureOfVersionThree_NamesWhatWasWrongAtFirst) {
   EXPECT_EQ(verdict.cause, "PROG_MISMATCH; with NFS version 3: " + describe(kRefused));
 }
 
-// retry= and bg ask whether it may pass, and that is version 3's to say now.
+// retry= and bg depend on whether the failure is passing. This is decided by version 3's failure.
 TEST(Ladder, FailureOfVersionThree_IsAsPassingAsItIs) {
   Ladder ladder(options("proto=tcp"));
   ASSERT_TRUE(ladder.step_down(kNoVersion4));
@@ -184,7 +184,7 @@ TEST(Ladder, FailureOfVersionThree_IsAsPassingAsItIs) {
   EXPECT_EQ(ladder.verdict(kNoSuchExport).recovery, Recovery::kPermanent);
 }
 
-// mount(8) gives the options of fstab to a remount, which compares them with what is shown.
+// mount(8) passes the options of fstab to a remount, which compares them with the options shown.
 TEST(Ladder, RdmaVersion_StaysShownOverTcp) {
   Ladder ladder(options("rdmavers=1"));
   EXPECT_EQ(next(ladder).rdma_versions, rdma::Versions::kOnly1);

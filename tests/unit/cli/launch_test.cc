@@ -20,11 +20,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// launch_in_background() returns in two processes; here it runs in a child of the test, whose own child (the
-// "daemon") ends with _exit so that only one process goes on with the test.
+// launch_in_background() returns in two processes. Here it runs in a child of the test. The child's own child
+// (the "daemon") ends with _exit, so that only one process continues the test.
 class LaunchTest : public testing::Test {
  protected:
-  // Runs the parent's part in a child of the test; returns its exit status. Standard error is captured.
+  // Runs the parent's part in a child of the test and returns its exit status. Captures standard error.
   int launch(const std::function<int(Reporter&)>& daemon, std::chrono::milliseconds bound = 60s,
              bool verbose = false) {
     const pid_t parent = start(daemon, bound, verbose);
@@ -57,7 +57,7 @@ class LaunchTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // Waits until the daemon has written `name`, and returns what.
+  // Waits until the daemon has written the file `name`, and returns its content.
   std::string wait_for(const std::string& name) const {
     while (access(temp_.path(name).c_str(), F_OK) != 0) usleep(1000);
     std::ifstream file(temp_.path(name));
@@ -81,7 +81,7 @@ TEST_F(LaunchTest, ReadyDaemon_IsSuccessAndSilent) {
   EXPECT_EQ(errors(), "");
 }
 
-// A boot's console and a script's log: what goes on for minutes is not silent, nor a line for each attempt.
+// On a boot console or in a script's log: a long wait is reported, but not with a line for each attempt.
 TEST_F(LaunchTest, WithoutATerminal_EachCauseIsSaidOnce) {
   const int status = launch([](Reporter& reporter) {
     reporter.progress("refused; trying again");
@@ -210,7 +210,7 @@ TEST_F(LaunchTest, ReadyDaemon_HasLeftSessionDirectoryAndTerminal) {
   EXPECT_EQ(wait_for("state"), "own session / /dev/null /dev/null /dev/null");
 }
 
-// autofs lets only the process group it started reach the directory while a mount is pending.
+// autofs lets only the process group that it started access the directory while the mount is pending.
 TEST_F(LaunchTest, Daemon_StaysInItsProcessGroupUntilItIsReady) {
   const int status = launch([&](Reporter& reporter) {
     const bool same_group = getpgrp() != getpid();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A filer at the ports where a mount without port= looks for one, on an address of the loopback network that
-// this process alone uses.
+// A filer at the default ports of a mount without port=, on a loopback address that only this process uses.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,13 +13,13 @@
 
 namespace nfsrdma::cli {
 
-// 127.0.0.0/8 is this machine's (RFC 1122 section 3.2.1.3).
+// Every address in 127.0.0.0/8 is this machine (RFC 1122 section 3.2.1.3).
 inline std::string local_address() {
   const auto id = static_cast<unsigned>(getpid());
   return fmt::format("127.{}.{}.{}", 64 + id / 254 / 256 % 64, id / 254 % 256, 1 + id % 254);
 }
 
-// Null: a server of this machine listens at that port of every address.
+// Returns null if a server of this machine already listens at that port of every address.
 inline std::unique_ptr<filer::Server> start_local_filer(bool rdma, rdma::ResponderOptions responder = {}) {
   filer::Options options{.manual_clock = true};
   options.address = local_address();

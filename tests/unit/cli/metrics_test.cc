@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics=: where it may be, and a server of it that meets good and bad clients.
+// metrics=: the valid addresses, and a server with well-behaved and misbehaving clients.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -57,7 +57,7 @@ class MetricsServerTest : public ::testing::Test {
  protected:
   ~MetricsServerTest() override { stop(); }
 
-  // On the context's thread, as in the daemon.
+  // Runs `f` on the context's thread, as in the daemon.
   template <class F>
   auto on_thread(F f) {
     std::packaged_task<decltype(f())()> task(f);
@@ -78,7 +78,7 @@ class MetricsServerTest : public ::testing::Test {
     if (!thread.joinable()) return;
     on_thread([&] { server.reset(); });
     work.reset();
-    thread.join();  // nothing of it keeps the context running
+    thread.join();  // returns because nothing of the server keeps the context running
   }
   size_t connections() {
     return on_thread([&] { return server->connections(); });
@@ -118,7 +118,7 @@ class MetricsServerTest : public ::testing::Test {
 };
 
 TEST_F(MetricsServerTest, Get_IsAnsweredWithTheText) {
-  body = std::string(500'000, 'x');  // more than a socket takes at once
+  body = std::string(500'000, 'x');  // more than the socket's buffer
   ASSERT_EQ(start(loopback), "");
   const std::string answer = ask(connect(), kGet);
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer.substr(0, 200);
@@ -153,7 +153,7 @@ TEST_F(MetricsServerTest, EndlessHeader_IsCutOff) {
   EXPECT_NE(ask(connect(), kGet).find(" 200 "), std::string::npos);
 }
 
-// One byte at a time is no idleness.
+// A client that sends one byte at a time does not count as idle.
 TEST_F(MetricsServerTest, SlowClients_GoWhenTheirTimeIsOver) {
   ASSERT_EQ(start(loopback, 500ms), "");
   std::vector<Fd> slow;
@@ -165,7 +165,7 @@ TEST_F(MetricsServerTest, SlowClients_GoWhenTheirTimeIsOver) {
       std::this_thread::sleep_for(20ms);
     }
   });
-  // It waits in the backlog until there is room.
+  // This connection waits in the backlog until another one ends.
   const std::string answer = ask(connect(), kGet);
   EXPECT_NE(answer.find(" 200 "), std::string::npos) << answer;
   for (const Fd& fd : slow) until_end(fd);
@@ -174,7 +174,7 @@ TEST_F(MetricsServerTest, SlowClients_GoWhenTheirTimeIsOver) {
   EXPECT_TRUE(eventually([&] { return connections() == 0; }));
 }
 
-// Who asks and does not take the answer.
+// A client that sends a request and does not read the answer.
 TEST_F(MetricsServerTest, ClientThatTakesNothing_IsEnded) {
   body = std::string(8'000'000, 'x');
   ASSERT_EQ(start(loopback, 300ms), "");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mount that cannot succeed does with its time, from the first attempt to the exit status: the daemon
-// runs in a child of the test (giving up ends its process), against ports where no NFS server is. Nothing is
-// ever mounted.
+// A mount that cannot succeed, from the first attempt to the exit status. The daemon runs in a child of the
+// test, because it exits its process when it gives up. Its port has no NFS server. Nothing is ever mounted.
 #include "cli/mount_daemon.h"
 
 #include <arpa/inet.h>
@@ -31,7 +30,7 @@ class FailingMount : public testing::Test {
   void SetUp() override {
     if (access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "/dev/fuse may not be opened by this user";
   }
-  // A port nobody else gets; whoever connects is refused until listen().
+  // Reserves a port that no other process can bind. Connections are refused until listen().
   FailingMount() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -59,7 +58,7 @@ class FailingMount : public testing::Test {
     _exit(run_mount_daemon(plan_, reporter));
   }
 
-  // The exit status.
+  // Returns the daemon's exit status.
   int finish() {
     int status = 0;
     EXPECT_EQ(waitpid(child_, &status, 0), child_);

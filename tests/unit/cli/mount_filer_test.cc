@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A daemon's mounts of the embedded filer, from options to `status` and unmount, through /dev/fuse. The
-// daemon runs in a child of the test, which begins before there are threads.
+// Mounts of the embedded filer by a daemon through /dev/fuse, from the options to `status` and unmount. The
+// daemon runs in a child of the test, which is forked before other threads exist.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@ class MountedFiler : public testing::Test {
     EXPECT_EQ(finish(), 0) << log();
   }
 
-  // The daemon, which waits for go().
+  // Forks the daemon, which waits for go().
   void start(const std::string& list) {
     std::vector<OptionLayer> layers;
     const auto items = split_options(list);

@@ -12,7 +12,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// Runs `f` as the user nobody in a child; its exit status.
+// Runs `f` in a child as user nobody. Returns its exit status.
 template <class F>
 int as_nobody(F f) {
   const pid_t child = fork();
@@ -55,7 +55,7 @@ TEST(MountPoint, File_IsNotADirectory) {
 TEST(MountPoint, MountOfOurs_IsBusy) {
   const auto table =
       parse_mountinfo("40 27 0:57 / /nonexistent/m rw - fuse.rpcrdma srv1:/exp rw,user_id=0,group_id=0\n");
-  // The directory does not exist: nothing may look at it.
+  // The directory does not exist, so the function must not access it.
   const auto path = check_mount_point(table, "/nonexistent/./m/", 0);
   ASSERT_FALSE(path);
   EXPECT_EQ(path.error().failure.exit_code, 32);

@@ -77,7 +77,7 @@ TEST(MountInfo, AnyBytes_AreSkippedOrParsed) {
       entry.owner();
     }
   }));
-  // Cut at every byte.
+  // The table, cut at every byte.
   const std::string whole = kTable;
   for (size_t size = 0; size < whole.size(); ++size)
     EXPECT_LE(parse_mountinfo(whole.substr(0, size)).size(), 6u);
@@ -95,7 +95,7 @@ TEST(LexicalPath, DotsAndSlashes_AreResolvedByText) {
 
 TEST(FindOurMount, MountPoint_IsFoundWithoutLookingIntoIt) {
   const auto table = parse_mountinfo(kTable);
-  // None of these directories exists: text alone must do.
+  // None of these directories exists: comparing text must be enough.
   EXPECT_EQ(find_our_mount(table, "/mnt/a b", false)->id, 40u);
   EXPECT_EQ(find_our_mount(table, "/mnt/../mnt/c/", false)->id, 42u);
 }
@@ -121,7 +121,7 @@ TEST(FindOurMount, Source_NamesItsMount) {
   EXPECT_NE(refused.error().text.find("more than once"), std::string::npos);
 }
 
-// fusermount3 lets everybody say what he likes of his mount's source and type.
+// fusermount3 lets every user choose the source and type of their mount.
 TEST(FindOurMount, SourceThatLooksLikeAPlace_IsNone) {
   const auto table = parse_mountinfo(std::string(kTable) +
                                      "50 27 0:70 / /media/a/m rw - fuse.rpcrdma /mnt/c rw,user_id=1000\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/OPTIONS.md says what the option table says. NFSRDMA_WRITE_DOCS=1 writes the document instead.
+// docs/OPTIONS.md matches the option table. NFSRDMA_WRITE_DOCS=1 writes the document instead.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// What only NFSv3 has needs vers=3 beside it.
+// NFSv3's options need vers=3 beside them.
 bool of_version3(std::string_view item) {
   const std::string_view name = item.substr(0, item.find('='));
   return std::ranges::find(version3_options(), name) != version3_options().end();
@@ -28,7 +28,7 @@ ParsedOptions parse(const std::string& given) {
   return parsed ? *std::move(parsed) : ParsedOptions{};
 }
 
-// What is shown without the item.
+// The options shown without `item`.
 std::string shown_without(std::string_view item) {
   return show_options(of_version3(item) ? parse("vers=3").values : MountOptions{});
 }
@@ -44,7 +44,7 @@ std::string error_of(const std::string& list) {
   return parsed.error().text;
 }
 
-// Every name a row answers to, without the x-* patterns.
+// All names of a row, without the x-* patterns.
 std::vector<std::string> names(const OptionSpec& spec) {
   std::vector<std::string> all{std::string(spec.name)};
   for (const std::string_view alias : split_words(spec.aliases)) {
@@ -65,7 +65,7 @@ TEST(OptionTable, Names_AreUniqueAndUnderscored) {
   }
   for (const OptionSpec& spec : option_table()) {
     if (spec.off.empty()) continue;
-    // The opposite is a name of its own, or a switch itself: `soft` turns `hard` off.
+    // The opposite is only a name, or is a switch itself: `soft` turns `hard` off.
     EXPECT_NE(find_option(spec.off).spec, nullptr) << spec.off;
   }
 }
@@ -88,7 +88,7 @@ TEST(OptionTable, EveryRow_IsComplete) {
   }
 }
 
-// The default that help and manual pages print is the one that holds.
+// The default that help and manual pages print is the effective default.
 TEST(OptionTable, PrintedDefault_IsTheDefaultInEffect) {
   for (const OptionSpec& spec : option_table()) {
     if (spec.fallback.empty() || spec.fallback.starts_with('(')) continue;
@@ -105,10 +105,10 @@ TEST(OptionTable, PrintedDefault_IsTheDefaultInEffect) {
   }
 }
 
-// Every option that has an effect shows it, so that `status` cannot lie by omission.
+// `status` shows every option that has an effect.
 TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
-  // The row that shows the effect of one that has no text of its own.
-  // Those of NFSv3 say what holds there anyway: locks stay local, MOUNT follows proto.
+  // These show nothing of their own: another row shows their effect, or they only state the default. NFSv3's
+  // state what holds anyway: locks stay local, MOUNT uses proto.
   const std::set<std::string> same_as_default{"vers",    "minorversion", "v4.1",      "v4",
                                               "proto",   "sec",          "xprtsec",   "sloppy",
                                               "remount", "nolock",       "mountvers", "mountproto"};
@@ -152,7 +152,8 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
   }
 }
 
-// A thread has one connection and reads requests of FUSE: the names of other programs for either mean it.
+// A thread has one connection and reads FUSE requests. So the names that other programs use for either are
+// aliases.
 TEST(OptionTable, Threads_IsWhatNconnectAndFuseThreadsAskFor) {
   for (const char* list :
        {"threads=3", "nconnect=3", "fuse_threads=3", "fuse-threads=3", "threads=9,nconnect=3"}) {
@@ -162,7 +163,7 @@ TEST(OptionTable, Threads_IsWhatNconnectAndFuseThreadsAskFor) {
   EXPECT_NE(error_of("max_connect=4").find("is not implemented"), std::string::npos);
 }
 
-// Which of the two it is depends on the address.
+// The address decides between tcp and tcp6.
 TEST(OptionTable, Proto_IsShownWhenItIsKnown) {
   EXPECT_EQ(show_options(MountOptions{}).find("proto="), std::string::npos);
   EXPECT_NE(show_options(parse("proto=tcp").values).find(",proto=tcp,"), std::string::npos);
@@ -193,7 +194,7 @@ TEST(OptionTable, RefusedRow_FailsWithItsReason) {
   }
 }
 
-// mount(8) gives what the mount table shows back to the helper, to remount.
+// mount(8) passes the options of the mount table to the helper on remount.
 TEST(OptionTable, WhatTheKernelShows_IsSkippedByRemount) {
   EXPECT_EQ(error_of("remount,ro,nosuid,nodev,relatime,user_id=0,group_id=0,allow_other,max_read=1"),
             "accepted");

@@ -303,7 +303,7 @@ TEST(Options, ErrorOfTheConfigurationFile_NamesFileAndLine) {
   EXPECT_EQ(parsed.error().text, "/etc/x.conf:12: unknown option \"rsiez\"; did you mean \"rsize\"?");
 }
 
-// A file holds for many mounts; what is typed is meant for this one.
+// A file applies to many mounts. A typed option is meant for this one.
 TEST(Options, OfTheFile_HoldWhereTheyApply) {
   const auto both = [](std::string_view file, std::string_view typed) {
     std::vector<OptionLayer> all = layers(file, OptionOrigin::kGlobal);
@@ -326,7 +326,7 @@ TEST(Options, OfTheFile_HoldWhereTheyApply) {
   const std::string_view version_3 = "mountport=635,mounthost=other,mountproto=tcp,mountvers=3,nolock";
   EXPECT_EQ(show_options(both(version_3, "v4.1")), show_options(both("", "v4.1")));
   EXPECT_EQ(both(version_3, "v3").mount_port, 635);
-  // For a server that turns out to have nothing newer.
+  // They may be for a server that turns out to have nothing newer.
   EXPECT_EQ(both(version_3, "").mount_port, 635);
   EXPECT_EQ(show_options(both(version_3, "")), show_options(both("", "")));
   EXPECT_EQ(show_options(both("local_lock=flock", "v3")), show_options(both("", "v3")));

@@ -102,7 +102,7 @@ TEST(Persist, OptionLists_AreReadBack) {
   EXPECT_EQ(*split_options(list_of(options)), options);
 }
 
-// --- a user's
+// --- mounts of a user
 
 LoginPlaces places_in(const TempDirectory& directory, bool unit) {
   LoginPlaces places{

@@ -45,7 +45,7 @@ TEST(ProcessLoad, Threads_AreJoinedToTheirProcesses) {
   EXPECT_EQ(loads[2].id, 40);
   EXPECT_EQ(loads[3].kind, Kind::kHidden);
   EXPECT_EQ(loads[4].kind, Kind::kEarlier);
-  EXPECT_EQ(loads[5].kind, Kind::kEnded);  // its number is a younger one's
+  EXPECT_EQ(loads[5].kind, Kind::kEnded);  // its number now belongs to a younger thread
   EXPECT_EQ(loads[5].id, 20);
 }
 

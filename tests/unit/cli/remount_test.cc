@@ -9,7 +9,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// As a mount that was made with `asked` shows itself.
+// The options that a mount made with `asked` shows.
 std::string in_force(const std::string& asked) {
   std::vector<OptionLayer> layers;
   const auto items = split_options(asked);
@@ -20,7 +20,7 @@ std::string in_force(const std::string& asked) {
   return show_options(parsed->values);
 }
 
-// What a remount says.
+// The failure text of a remount; empty: accepted.
 std::string said(const std::string& asked, const std::string& given, bool found_transport = false) {
   const auto done = check_remount(in_force(asked), found_transport, *split_options("remount," + given));
   if (done) return "";
@@ -83,7 +83,7 @@ TEST(Remount, OfAPair_TheRightmostCounts) {
   EXPECT_EQ(said("", "hard,soft"), refused("soft"));
 }
 
-// An fstab line with proto=auto still says what it said.
+// An fstab line with proto=auto is still accepted.
 TEST(Remount, TransportThatWasFound_IsStillTheOneAskedFor) {
   EXPECT_EQ(said("tcp", "proto=auto", true), "");
   EXPECT_EQ(said("rdma", "proto=auto", true), "");

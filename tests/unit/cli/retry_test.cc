@@ -93,7 +93,7 @@ TEST(LongestWait, IsMoreThanTheChildNeeds) {
   EXPECT_GT(longest_wait(with_retry({})), 2min);
   EXPECT_LT(longest_wait(with_retry({})), 3min);
   EXPECT_GT(longest_wait(with_retry(0min)), 180s);
-  // bg: for the first attempt only.
+  // bg: only the first attempt.
   EXPECT_LT(longest_wait(with_retry({}, true)), 5min);
 }
 

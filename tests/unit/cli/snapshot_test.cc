@@ -17,7 +17,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-// So many of each time, in microseconds.
+// Counts with the given number of operations for each time in microseconds.
 LatencyCounts times(std::initializer_list<std::pair<uint64_t, uint64_t>> list) {
   LatencyCounts counts;
   for (const auto& [microseconds, count] : list) counts[latency::bucket_of(microseconds)] += count;
@@ -120,7 +120,7 @@ TEST(Snapshot, Json_CarriesEveryField) {
   const auto back = snapshot_from_json(json);
   ASSERT_TRUE(back) << back.error().text;
   EXPECT_EQ(to_json(*back), json);
-  // Nothing was left at a default that the example does not have.
+  // Spot checks that the fields were not left at their defaults.
   EXPECT_EQ(back->client.transports[0].state, rpc::TransportState::kReady);
   EXPECT_EQ(back->client.session.wsize, 1'048'576u);
   EXPECT_EQ(back->client.cache.refused_bytes, 512u);
@@ -201,7 +201,7 @@ TEST(Difference, Latencies_AreThoseOfTheInterval) {
   now.fuse.operations[0].latency[latency::bucket_of(100)] += 2;
   const Snapshot d = difference(now, example());
   EXPECT_EQ(d.fuse.operations[0].latency.total(), 2u);
-  EXPECT_EQ(d.fuse.operations[0].max_us, 112u);  // not the 5000 of before: the bucket ends there
+  EXPECT_EQ(d.fuse.operations[0].max_us, 112u);  // not 5000, the earlier maximum: the bucket ends here
   EXPECT_EQ(d.fuse.operations[1].max_us, 0u);
   EXPECT_EQ(d.client.operations[0].max_us, 0u);
 }
@@ -209,7 +209,7 @@ TEST(Difference, Latencies_AreThoseOfTheInterval) {
 TEST(Difference, Callers_AreThoseOfTheInterval) {
   Snapshot now = example();
   now.fuse.callers[0].requests += 5;
-  now.fuse.callers[1].seen_ms = 1000;  // the number is another thread's now
+  now.fuse.callers[1].seen_ms = 1000;  // the number now belongs to another thread
   now.fuse.callers.push_back({4813, 7, 0, 0, 70, 500, 0});
   now.fuse.replaced_callers.requests += 1;
   const Snapshot d = difference(now, example());
@@ -400,7 +400,7 @@ Ran run(const std::string& command) {
   return ran;
 }
 
-// The judge is the program of Prometheus: it parses the text, and knows its conventions.
+// Prometheus' own program parses the text and checks its conventions.
 TEST(StatsPrometheus, Promtool_HasNothingToSay) {
   if (run("command -v promtool").status != 0)
     GTEST_SKIP() << "promtool (package prometheus) is not installed";
@@ -413,7 +413,7 @@ TEST(StatsPrometheus, Promtool_HasNothingToSay) {
   EXPECT_EQ(ran.output, "");
 }
 
-// The judge is the program of nfs-common that administrators use.
+// nfs-common's own program reads the text.
 TEST(StatsMountstats, MountstatsOfNfsCommon_ReadsIt) {
   if (run("command -v mountstats").status != 0)
     GTEST_SKIP() << "mountstats (package nfs-common) is not installed";

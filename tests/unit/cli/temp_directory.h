@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory of its own for one test, removed with everything in it.
+// A private directory for one test. The destructor removes it with all its contents.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -78,7 +78,7 @@ TEST(ToolMount, LongFormBeforeTheOperands_DoesNotEatThem) {
 }
 
 TEST(ToolMount, UnknownLongForm_IsLeftToTheOptionTable) {
-  // So that it gets the same "did you mean" as in -o.
+  // It gets the same "did you mean" as with -o.
   EXPECT_EQ(options({"--rsiez=4"}), (std::vector<RawOption>{{"rsiez", "4"}}));
 }
 
@@ -86,7 +86,7 @@ TEST(ToolMount, Ipv6Source_IsOneOperand) {
   EXPECT_EQ(parse<MountRequest>({"mount", "[::1]:/e", "/mnt"}).source, "[::1]:/e");
 }
 
-// The verb has the exit statuses of mount(8), the others those of a tool.
+// Usage errors of `mount` have the exit status of mount(8), those of other verbs the status of a tool.
 TEST(ToolUsage, Errors_HaveTheStatusOfTheirVerb) {
   EXPECT_EQ(usage_error({"mount"}), 1);
   EXPECT_EQ(usage_error({"mount", "s:/e"}), 1);
@@ -137,7 +137,7 @@ TEST(ToolUsage, MistypedCommand_IsOfferedTheNearest) {
   EXPECT_EQ(text_of({"loglevel", "/a"}), "there is no command \"loglevel\"; did you mean \"log-level\"?");
 }
 
-// Each sentence is followed by the help of the command that was meant.
+// Each sentence ends with the help command of the verb that was used.
 TEST(ToolUsage, Errors_AreSentencesAndNameTheirCommandsHelp) {
   EXPECT_EQ(
       text_of({"stats", "--format=xml"}),

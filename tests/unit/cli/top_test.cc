@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `top` shows, and that a daemon that does not answer delays nobody.
+// The screens of `top`. A daemon that does not answer delays no other.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -110,7 +110,7 @@ void expect_parts(const std::string& text, std::initializer_list<const char*> pa
 TEST(TopScreen, Mount_IsShownByItsRates) {
   const std::string text = shown({example()});
   expect_parts(text, {"12:34:56  1 mount, every 1 s", "MOUNT POINT", "READ/s", "> /mnt/a",
-                      // 200 MiB and 420 requests in two seconds; FORGETs are none.
+                      // 200 MiB and 420 requests in two seconds; FORGETs are not counted.
                       "100M", "1.5M", " 210 ", "288us", "53ms", "5.0M", "srv1:/export on /mnt/a",
                       "tcp connected to 10.0.0.1:2049", "95% placed without a copy (40% spliced), 5% copied",
                       "slots 5 of 64 in use; 4 requests under way",

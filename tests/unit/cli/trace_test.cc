@@ -195,7 +195,7 @@ uint32_t word_at(const ByteVector& bytes, size_t at) {
 }
 
 // draft-ietf-opsawg-pcapng section 3.1: "The total length of this block, in octets ... MUST be a multiple of
-// 4", and it stands at both ends of each block.
+// 4". The length stands at both ends of each block.
 TEST(Pcapng, Blocks_FollowEachOther) {
   Pcapng format("test");
   ByteVector file = format.header();

@@ -31,7 +31,7 @@ fuse::FuseOptions fuse_side(const std::string& list, bool root = true) {
   return make_fuse_options(options(list, s), s, "/mnt", "host", root);
 }
 
-// The defaults of client/ are nfs(5)'s as well: nothing given changes nothing.
+// The defaults of client/ are also those of nfs(5): without options nothing changes.
 TEST(Translate, Defaults_AreTheClientsOwn) {
   const client::ClientOptions c = client("", "srv:/e", false);
   const client::ClientOptions d;
@@ -151,7 +151,7 @@ TEST(Translate, RootsMount_ServesEveryoneAndNamesTheCaller) {
   EXPECT_FALSE(client("", "srv:/e", false).many_users);
 }
 
-// A user cannot vouch for others: everything is asked under the user's own name.
+// A user cannot act for other users: all requests use the mounting user's identity.
 TEST(Translate, UsersSharedMount_NamesTheUserOnly) {
   const fuse::FuseOptions shared = fuse_side("allow_other", false);
   EXPECT_TRUE(shared.allow_other);
@@ -177,7 +177,7 @@ TEST(Translate, SoftLimit_IsTheKernelsMajorTimeout) {
   EXPECT_EQ(fuse_side("soft,timeo=6000,retrans=10000").soft_limit, 600s);
 }
 
-// mount(8)'s users look for proto=tcp or proto=tcp6 in a mount table.
+// Users of mount(8) expect proto=tcp or proto=tcp6 in a mount table.
 TEST(Translate, OptionsInUse_NameTheProtocolOfTheAddress) {
   rpc::TransportStatus v4, v6;
   v4.peer = "127.0.0.1:2049";

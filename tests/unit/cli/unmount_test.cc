@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What unmounting makes of a daemon that answers nonsense: a mount's owner may run any program behind its
-// control socket, and root unmounts it all the same. Nothing is mounted: the kernel's part is done at once.
+// Unmounts a mount whose daemon sends nonsense. A mount's owner may run any program on its control socket,
+// and root must still be able to unmount. Nothing is mounted, so the kernel's part is done at once.
 #include "cli/unmount.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ class OddDaemon : public testing::Test {
     entry_.fs_options = "rw,user_id=" + std::to_string(geteuid());
   }
 
-  // Acknowledges the first command, "watch", gives `answer` to the next one and then to the first, and ends.
+  // Acknowledges the first command ("watch"), sends `answer` to the second and then to the first command, and
+  // ends.
   void start(const Json& answer) {
     const auto path = make_control_path(places_, geteuid(), entry_.major, entry_.minor);
     ASSERT_TRUE(path) << path.error().text;
@@ -54,7 +55,7 @@ class OddDaemon : public testing::Test {
   }
 
  private:
-  // Listens itself: who does is who a connection's peer is.
+  // Calls listen(2) itself, because the process that listens is the peer of a connection.
   [[noreturn]] static void serve(const Fd& listener, const Fd& ready, const Json& answer) {
     alarm(60);
     if (listen(listener.get(), 4) != 0 || write(ready.get(), "x", 1) != 1) _exit(9);
@@ -110,8 +111,8 @@ TEST_F(OddDaemon, WhatItGaveUp_IsSaid) {
   EXPECT_NE(done->find("5 bytes were given up"), std::string::npos) << *done;
 }
 
-// The owner replaced the socket by one of his own, where something takes the connection and says that it will
-// tell, and never does.
+// The owner replaced the socket. Its program accepts the connection, announces a later answer and never sends
+// it.
 TEST(OthersDaemon, ThatNeverEnds_IsNotWaitedForByRoot) {
   if (geteuid() != 0) GTEST_SKIP() << "only root unmounts what is another's";
   constexpr uid_t kOwner = 65534;
