@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one XDR codec: encode, decode and exact size run through the same description of each type.
+// The XDR codec. One description of each type serves to encode, to decode and to compute the exact size.
 //
-// A wire type T is described once, by a function template found by argument-dependent lookup:
+// A wire type T is described once, by a function template that is found by argument-dependent lookup:
 //
 //     template <class X> bool xdr(X& x, Ref<X, T> v) { return x(v.a) && x(v.b); }
 //
-// where X is Encoder, Decoder or Sizer and Ref<X, T> is T& for the Decoder and const T& for the others.
-// `x(v)` returns false once anything failed; the first failure is kept in x and later calls do nothing.
+// X is Encoder, Decoder or Sizer. Ref<X, T> is T& for the Decoder and const T& for the others. `x(v)` returns
+// false after the first failure, which x keeps; later calls do nothing.
 //
-// The sizer is the 2003 paper's xdr_sizeof: it answers, before anything is sent, how many inline bytes and
-// how many bulk bytes a message takes. Bulk items (READ and WRITE data) do not enter the inline stream: the
-// encoder records (span, XDR position) beside it and the transport decides between gather, Read chunk and
-// long call; the decoder is given the span where a bulk result already is, or is to be copied to.
+// The Sizer computes, before anything is sent, how many inline bytes and how many bulk bytes a message takes.
+// Bulk items (the data of READ and WRITE) are not part of the inline stream. The Encoder records (span, XDR
+// position) for each, and the transport chooses between gathering, a Read chunk and a long call. The Decoder
+// is given the span where the bulk data is already, or is copied to.
 //
-// Nothing here does I/O or allocates by what the peer claims: every length is checked against the type's
-// maximum and the bytes that are left before memory is taken. Errors: Layer::kXdr, Recovery::kPermanent,
-// errno EIO. Not thread-safe; an object belongs to the caller's stack.
+// The codec does no I/O, and a peer's claim alone allocates nothing: each length is checked against the
+// type's maximum and against the bytes left before memory is allocated. Errors: Layer::kXdr,
+// Recovery::kPermanent, errno EIO. Not thread-safe; objects are made for one message, on the caller's stack.
 #pragma once
 
 #include <algorithm>
@@ -43,18 +43,18 @@ inline constexpr bool kDecodes = std::is_same_v<X, Decoder>;
 template <class X, class T>
 using Ref = std::conditional_t<kDecodes<X>, T&, const T&>;
 
-// A bulk item: `data` belongs at `position` of the XDR stream (counted from the start of the RPC message,
-// with earlier bulk items and their padding counted in), that is at `inline_offset` of the inline bytes. Its
-// padding is not in the inline bytes: who sends it in line adds xdr_padding(data.size()) zero bytes. Never
-// empty. The owner keeps `data` alive until the reply is in.
+// A bulk item: `data` belongs at `position` of the XDR stream and at `inline_offset` of the inline bytes.
+// Positions count from the start of the RPC message and include earlier bulk items with their padding. The
+// inline bytes do not contain the item's padding: who sends the item inline adds xdr_padding(data.size())
+// zero bytes. Never empty. The owner keeps `data` valid until the reply has come.
 struct Bulk {
   size_t position = 0;
   ConstBytes data;
   size_t inline_offset = 0;
 };
 
-// Makes `xdr` a function name here, so that the calls below are found by argument-dependent lookup; without
-// it the lookup would end at this namespace's own name.
+// Declares `xdr` as a function name here, so that the calls below use argument-dependent lookup. Without it,
+// lookup would find this namespace and stop.
 void xdr() = delete;
 
 template <class T>
@@ -63,8 +63,8 @@ concept XdrEnum = std::is_enum_v<T> && sizeof(T) == 4;
 // ---------------------------------------------------------------------------------------------------------
 class Encoder {
  public:
-  // Appends to `out`, which the caller owns and which must not be resized by others meanwhile. XDR position 0
-  // is out's end at this moment, so a record mark or transport header may stand before it.
+  // Appends to `out`. The caller owns it and must not resize it meanwhile. XDR position 0 is the present end
+  // of `out`, so a record mark or transport header may precede it.
   explicit Encoder(ByteVector& out, std::vector<Bulk>* bulks = nullptr)
       : out_(out), bulks_(bulks), start_(out.size()) {}
 
@@ -83,12 +83,12 @@ class Encoder {
 
   bool fixed(ConstBytes bytes);               // opaque[n]
   bool opaque(ConstBytes bytes, size_t max);  // opaque<max>: length, bytes, padding
-  bool bulk(ConstBytes bytes, size_t max);    // length inline, bytes beside
-  bool raw(ConstBytes bytes);                 // already-encoded XDR, a multiple of four bytes
+  bool bulk(ConstBytes bytes, size_t max);    // length inline, data recorded as a Bulk
+  bool raw(ConstBytes bytes);                 // already encoded XDR, a multiple of four bytes
   bool fail(const char* what);
 
-  // Puts `v` over four bytes written before, e.g. a count that is known only now. `inline_offset` is what
-  // inline_bytes() was when they were written.
+  // Overwrites four bytes that were encoded before, for example a count that is known only later.
+  // `inline_offset` is the value of inline_bytes() when they were encoded.
   bool patch(size_t inline_offset, uint32_t v);
 
   bool ok() const { return ok_; }
@@ -151,20 +151,20 @@ class Sizer {
 // ---------------------------------------------------------------------------------------------------------
 class Decoder {
  public:
-  // Reads `in`; views that decoding hands out point into it.
+  // Decodes `in`. Decoded views point into it.
   explicit Decoder(ConstBytes in) : in_(in) {}
 
-  // The next bulk item's bytes are not in `in` but already at `data` (received straight into their
-  // destination). The item's length on the wire must equal data.size(); its padding, if any, was consumed by
-  // the transport.
+  // Sets the next bulk item: its bytes are not in `in` but already at `data`, where the transport has
+  // received them. The item's length in the message must equal data.size(); the transport has consumed its
+  // padding.
   void set_bulk(ConstBytes data) { bulk_ = data; }
 
   bool operator()(uint32_t& v) { return get32(v); }
   bool operator()(int32_t& v);
   bool operator()(uint64_t& v);
   bool operator()(int64_t& v);
-  bool operator()(bool& v);  // RFC 4506 section 4.4: anything but 0 and 1 is an error
-  // An enum's value is not checked here: types check their own arms.
+  bool operator()(bool& v);  // RFC 4506 section 4.4: values other than 0 and 1 are an error
+  // Does not check an enum's value; each type checks its own arms.
   template <XdrEnum E>
   bool operator()(E& v) {
     uint32_t raw = 0;
@@ -177,13 +177,13 @@ class Decoder {
   bool operator()(T& v) { return xdr(*this, v); }
 
   bool fixed(MutableBytes bytes);
-  // View of opaque<max>; padding bytes must be there (their value is not checked: peers differ).
+  // A view of opaque<max>. The padding must exist; its value is not checked, because peers differ.
   bool opaque(ConstBytes& view, size_t max);
   bool bulk(ConstBytes& view, size_t max);
   bool skip(size_t bytes);
   bool fail(const char* what);
 
-  // Length of a counted array, checked: count <= max and count * min_element_bytes <= what is left.
+  // The count of an array. Checked: count <= max, and count * min_element_bytes <= the bytes left.
   bool count(uint32_t& n, size_t max, size_t min_element_bytes);
 
   bool ok() const { return ok_; }
@@ -209,9 +209,9 @@ class Decoder {
 };
 
 // ---------------------------------------------------------------------------------------------------------
-// Building blocks for type descriptions; each works for all three.
+// Building blocks for type descriptions. Each works with Encoder, Decoder and Sizer.
 
-// opaque<max> or string<max> held as std::string / ByteVector (copied on decode).
+// opaque<max> or string<max> as a std::string or ByteVector; decoding copies.
 template <class X, class Container>
 bool bytes(X& x, Container& v, size_t max) {
   if constexpr (kDecodes<X>) {
@@ -225,7 +225,7 @@ bool bytes(X& x, Container& v, size_t max) {
   }
 }
 
-// opaque<max> as a ConstBytes view (decode borrows from the input).
+// opaque<max> as a ConstBytes view; a decoded view points into the input.
 template <class X, class V>
 bool view(X& x, V& v, size_t max) {
   return x.opaque(v, max);
@@ -248,7 +248,7 @@ bool array(X& x, Vec& v, size_t max, size_t min_element_bytes = 4) {
     uint32_t n = 0;
     if (!x.count(n, max, min_element_bytes)) return false;
     v.clear();
-    v.reserve(std::min<size_t>(n, 64));  // beyond that memory follows what really decodes
+    v.reserve(std::min<size_t>(n, 64));  // further growth follows the elements that really decode
     for (uint32_t i = 0; i < n; ++i) {
       if (!x(v.emplace_back())) return false;
     }

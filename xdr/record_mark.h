@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Record marking: how RPC messages stand on a byte stream (RFC 5531 section 11).
+// Record marking: RPC messages in a byte stream (RFC 5531 section 11).
 //
-// A message is one record; a record is one or more fragments, each behind four bytes in network order:
+// A message is one record. A record is one or more fragments, each preceded by four bytes in network order:
 //
 //     bit 31      1 = last fragment of the record
 //     bits 30..0  length of the fragment in bytes (0 is legal)
 //
-// Constants and pure functions only; who reads or writes the stream bounds the lengths.
+// Constants and pure functions. Code that reads the stream has to check the lengths.
 #pragma once
 
 #include <array>

@@ -7,9 +7,9 @@
 //           | xid, REPLY(1), MSG_DENIED(1), RPC_MISMATCH(0), low, high | AUTH_ERROR(1), auth_stat
 //     opaque_auth = flavor, opaque body<400>
 //
-// The unions of RFC 5531 section 9 are flattened: each member says when it is on the wire. Bodies of
-// opaque_auth borrow: they point into the decoded message, or to bytes the caller keeps until encoding is
-// done. Values only; no I/O; callable from any thread.
+// The unions of RFC 5531 section 9 are flattened: a comment at each member says when it is encoded. Bodies of
+// opaque_auth are views: into the decoded message, or of bytes that the caller keeps until encoding is done.
+// Values only; no I/O; any thread.
 #pragma once
 
 #include <cstdint>
@@ -86,7 +86,7 @@ struct authsys_parms {
   std::string machinename{};
   uint32_t uid = 0;
   uint32_t gid = 0;
-  std::vector<uint32_t> gids{};  // at most 16; who has more sends the first 16
+  std::vector<uint32_t> gids{};  // at most 16; a user with more groups sends the first 16
 
   bool operator==(const authsys_parms&) const = default;
 };
@@ -97,7 +97,7 @@ bool xdr(X& x, Ref<X, authsys_parms> v) {
          xdr::array(x, v.gids, kMaxAuthSysGids);
 }
 
-// Everything of a call before its arguments. When a decoded rpcvers is not 2, nothing behind it was read: the
+// A call's fields in front of its arguments. If a decoded rpcvers is not 2, the rest was not decoded; the
 // answer is RPC_MISMATCH.
 struct call_header {
   Xid xid{};
@@ -131,7 +131,7 @@ bool xdr(X& x, Ref<X, mismatch_info> v) {
   return x(v.low) && x(v.high);
 }
 
-// Everything of a reply before its results.
+// A reply's fields in front of its results.
 struct reply_header {
   Xid xid{};
   reply_stat stat = MSG_ACCEPTED;
@@ -162,8 +162,8 @@ bool xdr(X& x, Ref<X, reply_header> v) {
   return x.fail("unknown reject_stat");
 }
 
-// The first eight bytes of any message: enough to find its owner. nullopt: too short, or neither call nor
-// reply.
+// The first eight bytes of any message, enough to match a reply to its call. nullopt: too short, or neither
+// call nor reply.
 inline constexpr size_t kPrefixBytes = 8;
 struct message_prefix {
   Xid xid{};
@@ -171,10 +171,10 @@ struct message_prefix {
 };
 std::optional<message_prefix> peek(ConstBytes message);
 
-// An AUTH_SYS body, encoded once and used for every call of the same user. Empty if `parms` breaks a bound.
+// Encodes an AUTH_SYS body, to be used for all calls of a user. Empty if `parms` exceeds a limit.
 ByteVector encode_authsys(const authsys_parms& parms);
 
-// Error::status of Layer::kRpc: one number space for the three enums a refused call can be refused with.
+// Error::status of Layer::kRpc: one range of numbers for the three enums that explain a refused call.
 enum class RpcStatus : uint32_t {
   kNone = 0,
   kAcceptStat = 0x100,   // + accept_stat
@@ -184,9 +184,9 @@ enum class RpcStatus : uint32_t {
 RpcStatus status_of(const reply_header& reply);
 std::string name_of(RpcStatus status);  // "PROG_UNAVAIL", "AUTH_TOOWEAK", ...
 
-// Nothing for a successful reply, else Layer::kRpc: EPROTONOSUPPORT (version, program), EOPNOTSUPP
-// (procedure), EACCES (credential), EIO (the rest). Always Recovery::kPermanent: the same call would be
-// refused again.
+// OK for a successful reply. Otherwise an error of Layer::kRpc: EPROTONOSUPPORT (version, program),
+// EOPNOTSUPP (procedure), EACCES (credential), or EIO. Always Recovery::kPermanent, because the same call
+// would be refused again.
 Result<> check(const reply_header& reply, const char* op);
 
 }  // namespace nfsrdma::rpc

@@ -3,7 +3,7 @@
 //
 //     nfsace4 = type u32, flag u32, access_mask u32, who utf8str_mixed     (at least 16 bytes)
 //
-// Values and meanings are not checked here; unknown types and flags pass through.
+// Values and meanings are not checked here; unknown types and flags are kept.
 #pragma once
 
 #include <cstdint>

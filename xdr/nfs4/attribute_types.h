@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures that occur only inside attributes few clients ask for: locations, status of a file system,
-// layouts, retention, labels, masked modes (RFC 8881 sections 5.8 to 5.13 and 11; RFC 7862 section 12; RFC
-// 8275).
+// Structures of attributes that few clients request: locations, file system status, layouts, retention,
+// labels, masked modes (RFC 8881 sections 5.8 to 5.13 and 11; RFC 7862 section 12; RFC 8275). For the
+// attributes see attributes.h.
 //
-// They are typed, not skipped, so that every attribute a server may legally return is bounded, checked, and
-// encoded again as it was. Opaque bodies (layouts, hints, labels) stay opaque. The attributes themselves:
-// attributes.h.
+// They are decoded and not skipped, so that every attribute that a server may legally return is bounded,
+// checked, and can be encoded again unchanged. Opaque bodies (layouts, hints, labels) stay opaque.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ bool xdr(X& x, Ref<X, change_policy4> v) {
 
 // --- locations (RFC 8881 sections 11.16 and 11.17) ---
 
-// server<> holds names or addresses; it is counted and bounded like a path.
+// server<> holds names or addresses; its count is limited as that of a path.
 struct fs_location4 {
   std::vector<std::string> server{};
   pathname4 rootpath{};
@@ -164,7 +163,7 @@ struct retention_get4 {
   bool operator==(const retention_get4&) const = default;
 };
 
-// T v<1>: on the wire the same as optional-data, a count of 0 or 1 (RFC 4506 section 4.19).
+// T v<1> is encoded as optional-data is: a count of 0 or 1 (RFC 4506 section 4.19).
 template <class X>
 bool xdr(X& x, Ref<X, retention_get4> v) {
   return x(v.rg_duration) && xdr::optional(x, v.rg_begin_time);

@@ -121,7 +121,7 @@ bool value_of_rare(X& x, uint32_t number, Ref<X, rare_attributes4> v) {
   }
 }
 
-// Which of the three structures holds an attribute.
+// Attributes in fattr4::fs; the others are in fattr4 or fattr4::rare.
 constexpr bitmap4 kFsAttributes =
     bitmap4::of({FATTR4_SUPPORTED_ATTRS, FATTR4_FH_EXPIRE_TYPE,   FATTR4_LINK_SUPPORT,
                  FATTR4_SYMLINK_SUPPORT, FATTR4_UNIQUE_HANDLES,   FATTR4_LEASE_TIME,

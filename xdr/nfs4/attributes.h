@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// fattr4: file attributes, typed (RFC 8881 section 5; sections 12 of RFC 7862, 5 of RFC 8275, 8.2 of RFC
-// 8276).
+// fattr4: typed file attributes (RFC 8881 section 5; RFC 7862 section 12; RFC 8275 section 5; RFC 8276
+// section 8.2).
 //
 //     fattr4 = attrmask bitmap4, attr_vals opaque<> holding the values of the bits set, lowest bit first
 //
-// A member means something only if its bit is set in `attrmask`. Attributes of single objects are members of
-// fattr4 itself; attributes of a whole file system or server are in `fs`, and those few clients ask for are
-// in `rare`. Both are boxes: empty, they cost a pointer, which keeps READDIR's entries small. Read with
-// a->fs->maxread, write with a.fs.edit().maxread = n; a.attrmask.set(FATTR4_MAXREAD).
+// A member is valid only if its bit is set in `attrmask`. Attributes of an object are members of fattr4.
+// Attributes of a file system or a server are in `fs`, and rarely requested ones are in `rare`. Both are
+// boxes that take a pointer when empty, which keeps the entries of a READDIR small. Read with a->fs->maxread;
+// write with a.fs.edit().maxread = n; a.attrmask.set(FATTR4_MAXREAD).
 //
-// Decoding verifies that the values fill attr_vals exactly; a bit without a known encoding is an error, since
-// nothing behind it could be found. Write-only attributes (time_*_set, mode_set_masked, ...) are known in
-// both directions, because a server decodes what a client encodes. Enumerations with a closed set are
-// checked.
+// Decoding checks that the values fill attr_vals exactly. An unknown bit is an error, because the values
+// after it could not be located. Write-only attributes (time_*_set, mode_set_masked, ...) are encoded and
+// decoded too, because a server decodes what a client encodes. Enumerations with a closed set are checked.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +81,7 @@ enum fattr4_number : uint32_t {
   FATTR4_TIME_MODIFY = 53,
   FATTR4_TIME_MODIFY_SET = 54,
   FATTR4_MOUNTED_ON_FILEID = 55,
-  FATTR4_DIR_NOTIF_DELAY = 56,  // new in NFSv4.1 from here
+  FATTR4_DIR_NOTIF_DELAY = 56,  // from here on new in NFSv4.1
   FATTR4_DIRENT_NOTIF_DELAY = 57,
   FATTR4_DACL = 58,
   FATTR4_SACL = 59,
@@ -103,7 +102,7 @@ enum fattr4_number : uint32_t {
   FATTR4_MODE_SET_MASKED = 74,
   FATTR4_SUPPATTR_EXCLCREAT = 75,
   FATTR4_FS_CHARSET_CAP = 76,
-  FATTR4_CLONE_BLKSIZE = 77,  // NFSv4.2 from here
+  FATTR4_CLONE_BLKSIZE = 77,  // from here on NFSv4.2
   FATTR4_SPACE_FREED = 78,
   FATTR4_CHANGE_ATTR_TYPE = 79,
   FATTR4_SEC_LABEL = 80,
@@ -167,7 +166,7 @@ struct fs_attributes4 {
   bool operator==(const fs_attributes4&) const = default;
 };
 
-// Attributes that are legal and seldom asked for.
+// Legal attributes that are rarely requested.
 struct rare_attributes4 {
   std::vector<nfsace4> acl{};
   nfsacl41 dacl{};
@@ -215,7 +214,7 @@ struct fattr4 {
   fsid4 fsid{};
   uint64_t fileid = 0;
   uint64_t mounted_on_fileid = 0;
-  mode4 mode = 0;  // the low twelve bits of POSIX, without the file type
+  mode4 mode = 0;  // the low twelve bits of a POSIX mode, without the file type
   uint32_t numlinks = 0;
   std::string owner{};  // "user@domain", or a number in decimal
   std::string owner_group{};
@@ -240,7 +239,7 @@ bool xdr(xdr::Encoder& x, const fattr4& v);
 bool xdr(xdr::Sizer& x, const fattr4& v);
 bool xdr(xdr::Decoder& x, fattr4& v);
 
-// "time_modify"; empty for a number this program does not know.
+// "time_modify"; empty for an unknown number.
 std::string_view attribute_name(uint32_t number);
 
 }  // namespace nfsrdma::nfs4

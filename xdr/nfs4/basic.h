@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Basic data types of NFSv4.1 (RFC 8881 section 3, XDR in RFC 5662), in the RFC's spelling.
 //
-// Integers keep their RFC names as aliases; opaque arrays are small value types that copy, compare and hash.
-// Counted opaques that hold names or owners are std::string (bytes, not characters; no terminator, any
-// value). The RFC leaves many lengths open ("<>"); the bounds used here are below and hold for encoding and
-// decoding. A longer item is an XDR failure, not a truncation. Values only; callable from any thread.
+// Integers keep their RFC names as aliases. Opaque arrays are small value types with copy, comparison and
+// hash. Counted opaques with names or owners are std::string (any bytes, no terminator). The RFC leaves many
+// lengths open ("<>"); the limits below apply to encoding and decoding. A longer item fails and is not
+// truncated. Values only; any thread.
 #pragma once
 
 #include <array>
@@ -40,8 +40,8 @@ inline constexpr uint64_t NFS4_UINT64_MAX = 0xffffffffffffffff;
 inline constexpr uint64_t NFS4_MAXFILELEN = 0xffffffffffffffff;
 inline constexpr uint64_t NFS4_MAXFILEOFF = 0xfffffffffffffffe;
 
-// Bounds of ours where the RFC has none. A name may be longer than any file system's limit, so that a server
-// can answer NFS4ERR_NAMETOOLONG to it.
+// Our limits where the RFC has none. A name may be longer than any file system's limit, so that a server can
+// answer NFS4ERR_NAMETOOLONG.
 inline constexpr size_t kMaxComponent = 8192;  // component4
 inline constexpr size_t kMaxLinktext = 65536;  // linktext4
 inline constexpr size_t kMaxPathDepth = 1024;  // pathname4: components
@@ -49,7 +49,7 @@ inline constexpr size_t kMaxPrincipal = 4096;  // owner, owner_group, nfsace4.wh
 inline constexpr size_t kMaxTag = 4096;        // COMPOUND tags
 inline constexpr size_t kMaxUtf8 = 4096;       // other utf8strings, netids, universal addresses
 inline constexpr size_t kMaxOpaque = 1 << 20;  // other opaques without a limit: layouts, GSS handles, labels
-inline constexpr size_t kMaxList = 1 << 16;    // counted arrays without a limit, besides the bytes left
+inline constexpr size_t kMaxList = 1 << 16;  // counted arrays without a limit; the bytes left limit them too
 
 using changeid4 = uint64_t;
 using clientid4 = uint64_t;
@@ -82,7 +82,7 @@ enum nfs_ftype4 : uint32_t {
 
 // --- opaque arrays ---
 
-// opaque[8]. Made by the server (cookies, writes) or by the client (its instance, exclusive creates).
+// opaque[8]. The server chooses it (cookies, writes) or the client (its instance, exclusive creates).
 struct verifier4 {
   std::array<std::byte, NFS4_VERIFIER_SIZE> data{};
 
@@ -122,11 +122,11 @@ bool xdr(X& x, Ref<X, deviceid4> v) {
   return xdr::fixed(x, v.data);
 }
 
-// opaque<128>, held inline: filehandles are copied and compared on every operation.
+// opaque<128>, stored inline, because filehandles are copied and compared in every operation.
 class nfs_fh4 {
  public:
   nfs_fh4() = default;
-  // `bytes` of at most NFS4_FHSIZE bytes; of more, nothing is kept.
+  // `bytes`: at most NFS4_FHSIZE bytes; if it is longer, the handle is empty.
   explicit nfs_fh4(ConstBytes bytes) { assign(bytes); }
 
   bool assign(ConstBytes bytes) {
@@ -164,7 +164,7 @@ struct stateid4 {
   uint32_t seqid = 0;
   std::array<std::byte, 12> other{};
 
-  // Same open, lock or delegation, whatever its seqid.
+  // The same open, lock or delegation; the seqids may differ.
   bool same_state(const stateid4& b) const { return other == b.other; }
   bool operator==(const stateid4&) const = default;
 };
@@ -254,8 +254,9 @@ bool xdr(X& x, Ref<X, change_info4> v) {
 }
 
 struct state_owner4 {
-  clientid4 clientid = 0;  // ignored by servers: the session says who it is (RFC 8881 section 18.16.3)
-  std::string owner{};     // opaque<1024>
+  // ignored by servers, because the session identifies the client (RFC 8881 section 18.16.3)
+  clientid4 clientid = 0;
+  std::string owner{};  // opaque<1024>
 
   bool operator==(const state_owner4&) const = default;
 };
@@ -279,7 +280,7 @@ bool xdr(X& x, Ref<X, netaddr4> v) {
   return xdr::bytes(x, v.na_r_netid, kMaxUtf8) && xdr::bytes(x, v.na_r_addr, kMaxUtf8);
 }
 
-// component4<>; a component takes at least its four length bytes.
+// component4<>; a component has at least its four length bytes.
 template <class X, class Path>
 bool pathname(X& x, Path& v) {
   if constexpr (xdr::kDecodes<X>) {
@@ -314,7 +315,7 @@ struct std::hash<nfsrdma::nfs4::sessionid4> {
     return std::hash<std::string_view>{}(nfsrdma::as_string_view(v.data));
   }
 };
-// By state, not by seqid: a table keyed by stateid must find a state whatever seqid is presented.
+// Ignores the seqid: a table keyed by stateid must find the state for any seqid.
 template <>
 struct std::hash<nfsrdma::nfs4::stateid4> {
   size_t operator()(const nfsrdma::nfs4::stateid4& v) const noexcept {

@@ -3,9 +3,9 @@
 //
 //     uint32_t<>: bit n is bit n % 32 of word n / 32
 //
-// At most eight words (256 bits) are accepted; the RFCs up to NFSv4.2's extensions define 83 attributes and
-// 76 operations. The number of words on the wire is kept, so that a bitmap is encoded as it was decoded; it
-// takes no part in comparison. A value type, callable from any thread.
+// At most eight words (256 bits) are accepted; the RFCs up to the extensions of NFSv4.2 define 83 attributes
+// and 76 operations. The number of encoded words is kept, so that a decoded bitmap is encoded again
+// unchanged; comparison ignores it. A value type; any thread.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ class bitmap4 {
     words_[bit / 32] |= uint32_t{1} << bit % 32;
     if (count_ <= bit / 32) count_ = bit / 32 + 1;
   }
-  // The words that become empty leave the wire form.
+  // Empty words at the end are not encoded any more.
   constexpr void clear(uint32_t bit) {
     if (bit >= kMaxBits) return;
     words_[bit / 32] &= ~(uint32_t{1} << bit % 32);
@@ -60,7 +60,7 @@ class bitmap4 {
   }
   constexpr bool contains(const bitmap4& b) const { return b.without(*this).empty(); }
 
-  // Calls visit(bit) for every bit that is set, lowest first, until one returns false.
+  // Calls visit(bit) for each set bit, lowest first, until visit returns false.
   template <class Visit>
   constexpr bool every(Visit visit) const {
     for (uint32_t w = 0; w < count_; ++w) {

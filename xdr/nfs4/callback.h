@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Callback operations of NFSv4.1 and CB_COMPOUND (RFC 8881 sections 16.3, 20).
 //
-//     CB_COMPOUND4args = tag utf8str_cs, minorversion u32, callback_ident u32, count u32, { opnum u32, args }
-//     * count CB_COMPOUND4res  = status, tag utf8str_cs, count u32, { opnum u32, result } * count
+//     CB_COMPOUND4args = tag utf8str_cs, minorversion u32, callback_ident u32, count u32,
+//                        { opnum u32, args } * count
+//     CB_COMPOUND4res  = status, tag utf8str_cs, count u32, { opnum u32, result } * count
 //
-// The server calls, the client answers. Every CB_XXX4res has a member `status`, whatever prefix the RFC gives
-// it. The bodies of notifications (notify4) stay opaque: this client asks for none. pNFS callbacks are
-// decoded, so that they can be answered with NFS4ERR_NOTSUPP in their place. Unknown operations become
-// CB_ILLEGAL4args, the last of their CB_COMPOUND; see cb_compound.h.
+// The server calls and the client answers. Every CB_XXX4res has a member `status`, whatever prefix the RFC
+// uses. Bodies of notifications (notify4) stay opaque, because this client requests none. pNFS callbacks are
+// decoded so that each can be answered with NFS4ERR_NOTSUPP. Unknown operations become CB_ILLEGAL4args, the
+// last operation of their CB_COMPOUND; see cb_compound.h.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ enum nfs_cb_opnum4 : uint32_t {
   OP_CB_ILLEGAL = 10044,
 };
 
-// "CB_RECALL"; nullptr for a number that is not assigned. Static storage.
+// "CB_RECALL"; nullptr for an unassigned number. Static storage.
 const char* cb_op_name(nfs_cb_opnum4 op);
 
 template <class T>
@@ -197,7 +198,7 @@ bool xdr(X& x, Ref<X, CB_RECALL_ANY4args> v) {
 }
 NFS4_STATUS_RESULT(CB_RECALL_ANY)
 
-// The RFC's typedef of CB_RECALL_ANY4args, as a type of its own.
+// In the RFC a typedef of CB_RECALL_ANY4args; here a distinct type.
 struct CB_RECALLABLE_OBJ_AVAIL4args {
   uint32_t craa_objects_to_keep = 0;
   bitmap4 craa_type_mask{};
@@ -296,7 +297,7 @@ NFS4_STATUS_RESULT(CB_NOTIFY_LOCK)
 enum layoutiomode4 : uint32_t { LAYOUTIOMODE4_READ = 1, LAYOUTIOMODE4_RW = 2, LAYOUTIOMODE4_ANY = 3 };
 enum layoutrecall_type4 : uint32_t { LAYOUTRECALL4_FILE = 1, LAYOUTRECALL4_FSID = 2, LAYOUTRECALL4_ALL = 3 };
 
-// layoutrecall4 with its arms flattened.
+// layoutrecall4; the two arms are flattened.
 struct layoutrecall4 {
   layoutrecall_type4 lor_recalltype = LAYOUTRECALL4_ALL;
   nfs_fh4 lor_fh{};        // FILE

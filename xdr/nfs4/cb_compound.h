@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CB_COMPOUND, the one procedure of the callback program (RFC 8881 section 16.3, 20).
+// CB_COMPOUND, the procedure of the callback program (RFC 8881 sections 16.3, 20).
 //
-// Unlike COMPOUND there is no fast path: callbacks are rare and small, so they are held as values on both
-// sides. callback.h describes the operations and what becomes of unknown ones.
+// Callbacks are rare and small, so both sides hold them as values; there is no fast path as for COMPOUND.
+// callback.h describes the operations and the handling of unknown ones.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct CB_ILLEGAL4res {
   bool operator==(const CB_ILLEGAL4res&) const = default;
 };
 
-// NFS4_EACH_CB_OP(f): every callback operation, by number.
+// NFS4_EACH_CB_OP(f): all callback operations, by number.
 #define NFS4_EACH_CB_OP(f)                                                                                \
   f(CB_GETATTR) f(CB_RECALL) f(CB_LAYOUTRECALL) f(CB_NOTIFY) f(CB_PUSH_DELEG) f(CB_RECALL_ANY)            \
       f(CB_RECALLABLE_OBJ_AVAIL) f(CB_RECALL_SLOT) f(CB_SEQUENCE) f(CB_WANTS_CANCELLED) f(CB_NOTIFY_LOCK) \

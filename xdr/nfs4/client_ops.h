@@ -2,9 +2,8 @@
 // Client IDs: EXCHANGE_ID, RECLAIM_COMPLETE, SET_SSV, DESTROY_CLIENTID
 // (RFC 8881 sections 18.35, 18.47, 18.50, 18.51).
 //
-// Result unions are named `status` and `resok4` like those of all other operations, whatever prefix the RFC
-// gives them; other members keep the RFC's names. SP4_SSV arms are coded, though this client does not ask for
-// them.
+// The result unions have members `status` and `resok4` as in all other operations, whatever prefix the RFC
+// uses; other members keep the RFC's names. SP4_SSV arms are supported, though this client does not use them.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +28,8 @@ enum exchange_id_flags : uint32_t {
 };
 
 struct client_owner4 {
-  verifier4 co_verifier{};   // this instance of the client
-  std::string co_ownerid{};  // opaque<1024>: the client, across its instances
+  verifier4 co_verifier{};   // identifies this instance of the client
+  std::string co_ownerid{};  // opaque<1024>: identifies the client across its instances
 
   bool operator==(const client_owner4&) const = default;
 };
@@ -63,7 +62,7 @@ bool xdr(X& x, Ref<X, nfs_impl_id4> v) {
 }
 
 struct state_protect_ops4 {
-  bitmap4 spo_must_enforce{};  // of operation numbers
+  bitmap4 spo_must_enforce{};  // operation numbers
   bitmap4 spo_must_allow{};
 
   bool operator==(const state_protect_ops4&) const = default;
@@ -117,7 +116,7 @@ bool xdr(X& x, Ref<X, ssv_prot_info4> v) {
 
 enum state_protect_how4 : uint32_t { SP4_NONE = 0, SP4_MACH_CRED = 1, SP4_SSV = 2 };
 
-// state_protect4_a and state_protect4_r differ in their SP4_SSV arm only.
+// state_protect4_a and state_protect4_r differ only in their SP4_SSV arm.
 template <class Ssv>
 struct state_protect4 {
   state_protect_how4 how = SP4_NONE;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// COMPOUND, the one procedure of NFSv4.1 (RFC 8881 section 16.2).
+// COMPOUND, the procedure of NFSv4.1 (RFC 8881 section 16.2).
 //
 //     COMPOUND4args = tag utf8str_cs, minorversion u32, count u32, { opnum u32, arguments } * count
 //     COMPOUND4res  = status, tag utf8str_cs, count u32, { opnum u32, result } * count
 //
-// A client builds and reads messages with compound_call, compound_reply, encode_op and decode_res (op.h):
-// nothing is allocated and the result types are known. COMPOUND4args and COMPOUND4res hold a whole message as
-// a value, for servers, tests and tools.
+// A client builds and reads messages with compound_call, compound_reply, encode_op and decode_res (op.h).
+// This allocates nothing, because the result types are known. COMPOUND4args and COMPOUND4res hold a whole
+// message as a value, for servers, tests and tools.
 //
-// Operations this program does not decode (pNFS, NFSv4.0's, NFSv4.2's, unassigned numbers) become
-// ILLEGAL4args. Their length is unknown, so they are the last of their COMPOUND: whatever follows is dropped.
-// In results they are accepted only as a bare NFS4ERR_NOTSUPP; anything else is a decoding error.
+// Operations that this program does not decode (pNFS, NFSv4.0, NFSv4.2, unassigned numbers) become
+// ILLEGAL4args. Their length is unknown, so they are the last of their COMPOUND; all bytes after them are
+// ignored. In results they are accepted only as a bare NFS4ERR_NOTSUPP; anything else is a decoding error.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@
 
 namespace nfsrdma::nfs4 {
 
-// More than any server grants (Linux 50 to 200) and any client asks for.
+// More than any server grants (Linux: 50 to 200) and any client requests.
 inline constexpr size_t kMaxOperations = 1024;
 
-// What stands before the operations of a call. `tag` borrows. A server must look at minorversion before it
-// decodes operations: their set depends on it.
+// The fields in front of a call's operations. `tag` is a view. A server must check minorversion before it
+// decodes operations, because their set depends on it.
 struct compound_call {
   ConstBytes tag{};
   uint32_t minorversion = 1;
@@ -47,11 +47,11 @@ bool xdr(X& x, Ref<X, compound_call> v) {
   }
 }
 
-// What stands before the results of a reply. `status` is that of the last result, whose number may be smaller
-// than the number of operations sent only if it is not NFS4_OK (RFC 8881 section 16.2.3; the caller checks).
+// The fields in front of a reply's results. `status` is that of the last result. The caller checks that there
+// are fewer results than operations only if it is not NFS4_OK (RFC 8881 section 16.2.3).
 struct compound_reply {
   nfsstat4 status = NFS4_OK;
-  ConstBytes tag{};  // borrows
+  ConstBytes tag{};  // a view
   uint32_t results = 0;
 };
 template <class X>
@@ -66,15 +66,15 @@ bool xdr(X& x, Ref<X, compound_reply> v) {
 
 // --- whole messages ---
 
-// An operation that is not decoded; see above. `argop` is the number that was received.
+// An operation that is not decoded (see above). `argop` is the received number.
 struct ILLEGAL4args {
   nfs_opnum4 argop = OP_ILLEGAL;
 
   bool operator==(const ILLEGAL4args&) const = default;
 };
 
-// OP_ILLEGAL with NFS4ERR_OP_ILLEGAL or NFS4ERR_BADXDR; or an assigned operation that the server does not
-// implement, with NFS4ERR_NOTSUPP.
+// OP_ILLEGAL with NFS4ERR_OP_ILLEGAL or NFS4ERR_BADXDR, or NFS4ERR_NOTSUPP for an assigned operation that the
+// server does not implement.
 struct ILLEGAL4res {
   nfsstat4 status = NFS4ERR_OP_ILLEGAL;
   nfs_opnum4 resop = OP_ILLEGAL;
@@ -82,7 +82,7 @@ struct ILLEGAL4res {
   bool operator==(const ILLEGAL4res&) const = default;
 };
 
-// NFS4_EACH_OP(f): every operation with arguments and results of its own, by number.
+// NFS4_EACH_OP(f): all operations with their own arguments and results, by number.
 #define NFS4_EACH_OP(f)                                                                                      \
   f(ACCESS) f(CLOSE) f(COMMIT) f(CREATE) f(DELEGPURGE) f(DELEGRETURN) f(GETATTR) f(GETFH) f(LINK) f(LOCK)    \
       f(LOCKT) f(LOCKU) f(LOOKUP) f(LOOKUPP) f(NVERIFY) f(OPEN) f(OPENATTR) f(OPEN_DOWNGRADE) f(PUTFH)       \
@@ -110,7 +110,7 @@ struct nfs_resop4 {
 #undef NFS4_ARGS_TYPE
 #undef NFS4_RES_TYPE
 
-// Defined in compound.cc for Encoder, Sizer and Decoder. A decoded ILLEGAL4args consumes its number only.
+// Defined in compound.cc for Encoder, Sizer and Decoder. Decoding an ILLEGAL4args consumes only its number.
 template <class X>
 bool xdr(X& x, Ref<X, nfs_argop4> v);
 template <class X>

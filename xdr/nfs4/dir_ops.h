@@ -2,8 +2,8 @@
 // Operations that read or change a directory: CREATE, LINK, READDIR, REMOVE, RENAME
 // (RFC 8881 sections 18.4, 18.9, 18.23, 18.25, 18.26). OPEN, which creates regular files, is in open_ops.h.
 //
-// READDIR's linked list of entry4 is a vector here; entries are counted by what decodes, never by what is
-// claimed.
+// READDIR's linked list of entry4 is a vector here. It grows with the decoded entries, never by a claimed
+// count.
 #pragma once
 
 #include "xdr/nfs4/attributes.h"

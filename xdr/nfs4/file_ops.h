@@ -2,9 +2,9 @@
 // Operations on the object of the current filehandle: ACCESS, COMMIT, GETATTR, NVERIFY, READ, READLINK,
 // SETATTR, VERIFY, WRITE (RFC 8881 sections 18.1, 18.3, 18.7, 18.15, 18.22, 18.24, 18.30 to 18.32).
 //
-// READ4resok.data and WRITE4args.data are the bulk items of NFSv4.1 (RFC 8267 section 6.1): borrowed bytes
-// that are coded beside the stream, see xdr/codec.h. Decoded, they point into the message, or at what
-// set_bulk named.
+// READ4resok.data and WRITE4args.data are the bulk items of NFSv4.1 (RFC 8267 section 6.1). They are views
+// that are encoded beside the stream (see xdr/codec.h). A decoded one points into the message, or to the
+// bytes given to set_bulk().
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum access_bits : uint32_t {
 };
 
 struct ACCESS4args {
-  uint32_t access = 0;  // access_bits the client asks about
+  uint32_t access = 0;  // the access_bits in question
 
   bool operator==(const ACCESS4args&) const = default;
 };
@@ -36,7 +36,7 @@ bool xdr(X& x, Ref<X, ACCESS4args> v) {
 }
 
 struct ACCESS4resok {
-  uint32_t supported = 0;  // bits the server could judge
+  uint32_t supported = 0;  // bits that the server can check
   uint32_t access = 0;     // bits that are allowed
 
   bool operator==(const ACCESS4resok&) const = default;
@@ -91,7 +91,7 @@ bool xdr(X& x, Ref<X, GETATTR4res> v) {
 }
 
 struct SETATTR4args {
-  stateid4 stateid{};  // used only when the size is set
+  stateid4 stateid{};  // used only if the size is set
   fattr4 obj_attributes{};
 
   bool operator==(const SETATTR4args&) const = default;
@@ -103,7 +103,7 @@ bool xdr(X& x, Ref<X, SETATTR4args> v) {
 
 struct SETATTR4res {
   nfsstat4 status = NFS4_OK;
-  bitmap4 attrsset{};  // on the wire whatever the status: a failed SETATTR may have set some
+  bitmap4 attrsset{};  // encoded with every status: a failed SETATTR may have set some
 
   bool operator==(const SETATTR4res&) const = default;
 };
@@ -136,7 +136,7 @@ NFS4_STATUS_RESULT(NVERIFY)
 
 // --- READ, WRITE, COMMIT ---
 
-// Longest READ or WRITE data: what a count4 can say. The bytes left, or set_bulk, bound it further.
+// Longest READ or WRITE data: the range of count4. The bytes left, or set_bulk(), limit it further.
 inline constexpr size_t kMaxData = 0xffffffff;
 
 inline bool same_bytes(ConstBytes a, ConstBytes b) {
@@ -198,7 +198,7 @@ bool xdr(X& x, Ref<X, WRITE4args> v) {
 
 struct WRITE4resok {
   count4 count = 0;                    // bytes written; may be fewer than sent
-  stable_how4 committed = FILE_SYNC4;  // at least as stable as asked for
+  stable_how4 committed = FILE_SYNC4;  // at least as stable as requested
   verifier4 writeverf{};
 
   bool operator==(const WRITE4resok&) const = default;

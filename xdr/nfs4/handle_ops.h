@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on the current and saved filehandle, names to filehandles, and the security flavors of a name:
-// PUTFH, PUTPUBFH, PUTROOTFH, GETFH, SAVEFH, RESTOREFH, LOOKUP, LOOKUPP, SECINFO, SECINFO_NO_NAME
-// (RFC 8881 sections 18.8, 18.13, 18.14, 18.19 to 18.21, 18.27 to 18.29, 18.45).
+// Operations on the current and saved filehandle, name lookup, and security flavors: PUTFH, PUTPUBFH,
+// PUTROOTFH, GETFH, SAVEFH, RESTOREFH, LOOKUP, LOOKUPP, SECINFO, SECINFO_NO_NAME (RFC 8881 sections 18.8,
+// 18.13, 18.14, 18.19 to 18.21, 18.27 to 18.29, 18.45).
 #pragma once
 
 #include <cstdint>
@@ -114,7 +114,7 @@ bool xdr(X& x, Ref<X, SECINFO4args> v) {
   return xdr::bytes(x, v.name, kMaxComponent);
 }
 
-// The server's order of preference, best first. On success the current filehandle is consumed.
+// In the server's order of preference, best first. Success consumes the current filehandle.
 struct SECINFO4res {
   nfsstat4 status = NFS4_OK;
   std::vector<secinfo4> resok4{};
@@ -128,7 +128,7 @@ bool xdr(X& x, Ref<X, SECINFO4res> v) {
 
 enum secinfo_style4 : uint32_t { SECINFO_STYLE4_CURRENT_FH = 0, SECINFO_STYLE4_PARENT = 1 };
 
-// The RFC's typedefs are structs here, so that they are types of their own.
+// Typedefs in the RFC; structs here, to be distinct types.
 struct SECINFO_NO_NAME4args {
   secinfo_style4 style = SECINFO_STYLE4_CURRENT_FH;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Byte-range locks: LOCK, LOCKT, LOCKU (RFC 8881 sections 18.10 to 18.12).
 //
-// A length of NFS4_UINT64_MAX means to the end of the file. LOCK and LOCKT answer NFS4ERR_DENIED with the
-// lock that is in the way. Ranges and owners are not checked here; lock types are a closed set.
+// A length of NFS4_UINT64_MAX means to the end of the file. LOCK and LOCKT return the conflicting lock with
+// NFS4ERR_DENIED. Ranges and owners are not checked here; lock types are a closed set.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ bool lock_type(X& x, Ref<X, nfs_lock_type4> v) {
   return x(v) && ((v >= READ_LT && v <= WRITEW_LT) || x.fail("unknown nfs_lock_type4"));
 }
 
-// locker4 with its two arms flattened.
+// locker4; its two arms are flattened.
 struct locker4 {
   bool new_lock_owner = false;
   stateid4 stateid{};        // true: open_stateid; false: lock_stateid

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of NFSv4.1 as types: their numbers, their names, and the two calls a client builds COMPOUNDs
-// with.
+// Operations of NFSv4.1 as types: their numbers and names, and the two functions with which a client builds
+// and reads COMPOUNDs.
 //
 // Every operation XXX has a struct XXX4args and a struct XXX4res, also where the RFC has "void" arguments.
-// Every XXX4res has a member `status`; members of the successful arm (mostly `resok4`) are on the wire, and
-// meaningful, only when status == NFS4_OK; a failure arm with data says so at its member.
+// Every XXX4res has a member `status`. The members of the successful arm (mostly `resok4`) are encoded and
+// valid only if status == NFS4_OK; data in a failure arm is noted at its member.
 //
 //     encode_op(x, GETATTR4args{...});             // opnum, then arguments
 //     GETATTR4res res; decode_res(reply, res);     // opnum checked, then result
 //
-// Not here: pNFS (GETDEVICEINFO, GETDEVICELIST, LAYOUT*), operations of NFSv4.0 that NFSv4.1 forbids,
-// NFSv4.2. The COMPOUND decoders meet them as ILLEGAL4args / ILLEGAL4res, see compound.h.
+// Not included: pNFS (GETDEVICEINFO, GETDEVICELIST, LAYOUT*), NFSv4.0 operations that NFSv4.1 forbids, and
+// NFSv4.2. The COMPOUND decoders return these as ILLEGAL4args / ILLEGAL4res (compound.h).
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ enum nfs_opnum4 : uint32_t {
   OP_NVERIFY = 17,
   OP_OPEN = 18,
   OP_OPENATTR = 19,
-  OP_OPEN_CONFIRM = 20,  // mandatory not to implement
+  OP_OPEN_CONFIRM = 20,  // must not be implemented
   OP_OPEN_DOWNGRADE = 21,
   OP_PUTFH = 22,
   OP_PUTPUBFH = 23,
@@ -48,16 +48,16 @@ enum nfs_opnum4 : uint32_t {
   OP_READLINK = 27,
   OP_REMOVE = 28,
   OP_RENAME = 29,
-  OP_RENEW = 30,  // mandatory not to implement
+  OP_RENEW = 30,  // must not be implemented
   OP_RESTOREFH = 31,
   OP_SAVEFH = 32,
   OP_SECINFO = 33,
   OP_SETATTR = 34,
-  OP_SETCLIENTID = 35,          // mandatory not to implement
-  OP_SETCLIENTID_CONFIRM = 36,  // mandatory not to implement
+  OP_SETCLIENTID = 35,          // must not be implemented
+  OP_SETCLIENTID_CONFIRM = 36,  // must not be implemented
   OP_VERIFY = 37,
   OP_WRITE = 38,
-  OP_RELEASE_LOCKOWNER = 39,  // mandatory not to implement
+  OP_RELEASE_LOCKOWNER = 39,  // must not be implemented
   OP_BACKCHANNEL_CTL = 40,
   OP_BIND_CONN_TO_SESSION = 41,
   OP_EXCHANGE_ID = 42,
@@ -77,7 +77,7 @@ enum nfs_opnum4 : uint32_t {
   OP_WANT_DELEGATION = 56,
   OP_DESTROY_CLIENTID = 57,
   OP_RECLAIM_COMPLETE = 58,
-  OP_ALLOCATE = 59,  // NFSv4.2 from here
+  OP_ALLOCATE = 59,  // from here on NFSv4.2
   OP_COPY = 60,
   OP_COPY_NOTIFY = 61,
   OP_DEALLOCATE = 62,
@@ -120,7 +120,7 @@ inline constexpr nfs_opnum4 op_of = OP_ILLEGAL;
     return x.ok();                                      \
   }
 
-// struct XXX4res of an operation that answers with its status alone.
+// struct XXX4res of an operation that returns only its status.
 #define NFS4_STATUS_RESULT(op)                         \
   struct op##4res {                                    \
     nfsstat4 status = NFS4_OK;                         \
@@ -131,7 +131,7 @@ inline constexpr nfs_opnum4 op_of = OP_ILLEGAL;
     return x(v.status);                                \
   }
 
-// The usual result union: status, and resok4 when it is NFS4_OK.
+// The usual result union: status, and resok4 if it is NFS4_OK.
 template <class X, class Res>
 bool result(X& x, Res& v) {
   return x(v.status) && (v.status != NFS4_OK || x(v.resok4));
@@ -143,14 +143,14 @@ bool encode_op(X& x, const Args& args) {
   return x(op_of<Args>) && x(args);
 }
 
-// RFC 8881 table 12: what ILLEGAL may answer. Servers send BADXDR with it when they could not decode the
+// Statuses of ILLEGAL (RFC 8881 table 12). Servers send BADXDR with it if they could not decode the
 // operation.
 inline bool legal_illegal(nfsstat4 status) {
   return status == NFS4ERR_OP_ILLEGAL || status == NFS4ERR_BADXDR;
 }
 
-// One result of a COMPOUND, of which it is known what operation it answers. A server may answer any operation
-// with ILLEGAL instead (RFC 8881 section 16.2.3); `out.status` is then what ILLEGAL carries.
+// Decodes one result of a COMPOUND whose operation is known. A server may answer any operation with ILLEGAL
+// (RFC 8881 section 16.2.3); `out.status` is then the status of ILLEGAL.
 template <class Res>
 bool decode_res(xdr::Decoder& x, Res& out) {
   static_assert(op_of<Res> != OP_ILLEGAL);

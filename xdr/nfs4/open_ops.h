@@ -2,9 +2,9 @@
 // Opening and closing files: OPEN, OPENATTR, OPEN_DOWNGRADE, CLOSE, and the delegations an OPEN may return
 // (RFC 8881 sections 18.2, 18.16 to 18.18, 10.4).
 //
-// Unions of the RFC are flattened: a member says for which arm it is on the wire. All arms are closed sets,
-// so an unknown one fails. Delegations are also granted by WANT_DELEGATION and CB_PUSH_DELEG, in state_ops.h
-// and callback.h.
+// The RFC's unions are flattened: a comment at a member names its arm. All arms are closed sets; an unknown
+// one fails. WANT_DELEGATION and CB_PUSH_DELEG, which grant delegations too, are in state_ops.h and
+// callback.h.
 #pragma once
 
 #include <cstdint>
@@ -122,7 +122,7 @@ bool xdr(X& x, Ref<X, open_claim4> v) {
 
 struct OPEN4args {
   seqid4 seqid = 0;           // ignored in NFSv4.1
-  uint32_t share_access = 0;  // open_share: access, and what delegation is wanted
+  uint32_t share_access = 0;  // open_share: access, and the wanted delegation
   uint32_t share_deny = 0;
   open_owner4 owner{};
   openflag4 openhow{};
@@ -174,8 +174,8 @@ struct open_delegation4 {
   stateid4 stateid{};                         // READ, WRITE
   bool recall = false;                        // READ, WRITE: to be returned at once
   nfs_space_limit4 space_limit{};             // WRITE
-  nfsace4 permissions{};                      // READ, WRITE: who may open without asking ACCESS
-  why_no_delegation4 ond_why{};               // NONE_EXT; other values carry nothing more
+  nfsace4 permissions{};                      // READ, WRITE: users who may open without an ACCESS call
+  why_no_delegation4 ond_why{};               // NONE_EXT; only the two reasons below have more data
   bool ond_server_will_push_deleg = false;    // NONE_EXT, WND4_CONTENTION
   bool ond_server_will_signal_avail = false;  // NONE_EXT, WND4_RESOURCE
 
@@ -292,7 +292,7 @@ bool xdr(X& x, Ref<X, CLOSE4args> v) {
 
 struct CLOSE4res {
   nfsstat4 status = NFS4_OK;
-  stateid4 open_stateid{};  // NFS4_OK; of no use to a client (RFC 8881 section 18.2.4)
+  stateid4 open_stateid{};  // NFS4_OK; useless to a client (RFC 8881 section 18.2.4)
 
   bool operator==(const CLOSE4res&) const = default;
 };

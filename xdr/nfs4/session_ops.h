@@ -2,9 +2,9 @@
 // Sessions and their connections: CREATE_SESSION, SEQUENCE, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL,
 // DESTROY_SESSION (RFC 8881 sections 18.33, 18.34, 18.36, 18.37, 18.46).
 //
-// Result unions are named `status` and `resok4` like those of all other operations, whatever prefix the RFC
-// gives them; other members keep the RFC's names. RPCSEC_GSS arms are coded, though this client does not ask
-// for them.
+// The result unions have members `status` and `resok4` as in all other operations, whatever prefix the RFC
+// uses; other members keep the RFC's names. RPCSEC_GSS arms are supported, though this client does not use
+// them.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ enum create_session_flags : uint32_t {
 
 struct channel_attrs4 {
   count4 ca_headerpadsize = 0;            // bytes
-  count4 ca_maxrequestsize = 0;           // bytes, RPC header included, transport header excluded
+  count4 ca_maxrequestsize = 0;           // bytes; includes the RPC header, excludes the transport header
   count4 ca_maxresponsesize = 0;          // bytes
   count4 ca_maxresponsesize_cached = 0;   // bytes
-  count4 ca_maxoperations = 0;            // SEQUENCE included
+  count4 ca_maxoperations = 0;            // includes SEQUENCE
   count4 ca_maxrequests = 0;              // slots
   std::optional<uint32_t> ca_rdma_ird{};  // <1>
 

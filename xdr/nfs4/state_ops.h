@@ -53,7 +53,7 @@ bool xdr(X& x, Ref<X, TEST_STATEID4args> v) {
 }
 
 struct TEST_STATEID4resok {
-  std::vector<nfsstat4> tsr_status_codes{};  // in the order of ts_stateids; the caller compares the counts
+  std::vector<nfsstat4> tsr_status_codes{};  // in the order of ts_stateids; the caller checks the count
 
   bool operator==(const TEST_STATEID4resok&) const = default;
 };

@@ -75,7 +75,8 @@ bool xdr(xdr::Sizer& x, const chunk_lists& v) {
   return put(x, v);
 }
 
-// The lists are linked lists on the wire: their ends are not announced, only the message's end bounds them.
+// The lists are linked lists in the message: their length is not announced, only the message's end limits
+// them.
 bool xdr(xdr::Decoder& x, chunk_lists& v) {
   v.clear();
   bool more = false;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunk lists of an RPC-over-RDMA header; versions 1 and 2 encode them alike (RFC 8166 section 4.3,
+// The chunk lists of an RPC-over-RDMA header. Versions 1 and 2 encode them alike (RFC 8166 section 4.3,
 // draft-cel-nfsv4-rpcrdma-version-two-09 section 3.3; big-endian words):
 //
 //     Read list    { 1, position, handle, length, offset(2) }*  0
 //     Write list   { 1, segments, { handle, length, offset(2) }* }*  0
 //     Reply chunk  0  |  1, segments, { handle, length, offset(2) }*
 //
-// A header object is used again for the next message: its vectors keep their memory, so that decoding costs
-// no allocation in the steady state. What a decode takes is bounded by the message's own length (20 bytes for
-// 24 of memory).
+// A header object is reused for the next message: its vectors keep their memory, so decoding usually
+// allocates nothing. The message's own length limits what a decode allocates (24 bytes of memory for 20 of
+// the message).
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@
 namespace nfsrdma::rpcrdma {
 
 // One entry of the Read list. Entries with the same position are one Read chunk, in list order (RFC 8166
-// section 3.4.5); position 0 is the Position-Zero Read chunk: the RPC message itself.
+// section 3.4.5). Position 0 is the Position-Zero Read chunk, the RPC message itself.
 struct read_segment {
   uint32_t position = 0;
   segment target;
   bool operator==(const read_segment&) const = default;
 };
 
-// The Write list: an ordered list of chunks, each an array of segments. Held flat.
+// The Write list: chunks in order, each an array of segments. Stored in one vector for all chunks.
 class write_list {
  public:
   size_t size() const { return ends_.size(); }
@@ -39,7 +39,7 @@ class write_list {
   std::span<const segment> all() const { return segments_; }
 
   void clear();
-  // A chunk is begun, then its segments are added.
+  // Start a chunk, then add its segments.
   void add_chunk() { ends_.push_back(segments_.size()); }
   void add_segment(const segment& s);
   void add(std::span<const segment> chunk);
@@ -49,13 +49,13 @@ class write_list {
  private:
   size_t begin(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
   std::vector<segment> segments_;
-  std::vector<size_t> ends_;  // of each chunk, in segments_
+  std::vector<size_t> ends_;  // for each chunk, the end of its segments in segments_
 };
 
 struct chunk_lists {
   std::vector<read_segment> reads;
   write_list writes;
-  std::vector<segment> reply;  // meaningful if has_reply
+  std::vector<segment> reply;  // valid if has_reply
   bool has_reply = false;
 
   bool empty() const { return reads.empty() && writes.empty() && !has_reply; }
@@ -63,7 +63,7 @@ struct chunk_lists {
   bool operator==(const chunk_lists&) const = default;
 };
 
-// Bytes of a chunk; 64 bits: a list of segments of 4 GiB each does not wrap.
+// The sum of the segments' lengths. 64 bits, because several segments of 4 GiB would overflow 32.
 uint64_t chunk_bytes(std::span<const segment> chunk);
 
 bool xdr(xdr::Encoder& x, const chunk_lists& v);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Connection Configuration Protocol (RFC 5666 section 6): program 100417, version 1, procedure 1. RFC
-// 8166 has dropped it; RFC 8797's private data says the same without a round trip.
+// 8166 has dropped it; the private data of RFC 8797 replaces it without a round trip.
 //
-//     arguments = maxcall_sendsize, maxreply_sendsize, maxrdmaread     results = maxcall_sendsize, align,
-//     maxrdmaread
+//     arguments = maxcall_sendsize, maxreply_sendsize, maxrdmaread
+//     results   = maxcall_sendsize, align, maxrdmaread
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ inline constexpr uint32_t CONFIG_RDMA_VERS1 = 1;
 inline constexpr uint32_t CONF_RDMA = 1;
 
 struct config_rdma_req {
-  uint32_t maxcall_sendsize = 0;   // the longest call that the client wants to Send inline
-  uint32_t maxreply_sendsize = 0;  // the longest inline reply that it takes
-  uint32_t maxrdmaread = 0;        // RDMA Reads that it answers at once
+  uint32_t maxcall_sendsize = 0;   // longest call that the client wants to send inline
+  uint32_t maxreply_sendsize = 0;  // longest inline reply that the client accepts
+  uint32_t maxrdmaread = 0;        // RDMA Reads that the client serves at a time
   bool operator==(const config_rdma_req&) const = default;
 };
 
 struct config_rdma_reply {
-  uint32_t maxcall_sendsize = 0;  // the longest inline call that the server takes
-  uint32_t align = 0;             // of its receive buffers; for padding before data, which is not used here
-  uint32_t maxrdmaread = 0;       // RDMA Reads that the server answers at once
+  uint32_t maxcall_sendsize = 0;  // longest inline call that the server accepts
+  uint32_t align = 0;        // of the server's receive buffers, for padding in front of data; unused here
+  uint32_t maxrdmaread = 0;  // RDMA Reads that the server serves at a time
   bool operator==(const config_rdma_reply&) const = default;
 };
 

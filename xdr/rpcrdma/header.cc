@@ -45,8 +45,8 @@ bool put(X& x, const header& h) {
     case RDMA_MSG:
     case RDMA_NOMSG: return (!v2 || (x(h.flags) && x(h.inv_handle))) && x(h.chunks);
     case RDMA_ERROR:
-      // ERR_VERS goes to whom does not know our version: its layout is the one fixed for all (RFC 8166
-      // section 7).
+      // The receiver of ERR_VERS does not know our version, so its layout is the same in all versions (RFC
+      // 8166 section 7).
       return (!v2 || h.error.code == ERR_VERS || x(h.flags)) && put_error(x, h.vers, h.error);
     case RDMA2_CONNPROP: return v2 && x(h.flags) && put_properties(x, h.properties);
     default: return false;
@@ -59,16 +59,17 @@ bool get_error(xdr::Decoder& x, uint32_t version, error& e) {
   return (words < 1 || x(e.first)) && (words < 2 || x(e.second));
 }
 
-// Of ERR_VERS. An error of one word whose argument is not less than its code would look the same.
+// Whether both words can be the version range of ERR_VERS. The excluded values would also fit an error of one
+// word.
 bool is_version_range(uint32_t low, uint32_t high) {
   return low <= high && low != RDMA2_ERR_READ_CHUNKS && low != RDMA2_ERR_WRITE_CHUNKS &&
          low != RDMA2_ERR_SEGMENTS && low != RDMA2_ERR_REPLY_RESOURCE;
 }
 
-// The two layouts of ERR_VERS in a message that says version 2: without flags, as version 1 and every
-// responder that knows no version 2 has it (28 bytes: 1, low, high), and with flags (32 bytes: RESPONSE, 1,
-// low, high). In the first, low <= high keeps it apart from the one-word errors of version 2, which have 1
-// (RESPONSE) in the same place, and never 1 as their code.
+// ERR_VERS has two layouts in a message of version 2: without flags, as in version 1 and from every responder
+// that does not know version 2 (28 bytes: 1, low, high), and with flags (32 bytes: RESPONSE, 1, low, high).
+// In the first, low <= high distinguishes it from the one-word errors of version 2: these have 1 (RESPONSE)
+// in the same place, and their code is never 1.
 bool is_fixed_err_vers(ConstBytes message) {
   if (message.size() != 28) return false;
   const uint32_t w4 = load_be32(message.data() + 16);
@@ -77,7 +78,7 @@ bool is_fixed_err_vers(ConstBytes message) {
   return w4 == ERR_VERS && is_version_range(w5, w6);
 }
 
-// v2 section 4.1: who finds a property malformed answers BAD_XDR; an unknown one is ignored.
+// v2 section 4.1: a malformed property is answered BAD_XDR; an unknown one is ignored.
 bool get_properties(xdr::Decoder& x, properties& p) {
   uint32_t count = 0;
   if (!x.count(count, x.left(), 8)) return false;
@@ -108,8 +109,8 @@ Defect get_version1(xdr::Decoder& x, header& h) {
   }
 }
 
-// draft-ietf-nfsv4-rpcrdma-version-two has no flags word and numbers its types from 6 on; its INVAL_HTYPE is
-// 4 and nothing more. No message of ours is an error of 20 bytes, or has flags of 2 and more.
+// draft-ietf-nfsv4-rpcrdma-version-two has no flags word and numbers its types from 6; its INVAL_HTYPE is 4
+// without more words. In the version supported here no error has 20 bytes, and flags are less than 2.
 bool is_foreign(ConstBytes message, const header& h) {
   if (h.type >= 6 && h.type <= 13) return true;
   return h.type == RDMA_ERROR && message.size() == 20 && load_be32(message.data() + 16) == 4;
@@ -119,8 +120,9 @@ Defect get_version2(xdr::Decoder& x, ConstBytes message, header& h) {
   if (h.type == RDMA_ERROR && is_fixed_err_vers(message))
     return get_error(x, kVersion1, h.error) ? Defect::kNone : Defect::kXdr;
   if (is_foreign(message, h)) return Defect::kForeign;
-  const bool flags =
-      x(h.flags);  // of every type (section 3.1): who does not know it must know whether to answer
+  // Every type has flags (section 3.1), so that a receiver can tell from them whether to answer an unknown
+  // type.
+  const bool flags = x(h.flags);
   if (h.type != RDMA_MSG && h.type != RDMA_NOMSG && h.type != RDMA_ERROR && h.type != RDMA2_CONNPROP)
     return Defect::kType;
   if (!flags) return Defect::kXdr;

@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transport header before every RPC message (RFC 8166 section 4; draft-cel-nfsv4-rpcrdma-version-two-09,
-// "v2" below). Four words have their place and meaning in every version (RFC 8166 section 7):
+// The transport header in front of every RPC message (RFC 8166 section 4;
+// draft-cel-nfsv4-rpcrdma-version-two-09, "v2" below). Four words have the same place and meaning in all
+// versions (RFC 8166 section 7):
 //
 //     w0 xid   w1 vers   w2 credit   w3 type
 //
-//     version 1  0 RDMA_MSG    chunk lists, RPC message        version 2 (w4 = flags)
-//                1 RDMA_NOMSG  chunk lists                     0 RDMA2_MSG       w5 = inv_handle, chunk
-//                lists, RPC message 2 RDMA_MSGP   align, thresh, chunk lists...   1 RDMA2_NOMSG     w5 =
-//                inv_handle, chunk lists 3 RDMA_DONE   nothing                         4 RDMA2_ERROR     w5 =
-//                error, its words 4 RDMA_ERROR  w4 = error, its words           5 RDMA2_CONNPROP  w5 = count,
-//                { which, opaque data<> }*
+// Version 1, then:
 //
-// A first message of at least 28 (version 1) or 36 (version 2) bytes precedes the RPC message, whose first
-// word is the XID again. ERR_VERS always has version 1's layout when it is sent; both are understood.
+//     0 RDMA_MSG    chunk lists, RPC message
+//     1 RDMA_NOMSG  chunk lists
+//     2 RDMA_MSGP   align, thresh, chunk lists...
+//     3 RDMA_DONE   nothing
+//     4 RDMA_ERROR  w4 = error, its words
 //
-// Values only; no I/O; any thread. Nothing is allocated that the message's own length does not pay for.
+// Version 2 (w4 = flags), then:
+//
+//     0 RDMA2_MSG       w5 = inv_handle, chunk lists, RPC message
+//     1 RDMA2_NOMSG     w5 = inv_handle, chunk lists
+//     4 RDMA2_ERROR     w5 = error, its words
+//     5 RDMA2_CONNPROP  w5 = count, { which, opaque data<> }*
+//
+// At least 28 (version 1) or 36 (version 2) bytes precede the RPC message, whose first word is the XID again.
+// ERR_VERS is always sent with the layout of version 1; both layouts are understood.
+//
+// Values only; no I/O; any thread. A decode never allocates more than the message's own length justifies.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +63,7 @@ enum errcode : uint32_t {
   RDMA2_ERR_SYSTEM = 9,
 };
 
-// Which of the two words an error has is its code's matter.
+// An error. Its code says how many of the two words it has.
 struct error {
   errcode code = ERR_CHUNK;
   uint32_t first = 0;   // low; max_chunks, max_segments; chunk_index; REPLY_RESOURCE's length_needed
@@ -62,7 +71,7 @@ struct error {
   bool operator==(const error&) const = default;
 };
 
-// v2 section 4.2. Absent ones have their default and never change.
+// v2 section 4.2. An absent property has its default and never changes.
 enum propid : uint32_t { RDMA2_PROPID_RBSIZ = 1, RDMA2_PROPID_BRS = 2 };
 enum rvreqsup : uint32_t { RDMA2_RVREQSUP_NONE = 0, RDMA2_RVREQSUP_INLINE = 1, RDMA2_RVREQSUP_GENL = 2 };
 
@@ -72,7 +81,7 @@ struct properties {
   bool operator==(const properties&) const = default;
 };
 
-// One header, of any type; `type` says which members are on the wire.
+// One header of any type; `type` says which members are encoded.
 struct header {
   uint32_t xid = 0;
   uint32_t vers = kVersion1;
@@ -80,35 +89,36 @@ struct header {
   proc type = RDMA_MSG;
 
   uint32_t flags = 0;              // version 2
-  uint32_t inv_handle = 0;         // version 2: the one handle a reply may invalidate; 0: none
+  uint32_t inv_handle = 0;         // version 2: the one handle that the reply may invalidate; 0: none
   chunk_lists chunks;              // RDMA_MSG, RDMA_NOMSG
   rpcrdma::error error;            // RDMA_ERROR
   rpcrdma::properties properties;  // RDMA2_CONNPROP
 
   bool response() const { return (flags & RPCRDMA2_F_RESPONSE) != 0; }
   bool carries_rpc() const { return type == RDMA_MSG || type == RDMA_NOMSG; }
-  // As new, with the memory of the lists kept.
+  // Resets the header and keeps the memory of the lists.
   void clear();
 };
 
-// What is wrong with a header, as the answer to it depends on it.
+// What is wrong with a header; it decides the answer.
 enum class Defect : uint8_t {
   kNone,
-  kShort,    // less than the four fixed words: nothing of it can be trusted
-  kVersion,  // neither 1 nor 2: prefix only was decoded
-  kType,     // not a type of its version: prefix only was decoded (obsolete types of version 1 too)
+  kShort,    // shorter than the four fixed words: nothing in it can be trusted
+  kVersion,  // neither 1 nor 2; only the prefix was decoded
+  kType,     // not a type of its version, or an obsolete type of version 1; only the prefix was decoded
   kXdr,      // the rest cannot be decoded
   kForeign,  // version 2 of another draft (draft-ietf-nfsv4-rpcrdma-version-two): its types, its errors
 };
 
-// Appends the header to `out`. False: vers is neither 1 nor 2, or the type is not one that may be sent in it.
+// Appends the header to `out`. Returns false if vers is neither 1 nor 2, or if the type must not be sent in
+// it.
 bool encode(ByteVector& out, const header& h);
-// How many bytes encode() would append.
+// The number of bytes that encode() would append.
 size_t encoded_bytes(const header& h);
 
-// Decodes the header at the beginning of `message` over `h`; `*length` is where the RPC message begins
-// (RDMA_MSG) or the header's end. An unknown property is skipped, a malformed one is kXdr. What follows a
-// header that is not RDMA_MSG is not looked at.
+// Decodes the header at the start of `message` into `h`. `*length` is where the RPC message begins
+// (RDMA_MSG), or the end of the header. An unknown property is skipped; a malformed one is kXdr. Bytes after
+// other headers than RDMA_MSG are ignored.
 Defect decode(ConstBytes message, header& h, size_t* length);
 
 }  // namespace nfsrdma::rpcrdma

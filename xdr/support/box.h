@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Box<T>: a value that is mostly absent, kept on the heap so that its absence costs one pointer.
+// Box<T>: a value that is absent most of the time. It is kept on the heap, so an absent value takes one
+// pointer.
 //
-// Copying copies the value. Reading an absent value reads a T{}, so readers need no check; edit() makes it
-// present. Two boxes compare equal when what they read compares equal. Owned by whoever holds it; not shared,
-// not locked.
+// Copying copies the value. Reading an absent value gives a T{}, so readers need no check; edit() creates it.
+// Boxes are equal if the values read from them are equal. The owner uses it alone; there is no lock.
 #pragma once
 
 #include <memory>

@@ -20,12 +20,12 @@ std::string status_text(const Error& error) {
   }
 }
 
-// What applications get stands for a cause that errno has no word for: not to be read as another cause.
+// Whether the cause explains the error better than errno's text, which would name another cause.
 bool says_itself(const Error& error) {
   if (error.cause.empty()) return false;
   const std::string_view op = error.op;
   if (error.layer == Layer::kTransport) return op == "resolve";
-  // fusermount3 has an exit status only, and says why in words.
+  // fusermount3 returns only an exit status; its message says why.
   if (error.layer == Layer::kSystem) return op == "mount" && error.cause.starts_with("fusermount3: ");
   return error.is_status(nfs4::NFS4ERR_WRONGSEC);
 }
@@ -34,7 +34,7 @@ std::string errno_text(const Error& error) {
   if (error.errnum == 0 || says_itself(error)) return {};
   const char* known = strerrordesc_np(error.errnum);
   std::string text = known != nullptr ? std::string(known) : "errno " + std::to_string(error.errnum);
-  // Once is enough: causes that quote the system bring it with them ("127.0.0.1:2049: Connection refused").
+  // Causes that quote the system already contain the text ("127.0.0.1:2049: Connection refused").
   return error.cause.find(text) == std::string::npos ? text : std::string();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Result<T>: a value or an Error. tl::expected today; std::expected is one line away (libstdc++ 12 has it
-// only under C++23 and without and_then).
+// Result<T>: a value or an Error. It is tl::expected, because libstdc++ 12 has std::expected only with C++23
+// and without and_then. The alias keeps a later change to one line.
 #pragma once
 
 #include <tl/expected.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SourceLocation: std::source_location, or its likeness for clang 14 (fuzzing, clang-tidy), which knows the
-// built-ins for file, line and function but not the one that libstdc++'s std::source_location needs.
+// SourceLocation: std::source_location. For clang 14 (fuzzing, clang-tidy) a replacement, because it lacks
+// the built-in that libstdc++'s std::source_location needs.
 //
-// Immutable; as a defaulted argument `SourceLocation where = SourceLocation::current()` it names the caller.
+// Immutable. As a default argument `SourceLocation where = SourceLocation::current()` it names the caller.
 #pragma once
 
 #include <cstdint>

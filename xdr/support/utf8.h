@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is it UTF-8? RFC 3629: shortest forms only, no surrogates, nothing above U+10FFFF. (RFC 8881 section 14.4:
-// a name that is not UTF-8 is NFS4ERR_INVAL.)
+// Checks for UTF-8 by RFC 3629: shortest forms only, no surrogates, nothing above U+10FFFF. (RFC 8881 section
+// 14.4: a name that is not UTF-8 is NFS4ERR_INVAL.)
 #pragma once
 
 #include <cstdint>
