@@ -2,7 +2,7 @@
 """Measures mounts beside what a user would pick instead, and beside their ceilings; scripts/bench runs it (see run.py for the world).
 
 usage: bench.py [--size MIB] [--repeats N] [--grid-repeats N] [--seconds S] [--files N] [--options MOUNT_OPTIONS] [--only PART,...]
-[--full] [--counts N,...] [--touch] [--fuse-nfs PROGRAM] [--commit NAME]
+                [--full] [--counts N,...] [--touch] [--fuse-nfs PROGRAM] [--commit NAME]
 
 peers.py: Ganesha over TCP, compared with libnfs (parts transfers, depth, metadata); fabrics.py: software RDMA compared with TCP (fabrics,
 latency, alone, filer_depth, grid); delays.py: a server with late replies (delay); scale.py: counts of calls and memory (rpc_counts,

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile peer of nfsrdma-filer does, as the ordinary user UID: attacker.py UID MODE PORT COUNT. Says "ready" when
-all of it is done, and keeps its connections until it is killed.
+"""A hostile peer of nfsrdma-filer that runs as the ordinary user UID: attacker.py UID MODE PORT COUNT. Prints "ready" when
+its attack is set up, and keeps its connections until it is killed.
 
-idle     COUNT TCP connections that say nothing
+idle     COUNT TCP connections that send nothing
 mpa      COUNT connections to the port of software RDMA that never send their MPA request
 chunks   COUNT software RDMA connections that each announce 4 calls with a megabyte in Read chunks, and answer no RDMA Read
-calls    the same with 60 calls: more than a stranger has credits for
-records  COUNT TCP connections with a megabyte announced and a tenth of it sent
-clients  client IDs, each confirmed with a session, until the server says no, or COUNT of them
+calls    the same with 60 calls: more than an unknown client has credits for
+records  COUNT TCP connections that announce a megabyte and send a tenth of it
+clients  client IDs, each confirmed with a session, until the server refuses, or COUNT of them
 """
 
 import os
@@ -46,7 +46,7 @@ def announce(port, calls):
     while len(reply) < 20:
         part = s.recv(20 - len(reply))
         if not part:
-            return s  # it had to go for somebody else
+            return s  # the server closed it to make room for another connection
         reply += part
     try:
         s.sendall(b"".join(frame(n, announcement(n)) for n in range(1, calls + 1)))

@@ -3,9 +3,8 @@
 
 usage: demo.py [--size MIB] [--options MOUNT_OPTIONS]
 
-Each step is checked, not only run: what was written is compared with its source, through another mount or on the
-server. Prints every command, what it took in seconds and RPCs (from `nfsrdma-fuse stats`), and a summary. Exit
-status 0 only when everything was as it should be.
+The result of each step is checked: what was written is compared with its source, through another mount or on the server. Prints every
+command, its seconds and RPCs (from `nfsrdma-fuse stats`), and a summary. Exit status 0 only when every result was correct.
 """
 
 import argparse
@@ -38,7 +37,7 @@ for _ in range(int(sys.argv[2])):
 
 
 class Failed(Exception):
-    """A step's result is not what it should be."""
+    """A step's result is wrong."""
 
 
 def require(condition, what):
@@ -51,7 +50,7 @@ def title(text):
 
 
 def shown(argv):
-    """A command as a person would type it: without the world's directories and the fixed options of git."""
+    """A command as a person would type it: without the world's directories and git's fixed options."""
     text = " ".join(str(a) for a in argv).replace(HOME + "/", "")
     return re.sub(r"\S*/bin/(?=\S*nfsrdma-fuse)", "", text)
 
@@ -77,7 +76,7 @@ class Demo:
         self.size = arguments.size * MIB
         self.options = arguments.options
         self.steps = []  # (name, seconds, RPCs, bytes)
-        self.operations = {}  # what both mounts' lives came to
+        self.operations = {}  # of both mounts
         self.server = None
         self.port, self.proto = None, "tcp"
         self.mounted = None
@@ -90,7 +89,7 @@ class Demo:
         self.mounted = Mount(self.server.source(), self.port, options, path=path, proto=self.proto)
 
     def umount(self):
-        """Also adds what this mount sent to the totals."""
+        """Unmounts, and adds the mount's operations to the totals."""
         for operation in self.mounted.stats()["operations"]:
             count, errors = self.operations.get(operation["name"], (0, 0))
             self.operations[operation["name"]] = count + operation["requests"], errors + operation["retransmissions"]
@@ -104,7 +103,7 @@ class Demo:
         return sum(operation["requests"] for operation in self.mounted.stats()["operations"])
 
     def step(self, name, work, size=0):
-        """Runs one step and notes what it took."""
+        """Runs one step and records its seconds, RPCs and bytes."""
         before, begin = self.requests(), time.monotonic()
         work()
         seconds, rpcs = time.monotonic() - begin, self.requests() - before

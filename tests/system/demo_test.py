@@ -4,7 +4,7 @@
 
 usage: demo_test.py --build BUILDDIR --as root|user
 
-Runs outside of the demo's world, as scripts/demo does.
+It runs outside of the demo's world, as scripts/demo does.
 """
 
 import argparse
@@ -47,7 +47,7 @@ class Demo(LeftoverCase):
         self.nothing_left()
 
     def ended_by(self, end, argv):
-        """Starts the demo, ends it by `end` when the mount is at work, and returns its status."""
+        """Starts the demo, calls `end` when the mount is in use, and returns the demo's status."""
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
         for line in process.stdout:

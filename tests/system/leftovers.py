@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of tests that end a program in every way and look for what it leaves: processes, mounts, changed system files.
+"""The base of tests that end a program in every way and look for its leftovers: processes, mounts, changed system files.
 
 Processes are found by a mark in their environment.
 """
@@ -10,7 +10,7 @@ import time
 import unittest
 import uuid
 
-# What mounts, servers and their installation are known to touch.
+# Files that mounts, servers and their installation may touch.
 SYSTEM_FILES = ("/dev/fuse", "/etc/exports", "/etc/fstab", "/etc/fuse.conf", "/etc/ganesha/ganesha.conf", "/etc/hosts", "/etc/idmapd.conf",
                 "/etc/nfs.conf", "/etc/nfsmount.conf", "/etc/nfsrdma-fuse.conf", "/etc/nfsrdma-fuse.conf.d", "/sbin/mount.fuse.rpcrdma",
                 "/sbin/mount.nfsrdma-fuse", "/sbin/umount.fuse.rpcrdma", "/usr/sbin/policy-rc.d")
@@ -33,8 +33,8 @@ class LeftoverCase(unittest.TestCase):
         return mounts, files
 
     def processes(self):
-        """Those that carry the mark; an unprivileged caller may not look into root's. Not an argument: sudo puts its command line
-        into the environment."""
+        """The processes with the mark. An unprivileged caller may not read root's environment. The mark is not an argument, because sudo
+        puts its command line into the environment."""
         sudo = [] if os.getuid() == 0 else ["sudo", "-n"]
         found = subprocess.run([*sudo, "sh", "-c", "grep -lszF -f - /proc/[0-9]*/environ"], input=self.mark + "\n",
                                capture_output=True, text=True)

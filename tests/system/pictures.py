@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the pictures of docs/user/img: top, doctor, the benchmark's page, a notice, the dialog; scripts/pictures runs it (run.py has the world).
+"""Makes the pictures of docs/user/img: top, doctor, the benchmark's page, a notice, the dialog. scripts/pictures runs it (run.py has the
+world).
 
-usage: pictures.py [NAME...]     Into out/ of the world, all or those that are named.
+usage: pictures.py [NAME...]     Writes all pictures, or the named ones, to out/ of the world.
 
-Everything is real: a mount of nfsrdma-filer on loopback, a terminal (tmux), a browser (Chromium), a screen (Xvfb) with a daemon
-for notices (dunst). The world has a user anna and a server "filer", so that pictures do not show who took them.
+Everything is real: a mount of nfsrdma-filer on loopback, a terminal (tmux), a browser (Chromium), a screen (Xvfb) with a notification
+daemon (dunst). The world has a user anna and a server "filer", so that pictures do not show who made them.
 """
 
 import contextlib
@@ -48,7 +49,7 @@ def keep(name, png):
 
 
 def settle():
-    """Names that a reader can do with, in the world only."""
+    """Host and directory names for readers, in the world only."""
     hosts = os.path.join(WORK, "hosts")
     steward.write_file(hosts, "127.0.0.1 localhost filer\n::1 localhost\n")
     steward.run(["mount", "--bind", hosts, "/etc/hosts"])
@@ -76,7 +77,7 @@ def mounted(*options, directory=FILES, environment=None):
 
 @contextlib.contextmanager
 def running(*argv, **more):
-    """In a process group of its own, which ends with the context."""
+    """Runs a program in its own process group, which ends with the context."""
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, **more)
     try:
         yield process
@@ -129,7 +130,7 @@ def markup(text):
 
 
 class Terminal:
-    """A shell in tmux, of so many columns and rows."""
+    """A shell in tmux, with so many columns and rows."""
 
     def __init__(self, columns, rows):
         self.socket = os.path.join(WORK, "tmp", "tmux")
@@ -165,7 +166,7 @@ class Terminal:
 
 
 def take_top(server):
-    """With somebody who reads a large file, and somebody who looks for files."""
+    """top, with one program that reads a large file and one that searches for files."""
     with mounted(), Terminal(80, 24) as terminal:
         os.makedirs(os.path.join(FILES, "photos", "2026"), exist_ok=True)
         for number in range(60):
@@ -178,7 +179,7 @@ def take_top(server):
         with running("sh", "-c", read, "sh", os.path.join(FILES, "film.mkv")), running("sh", "-c", look, "sh", os.path.join(FILES, "photos")):
             terminal.type("nfsrdma-fuse top")
             wait_until(lambda: "READ" in terminal.text(), "top shows reads")
-            time.sleep(6)  # of a few intervals
+            time.sleep(6)  # a few intervals
             terminal.keep("top")
             terminal.tmux("send-keys", "q")
 
@@ -190,10 +191,10 @@ def take_doctor(server):
         terminal.keep("doctor")
 
 
-# ---- a telephone
+# ---- a phone
 
 def take_bench(server):
-    """Of two mounts of one server, on a machine that is called as a reader may call hers."""
+    """The benchmark's page of two mounts of one server, with a host name that tells nothing."""
     tcp, rdma = os.path.join(HOME, "tcp"), os.path.join(HOME, "rdma")
     page = os.path.join(HOME, "bench.html")
     with mounted("proto=tcp", directory=tcp), mounted("proto=rdma", directory=rdma):
@@ -208,7 +209,7 @@ def take_bench(server):
 # ---- a screen
 
 class Screen:
-    """Xvfb, and what its frame buffer shows: a file in the form of xwd(1)."""
+    """Xvfb, and the content of its frame buffer, a file in the format of xwd(1)."""
 
     def __init__(self, width, height):
         self.work = tempfile.mkdtemp(dir=os.path.join(WORK, "tmp"))
@@ -233,7 +234,7 @@ class Screen:
         return {**os.environ, "DISPLAY": ":" + self.display}
 
     def rows(self):
-        """Of RGB bytes, without the black around."""
+        """The rows of RGB bytes, without the black border."""
         with open(os.path.join(self.work, "Xvfb_screen0"), "rb") as file:
             data = file.read()
         header = struct.unpack(">25I", data[:100])
@@ -251,7 +252,7 @@ class Screen:
         return [row[left * 3:right * 3] for row in rows]
 
     def keep(self, name):
-        """Once something is drawn, and stays the same."""
+        """Keeps the picture once something is drawn and no longer changes."""
         before, deadline = None, time.monotonic() + 60
         while time.monotonic() < deadline:
             now = self.rows()
@@ -302,7 +303,7 @@ DUNST = """\
 
 
 def take_notice(server):
-    """From the mount's own daemon, after the server has not answered for 15 seconds."""
+    """The notice of the mount's own daemon, after the server has not answered for 15 seconds."""
     bus = "unix:path=" + os.path.join(WORK, "tmp", "bus")
     settings = os.path.join(WORK, "tmp", "dunstrc")
     with open(settings, "w") as file:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of the documents can be taken: each shows something, is of a size for a page, and nothing is left behind.
+"""The pictures of the documents can be made: each shows something, has a size for a page, and nothing is left behind.
 
-usage: pictures_test.py --build BUILDDIR     Skipped where what takes them is not installed (scripts/setup --pictures).
+usage: pictures_test.py --build BUILDDIR     Skipped where the programs are not installed (scripts/setup --pictures).
 """
 
 import argparse
@@ -18,7 +18,7 @@ from leftovers import LeftoverCase
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
-# The least that each is wide and high.
+# The minimum width and height of each.
 SIZES = {"top": (640, 300), "doctor": (640, 300), "bench-telephone": (390, 1000), "notice": (200, 50), "dialog": (300, 200)}
 MOST = 150 << 10
 arguments = None

@@ -5,12 +5,11 @@
 usage: run.py --build BUILDDIR [--as root|user] [--timeout SECONDS] [--verbose] MODULE[.CLASS[.TEST]]...
        run.py --build BUILDDIR [--as root|user] --script FILE [ARG...]
 
-The world is a mount, PID and network namespace: mounts, processes and ports of the test exist only inside, on tmpfs
-directories that nobody outside sees. When the test ends, fails, hangs past its timeout, or this program or its
-caller is killed in whatever way, the kernel ends every process and mount of it. Making the world takes root: an
-ordinary user's call goes through `sudo -n`, and is skipped where that is not allowed. The test itself then runs as
-root or as an ordinary user (the calling one; `games` when the caller is root), and asks harness/init.py, the
-world's process 1, for what only root may do.
+The world is a mount, PID and network namespace: mounts, processes and ports of the test exist only inside, on tmpfs directories that
+nobody outside sees. When the test ends, fails, hangs past its timeout, or this program or its caller is killed in whatever way, the kernel
+ends every process and mount of it. Making the world needs root: an ordinary user's call goes through `sudo -n`, and is skipped where that
+is not allowed. The test itself then runs as root or as an ordinary user (the calling one; `games` when the caller is root), and asks
+harness/init.py, the world's process 1, for operations that need root.
 """
 
 import argparse
@@ -34,7 +33,7 @@ def parse(argv):
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--out", help="directory a --script may write its results to")
     parser.add_argument("modules", nargs="*")
-    script = argv.index("--script") if "--script" in argv else len(argv)  # what follows it is the script's own
+    script = argv.index("--script") if "--script" in argv else len(argv)  # everything after it is the script's own
     args = parser.parse_args(argv[:script])
     args.script = argv[script + 1:]
     if bool(args.script) == bool(args.modules):
@@ -43,7 +42,7 @@ def parse(argv):
 
 
 def user_ids():
-    """uid:gid the `user` identity runs with."""
+    """The uid:gid of the identity `user`."""
     if os.getuid() != 0:
         return f"{os.getuid()}:{os.getgid()}"
     if os.environ.get("SUDO_UID", "0") != "0":
@@ -57,7 +56,7 @@ def is_sanitized(build):
 
 
 def end_with(parent):
-    """SIGTERM for us when the caller dies, in whatever way: the lifeline below ends the rest."""
+    """Sends us SIGTERM when the caller dies in any way; the lifeline below ends the rest."""
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
@@ -70,7 +69,7 @@ def main():
     if os.getuid() != 0 and subprocess.call(["sudo", "-n", "true"], stdin=subprocess.DEVNULL) != 0:
         print("skipped: needs root, or sudo that does not ask", file=sys.stderr)
         return SKIPPED
-    # The world ends when the write end of this pipe closes: by our exit, however it comes.
+    # The world ends when the write end of this pipe closes, which happens when we exit in any way.
     lifeline_read, lifeline_write = os.pipe()
     init = [sys.executable, os.path.join(HERE, "harness", "init.py"), os.path.abspath(args.build), args.identity,
             user_ids(), str(args.timeout), os.path.abspath(args.out) if args.out else "-"]

@@ -4,8 +4,8 @@
 
 usage: scripts_test.py --build BUILDDIR
 
-The scripts themselves run, from a folder whose setup, cmake and ctest are stand-ins that can be made to go on for ever; the
-demo, and the work that is recorded, run really, with the programs that there are.
+The scripts themselves run, in a folder whose setup, cmake and ctest are stand-ins that can be made to run for ever. The demo, and the work
+that is recorded, are real, with the built programs.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from leftovers import LeftoverCase
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SKIPPED = 77
-STATUS = 130  # of what a signal has ended
-# Notes its call. At the step that the file stop-at names it says so and goes on until the file go is there, with a process of its
-# own beside it, as compilers and tests are.
+STATUS = 130  # of a program that a signal has ended
+# Logs its call. At the step named in the file stop-at it says so and runs until the file go exists, with a child
+# process, as compilers and tests have.
 STAND_IN = """\
 #!/bin/sh
 step="$(basename "$0") ${1-}"
@@ -56,7 +56,7 @@ class ScriptCase(LeftoverCase):
             os.mkdir(os.path.join(self.tree, folder))
         for name in ("lib.sh", "test", "demo", "profile"):
             os.symlink(os.path.join(ROOT, "scripts", name), os.path.join(self.tree, "scripts", name))
-        for name in ("tests", "docs", "packaging", "README.md"):  # what a test's world shows of the sources
+        for name in ("tests", "docs", "packaging", "README.md"):  # the sources that a test's world contains
             os.symlink(os.path.join(ROOT, name), os.path.join(self.tree, name))
         for name in ("release", "profiled"):
             os.symlink(os.path.abspath(arguments.build), os.path.join(self.tree, "build", name))
@@ -80,7 +80,7 @@ class ScriptCase(LeftoverCase):
         name, mark = self.mark.split("=")
         env = {**os.environ, name: mark, "TREE": self.tree, "PATH": os.path.join(self.tree, "bin") + ":" + os.environ["PATH"]}
 
-        def as_from_a_terminal():  # who started us may have had SIGINT ignored, which bash then keeps
+        def as_from_a_terminal():  # our caller may have ignored SIGINT, and bash then ignores it, too
             for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(signum, signal.SIG_DFL)
 
@@ -154,13 +154,13 @@ class Test(ScriptCase):
 
 class Demo(ScriptCase):
     def asked(self):
-        """The targets that the demo has built."""
+        """The targets that the demo builds."""
         process = self.start_and_stop_at("cmake --build", "demo")
         self.end(process)
         return re.search("--target (.*)", self.text("arguments")).group(1).split()
 
     def only(self, targets):
-        """A build tree with nothing in it but these programs and their other names, as in a clone where the demo is the first."""
+        """A build tree that contains only these programs and their other names, as in a clone where the demo runs first."""
         tree = os.path.join(self.tree, "build", "release")
         os.unlink(tree)
         os.makedirs(os.path.join(tree, "cli"))
@@ -210,7 +210,7 @@ class Demo(ScriptCase):
 
 
 class Build(ScriptCase):
-    """What scripts/lib.sh makes of ninja's output where there is no terminal."""
+    """The text that scripts/lib.sh prints for ninja's output without a terminal."""
 
     NINJA = "[0/2] Re-checking globbed directories...\n[1/3] Building CXX object a.o\na.cc:1: warning: odd\n[2/3] Linking b\n" \
             "FAILED: b\nld: nothing\n"
@@ -253,7 +253,7 @@ class Profile(ScriptCase):
             self.skipTest("/dev/fuse is not there, or not for this user")
 
     def at_work(self):
-        """The bench has begun: its directory is in a mount that was not there."""
+        """Whether the bench has begun: its directory is in a new mount."""
         mounts = [line.split()[4] for line in self.surroundings()[0] if line not in self.before[0]]
         return any(glob.glob(path + "/.nfsrdma-bench-*/*") for path in mounts)
 

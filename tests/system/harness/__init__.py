@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the system tests stand on; run.py explains the world they run in."""
+"""The foundation of the system tests; run.py describes the world they run in."""

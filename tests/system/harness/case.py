@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of every system test: a server per class, mounts per test, and nothing overlooked at the end."""
+"""The base of every system test: a server per class, mounts per test, and checks for leftovers at the end."""
 
 import faulthandler
 import glob
@@ -21,33 +21,33 @@ from .steward import WORK
 
 HOME = os.environ["HOME"]
 SANITIZER = os.path.join(HOME, "sanitizer")
-# Where root's daemons name a system call that cli/system_call_filter.cc does not allow; tearDown looks there.
+# Root's daemons write here each system call that cli/system_call_filter.cc does not allow; tearDown reads it.
 FORBIDDEN = os.environ.setdefault("NFSRDMA_FORBIDDEN_CALLS", os.path.join(HOME, "forbidden_calls"))
-# Where a sanitized daemon writes what it found; tearDown looks there.
+# A sanitized daemon writes its findings here; tearDown reads them.
 os.environ.setdefault("ASAN_OPTIONS", f"log_path={SANITIZER}:detect_leaks=1:abort_on_error=0")
 os.environ.setdefault("UBSAN_OPTIONS", f"log_path={SANITIZER}:print_stacktrace=1")
 os.environ.setdefault("TSAN_OPTIONS", f"log_path={SANITIZER}:halt_on_error=0")
 
 
 def full_size():
-    """NFSRDMA_TEST_FULL=1: the numbers nobody wants to wait for each time."""
+    """NFSRDMA_TEST_FULL=1: full sizes, too slow for every run."""
     return os.environ.get("NFSRDMA_TEST_FULL") == "1"
 
 
 def sanitized():
-    """The programs under test are several times slower (run.py finds out)."""
+    """Whether the programs under test are built with a sanitizer, and so several times slower (run.py finds out)."""
     return os.environ.get("NFSRDMA_TEST_SANITIZED") == "1"
 
 
 def scaled(small, full=None):
-    """A number of steps: `small` each time, `full` in full size, a fifth under a sanitizer."""
+    """A number of steps: `small` normally, `full` in full size, a fifth of `small` under a sanitizer."""
     if full_size() and full:
         return full
     return max(1, small // 5) if sanitized() else small
 
 
 def seconds(small, full):
-    """How long to go on with what is random in time."""
+    """How long a test whose timing is random should run."""
     return full if full_size() else small
 
 
@@ -96,7 +96,7 @@ class SystemCase(unittest.TestCase):
         return self.LIMIT * 3 if sanitized() else self.LIMIT
 
     def end_stuck(self):
-        """Says where the test hangs and ends what it may hang on: the programs it started and the daemons."""
+        """Prints where the test hangs, and ends what it may wait for: the programs it started and the daemons."""
         self.stuck = True
         print(f"STUCK: {self.id()} has not ended within {self.limit()} s", file=sys.stderr)
         faulthandler.dump_traceback(all_threads=True)
@@ -118,24 +118,24 @@ class SystemCase(unittest.TestCase):
         return proxy
 
     def directory(self, mounted, name=None):
-        """A fresh directory in a mount."""
+        """A new directory in a mount."""
         path = os.path.join(mounted.path, name or self.id().rsplit(".", 1)[1])
         os.mkdir(path)
         return path
 
     def on_server(self, path):
-        """The same file where the server keeps it (of the first export)."""
+        """The path of the same file on the server (of the first export)."""
         mounted = next(m for m in self.mounted if path == m.path or path.startswith(m.path + "/"))
         return os.path.join(self.server.path(), os.path.relpath(path, mounted.path))
 
     def local(self, name):
-        """A fresh directory beside the mounts."""
+        """A new directory outside of the mounts."""
         path = tempfile.mkdtemp(prefix=f"{name}.", dir=HOME)
         self.addCleanup(shutil.rmtree, path, ignore_errors=True)
         return path
 
     def run_program(self, *argv, timeout=600, status=0, **more):
-        """Runs to the end and demands the exit status; returns standard output."""
+        """Runs a program to its end and checks the exit status; returns standard output."""
         done = subprocess.run([str(a) for a in argv], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", timeout=timeout, **more)
         if status is not None and done.returncode != status:
@@ -197,7 +197,8 @@ __all__ = ["CONTROL", "ChaosProxy", "Export", "Ganesha", "HOME", "Mount", "Syste
 
 
 class ServerForEach:
-    """In front of a case whose class has one server for all of its tests: here each starts its own, or somebody else has."""
+    """A mixin for a case whose class has one server for all of its tests: with it each test starts its own, or another class has started
+    it."""
 
     @classmethod
     def setUpClass(cls):

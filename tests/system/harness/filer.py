@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private nfsrdma-filer with a directory of the host: in the place of Ganesha.
+"""A private nfsrdma-filer that exports a directory of the host, in the place of Ganesha.
 
-In the root variant of a test it runs as root and acts as its callers; in the user variant as that user.
+In a test that runs as root it runs as root and acts as its callers; in a test of an ordinary user as that user.
 """
 
 import os
@@ -16,10 +16,10 @@ PROGRAM = os.path.join(WORK, "bin/nfsrdma-filer")
 
 
 class Filer:
-    """One server. Directories: <root>/{export,state}; `log` is what it says on either output.
+    """One server. Directories: <root>/{export,state}; `log` has both its outputs.
 
-    It takes any caller, for proxies and second clients come from any port; with insecure=False those only that it takes by itself.
-    """
+    It accepts every caller (--insecure), because proxies and second clients use ports above 1023. With insecure=False it accepts its
+    normal callers only."""
 
     def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None, address="127.0.0.1", descriptors=1 << 20,
                  insecure=True):
@@ -43,7 +43,8 @@ class Filer:
 
     def start(self, timeout=20):
         before = self.log_text().count("listening tcp")
-        # By process 1: a child of the test would first have to close its files in the mount, which wait for the server.
+        # Process 1 starts it. A child of the test could not run before its copies of the test's files in the mount
+        # are closed, which waits for the server.
         user = [] if self.as_root else ["setpriv", f"--reuid={os.getuid()}", f"--regid={os.getgid()}", "--clear-groups"]
         self.pid = steward.spawn([*user, *self.argv], self.log, nofile=self.descriptors)
         deadline = time.monotonic() + timeout
@@ -67,7 +68,7 @@ class Filer:
         return status
 
     def restart(self, down=0.0, forget=False):
-        """forget: its clients are no longer known to it."""
+        """forget: the restarted server does not know its clients any more."""
         self.kill()
         if forget:
             os.unlink(os.path.join(self.root, "state", "clients"))

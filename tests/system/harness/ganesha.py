@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private nfs-ganesha: Debian's server on a port, a configuration and a recovery database of its own.
+"""A private nfs-ganesha: Debian's server with its own port, configuration and recovery database.
 
-What was found out about Debian 12's 4.3 and Debian 13's 6.5 (VFS backend), and is relied upon here:
-  - It runs without rpcbind, D-Bus and nfs-common's services: the log then complains about registration, D-Bus and
-    Kerberos at CRIT or MAJ, and the server works.
-  - NFSv3 cannot be had without rpcbind, mountd included; `v3` starts one inside the world. v3="only" leaves NFSv4 out:
-    a call of it is answered with PROG_MISMATCH. Mount_Path_Pseudo makes MNT take the names that NFSv4 has.
-  - The VFS backend opens files by handle: it needs root and a backing file system with handles (ext4, tmpfs; not
-    overlayfs), which it finds through /proc/mounts and an fsid.
-  - Bind_addr is resolved with AI_ADDRCONFIG: 127.0.0.1 fails when the only address is on loopback (init.py adds one).
-  - NFSv4 client records live in RecoveryRoot/v4recov/node0, one directory per client; at start they move to v4old
-    and their owners may reclaim. They are written at once, so SIGKILL loses none of them.
-  - Grace ends when every recorded client sent RECLAIM_COMPLETE, or after Grace_Period seconds.
-  - The verifiers and client IDs carry the start time in seconds: two starts within one second would look like none.
-    -E sets it; every start here counts it up.
-  - 6.5 asks for PR_SET_IO_FLUSHER, which takes CAP_SYS_RESOURCE, and ends without it, as in most containers, unless
-    Allow_Set_Io_Flusher_Fail is set; 4.3 knows neither.
-  - 6.5 exports nothing of a tmpfs ("Ignoring /mnt because type tmpfs"), and finds no file system without /etc/mtab.
+Facts about Debian 12's 4.3 and Debian 13's 6.5 (VFS backend) that the tests rely on:
+- It runs without rpcbind, D-Bus and nfs-common's services: the log then complains about registration, D-Bus and
+  Kerberos at CRIT or MAJ, and the server works.
+- NFSv3 needs rpcbind, and so does mountd; `v3` starts one inside the world. v3="only" leaves NFSv4 out:
+  a call of NFSv4 is answered with PROG_MISMATCH. With Mount_Path_Pseudo MNT takes the names that NFSv4 has.
+- The VFS backend opens files by handle: it needs root and a backing file system with handles (ext4, tmpfs; not
+  overlayfs), which it finds through /proc/mounts and an fsid.
+- Bind_addr is resolved with AI_ADDRCONFIG: 127.0.0.1 fails when the only address is on loopback (init.py adds one).
+- NFSv4 client records are in RecoveryRoot/v4recov/node0, one directory per client. At start they move to v4old,
+  and their owners may reclaim. They are written at once, so SIGKILL loses none of them.
+- Grace ends when every recorded client has sent RECLAIM_COMPLETE, or after Grace_Period seconds.
+- The verifiers and client IDs contain the start time in seconds: two starts within one second would have the same.
+  -E sets that time; every start here increases it.
+- 6.5 calls PR_SET_IO_FLUSHER, which needs CAP_SYS_RESOURCE, and ends without it, as in most containers, unless
+  Allow_Set_Io_Flusher_Fail is set; 4.3 knows neither.
+- 6.5 exports nothing of a tmpfs ("Ignoring /mnt because type tmpfs"), and finds no file system without /etc/mtab.
 """
 
 import dataclasses
@@ -38,13 +38,13 @@ PORTMAPPER, NFS, MOUNT = 100000, 100003, 100005
 
 
 def call(program, version, procedure, *arguments):
-    """One record: an ONC RPC call without credentials, of words only."""
+    """One record: an ONC RPC call without credentials whose arguments are 32-bit words."""
     words = (1, 0, 2, program, version, procedure, 0, 0, 0, 0, *arguments)
     return struct.pack(f">I{len(words)}I", 0x80000000 | 4 * len(words), *words)
 
 
 def mapped_port(host, program, version):
-    """What the portmapper says of a program on TCP (RFC 1833 section 3, PMAPPROC_GETPORT); 0: nothing."""
+    """The TCP port of a program from the portmapper (RFC 1833 section 3, PMAPPROC_GETPORT); 0: not registered."""
     with socket.create_connection((host, 111), 2) as sock:
         sock.sendall(call(PORTMAPPER, 2, 3, program, version, socket.IPPROTO_TCP, 0))
         reply = sock.recv(64)
@@ -53,7 +53,7 @@ def mapped_port(host, program, version):
 
 @dataclasses.dataclass
 class Export:
-    """One exported directory. `options` goes into its EXPORT block as it is."""
+    """One exported directory. `options` is copied into its EXPORT block."""
 
     pseudo: str = "/export"
     squash: str = "No_Root_Squash"
@@ -77,7 +77,8 @@ def free_port():
 
 
 def backing(path):
-    """Puts a file system with handles at path: tmpfs, or ext4 where tmpfs has no lasting directory offsets, or Ganesha no tmpfs."""
+    """Mounts a file system with handles at path: tmpfs, or ext4 where tmpfs has no stable directory offsets or Ganesha does not support
+    tmpfs."""
     kind = os.environ.get("NFSRDMA_TEST_BACKING")
     if not kind:
         release = tuple(int(x) for x in os.uname().release.split("-")[0].split(".")[:2])
@@ -88,7 +89,7 @@ def backing(path):
         return
     image = os.path.join("/var/tmp", f"nfsrdma-export.{os.uname().nodename}.{time.monotonic_ns()}")
     try:
-        # Unlinked as soon as it is mounted: the blocks go when the world's last mount does.
+        # Unlinked once it is mounted: its blocks are freed with the world's last mount.
         steward.run(["truncate", "-s", "40G", image])
         steward.run(["mkfs.ext4", "-q", "-F", "-m0", "-E", "lazy_itable_init=1,nodiscard", image])
         steward.run(["mount", "-o", "loop,noatime", image, path])
@@ -181,7 +182,7 @@ LOG {{ Default_Log_Level = EVENT; }}
         return self
 
     def answers(self):
-        """A NULL call is answered, so requests are served; and who asks the portmapper for MOUNT is told, too."""
+        """Whether the server answers a NULL call, and, with NFSv3, the portmapper knows its ports."""
         try:
             with socket.create_connection((self.bind, self.port), 2) as sock:
                 sock.sendall(call(NFS, 3 if self.v3 == "only" else 4, 0))
@@ -192,7 +193,7 @@ LOG {{ Default_Log_Level = EVENT; }}
             return False
 
     def kill(self, signum=signal.SIGKILL, timeout=20):
-        """Ends the server; with SIGKILL it has no chance to write anything down."""
+        """Ends the server. With SIGKILL it cannot write any state."""
         if self.pid is None:
             return
         steward.kill(self.pid, signum)
@@ -202,7 +203,7 @@ LOG {{ Default_Log_Level = EVENT; }}
         self.pid = None
 
     def restart(self, down=0.0, forget=False):
-        """SIGKILL, `down` seconds of nobody listening, a new start. forget: its clients are no longer known to it."""
+        """Kills it with SIGKILL, waits `down` seconds and starts it again. forget: it does not know its clients any more."""
         self.kill()
         if forget:
             steward.run(["sh", "-c", f"rm -rf {self.root}/recovery/*"])

@@ -2,15 +2,15 @@
 """Process 1 of a test's private world: prepares it, runs the test, serves it as root, ends everything.
 
 Argument vector: BUILD IDENTITY USER TIMEOUT OUT (test|verbose MODULE... | script FILE ARG...), see run.py. Single
-thread, one poll loop. What it prepares, all inside its own namespaces:
-  - no mount of ours, whatever is mounted outside;
-  - loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
-  - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT,
-    the documents, where they are in the source, which an ordinary user may not be able to read,
-    and desktop/ = packaging/desktop;
-  - the kernel's list of FUSE connections, which systemd mounts elsewhere;
-  - an empty /run (no rpcbind, no D-Bus, no utab of the host's); /dev/fuse open to users, as udev has it elsewhere;
-  - /sbin/mount.nfsrdma-fuse, /sbin/mount.fuse.rpcrdma and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
+thread, one poll loop. It prepares, all inside its own namespaces:
+- none of our mounts, whatever is mounted outside;
+- loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
+- WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT,
+  the documents, if the sources have them, because an ordinary user may not be able to read these there,
+  and desktop/ = packaging/desktop;
+- the kernel's list of FUSE connections, which systemd mounts elsewhere;
+- an empty /run (no rpcbind, no D-Bus, no utab of the host's); /dev/fuse open to users, as udev has it elsewhere;
+- /sbin/mount.nfsrdma-fuse, /sbin/mount.fuse.rpcrdma and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
 The test talks to it over a socket in the environment (NFSRDMA_STEWARD): one JSON line per request and answer,
 see steward.py for the calls. A closed stdin means that run.py is gone.
 """
@@ -38,7 +38,7 @@ def sh(*argv):
 
 
 def pick_work():
-    """A directory of every Debian system that hides neither the sources nor the build when covered."""
+    """A directory of every Debian system that can be covered by a mount without hiding the sources or the build."""
     precious = [os.path.realpath(p) for p in sys.argv[1:2] + sys.argv[5:6] + [__file__, sys.executable]]
     for candidate in ("/mnt", "/media", "/srv", "/opt"):
         if os.path.isdir(candidate) and not any(p.startswith(candidate + "/") for p in precious):
@@ -47,7 +47,7 @@ def pick_work():
 
 
 def bring_up_loopback():
-    """SIOCSIFADDR and SIOCSIFFLAGS by hand: iproute2 is not everywhere."""
+    """Calls SIOCSIFADDR and SIOCSIFFLAGS itself: iproute2 is not always installed."""
     SIOCSIFADDR, SIOCSIFFLAGS, UP_RUNNING = 0x8916, 0x8914, 0x41
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", UP_RUNNING))
@@ -62,12 +62,13 @@ def bring_up_loopback():
 
 
 def forget_outer_mounts():
-    """What somebody has mounted outside would be listed here by `nfsrdma-fuse status`, and outlive its daemon."""
+    """Unmounts mounts of ours from outside: `nfsrdma-fuse status` would list them here, and they would outlive their daemon."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         mounts = [line.split(" - ") for line in file]
     for place, kind in reversed(mounts):
         if kind.split()[0] == "fuse.rpcrdma":
-            # Octal: what the kernel escapes (proc_pid_mountinfo(5)). It may be gone with one it lay in.
+            # The kernel escapes characters in octal (proc_pid_mountinfo(5)). The mount may already be gone with one
+            # that contained it.
             path = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), place.split()[4])
             subprocess.run(["umount", "--lazy", path], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -105,7 +106,7 @@ def prepare(work, build, out):
     os.symlink("src", os.path.join(work, "tests"))
     sh("mount", "--bind", os.path.join(source, "docs"), os.path.join(work, "docs"))
     shutil.copy(os.path.join(source, "README.md"), work)
-    # In a world inside this one the source is this one's directory.
+    # In a nested world the sources are the outer world's directory.
     desktop = os.path.join(source, "packaging", "desktop")
     shutil.copytree(desktop if os.path.isdir(desktop) else os.path.join(source, "desktop"), os.path.join(work, "desktop"))
     if out != "-":
@@ -119,7 +120,7 @@ def prepare(work, build, out):
     connections = "/sys/fs/fuse/connections"
     if os.path.isdir(connections) and not os.path.ismount(connections):
         sh("mount", "-t", "fusectl", "fusectl", connections)
-    # mount(8)'s utab, rpcbind's and D-Bus's sockets: the world has its own, or none.
+    # The sockets of rpcbind and D-Bus and mount(8)'s utab are there: the world has its own, or none.
     sh("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     os.mkdir("/run/lock")
     if os.path.exists(os.path.join(cli, "mount.nfsrdma-fuse")):
@@ -141,13 +142,13 @@ def identity_of(name, user):
 
 
 class Steward:
-    """Runs commands as root for the test. spawn'ed children are reaped by the main loop into `ended`."""
+    """Runs commands as root for the test. The main loop reaps spawned children into `ended`."""
 
     def __init__(self, sock):
         self.sock = sock
         self.buffer = b""
         self.ended = {}
-        self.pending = []  # (pid, deadline) of a `wait` not answered yet
+        self.pending = []  # (pid, deadline) of each `wait` that is not answered yet
 
     def readable(self):
         data = self.sock.recv(1 << 20)
@@ -159,7 +160,7 @@ class Steward:
             request = json.loads(line)
             try:
                 answer = getattr(self, "do_" + request.pop("call"))(**request)
-            except Exception as error:  # the test sees it as its own exception
+            except Exception as error:  # becomes an exception in the test
                 answer = {"error": f"{type(error).__name__}: {error}"}
             if answer is not None:
                 self.answer(answer)
@@ -197,12 +198,12 @@ class Steward:
         return {}
 
     def do_call(self, name, args):
-        """One system call by its name in os, as root."""
+        """Calls a function of os by its name, as root."""
         result = getattr(os, name)(*args)
         return {"result": result if isinstance(result, (int, str, list, type(None))) else None}
 
     def settle(self):
-        """Answers every wait whose child ended or whose time is over."""
+        """Answers every wait whose child has ended or whose time is over."""
         for entry in list(self.pending):
             pid, deadline = entry
             if pid in self.ended:
@@ -214,7 +215,7 @@ class Steward:
 
 
 def reap(steward):
-    """Collects every ended child, adopted ones included; returns {pid: status} of this round."""
+    """Collects every ended child, including adopted ones; returns {pid: status} of this round."""
     found = {}
     while True:
         try:
@@ -261,7 +262,7 @@ def start_test(work, identity, sock, mode, what):
 def main():
     build, identity, user, timeout, out, mode, *what = sys.argv[1:]
     deadline = time.monotonic() + float(timeout)
-    # The kernel ignores, for process 1, signals left at their default; the terminal's are run.py's business.
+    # For process 1 the kernel ignores signals with the default action. run.py handles the terminal's signals.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ["PATH"] = PATH
     work = pick_work()
@@ -281,7 +282,7 @@ def main():
         poll.register(fd, select.POLLIN)
     while True:
         events = dict(poll.poll(100))
-        if 0 in events:  # nothing is ever written to it: this is its end
+        if 0 in events:  # nothing is ever written to stdin, so this is its end
             print("the caller is gone: ending the test", file=sys.stderr)
             return 130
         if wake_read in events:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A control group that limits memory, for a daemon that is started in it or put there."""
+"""A control group that limits memory, for a daemon that is started in it or moved into it."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from harness import steward
 
 
 class ControlGroup:
-    """A group in the one that this test runs in, of the hierarchy (cgroups(7), version 1 or 2) that limits memory here."""
+    """A child of the control group that this test runs in, in the hierarchy (cgroups(7), version 1 or 2) that limits memory here."""
 
     def __init__(self, name):
         name = f"{name}.{os.getpid()}.{time.monotonic_ns()}"
@@ -39,7 +39,7 @@ class ControlGroup:
         self.put(self.limit_file, size or self.none)
 
     def __enter__(self):
-        """What is started from here on is in it."""
+        """Processes started from here on are in the group."""
         self.put("cgroup.procs", os.getpid())
         return self
 
@@ -58,5 +58,5 @@ class ControlGroup:
         return int(words[words.index("oom_kill") + 1])
 
     def remove(self):
-        """When nobody is in it any more."""
+        """Removes the group; it must be empty."""
         steward.run(["sh", "-c", f"for i in $(seq 100); do rmdir {self.path} && exit; sleep 0.1; done; exit 1"])

@@ -12,9 +12,10 @@ from .steward import WORK
 
 HELPER = os.path.join(WORK, "bin/mount.nfsrdma-fuse")
 TOOL = os.path.join(WORK, "bin/nfsrdma-fuse")
-# NFSRDMA_TEST_CONTROL=1: "mounts" are the exported directory itself, bound there. What fails there is a defect of the test.
+# NFSRDMA_TEST_CONTROL=1: the "mounts" are bind mounts of the exported directory. A failure there is a defect of the
+# test.
 CONTROL = os.environ.get("NFSRDMA_TEST_CONTROL") == "1"
-# Options for every mount of the run, before the test's own.
+# Options for every mount of the run, in front of the test's own.
 OPTIONS = os.environ.get("NFSRDMA_TEST_OPTIONS", "")
 
 
@@ -29,7 +30,7 @@ def is_mounted(path):
 
 
 def daemons(path=None):
-    """pids of the program's daemons, of the one that serves `path` only when given."""
+    """The pids of the program's daemons; with `path` only of the one that serves it."""
     found = []
     for entry in glob.glob("/proc/[0-9]*"):
         try:
@@ -89,7 +90,7 @@ class Mount:
         return json.loads(out.stdout)
 
     def keep_kernel_from_reading_ahead(self, kilobytes=128):
-        """Root's kernel reads ahead far enough by itself; an ordinary user's has this limit anyway."""
+        """Limits root's kernel, which would read far ahead by itself; an ordinary user's has this limit anyway."""
         device = os.stat(self.path).st_dev
         if os.getuid() == 0 and not self.control:
             with open(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb", "w") as limit:
@@ -105,7 +106,7 @@ class Mount:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def umount(self, timeout=60, command=None):
-        """Unmounts and waits until the daemon is gone, too."""
+        """Unmounts and waits until the daemon has ended, too."""
         if not is_mounted(self.path):
             return
         if self.control:
@@ -120,7 +121,7 @@ class Mount:
                 break
             if "busy" not in done.stderr or time.monotonic() > deadline:
                 raise RuntimeError(f"{' '.join(argv)}: status {done.returncode}: {done.stderr}{done.stdout}")
-            time.sleep(0.1)  # a process that just ended may still be closing its files
+            time.sleep(0.1)  # a process that has just ended may still be closing its files
         while any(os.path.exists(f"/proc/{pid}") and pid in daemons() for pid in found):
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the daemon of {self.path} is still there {timeout} s after the unmount")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second NFSv4.1 client for the tests, as small as it can be: one connection, one slot, no recovery.
+"""A second, minimal NFSv4.1 client for the tests: one connection, one slot, no recovery.
 
-It plays the other party: it holds or tries to steal locks while the client under test recovers, shows what a server
-really did, and checks the harness itself. Written from RFC 8881 and 5662, sharing no code with the client under test.
+It is the other client: it holds locks, or tries to steal them while the client under test recovers; it shows what a server really did, and
+checks the harness itself. Written from RFC 8881 and 5662; it shares no code with the client under test.
 """
 
 import os
@@ -67,7 +67,7 @@ class Reader:
 
 
 class Client:
-    """Connects, gets a client ID and a session, and sends RECLAIM_COMPLETE unless reclaim is asked for."""
+    """Connects, gets a client ID and a session, and sends RECLAIM_COMPLETE unless `reclaim` is set."""
 
     def __init__(self, port, owner=None, verifier=None, uid=0, gid=0, reclaim=False, timeout=30):
         self.port, self.uid, self.gid, self.timeout = port, uid, gid, timeout
@@ -139,7 +139,7 @@ class Client:
         return data
 
     def plain(self, *operations):
-        """A COMPOUND without SEQUENCE; returns the reader behind the first operation's status."""
+        """Sends a COMPOUND without SEQUENCE; returns the reader after the first operation's status."""
         reader, _ = self.receive(self.send(operations))
         return self.result(reader, operations[0][0])
 
@@ -156,9 +156,9 @@ class Client:
         return self.session + u32(self.sequence, 0, 0, 1 if cache else 0)
 
     def compound(self, *operations):
-        """SEQUENCE and operations; returns a reader behind SEQUENCE's result. Every operation's status is the caller's."""
+        """Sends SEQUENCE and the operations; returns a reader after SEQUENCE's result. The caller reads each operation's status."""
         self.sequence += 1
-        cache = all(name != "READ" for name, _ in operations)  # more than the reply cache holds
+        cache = all(name != "READ" for name, _ in operations)  # a READ's reply is larger than the reply cache allows
         reader, _ = self.receive(self.send([("SEQUENCE", self.sequence_arguments(cache)), *operations]))
         try:
             self.result(reader, "SEQUENCE")
@@ -230,7 +230,7 @@ class Client:
         self.result(self.result(reader, "PUTFH"), "CLOSE")
 
     def lock(self, handle, stateid, offset=0, length=2 ** 64 - 1, write=True, reclaim=False, owner="lock owner"):
-        """With an open stateid; returns the lock stateid."""
+        """Locks with an open stateid; returns the lock stateid."""
         arguments = u32(2 if write else 1, 1 if reclaim else 0) + u64(offset) + u64(length)
         arguments += u32(1, 0) + stateid + u32(0) + u64(self.client_id) + opaque(owner)
         reader = self.compound(("PUTFH", opaque(handle)), ("LOCK", arguments))

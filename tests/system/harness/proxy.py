@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives a chaosproxy: `with ChaosProxy(server.port) as proxy: proxy.command("cut")`. Its commands are in main.cc."""
+"""Controls a chaosproxy: `with ChaosProxy(server.port) as proxy: proxy.command("cut")`. main.cc lists its commands."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class ChaosProxy:
         return json.loads(self.command("stats"))
 
     def wait_triggered(self, count=1, timeout=30):
-        """Until `count` rules have struck."""
+        """Waits until `count` rules have been applied."""
         deadline = time.monotonic() + timeout
         while self.stats()["triggered"] < count:
             if time.monotonic() > deadline:

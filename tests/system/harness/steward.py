@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only root may do, asked of init.py over its socket. One test process, one request at a time."""
+"""Root's operations, done by init.py over its socket. One test process, one request at a time."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _buffer = b""
 
 
 class StewardError(Exception):
-    """The command could not be run at all."""
+    """The command could not be run."""
 
 
 def _ask(call, **arguments):
@@ -41,14 +41,14 @@ def spawn(argv, stdout, env=None, cwd="/", nofile=None):
 
 
 def kill(pid, signum=signal.SIGTERM):
-    """Signals a spawned process; True when it had ended before."""
+    """Signals a spawned process; True when it had already ended."""
     return _ask("kill", pid=pid, signum=int(signum))["gone"]
 
 
 def wait(pid, timeout):
     """Exit status of a spawned process (negative: signal), None when it has not ended within timeout seconds."""
     deadline = time.monotonic() + timeout
-    while True:  # in slices: other threads of the test want to ask, too
+    while True:  # in slices, so that other threads of the test can ask, too
         left = deadline - time.monotonic()
         status = _ask("wait", pid=pid, timeout=max(0, min(left, 0.2)))["status"]
         if status is not None or left <= 0:
@@ -73,7 +73,7 @@ def run(argv, timeout=120, check=True, env=None, cwd="/"):
 
 
 def call(name, *args):
-    """os.<name>(*args) as root; integers, strings and lists come back."""
+    """Calls os.<name>(*args) as root; returns integers, strings and lists."""
     return _ask("call", name=name, args=list(args))["result"]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same system calls in two directories, by the same people: what one answers the other must answer, too.
+"""The same system calls in two directories, by the same people: both must give the same answer.
 
-One is on a local file system and is the model; the other is in the mount. A person is a (uid, gid, groups); for
-each there is a process at either side, whose working directory is that side's root.
+One directory is on a local file system and is the model; the other is in the mount. A person is a (uid, gid, groups). For each person
+there is a process on either side, whose working directory is that side's root.
 """
 
 import errno
@@ -18,7 +18,7 @@ TICK = 0.012  # file systems count time in ticks of up to 10 ms
 
 
 class Calls:
-    """What a person does beyond the functions of `os`, which may be called by their names."""
+    """The calls that a person can make, besides the functions of `os`, which are called by their names."""
 
     def __init__(self):
         self.held = {}
@@ -55,7 +55,7 @@ class Calls:
             return file.read()
 
     def run(self, path):
-        """execve() of a file that is no program, if it comes that far: only the permission counts."""
+        """execve() of a file that is not a program, if that gets so far: only the permission matters."""
         try:
             return subprocess.run([os.path.abspath(path)], stdin=subprocess.DEVNULL).returncode
         except OSError as error:
@@ -93,7 +93,7 @@ class Calls:
 
 
 def plain(value):
-    """Of a stat result what does not depend on the file system."""
+    """The fields of a stat result that do not depend on the file system."""
     if not isinstance(value, os.stat_result):
         return value
     size = "any" if stat.S_ISDIR(value.st_mode) else value.st_size
@@ -123,7 +123,7 @@ def serve(pipe, root, identity):
 
 
 class Twins:
-    """`people`: {name: (uid, gid, groups)}; None for a name stands for whoever runs the test."""
+    """`people`: {name: (uid, gid, groups)}; None stands for the user who runs the test."""
 
     def __init__(self, model, mounted, people):
         self.differences = []
@@ -151,14 +151,14 @@ class Twins:
         return pipe.recv()
 
     def do(self, who, function, *args, **options):
-        """Both do it; the model's answer (a value, or an error's name) is returned."""
+        """Makes the call on both sides; returns the model's answer (a value, or an error's name)."""
         want, got = (self.on(side, who, function, *args, **options) for side in ("model", "mounted"))
         if want != got:
             self.differences.append(f"{who}: {function}{args}{options or ''}: {got} instead of {want}")
         return want
 
     def settle(self, who, function, *args, **options):
-        """Until both answer the same: for what the kernel learns beside the call that changes it."""
+        """Repeats the call until both sides give the same answer: for facts that the kernel learns some time after the change."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             want, got = (self.on(side, who, function, *args, **options) for side in ("model", "mounted"))
@@ -167,7 +167,7 @@ class Twins:
         self.differences.append(f"{who}: {function}{args}: still {got} instead of {want}")
 
     def changed(self, paths, who, function, *args, **options):
-        """do(), and the same of the objects at `paths` must have got a new mtime or ctime."""
+        """do(); and the objects at `paths` must get a new mtime or ctime on both sides or on neither."""
         before = {side: [self.on(side, self.watcher, "times", path) for path in paths] for side in ("model", "mounted")}
         time.sleep(TICK)
         self.do(who, function, *args, **options)
