@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // 0x1edc6f41, least significant bit first
 
-// kTables[n][b]: what byte b does to the state when n bytes follow it within the same eight.
+// kTables[n][b]: the effect of byte b on the state when n bytes follow it within the same eight.
 constexpr std::array<std::array<uint32_t, 256>, 8> make_tables() {
   std::array<std::array<uint32_t, 256>, 8> t{};
   for (uint32_t b = 0; b < 256; ++b) {
@@ -56,10 +56,11 @@ uint32_t crc32c_by_table(uint32_t state, ConstBytes bytes) {
 #if defined(__x86_64__)
 namespace {
 
-// Length of each of the three streams; 3 * 1360 is nearly a page, and an Ethernet FPDU has room for none.
+// Length of each of the three streams: 3 * 1360 is nearly a page; the FPDUs of Ethernet are shorter than
+// that.
 constexpr size_t kLane = 1360;
 
-// What kLane zero bytes do to a state. The map is linear, so the states with one bit tell all.
+// The effect of kLane zero bytes on a state. The map is linear, so the states with a single bit determine it.
 class LaneShift {
  public:
   LaneShift() {

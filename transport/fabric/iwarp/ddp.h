@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FPDU, DDP and RDMAP headers: what stands before the payload of every frame after the start-up.
+// FPDU, DDP and RDMAP headers: the bytes before the payload of every frame after the start-up.
 //
 // FPDU, RFC 5044 section 4.1:   [ULPDU length u16][ULPDU][0-3 bytes of padding, zero][CRC32c]
 //                               a multiple of four in all; the length counts the ULPDU alone.
@@ -9,7 +9,7 @@
 // RDMAP control, RFC 5040 section 4.1:   [RV:2 rsvd:2 opcode:4]
 // Read Request, RFC 5040 section 4.4:    [SinkSTag u32][SinkTO u64][size u32][SrcSTag u32][SrcTO u64]
 //
-// Values only: nothing here judges them.
+// Values only: nothing here validates them.
 #pragma once
 
 #include <array>
@@ -77,7 +77,7 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// How long the header is that begins with this byte.
+// The length of the header that begins with this byte.
 inline size_t header_bytes(std::byte control) {
   return (control & std::byte{0x80}) != std::byte{0} ? kTaggedBytes : kUntaggedBytes;
 }

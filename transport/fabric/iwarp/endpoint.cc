@@ -6,7 +6,7 @@ namespace {
 
 EndpointLimits make_limits(const Established& established) {
   EndpointLimits l;
-  l.max_message_bytes = 1u << 20;  // it is copied; the protocol would take 4 GiB
+  l.max_message_bytes = 1u << 20;  // limited because it is copied; the protocol allows 4 GiB
   l.max_segment_bytes = EndpointCore::kMaxSegmentBytes;
   l.max_read_bytes = EndpointCore::kMaxSegmentBytes;
   l.max_segments = 16;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fabric::Endpoint of software RDMA: a handle on an EndpointCore, which ends by itself when this goes.
+// The fabric::Endpoint of software RDMA: a handle for an EndpointCore. Its destructor detaches the core,
+// which then ends by itself.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class IwarpEndpoint final : public Endpoint {
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited) override;
   Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access,
                                                PipedPlace* piped) override;
-  // Both are always done at once.
+  // Both always return true: they complete at once.
   bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie) override;
   bool revoke(std::span<const rpcrdma::segment> segments) override;
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, Cookie cookie,

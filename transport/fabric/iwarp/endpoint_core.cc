@@ -14,10 +14,10 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-// How long a connection that has ended may take to say so.
+// How long a connection that has ended may take to close in order.
 constexpr std::chrono::seconds kLinger{2};
-// Of a frame, of tagged payload; in 16-byte words. Of 256 KiB to 1 MiB so little is left over that the peer
-// gets it with a header.
+// The largest tagged payload of one frame, a multiple of 16 bytes. Transfers of 256 KiB to 1 MiB then have a
+// very short odd frame, which the peer receives together with a header.
 constexpr size_t kLargestPayload = (kMaxUlpduBytes - kTaggedBytes) / 16 * 16;
 // RFC 5044 section 5.1: a peer may count on frames of at least 128 bytes.
 constexpr size_t kSmallestFrame = 128;
@@ -47,7 +47,7 @@ bool peer_is_here(int fd) {
   return local && (is_loopback(peer) || same_host(peer, *local));
 }
 
-// How frames to this peer are cut: as large as can be where no wire sees them, else like TCP's segments.
+// The frame size for this peer: as large as possible on this host, otherwise like TCP's segments.
 SendQueue::Limits send_limits(int fd, const Options& options, bool crc) {
   size_t frame = options.frame_bytes;
   if (frame == 0) {
@@ -58,7 +58,7 @@ SendQueue::Limits send_limits(int fd, const Options& options, bool crc) {
       frame = static_cast<size_t>(mss);
   }
   frame = std::clamp(frame, kSmallestFrame, fpdu_bytes(kMaxUlpduBytes - 1));
-  // Without padding: as many bytes as a multiple of four leaves.
+  // A multiple of four in total, so that a full frame needs no padding.
   return {frame / 4 * 4 - kLengthBytes - kCrcBytes, crc, false};
 }
 
@@ -97,7 +97,7 @@ Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, 
   };
   if (!usable()) return refuse(ENOTCONN, "the connection has ended");
   const size_t needed = (memory.size() + kMaxSegmentBytes - 1) / kMaxSegmentBytes;
-  // The sinks of our own Reads need tags as well.
+  // Tags are also reserved for the sinks of our own Reads.
   const size_t kept = agreed_.ord > reads_.outstanding() ? agreed_.ord - reads_.outstanding() : 0;
   if (tags_.size() + needed + kept > StagTable::kMaxTags) return refuse(ENOBUFS, "no steering tag is free");
   std::vector<rpcrdma::segment> segments;
@@ -114,8 +114,8 @@ Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, 
   return segments;
 }
 
-// A peer that is in the middle of using the memory loses the connection: neither may the rest of its frame be
-// placed, nor a frame be sent that says it is the memory's contents.
+// A peer that is using the memory at this moment loses the connection: the rest of its frame must not be
+// placed, and no frame may be sent whose content is no longer this memory's.
 void EndpointCore::invalidate(std::span<const rpcrdma::segment> segments, bool revoked) {
   std::optional<Terminate> in_use;
   for (const rpcrdma::segment& s : segments) {
@@ -156,10 +156,11 @@ void EndpointCore::detach() {
 void EndpointCore::end(Error why, const std::optional<Terminate>& last, Ending ending) {
   if (!usable()) return;
   if (ending == Ending::kOrderly && !last) {
-    const bool receiving = std::exchange(receiving_, true);  // no event from here
-    transmit();                                              // what the socket takes of what was posted
+    const bool receiving = std::exchange(receiving_, true);  // no events from here
+    transmit();                                              // sends as much of the posted operations as the
+                                                             // socket accepts
     receiving_ = receiving;
-    if (!usable()) return;  // it was lost before
+    if (!usable()) return;  // the connection was lost meanwhile
   }
   state_ = State::kEnding;
   timer_.cancel();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// EndpointCore: one connection after its start-up; everything behind fabric::Endpoint.
+// EndpointCore: one connection after its start-up; implements fabric::Endpoint.
 //
-//   kNew   made, not started: nothing is received
-//   kUp    start() was called
-//   kEnding   over for the owner: no memory but its own is used, what has begun to leave (and a Terminate, if
-//             there is a reason for one) is sent, then FIN; what comes is thrown away. Closing at once would
-//             answer unread bytes with a RST, and the peer's system would throw the Terminate away
-//   kClosed   the peer has closed too, or kLinger is over
+//   kNew      created, not started: nothing is received
+//   kUp       start() was called
+//   kEnding   ended for the owner: no memory but its own is used. It sends what was sent in part (and a
+//             Terminate, if there is a reason), then FIN, and discards what it receives. Closing at once
+//             would answer unread bytes with a RST, and the peer's system would discard the Terminate
+//   kClosed   the peer has closed, too, or kLinger has passed
 //
 // Shared by its handle (endpoint.h) and its handlers, so it outlives the handle while it ends. Loop thread
 // only.
@@ -29,14 +29,14 @@
 
 namespace nfsrdma::fabric::iwarp {
 
-// A connection as the start-up leaves it.
+// A connection after the MPA start-up.
 struct Established {
   tcp::Connected connection;
   Agreed agreed;
   bool active = false;
   ByteVector private_data;  // the peer's
   size_t receive_bytes = 0;
-  // Peers that are cut off, in the log: one for all connections of a fabric, or of a listener.
+  // Limits log lines about peers that broke a rule: one for all connections of a fabric, or of a listener.
   std::shared_ptr<log::Throttle> violations = std::make_shared<log::Throttle>();
 };
 
@@ -50,12 +50,12 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   void start(EndpointEvents& events);
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited);
   Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access, PipedPlace* piped);
-  // `revoked`: the peer may still say of them that they are to be invalidated.
+  // `revoked`: the peer may still send an invalidation of them.
   void invalidate(std::span<const rpcrdma::segment> segments, bool revoked);
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, std::optional<Cookie> cookie);
   void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie);
   void disconnect(Error why);
-  // The handle goes: no event any more.
+  // The handle is destroyed: no further events.
   void detach();
 
   size_t unsent_bytes() const { return queue_.owned_bytes() + queue_.write_bytes(); }
@@ -110,7 +110,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   asio::posix::stream_descriptor descriptor_;
   asio::steady_timer timer_;  // kUp: the nudge; kEnding: the linger
   State state_ = State::kNew;
-  EndpointEvents* events_ = nullptr;  // null: not started, told of the end, or detached
+  EndpointEvents* events_ = nullptr;  // null: not started, on_disconnected() was called, or detached
   EndpointCounters counters_;
 
   StagTable tags_;
@@ -121,11 +121,11 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   tcp::LowWater low_water_;
   tcp::PipeFiller filler_;
   bool receiving_ = false;       // on_readable() is on the stack
-  bool waits_readable_ = false;  // or it will be called
-  bool paused_ = false;          // not listening: the peer does not take what it asked for
+  bool waits_readable_ = false;  // on_readable() will be called
+  bool paused_ = false;          // not reading: the peer does not take the responses to its requests
   bool flush_queued_ = false;
   bool waits_writable_ = false;
-  bool shut_ = false;  // FIN is sent
+  bool shut_ = false;  // FIN was sent
   unsigned nudges_ = 0;
 };
 

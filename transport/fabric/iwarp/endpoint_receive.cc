@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EndpointCore: what comes from the peer.
+// EndpointCore: receiving.
 #include <sys/socket.h>
 
 #include <asio/post.hpp>
@@ -10,23 +10,23 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-// After so many bytes the loop's other work gets its turn.
+// After this many received bytes the loop first does its other work.
 constexpr size_t kTurnBytes = 4u << 20;
-// While more is there to be received, what is to be sent waits for company, up to so many bytes.
+// While more data can be received, data to send is collected until this many bytes were received.
 constexpr size_t kFlushBytes = 256u << 10;
-// The rest of a frame, from so much on, is waited for as a whole, not segment by segment.
+// If the rest of a frame is at least this long, wait for all of it, not segment by segment.
 constexpr size_t kMinLowWater = 8u << 10;
 
-// A peer that asks and does not take the answers is not listened to while more than this waits for it. Far
-// more than the credits of RPC-over-RDMA let two peers that keep to them have under way.
+// While more than this many bytes wait for a peer that requests data and does not receive it, we do not read
+// from that peer. The credits of RPC-over-RDMA allow far less.
 constexpr size_t kMaxUnsentBytes = 4u << 20;
 
 Error lost(int errnum, std::string cause) {
   return {Layer::kTransport, Recovery::kReconnect, errnum, 0, "connection", std::move(cause)};
 }
 
-// What a fault of a tag is called when an RDMA Write has it, and when an RDMA Read has it. RFC 5041 has no
-// code for a missing access right; an STag that is not for this is invalid for it.
+// The Terminate code for a tag's fault, for an RDMA Write and for an RDMA Read. RFC 5041 has no code for a
+// missing access right: the STag counts as invalid.
 TermCode write_fault(StagTable::Fault fault) {
   switch (fault) {
     case StagTable::Fault::kWrap: return term::kWrap;
@@ -47,7 +47,7 @@ TermCode read_fault(StagTable::Fault fault) {
 
 Placement::Place EndpointCore::place(const Segment& s, size_t bytes) {
   if (s.opcode == Opcode::kReadResponse) return reads_.place(s, bytes);
-  if (bytes == 0) return {};  // "For non-zero-length Tagged DDP Segments": siw sends tag 0 with an empty one
+  if (bytes == 0) return {};  // "For non-zero-length Tagged DDP Segments": siw's empty segments have tag 0
   const StagTable::Found found = tags_.find(s.stag, s.offset, bytes, TagUse::kRemoteWrite);
   if (found.fault != StagTable::Fault::kNone) return {nullptr, write_fault(found.fault), nullptr};
   return {found.at, std::nullopt, found.piped};
@@ -64,7 +64,7 @@ void EndpointCore::wait_readable() {
                          });
 }
 
-// Who may not send before it has received goes on listening, or neither side would ever begin.
+// A side that may not send before it has received keeps reading: otherwise neither side would ever start.
 bool EndpointCore::clogged() const {
   return may_send() && queue_.owned_bytes() > kMaxUnsentBytes;
 }
@@ -137,7 +137,7 @@ std::optional<EndpointCore::Received> EndpointCore::receive_into_pipe(const Stre
   return Received::kEnded;
 }
 
-// Nobody wants it any more; the system must not find it unread when the socket is closed.
+// Discards the peer's data, so that the system finds nothing unread when the socket is closed.
 void EndpointCore::drain() {
   std::byte scratch[16u << 10];
   for (int i = 0; i < 64; ++i) {
@@ -149,12 +149,12 @@ void EndpointCore::drain() {
   wait_readable();
 }
 
-// Gives away all that is complete.
+// Delivers everything that is complete.
 void EndpointCore::hand_out() {
   const bool silent = reader_.frames() == 0;
   while (state_ == State::kUp) {
     const StreamReader::Step step = reader_.next();
-    if (silent && reader_.frames() > 0 && !queue_.empty()) queue_flush();  // may_send() holds from now on
+    if (silent && reader_.frames() > 0 && !queue_.empty()) queue_flush();  // may_send() is true from now on
     switch (step) {
       case StreamReader::Step::kNeedBytes: return;
       case StreamReader::Step::kSend: on_send(); break;
@@ -169,13 +169,13 @@ void EndpointCore::hand_out() {
 void EndpointCore::on_send() {
   fabric::Received received{reader_.message(), 0};
   const uint32_t stag = invalidates(reader_.segment().opcode) ? reader_.segment().invalidate : 0;
-  // What was revoked while this was under way is as it wants it.
+  // A tag that we revoked while this Send was on its way is already closed: no violation.
   const bool revoked = tags_.take_revoked(stag);
   if (invalidates(reader_.segment().opcode) && !revoked) {
     const auto use = tags_.use_of(stag);
     if (!use) return violated(reader_.terminate_for(term::kReadInvalidStag));
     if (*use == TagUse::kReadSink) return violated(reader_.terminate_for(term::kCannotInvalidate));
-    // It has asked for a Read of this memory, and takes it back before the answer has left.
+    // The peer requested a Read of this memory and invalidates it before the response has been sent.
     if (queue_.sends_from(stag)) return violated(reader_.terminate_for(term::kCannotInvalidate));
     tags_.remove(stag);
     received.invalidated = stag;
@@ -187,9 +187,12 @@ void EndpointCore::on_send() {
 
 void EndpointCore::on_read_request() {
   const ReadRequest& r = reader_.read_request();
-  // Beyond IRD there is no buffer on queue 1 (RFC 5040 section 5.2.1, RFC 5041 section 7.1 rule 2).
+  // More than IRD requests: queue 1 has no buffer for them (RFC 5040 section 5.2.1, RFC 5041 section 7.1 rule
+  // 2).
   if (queue_.read_responses() >= agreed_.ird) return violated(reader_.terminate_for(term::kNoBuffer));
-  if (r.bytes == 0) return queue_.read_response(r, {});  // "For non-zero length RDMA Read Request Messages"
+  // The checks below are "For non-zero length RDMA Read Request Messages".
+  if (r.bytes == 0) return queue_.read_response(r, {});
+                                                         // Request Messages"
   if (r.sink_offset + r.bytes < r.sink_offset) return violated(reader_.terminate_for(term::kReadWrap));
   const auto found = tags_.find(r.source_stag, r.source_offset, r.bytes, TagUse::kRemoteRead);
   if (found.fault != StagTable::Fault::kNone) return violated(reader_.terminate_for(read_fault(found.fault)));
@@ -209,7 +212,7 @@ void EndpointCore::on_placed() {
   events_->on_completed(*complete);
 }
 
-// "the RDMAP Stream is torn down": whatever it says, nothing is answered.
+// "the RDMAP Stream is torn down": the message is never answered, whatever it says.
 void EndpointCore::on_terminate() {
   const auto t = decode_terminate(reader_.message());
   std::string why = t ? to_string(t->code) : "for a reason that cannot be read";

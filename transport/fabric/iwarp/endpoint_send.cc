@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EndpointCore: what goes to the peer.
+// EndpointCore: sending.
 #include <sys/socket.h>
 
 #include <cassert>
@@ -15,7 +15,7 @@ constexpr unsigned kMaxNudges = 5;
 }  // namespace
 
 // "MPA Responder mode implementations MUST receive and validate at least one FPDU before sending any FPDUs"
-// (RFC 5044 section 7.1.2 rule 4). A Terminate answers one that was received.
+// (RFC 5044 section 7.1.2 rule 4). A Terminate is sent only after one was received.
 bool EndpointCore::may_send() const {
   return active_ || reader_.frames() > 0 || state_ == State::kEnding;
 }
@@ -54,7 +54,7 @@ void EndpointCore::request_reads() {
   }
 }
 
-// Operations of one turn of the loop leave together.
+// All operations of one turn of the loop are sent together.
 void EndpointCore::queue_flush() {
   if (std::exchange(flush_queued_, true)) return;
   loop_.at_end_of_turn([self = shared_from_this()] {
@@ -86,7 +86,8 @@ void EndpointCore::transmit() {
     } else if (errno != EINTR) {
       const Error why{Layer::kTransport, Recovery::kReconnect, errno, 0, "connection", {}};
       if (state_ == State::kEnding) return close();
-      // What has been received says more than a broken pipe, a Terminate above all.
+      // Data already received, above all a Terminate, explains the end better than a broken pipe: read it
+      // first.
       size_t bytes = 0;
       while (state_ == State::kUp && !receiving_ && receive(bytes) == Received::kMore) {
       }

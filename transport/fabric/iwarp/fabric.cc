@@ -28,7 +28,7 @@ class IwarpFabric final : public Fabric {
   Loop& loop_;
   const Options options_;
   const std::shared_ptr<log::Throttle> violations_ = std::make_shared<log::Throttle>();
-  // Of the connect() under way.
+  // For the current connect().
   tcp::TcpOptions tcp_;
   std::optional<tcp::Connector> connector_;
   StartupSocket* startup_ = nullptr;

@@ -15,7 +15,7 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-// An accept() that fails because a limit is reached would fail again at once.
+// Pause after a failed accept(): when a limit is reached, the next accept() would fail, too.
 constexpr std::chrono::milliseconds kPause{100};
 constexpr unsigned kMostAtOnce = 64;
 
@@ -62,7 +62,7 @@ Task<Result<std::unique_ptr<Endpoint>>> IwarpIncoming::accept(EndpointOptions op
   e.agreed = answer->agreed;
   e.connection.peer = connected_.peer;
   e.connection.local = connected_.local;
-  // `this` may be gone when the reply is written.
+  // `this` may be destroyed before the reply is written.
   Loop& loop = loop_;
   const Options mine = options_;
   StartupSocket startup(loop, std::move(connected_.socket), Clock::now() + options_.startup_timeout);
@@ -74,7 +74,7 @@ Task<Result<std::unique_ptr<Endpoint>>> IwarpIncoming::accept(EndpointOptions op
 }
 
 // "the implementation SHOULD return an MPA Reply Frame with the Rejected Connection bit set to '1'" (RFC 5044
-// section 7.1.2). It fits any socket's buffer.
+// section 7.1.2). The frame fits into any socket's buffer.
 void IwarpIncoming::refuse() {
   if (!connected_.socket) return;
   const ByteVector reply = encode(make_rejection(request_));
@@ -120,7 +120,7 @@ void ListenerCore::stop() {
   asio::error_code ignored;
   descriptor_.close(ignored);
   pause_.cancel();
-  // Each ends its coroutine, which takes itself off the list: not while this runs through it.
+  // cancel() ends the coroutine, which removes itself from startups_: so take the list away first.
   const std::list<Startup> startups = std::exchange(startups_, {});
   for (const Startup& s : startups) s.socket->cancel();
 }
@@ -169,13 +169,13 @@ void ListenerCore::on_readable() {
     }
     const auto times = tcp::dead_peer_times(options_.timeo, options_.retrans);
     const Result<tcp::Endpoint> local = tcp::local_endpoint(connected.socket.get());
-    if (!tcp::configure(connected.socket.get(), times) || !local) continue;  // gone already
+    if (!tcp::configure(connected.socket.get(), times) || !local) continue;  // already disconnected
     connected.peer = tcp::to_string(peer);
     connected.local = tcp::to_string(*local);
     std::string address = tcp::address_in(connected.peer);
     loop_.spawn(start_up(shared_from_this(), std::move(connected), std::move(address)));
   }
-  wait();  // the loop's other work gets its turn
+  wait();  // the loop does its other work first
 }
 
 Task<> ListenerCore::start_up(std::shared_ptr<ListenerCore> self, tcp::Connected connected,
@@ -197,7 +197,7 @@ Task<> ListenerCore::start_up(std::shared_ptr<ListenerCore> self, tcp::Connected
   const bool markers = request->markers;
   auto incoming = std::make_unique<IwarpIncoming>(self->loop_, self->options_, std::move(connected),
                                                   std::move(*request), self->violations_);
-  if (markers) co_return;  // its end refuses: nobody can accept it
+  if (markers) co_return;  // its destructor refuses the peer: it cannot be accepted
   self->on_incoming_(std::move(incoming));
 }
 

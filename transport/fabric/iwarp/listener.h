@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passive side of software RDMA: accepts TCP connections, reads each one's MPA request, and hands it to
+// The passive side of software RDMA: accepts TCP connections, reads the MPA request of each, and passes it to
 // its owner as an Incoming.
 //
-// At most max_startups connections are between accept() and their request, each for at most startup_timeout.
-// For one more the oldest goes, of the address that has most of them: peers that say nothing keep out nobody
-// who does. Loop thread only.
+// At most max_startups connections wait for their MPA request, each for at most startup_timeout. If one more
+// arrives, the oldest connection from the address with most of them is closed: so silent peers do not keep
+// out others. Loop thread only.
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -23,7 +23,7 @@ namespace nfsrdma::fabric::iwarp {
 
 using OnIncoming = std::function<void(std::unique_ptr<Incoming>)>;
 
-// Shared by the listener and the coroutines and handlers it has begun.
+// Shared by the listener and the coroutines and handlers that it started.
 class ListenerCore final : public std::enable_shared_from_this<ListenerCore> {
  public:
   ListenerCore(Loop& loop, const Options& options, tcp::Socket socket, OnIncoming on_incoming);
@@ -39,9 +39,9 @@ class ListenerCore final : public std::enable_shared_from_this<ListenerCore> {
   Loop& loop_;
   const Options options_;
   asio::posix::stream_descriptor descriptor_;
-  asio::steady_timer pause_;  // after an accept() that failed for want of something
+  asio::steady_timer pause_;  // after accept() failed for lack of resources
   OnIncoming on_incoming_;
-  log::Throttle failures_;  // of accept
+  log::Throttle failures_;  // of accept()
   const std::shared_ptr<log::Throttle> violations_ = std::make_shared<log::Throttle>();
   struct Startup {
     StartupSocket* socket;
@@ -63,7 +63,7 @@ class IwarpListener final : public Listener {
   const uint16_t port_;
 };
 
-// Errors: kTransport, op "listen", with the errno of what failed.
+// Errors: kTransport, op "listen", with the errno of the failed call.
 Result<std::unique_ptr<Listener>> make_listener(Loop& loop, const Options& options,
                                                 const std::string& address, uint16_t port,
                                                 OnIncoming on_incoming);

@@ -16,7 +16,7 @@ constexpr uint8_t kCrc = 0x40;
 constexpr uint8_t kRejected = 0x20;
 constexpr uint8_t kEnhanced = 0x10;
 constexpr size_t kEnhancedBytes = 4;
-// Revision 1 does not say how many Reads a peer answers at a time. One it must be able to.
+// Revision 1 does not transmit how many Reads a peer answers at a time. It must be able to answer one.
 constexpr uint16_t kReadsUnlessSaid = 1;
 
 constexpr std::string_view key_of(Kind kind) {
@@ -117,12 +117,13 @@ tl::expected<Agreed, Refusal> judge_reply(const StartupTerms& terms, const Start
   Agreed a{terms.crc || reply.crc, terms.ird, std::min(terms.ord, kReadsUnlessSaid)};
   if (!reply.enhanced) return a;
   const auto& e = *reply.enhanced;
-  // "its ORD at most to the responder IRD"; all ones leaves it (RFC 6581 section 9.1).
+  // "its ORD at most to the responder IRD"; all ones: no limit (RFC 6581 section 9.1).
   a.ord = e.ird == kDepthNotNegotiated ? terms.ord : std::min(terms.ord, e.ird);
   if (e.ord != kDepthNotNegotiated && e.ord > terms.ird)
     return refuse("the peer wants more RDMA Reads than were offered", EPROTO, term::kInsufficientIrd);
   // We ask for the client-server model; "the responder MUST set Control Flag A to 0 if Control Flag A is 0 in
-  // the request". One that wants an RTR all the same gets a zero-length Write, if that is one it takes.
+  // the request". If the peer requests an RTR message nevertheless, we send a zero-length Write, provided
+  // that the peer accepts one.
   if (e.peer_to_peer && !e.rtr_write)
     return refuse("the peer wants a first message that we do not send", EPROTO, term::kNoMatchingRtr);
   return a;
@@ -146,14 +147,14 @@ Result<Answer> make_answer(const StartupTerms& terms, const StartupFrame& reques
   if (!request.enhanced) return a;
   const auto& e = *request.enhanced;
   auto& mine = a.reply.enhanced.emplace();
-  // "The responder MUST set its ORD at most to the initiator IRD"; all ones is answered in kind.
+  // "The responder MUST set its ORD at most to the initiator IRD"; all ones is answered with all ones.
   a.agreed.ord = e.ird == kDepthNotNegotiated ? terms.ord : std::min(terms.ord, e.ird);
   a.agreed.ird = e.ord == kDepthNotNegotiated ? terms.ird : std::min(terms.ird, e.ord);
-  // A zero-length Read as the first message needs room for one.
+  // A zero-length Read as the RTR message needs an IRD of one.
   if (e.rtr_read) a.agreed.ird = std::max<uint16_t>(a.agreed.ird, 1);
   mine.ord = e.ird == kDepthNotNegotiated ? kDepthNotNegotiated : a.agreed.ord;
   mine.ird = e.ord == kDepthNotNegotiated ? kDepthNotNegotiated : a.agreed.ird;
-  // Any message of the initiator shows that it is ready.
+  // Every RTR message is accepted: each shows that the initiator is ready.
   mine.peer_to_peer = mine.rtr_send = mine.rtr_write = mine.rtr_read = e.peer_to_peer;
   return a;
 }

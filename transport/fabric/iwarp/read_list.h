@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadList: the RDMA Reads this side has asked for.
+// ReadList: the RDMA Reads that this side has requested.
 //
-// At most ORD are outstanding (RFC 6581 section 9.1), the others wait here. Their answers come in the order
-// of the requests (RFC 5040 section 5.5, rule 4 of the Read Response), each from its first byte to its last,
-// so only the oldest can be answered next; its sink has a tag from the moment the request is made up to the
-// last byte.
+// At most ORD are outstanding (RFC 6581 section 9.1); the others wait here. Responses arrive in the order of
+// the requests (RFC 5040 section 5.5, rule 4 of the Read Response), each from its first byte to its last. So
+// only the oldest Read can get data next. Its sink has a tag from the request until the last byte.
 //
 // Owner: one endpoint; its loop only.
 #pragma once
@@ -26,9 +25,9 @@ class ReadList {
   // The next request to send, if there is one that may be sent now.
   std::optional<ReadRequest> next();
 
-  // Where the payload of a Read Response segment goes.
+  // The place for the payload of a Read Response segment.
   Placement::Place place(const Segment& segment, size_t bytes) const;
-  // `bytes` of the oldest Read are there. Its cookie, when they were the last.
+  // `bytes` more bytes of the oldest Read have arrived. Returns its cookie if they were the last.
   std::optional<Cookie> placed(size_t bytes, bool last);
 
   size_t outstanding() const { return outstanding_; }
@@ -47,7 +46,7 @@ class ReadList {
 
   StagTable& tags_;
   const size_t ord_;
-  std::deque<Read> reads_;  // the first outstanding_ are asked for
+  std::deque<Read> reads_;  // the first outstanding_ of them have been requested
   size_t outstanding_ = 0;
 };
 

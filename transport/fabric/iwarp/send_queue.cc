@@ -9,7 +9,8 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-// Of payload in one batch: more than a socket's buffer takes at once would have its CRCs made too early.
+// Payload of one batch. A larger one would exceed what a socket's buffer takes at once, and its CRCs would be
+// calculated too early.
 constexpr size_t kBatchBytes = 512u << 10;
 
 }  // namespace
@@ -154,8 +155,8 @@ void SendQueue::advance(size_t bytes) {
   end_sent_operations();
 }
 
-// Each by itself, not with its batch: who has the whole of a Read's data may send what he makes of it while
-// the rest of the batch is still here.
+// Each operation ends by itself, not with its batch: a peer that has all data of a Read may send a result
+// made from it while the rest of the batch is still here.
 void SendQueue::end_sent_operations() {
   if (pieces_begin_ == pieces_.size()) tail_.clear();
   while (!operations_.empty() && operations_.front().all_cut &&
@@ -175,7 +176,7 @@ void SendQueue::end_sent_operations() {
   }
 }
 
-// Of the frame whose beginning has been sent, what has not.
+// The unsent rest of a frame whose beginning was sent.
 ByteVector SendQueue::rest_of_frame() const {
   ByteVector rest;
   size_t begin = 0;
@@ -195,7 +196,7 @@ ByteVector SendQueue::rest_of_frame() const {
 }
 
 void SendQueue::finish(const std::optional<Terminate>& last) {
-  if (!tail_.empty()) return;  // done before
+  if (!tail_.empty()) return;  // finish() was called before
   ByteVector rest = rest_of_frame();
   operations_.clear();
   frames_.clear();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// SendQueue: what one endpoint has to send, cut into frames (MPA, DDP, RDMAP) as the socket takes them.
+// SendQueue: the operations that one endpoint has to send, cut into frames (MPA, DDP, RDMAP) as the socket
+// accepts them.
 //
-// Operations leave in the order they were pushed (RFC 5040 section 5.5), each as one DDP message of as many
-// segments as it needs. A frame is gathered: header, payload where it lies, padding and CRC. front() prepares
-// a batch of frames for one sendmsg; advance() may end anywhere in it. What a batch has not cut yet costs an
-// entry in a list, however long it is.
+// Operations are sent in the order in which they were pushed (RFC 5040 section 5.5), each as one DDP message
+// of as many segments as it needs. A frame is gathered: header, payload in its place, padding and CRC.
+// front() prepares a batch of frames for one sendmsg; advance() may end anywhere in it. An operation that is
+// not yet cut into frames costs one list entry, whatever its length.
 //
-// Memory: a Send is copied. A Write's source belongs to its owner until done() names it; a Read Response is
-// sent from exposed memory. finish() drops everything but the rest of a frame whose beginning has left, and
-// that is copied: after it, none of anybody's memory is used.
+// Memory: a Send is copied. The source of a Write belongs to its owner until take_done() returns its cookie.
+// A Read Response is sent from exposed memory. finish() drops everything except the rest of a frame that was
+// sent in part, and copies that rest: after it, no memory of others is used.
 //
 // Owner: one endpoint; its loop only.
 #pragma once
@@ -29,24 +30,25 @@ namespace nfsrdma::fabric::iwarp {
 class SendQueue {
  public:
   struct Limits {
-    size_t ulpdu_bytes = kMaxUlpduBytes;  // of a frame
+    size_t ulpdu_bytes = kMaxUlpduBytes;  // of one frame
     bool crc = false;
-    // What does not fill a frame goes first, not last, of a Write or Read Response. The peer then has it with
-    // the first header that it receives, and the end of the last frame with the Send behind it.
+    // If the length of a Write or Read Response is not a multiple of the frame size, the short frame is sent
+    // first, not last. The peer then receives it together with the first header, and the end of the last
+    // frame together with the Send behind it.
     bool short_first = false;
   };
   explicit SendQueue(Limits limits) : limits_(limits) { frames_.reserve(kMaxFrames); }
 
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited);
-  // `cookie`: null if nobody waits for it.
+  // `cookie`: nullopt if nobody waits for the completion.
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, std::optional<Cookie> cookie);
   void read_request(const ReadRequest& request);
   // `source` is exposed as request.source_stag.
   void read_response(const ReadRequest& request, ConstBytes source);
-  // A zero-length RDMA Write: a frame that says nothing.
+  // A zero-length RDMA Write: a frame without effect.
   void nudge();
 
-  // Drops all that has not begun to leave; then only `last`, if given, is sent.
+  // Drops everything of which nothing was sent; then sends only `last`, if given.
   void finish(const std::optional<Terminate>& last);
 
   bool empty() const { return operations_.empty() && tail_.empty(); }
@@ -55,20 +57,20 @@ class SendQueue {
   // `bytes` of front() were sent.
   void advance(size_t bytes);
 
-  // What has left completely since it was asked last.
+  // The operations that were sent completely since the last take_done().
   struct Done {
     std::vector<Cookie> cookies;
     uint64_t bytes_written = 0;
     uint64_t bytes_fetched = 0;
   };
   Done take_done() { return std::exchange(done_, {}); }
-  // Read Responses that have not left completely.
+  // Read Responses that have not been sent completely.
   size_t read_responses() const { return read_responses_; }
-  // Of Sends, copied and not sent completely.
+  // Copied bytes of Sends that have not been sent completely.
   size_t owned_bytes() const { return owned_bytes_; }
-  // Of Writes, likewise.
+  // Bytes of Writes that have not been sent completely.
   size_t write_bytes() const { return write_bytes_; }
-  // Is anything to be sent from the memory exposed as `stag`?
+  // True if data still has to be sent from the memory exposed as `stag`.
   bool sends_from(uint32_t stag) const;
 
  private:
@@ -77,13 +79,13 @@ class SendQueue {
   struct Operation {
     Segment header;  // of the next segment
     ConstBytes payload;
-    size_t cut = 0;  // of it
+    size_t cut = 0;  // bytes of the payload
     bool all_cut = false;
     size_t pieces_end = 0;  // in pieces_, once all_cut
     ByteVector owned;
     Owner owner;
     std::optional<Cookie> cookie;
-    uint32_t source_stag = 0;  // of a Read Response
+    uint32_t source_stag = 0;  // for a Read Response
   };
   struct Frame {
     std::array<std::byte, kLengthBytes + kUntaggedBytes> header;
@@ -106,11 +108,11 @@ class SendQueue {
   size_t owned_bytes_ = 0;
   size_t write_bytes_ = 0;
 
-  // The batch. frames_ never moves: pieces_ points into it.
+  // The batch. frames_ never reallocates: pieces_ points into it.
   std::vector<Frame> frames_;
   std::vector<iovec> pieces_;
-  size_t pieces_begin_ = 0;   // what is before has been sent
-  bool piece_begun_ = false;  // and so has a part of this one
+  size_t pieces_begin_ = 0;   // the pieces before it were sent
+  bool piece_begun_ = false;  // part of this piece was sent
 
   ByteVector tail_;  // after finish()
   Done done_;

@@ -12,12 +12,12 @@ namespace {
 constexpr unsigned kIndexBits = 13;
 constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
 static_assert(StagTable::kMaxTags == kIndexMask + 1u);
-// What getentropy(3) gives at once: a call for each tag would cost more than the rest of add().
+// The most that one getentropy(3) returns: a call for each tag would cost more than the rest of add().
 constexpr size_t kRandomWords = 64;
 
 }  // namespace
 
-// The kernel's generator, not one whose next value follows from what was seen.
+// Uses the kernel's generator: its next value cannot be calculated from values that were seen.
 uint32_t StagTable::random() {
   if (pool_.empty()) {
     pool_.resize(kRandomWords);
@@ -44,7 +44,7 @@ std::optional<StagTable::Tag> StagTable::add(MutableBytes memory, TagUse use, Pi
   do {
     e.stag = (random() & ~kIndexMask) | index;
   } while (e.stag == 0);
-  // Below 2^59: no length makes it wrap. A multiple of 4096, so that pages of both sides are in step.
+  // Below 2^59, so no length makes it wrap. A multiple of 4096, so that page boundaries of both sides match.
   e.offset = (uint64_t{random()} << 27 ^ uint64_t{random()} << 12) & ~uint64_t{4095};
   e.use = use;
   e.memory = memory;

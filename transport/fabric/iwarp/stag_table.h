@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // StagTable: the memory of one endpoint that its peer can reach, by steering tag.
 //
-// A tag is an index and a random key, 32 bits together, and its memory begins at a random tagged offset: who
-// guesses has to hit both at once, and a wrong guess costs the connection. The key changes with every use of
+// A tag consists of an index and a random key, together 32 bits, and its memory begins at a random tagged
+// offset. A guess has to hit both, and a wrong guess ends the connection. The key changes with every use of
 // an index, so an old tag does not reach new memory. Every access is checked for tag, access right, wrap and
 // bounds (RFC 5040 section 7.2, RFC 5041 section 7.1).
 //
-// Owner: one endpoint; its loop only. It refers to memory, it owns none.
+// Owner: one endpoint; its loop only. The table refers to memory and owns none.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@
 namespace nfsrdma::fabric::iwarp {
 
 enum class TagUse : uint8_t {
-  kRemoteRead,   // exposed: the peer may fetch
-  kRemoteWrite,  // exposed: the peer may place
-  kReadSink,     // where the answer to our own RDMA Read goes; no business of the peer's Writes
+  kRemoteRead,   // exposed: the peer may read it
+  kRemoteWrite,  // exposed: the peer may write it
+  kReadSink,     // the target of our own RDMA Read; the peer's Writes must not use it
 };
 
 class StagTable {
@@ -34,11 +34,11 @@ class StagTable {
   };
   // nullopt: kMaxTags are in use.
   std::optional<Tag> add(MutableBytes memory, TagUse use, PipedPlace* piped = nullptr);
-  // False if there is none. The memory is out of reach when it returns.
+  // False if there is no such tag. After it returns, the memory is unreachable.
   bool remove(uint32_t stag);
-  // The same of a tag that the peer may be about to invalidate, not knowing that it is gone.
+  // Removes a tag that the peer may still invalidate, because it does not know that the tag is gone.
   bool revoke(uint32_t stag);
-  // True once, when the tag was revoked. (Of each index the last one is remembered.)
+  // True once, if the tag was revoked. (Each index remembers only its last revoked tag.)
   bool take_revoked(uint32_t stag);
   void clear();
   size_t size() const { return used_; }
@@ -51,7 +51,7 @@ class StagTable {
     Fault fault = Fault::kNone;
     PipedPlace* piped = nullptr;
   };
-  // Where the `bytes` (> 0) from `offset` lie.
+  // The address of the `bytes` (> 0) bytes at `offset`, or the fault.
   Found find(uint32_t stag, uint64_t offset, size_t bytes, TagUse use) const;
 
  private:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// StartupSocket: a TCP socket while MPA's first frames go over it (mpa.h), with one deadline for all of it.
+// StartupSocket: a TCP socket while MPA's first frames are exchanged (mpa.h), with one deadline for the
+// exchange.
 //
-// initiate() is the active side's whole part; the passive side reads the request and answers when its upper
-// layer has decided. Reads take not one byte more than a frame has: what follows is RDMA.
+// initiate() does all of the active side's part. The passive side reads the request, and replies when its
+// upper layer has decided. Reads never take bytes beyond the frame: what follows is RDMA.
 //
-// Errors: kTransport, op "MPA": EPROTO what no MPA peer says, ECONNREFUSED refused, ETIMEDOUT, ECONNRESET;
-// kInterrupted after cancel(). Loop thread only.
+// Errors: kTransport, op "MPA": EPROTO: the peer's bytes are not MPA; ECONNREFUSED: refused; ETIMEDOUT,
+// ECONNRESET; kInterrupted after cancel(). Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,14 @@ class StartupSocket {
   StartupSocket(Loop& loop, tcp::Socket socket, TimePoint deadline)
       : loop_(loop), socket_(std::move(socket)), deadline_(deadline) {}
 
-  // Active side. A refusal that the RFC wants said is said.
+  // Active side. On an error for which the RFC wants a Terminate, sends it.
   Task<Result<Agreed>> initiate(StartupTerms terms, ByteVector* private_data);
 
   // Passive side.
   Task<Result<StartupFrame>> read_request();
   Task<Result<>> write(ByteVector bytes);
 
-  // What is under way ends soon, and nothing more begins.
+  // The current operation ends soon, and no further one starts.
   void cancel();
   tcp::Socket release() { return std::move(socket_); }
 
@@ -46,7 +47,7 @@ class StartupSocket {
   bool cancelled_ = false;
 };
 
-// A frame that carries a Terminate, the first and last of its connection.
+// A frame with a Terminate, the first and last frame of its connection.
 ByteVector terminate_frame(TermCode code, bool crc);
 
 }  // namespace nfsrdma::fabric::iwarp

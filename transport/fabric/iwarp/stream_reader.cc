@@ -9,19 +9,23 @@ namespace nfsrdma::fabric::iwarp {
 namespace {
 
 constexpr size_t kStagingBytes = kMaxFpduBytes + 4096;
-// Tagged payload from this size on makes the next one be expected to be as large, to be received in place.
-// The TCP transport has measured where copying begins to cost more than a system call (tcp_transport.h).
+// After tagged payload of at least this size, the next one is expected to be as large and is received in
+// place. The value is from the TCP transport's measurement of where a copy costs more than a system call
+// (tcp_transport.h).
 constexpr size_t kLargeBytes = 24u << 10;
-// Then so much is received behind it: trailer, next header, or all of a small Send. More of it would be
-// copied.
+// Bytes of staging behind such payload: for the trailer and the next header, or for a small Send. More would
+// have to be copied.
 constexpr size_t kTailBytes = 512;
-// The end of one large READ (a short last frame, then the reply) does not mean that the next will be small.
+// A few small frames at the end of a large READ (a short last frame, then the reply) do not mean that the
+// next READ is small.
 constexpr unsigned kSmallInARow = 4;
-// Less of a frame's payload is received into memory, with what follows it (tcp::RecordReader::Limits).
+// A smaller rest of a frame's payload is received into memory, together with what follows
+// (tcp::RecordReader::Limits).
 constexpr size_t kMinPipedBytes = 32u << 10;
 constexpr size_t kTaggedHeaderBytes = kLengthBytes + kTaggedBytes;
 
-// What is written a second time, of what is in the pipe, is written in memory. False: the pipe has lost it.
+// If the peer writes again to a range that is in the pipe, moves the pipe's data to memory first. False: the
+// pipe lost data.
 bool land_below(PipedPlace& piped, const std::byte* at, size_t bytes) {
   const ByteRange& range = piped.data.piped;
   const auto begin = static_cast<size_t>(at - piped.data.slice.bytes.data());
@@ -65,7 +69,8 @@ size_t StreamReader::staging_limit() const {
   return large_ ? std::max(kTailBytes, missing_) : staging_.size();
 }
 
-// The pipe for the rest of this frame, lent with the first that is large enough. Null: into memory.
+// The pipe for the rest of this frame, taken from the pool for the first frame that is large enough. Null:
+// use memory.
 Pipe* StreamReader::pipe_for_rest() {
   if (piped_ == nullptr || left_ == 0 || (left_ < kMinPipedBytes && !frame_piped_)) return nullptr;
   BulkData& data = piped_->data;
@@ -142,11 +147,12 @@ StreamReader::Step StreamReader::violate(TermCode code) {
 }
 
 std::optional<StreamReader::Step> StreamReader::read_header() {
-  // The length and the first byte say how long the header is.
+  // The length and the first byte determine the length of the header.
   if (!need(kLengthBytes + 1)) return Step::kNeedBytes;
   ulpdu_bytes_ = load_be16(at(0));
   const size_t header = header_bytes(*at(kLengthBytes));
-  // No layer has a code for a frame without room for its header: it cannot be the start of one.
+  // No layer has an error code for a frame that is shorter than its header: it cannot be the start of a
+  // frame.
   if (ulpdu_bytes_ < header) return violate(term::kFpduStart);
   if (!need(kLengthBytes + header)) return Step::kNeedBytes;
   std::copy_n(at(kLengthBytes), header, header_.begin());
@@ -168,7 +174,7 @@ std::optional<StreamReader::Step> StreamReader::read_header() {
   return std::nullopt;
 }
 
-// The next frame will be like this one, or like those before it if only a few are not.
+// Expects the next frame to be like this one, or like the ones before if only a few were small.
 void StreamReader::expect_like(size_t bytes) {
   if (bytes >= kLargeBytes) {
     large_ = true;

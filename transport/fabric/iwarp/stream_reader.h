@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// StreamReader: the byte stream of a peer after the start-up, frame by frame. No socket, no clock.
+// StreamReader: parses a peer's byte stream after the start-up, frame by frame. No socket, no clock.
 //
-// The owner receives into window(), reports the bytes with commit(), and calls next() until it says
-// kNeedBytes. Headers, untagged messages and trailers go through a staging buffer that holds one frame of any
-// size. Tagged payload goes where `Placement` says: what came with its header is copied there, the rest is
-// received straight into it, and the same window goes on with a little staging behind it for the trailer and
-// the next header. So a stream of large frames costs about one system call each, and of small ones far less.
+// The owner receives into window(), reports the bytes with commit(), and calls next() until it returns
+// kNeedBytes. Headers, untagged messages and trailers go through a staging buffer that can hold one frame of
+// any size. `Placement` decides where tagged payload goes. The part that came with its header is copied
+// there. The rest is received directly into it; the same window continues with a small part of the staging
+// buffer, for the trailer and the next header. So large frames cost about one system call each, and small
+// frames far less.
 //
-// Where `Placement` has a PipedPlace, large payload goes to its pipe, as long as one range without gaps comes
-// of it and no CRC is asked for. Between frames of such a message no more than the next header is staged, for
-// staged payload would be such a gap.
+// If `Placement` returns a PipedPlace, large payload goes into its pipe, as long as the data in the pipe is
+// one range without gaps and no CRC is used. Between the frames of such a message only the next header is
+// staged, because staged payload would be a gap.
 //
-// CRCs. RFC 5044 section 4.4 wants a frame verified before it is delivered to DDP. Untagged frames are: they
-// are complete in the staging buffer before anything is done with them. Tagged payload is placed as it comes
-// and verified at the end of its frame: its header has passed every check by then, so the bytes went nowhere
-// but into memory that the peer may write as it likes; a damaged header would have to hit another open range
+// CRCs. RFC 5044 section 4.4 requires that a frame is verified before it is delivered to DDP. Untagged frames
+// are: they are complete in the staging buffer before they are processed. Tagged payload is placed as it
+// arrives and verified at the end of its frame. That is safe: its header has passed every check, so the bytes
+// go only into memory that the peer may write anyway; a damaged header would have to match another open range
 // by chance; and a frame that fails ends the connection before the Send that would declare the memory valid
-// can be delivered. Until such a Send, what an exposed range holds is undefined anyway (RFC 5040
-// section 5.5).
+// is delivered. Until such a Send, the content of an exposed range is undefined (RFC 5040 section 5.5).
 //
-// Checked here: all that a header says about itself; lengths, versions, opcodes, queues, sequence numbers,
-// offsets. Not: tags and bounds (Placement), the number of Read Requests, the right to invalidate (the
-// owner). Memory: the staging buffer, and one message of message_bytes once a message comes in several
-// segments.
+// Checked here: everything that a header says about itself: lengths, versions, opcodes, queues, sequence
+// numbers, offsets. Not checked here: tags and bounds (Placement), the number of Read Requests and the right
+// to invalidate (the owner). Memory: the staging buffer, and one message of message_bytes once a message
+// comes in several segments.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +35,15 @@
 
 namespace nfsrdma::fabric::iwarp {
 
-// Says where tagged payload goes.
+// Decides where tagged payload goes.
 class Placement {
  public:
   struct Place {
     std::byte* at = nullptr;
     std::optional<TermCode> refused;
-    PipedPlace* piped = nullptr;  // that `at` is in; null: all goes to memory
+    PipedPlace* piped = nullptr;  // the one that contains `at`; null: all payload goes to memory
   };
-  // `bytes` may be 0: then nothing is placed. The memory is written to until the frame is complete or
-  // stop_placing() was called.
+  // `bytes` may be 0: nothing is placed then. The memory is written until the frame is complete.
   virtual Place place(const Segment& segment, size_t bytes) = 0;
 
  protected:
@@ -54,23 +53,23 @@ class Placement {
 class StreamReader {
  public:
   struct Limits {
-    size_t message_bytes = 8192;  // of a Send
+    size_t message_bytes = 8192;  // of one Send
     bool crc = false;
   };
   StreamReader(Placement& placement, Limits limits);
 
-  // Where the next bytes go: first all of `direct`, then `staging`, which is never empty.
+  // Memory for the next bytes: first all of `direct`, then `staging`, which is never empty.
   struct Window {
     MutableBytes direct;
     MutableBytes staging;
-    Pipe* pipe = nullptr;  // set: takes the bytes of `direct`, too, commit_piped()
+    Pipe* pipe = nullptr;  // if set, may take the bytes of `direct` instead; then call commit_piped()
     size_t size() const { return direct.size() + staging.size(); }
   };
   Window window();
   void commit(size_t bytes);
-  // `bytes`, at most direct.size(), went into the window's pipe.
+  // `bytes`, at most direct.size(), were received into the window's pipe.
   void commit_piped(size_t bytes);
-  // The pipe takes no more of this place.
+  // The rest of this place is received into memory. `full`: the pipe has no free slot.
   void leave_pipe(bool full);
 
   enum class Step : uint8_t {
@@ -79,41 +78,41 @@ class StreamReader {
     kReadRequest,  // read_request(), segment()
     kTerminate,    // message()
     kPlaced,       // a tagged frame is complete: segment(), placed_bytes()
-    kViolation,    // violation(); the stream cannot be read on
+    kViolation,    // violation(); the stream cannot be read any further
   };
   Step next();
 
-  const Segment& segment() const { return segment_; }  // of a message in several, the last
-  ConstBytes message() const { return message_; }      // until next() is called again
+  const Segment& segment() const { return segment_; }  // the last segment of a message
+  ConstBytes message() const { return message_; }      // valid until next() is called again
   const ReadRequest& read_request() const { return read_request_; }
   size_t placed_bytes() const { return payload_bytes_; }
   const Terminate& violation() const { return violation_; }
 
-  // A Terminate for what the last step brought.
+  // A Terminate about the frame of the last step.
   Terminate terminate_for(TermCode code) const;
 
-  // The tag whose memory is being received into, or 0.
+  // The tag whose memory is being received into; 0: none.
   uint32_t placing() const { return state_ == State::kPayload && left_ > 0 ? segment_.stag : 0; }
-  // Of a tagged frame that has begun: payload that is still to come.
+  // The payload of the current tagged frame that has not arrived yet.
   size_t payload_left() const { return state_ == State::kPayload ? left_ : 0; }
-  // In the middle of a frame: the end of the stream would cut it.
+  // True in the middle of a frame, which an end of the stream would cut.
   bool inside_frame() const { return state_ != State::kHeader || begin_ != end_; }
   uint64_t frames() const { return frames_; }
 
  private:
   enum class State : uint8_t { kHeader, kPayload, kTrailer, kUntagged, kBroken };
 
-  // What a queue's next segment has to say.
+  // The expected values of a queue's next segment.
   struct Queue {
     uint32_t msn = 1;  // "The initial value for MSN MUST be one" (RFC 5041 section 4.3)
     uint32_t offset = 0;
-    Opcode opcode{};          // of the message under way
+    Opcode opcode{};          // of the current message
     uint32_t invalidate = 0;  // likewise
   };
 
   size_t available() const { return end_ - begin_; }
   const std::byte* at(size_t offset) const { return staging_.data() + begin_ + offset; }
-  bool need(size_t bytes);  // false: not there yet
+  bool need(size_t bytes);  // false: not received yet
   Pipe* pipe_for_rest();
   size_t staging_limit() const;
   Step violate(TermCode code);
@@ -134,21 +133,22 @@ class StreamReader {
   State state_ = State::kHeader;
 
   ByteVector staging_;
-  size_t begin_ = 0;  // [begin_, end_) is received and not used
+  size_t begin_ = 0;  // [begin_, end_) is received and not used yet
   size_t end_ = 0;
-  size_t release_ = 0;  // of it, what next() drops first: the message it gave away
-  size_t missing_ = 0;  // to be received before anything can be done
-  bool large_ = false;  // large frames come: little staging, so that the next one is not copied
+  size_t release_ = 0;  // of that, the message that next() returned; the following next() drops it
+  size_t missing_ = 0;  // to be received before parsing can go on
+  bool large_ = false;  // frames are large: stage little, so that the next frame is not copied
   unsigned small_in_a_row_ = 0;
 
-  // The frame under way.
+  // The current frame.
   size_t ulpdu_bytes_ = 0;
   size_t payload_bytes_ = 0;
   Segment segment_;
-  std::byte* to_ = nullptr;  // kPayload: where the rest of it goes
+  std::byte* to_ = nullptr;  // kPayload: the place for the rest of it
   size_t left_ = 0;
   PipedPlace* piped_ = nullptr;
-  bool frame_piped_ = false;  // some of this frame, or, before its header is here, of the one it continues
+  bool frame_piped_ = false;  // part of this frame is in the pipe; before the header is here: part of the
+                              // frame before
   Crc32c crc_;
   uint64_t frames_ = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Terminate Message: the last thing one side says, and why (RFC 5040 section 4.8).
+// The Terminate Message: the last message of one side, with the reason (RFC 5040 section 4.8).
 //
 // [layer:4 type:4][code u8][M:1 D:1 R:1 rsvd:13] then, if M, [length of the terminated DDP segment u16], if D
 // its DDP header (14 or 18 bytes), if R its RDMAP header (28 bytes, of a Read Request). At most 52 bytes.
@@ -52,14 +52,14 @@ inline constexpr size_t kMaxTerminateBytes = 4 + 2 + kUntaggedBytes + kReadReque
 
 struct Terminate {
   TermCode code;
-  // Of the segment at fault. The header's first byte says how long it is.
+  // The segment in error. The header's first byte determines its length.
   std::optional<uint16_t> segment_bytes;
   std::optional<std::array<std::byte, kUntaggedBytes>> ddp_header;
   std::optional<std::array<std::byte, kReadRequestBytes>> read_request;
 };
 
 ByteVector encode(const Terminate& terminate);
-// nullopt: too short for what its bits announce. What follows is ignored.
+// nullopt: too short for what its bits announce. Bytes behind it are ignored.
 std::optional<Terminate> decode_terminate(ConstBytes message);
 
 // "DDP: base or bounds violation".

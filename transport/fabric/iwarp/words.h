@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Big-endian words of 2 and 8 bytes, beside those of xdr/support/bytes.h: XDR has no such, MPA and DDP do.
+// Big-endian words of 2 and 8 bytes, for MPA and DDP; xdr/support/bytes.h has those of 4 bytes.
 #pragma once
 
 #include <cstdint>

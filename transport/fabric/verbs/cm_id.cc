@@ -19,7 +19,7 @@ constexpr int kStaleConnection = 10;
 constexpr int kRefusedByConsumer = 28;
 
 Error rejected(int status) {
-  // iWARP gives an errno (ECONNRESET is what siw says of an MPA rejection), InfiniBand and RoCE the reason.
+  // iWARP gives an errno (siw reports an MPA rejection as ECONNRESET), InfiniBand and RoCE give the reason.
   if (status < 0) return rdma_error(status == -ECONNRESET ? ECONNREFUSED : -status, "connect", "refused");
   if (status == kStaleConnection)
     return rdma_error(ECONNRESET, "connect", "a connection of before is in the way");
@@ -87,7 +87,7 @@ CmChannel::CmChannel(Loop& loop, rdma_event_channel* channel)
     : loop_(loop), channel_(channel), descriptor_(loop.context(), channel->fd) {}
 
 CmChannel::~CmChannel() {
-  descriptor_.release();  // the descriptor is the channel's
+  descriptor_.release();  // the channel owns the descriptor
   rdma_destroy_event_channel(channel_);
 }
 
@@ -132,7 +132,7 @@ CmId::~CmId() {
   for (const CmEvent& e : events_) {
     if (e.asking != nullptr) rdma_destroy_id(e.asking);
   }
-  // While the context is there: librdmacm closes that of a removed device with its last identifier.
+  // While the context exists: librdmacm closes the context of a removed device with its last identifier.
   device_.reset();
   rdma_destroy_id(id_);
 }

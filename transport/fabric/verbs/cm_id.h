@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CmChannel: the RDMA connection manager's events on a loop. CmId: one of its identifiers (a connection that
-// is being made, stands or ends; or a listener), which gets its own events.
+// CmChannel: the RDMA connection manager's events, on a loop. CmId: one of its identifiers (a connection,
+// from its beginning to its end, or a listener), which receives its own events.
 //
-// Resolving, connecting, accepting and disconnecting are asked for and answered by an event; none of them
-// blocks. An event is copied and acknowledged before anybody hears of it, so an identifier can be destroyed
-// at any time (rdma_destroy_id waits for unacknowledged ones). Loop thread only; a channel is shared by its
+// Resolving, connecting, accepting and disconnecting are started here and end with an event; none of them
+// blocks. An event is copied and acknowledged before it is delivered, so an identifier can be destroyed at
+// any time (rdma_destroy_id waits for unacknowledged events). Loop thread only; a channel is shared by its
 // identifiers.
 #pragma once
 
@@ -28,19 +28,19 @@ class CmId;
 struct CmEvent {
   rdma_cm_event_type type{};
   int status = 0;
-  // Of CONNECT_REQUEST and ESTABLISHED, from this side's view: RDMA Reads of the peer, and of ours.
+  // For CONNECT_REQUEST and ESTABLISHED: RDMA Reads of the peer that we answer, and our own.
   unsigned reads_answered = 0;
   unsigned reads_initiated = 0;
   ByteVector private_data;       // may be padded
-  rdma_cm_id* asking = nullptr;  // CONNECT_REQUEST: the new identifier, the receiver's
+  rdma_cm_id* asking = nullptr;  // CONNECT_REQUEST: the new identifier, owned by the receiver
 };
 
-// What an event that is not the expected one says.
+// The error for an event other than the expected one.
 Error to_error(const CmEvent& event);
 
 class CmChannel final : public std::enable_shared_from_this<CmChannel> {
  public:
-  // Errors: ENODEV and its like where there is no connection manager.
+  // Errors: ENODEV and similar if there is no connection manager.
   static Result<std::shared_ptr<CmChannel>> open(Loop& loop);
   ~CmChannel();
   CmChannel(const CmChannel&) = delete;
@@ -64,7 +64,7 @@ class CmId {
   using Handler = std::function<void(CmEvent&)>;
 
   static Result<std::unique_ptr<CmId>> create(std::shared_ptr<CmChannel> channel);
-  // One that a CONNECT_REQUEST brought.
+  // An identifier from a CONNECT_REQUEST.
   CmId(std::shared_ptr<CmChannel> channel, rdma_cm_id* id);
   ~CmId();
   CmId(const CmId&) = delete;
@@ -73,19 +73,20 @@ class CmId {
   rdma_cm_id* get() const { return id_; }
   rdma_cm_id* operator->() const { return id_; }
   const std::shared_ptr<CmChannel>& channel() const { return channel_; }
-  // The device it has come to: kept until this is gone, and let go then if it has been removed.
+  // The device of this identifier. The identifier keeps it while it lives; a removed device is released after
+  // that.
   void set_device(std::shared_ptr<OpenDevice> device) { device_ = std::move(device); }
 
   std::string peer() const;
   std::string local() const;
   tcp::Endpoint local_endpoint() const;
 
-  // The next event, which has to be this one. Errors: what came instead; ETIMEDOUT; kInterrupted after
-  // cancel(). One waiter, and no handler.
+  // Waits for the next event, which must have this type. Errors: the error for another event; ETIMEDOUT;
+  // kInterrupted after cancel(). At most one waiter, and no handler.
   Task<Result<CmEvent>> expect(rdma_cm_event_type type, TimePoint deadline);
   void cancel();
 
-  // From now on events go there, those that came before at once.
+  // From now on events go to `handler`; events that are waiting go there at once.
   void set_handler(Handler handler);
 
  private:

@@ -12,9 +12,9 @@ namespace nfsrdma::fabric::verbs {
 namespace {
 
 constexpr int kBatch = 16;
-// Then the loop's other work has its turn.
+// After this many batches the loop does its other work.
 constexpr unsigned kBatchesATurn = 16;
-// Every event has to be acknowledged before the queue can go, under a lock.
+// Every event must be acknowledged, under a lock, before the queue can be destroyed.
 constexpr unsigned kAcknowledgedAtOnce = 256;
 
 }  // namespace
@@ -45,7 +45,7 @@ void CompletionQueue::close() {
   acknowledge();
   if (cq_ != nullptr) ibv_destroy_cq(cq_);
   cq_ = nullptr;
-  descriptor_.release();  // the descriptor is the channel's
+  descriptor_.release();  // the channel owns the descriptor
   ibv_destroy_comp_channel(channel_);
 }
 
@@ -59,7 +59,7 @@ void CompletionQueue::poll_later() {
   });
 }
 
-// Dry, armed, dry again: only then is nothing missed by sleeping.
+// Empty, armed, and empty again: only then does the loop miss nothing when it sleeps.
 void CompletionQueue::poll() {
   if (closed_ || polling_ || !handler_) return;
   const auto keep_alive = shared_from_this();
@@ -72,7 +72,7 @@ void CompletionQueue::poll() {
   hand_out();
 }
 
-// True: it is dry. False: closed, or it goes on later.
+// True: the queue is empty. False: closed, or poll() continues later.
 bool CompletionQueue::hand_out() {
   ibv_wc batch[kBatch];
   for (unsigned i = 0; i < kBatchesATurn; ++i) {
@@ -100,7 +100,7 @@ void CompletionQueue::wait() {
                          });
 }
 
-// A queue that was armed once tells once: asking for more would be a system call that finds nothing.
+// An armed queue sends one event: asking for a second one would be a system call that finds nothing.
 void CompletionQueue::take_event() {
   ibv_cq* cq = nullptr;
   void* context = nullptr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // CompletionQueue: a completion queue whose channel wakes the loop.
 //
-// Work completions are handed out in batches. When it has run dry it is polled for Options::poll longer, in
-// turns that leave room for the loop's other work, then armed, and the loop sleeps. Shared by its owner and
-// its handlers; loop thread only.
+// Work completions are delivered in batches. When the queue is empty it is polled for another Options::poll,
+// in turns that leave room for the loop's other work. Then it is armed, and the loop sleeps. Shared by its
+// owner and its handlers. Loop thread only.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -20,7 +20,7 @@ namespace nfsrdma::fabric::verbs {
 
 class CompletionQueue final : public std::enable_shared_from_this<CompletionQueue> {
  public:
-  // An empty batch: the queue is broken. The handler may close() it.
+  // An empty batch means that the queue is broken. The handler may call close().
   using Handler = std::function<void(std::span<const ibv_wc>)>;
 
   static Result<std::shared_ptr<CompletionQueue>> make(Loop& loop, ibv_context* context, unsigned depth,
@@ -29,9 +29,9 @@ class CompletionQueue final : public std::enable_shared_from_this<CompletionQueu
 
   ibv_cq* get() const { return cq_; }
   void start(Handler handler);
-  // Hands out what there is now.
+  // Delivers the completions that are there now.
   void poll();
-  // No batch any more. Its queue pair is gone.
+  // Ends the delivery of batches. The queue pair must be destroyed before.
   void close();
 
  private:

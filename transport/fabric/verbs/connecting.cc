@@ -38,13 +38,13 @@ void Context::witness(const CmId& id, const std::shared_ptr<OpenDevice>& device)
   Result<std::unique_ptr<CmId>> made = CmId::create(id.channel());
   if (!made) return without();
   tcp::Endpoint at = id.local_endpoint();
-  at.set_port(0);  // any other
-  // The address may be another device's, too.
+  at.set_port(0);  // any other port
+  // The address may also belong to another device.
   if (rdma_bind_addr((*made)->get(), reinterpret_cast<sockaddr*>(&at.address)) != 0 ||
       (**made)->verbs != id->verbs)
     return without();
   (*made)->set_device(device);
-  // Not from the event: the identifier is on the stack.
+  // Posted, because the identifier is on the stack during the event.
   (*made)->set_handler([weak = weak_from_this(), verbs = id->verbs](CmEvent& event) {
     if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
     if (const auto self = weak.lock()) self->loop.post([self, verbs] { self->witnesses_.erase(verbs); });
@@ -58,7 +58,7 @@ Result<Established> Context::prepare(std::unique_ptr<CmId> id, const EndpointOpt
   Established e;
   e.watch = watch(*domain);
   e.domains = domains;
-  // With the domain: what fails there lets it go before the identifier, and with that perhaps the device.
+  // make() gets the domain, too: on failure it releases it before the identifier, which may close the device.
   auto pair = QueuePair::make(loop, std::move(id), std::move(*domain), options, wanted.receive_bytes,
                               wanted.receives);
   if (!pair) return fail(std::move(pair).error());
@@ -71,11 +71,11 @@ rdma_conn_param connection_parameters(const ByteVector& said, unsigned reads_ans
   rdma_conn_param p{};
   p.private_data = said.data();
   p.private_data_len = static_cast<uint8_t>(said.size());
-  // Linux' server does not accept who answers no Reads at all.
+  // Linux' server does not accept a client that answers no RDMA Reads.
   p.responder_resources = static_cast<uint8_t>(std::clamp(reads_answered, 1u, 255u));
   p.initiator_depth = static_cast<uint8_t>(std::min(reads_initiated, 255u));
   p.retry_count = 7;
-  p.rnr_retry_count = 7;  // for ever: who has no Receive posted has one soon
+  p.rnr_retry_count = 7;  // for ever: a peer without a posted Receive will post one soon
   return p;
 }
 

@@ -13,7 +13,7 @@ std::shared_ptr<DeviceWatch> DeviceWatch::make(Loop& loop, const std::shared_ptr
   const int events = domain->context()->async_fd;
   ::fcntl(events, F_SETFL, ::fcntl(events, F_GETFL) | O_NONBLOCK);
   const int fd = ::fcntl(events, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return nullptr;  // the connection manager tells of a removal, too
+  if (fd < 0) return nullptr;  // the connection manager reports a removal, too
   std::shared_ptr<DeviceWatch> watch(new DeviceWatch(loop, domain, fd));
   watch->wait();
   return watch;
@@ -31,7 +31,7 @@ void DeviceWatch::wait() {
                          });
 }
 
-// False: nothing comes from there any more. A device that is gone would wake the loop for ever.
+// False: no further events. The descriptor of a removed device would wake the loop for ever.
 bool DeviceWatch::drain() {
   const std::shared_ptr<Domain> domain = domain_.lock();
   if (!domain) return false;

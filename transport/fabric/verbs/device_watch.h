@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceWatch: listens, on a loop, to what a device says of itself. IBV_EVENT_DEVICE_FATAL ends all its
-// connections; the events of queue pairs tell nothing that their completions, and the connection manager, do
-// not. Every loop that uses the device has one; whichever wakes first takes the event, for all.
+// DeviceWatch: receives a device's asynchronous events on a loop. IBV_EVENT_DEVICE_FATAL ends all connections
+// of the device. Events of queue pairs are ignored: their completions and the connection manager report the
+// same. Every loop that uses the device has a DeviceWatch; the one that wakes first takes the event, for all
+// of them.
 //
-// Owner: the endpoints of its loop together. Loop thread only.
+// Owner: shared by the endpoints of its loop. Loop thread only.
 #pragma once
 
 #include <asio/posix/stream_descriptor.hpp>

@@ -18,7 +18,7 @@ unsigned at_least_zero(int value) {
   return static_cast<unsigned>(std::max(value, 0));
 }
 
-// The flags are the kernel's; the user's part of a driver may lack what they promise (bnxt_re's does).
+// The flags are the kernel's; the user-space part of a driver may not support them (bnxt_re).
 bool has_windows(ibv_pd* pd) {
   ibv_mw* window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
   if (window == nullptr) return false;
@@ -32,7 +32,7 @@ Abilities abilities_of(ibv_pd* pd, const ibv_device_attr& a) {
   can.send_with_invalidate = (a.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
   const bool type2 =
       (a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
-  // IBV_WR_LOCAL_INV comes with the extensions, too.
+  // IBV_WR_LOCAL_INV is part of these extensions, too.
   can.windows = type2 && can.send_with_invalidate && a.max_mw > 0 && has_windows(pd);
   can.work_requests = at_least_zero(a.max_qp_wr);
   can.completions = at_least_zero(a.max_cqe);
@@ -128,7 +128,7 @@ Result<> Domain::check_room() {
   return {};
 }
 
-// Null: errno says why, and nothing is left that could make room.
+// Null: errno has the reason, and no further slab can be deregistered to make room.
 ibv_mr* Domain::register_locked(const void* at, size_t bytes, int access) {
   while (true) {
     ibv_mr* mr = ibv_reg_mr(pd_, const_cast<void*>(at), bytes, access);
@@ -156,7 +156,7 @@ bool Domain::drop_idle_locked() {
 }
 
 void Domain::note_limit_locked(size_t slabs) {
-  // The most there were: less is registered while something large is.
+  // Keep the largest number: fewer slabs are registered while something else large is.
   const uint64_t known = registrable_.load(std::memory_order_relaxed);
   const uint64_t bytes = slabs * BufferPool::kSlabBytes;
   if (known == UINT64_MAX || known < bytes) registrable_.store(bytes, std::memory_order_relaxed);
@@ -238,7 +238,8 @@ void Domains::note_invalidate_refused(const Domain& domain) {
 }
 
 uint64_t Domains::registrable_bytes() {
-  std::vector<std::shared_ptr<Domain>> present;  // one that ends here ends without the lock
+  std::vector<std::shared_ptr<Domain>> present;  // so that a domain whose last reference this becomes is
+                                                 // destroyed without the lock
   uint64_t least = UINT64_MAX;
   std::lock_guard lock(mutex_);
   for (const auto& [context, weak] : domains_) {

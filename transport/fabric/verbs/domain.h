@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Domain: one RDMA device as a mount, or a server, uses it: what it can do, its protection domain, and the
-// memory that is registered there.
+// Domain: one RDMA device of one mount or server: its abilities, its protection domain, and the memory that
+// is registered with it.
 //
-// Slabs of the buffer pool (transport/memory/buffer.h, 2 MiB each) are registered with their first use and
-// stay so until the pool gives them back or room is needed: when the system refuses more (RLIMIT_MEMLOCK),
-// the slab that has not been used for longest goes, which is said once in the log. Other memory is registered
-// for as long as its Registration lives. A Domain goes with the last connection that uses it, because
-// librdmacm may close a device of which it has no identifier left.
+// Slabs of the buffer pool (transport/memory/buffer.h, 2 MiB each) are registered at their first use. They
+// stay registered until the pool frees them or room is needed: when the system refuses more (RLIMIT_MEMLOCK),
+// the idle slab that was unused for longest is deregistered, which is logged once. Other memory is registered
+// while its Registration lives. A Domain is destroyed with the last connection that uses it, because
+// librdmacm may close a device when no identifier of it is left.
 //
-// Any loop; a lock, held while a slab is registered (once for each, some 100 microseconds).
+// Any loop. A lock is held while a slab is registered (once for each, some 100 microseconds).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -33,7 +33,7 @@ namespace nfsrdma::fabric::verbs {
 
 class Domain;
 
-// Local memory that work requests may name. The Domain outlives it.
+// A registration: local memory that work requests may name. The Domain outlives it.
 class Registration {
  public:
   Registration() = default;
@@ -62,13 +62,13 @@ class Registration {
 
 struct Abilities {
   bool windows = false;               // type 2 memory windows, bound and invalidated by work requests
-  bool send_with_invalidate = false;  // can ask a peer's to be invalidated; Domains knows better
+  bool send_with_invalidate = false;  // claimed by the device; see Domains::sends_with_invalidate()
   bool iwarp = false;
   unsigned work_requests = 0;     // of one queue
   unsigned completions = 0;       // of one completion queue
   unsigned reads_answered = 0;    // RDMA Reads outstanding: of the peer
   unsigned reads_initiated = 0;   // and of ours
-  size_t registration_bytes = 0;  // of one
+  size_t registration_bytes = 0;  // of one registration
 };
 
 class Domain final : private SlabWatcher {
@@ -84,20 +84,21 @@ class Domain final : private SlabWatcher {
   ibv_context* context() const { return device_->context(); }
   BufferPool& pool() const { return pool_; }
 
-  // For Sends, Receives, local sides of Writes and Reads, and to bind windows to. Errors: ENOMEM...
+  // Registers memory for Sends, Receives, the local sides of Writes and Reads, and below windows. Errors:
+  // ENOMEM...
   Result<Registration> share(ConstBytes memory);
-  // For this use only, with rights of its own (IBV_ACCESS_*).
+  // Registers memory for one use, with its own rights (IBV_ACCESS_*).
   Result<Registration> own(ConstBytes memory, int access);
-  // Whether there is room for bulk memory beside the messages of the connections that are: a slab, or others'
-  // slabs, which are waited for. Nothing stays registered. Errors: as share().
+  // Checks that bulk memory can be registered in addition to the messages of the existing connections: either
+  // a slab can be, or slabs are, and calls wait for those. Nothing stays registered. Errors: as share().
   Result<> check_room();
   bool in_pool(ConstBytes memory) const { return pool_.slab_of(memory) != nullptr; }
 
   size_t slabs_registered() const;
-  // verbs.h.
+  // See verbs.h.
   uint64_t registrable_bytes() const { return registrable_.load(std::memory_order_relaxed); }
 
-  // The device is said to have failed (IBV_EVENT_DEVICE_FATAL): told to each on its loop.
+  // For a failed device (IBV_EVENT_DEVICE_FATAL): lose() calls each `lost`, on its loop.
   using Lost = std::function<void()>;
   void on_lost(const void* who, Loop& loop, Lost lost);
   void forget(const void* who);
@@ -140,23 +141,23 @@ class Domain final : private SlabWatcher {
   std::vector<Listener> listeners_;
 };
 
-// Whether memory is exposed through windows there.
+// True if memory is exposed through windows on this device.
 inline bool uses_windows(const Options& options, const Domain& domain) {
   return options.windows && domain.abilities().windows;
 }
 
-// The domains of one mount or server: its loops share them, so that nothing is registered twice.
+// The domains of one mount or server. Its loops share them, so that nothing is registered twice.
 class Domains {
  public:
   explicit Domains(BufferPool& pool) : pool_(pool) {}
   std::shared_ptr<OpenDevice> device(ibv_context* context);
   Result<std::shared_ptr<Domain>> of(ibv_context* context);
   uint64_t registrable_bytes();
-  // Whether a device can ask for a peer's memory to be invalidated: as it says, until it has refused that.
-  // The user's part of a driver may not know the request (bnxt_re's).
+  // Whether a device can send with invalidate: as it claims, until it has refused that once. The user-space
+  // part of its driver may not know the request (bnxt_re).
   bool sends_with_invalidate(const Domain& domain);
   void note_invalidate_refused(const Domain& domain);
-  // Of their connections, in the log.
+  // Limits log lines about failures of their connections.
   log::Throttle& failures() { return failures_; }
 
  private:
@@ -167,7 +168,7 @@ class Domains {
   std::mutex mutex_;
   std::unordered_map<ibv_context*, std::weak_ptr<OpenDevice>> devices_;
   std::unordered_map<ibv_context*, std::weak_ptr<Domain>> domains_;
-  std::set<std::string> invalidate_refused_;  // names of devices, which outlive their domains
+  std::set<std::string> invalidate_refused_;  // names of devices; they outlive the domains
 };
 
 }  // namespace nfsrdma::fabric::verbs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fabric::Endpoint of an RDMA device: a handle on an EndpointCore.
+// The fabric::Endpoint of an RDMA device: a handle for an EndpointCore.
 #pragma once
 
 #include <cstdint>

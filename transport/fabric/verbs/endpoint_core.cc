@@ -56,7 +56,7 @@ EndpointCore::~EndpointCore() {
   release();
 }
 
-// Separate from the constructor, which has no weak pointer to give.
+// Separate from the constructor, in which there is no weak pointer yet.
 void EndpointCore::begin() {
   const std::weak_ptr<EndpointCore> weak = weak_from_this();
   pair_->domain().on_lost(this, loop_, [weak] {
@@ -93,7 +93,7 @@ void EndpointCore::arm_keep_alive() {
 
 void EndpointCore::on_cm_event(const CmEvent& event) {
   if (!usable()) return;
-  // What arrived before the peer went is still its word.
+  // First process the messages that arrived before the peer disconnected.
   if (event.type == RDMA_CM_EVENT_DISCONNECTED && state_ == State::kUp) pair_->completions().poll();
   end(to_error(event));
 }
@@ -123,10 +123,10 @@ bool EndpointCore::invalidate(std::span<const rpcrdma::segment> segments, uint32
   return !usable() || close_segments(segments, remotely, cookie);
 }
 
-// Not under the peer's feet. A registration that goes while a Write is being carried out takes Linux 6.1's
-// rxe and siw with it, and so does a window that both sides invalidate at once rxe; and a peer that is
-// refused in the middle of its work loses the connection on any device. So this ends it first: release() has
-// the order.
+// Memory is not closed while the peer may be using it. Linux 6.1's rxe and siw fail with a registration that
+// is removed during a Write, and rxe with a window that both sides invalidate at the same time. On every
+// device, a peer whose access is refused in the middle of its work loses the connection. So the connection is
+// ended first; release() has the order.
 bool EndpointCore::revoke(std::span<const rpcrdma::segment> segments) {
   if (std::ranges::none_of(segments, [&](const auto& s) { return exposures_.is_open(s.handle); }))
     return true;
@@ -173,8 +173,8 @@ void EndpointCore::end(Error why) {
     if (const auto self = weak.lock()) self->close();
   };
   if (!started || pair_->receives().posted() == 0) return loop_.post(close_later);
-  // Each Receive that is posted comes back; who was before them on the send queue has been flushed by then,
-  // or goes with the queue pair.
+  // Every posted Receive completes. By then the requests on the send queue have been flushed, or they end
+  // with the queue pair.
   timer_.expires_after(kFlush);
   timer_.async_wait([close_later](const asio::error_code& ec) {
     if (!ec) close_later();
@@ -196,7 +196,7 @@ void EndpointCore::close() {
   tell();
 }
 
-// In this order: the peer's ways in, the queue pair that would use what is ours, what it used.
+// In this order: the peer's access, the queue pair that could use our memory, the memory that it used.
 void EndpointCore::release() {
   timer_.cancel();
   if (!pair_) return;

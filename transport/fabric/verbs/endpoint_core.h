@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// EndpointCore: one connection that has been established; everything behind fabric::Endpoint.
+// EndpointCore: one established connection; implements fabric::Endpoint.
 //
-//   kNew     made, not started: what arrives waits in its Receives
+//   kNew     created, not started: messages wait in their Receives
 //   kUp      start() was called
-//   kEnding  over for the owner; all work requests are being flushed, for at most kFlush
-//   kClosed  windows, queue pair and registrations are gone, in this order; the owner has been told
+//   kEnding  ended for the owner; all work requests are being flushed, for at most kFlush
+//   kClosed  windows, queue pair and registrations are destroyed, in this order; the owner was told
 //
-// send queue   endpoint_send.cc      what fits is posted at the end of a turn, in one go; the rest waits here
+// send queue   endpoint_send.cc      posts what fits at the end of a turn, all together; the rest waits here
 // completions  endpoint_receive.cc
 //
 // Shared by its handle (endpoint.h) and its handlers. Loop thread only.
@@ -26,13 +26,13 @@
 
 namespace nfsrdma::fabric::verbs {
 
-// A connection as its beginning leaves it.
+// A connection after it was established.
 struct Established {
   std::unique_ptr<QueuePair> pair;
   std::shared_ptr<DeviceWatch> watch;
   std::shared_ptr<Domains> domains;
   ByteVector private_data;       // the peer's
-  unsigned reads_initiated = 0;  // RDMA Reads of ours that may be outstanding
+  unsigned reads_initiated = 0;  // maximum of our outstanding RDMA Reads
   bool active = false;
 };
 
@@ -44,7 +44,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   ~EndpointCore();
 
   // As in fabric::Endpoint.
-  void begin();  // to listen to the connection manager
+  void begin();  // starts to receive events of the connection manager
   void start(EndpointEvents& events);
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited);
   Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access);
@@ -53,7 +53,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, std::optional<Cookie> cookie);
   void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie);
   void disconnect(Error why) { end(std::move(why)); }
-  // The handle goes: no event any more, and no memory is reachable or in use when it returns.
+  // The handle is destroyed: no further events, and no memory is reachable or in use after this returns.
   void detach();
 
   size_t unsent_bytes() const { return unsent_bytes_; }
@@ -123,7 +123,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
 
   Exposures exposures_;
   struct Invalidation {
-    std::optional<Cookie> cookie;  // nothing: nobody waits for it
+    std::optional<Cookie> cookie;  // nullopt: nobody waits for it
     unsigned left = 0;
   };
   std::unordered_map<uint64_t, Invalidation> invalidations_;  // by number
@@ -133,10 +133,10 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   std::vector<unsigned> slots_;  // free pieces of QueuePair::sends()
   WorkPool works_;
   std::deque<WorkPtr> waiting_;  // for room in the send queue
-  size_t unsent_bytes_ = 0;      // of them
-  size_t slotless_ = 0;          // Sends among them that have no piece yet
-  std::deque<WorkPtr> posted_;   // in the order of the ledger
-  std::deque<WorkPtr> reads_;    // wait for other Reads to be over: the queue behind them goes on
+  size_t unsent_bytes_ = 0;      // held by waiting_
+  size_t slotless_ = 0;          // Sends in waiting_ that have no piece yet
+  std::deque<WorkPtr> posted_;   // in the ledger's order
+  std::deque<WorkPtr> reads_;    // wait until other Reads complete; operations behind them go on
   unsigned reads_under_way_ = 0;
   bool flush_queued_ = false;
 };

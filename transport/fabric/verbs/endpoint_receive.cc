@@ -10,8 +10,8 @@
 namespace nfsrdma::fabric::verbs {
 namespace {
 
-// Linux' rxe gives a program the kernel's own bit for a Send With Invalidate (1 << 2, to a program "checksum
-// is right") instead of IBV_WC_WITH_INV (1 << 3). invalidated_rkey is right.
+// For a Send With Invalidate, Linux' rxe gives programs the kernel's own bit (1 << 2, which means "checksum
+// is right" to a program) instead of IBV_WC_WITH_INV (1 << 3). invalidated_rkey is right.
 constexpr unsigned kRxeWithInvalidate = 1u << 2;
 
 bool invalidated(const ibv_wc& wc) {
@@ -74,7 +74,8 @@ void EndpointCore::on_sent(const ibv_wc& wc) {
   }
 }
 
-// What it held goes before anybody is told: who is told may end the endpoint, and the domain with it.
+// Releases what the work held before any event: its receiver may destroy the endpoint, and the domain with
+// it.
 void EndpointCore::finish(WorkPtr done) {
   Work& work = *done;
   const Work::Kind kind = work.kind;
@@ -114,7 +115,7 @@ void EndpointCore::finish_invalidation(uint32_t handle, uint64_t number) {
   if (cookie) events_->on_invalidated(*cookie);
 }
 
-// kEnding: only counted. When the last Receive is back, everything is.
+// kEnding: completions are only counted. The last Receive is the last of all.
 void EndpointCore::note_flushed(const ibv_wc& wc) {
   if (!pair_ || (wc.wr_id & ReceiveQueue::kMark) == 0) return;
   (void)pair_->receives().take(wc);

@@ -27,7 +27,7 @@ void gather(std::span<const ConstBytes> parts, std::byte* to) {
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------------------
-// What is asked for.
+// Operations.
 
 void EndpointCore::send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited) {
   if (!usable()) return;
@@ -38,8 +38,8 @@ void EndpointCore::send(std::span<const ConstBytes> parts, uint32_t invalidate, 
   for (const ConstBytes part : parts) work.size += part.size();
   if (work.size > limits_.max_message_bytes)
     return lost(EMSGSIZE, "send", "a message longer than this side can send");
-  // Not before one that waits for a slot: all of them could wait behind it, and nothing that is under way
-  // would bring one back.
+  // Do not overtake a Send that waits for a slot: all slots could then be used by Sends that wait behind it,
+  // and nothing in progress would free one.
   if (slots_.empty() || slotless_ > 0) {
     ++slotless_;
     work.bytes.resize(work.size);
@@ -81,8 +81,8 @@ void EndpointCore::read(MutableBytes target, const rpcrdma::segment& source, Own
   submit_read(std::move(owned));
 }
 
-// No more Reads are posted than the peer has resources for: the queue pair would hold back everything behind
-// the one too many.
+// Never posts more Reads than the peer has resources for: the queue pair would hold back everything behind
+// the first one too many.
 void EndpointCore::submit_read(WorkPtr work) {
   if (reads_under_way_ >= reads_at_once_) return reads_.push_back(std::move(work));
   ++reads_under_way_;
@@ -140,7 +140,7 @@ Result<> EndpointCore::copy_local(Work& work, MutableBytes memory) {
 // ---------------------------------------------------------------------------------------------------------
 // Posting.
 
-// What one turn of the loop asks for leaves together.
+// All operations of one turn of the loop are posted together.
 void EndpointCore::submit(WorkPtr work) {
   unsent_bytes_ += work->held_bytes();
   waiting_.push_back(std::move(work));
@@ -158,7 +158,7 @@ void EndpointCore::flush() {
   }
 }
 
-// False: nothing more can be posted now.
+// False: nothing more can be posted at present.
 bool EndpointCore::post_batch() {
   std::array<ibv_send_wr, kBatch> requests;
   std::array<ibv_sge, kBatch> sges;
@@ -176,7 +176,7 @@ bool EndpointCore::post_batch() {
     refused(errno_from_provider(result), bad);
     return false;
   }
-  // The handles that bound windows have now; the next binding counts on from there.
+  // Store the new handles of the windows: the next binding increments them.
   for (size_t i = posted_.size() - n; i < posted_.size(); ++i) {
     const Work& work = *posted_[i];
     if (work.kind == Work::Kind::kBind) work.window->rkey = work.invalidate;
@@ -184,8 +184,9 @@ bool EndpointCore::post_batch() {
   return true;
 }
 
-// `first` has not been posted, nor what is behind it. This connection is lost; where the device does not know
-// what it is asked for, the next one is not to be lost to the same. A queue pair that is over refuses all.
+// `first` and everything behind it was not posted. This connection is lost. If the device does not know the
+// request, note that, so that the next connection is not lost for the same reason. (A queue pair that has
+// ended refuses every request.)
 void EndpointCore::refused(int errnum, const ibv_send_wr* first) {
   const bool unknown = errnum == EINVAL || errnum == EOPNOTSUPP || errnum == ENOSYS;
   const bool invalidate = first != nullptr && first->opcode == IBV_WR_SEND_WITH_INV;
@@ -209,7 +210,8 @@ void EndpointCore::fill(Work& work, ibv_send_wr& request, ibv_sge& sge) {
   const SendLedger::Entry entry = ledger_.add(work.awaited());
   request = {};
   request.wr_id = entry.number;
-  // Always a list: libcxgb4 looks into those of a Write and what follows it before it asks how long they are.
+  // There is always a list: for a Write, libcxgb4 reads the list and what follows it before it checks the
+  // length.
   sge = {};
   request.sg_list = &sge;
   request.send_flags = entry.signalled ? IBV_SEND_SIGNALED : 0;

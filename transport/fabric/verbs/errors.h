@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of the verbs fabric: layer transport, and a new connection is worth trying.
+// Errors of the verbs fabric: layer transport, kReconnect.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ inline Error rdma_error(int errnum, const char* op, std::string cause,
   return {Layer::kTransport, Recovery::kReconnect, errnum, 0, op, std::move(cause), where};
 }
 
-// What a function of a provider's has returned: some give errnos as the kernel does, negative (libcxgb4).
+// The errno in the result of a provider's function: some return it negative, as the kernel does (libcxgb4).
 inline int errno_from_provider(int result) {
   return result < 0 ? -result : result;
 }

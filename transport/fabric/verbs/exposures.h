@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exposures: what of this side's memory is open to the peer of one endpoint, and how it is fenced.
+// Exposures: the memory of this side that is open to the peer of one endpoint, and how it is fenced.
 //
-// With memory windows: memory is registered without rights for others, and a window is bound for each
-// exposure by a work request, and invalidated by the peer's Send With Invalidate or by a work request of
-// ours. Without: memory is registered for each exposure with the one right it needs, and deregistered to
-// close it, which is done when it returns. What asks for work requests is the endpoint; here is the table.
+// With memory windows: memory is registered without remote rights. For each exposure a work request binds a
+// window. The peer's Send With Invalidate, or a work request of ours, invalidates it. Without memory windows:
+// memory is registered for each exposure with the one right it needs, and deregistered to close it, which is
+// complete when the call returns. The endpoint posts the work requests; this class is the table.
 #pragma once
 
 #include <cstdint>
@@ -30,27 +30,28 @@ class Exposures {
 
   struct Opened {
     rpcrdma::segment segment;
-    // To be bound, over memory that is registered as `under`, before the peer hears of the segment; or null.
+    // The window to bind, over memory registered as `under`, before the peer hears of the segment; or null.
     ibv_mw* window = nullptr;
     ibv_mr* under = nullptr;
   };
-  // `memory` is not empty, and no longer than one registration. Errors: ENOMEM, ENOBUFS...
+  // `memory` is not empty and not longer than one registration may be. Errors: ENOMEM, ENOBUFS...
   Result<Opened> open(MutableBytes memory, Access access);
 
-  // The peer has invalidated this handle. False: it is none that could be.
+  // The peer has invalidated this handle. False: the peer could not invalidate it (not open, or no window).
   bool closed_by_peer(uint32_t handle);
 
   enum class Closing : uint8_t {
     kUnknown,  // not open
     kDone,
-    kAsked,  // a work request has to invalidate it, and then closed()
+    kAsked,  // a work request must invalidate it; then call closed()
   };
   Closing close(uint32_t handle);
   void closed(uint32_t handle);
 
-  // Everything at once: after this nothing is reachable through a window. Before the queue pair goes.
+  // Closes everything at once: afterwards nothing is reachable through a window. Called before the queue pair
+  // is destroyed.
   void fence() { windows_.clear(); }
-  // The registrations. After the queue pair is gone.
+  // Releases the registrations. Called after the queue pair is destroyed.
   void clear() { open_.clear(); }
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 using Made = Result<std::unique_ptr<Endpoint>>;
 
-// As the TCP transport: what the kernel's client binds within.
+// As in the TCP transport: the range that the kernel's client uses.
 constexpr unsigned kFirstReservedPort = 665;
 constexpr unsigned kLastReservedPort = 1023;
 
@@ -126,10 +126,10 @@ Task<Made> VerbsFabric::connect_from(const ConnectOptions& options, tcp::Endpoin
   co_return co_await establish(options, std::move(*id), deadline);
 }
 
-// An address and a port to come from, where these matter. A port that is taken is EADDRINUSE, or, where an
-// address of the two is any, EADDRNOTAVAIL. Without a reserved port if none can be had: most servers do not
-// ask for one, and over RDMA hardly any. Nor with one from any address to a link-local one: an identifier
-// that is bound takes no interface from its destination.
+// Binds the local address and port if they matter. A used port gives EADDRINUSE, or EADDRNOTAVAIL if one of
+// the two addresses is the wildcard address. If no reserved port is available, goes on without: most servers
+// do not require one, and over RDMA hardly any does. Without a given source address, a link-local destination
+// gets no reserved port either: a bound identifier does not take the interface from its destination.
 Result<> VerbsFabric::bind(CmId& id, const ConnectOptions& options, const tcp::Endpoint& to,
                            const std::optional<tcp::Endpoint>& source) {
   tcp::Endpoint from = source.value_or(tcp::Endpoint{});
@@ -177,7 +177,8 @@ Task<Made> VerbsFabric::establish(const ConnectOptions& options, std::unique_ptr
                                   TimePoint deadline) {
   Result<Established> e = context_->prepare(std::move(id), options.endpoint);
   if (!e) co_return fail(std::move(e).error());
-  // Without it each call with a chunk would wait for memory in vain and end the connection, for ever.
+  // Without room, each call with a chunk would wait for memory in vain and end the connection, again and
+  // again.
   NFSRDMA_CO_TRY(e->pair->domain().check_room());
   const Abilities& can = e->pair->domain().abilities();
   const unsigned most = context_->options.reads;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// KeepAlive: when a quiet connection is to be asked whether its peer is there. Pure.
+// KeepAlive: decides when to check on a quiet connection whether the peer is still there. Pure.
 //
-// While nothing has been received at all on an iWARP connection of ours, soon, twice as late each time, a few
-// times: Linux's siw can miss a frame that comes right behind its own reply, until another one comes. From
-// then on whenever a whole interval went by without a completion.
+// While an active iWARP connection has received nothing at all: soon, then after twice the time, a few times
+// (nudges). Linux' siw can miss a frame that follows its own reply closely, until another frame arrives. From
+// then on: whenever a whole interval has passed without a completion.
 #pragma once
 
 #include <chrono>
@@ -21,9 +21,9 @@ class KeepAlive {
     quiet_ = false;
     nudges_ = kNudges;
   }
-  // How long to wait until due() is to be asked; 0: for ever.
+  // How long to wait before due() is called; 0: for ever.
   Time wait() const { return nudging() ? nudge_ * (1 << nudges_) : interval_; }
-  // Once that time is over: is one to be sent?
+  // To be called after that time: true if a check must be sent.
   bool due() {
     if (nudging()) {
       ++nudges_;

@@ -20,11 +20,12 @@ namespace nfsrdma::fabric::verbs {
 namespace {
 
 constexpr int kBacklog = 128;
-// Until it is seen whether there is a device with the address again.
+// Interval of checks whether a device has the address again.
 constexpr std::chrono::seconds kPause{1};
 
-// One of Context::accepting while it lives. For one more than there may be the oldest goes, of the address
-// that has most of them: who asks and does not go on keeps out nobody who does.
+// Lists an accepted connection in Context::accepting while this object lives. If the list is full, the oldest
+// connection of the address with the most of them is cancelled: so peers that do not complete their
+// connections do not keep out others.
 class Accepting {
  public:
   Accepting(Context& context, CmId& id) : context_(context), id_(id) {
@@ -75,7 +76,7 @@ class VerbsIncoming final : public Incoming {
   const std::string peer_;
 };
 
-// `this` may be gone when the peer has answered.
+// `this` may be destroyed before the peer answers.
 Task<Result<std::unique_ptr<Endpoint>>> VerbsIncoming::accept(EndpointOptions options) {
   if (!id_) co_return fail(rdma_error(EINVAL, "accept", "answered before"));
   const std::shared_ptr<Context> context = context_;
@@ -89,7 +90,7 @@ Task<Result<std::unique_ptr<Endpoint>>> VerbsIncoming::accept(EndpointOptions op
   const Abilities& can = e->pair->domain().abilities();
   const unsigned most = context->options.reads;
   const ByteVector said = options.say(context->domains->sends_with_invalidate(e->pair->domain()));
-  // No more than the peer has resources for; and no more for the peer than it wants.
+  // Not more Reads than the peer has resources for, and not more for the peer than it wants.
   const unsigned answered = std::min({can.reads_answered, most, request_.reads_answered});
   e->reads_initiated = std::min({can.reads_initiated, most, request_.reads_initiated});
   e->private_data = request_.private_data;
@@ -110,8 +111,8 @@ void VerbsIncoming::refuse() {
   id_.reset();
 }
 
-// A listener while it listens, and while the device of its address is away. Its handle's; the timer looks
-// whether it is still there.
+// A listener, while it listens and while no device has its address. Its VerbsListener owns it; the timer
+// holds a weak pointer.
 class Listening final : public std::enable_shared_from_this<Listening> {
  public:
   Listening(std::shared_ptr<Context> context, tcp::Endpoint address, OnIncoming on_incoming)
@@ -156,7 +157,7 @@ void Listening::on_event(CmEvent& event) {
     return on_incoming_(std::make_unique<VerbsIncoming>(context_, std::move(id), std::move(event)));
   }
   log::warn("RDMA: listening at {}: {}", tcp::to_string(address_), describe(to_error(event)));
-  // Not here: the identifier is on the stack.
+  // From the timer, because the identifier is on the stack here.
   if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) begin_again_after(std::chrono::milliseconds(0));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passive side: an identifier that listens, and peers that ask. Loop thread only.
+// The passive side: an identifier that listens, and peers that ask for a connection. Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace nfsrdma::fabric::verbs {
 
 using OnIncoming = std::function<void(std::unique_ptr<Incoming>)>;
 
-// On every device that has the address, devices that come later included: those of the wildcard address at
-// once, the one of another within a second. Errors: kTransport, op "listen"; ENODEV: no device has it.
+// Listens on every device that has the address, including devices that appear later: for the wildcard address
+// at once, for another address within a second. Errors: kTransport, op "listen"; ENODEV: no device has the
+// address.
 Result<std::unique_ptr<Listener>> make_listener(const std::shared_ptr<Context>& context,
                                                 const std::string& address, uint16_t port,
                                                 OnIncoming on_incoming);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MessageMemory: equal pieces of registered memory, for the Sends and for the Receives of one endpoint.
+// MessageMemory: equal pieces of registered memory, for the Sends or the Receives of one endpoint.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class MessageMemory {
   size_t bytes_ = 0;
   size_t stride_ = 0;
   std::unique_ptr<std::byte, Free> memory_;
-  Registration registration_;  // ends before the memory
+  Registration registration_;  // destroyed before the memory
 };
 
 }  // namespace nfsrdma::fabric::verbs

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenDevice: a device as librdmacm has opened it for this process, and how it is let go when it is removed.
+// OpenDevice: a device that librdmacm has opened for this process, and how it is closed when it is removed.
 //
-// librdmacm opens a device with the first identifier there, and closes it when it next looks at the list of
-// devices and misses it; while there is no device at all it does not look (rdma-core 44, 2026-11). Linux'
-// drivers for software devices (rxe and siw of 6.1) cannot take a device from a program: there the removal
-// waits until nobody has it open, and nobody can be told why. So when the connection manager has told of a
-// removal, and nothing here uses the device any more, both of its descriptors become others, which closes it
-// for the kernel; librdmacm closes these in its time. While nothing is connected a witness is told of it
-// (connecting.h).
+// librdmacm opens a device with the first identifier on it. It closes the device when it next reads the list
+// of devices and misses it there; while there is no device at all, it does not read the list (rdma-core 44,
+// 2026-11). Linux' drivers for software devices (rxe and siw of 6.1) cannot take a device from a program: its
+// removal waits until no program has it open, and no program is told the reason. So when the connection
+// manager has reported a removal and nothing here uses the device any more, both of its descriptors are
+// replaced by others. That closes the device for the kernel; librdmacm closes the replacements later. While
+// nothing is connected, a witness receives the report (connecting.h).
 //
-// Owners: everything that uses the device (CmId, Domain), together. Any thread.
+// Owners: shared by everything that uses the device (CmId, Domain). Any thread.
 #pragma once
 
 #include <infiniband/verbs.h>

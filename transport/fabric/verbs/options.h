@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fabric of RDMA devices is made with. Plain values.
+// Options of a fabric of RDMA devices. Plain values.
 #pragma once
 
 #include <chrono>
@@ -10,28 +10,29 @@
 namespace nfsrdma::fabric::verbs {
 
 struct Options {
-  // Only this device, and only this port of it; empty, 0: whichever leads to the peer (rdma_cm's routing).
+  // Use only this device, and only this port of it; empty, 0: the one that leads to the peer (rdma_cm's
+  // routing).
   std::string device;
   unsigned port = 0;
-  // Entry of the port's GID table that connections come from. RoCE: one of the interface's addresses.
+  // Entry of the port's GID table from which connections are made. RoCE: one of the interface's addresses.
   std::optional<unsigned> gid_index;
-  // How long a completion queue is polled after it ran dry, before its loop sleeps. 0: not at all.
+  // How long a completion queue is polled after it became empty, before its loop sleeps. 0: not at all.
   std::chrono::microseconds poll{0};
-  // Of a connection on which nothing happens: after so long a zero-length RDMA Write asks whether the peer is
-  // there; reliable connections have nothing of their own for that.
+  // After this time without any event on a connection, a zero-length RDMA Write checks whether the peer is
+  // there: reliable connections have no check of their own.
   std::chrono::milliseconds keepalive{60'000};
-  // Active side of an iWARP connection: as iwarp::Options::nudge_after.
+  // Active side of an iWARP connection: see iwarp::Options::nudge_after.
   std::chrono::milliseconds nudge_after{200};
-  // Passive side: for the end of connecting.
+  // Passive side: how long the peer may take to complete the connection.
   std::chrono::milliseconds startup_timeout{10'000};
   // False: as on a device without memory windows; for tests.
   bool windows = true;
-  // Work requests of one send queue; fewer where the device has fewer.
+  // Work requests of one send queue; fewer if the device has fewer.
   unsigned send_depth = 256;
-  // RDMA Reads outstanding at most, in either direction; the device, and then the peer, may have fewer.
+  // Maximum of outstanding RDMA Reads in each direction; the device and the peer may have fewer.
   unsigned reads = 16;
-  // Memory that is not of the pool and shorter is copied for an RDMA Write or Read of ours: registering it
-  // is two system calls and the pinning of its pages.
+  // Memory outside the pool that is shorter than this is copied for our RDMA Writes and Reads: registering it
+  // would cost two system calls and the pinning of its pages.
   size_t copy_below = 64u << 10;
 };
 

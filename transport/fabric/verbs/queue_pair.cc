@@ -31,8 +31,8 @@ Result<std::unique_ptr<QueuePair>> QueuePair::make(Loop& loop, std::unique_ptr<C
   Result<MessageMemory> sends = MessageMemory::make(*q->domain_, kSends, receive_bytes);
   if (!sends) return fail(std::move(sends).error());
   q->sends_ = std::move(*sends);
-  // All of them may be flushed at once.
-  // A device's queue of completions may be short: then fewer Sends are under way.
+  // All requests may be flushed at once. If a device's completion queue is too short for them, the send queue
+  // gets shorter.
   const unsigned depth = q->receives_.depth();
   if (can.completions > depth) q->send_depth_ = std::min(q->send_depth_, can.completions - depth);
   const unsigned completions = q->send_depth_ + depth;
@@ -77,7 +77,7 @@ void QueuePair::disconnect() {
   (void)rdma_disconnect(id_->get());
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
-  (void)ibv_modify_qp(get(), &error, IBV_QP_STATE);  // where disconnecting leaves that for later
+  (void)ibv_modify_qp(get(), &error, IBV_QP_STATE);  // if disconnecting does not do it at once
 }
 
 void QueuePair::destroy() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// QueuePair: what carries one connection: a queue pair on its identifier, its completion queue, its Receives
-// and the memory its Sends leave from. Made before connecting, so that nothing that arrives finds no Receive.
+// QueuePair: the resources of one connection: a queue pair on its identifier, its completion queue, its
+// Receives, and the memory of its Sends. Made before connecting, so that every message that arrives finds a
+// Receive.
 #pragma once
 
 #include "transport/fabric/verbs/cm_id.h"
@@ -12,10 +13,10 @@ namespace nfsrdma::fabric::verbs {
 
 class QueuePair {
  public:
-  // How many Sends may be on their way: more wait, as copies.
+  // Maximum of outstanding Sends; further Sends wait as copies.
   static constexpr unsigned kSends = 32;
 
-  // `id` has a device. Errors: kTransport; ENOMEM names RLIMIT_MEMLOCK.
+  // `id` has a device. Errors: kTransport; the text of ENOMEM names RLIMIT_MEMLOCK.
   static Result<std::unique_ptr<QueuePair>> make(Loop& loop, std::unique_ptr<CmId> id,
                                                  std::shared_ptr<Domain> domain, const Options& options,
                                                  size_t receive_bytes, unsigned receives);
@@ -29,20 +30,20 @@ class QueuePair {
   MessageMemory& sends() { return sends_; }
   unsigned send_depth() const { return send_depth_; }
 
-  // Whether it takes work requests and carries them out, by what the device says.
+  // True if it accepts and executes work requests, according to the device.
   bool stands();
   // "rxe0 port 1, MTU 4096".
   std::string describe();
-  // How the peer will see it end, and all work requests be flushed. Asynchronous: the completions follow.
+  // Ends the connection for the peer and flushes all work requests. Asynchronous: their completions follow.
   void disconnect();
-  // No work request is in use any more, nor does any completion come. Exposures are fenced before it.
+  // After this no work request is in use and no completion comes. Exposures must be fenced before.
   void destroy();
 
  private:
   QueuePair() = default;
   Result<> create_qp(unsigned receives);
 
-  std::unique_ptr<CmId> id_;  // goes last: librdmacm may close the device with its last identifier
+  std::unique_ptr<CmId> id_;  // destroyed last: librdmacm may close the device with its last identifier
   std::shared_ptr<Domain> domain_;
   MessageMemory sends_;
   ReceiveQueue receives_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReceiveQueue: the Receives of one endpoint. More are posted than the peer may send without a grant from us
-// (kSpare: those of which the messages are being looked at), and they are posted again, together, before
-// anything is answered that would let the peer send more.
+// ReceiveQueue: the Receives of one endpoint. In addition to the messages that the peer may send without a
+// new grant, kSpare more are posted, for messages that are being processed. Receives are posted again, all
+// together, before any reply is sent that lets the peer send more.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@ namespace nfsrdma::fabric::verbs {
 class ReceiveQueue {
  public:
   static constexpr unsigned kSpare = 16;
-  // Work request numbers of Receives have this bit.
+  // Work request IDs of Receives have this bit.
   static constexpr uint64_t kMark = uint64_t{1} << 63;
 
   static Result<ReceiveQueue> make(Domain& domain, unsigned receives, size_t bytes);
 
   unsigned depth() const { return memory_.pieces(); }
-  // How many have been posted and not come back.
+  // Receives that are posted and have not completed.
   unsigned posted() const { return posted_; }
 
-  // A completion: its message, until give_back().
+  // The message of a completion, valid until give_back().
   ConstBytes take(const ibv_wc& completion);
   void give_back(const ibv_wc& completion);
-  // All that are not posted: at first every one, then what was given back; 0, or an errno.
+  // Posts all Receives that are not posted: at first every one, then those that were given back. Returns 0 or
+  // an errno.
   int post_again(ibv_qp* qp);
 
  private:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// RDMA through a device (rdma-core: librdmacm, libibverbs): InfiniBand, RoCE, iWARP; any provider.
+// RDMA through a device (rdma-core: librdmacm, libibverbs): InfiniBand, RoCE, iWARP, with any provider.
 //
-// Devices, ports and paths are found by the connection manager from IP addresses; Options narrow that down.
-// Exposed memory is fenced by type 2 memory windows, or where a device has none by a registration for each
+// The connection manager finds devices, ports and paths from IP addresses; Options restrict the choice.
+// Exposed memory is fenced by type 2 memory windows, or, if a device has none, by one registration for each
 // exposure (exposures.h).
 //
-// Nothing of verbs survives a fork: the first Shared is made after the process has become a daemon.
+// No verbs object survives a fork: make_shared_domains() is called first after the process has become a
+// daemon.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,12 @@ namespace nfsrdma::fabric::verbs {
 
 class Domains;
 
-// What the fabrics of one mount, or server, have in common, whatever loop they are on: devices, and memory
-// that is registered with them. Any thread. `pool` outlives it, and it outlives endpoints.
+// What the fabrics of one mount or server share on all their loops: devices, and memory registered with them.
+// Any thread. `pool` outlives it, and it outlives endpoints.
 std::shared_ptr<Domains> make_shared_domains(BufferPool& pool);
 
-// How much of the pool's memory can stay registered with every device in use, by what a device has refused so
-// far (RLIMIT_MEMLOCK); UINT64_MAX: all that was wanted. Bytes.
+// How much of the pool's memory can stay registered with every device in use, in bytes, as far as a device
+// has refused more (RLIMIT_MEMLOCK). UINT64_MAX: no device has refused.
 uint64_t registrable_bytes(Domains& domains);
 
 // Endpoints may outlive the fabric.
@@ -33,8 +34,7 @@ std::unique_ptr<Fabric> make_fabric(Loop& loop, Options options, std::shared_ptr
 
 // The names of this machine's RDMA devices.
 std::vector<std::string> devices();
-// What is wanted of them and not there: "no RDMA device", "no RDMA device mlx5_0 (there is rxe0)"; empty: all
-// is there.
+// What `wanted` requires and this machine lacks, as a text for people; empty: nothing is missing.
 std::string missing(const Options& wanted);
 
 }  // namespace nfsrdma::fabric::verbs

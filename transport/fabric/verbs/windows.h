@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows: the type 2 memory windows of one endpoint, used again and again.
+// Windows: the type 2 memory windows of one endpoint, which are reused.
 //
-// A window's handle has 8 bits that change with each binding, so an old handle reaches nothing until the
-// window has been bound 256 times more; the one that was free for longest is taken. Made when needed.
-// Destroying them ends every access through them; that comes before the end of the queue pair they are bound
-// to, and of the registrations under them.
+// 8 bits of a window's handle change with each binding, so an old handle reaches nothing until the window has
+// been bound 256 more times. take() returns the window that was free for longest, and makes a new one if none
+// is free. Destroying windows ends every access through them. They are destroyed before the queue pair to
+// which they are bound, and before the registrations under them.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,9 +26,9 @@ class Windows {
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
 
-  // Not bound. Errors: ENOBUFS, or what the device says.
+  // Returns a window that is not bound. Errors: ENOBUFS, or the device's error.
   Result<ibv_mw*> take();
-  // Not bound any more.
+  // The window must not be bound any more.
   void give_back(ibv_mw* window) { free_.push_back(window); }
   void clear();
 

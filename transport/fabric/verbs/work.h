@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: one work request of a send queue, from being asked for to being over.
+// Work: one work request of a send queue, from the request for it until its end.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -20,43 +20,44 @@ struct Work {
     kSend,
     kWrite,
     kRead,
-    kBind,        // of a memory window
-    kInvalidate,  // of a bound window
+    kBind,        // binds a memory window
+    kInvalidate,  // invalidates a bound window
     kAskPeer,     // a zero-length RDMA Write
   };
   Kind kind = Kind::kAskPeer;
   std::optional<Cookie> cookie;  // kWrite, kRead: on_completed(); kInvalidate: on_invalidated()
 
   // kSend.
-  std::optional<unsigned> slot;  // where its bytes are; else here, until there is one
+  std::optional<unsigned> slot;  // the piece that has its bytes; until there is one, they are in `bytes`
   ByteVector bytes;
   size_t size = 0;
   uint32_t invalidate = 0;  // also kInvalidate: the handle
   bool solicited = false;
 
-  // kWrite, kRead: the local side, as it is registered, and the peer's.
+  // kWrite, kRead: the registered local side, and the peer's side.
   MutableBytes local;
   rpcrdma::segment remote;
   Owner owner;
-  Slice copy;           // stands for memory that is not registered...
-  MutableBytes target;  // ...and, of a Read, where its data belongs in the end
+  Slice copy;           // replaces memory that is not registered...
+  MutableBytes target;  // ...and for a Read, the final target of its data
 
-  // kBind: `window`, over `local`, which is registered as `under`; its handle is `invalidate`.
+  // kBind: binds `window` over `local`, which is registered as `under`; the new handle is `invalidate`.
   ibv_mw* window = nullptr;
   ibv_mr* under = nullptr;
   unsigned rights = 0;
 
   Registration registration;  // of `local`; kWrite, kRead
 
-  // That it holds until it has left; a Read holds what is asked for, not what the peer makes us keep.
+  // Bytes held here until the work has been sent. A Read counts 0: we asked for its data, the peer does not
+  // make us hold it.
   size_t held_bytes() const { return kind == Kind::kSend ? size : kind == Kind::kWrite ? local.size() : 0; }
-  // Whether anybody waits for its end.
+  // True if somebody waits for its end.
   bool awaited() const { return kind != Kind::kSend && kind != Kind::kBind; }
 };
 
 using WorkPtr = std::unique_ptr<Work>;
 
-// What is over is used again: two of them pass through every queue of an endpoint for each call.
+// Reuses Work objects: two of them pass through every queue of an endpoint for each call.
 class WorkPool {
  public:
   WorkPtr take(Work::Kind kind) {
@@ -71,8 +72,8 @@ class WorkPool {
     return work;
   }
   void give_back(WorkPtr work) {
-    if (spare_.size() >= kMost) return;  // all that it held goes with it
-    work->registration.reset();          // before the memory it is of
+    if (spare_.size() >= kMost) return;  // destroys the work and all that it holds
+    work->registration.reset();          // before the memory that is registered
     *work = Work{};
     spare_.push_back(std::move(work));
   }
