@@ -17,7 +17,7 @@ PROGRAM = re.compile(r"(sudo |build/release/cli/|scripts/|tests/\S+\.py|nfsrdma-
 def documents(root=ROOT):
     """Paths below the root, README.md first."""
     found = [path for pattern in ("docs/*.md", "docs/*/*.md", "tests/*/README.md") for path in glob.glob(os.path.join(root, pattern))]
-    return ["README.md", *sorted(os.path.relpath(path, root) for path in found)]
+    return ["README.md", "CONTRIBUTING.md", *sorted(os.path.relpath(path, root) for path in found)]
 
 
 def code_lines(text):
@@ -52,6 +52,8 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"scripts/setup --(style|site|pictures)": "installs packages on the machine that tests",
     r"scripts/bench( .*)?": "minutes to hours; docs_test.py holds its words, system.bench and system.ceilings its parts",
     r"cmake --preset release && cmake --build build/release": "what scripts/lib.sh does before every test",
+    r"ctest --test-dir build/release -R .*": "a part of every run of the tests",
+    r"tests/system/run\.py --build build/release --as user test_\S+": "how every system test is called",
     r"clang-tidy -p build/release FILE\.cc": "a tool that is not installed for the tests",
     r"build/release/cli/nfsrdma-fuse bench --report docs/bench/NAME\.json report\.html": "docs_test.py types it for each run",
     r"nfsrdma-fuse bench DIR \[.*": "a summary of the words; README's line with them is typed",

@@ -7,7 +7,7 @@ thread, one poll loop. It prepares, all inside its own namespaces:
 - loopback up, with one more address so that AI_ADDRCONFIG finds IPv4 and IPv6 usable;
 - WORK (a fresh tmpfs): bin/ = the build's cli/, build/ = the build, src/ = this folder's parent, out/ = OUT,
   the documents, if the sources have them, because an ordinary user may not be able to read these there,
-  and desktop/ = packaging/desktop;
+  desktop/ = packaging/desktop and gdb/ = scripts/gdb;
 - the kernel's list of FUSE connections, which systemd mounts elsewhere;
 - an empty /run (no rpcbind, no D-Bus, no utab of the host's); /dev/fuse open to users, as udev has it elsewhere;
 - /sbin/mount.nfsrdma-fuse, /sbin/mount.fuse.rpcrdma and /sbin/umount.fuse.rpcrdma, so that mount(8) finds the helper.
@@ -105,10 +105,12 @@ def prepare(work, build, out):
     sh("mount", "--bind", os.path.join(source, "tests"), os.path.join(work, "src"))
     os.symlink("src", os.path.join(work, "tests"))
     sh("mount", "--bind", os.path.join(source, "docs"), os.path.join(work, "docs"))
-    shutil.copy(os.path.join(source, "README.md"), work)
+    for document in ("README.md", "CONTRIBUTING.md"):
+        shutil.copy(os.path.join(source, document), work)
     # In a nested world the sources are the outer world's directory.
-    desktop = os.path.join(source, "packaging", "desktop")
-    shutil.copytree(desktop if os.path.isdir(desktop) else os.path.join(source, "desktop"), os.path.join(work, "desktop"))
+    for parent, name in (("packaging", "desktop"), ("scripts", "gdb")):
+        folder = os.path.join(source, parent, name)
+        shutil.copytree(folder if os.path.isdir(folder) else os.path.join(source, name), os.path.join(work, name))
     if out != "-":
         os.makedirs(out, exist_ok=True)
         sh("mount", "--bind", out, os.path.join(work, "out"))
