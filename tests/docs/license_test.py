@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIPPED = 77
 TAG = "SPDX-License-Identifier: Apache-2.0"
 DOCUMENTS = (".md", ".json", ".hex", ".svg", ".png")  # prose, and data that has no comments
-LISTS = ("LICENSE", ".gitignore")
+LISTS = ("LICENSE", ".gitignore", ".codespellignore")
 INPUTS = "tests/fuzz/corpus/"
 DEBIAN = "packaging/debian/"  # files with formats of their own, and packaging/debian/copyright; scripts have their line
 
