@@ -146,7 +146,7 @@ class MountDaemon {
 
  private:
   enum class Stage : uint8_t {
-    kAttempting,  // an attempt is under way
+    kAttempting,  // an attempt is in progress
     kPausing,     // after a passing failure
     kStarting,    // the server returned the root; the kernel mounts
     kMounted,

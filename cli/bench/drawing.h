@@ -13,9 +13,9 @@
 //
 // bars   "groups": [{"name", "rows": [POINT with "name", "role"]}]
 // lines  "panels": [{"name", "series": [{"name", "role", "points": [POINT with "x", "at"]}]}],
-//        "ticks": [{"v", "shown"}]; with "ordered" the series are steps of "along" (AXIS) and have a "short"
-//        name; where x was measured, too, points have "x_low", "x_high" and a "mark" to be shown, and there
-//        are no ticks
+//        "ticks": [{"v", "shown"}]. With "ordered" the series are steps of "along" (AXIS) and have a "short"
+//        name. If x was measured too, points have "x_low", "x_high" and a "mark" as label, and there are no
+//        ticks.
 // map    "columns", "rows": [shown], "along": AXIS, "of", "over",
 //        "cells": [[{"v", "low", "high", "n", "standing": "above" | "below" | "spread" | "few"} or null]]
 #pragma once

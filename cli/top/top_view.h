@@ -24,7 +24,7 @@ struct MountView {
   std::string mount_point;
   bool known = false;  // `shown` is valid
   Snapshot shown;      // the difference of two snapshots, or totals since the mount
-  double seconds = 1;  // the interval
+  double seconds = 1;  // length of the interval
   bool since_mount = false;
   std::string problem;  // why there is no newer snapshot: "no answer for 7 s"; empty: none
   std::vector<ProcessLoad> processes;

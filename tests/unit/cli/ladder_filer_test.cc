@@ -195,7 +195,7 @@ TEST_F(LadderFiler, VersionAskedFor_IsTheOneSpokenOrNone) {
 }
 
 // RFC 8797 section 4.2: a reply is inline up to "the smaller of its own receive size and the server's
-// reported send size". One that the server cannot Send is refused after the call was executed, and not kept.
+// reported send size". If the reply exceeds what the server can Send, the executed call's reply is lost.
 TEST_F(LadderFiler, ServerThatSendsLess_IsNotAskedForMoreInline) {
   start(true, {.inline_bytes = 1024});
   if (!server_) return;
