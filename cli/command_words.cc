@@ -74,7 +74,8 @@ std::string nearest_flag(const CLI::App& verb, const std::string& given) {
   return nearest_word(given, {names.begin(), names.end()});
 }
 
-// Returns the first word that begins with '-': a word after an unknown option may be its value.
+// The argument to report as unknown: the first word that begins with '-', else the first word. A word before
+// or after an unknown option may be its value.
 std::string word_to_name(const std::string& words) {
   const size_t flag = words.starts_with('-') ? 0 : words.find(" -");
   const size_t begin = flag == std::string::npos ? 0 : words.find_first_not_of(' ', flag);

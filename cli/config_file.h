@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// /etc/nfsrdma-fuse.conf and /etc/nfsrdma-fuse.conf.d/*.conf: options by machine, server and mount point, in
-// the syntax of nfsmount.conf(5).
+// /etc/nfsrdma-fuse.conf and /etc/nfsrdma-fuse.conf.d/*.conf: options for all mounts, for one server or for
+// one mount point, in the syntax of nfsmount.conf(5). Case never matters in names of sections, servers, mount
+// points and options.
 //
 //     [ NFSMount_Global_Options ]      every mount
-//     [ Server "srv1" ]                mounts from this server (as written in SOURCE, case does not matter)
-//     [ MountPoint "/home" ]           the mount on this directory (case does not matter either:
-//     nfsmount.conf(5))
-//         rsize = 32k                  names and words in any case
+//     [ Server "srv1" ]                mounts from this server, as written in SOURCE
+//     [ MountPoint "/home" ]           the mount on this directory
+//         rsize = 32k
 //         Soft = True                  switches take True or False: AC = False is noac
 //
 // '#' and ';' begin a comment line. A value may stand in double quotes. The names Background and Foreground

@@ -41,7 +41,7 @@ std::vector<std::string> parent_command_line() {
 int mount_helper(const std::string& program, const std::vector<std::string>& arguments) {
   auto request = parse_mount_arguments(arguments);
   if (!request) return report(program, request.error());
-  if (geteuid() == 0) {  // others may set neither dev nor suid
+  if (geteuid() == 0) {  // only root has dev, suid and libmount's table
     const std::vector<std::string> parent = parent_command_line();
     if (took_from_fstab(parent, *request))
       request->written = fstab_options(fstab_of_mount(parent), request->source, request->directory);
@@ -94,9 +94,7 @@ int tool(const std::string& program, const std::vector<std::string>& arguments) 
 // redirected to /dev/null.
 void open_standard_descriptors() {
   for (int fd = 0; fd < 3; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0)
-      (void)!open("/dev/null", O_RDWR);  // open(2) returns the lowest free
-                                         // descriptor
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);  // takes the lowest free descriptor
   }
 }
 

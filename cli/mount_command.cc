@@ -85,8 +85,8 @@ bool may_have_reserved_port() {
   return !fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 || errno != EACCES;
 }
 
-// Runs a step in the mount namespace. The helper thread has ended on return, because the daemon is forked
-// afterwards.
+// Enters the mount namespace for one step. The thread inside the namespace has ended when this returns: the
+// daemon is forked afterwards.
 Outcome<> inside(const MountPlan& plan, Outcome<> (*step)(const MountPlan&, const fuse::MountNamespace&)) {
   const auto where = enter_mount_namespace(plan.mount_namespace);
   if (!where) return tl::unexpected(where.error());

@@ -48,8 +48,8 @@ using client::Entry;
 
 // No limit in practice, but far from the end of the clock's range.
 constexpr std::chrono::hours kForEver{24 * 365 * 10};
-// Memory of unused buffers that the pool keeps: permanently, and for ten seconds after their use (as a writer
-// fills buffers until COMMIT).
+// Limits of the unused buffers that the pool keeps, in bytes: permanently, and for ten seconds after their
+// use (the buffers that a writer fills until COMMIT).
 constexpr size_t kKeptMemory = 64u << 20;
 constexpr size_t kKeptLately = 256u << 20;
 size_t kept(size_t most) {

@@ -59,8 +59,7 @@ struct MountOptions {
   unsigned rdma_port = 0;
   std::optional<unsigned> gid_index;  // of that device: the source address of connections
   std::chrono::microseconds poll{0};
-  std::optional<uint16_t> port;       // absent: the port in the source (nfs://host:port/), else the
-                                      // transport's own
+  std::optional<uint16_t> port;       // absent: the source's port (nfs://host:port/), or the default
   std::optional<bool> reserved_port;  // absent: when privileged
 
   // --- NFSv3 only

@@ -91,8 +91,7 @@ Outcome<BenchVerb> BenchArguments::take() {
   const Sizes& sizes = quick_ ? kQuick : kUsual;
   if (verb_.size == 0) verb_.size = sizes.size;
   if (verb_.size < kLeastSize) return usage("bench: --size must be at least 1M");
-  verb_.size -= verb_.size % kLeastSize;  // a whole number of blocks, so that random reads only touch written
-                                          // data
+  verb_.size -= verb_.size % kLeastSize;  // random reads must only touch written blocks
   if (verb_.rounds == 0) verb_.rounds = sizes.rounds;
   if (verb_.files == 0) verb_.files = sizes.files;
   verb_.time = std::chrono::duration<double>(seconds_ != 0 ? seconds_ : sizes.seconds);

@@ -37,8 +37,7 @@ struct Load {
   bool keep = false;    // keep the file's pages in the page cache; else drop them first
   bool fill = false;
   uint64_t among = 0;                      // kStat: a random one of this many names; 0: each name in order
-  bool ask = false;                        // kStat: ask the file system even if the kernel has cached
-                                           // attributes
+  bool ask = false;                        // kStat: ask the file system, not the kernel's cache
   std::chrono::duration<double> limit{0};  // start no operation after this time; 0: no limit
 
   bool on_file() const { return op == LoadOp::kRead || op == LoadOp::kWrite || op == LoadOp::kRandomRead; }

@@ -12,7 +12,7 @@ double median_of_sorted(const std::vector<double>& values) {
 }
 
 // The largest k for which the k-th lowest and the k-th highest of n values enclose the median with
-// probability kConfidence; at least 1.
+// a probability of at least kConfidence; at least 1.
 size_t order_of_bounds(size_t n) {
   double probability = 1;  // of exactly i of n values below the median; starts as 2^-n
   for (size_t i = 0; i < n; ++i) probability /= 2;

@@ -32,7 +32,7 @@ std::optional<Spread> spread_of(const Rounds& rounds);
 // Fewer pairs decide nothing: with four, even the whole range misses the median in one of eight cases.
 inline constexpr size_t kDecidingPairs = 5;
 
-// The probability with which the range in `Ratio` contains the true median, at least.
+// The range in `Ratio` contains the true median with at least this probability.
 inline constexpr double kConfidence = 0.9;
 
 struct Ratio {

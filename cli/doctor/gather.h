@@ -29,7 +29,7 @@ Outcome<Facts> gather(const std::string& what);
 // `features`: the text of a virtio_balloon `features` file, one character per bit (VIRTIO_BALLOON_F_REPORTING
 // is bit 5).
 bool reports_pages(std::string_view features);
-// The value of "Domain = x" in section [General] of idmapd.conf(5).
+// The value of the first line "Domain = x" in the text of idmapd.conf(5); sections are not checked.
 std::string domain_in(std::string_view idmapd_conf);
 // The options that lead to the same server over the same transport, taken from a mount's options as `status`
 // shows them: "port=2049,proto=tcp".

@@ -62,8 +62,7 @@ std::string lines_of(const std::string& start, const CommandOutline& verb) {
       out += start + " -F\n";
     } else if (operand != Operand::kNone) {
       out += fmt::format("{}{}\n", start,
-                         wanted(operand).substr(2));  // removes "-x": an argument is not the value of an
-                                                      // option
+                         wanted(operand).substr(2));  // without "-x": not the value of an option
     }
   }
   if (verb.name != "mount") return out;

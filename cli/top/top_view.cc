@@ -19,7 +19,7 @@ std::string short_number(double value, const char* const (&units)[5], double ste
     value /= step;
     ++unit;
   }
-  // Three digits; no fraction for plain units.
+  // At most three digits. Values below the first step are integers.
   const int digits = unit == 0 || value >= 99.95 ? 0 : 1;
   return fmt::format("{:.{}f}{}", value, digits, units[unit]);
 }
