@@ -41,7 +41,7 @@ std::vector<std::string> parent_command_line() {
 int mount_helper(const std::string& program, const std::vector<std::string>& arguments) {
   auto request = parse_mount_arguments(arguments);
   if (!request) return report(program, request.error());
-  if (geteuid() == 0) {  // only root has dev, suid and libmount's table
+  if (geteuid() == 0) {  // dev, suid and libmount's table are only for root
     const std::vector<std::string> parent = parent_command_line();
     if (took_from_fstab(parent, *request))
       request->written = fstab_options(fstab_of_mount(parent), request->source, request->directory);

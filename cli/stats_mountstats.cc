@@ -94,10 +94,11 @@ unsigned port_of(std::string_view address) {
   return port;
 }
 
-// xprt: rdma port bind connect connect-time idle-time sends receives bad-xids inflight backlog, then
-// xprtrdma's: read, write and reply chunks, bytes requested and replied by RDMA, pull-ups, fix-ups, hardway
-// registrations, failed marshalings, bad replies, long calls; memory regions recycled, orphaned, allocated;
-// local invalidations, empty send queue, waits for Sends (net/sunrpc/xprtrdma/transport.c).
+// Columns of an xprt line for RDMA: port bind connect connect-time idle-time sends receives bad-xids inflight
+// backlog, then those of xprtrdma: read, write and reply chunks, bytes requested and replied by RDMA,
+// pull-ups, fix-ups, hardway registrations, failed marshalings, bad replies, long calls; memory regions
+// recycled, orphaned, allocated; local invalidations, empty send queue, waits for Sends
+// (net/sunrpc/xprtrdma/transport.c).
 void add_rdma_transport(std::string& out, const rpc::TransportStatus& t) {
   const rdma::RdmaStatus& r = *t.rdma;
   const uint64_t exposing = r.read_chunks + r.long_calls + r.write_chunks + r.reply_chunks;
@@ -108,8 +109,8 @@ void add_rdma_transport(std::string& out, const rpc::TransportStatus& t) {
                  r.long_calls, exposing - std::min(exposing, r.remotely_invalidated));
 }
 
-// xprt: tcp port bind connect connect-time idle-time sends receives bad-xids inflight backlog slots sending
-// pending
+// Columns of an xprt line for TCP: port bind connect connect-time idle-time sends receives bad-xids inflight
+// backlog slots sending pending.
 void add_transports(std::string& out, const Snapshot& s) {
   for (const rpc::TransportStatus& t : s.client.transports) {
     if (t.rdma) {
