@@ -192,7 +192,6 @@ void EndpointCore::on_read_request() {
   if (queue_.read_responses() >= agreed_.ird) return violated(reader_.terminate_for(term::kNoBuffer));
   // The checks below are "For non-zero length RDMA Read Request Messages".
   if (r.bytes == 0) return queue_.read_response(r, {});
-                                                         // Request Messages"
   if (r.sink_offset + r.bytes < r.sink_offset) return violated(reader_.terminate_for(term::kReadWrap));
   const auto found = tags_.find(r.source_stag, r.source_offset, r.bytes, TagUse::kRemoteRead);
   if (found.fault != StagTable::Fault::kNone) return violated(reader_.terminate_for(read_fault(found.fault)));
