@@ -56,7 +56,7 @@ TEST_F(ControlGroup, WithALimit_HasWhatIsLeftOfIt) {
   EXPECT_EQ(in("0::/user/app\n"), (Memory{500, 100}));
 }
 
-// Linux slows a group down beyond memory.high (systemd's MemoryHigh=), and takes back what it can.
+// Above memory.high (systemd's MemoryHigh=) Linux slows a group down and reclaims what it can.
 TEST_F(ControlGroup, ThatIsToStayBelowLess_HasWhatIsLeftOfThat) {
   put("/user/app", "memory.max", "max\n");
   put("/user/app", "memory.high", "450\n");
@@ -68,8 +68,8 @@ TEST_F(ControlGroup, ThatIsToStayBelowLess_HasWhatIsLeftOfThat) {
   EXPECT_EQ(in("0::/user/app\n"), (Memory{430, 30}));
 }
 
-// Linux takes both lists of a file's pages back before it refuses anybody memory, also those that were used
-// twice: a group that has read a lot has not used its memory up.
+// Before Linux refuses memory, it reclaims pages from both lists of file pages, also pages that were used
+// twice. A group that has read much has not used up its memory.
 TEST_F(ControlGroup, FullOfPagesOfFiles_HasThemLeft) {
   put("/user/app", "memory.max", "500\n");
   put("/user/app", "memory.current", "500\n");
@@ -87,7 +87,7 @@ TEST_F(ControlGroup, FullOfPagesOfFiles_HasThemLeft) {
 TEST_F(ControlGroup, OfVersion1_IsTheOneThatHasMemory) {
   put("/memory/docker/app", "memory.limit_in_bytes", "500\n");
   put("/memory/docker/app", "memory.usage_in_bytes", "490\n");
-  // Of the group itself, and of those in it, too.
+  // Values of the group itself, and of the groups inside it, too.
   put("/memory/docker/app", "memory.stat",
       "cache 9\ninactive_file 1\nactive_file 2\ntotal_cache 400\ntotal_inactive_file 100\ntotal_active_file "
       "200\n");
@@ -120,7 +120,7 @@ TEST_F(ControlGroup, ThatCannotBeRead_TakesNothingAway) {
     EXPECT_EQ(in(membership), (Memory{1000, 600})) << membership;
 }
 
-// A group of this test's own, in the one it runs in, with a small limit.
+// A new control group with a small limit, inside the one in which this test runs.
 class RealControlGroup : public testing::Test {
  protected:
   static constexpr uint64_t kLimit = 64u << 20;
@@ -153,7 +153,7 @@ class RealControlGroup : public testing::Test {
     }
     std::filesystem::remove(file_);
   }
-  // Runs in a child of this process, which is in the group.
+  // Runs `function` in a child of this process, inside the group.
   template <class Function>
   int run_in_group(Function function) {
     const pid_t child = ::fork();
@@ -173,7 +173,7 @@ TEST_F(RealControlGroup, FullOfPagesOfFiles_HasThemLeft) {
       if (::pwrite(fd, text.data(), text.size(), static_cast<off_t>(at)) < 0) return 1;
     }
     if (::fsync(fd) != 0) return 2;
-    // Some of it more than once: that is active then.
+    // Read several times, so that some pages become active.
     for (int turn = 0; turn < 4; ++turn) {
       for (uint64_t at = kLimit / 2; at < kLimit; at += text.size()) {
         if (::pread(fd, text.data(), text.size(), static_cast<off_t>(at)) < 0) return 3;

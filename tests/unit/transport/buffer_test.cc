@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BufferPool: size classes, alignment, sharing, what it keeps.
+// BufferPool: size classes, alignment, sharing, and what it keeps.
 #include "transport/memory/buffer.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace nfsrdma::test {
 namespace {
 
-// The line of smaps (proc(5)) that begins with `label`, without it, for the mapping that `at` lies in.
+// In smaps (proc(5)), for the mapping that contains `at`: the rest of the line that begins with `label`.
 std::string mapping_of(const std::byte* at, const char* label) {
   std::ifstream smaps("/proc/self/smaps");
   bool inside = false;
@@ -34,7 +34,7 @@ std::string mapping_of(const std::byte* at, const char* label) {
   return {};
 }
 
-// What the kernel was told of it: two-letter words.
+// The kernel's flags for that mapping: two-letter words.
 std::set<std::string> kernel_flags(const std::byte* at) {
   std::istringstream words(mapping_of(at, "VmFlags:"));
   return {std::istream_iterator<std::string>(words), {}};
@@ -53,7 +53,7 @@ TEST(BufferPool, EverySize_PageAlignedAndLargeEnough) {
     ASSERT_TRUE(b);
     EXPECT_GE(b->capacity(), n);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(b->data()) % 4096, 0u);
-    std::memset(b->data(), 0x5a, b->capacity());  // all of it is ours
+    std::memset(b->data(), 0x5a, b->capacity());  // all of its memory is usable
   }
   EXPECT_EQ(pool.outstanding_bytes(), 0u);
 }
@@ -81,7 +81,7 @@ TEST(BufferPool, BuffersOfManyPages_LieInMemoryThatMayHaveHugeOnes) {
       << "all of a slab would be resident for a few pages";
 }
 
-// Whether the system has any to give is seen from memory beside the pool's.
+// Memory outside the pool shows whether the system has any huge pages.
 TEST(BufferPool, BuffersOfManyPages_AreInHugeOnes) {
   constexpr size_t kSlabs = 8, kBytes = kSlabs * BufferPool::kSlabBytes;
   void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -129,8 +129,8 @@ TEST(BufferPool, KeepLimit_ExcessGoesBackToTheSystem) {
   EXPECT_EQ(pool.slabs(), 0u);
 }
 
-// Once READs were received into a new mapping each, because WRITEs had left all that may be kept in another
-// size.
+// A regression: READs were received into a new mapping each, because WRITEs had left all memory that may be
+// kept in another size.
 TEST(BufferPool, OneSizeLeftAllThatIsKept_AnotherIsStillUsedAgain) {
   BufferPool pool(4 * BufferPool::kSlabBytes);
   {
@@ -144,8 +144,9 @@ TEST(BufferPool, OneSizeLeftAllThatIsKept_AnotherIsStillUsedAgain) {
   EXPECT_EQ(pool.slabs(), 4u);
 }
 
-// What a writer filled until COMMIT it fills again: where a free page has to be got from the host, its first
-// touch costs more than all else. Once nobody has used it for a while it goes.
+// A writer that filled buffers until COMMIT will fill them again. Where a free page has to be fetched from a
+// virtual machine's host, its first touch costs more than everything else. Memory is freed when nobody has
+// used it for a while.
 TEST(BufferPool, UsedLately_IsKeptUntilItHasBeenIdleForAWhile) {
   BufferPool pool(2 * BufferPool::kSlabBytes, 6 * BufferPool::kSlabBytes);
   const auto use = [&](size_t buffers) {
@@ -167,7 +168,7 @@ TEST(BufferPool, UsedLately_IsKeptUntilItHasBeenIdleForAWhile) {
   EXPECT_EQ(pool.slabs(), 2u) << "so much stays";
 }
 
-// Slabs of which a little is in use cannot go, however much of them is free: they do not count.
+// A slab with some buffers in use cannot be freed, however many are free: it does not count.
 TEST(BufferPool, SlabsThatCannotGo_DoNotMakeOthersGo) {
   BufferPool pool(BufferPool::kSlabBytes);
   std::vector<BufferRef> held;
@@ -181,7 +182,8 @@ TEST(BufferPool, SlabsThatCannotGo_DoNotMakeOthersGo) {
   EXPECT_EQ(pool.slabs(), 11u);
 }
 
-// Slabs with so many buffers each that are in use, the pool having got them one after the other.
+// Makes slabs with these numbers of buffers in use each, as if the pool had handed them out one after the
+// other.
 std::vector<std::vector<BufferRef>> use_of_slabs(BufferPool& pool, size_t capacity,
                                                  std::vector<size_t> used) {
   std::vector<std::vector<BufferRef>> slabs(used.size());
@@ -200,8 +202,8 @@ std::vector<size_t> leaving(const std::vector<std::vector<BufferRef>>& slabs) {
   return found;
 }
 
-// What is in use of a size fits into less: the emptiest go, once nothing of them is in use, and of the others
-// eight of nine are full, but one.
+// The buffers in use of one size fit into fewer slabs: the emptiest slabs leave when nothing of them is in
+// use. 9/8 of the necessary slabs remain, plus one.
 TEST(BufferPool, WhereTheRestHasRoom_TheEmptiestSlabsLeave) {
   BufferPool pool(0);
   auto slabs = use_of_slabs(pool, 8192, {5, 6, 256, 100, 1, 2, 3, 200});
@@ -209,7 +211,7 @@ TEST(BufferPool, WhereTheRestHasRoom_TheEmptiestSlabsLeave) {
   EXPECT_FALSE(pool.anything_leaving());
   for (int turn = 0; turn < 3; ++turn) {
     pool.trim(1);
-    // 317 of the 256 that each of seven has room for.
+    // 317 buffers are in use in seven slabs with room for 256 each: two are needed, one more stays.
     EXPECT_EQ(leaving(slabs), (std::vector<size_t>{0, 4, 5, 6})) << turn;
     EXPECT_EQ(leaving(twos).size(), 2u) << turn;
   }
@@ -243,7 +245,7 @@ TEST(BufferPool, WhatLeaves_IsUsedAgain_BeforeMoreIsGot) {
   EXPECT_EQ(pool.slabs(), 1u);
 }
 
-// Its pages are there, and registered.
+// Its pages are resident and registered.
 TEST(BufferPool, WhatIsIdle_IsCutAnewForAnotherSize) {
   struct Watcher final : SlabWatcher {
     void on_slab_going(const std::byte*) override { ++gone; }
@@ -270,7 +272,7 @@ TEST(BufferPool, WhatIsIdle_IsCutAnewForAnotherSize) {
   pool.remove_watcher(watcher);
 }
 
-// Sizes that are used in turn have a slab each.
+// Sizes that are used in turn keep one slab each.
 TEST(BufferPool, WhatAnotherSizeWillUseAgain_IsLeftToIt) {
   BufferPool pool;
   std::map<size_t, const std::byte*> first;
@@ -281,7 +283,7 @@ TEST(BufferPool, WhatAnotherSizeWillUseAgain_IsLeftToIt) {
   EXPECT_EQ(pool.slabs(), 10u);
 }
 
-// As a machine short of memory asks for it.
+// As requested by a machine that is short of memory.
 TEST(BufferPool, WhatIsIdle_IsGivenBackWhenAskedFor) {
   BufferPool pool(4 * BufferPool::kSlabBytes);
   use_of_slabs(pool, 8192, {0, 0, 0, 0});
@@ -309,7 +311,7 @@ TEST(BufferPool, BuffersOfOneSize_ShareSlabs) {
   EXPECT_EQ(pool.slab_of({many[0]->data(), BufferPool::kSlabBytes + 1}), nullptr) << "longer than a slab";
 }
 
-// What is registered must end before its memory belongs to somebody else.
+// A registration must end before its memory gets another owner.
 TEST(BufferPool, SlabThatGoes_IsToldBefore_TillTheWatcherIsRemoved) {
   struct Watcher final : SlabWatcher {
     void on_slab_going(const std::byte* slab) override { gone.push_back(slab); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connector and Resolver: every address is tried, and errors name host, address and reason.
+// Connector and Resolver: every address is tried, and errors name the host, the address and the reason.
 #include "transport/tcp/connector.h"
 
 #include <arpa/inet.h>
@@ -30,7 +30,7 @@ Endpoint endpoint(const char* address, uint16_t port) {
   return e;
 }
 
-// A port nobody listens on: bound, so that nobody else can.
+// A port on which nobody listens: it is bound, so that nobody else can use it.
 class ClosedPort {
  public:
   ClosedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -76,7 +76,7 @@ TEST(Connector, AddressesInOrder_FirstThatAnswersIsTaken) {
   EXPECT_TRUE(third.quiet());
 }
 
-// A session lives on one machine, and a name may stand for several.
+// A session lives on one machine, and a name may stand for several machines.
 TEST(Connector, Follower_GoesWhereTheFirstWent) {
   Listener listener("127.0.0.2");
   const auto address = std::make_shared<tcp::ServerAddress>();
@@ -218,8 +218,8 @@ TEST(Resolver, LocalHost_IsLookedUpInAThread) {
   EXPECT_EQ(to_string(found->front()), "127.0.0.1:2049");
 }
 
-// RFC 6761 section 6.4: names under .invalid do not exist. Without a name server the answer is that nobody
-// knows; the error says which.
+// RFC 6761 section 6.4: names under .invalid do not exist. Without a name server the lookup fails for another
+// reason; the error says which.
 TEST(Resolver, UnknownHost_ErrorNamesIt) {
   tcp::TcpOptions options = quick_options(2049);
   options.host = "filer.invalid";
@@ -240,7 +240,8 @@ TEST(Resolver, CancelledLookup_EndsAtOnceAndItsThreadTouchesNothing) {
     auto looking = start_on(*loop, r.resolve("localhost", 2049, tcp::Family::kAny));
     call_on(*loop, [&] { r.cancel(); });
     const Result<Endpoints> found = looking.get();
-    // Whichever was first; with the loop gone right afterwards the thread may still be at it.
+    // Either of them may be first; the thread may still be running when the loop is destroyed right
+    // afterwards.
     if (!found) {
       EXPECT_EQ(found.error().recovery, Recovery::kInterrupted);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DueReplies: which replies a connection expects, and for which it reads in place.
+// DueReplies: which replies a connection expects, and which of them it receives in place.
 #include "transport/tcp/due_replies.h"
 
 #include <gtest/gtest.h>

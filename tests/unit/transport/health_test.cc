@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Health and Backoff, with a clock of the test's own.
+// Health and Backoff, with times given by the test.
 #include "transport/rpc/health.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ TEST(Health, NothingOutstanding_NeverStallsNorChecksAgain) {
   EXPECT_TRUE(h.responding());
 }
 
-// nfs(5): "The time [...] the NFS client waits for a response before it retries an NFS request." A person
-// does not wait for it without a word for longer than kSoon.
+// nfs(5): "The time [...] the NFS client waits for a response before it retries an NFS request." A user gets
+// a message after kSoon at the latest.
 TEST(Health, CallOlderThanTimeo_StallsOnceUntilAReply) {
   Health h(seconds(10), 2);
   h.connected(at(1000));
@@ -72,14 +72,14 @@ TEST(Health, FifteenSecondsOfSilence_AreTakenBackByTheNextReply) {
   EXPECT_TRUE(h.responding());
 }
 
-// With timeo * (retrans + 1) below it there is one line.
+// If timeo * (retrans + 1) is below kSoon, there is only one line.
 TEST(Health, ShortTimeo_IsSaidAtItsTimeOnly) {
   Health h(seconds(1), 1);
   EXPECT_TRUE(h.check(at(1002), calls_since(1000, 1000)).say_now);
   EXPECT_FALSE(h.check(at(1015), calls_since(1000, 1000)).say_soon);
 }
 
-// A large WRITE over a slow link: who takes it is there.
+// A large WRITE over a slow link: a server that accepts data is there.
 TEST(Health, CallThatIsStillLeaving_IsNoSilence) {
   Health h(seconds(60), 2);
   h.connected(at(1000));
@@ -94,7 +94,7 @@ TEST(Health, CallThatIsStillLeaving_IsNoSilence) {
   EXPECT_EQ(v.quiet_since, at(1300)) << "a soft mount waits from then on";
 }
 
-// Or every server whose port takes connections would respond.
+// Otherwise every server whose port accepts connections would count as responding.
 TEST(Health, NewConnections_DoNotBreakASilence) {
   Health h(seconds(60), 2);
   for (int now = 1000; now < 1015; now += 5) h.connected(at(now));
@@ -123,8 +123,8 @@ TEST(Health, OneSlowCallAmongAnsweredOnes_DoesNotStall) {
   EXPECT_EQ(v.next_check, at(2005));
 }
 
-// A reply that never came, while others did: the server must not leave a request unanswered on a connection
-// that stays (RFC 8881 section 2.9.2), but a spoiled one may.
+// One reply never came, while others did. The server must not leave a request unanswered on a connection that
+// stays up (RFC 8881 section 2.9.2); but a damaged request or reply is possible.
 TEST(Health, CallsMadeMuchLaterAreAnswered_GivesUp) {
   Health h(seconds(60), 2);
   h.connected(at(1000));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate for lines that a peer can provoke.
+// The limit for log lines that a peer can provoke.
 #include "transport/runtime/log.h"
 
 #include <gtest/gtest.h>

@@ -151,7 +151,7 @@ TEST(Gate, Drained_WaitsForEveryPass) {
   EXPECT_EQ(run_on(*loop, drain(&gate)), 0u);
 }
 
-// Whoever drained the gate may destroy what it guards, so nothing of that may still be on the stack.
+// A coroutine that waited for the gate may destroy what the gate guards, so none of that may be on the stack.
 Task<bool> drained_inside_a_call(Gate* gate) {
   bool resumed = false;
   struct Starter {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipe, PipePool, BulkData: what goes in comes out, a full pipe says so, nobody gets what others left.
+// Pipe, PipePool, BulkData: data comes out as it went in, a full pipe reports it, and nobody gets data of an
+// earlier user.
 #include "transport/memory/pipe.h"
 
 #include <gtest/gtest.h>

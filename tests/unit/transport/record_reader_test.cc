@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordReader: any chunking of a byte stream gives the same messages, and a hostile stream costs what it
-// should.
+// RecordReader: any chunking of a byte stream gives the same messages, and a hostile stream affects the right
+// things: one reply, or the connection.
 #include "transport/tcp/record_reader.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ constexpr size_t kMaxRecord = 256u << 10;
 constexpr size_t kDirectMin = 1024;
 constexpr size_t kPipedMin = 4096;
 
-// Calls in flight, as PendingCalls would know them.
+// Calls in progress, as PendingCalls knows them.
 struct Directory final : tcp::ReplyDirectory {
   struct Entry {
     Expected::Kind kind = Expected::Kind::kAwaited;
@@ -46,7 +46,7 @@ struct Directory final : tcp::ReplyDirectory {
   }
 };
 
-// What next() gave, in a form that can be compared.
+// A result of next(), in a comparable form.
 struct Event {
   Step step{};
   uint32_t xid = 0;
@@ -77,8 +77,8 @@ Event event_of(Step step, RecordReader& reader) {
   return e;
 }
 
-// Feeds `stream` in pieces of at most chunk() bytes and at most what the reader asks for.
-// `land` sees each message first.
+// Feeds `stream` to the reader in pieces of at most chunk() bytes, and at most what the reader asks for.
+// `land` is called first for each message.
 using Land = std::function<void(const RecordReader::Message&)>;
 
 std::vector<Event> feed(
@@ -113,7 +113,7 @@ std::vector<Event> feed(RecordReader& reader, ConstBytes stream) {
   return feed(reader, stream, [] { return SIZE_MAX; });
 }
 
-// One message of a generated conversation.
+// One message of a generated stream.
 enum class Kind : uint8_t { kPlain, kRead, kReadError, kReadBeyondSink, kCall, kStray, kAbandoned };
 
 struct Item {
@@ -131,7 +131,7 @@ std::ostream& operator<<(std::ostream& out, const Item& i) {
              << "}";
 }
 
-// The conversation as bytes, what is to come of it, and the memory the sinks point to.
+// The stream's bytes, the expected events, and the memory of the sinks.
 struct Conversation {
   explicit Conversation(const std::vector<Item>& items) {
     for (const Item& item : items) add(item);
@@ -197,12 +197,12 @@ struct Conversation {
     sink.expected_offset = expected;
   }
 
-  // Every sink may use pipes.
+  // Lets every sink use pipes.
   void add_pipes() {
     for (auto& [xid, m] : memory) directory.entries[xid].sink.pipes = &pipes;
   }
 
-  // From the pipe to the sink, what went there.
+  // Moves the data that went into the pipe to the sink.
   void land(const RecordReader::Message& message) {
     if (message.piped.empty() || message.defect != nullptr) return;
     const rpc::Sink& sink = directory.entries[message.xid].sink;
@@ -213,7 +213,7 @@ struct Conversation {
         read_all(*message.pipe, sink.destination.bytes.subspan(message.piped.begin, message.piped.size())));
   }
 
-  // Empty when every sink holds its data and nothing outside of the sinks was written.
+  // Empty if every sink has its data and nothing outside the sinks was written.
   std::string check_memory() const {
     for (const auto& [xid, m] : memory) {
       const ConstBytes all = m.bytes;
@@ -263,13 +263,13 @@ const std::vector<Item> kSmallConversation = {
 TEST(RecordReader, EverySplitInThree_SameMessages) {
   const size_t length = Conversation(kSmallConversation).stream.size();
   for (size_t a = 1; a < length; ++a) {
-    // Every second cut for each first one would be 10^5 runs: the second moves in steps that share no factor
-    // with 4.
+    // Trying every second cut for each first cut would take 10^5 runs: the second cut moves in steps that
+    // have no common factor with 4.
     for (size_t b = a + 1; b < length; b += 11) {
       Conversation c(kSmallConversation);
       RecordReader reader = reader_for(c.directory);
       size_t at = 0;
-      // feed() may cut further where the reader asks for less.
+      // feed() may cut further if the reader asks for less.
       std::vector<Event> events;
       for (const size_t end : {a, b, length}) {
         const auto more = feed(reader, ConstBytes(c.stream).subspan(at, end - at));
@@ -314,7 +314,7 @@ struct Arbitrary<Item> {
 namespace nfsrdma::test {
 namespace {
 
-// Plain replies and calls carry whole words, as XDR does.
+// Plain replies and calls consist of whole words, as in XDR.
 std::vector<Item> tidy(std::vector<Item> items) {
   for (Item& i : items) {
     if (i.kind == Kind::kPlain || i.kind == Kind::kCall || i.kind == Kind::kStray) i.bytes = i.bytes / 4 * 4;
@@ -352,7 +352,7 @@ RC_GTEST_PROP(RecordReaderProperty, AnyChunkingWithPipes_SameMessages, (const st
   RC_ASSERT(c.check_memory() == "");
 }
 
-// Arbitrary bytes behind an honest conversation: what came before them is not affected.
+// Arbitrary bytes behind a valid stream do not affect the messages before them.
 RC_GTEST_PROP(RecordReaderProperty, GarbageBehindMessages_MessagesStand,
               (const std::vector<Item>& items, const std::vector<uint8_t>& garbage)) {
   Conversation c(tidy(items));
@@ -429,7 +429,7 @@ TEST(RecordReader, SinkWithAPipe_GetsTheItemAndNothingElseInIt) {
       reader, c.stream, [] { return SIZE_MAX; }, [&](const RecordReader::Message& m) { c.land(m); });
   EXPECT_EQ(events, c.events);
   EXPECT_EQ(c.check_memory(), "");
-  EXPECT_EQ(c.piped, kData);  // the second item is too short
+  EXPECT_EQ(c.piped, kData);  // the second item is too short for a pipe
   EXPECT_EQ(reader.take_spliced(), kData);
 }
 
@@ -442,7 +442,7 @@ TEST(RecordReader, PipeFullInTheMiddle_RestGoesToMemory) {
   const size_t prefix = 4 + kReadDataOffset;
   feed(reader, stream.first(prefix));
   stream = stream.subspan(prefix);
-  // One byte a slot, as a stream of tiny segments fills them.
+  // One byte in each slot, as a stream of tiny segments would fill it.
   size_t taken = 0;
   Pipe* const pipe = reader.window().pipe;
   ASSERT_NE(pipe, nullptr);
@@ -465,7 +465,7 @@ TEST(RecordReader, PipeFullInTheMiddle_RestGoesToMemory) {
   EXPECT_EQ(c.check_memory(), "");
 }
 
-// What a lost connection left in the pipe belongs to nobody.
+// Data that a lost connection left in the pipe must not be used.
 TEST(RecordReader, SameSinkOnANewConnection_PipeBeginsEmpty) {
   constexpr size_t kData = 100000;
   Conversation c({{Kind::kRead, kData, kData, kReadDataOffset, 0, false}});
@@ -502,7 +502,7 @@ TEST(RecordReader, ClaimedLength_TakesNoMemoryBeforeItsBytesCome) {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// Nobody waits any longer.
+// Abandoned calls.
 
 TEST(RecordReader, AbandonedWithinTheItem_SinkIsNotTouchedAgain) {
   constexpr size_t kData = 50000;
@@ -531,7 +531,7 @@ TEST(RecordReader, AbandonOfAnotherXid_ChangesNothing) {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// Replies that cost themselves.
+// Defective replies after which the stream goes on.
 
 TEST(RecordReader, RecordEndsWithinItemOrPadding_ReplyIsDefectiveStreamGoesOn) {
   const ByteVector data = pattern(21, 1);
@@ -613,7 +613,7 @@ TEST(RecordReader, LocatorNeverSatisfied_ReplyIsTakenWhole) {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// Streams that cost the connection.
+// Streams that end the connection.
 
 std::string violation_of(ConstBytes stream, Directory d = {}) {
   RecordReader reader = reader_for(d);

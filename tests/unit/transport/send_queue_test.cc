@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SendQueue and PendingCalls: what leaves is what was queued, however the kernel takes it.
+// SendQueue and PendingCalls: the bytes sent are the bytes queued, however the kernel takes them.
 #include "transport/tcp/send_queue.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ struct Observed final : SendQueue::Observer {
   void last_byte_sent(PendingCall& p) override { last.push_back(&p); }
 };
 
-// Takes up to n bytes of what the queue offers in `pieces` pieces.
+// Takes up to n bytes of what the queue offers in at most `pieces` pieces.
 size_t take(SendQueue& q, Observed& o, size_t n, size_t pieces, ByteVector& out) {
   size_t taken = 0;
   for (const iovec& v : q.front(pieces)) {
@@ -139,11 +139,11 @@ TEST(SendQueue, ForgottenAtTheFront_NextRecordFollows) {
   ByteVector got;
   while (!q.empty()) take(q, o, 9, 3, got);
   EXPECT_EQ(got, record(b.message(), 10));
-  q.forget(*a.pending);  // not there: nothing happens
+  q.forget(*a.pending);  // not in the queue: nothing happens
   EXPECT_TRUE(q.empty());
 }
 
-// At every byte of the record: the rest still leaves, from memory the queue has taken over.
+// For every byte of the record: the rest is still sent, from memory that the queue has taken over.
 TEST(SendQueue, ForgottenAfterAnyByte_RecordIsCompleted) {
   const size_t length = record(Made(pattern(40, 1), {{8, 5}}, 1).message(), 16).size();
   for (size_t sent = 1; sent < length; ++sent) {
@@ -163,7 +163,7 @@ TEST(SendQueue, ForgottenAfterAnyByte_RecordIsCompleted) {
       take(q, o, sent, 1, got);
       while (got.size() < sent) take(q, o, sent - got.size(), 1, got);
       EXPECT_TRUE(q.forget(*a.pending));
-    }  // the call, its bytes and its reference are gone
+    }  // the call, its bytes and its reference are destroyed
     EXPECT_GT(pool.outstanding_bytes(), 0u) << "the queue keeps the item";
     Made b(pattern(20, 2), {}, 2);
     q.push(*b.pending);

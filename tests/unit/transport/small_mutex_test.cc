@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SmallMutex: one holder at a time, and nobody who waits is forgotten.
+// SmallMutex: one holder at a time, and no waiter is forgotten.
 #include "transport/runtime/small_mutex.h"
 
 #include <gtest/gtest.h>
@@ -13,14 +13,14 @@ namespace {
 
 TEST(SmallMutex, OneHolderAtATime) {
   SmallMutex mutex;
-  uint64_t count = 0;  // no atomic: the mutex is what keeps it right
+  uint64_t count = 0;  // not atomic: only the mutex protects it
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 20000; ++i) {
         std::lock_guard lock(mutex);
         ++count;
-        if (i % 100 == 0) std::this_thread::yield();  // so that others come while it is held
+        if (i % 100 == 0) std::this_thread::yield();  // so that other threads try to lock it meanwhile
       }
     });
   }

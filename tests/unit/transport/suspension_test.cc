@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suspension: noticed once, whether it was long or many short ones.
+// Suspension: reported once, whether it was one long suspension or many short ones.
 #include "transport/runtime/suspension.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 constexpr TimePoint kStart{1h};
 
 TEST(Suspension, WhileTheMachineRuns_NothingIsNoticed) {
-  Suspension suspension(3h, kStart);  // it has slept for two hours before
+  Suspension suspension(3h, kStart);  // it was suspended for two hours before
   EXPECT_FALSE(suspension.noticed(3h, kStart));
   EXPECT_FALSE(suspension.noticed(3h + 10h, kStart + 10h));
 }

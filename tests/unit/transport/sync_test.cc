@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kLoops = 4;
 
-// A queue of numbers between loops: the use WaitQueue is made for.
+// A queue of numbers between loops: the intended use of WaitQueue.
 struct Channel {
   std::mutex mutex;
   WaitQueue readers;
@@ -112,7 +112,7 @@ TEST(AsyncMutex, Waiters_GetItInTheOrderTheyAsked) {
   for (int i = 0; i < 10; ++i) waiters.push_back(start_on(*loop, lock_in_order(&mutex, &order, i)));
   call_on(*loop, [] {});
   EXPECT_FALSE(mutex.try_lock());
-  { const AsyncMutex::Guard held(&mutex); }  // adopts what try_lock() took, and unlocks
+  { const AsyncMutex::Guard held(&mutex); }  // takes over the lock of try_lock(), and unlocks
   for (auto& w : waiters) w.get();
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
   EXPECT_FALSE(mutex.locked());
@@ -168,7 +168,7 @@ TEST(Completion, SetOnTheSameLoop_ResumesInsideSet) {
   EXPECT_EQ(waiting.get().first, 8);
 }
 
-// The setter may be faster or slower than the waiter: both orders, many times.
+// set() may come before or after wait(): tries both orders, many times.
 TEST(Completion, SetFromAnotherLoop_ResumesAtHome) {
   LoopPool pool(2);
   pool.start();
@@ -179,7 +179,7 @@ TEST(Completion, SetFromAnotherLoop_ResumesAtHome) {
     const auto [value, home] = waiting.get();
     ASSERT_EQ(value, i);
     ASSERT_TRUE(home);
-    call_on(pool[1], [] {});  // set() has returned
+    call_on(pool[1], [] {});  // set() has returned by now
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task: values, exceptions, lifetimes, and a stack that stays flat.
+// Task: values, exceptions, lifetimes, and a stack that does not grow.
 #include "transport/runtime/task.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ Task<int64_t> sum_ready(int n) {
   co_return sum;
 }
 
-// With a nested call for each Task this takes some hundred bytes of stack each, far more than there are.
+// If each Task were a nested call, it would take some hundred bytes of stack, far more than there is in all.
 TEST(Task, LoopOverReadyTasks_StackStaysFlat) {
   LoopThread loop;
   EXPECT_EQ(run_on(*loop, sum_ready(1'000'000)), 1'000'000);
@@ -124,7 +124,7 @@ Task<unsigned> follow(Loop* a, Loop* b, int rounds) {
   co_return on_b;
 }
 
-// A Task that moves to another loop may end there before its starter has returned from starting it.
+// A Task that moves to another loop may end there before its awaiter has returned from starting it.
 TEST(Task, EndsOnAnotherLoop_AwaiterGoesOnThere) {
   LoopPool pool(2);
   pool.start();

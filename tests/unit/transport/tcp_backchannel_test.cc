@@ -23,7 +23,7 @@ void answer_one(PeerSocket& s) {
   s.write_record(reply(xid_of(*call)));
 }
 
-// Answers with the call's arguments.
+// Replies with the call's arguments.
 Task<ByteVector> echo(ByteVector call) {
   ByteVector out;
   xdr::Encoder x(out);
@@ -32,7 +32,7 @@ Task<ByteVector> echo(ByteVector call) {
   co_return out;
 }
 
-// Hooks that wait until the test lets them go.
+// Hooks that wait until the test releases them.
 struct Dam {
   std::mutex mutex;
   WaitQueue queue;
@@ -66,7 +66,7 @@ TEST(TcpBackChannel, CallsFromTheServer_AreAnsweredAmongReplies) {
     PeerSocket s = l.accept();
     const auto call = s.read_record();
     ASSERT_TRUE(call);
-    // The same XID as the client's own call: the two directions have nothing to do with each other.
+    // The same XID as the client's own call: the two directions are independent.
     s.write_record(server_call(xid_of(*call), words({3})), 5);
     s.write_record(server_call(xid_of(*call) + 1, words({0})));
     const auto quick = s.read_record();
@@ -113,7 +113,7 @@ TEST(TcpBackChannel, EmptyReply_DropsTheCallOnly) {
   Peer peer([](Listener& l) {
     PeerSocket s = l.accept();
     for (uint32_t i = 0; i < 100; ++i) s.write_record(server_call(i));
-    answer_one(s);  // what comes is a call, not a reply
+    answer_one(s);  // the first message is a call, not a reply
     EXPECT_TRUE(s.closed_by_client());
   });
   rpc::TransportHooks hooks;
@@ -131,7 +131,7 @@ TEST(TcpBackChannel, Flood_AllowedNumberIsHeldOneMoreCostsTheConnection) {
     PeerSocket s = l.accept();
     for (uint32_t i = 0; i < kMax; ++i) s.write_record(server_call(i));
     EXPECT_TRUE(eventually([&] { return dam.waiting == kMax; }));
-    answer_one(s);  // still a good connection
+    answer_one(s);  // the connection still works
     s.write_record(server_call(1000));
     EXPECT_TRUE(s.closed_by_client());
     EXPECT_TRUE(l.accept().closed_by_client());
@@ -145,7 +145,7 @@ TEST(TcpBackChannel, Flood_AllowedNumberIsHeldOneMoreCostsTheConnection) {
   dam.release();
 }
 
-// A server that calls and never reads: the replies must not pile up in memory.
+// A server that sends calls and never reads: the replies must not accumulate in memory.
 TEST(TcpBackChannel, ServerReadsNoReplies_CostsTheConnection) {
   Peer peer([](Listener& l) {
     PeerSocket s = l.accept();
@@ -172,7 +172,7 @@ TEST(TcpBackChannel, ConnectionGoneMeanwhile_ReplyIsNotSentOnTheNext) {
     s.close();
     s = l.accept();
     released.get_future().wait();
-    answer_one(s);  // the first that comes is the call
+    answer_one(s);  // the first message is the call
     EXPECT_TRUE(s.closed_by_client());
   });
   Rig rig(quick_options(peer.port()), dam.hooks());
@@ -196,7 +196,7 @@ TEST(TcpBackChannel, CloseWhileAnswering_WaitsForTheHook) {
   rig.must_start();
   EXPECT_TRUE(eventually([&] { return dam.waiting == 1; }));
   auto closed = start_on(rig.loop(), rig.transport().close());
-  peer.join();  // the connection is gone
+  peer.join();  // the connection has ended
   EXPECT_EQ(closed.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
   dam.release();
   closed.get();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpTransport when calls are given up: fail_pending() and close(), in every state of the transport.
+// TcpTransport when pending calls are ended: fail_pending() and close(), in every state of the transport.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void answer_one(PeerSocket& s) {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// fail_pending(): the session is gone.
+// fail_pending(): the session is lost.
 
 const Error kSessionGone{Layer::kSession, Recovery::kNewSession, EIO, 10052, "SEQUENCE", "bad session"};
 
@@ -68,7 +68,7 @@ TEST(TcpFailPending, CallsEndWithItsErrorAndLateRepliesAreIgnored) {
   EXPECT_EQ(rig.status().bad_messages, 0u);
 }
 
-// Each XID of theirs is remembered for as long as the connection stands.
+// The XID of each such call is remembered while the connection is up.
 TEST(TcpFailPending, RepliesThatNeverCome_CostTheConnection) {
   constexpr size_t kCalls = 1100;
   std::promise<void> received;
@@ -106,7 +106,7 @@ TEST(TcpFailPending, NotSentYet_IsNeverSent) {
   call_on(rig.loop(), [&] { rig.transport().fail_pending(kSessionGone); });
   EXPECT_EQ(before.get().transmissions, 0u);
   rig.must_start();
-  // Queued, but the turn of the loop is not over.
+  // Queued, but before the end of the loop's turn.
   std::future<Outcome> queued;
   call_on(rig.loop(), [&] {
     queued = rig.call(words({2}));
@@ -116,8 +116,8 @@ TEST(TcpFailPending, NotSentYet_IsNeverSent) {
   EXPECT_TRUE(rig.call(words({3})).get().reply);
 }
 
-// The first bytes of a record are out when its call ends: the rest must follow, from memory that is still
-// there.
+// The first bytes of a record were sent when its call ends: the rest must follow, from memory that still
+// exists.
 TEST(TcpFailPending, RecordSentInPart_IsFinishedAndTheStreamGoesOn) {
   constexpr size_t kBytes = 16u << 20;
   std::promise<void> failed;
@@ -170,7 +170,7 @@ TEST(TcpFailPending, RecordSentInPart_IsFinishedAndTheStreamGoesOn) {
   EXPECT_EQ(rig.status().bad_messages, 0u);
 }
 
-// The destination belongs to the caller again once its call has ended.
+// The destination belongs to the caller again when its call has ended.
 TEST(TcpFailPending, ReplyBeingReceived_DestinationIsNotTouchedAgain) {
   constexpr size_t kBytes = 1u << 20;
   std::promise<void> failed;
@@ -357,7 +357,7 @@ TEST(TcpClose, BegunByAWaiterInsideAReceive_RestIsDroppedAndItReturns) {
 }
 
 TEST(TcpClose, ManyLives_NoDescriptorIsLeft) {
-  LoopThread warm;  // whatever the process opens once, it has now
+  LoopThread warm;  // opens everything that the process opens only once
   const auto live = [] {
     Peer peer([](Listener& l) {
       PeerSocket s = l.accept();

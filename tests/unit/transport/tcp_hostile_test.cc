@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpTransport against a server that breaks the rules: what it costs, and that the next connection works.
+// TcpTransport and a server that breaks the rules: the consequence, and that the next connection works.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ TEST(TcpHostileReplies, UnknownAndDuplicateReplies_AreIgnoredAndCounted) {
     const ByteVector answer = echo(*call);
     s.write_record(reply(xid_of(*call) + 1, pattern(50'000, 1)));
     s.write_record(answer);
-    s.write_record(answer);  // once more
+    s.write_record(answer);  // a second time
     s.write_record(reply(xid_of(*call) - 1));
     const auto next = s.read_record();
     ASSERT_TRUE(next);
@@ -166,11 +166,11 @@ TEST(TcpHostileReplies, DataEndsBeforeItsLength_CostsTheCall) {
   EXPECT_EQ(rig.status().connects, 1u);
 }
 
-// XIDs are in sequence, so a server can guess the next one. An answer to a call it has not seen whole is no
-// answer. It reads on only when the client has come back: a client whose call is taken as fast as it is sent
-// may have sent it all before it looks for an answer.
+// XIDs are in sequence, so a server can guess the next one. A reply to a call that the server has not
+// received completely is invalid. This server reads on only when the client has connected again: a client
+// whose call is received as fast as it is sent may have sent all of it before it looks for a reply.
 TEST(TcpHostileReplies, ReplyBeforeTheCallIsSentCompletely_CostsTheConnection) {
-  constexpr size_t kBytes = 32u << 20;  // more than what a socket buffers at both ends
+  constexpr size_t kBytes = 32u << 20;  // more than both sockets can buffer
   Peer peer([&](Listener& l) {
     PeerSocket first = l.accept();
     const ByteVector start = first.read_bytes(1000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpTransport when connections break: cuts at every byte, resending, the handshake, silence.
+// TcpTransport when connections break: cuts at every byte, calls sent again, the handshake, silence.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -70,7 +70,7 @@ TEST(TcpRecovery, CutAtEveryByteOfAPlacedReply_DataIsWhole) {
       PeerSocket s = l.accept();
       auto call = s.read_record();
       ASSERT_TRUE(call);
-      // The half that is cut carries other data: whatever stays of it would show.
+      // The reply that is cut has other data: any byte of it that stays in the sink is detected.
       const ByteVector other = read_results(pattern(kData, 77), words({7}));
       s.write(ConstBytes(record(reply(xid_of(*call), other))).first(cut));
       s.close();
@@ -83,7 +83,7 @@ TEST(TcpRecovery, CutAtEveryByteOfAPlacedReply_DataIsWhole) {
   });
   for (size_t cut = 0; cut < length; ++cut) {
     tcp::TcpOptions options = quick_options(peer.port());
-    options.direct_receive_min_bytes = cut % 2 == 0 ? 1 : 4096;  // in place, and copied
+    options.direct_receive_min_bytes = cut % 2 == 0 ? 1 : 4096;  // received in place, and copied
     Rig rig(options);
     rig.must_start();
     const Slice destination = rig.pool().slice(64);
@@ -96,7 +96,7 @@ TEST(TcpRecovery, CutAtEveryByteOfAPlacedReply_DataIsWhole) {
   }
 }
 
-// RFC 6093: urgent data is not part of the stream here. splice(2) stops before it for ever, recvmsg(2) steps
+// RFC 6093: urgent data is not part of the stream here. splice(2) always stops before it, recvmsg(2) steps
 // over it.
 TEST(TcpRecovery, UrgentByteWithinAPipedReply_IsSteppedOver) {
   constexpr size_t kData = 300'000;
@@ -169,7 +169,7 @@ TEST(TcpRecovery, CutAtEveryByteOfACall_WholeCallOnTheNextConnection) {
   Peer peer([&](Listener& l) {
     for (size_t cut = 0; cut < length; ++cut) {
       PeerSocket s = l.accept();
-      started.acquire();  // a reset that comes before is start()'s error
+      started.acquire();  // an earlier reset would be start()'s error
       EXPECT_EQ(s.read_bytes(cut).size(), cut);
       s.reset();
       s = l.accept();
@@ -190,8 +190,8 @@ TEST(TcpRecovery, CutAtEveryByteOfACall_WholeCallOnTheNextConnection) {
   }
 }
 
-// Whether start() still sees the reset, as a failed connect, or has returned before it: a connection is what
-// there is in the end.
+// start() may see the reset as a failed connect, or may have returned before it: in the end there must be a
+// connection.
 TEST(TcpRecovery, ResetWhileItConnects_StartFailsOrTheConnectionIsMadeAgain) {
   for (int round = 0; round < 20; ++round) {
     Peer peer([](Listener& l) {
@@ -211,8 +211,8 @@ TEST(TcpRecovery, ResetWhileItConnects_StartFailsOrTheConnectionIsMadeAgain) {
   }
 }
 
-// The socket is full in the middle of a record when the connection breaks: no rest of it may reach the next
-// connection.
+// The socket is full in the middle of a record when the connection breaks: the rest of the record must not
+// reach the next connection.
 TEST(TcpRecovery, CutWithHalfARecordInTheSocket_NextConnectionStartsAtARecord) {
   constexpr uint32_t kCalls = 16;
   constexpr size_t kBytes = 1u << 20;
@@ -292,7 +292,7 @@ TEST(TcpRecovery, ReconnectAskedFor_PendingCallsAreSentAgain) {
       << rig.status().last_error;
 }
 
-// A waiter that is resumed by a reply asks for a reconnect while more replies lie in the same receive.
+// A waiter that a reply resumed asks for a reconnect while the same receive contains more replies.
 Task<> call_and_reconnect(rpc::RpcTransport* t, std::atomic<unsigned>* transmissions, bool reconnects) {
   rpc::Call c;
   c.head = call_head();
@@ -368,7 +368,7 @@ TEST(TcpHandshake, CallsMadeMeanwhile_WaitForItsEnd) {
     const auto hello = s.read_record();
     hello_received.set_value();
     called.get_future().wait();
-    // Had the other call been sent, it would be here: what is on the wire now is all there is.
+    // If the other call had been sent, it would have arrived before: the records read so far are all.
     s.write_record(echo(hello.value_or(call_head())));
     answer_one(s);
     EXPECT_TRUE(s.closed_by_client());
@@ -487,7 +487,7 @@ TEST(TcpSilence, ReplyLaterThanTimeo_NotRespondingUntilItComes) {
   });
   tcp::TcpOptions options = quick_options(peer.port());
   options.timeo = std::chrono::milliseconds(20);
-  options.retrans = 100'000;  // the connection is not given up
+  options.retrans = 100'000;  // the connection is not dropped
   Rig rig(options);
   rig.must_start();
   const TimePoint before = Clock::now();
@@ -507,7 +507,7 @@ TEST(TcpSilence, NothingForTimeoTimesRetransPlusOne_NextConnection) {
     std::vector<PeerSocket> connections;
     connections.push_back(l.accept());
     const auto first = connections[0].read_record();
-    // From now on every connection is answered; on a busy machine the client may give up some of those, too.
+    // From now on every connection gets a reply. On a busy machine the client may drop some of those, too.
     while (!done) {
       if (l.quiet()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -567,7 +567,7 @@ TEST(TcpSilence, OneReplyThatNeverComesAmongOthers_IsAskedForOnANewConnection) {
     for (bool first = true; !done; first = false) {
       PeerSocket s = l.accept();
       if (first) {
-        EXPECT_TRUE(s.read_record());  // and no reply
+        EXPECT_TRUE(s.read_record());  // and sends no reply
       }
       while (const auto call = s.read_record()) s.write_record(echo(*call));
     }
@@ -594,7 +594,7 @@ TEST(TcpSilence, ServerGone_NotRespondingWhileReconnecting) {
   const uint16_t port = listener->port();
   tcp::TcpOptions options = quick_options(port);
   options.timeo = std::chrono::milliseconds(20);
-  options.retrans = 100'000;  // a connection that is there is not given up
+  options.retrans = 100'000;  // a connection that is up is not dropped
   Rig rig(options);
   auto started = start_on(rig.loop(), rig.transport().start());
   PeerSocket s = listener->accept();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four loops, each with a transport, against a server that answers in any order and any fragments and cuts
-// connections at random: every call gets its own answer, whole, once. Run under TSan this is the test of what
-// threads share.
+// Four loops, each with a transport, and a server that replies in any order and with any fragments and cuts
+// connections at random. Every call gets its own reply, complete and once. Under TSan this tests the data
+// that threads share.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using rpc::Outcome;
 
-// A call's arguments: seed of the data, its size. The answer is read_results() of that pattern.
+// A call's arguments are the seed of the data and its size. The reply is read_results() of that pattern.
 ByteVector answer_to(const ByteVector& call) {
   const uint32_t seed = word_at(call, kCallHeaderBytes);
   const uint32_t size = word_at(call, kCallHeaderBytes + 4);
@@ -132,7 +132,7 @@ void run_stress(unsigned loops, unsigned cut_one_in) {
       }
     }
     const size_t all = size_t{loops} * kWorkers * kCalls;
-    // Polling is also what a status command does, from a thread of its own.
+    // A status command also polls like this, from its own thread.
     EXPECT_TRUE(eventually([&] {
       for (const auto& rig : rigs) {
         const rpc::TransportStatus s = rig->status();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpTransport against a scripted server on real loopback sockets: calls, replies, data in both directions.
+// TcpTransport and a scripted server on real loopback sockets: calls, replies, data in both directions.
 #include "transport/tcp/tcp_transport.h"
 
 #include <gtest/gtest.h>
@@ -147,7 +147,7 @@ rpc::Call write_call(const std::vector<Slice>& items, ConstBytes trailer) {
   return c;
 }
 
-// What write_call() is on the wire, from behind the XID.
+// The bytes of write_call() on the wire, from behind the XID.
 ByteVector write_bytes(const std::vector<Slice>& items, ConstBytes trailer) {
   ByteVector out = call_head();
   for (const Slice& item : items) {
@@ -198,7 +198,7 @@ TEST(TcpTransport, BulkItemsOfACall_AreGatheredWithPadding) {
   }
 }
 
-// The server reads nothing until all is queued: every partial write there can be.
+// The server reads nothing before everything is queued: this gives every possible partial write.
 TEST(TcpTransport, SocketFull_CallsGoOnWhereTheyStopped) {
   constexpr uint32_t kCalls = 24;
   std::promise<void> queued;
@@ -221,7 +221,7 @@ TEST(TcpTransport, SocketFull_CallsGoOnWhereTheyStopped) {
   for (uint32_t i = 0; i < kCalls; ++i) {
     outcomes.push_back(rig.call(write_call({filled(pool, (1u << 20) - i, i)}, words({i}))));
   }
-  // It has begun, and is not done.
+  // Sending has begun and is not complete.
   EXPECT_TRUE(eventually([&] { return rig.status().bytes_sent > 0 && rig.status().pending == kCalls; }));
   queued.set_value();
   for (uint32_t i = 0; i < kCalls; ++i) {
@@ -259,7 +259,7 @@ TEST(TcpTransport, ReplyWithSink_LandsInItsDestination) {
   size_t total = 0;
   for (const size_t n : sizes) total += n;
   EXPECT_EQ(s.bytes_placed + s.bytes_copied, total);
-  // One call at a time, so nothing but its own reply was there to be read: no bulk byte took the detour.
+  // One call at a time, so only its own reply was there to be read: no bulk byte was copied.
   EXPECT_EQ(s.bytes_copied, 0u);
 }
 
@@ -281,7 +281,7 @@ TEST(TcpTransport, ErrorReplyToACallWithSink_IsTakenWhole) {
 }
 
 // ---------------------------------------------------------------------------------------------------------
-// Replies that say no (RFC 5531 section 9).
+// Replies that refuse the call (RFC 5531 section 9).
 
 TEST(TcpTransport, RefusedCalls_SayWhoRefusedAndWhy) {
   using rpc::RpcStatus;
@@ -300,7 +300,7 @@ TEST(TcpTransport, RefusedCalls_SayWhoRefusedAndWhy) {
       {words({1, 0, 0, 0, 5}), EIO, status(RpcStatus::kAcceptStat, 5), "SYSTEM_ERR"},
       {words({1, 1, 0, 2, 4}), EPROTONOSUPPORT, status(RpcStatus::kRpcMismatch, 0), "RPC_MISMATCH"},
       {words({1, 1, 1, 5}), EACCES, status(RpcStatus::kAuthStat, 5), "AUTH_TOOWEAK"},
-      // Not decodable: no status.
+      // Cannot be decoded: no status.
       {words({1, 0, 0, 0, 6}), EIO, 0, "accept_stat"},
       {words({1, 0, 0, 0}), EIO, 0, "truncated"},
       {words({1, 0, 0, 401, 0}), EIO, 0, "longer"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port on which connecting neither succeeds nor fails: its queue of connections is full.
+// A port on which connect() neither succeeds nor fails: its backlog is full.
 #pragma once
 
 #include <netinet/in.h>
@@ -13,8 +13,8 @@ namespace nfsrdma::test {
 
 class BlackHole {
  public:
-  // With a backlog of 1 two connections fill the queue; what comes then is not answered
-  // (tcp_abort_on_overflow is 0).
+  // With a backlog of 1, two connections fill the queue; further ones are not answered (tcp_abort_on_overflow
+  // is 0).
   BlackHole() {
     for (int i = 0; i < 8; ++i) fillers_.push_back(connect());
   }

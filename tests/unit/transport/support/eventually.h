@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for what other threads do: no test passes by time alone.
+// Waits for the work of other threads: no test passes just because time passes.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@ namespace nfsrdma::test {
 
 inline constexpr std::chrono::seconds kPatience{30};
 
-// Polls until `condition` holds; false after kPatience.
+// Polls until `condition` is true; false after kPatience.
 template <class Condition>
 bool eventually(Condition condition) {
   const auto end = std::chrono::steady_clock::now() + kPatience;

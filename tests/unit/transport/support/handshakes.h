@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A handshake for tests: one call, argument 1000, on every new connection; notes how each of them ended.
+// A handshake for tests: one call, with argument 1000, on every new connection. Records the result of each.
 #pragma once
 
 #include <atomic>

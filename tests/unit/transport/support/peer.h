@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server for tests: real sockets on loopback, driven by a script that runs in a thread of its own.
+// A server for tests: real sockets on loopback, driven by a script in its own thread.
 //
 // The script is ordinary blocking code: accept, read a record, write bytes. Every blocking step ends after
-// kPatience with a test failure, so a defect shows as a failed test and not as a hung one; no test passes by
+// kPatience with a test failure. So a defect gives a failed test and not a hanging one, and no test passes by
 // waiting.
 #pragma once
 
@@ -25,18 +25,18 @@ class PeerSocket {
   PeerSocket() = default;
   explicit PeerSocket(tcp::Socket socket);
 
-  // The next record, fragments joined; the lengths of its fragments in `fragments`. nullopt: the client
-  // closed.
+  // The next record, with its fragments joined; `fragments` receives their lengths. nullopt: the client
+  // closed the connection.
   std::optional<ByteVector> read_record(std::vector<size_t>* fragments = nullptr);
-  // Exactly n bytes, or fewer if the client closed.
+  // Exactly n bytes, or fewer if the client closed the connection.
   ByteVector read_bytes(size_t n);
-  // True when the client closes, with or without reset, before anything else arrives.
+  // True if the client closes the connection, with or without reset, before anything else arrives.
   bool closed_by_client();
-  // False when the client is gone.
+  // False if the client has closed the connection.
   bool write(ConstBytes bytes);
   bool write_record(ConstBytes message, size_t fragment = 0) { return write(record(message, fragment)); }
   void close() { socket_ = tcp::Socket(); }
-  // Ends the connection with a RST.
+  // Ends the connection with an RST.
   void reset();
   int fd() const { return socket_.get(); }
   explicit operator bool() const { return static_cast<bool>(socket_); }
@@ -50,7 +50,7 @@ class Listener {
   explicit Listener(const char* address = "127.0.0.1", uint16_t port = 0, int backlog = 64);
   uint16_t port() const { return port_; }
   PeerSocket accept();
-  // True when no client is waiting to be accepted.
+  // True if no client is waiting to be accepted.
   bool quiet();
   void close() { socket_ = tcp::Socket(); }
 
@@ -59,7 +59,7 @@ class Listener {
   uint16_t port_ = 0;
 };
 
-// A listener and the thread of its script; joined by the destructor.
+// A listener and the thread of its script. The destructor joins the thread.
 class Peer {
  public:
   using Script = std::function<void(Listener&)>;

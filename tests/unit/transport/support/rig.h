@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TcpTransport on a loop of its own, as tests use it: from the test's thread, with futures.
+// A TcpTransport on its own loop. Tests use it from their thread, with futures.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace nfsrdma::test {
 
-// Options for a server on 127.0.0.1, with back-off so short that reconnecting costs a test nothing.
+// Options for a server on 127.0.0.1, with so short a back-off that a reconnect does not slow down a test.
 inline tcp::TcpOptions quick_options(uint16_t port) {
   tcp::TcpOptions o;
   o.host = "127.0.0.1";
@@ -36,7 +36,7 @@ class Rig {
   void must_start() {
     const Result<> r = start();
     if (r) return;
-    close();  // calls end then, instead of waiting for somebody to start it
+    close();  // pending calls end then; they do not wait for a start()
     FAIL() << describe(r.error());
   }
   void close() {
@@ -46,7 +46,7 @@ class Rig {
     EXPECT_TRUE(eventually([&] { return loop_->live_tasks() == 0; })) << "close() left a coroutine";
   }
 
-  // Calls from the test's thread. The future is ready when the reply is in.
+  // Makes a call from the test's thread. The future is ready when the reply has arrived.
   std::future<rpc::Outcome> call(rpc::Call call) {
     return start_on(*loop_, call_on_loop(&*transport_, std::move(call)));
   }
@@ -57,7 +57,7 @@ class Rig {
     c.handshake = handshake;
     return call(std::move(c));
   }
-  // A call whose reply carries read_results() of up to `size` bytes.
+  // Makes a call whose reply carries read_results() of up to `size` bytes.
   std::future<rpc::Outcome> read(Slice destination, size_t expected_offset = kReadDataOffset,
                                  PipePool* pipes = nullptr) {
     rpc::Call c;
@@ -90,7 +90,7 @@ inline std::string text(const rpc::Outcome& o) {
   return o.reply ? "a reply" : describe(o.reply.error());
 }
 
-// Descriptors this process has open: what must be the same before and after.
+// The number of descriptors that this process has open; must be the same before and after a test.
 size_t open_descriptors();
 
 }  // namespace nfsrdma::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RPC messages as test peers and tests build them, byte by byte, independent of the code under test.
+// RPC messages built byte by byte, independent of the code under test.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace nfsrdma::test {
 
 ByteVector words(std::initializer_list<uint32_t> values);
 ByteVector concat(std::initializer_list<ConstBytes> parts);
-// `n` bytes that depend on `seed` and on their place, so that a shifted or foreign byte shows.
+// `n` bytes that depend on `seed` and on their position, so that a shifted or foreign byte is detected.
 ByteVector pattern(size_t n, uint32_t seed);
 uint32_t word_at(ConstBytes bytes, size_t offset);
 
-// A call as upper layers hand it over: XID 0, program 100003 version 4 procedure 1, AUTH_NONE, then
+// A call as upper layers pass it on: XID 0, program 100003 version 4 procedure 1, AUTH_NONE, then
 // `arguments`.
 ByteVector call_head(ConstBytes arguments = {});
 constexpr size_t kCallHeaderBytes = 40;
-// The XID a received call has.
+// The XID of a received call.
 uint32_t xid_of(ConstBytes message);
 
 // An accepted, successful reply: 24 bytes of header, then `results`.
 ByteVector reply(uint32_t xid, ConstBytes results = {});
 constexpr size_t kReplyHeaderBytes = 24;
 
-// The result of the test's "READ": status, length, data, padding; `trailer` behind it.
+// The result of the tests' "READ": status, length, data, padding; then `trailer`.
 ByteVector read_results(ConstBytes data, ConstBytes trailer = {});
 // Finds the data of read_results() in a reply: kNone unless status is 0.
 rpc::Locate locate_read(ConstBytes prefix, rpc::BulkPlace& place);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel knows of a TCP socket. A file of its own: <linux/tcp.h> and <netinet/tcp.h> exclude each
-// other.
+// What the kernel knows of a TCP socket. In its own file, because <linux/tcp.h> and <netinet/tcp.h> cannot be
+// included together.
 #pragma once
 
 #include <cstdint>
 
 namespace nfsrdma::test {
 
-// Segments with data received so far.
+// Received segments with data.
 uint32_t data_segments_received(int fd);
 
 }  // namespace nfsrdma::test
