@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nfsrdma-filer and peers that want it for themselves: what they make it hold is bounded, and others are served meanwhile.
+"""nfsrdma-filer and clients that try to exhaust it: the resources that they can hold are limited, and other clients are served meanwhile.
 
-Two ordinary users attack, a third one works. Everybody is on loopback, so that only their users tell them apart.
+Two ordinary users attack, a third one works. All are on loopback, so the server can only tell them apart by user.
 """
 
 import os
@@ -57,7 +57,7 @@ class Attacks(SystemCase):
         self.fail(f"the attacker {mode} ended: {output}")
 
     def works(self):
-        """Alice goes on over her connection, and comes once more, over TCP and over software RDMA."""
+        """Alice's connection still works, and she can connect again, over TCP and over software RDMA."""
         self.assertEqual(self.root_of(self.alice), 0)
         late = nfs41.Client(self.server.port, uid=ALICE, gid=ALICE)
         self.assertEqual(self.root_of(late), 0)

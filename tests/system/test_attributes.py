@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs that look at many files cost: attributes that have grown old are fetched by directory.
+"""The cost of programs that look at many files: expired attributes are fetched by directory (READDIR).
 
-A mount of nfsrdma-filer that believes attributes for a second. A machine that is slow may let some grow old in between, so what
-is compared is orders, not exact numbers.
+A mount of nfsrdma-filer whose attributes are valid for a second. On a slow machine some may expire in between, so orders of magnitude are
+compared, not exact numbers.
 """
 
 import os

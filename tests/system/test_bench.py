@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nfsrdma-fuse bench` on a real mount, beside a plain directory: what it measures, what it leaves, how it ends. Not how fast."""
+"""`nfsrdma-fuse bench` on a real mount, compared with a plain directory: its metrics, its leftovers, its end. Not its speed."""
 
 import json
 import os
@@ -42,20 +42,20 @@ class Bench(SystemCase):
         for metric in ("write a new file", "read", "read, O_DIRECT"):
             self.assertTrue(all(v > 0 for v in values(document, metric, mounted.path, "mib_per_s")), metric)
             self.assertTrue(all(v > 0 for v in values(document, metric, mounted.path, "cpu_per_gib")), metric)
-            # The daemon's calls: at least one for each MiB that is written, or read cold.
+            # Calls of the daemon: at least one for each MiB that is written, or read without cached data.
             self.assertTrue(all(v >= 1 for v in values(document, metric, mounted.path, "rpcs_per_op")), metric)
         self.assertTrue(all(v < 1 for v in values(document, "read again", mounted.path, "rpcs_per_op")))
         self.assertTrue(all(v >= 1 for v in values(document, "create", mounted.path, "rpcs_per_op", {"depth": 1})))
         self.assertEqual(values(document, "read", plain, "rpcs_per_op"), [None, None])
         self.assertIn("4 KiB random reads", text)
-        # Two rounds decide nothing but counts; what they look like is said as a sentence.
+        # Two rounds are enough to compare counts only; the text says so.
         self.assertRegex(text, rf"2 rounds are too few to be sure; so far {re.escape(mounted.path)} is .* than {re.escape(plain)}")
         where = dict(document["conditions"])
         self.assertEqual((where["host"], where["kernel"]), (os.uname().nodename, "Linux " + os.uname().release))
         self.assertIn(where["program"], self.run_program(TOOL, "--version"))
         self.assertRegex(where["libfuse"], r"^3\.\d+")
         self.assertRegex(where["server"], r"^nfsrdma-filer \d+\.\d+")
-        # The page holds this document, and is made again from it, to the byte.
+        # The page contains this document, and can be made from it again, byte for byte.
         with open(page) as file:
             html = file.read()
         embedded = re.search(r'id="document">(.*?)</script>', html, re.S).group(1)

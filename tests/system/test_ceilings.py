@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bare client of tests/bench, which the benchmark measures beside a mount: it does what a file system is asked for."""
+"""The bare client of tests/bench, which the benchmark compares with a mount: its file operations work."""
 
 import mmap
 import os
@@ -22,8 +22,8 @@ PUTFH, READ, SEQUENCE = 22, 25, 53
 
 
 class Refusing(threading.Thread):
-    """Stands between a client and its server, and answers in the server's place once `refusal` is set: (status, results behind SEQUENCE's, or
-    None if SEQUENCE is refused)."""
+    """A proxy between a client and its server. Once `refusal` is set it answers in the server's place: (status, results after SEQUENCE's,
+    or None if SEQUENCE fails)."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -70,7 +70,7 @@ class Ceilings(SystemCase):
         return bare
 
     def there(self, name, content=b""):
-        """A file at the server."""
+        """Makes a file at the server."""
         path = os.path.join(self.server.path(), name)
         with open(path, "wb") as file:
             file.write(content)
@@ -97,7 +97,7 @@ class Ceilings(SystemCase):
             file.write(changed[:BLOCK])
         direct = os.open(bare.path + "/target", os.O_WRONLY | os.O_DIRECT)
         with open(os.path.join(self.server.path(), "target"), "rb") as file:
-            self.assertEqual(file.read(), changed[:BLOCK] + content[BLOCK:])  # close(2) has waited
+            self.assertEqual(file.read(), changed[:BLOCK] + content[BLOCK:])  # close(2) waited for the data
             os.pwrite(direct, self.aligned(changed[BLOCK:]), BLOCK)
             file.seek(0)
             self.assertEqual(file.read(), changed + content[2 * BLOCK:])
@@ -145,7 +145,7 @@ class Ceilings(SystemCase):
         os.close(second)
         self.assertEqual(os.pread(third, 4096, 4096), b"2" * 4096)
         os.close(third)
-        with open(bare.path + "/twice", "wb") as file:  # cut by SETATTR
+        with open(bare.path + "/twice", "wb") as file:  # truncated by SETATTR
             file.write(b"anew")
         self.assertEqual(self.content("twice"), b"anew")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two mounts of one export, and the server's own side: close-to-open, attribute times, and what options change.
+"""Two mounts of one export, and changes at the server: close-to-open, attribute times, and the effects of options.
 
-Every wait here is for something that must come; nothing is concluded from a time that has passed.
+Every wait here is for an event that must come; no test depends on a time that has passed.
 """
 
 import errno
@@ -23,7 +23,7 @@ class CloseToOpen(SystemCase):
         self.here = self.directory(self.one)
         self.there = os.path.join(self.two.path, os.path.basename(self.here))
 
-    FIRST = SECOND = "acdirmin=2,acdirmax=2"  # what a name's coming and going is waited for
+    FIRST = SECOND = "acdirmin=2,acdirmax=2"  # new and removed names must be seen after this time
 
     def put(self, directory, name, data):
         with open(os.path.join(directory, name), "wb") as file:
@@ -170,7 +170,7 @@ class CloseToOpen(SystemCase):
         self.wait_until(lambda: os.stat(name).st_mode & 0o777 == 0o600, "and the mode", 90)
 
     def may_look_at(self, name):
-        """Whether an ordinary user may; root may always."""
+        """Whether an ordinary user may stat the file; root always may."""
         program = "import os,sys\ntry: os.stat(sys.argv[1])\nexcept PermissionError: sys.exit(3)"
         ids = {"user": 1 << 20, "group": 1 << 20, "extra_groups": []} if os.getuid() == 0 else {}
         status = subprocess.run([sys.executable, "-c", program, name], timeout=60, **ids).returncode
@@ -226,7 +226,7 @@ class CloseToOpen(SystemCase):
                 try:
                     data = self.get(self.there, "version.link")
                 except OSError as error:
-                    # Replaced between lookup and open, and once more when the kernel tried again.
+                    # The file was replaced between LOOKUP and OPEN, and once more during the kernel's second attempt.
                     if error.errno != errno.ESTALE:
                         problems.append(str(error))
                     continue
@@ -249,12 +249,12 @@ class CloseToOpen(SystemCase):
 
 
 class ReadAhead(CloseToOpen):
-    """As CloseToOpen, with a server so far away that the daemon reads ahead: what it keeps is never old."""
+    """Like CloseToOpen, with a delayed server, so that the daemon reads ahead: its cached data is never stale."""
 
     SIZE = 4 << 20
 
     def far_away(self):
-        """The port of the server."""
+        """The port of the delaying proxy."""
         proxy = self.proxy()
         proxy.command("delay 3")
         return proxy.port
@@ -391,14 +391,14 @@ class OneCachesTheOtherNot(CloseToOpen):
             for i in range(20):
                 with open(os.path.join(self.here, "log"), "ab", buffering=0) as writer:
                     writer.write(b"%03d\n" % i)
-                # One read may come up empty: docs/known-issues.md, 38.
+                # One read may return nothing: docs/known-issues.md, 38.
                 self.assertEqual(reader.read(100) or reader.read(100), b"%03d\n" % i)
                 self.assertEqual(os.pread(reader.fileno(), 1000, 0), b"".join(b"%03d\n" % j for j in range(i + 1)))
 
 
 @needs_mount()
 class Delegations(SystemCase):
-    """With delegations on, the server recalls them when another client comes: nobody waits, nobody sees old data."""
+    """With delegations the server recalls them when another client opens the file: nobody hangs, and nobody reads stale data."""
 
     SERVER = {"delegations": True, "lease": 20, "grace": 5}
 
@@ -446,11 +446,11 @@ class Delegations(SystemCase):
 
 @needs_mount()
 class UnansweredRead(SystemCase):
-    """A page waits for a READ that nobody answers, and the kernel, told to drop it, waits for the page."""
+    """A page waits for a READ that the server does not answer. The kernel, told to drop the page, waits for it."""
 
     def test_holds_up_no_open_of_another_file(self):
         proxy = self.proxy()
-        # What the daemon reads ahead it would ask for again when the file has changed.
+        # Without read-ahead, because the daemon would read that data again once the file has changed.
         mounted, other = self.mount("timeo=6000,cache_mem=0", port=proxy.port), self.mount()
         here = self.directory(mounted)
         there = os.path.join(other.path, os.path.basename(here))
@@ -468,7 +468,7 @@ class UnansweredRead(SystemCase):
         proxy.command("cut")
         self.assertEqual([reader.wait(60), opener.wait(60)], [0, 0])
 
-    SIZE = 1 << 20  # more than comes with an OPEN
+    SIZE = 1 << 20  # larger than the data that comes with an OPEN
 
     def change(self, directory, byte):
         for name in ("first", "second"):
@@ -481,7 +481,7 @@ class UnansweredRead(SystemCase):
 
 @needs_mount()
 class ServerSide(SystemCase):
-    """Changes made on the server itself are seen by the next open, once the server has noticed them."""
+    """The next open sees changes made at the server itself, once the server has noticed them."""
 
     SERVER = {"exports": [Export("/export", options="Attr_Expiration_Time = 0;")]}
 

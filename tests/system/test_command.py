@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line against real servers and real mount points: exit statuses by mount(8), one clear line, clean ends."""
+"""The command line with real servers and real mount points: mount(8)'s exit statuses, one clear line per failure, clean ends."""
 
 import errno
 import json
@@ -19,7 +19,7 @@ from harness.mount import HELPER, TOOL, mounts
 
 @needs_mount()
 class Errors(SystemCase):
-    """Each failure: one line that names what failed, the right status, nothing left mounted or running."""
+    """Each failure: one line that names the cause, the right status, and no mount or process left."""
 
     SERVER = {"exports": [Export("/export"), Export("/closed", access="None"), Export("/kerberos", sectype="krb5")]}
 
@@ -230,7 +230,7 @@ class LifeCycle(SystemCase):
             os.kill(pid, signal.SIGCONT)
         status = umount.wait(60)
         self.assertEqual(daemons(), [], "umount has returned before the daemon ended")
-        self.assertIn(status, (0, 4))  # 4: it ended without having been asked
+        self.assertIn(status, (0, 4))  # 4: it ended by itself
         self.assertIn("does not answer", said)
 
     def test_umount_says_when_it_finds_no_daemon(self):
@@ -285,7 +285,7 @@ class LifeCycle(SystemCase):
             os.listdir(mounted.path)
         self.assertIn(failed.exception.errno, (errno.ENOTCONN, errno.ECONNABORTED))
         with self.assertRaises(OSError) as failed:
-            os.close(held)  # closed all the same; nobody is left to say that it is saved
+            os.close(held)  # the descriptor is closed although the data is not saved, which nobody can report any more
         self.assertIn(failed.exception.errno, (errno.ENOTCONN, errno.ECONNABORTED))
         self.run_program(*(["umount"] if os.getuid() == 0 else ["fusermount3", "-u"]), mounted.path)
         self.assertFalse(is_mounted(mounted.path))
@@ -328,7 +328,7 @@ class LifeCycle(SystemCase):
         process.terminate()
         said, log = process.communicate(timeout=60)
         self.assertEqual((process.returncode, said), (0, ""), log)
-        # It says when it mounts and unmounts; nothing else, where nothing is wrong.
+        # It logs its mount and unmount, and nothing else if there are no problems.
         told = [line.split(" info ", 1)[-1].strip() for line in log.splitlines()]
         self.assertEqual([line.removeprefix(f"{path}: ").split(" ")[0] for line in told], ["mounted", "signal", "unmounting", "unmounted"], log)
         self.gone(path)
@@ -414,7 +414,7 @@ class MountCommand(SystemCase):
                         [HELPER, source, path, "-o", f"{more},x-gvfs-name=Our files"]):
             self.run_program(*command)
             shown = self.run_program("findmnt", "--mtab", "-no", "OPTIONS", path)
-            self.assertIn("_netdev", shown)  # systemd takes it away before the network goes
+            self.assertIn("_netdev", shown)  # so systemd unmounts it before the network goes down
             self.assertIn("x-gvfs-name=Our files", shown)
             self.run_program("umount", path)
             with open("/run/mount/utab") as table:

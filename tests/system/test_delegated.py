@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lost replies, restarts and waiting as in other modules, where the server gives delegations, over TCP and over RDMA."""
+"""The tests of lost replies, restarts and waiting from other modules, with a server that grants delegations, over TCP and over RDMA."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from test_recalls import Held, OverRdma, OverTcp, delegating_filer
 
 
 class OtherMount:
-    """Somebody else opens what is delegated: the delegation has to go back."""
+    """Another mount opens the delegated file: the delegation must be returned."""
 
     def delegated(self, name, data=b"content"):
         self.make(name, data)
@@ -57,14 +57,14 @@ class Once(OverTcp, OtherMount, test_once.ExactlyOnce):
 
 
 class NotYet(Once):
-    """The call itself is lost: it must be sent again."""
+    """The call itself is lost, so it must be sent again."""
 
     def strike(self, operation, action, direction="call", times=1):
         return super().strike(operation, action, "call", times)
 
 
 class OnceRdma(ServerForEach, OverRdma, OtherMount, test_once.ExactlyOnce):
-    """What is lost are the first such replies since the server began."""
+    """The first replies of that kind since the server's start are lost."""
 
     EVENT = "reply"
 
@@ -140,9 +140,9 @@ class MovedRdma(Held, OverRdma, test_restart.Moved):
 
 
 class Waiting(OverTcp, test_restart.Waiting):
-    """Who needs the server waits for it under delegations, too, also where one has to be returned first."""
+    """With delegations, too, a process that needs the server waits for it, also if a delegation must be returned first."""
 
-    # Nobody asks for the lease's sake while the server is away.
+    # So long that no lease renewal is due while the server is away.
     SERVER = {"lease": 90, "grace": 90}
     PROGRAMS = {name: program for name, program in test_restart.Waiting.PROGRAMS.items() if name not in ("lock", "flock")}
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delegations: what a mount answers without the server, and that nobody sees anything old for it.
+"""Delegations: the answers that a mount gives without the server, and that nobody sees stale data because of them.
 
-Two mounts of nfsrdma-filer, which gives delegations for reading and writing; and of nfs-ganesha, which gives those for
-reading. Every wait here is for something that must come.
+Two mounts of nfsrdma-filer, which grants read and write delegations, and of nfs-ganesha, which grants read delegations. Every wait here is
+for an event that must come.
 """
 
 import mmap
@@ -16,7 +16,7 @@ from harness.filer import Filer
 
 
 def requests(mounted):
-    """COMPOUNDs answered so far, by what they were for; renewals of the lease aside."""
+    """The COMPOUNDs answered so far, by the operation they were for, without lease renewals."""
     return {o["name"]: o["requests"] for o in mounted.stats()["operations"] if o["requests"] and o["name"] != "SEQUENCE"}
 
 
@@ -91,7 +91,7 @@ class Requests(OnDelegatingFiler, SystemCase):
 
 @needs_mount()
 class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
-    """What holds between two mounts holds under delegations, and some of it at once."""
+    """The guarantees between two mounts hold with delegations, some of them immediately."""
 
     def test_the_second_mount_recalls(self):
         with open(os.path.join(self.here, "file"), "w") as file:
@@ -127,16 +127,17 @@ class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
             name = f"new{files}"
             with open(os.path.join(self.here, name), "wb", buffering=0) as file:
                 file.write(b"x" * 100 * files)
-                # The first that the second mount hears of this file.
+                # The second mount looks at this file for the first time.
                 self.assertEqual(os.stat(os.path.join(self.there, name)).st_size, 100 * files)
-                # A small write waits for its neighbours: where the server had none of it even now, it has asked.
+                # A small write waits for its neighbours. If the server still has nothing of it, the server must have
+                # asked the writer for the size (CB_GETATTR).
                 proven += os.stat(os.path.join(self.on_server(self.here), name)).st_size == 0
         self.assertEqual(proven, 3, "every write was at the server before anybody asked")
         self.assertEqual(held(self.one), (0, files))
         self.assertEqual(self.one.stats()["delegations"]["recalled"], 0)
 
     def reads_on(self, name, old, new):
-        """A descriptor and a mapping that stay open here while the other mount writes the file and closes it."""
+        """A descriptor and a mapping stay open here while the other mount writes the file and closes it."""
         with open(os.path.join(self.here, name), "rb", buffering=0) as file:
             with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapping:
                 self.assertEqual(os.pread(file.fileno(), len(old) // 2, 0), old[:len(old) // 2])
@@ -144,7 +145,7 @@ class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
                 self.assertEqual(sum(held(self.one)), 1)
                 with open(os.path.join(self.there, name), "r+b", buffering=0) as other:
                     other.write(new)
-                # Within the size that the kernel knows: for more it would ask for attributes first.
+                # Within the size that the kernel knows: beyond it the kernel would ask for attributes first.
                 self.assertEqual(os.pread(file.fileno(), len(new) // 2, 0), new[:len(new) // 2])
                 self.assertEqual(mapping[:], new)
 
@@ -219,7 +220,7 @@ class FewDescriptors(ServerForEach, SystemCase):
             with open(os.path.join(path, str(number)), "w") as file:
                 file.write(str(number))
         self.assertEqual(sum(held(mounted)), self.FILES)
-        # 256 files may have up to three.
+        # 256 files may have up to three descriptors each.
         self.assertLess(len(os.listdir(f"/proc/{self.server.pid}/fd")), 3 * 256 + 50)
         name = os.path.basename(path)
         for number in range(0, self.FILES, 7):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What file managers ask while the server is silent: whoever looks at a mount point, and not into it, is answered at once."""
+"""Questions of file managers while the server is silent: a program that looks at a mount point, and not into it, gets an answer at once."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from harness.filer import Filer
 from harness.mount import TOOL
 
 DESKTOP = os.path.join(WORK, "desktop")
-# As Nautilus, Thunar and Dolphin do for an entry of the side bar and for the parent's listing.
+# The calls of Nautilus, Thunar and Dolphin for an entry of the side bar and for the parent's listing.
 LOOK = """\
 import os, sys
 point = sys.argv[1]
@@ -34,7 +34,7 @@ except OSError:
 
 @needs_mount()
 class SilentServer(ServerForEach, SystemCase):
-    AT_ONCE = 8  # seconds: the first of each kind finds out that the server is silent, which takes one
+    AT_ONCE = 8  # seconds: the first question of each kind finds out that the server is silent, which takes one second
 
     def setUp(self):
         super().setUp()
@@ -43,7 +43,7 @@ class SilentServer(ServerForEach, SystemCase):
         self.files = self.mount("actimeo=1", path=os.path.join(self.local("home"), "files"))
         self.look()
         self.run_program("df", self.files.path)
-        time.sleep(1.5)  # nothing is fresh any more
+        time.sleep(1.5)  # all cached attributes have expired
         steward.kill(self.server.pid, signal.SIGSTOP)
         self.stopped = True
         self.addCleanup(self.wake)
@@ -117,7 +117,7 @@ class SilentServer(ServerForEach, SystemCase):
 @needs_user()
 @needs_mount()
 class Dialog(ServerForEach, SystemCase):
-    """What the dialog does with a person's answers. Its window is zenity's; here a program answers in its place."""
+    """What the dialog does with a person's answers. zenity draws its window; here a program answers in its place."""
 
     def setUp(self):
         super().setUp()
@@ -127,7 +127,7 @@ class Dialog(ServerForEach, SystemCase):
         self.said = os.path.join(self.tools, "said")
         self.environment = {**os.environ, "HOME": self.home, "XDG_CONFIG_HOME": self.home + "/.config", "XDG_DATA_HOME": self.home + "/.local/share",
                             "NFSRDMA_FUSE": TOOL, "PATH": self.tools + ":" + os.environ["PATH"]}
-        # The dialog takes a server as the mount does, at NFS's own port: this one is elsewhere.
+        # The dialog mounts from NFS's own port, and this server has another one.
         self.conf = os.path.join(self.tools, "nfsrdma-fuse")
         with open(self.conf, "w") as file:
             file.write(f'#!/bin/sh\nverb=$1; shift\nexec {TOOL} "$verb" -o port={self.server.port},proto=tcp "$@"\n')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor at a real mount, at a server that is there, hung, silent or not there, and its archive for a bug report."""
+"""The doctor with a real mount and a server that works, hangs, is silent or does not exist; and its archive for a bug report."""
 
 import json
 import os
@@ -85,7 +85,7 @@ class Doctor(ServerForEach, SystemCase):
         with socket.socket() as listener, socket.socket() as first, socket.socket() as second:
             listener.bind(("127.0.0.1", 0))
             listener.listen(0)
-            for filler in (first, second):  # of a full queue the kernel drops what comes
+            for filler in (first, second):  # when the queue is full the kernel drops new packets
                 filler.setblocking(False)
                 filler.connect_ex(listener.getsockname())
             time.sleep(0.2)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of README.md and docs, typed as a reader pastes it: each document's code blocks, in one shell, from the top.
+"""Types every command of README.md and docs as a reader pastes it: each document's code blocks, in one shell, from top to bottom.
 
-tests/docs/commands.py finds the commands and says which are not typed, and why. `filer` is the name of a server that runs.
+tests/docs/commands.py finds the commands, and gives the reason for those that are not typed. `filer` is the name of a running server.
 """
 
 import os
@@ -20,8 +20,8 @@ import commands  # noqa: E402
 sys.path.append(os.path.join(WORK, "src", "packaging"))
 import install_notes  # noqa: E402
 
-ADDRESS = "192.0.2.1"  # the world's second one
-# A shell that says each line and ends with the first that fails. sudo is for who is not root, and may not be installed.
+ADDRESS = "192.0.2.1"  # the world's second address
+# A shell that echoes each line and ends with the first failure. sudo is for ordinary users, and may not be installed.
 SHELL = """\
 set -e
 sudo() { "$@"; }
@@ -30,7 +30,7 @@ sudo() { "$@"; }
 
 @needs_mount()
 class Documents(SystemCase):
-    LIMIT = 280  # the bench of a busy machine
+    LIMIT = 280  # seconds: for the bench on a busy machine
 
     @classmethod
     def setUpClass(cls):
@@ -46,7 +46,7 @@ class Documents(SystemCase):
         os.symlink(os.path.join(WORK, "build"), os.path.join(self.clone, "build", "release"))
 
     def paste(self, lines, **more):
-        """Types the lines into one shell and returns what it said. What they leave in the background ends with it."""
+        """Types the lines into one shell and returns its output. Its background processes end with it."""
         script = SHELL + "".join(f"echo '$' {quoted(line)}\n{line}\n" for line in lines) + "[ -z \"$(jobs -p)\" ] || { kill $(jobs -p); wait; }\n"
         said = os.path.join(self.local("said"), "said")
         env = {**os.environ, "PATH": f"{self.clone}/build/release/cli:{os.environ['PATH']}", **more}
@@ -59,7 +59,7 @@ class Documents(SystemCase):
         return text
 
     def typed(self, document):
-        """The lines of its blocks that are typed here."""
+        """The lines of the document's blocks that are typed here."""
         lines, _ = commands.of(document, WORK)
         return [] if document in commands.NO_COMMANDS else [line for line in lines if not commands.why_not_run(line)]
 
@@ -108,7 +108,7 @@ class Documents(SystemCase):
 
     def test_other_documents(self):
         for document in commands.documents(WORK)[1:]:
-            # What is installed as root is README's line, which test_installed types.
+            # README's line for an installation as root is typed by test_installed.
             lines = [line for line in self.typed(document) if not line.startswith("sudo cmake --install ")]
             if lines:
                 with self.subTest(document=document):

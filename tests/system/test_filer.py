@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nfsrdma-filer with a directory of the host: the command, the tests of other modules against it, and what nobody may reach."""
+"""nfsrdma-filer with a directory of the host: the command, the tests of other modules against it, and files that nobody may reach."""
 
 import fcntl
 import filecmp
@@ -22,12 +22,12 @@ from harness import acl, nfs41, steward
 from harness.case import HOME, SystemCase, needs_mount, needs_root, needs_user
 from harness.filer import PROGRAM, Filer
 
-# nfs41.py has names for what other tests meet; these are RFC 8881 section 15.1's numbers.
+# nfs41.py has names for the status codes of other tests; these are numbers from RFC 8881 section 15.1.
 NOTDIR, SYMLINK, NO_NAME = "20", "10029", ("10040", "10041")  # BADCHAR, BADNAME
 
 
 class OnFiler:
-    """The tests of the class beside it, with the filer as the server."""
+    """Runs the tests of the other base class with the filer as the server."""
 
     @classmethod
     def setUpClass(cls):
@@ -98,7 +98,7 @@ class Restart(OnFiler, test_restart.Restart):
 
 @needs_mount()
 class Confined(OnFiler, SystemCase):
-    """Nothing outside of the export is reached, whatever lies in it."""
+    """Nothing outside of the export can be reached, whatever the export contains."""
 
     SERVER = {}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs expect of files, call by call (docs/SEMANTICS.md names the lines these tests hold)."""
+"""The behaviour of files that programs rely on, call by call (docs/SEMANTICS.md names these tests)."""
 
 import ctypes
 import errno
@@ -138,8 +138,8 @@ class Files(SystemCase):
         self.assertEqual(self.served("mapped")[9000:9004], b"late")
 
     def lost_behind_a_mapping(self, name, synced):
-        """Of 400 writes from the middle of a page on, where the file ends and which a mapping has changed, and which is being
-        written out meanwhile: those whose bytes are not there afterwards."""
+        """Makes 400 writes, each from the middle of the last page to beyond the end of the file; a mapping has changed that page, and
+        another thread writes it out meanwhile. Returns how many writes have lost bytes."""
         fd, done, lost = os.open(self.write(name, b"a" * 39), os.O_RDWR), threading.Event(), 0
 
         def write_out():
@@ -247,7 +247,7 @@ class Files(SystemCase):
         before = os.lstat(path).st_mtime_ns
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.write(fd, b"y" * 100)
-        os.listdir(self.at("listed"))  # brings attributes along, of before the write
+        os.listdir(self.at("listed"))  # also caches attributes from before the write
         os.close(fd)
         found, there = os.lstat(path), os.stat(self.on_server(path))
         self.assertEqual((found.st_size, found.st_mtime_ns), (200, there.st_mtime_ns))
@@ -259,7 +259,7 @@ class Files(SystemCase):
         buffer[:] = os.urandom(size)
         fd = os.open(self.at("direct"), os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o644)
         self.assertEqual(os.writev(fd, [buffer]), size)
-        self.assertEqual(self.served("direct"), buffer[:])  # no fsync: it is there
+        self.assertEqual(self.served("direct"), buffer[:])  # without fsync the data is at the server
         again = mmap.mmap(-1, size)
         self.assertEqual(os.preadv(fd, [again], 0), size)
         self.assertEqual(again[:], buffer[:])
@@ -354,7 +354,7 @@ class Files(SystemCase):
         self.assertIn(self.renameat2("a", "b", RENAME_NOREPLACE), (errno.EEXIST, errno.EINVAL))
         self.assertEqual(self.renameat2("a", "b", RENAME_EXCHANGE), errno.EINVAL)
         self.assertIn(self.renameat2("a", "b", RENAME_WHITEOUT), (errno.EINVAL, errno.EPERM))
-        # To ask first and rename then would be no promise: another client may make the name in between.
+        # A check followed by a rename would not be atomic: another client may make the name in between.
         self.assertEqual(self.renameat2("a", "absent", RENAME_NOREPLACE), errno.EINVAL)
         self.fails(errno.ENOENT, os.stat, self.at("absent"))
         self.assertEqual((self.read("a"), self.read("b")), (b"a", b"b"))

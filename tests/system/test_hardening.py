@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds if a server, or a client, takes one of the programs over: how they were built, and what root's daemon gave up."""
+"""Protection if a server or a client takes over one of the programs: how they were built, and the privileges that root's daemon dropped."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def limit_of(pid, name):
 
 
 class Programs(unittest.TestCase):
-    """As cmake/Nfsrdma.cmake has it (NFSRDMA_HARDENING), read from the programs themselves."""
+    """The hardening of cmake/Nfsrdma.cmake (NFSRDMA_HARDENING), read from the binaries."""
 
     def each(self, check):
         for name in PROGRAMS:
@@ -93,7 +93,7 @@ class Daemon(SystemCase):
         cls.server = Filer(name="filer.hardening").start()
 
     def assert_confined(self, pid, *more):
-        """Each thread has the table of cli/confinement.h, as far as we have it ourselves, and no more."""
+        """Each thread has the capabilities of the table in cli/confinement.h that we have ourselves, and no others."""
         kept = bits(SYS_ADMIN, NET_BIND_SERVICE, DAC_READ_SEARCH, *more)
         if limit_of(pid, "Max locked memory") != "unlimited":
             kept |= bits(IPC_LOCK)
@@ -218,7 +218,7 @@ class Daemon(SystemCase):
         self.assertEqual([flags for flags in found if "dd" not in flags], [])
 
     def flags_of_memory_with(self, pid, marker):
-        """VmFlags of each mapping that has it."""
+        """The VmFlags of each mapping that contains the marker."""
         found = []
         with open(f"/proc/{pid}/smaps") as smaps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
             for line in smaps.read().splitlines():
@@ -239,7 +239,7 @@ class Daemon(SystemCase):
                 if marker in memory.read(min(step, end - at)):
                     return True
             except (OSError, ValueError):
-                pass  # the kernel's own
+                pass  # a mapping of the kernel's
         return False
 
 

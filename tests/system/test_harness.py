@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness itself: what its verdicts are worth."""
+"""Tests of the harness itself: whether its results can be trusted."""
 
 import os
 import random
@@ -16,7 +16,7 @@ from harness.proxy import ChaosProxy
 
 
 class CheckersTest(unittest.TestCase):
-    """The checking programs pass on a local file system and see a defect when there is one."""
+    """The checking programs pass on a local file system, and detect a defect."""
 
     def directory(self, name):
         path = os.path.join(HOME, name)
@@ -76,7 +76,7 @@ class CheckersTest(unittest.TestCase):
         subprocess.run([tool("locktest"), "counter", path, path], check=True, timeout=300)
 
     def test_locktest_sees_locks_that_do_not_lock(self):
-        # Two directories with a file each: locks on one do not hold off the other.
+        # Two directories with a file each: locks in one do not conflict with locks in the other.
         one, two = self.directory("one"), self.directory("two")
         for mode in ("posix", "flock"):
             done = subprocess.run([tool("locktest"), mode, one, two], capture_output=True, timeout=300)
@@ -121,7 +121,7 @@ class WorldTest(SystemCase):
 
 
 class ServerTest(SystemCase):
-    """Ganesha behaves as the tests assume, seen with the second client."""
+    """Ganesha behaves as the tests assume; checked with the second client."""
 
     SERVER = {"lease": 5, "grace": 5}
 
@@ -151,7 +151,7 @@ class ServerTest(SystemCase):
         holder.reclaim_complete()
 
         def renewed_and_open():
-            holder.compound(("PUTROOTFH", b""))  # the lease is short
+            holder.compound(("PUTROOTFH", b""))  # renews the short lease
             return self.opens(thief)
 
         self.wait_until(renewed_and_open, "the grace period ends")
@@ -192,7 +192,7 @@ class ServerTest(SystemCase):
         self.assertEqual(proxy.stats()["triggered"], 1)
         self.assertIn("after", os.listdir(self.server.path()))
         client.connect()
-        client.sequence -= 1  # the same slot and sequence ID: the reply cache answers
+        client.sequence -= 1  # the same slot and sequence ID, so the reply cache answers
         client.rename(["export"], "before", "after")
         with self.assertRaises(nfs41.Status) as refused:
             client.rename(["export"], "before", "after")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server that sends nonsense: it costs single requests or the connection, never the daemon, never a waiting process.
+"""A server that sends nonsense: single requests or the connection may fail, but never the daemon, and no process waits for ever.
 
-chaosproxy spoils replies of a real server. What a spoiled reply makes of a call is open (EIO, another error, even wrong
-data where a byte of the data was changed: TCP has checksums against that); afterwards everything must work again.
+chaosproxy corrupts replies of a real server. The result of a call whose reply was corrupted is not defined (EIO, another error, even wrong
+data where a byte of the data was changed: TCP's checksums protect against that). Afterwards everything must work again.
 """
 
 import os
@@ -14,7 +14,7 @@ import unittest
 
 from harness.case import SystemCase, needs_mount, seconds, tool
 
-# Works in a directory for some seconds and minds no error: only ending matters. The clock decides how long, not whether.
+# Works in a directory for some seconds and ignores errors: it must only end. The clock decides how long it works.
 WORK = """\
 import os, random, sys, time
 path, seconds, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
@@ -64,7 +64,7 @@ class Hostile(SystemCase):
         while any(worker.poll() is None for worker in workers) and time.monotonic() < deadline:
             time.sleep(0.1)
             if time.monotonic() > deadline - 60:
-                chaos.command("reset")  # a hard mount may wait for as long as it lasts; now it must go on
+                chaos.command("reset")  # a hard mount may wait as long as the fault lasts; now it must go on
         for worker in workers:
             self.assertIsNotNone(worker.poll(), "a process is stuck")
             self.assertEqual(worker.returncode, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mount is doing, and for whom: latencies, processes, the metrics endpoint, and top in a terminal."""
+"""The state of a mount: latencies, processes, the metrics endpoint, and top in a terminal."""
 
 import fcntl
 import json
@@ -74,7 +74,7 @@ class Numbers(SystemCase):
         self.assertEqual(by_pid[reader.pid]["kind"], "running")
         self.assertTrue(by_pid[reader.pid]["command"].startswith("python3"))
         self.assertGreaterEqual(by_pid[reader.pid]["requests"], 500)
-        # dd has ended: its thread stands alone, with what it wrote.
+        # dd has ended: its thread is listed separately, with its written bytes.
         ended = [load for load in self.loads(mounted) if load["kind"] == "ended"]
         self.assertEqual(sum(load["write_bytes"] for load in self.loads(mounted)), 16 << 16)
         self.assertTrue(ended)
@@ -172,7 +172,7 @@ class Metrics(SystemCase):
                     try:
                         connection.sendall(b"GET /" + b"a" * 1_000_000)
                     except OSError:
-                        pass  # it was cut off, as it should be
+                        pass  # it was cut off, as expected
             with open(os.path.join(mounted.path, "file"), "w") as file:
                 file.write("works")
             json.loads(self.run_program(TOOL, "status", mounted.path, "--json", timeout=20))
@@ -205,13 +205,13 @@ class Metrics(SystemCase):
 
 
 class Screen:
-    """A terminal as far as ncurses uses it with TERM=vt100-like sequences: what stands where."""
+    """A terminal that understands the vt100-like sequences that ncurses uses: the characters on its screen."""
 
     def __init__(self, columns, rows):
         self.columns, self.rows = columns, rows
         self.cells = [[" "] * columns for _ in range(rows)]
         self.x = self.y = 0
-        self.wrapped = 0  # characters that did not fit into their line, since the screen was cleared
+        self.wrapped = 0  # characters that did not fit into their line since the screen was last cleared
         self.cleared = 0
         self.rest = ""
         self.unknown = set()
@@ -321,7 +321,7 @@ class Terminal:
         self.status = None
 
     def read(self, seconds):
-        """Feeds what comes within the time; False at the end."""
+        """Feeds the output that comes within that time; False at its end."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if not select.select([self.fd], [], [], left)[0]:
@@ -397,7 +397,7 @@ class Top(SystemCase):
         top.until(lambda text: f"> {first.path}" in text, "the first again")
         for _ in range(10):
             top.read(0.3)
-        # Only what has changed is sent, and nothing is longer than its line.
+        # Only changes are sent, and no line is too long.
         self.assertEqual(top.screen.cleared, cleared)
         self.assertEqual(top.screen.wrapped, 0)
         self.assertEqual(top.screen.unknown, set())
@@ -412,7 +412,7 @@ class Top(SystemCase):
         for columns, rows in ((40, 12), (132, 50), (20, 5), (10, 2), (1, 1), (200, 60), (80, 24)):
             with self.subTest(columns=columns, rows=rows):
                 top.resize(columns, rows)
-                # What was on its way for the old size comes before the screen is cleared for the new one.
+                # Output for the old size may still arrive before the screen is cleared for the new one.
                 top.until(lambda text: top.screen.cleared, "a screen of the new size")
                 title = "nfsrdma-fuse top"[:min(columns, 16)]
                 top.until(lambda text: text.startswith(title), f"the title in {columns} columns")

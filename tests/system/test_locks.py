@@ -27,7 +27,7 @@ with open(path, 'r+b') as file:
 
 class Locks(SystemCase):
     LIMIT = 600
-    FAIR = version() >= (5, 0)  # the server refuses locks for the sake of those who wait: nfs-ganesha 6
+    FAIR = version() >= (5, 0)  # nfs-ganesha 6 refuses a lock while another owner waits for a conflicting one
 
     def locktest(self, mode, *directories, **options):
         flat = [part for name, value in options.items() for part in (f"--{name}", value)]
@@ -90,7 +90,7 @@ class Locks(SystemCase):
                 fcntl.fcntl(two, fcntl.F_OFD_SETLK, whole)
             one.close()
             fcntl.fcntl(two, fcntl.F_OFD_SETLK, whole)
-            for _ in range(100):  # at once, though the kernel tells of a close(2) after it has returned
+            for _ in range(100):  # must be free at once, although the kernel sends FLUSH or RELEASE only after close(2) has returned
                 with open(path, "r+b") as other:
                     with self.assertRaises(OSError):
                         fcntl.fcntl(other, fcntl.F_OFD_SETLK, whole)
@@ -121,7 +121,7 @@ class Locks(SystemCase):
                 getattr(fcntl, call)(holder, fcntl.LOCK_SH)
                 waiter = self.start_program(sys.executable, "-c", program.format(call), os.path.join(one, "given.up"),
                                             stderr=subprocess.DEVNULL)
-                time.sleep(1)  # it waits
+                time.sleep(1)  # so that it waits for the lock
                 waiter.send_signal(sent)
                 waiter.wait(60)
                 with open(os.path.join(two, "given.up"), "r+b") as reader:
@@ -131,7 +131,7 @@ class Locks(SystemCase):
                             return True
                         except OSError:
                             return False
-                    self.wait_until(locked, f"{call}: a lock that is shared", timeout=5)  # who is killed is told EINTR at once
+                    self.wait_until(locked, f"{call}: a lock that is shared", timeout=5)  # a killed process gets EINTR at once
 
     def test_every_waiter_gets_its_turn(self):
         one, two = self.two()
@@ -166,7 +166,7 @@ class Locks(SystemCase):
                 self.assertEqual(process.stdout.readline(), "locked\n")
             for process in processes:
                 print(file=process.stdin, flush=True)
-            # Who is refused ends, and its locks with it.
+            # The refused process ends, and its locks with it.
             self.assertEqual(sorted(process.communicate(timeout=60)[0] for process in processes), ["deadlock\n", "granted\n"])
         finally:
             for process in processes:
@@ -182,9 +182,9 @@ class Locks(SystemCase):
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-# Each file of the directory says by its name what is done with it: somebody takes a lock and lets go of it, by close(2), as
-# a process that ends, or as one that is killed. The next one, this process or another one, takes it at once and keeps it
-# until our standard input ends. Prints the files of which it was not to be had at once.
+# Each file of the directory has a name that says how it is treated: a process takes a lock and releases it by
+# close(2), by its end, or by being killed. The next one, the same process or another, takes the lock at once and
+# holds it until our standard input ends. Prints the files whose lock could not be taken at once.
 NEXT = """\
 import fcntl, os, signal, struct, sys
 directory = sys.argv[1]
@@ -250,7 +250,7 @@ os.read(0, 1)
 for child in holders: os.waitpid(child, 0)
 """
 
-# After the close(2) of a lock's only holder has returned: how often one still sees the lock.
+# Counts how often the lock is still visible after the close(2) of its only holder has returned.
 TESTED = """\
 import fcntl, os, struct, sys
 directory, kind, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -280,11 +280,12 @@ print(seen)
 
 @needs_mount()
 class HandedOn(SystemCase):
-    """What one has locked and closed, the next one locks at once and keeps, whoever both are: other clients are refused."""
+    """When a process has locked and closed a file, the next one gets the lock at once and keeps it: processes of one mount and of several;
+    other clients are refused."""
 
     LIMIT = 1800
-    EACH = scaled(1, 10)  # times
-    PAUSE = 0.5  # longer than a CLOSE is put off
+    EACH = scaled(1, 10)  # repetitions
+    PAUSE = 0.5  # longer than a CLOSE is delayed
 
     def setUp(self):
         super().setUp()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon keeps has a ceiling, however much is read and written, and by however many at once.
+"""The daemon's memory is limited, however much is read and written, and by however many processes at once.
 
-The working set is ten times `cache_mem`. The server takes its time, so that the daemon reads ahead and keeps; the kernel's
-pages are dropped after each piece, so that everything is asked for again.
+The working set is ten times `cache_mem`. The server is slow, so that the daemon reads ahead and caches data. The kernel's pages are
+dropped after each piece, so that everything is requested again.
 """
 
 import concurrent.futures
@@ -18,7 +18,8 @@ MIB = 1 << 20
 CACHE = 16 * MIB
 FILES = 10
 PIECE = MIB
-# The pool of buffers keeps 64 MiB that are free (transport/memory/buffer.h); requests under way and code take the rest.
+# The buffer pool keeps 64 MiB of free buffers (transport/memory/buffer.h); requests in progress and code take the
+# rest.
 BESIDE_THE_CACHE = 112 * MIB
 
 
@@ -39,7 +40,7 @@ class MemoryCase(test_recalls.OverTcp, SystemCase):
         self.assertLessEqual(mounted.resident_bytes() - start, self.CACHE + self.BESIDE_THE_CACHE)
 
     def read_pieces(self, path, places, piece):
-        """Each is as `piece` says; the kernel keeps none."""
+        """Reads pieces, compares each with piece(place), and drops the kernel's pages."""
         with open(path, "rb", buffering=0) as file:
             for at in places:
                 self.assertEqual(os.pread(file.fileno(), PIECE, at), piece(at))
@@ -62,7 +63,8 @@ class Ceiling(MemoryCase):
         self.write_pieces(path, range(0, CACHE, PIECE), lambda _: piece_of(number, round_number))
 
     def test_a_working_set_of_ten_times_the_cache(self):
-        # Who writes does not read ahead in what is still its own: one mount does the one, one the other.
+        # The client does not read ahead in a file while it has unwritten data of it, so one mount writes and the
+        # other reads.
         writer, reader = (self.mount("cache_mem=16M,read_ahead_kb=8192") for _ in range(2))
         name = os.path.basename(self.directory(writer))
         starts = {mounted: mounted.resident_bytes() for mounted in (writer, reader)}
@@ -87,19 +89,19 @@ class CeilingRdma(Ceiling):
 
 @needs_mount()
 class SmallFiles(MemoryCase):
-    """Small files whose data comes with their OPEN, of one size and then of another, and large ones at last. Some stay open and
-    are asked for again and again: what came beside them and has gone since must not be held by them."""
+    """Small files whose data comes with their OPEN, of one size and then of another, and finally large ones. Some stay open and are read
+    again and again. They must not hold memory of files that were cached beside them and are gone."""
 
     CACHE = 128 * MIB
-    SIZES = (16 << 10, 32 << 10, 60 << 10)  # the cache is full of each, one after the other
-    LARGE = 7  # as large as the cache, for the rest of a working set of ten times its size
+    SIZES = (16 << 10, 32 << 10, 60 << 10)  # each size fills the cache, one after the other
+    LARGE = 7  # files as large as the cache, for the rest of a working set of ten times its size
     READERS = 4
     PAGE = 4096
-    # What is known of so many files takes 2 KiB and some of each (docs/ARCHITECTURE.md).
+    # Names and attributes of so many files take somewhat more than 2 KiB each (docs/ARCHITECTURE.md).
     BESIDE_THE_CACHE = BESIDE_THE_CACHE + 32 * MIB
 
     def make(self, directory):
-        """On the server."""
+        """Makes the files on the server."""
         for size in self.SIZES:
             for number in range(self.CACHE // size):
                 with open(os.path.join(directory, f"{size}.{number}"), "wb") as file:
@@ -112,12 +114,13 @@ class SmallFiles(MemoryCase):
         return f"{number:08}".encode() * (size // 8)
 
     def page_of_small(self, file, size, number):
-        """The first one: the others stay where they came to, for nobody has asked for them."""
+        """The first page of a file; the rest stays cached, because nobody has read it."""
         self.assertEqual(os.pread(file.fileno(), self.PAGE, 0), self.small(size, number)[:self.PAGE])
         os.posix_fadvise(file.fileno(), 0, self.PAGE, os.POSIX_FADV_DONTNEED)
 
     def read_small(self, path, size, numbers, kept):
-        # Two of what the first buffers of a slab hold (transport/memory/buffer.h), so that most slabs have one.
+        # Two of the buffers that a slab holds at first (transport/memory/buffer.h), so that most slabs have one that
+        # stays.
         stays = (2 << 20) // (size + 4096) // 2
         for count, number in enumerate(numbers):
             file = open(os.path.join(path, f"{size}.{number}"), "rb", buffering=0)
@@ -140,7 +143,7 @@ class SmallFiles(MemoryCase):
                 self.page_of_small(*kept[(10 * count + i) % len(kept)])
 
     def read(self, path, part, kept):
-        """What one of the readers does."""
+        """The work of one reader."""
         for size in self.SIZES:
             self.read_small(path, size, self.part_of(self.CACHE // size, part), kept)
         self.read_large(path, self.part_of(self.LARGE * self.CACHE // PIECE, part), kept)
@@ -174,8 +177,8 @@ class SmallFilesRdma(SmallFiles):
 
 @needs_mount()
 class Pressure(MemoryCase):
-    """The daemon is in a control group with far less memory than cache_mem: what it keeps shrinks to what there is, it is not killed, and nothing
-    that it answers is lost."""
+    """The daemon is in a control group with far less memory than cache_mem. Its cache shrinks to the available memory, the daemon is not
+    killed, and no answer is lost."""
 
     CACHE = 384 * MIB
     GROUP = 192 * MIB
@@ -263,7 +266,7 @@ class SmallControlGroup(FiveWriters):
 @needs_mount()
 class ProcessLimits(FiveWriters):
     def limited(self, kind, field, more):
-        """A mount whose daemon may have so much more than it has."""
+        """A mount whose daemon may have `more` bytes than it has now."""
         mounted = self.mount()
         with open(f"/proc/{mounted.pid}/status") as status:
             size = next(int(line.split()[1]) for line in status if line.startswith(field)) * 1024
@@ -276,7 +279,7 @@ class ProcessLimits(FiveWriters):
         self.read_files(self.write_files(mounted))
 
     def test_who_is_refused_memory_commits_at_once_and_says_so(self):
-        # Not enough for another 2 MiB of buffers, which are aligned to 2 MiB.
+        # Not enough for another slab of 2 MiB, which must be aligned to 2 MiB.
         mounted, before = self.limited(resource.RLIMIT_DATA, "VmData:", MIB)
         path = self.write_files(mounted)
         log = mounted.log_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, directories and exports: long names, every type of file, large directories, crossing from export to export."""
+"""Names, directories and exports: long names, every type of file, large directories, crossing from one export to another."""
 
 import os
 import socket
@@ -127,7 +127,7 @@ class Large(SystemCase):
     COUNT = 100000
 
     def fill(self, name, count):
-        """Made on the server's side: what counts here is listing."""
+        """Makes the files on the server: the test is about listing."""
         path = os.path.join(self.server.path(), name)
         script = f"import os; os.mkdir({path!r}, 0o777); os.chmod({path!r}, 0o777); os.chown({path!r}, {os.getuid()}, {os.getgid()}); os.chdir({path!r})\n" \
                  f"for i in range({count}): os.close(os.open(f'entry {{i}}', os.O_CREAT, 0o666))"
@@ -229,7 +229,7 @@ assert len(set(names)) == 3002
 
 @needs_mount()
 class Exports(SystemCase):
-    """The pseudo file system above the exports, and the way from one to the next."""
+    """The pseudo file system above the exports, and the way from one export to another."""
 
     SERVER = {"exports": [Export("/one"), Export("/deep/down/two"), Export("/one/three"), Export("/closed", access="None")]}
 
@@ -244,7 +244,7 @@ class Exports(SystemCase):
         self.assertLessEqual({"one", "deep"}, set(os.listdir(root)))
         self.assertEqual(os.listdir(os.path.join(root, "deep")), ["down"])
         with self.assertRaises(OSError):
-            os.mkdir(os.path.join(root, "new"))  # nothing can be made there
+            os.mkdir(os.path.join(root, "new"))  # the pseudo file system is read-only
 
     def test_each_export_is_its_own(self):
         root = self.root()

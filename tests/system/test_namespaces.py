@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mounts made in another mount namespace (mount -N), and by root of a user namespace."""
+"""Mounts in another mount namespace (mount -N), and mounts by root of a user namespace."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def text_of(path):
 @needs_mount()
 @needs_root("root, who mounts in namespaces that are others'")
 class OtherMountNamespace(SystemCase):
-    """Its owner has put what he likes on /etc, /run and /proc. The daemon reads, and writes, the machine's own."""
+    """The owner of the namespace has replaced /etc, /run and /proc. The daemon must read and write the machine's own."""
 
     @classmethod
     def setUpClass(cls):
@@ -42,7 +42,7 @@ class OtherMountNamespace(SystemCase):
         self.log = os.path.join(self.logs, "log")
 
     def inside(self, program, **user):
-        """Python in the namespace, started without looking into its /proc."""
+        """Runs Python in the namespace, without reading the namespace's /proc."""
         code = "import os,sys\n"
         if user:
             code += f"os.setgroups({user['groups']}); os.setgid({TEAM}); os.setuid({user['uid']})\n"
@@ -118,7 +118,7 @@ class OtherMountNamespace(SystemCase):
 @needs_mount()
 @needs_root("root, whose server acts as its callers")
 class UserNamespace(SystemCase):
-    """Root of a user namespace is somebody else outside, and that is whom the server hears of."""
+    """Root of a user namespace is another user outside; the server gets that user's ID."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices on the desktop: a private session bus, and what is called on it while the server is silent, full, or has forgotten."""
+"""Desktop notices: a private session bus, and the calls on it while the server is silent, full, or has forgotten its clients."""
 
 import fcntl
 import os
@@ -40,7 +40,7 @@ class OnABus(ServerForEach, SystemCase):
             return file.read()
 
     def fill(self, mounted):
-        """Writes more than there is room for; close says so."""
+        """Writes more than fits; close reports the error."""
         with self.assertRaises(OSError):
             with open(os.path.join(mounted.path, "large"), "wb") as file:
                 file.write(bytes(8 << 20))
@@ -67,7 +67,7 @@ class Notices(OnABus):
         self.wait_until(lambda: SILENT in self.heard(), "the user is told", timeout=40)
         self.assertIn(mounted.path, self.heard())
         self.assertIn(self.server.source(), self.heard())
-        time.sleep(4)  # it is looked again
+        time.sleep(4)  # the daemon checks again
         steward.kill(self.server.pid, signal.SIGCONT)
         self.wait_until(lambda: BACK in self.heard(), "the user is told")
         self.assertEqual(self.heard().count(SILENT), 1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exactly once: what the server had executed before the connection was cut is not executed a second time.
+"""Exactly once: an operation that the server executed before the connection was cut is not executed a second time.
 
-chaosproxy drops the reply to the N-th such operation and resets the connection; the caller sees its call succeed, once.
+chaosproxy drops the reply to the N-th such operation and resets the connection. The caller sees its call succeed, once.
 """
 
 import os
@@ -13,7 +13,7 @@ from harness.case import SystemCase, needs_mount
 
 @needs_mount()
 class ExactlyOnce(SystemCase):
-    """The reply is lost after the operation was executed."""
+    """The reply is lost after the server executed the operation."""
 
     OPTIONS = "timeo=50"
 
@@ -34,8 +34,8 @@ class ExactlyOnce(SystemCase):
         return sorted(os.listdir(self.on_server(self.path)))
 
     def strike(self, operation, action, direction="reply", times=1):
-        """action() while the fault strikes `times` times in a row: before it is over, or (what is done for somebody
-        else, who goes around the proxy) just behind it."""
+        """Calls action() while the fault is applied `times` times in a row: during action(), or shortly after it for operations that
+        another client, which does not use the proxy, causes."""
         before = self.chaos.stats()["triggered"]
         for _ in range(times):
             self.chaos.command(f"on {direction} {operation} 1 cut")
@@ -128,7 +128,7 @@ class ExactlyOnce(SystemCase):
         before = self.chaos.stats()["operations"].get("COMMIT", 0)
         os.fsync(fd)
         os.write(fd, b"z" * 300000)
-        if self.chaos.stats()["operations"].get("COMMIT", 0) > before:  # it does not write FILE_SYNC
+        if self.chaos.stats()["operations"].get("COMMIT", 0) > before:  # the client does not write FILE_SYNC
             self.strike("COMMIT", lambda: os.fsync(fd))
         os.close(fd)
         self.assertEqual(os.stat(self.on_server(self.at("synced"))).st_size, 600000)
@@ -142,7 +142,7 @@ class ExactlyOnce(SystemCase):
 
 
 class NotYet(ExactlyOnce):
-    """The call itself is lost: it must be sent again."""
+    """The call itself is lost, so it must be sent again."""
 
     def strike(self, operation, action, direction="call", times=1):
         return super().strike(operation, action, "call", times)
@@ -150,7 +150,7 @@ class NotYet(ExactlyOnce):
 
 @needs_mount()
 class Dropped(SystemCase):
-    """A reply vanishes while the connection stays: after timeo the client finds out on a new connection."""
+    """A reply is lost while the connection stays: after timeo the client sends the call again on a new connection."""
 
     OPTIONS = "timeo=20,retrans=1"
 

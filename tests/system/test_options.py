@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mount options seen from outside: addresses, configuration, logs, signals, background mounts, forced unmounts, owners' names."""
+"""The visible effects of mount options: addresses, configuration, logs, signals, background mounts, forced unmounts, owners' names."""
 
 import errno
 import json
@@ -19,7 +19,7 @@ from harness.mount import HELPER, Mount, TOOL, mounts
 
 class OptionCase(SystemCase):
     def helper(self, source, *options, status, port=None):
-        """The mount command with these options alone; returns its standard error."""
+        """Runs the mount command with only these options; returns its standard error."""
         path = self.local("mnt")
         done = subprocess.run([HELPER, source, path, "-o", ",".join((f"port={port or self.server.port}", *options))],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
@@ -28,7 +28,7 @@ class OptionCase(SystemCase):
         return done.stderr
 
     def mount_as_given(self, source, options=""):
-        """As mount(), without proto=."""
+        """Like mount(), without proto=."""
         mounted = Mount(source, self.server.port, options, proto=None)
         self.mounted.append(mounted)
         return mounted
@@ -296,7 +296,7 @@ class Background(OptionCase):
 @needs_mount()
 class Unmount(OptionCase):
     def leave_unwritten(self, mounted, name):
-        """A killed process leaves data that a silent server has not taken."""
+        """Kills a process and so leaves data that a silent server has not taken."""
         program = "import os,sys; fd=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY); print(flush=True); input(); " \
                   "os.write(fd,b'x'*100000); print(flush=True); os.read(0,1)"
         path = os.path.join(mounted.path, name)
@@ -355,7 +355,7 @@ class Unmount(OptionCase):
         self.assertEqual(self.log_lines(mounted, r"\[error\]"), [])
 
     def test_force_does_not_wait_for_a_stopped_daemon(self):
-        # umount(8) runs the helper, which has no exit status for "done with a warning".
+        # umount(8) runs the helper, whose exit statuses do not include "done with a warning".
         for command, status in (([TOOL, "umount", "--force"], 4), (["umount", "-f"], 0)):
             mounted = self.mount("timeo=600")
             os.mkdir(os.path.join(mounted.path, os.path.basename(command[0])))
@@ -374,7 +374,7 @@ class Unmount(OptionCase):
 
     @needs_root()
     def test_a_busy_mount_becomes_read_only_with_umount_r(self):
-        # The helper by itself: umount(8) may do without it.
+        # The helper alone: umount(8) may not need it.
         mounted = self.mount()
         pid, name = mounted.pid, os.path.join(mounted.path, "file")
         with open(name, "w"):
@@ -439,7 +439,7 @@ class Remount(OptionCase):
         for option in ("actimeo=8", "v3", "fg", "delegations", "rsize=0", "proto=auto"):
             said = self.remount(mounted, option, 1)
             self.assertIn(f"option {option.split('=')[0]} cannot be changed by remount", said)
-        # mount(8) keeps this one to itself.
+        # mount(8) does not pass this option on.
         done = subprocess.run([HELPER, "127.0.0.1:/export", mounted.path, "-o", "remount,async"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("option async cannot be changed by remount", done.stderr)
@@ -479,7 +479,7 @@ class Remount(OptionCase):
 
 @needs_mount()
 class Names(OptionCase):
-    """A server that names owners, and does not number them."""
+    """A server that sends owners as names, not as numbers."""
 
     SERVER = {"numeric_owners": False}
 
@@ -525,7 +525,7 @@ class Groups(OptionCase):
     def test_a_user_of_many_groups_mounts_and_works(self):
         path = self.local("mnt")
         os.chmod(HOME, 0o755)
-        user = pwd.getpwnam("games")  # fusermount3 wants a name
+        user = pwd.getpwnam("games")  # fusermount3 needs a user with a name
         os.chown(path, user.pw_uid, user.pw_gid)
         many = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": list(self.GROUPS), "capture_output": True, "text": True}
         options = f"port={self.server.port},log=/dev/null"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mount that is written down once it works, for each boot or login, and what takes that away again."""
+"""A mount that is recorded for each boot or login once it works, and the removal of that record."""
 
 import glob
 import os
@@ -133,7 +133,7 @@ class Login(Persisting):
         self.assertEqual(name, os.path.join(self.config, "nfsrdma-fuse/my_files_1.conf"))
         link = os.path.join(self.config, "systemd/user/default.target.wants/nfsrdma-fuse@my_files_1.service")
         self.assertEqual(os.readlink(link), unit)
-        # The shell reads these lines as systemd does.
+        # The shell parses these lines as systemd does.
         said = self.run_program("sh", "-c", '. "$1"; printf "%s|%s|%s" "$SOURCE" "$DIRECTORY" "$OPTIONS"', "sh", name)
         source, directory, options = said.split("|")
         self.run_program(TOOL, "umount", self.place)

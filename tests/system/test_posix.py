@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What POSIX says of names, modes, owners, times and errors: the mount must answer as a local file system does.
+"""POSIX's rules for names, modes, owners, times and errors: the mount must give the same answers as a local file system.
 
-Each test does the same in the mount and on the local file system the server keeps its files on, as several people, and
-compares every answer (harness/twins.py). Left out is what POSIX leaves open or the server decides: set-ID bits after
-truncations and of directories that get another group, times after truncations to the same size and after chown(-1, -1),
-times of symbolic links (nfs-ganesha does not set them), device and socket nodes with several names, sticky directories
-nobody may search (nfs-ganesha takes these for junctions), and hard links to others' files (sysctl
-fs.protected_hardlinks).
+Each test does the same in the mount and on the local file system that holds the server's files, as several people, and compares every
+answer (harness/twins.py). It leaves out what POSIX does not define or the server decides: set-ID bits after truncations, and of
+directories that get another group; times after truncations to the same size and after chown(-1, -1); times of symbolic links (nfs-ganesha
+does not set them); device and socket nodes with several names; sticky directories without search permission (nfs-ganesha takes these for
+junctions); and hard links to other users' files (sysctl fs.protected_hardlinks).
 """
 
 import itertools
@@ -27,8 +26,8 @@ LONG = "n" * 255
 class PosixCase(SystemCase):
     people = PEOPLE
     LINK_LENGTHS = (4095, 4096)
-    LATEST = (1 << 32) + 5  # of times, in seconds
-    # nfs-ganesha 6 refuses READDIR of a directory that may be read and not searched (docs/known-issues.md).
+    LATEST = (1 << 32) + 5  # the latest time tested, in seconds
+    # nfs-ganesha 6 refuses READDIR of a directory with read but without search permission (docs/known-issues.md).
     REFUSES_LISTS = ganesha.version() >= (5, 0)
 
     def setUp(self):
@@ -52,7 +51,7 @@ class PosixCase(SystemCase):
 
 
 class AnyUser(PosixCase):
-    """What needs nobody but oneself."""
+    """Tests that need only one user."""
 
     people = {"me": None}
     MODES = (0o777, 0o644, 0o151, 0o7777, 0)
@@ -347,7 +346,7 @@ class AnyUser(PosixCase):
 @needs_mount()
 @needs_root("root, who serves every user of the machine with one mount")
 class ManyUsers(PosixCase):
-    """What depends on who asks."""
+    """Tests that depend on the caller's identity."""
 
     def owned(self, kind, path, owner="alice", mode=0o644):
         self.do("root", "make", kind, path, mode)

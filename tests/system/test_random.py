@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The random tester (fsrandom) in a mount: quiet, with others beside it, and while the server and the network fail.
+"""The random tester (fsrandom) in a mount: alone, with other processes beside it, and while the server and the network fail.
 
-Issue: 100,000 operations over several seeds with no difference; the same while Ganesha is killed and restarted and
-while connections are cut at random: no wrong byte, no lost acknowledged write, no stuck process.
+Required: 100,000 operations over several seeds without a difference; the same while Ganesha is killed and restarted and while connections
+are cut at random: no wrong byte, no lost acknowledged write, no stuck process.
 """
 
 import itertools
@@ -14,7 +14,7 @@ import unittest
 
 from harness.case import HOME, SystemCase, full_size, needs_mount, scaled, seconds, tool
 
-# Open files of removed names are kept under .nfs* names, as NFS clients do; everything else is as on a local disk.
+# Removed files that are open have .nfs* names, as with other NFS clients; everything else is as on a local disk.
 TOLERATE = ["--tolerate", "silly"]
 
 
@@ -60,7 +60,7 @@ class Quiet(RandomCase):
 
 
 class Options(RandomCase):
-    """The caches switched off, the transfers cut small, more than one loop: nothing may change but the speed."""
+    """Caches switched off, small transfers, several loops: only the speed may change."""
 
     def check(self, options, seed, steps=4000):
         directory = self.directory(self.mount(options))
@@ -103,7 +103,7 @@ class Beside(RandomCase):
 
 
 class Trouble(threading.Thread):
-    """Does `act` again and again, at random intervals, until stopped."""
+    """Calls `act` repeatedly, at random intervals, until stopped."""
 
     def __init__(self, act, low, high, seed):
         super().__init__()
@@ -115,7 +115,7 @@ class Trouble(threading.Thread):
             while not self.done.wait(self.random.uniform(self.low, self.high)):
                 self.act()
                 self.count += 1
-        except Exception as error:  # shown by stop()
+        except Exception as error:  # stop() reports it
             self.error = error
 
     def stop(self):
@@ -127,8 +127,8 @@ class Trouble(threading.Thread):
 
 @needs_mount()
 class Restarts(RandomCase):
-    """Ganesha is killed with SIGKILL again and again, mostly when its grace period is over: until then nothing new is
-    opened. It looks whether every client has reclaimed once in half a lease."""
+    """Ganesha is repeatedly killed with SIGKILL, usually after the end of its grace period: no new open succeeds before. Every half lease
+    it checks whether every client has reclaimed."""
 
     SERVER = {"lease": 4, "grace": 4}
 
@@ -137,7 +137,7 @@ class Restarts(RandomCase):
         trouble = Trouble(lambda: self.server.restart(down=random.Random(seed).choice([0, 0.3, 2])), 2, 6, seed)
         trouble.start()
         try:
-            # A fast machine is through before the server was restarted twice: then it goes on.
+            # A fast machine finishes before the second restart; then it runs another seed.
             for turn in itertools.count():
                 process = self.fsrandom(self.directory(mounted, f"{self._testMethodName}{turn}"), "--check-every", 500,
                                         seed=seed + 100 * turn, steps=steps, workers=workers, witness=False)
@@ -183,7 +183,7 @@ class Cuts(RandomCase):
     def with_cuts(self, options, seed):
         mounted, directory = self.through_proxy(options)
         self.chaos.command(f"cut-every 50 500 {seed}")
-        # Goes on until there were enough: a fast machine is through before.
+        # Goes on until there were enough cuts: a fast machine may finish before.
         for turn in itertools.count():
             self.finish(self.fsrandom(directory, "--check-every", 500, seed=seed + turn, steps=scaled(8000, 40000), workers=2))
             if self.chaos.stats()["cuts"] > 10:
@@ -219,10 +219,10 @@ class Cuts(RandomCase):
 
 @needs_mount()
 class DaemonKilled(RandomCase):
-    """What was acknowledged is on the server even when the daemon dies."""
+    """Acknowledged data is on the server even when the daemon is killed."""
 
     def before_the_end(self, mounted):
-        """For who wants to look at what dies."""
+        """For subclasses that look at the mount before its daemon is killed."""
 
     def test_acknowledged_writes_survive_sigkill_of_the_daemon(self):
         for attempt in range(3):

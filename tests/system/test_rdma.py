@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mounts over software RDMA from nfsrdma-filer, in both versions of RPC-over-RDMA: the work of other modules, and how the data went."""
+"""Mounts of nfsrdma-filer over software RDMA, in both versions of RPC-over-RDMA: the tests of other modules, and the paths of the data."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 class OnRdma:
-    """The tests of the class beside it, over RDMA."""
+    """Runs the tests of the other base class over RDMA."""
 
     RDMA_VERSION = 2
 
@@ -55,9 +55,9 @@ class Restart(OnRdma, test_restart.Restart):
 
 
 class Cuts(OnRdma, test_random.Cuts):
-    """Connections of software RDMA are reset at random, half of them in the middle of what is being sent."""
+    """Connections of software RDMA are reset at random, half of them in the middle of a message."""
 
-    test_replies_in_tiny_fragments = None  # fragments are TCP's
+    test_replies_in_tiny_fragments = None  # only TCP has fragments
 
     def proxy(self):
         proxy = ChaosProxy(self.rdma_port, raw=True)
@@ -76,7 +76,7 @@ class RandomVersion1(Random):
 
 @needs_mount()
 class Placement(OnRdma, SystemCase):
-    """What `stats` says of data that was read and written."""
+    """The numbers of `stats` for data that was read and written."""
 
     SERVER = {}
 
@@ -106,7 +106,7 @@ class Placement(OnRdma, SystemCase):
 
 @needs_mount()
 class Faults(ServerForEach, test_random.RandomCase):
-    """Servers that answer with errors of the transport, or take credits and slots away (nfsrdma-filer --fault)."""
+    """Servers that answer with transport errors, or take credits and slots away (nfsrdma-filer --fault)."""
 
     ERRORS = ("BAD_XDR", "INVAL_HTYPE", "READ_CHUNKS 1", "WRITE_CHUNKS 1", "SEGMENTS 1", "WRITE_RESOURCE 1 9000",
               "REPLY_RESOURCE 9000", "SYSTEM")
@@ -120,7 +120,7 @@ class Faults(ServerForEach, test_random.RandomCase):
         return self.mount(f"rdmavers={version}", port=self.rdma_port, proto="rdma")
 
     def work(self, mounted):
-        """Files that are written and read, and how often that failed; each failure must be EIO."""
+        """Writes and reads files, and counts failures; each failure must be EIO."""
         directory, failures = self.directory(mounted, "work"), 0
         for number in range(100):
             path, data = os.path.join(directory, str(number)), os.urandom(20000)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operations, restarts and cuts under delegations, over TCP and over RDMA; and servers that recall, revoke, or lie.
+"""Random operations, restarts and cuts with delegations, over TCP and over RDMA; and servers that recall, revoke, or send wrong change
+attributes.
 
-nfsrdma-filer gives delegations for writing. A second mount reads, lists and stats what the first one works on, so that
-delegations are recalled while they are used; and the fault plan does the same without anybody (nfsrdma-filer --fault).
+nfsrdma-filer grants write delegations. A second mount reads, lists and stats the files of the first one, so that delegations are recalled
+while they are used. The fault plan does the same without a second client (nfsrdma-filer --fault).
 """
 
 import mmap
@@ -22,7 +23,7 @@ from harness.ganesha import free_port
 
 
 def delegating_filer(name, faults=(), address="127.0.0.1", **times):
-    """The server, and its port for RDMA."""
+    """Starts the server; returns it and its RDMA port."""
     port = free_port()
     rules = [word for rule in faults for word in ("--fault", rule)]
     arguments = ["--delegations", "write", "--rdma", f"{address}:{port}", *rules]
@@ -30,7 +31,7 @@ def delegating_filer(name, faults=(), address="127.0.0.1", **times):
 
 
 class OverTcp:
-    """The tests of the class beside it, on a filer that gives delegations."""
+    """Runs the tests of the other base class on a filer that grants delegations."""
 
     PROTO = "tcp"
     FAULTS = ()
@@ -56,8 +57,8 @@ class OverRdma(OverTcp):
 
 
 class Far:
-    """The random tester with a server so far away that the daemon reads ahead of long runs, which are part of the steps, and
-    keeps what it has read: it has used all that it has when the test is over."""
+    """The random tester with a delayed server, so that the daemon reads ahead of long runs, which are part of the steps, and caches the
+    data. At the end it must have used read-ahead, cached data, delegations and unstable writes."""
 
     FAULTS = ("reply READ always: delay 2",)
     SCANS = ("--max-bytes", 2 << 20, "--scans", 40)
@@ -86,8 +87,8 @@ class Far:
 
 
 class Reader(threading.Thread):
-    """Reads, lists and stats everything below a directory, again and again, until stopped. What goes away under it is none
-    of its business; what it reads is somebody else's."""
+    """Reads, lists and stats everything below a directory, repeatedly, until stopped. It ignores files that vanish, and does not check
+    contents."""
 
     def __init__(self, path):
         super().__init__()
@@ -103,11 +104,11 @@ class Reader(threading.Thread):
 
     def look(self, path):
         try:
-            # Not what would block, or would be another mount's device.
+            # Skips files that would block, and devices.
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 return
             with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
-                # Files are sparse, and may be larger than anybody could read.
+                # Files are sparse and may be too large to read completely.
                 for _ in range(4):
                     if self.done.is_set() or not file.read(1 << 20):
                         break
@@ -127,8 +128,8 @@ class Reader(threading.Thread):
 class RecallCase(OverTcp, test_random.RandomCase):
 
     def reader_of(self, directory):
-        """As a context: it has ended before anything is unmounted."""
-        other = self.mount("noac")  # asks for no delegation of its own, and every time
+        """A context manager, so that it ends before any unmount."""
+        other = self.mount("noac")  # holds no delegation, and asks the server every time
         return Reader(os.path.join(other.path, os.path.basename(directory)))
 
     def delegations(self, mounted):
@@ -137,7 +138,7 @@ class RecallCase(OverTcp, test_random.RandomCase):
 
 @needs_mount()
 class Random(RecallCase):
-    """No difference to a local disk, and none between the two sides, while another mount recalls."""
+    """No difference to a local disk, and none between the two sides, while another mount causes recalls."""
 
     STEPS = scaled(6000)
 
@@ -147,7 +148,7 @@ class Random(RecallCase):
         with self.reader_of(directory) as reader:
             for seed in range(200, 300):
                 self.finish(self.fsrandom(directory, seed=seed, steps=self.STEPS))
-                # As many turns as it takes until the two have met.
+                # Repeats until both mounts have used the same files often enough.
                 if reader.files > 20 and self.delegations(mounted)["recalled"] > 20:
                     break
                 directory = self.directory(mounted, f"seed{seed}")
@@ -175,7 +176,7 @@ class RandomFarRdma(OverRdma, RandomFar):
 
 
 class Held:
-    """In front of a case: each test has to do with delegations."""
+    """A mixin: each test must have used delegations."""
 
     def tearDown(self):
         try:
@@ -189,8 +190,8 @@ class Held:
 
 
 class Recalled(Held):
-    """In front of a case whose one mount is alone: the fault plan recalls all that it holds, again and again, and
-    leaves enough between to have something to lose."""
+    """A mixin for tests with a single mount: the fault plan recalls all of its delegations, repeatedly, with enough requests in between to
+    get new ones."""
 
     FAULTS = ("request every 150: recall",)
 
@@ -200,7 +201,7 @@ class Recalled(Held):
 
 
 class Restarts(Recalled, RecallCase, test_random.Restarts):
-    """The filer is killed again and again; delegations are reclaimed, and recalled before and after."""
+    """The filer is repeatedly killed; delegations are reclaimed, and recalled before and after."""
 
 
 class RestartsRdma(OverRdma, Restarts):
@@ -209,7 +210,7 @@ class RestartsRdma(OverRdma, Restarts):
 
 class RestartsFar(Far, Restarts):
     FAULTS = (*Far.FAULTS, *Recalled.FAULTS)
-    test_acknowledged_writes = None  # reads nothing
+    test_acknowledged_writes = None  # reads nothing, so nothing can be read ahead
 
 
 class RestartsFarRdma(OverRdma, RestartsFar):
@@ -217,7 +218,7 @@ class RestartsFarRdma(OverRdma, RestartsFar):
 
 
 class Cuts(Recalled, RecallCase, test_random.Cuts):
-    """Connections are cut; recalls are lost with them and come again."""
+    """Connections are cut; recalls are lost with them and repeated."""
 
 
 class CutsRdma(Recalled, OverRdma, test_rdma.Cuts):
@@ -226,8 +227,8 @@ class CutsRdma(Recalled, OverRdma, test_rdma.Cuts):
 
 class CutsFar(Far, Cuts):
     FAULTS = (*Far.FAULTS, *Recalled.FAULTS)
-    test_acknowledged_writes_with_cuts_and_restarts = None  # reads nothing
-    test_replies_in_tiny_fragments = None  # nothing is long enough
+    test_acknowledged_writes_with_cuts_and_restarts = None  # reads nothing, so nothing can be read ahead
+    test_replies_in_tiny_fragments = None  # replies are too short
 
 
 class CutsFarRdma(Far, CutsRdma):
@@ -236,7 +237,7 @@ class CutsFarRdma(Far, CutsRdma):
 
 
 class Granted(OverTcp):
-    """In front of a case of the random tester: delegations were given, but where attributes are not to be cached (noac)."""
+    """A mixin for tests of the random tester: delegations must have been granted, except with noac."""
 
     def mount(self, options="", *arguments, **more):
         self.granting = getattr(self, "granting", [])
@@ -257,7 +258,7 @@ class Granted(OverTcp):
 class Quiet(Granted, test_random.Quiet):
     SEEDS = range(110, 111)
     STEPS = scaled(10000)
-    test_a_million_operations = None  # random.Quiet has them
+    test_a_million_operations = None  # random.Quiet runs it
 
     def test_another_mount_sees_the_same(self):
         super().test_another_mount_sees_the_same()
@@ -294,7 +295,7 @@ class BesideRdma(OverRdma, Beside):
 
 
 class DaemonKilled(Granted, test_random.DaemonKilled):
-    """The server holds the dead client's delegations until its lease is over."""
+    """The server keeps the dead client's delegations until its lease expires."""
 
     def before_the_end(self, mounted):
         self.check_granted(mounted)
@@ -309,7 +310,7 @@ class CoherenceRdma(OverRdma, test_delegations.Coherence):
 
 
 class OneCachesTheOtherNot(Held, OverTcp, test_coherence.OneCachesTheOtherNot):
-    """No attribute or name is kept for its age, and what a delegation promises all the same."""
+    """One mount expires attributes and names at once; delegations still keep them valid."""
 
 
 class OneCachesTheOtherNotRdma(OverRdma, OneCachesTheOtherNot):
@@ -352,7 +353,7 @@ class ReadAheadUndelegatedRdma(OverRdma, test_coherence.ReadAhead):
 
 @needs_mount()
 class Faults(ServerForEach, RecallCase):
-    """Whatever the server does to delegations and says of change attributes: every byte is right, with one client."""
+    """Servers that misuse delegations or send wrong change attributes: with a single client every byte is right."""
 
     STEPS = scaled(4000)
 
@@ -409,9 +410,9 @@ class FaultsRdma(OverRdma, Faults):
 
 @needs_mount()
 class Storm(RecallCase):
-    """All of thousands of delegations are recalled by one request."""
+    """One request recalls thousands of delegations."""
 
-    # Nobody is revoked for a slow machine's sake.
+    # A slow machine must not have its delegations revoked.
     SERVER = {"lease": 90, "grace": 90}
     # The first CREATE makes the directory.
     FAULTS = ("request CREATE nth 2: recall",)
@@ -427,7 +428,7 @@ class Storm(RecallCase):
                 if number < self.MAPPED:
                     file.flush()
                     mappings.append(mmap.mmap(file.fileno(), 8000))
-        # The kernel has these, and no descriptor is left but the mappings'.
+        # The kernel has these files' pages; only the mappings hold a descriptor.
         for mapping in mappings:
             mapping[5000:5005] = b"store"
         before = self.delegations(mounted)
@@ -453,10 +454,11 @@ class StormRdma(OverRdma, Storm):
 
 
 class FaultsFar(Far, Faults):
-    test_nothing_acknowledged_is_lost_when_delegations_are_revoked = None  # reads nothing
+    test_nothing_acknowledged_is_lost_when_delegations_are_revoked = None  # reads nothing, so nothing can be read ahead
 
     def check_that_all_is_used(self, stats):
-        # Where the change attribute never rests nothing is kept; and not every plan leaves a delegation for long.
+        # No data is kept while the change attribute changes all the time; and with some plans delegations are too
+        # short.
         if "rest" not in self._testMethodName and "revo" not in self._testMethodName:
             super().check_that_all_is_used(stats)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server restarts, forgets, or is away for a while: what happens to opens, locks and waiting processes."""
+"""The server restarts, forgets its clients, or is away for a while: the effects on opens, locks and waiting processes."""
 
 import errno
 import fcntl
@@ -23,14 +23,14 @@ class Restart(SystemCase):
     OPTIONS = "timeo=50"
 
     def thief(self, path):
-        """Another client, which wants the lock of the file at `path` (a path in the mount)."""
+        """Another client that will try to lock the file at `path` (a path in the mount)."""
         client = nfs41.Client(self.server.port, uid=os.getuid(), gid=os.getgid())
         self.addCleanup(client.close)
         relative = os.path.relpath(path, self.mounted[0].path)
         return client, ["export", *relative.split("/")]
 
     def try_to_steal(self, client, path, timeout=40):
-        """Status of a LOCK by another client, once the server is out of its grace period."""
+        """The status of a LOCK by another client after the server's grace period."""
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -163,7 +163,7 @@ class Restart(SystemCase):
 
 @needs_mount()
 class Lost(SystemCase):
-    """A lock that cannot be had back: I/O under it fails with EIO instead of mixing with the new owner's."""
+    """A lock that cannot be reclaimed: I/O under it fails with EIO, so that it cannot mix with the new owner's."""
 
     SERVER = {"lease": 6, "grace": 6}
     OPTIONS = "timeo=50"
@@ -171,7 +171,7 @@ class Lost(SystemCase):
     thief = Restart.thief
 
     def expect_eio(self, action, timeout=60):
-        """The loss is noticed at the next request or renewal; from then on there is no success any more."""
+        """The next request or lease renewal detects the loss; from then on nothing succeeds."""
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -190,7 +190,7 @@ class Lost(SystemCase):
         handle, stateid, _ = stolen
         client.write(handle, stateid, 0, b"THEIRS")
         self.expect_eio(lambda: (file.seek(0), file.write(b"ours"), os.fsync(file.fileno())))
-        # The lock is the process's, whichever descriptor it writes through; others have not relied on it.
+        # The lock belongs to the process, for all its descriptors. Other processes have not relied on it.
         for _ in range(2):
             with self.assertRaises(OSError) as failed:
                 self.twin.seek(0), self.twin.write(b"ours"), os.fsync(self.twin.fileno())
@@ -250,7 +250,7 @@ class Lost(SystemCase):
 
 @needs_mount()
 class Moved(SystemCase):
-    """The name stands for another address when the server comes back: it is looked up for every connection."""
+    """The name has another address when the server comes back: it is resolved for every connection."""
 
     SERVER = {"lease": 6, "grace": 6, "bind": "0.0.0.0"}
     HOSTS = os.path.join(HOME, "hosts")
@@ -269,7 +269,7 @@ class Moved(SystemCase):
         return self.server.port
 
     def peers(self):
-        """Addresses the daemon has connections to (of the server's port)."""
+        """The addresses to which the daemon has connections (to the server's port)."""
         with open("/proc/net/tcp") as table:
             rows = [line.split() for line in table][1:]
         found = [row[2].split(":") for row in rows if row[3] == "01"]
@@ -312,15 +312,15 @@ file = os.open(name, os.O_RDWR)
 
 @needs_mount()
 class Interrupted(SystemCase):
-    """A program that is told EINTR while the server is away, and asks again."""
+    """A program gets EINTR while the server is away, and repeats its call."""
 
     SERVER = {"lease": 6, "grace": 6}
-    OPTIONS = "timeo=10,retrans=1"  # not responding after a second
+    OPTIONS = "timeo=10,retrans=1"  # "not responding" after a second
     try_to_steal = Restart.try_to_steal
     thief = Restart.thief
 
     def start(self, program):
-        """The program, up to its word "ready"."""
+        """Starts the program and waits until it prints "ready"."""
         self.name = os.path.join(self.directory(self.mount()), "file")
         with open(self.name, "w") as file:
             file.write("x")
@@ -334,7 +334,7 @@ class Interrupted(SystemCase):
             pass
 
     def interrupt(self, process):
-        """The server is down: what waits for it is answered EINTR, and asked again."""
+        """The server is down: a waiting call gets EINTR, and is repeated."""
         time.sleep(3)
         process.send_signal(signal.SIGHUP)
         time.sleep(2)
@@ -399,7 +399,7 @@ except OSError as error:
 class Waiting(SystemCase):
     """Processes that wait for a server that does not answer."""
 
-    # (before the server is gone, what waits then)
+    # name: (statements before the server goes away, the statement that then waits)
     PROGRAMS = {
         "stat": ("", "os.stat(path)"),
         "statfs": ("", "os.statvfs(path)"),
@@ -416,7 +416,7 @@ class Waiting(SystemCase):
         "rename": ("", "os.rename(path,path+'.renamed')"),
         "unlink": ("", "os.unlink(path)"),
     }
-    # Without a handler of Python's own: the default action ends the process.
+    # Restores the signal's default action, which ends the process; Python's own handler would not.
     PROGRAM = """\
 import fcntl, mmap, os, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -428,7 +428,7 @@ while not os.path.exists(go): time.sleep(0.02)
 """
 
     def end_those_who_wait(self, signum):
-        """Every kind of call gets stuck, and ends when it is signalled; then the server comes back."""
+        """Every kind of call waits, and ends when the process gets the signal; then the server comes back."""
         chaos = self.proxy()
         path = self.directory(self.mount("timeo=600,actimeo=0,lookupcache=none", port=chaos.port))
         for name in self.PROGRAMS:
@@ -452,7 +452,7 @@ while not os.path.exists(go): time.sleep(0.02)
         chaos.command("unstall")
         with open(os.path.join(path, "read")) as file:
             self.assertEqual(file.read(), "content")
-        moved = {"rename", "unlink"}  # or not: they may have been executed
+        moved = {"rename", "unlink"}  # these may or may not have been executed
         self.assertEqual({n for n in os.listdir(path) if "." not in n} - moved, set(self.PROGRAMS) - moved)
 
     def test_interrupted(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mount and sandboxes: programs that bubblewrap and Flatpak confine, an image that is mounted from a mount, as an AppImage is."""
+"""A mount and sandboxes: programs confined by bubblewrap and Flatpak, and an image on the mount that is mounted itself, like an AppImage."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ class SandboxCase(SystemCase):
         self.me = f"{os.getuid()}:{os.getgid()}"
 
     def mount_words(self, place):
-        """As a person would type them in a sandbox."""
+        """The mount command as a person would type it in a sandbox."""
         return f'"{TOOL}" mount -o port={self.server.port},proto=tcp {self.server.source()} "{place}"'
 
 
@@ -109,7 +109,7 @@ class Bubblewrap(SandboxCase):
 
 @needs("flatpak", "busybox", "dbus-daemon")
 class Flatpak(SandboxCase):
-    """An application on a runtime of busybox, both made here: nothing is fetched."""
+    """An application on a runtime of busybox. Both are made here: nothing is downloaded."""
 
     MAKE = r"""set -e
 mkdir -p runtime/usr/bin runtime/files runtime/var app/files/bin
@@ -136,7 +136,7 @@ flatpak --user install -y --noninteractive here org.example.App//1
             self.skipTest("bubblewrap may make no user namespace here")
         work = self.local("flatpak")
         bus = "unix:path=" + os.path.join(work, "bus")
-        # Its helpers end with the bus, and with the world.
+        # Flatpak's helpers end with the bus and with the world.
         self.start_program("dbus-daemon", "--session", "--nofork", "--nopidfile", f"--address={bus}", stderr=subprocess.DEVNULL)
         self.wait_until(lambda: os.path.exists(bus.partition("=")[2]), "the bus listens")
         self.environment = {**os.environ, "FLATPAK_USER_DIR": os.path.join(work, "installed"), "XDG_RUNTIME_DIR": work,
@@ -173,7 +173,7 @@ flatpak --user install -y --noninteractive here org.example.App//1
 
 @needs("squashfuse", "mksquashfs", "fusermount3")
 class Image(SandboxCase):
-    """An AppImage is a program in front of a squashfs, which it mounts with FUSE and runs from."""
+    """An AppImage is a program followed by a squashfs image, which it mounts with FUSE and runs from."""
 
     def test_an_image_on_the_mount_is_mounted_and_run_from(self):
         mounted, tree, inside = self.mount(), self.local("tree"), self.local("image")
@@ -187,7 +187,7 @@ class Image(SandboxCase):
             self.assertEqual(self.run_program(os.path.join(inside, "AppRun")), "from the image\n")
         finally:
             self.run_program("fusermount3", "-u", inside)
-        # It closes the image when it ends, which is after its mount is gone.
+        # squashfuse closes the image when it ends, which is after its unmount.
         self.wait_until(lambda: subprocess.run(["pgrep", "-x", "squashfuse"], capture_output=True).returncode != 0, "squashfuse has ended")
 
     def test_a_program_on_the_mount_runs(self):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Half an hour of everything at once over software RDMA, then a count of what is left over.
+"""Half an hour of all kinds of work and faults over software RDMA, then a check for leaked resources.
 
-Runs only with NFSRDMA_SOAK=SECONDS. Two mounts of one nfsrdma-filer, one in each version of RPC-over-RDMA, behind a proxy
-that resets connections at random; the server delays and doubles replies, takes credits and slots away and gives them back,
-and is killed and restarted; random operations compared with a model, and writes whose acknowledgements are checked.
+Runs only with NFSRDMA_SOAK=SECONDS. Two mounts of one nfsrdma-filer, one in each version of RPC-over-RDMA, behind a proxy that resets
+connections at random. The server delays and duplicates replies, takes credits and slots away and gives them back, and is killed and
+restarted. Random operations are compared with a model, and acknowledged writes are checked.
 """
 
 import itertools
@@ -46,7 +46,7 @@ class Soak(RandomCase):
                            arguments=("--rdma", f"127.0.0.1:{cls.rdma_port}", *faults)).start()
 
     def settled(self, mounted):
-        """What the mount holds when nobody works in it."""
+        """The resources that the mount holds when it is idle."""
         time.sleep(3)
         stats = mounted.stats()
         transports = stats["transports"]
@@ -57,7 +57,7 @@ class Soak(RandomCase):
                 "locks": stats["cache"]["locks"]}
 
     def turn(self, mounts, number):
-        """One round of work in both mounts at once; the first rounds make every pool as large as it gets."""
+        """One round of work in both mounts at once. The first rounds fill every pool to its final size."""
         running = []
         for version, mounted in mounts.items():
             directory = self.directory(mounted, f"v{version}.{number}")

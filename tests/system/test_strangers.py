@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nfsrdma-filer and other users of its machine: who is let in (docs/FILER.md, "Who is believed"), and whose sessions are whose.
+"""nfsrdma-filer and other users of its machine: who may connect (docs/FILER.md, "Who is believed"), and to whom sessions belong.
 
 Two ordinary users: one owns the server, or uses it; the other one attacks.
 """
@@ -17,9 +17,9 @@ from harness.filer import PROGRAM, Filer
 from harness.ganesha import free_port
 from harness.mount import TOOL, is_mounted
 
-# Accounts every Debian system has: fusermount3 serves nobody without a name.
+# Accounts of every Debian system: fusermount3 refuses a user without a name.
 OWNER, STRANGER = (pwd.getpwnam(name).pw_uid for name in ("games", "news"))
-# Writes and reads files until it is told to end; says how many, each ten of them.
+# Writes and reads files until it is told to end; prints their number after each ten files.
 HONEST = """
 import os, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: over.append(1))
@@ -48,7 +48,7 @@ def home_of(uid):
 
 
 def raw_client(uid, port, claimed):
-    """What a process of this user gets that says it is user `claimed`: "in", or why not."""
+    """The answer to a process of this user that claims to be user `claimed`: "in", or the reason of the refusal."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -89,7 +89,7 @@ class StrangersCase(SystemCase):
         return ""
 
     def mount_as(self, uid, port, *options):
-        """(the mount's directory, or None, and what was said)."""
+        """(the mount's directory, or None, and the command's output)."""
         path = os.path.join(home_of(uid), "mnt")
         os.makedirs(path, exist_ok=True)
         os.chown(path, uid, uid)
@@ -110,7 +110,7 @@ class StrangersCase(SystemCase):
 @needs_mount()
 @needs_root("root, to be two ordinary users")
 class Strangers(StrangersCase):
-    """The server of an ordinary user: everybody whom it lets in is that user."""
+    """The server of an ordinary user: every caller that it admits acts as that user."""
 
     def setUp(self):
         super().setUp()
@@ -159,7 +159,7 @@ class Strangers(StrangersCase):
         honest.send_signal(signal.SIGTERM)
         self.assertEqual(honest.wait(30), 0)
         self.umount_as(OWNER, path)
-        self.assertEqual(raw_client(OWNER, self.port, STRANGER), "in")  # whatever he claims: he is himself
+        self.assertEqual(raw_client(OWNER, self.port, STRANGER), "in")  # the claimed ID does not matter: the caller is the owner
         with open(log) as file:
             self.assertIn(f"its user on this machine is {STRANGER}, this server's is {OWNER}", file.read())
 
@@ -193,7 +193,7 @@ class Strangers(StrangersCase):
 @needs_mount()
 @needs_root("root, whose server acts as its callers")
 class OfRoot(StrangersCase):
-    """The server of root: whom it believes may be anybody."""
+    """The server of root: a caller that it trusts may claim any user."""
 
     def test_only_reserved_ports_get_in(self):
         rdma_port = free_port()
@@ -223,13 +223,13 @@ class OfRoot(StrangersCase):
         stateid, handle = owner.open(["export", "f"], create=True)
         lock = owner.lock(handle, stateid)
         thief = nfs41.Client(filer.port, uid=STRANGER, gid=STRANGER)
-        # The next of a counter, and the one before.
+        # The sessions just before and after the attacker's, in case session IDs are counted.
         for step in (-2, -1, 1, 2):
             guess = (int.from_bytes(thief.session, "big") + step) % (1 << 128)
             with self.assertRaises(nfs41.Status) as raised:
                 thief.plain(("DESTROY_SESSION", guess.to_bytes(16, "big")))
             self.assertEqual(raised.exception.name, "BADSESSION")
-        # And where it was seen somehow.
+        # The victim's own IDs, in case the attacker has learnt them.
         for operation, what, expected in (("DESTROY_SESSION", owner.session, 10082), ("DESTROY_CLIENTID", nfs41.u64(owner.client_id), 10082)):
             with self.assertRaises(nfs41.Status) as raised:
                 thief.plain((operation, what))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nfsrdma-fuse trace`: what programs do on a mount, seen from outside; captures that tshark reads, over TCP and software RDMA."""
+"""`nfsrdma-fuse trace`: the operations of programs on a mount, seen from outside; captures that tshark can read, over TCP and software
+RDMA.
+"""
 
 import json
 import mmap
@@ -18,7 +20,7 @@ from harness.mount import TOOL
 
 TSHARK = shutil.which("tshark")
 MIB = 1 << 20
-# A client's port below 1024 may be known as another protocol's.
+# tshark may know a client's port below 1024 as another protocol's.
 HEURISTIC = ("-o", "tcp.try_heuristic_first:TRUE")
 
 
@@ -29,7 +31,7 @@ class Traced(SystemCase):
         cls.server = Filer(name=f"trace.{cls.__name__}", arguments=("--rdma", f"127.0.0.1:{cls.rdma_port}")).start()
 
     def trace(self, mounted, *arguments):
-        """Starts a trace and waits until it watches."""
+        """Starts a trace that watches the mount."""
         output = os.path.join(self.local("trace"), f"{time.monotonic_ns()}")
         with open(output, "w") as file:
             process = self.start_program(TOOL, "trace", mounted.path, *arguments, stdout=file, stderr=subprocess.PIPE)
@@ -41,7 +43,7 @@ class Traced(SystemCase):
         self.assertEqual(process.wait(20), 0, process.stderr.read())
 
     def lines_until(self, output, condition, act):
-        """Acts again and again until the trace has shown it: when it began to watch nobody can see."""
+        """Repeats act() until the trace shows it, because the moment when the trace begins to watch is not visible."""
         def shown():
             act()
             with open(output) as file:
@@ -145,14 +147,14 @@ class Operations(Traced):
 
 
 def streams(capture):
-    """What the segments carry, each way: {(from, to): bytes}."""
+    """The payload of the TCP segments in each direction: {(from, to): bytes}."""
     with open(capture, "rb") as file:
         text = file.read()
     found = {}
     at = 0
     while at < len(text):
         kind, length = struct.unpack_from("=II", text, at)
-        if kind == 6:  # an enhanced packet: IPv4, TCP, both without options
+        if kind == 6:  # an enhanced packet block: IPv4 and TCP, both without options
             size, = struct.unpack_from("=I", text, at + 20)
             packet = text[at + 28:at + 28 + size]
             ports = struct.unpack_from(">HH", packet, 20)
@@ -165,7 +167,7 @@ def streams(capture):
 @unittest.skipUnless(TSHARK, "needs tshark; scripts/setup installs it")
 class Capture(Traced):
     def captured(self, mounted):
-        """What tshark sees of a file that is written and read."""
+        """What tshark finds in the capture of a file that is written and read."""
         name = os.path.join(mounted.path, "file")
         data = os.urandom(3 * MIB)
         capture = os.path.join(self.local("capture"), "capture.pcapng")
@@ -201,7 +203,7 @@ class Capture(Traced):
         for operation in ("18", "25", "38", "53"):  # OPEN, READ, WRITE, SEQUENCE
             self.assertIn(operation, operations)
         self.assertEqual({row[0] for row in self.fields(capture, "frame.interface_name")}, {protocol})
-        # Whole data in its place: what the WRITE calls carry, and what the READ replies carry, is the file.
+        # The data of the WRITE calls, and of the READ replies, at their offsets, is the file.
         for kind, field in (("0", "nfs.write.data_length"), ("1", "nfs.read.data_length")):
             rows = self.fields(capture, field, display=f"rpc.msgtyp == {kind} && {field}")
             self.assertEqual(sum(int(row[0]) for row in rows), len(data), field)

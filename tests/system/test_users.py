@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what: requests carry the caller's uid, gid and groups; the server decides."""
+"""Permissions: requests carry the caller's uid, gid and groups; the server decides."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ from harness import acl
 from harness.case import Export, HOME, SystemCase, needs_mount, needs_root, needs_user, steward
 from harness.filer import Filer
 
-# Accounts every Debian system has; ids only matter as numbers here.
+# Any IDs will do: only the numbers matter here.
 ALICE, BOB = 1 << 20, (1 << 20) + 1
 TEAM, OTHERS = 3_000_000, 3_000_001
 
@@ -90,7 +90,7 @@ class ManyUsers(SystemCase):
         self.assertIn("PermissionError", as_user(writes, shared)[1])
         self.assertEqual(as_user(writes, shared, groups=(5_000_000, OTHERS))[0], 0)
         self.assertEqual(os.stat(self.on_server(os.path.join(shared, "by-group"))).st_gid, OTHERS)  # setgid directory
-        fifteen = tuple(range(4_000_000, 4_000_014)) + (OTHERS,)  # AUTH_SYS carries 16
+        fifteen = tuple(range(4_000_000, 4_000_014)) + (OTHERS,)  # AUTH_SYS carries 16 groups
         self.assertEqual(as_user(writes.replace("by-group", "sixteen"), shared, groups=fifteen)[0], 0)
 
     def test_access_is_the_servers_answer(self):
@@ -154,7 +154,7 @@ class Acls(SystemCase):
 
 @needs_mount()
 class Squashed(SystemCase):
-    """Root is nobody on this server: writes that open allowed still arrive, everything else is refused."""
+    """Root is squashed to nobody on this server: writes to a file that was opened still succeed, everything else is refused."""
 
     SERVER = {"exports": [Export("/export", squash="Root_Squash", mode=0o755)]}
 
@@ -189,16 +189,17 @@ class OneUser(SystemCase):
 @needs_mount()
 @needs_root("root, whose mount may have devices")
 class SpecialFiles(SystemCase):
-    """FUSE asks nobody before such a file is opened; with default_permissions, which dev brings, the kernel goes by the mode."""
+    """FUSE sends no request before such a file is opened; with default_permissions, which the option dev implies, the kernel checks the
+    mode."""
 
     OPENS = ("try: os.close(os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK))\n"
              "except PermissionError: sys.exit(13)\n"
-             "except OSError: pass")  # nothing behind it; the permission was there
+             "except OSError: pass")  # nothing behind it; the permission was granted
     CONNECTS = ("import socket\ns = socket.socket(socket.AF_UNIX)\n"
                 "try: s.connect(sys.argv[1])\n"
                 "except PermissionError: sys.exit(13)")
     CLASSES = {"owner": (ALICE, OTHERS), "group": (BOB, TEAM), "others": (BOB, OTHERS)}
-    # Whom each mode lets in.
+    # The users that each mode permits.
     MODES = {0o600: {"owner"}, 0o060: {"group"}, 0o006: {"others"}, 0o660: {"owner", "group"}, 0o666: set(CLASSES)}
 
     def check(self, path, program):
@@ -220,7 +221,7 @@ class SpecialFiles(SystemCase):
             os.mknod(path, kind | 0o600, device)
             self.check(path, self.OPENS)
         here = os.getcwd()
-        os.chdir(directory)  # a socket's address has 108 bytes
+        os.chdir(directory)  # a socket address holds a path of 108 bytes only
         self.addCleanup(os.chdir, here)
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind("socket")
@@ -242,7 +243,7 @@ class ReadOnly(SystemCase):
                      lambda: os.unlink(os.path.join(path, "given"))):
             with self.assertRaises(OSError) as failed:
                 call()
-            self.assertIn(failed.exception.errno, (30, 13, 1))  # EROFS; EACCES or EPERM where the mode says it first
+            self.assertIn(failed.exception.errno, (30, 13, 1))  # EROFS; or EACCES or EPERM if the mode is checked first
 
     def test_a_mount_that_is_read_only(self):
         path = self.mount("ro").path

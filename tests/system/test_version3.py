@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NFSv3 (client/nfs3) against a Ganesha that serves nothing else: the tests of the other modules, by option, and what is
-different.
+"""NFSv3 (client/nfs3) with a Ganesha that serves nothing else: the tests of the other modules with vers=3, and the differences.
 
-Locks are not the server's business here: whatever needs them across mounts is not among these.
+The client does not send locks to the server with NFSv3, so tests of locks between mounts are left out.
 """
 
 import fcntl
@@ -23,7 +22,7 @@ from harness.mount import HELPER, TOOL, is_mounted
 
 
 class Only3:
-    """The tests of the class beside it, with vers=3."""
+    """Runs the tests of the other base class with vers=3."""
 
     def __init_subclass__(cls):
         cls.SERVER = {**cls.SERVER, "v3": "only"}
@@ -96,7 +95,7 @@ class Users(Only3, test_users.ManyUsers):
 
 
 class CloseToOpen(Only3, test_coherence.CloseToOpen):
-    test_appenders_under_a_lock = None  # locks are between the processes of one host here
+    test_appenders_under_a_lock = None  # locks work only between the processes of one mount here
 
 
 class Version3(SystemCase):
@@ -119,7 +118,7 @@ class Version3(SystemCase):
     def test_nothing_is_kept_of_what_was_read(self):
         """ctime is no change attribute: two changes within its tick look like one, so nothing tells when kept data is old."""
         proxy = self.proxy()
-        proxy.command("delay 3")  # where there is a change attribute, this makes the daemon read ahead (test_coherence.ReadAhead)
+        proxy.command("delay 3")  # with a change attribute this would make the daemon read ahead (test_coherence.ReadAhead)
         mounted = self.mount("cache_mem=64M,read_ahead_kb=8192", port=proxy.port)
         mounted.keep_kernel_from_reading_ahead()
         data = os.urandom(8 << 20)
@@ -143,7 +142,7 @@ class Version3(SystemCase):
         try:
             for lock in (fcntl.flock, fcntl.lockf):
                 lock(files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
-                lock(files[2], fcntl.LOCK_EX | fcntl.LOCK_NB)  # another mount knows nothing of it
+                lock(files[2], fcntl.LOCK_EX | fcntl.LOCK_NB)  # another mount does not see the lock
             with self.assertRaises(BlockingIOError):
                 fcntl.flock(files[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
         finally:
@@ -165,7 +164,7 @@ class Version3(SystemCase):
         self.wait_until(lambda: os.listdir(self.on_server(directory)) == [], "the hidden name is gone")
 
     def test_times_that_the_version_has_no_room_for(self):
-        # nfstime3 is 32 bits without a sign.
+        # nfstime3 has unsigned 32 bits.
         path = os.path.join(self.directory(self.mount()), "file")
         open(path, "w").close()
         os.utime(path, ns=(1_234_567_890_123_456_789,) * 2)
@@ -256,7 +255,7 @@ class Version3(SystemCase):
 
 
 class Both(SystemCase):
-    """A server with both versions: the newer one is taken."""
+    """A server with both versions: the client takes the newer one."""
 
     SERVER = {"v3": True}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mount options change on the wire and in the kernel: sizes of transfers, questions not asked, who may look in."""
+"""The effects of mount options on the wire and in the kernel: transfer sizes, requests that are not sent, permissions of other users."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ class WireCase(SystemCase):
         return self.mount(options, port=self.chaos.port)
 
     def sent_by(self, action):
-        """{operation: how often} of what `action` makes the mount ask; SEQUENCE alone keeps the lease."""
+        """{operation: number} that action() makes the mount send, without SEQUENCE alone, which renews the lease."""
         self.chaos.command("zero")
         action()
         counts = self.chaos.stats()["operations"]
@@ -32,8 +32,8 @@ def content(path):
 
 @needs_mount()
 class Sizes(WireCase):
-    # Asked for: on the wire. nfs(5): below 1024 it is 4096, else rounded down to a multiple of 1024.
-    # The last one is no multiple of a page, and large enough for data to go through a pipe.
+    # {requested size: size on the wire}. nfs(5): below 1024 it is 4096, else rounded down to a multiple of 1024. The
+    # last one is not a multiple of a page, and large enough for data to go through a pipe.
     SIZES = {1: 4096, 1023: 4096, 1024: 1024, 3000: 2048, 5120: 5120, 65536: 65536, 66560: 66560}
 
     def test_no_write_is_larger_than_wsize(self):
@@ -114,7 +114,7 @@ class Kernel(WireCase):
                 self.assertEqual(os.listdir(served), [])
 
     def look_in(self, path, uid):
-        """Whether this user may."""
+        """Whether this user may stat the path."""
         status, said = steward.run(["setpriv", f"--reuid={uid}", "--regid=65534", "--clear-groups", "stat", path], check=False)
         if status != 0:
             self.assertIn("Permission denied", said)
@@ -134,7 +134,7 @@ class Kernel(WireCase):
         os.chmod(path, 0o755)
         name = os.path.join(path, "file")
         open(name, "w").close()
-        for known in (os.path.dirname(path), path, name):  # by now, to the kernel
+        for known in (os.path.dirname(path), path, name):  # the kernel has all of these cached by now
             os.stat(known)
             self.assertTrue(self.look_in(known, 0))
             self.assertFalse(self.look_in(known, 1 << 20), f"{known} is seen by everybody")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person is told: each message names the real cause once, and the step that it advises works."""
+"""Messages for people: each names the real cause once, and the step that it advises works."""
 
 import os
 import re
@@ -31,7 +31,7 @@ class Telling:
         self.assertEqual(text.count(words), 1, text)
 
     def advised(self, text, status=0):
-        """Runs what the last `run '...'` of the text says; what it says."""
+        """Runs the last `run '...'` of the text and returns its output."""
         command, = re.findall(r"run '([^']*)'", text)[-1:]
         argv = shlex.split(command)
         argv[0] = {"nfsrdma-fuse": TOOL}.get(argv[0], argv[0])
@@ -76,7 +76,7 @@ class Mounting(Telling, SystemCase):
         said = self.fails("127.0.0.1:/absent")
         self.once("No such file", said)
         self.assertRegex(said, '"absent" in the path /absent: the server exports .*/export')
-        self.assertRegex(self.advised(said), r"[d?] export\n")  # nfs-ganesha 6 does not say what it is
+        self.assertRegex(self.advised(said), r"[d?] export\n")  # nfs-ganesha 6 does not report the type
 
     def test_silent_port_without_retry(self):
         """As long as probe waits; before, minutes."""
@@ -178,7 +178,7 @@ class Logs(OnFiler, Telling, SystemCase):
         return server
 
     def lose(self, options):
-        """A write that the server does not take: the log of its mount."""
+        """The log of a mount whose server does not take a write."""
         mounted = self.mount(options, port=self.refusing("filer." + self.id().rsplit(".", 1)[1]).port)
         name = os.path.join(mounted.path, "precious")
         with self.assertRaises(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A day's work in a mount: clone, copy, pack, build, keep a database."""
+"""Everyday work in a mount: clone, copy, pack, build, a database."""
 
 import os
 import shutil
@@ -61,7 +61,7 @@ class Copy(SystemCase):
 
     def test_cp_and_diff_of_usr_include(self):
         self.run_program("cp", "-a", "/usr/include", os.path.join(self.mount().path, "include"))
-        self.mounted[0].umount()  # so that all of it comes from the server again
+        self.mounted[0].umount()  # so that everything is read from the server again
         copy = os.path.join(self.mount().path, "include")
         self.run_program("diff", "-r", "--no-dereference", "/usr/include", copy)
         want, got = (trees.describe(tree, contents=False) for tree in ("/usr/include", copy))
@@ -75,7 +75,7 @@ class Tar(SystemCase):
     FILES = scaled(10000)
 
     def left(self):
-        """What the server has at the end."""
+        """The names at the server at the end."""
         return os.listdir(self.server.path())
 
     def test_ten_thousand_small_files(self):
@@ -87,7 +87,7 @@ class Tar(SystemCase):
         target = self.directory(mounted)
         self.run_program("tar", "-C", target, "-xpf", archive)
         self.run_program("tar", "-C", target, "--compare", "-f", archive)
-        mounted.umount()  # so that all of it comes from the server again
+        mounted.umount()  # so that everything is read from the server again
         mounted = self.mount()
         target = os.path.join(mounted.path, os.path.basename(target))
         self.assertEqual(trees.differences(trees.describe(source), trees.describe(target)), "")
@@ -117,7 +117,7 @@ class Build(SystemCase):
         env = {**os.environ, "CCACHE_DISABLE": "1"}
         self.run_program("cmake", "-G", "Ninja", "-S", project, "-B", build, env=env)
         self.run_program("cmake", "--build", build, "-j2", env=env)
-        self.run_program(os.path.join(build, "chaosproxy"), status=2)  # it runs: this is its usage
+        self.run_program(os.path.join(build, "chaosproxy"), status=2)  # it runs, and prints its usage
         self.assertIn("no work to do", self.run_program("ninja", "-C", build))
         os.utime(os.path.join(project, "chaosproxy/proxy.h"))
         self.assertNotIn("no work to do", self.run_program("ninja", "-C", build, "-n"))
@@ -170,7 +170,7 @@ class Sqlite(SystemCase):
                   scaled(150, 1500), "delete")
 
     def test_two_processes_with_a_write_ahead_log(self):
-        # Its index is shared memory: mmap of one file by two processes.
+        # SQLite's index is shared memory: mmap of one file by two processes.
         path = os.path.join(self.directory(self.mount()), "db")
         self.work([path, path], scaled(300, 3000), "wal")
 

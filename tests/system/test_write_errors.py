@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of writes that were answered early: who is told, and how often.
+"""Errors of asynchronous writes: who gets them, and how often.
 
-fsync(2): an error is reported to every descriptor that was open when it happened, once. A server that is full, or fails,
-takes a write only after write(2) has returned.
+fsync(2): an error is reported once to every descriptor that was open when it happened. A full or failing server refuses a write only after
+write(2) has returned.
 """
 
 import errno
@@ -24,7 +24,7 @@ class ToldOnce(ServerForEach, SystemCase):
     PROTO = "tcp"
 
     def serve(self, *arguments, export=None):
-        """A file that is open twice, on a server with these arguments."""
+        """A server with these arguments, and a file on it that is open twice."""
         rdma_port = free_port()
         self.server = Filer(name=f"{type(self).__name__}.{self._testMethodName}",
                             arguments=("--rdma", f"127.0.0.1:{rdma_port}", *arguments)).start()
@@ -46,7 +46,7 @@ class ToldOnce(ServerForEach, SystemCase):
         return getattr(errno, "E" + status)
 
     def write(self, size=2 * MIB):
-        """Whoever writes is not told: the server has not been asked when write(2) returns."""
+        """write(2) reports no error: the server is asked only after it has returned."""
         self.assertEqual(os.write(self.one, bytes(size)), size)
 
     def tells(self, code, call, descriptor):
@@ -64,7 +64,7 @@ class ToldOnce(ServerForEach, SystemCase):
             os.close(descriptor)
 
     def close_tells_each_descriptor_once(self, code, size=2 * MIB):
-        """close(2) of a descriptor that is a copy, too; what it has told, none of the others of that open file tells."""
+        """close(2) of a duplicated descriptor reports the error, too. Once reported, no other descriptor of that open file reports it."""
         self.write(size)
         copies = [os.dup(self.one), os.dup(self.two)]
         for descriptor in copies:
@@ -137,7 +137,7 @@ class ToldOnceRdma(ToldOnce):
 
 
 class ToldOnceDelegated(ToldOnce):
-    """Opens and closes are answered here; the data is not."""
+    """Opens and closes are answered by the client; the data goes to the server."""
 
     def serve(self, *arguments, export=None):
         super().serve("--delegations", "write", *arguments, export=export)

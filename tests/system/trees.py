@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees of files to work on: made up, the same ones each time, without a network."""
+"""Generated trees of files to work on: the same ones each time, without a network."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ import subprocess
 
 
 def text(generator, size):
-    """Source-like text: compresses and deltas as real files do."""
+    """Text like source code: it compresses and makes deltas as real files do."""
     lines = ["static int count;", "return count < 0 ? -1 : 0;", "{", "}", "struct entry *next = NULL;", "for (;;) break;",
              "size_t length = strlen(name);", "if (length > limit)", "/* why this is so */", ""]
     picked = generator.choices(lines, k=max(1, size // 18))
@@ -17,7 +17,7 @@ def text(generator, size):
 
 
 def git_repository(path, files=4000, commits=60, seed=1):
-    """A bare-bones history by git fast-import: `files` files in nested directories, changed over `commits` commits."""
+    """A minimal history by git fast-import: `files` files in nested directories, changed over `commits` commits."""
     generator = random.Random(seed)
     names = [f"dir{i % 23}/sub{i % 7}/file{i}.c" for i in range(files)]
     stream = []
@@ -43,7 +43,7 @@ def git_repository(path, files=4000, commits=60, seed=1):
 
 
 def small_files(path, count, seed=1, per_directory=100):
-    """`count` files of 0 to 8 KiB, some executable, some links, times of all kinds."""
+    """`count` files of 0 to 8 KiB, some executable, some symbolic links, with various times."""
     generator = random.Random(seed)
     for i in range(count):
         directory = os.path.join(path, f"d{i // per_directory}")
@@ -60,7 +60,7 @@ def small_files(path, count, seed=1, per_directory=100):
 
 
 def describe(path, times=True, contents=True):
-    """{relative path: what lstat and the contents say}, to compare two trees."""
+    """{relative path: lstat's fields and the contents}, to compare two trees."""
     found = {}
     for directory, names, files in os.walk(path):
         for name in names + files:
@@ -81,7 +81,7 @@ def describe(path, times=True, contents=True):
 
 
 def differences(one, two, limit=10):
-    """The first differences of two descriptions as text, empty when there are none."""
+    """The first differences of two descriptions as text; empty when they are equal."""
     lines = []
     for name in sorted(set(one) | set(two)):
         if one.get(name) != two.get(name):
