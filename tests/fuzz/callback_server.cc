@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: a server that calls back, whatever it calls: several calls, of which some wait while others
-// come, and what the client does meanwhile (delegations that come and go, requests of its own, new sessions).
+// Fuzz entry: a server that sends any callbacks. Some calls wait while others arrive, and the client
+// meanwhile gets and loses delegations, sends requests and creates sessions.
 //
-// Held to: what begins as a call has one answer, which reads as the reply to that call and is not larger than
-// was negotiated; CB_SEQUENCE's verdict is that of the model of a slot below; a retry is answered with the
-// bytes of the first answer, or says that they were not kept, and executes nothing.
+// Checked: each message that begins as a call gets one reply, which decodes as the reply to that call and is
+// no larger than negotiated. The verdict of CB_SEQUENCE agrees with the slot model below. A retry gets the
+// bytes of the first reply, or an error that says that they were not kept, and executes nothing.
 //
-// Input: steps. A step is one byte: its low three bits say what is done (see Conversation::step()), the next
-// two how long is waited then, and three are for the step. A call follows as two bytes of length and its
-// bytes, from the XID on.
+// Input: steps. A step is one byte: the low three bits select the action (see Conversation::step()), the next
+// two say how long to wait afterwards, and three belong to the action. A call follows as two bytes of length
+// and its bytes, from the XID on.
 
 #include <algorithm>
 #include <array>
@@ -42,7 +42,7 @@ stateid4 delegation() {
   return s;
 }
 
-// Limits that matter: everything; small replies; small cached replies; few slots, operations and bytes.
+// Kinds of limits: none; small replies; small cached replies; few slots, operations and bytes.
 channel_attrs4 limits_of(unsigned kind) {
   channel_attrs4 limits = client::offered_back_channel();
   if (kind == 1) limits.ca_maxresponsesize = 100;
@@ -51,15 +51,15 @@ channel_attrs4 limits_of(unsigned kind) {
   return limits;
 }
 
-// A call as far as it is one; taken apart here by the codec alone.
+// The decoded parts of a call, as far as it decodes. Uses only the codec.
 struct Call {
   rpc::call_header header;
-  bool begins = false;  // as an RPC call, so that it must be answered
-  bool to_us = false;   // CB_COMPOUND of the program, with a header that decodes
+  bool begins = false;  // begins as an RPC call, so it must be answered
+  bool to_us = false;   // CB_COMPOUND of our program, and the header decodes
   bool whole = false;   // its arguments decode
   CB_COMPOUND4args args;
   std::optional<CB_SEQUENCE4args> sequence;  // its first operation
-  size_t sequence_id_at = 0;                 // in the message; 0: there is none
+  size_t sequence_id_at = 0;                 // offset in the message; 0: there is none
 };
 
 Call take_apart(ConstBytes message) {
@@ -86,15 +86,15 @@ Call take_apart(ConstBytes message) {
   return call;
 }
 
-// --- What RFC 8881 sections 2.10.6 and 20.9 say of one session's slots ---
+// --- the rules of RFC 8881 sections 2.10.6 and 20.9 for the slots of a session ---
 
 struct Slot {
   uint32_t sequence = 0;
   bool busy = false;
   bool used = false;
-  ByteVector first;         // the answer when it was executed, XID 0
-  ByteVector retried;       // the answer to its first retry, XID 0; empty: none yet
-  bool may_forget = false;  // the first answer is too large to be kept, and need not be
+  ByteVector first;         // the reply when it was executed, with XID 0
+  ByteVector retried;       // the reply to its first retry, with XID 0; empty: none yet
+  bool may_forget = false;  // the first reply is too large for the cache, so it may be forgotten
 };
 
 struct Model {
@@ -132,7 +132,7 @@ struct Model {
 struct Reply {
   rpc::reply_header header;
   CB_COMPOUND4res results;
-  bool compound = false;  // there are results
+  bool compound = false;  // has results
 };
 
 Reply read(ConstBytes message, const Call& call) {
@@ -221,7 +221,7 @@ class Conversation {
     delegations_.add(held_, client::Delegations::Came::kGranted);
   }
 
-  // `fitting`: with the sequence ID that its slot expects next. `kind`: of a new session.
+  // `fitting`: use the sequence ID that the slot expects next. `kind`: the limits of a new session.
   Task<> step(unsigned action, bool fitting, unsigned kind) {
     switch (action) {
       case 0: grant(fitting); break;
@@ -229,7 +229,8 @@ class Conversation {
         if (held_) delegations_.remove(std::exchange(held_, nullptr), client::Delegations::Went::kReturned);
         break;
       case 2: open_session(1 + (fitting ? 1 : 0), kind); break;
-      case 3:  // a request of the client's own, for a referring call to name
+      case 3:
+        // A request of the client itself, which a referring call can name.
         if (ticket_) {
           slots_.release(*ticket_, client::SlotUse::kExecuted);
           ticket_.reset();
@@ -263,7 +264,7 @@ class Conversation {
     store_be32(message.data() + call.sequence_id_at, model_.slots[call.sequence->csa_slotid].sequence + 1);
   }
 
-  // One call, until it is answered; what was executed is then called again.
+  // Makes one call and waits for its reply. If it was executed, the call is then repeated.
   Task<> call(ByteVector message, bool retry) {
     ++calls_;
     ++under_way_;
@@ -274,7 +275,7 @@ class Conversation {
     if (made.sequence) verdict = model_.judge(*made.sequence);
     const uint64_t counted = server_.count();
     const uint32_t target = slots_.counts().target;
-    // Whoever calls meanwhile must find the slot busy, if this one waits.
+    // Another call may come while this one waits; it must find the slot busy.
     Slot* slot = verdict.kind == Model::Kind::kNew ? &model_.slots[made.sequence->csa_slotid] : nullptr;
     Slot before;
     if (slot != nullptr) {
@@ -286,7 +287,7 @@ class Conversation {
     ByteVector sent = message;
     ByteVector answer = co_await server_.serve(std::move(sent));
     --under_way_;
-    if (generation != model_.generation) slot = nullptr;  // it is of a session that is gone
+    if (generation != model_.generation) slot = nullptr;  // the slot belonged to a session that is gone
 
     require(answer.empty() != made.begins, "what begins as a call has an answer");
     if (answer.empty()) co_return;
@@ -294,7 +295,7 @@ class Conversation {
     const bool executed =
         verdict.kind == Model::Kind::kNew && reply.compound && !reply.results.resarray.empty() &&
         reply.results.resarray[0].opnum() == OP_CB_SEQUENCE && reply.results.resarray[0].status() == NFS4_OK;
-    if (slot != nullptr && !executed) *slot = std::move(before);  // an error leaves the slot alone
+    if (slot != nullptr && !executed) *slot = std::move(before);  // an error does not change the slot
     require(executed || slots_.counts().target == target, "what is refused or a retry executes nothing");
     const bool from_nobody = made.header.cred.flavor == rpc::AUTH_NONE && made.header.cred.body.empty();
     require(reply.compound || !made.whole || !from_nobody, "what decodes has results");
@@ -349,7 +350,7 @@ class Conversation {
     slot.retried = std::move(answer);
   }
 
-  // As many slots as there were: what a retry recalls again would be seen.
+  // Restores the number of slots, so that a CB_RECALL_SLOT executed by a retry would be noticed.
   void grow() {
     const auto ticket = slots_.try_acquire_upkeep();
     if (!ticket) return;

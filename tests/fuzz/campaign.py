@@ -20,7 +20,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CORPUS = os.path.join(HERE, "corpus")
-LONGEST_BYTES = 4096  # kept inputs are read by people, too
+LONGEST_BYTES = 4096  # people read kept inputs too
 
 
 def cpu_seconds(pid):
@@ -44,7 +44,7 @@ def run(program, log, budget, *argv):
                 break
             if used >= budget and not asked:
                 asked = True
-                process.send_signal(signal.SIGINT)  # it prints its statistics and ends with status 72
+                process.send_signal(signal.SIGINT)  # libFuzzer prints its statistics and ends with status 72
         return process.wait(), used
     finally:
         process.kill()
@@ -65,7 +65,7 @@ def fuzz(build, name, budget):
     executed = re.findall(r"number_of_executed_units: (\d+)", text)
     covered = re.findall(r"cov: (\d+)", text)
     found = status not in (0, 72)
-    if not found:  # what adds nothing to the kept inputs is dropped
+    if not found:  # inputs that add nothing to the kept ones are dropped
         for source in sorted(os.listdir(kept)):
             shutil.copy(os.path.join(kept, source), merged)
         subprocess.run([program, "-merge=1", "-use_counters=0", merged, fresh], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

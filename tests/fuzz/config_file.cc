@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the text of a configuration file, and what is made of it for one mount.
+// Fuzz entry: the text of a configuration file, and the options that one mount gets from it.
 //
-// Held to: a refusal names the file and the line; names are lower case and not empty; the sections, written
-// as a file, are the same when they are read; what one mount takes of them was there, and can be given to the
-// options' parser.
+// Checked: a refusal names file and line. Names are lower case and not empty. Sections that are written to a
+// file and read again are the same. The options for a mount come from the file, and the option parser accepts
+// their form.
 #include "cli/config_file.h"
 
 #include <fmt/core.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-using namespace nfsrdma;  // NOLINT: the program's
+using namespace nfsrdma;  // NOLINT: used throughout this file
 using cli::Config;
 using cli::ConfigSection;
 using fuzz::require;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: the Connection Configuration Protocol (RFC 5666 section 6), both roles.
 //
-// Held to: a call of the program is answered, with its XID, and only CONF_RDMA that decodes has results and
-// says what the client wants; what a client takes from an answer is what NFS can be spoken with; both ends
+// Checked: a call of the program is answered with its XID; only a CONF_RDMA that decodes gets results and
+// tells what the client wants. The values that a client takes from a reply are usable for NFS. Both ends
 // understand each other.
 //
-// Input: one byte: bit 0: the bytes behind it are a server's reply, else a client's call.
+// Input: one byte; if bit 0 is set, the rest is a server's reply, else a client's call.
 
 #include "transport/rdma/configuration.h"
 
@@ -15,12 +15,12 @@
 namespace {
 
 using namespace nfsrdma;           // NOLINT
-using namespace nfsrdma::rpcrdma;  // NOLINT: the program's
+using namespace nfsrdma::rpcrdma;  // NOLINT: used throughout this file
 using fuzz::require;
 
 constexpr config_rdma_reply kOurs{4096, 4, 64};
 
-// What a transport hands over: a reply that was accepted, or an error of the RPC layer.
+// What a transport returns: an accepted reply, or an error of the RPC layer.
 rpc::Outcome outcome_of(ConstBytes message) {
   rpc::reply_header header;
   xdr::Decoder x(message);
@@ -65,7 +65,7 @@ void be_server(ConstBytes message) {
   require(a.left() == 0, "and nothing behind it");
 }
 
-// A client's own call, answered by this server, and read.
+// The client's own call, answered by this server and decoded again.
 void be_both(const config_rdma_req& wanted) {
   const rpc::Call call = rdma::configuration_call(wanted);
   std::optional<config_rdma_req> theirs;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the control protocol, both directions: what anybody who can connect says to a daemon, and what
-// a mount's owner, who decides what runs behind its socket, says to the tools.
+// Fuzz entry: the control protocol in both directions. Any process that can connect may send requests to a
+// daemon; a mount's owner controls the program behind its socket and may send any replies to the tools.
 //
-// Held to: what is understood is one line when it is written, without control characters, and is understood
-// as the same; an acknowledgement is no answer; members of the wrong type are as if they were not there; a
-// snapshot that was read says the same when it is written and read again.
+// Checked: a message that was understood is written as one line without control characters, and is understood
+// as the same. An acknowledgement is no answer. Members of the wrong type count as absent. A snapshot that
+// was read, written and read again is the same.
 #include "cli/control_protocol.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace {
 
-using namespace nfsrdma;  // NOLINT: the program's
+using namespace nfsrdma;  // NOLINT: used throughout this file
 using cli::Json;
 using fuzz::require;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the filer against two clients that say anything, on two connections, while time passes, the
-// server restarts and delegations are recalled.
+// Fuzz entry: the filer with two clients that send anything on two connections, while time passes, the server
+// restarts and delegations are recalled.
 //
-// Held to: a message has one answer at most, a COMPOUND an answer that decodes, with no more results than it
-// had operations, the first error the last of them and its status the whole's; what the tables count is what
-// they hold, and that is within the limits, like what an export in memory keeps.
+// Checked: a message gets at most one reply. The reply to a COMPOUND decodes, has at most as many results as
+// operations, and its status is that of the last result, the only one that may be an error. The tables'
+// counters match their content and stay within the limits, and so does the memory of an export.
 //
-// Input: steps. One byte says what is done, what follows is the step's (see Filer::step()).
+// Input: steps. One byte selects the action; its arguments follow (see Filer::step()).
 
 #include <spdlog/spdlog.h>
 
@@ -51,7 +51,7 @@ class Wire final : public Link {
   const LinkId id_;
 };
 
-// What one client has learnt.
+// What a client has learnt from replies.
 struct Peer {
   std::shared_ptr<Wire> wire;
   std::string name;
@@ -112,7 +112,8 @@ class Filer {
     const uint8_t control = input_.byte();
     Peer& p = peers_[control >> 3 & 1];
     switch (control & 7) {
-      case 0: {  // anything
+      case 0: {
+        // Any bytes.
         const ConstBytes bytes = input_.bytes(input_.byte());
         dispatcher_.received(p.wire, {bytes.begin(), bytes.end()});
         break;
@@ -182,7 +183,7 @@ class Filer {
     return message;
   }
 
-  // Sends it, and has its answer if it is not held back.
+  // Sends a COMPOUND and returns its reply; nullopt if it is held back.
   std::optional<COMPOUND4res> send(Peer& p, const std::vector<nfs_argop4>& operations, ConstBytes more = {},
                                    uint32_t more_operations = 0) {
     ByteVector arguments;
@@ -247,11 +248,11 @@ class Filer {
     return {p.session, ++p.sequences[slot], slot, 3, true};
   }
 
-  // SEQUENCE, usually as it should be, then operations of which each is chosen, or bytes.
+  // SEQUENCE, usually a valid one, then either chosen operations or raw bytes.
   void call(Peer& p) {
     const uint8_t how = input_.byte();
     const uint32_t slot = how & 3;
-    if ((how & 4) != 0 && p.sequences[slot] > 0) --p.sequences[slot];  // a retry, or false
+    if ((how & 4) != 0 && p.sequences[slot] > 0) --p.sequences[slot];  // a retry, or a false retry
     std::vector<nfs_argop4> operations{{next(p, slot)}};
     const unsigned count = how >> 3 & 7;
     for (unsigned i = 0; i < count; ++i) add(p, operations);
@@ -388,7 +389,7 @@ class Filer {
     }
   }
 
-  // Callbacks stay until they are answered: with a status, or with bytes.
+  // Answers the callbacks that have been sent, with a status or with raw bytes.
   void answer_callbacks(Peer& p, uint8_t how) {
     const std::vector<ByteVector> sent = std::exchange(p.wire->sent, {});
     for (const ByteVector& message : sent) {
@@ -404,14 +405,14 @@ class Filer {
       dispatcher_.received(p.wire, std::move(reply));
     }
   }
-  // So that it is bounded.
+  // Limits the memory of the two wires.
   void learn_nothing_late() {
     for (Peer& p : peers_) {
       if (p.wire->sent.size() > 200) p.wire->sent.clear();
     }
   }
 
-  // --- what holds ---
+  // --- checks ---
 
   void check() {
     const std::lock_guard lock(core_.mutex);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: a byte stream as the filer receives it, in any chunking. Held to: the same messages as those of
-// a plain reading of the stream in one piece, or an end at the same place; nothing is held but bytes that
-// came, and never more than a record may have.
+// Fuzz entry: a byte stream as the filer receives it, in chunks of any sizes.
 //
-// Input: one byte n (mod 16), n bytes of chunk sizes (0 counts as 256), then the stream.
+// Checked: the messages are the same as those of a simple parser of the whole stream, or the stream breaks at
+// the same place. Memory is held only for received bytes, and never more than a record may have.
+//
+// Input: one byte n (mod 16), n chunk sizes of one byte (0 means 256), then the stream.
 #include "filer/net/record_reader.h"
 
 #include <vector>
@@ -23,8 +24,8 @@ struct Reading {
   bool broken = false;
 };
 
-// RFC 5531 section 11: "A record is composed of one or more record fragments", each behind four bytes: the
-// last one's bit, and its length.
+// RFC 5531 section 11: "A record is composed of one or more record fragments", each preceded by four bytes: a
+// bit for the last fragment, and the length.
 Reading plain(ConstBytes in) {
   Reading r;
   ByteVector message;
@@ -61,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   filer::RecordReader reader(kMaxRecord);
   Reading got;
   size_t came = 0;
-  size_t taken = 0;  // by whole messages
+  size_t taken = 0;  // the bytes of complete messages
   for (size_t turn = 0; came < stream.size() && !reader.broken(); ++turn) {
     const size_t left = stream.size() - came;
     const size_t n = chunks.empty() ? left : std::min(left, chunks[turn % chunks.size()]);

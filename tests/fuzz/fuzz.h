@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every decoder entry is held to, whatever bytes it is given.
+// Checks for every decoder, with any bytes.
 //
-// Decoding ends without a crash, leak or read behind the end (the sanitizers see to that); and what decodes
-// is a value like any other: it encodes, in the size the Sizer says, to bytes that decode to the same value.
+// Decoding must not crash, leak or read beyond the end (the sanitizers check that). A decoded value must
+// encode, with the size that the Sizer computes, to bytes that decode to the same value.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ void survives_its_own_encoding(const T& value) {
   require(again == value, "to the same value");
 }
 
-// Decodes one T; false if it does not decode.
+// Decodes a T; returns false on failure.
 template <class T>
 bool decodes(ConstBytes input, T& value) {
   xdr::Decoder x(input);

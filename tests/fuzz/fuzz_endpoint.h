@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fabric::Endpoint without a network: what is asked of it is kept, and a fuzz target is the peer and the
-// adapter: it delivers Sends, completes Reads, uses exposed memory, ends the connection.
+// A fabric::Endpoint without a network. It records what the object under test requests. The fuzz target plays
+// the peer and the adapter: it delivers Sends, completes Reads, uses exposed memory, and ends the connection.
 //
-// Wire has all of it and outlives the endpoint, which belongs to the object under test. It is of two kinds:
-// as software RDMA is, which closes memory at once; and as adapters are (fabric/verbs), which close it later
-// and end the connection for what the peer could be using.
+// Wire holds all of it and outlives the endpoint, which the object under test owns. It has two modes: memory
+// is closed at once, as in software RDMA; or memory is closed later and the connection ends if the peer might
+// use it, as with adapters (fabric/verbs).
 //
-// Held to, for every user: memory is exposed once at a time; nothing is asked for that the limits exclude.
+// Checked for every user: memory is exposed only once at a time, and no request exceeds the limits.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline Error lost_error() {
   return {Layer::kTransport, Recovery::kReconnect, ECONNRESET, 0, "connection", "lost"};
 }
 
-// What is queued on the loop, and what that queues, runs; from outside of the loop.
+// Runs the loop's queued work and what that queues. Called from outside of the loop.
 inline void settle(Loop& loop) {
   for (int turn = 0; turn < 4; ++turn) {
     loop.post([&loop] { loop.stop(); });
@@ -47,15 +47,15 @@ class Wire final : public std::enable_shared_from_this<Wire> {
     limits.incoming_reads = 8;
   }
 
-  // --- set before it is used
+  // --- set before use
   fabric::EndpointLimits limits;
   ByteVector private_data;
   bool closes_later = false;
   std::function<void(ConstBytes message, uint32_t invalidate)> on_send;
   std::function<void(const segment& target, ConstBytes source)> on_write;
-  std::function<void()> on_gone;  // the endpoint goes: from now on nothing is open
+  std::function<void()> on_gone;  // called when the endpoint is destroyed; from then on no memory is open
 
-  // --- what was asked for
+  // --- what was requested
   struct Exposure {
     segment range;
     MutableBytes memory;
@@ -71,16 +71,16 @@ class Wire final : public std::enable_shared_from_this<Wire> {
   };
   std::map<uint32_t, Exposure> open;  // by handle
   std::deque<Read> reads;
-  unsigned refuse_after = 0;      // so many more are exposed
-  unsigned refuse_exposures = 0;  // and then so many are not
-  size_t most_open = SIZE_MAX;    // nor more than so many at once
-  bool gone = false;              // the endpoint is
+  unsigned refuse_after = 0;      // this many exposures still succeed, ...
+  unsigned refuse_exposures = 0;  // ...then this many fail
+  size_t most_open = SIZE_MAX;    // limit for exposures at one time
+  bool gone = false;              // the endpoint has been destroyed
 
   bool up() const { return state_ == State::kUp; }
   bool usable() const { return state_ == State::kNew || state_ == State::kUp; }
   bool ended() const { return state_ == State::kEnded; }
 
-  // --- the peer, and the adapter
+  // --- the peer and the adapter
   void deliver(ConstBytes message, uint32_t invalidate = 0) {
     if (!up()) return;
     if (invalidate != 0) {
@@ -108,7 +108,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
     events_->on_invalidated(done.cookie);
   }
   bool invalidating() const { return !invalidations_.empty(); }
-  // As disconnect(): nothing but the last event comes any more, and that later.
+  // As disconnect(): only the last event follows, in a later turn of the loop.
   void end(Error why) {
     if (!usable()) return;
     state_ = State::kEnding;
@@ -135,7 +135,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
     for (; !memory.empty(); memory = memory.subspan(segments.back().length)) {
       const MutableBytes part = memory.first(std::min(memory.size(), limits.max_segment_bytes));
       for (const auto& [handle, e] : open) {
-        // A call that could not be sent is sent again while what it had open is being closed.
+        // A call that could not be sent is sent again while its earlier exposure is still being closed.
         const bool again = e.closing && e.access == fabric::Access::kRemoteRead && access == e.access;
         require(again || apart(e.memory, part), "memory is exposed for one call");
       }
@@ -247,7 +247,7 @@ class FuzzEndpoint final : public fabric::Endpoint {
   }
   void disconnect(Error why) override { wire_->end(std::move(why)); }
 
-  size_t unsent_bytes() const override { return 0; }  // a wire that takes all at once
+  size_t unsent_bytes() const override { return 0; }  // this wire accepts everything at once
   const fabric::EndpointLimits& limits() const override { return wire_->limits; }
   fabric::EndpointCounters counters() const override { return {}; }
   ConstBytes peer_private_data() const override { return wire_->private_data; }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: one end of a software RDMA connection after its start-up (EndpointCore), over a socket, against
-// a peer that sends any frames while this side exposes and closes memory, Sends, Writes, Reads and ends.
+// Fuzz entry: one end of a software RDMA connection after its start-up (EndpointCore), over a socket. The
+// peer sends any frames while this side exposes and closes memory, sends, writes, reads and ends.
 //
-// Held to: no byte changes but of memory that is open for it; nothing leaves but what may, in whole frames, a
-// Terminate last; the passive side does not speak first; no more Reads are outstanding than were agreed; a
-// connection that was started ends with one event, nothing comes after it, and nothing keeps it.
+// Checked: only memory that is open for it changes. Only allowed bytes are sent, in whole frames, and nothing
+// follows a Terminate. The passive side does not send first. No more Reads are outstanding than agreed. A
+// started connection ends with one event, no event follows it, and then nothing refers to the connection.
 //
-// Input: three bytes (see Rig's constructor), then steps: one byte says what is done, what follows is the
-// step's (see Rig::step()).
+// Input: three bytes (see Rig's constructor), then steps: one byte selects the action, its arguments follow
+// (see Rig::step()).
 
 #include <sys/socket.h>
 
@@ -38,7 +38,7 @@ constexpr std::byte kReadable{0x42};
 constexpr std::byte kClosed{0x99};
 constexpr std::byte kOurs{0x45};
 constexpr size_t kLarge = 50'000;
-constexpr size_t kSlots = 8;  // for the answers to our Reads
+constexpr size_t kSlots = 8;  // for the data of our Reads
 constexpr size_t kSlotBytes = 600;
 constexpr size_t kMaxQueued = 512u << 10;
 
@@ -46,13 +46,13 @@ Error over_error() {
   return {Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", "over"};
 }
 
-// What the peer can be given, in one block with guards around each.
+// The memory regions that the peer can get, in one block with guard bytes around each.
 struct Region {
   size_t at = 0;
   size_t size = 0;
   Access access = Access::kRemoteWrite;
   bool open = false;
-  segment known;  // as it was exposed last
+  segment known;  // the segment when it was last exposed
 };
 
 ByteVector frame_of(ConstBytes ulpdu, bool crc, uint16_t length_error) {
@@ -72,7 +72,7 @@ bool all_are(ConstBytes bytes, std::byte b) {
          (bytes[0] == b && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
-// The frames that this side sends, as its peer takes them apart.
+// Parses the frames that this side sends, as its peer would.
 class Output {
  public:
   explicit Output(bool crc) : crc_(crc) {}
@@ -142,7 +142,7 @@ class Rig final : private fabric::EndpointEvents {
     int pair[2];
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "sockets");
     peer_ = tcp::Socket(pair[1]);
-    const int room = (kind & 8) != 0 ? 1 : 1 << 20;  // the least that there can be
+    const int room = (kind & 8) != 0 ? 1 : 1 << 20;  // 1: the smallest buffer that the kernel allows
     (void)::setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     Options options;
     options.nudge_after = std::chrono::milliseconds(0);
@@ -154,12 +154,12 @@ class Rig final : private fabric::EndpointEvents {
     established.active = active_;
     established.receive_bytes = receive_bytes_ = 500;
     static const auto kViolations = std::make_shared<log::Throttle>();
-    established.violations = kViolations;  // few lines, for all inputs
+    established.violations = kViolations;  // shared by all inputs, so that few lines are logged
     core_ = std::make_shared<EndpointCore>(loop_, options, std::move(established));
   }
 
   void run() {
-    // An endpoint may also go before anybody has listened to it.
+    // An endpoint may be destroyed before it was started.
     started_ = (input_.byte() & 7) != 7;
     if (started_) core_->start(*this);
     while (started_ && !input_.empty()) {
@@ -224,13 +224,13 @@ class Rig final : private fabric::EndpointEvents {
 
   void close(uint8_t which) {
     Region& r = regions_[which % regions_.size()];
-    // The high bit is of no region.
+    // With the high bit set, the stag belongs to no region.
     core_->invalidate(std::span(&r.known, 1), (which & 0x80) != 0);
     closed(r);
   }
 
-  // From here on it must not change any more, but by what is still in a pipe; and who could read it has other
-  // uses for it.
+  // The region is closed. Its content must not change any more, except by data that is still in a pipe, and
+  // its owner may use it for other data.
   void closed(Region& r) {
     if (!std::exchange(r.open, false)) return;
     if (pipes_ && r.size == kLarge) {
@@ -296,7 +296,7 @@ class Rig final : private fabric::EndpointEvents {
     std::copy_n(memory_.begin() + at, kSlotBytes, shadow_.begin() + at);
   }
 
-  // An event may call anything.
+  // A handler of an event may call any function.
   void act() {
     const uint8_t what = std::exchange(in_next_event_, uint8_t{0});
     switch (what % 8) {
@@ -316,7 +316,7 @@ class Rig final : private fabric::EndpointEvents {
     if (to_send_.size() < kMaxQueued) to_send_.insert(to_send_.end(), bytes.begin(), bytes.end());
   }
 
-  // A frame as it should be, but for what `flags` says.
+  // A valid frame, changed as `flags` says.
   void queue_frame(uint8_t code) {
     const uint8_t flags = input_.byte();
     Segment s;
@@ -346,13 +346,13 @@ class Rig final : private fabric::EndpointEvents {
     return {r.sink_stag, r.bytes, r.sink_offset};
   }
 
-  // A little to either side, or more.
+  // A signed offset of one or two bytes.
   uint64_t shift(uint8_t how) {
     if ((how & 8) != 0) return static_cast<uint64_t>(static_cast<int16_t>(input_.half()));
     return static_cast<uint64_t>(static_cast<int8_t>(input_.byte()));
   }
 
-  // What was exposed, or asked for, from its beginning; or as far from there as the input says.
+  // Addresses a region or a requested Read, from its beginning or with an offset from the input.
   ByteVector tagged(Segment& s) {
     const segment to = target();
     const uint8_t how = input_.byte();
@@ -399,7 +399,7 @@ class Rig final : private fabric::EndpointEvents {
     return payload;
   }
 
-  // Up to `most` bytes go over, and all that comes back is taken.
+  // Transfers up to `most` bytes to this side and receives all that it sends.
   void exchange(size_t most) {
     while (true) {
       const size_t n = give(most);
@@ -412,7 +412,7 @@ class Rig final : private fabric::EndpointEvents {
     }
   }
 
-  // A peer that does not take what it has asked for.
+  // The peer sends but does not receive.
   void only_give(size_t most) {
     give(most);
     loop_.context().poll();
@@ -501,7 +501,7 @@ class Rig final : private fabric::EndpointEvents {
   bool crc_ = false;
   bool pipes_ = false;
   bool started_ = false;
-  bool refused_ = false;  // to expose memory
+  bool refused_ = false;  // an exposure failed
   bool ended_ = false;
   size_t receive_bytes_ = 0;
   size_t ord_ = 0;

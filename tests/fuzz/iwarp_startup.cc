@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the first bytes of a peer, as either side of MPA's start-up reads them. Held to: what is read
-// is encoded to a frame that is read as the same; and what was agreed on is within what both offered.
+// Fuzz entry: the first bytes of a peer, read by either side of the MPA start-up.
 //
-// Input: one byte: bit 0 we are the active side, bit 1 we want CRCs; then the frame.
+// Checked: a decoded frame encodes to a frame that decodes to the same. The agreed values are within what
+// both sides offered.
+//
+// Input: one byte (bit 0: we are the active side, bit 1: we want CRCs), then the frame.
 
 #include "tests/fuzz/fuzz.h"
 #include "transport/fabric/iwarp/mpa.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the frames of a peer after the start-up, in any chunking, with and without CRCs.
-// Held to: no access outside of the exposed memory; the same stream in one piece gives the same
-// steps and the same memory; messages keep the limits; a violation is the last step.
+// Fuzz entry: the frames of a peer after the start-up, in chunks of any sizes, with and without CRCs.
 //
-// Input: one byte: bits 0-3 n, bit 4 CRCs; n bytes of chunk sizes (0 counts
-// as 256), then the stream. Tags are small numbers here, so that they can be hit.
+// Checked: no access outside of the exposed memory. The same stream in one piece gives the same steps and the
+// same memory. Messages keep the limits. A violation is the last step.
+//
+// Input: one byte (bits 0-3: n, bit 4: CRCs), n chunk sizes of one byte (0 means 256), then the stream. Tags
+// are small numbers here, so that inputs can hit them.
 
 #include <algorithm>
 #include <cstring>
@@ -23,8 +24,8 @@ using Step = StreamReader::Step;
 constexpr size_t kMessage = 300;
 constexpr size_t kMemory = 2000;
 
-// Tag t (1 to 3) is memory of t * kMemory / 3 bytes from offset 0; exactly as large as it says, so that a
-// sanitizer sees the first byte beyond.
+// Tag t (1 to 3) is memory of t * kMemory / 3 bytes from offset 0, in a block of exactly that size, so that a
+// sanitizer sees an access beyond it.
 class Memory final : public Placement {
  public:
   Memory() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: where the data lies that was read with OPEN, in a reply that is still coming in.
+// Fuzz entry: locating the data that was read with an OPEN, in a reply that is still arriving.
 
 #include "tests/fuzz/read_shape.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: where a READ's data lies in a reply that is still coming in.
+// Fuzz entry: locating a READ's data in a reply that is still arriving.
 
 #include "tests/fuzz/read_shape.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: the mount table, /proc/self/mountinfo (proc_pid_mountinfo(5)).
 //
-// Held to: no more entries than lines; an entry written as the kernel writes it is the same entry when it is
-// read; no field is longer than its line; the path that a mount is looked up by is absolute and clean.
+// Checked: there are no more entries than lines. An entry that is written as the kernel writes it is read as
+// the same. No field is longer than its line. The path for looking up a mount is absolute and normalized.
 #include "cli/mountinfo.h"
 
 #include <fmt/core.h>
@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace nfsrdma;  // NOLINT: the program's
+using namespace nfsrdma;  // NOLINT: used throughout this file
 using cli::MountEntry;
 using fuzz::require;
 

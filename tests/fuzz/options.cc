@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: mount options, from the text behind -o to the values that a mount is made with.
+// Fuzz entry: mount options, from the text after -o to the values that a mount uses.
 //
-// Held to: the list, written with every byte escaped, is the same list; sizes are what nfs(5) says; options
-// as they are shown are taken again, to the same effect: mount -o remount gives them back.
+// Checked: the list with every byte escaped is parsed as the same list. Sizes are as in nfs(5). Options as
+// they are shown are accepted again with the same effect, because mount -o remount passes them back.
 //
-// Input: the source's line, the line of /etc/fuse.conf, and the rest is the list.
+// Input: a line for the source, a line for /etc/fuse.conf, then the list.
 #include "cli/options.h"
 
 #include "cli/option_table.h"
@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace nfsrdma;  // NOLINT: the program's
+using namespace nfsrdma;  // NOLINT: used throughout this file
 using cli::MountExit;
 using cli::RawOption;
 using fuzz::require;
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text = fuzz::text_of(data, size);
   const std::string_view source_text = fuzz::take_until(text, '\n');
   const std::string_view fuse_conf = fuzz::take_until(text, '\n');
-  // No argument of a program has a NUL.
+  // A program's argument cannot contain a NUL.
   const auto options = cli::split_options(text.substr(0, text.find('\0')));
   fuzz::require_reason(options, MountExit::kUsage);
   if (!options) return 0;

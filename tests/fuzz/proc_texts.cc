@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the texts of /proc that the daemon and the filer read: a caller's status, maps of users, memory
-// and control groups, limits, TCP sockets. A process chooses its own name and so a part of some of them.
+// Fuzz entry: the files in /proc that the daemon and the filer read: a caller's status, user maps, memory and
+// control groups, limits, TCP sockets. A process chooses its own name, and so a part of some of them.
 //
-// Held to: no more groups than the text has numbers; a user's number goes out and comes back; memory is what
-// the text says, in whole KiB; a group's path leads nowhere but down; a limit is one of those given.
+// Checked: there are no more groups than numbers in the text. A mapped user number maps back. Memory is what
+// the text says, in whole KiB. A control group's path only leads downwards. A limit is one of those in the
+// text.
 //
-// Input: one byte that says which text the rest is.
+// Input: one byte that selects the file; the rest is its text.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -19,7 +20,7 @@
 
 namespace {
 
-using namespace nfsrdma;  // NOLINT: the program's
+using namespace nfsrdma;  // NOLINT: used throughout this file
 using fuzz::require;
 
 void check_status(std::string_view text) {
@@ -33,7 +34,7 @@ void check_status(std::string_view text) {
 
 void check_exiting(std::string_view text) {
   const bool exiting = fuse::parse_exiting(text);
-  // Whatever a process calls itself.
+  // Whatever name a process has chosen.
   require(fuse::parse_exiting("1 (" + std::string(text) + ") S 1 1 1 0 -1 4194304 0") == false,
           "a name is no flag");
   require(!exiting || text.find(')') != text.npos, "nothing is said without a name");

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the Requester (RdmaConnection) against a server that says anything, in any order with what its
-// owner, and the adapter under it, do.
+// Fuzz entry: the Requester (RdmaConnection) with a server that sends anything. The order with the actions of
+// its owner and of the adapter is arbitrary.
 //
-// Held to: no more calls outstanding than were granted, and one before the first grant (RFC 8166 section
-// 3.3.1); no message longer than the server takes; what a call has open is closed when its caller hears of
-// its end; a call ends once, and nothing is heard of it afterwards; when the connection has ended, nothing is
-// open and nothing is left.
+// Checked: no more calls are outstanding than granted, and only one before the first grant (RFC 8166 section
+// 3.3.1). No message is longer than the server accepts. A call's memory is closed when its caller is told of
+// its end. A call ends once, and no event follows. When the connection has ended, no memory is open and
+// nothing refers to it.
 //
-// Input: four bytes (see Requester's constructor), then steps: one byte says what is done, what follows is
-// the step's (see Requester::step()).
+// Input: four bytes (see Requester's constructor), then steps: one byte selects the action, its arguments
+// follow (see Requester::step()).
 
 #include <optional>
 #include <set>
@@ -22,7 +22,7 @@
 namespace {
 
 using namespace nfsrdma;           // NOLINT
-using namespace nfsrdma::rpcrdma;  // NOLINT: what is spoken here
+using namespace nfsrdma::rpcrdma;  // NOLINT: used throughout this file
 using fuzz::credit_of;
 using fuzz::Input;
 using fuzz::require;
@@ -30,10 +30,10 @@ using fuzz::size_of;
 using rdma::RdmaConnection;
 
 constexpr size_t kMaxCalls = 24;
-constexpr size_t kMaxMessage = 8192;  // longer ones the server does not Send here
-constexpr size_t kMaxCallbacks = 32;  // as ClientTransport has it
+constexpr size_t kMaxMessage = 8192;  // the server Sends no longer ones here
+constexpr size_t kMaxCallbacks = 32;  // as in ClientTransport
 constexpr uint32_t kFirstXid = 0x70;
-constexpr size_t kDataOffset = 32;  // in a reply to a READ as this target has it
+constexpr size_t kDataOffset = 32;  // in a READ's reply, as this target builds it
 
 void append_words(ByteVector& out, std::initializer_list<uint32_t> values) {
   for (const uint32_t v : values) {
@@ -42,7 +42,7 @@ void append_words(ByteVector& out, std::initializer_list<uint32_t> values) {
   }
 }
 
-// A reply to a READ: a header of success, a status, the data's length; then the data.
+// A READ's reply: a success header, a status, the data's length, then the data.
 rpc::Locate locate(ConstBytes prefix, rpc::BulkPlace& place) {
   if (prefix.size() < kDataOffset) return rpc::Locate::kNeedMore;
   if (load_be32(prefix.data() + 24) != 0) return rpc::Locate::kNone;
@@ -54,8 +54,8 @@ struct Made {
   explicit Made(rpc::Call c) : call(std::move(c)), pending(call) {}
   rpc::Call call;
   rpc::PendingCall pending;
-  std::set<uint32_t> handles;  // that were named for it
-  uint64_t room = 0;           // of its Reply chunk
+  std::set<uint32_t> handles;  // handles in the call's messages
+  uint64_t room = 0;           // size of its Reply chunk
   bool over = false;
   bool abandoned = false;
 };
@@ -81,7 +81,7 @@ class Requester final : public rpc::ConnectionOwner {
     wire_->on_write = [](const segment&, ConstBytes) { require(false, "a Requester writes nothing"); };
   }
 
-  // One for all inputs: mapping its memory costs more than the rest of an input.
+  // One pool for all inputs, because mapping its memory costs more than the rest of an input.
   static BufferPool& pool() {
     static BufferPool all;
     return all;
@@ -100,13 +100,13 @@ class Requester final : public rpc::ConnectionOwner {
   }
 
  private:
-  // A message of ours, and the handles it names.
+  // A message of ours and the handles in it.
   struct Sent {
     rpcrdma::header header;
     std::vector<uint32_t> handles;
   };
 
-  // As the dialer does it.
+  // As the dialer does.
   Task<> agree() {
     const auto connection = connection_;
     const auto agreement = co_await connection->agree(ask_);
@@ -200,7 +200,7 @@ class Requester final : public rpc::ConnectionOwner {
 
   // --- the server
 
-  // A reply that the call could have, then some of its bytes changed.
+  // A valid reply for a call, with some bytes changed.
   void answer(uint8_t which) {
     const Sent* to = sent(which);
     if (to == nullptr) return;
@@ -246,7 +246,7 @@ class Requester final : public rpc::ConnectionOwner {
     send(h, {});
   }
 
-  // A call of the server's, under an XID that one of ours may have, too.
+  // A call from the server. Its XID may equal the XID of one of our calls.
   void call_back(uint8_t which) {
     const Sent* like = sent(which);
     header h;
@@ -292,7 +292,7 @@ class Requester final : public rpc::ConnectionOwner {
     return h;
   }
 
-  // Nothing; one of the call's; one that is another's, or nobody's.
+  // No handle, one of the call's, or one of another call or of nobody.
   uint32_t handle(const Sent* to) {
     const uint8_t code = input_.byte();
     if (code < 160 || to == nullptr) return 0;
@@ -314,7 +314,7 @@ class Requester final : public rpc::ConnectionOwner {
         ready_ && wire_->up() && wire_->open.contains(invalidate) && !is_of(message, invalidate);
     note_delivered(message);
     wire_->deliver(message, invalidate);
-    // RFC 8797 section 4.1: no handle but of the transaction that ends.
+    // RFC 8797 section 4.1: only handles of the transaction that ends may be invalidated.
     require(!foreign || !connection_ || !connection_->open(), "who closes another call's memory is cut off");
   }
 
@@ -325,7 +325,7 @@ class Requester final : public rpc::ConnectionOwner {
         made_, [&](const auto& m) { return &m->pending == p && m->handles.contains(handle); });
   }
 
-  // `bytes` from the beginning of a chunk; `beyond`: and from behind its end.
+  // Shortens a chunk to `bytes` from its beginning. `beyond`: its last segment then extends past its end.
   static void shorten(std::span<segment> chunk, size_t bytes, bool beyond) {
     for (segment& s : chunk) {
       s.length = static_cast<uint32_t>(std::min<size_t>(s.length, bytes));
@@ -334,7 +334,7 @@ class Requester final : public rpc::ConnectionOwner {
     if (beyond && !chunk.empty()) chunk.back().length += static_cast<uint32_t>(bytes);
   }
 
-  // RDMA Writes of `bytes` to the beginning of a chunk, as far as it is open and reaches.
+  // RDMA Writes of `bytes` to the beginning of a chunk, as far as it is open and long enough.
   void place(std::span<const segment> chunk, ConstBytes bytes) {
     for (const segment& s : chunk) {
       const auto at = wire_->open.find(s.handle);
@@ -390,7 +390,7 @@ class Requester final : public rpc::ConnectionOwner {
     s.handles.push_back(range.handle);
   }
 
-  // What this message may have granted and ended.
+  // Applies the grant and the end of a call that this message may bring.
   void note_delivered(ConstBytes message) {
     if (message.size() < 12 || !wire_->up()) return;
     outstanding_.erase(load_be32(message.data()));
@@ -442,7 +442,7 @@ class Requester final : public rpc::ConnectionOwner {
   void over(Made& m) {
     for (const uint32_t handle : m.handles) {
       const auto at = wire_->open.find(handle);
-      // Whose caller goes before its reply leaves the memory behind.
+      // A caller that gives up before its reply leaves the memory to be closed later.
       const bool closed = at == wire_->open.end() || !wire_->usable() || (m.abandoned && at->second.closing);
       require(closed, "what a call had open is closed with it");
     }
@@ -500,7 +500,7 @@ class Requester final : public rpc::ConnectionOwner {
   std::vector<std::unique_ptr<Made>> made_;
   std::vector<Sent> sent_;
   std::set<uint32_t> outstanding_;  // XIDs
-  uint32_t granted_ = 1;            // at most, so far
+  uint32_t granted_ = 1;            // the largest grant so far
   uint32_t invalidate_ = 0;
   size_t callbacks_ = 0;
   std::byte seen_{};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the Responder against a client that says anything, in any order with what the filer behind it
-// does.
+// Fuzz entry: the Responder with a client that sends anything. The order with the actions of the filer behind
+// it is arbitrary.
 //
-// Held to: what is fetched was offered, and no more of it at a time than the credits times the longest call;
-// what is written was offered by a call that has not been answered, and no more than that; a call has one
-// answer at most, an error none; no message is longer than the client takes; no more calls in the reverse
-// direction than were granted; when the connection has ended, nothing is heard and nothing is left.
+// Checked: the Responder reads only offered memory, at one time at most the credits times the longest call.
+// It writes only memory that an unanswered call has offered, and no more than that. A call gets at most one
+// reply, an error none. No message is longer than the client accepts. There are no more calls in the reverse
+// direction than granted. When the connection has ended, no event follows and nothing refers to it.
 //
-// Input: four bytes (see Peer's constructor), then steps: one byte says what is done, what follows is the
-// step's (see Peer::step()).
+// Input: four bytes (see Peer's constructor), then steps: one byte selects the action, its arguments follow
+// (see Peer::step()).
 
 #include "transport/rdma/responder.h"
 
@@ -23,7 +23,7 @@
 namespace {
 
 using namespace nfsrdma;           // NOLINT
-using namespace nfsrdma::rpcrdma;  // NOLINT: what is spoken here
+using namespace nfsrdma::rpcrdma;  // NOLINT: used throughout this file
 using fuzz::credit_of;
 using fuzz::Input;
 using fuzz::require;
@@ -66,7 +66,7 @@ class Peer final : public rdma::ResponderEvents {
     const private_data theirs{(kind & 32) != 0, 4096, size_t{1024} << (sizes / 4 % 4)};
     const auto said = encode(theirs);
     if ((kind & 64) != 0) wire_->private_data.assign(said.begin(), said.end());
-    // RFC 8797 section 5.1: who says nothing takes 1024 bytes.
+    // RFC 8797 section 5.1: a client without private data accepts 1024 bytes.
     inline_ = std::min(options_.inline_bytes, (kind & 64) != 0 ? theirs.receive_bytes : size_t{1024});
     wire_->on_send = [this](ConstBytes message, uint32_t invalidate) { on_send(message, invalidate); };
     wire_->on_write = [this](const segment& target, ConstBytes source) { on_write(target, source); };
@@ -131,7 +131,7 @@ class Peer final : public rdma::ResponderEvents {
     return {0x1000u + code / 16, kLengths[code % std::size(kLengths)], next_offset_};
   }
 
-  // A call with the chunks that the input has for it, then some of its bytes changed.
+  // A call with chunks from the input, then some of its bytes changed.
   void call(uint8_t shape) {
     header h = header_of(shape);
     const uint8_t chunks = input_.byte();
@@ -159,7 +159,7 @@ class Peer final : public rdma::ResponderEvents {
 
   void fetch_all() {
     while (wire_->up() && !wire_->reads.empty()) {
-      // What it begins with, if this is where the message begins.
+      // The XID, if the message begins here.
       const MutableBytes target = wire_->reads.front().target;
       std::ranges::fill(target, std::byte{0});
       if (target.size() >= 4) store_be32(target.data(), input_.byte() % 8);
@@ -213,7 +213,7 @@ class Peer final : public rdma::ResponderEvents {
     note_offers(message);
     const size_t errors = errors_sent_;
     wire_->deliver(message);
-    // RFC 8166 section 4.5; the type's place and value are the same in every version (section 7).
+    // RFC 8166 section 4.5. The type has the same place and value in all versions (section 7).
     if (message.size() >= 16 && load_be32(&message[12]) == RDMA_ERROR)
       require(errors_sent_ == errors, "nobody answers an error");
   }
@@ -235,7 +235,8 @@ class Peer final : public rdma::ResponderEvents {
     for (const segment& s : h.chunks.reply) writable_[h.xid].push_back(s);
   }
 
-  // What the client takes: version 2's default, then what the first CONNPROP says (section 5.3.4).
+  // The inline size that the client accepts: the default of version 2, then the value in the first CONNPROP
+  // (section 5.3.4).
   void note_inline(const header& h, Defect defect) {
     const bool begins = responder_->version() == 0 && h.type != RDMA_ERROR;
     if (h.vers != kVersion2 || !options_.version2 || !(begins || responder_->version() == kVersion2)) return;
@@ -291,7 +292,7 @@ class Peer final : public rdma::ResponderEvents {
     poll();
   }
 
-  // --- what is asked of the fabric
+  // --- requests to the fabric
 
   void on_send(ConstBytes message, uint32_t invalidate) {
     require(message.size() >= 20, "what is sent has a header");
@@ -314,7 +315,7 @@ class Peer final : public rdma::ResponderEvents {
   }
 
   void check_length(ConstBytes message) const {
-    // What the Connection Configuration Protocol has changed is not followed here.
+    // Changes by the Connection Configuration Protocol are not tracked here.
     const bool changes = responder_->version() != kVersion2 && options_.configuration_protocol;
     require(message.size() <= (changes ? options_.inline_bytes : inline_), "it is what the client takes");
   }
@@ -368,16 +369,16 @@ class Peer final : public rdma::ResponderEvents {
   bool closed_ = false;
   bool properties_seen_ = false;
   uint64_t next_offset_ = 0;
-  std::map<uint32_t, size_t> messages_;  // that were not answered, by XID
+  std::map<uint32_t, size_t> messages_;  // unanswered messages, by XID
   std::vector<segment> readable_;
   std::map<uint32_t, std::vector<segment>> writable_;
-  std::vector<uint32_t> waiting_;  // XIDs of calls that the filer has
+  std::vector<uint32_t> waiting_;  // XIDs of the calls that the filer is executing
   std::optional<uint32_t> answering_;
   size_t errors_sent_ = 0;
   size_t reverse_made_ = 0;
   size_t reverse_sent_ = 0;
   size_t reverse_ended_ = 0;
-  uint32_t granted_ = 1;  // at most, so far
+  uint32_t granted_ = 1;  // the largest grant so far
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the entries of client/nfs4/bulk_locators.h are held to: what is said of a prefix is said of every
-// longer one, and of the whole; and the client makes the same of the reply whichever way its data came, in
-// the message or received apart from it as the transport does with what was located.
+// Checks for the entries of client/nfs4/bulk_locators.h. A result for a prefix must hold for each longer
+// prefix and for the whole reply. The client must read the same from the reply whether its data is in the
+// message or was received separately at the located place.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace nfsrdma::fuzz {
 
 using rpc::Locate;
 
-// A COMPOUND that reads: its locator, how its reply is taken up to READ's result, and how many results it has
-// (one more, if there is an operation behind READ).
+// A COMPOUND that reads: its locator, how the reply is decoded up to READ's result, and its number of results
+// (one more if an operation follows READ).
 struct ReadShape {
   Locate (*locate)(ConstBytes, rpc::BulkPlace&);
   Result<nfs4::READ4res> (*take)(client::CompoundReply&);
@@ -39,12 +39,12 @@ inline Located locate(const ReadShape& shape, ConstBytes prefix) {
   return l;
 }
 
-// What the client makes of a reply: nothing if it is an error of any kind.
+// What the client reads from a reply; nullopt for any error.
 struct Read {
   bool eof = false;
   ByteVector data;
-  std::optional<size_t> offset;  // of data that is in the message
-  bool usual = false;            // as many results as a READ asks for, whatever came of the one behind it
+  std::optional<size_t> offset;  // of the data, if it is in the message
+  bool usual = false;            // the expected number of results, whatever the status of the one after READ
 };
 
 inline std::optional<Read> read(const ReadShape& shape, ByteVector message, const Slice* placed) {
@@ -75,7 +75,7 @@ inline std::optional<Read> read(const ReadShape& shape, ByteVector message, cons
   return r;
 }
 
-// As the transport leaves a reply whose data went to its destination.
+// A reply as the transport leaves it when the data went to its destination.
 inline std::optional<Read> read_placed(const ReadShape& shape, ConstBytes whole, const rpc::BulkPlace& at) {
   ByteVector data(whole.begin() + static_cast<ptrdiff_t>(at.offset),
                   whole.begin() + static_cast<ptrdiff_t>(at.offset + at.length));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: a byte stream as a client receives it, in any chunking: record marks, fragments, replies with
-// and without sinks, calls of the server. Held to: no access outside of the sinks; the same stream in one
-// piece gives the same messages; what is delivered keeps the limits. The header of each reply is then read as
-// the transport reads it.
+// Fuzz entry: a byte stream as a client receives it, in chunks of any sizes: record marks, fragments, replies
+// with and without sinks, calls from the server.
 //
-// Input: one byte n (mod 16), n bytes of chunk sizes (0 counts as 256; odd ones go into a pipe where there is
-// one), then the stream. An XID's low three bits say who waits for it.
+// Checked: no access outside of the sinks. The same stream in one piece gives the same messages. Delivered
+// messages keep the limits. The header of each reply is then decoded as the transport decodes it.
+//
+// Input: one byte n (mod 16), n chunk sizes of one byte (0 means 256; odd ones go into a pipe if there is
+// one), then the stream. The low three bits of an XID select the receiver.
 
 #include <algorithm>
 #include <cstring>
@@ -28,7 +29,7 @@ constexpr size_t kMaxRecord = 64u << 10;
 constexpr size_t kDirectMin = 1024;
 constexpr size_t kPipedMin = 100;
 
-// The item's place is what the peer says it is, wherever that leads.
+// The item is where the peer says, wherever that is.
 rpc::Locate where_the_peer_says(ConstBytes prefix, rpc::BulkPlace& place) {
   if (prefix.size() < 16) return rpc::Locate::kNeedMore;
   place = {load_be32(prefix.data() + 8), load_be32(prefix.data() + 12)};
@@ -74,8 +75,8 @@ class Directory final : public tcp::ReplyDirectory {
 
  private:
   struct Entry {
-    std::unique_ptr<std::byte[]>
-        memory;  // exactly as large as the sink: a sanitizer sees the first byte beyond
+    // Exactly as large as the sink, so that a sanitizer sees an access beyond it.
+    std::unique_ptr<std::byte[]> memory;
     rpc::Sink sink;
   };
   static void set(Entry& e, size_t size, rpc::BulkLocator locate, size_t expected) {

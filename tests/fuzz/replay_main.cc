@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz entry over kept inputs, without libFuzzer: `NAME_replay FILE-OR-DIRECTORY...`.
+// Runs a fuzz entry with stored inputs, without libFuzzer: `NAME_replay FILE-OR-DIRECTORY...`.
 //
-// Each input is copied to a block of its own size, so that a sanitizer sees a read behind its end. Every
-// prefix of small inputs is run as well: a kept corpus is also a truncation test. An empty corpus is a
-// failure, not a pass.
+// Each input is copied to a block of its own size, so that a sanitizer sees a read beyond its end. For small
+// inputs every prefix is run too, so a corpus is also a truncation test. An empty corpus is a failure.
 
 #include <cstdint>
 #include <cstdio>

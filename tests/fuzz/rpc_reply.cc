@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: a whole reply as a client receives it: peek, reply header, the refusal's error, and the results
-// both ways a client reads them: as one COMPOUND4res, and piece by piece with READ data received elsewhere.
+// Fuzz entry: a whole reply as a client receives it: peek(), reply header and error. The results are decoded
+// in both ways that a client uses: as one COMPOUND4res, and piece by piece with READ data received elsewhere.
 
 #include "tests/fuzz/fuzz.h"
 #include "xdr/nfs4/compound.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz entry: an RPC-over-RDMA header of either version, as either side receives it, and private data. The
-// object that is decoded into is used again and again, as a connection does.
+// header object is reused for all inputs, as a connection does.
 
 #include "tests/fuzz/fuzz.h"
 #include "xdr/rpcrdma/header.h"

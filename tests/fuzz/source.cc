@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: SOURCE, and the server of `probe`.
+// Fuzz entry: SOURCE, and the server argument of `probe`.
 //
-// Held to: the path is absolute and clean, and no name in it is longer than a file's can be; what was parsed,
-// written in nfs(5)'s form, is the same source; both parsers say the same of a source.
+// Checked: the path is absolute and normalized, and no name in it is longer than a file name may be. A parsed
+// source that is written in nfs(5)'s form is parsed as the same source. Both parsers agree.
 #include "cli/source.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace nfsrdma;  // NOLINT: the program's
+using namespace nfsrdma;  // NOLINT: used throughout this file
 using cli::Source;
 using fuzz::require;
 
@@ -50,7 +50,7 @@ void check(const Source& source, std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text = fuzz::text_of(data, size);
-  text = text.substr(0, text.find('\0'));  // no argument of a program has one
+  text = text.substr(0, text.find('\0'));  // a program's argument cannot contain a NUL
   const auto source = cli::parse_source(text);
   const auto server = cli::parse_server(text);
   fuzz::require_reason(source, cli::MountExit::kUsage);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Input of the entries that are given text: pieces, and what every message of a failure is held to.
+// Text as input: splitting it, and checks for error messages.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// Up to `separator`, which is removed as well; all of it where there is none.
+// Removes and returns the text up to `separator`, which is removed too; all of it if there is none.
 inline std::string_view take_until(std::string_view& text, char separator) {
   const std::string_view taken = text.substr(0, text.find(separator));
   text.remove_prefix(taken.size() + (taken.size() < text.size() ? 1 : 0));
   return taken;
 }
 
-// A refusal says why, with the exit status that its caller promises.
+// A refusal must have a reason and the exit status that its caller documents.
 template <class T, class Code>
 void require_reason(const cli::Outcome<T>& outcome, Code code) {
   require(outcome || !outcome.error().text.empty(), "a refusal has a reason");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every captured message decodes to the last byte, encodes to the bytes it came from, has the size the Sizer
-// says, and fails cleanly when it is cut anywhere.
+// Each captured message decodes to its last byte, encodes to the same bytes, has the size that the Sizer
+// computes, and fails cleanly when it is cut anywhere.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace nfsrdma::golden {
 namespace {
 
-// Calls check(message, Decoded<>{}) for every message there is.
+// Calls check(message, Decoded<>{}) for each message.
 template <class Check>
 void for_every_message(Check check) {
   ASSERT_GE(messages().size(), 90U) << "golden messages are missing";
@@ -40,7 +40,7 @@ TEST(Captured, Sized_IsAsLongAsItsBytes) {
   });
 }
 
-// Every prefix is copied to a block of its own, so that a read behind its end is a read behind the block.
+// Each prefix is copied to its own block, so that a sanitizer sees a read beyond its end.
 TEST(Captured, CutAtAnyByte_FailsCleanly) {
   for_every_message([]<class T>(const Message& message, const T&) {
     for (size_t n = 0; n < message.bytes.size(); ++n) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What captured messages mean. The expected values are those that Wireshark, an independent decoder, shows
-// for them.
+// The content of captured messages. The expected values are those that Wireshark, an independent decoder,
+// shows.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace nfsrdma::golden {
 namespace {
 
-using namespace nfsrdma::nfs4;  // NOLINT: the tests speak of little else
+using namespace nfsrdma::nfs4;  // NOLINT: used throughout this file
 
 template <class T>
 T decoded(std::string_view name) {
@@ -231,7 +231,7 @@ TEST(CapturedGanesha, EveryAttribute_IsKnown) {
   EXPECT_EQ(root.fs->lease_time, 30U);
   EXPECT_EQ(root.fs->maxname, 1024U);
   EXPECT_TRUE(root.fs->supported_attrs.test(FATTR4_FS_LOCATIONS));
-  EXPECT_FALSE(root.has(FATTR4_FS_LOCATIONS));  // asked for, and left out: the server is not elsewhere
+  EXPECT_FALSE(root.has(FATTR4_FS_LOCATIONS));  // requested and left out, because there is no other location
   EXPECT_TRUE(root.fs->suppattr_exclcreat.test(FATTR4_MODE));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes derived by hand from the XDR of the RFCs, one 32-bit word at a time, for what no captured message
-// shows. Each test encodes a value to exactly these bytes and decodes these bytes to that value.
+// Messages that no capture contains, derived by hand from the XDR of the RFCs, one 32-bit word at a time.
+// Each test encodes a value to exactly these bytes, and decodes the bytes to that value.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace nfsrdma::golden {
 namespace {
 
-using namespace nfsrdma::nfs4;  // NOLINT: the tests speak of little else
+using namespace nfsrdma::nfs4;  // NOLINT: used throughout this file
 
 template <class T>
 void expect_wire(const T& value, std::string_view hex) {

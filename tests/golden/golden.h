@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden messages: complete RPC messages in hexadecimal, one per file, whose origin README.md names.
+// Golden messages: complete RPC messages in hexadecimal, one in each file. README.md names their origin.
 //
-// The name says what a file holds: *_call and *_reply are of the NFS program, *_cb_call and *_cb_reply of the
-// callback program. Used by the golden,
-// hostile and fuzz tests.
+// The file's name gives the kind: *_call and *_reply belong to the NFS program, *_cb_call and *_cb_reply to
+// the callback program. Used by the golden, hostile and fuzz tests.
 #pragma once
 
 #include <string>
@@ -24,7 +23,7 @@ struct Message {
   ByteVector bytes;
 };
 
-// All messages of tests/golden, by name.
+// All messages in tests/golden, by name.
 const std::vector<Message>& messages();
 const Message& message(std::string_view name);
 
@@ -38,7 +37,7 @@ using Reply = Decoded<rpc::reply_header, nfs4::COMPOUND4res>;
 using CallbackCall = Decoded<rpc::call_header, nfs4::CB_COMPOUND4args>;
 using CallbackReply = Decoded<rpc::reply_header, nfs4::CB_COMPOUND4res>;
 
-// A reply that refuses the call has no results.
+// Whether a body follows the header. A reply that refuses the call has none.
 inline bool has_body(const rpc::call_header&) {
   return true;
 }
@@ -46,7 +45,7 @@ inline bool has_body(const rpc::reply_header& header) {
   return header.success();
 }
 
-// Header and body, to the last byte.
+// Decodes header and body, to the last byte.
 template <class T>
 bool decode(ConstBytes bytes, T& out, std::string* why = nullptr) {
   xdr::Decoder x(bytes);
@@ -71,7 +70,7 @@ size_t size_of(const T& value) {
   return x.total();
 }
 
-// Calls visit(T{}) with the Decoded<> that fits the message's kind.
+// Calls visit(T{}) with the Decoded<> for this kind of message.
 template <class Visit>
 void visit_kind(Kind kind, Visit visit) {
   switch (kind) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hexadecimal text, as golden bytes are written down. Lines starting with # are comments; white space means
-// nothing.
+// Hexadecimal text, the form of golden messages. Lines that begin with # are comments; white space is
+// ignored.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace nfsrdma::golden {
 
-// Anything but hex digits, white space and #-comments ends the test run.
+// Ends the test run at anything but hex digits, white space and #-comments.
 ByteVector from_hex(std::string_view text);
 // In words of four bytes.
 std::string to_hex(ConstBytes bytes);
 
-// Says what is wrong with the golden data, and ends the test run.
+// Prints what is wrong with the golden data and ends the test run.
 [[noreturn]] void die(const std::string& what);
 
 }  // namespace nfsrdma::golden

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AnyValue: a value of some wire type behind one interface, so that a property is compiled once and not once
-// per type.
+// AnyValue: a value of any wire type behind one interface, so that a property is compiled once and not for
+// each type.
 #pragma once
 
 #include <memory>
@@ -43,7 +43,7 @@ struct WireType {
   std::unique_ptr<AnyValue> value;
 };
 
-// One list per family, each in a file of its own.
+// The wire types of each family; each list is in its own file.
 std::vector<WireType> argument_types();
 std::vector<WireType> result_types();
 std::vector<WireType> callback_types();

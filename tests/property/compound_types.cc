@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole compounds: how the Generator picks operations. The other codecs find their descriptions in the
+// Whole compounds: how the Generator chooses operations. The other codecs use the descriptions in the
 // library.
 
 #include "tests/property/any_value.h"
@@ -9,8 +9,7 @@ namespace {
 
 using property::Generator;
 
-// Arm 0 is ILLEGAL, which ends a list of arguments and has a status of its own in results; unit tests have
-// it.
+// Arm 0 is ILLEGAL, which ends a list of arguments and has its own status in results. Unit tests cover it.
 template <class Op>
 bool operation(Generator& x, Op& op) {
   using Variant = decltype(op.op);

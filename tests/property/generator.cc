@@ -38,7 +38,7 @@ bool Generator::operator()(bool& v) {
   return ok_;
 }
 
-// Half of the results succeed; the failures with data of their own come up often.
+// Half of the results succeed. Failures with data of their own are frequent.
 bool Generator::operator()(nfs4::nfsstat4& v) {
   constexpr nfs4::nfsstat4 kStatuses[] = {nfs4::NFS4_OK,        nfs4::NFS4_OK,         nfs4::NFS4_OK,
                                           nfs4::NFS4ERR_DENIED, nfs4::NFS4ERR_NOTSUPP, nfs4::nfsstat4{10999}};

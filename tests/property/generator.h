@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fourth "codec": where the Decoder reads a value from bytes, the Generator invents one from random
+// A fourth "codec": where the Decoder reads a value from bytes, the Generator creates one from random
 // choices.
 //
-// Because every wire type is described once (xdr/codec.h), the description also tells how to make any legal
-// value of the type, whatever is added to it later. The choices are a list of numbers that rapidcheck
-// generates and shrinks; when they run out, every further choice is 0, so values stay finite. Strings and
-// arrays stay short. A description that refuses an arm (x.fail) makes the value unusable: callers discard it.
+// Each wire type has one description (xdr/codec.h), which is enough to create any legal value of the type,
+// also after later changes. The choices are a list of numbers that rapidcheck generates and shrinks. When the
+// list is used up, further choices are 0, so values stay finite. Strings and arrays stay short. If a
+// description refuses an arm (x.fail), the caller discards the value.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline constexpr bool nfsrdma::xdr::kDecodes<nfsrdma::property::Generator> = tru
 
 namespace nfsrdma::property {
 
-// The values an enum is picked from: those its RFC defines.
+// The range from which an enum's values are chosen: those that its RFC defines.
 struct Range {
   uint32_t low = 0;
   uint32_t high = 0;
@@ -80,7 +80,7 @@ inline constexpr Range kRange<rpc::reject_stat>{0, 1};
 template <>
 inline constexpr Range kRange<rpc::accept_stat>{0, 5};
 
-// Up to eight attributes of any number, with values for most of them.
+// Up to eight attributes with any number; most of them get a value.
 bool xdr(Generator& x, nfs4::fattr4& v);
 
 class Generator {
@@ -117,7 +117,7 @@ class Generator {
   std::span<const uint32_t> choices_;
   size_t at_ = 0;
   bool ok_ = true;
-  std::deque<ByteVector> kept_;  // what views point into
+  std::deque<ByteVector> kept_;  // the bytes that views point into
 };
 
 }  // namespace nfsrdma::property

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties every wire type must have, checked on generated values of every type there is.
+// Properties that all wire types must have, checked with generated values of all types.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -35,7 +35,7 @@ void comes_back_with_its_size(const AnyValue& v) {
   RC_ASSERT(encoded(*back) == wire);
 }
 
-// Bulk items beside the stream and items inline must describe the same message.
+// A message with bulk items beside the stream must be the same as with inline items.
 void bulk_beside_the_stream_is_the_same_message(const AnyValue& v) {
   std::vector<xdr::Bulk> bulks;
   ByteVector inline_part;
@@ -59,7 +59,7 @@ void bulk_beside_the_stream_is_the_same_message(const AnyValue& v) {
   RC_ASSERT(gathered == encoded(v));
 }
 
-// Each prefix is a block of its own, so that a read behind its end is a read behind the block.
+// Each prefix has its own block, so that a sanitizer sees a read beyond its end.
 void every_prefix_fails(const AnyValue& v) {
   const ByteVector wire = encoded(v);
   for (size_t n = 0; n < wire.size(); ++n) {
@@ -69,7 +69,7 @@ void every_prefix_fails(const AnyValue& v) {
   }
 }
 
-// What a damaged message decodes to, if it decodes, is a value like any other.
+// A damaged message either fails to decode, or decodes to a valid value.
 void damage_is_refused_or_a_value(const AnyValue& v, const Choices& damage) {
   ByteVector wire = encoded(v);
   if (wire.empty()) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every attribute, one by one, through every operation that takes any (RFC 8881
-// sections 5.5, 5.6, 18.7, 18.15, 18.23, 18.30, 18.31).
+// All attributes, one by one, in all operations that take attributes (RFC 8881 sections 5.5, 5.6, 18.7,
+// 18.15, 18.23, 18.30, 18.31).
 
 #include "tests/unit/filer/raw_client.h"
 
@@ -25,7 +25,7 @@ bitmap4 only(uint32_t number) {
   map.set(static_cast<fattr4_number>(number));
   return map;
 }
-// The attribute with some value of its type.
+// The attribute with any value of its type.
 fattr4 some(uint32_t number) {
   fattr4 a;
   a.attrmask = only(number);
@@ -57,7 +57,7 @@ class AttributesTest : public ::testing::TestWithParam<Kept> {
 };
 
 // "the supported_attrs attribute ... is a bit vector that would retrieve all mandatory and recommended
-// attributes that are supported for this object": what it names comes, and nothing else, for any object.
+// attributes that are supported for this object": exactly these attributes are returned, for any object.
 TEST_P(AttributesTest, SupportedAttrs_IsTheTruth) {
   for (const std::string path : {"/", "/export", "/export/f", "/export/d", "/export/l"}) {
     const bitmap4 claimed =
@@ -84,7 +84,7 @@ TEST_P(AttributesTest, SuppattrExclcreat_HoldsWhatCanBeSetOnly) {
   EXPECT_TRUE(supported.contains(exclusive));
 }
 
-// "the server MUST return NFS4ERR_INVAL" to the getting of a set-only attribute, whoever asks.
+// "the server MUST return NFS4ERR_INVAL" for reading a set-only attribute, in all operations.
 TEST_P(AttributesTest, SetOnlyOnes_CannotBeRead) {
   for (const uint32_t number : all_attributes()) {
     if (!kSetOnly.test(static_cast<fattr4_number>(number))) continue;
@@ -98,9 +98,9 @@ TEST_P(AttributesTest, SetOnlyOnes_CannotBeRead) {
   }
 }
 
-// To the setting of a get-only one likewise; "If the server does not support an attribute as requested by the
-// client, the server SHOULD return NFS4ERR_ATTRNOTSUPP". In SETATTR, CREATE and OPEN alike, and nothing is
-// made.
+// The same for setting a get-only one; "If the server does not support an attribute as requested by the
+// client, the server SHOULD return NFS4ERR_ATTRNOTSUPP". SETATTR, CREATE and OPEN behave alike and create
+// nothing.
 TEST_P(AttributesTest, WhatCannotBeSet_IsRefusedEverywhere) {
   for (const uint32_t number : all_attributes()) {
     const auto attribute = static_cast<fattr4_number>(number);
@@ -120,7 +120,7 @@ TEST_P(AttributesTest, WhatCannotBeSet_IsRefusedEverywhere) {
   EXPECT_EQ(server->list("/export").size(), 3u);
 }
 
-// SETATTR's result has "what (if any) attributes were successfully set", also when it fails.
+// SETATTR's result has "what (if any) attributes were successfully set", even if it fails.
 TEST_P(AttributesTest, AttributesThatWereSet_AreThoseAskedFor) {
   for (const uint32_t number : {FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP,
                                 FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED}) {
@@ -152,10 +152,10 @@ TEST_P(AttributesTest, ValuesOutOfRange_AreInvalid) {
   EXPECT_EQ(client->attributes("/export/f", only(FATTR4_SIZE)).size, 7u);
 }
 
-// What GETATTR has just said, VERIFY finds the same; "NFS4ERR_ATTRNOTSUPP" for what is not supported, and
-// "NFS4ERR_INVAL" for rdattr_error.
+// VERIFY accepts the values that GETATTR has just returned; NFS4ERR_ATTRNOTSUPP for unsupported attributes,
+// NFS4ERR_INVAL for rdattr_error.
 TEST_P(AttributesTest, Verify_KnowsEveryReadableOne) {
-  // A host's disk is not ours alone.
+  // Other programs may use the host's disk meanwhile.
   const bitmap4 disk =
       bitmap4::of({FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE});
   const auto verify_disk = [&] {
@@ -184,8 +184,8 @@ TEST_P(AttributesTest, Verify_KnowsEveryReadableOne) {
   EXPECT_EQ(at_path("/export/f", ops(VERIFY4args{some(FATTR4_RDATTR_ERROR)})), NFS4ERR_INVAL);
 }
 
-// "Servers SHOULD treat any attempt to use bits that are not defined as NFS4ERR_INVAL" (section 18.1.3); what
-// is granted is part of what is supported, and that of what was asked.
+// "Servers SHOULD treat any attempt to use bits that are not defined as NFS4ERR_INVAL" (section 18.1.3).
+// Granted bits are a subset of the supported ones, and these of the requested ones.
 TEST_P(AttributesTest, Access_AnswersWhatItWasAsked) {
   for (const std::string path : {"/", "/export", "/export/f", "/export/d", "/export/l"}) {
     for (uint32_t asked = 0; asked < 0x40; ++asked) {
@@ -200,8 +200,7 @@ TEST_P(AttributesTest, Access_AnswersWhatItWasAsked) {
 
 // --- READDIR ---
 
-// "cookie values of zero, 1, and 2 are to be considered reserved"; 1 and 2 are of no entry, whatever verifier
-// comes.
+// "cookie values of zero, 1, and 2 are to be considered reserved": 1 and 2 fail with any verifier.
 TEST_P(AttributesTest, ReservedCookies_AreBad) {
   READDIR4args list;
   list.maxcount = 8192;
@@ -234,9 +233,9 @@ TEST_P(AttributesTest, CountsOfReaddir_BoundIt) {
   }
 }
 
-// Who may read a directory and not search it learns names: "the server can instead return the attribute
-// rdattr_error" if it was asked for; "If the client does not request the attribute, the server has no choice
-// but to return failure".
+// A user who may read but not search a directory gets only names: "the server can instead return the
+// attribute rdattr_error" if it was requested; "If the client does not request the attribute, the server has
+// no choice but to return failure".
 TEST_P(AttributesTest, DirectoryThatMayNotBeSearched_HasNamesWithAnError) {
   ASSERT_TRUE(server->make_directory("/export/d/sub"));
   fattr4 mode = some(FATTR4_MODE);
@@ -262,7 +261,7 @@ TEST_P(AttributesTest, DirectoryThatMayNotBeSearched_HasNamesWithAnError) {
   EXPECT_EQ(user.run_at("/export/d", ops(LOOKUP4args{"sub"})).status, NFS4ERR_ACCESS);
 }
 
-// Who may not search a directory is not told what is in it, whatever he asks.
+// Without search permission no operation tells what is in a directory.
 TEST_P(AttributesTest, DirectoryThatMayNotBeSearched_TellsNobodyWhatIsThere) {
   if (GetParam() == Kept::kByHost && !may_act_as_callers()) GTEST_SKIP() << "needs root";
   ASSERT_TRUE(server->make_directory("/export/d/sub"));

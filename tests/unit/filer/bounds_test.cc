@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers can make the server keep besides state (state_limits_test.cc): connections of the dead, and
-// whatever is around the data of an export in memory.
+// Limits of what peers can make the server keep besides state (state_limits_test.cc): connections of vanished
+// clients, and the objects and names of an export in memory.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -29,7 +29,7 @@ TEST(Bounds, APeerThatIsGone_IsAskedForAndLetGo) {
   RawClient client(*server);
   ASSERT_TRUE(client.establish());
   size_t found = 0;
-  for (int fd = 0; fd < 1024; ++fd) {  // the server's end: it is in this process
+  for (int fd = 0; fd < 1024; ++fd) {  // the server's sockets belong to this process too
     if (port_of(getsockname, fd) != server->port() || port_of(getpeername, fd) == 0) continue;
     ++found;
     EXPECT_EQ(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
@@ -41,8 +41,8 @@ TEST(Bounds, APeerThatIsGone_IsAskedForAndLetGo) {
   EXPECT_EQ(found, 1u);
 }
 
-// Calls take 200 bytes each, and what they ask for half a megabyte: the server answers no faster than that is
-// read.
+// Each call takes 200 bytes and asks for half a megabyte. The server answers only as fast as the client
+// reads.
 TEST(Bounds, WhoReadsNoReplies_IsNotAnsweredFurther) {
   constexpr unsigned kCalls = 150, kBytes = 512u << 10;
   const auto server = start_server();
@@ -54,7 +54,7 @@ TEST(Bounds, WhoReadsNoReplies_IsNotAnsweredFurther) {
   for (unsigned i = 0; i < kCalls; ++i)
     xids.push_back(
         client.send(ops(client.next_sequence(0, false), PUTFH4args{file}, READ4args{{}, 0, kBytes})));
-  // What a socket takes of itself is on top (tcp_wmem, tcp_rmem: ten megabytes by default).
+  // The sockets buffer some more (tcp_wmem, tcp_rmem: ten megabytes by default).
   for (int turn = 0; turn < 20; ++turn) EXPECT_EQ(other.run({}).status, NFS4_OK) << "nobody else waits";
   EXPECT_GE(server->executed(OP_READ).executed, 1u);
   EXPECT_LE(server->executed(OP_READ).executed, kCalls / 2);
@@ -68,10 +68,10 @@ TEST(Bounds, WhoReadsNoReplies_IsNotAnsweredFurther) {
 class AroundTheData : public ::testing::Test {
  protected:
   void SetUp() override {
-    server->set_space("/export", 4096);  // of data; what is around it may take 1 MiB
+    server->set_space("/export", 4096);  // limit for data; objects and names may take 1 MiB more
     ASSERT_TRUE(client.establish());
   }
-  // Repeats until it is refused, and how often it was not.
+  // Repeats `act` until it is refused; returns how often it succeeded.
   template <class Act>
   size_t until_refused(Act act) {
     for (size_t i = 0; i < 20'000; ++i) {

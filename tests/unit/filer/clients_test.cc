@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client IDs and sessions against everything that may come with them (RFC 8881 sections 18.35
-// to 18.37, 18.46, 18.50): the cases that session_test.cc and sequence_test.cc do not have.
+// Client IDs and sessions with all kinds of arguments (RFC 8881 sections 18.35 to 18.37, 18.46, 18.50): cases
+// that are not in session_test.cc and sequence_test.cc.
 
 #include <bit>
 #include <random>
@@ -51,7 +51,7 @@ TEST(ExchangeIdArguments, OwnersOfAnyLegalLength_AreTaken) {
   }
 }
 
-// "the server MUST set one of" the roles; who the server is does not depend on who asks, nor on the
+// "the server MUST set one of" the roles. The server's identity does not depend on the client or the
 // connection (sections 2.10.5, 18.35.3).
 TEST(ExchangeIdArguments, ServerIsTheSameToEverybody) {
   const auto server = start_server();
@@ -74,8 +74,9 @@ TEST(ExchangeIdArguments, ServerIsTheSameToEverybody) {
   }
 }
 
-// SP4_MACH_CRED wants RPCSEC_GSS, which is not here; of SP4_SSV "if the client's ssp_hash_algs (or
-// ssp_encr_algs) is empty the server returns NFS4ERR_INVAL", and none of the encryption algorithms is here.
+// SP4_MACH_CRED needs RPCSEC_GSS, which this server lacks. For SP4_SSV, "if the client's ssp_hash_algs (or
+// ssp_encr_algs) is empty the server returns NFS4ERR_INVAL"; the server supports none of the encryption
+// algorithms.
 TEST(ExchangeIdArguments, StateProtection_IsRefusedForWhatItLacks) {
   const auto server = start_server();
   RawClient client(*server);
@@ -91,7 +92,7 @@ TEST(ExchangeIdArguments, StateProtection_IsRefusedForWhatItLacks) {
   EXPECT_EQ(status_of(client, args), NFS4ERR_ENCR_ALG_UNSUPP);
 }
 
-// Section 18.35.4: every combination of a record, an update, the verifier and the principal.
+// Section 18.35.4: all combinations of record, update, verifier and principal.
 TEST(ExchangeIdCases, Everyone) {
   struct Case {
     bool update, confirmed, same_verifier, same_principal;
@@ -139,7 +140,8 @@ TEST(ExchangeIdCases, Everyone) {
   }
 }
 
-// "If old_clientid_ret has no state ... the server ... deletes the old record": without sessions it has none.
+// "If old_clientid_ret has no state ... the server ... deletes the old record": a client without sessions has
+// no state.
 TEST(ExchangeIdCases, OtherPrincipalOfAnIdleClient_ReplacesIt) {
   const auto server = start_server();
   RawClient first(*server, "shared", {.uid = 1000, .gid = 1000});
@@ -162,8 +164,8 @@ TEST(ExchangeIdCases, BehindSequence_ForAnotherOwner_Works) {
 
 // --- limits ---
 
-// Nobody can make the server remember clients without end: unconfirmed records go first, then those whose
-// lease is over; who keeps his lease stays.
+// The number of remembered clients is limited. Unconfirmed records are removed first, then clients with
+// expired leases; a client with a valid lease stays.
 TEST(ClientLimits, AtTheLimit_TheLongestExpiredGoes) {
   const auto server = start_server({.limits = {.max_clients = 3}, .manual_clock = true});
   server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
@@ -258,8 +260,8 @@ TEST_F(OtherUsersClient, DestroyClientid_IsWrongCred) {
   EXPECT_EQ(owner.call(ops(DESTROY_CLIENTID4args{owner.clientid})).status, NFS4_OK);
 }
 
-// Counters differ in a few bits from one to the next; of random bits about half differ. That 24 of 96 or
-// fewer do by chance happens once in more than a million.
+// Successive counter values differ in few bits; random values differ in about half. The chance that random
+// values differ in at most 24 of 96 bits is below one in a million.
 TEST_F(OtherUsersClient, SessionIdsAndStateids_TellNothingOfTheNext) {
   const auto differing = [](ConstBytes a, ConstBytes b) {
     int bits = 0;
@@ -296,7 +298,7 @@ struct ClientTableTest : ::testing::Test {
   }
 };
 
-// A server asks before every COMPOUND.
+// The server calls overdue() before each COMPOUND.
 TEST_F(ClientTableTest, IsSearchedForOverdueClients_OnlyWhenOneMayBe) {
   for (int i = 0; i < 500; ++i) add(seconds(0));
   for (LeaseClock::Duration now{0}; now < 10 * kLease; now += std::chrono::milliseconds(100)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CREATE_SESSION and what a session then says (RFC 8881 sections 18.36, 18.46): the cases that
-// session_test.cc and sequence_test.cc do not have.
+// CREATE_SESSION, and the properties of the new session (RFC 8881 sections 18.36, 18.46): cases that are not
+// in session_test.cc and sequence_test.cc.
 
 #include "tests/unit/filer/raw_client.h"
 
@@ -37,7 +37,7 @@ TEST_F(CreateSessionTest, BeforeTheFirst_AReplayIsMisordered) {
   EXPECT_EQ(client->create_session().status, NFS4_OK);
 }
 
-// A list may be as long as a message, and a session is kept for as long as its client comes.
+// A list may be as long as a message allows, and a session is kept as long as its client renews its lease.
 TEST_F(CreateSessionTest, OfManyCallbackCredentials_OneIsKept) {
   CREATE_SESSION4args args = request();
   args.csa_sec_parms.assign(1000, {});
@@ -82,8 +82,8 @@ TEST_F(CreateSessionTest, InASessionOfAnother_Works) {
   EXPECT_EQ(other.run(ops(PUTROOTFH4args{})).status, NFS4_OK);
 }
 
-// A refused request is refused again when it is repeated (its reply is "cached"); one with the same sequence
-// ID and better arguments is what clients of Linux' server send, one with the next is what the RFC expects.
+// The same refused request is refused again (its reply is "cached"). Clients written for Linux' server send
+// better arguments with the same sequence ID; the RFC expects the next one.
 TEST_F(CreateSessionTest, AfterARefusal_TheSameAndTheNextSequenceWork) {
   CREATE_SESSION4args bad = request();
   bad.csa_fore_chan_attrs.ca_maxresponsesize = 20;
@@ -107,7 +107,7 @@ TEST_F(CreateSessionTest, SizesThatCannotWork_AreTooSmall) {
   EXPECT_EQ(with([](Attrs& f, Attrs&, uint32_t&) { f.ca_maxresponsesize = 0; }), NFS4ERR_TOOSMALL);
   EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t&) { b.ca_maxresponsesize = 0; }), NFS4ERR_TOOSMALL);
   EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t&) { b.ca_maxoperations = 1; }), NFS4ERR_TOOSMALL);
-  // Also when the back channel is to be bound later; but who offers it no slots does not want one.
+  // Checked too if the back channel is to be bound later. A client that offers no slots does not want one.
   EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t& flags) { b.ca_maxresponsesize = 10, flags = 0; }),
             NFS4ERR_TOOSMALL);
   EXPECT_EQ(with([](Attrs&, Attrs& b, uint32_t& flags) { b = {}, flags = 0; }), NFS4_OK);
@@ -130,7 +130,7 @@ TEST_F(CreateSessionTest, ShortRequests_AreTheClientsToMake) {
             NFS4ERR_REQ_TOO_BIG);
 }
 
-// A CB_RECALL would be longer: the client gets its session, and no back channel.
+// The back channel is too small for a CB_RECALL: the client gets its session without a back channel.
 TEST_F(CreateSessionTest, ShortCallbacks_AreNoBackChannel) {
   CREATE_SESSION4args args = request();
   args.csa_back_chan_attrs.ca_maxrequestsize = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Too many of everything from one peer: connections, memory, clients, sessions. Whoever else comes is served.
+// One peer uses too much: connections, memory, clients, sessions. Other clients are still served.
 #include "filer/net/crowd.h"
 
 #include <thread>
@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// --- who goes
+// --- which connection is closed
 
 class FakeLink final : public Link {
  public:
@@ -72,7 +72,7 @@ TEST_F(Crowd, AFewStrangers_MayStayWhereOneUserHasTooMany) {
   EXPECT_EQ(goes(16), 7u) << "his that was silent for longest";
 }
 
-// Who claims to be many users has one address.
+// A peer that claims to be many users has one address.
 TEST_F(Crowd, TheAddressWithMost_ComesBeforeThePrincipal) {
   for (uint32_t i = 0; i < 40; ++i) add("10.0.0.1", i / 2);
   for (uint32_t i = 0; i < 24; ++i) add("10.0.0.2", 7);
@@ -185,7 +185,7 @@ TEST(Connections, WhoTakesNoReplies_Ends) {
   EXPECT_EQ(other.run({}).status, NFS4_OK);
 }
 
-// Each of many connections stays below its own bound; all of them together hold no more than they may.
+// Each of many connections stays below its own limit; the limit for all of them holds too.
 TEST(Connections, TogetherHoldNoMoreThanTheyMay) {
   constexpr unsigned kConnections = 12;
   Options options;
@@ -247,7 +247,7 @@ TEST(Shares, OneUsersSessions_LeaveRoomForOthers) {
 
 constexpr seconds kLease{90};
 
-// Elsewhere than on this host anybody may claim to be many users: the address has its share, too.
+// A peer on another machine can claim to be many users, so each address has a limit too.
 TEST(Shares, AnAddress_HasHalfWhoeverItsUsersAre) {
   ClientTable::Limits limits;
   limits.max_clients = 200;

@@ -15,7 +15,7 @@ class DelegationTest : public ::testing::Test {
     server = start_server({.manual_clock = true});
     server->configure([](Switches& s) {
       s.delegations = Delegations::kReadOrWrite;
-      s.conflict_wait = {};  // one thread is both clients
+      s.conflict_wait = {};  // one thread runs both clients
     });
     server->make_file("/export/f", "content", 0666);
     holder = std::make_unique<RawClient>(*server, "holder");
@@ -75,7 +75,8 @@ TEST_F(DelegationTest, ConflictingOpen_RecallsAndWaits) {
   EXPECT_EQ(recall.stateid.seqid, 0u)
       << "the seqid value for a stateid sent ... as part of a callback is required to be zero";
   EXPECT_EQ(recall.fh, holder->handle_of("/export/f"));
-  // The reply that granted it may still be on its way: the recall names the request (section 2.10.6.3).
+  // The client may not have the reply yet that granted the delegation, so the recall refers to that request
+  // (section 2.10.6.3).
   ASSERT_EQ(sequence.csa_referring_call_lists.size(), 1u);
   EXPECT_EQ(sequence.csa_referring_call_lists[0].rcl_sessionid, holder->session);
   EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4ERR_DELAY);
@@ -85,9 +86,9 @@ TEST_F(DelegationTest, ConflictingOpen_RecallsAndWaits) {
 }
 
 // "Replying does not complete the recall except when the value of the reply's status field is neither
-// NFS4ERR_DELAY nor NFS4_OK" (section 20.2.4), but the delegation is still there, and "servers SHOULD revoke
+// NFS4ERR_DELAY nor NFS4_OK" (section 20.2.4). But the delegation still exists, and "servers SHOULD revoke
 // delegations that are not returned in a period of time equal to the lease period" (section 10.4.5): until
-// then the client is asked again.
+// then the recall is repeated.
 TEST_F(DelegationTest, RecallThatIsRefused_IsSentAgain) {
   const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
   EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4ERR_DELAY);
@@ -150,8 +151,8 @@ TEST_F(DelegationTest, OtherConflicts_RecallToo) {
 }
 
 // Section 20.1.3: "The CB_GETATTR operation is used by the server to obtain the current modified state of a
-// file that has been OPEN_DELEGATE_WRITE delegated." Section 10.4.3: "If the change attribute" is what the
-// holder was given, "the file has not been modified".
+// file that has been OPEN_DELEGATE_WRITE delegated." Section 10.4.3: "If the change attribute" is the one
+// that the holder was given, "the file has not been modified".
 class AskedHolder : public DelegationTest {
  protected:
   void SetUp() override {
@@ -160,7 +161,7 @@ class AskedHolder : public DelegationTest {
     ASSERT_EQ(held.delegation.delegation_type, OPEN_DELEGATE_WRITE);
     given = attributes(*holder)->change;
   }
-  // Nothing: DELAY.
+  // nullopt: NFS4ERR_DELAY.
   std::optional<fattr4> attributes(RawClient& c) {
     const COMPOUND4res res = c.run_at(
         "/export/f", ops(GETATTR4args{bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE, FATTR4_TIME_MODIFY})}));
@@ -194,8 +195,8 @@ TEST_F(AskedHolder, WithoutModifiedData_KeepsTheDelegation) {
   EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK) << "it was not recalled";
 }
 
-// "the server ... updates the change attribute and time_modify", with each answer anew: what was seen before
-// may not be taken for what is there now.
+// "the server ... updates the change attribute and time_modify", again with each answer of the holder, so
+// that no value describes two contents.
 TEST_F(AskedHolder, WithModifiedData_GivesTheSizeAndMovesTheChange) {
   uint64_t last = given;
   for (const uint64_t size : {20u, 30u}) {
@@ -232,8 +233,8 @@ TEST_F(AskedHolder, ThatSaysNothing_HasItRecalled) {
   EXPECT_TRUE(std::holds_alternative<CB_RECALL4args>(recall->argarray.at(1).op));
 }
 
-// RFC 8881 section 15.1.1.3 has NFS4ERR_DELAY for what "the server is not able to" do "in a timely fashion":
-// who comes in the way of a holder that answers at once need not hear of it.
+// RFC 8881 section 15.1.1.3: NFS4ERR_DELAY is for what "the server is not able to" do "in a timely fashion".
+// If the holder answers at once, the other client does not get NFS4ERR_DELAY.
 class WaitedFor : public AskedHolder {
  protected:
   void SetUp() override {
@@ -280,7 +281,7 @@ TEST_F(WaitedFor, Attributes_AreAnsweredWithWhatTheHolderSays_ToAllWhoAsked) {
   EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK) << "it was not recalled";
 }
 
-// Or else who is sent away each time may never be there when the answer is.
+// A client that always gets NFS4ERR_DELAY might never call while the holder's answer is valid.
 TEST_F(WaitedFor, WhoeverAsksLater_HasTheHolderAskedAgain) {
   for (const uint64_t size : {20u, 30u}) {
     holder->delegated = told(size, given + 1);
@@ -300,7 +301,7 @@ TEST_F(WaitedFor, NotForEver) {
   EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4_OK);
 }
 
-// Each call that waits keeps its message: where there are 256, the next is answered at once.
+// Each waiting call keeps its message: with 256 of them, the next gets NFS4ERR_DELAY at once.
 TEST_F(WaitedFor, NoMoreThanThereIsRoomFor) {
   constexpr size_t kMostHeldBack = 256;
   std::vector<std::unique_ptr<RawClient>> crowd;
@@ -324,7 +325,7 @@ TEST_F(WaitedFor, NoMoreThanThereIsRoomFor) {
   EXPECT_EQ(delayed(), 1u);
 }
 
-// What stands before it in its COMPOUND is not executed twice.
+// Earlier operations of its COMPOUND are not executed twice.
 TEST_F(WaitedFor, InTheMiddleOfItsCompound) {
   const ByteVector data(1, std::byte{'x'});
   auto written = std::async(std::launch::async, [&] {
@@ -361,8 +362,8 @@ TEST_F(DelegationTest, UnheededRecall_EndsInRevocation) {
   EXPECT_EQ(holder->run(ops(FREE_STATEID4args{held.delegation.stateid})).status, NFS4_OK);
 }
 
-// Another one has had the file since: who held it may not have it back from the next run's server, until he
-// has said that he knows (FREE_STATEID).
+// Another client has used the file since. The former holder may not reclaim the delegation after a restart,
+// unless it has acknowledged the loss (FREE_STATEID).
 TEST_F(DelegationTest, WhoDidNotHeedARecall_MayNotReclaimInTheNextRun) {
   const auto may_reclaim = [&] {
     bool may = false;
@@ -382,7 +383,7 @@ TEST_F(DelegationTest, WhoDidNotHeedARecall_MayNotReclaimInTheNextRun) {
   EXPECT_TRUE(may_reclaim());
 }
 
-// A file that its holder removes lives until he gives the delegation back, which takes its filehandle.
+// A file that the holder removes exists until DELEGRETURN, which needs its filehandle.
 TEST_F(DelegationTest, OfARemovedFile_CanBeGivenBack) {
   const nfs_fh4 file = holder->handle_of("/export/f");
   const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
@@ -393,7 +394,7 @@ TEST_F(DelegationTest, OfARemovedFile_CanBeGivenBack) {
   EXPECT_EQ(holder->run(ops(PUTFH4args{file}, GETATTR4args{})).status, NFS4ERR_STALE);
 }
 
-// What was revoked is known until its client says that it knows, the file's bytes are not.
+// A revoked state stays until its client acknowledges it, but the file's data does not.
 TEST_F(DelegationTest, RevokedOfARemovedFile_KeepsNoData) {
   open(*holder, OPEN4_SHARE_ACCESS_READ);
   NodePtr node;
@@ -476,10 +477,10 @@ TEST_F(DelegationTest, Delegation_IsReclaimedWithItsOpen) {
   EXPECT_EQ(at<OPEN4res>(reply, 0).resok4.delegation.delegation_type, OPEN_DELEGATE_WRITE);
 }
 
-// Another one's reclaim says that it was not there any more.
+// The other client's successful reclaim shows that the delegation was gone.
 TEST_F(DelegationTest, AgainstAReclaimedOpenOfAnother_IsNotReclaimed) {
   server->restart();
-  // As records of stable storage are: which clients, not what they held.
+  // As stored records are: they name clients, not their state.
   server->with_core([](Core& core) { core.recovery.remember({"holder", "other"}); });
   for (RawClient* c : {other.get(), holder.get()}) {
     c->reconnect();

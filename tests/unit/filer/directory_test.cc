@@ -55,11 +55,11 @@ TEST_P(DirectoryTest, Exports_AreFileSystemsUnderAPseudoRoot) {
   EXPECT_NE(one.fileid, one.mounted_on_fileid);
   EXPECT_EQ(root.fileid, root.mounted_on_fileid);
   EXPECT_EQ(mkdir("/", "x"), NFS4ERR_ROFS);
-  // LOOKUPP leaves the export the way it was entered.
+  // LOOKUPP leaves the export through its mount point.
   const COMPOUND4res up = client->run_at("/deep/er/second", ops(LOOKUPP4args{}, GETFH4args{}));
   EXPECT_EQ(at<GETFH4res>(up, 1).resok4.object, client->handle_of("/deep/er"));
   EXPECT_EQ(client->run_at("/", ops(LOOKUPP4args{})).status, NFS4ERR_NOENT);
-  // READDIR shows the attributes of what is mounted.
+  // READDIR shows the attributes of the mounted export.
   const READDIR4res list = readdir("/", 0, {}, 65536, 0, wanted);
   ASSERT_EQ(list.resok4.reply.entries.size(), 2u);
   EXPECT_EQ(list.resok4.reply.entries[0].name, "export");
@@ -273,7 +273,7 @@ TEST_P(DirectoryTest, Cookies_SurviveChangesAroundThem) {
   ASSERT_EQ(rest.status, NFS4_OK);
   std::vector<std::string> names;
   for (const entry4& e : rest.resok4.reply.entries) names.push_back(e.name);
-  // The host's order is that of hashes: "new" may stand anywhere.
+  // On the host the order is that of hashes, so "new" may be anywhere.
   if (on_host()) std::erase(names, "new");
   std::vector<std::string> expected{all.resok4.reply.entries[2].name, all.resok4.reply.entries[3].name};
   if (!on_host()) expected.push_back("new");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fault rules as people write them.
+// Parsing of fault rules.
 #include "filer/fault_rules.h"
 
 #include <gtest/gtest.h>

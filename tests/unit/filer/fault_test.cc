@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault plan, the journal, RPC and record marking: what tests of the client stand on.
+// The fault plan, the journal, RPC and record marking, which the client's tests rely on.
 
 #include <thread>
 
@@ -25,7 +25,8 @@ class FaultTest : public ::testing::Test {
   std::unique_ptr<RawClient> client;
 };
 
-// Exactly once: executed, the reply lost with the connection, retried on the next one from the reply cache.
+// Executed exactly once: the reply is lost with the connection, and the retry on the next one is answered
+// from the reply cache.
 TEST_F(FaultTest, CutAfterExecution_IsAnsweredFromTheCacheOnRetry) {
   server->faults().add(on::reply_to(OP_RENAME), fault::Cut{});
   const Ops request = rename_request();
@@ -153,7 +154,7 @@ TEST_F(FaultTest, StalledReply_IsExecutedAndKeptBack) {
   EXPECT_TRUE(client->receive(xid));
 }
 
-// What was stalled when the server crashed is gone with it.
+// A request that was stalled when the server crashed is dropped.
 TEST_F(FaultTest, StallAcrossARestart_IsForgotten) {
   const auto rule = server->faults().add(on::request_with(OP_RENAME), fault::Stall{});
   client->send(rename_request());
@@ -334,7 +335,7 @@ TEST_F(FaultTest, BrokenStreams_CostTheConnectionOnly) {
   EXPECT_EQ(client->run({}).status, NFS4_OK);
 }
 
-// "NFS4ERR_BADXDR": what stands before the malformed operation has been executed.
+// NFS4ERR_BADXDR: the operations before the malformed one have been executed.
 TEST_F(FaultTest, MalformedArguments_StopTheCompoundThere) {
   const uint32_t xid = 4711;
   ByteVector message;
@@ -350,7 +351,7 @@ TEST_F(FaultTest, MalformedArguments_StopTheCompoundThere) {
   call.operations = 3;
   ASSERT_TRUE(x(header) && x(call) && encode_op(x, client->next_sequence()) &&
               encode_op(x, PUTROOTFH4args{}));
-  ASSERT_TRUE(x(OP_LOOKUP) && x(uint32_t{1000}));  // a name that is not there
+  ASSERT_TRUE(x(OP_LOOKUP) && x(uint32_t{1000}));  // the announced name is missing
   client->connection->send(message);
   const auto reply = client->receive(xid);
   ASSERT_TRUE(reply);
@@ -365,7 +366,7 @@ TEST_F(FaultTest, UnknownAndForbiddenOperations_AreTold) {
   EXPECT_EQ(client->run(ops(ILLEGAL4args{static_cast<nfs_opnum4>(2)})).status, NFS4ERR_OP_ILLEGAL);
 }
 
-// Tests use the API from any thread while the server works.
+// Tests may use the API from any thread while the server runs.
 TEST_F(FaultTest, ApiFromOtherThreads_IsSafe) {
   std::atomic<bool> stop = false;
   std::thread meddler([&] {
@@ -384,7 +385,8 @@ TEST_F(FaultTest, ApiFromOtherThreads_IsSafe) {
     const auto reply = client->receive(client->send(ops(client->next_sequence())));
     if (reply) {
       ++answered;
-    } else {  // how often depends on how fast the other thread is
+    } else {
+      // How often this happens depends on the speed of the other thread.
       client->undo_sequence();
       client->reconnect();
     }
@@ -395,7 +397,7 @@ TEST_F(FaultTest, ApiFromOtherThreads_IsSafe) {
   EXPECT_GE(server->executed(OP_SEQUENCE).succeeded + server->replays(), answered);
 }
 
-// A server on a loop that somebody else runs.
+// The server runs on a loop that the test owns.
 TEST(ServerOnAGivenLoop, ServesAndStops) {
   Loop loop;
   std::thread thread([&] { loop.run(); });

@@ -138,7 +138,7 @@ TEST_P(FileTest, SupportedAttributes_IncludeAllRequiredOnes) {
   for (const uint32_t required : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 19, 75}) {
     EXPECT_TRUE(a.fs->supported_attrs.test(required)) << required;
   }
-  // Everything that is said to be supported and can be read is returned.
+  // All attributes that are listed as supported and readable are returned.
   const bitmap4 set_only =
       bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
   const bitmap4 readable = a.fs->supported_attrs.without(set_only);
@@ -204,7 +204,7 @@ TEST_P(FileTest, SizeChangeByAUser_ClearsSetId) {
   EXPECT_EQ(server->stat("/export/f")->mode, 06777u);
 }
 
-// Nothing would be another's, but set-id bits go with a change of the owner, and ctime moves.
+// The owner would stay the same, but set-ID bits are cleared and ctime changes.
 TEST_P(FileTest, OwnerThatItHasAlready_IsForItsOwnerToSet) {
   setattr(*root, mode(06777));
   fattr4 same = attrs({FATTR4_OWNER});
@@ -214,7 +214,7 @@ TEST_P(FileTest, OwnerThatItHasAlready_IsForItsOwnerToSet) {
   EXPECT_EQ(setattr(*owner, same).status, NFS4_OK);
 }
 
-// --- SETATTR of the size is a write, section 18.30 ---
+// --- SETATTR of the size follows the rules of WRITE, section 18.30 ---
 
 TEST_P(FileTest, SizeChange_TruncatesAndExtends) {
   EXPECT_EQ(setattr(*root, size(3)).attrsset, bitmap4::of({FATTR4_SIZE}));

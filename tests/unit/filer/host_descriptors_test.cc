@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which objects of a host's directory the server keeps open, and what it does without a descriptor.
+// Which objects of a host's directory the server keeps open, and how it works without a descriptor.
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ namespace {
 
 class HostDescriptors : public HostTest {
  protected:
-  // What is kept open of the directory and has no name any more.
+  // Open files of the directory that have no name any more.
   std::vector<std::string> deleted() const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
@@ -25,7 +25,7 @@ class HostDescriptors : public HostTest {
     }
     return found;
   }
-  // What the host says to executing it.
+  // The host's result for executing the file.
   int execute(const std::string& name) const {
     const std::string path = inside() + "/" + name;
     char* const arguments[] = {const_cast<char*>(path.c_str()), nullptr};
@@ -53,7 +53,7 @@ TEST_F(HostDescriptors, WhatTheHostRemoves_TakesNoRoomAnyMore) {
   EXPECT_EQ(put(handle), NFS4ERR_STALE);
   for (const std::string& path : deleted()) EXPECT_FALSE(path.ends_with("asked for (deleted)"));
   for (int i = 0; i < 100 && !deleted().empty(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // and nobody asks for anything
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // without any request from a client
   EXPECT_EQ(deleted(), std::vector<std::string>{});
 }
 
@@ -66,7 +66,7 @@ TEST_F(HostDescriptors, WhatHasADeadDelegation_TakesNoRoomWhenItIsRemoved) {
   const OPEN4resok& open = at<OPEN4res>(opened, 0).resok4;
   ASSERT_EQ(open.delegation.delegation_type, OPEN_DELEGATE_READ);
   EXPECT_EQ(client->read("/export/f", open.stateid), "content");
-  server->with_core([](Core& core) { core.revoke_delegations(); });  // the recall was not heeded
+  server->with_core([](Core& core) { core.revoke_delegations(); });  // the recall has timed out
   ASSERT_EQ(client->run_at("/export/f", ops(CLOSE4args{0, open.stateid})).status, NFS4_OK);
   ASSERT_EQ(other.run_at("/export", ops(REMOVE4args{"f"})).status, NFS4_OK);
   EXPECT_EQ(server->states().size(), 1u) << "it has not been acknowledged";
@@ -101,7 +101,7 @@ TEST_F(HostDescriptors, WhatNobodyHasOpen_CanBeExecutedByTheHost) {
   EXPECT_EQ(execute("program"), 0) << "resized";
 }
 
-// As open(2) with O_TRUNC does. (truncate(2) of what is empty does not on a tmpfs.)
+// As open(2) with O_TRUNC. (On tmpfs, truncate(2) of an empty file does not.)
 TEST_F(HostDescriptors, TruncatingWhatIsEmpty_MovesTheTimes) {
   const std::string path = inside() + "/f";
   std::ofstream(path).close();
@@ -111,7 +111,8 @@ TEST_F(HostDescriptors, TruncatingWhatIsEmpty_MovesTheTimes) {
   EXPECT_GT(fs::last_write_time(path), old + std::chrono::minutes(1));
 }
 
-// The host tells of a failure once, and who closes the last descriptor that would be told has to ask first.
+// The host reports a write error once, so the server must ask before it closes the last descriptor that would
+// get it.
 TEST_F(HostDescriptors, FailureSeenWhereItIsNotAskedFor_ChangesTheVerifier) {
   sync = true;
   begin();
@@ -125,7 +126,7 @@ TEST_F(HostDescriptors, FailureSeenWhereItIsNotAskedFor_ChangesTheVerifier) {
   EXPECT_NE(at<COMMIT4res>(reply, 0).resok4.writeverf, before);
 }
 
-// More files are open than may have descriptors: those not used for longest have none until they are used.
+// More files are open than may have descriptors: the least recently used ones have none until their next use.
 class HostOfFewDescriptors : public HostDescriptors {
  protected:
   static constexpr unsigned kMost = 8, kFiles = 60;
@@ -137,7 +138,7 @@ class HostOfFewDescriptors : public HostDescriptors {
     const fs::directory_iterator all("/proc/self/fd");
     return static_cast<size_t>(std::distance(fs::begin(all), fs::end(all)));
   }
-  // Many files, opened and read.
+  // Opens and reads many files.
   void open_others() {
     for (unsigned i = 0; i < kFiles; ++i) {
       const std::string name = "other" + std::to_string(i);
@@ -152,7 +153,7 @@ class HostOfFewDescriptors : public HostDescriptors {
       EXPECT_EQ(client->write("/export/" + name, id, 0, name).status, NFS4_OK);
     }
   }
-  // As a client that has the handle, whatever became of the name.
+  // By filehandle, as a client does whatever happened to the name.
   nfsstat4 read(const nfs_fh4& handle, const stateid4& id) {
     return client->run(ops(PUTFH4args{handle}, READ4args{id, 0, 10})).status;
   }
@@ -180,7 +181,7 @@ TEST_F(HostOfFewDescriptors, WhatHasNoNameAnyMore_LivesUntilItsClose) {
   std::map<std::string, std::pair<nfs_fh4, stateid4>> open;
   for (const std::string name : {"removed", "replaced"})
     open[name] = {client->handle_of("/export/" + name), client->open("/export/" + name)};
-  open_others();  // they are put away
+  open_others();  // now these files have no descriptors
   EXPECT_EQ(client->run_at("/export", ops(REMOVE4args{"removed"})).status, NFS4_OK);
   EXPECT_EQ(client->run_at("/export", ops(SAVEFH4args{}, RENAME4args{"new", "replaced"})).status, NFS4_OK);
   expect_others();
@@ -208,8 +209,8 @@ TEST_F(HostOfFewDescriptors, WhatHasAnotherName_IsFoundThere) {
   EXPECT_EQ(write(handle, id), NFS4_OK);
 }
 
-// Its maker may write it, whatever its mode: with the descriptor that made it, where the server is an
-// ordinary user.
+// The creator may write its file whatever the mode says. A server that is not root uses the descriptor of the
+// creation.
 TEST_F(HostOfFewDescriptors, WhatOnlyItsMakerMayWrite_IsWritten) {
   OPEN4args args = client->open_args("made", OPEN4_SHARE_ACCESS_BOTH);
   args.openhow.opentype = OPEN4_CREATE;
@@ -223,7 +224,8 @@ TEST_F(HostOfFewDescriptors, WhatOnlyItsMakerMayWrite_IsWritten) {
   EXPECT_EQ(write(handle, id), NFS4_OK);
 }
 
-// Before what is written and not committed loses the descriptor that would be told of a failure, it is asked.
+// Before a file with uncommitted data loses the descriptor that would report a write error, the server asks
+// for errors.
 TEST_F(HostOfFewDescriptors, DataThatCouldNotBeWrittenOut_ChangesTheVerifier) {
   for (const bool is_open : {false, true}) {
     const std::string name = is_open ? "open" : "closed", path = "/export/" + name;
@@ -239,7 +241,7 @@ TEST_F(HostOfFewDescriptors, DataThatCouldNotBeWrittenOut_ChangesTheVerifier) {
   }
 }
 
-// Files that keep their descriptors, because they were removed since they were opened.
+// Files that keep their descriptors, because they were removed while open.
 class HostOfRemovedFiles : public HostOfFewDescriptors {
  protected:
   void SetUp() override {
@@ -249,7 +251,7 @@ class HostOfRemovedFiles : public HostOfFewDescriptors {
       ASSERT_TRUE(clients.back()->establish());
     }
   }
-  // A file is made, opened and removed.
+  // Creates, opens and removes a file.
   nfsstat4 open_and_remove(RawClient& c) {
     const std::string name = "removed" + std::to_string(made++);
     std::ofstream(inside() + "/" + name) << name;
@@ -259,7 +261,7 @@ class HostOfRemovedFiles : public HostOfFewDescriptors {
       open.emplace_back(at<GETFH4res>(reply, 1).resok4.object, at<OPEN4res>(reply, 0).resok4.stateid);
     return reply.status;
   }
-  // How many of four times the limit could be opened; the last ones are to be told to wait.
+  // Tries four times the limit; returns how many opens succeeded. The last ones must get NFS4ERR_DELAY.
   unsigned open_many(RawClient& c) {
     unsigned opened = 0;
     nfsstat4 last = NFS4_OK;
@@ -288,7 +290,7 @@ TEST_F(HostOfRemovedFiles, OneClientMayHaveHalf_AndTheOthersGoOn) {
   EXPECT_EQ(create(*clients[0], "new"), NFS4ERR_DELAY);
   EXPECT_FALSE(fs::exists(inside() + "/new"));
   EXPECT_EQ(create(*clients[1], "new"), NFS4_OK);
-  open_others();  // by another client: these can be put away
+  open_others();  // opened by another client; these can lose their descriptors
   expect_others();
   EXPECT_LT(descriptors(), before + 6 * kMost);
   for (const auto& [handle, id] : open)
@@ -299,7 +301,7 @@ TEST_F(HostOfRemovedFiles, AllMayHaveSoMany_AndNamesAndDataAreStillToBeHad) {
   const size_t before = descriptors();
   std::ofstream(inside() + "/f") << "content";
   stateid4 id = client->open("/export/f");
-  id.seqid = 0;  // whichever is the current one
+  id.seqid = 0;  // means the current seqid
   for (const auto& c : clients) open_many(*c);
   EXPECT_LE(open.size(), 2 * kMost + 2);
   EXPECT_EQ(create(*client, "new"), NFS4ERR_DELAY);

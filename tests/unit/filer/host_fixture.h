@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server of one directory of the host, and a client of it.
+// Fixture: a server that exports one directory of the host, and a client.
 #pragma once
 
 #include <unistd.h>
@@ -13,12 +13,12 @@
 
 namespace nfsrdma::filer::test {
 
-// So many of the next fsync(2) of this program fail, the server's among them.
+// The number of next fsync(2) calls in this program that fail, including the server's.
 extern std::atomic<int> failing_fsyncs;
-// While it is another number than 0, getxattr(2) fails with it.
+// If not 0, getxattr(2) fails with this errno.
 extern std::atomic<int> failing_getxattr;
-// As whom this program has written file data last (pwrite(2), ftruncate(2)), and whether it could have more
-// than quotas and the host's reserve let that user have.
+// The user that this program last wrote file data as (pwrite(2), ftruncate(2)). `overrides`: whether the
+// writer could exceed that user's quotas and use the host's reserved blocks.
 struct LastWriter {
   std::atomic<uint32_t> user{UINT32_MAX};
   std::atomic<bool> overrides{false};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host directory is made of: the keyed hash, listings, stable storage.
+// Parts of a host's export: the keyed hash, directory listings, stable storage.
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -16,7 +16,7 @@
 namespace nfsrdma::filer::test {
 namespace {
 
-// The test vectors of the SipHash paper's reference: key 00..0f, messages of the first n numbers.
+// Test vectors of the SipHash paper: key 00..0f, message 00, 01, 02...
 TEST(SipHash, TestVectors) {
   const SipHash hash({0x0706050403020100, 0x0f0e0d0c0b0a0908});
   std::string message;
@@ -77,7 +77,7 @@ TEST(StableStorage, RemembersKeyAndClients_AndBelongsToOneServer) {
   EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0700));
 }
 
-// RFC 8881 section 18.16.3: the verifier of an exclusive create is to be stored in stable storage.
+// RFC 8881 section 18.16.3: the verifier of an exclusive create belongs in stable storage.
 TEST(StableStorage, RemembersTheLatestCreates_AndWritesThemAnewInTime) {
   const TempDirectory directory;
   const auto handle = [](size_t i) { return "handle\n" + std::to_string(i); };
@@ -105,7 +105,7 @@ TEST(StableStorage, RemembersTheLatestCreates_AndWritesThemAnewInTime) {
   EXPECT_TRUE((*again)->was_created_by("new", "verifier"));
 }
 
-// A full disk may take half a line: what comes when it has room again is readable.
+// A full disk may take only a part of a line; lines that are written later must be readable.
 TEST(StableStorage, AfterALineThatWasCutShort_IsReadAgain) {
   const TempDirectory directory;
   {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory of the host as an export: what holds for it and not for memory. As root and as anybody.
+// A host's directory as an export: behaviour that differs from memory. As root and as another user.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ namespace nfsrdma::filer::test {
 namespace {
 
 // "If the object does exist and the stored verifier matches the client provided verifier, the server uses the
-// existing object as the newly created object": also when it has been started anew in between.
+// existing object as the newly created object": also if the server was restarted in between.
 TEST_F(HostTest, ExclusiveCreateSentAgainBehindARestart_IsTheSame) {
   const auto create = [&](uint64_t verifier) {
     OPEN4args args = client->open_args("made", OPEN4_SHARE_ACCESS_BOTH);
@@ -37,7 +37,7 @@ TEST_F(HostTest, ExclusiveCreateSentAgainBehindARestart_IsTheSame) {
 }
 
 // "space_free: Free disk space in bytes", "space_avail: Disk space in bytes available to this user" (RFC 8881
-// sections 5.8.2.33, 5.8.2.32): what is kept for root is free, and not available.
+// sections 5.8.2.33, 5.8.2.32): the blocks reserved for root are free, but not available.
 TEST_F(HostTest, FreeSpace_IsNotWhatIsAvailable) {
   struct statvfs host {};
   ASSERT_EQ(statvfs(inside().c_str(), &host), 0);
@@ -76,7 +76,7 @@ TEST_F(HostTest, LargestFile_IsWhatTheHostsFileSystemCanHave) {
 }
 
 // "The server must vary the value of the write verifier at each server event or instantiation that may lead
-// to a loss of uncommitted data": the host tells of a failed write once, whoever asks first.
+// to a loss of uncommitted data": the host reports a failed write once, to whoever asks first.
 TEST_F(HostTest, DataThatCannotBeWrittenOut_ChangesTheVerifier) {
   std::ofstream(inside() + "/f") << "content";
   RawClient other(*server, "other", client->user);
@@ -169,7 +169,7 @@ TEST_F(HostTest, HandlesSurviveARestart_AndRenames_AndAreStaleAfterRemoval) {
   EXPECT_EQ(put(gone), NFS4ERR_STALE);
 }
 
-// What was given out for more than is exported now, or for something else, opens nothing.
+// A handle from a larger or another export opens nothing.
 TEST_F(HostTest, HandlesOfAnotherDirectory_AreBadHandles) {
   fs::create_directory(inside() + "/public");
   std::ofstream(inside() + "/private") << "secret";
@@ -262,7 +262,7 @@ TEST_F(HostTest, ReadOnly_ChangesNothing) {
   EXPECT_EQ(client->read("/export/f"), "content");
 }
 
-// What the user of this process may read but not search, he may list: with rdattr_error in the place of
+// A directory that this process may read but not search can be listed, with rdattr_error in place of the
 // attributes (RFC 8881 section 18.23.3).
 TEST_F(HostTest, DirectoryThatCannotBeSearched_IsListedWithErrors) {
   if (geteuid() == 0) GTEST_SKIP() << "root may search every directory";
@@ -340,14 +340,14 @@ TEST_F(HostAsRootTest, GroupOfRoot_IsNobodys_WhenSquashed) {
 TEST_F(HostAsRootTest, ThisThreadsRights_AreWhatTheyWere) {
   for (int i = 0; i < 20; ++i)
     user->run_at("/export", ops(CREATE4args{{NF4DIR}, "d" + std::to_string(i), {}}));
-  // The next caller is root, on the same loop: what he makes is root's.
+  // The next caller is root, on the same loop; root must own its new object.
   ASSERT_EQ(client->run_at("/export", ops(CREATE4args{{NF4DIR}, "mine", {}})).status, NFS4_OK);
   struct stat facts {};
   ASSERT_EQ(stat((inside() + "/mine").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_uid, 0u);
 }
 
-// Without root_squash root is root in whichever group he says he acts in.
+// Without root_squash root stays root, with any group that it claims.
 TEST_F(HostAsRootTest, WhatRootMakes_IsOfHisGroup) {
   RawClient root(*server, "root of a group", User{.uid = 0, .gid = 1234});
   ASSERT_TRUE(root.establish());
@@ -363,8 +363,7 @@ TEST_F(HostAsRootTest, WhatRootMakes_IsOfHisGroup) {
   }
 }
 
-// Quotas and the blocks that are kept for root bind whoever writes: CAP_SYS_RESOURCE and user 0 override
-// them.
+// Quotas and reserved blocks apply to the writer. CAP_SYS_RESOURCE or user 0 would override them.
 TEST_F(HostAsRootTest, DataIsWrittenAsTheCaller) {
   std::ofstream(inside() + "/f") << "content";
   ASSERT_EQ(chmod((inside() + "/f").c_str(), 0666), 0);
@@ -382,11 +381,11 @@ TEST_F(HostAsRootTest, DataIsWrittenAsTheCaller) {
   EXPECT_EQ(geteuid(), 0u);
 }
 
-// Where a file system refuses by more than modes, the server does not look as root for whom it would refuse:
-// a process' links in /proc are for who may trace it.
+// If a file system checks more than modes, the server does not read as root what the caller may not read.
+// Example: a process' links in /proc need permission to trace it.
 TEST_F(HostAsRootTest, FileSystemWithRulesOfItsOwn_IsAskedAsTheCaller) {
-  // A child with none of the server's descriptors: one of them locks the directory of its state. It has lost
-  // them once it speaks; posix_spawn(3) returns a little earlier.
+  // The child must not inherit the server's descriptors, because one of them locks the state directory. They
+  // are closed when the child prints its PID; posix_spawn(3) returns a little earlier.
   struct Sleeper {
     FILE* says = popen("echo $$; exec sleep 600", "re");
     pid_t pid = 0;
@@ -418,7 +417,7 @@ TEST_F(HostAsRootTest, AccessControlLists_Count) {
   EXPECT_EQ(user->write("/export/f", {}, 0, "x").status, NFS4ERR_ACCESS);
 }
 
-// What setfacl(1) would write: the mode stays, and user 1000 may do nothing.
+// Writes an ACL as setfacl(1) would: the mode stays, and user 1000 has no permissions.
 void shut_out(const std::string& path, int& error) {
   constexpr uint16_t kUserObject = 1, kUser = 2, kGroupObject = 4, kMask = 16, kOther = 32;
   struct Entry {
@@ -460,7 +459,7 @@ TEST_F(HostAsRootTest, AccessControlList_OfTheTickInWhichTheFileWasSeen_Counts) 
   GTEST_SKIP() << "this file system gives no two changes the same ctime";
 }
 
-// An error of getxattr(2) does not say that there is no ACL: the host is asked who may do what.
+// An error of getxattr(2) does not prove that there is no ACL: the host is asked for the permissions.
 TEST_F(HostAsRootTest, AccessControlListThatCannotBeRead_CountsAllTheSame) {
   std::ofstream(inside() + "/f") << "content";
   ASSERT_EQ(chmod((inside() + "/f").c_str(), 0644), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients whose lease is over, and the grace period (RFC 8881 sections 8.3, 8.4).
+// Clients with expired leases, and the grace period (RFC 8881 sections 8.3, 8.4).
 
 #include "tests/unit/filer/two_clients.h"
 
@@ -17,7 +17,7 @@ class LeasesTest : public TwoClientsTest {
   }
 };
 
-// What an expired client denies does not outlive another's wish (Expiry::kCourtesy): removing, truncating.
+// The deny bits of an expired client yield to another client's remove or truncate (Expiry::kCourtesy).
 TEST_F(LeasesTest, DenialsOfExpiredClients_YieldToRemovalAndTruncation) {
   server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
   one->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE);
@@ -42,8 +42,8 @@ TEST_F(LeasesTest, ExpiredClients_AreForgottenAfterADay) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// Who has lost something to another client may not reclaim after a restart of the process: it would take it
-// back (the second edge condition of section 8.4.3).
+// A client that lost state to another client may not reclaim after a restart of the process, because it would
+// take that state back (the second edge condition of section 8.4.3).
 TEST_F(LeasesTest, WhoLostSomething_MayNotReclaimInTheNextRun) {
   server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
   one->open("/export/f", OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_BOTH);
@@ -62,8 +62,8 @@ TEST_F(LeasesTest, WhoLostSomething_MayNotReclaimInTheNextRun) {
   EXPECT_TRUE(may_reclaim("two"));
 }
 
-// "Some additional time in order to allow a client to ... effect lock reclaims may be added"
-// (section 8.4.2.1): grace does not end under the hands of who is reclaiming, but it ends.
+// "Some additional time in order to allow a client to ... effect lock reclaims may be added" (section
+// 8.4.2.1): the grace period is extended while a client reclaims, but not without end.
 TEST_F(LeasesTest, Grace_WaitsForWhoIsReclaiming) {
   std::vector<nfs_fh4> files;
   for (unsigned i = 0; i < 6; ++i) {

@@ -53,7 +53,7 @@ TEST_F(LockTest, FirstLock_HasItsOwnStateid) {
   const LOCK4res next = lock(*one, more(res.resok4.lock_stateid, WRITE_LT, 200, 10));
   EXPECT_TRUE(next.resok4.lock_stateid.same_state(res.resok4.lock_stateid));
   EXPECT_EQ(next.resok4.lock_stateid.seqid, 2u);
-  // The same owner coming without its stateid gets the same state.
+  // A LOCK as a new lock-owner by an existing one gets the existing state.
   EXPECT_EQ(lock(*one, first_lock(open1, WRITE_LT, 300, 1)).resok4.lock_stateid.seqid, 3u);
 }
 
@@ -162,12 +162,12 @@ TEST_F(LockTest, OnADirectory_IsIsdir) {
   EXPECT_EQ(one->run_at("/export", ops(LOCKT4args{READ_LT, 0, 1, {}})).status, NFS4ERR_ISDIR);
 }
 
-// --- the set itself, against a model: one owner per byte and kind ---
+// --- ByteLocks against a model: an owner per byte and kind ---
 
 TEST(ByteLocks, RandomOperations_AgreeWithAByteArray) {
   constexpr uint64_t kBytes = 40;
   struct Cell {
-    int owner = -1;  // of a write lock
+    int owner = -1;  // of the write lock; -1: none
     std::array<bool, 3> readers{};
   };
   uint32_t random = 12345;
@@ -178,7 +178,7 @@ TEST(ByteLocks, RandomOperations_AgreeWithAByteArray) {
   ByteLocks locks;
   std::array<Cell, kBytes> model;
   const int state = 0;
-  // Of every owner one range for each run of bytes that are locked alike.
+  // Each owner has one range for each run of bytes with the same lock.
   const auto runs = [&model] {
     size_t count = 0;
     for (int who = 0; who < 3; ++who) {
@@ -197,7 +197,7 @@ TEST(ByteLocks, RandomOperations_AgreeWithAByteArray) {
     const uint64_t first = next(kBytes);
     const uint64_t last = first + next(static_cast<uint32_t>(kBytes - first));
     const bool write = next(2) == 0;
-    std::optional<uint64_t> conflict;  // the first byte of it
+    std::optional<uint64_t> conflict;  // its first byte
     for (uint64_t i = first; i <= last && !conflict; ++i) {
       if (model[i].owner >= 0 && model[i].owner != who) conflict = i;
       for (int r = 0; r < 3; ++r) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names as every operation takes them, and the forms a COMPOUND may have (RFC 8881 sections 14.5, 16.2).
+// Names in all operations that take one, and the forms of a COMPOUND (RFC 8881 sections 14.5, 16.2).
 
 #include <functional>
 
@@ -78,7 +78,7 @@ TEST_P(NamesTest, Empty_IsInvalid) {
   every_taker_answers("", NFS4ERR_INVAL);
 }
 
-// "15.1.7.1. NFS4ERR_BADNAME: The string ... is not to be used": those two never name an entry here.
+// "15.1.7.1. NFS4ERR_BADNAME: The string ... is not to be used": these two names never name an entry.
 TEST_P(NamesTest, DotAndDotDot_AreBadNames) {
   every_taker_answers(".", NFS4ERR_BADNAME);
   every_taker_answers("..", NFS4ERR_BADNAME);
@@ -100,8 +100,7 @@ TEST_P(NamesTest, Longest_IsWhatMaxnameSays) {
 }
 
 // "FSCHARSET_CAP4_CONTAINS_NON_UTF8, which, if set to one, tells the client that the file system contains
-// non- UTF-8 characters" (section 14.4): an application that makes a file expects any name to work, as on
-// Linux' server.
+// non- UTF-8 characters" (section 14.4): applications expect any name to work, as on Linux' server.
 TEST_P(NamesTest, OtherThanUtf8_AreNamesLikeOthers) {
   constexpr uint32_t kContainsNonUtf8 = 1;
   EXPECT_EQ(client->attributes("/export", bitmap4::of({FATTR4_FS_CHARSET_CAP})).fs->fs_charset_cap,
@@ -178,8 +177,8 @@ TEST_F(CompoundTest, OtherMinorVersion_ComesBeforeAnyOtherError) {
   }
 }
 
-// "the server's response will encode the opcode OP_ILLEGAL rather than the illegal opcode of the request":
-// first or behind SEQUENCE.
+// "the server's response will encode the opcode OP_ILLEGAL rather than the illegal opcode of the request": as
+// the first operation and after SEQUENCE.
 TEST_F(CompoundTest, UndefinedOperations_AreIllegal) {
   for (const uint32_t number : {0u, 1u, 2u, 59u, 72u, 76u, 10043u, 10044u, 0xffffffffu}) {
     const ILLEGAL4args undefined{static_cast<nfs_opnum4>(number)};
@@ -193,8 +192,8 @@ TEST_F(CompoundTest, UndefinedOperations_AreIllegal) {
   }
 }
 
-// What "MUST NOT be implemented" in minor version 1, and pNFS, which this server does not have. docs/FILER.md
-// lists them.
+// Operations that "MUST NOT be implemented" in minor version 1, and pNFS, which this server lacks.
+// docs/FILER.md lists them.
 TEST_F(CompoundTest, OperationsThatAreNotHere_AreNotSupported) {
   for (const nfs_opnum4 op :
        {OP_OPEN_CONFIRM, OP_RENEW, OP_SETCLIENTID, OP_SETCLIENTID_CONFIRM, OP_RELEASE_LOCKOWNER,
@@ -207,7 +206,7 @@ TEST_F(CompoundTest, OperationsThatAreNotHere_AreNotSupported) {
 }
 
 // "the server continues this process until there are no more operations to be executed or until one of the
-// operations has a status value other than NFS4_OK", which is then that of the COMPOUND.
+// operations has a status value other than NFS4_OK", which is then the status of the COMPOUND.
 TEST_F(CompoundTest, FirstFailure_EndsIt) {
   const COMPOUND4res reply =
       client->run(ops(PUTROOTFH4args{}, LOOKUP4args{"none"}, CREATE4args{{NF4DIR, {}, {}}, "made", {}}));
@@ -229,7 +228,7 @@ TEST_F(CompoundTest, CurrentStateid_GoesWithTheFilehandle) {
             NFS4_OK);
   EXPECT_EQ(client->run(open + path_ops("/export/f") + ops(close)).status, NFS4ERR_BAD_STATEID);
   EXPECT_EQ(client->run(path_ops("/export/f") + ops(close)).status, NFS4ERR_BAD_STATEID);
-  // "If there are valid locks (of any kind) associated with the stateid in question" it is LOCKS_HELD.
+  // "If there are valid locks (of any kind) associated with the stateid in question": NFS4ERR_LOCKS_HELD.
   EXPECT_EQ(client->run(open + ops(FREE_STATEID4args{kCurrentStateid}, close)).status, NFS4ERR_LOCKS_HELD);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation on every type of object, on one that is gone, and on none (RFC 8881 sections 15.2, 18).
+// All operations on objects of all types, on a removed object, and without a filehandle (RFC 8881 sections
+// 15.2, 18).
 
 #include <functional>
 
@@ -10,10 +11,10 @@ namespace {
 
 constexpr const char* kObjects[] = {"file", "dir", "link", "block", "char", "socket", "fifo"};
 
-// What an operation answers when the current (or saved) filehandle is of a type.
+// The status of an operation for each type of the current (or saved) filehandle.
 struct Row {
   const char* what;
-  std::function<Ops(const std::string& object)> request;  // its last operation is the one in question
+  std::function<Ops(const std::string& object)> request;  // the last operation is the one under test
   nfsstat4 file;
   nfsstat4 dir;
   nfsstat4 link;
@@ -27,12 +28,12 @@ struct Row {
 std::string path_of(const std::string& object) {
   return "/export/" + object;
 }
-// An operation with the object as current filehandle.
+// The operation with the object as the current filehandle.
 template <class Args>
 auto on_it(Args args) {
   return [args](const std::string& object) { return path_ops(path_of(object)) + ops(args); };
 }
-// Two filehandles: the object saved and the directory current, or the other way round.
+// Two filehandles: the object is saved and the directory is current, or the other way round.
 template <class Args>
 auto saved(Args args) {
   return [args](const std::string& object) {
@@ -173,7 +174,7 @@ const std::vector<Row>& rows() {
   return kRows;
 }
 
-// What this server does not have at all needs no filehandle to be refused.
+// Operations that this server does not implement are refused before the filehandle is checked.
 nfsstat4 unless_unsupported(const nfs_argop4& op, nfsstat4 status) {
   const bool unsupported = op.opnum() == OP_GET_DIR_DELEGATION || op.opnum() == OP_WANT_DELEGATION;
   return unsupported ? NFS4ERR_NOTSUPP : status;
@@ -216,8 +217,8 @@ TEST_P(ObjectsTest, EveryOperation_KnowsWhatItIsFor) {
   }
 }
 
-// Section 2.6.3.1.1.8: "On success, the current filehandle is consumed", and section 18.45.3: SECINFO_NO_NAME
-// without a name is about the object itself, or about its parent.
+// Section 2.6.3.1.1.8: "On success, the current filehandle is consumed". Section 18.45.3: SECINFO_NO_NAME
+// asks about the object itself or its parent.
 TEST_P(ObjectsTest, FlavorsThatWouldDo_AreToldAndTheFilehandleIsGone) {
   for (const nfs_argop4& asking : ops(SECINFO_NO_NAME4args{SECINFO_STYLE4_CURRENT_FH},
                                       SECINFO_NO_NAME4args{SECINFO_STYLE4_PARENT}, SECINFO4args{"file"})) {
@@ -242,15 +243,15 @@ TEST_P(ObjectsTest, WithoutFilehandle_NoneWorks) {
   EXPECT_EQ(client->run(ops(RESTOREFH4args{})).status, NFS4ERR_NOFILEHANDLE);
 }
 
-// LINK and RENAME have a second one.
+// LINK and RENAME need a saved filehandle too.
 TEST_P(ObjectsTest, WithoutSavedFilehandle_LinkAndRenameDoNotWork) {
   EXPECT_EQ(client->run_at("/export", ops(LINK4args{"x"})).status, NFS4ERR_NOFILEHANDLE);
   EXPECT_EQ(client->run_at("/export", ops(RENAME4args{"file", "x"})).status, NFS4ERR_NOFILEHANDLE);
 }
 
 // "15.1.2.8. NFS4ERR_STALE: The current or saved filehandle value designating an argument to the current
-// operation is invalid. The file referred to by that filehandle no longer exists": also when it goes in the
-// middle of a COMPOUND.
+// operation is invalid. The file referred to by that filehandle no longer exists": also if it is removed
+// within the COMPOUND.
 TEST_P(ObjectsTest, AnObjectThatIsGone_IsStale) {
   for (const Row& row : rows()) {
     const nfs_argop4 last = row.request("dir").back();
@@ -285,8 +286,8 @@ TEST_P(ObjectsTest, EveryTypeButDirectories_CanBeLinkedRenamedAndRemoved) {
   }
 }
 
-// "If the source object is a directory, the target object must be ... an empty directory"; what is in the way
-// and cannot be replaced is EXIST (section 18.26.3). A name onto itself changes nothing.
+// "If the source object is a directory, the target object must be ... an empty directory"; a target that
+// cannot be replaced is NFS4ERR_EXIST (section 18.26.3). Renaming to the same name changes nothing.
 TEST_P(ObjectsTest, Rename_ReplacesWhatFits) {
   ASSERT_EQ(client->run_at("/export/dir", ops(CREATE4args{{NF4DIR, {}, {}}, "full", {}})).status, NFS4_OK);
   ASSERT_TRUE(server->make_file("/export/dir/full/f", "x"));

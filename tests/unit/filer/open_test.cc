@@ -86,7 +86,7 @@ TEST_P(OpenTest, StateidOfAnotherFile_IsBad) {
   EXPECT_EQ(client->run_at("/export/g", ops(READ4args{f, 0, 10})).status, NFS4ERR_BAD_STATEID);
 }
 
-// "NFS4ERR_SHARE_DENIED" for every pair of access and deny that meet, in either direction.
+// NFS4ERR_SHARE_DENIED for all pairs of access and deny that overlap, in either direction.
 TEST_P(OpenTest, ShareReservations_ConflictExactlyWhereTheyMeet) {
   for (uint32_t access1 = 1; access1 <= 3; ++access1) {
     for (uint32_t deny1 = 0; deny1 <= 3; ++deny1) {
@@ -241,7 +241,7 @@ TEST_P(OpenTest, ExclusiveCreateWithForbiddenAttribute_IsInvalid) {
   EXPECT_EQ(server->stat("/export/x")->mode, 0604u);
 }
 
-// Whoever creates a read-only file may write through the open that made it.
+// The creator of a read-only file may write through the open that created it.
 TEST_P(OpenTest, CreateWithModeZero_StillOpensForWriting) {
   RawClient user(*server, "user", {.uid = 1000, .gid = 1000});
   ASSERT_TRUE(user.establish());
@@ -263,7 +263,7 @@ TEST_P(OpenTest, Names_AreChecked) {
                                                     {"..", NFS4ERR_BADNAME},
                                                     {"a/b", NFS4ERR_BADCHAR},
                                                     {std::string("a\0b", 3), NFS4ERR_BADCHAR},
-                                                    {"\xff\xfe", NFS4_OK},  // any bytes are a name
+                                                    {"\xff\xfe", NFS4_OK},  // any bytes are a valid name
                                                     {std::string(256, 'n'), NFS4ERR_NAMETOOLONG},
                                                     {std::string(255, 'n'), NFS4_OK},
                                                     {"\xc3\xa4\xe2\x82\xac", NFS4_OK}};
@@ -334,8 +334,8 @@ TEST_P(OpenTest, SpecialStateids_OnlyTheDefinedOnes) {
 }
 
 // "When an anonymous stateid value is used and an existing open denies the form of access requested, then
-// access will be denied"; "rejected with error NFS4ERR_LOCKED"; the bypass stateid may read nevertheless, and
-// writes as anonymous.
+// access will be denied"; "rejected with error NFS4ERR_LOCKED". The READ bypass stateid may read
+// nevertheless; for a WRITE it counts as anonymous.
 TEST_P(OpenTest, AnonymousIo_RespectsDenyModes) {
   client->open("/export/f", OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_BOTH);
   EXPECT_EQ(other->run_at("/export/f", ops(READ4args{kAnonymousStateid, 0, 1})).status, NFS4ERR_LOCKED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom the server believes (docs/FILER.md, "Who is believed"): reserved ports, and whose the other end of a
-// local connection is.
+// Which peers the server believes (docs/FILER.md, "Who is believed"): reserved ports, and the owner of a
+// local connection's other end.
 #include "filer/net/peer_check.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(PeerCheck, AddressesOfThisMachine_AreKnown) {
     EXPECT_TRUE(is_of_this_machine(make_address(address))) << address;
 }
 
-// Who connects to an address of the network's from this machine is on this machine all the same.
+// A connection from this machine to one of its network addresses is local too.
 TEST(PeerCheck, AddressesOfItsInterfaces_AreOfThisMachine) {
   ifaddrs* list = nullptr;
   ASSERT_EQ(getifaddrs(&list), 0);
@@ -103,7 +103,8 @@ TEST(PeerCheck, OwnerOfALocalSocket_IsFoundByEitherWay) {
   }
 }
 
-// A listener for both families sees IPv4's addresses mapped; a client may have a socket of either family.
+// A listener for both families sees IPv4 addresses as mapped ones; the client's socket may be of either
+// family.
 TEST(PeerCheck, OwnerBehindAMappedAddress_IsFound) {
   if (!has_ipv6()) GTEST_SKIP() << "no IPv6";
   for (const char* to : {"127.0.0.1", "::ffff:127.0.0.1"}) {
@@ -115,7 +116,7 @@ TEST(PeerCheck, OwnerBehindAMappedAddress_IsFound) {
   }
 }
 
-// What is left of a connection whose process has closed it belongs to nobody, root included.
+// A connection that its process has closed belongs to nobody, not even to root.
 TEST(PeerCheck, SocketThatIsClosed_HasNoOwner) {
   Local local("127.0.0.1");
   local.connect("127.0.0.1");
@@ -151,8 +152,7 @@ TEST(PeerCheck, AnotherUserOfThisMachine_IsNotTheServersOwn) {
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
-// Of an RDMA device's connection nothing tells the user, also where a socket has the same addresses and
-// ports.
+// An RDMA device's connection does not show the user, even if a socket has the same addresses and ports.
 TEST(PeerCheck, WithoutASocket_NobodyOfThisMachineIsBelieved) {
   Local local("127.0.0.1");
   local.connect("127.0.0.1");
@@ -169,7 +169,8 @@ TEST(PeerCheck, EndpointsAreReadAsTheyAreShown) {
     EXPECT_EQ(endpoint_of(text), std::nullopt) << text;
 }
 
-// RFC 5531 section 9: AUTH_TOOWEAK, "rejected for security reasons". NULL asks for nothing, and is answered.
+// RFC 5531 section 9: AUTH_TOOWEAK, "rejected for security reasons". NULL is answered, because it needs no
+// user.
 TEST(PeerCheck, CallsOfWhoIsNotBelieved_AreTooWeak) {
   Options options;
   options.believed = Believed::kReservedPorts;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which results the filer places in Write chunks. RFC 8267 section 6.1: of COMPOUND's, "The opaque data field
-// in the READ4resok structure" and "The linkdata field in the READLINK4resok structure" only.
+// Which results the filer places in Write chunks. RFC 8267 section 6.1 allows in a COMPOUND only "The opaque
+// data field in the READ4resok structure" and "The linkdata field in the READLINK4resok structure".
 #include "tests/unit/fabric/support/fabric_pair.h"
 #include "tests/unit/filer/raw_client.h"
 #include "tests/unit/transport/support/rpc_bytes.h"
@@ -20,7 +20,7 @@ using nfsrdma::test::words;
 using rpcrdma::header;
 using rpcrdma::segment;
 
-const std::string kTarget = "../some/where/else";  // 18 bytes: with padding
+const std::string kTarget = "../some/where/else";  // 18 bytes, so it needs padding
 ConstBytes text() {
   return as_const_bytes(kTarget);
 }
@@ -32,7 +32,7 @@ class Placed : public ::testing::TestWithParam<uint32_t> {
  protected:
   LoopThread loop;
   std::unique_ptr<Server> server;
-  std::unique_ptr<RawClient> nfs;  // over TCP; its session is used over RDMA as well
+  std::unique_ptr<RawClient> nfs;  // over TCP; the RDMA connection uses its session too
   std::unique_ptr<fabric::Fabric> fabric_;
   Side rdma;
   std::vector<ByteVector> rooms;
@@ -83,7 +83,7 @@ class Placed : public ::testing::TestWithParam<uint32_t> {
     call.chunks.writes.add_chunk();
   }
 
-  // The header of the reply to SEQUENCE and these; `rest` is what came inline.
+  // The header of the reply to SEQUENCE and `list`; `rest` gets the inline part.
   header answer_to(const Ops& list, ByteVector& rest) {
     COMPOUND4args args;
     args.argarray = ops(nfs->next_sequence()) + list;
@@ -119,7 +119,7 @@ class Placed : public ::testing::TestWithParam<uint32_t> {
     EXPECT_TRUE(std::ranges::equal(std::span(rooms[i]).first(data.size()), data)) << "room " << i;
     EXPECT_EQ(rooms[i][data.size()], kUntouched) << "no padding is written";
   }
-  // The reply ends so.
+  // Checks that the reply ends with `end`.
   static void expect_end(const ByteVector& rest, const ByteVector& end) {
     ASSERT_GE(rest.size(), end.size());
     EXPECT_EQ(ByteVector(rest.end() - static_cast<ptrdiff_t>(end.size()), rest.end()), end);
@@ -188,7 +188,7 @@ TEST_P(Placed, ReadlinkWithAnEmptyChunk_IsInline) {
   EXPECT_NE(as_string_view(rest).find(kTarget), std::string_view::npos);
 }
 
-// A READ at the end of the file leaves its chunk to what comes next.
+// A READ at the end of the file does not use up its chunk; the next result takes it.
 TEST_P(Placed, ReadAtTheEnd_LeavesItsChunkToTheReadlinkBehindIt) {
   offer();
   offer();
@@ -212,7 +212,7 @@ TEST_P(Placed, SecondReadFails_ItsChunkIsUnused) {
   expect_end(rest, words({OP_READ, NFS4ERR_ISDIR}));
 }
 
-// What comes from the session's reply cache is placed like what it repeats, in what is offered now.
+// A reply from the session's reply cache is placed as the original was, in the chunks of the retry.
 TEST_P(Placed, RetryOfARead_IsPlacedAgain) {
   const Ops read = path_ops("/export/f") + ops(READ4args{{}, 0, 1000});
   for (size_t i = 0; i < 2; ++i) {
@@ -228,7 +228,7 @@ TEST_P(Placed, RetryOfARead_IsPlacedAgain) {
   EXPECT_EQ(server->executed(OP_READ).executed, 1u);
 }
 
-// No other result is placed, whatever there is room for: names are not data.
+// Other results are never placed, whatever chunks there are: names are not data.
 TEST_P(Placed, OtherResults_AreInline) {
   offer();
   ByteVector rest;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain blocking NFSv4.1 client for tests of the filer: sockets and xdr types, nothing of client/.
+// A simple blocking NFSv4.1 client for tests of the filer. It uses sockets and xdr types, and nothing of
+// client/.
 //
-// RawConnection moves RPC messages. RawClient adds what one well-behaved client keeps: client ID, session,
-// the sequence IDs of its slots, and answers to callbacks; everything it sends can be replaced. Blocking with
-// a long timeout, so that a test that fails fails instead of hanging. One thread.
+// RawConnection sends and receives RPC messages. RawClient adds what a correct client keeps: client ID,
+// session, the sequence IDs of its slots, and replies to callbacks. A test can replace everything that it
+// sends. Calls block with a long timeout, so that a broken test fails and does not hang. One thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,9 +36,9 @@ class RawConnection {
   bool connected() const { return fd_ >= 0; }
   bool send(ConstBytes message, size_t fragment_bytes = 0);
   bool send_raw(ConstBytes bytes);
-  // The next message; nothing when the connection ended or nothing came in time.
+  // The next message; nullopt if the connection ended or nothing came within the timeout.
   std::optional<ByteVector> receive(int timeout_ms = kTimeoutMs);
-  // True when the peer has ended the connection.
+  // Whether the peer has ended the connection.
   bool ended(int timeout_ms = kTimeoutMs);
   void close();
 
@@ -48,7 +49,7 @@ class RawConnection {
 
 using Ops = std::vector<nfs_argop4>;
 
-// One operation's arguments as a list element: ops(PUTROOTFH4args{}, GETFH4args{}).
+// Operations as a list: ops(PUTROOTFH4args{}, GETFH4args{}).
 template <class... Args>
 Ops ops(Args... args) {
   Ops list;
@@ -56,7 +57,7 @@ Ops ops(Args... args) {
   return list;
 }
 
-// The i-th result, which must be of this operation.
+// The i-th result, which must belong to this operation.
 template <class Res>
 const Res& at(const COMPOUND4res& reply, size_t i) {
   static const Res kNone = [] {
@@ -87,21 +88,22 @@ class RawClient {
  public:
   explicit RawClient(Server& server, std::string owner = "raw client", User user = {});
 
-  // EXCHANGE_ID, CREATE_SESSION, RECLAIM_COMPLETE (unless `reclaim` is to come first).
+  // EXCHANGE_ID, CREATE_SESSION, and RECLAIM_COMPLETE if `complete` is set (false: the test reclaims first).
   bool establish(bool complete = true);
   EXCHANGE_ID4res exchange_id(uint32_t flags = 0);
   CREATE_SESSION4res create_session();
   void reconnect();
   void reconnect(Server& server);
 
-  // A COMPOUND as it is.
+  // Sends a COMPOUND unchanged.
   COMPOUND4res call(const Ops& ops);
-  // The same behind SEQUENCE on a slot whose sequence ID is kept here.
+  // The same after a SEQUENCE on a slot; its sequence ID is kept here.
   COMPOUND4res run(const Ops& ops, uint32_t slot = 0, bool cache = true);
-  // ...with the current filehandle at `path`, from the root, before `ops`. Results are those of `ops` only.
+  // The same with `path` as the current filehandle, looked up from the root. Returns only the results of
+  // `ops`.
   COMPOUND4res run_at(const std::string& path, const Ops& ops);
 
-  // In two halves, for retries and for what never comes.
+  // The two halves of a call, for retries and for requests that get no reply.
   SEQUENCE4args next_sequence(uint32_t slot = 0, bool cache = true);
   void undo_sequence(uint32_t slot = 0) { --sequences[slot]; }
   uint32_t send(const Ops& ops);
@@ -109,10 +111,10 @@ class RawClient {
   std::optional<COMPOUND4res> receive(uint32_t xid);
   // The RPC call as it would be sent.
   ByteVector encode_call(uint32_t xid, const COMPOUND4args& args) const;
-  // Raw reply message, from the XID on.
+  // The raw reply message, from the XID on.
   std::optional<ByteVector> receive_message(uint32_t xid);
 
-  // Shorthands, with assertions inside.
+  // Shortcuts that contain assertions.
   nfs_fh4 handle_of(const std::string& path);
   fattr4 attributes(const std::string& path, const bitmap4& wanted);
   stateid4 open(const std::string& path, uint32_t access = OPEN4_SHARE_ACCESS_BOTH,
@@ -124,11 +126,11 @@ class RawClient {
   WRITE4res write(const std::string& path, stateid4 stateid, uint64_t offset, const std::string& data,
                   stable_how4 stable = FILE_SYNC4);
 
-  // Answers callbacks until one with `op` has been answered; what it was. `answer` fills results behind
-  // CB_SEQUENCE.
+  // Receives one callback, answers it with `status` and returns its arguments. nullopt: none came within the
+  // timeout.
   std::optional<CB_COMPOUND4args> serve_callback(nfsstat4 status = NFS4_OK, int timeout_ms = kTimeoutMs);
 
-  // What CB_GETATTR is answered with; nothing: NFS4ERR_OP_ILLEGAL.
+  // The attributes for CB_GETATTR; nullopt: NFS4ERR_OP_ILLEGAL.
   std::optional<fattr4> delegated;
 
   std::unique_ptr<RawConnection> connection;
@@ -140,26 +142,26 @@ class RawClient {
   std::string owner;
   User user;
   CREATE_SESSION4args session_request;
-  std::map<uint32_t, uint32_t> sequences;  // of the last request, by slot
+  std::map<uint32_t, uint32_t> sequences;  // of the last request on each slot
   uint32_t last_flags = 0;                 // sr_status_flags
-  bool check_statuses = true;              // every result's is one of RFC 8881 section 15.2's table
+  bool check_statuses = true;              // check that RFC 8881 section 15.2 lists the status of each result
 
  private:
   uint16_t port_;
   uint32_t next_xid_ = 1;
-  std::deque<ByteVector> kept_;       // results borrow from messages
-  std::deque<ByteVector> callbacks_;  // calls that came while a reply was waited for
+  std::deque<ByteVector> kept_;       // messages that results point into
+  std::deque<ByteVector> callbacks_;  // calls that arrived while waiting for a reply
 };
 
 Ops path_ops(const std::string& path);
-// A lock-owner's first LOCK under an open.
+// The first LOCK of a lock-owner under an open.
 LOCK4args first_lock(stateid4 open, nfs_lock_type4 type, uint64_t offset, uint64_t length,
                      const std::string& owner = "process");
 Ops operator+(Ops a, const Ops& b);
 
 std::unique_ptr<Server> start_server(Options options = {});
 
-// A directory of the host that goes with its owner.
+// A directory of the host; the destructor removes it.
 class TempDirectory {
  public:
   TempDirectory();
@@ -172,12 +174,13 @@ class TempDirectory {
   std::string path_;
 };
 
-// What keeps "/export" in tests that hold for either.
+// Where "/export" is kept, for tests that apply to both.
 enum class Kept { kInMemory, kByHost };
 std::string name_of(const ::testing::TestParamInfo<Kept>& info);
-// The options with "/export" and the other exports kept so; callers are who they say they are.
+// Options with "/export" and the other exports kept there; callers keep the user that they claim.
 Options kept(Kept where, const TempDirectory& directory, Options options = {});
-// Acting as callers takes root: tests of permissions on the host are skipped without.
+// Whether the server can act as its callers, which needs root. Otherwise tests of the host's permissions are
+// skipped.
 bool may_act_as_callers();
 
 }  // namespace nfsrdma::filer::test

@@ -17,7 +17,7 @@ class RecoveryTest : public ::testing::Test {
     client = std::make_unique<RawClient>(*server, "one");
     ASSERT_TRUE(client->establish());
   }
-  // What a client does after a restart, as far as RECLAIM_COMPLETE.
+  // What a client does after a restart, before RECLAIM_COMPLETE.
   void come_back(RawClient& c) {
     c.reconnect();
     ASSERT_TRUE(c.establish(false));
@@ -106,7 +106,7 @@ TEST_F(RecoveryTest, ReclaimTooLate_IsNoGrace) {
   EXPECT_EQ(reclaim_open(second).status, NFS4ERR_NO_GRACE);
 }
 
-// "The client making the request has no current role in reclaiming locks": NO_GRACE.
+// "The client making the request has no current role in reclaiming locks": NFS4ERR_NO_GRACE.
 TEST_F(RecoveryTest, ReclaimByAStranger_IsNoGrace) {
   client->open("/export/f");
   server->restart();
@@ -116,7 +116,7 @@ TEST_F(RecoveryTest, ReclaimByAStranger_IsNoGrace) {
 }
 
 // "the lock specified as being reclaimed could not possibly have existed before the server restart":
-// RECLAIM_BAD.
+// NFS4ERR_RECLAIM_BAD.
 TEST_F(RecoveryTest, ReclaimOfWhatWasNotHeld_IsBad) {
   const stateid4 open = client->open("/export/f", OPEN4_SHARE_ACCESS_READ);
   static_cast<void>(open);
@@ -150,7 +150,8 @@ TEST_F(RecoveryTest, ReclaimAfterAnUnacknowledgedExpiry_IsNoGrace) {
   EXPECT_EQ(reclaim_open(*client).status, NFS4ERR_NO_GRACE);
 }
 
-// The second edge condition: not reclaimed in one grace period, so not in the next.
+// The second edge condition: state that was not reclaimed in one grace period cannot be reclaimed in the
+// next.
 TEST_F(RecoveryTest, ReclaimMissedOnce_IsNoGraceAfterTheNextRestart) {
   client->open("/export/f");
   server->restart();
@@ -279,7 +280,7 @@ TEST_F(RecoveryTest, CourtesyClient_LosesOnlyWhatConflicts) {
   EXPECT_EQ(client->run_at("/export/f", ops(READ4args{f, 0, 1})).status, NFS4ERR_EXPIRED);
 }
 
-// Two opens of one expired client deny a third party's I/O: both are taken away.
+// Two opens of one expired client deny another client's I/O: both are revoked.
 TEST_F(RecoveryTest, CourtesyDenials_AllYieldToAnonymousIo) {
   server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
   client->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE, "a");

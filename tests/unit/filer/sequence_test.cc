@@ -30,7 +30,7 @@ TEST_F(SequenceTest, NewSlot_BeginsWithOne) {
   EXPECT_EQ(sequence({client->session, 1, 3, 3, false}).status, NFS4_OK);
 }
 
-// "If the original request has executed to completion, the replier returns the cached reply." Byte for byte.
+// "If the original request has executed to completion, the replier returns the cached reply": the same bytes.
 TEST_F(SequenceTest, Retry_ReturnsTheCachedBytes) {
   const SEQUENCE4args s = client->next_sequence();
   const Ops request =
@@ -174,7 +174,7 @@ TEST(ReplySize, ReplyAboveTheLimit_IsTooBigAndWhatCameBeforeStands) {
   EXPECT_EQ(client.run(way + ops(READ4args{{}, 0, 7000}), 0, true).status, NFS4ERR_REP_TOO_BIG_TO_CACHE);
 }
 
-// "the reply MUST be cached if sa_cachethis ... is TRUE", also when it says that something was too big.
+// "the reply MUST be cached if sa_cachethis ... is TRUE", also a reply that says that a result was too big.
 TEST(ReplySize, TooBigToCache_IsItselfCached) {
   const auto server = start_server();
   server->make_file("/export/big", std::string(5'000, 'x'));
@@ -187,12 +187,12 @@ TEST(ReplySize, TooBigToCache_IsItselfCached) {
   EXPECT_EQ(server->replays(), 1u);
 }
 
-// A non-idempotent operation whose reply would not fit is not executed.
+// A non-idempotent operation is not executed if its reply would not fit.
 TEST(ReplySize, RenameThatWouldNotFit_IsNotExecuted) {
   const auto server = start_server();
   server->make_file("/export/a", "x");
   RawClient client(*server);
-  // SEQUENCE, PUTROOTFH, LOOKUP and SAVEFH fit, RENAME's 48 bytes do not.
+  // SEQUENCE, PUTROOTFH, LOOKUP and SAVEFH fit; the 48 bytes of RENAME do not.
   client.session_request.csa_fore_chan_attrs.ca_maxresponsesize = 24 + 16 + 44 + 3 * 8 + 40;
   ASSERT_TRUE(client.establish());
   const COMPOUND4res reply =

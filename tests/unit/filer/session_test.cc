@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXCHANGE_ID, CREATE_SESSION and the ends of sessions and client IDs (RFC 8881 sections 18.34
-// to 18.37, 18.50, 18.51).
+// EXCHANGE_ID, CREATE_SESSION, and the end of sessions and client IDs (RFC 8881 sections 18.34 to 18.37,
+// 18.50, 18.51).
 
 #include "tests/unit/filer/raw_client.h"
 
@@ -198,7 +198,7 @@ TEST(CreateSession, Attributes_AreGrantedWithinLimits) {
   EXPECT_EQ(r.csr_flags, CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
 }
 
-// What replies may take in the cache is promised here: an eighth of what is left of its memory.
+// The session's attributes promise memory for cached replies: an eighth of what is left.
 TEST(CreateSession, ReplyCache_IsSharedOut) {
   Options options;
   options.limits.reply_cache_bytes = 1u << 20;
@@ -283,7 +283,7 @@ TEST(BackChannel, LostConnection_IsReportedUntilBound) {
   }));
   ASSERT_EQ(client.run({}).status, NFS4_OK);
   EXPECT_EQ(client.last_flags, SEQ4_STATUS_CB_PATH_DOWN);
-  // The connection is on the fore channel now, by SEQUENCE; OR_BOTH adds the back channel.
+  // SEQUENCE has bound the connection to the fore channel; OR_BOTH adds the back channel.
   const COMPOUND4res reply =
       client.call(ops(BIND_CONN_TO_SESSION4args{client.session, CDFC4_FORE_OR_BOTH, false}));
   EXPECT_EQ(at<BIND_CONN_TO_SESSION4res>(reply, 0).resok4.bctsr_dir, CDFS4_BOTH);
@@ -304,7 +304,7 @@ TEST(Sequence, UnboundConnectionUnderEnforcement_IsRefused) {
   EXPECT_EQ(client.run({}).status, NFS4_OK);
 }
 
-// A client that restarts through a session of its old instance ends that session under its own COMPOUND.
+// A client that restarts through a session of its old instance ends that session within its own COMPOUND.
 TEST(CreateSession, EndingItsOwnSession_LeavesTheRestDead) {
   const auto server = start_server();
   RawClient client(*server);

@@ -84,7 +84,7 @@ TEST(SparseFile, UnstableWriteTwice_RestoresWhatWasBeforeTheFirst) {
   EXPECT_EQ(content(f), "original");
 }
 
-// A model of two byte strings, what is there and what is stable, against random operations.
+// Random operations against a model of two strings: the present and the stable content.
 TEST(SparseFile, RandomOperations_AgreeWithTheModel) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many opens, locks and delegations clients may have (filer/state/states.h): nobody makes the server
-// remember without end, and who is at the limit is told to wait.
+// Limits for opens, locks and delegations (filer/state/states.h): a client at its limit is told to wait.
 //
 // "For any of a number of reasons, the replier could not process this operation in what was deemed a
 // reasonable time. The client should wait and then try the request with a new slot and sequence value." (RFC
@@ -15,7 +14,7 @@ using std::chrono::seconds;
 
 class StateLimits : public ::testing::Test {
  protected:
-  // One client has at most half of what is given here.
+  // One client may have at most half of `limits`.
   void start(StateTable::Limits limits) {
     server = start_server({.state_limits = limits, .manual_clock = true});
     for (const char* path : {"/export/f", "/export/g", "/export/h"}) server->make_file(path, "content", 0666);
@@ -44,7 +43,7 @@ class StateLimits : public ::testing::Test {
 TEST_F(StateLimits, Opens_OneClientHasHalfAndTheOtherStillItsPart) {
   start({.max_states = 4});
   stateid4 f = one->open("/export/f");
-  f.seqid = 0;  // whichever is the current one
+  f.seqid = 0;  // means the current seqid
   ASSERT_EQ(try_open(*one, "g"), NFS4_OK);
   EXPECT_EQ(try_open(*one, "h"), NFS4ERR_DELAY);
   EXPECT_EQ(try_open(*one, "f"), NFS4_OK) << "the same open once more";
@@ -54,7 +53,7 @@ TEST_F(StateLimits, Opens_OneClientHasHalfAndTheOtherStillItsPart) {
   EXPECT_EQ(try_open(*one, "h"), NFS4_OK);
 }
 
-// Nor does one user have all with several clients: seven eighths.
+// One user with several clients may have seven eighths.
 TEST_F(StateLimits, Opens_OneUserWithTwoClientsLeavesSome) {
   start({.max_states = 16});
   RawClient other(*server, "other", User{1002, 1002});
@@ -103,7 +102,7 @@ TEST_F(StateLimits, Locks_AreCountedByRangesThatAreHeld) {
   EXPECT_EQ(lock(*one, open, 200, 1).status, NFS4_OK);
 }
 
-// One client has half, and one user with all his clients seven eighths.
+// One client may have half; one user with several clients seven eighths.
 TEST_F(StateLimits, Locks_OneClientHasHalfAndOneUserLeavesSome) {
   start({.max_locks = 8});
   const stateid4 ours = one->open("/export/f"), theirs = two->open("/export/f");
@@ -138,7 +137,7 @@ TEST_F(StateLimits, WhatARestartTook_IsNotCountedAnyMore) {
   }
 }
 
-// What the tables have counted is what there is.
+// The tables' counters match what exists.
 TEST_F(StateLimits, Counts_AreOfWhatIsThere) {
   start({});
   const auto expect = [&](size_t states, size_t of_one, size_t locks) {
@@ -169,10 +168,10 @@ TEST_F(StateLimits, Counts_AreOfWhatIsThere) {
   ASSERT_EQ(one->run({}).status, NFS4_OK);
   server->advance_clock(seconds(20));
   ASSERT_EQ(one->run({}).status, NFS4_OK);
-  expect(2, 0, 0);  // what "two" held is revoked, and not freed yet
+  expect(2, 0, 0);  // the state of "two" is revoked, but not freed yet
 }
 
-// Who is at his own limit is not helped by what others have.
+// A client at its own limit does not cause expired clients to be forgotten.
 TEST_F(StateLimits, AtOnesOwnLimit_NobodyElseIsForgotten) {
   start({.max_states = 4});
   server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
@@ -236,7 +235,7 @@ TEST_F(StateLimits, Delegations_AreNotOfferedWhereThereIsNoRoom) {
   EXPECT_EQ(none.ond_why, WND4_RESOURCE);
 }
 
-// Before it is given back the opens under it have to be made.
+// Before DELEGRETURN, the client must be able to claim the opens under the delegation.
 TEST_F(StateLimits, ADelegation_CanBeGivenBackAtTheLimit) {
   start({.max_states = 4});
   server->configure([](Switches& s) { s.delegations = Delegations::kReadOrWrite; });
@@ -254,7 +253,7 @@ TEST_F(StateLimits, ADelegation_CanBeGivenBackAtTheLimit) {
   EXPECT_EQ(one->run_at("/export/f", ops(DELEGRETURN4args{held.stateid})).status, NFS4_OK);
 }
 
-// Whatever the record says: it may be only that the client has held something.
+// Also if the record says only that the client held some state.
 TEST_F(StateLimits, ADelegationThatIsReclaimedAgain_IsTheSame) {
   start({});
   server->configure([](Switches& s) {
@@ -307,7 +306,7 @@ TEST_F(StateLimits, LocksAtTheLimit_CanBeReclaimedAndBecomeFewer) {
   EXPECT_EQ(lock(*one, open, 50, 1).status, NFS4_OK);
 }
 
-// A client that is told when a lock may be had (CB_NOTIFY_LOCK) and polls besides is told once.
+// A client that waits for CB_NOTIFY_LOCK and also polls is notified once.
 TEST_F(StateLimits, WhoAsksForALockAgainAndAgain_IsToldOnce) {
   start({});
   server->configure([](Switches& s) { s.notify_locks = true; });

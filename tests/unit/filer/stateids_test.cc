@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stateids in every form given to every operation that takes one, and what opens, locks and recalls do at
-// their edges (RFC 8881 sections 8.2, 9, 10, 18).
+// Stateids of all forms in all operations that take one, and edge cases of opens, locks and recalls (RFC 8881
+// sections 8.2, 9, 10, 18).
 
 #include <functional>
 
@@ -14,7 +14,7 @@ using std::chrono::seconds;
 struct Taker {
   const char* what;
   std::function<Ops(stateid4)> request;
-  unsigned kinds;  // what it may name, as a mask of StateKind; 0: it may be special, too
+  unsigned kinds;  // allowed kinds, a mask of StateKind; 0: special stateids too
 };
 
 SETATTR4args set_size(stateid4 id) {
@@ -85,8 +85,8 @@ class StateidsTest : public TwoClientsTest {
   }
 };
 
-// Section 8.2.3: the special stateids, where they "have the same meaning" for READ, WRITE and SETATTR, and
-// are NFS4ERR_BAD_STATEID anywhere else; what else has a reserved "other" is nobody's.
+// Section 8.2.3: the special stateids "have the same meaning" for READ, WRITE and SETATTR; anywhere else they
+// are NFS4ERR_BAD_STATEID. Other stateids with a reserved "other" are always bad.
 TEST_F(StateidsTest, SpecialOnes_AreForDataOnly) {
   for (const Taker& taker : takers()) {
     const nfsstat4 data = taker.kinds == 0 ? NFS4_OK : NFS4ERR_BAD_STATEID;
@@ -100,8 +100,8 @@ TEST_F(StateidsTest, SpecialOnes_AreForDataOnly) {
   }
 }
 
-// Section 8.2.4: of another client, of another file, from the future, from nowhere: BAD_STATEID; from the
-// past: OLD_STATEID; of another kind: BAD_STATEID.
+// Section 8.2.4: a stateid of another client or file, with a future seqid, unknown, or of another kind is
+// NFS4ERR_BAD_STATEID; with an old seqid it is NFS4ERR_OLD_STATEID.
 TEST_F(StateidsTest, OnesThatDoNotFit_AreBad) {
   for (const Taker& taker : takers()) {
     const stateid4 open = one->open("/export/f");
@@ -135,7 +135,8 @@ TEST_F(StateidsTest, OnesThatDoNotFit_AreBad) {
   }
 }
 
-// What became of a stateid is told to operations that could have used it; to the others it is as bad as ever.
+// Only operations that could have used the stateid report why it was revoked; others return
+// NFS4ERR_BAD_STATEID.
 TEST_F(StateidsTest, RevokedOnes_SaySoWhereTheyBelong) {
   server->configure([](Switches& s) { s.delegations = Delegations::kRead; });
   OPEN4args want = one->open_args("f", OPEN4_SHARE_ACCESS_READ | OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
@@ -163,10 +164,10 @@ TEST_F(StateidsTest, RevokedOnes_SaySoWhereTheyBelong) {
   EXPECT_EQ(one->run(ops(FREE_STATEID4args{lost})).status, NFS4ERR_BAD_STATEID);
 }
 
-// --- data at the edges ---
+// --- data at the ends of the range ---
 
-// "If the count is zero, the READ will succeed and return zero bytes", wherever; a WRITE beyond what a file
-// may hold is NFS4ERR_FBIG; COMMIT takes any range.
+// "If the count is zero, the READ will succeed and return zero bytes", at any offset. A WRITE beyond the
+// largest file is NFS4ERR_FBIG. COMMIT accepts any range.
 TEST_F(StateidsTest, DataAtTheEndOfTheNumbers) {
   const stateid4 open = one->open("/export/f");
   for (const uint64_t offset : {uint64_t{7}, uint64_t{1} << 62, UINT64_MAX}) {
@@ -187,8 +188,8 @@ TEST_F(StateidsTest, DataAtTheEndOfTheNumbers) {
 
 // --- OPEN ---
 
-// "the client ID ... MAY be any value and the server MUST ignore it" (sections 18.16.3, 18.10.3): owners
-// belong to the session's client; so does the seqid field.
+// "the client ID ... MAY be any value and the server MUST ignore it" (sections 18.16.3, 18.10.3): an owner
+// belongs to the session's client. The seqid field is ignored too.
 TEST_F(StateidsTest, ClientIdsAndSeqidsInOwners_AreIgnored) {
   OPEN4args open = one->open_args("f");
   open.owner.clientid = 0x4711;
@@ -251,8 +252,8 @@ TEST_F(StateidsTest, WantFlags_AreAnsweredWithAReason) {
 
 // --- byte-range locks ---
 
-// "If the server ... upgrade of a read lock to a write lock" meets another's lock, it is denied and nothing
-// changes; a downgrade always works (section 9.3).
+// "If the server ... upgrade of a read lock to a write lock" conflicts with another lock, it is denied and
+// nothing changes; a downgrade always succeeds (section 9.3).
 TEST_F(StateidsTest, UpgradesOfLocks_AreGrantedOrLeaveThemAsTheyWere) {
   const stateid4 open1 = one->open("/export/f");
   const stateid4 open2 = two->open("/export/f");
@@ -286,8 +287,8 @@ TEST_F(StateidsTest, UnlockingWhatIsNotLocked_IsFine) {
 
 // --- recalls and their sessions ---
 
-// A recall that was lost with its session goes over the next one: "the server ... will need to retry"
-// (section 2.10.6.3 and 2.10.11.1: the client makes a new session).
+// A recall that was lost with its session is sent on the next one: "the server ... will need to retry"
+// (sections 2.10.6.3 and 2.10.11.1: the client creates a new session).
 TEST_F(StateidsTest, RecallLostWithItsSession_IsSentOverTheNext) {
   server->configure([](Switches& s) { s.delegations = Delegations::kRead; });
   const OPEN4args want = one->open_args("f", OPEN4_SHARE_ACCESS_READ | OPEN4_SHARE_ACCESS_WANT_READ_DELEG);

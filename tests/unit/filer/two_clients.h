@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server with two files and two clients, whose time passes by Server::advance_clock() only.
+// Fixture: a server with two files, and two clients. Only Server::advance_clock() moves the clock.
 #pragma once
 
 #include "tests/unit/filer/raw_client.h"

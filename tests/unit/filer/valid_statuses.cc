@@ -17,13 +17,13 @@ struct Row {
   const char* statuses;  // without "NFS4ERR_"
 };
 
-// What stands in nearly every row. (GETFH's has less, though its reply may be too big like any other.)
+// In nearly every row. (GETFH's row has fewer, though its reply can be too big like any other.)
 constexpr const char* kAlways =
     "BADXDR DEADSESSION DELAY OP_NOT_IN_SESSION REP_TOO_BIG REP_TOO_BIG_TO_CACHE REQ_TOO_BIG "
     "RETRY_UNCACHED_REP SERVERFAULT TOO_MANY_OPS";
-// "<fh>": of operations that use the current filehandle.
+// "<fh>": operations that use the current filehandle.
 constexpr const char* kFilehandle = "FHEXPIRED MOVED NOFILEHANDLE STALE";
-// What the descriptions of operations demand although the table has it not.
+// Statuses that an operation's description requires although its row in the table lacks them.
 constexpr Row kBeside[] = {
     {"EXCHANGE_ID", "PERM"},                // section 18.35.4, case 9
     {"LOCKU", "ISDIR SYMLINK WRONG_TYPE"},  // section 18.12.3
@@ -131,7 +131,7 @@ bool may_answer(nfs_opnum4 op, nfsstat4 status) {
   const std::string name = nfs4::name_of(status);
   const std::string_view word = std::string_view(name).substr(std::strlen("NFS4ERR_"));
   const std::string_view listed = find(std::begin(kTable), std::end(kTable), operation);
-  // Without a row: pNFS, and what "MUST NOT be implemented".
+  // Operations without a row: pNFS, and those that "MUST NOT be implemented".
   if (listed.empty() && op != OP_TEST_STATEID) return status == NFS4ERR_NOTSUPP || contains(kAlways, word);
   return contains(listed, word) || contains(kAlways, word) ||
          (listed.starts_with("<fh>") && contains(kFilehandle, word)) ||

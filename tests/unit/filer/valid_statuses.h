@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which statuses an operation may answer with: the table of RFC 8881 section 15.2, "Operations and Their
-// Valid Errors".
+// Which statuses an operation may return: the table of RFC 8881 section 15.2, "Operations and Their Valid
+// Errors".
 #pragma once
 
 #include "xdr/nfs4/compound.h"

@@ -26,7 +26,7 @@ fattr4 with(uint32_t number) {
   return v;
 }
 
-// Positions in what encodes a single attribute of word 0.
+// Offsets in the encoding of a single attribute of word 0.
 constexpr size_t kLengthAt = 8;
 
 TEST(Attributes, EveryNumber_HasAnEncodingOfItsOwn) {
@@ -41,7 +41,7 @@ TEST(Attributes, EveryNumber_HasAnEncodingOfItsOwn) {
   }
 }
 
-// RFC 8881 section 5 gives each attribute its type; these are the sizes of those that have a fixed one.
+// RFC 8881 section 5 gives each attribute its type. These are the sizes of the types with a fixed one.
 TEST(Attributes, FixedSizes_AreThoseOfTheirTypes) {
   const std::vector<std::pair<fattr4_number, size_t>> sizes = {{FATTR4_TYPE, 4},
                                                                {FATTR4_FH_EXPIRE_TYPE, 4},
@@ -172,7 +172,7 @@ TEST(Attributes, RareAttributes_ComeBack) {
   EXPECT_EQ(*back, v);
 }
 
-// The client asks READDIR for these; an entry must not cost much more than what it says.
+// A READDIR returns many of these, so an entry must not take much more memory than its content.
 TEST(Attributes, Size_StaysSmallForReaddir) {
   EXPECT_LE(sizeof(fattr4), 512U);
 }

@@ -44,7 +44,7 @@ TEST(Box, Moved_LeavesAnAbsentOne) {
   a.edit() = "a";
   const Box<std::string> b = std::move(a);
   EXPECT_EQ(*b, "a");
-  EXPECT_FALSE(a);  // NOLINT(bugprone-use-after-move): that it is absent is what is promised
+  EXPECT_FALSE(a);  // NOLINT(bugprone-use-after-move): Box promises to be absent then
 }
 
 TEST(Box, AbsentAndDefault_AreEqual) {

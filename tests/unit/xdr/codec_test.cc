@@ -124,7 +124,7 @@ TEST(Bulk, WithoutAList_IsCopiedInline) {
 }
 
 TEST(Bulk, WithAList_StandsBesideTheStreamAtItsPosition) {
-  ByteVector out = bytes({9, 9, 9, 9});  // a record mark, say
+  ByteVector out = bytes({9, 9, 9, 9});  // for example a record mark
   std::vector<Bulk> bulks;
   Encoder x(out, &bulks);
   EXPECT_TRUE(x(uint32_t{1}) && x.bulk(as_const_bytes("xyz"), 100) && x(uint32_t{2}));
@@ -140,8 +140,8 @@ TEST(Bulk, WithAList_StandsBesideTheStreamAtItsPosition) {
   EXPECT_EQ(x.inline_bytes(), 16U);
 }
 
-// RFC 8166 section 3.4.6: an empty item has nothing to move; a chunk for it would be an error to some
-// servers.
+// RFC 8166 section 3.4.6: an empty item has no data to move, and some servers treat a chunk for it as an
+// error.
 TEST(Bulk, Empty_LeavesNoEntry) {
   ByteVector out;
   std::vector<Bulk> bulks;

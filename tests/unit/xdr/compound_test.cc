@@ -29,7 +29,7 @@ ByteVector words(std::initializer_list<uint32_t> values) {
   return wire;
 }
 
-// One value of every operation, all default: the variant's arms and the decoder's switch must agree on each.
+// One default value of each operation: the variant's arms and the decoder's switch must agree.
 TEST(Compound, EveryOperation_ComesBackAsItself) {
   COMPOUND4args args;
   COMPOUND4res res;
@@ -69,7 +69,7 @@ TEST(Compound, EveryCallbackOperation_ComesBackAsItself) {
   EXPECT_EQ(args.argarray.size(), 12U);
 }
 
-// What a client builds piece by piece is what the whole message encodes to.
+// A message that a client builds in pieces is equal to the encoded whole message.
 TEST(Compound, BuiltByPieces_IsTheSameMessage) {
   const SEQUENCE4args sequence{.sa_sequenceid = 3};
   const PUTFH4args putfh{nfs_fh4(as_const_bytes("handle"))};
@@ -180,7 +180,7 @@ TEST(CallbackCompound, UnknownResult_Fails) {
   EXPECT_NE(failure_of<CB_COMPOUND4res>(words({NFS4_OK, 0, 1, 77, NFS4ERR_NOTSUPP})), "");
 }
 
-// Union arms that the RFC closes: one wrong discriminant each.
+// Unions with a closed set of arms in the RFC: each is given one wrong discriminant.
 TEST(Unions, UnknownArms_Fail) {
   const auto after = [](const auto& v, size_t word, uint32_t value) {
     ByteVector wire = encoded(v);

@@ -33,7 +33,7 @@ TEST(Describe, CauseThatQuotesTheSystem_IsSaidOnce) {
             "connect: 127.0.0.1:2049: Connection refused");
 }
 
-// errno has no word for a name that has no address, nor for fusermount3's reasons, nor for a flavor.
+// errno has no code for a name without an address, for the reasons of fusermount3, or for a wrong flavor.
 TEST(Describe, ErrnoThatStandsForAnotherCause_IsNotSaid) {
   const Error unknown{Layer::kTransport, Recovery::kPermanent,
                       EHOSTUNREACH,      0,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hostile peer can make the decoders allocate. Every word of every golden message is replaced by
-// lengths that lie; the largest block and the sum that one decoding asks for must follow the bytes received,
-// not the lengths claimed.
+// How much memory a hostile peer can make the decoders allocate. Every word of every golden message is
+// replaced by false lengths. The largest block and the sum of a decode must be limited by the received bytes,
+// not by the claimed lengths.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ void* counted(size_t n) {
   return p;
 }
 
-// Not inlined: g++ takes malloc() and free() behind new and delete for a mismatch.
+// Not inlined, because g++ would warn that malloc() and free() do not match new and delete.
 [[gnu::noinline]] void release(void* p) {
   std::free(p);
 }
@@ -69,8 +69,8 @@ Allocated decode_counted(Kind kind, ConstBytes bytes) {
   return allocated;
 }
 
-// A vector takes room for at most 64 elements before any has decoded, the largest element being an operation;
-// beyond that a growing vector at most doubles what has decoded.
+// A vector reserves at most 64 elements before any has decoded; the largest element is an operation. Later
+// growth at most doubles what has decoded.
 constexpr size_t kLargestElement = std::max(sizeof(nfs4::nfs_resop4), sizeof(nfs4::nfs_argop4));
 
 TEST(HostileLengths, InAnyWord_AllocateNoMoreThanTheMessageIsWorth) {
@@ -121,7 +121,7 @@ TEST(HostileLengths, CountsOfFourBillion_AllocateNothing) {
   EXPECT_EQ(allocated_by<rpc::authsys_parms>({0, 0, 0, 0, kLie}), 0U);
 }
 
-// What a whole message can be inflated to: an entry of READDIR takes at least 24 bytes on the wire.
+// How far a whole message can be inflated: an entry of READDIR has at least 24 encoded bytes.
 TEST(HostileLengths, DirectoryOfEmptyEntries_CostsAFixedFactor) {
   nfs4::READDIR4res res;
   res.resok4.reply.entries.resize(10000);
@@ -132,7 +132,7 @@ TEST(HostileLengths, DirectoryOfEmptyEntries_CostsAFixedFactor) {
   nfs4::READDIR4res back;
   xdr::Decoder x(wire);
   ASSERT_TRUE(x(back));
-  // Doubling a vector asks for three times what it holds in the end, at worst.
+  // A vector that doubles allocates in all at most three times its final size.
   EXPECT_LE(g_total, 4 * 10000 * sizeof(nfs4::entry4));
   EXPECT_LE(sizeof(nfs4::entry4), 24U * wire.size() / 10000);
 }

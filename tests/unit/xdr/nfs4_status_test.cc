@@ -30,8 +30,8 @@ TEST(Nfs4Status, EveryLine_IsComplete) {
   }
 }
 
-// RFC 8881 table 11 lists 102 errors. RESOURCE, which the XDR has and the table has not, the seven of RFC
-// 7862 and the two of RFC 8276 come on top.
+// RFC 8881 table 11 lists 102 errors. Added are RESOURCE, which only the XDR has, seven of RFC 7862 and two
+// of RFC 8276.
 TEST(Nfs4Status, Table_IsAsLongAsTheRfcs) {
   EXPECT_EQ(all().size(), 102U + 1U + 7U + 2U);
 }
@@ -115,7 +115,7 @@ TEST(Nfs4Status, NumberOfALaterVersion_IsKeptAndFinal) {
 }
 
 TEST(Nfs4Status, UnassignedNumberInBetween_IsNotFound) {
-  EXPECT_EQ(status_info(nfsstat4{19}), nullptr);  // RFC 8881 keeps 19 free, NFSv3 used it
+  EXPECT_EQ(status_info(nfsstat4{19}), nullptr);  // RFC 8881 does not use 19, because NFSv3 did
   EXPECT_EQ(status_info(nfsstat4{10073}), nullptr);
   EXPECT_EQ(status_info(nfsstat4{UINT32_MAX}), nullptr);
 }

@@ -82,7 +82,7 @@ TEST(DecodeRes, ResultOfAnotherOperation_Fails) {
 }
 
 // RFC 8881 section 18.52.3: "The status field of ILLEGAL4res MUST be set to NFS4ERR_OP_ILLEGAL." Table 12
-// allows BADXDR too, and servers send it for arguments they cannot decode.
+// also allows BADXDR, which servers send for arguments that they cannot decode.
 TEST(DecodeRes, Illegal_IsAnAnswerToAnything) {
   for (const nfsstat4 status : {NFS4ERR_OP_ILLEGAL, NFS4ERR_BADXDR}) {
     const ByteVector wire = words({OP_ILLEGAL, status});

@@ -65,7 +65,7 @@ TEST(RpcCall, Header_ComesBackWithItsCredential) {
 }
 
 // RFC 5531 section 9: "In case of an RPC version mismatch, the server returns the lowest and highest
-// supported RPC version numbers." What another version puts behind its number is not ours to read.
+// supported RPC version numbers." The fields after another version's number are not decoded.
 TEST(RpcCall, OtherRpcVersion_IsReadNoFurther) {
   call_header call;
   call.rpcvers = 3;

@@ -23,8 +23,8 @@ header decoded(ConstBytes message, Defect expected = Defect::kNone) {
   return h;
 }
 
-// Headers as the Linux kernel's client and server (6.1) sent them over RoCE, as
-// Wireshark 4.0 cut them out of the capture; RPC messages that follow are left out.
+// Headers that the Linux kernel's client and server (6.1) sent over RoCE, extracted from the capture by
+// Wireshark 4.0, without the RPC messages that follow.
 struct Captured {
   const char* what;
   const char* hex;
@@ -92,7 +92,7 @@ TEST(RpcRdmaHeader, Version1Message_HasSevenWords) {
   EXPECT_EQ(to_hex(out), "01020304 00000001 00000020 00000000 00000000 00000000 00000000");
 }
 
-// v2 sections 3.2 and 5.2: flags after the four fixed words, then the handle that may be invalidated.
+// v2 sections 3.2 and 5.2: flags follow the four fixed words, then the handle that may be invalidated.
 TEST(RpcRdmaHeader, Version2Message_HasNineWords) {
   header h;
   h.xid = 0x01020304;
@@ -126,7 +126,7 @@ TEST(RpcRdmaHeader, ChunksOfBothVersions_AreEncodedAlike) {
 struct ErrorCase {
   uint32_t vers;
   error e;
-  const char* words;  // behind xid, vers, credit, type
+  const char* words;  // after xid, vers, credit, type
 };
 const ErrorCase kErrors[] = {
     {kVersion1, {ERR_VERS, 1, 1}, "00000001 00000001 00000001"},
@@ -162,7 +162,7 @@ TEST(RpcRdmaHeader, Errors_HaveTheirWords) {
   }
 }
 
-// RFC 8166 section 4.5: the version of an ERR_VERS is the failing request's, others send their own.
+// RFC 8166 section 4.5: ERR_VERS repeats the version of the failed request; other messages carry their own.
 TEST(RpcRdmaHeader, ErrVersOfAnyVersion_IsUnderstood) {
   for (const char* vers : {"00000001", "00000002", "00000003", "ffffffff"}) {
     const header h =
@@ -182,7 +182,7 @@ TEST(RpcRdmaHeader, UnknownError_HasNoWords) {
   EXPECT_EQ(decoded(from_hex("00000005 00000002 00000020 00000004 00000001 00000063")).error.code, 0x63U);
 }
 
-// draft-ietf-nfsv4-rpcrdma-version-two-07 says version 2 as well and is something else.
+// draft-ietf-nfsv4-rpcrdma-version-two-07 uses version 2 for another protocol.
 TEST(RpcRdmaHeader, OtherDraftOfVersion2_IsRecognised) {
   decoded(from_hex("00000005 00000002 00000020 00000006 00000000"), Defect::kForeign);
   decoded(from_hex("00000005 00000002 00000020 0000000d 00000000"), Defect::kForeign);
@@ -208,7 +208,7 @@ TEST(RpcRdmaHeader, UnknownVersion_GivesItsPrefixOnly) {
   EXPECT_EQ(h.vers, 3U);
 }
 
-// Every list, every error, every property cut at every byte: what is left never decodes as the whole.
+// Each list, error and property is cut at every byte: no prefix decodes as the whole message.
 TEST(RpcRdmaHeader, CutAnywhere_IsADefect) {
   std::vector<ByteVector> messages;
   for (const Captured& c : kCaptured) {
@@ -235,7 +235,7 @@ TEST(RpcRdmaHeader, CutAnywhere_IsADefect) {
   }
 }
 
-// A count of segments that the message cannot hold is refused before anything is taken for it.
+// A count of segments that does not fit in the message is refused before memory is allocated for it.
 TEST(RpcRdmaHeader, ClaimedSegments_CostNothing) {
   header h;
   size_t length = 0;
@@ -290,14 +290,14 @@ TEST(RpcRdmaProperties, MalformedOnes_AreDefects) {
            "00000001 00000001 00000008 00000000 00000000",  // too long
            "00000001 00000002 00000004 00000003",           // no such level
            "00000001 00000001 00001001 00000000",           // longer than the message
-           "00000002 00000001 00000004 00001000",           // one announced and not there
+           "00000002 00000001 00000004 00001000",           // the second property is missing
        }) {
     SCOPED_TRACE(words);
     decoded(from_hex("00000005 00000002 00000020 00000005 00000000 " + std::string(words)), Defect::kXdr);
   }
 }
 
-// An object that is decoded into again shows nothing of the message before.
+// A header object that is reused shows nothing of the last message.
 TEST(RpcRdmaHeader, DecodedAgain_ForgetsTheLast) {
   header h;
   size_t length = 0;

@@ -14,7 +14,7 @@ ByteVector bytes(std::initializer_list<unsigned> values) {
   return out;
 }
 
-// As Linux 6.1 sends it: knfsd with flags 0, the kernel's client with R.
+// As Linux 6.1 sends it: knfsd with flags 0, the kernel's client with bit R.
 TEST(PrivateData, OfTheKernel_IsUnderstood) {
   EXPECT_EQ(find_private_data(bytes({0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3})),
             (private_data{false, 4096, 4096}));
