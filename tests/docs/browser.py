@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page in Chromium, headless and without a network, as wide as a telephone or a screen: what it measures, and pictures of it.
+"""A page in headless Chromium, without a network, as wide as a telephone or a screen: evaluates expressions in it and takes pictures.
 
-Speaks the DevTools protocol over two pipes, so that nothing but Chromium is needed.
+Speaks the DevTools protocol over two pipes, so that only Chromium is needed.
 """
 
 import base64
@@ -20,7 +20,7 @@ TELEPHONE = 390  # CSS pixels
 
 
 class Browser:
-    """A context: the browser ends with it, and so does its profile."""
+    """A context manager: the browser and its profile end with it."""
 
     def __enter__(self):
         self.profile = tempfile.mkdtemp()
@@ -29,7 +29,7 @@ class Browser:
 
         def descriptors():  # Chromium reads from 3 and writes to 4
             reading, writing = os.dup(theirs_in), os.dup(theirs_out)
-            spare = [os.dup(0) for _ in range(6)]  # so that neither is 3 or 4 itself
+            spare = [os.dup(0) for _ in range(6)]  # so that no descriptor of the pipes is 3 or 4
             reading, writing = os.dup(reading), os.dup(writing)
             os.dup2(reading, 3), os.dup2(writing, 4)
             for number in (*spare, reading, writing):
@@ -82,7 +82,7 @@ class Browser:
                 return answer["result"]
 
     def evaluate(self, expression):
-        """The value of an expression in the page, after what it promises."""
+        """The value of an expression in the page; waits for a promise."""
         told = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in told:
             raise RuntimeError(told["exceptionDetails"].get("exception", {}).get("description", told["exceptionDetails"]["text"]))
@@ -98,7 +98,7 @@ class Browser:
                       " ? setTimeout(done, 200) : setTimeout(wait, 50, done); })")
 
     def picture(self, height=None, element=None):
-        """PNG of the window; of so much of the page from its top; or of the first such element."""
+        """PNG of the window, of the page's first `height` pixels, or of the first element that matches."""
         clip = None
         if element:
             clip = self.evaluate(f"(({{x, y, width, height}}) => ({{x, y, width, height}}))(document.querySelector({element!r}).getBoundingClientRect())")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that README.md and the other documents tell people to type.
 
-Two kinds: lines of code blocks (indented by four, or fenced), and code spans within sentences that begin with a program. A fence
-that names another language than sh (ini, text) holds no commands, and a span with "…" is a message.
+Two kinds: lines of code blocks (indented by four, or fenced), and code spans within sentences that begin with a program's name. A fence of
+another language than sh (ini, text) holds no commands. A span with "…" is a message.
 """
 
 import glob
@@ -15,13 +15,13 @@ PROGRAM = re.compile(r"(sudo |build/release/cli/|scripts/|tests/\S+\.py|nfsrdma-
 
 
 def documents(root=ROOT):
-    """Paths below the root, README.md first."""
+    """The paths of the documents below the root, README.md first."""
     found = [path for pattern in ("docs/*.md", "docs/*/*.md", "tests/*/README.md") for path in glob.glob(os.path.join(root, pattern))]
     return ["README.md", "CONTRIBUTING.md", *sorted(os.path.relpath(path, root) for path in found)]
 
 
 def code_lines(text):
-    """Lines of code blocks, without what a comment says."""
+    """The lines of code blocks, without comments."""
     fenced, commands = False, True
     for line in text.splitlines():
         if line.startswith("```"):
@@ -45,7 +45,7 @@ def of(document, root=ROOT):
     return list(code_lines(text)), list(spans(text))
 
 
-NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds it instead
+NOT_RUN = {  # pattern of a whole command: why no test types it, and which test covers it instead
     r"scripts/(demo|test)": ".ci/run types both in a clean clone, scripts/fresh on a new system; system.scripts interrupts them",
     r"scripts/fresh( .*)?": "makes whole systems, an hour each",
     r"scripts/test debug tsan": "the sanitized presets are hours of building",
@@ -73,10 +73,10 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and what holds 
     r"nfsrdma-fuse stats --format prometheus": "there is no mount where a sentence is typed; system.command",
     r"nfsrdma-fuse top( \S+)?": "wants a terminal; system.live.Top has one",
     r"histogram_quantile\(.*": "a question to Prometheus",
-    # Not commands of this project, or only their names: what a sentence is about.
+    # Not commands of this project, or only a command's name in a sentence.
     r"git (clone|status)|cmake --install|mount -o( remount)?|umount --force|nfsrdma-fuse (mount|umount|probe|status|stats)|nfsrdma-filer --ccp": "a name, not a line to type",
 }
-# Blocks that hold no commands: the whole document's.
+# Documents whose code blocks hold no commands.
 NO_COMMANDS = {"docs/OPTIONS.md": "the text of `nfsrdma-fuse mount --help`, which option_docs_test compares"}
 
 

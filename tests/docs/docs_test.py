@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents against the tree: promises name tests that exist, the README names what there is and installs.
+"""Checks the documents against the tree: promises name existing tests, and README's files and installation are right.
 
-usage: docs_test.py BUILDDIR     Their commands are typed in tests/system/test_documents.py.
+usage: docs_test.py BUILDDIR     tests/system/test_documents.py types their commands.
 """
 
 import glob
@@ -32,7 +32,7 @@ def code_lines(document):
 
 
 class Commands(unittest.TestCase):
-    """commands.py says of each why it is not typed, or it is."""
+    """Each command is typed by a test, or commands.py gives the reason why not."""
 
     def test_reasons_are_of_commands_that_there_are(self):
         there = [command for document in commands.documents() for part in commands.of(document) for command in part]
@@ -179,7 +179,7 @@ class Benchmarks(unittest.TestCase):
 
 
 def by_what(measurements):
-    """{(metric, contender, point): runs in order}, whatever the order of either."""
+    """{(metric, contender, point): runs in order}; does not depend on the order of the measurements or runs."""
     return {(m["metric"], m["contender"], tuple(sorted(m.get("at", {}).items()))): sorted(m["runs"], key=lambda run: run["round"]) for m in measurements}
 
 
@@ -250,7 +250,7 @@ class Readme(unittest.TestCase):
             tool = os.path.join(root, "usr/bin/nfsrdma-fuse")
             version = subprocess.run([tool, "--version"], check=True, capture_output=True, text=True).stdout
             self.assertRegex(version, r"^nfsrdma-fuse \d+\.\d+\.\d+\n$")
-            # mount(8) looks in /sbin, which is /usr/sbin.
+            # mount(8) looks in /sbin, which is a link to /usr/sbin.
             for helper in ("mount.nfsrdma-fuse", "mount.fuse.rpcrdma", "umount.fuse.rpcrdma"):
                 path = os.path.join(root, "usr/sbin", helper)
                 self.assertEqual(os.path.realpath(path), os.path.realpath(tool))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every C++ file is as clang-format lays it out (.clang-format). Skipped where clang-format 14, Debian 12's, is missing."""
+"""Every C++ file has the layout of clang-format (.clang-format). Skipped where clang-format 14, Debian 12's, is missing."""
 
 import os
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every tracked source file names its licence where a person and a tool look first, and LICENSE is that licence.
+"""Every tracked source file names its licence in its first lines, and LICENSE is that licence.
 
-usage: license_test.py     Skipped where the tree is no git checkout: what is tracked is not known then.
+usage: license_test.py     Skipped where the tree is not a git checkout, because the tracked files are then unknown.
 """
 
 import os
@@ -15,7 +15,7 @@ TAG = "SPDX-License-Identifier: Apache-2.0"
 DOCUMENTS = (".md", ".json", ".hex", ".svg", ".png")  # prose, and data that has no comments
 LISTS = ("LICENSE", ".gitignore", ".codespellignore")
 INPUTS = "tests/fuzz/corpus/"
-DEBIAN = "packaging/debian/"  # files with formats of their own, and packaging/debian/copyright; scripts have their line
+DEBIAN = "packaging/debian/"  # files with formats without comments, and packaging/debian/copyright; scripts have the line
 
 
 def tracked():
@@ -24,7 +24,7 @@ def tracked():
 
 
 def comment(name):
-    """What the line looks like in a file of this name."""
+    """The licence line of a file with this name."""
     if name.endswith((".cc", ".h", ".in", ".def")) and not name.startswith("packaging/"):
         return f"// {TAG}"
     if name.endswith((".html", ".xml")):
@@ -43,7 +43,7 @@ def is_source(name):
 
 
 def holds(name):
-    """None if the file has its line; else what is missing."""
+    """None if the file has its line; otherwise the missing line."""
     try:
         with open(os.path.join(ROOT, name), encoding="utf-8") as file:
             lines = [file.readline().rstrip("\n") for _ in range(2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the documents point to is there: pages, headings, files, and the functions that docs/dev names."""
+"""The targets of the documents' links exist: pages, headings, files, and the functions that docs/dev names."""
 
 import functools
 import os
@@ -11,7 +11,7 @@ import commands
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOURCES = ("xdr", "transport", "client", "fuse", "filer", "cli", "tests", "scripts", "packaging", "cmake", "docs")
-# What a document may name in backticks and the tree has not, and why.
+# What a document may name in backticks although the tree does not have it, and why.
 NOT_HERE = {
     r"build/.*|.*\bNAME\b.*|.*\bFILE\b.*": "made by the command beside it",
     r"(bench|lab|report|run|costs)\.(json|html|txt)|.*page\.html": "written by the benchmark",
@@ -55,7 +55,7 @@ def text_of(document, root=ROOT):
 
 
 def anchors(text):
-    """Of a page's headings, as GitHub and mkdocs make them."""
+    """The anchors of a page's headings, as GitHub and mkdocs make them."""
     found = set()
     for heading in re.findall(r"(?m)^#+ +(.*?) *$", text):
         heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()
@@ -82,7 +82,7 @@ def spans(document):
 
 
 def missing_files(document):
-    """Files and folders that the page names and the tree has not."""
+    """Files and folders that the page names and the tree does not have."""
     paths, names = tree()
     for span in spans(document):
         if any(re.fullmatch(pattern, span) for pattern in NOT_HERE):
@@ -96,7 +96,7 @@ def missing_files(document):
 
 
 def missing_names(document):
-    """Functions, classes and members that the page names and no source has."""
+    """Functions, classes and members that the page names and no source contains."""
     words = identifiers()
     for span in spans(document):
         if not re.fullmatch(r"~?[A-Za-z_]\w*(?:(?:::|\.)~?[A-Za-z_]\w*)*(?:\(\))?", span) or span.endswith((".h", ".cc", ".py", ".md")):

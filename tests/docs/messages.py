@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages that the programs print at error and warning level, and those with which a command fails, read from the sources.
+"""The programs' messages at error and warning level, and the messages of failing commands, read from the sources.
 
-A message is a text of a call that logs or refuses. What the program fills in is "…", so that `server {} OK` is "server … OK".
-What has no words of its own ("{}: {}") is put together of other messages, and is none.
+A message is a text in a call that logs or refuses. Parts that the program fills in are "…", so that `server {} OK` is "server … OK". A
+text without words of its own ("{}: {}") only combines other messages and does not count.
 """
 
 import glob
@@ -12,20 +12,20 @@ import re
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LOGS = ("cli", "client", "fuse", "transport", "filer", "xdr")
 LOGGED = r"log::(?:warn|error)"
-# Of the command line, which ends in one line on standard error.
+# Calls of the command line, which ends with one line on standard error.
 REFUSED = r"refuse|Failure|failed|usage|bad|unexpected<Failure>"
 NOT_INSTALLED = "cli/pages/"
-# Files that put their messages together: every text of three words and more is a part of one.
+# Files that compose messages: every text of three or more words is a part of one.
 WHOLE = ("cli/command_words.cc", "cli/control_path.cc", "cli/explain.cc", "cli/filer/filer_command.cc", "cli/ladder.cc", "cli/launch.cc",
          "cli/mount_command.cc", "cli/mount_daemon.cc", "cli/mount_point.cc", "cli/options.cc", "cli/probe.cc", "cli/unmount.cc")
-# Parts of messages, and texts that are no message.
+# Parts of messages, and texts that are not messages.
 FRAGMENTS = {"its size", "making a directory in it", "A subcommand is required", "Could not convert", "show this text", "Operation not permitted",
              "an RDMA device", "in the background", "one of", "an unknown address", "no JSON"}
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def arguments(text, start):
-    """The literals of a call, from behind its bracket to the one that closes it. Literals side by side are one."""
+    """The string literals of a call's arguments, up to the closing bracket. Adjacent literals are one."""
     depth, at, literals, last = 1, start, [], None
     while depth and at < len(text):
         found = LITERAL.match(text, at)
@@ -56,12 +56,12 @@ def has_words(text, least):
 
 
 def calls(text, names):
-    """(where it begins, where its arguments begin) of calls."""
+    """(start of the call, start of its arguments) of calls."""
     return [(call.start(), call.end()) for call in re.finditer(rf"(?<![\w:])(?:tl::)?(?:{names})\s*\(", text)]
 
 
 def sentences(text):
-    """(where, literals) of a whole file but for what it includes, prints or logs at other levels."""
+    """(place, literals) of a whole file, without what it includes, prints or logs at other levels."""
     text = re.sub(r'(?m)^#include.*$|//.*$|"_[a-z]+', lambda m: " " * len(m.group(0)), text)
     for start, behind in calls(text, r"log::(?:info|debug)|fmt::print|step|getenv"):
         end = start + re.search(r"\);", text[start:]).end()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manual pages and completions, as they were built, against the programs' own tables.
+"""Checks the built manual pages and completions against the programs' own tables.
 
-usage: pages_test.py BUILDDIR [Class[.test]...]    What is not installed (man, zsh, fish) skips its test by name.
+usage: pages_test.py BUILDDIR [Class[.test]...]    A missing program (man, zsh, fish) skips its test by name.
 """
 
 import os
@@ -44,7 +44,7 @@ def text_of(path):
 
 
 def source(page):
-    """A page for scdoc, without its escapes; an asterisk that is one is ∗."""
+    """The scdoc source of a page, without escapes; a literal asterisk is ∗."""
     return text_of(made(page + ".scd")).replace("\\*", "∗").replace("\\", "")
 
 
@@ -53,7 +53,7 @@ def section(page, title):
 
 
 def entries(text):
-    """{name: how often} of the heads of a list of options: lines that the text of an entry follows."""
+    """{name: number} of the option names at the heads of entries: lines that an entry's text follows."""
     lines = text.splitlines()
     found = {}
     for head, below in zip(lines, lines[1:]):
@@ -64,7 +64,7 @@ def entries(text):
 
 
 def table():
-    """The names of mount options by docs/OPTIONS.md, which option_docs_test keeps equal to the table: [(names of a row)]."""
+    """[(names of a row)] of the mount options in docs/OPTIONS.md, which option_docs_test compares with the option table."""
     page = text_of(os.path.join(ROOT, "docs", "OPTIONS.md"))
     block = page.split("```")[1]
     rows = [re.sub(r"=\S*", "", m).split(", ") for m in re.findall(r"(?m)^  (\S[^ \n]*(?:, [^ \n]+)?)(?:  |$)", block)]
@@ -79,7 +79,7 @@ def commands(text):
 
 
 def statuses(title):
-    """The numbers of an enum in cli/outcome.h, but for those that it says are never returned."""
+    """The numbers of an enum in cli/outcome.h, without those marked as never returned."""
     body = text_of(os.path.join(ROOT, "cli", "outcome.h")).split(f"enum class {title}")[1].split("};")[0]
     return {number for number, comment in re.findall(r"= (\d+),(.*)", body) if "never returned" not in comment}
 
@@ -150,11 +150,11 @@ class ManPages(unittest.TestCase):
 
 class BashCompletion(unittest.TestCase):
     def offered(self, line, point=None):
-        """What bash is given at the end of the line: words as bash breaks them."""
+        """The completions that bash gets at the end of the line, with the words as bash splits them."""
         words = re.findall(r"[=:]+|[^\s=:]+", line)
         if not line or line[-1].isspace() or line[-1] in "=:":
             words.append("")
-        if line[-1:] in ("=", ":"):  # the break itself is the current word
+        if line[-1:] in ("=", ":"):  # the separator itself is the current word
             words.pop()
         script = (f"source {made('completion.bash')}\n"
                   'COMP_LINE=$1; COMP_POINT=${#1}; shift; COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMPREPLY=()\n'
@@ -181,7 +181,7 @@ class BashCompletion(unittest.TestCase):
             self.assertEqual(self.offered(start + "softe"), ["softerr"])
             self.assertEqual(self.offered(start + "ro,softe"), ["ro,softerr"])
             self.assertEqual(self.offered(start + "ro,xprt"), ["ro,xprtsec="])
-            # bash has broken "ro,proto=" off.
+            # bash has split off "ro,proto=".
             self.assertEqual(self.offered(start + "ro,proto=r"), ["rdma", "rdma6"])
             self.assertEqual(self.offered(start + "ro,proto="), ["rdma", "rdma6", "tcp", "tcp6", "auto"])
             self.assertEqual(self.offered(start + "proto=tcp,softe"), ["tcp,softerr"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site that scripts/site makes: every link within it leads somewhere, and no page is wider than a telephone.
+"""The site of scripts/site: every internal link has a target, and no page is wider than a telephone.
 
 usage: site_test.py [Class[.test]...]     Skipped by name where mkdocs is missing, or chromium for the second.
 """
@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIPPED = 77
 WIDTH = 390
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-# Shows each page in a frame of that width, and says how wide its contents are.
+# Shows each page in a frame of that width, and reports the width of its content.
 RULER = """<!DOCTYPE html><body><script>
 const pages = PAGES, wide = {};
 let left = pages.length;

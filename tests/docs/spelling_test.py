@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No word of a document or a comment is one that codespell knows to be misspelled. .codespellignore lists what is right here."""
+"""No word of a document or a comment is a misspelling that codespell knows. .codespellignore lists the accepted words."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of another make beside ours: what ours has read ahead when the other writes."""
+"""Another client beside ours: it writes while ours has read ahead."""
 
 SIZE = 4 << 20
 PIECE = 128 << 10
@@ -10,8 +10,8 @@ def read_all(file):
 
 
 def overtaken_in_what_was_read_ahead(case, mounted, name, fill):
-    """`name` in our mount is a file of SIZE times "1" that nobody has a delegation of. `fill(byte)` has the other client fill it
-    with others, and close it."""
+    """`name` in our mount is a file of SIZE times "1" without a delegation. `fill(byte)` makes the other client fill it with other bytes
+    and close it."""
     mounted.keep_kernel_from_reading_ahead()
     before = mounted.stats()
     with open(name, "rb", buffering=0) as kept:
@@ -20,7 +20,7 @@ def overtaken_in_what_was_read_ahead(case, mounted, name, fill):
         known = mounted.stats()
         case.assertGreater(known["cache"]["ahead_bytes"], before["cache"]["ahead_bytes"])
         case.assertGreater(known["delegations"]["granted"], before["delegations"]["granted"])
-        fill("2")  # of the same size: it is not that which tells
+        fill("2")  # of the same size, so the size does not reveal the change
         with open(name, "rb", buffering=0) as file:
             case.assertTrue(read_all(file) == b"2" * SIZE, "an open after its close sees what it wrote")
         case.assertTrue(kept.read(SIZE // 2) == b"2" * (SIZE // 2), "and so does who had it open")

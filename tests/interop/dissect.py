@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tshark's judgement of a capture. Debian 12's (4.0) knows version 1 of RPC-over-RDMA and NFSv4.1, over iWARP and RoCE v2."""
+"""Checks a capture with tshark. Debian 12's (4.0) knows version 1 of RPC-over-RDMA and NFSv4.1, over iWARP and RoCE v2."""
 
 import shutil
 import subprocess
 
 PROGRAM = shutil.which("tshark")
-PI_WARN = 0x600000  # severity of an expert's warning; errors, and "malformed", are above
-# It says so of every reply of CLOSE, whatever is in it.
+PI_WARN = 0x600000  # the severity of an expert warning; errors and "malformed" are higher
+# tshark reports it for every reply of CLOSE, whatever it contains.
 KNOWN_WARNING = "State ID deprecated in CLOSE responses [RFC7530 16.2.5]"
 FIELDS = ("_ws.expert.severity", "_ws.expert.message", "rpcordma.version", "rpcordma.msg_type", "rpcordma.reads_count",
           "rpcordma.writes_count", "rpcordma.reply_count", "nfs.opcode", "nfs.data")
@@ -20,12 +20,13 @@ def tshark(test, path, *arguments):
 
 
 def dissect(test, path, fields, *options):
-    """A dictionary per frame, of lists of values; fails if a frame is malformed or something is unknown."""
+    """A dictionary of lists of values for each frame; fails if a frame is malformed or something is unknown."""
     lines = tshark(test, path, *options, "-T", "fields", *(f"-e{name}" for name in fields))
     frames = [dict(zip(fields, (value.split(",") if value else [] for value in line.split("\t")))) for line in lines]
     wrong = [frame for frame in frames if frame["_ws.expert.severity"] and max(map(int, frame["_ws.expert.severity"])) >= PI_WARN
              and set(frame["_ws.expert.message"]) != {KNOWN_WARNING}
-             # It reads the reply of a READ whose data was placed twice, first without the data; Linux' own as well.
+             # tshark dissects the reply of a READ with a Write list twice, first without the data; Linux' replies as
+             # well.
              and not (READ in frame["nfs.opcode"] and frame["rpcordma.writes_count"] == ["1"] and frame["nfs.data"])]
     test.assertEqual(wrong, [])
     unknown = {line.strip() for line in tshark(test, path, *options, "-V") if "unknown" in line.lower()}
@@ -34,7 +35,7 @@ def dissect(test, path, fields, *options):
 
 
 def check_version_1(test, frames, sends):
-    """So many messages of RPC-over-RDMA 1, with every kind of chunk and NFS in them."""
+    """Checks that there are so many messages of RPC-over-RDMA 1, with every kind of chunk and NFS in them."""
     headers = [frame for frame in frames if frame["rpcordma.version"]]
     test.assertEqual(len(headers), sends, "every Send is a message of RPC-over-RDMA")
     test.assertEqual({frame["rpcordma.version"][0] for frame in headers}, {"1"})

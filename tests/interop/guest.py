@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A throw-away guest with Debian's kernel, inside of the world of a test (tests/system/run.py).
+"""A temporary guest with Debian's kernel, in the world of a test (tests/system/run.py).
 
-It sees the world's files, build included, and a tap device joins it with the world: host 10.9.9.1, guest 10.9.9.2. Or a cable
-joins two guests.
+It sees the world's files, including the build. A tap device connects it with the world: host 10.9.9.1, guest 10.9.9.2. Or a cable connects
+two guests.
 """
 
 import json
@@ -18,19 +18,19 @@ from harness.steward import WORK
 
 HOST, GUEST = "10.9.9.1", "10.9.9.2"
 TAP = "guest0"
-# Frames longer than Ethernet's: the guest's time goes into every packet, whatever its length.
+# Longer than Ethernet's: the guest needs its time for each packet, whatever its length.
 MTU = 9000
 
 
 class Command:
-    """One command that was started in the guest."""
+    """A command that was started in the guest."""
 
     def __init__(self, guest, ident, text):
         self.guest, self.ident, self.text = guest, ident, text
         self.answers = queue.Queue()
 
     def wait(self, timeout=1200, check=True):
-        """(status, output). Ends the command when it takes longer."""
+        """Returns (status, output). Ends the command, and fails, when it takes longer."""
         try:
             answer = self.answers.get(timeout=timeout)
         except queue.Empty:
@@ -46,7 +46,7 @@ class Command:
 
 
 class Guest:
-    """Runs from start() to end(); with the world it ends anyway."""
+    """Runs from start() to end(), at most as long as the world."""
 
     address = GUEST
 
@@ -64,13 +64,14 @@ class Guest:
         steward.call("mkdir", self.folder, 0o755)
         steward.call("chmod", self.folder, 0o1777)
         initrd, port = (os.path.join(self.folder, name) for name in ("initrd", "port"))
-        # By root: an ordinary user's test may not see into root's cache.
+        # As root, because an ordinary user's test cannot read root's cache.
         steward.run(["/usr/bin/python3", machine.__file__, initrd])
         argv = [*machine.qemu(initrd, *self.words, counted=self.counted), "-serial", f"file:{self.folder}/console",
                 "-netdev", self.network(), "-device", f"virtio-net-pci,netdev=link,host_mtu={MTU},mac={self.mac()}",
                 *self.devices(), "-device", "virtio-serial-pci", "-chardev", f"socket,id=port,path={port},server=on,wait=off",
                 "-device", "virtserialport,chardev=port,name=lab"]
-        # With an ordinary user's test, too, it is root's: it makes the tap's traffic and shows the guest all files.
+        # QEMU runs as root even in an ordinary user's test: it uses the tap device, and gives the guest access to all
+        # files.
         self.pid = steward.spawn(["sh", "-c", 'umask 0; exec "$@"', "sh", *argv], os.path.join(self.folder, "output"))
         deadline = time.monotonic() + timeout
         while self.socket.connect_ex(port) != 0:
@@ -87,13 +88,13 @@ class Guest:
         return f"52:54:00:00:00:{int(self.address.split('.')[-1]):02x}"
 
     def network(self):
-        """Makes what joins it with the world, and returns how QEMU calls that."""
+        """Makes the connection with the world, and returns QEMU's arguments for it."""
         for line in (f"tuntap add dev {TAP} mode tap", f"addr add {HOST}/24 dev {TAP}", f"link set {TAP} mtu {MTU} up"):
             steward.run(["ip", *line.split()])
         return f"tap,id=link,ifname={TAP},script=no,downscript=no"
 
     def devices(self):
-        """More words for QEMU."""
+        """Further arguments for QEMU."""
         return []
 
     def check_alive(self, deadline=float("inf")):
@@ -131,7 +132,7 @@ class Guest:
         return command
 
     def run(self, text, timeout=1200, user=None):
-        """Runs them to the end and returns their output; raises RuntimeError when they fail."""
+        """Runs commands to their end and returns their output; raises RuntimeError when they fail."""
         return self.begin(text, user).wait(timeout)[1]
 
     def console(self):
@@ -152,13 +153,13 @@ class Guest:
 
 
 class CabledGuest(Guest):
-    """One of two guests that a cable joins, and nothing else. The first one is started first."""
+    """One of two guests that are connected only by a cable. The first one must be started first."""
 
     def __init__(self, address, first=None):
         super().__init__(f"guest.{address}")
         self.address, self.first = address, first
         self.cable = first.cable if first else os.path.join(self.folder, "cable")
-        self.pcap = os.path.join(self.folder, "pcap")  # what passes, in both directions
+        self.pcap = os.path.join(self.folder, "pcap")  # the traffic in both directions
 
     def network(self):
         return f"stream,id=link,server={'off' if self.first else 'on'},addr.type=unix,addr.path={self.cable}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the build at work inside of a guest: mounts and filers beside its RDMA devices."""
+"""Programs of the build in a guest: mounts and filers with the guest's RDMA devices."""
 
 import json
 import os
@@ -7,12 +7,12 @@ import os
 from harness.case import WORK
 
 BIN = os.path.join(WORK, "bin")
-# Where root's daemons name a system call that their filter forbids, as in harness/case.py.
+# Root's daemons write here each system call that their filter forbids, as in harness/case.py.
 FORBIDDEN = "/run/forbidden_calls"
 
 
 class MountInside:
-    """A mount in the guest. In SystemCase.mounted it is unmounted at the end, and its log shown after a failure."""
+    """A mount in the guest. SystemCase.mounted may contain it: it is unmounted at the end, and its log shown after a failure."""
 
     count = 0
 
@@ -31,7 +31,7 @@ class MountInside:
         return json.loads(self.guest.run(f"{BIN}/nfsrdma-fuse stats {self.path} --format json"))
 
     def rdma(self):
-        """What `stats` says of its one connection."""
+        """The RDMA numbers of `stats` for its one connection."""
         transport, = self.stats()["transports"]
         return transport["rdma"]
 
@@ -39,11 +39,11 @@ class MountInside:
         return self.guest.run(f"cat {self.log}")
 
     def keep_kernel_from_reading_ahead(self, kilobytes=128):
-        """As harness.mount.Mount does it."""
+        """See harness.mount.Mount."""
         self.guest.run(f"echo {kilobytes} >/sys/class/bdi/$(mountpoint -d {self.path})/read_ahead_kb")
 
     def umount(self, timeout=1200):
-        """Returns when its daemon has ended."""
+        """Unmounts; returns when the daemon has ended."""
         self.guest.run(f"""if [ -s {FORBIDDEN} ]; then echo "daemons called what their filter forbids:"; cat {FORBIDDEN}; rm {FORBIDDEN}; exit 1; fi
             mountpoint -q {self.path} || exit 0
             pid=$({BIN}/nfsrdma-fuse stats {self.path} --format json | sed -n 's/^  "pid": \\([0-9]*\\),$/\\1/p')
@@ -51,7 +51,8 @@ class MountInside:
 
 
 class FilerInside:
-    """nfsrdma-filer in the guest, exporting memory, or a directory of the guest's, over RDMA devices. Ordinary users mount it, too."""
+    """nfsrdma-filer in the guest, which exports memory, or a directory of the guest's, over RDMA devices. Ordinary users may mount it,
+    too."""
 
     def __init__(self, guest, address, name="filer", export="memory", arguments=(), fabrics="verbs"):
         self.guest, self.log = guest, f"/run/{name}.log"
@@ -61,7 +62,7 @@ class FilerInside:
         self.pid = int(guest.run(f"cat /run/{name}.pid"))
 
     def end(self):
-        """It has to end as it should."""
+        """Ends it and checks its exit status."""
         self.guest.run(f"kill {self.pid}")
         status = self.process.wait(60, check=False)[0]
         assert status == 0, f"the filer ended with {status}:\n{self.log_text()}"
@@ -71,7 +72,7 @@ class FilerInside:
 
 
 def work_as_a_user(guest, source, export, device, expected, size):
-    """Somebody without any privilege mounts, writes and reads; `export` is the source's directory, and `status` says what is `expected`."""
+    """An ordinary user mounts, writes and reads. `export` is the source's directory, and `status` must print `expected`."""
     nobody = 65534
     guest.run(f"""set -e
         d=$(mktemp -d); cd $d; mkdir m

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux' NFS server in a guest, in the place of Ganesha: RDMA through the guest's device, siw unless it has one, and TCP."""
+"""Linux' NFS server in a guest, in the place of Ganesha: RDMA through the guest's device (siw if it has none), and TCP."""
 
 from guest import GUEST
 
@@ -7,7 +7,7 @@ EXPORT = "/srv/export"
 
 
 class Knfsd:
-    """One server; its directory lies in the guest's memory."""
+    """One server; its directory is in the guest's memory."""
 
     def __init__(self, guest, lease=20):
         self.guest, self.lease = guest, lease
@@ -18,21 +18,21 @@ class Knfsd:
         return self
 
     def kill(self):
-        """Ends the server. Its export goes with the guest."""
+        """Ends the server. Its export stays until the guest ends."""
         self.guest.run("knfsd_stop")
 
     def restart(self, down=0.0):
-        """Opens and locks are forgotten; who had some may reclaim them."""
+        """The server forgets opens and locks; clients may reclaim them."""
         self.guest.run(f"knfsd_stop; sleep {down}; knfsd_start {self.lease}")
 
     def path(self, export=None):
-        return None  # nothing of it is on the host
+        return None  # the host has none of its files
 
     def source(self, export=None, host=GUEST):
         return f"{host}:/"
 
     def names(self, directory="."):
-        """What lies in a directory of the export."""
+        """The names in a directory of the export."""
         return sorted(self.guest.run(f"ls -A {EXPORT}/{directory}").split())
 
     def log_text(self):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of a guest: QEMU with Debian's kernel, its root the host's root, read-only, with RAM over it.
+"""The command line of a guest: QEMU with Debian's kernel; its root is the host's root, read-only, with RAM over it.
 
-Every program of the host and of the build runs there unchanged, and nothing is left when it ends. The processor is emulated:
-about ten times slower than the host, and no tool to measure time with, unless instructions are the clock.
+Every program of the host and of the build runs there unchanged, and nothing is left when it ends. The processor is emulated and about ten
+times slower than the host. Time measured there means nothing, unless the clock counts instructions.
 
 usage: machine.py INITRD     makes that file
 """
@@ -17,20 +17,19 @@ import kernel
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEMORY_MIB = 1536
-# No ERMS, AVX or PCLMULQDQ: QEMU emulates these more slowly than what programs do without them.
+# No ERMS, AVX or PCLMULQDQ: QEMU emulates these more slowly than the code that programs use without them.
 PROCESSOR = "qemu64,+cx16,+lahf_lm,+popcnt,+ssse3,+sse4.1,+sse4.2,+rdrand"
-# One nanosecond of the guest for each instruction; while it has none to run, its clock goes on to the next timer at once.
+# One nanosecond of the guest for each instruction. While it is idle its clock jumps to the next timer.
 COUNTED = ["-icount", "shift=0,sleep=off"]
 KERNEL_LINE = ("console=ttyS0 quiet mitigations=off nokaslr random.trust_cpu=on tsc=reliable no_timer_check audit=0 lsm= nowatchdog "
                "cryptomgr.notests rcupdate.rcu_expedited=1 panic=-1 oops=panic reboot=t net.ifnames=0 8250.nr_uarts=1")
 
 
 def qemu(initrd, *words, counted=False):
-    """All but the serial console, the agent's port and the network. `words` go to the kernel's command line, and so to guest/init; they
-    replace what KERNEL_LINE says of the same.
+    """The arguments except for the serial console, the agent's port and the network. `words` go to the kernel's command line, and so to
+    guest/init; they replace the same settings of KERNEL_LINE.
 
-    `counted`: the guest's time is its instructions, so that what it measures is the same whatever else the host does.
-    """
+    `counted`: the guest's time counts its instructions, so that measurements do not depend on what else the host does."""
     lab = kernel.current()
     replaced = {word.split("=")[0] for word in words}
     usual = [word for word in KERNEL_LINE.split() if word.split("=")[0] not in replaced]
@@ -46,7 +45,7 @@ def qemu(initrd, *words, counted=False):
 
 
 def make_initrd(path):
-    """The cached one and behind it the guest's first program, as it is now."""
+    """Writes the cached initrd, followed by the current version of the guest's first program."""
     shutil.copy(os.path.join(kernel.current(), "initrd"), path)
     with open(path, "ab") as out:
         subprocess.run(["busybox", "cpio", "-o", "-H", "newc"], input=b"init\n", cwd=os.path.join(HERE, "guest"), check=True,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP relay that records what passes, as a pcap or message by message. What breaks connections is chaosproxy (tests/system).
+"""A TCP relay that records the traffic, as a pcap or message by message. chaosproxy (tests/system) is the one that breaks connections.
 
-What the endpoints wrote into their sockets is real in the pcap. IP and TCP headers are made here, a segment for each MPA frame
-(RFC 5044 section 5.1 wants them so), and no privilege is needed to have one.
+The pcap contains the bytes that the endpoints wrote to their sockets. IP and TCP headers are made here, with a segment for each MPA frame
+(RFC 5044 section 5.1 wants that). This needs no privilege.
 """
 
 import selectors
@@ -86,10 +86,9 @@ class Relay:
 
 
 def frame_end(stream, at):
-    """Where the MPA frame ends that begins at `at`; None when it is not all there.
+    """The end of the MPA frame that begins at `at`; None when the frame is not complete.
 
-    RFC 5044 section 7.1.1: 16 bytes of key, flags, revision, length, private data. Section 4: length, ULPDU, pad to four bytes, CRC.
-    """
+    RFC 5044 section 7.1.1: 16 bytes of key, flags, revision, length, private data. Section 4: length, ULPDU, pad to four bytes, CRC."""
     startup = at == 0
     if len(stream) < at + (20 if startup else 2):
         return None
@@ -119,11 +118,11 @@ def checksum(data):
     return ~(total + (total >> 16)) & 0xffff
 
 
-LONGEST = 65535 - 40  # of TCP's data in one packet
+LONGEST = 65535 - 40  # bytes of TCP data in one packet
 
 
 def segments(connection, ports):
-    """IP packets of one connection: its begin, and each frame with the acknowledgement of what went before."""
+    """The IP packets of one connection: its start, and each frame with the acknowledgement of the data before it."""
     addresses = (b"\x0a\0\0\x01", b"\x0a\0\0\x02")
     sent = [1, 1]
 
@@ -140,14 +139,14 @@ def segments(connection, ports):
     for sender, data in connection.record:
         streams[sender].extend(data)
         while (end := frame_end(streams[sender], sent[sender] - 1)) is not None:
-            while sent[sender] <= end:  # the longest frame does not fit an IP packet
+            while sent[sender] <= end:  # the longest frame needs more than one IP packet
                 piece = bytes(streams[sender][sent[sender] - 1:min(end, sent[sender] - 1 + LONGEST)])
                 yield packet(sender, 0x18, piece)
                 sent[sender] += len(piece)
 
 
 def write_pcap(path, connections, port=20049):
-    """All of them, one after the other, as connections to this port."""
+    """Writes all connections, one after the other, as connections to this port."""
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 1 << 18, 101))  # LINKTYPE_RAW
         number = 0

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs test modules of this folder as tests/system/run.py does, or says why no guest can be had here.
+"""Runs test modules of this folder as tests/system/run.py does, or says why no guest can run here.
 
 usage: run.py --build BUILDDIR [--as root|user] [--timeout SECONDS] [--verbose] MODULE[.CLASS[.TEST]]...
-       run.py --fetch     what kernel.py does
+       run.py --fetch     runs kernel.py
        run.py --shell     a root shell in a guest, on this terminal; needs neither root nor a build; `exit` ends it
 """
 

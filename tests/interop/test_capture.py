@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What software RDMA sends, read by tshark: nothing is malformed or unknown to it.
+"""The traffic of software RDMA, checked by tshark: nothing is malformed or unknown to it.
 
-The traffic is that of a mount of nfsrdma-filer, so both roles are seen. Debian 12's tshark (4.0) knows MPA, DDP, RDMAP, version 1
-of RPC-over-RDMA and NFSv4.1. Version 2 it does not: there it judges what is below.
+The traffic is that of a mount of nfsrdma-filer, so both roles are seen. Debian 12's tshark (4.0) knows MPA, DDP, RDMAP, version 1 of
+RPC-over-RDMA and NFSv4.1. It does not know version 2; there it checks the layers below.
 """
 
 import os
@@ -30,7 +30,7 @@ class Capture(SystemCase):
         cls.rdma_port = rdma_port
 
     def record(self, version):
-        """Inline calls, chunks of either direction, long calls and replies; returns the pcap and the messages that were sent."""
+        """Makes inline calls, chunks in both directions, and long calls and replies; returns the pcap and the messages sent."""
         relay = Relay("127.0.0.1", self.rdma_port)
         self.addCleanup(relay.close)
         options = f"rdmavers={version},threads=1"

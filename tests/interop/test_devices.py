@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RDMA devices, which are Linux' rxe: our client with our filer and with Linux' server, Linux' client with our filer.
+"""RDMA devices, here Linux' rxe: our client with our filer and with Linux' server, Linux' client with our filer.
 
-All of it is in the guest, for the host has no device. One guest for all tests of the module, with one emulated processor, so
-everything is small.
+All of it is in the guest, because the host has no device. One guest for all tests of the module, with one emulated processor, so sizes are
+small.
 """
 
 import os
@@ -23,9 +23,9 @@ from knfsd import EXPORT, Knfsd
 DEVICE = "rxe0"
 BENCH = os.path.exists(os.path.join(WORK, "build/tests/bench/fsload"))
 GUEST6 = "fd00:9::2"
-# Linux 6.1 takes rxe from under programs only when they let go of it.
+# Linux 6.1 removes rxe only after all programs have closed it.
 DEVICE_GOES = f"rdma link del {DEVICE}; sleep 3; rdma_up"
-# The server has the same device, and hears of its end first, or the client does (seen with Linux 6.12 and 6.1).
+# The server has the same device. The server or the client may notice its end first (seen with Linux 6.12 and 6.1).
 DEVICE_LOST = "the RDMA device was removed|the peer disconnected"
 guest = None
 
@@ -47,7 +47,7 @@ def tearDownModule():
 
 
 class DeviceCase(SystemCase):
-    """Mounts and commands in the guest; `server` is there, too."""
+    """Mounts and commands in the guest; `server` is in the guest, too."""
 
     LIMIT = 3000
     SOURCE = f"{GUEST}:/memory"
@@ -58,7 +58,7 @@ class DeviceCase(SystemCase):
         return mounted
 
     def write_during(self, mounted, trouble):
-        """Writers run one after the other until the trouble is over."""
+        """Runs writers one after the other until the trouble is over."""
         name = self._testMethodName
         guest.run(f"""set -e; rm -f /run/over
             ({{ sleep 3; {trouble}; }} >/run/trouble.log 2>&1; echo $? >/run/over) &
@@ -70,12 +70,12 @@ class DeviceCase(SystemCase):
             [ "$(cat /run/over)" = 0 ] || {{ cat /run/trouble.log; exit 1; }}""")
 
     def run_inside(self, program, *words):
-        """Runs tests of tests/system in the guest, by a program of guest/."""
+        """Runs tests of tests/system in the guest, with a program of guest/."""
         print(guest.run(f"cd /run; export NFSRDMA_WORK={WORK} PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={WORK}/src/system; "
                         f"python3 {WORK}/src/interop/guest/{program} {' '.join(words)} 2>&1"))
 
     def verify(self, directory):
-        """What the writers were told is written has to be there."""
+        """Checks that everything acknowledged to the writers is there."""
         name = self._testMethodName
         guest.run(f"for log in /run/{name}.*; do {tool('ackcheck')} verify --log $log {directory}/${{log#/run/}} || exit 1; done")
 
@@ -86,7 +86,7 @@ class DeviceCase(SystemCase):
 
 
 class OurFiler(DeviceCase):
-    """Our client and our filer."""
+    """Our client with our filer."""
 
     SIZE = 1500001
 
@@ -99,7 +99,7 @@ class OurFiler(DeviceCase):
         cls.server.end()
 
     def work(self, version):
-        """Everything is written, read again by another mount, and compared; the data went through windows."""
+        """Writes everything, reads it again through another mount, and compares; the data must have gone through memory windows."""
         tree, name = self.local("tree"), self._testMethodName
         trees.small_files(tree, 20)
         mounted = self.mount(f"rdmavers={version}")
@@ -165,7 +165,7 @@ class EverythingAtOnce(DeviceCase):
 
 
 class OnKnfsd(DeviceCase):
-    """Our client and Linux' server."""
+    """Our client with Linux' server."""
 
     SOURCE = f"{GUEST}:/"
 
@@ -237,8 +237,8 @@ class OnKnfsd(DeviceCase):
 
     def test_the_link_goes_down(self):
         mounted = self.mount("timeo=100")
-        # rxe of Linux 6.1 fails what it cannot send, its own queue pair for connecting as well, and that never works again: Linux'
-        # client cannot connect then either. So the device is made anew.
+        # When rxe of Linux 6.1 cannot send, it fails even its own queue pair for connecting, for ever: Linux' client
+        # cannot connect then either. So the device is made again.
         self.write_during(mounted, f"ip link set eth0 down; sleep 4; ip link set eth0 up; ip addr add {GUEST6}/64 dev eth0 nodad; {DEVICE_GOES}")
         self.assertRegex(mounted.log_text(), "reconnecting")
         mounted.umount()
@@ -261,12 +261,12 @@ class OnKnfsd(DeviceCase):
             {BIN}/nfsrdma-fuse stats m --format json >stats; {BIN}/nfsrdma-fuse umount m
             grep -q 'can stay registered' log || {{ cat log; exit 1; }}
             limit=$(grep -o '"data_limit_bytes":[ 0-9]*' stats | tr -dc 0-9); [ $limit -le 4194304 ] || {{ echo $limit; exit 1; }}""", user=65534)
-        guest.run("dmesg -C")  # what the kernel says of a limit that was reached is what was asked for
+        guest.run("dmesg -C")  # the test itself caused the kernel's messages about limits
 
 
 class Far(DeviceCase):
-    """Under delegations that are recalled all the time, with a filer so far away that the daemon reads ahead and keeps what it
-    has read, as in test_recalls.Far."""
+    """With delegations that are recalled all the time and a delayed filer, so that the daemon reads ahead and caches the data, as in
+    test_recalls.Far."""
 
     ARGUMENTS = ()
     FAULTS = ()
@@ -281,7 +281,7 @@ class Far(DeviceCase):
         cls.server.end()
 
     def random_operations(self, seed, options=""):
-        """Returns the mount's statistics at their end."""
+        """Runs random operations and returns the mount's statistics at their end."""
         name, options = self._testMethodName, "timeo=100" + options
         mounted = self.mount(options)
         mounted.keep_kernel_from_reading_ahead(16)
@@ -297,7 +297,7 @@ class Far(DeviceCase):
 
 
 class OurFilerInTrouble(Far):
-    """Connections end in the middle of calls and of replies."""
+    """Connections end during calls and replies."""
 
     FAULTS = ("request every 110: cut", "reply every 90: cut", "request every 40: recall")
 
@@ -321,7 +321,7 @@ class OurFilerInTrouble(Far):
 
 
 class OurFilerRestarts(Far):
-    """It restarts again and again, and recalls delegations in between."""
+    """The filer restarts repeatedly, and recalls delegations in between."""
 
     ARGUMENTS = ("--lease 10", "--grace 10")
     FAULTS = ("request every 80: restart", "request every 45: recall")
@@ -341,7 +341,7 @@ class OurFilerRestarts(Far):
 
 
 class OurFilerLies(Far):
-    """What it says of change attributes is another lie each time."""
+    """The filer's change attributes are wrong, in a different way each time."""
 
     FAULTS = ("request nth 1 every 300: change frozen", "request nth 100 every 300: change restless",
               "request nth 200 every 300: change backwards", "request every 45: recall")
@@ -351,7 +351,7 @@ class OurFilerLies(Far):
 
 
 class OurFilerRevokes(Far):
-    """It revokes all delegations again and again."""
+    """The filer repeatedly revokes all delegations."""
 
     FAULTS = ("request nth 100 every 150: revoke", "request every 45: recall")
 
@@ -360,7 +360,7 @@ class OurFilerRevokes(Far):
 
 
 class Coherence(Far):
-    """test_coherence.ReadAhead: what another mount has closed is seen by the next open, whatever was read ahead of it."""
+    """test_coherence.ReadAhead: the next open sees what another mount has closed, whatever was read ahead."""
 
     def test_close_to_open(self):
         two = [self.mount(test_coherence.ReadAhead.FIRST) for _ in range(2)]
@@ -372,7 +372,7 @@ class Coherence(Far):
 
 
 class CoherenceUnderDelegations(DeviceCase):
-    """test_delegations.Coherence's own tests: recalls that are heeded while the holder reads on, or that it need not hear of."""
+    """test_delegations.Coherence's own tests: recalls while the holder reads on, and changes for which no recall is needed."""
 
     EXPORT = "/run/delegated"
 
@@ -391,7 +391,7 @@ class CoherenceUnderDelegations(DeviceCase):
 
 
 class OurFilerLosesItsDevice(DeviceCase):
-    """Both sides use the device that goes; the filer listens at its address."""
+    """Both sides use the device that is removed; the filer listens at its address."""
 
     @classmethod
     def setUpClass(cls):
@@ -412,13 +412,13 @@ class OurFilerLosesItsDevice(DeviceCase):
         self.verify(self.mount().path)
 
     def descriptors(self, mounted):
-        """What each of the two processes has open of devices; /dev/null takes the place of one that is let go."""
+        """The devices that each of the two processes has open; a closed one is replaced by /dev/null."""
         return [sorted(guest.run(f"readlink /proc/{pid}/fd/* | grep -E 'infiniband|/dev/null' | sed 's/[0-9]*$//'").split())
                 for pid in (mounted.stats()["pid"], self.server.pid)]
 
 
 class KernelClient(DeviceCase):
-    """Linux' client and our filer, which exports a directory of the guest."""
+    """Linux' client with our filer, which exports a directory of the guest."""
 
     MOUNT = "/net"
 
@@ -466,7 +466,7 @@ class KernelClient(DeviceCase):
 
 @unittest.skipUnless(BENCH, "needs the benchmark's tools (NFSRDMA_BENCH)")
 class Benchmark(DeviceCase):
-    """scripts/bench --lab works; what is measured here means nothing."""
+    """scripts/bench --lab works; the measured values mean nothing here."""
 
     def test_every_client_goes_over_both(self):
         import lab
@@ -498,7 +498,7 @@ class Fabric(unittest.TestCase):
 
     def run_tests(self, program, pattern, user=None, before=":"):
         output = guest.run(f"cd /tmp; {before}; {WORK}/build/tests/unit/{program} --gtest_filter='{pattern}' 2>&1", user=user)
-        guest.run("dmesg -C")  # what the kernel says of a limit that was reached is what was asked for
+        guest.run("dmesg -C")  # the test itself caused the kernel's messages about limits
         print(output)
         self.assertRegex(output, r"\[  PASSED  \] [1-9]")
         self.assertNotIn("FAILED", output)
@@ -520,7 +520,7 @@ class Fabric(unittest.TestCase):
         self.assertEqual(self.skipped(output), {"Fabrics/ConformanceMemory.SendWithInvalidate_ClosesTheMemoryAndSaysSo/VerbsWithoutWindows"})
 
     def test_random_compounds(self):
-        # A fifth of what a native run does: half a minute here.
+        # A fifth of the cases of a native run: half a minute here.
         output = self.run_tests("rdma/rdma_compounds_test", "*Verbs*", before="export RC_PARAMS=max_success=20")
         self.assertEqual(self.skipped(output), set())
 

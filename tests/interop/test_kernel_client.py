@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Linux kernel's NFSv4.1 client judges nfsrdma-filer: over software RDMA, which it meets with siw, and over TCP.
+"""The Linux kernel's NFSv4.1 client with nfsrdma-filer: over software RDMA, for which it uses siw, and over TCP.
 
-The filer runs on the host and exports a directory there, so the server's side of everything is at hand. One guest for all
-tests of the module; commands in it work in the mount.
+The filer runs on the host and exports a directory there, so the tests can look at the server's files. One guest for all tests of the
+module; its commands work in the mount.
 """
 
 import fcntl
@@ -42,8 +42,8 @@ class KernelCase(SystemCase):
 
     @classmethod
     def setUpClass(cls):
-        # The kernel's client has a reserved port over TCP, and any over RDMA.
-        # A guest that gets no processor for a while keeps its locks. Grace ends with its RECLAIM_COMPLETE.
+        # The kernel's client has a reserved port over TCP, and any port over RDMA. The long lease keeps the locks of
+        # a guest that gets no processor for a while. Grace ends with the guest's RECLAIM_COMPLETE.
         cls.server = Filer(name=f"filer.{cls.__name__}", address=HOST, lease=90, grace=90, insecure="proto=rdma" in cls.OPTIONS,
                            arguments=("--rdma", f"{HOST}:{RDMA_PORT}", *cls.ARGUMENTS)).start()
         cls.options = cls.OPTIONS.format(port=cls.server.port)
@@ -72,12 +72,12 @@ class KernelCase(SystemCase):
         self.assertEqual(complaints, [], "the filer complains")
 
     def work(self, commands):
-        """Commands in a fresh directory of the mount."""
+        """Runs commands in a new directory of the mount."""
         return guest.run(f"set -e; cd {self.there}; {commands}")
 
 
 class Either:
-    """What is tested over both transports."""
+    """The tests for both transports."""
 
     def test_it_is_mounted_as_asked_for(self):
         options = guest.run(f"grep ' {MOUNT} ' /proc/mounts")
@@ -93,7 +93,7 @@ class Either:
         self.work(f"diff -r --no-dereference {source} tree; [ $(readlink link) = tree ]; [ $(stat -c %h hard) = 2 ]")
 
     def remount(self):
-        """So that everything comes from the server again."""
+        """Mounts again, so that everything comes from the server."""
         guest.run(f"umount {MOUNT}; kernel_mount {HOST}:/export {MOUNT} {self.options}")
 
     def test_large_files(self):
@@ -159,7 +159,7 @@ class Rdma(Either, KernelCase):
 
     def test_random_operations(self):
         dump = f"/run/{self.name}.dump"
-        # Without hard links: the kernel's client is late with their number, with its own server, too.
+        # Without hard links: the kernel's client reports their number late, with its own server, too.
         self.work(f"{tool('fsrandom')} --tolerate silly --without link --seed 1 --steps 500 --dump {dump} {self.there}")
         self.remount()
         self.work(f"{tool('fsrandom')} --verify {dump} {self.there}")
@@ -171,8 +171,8 @@ class Tcp(Either, KernelCase):
 
 @needs_mount()
 class BesideOurs(KernelCase):
-    """The kernel's client and a mount of ours at the same files, each with delegations that the other's work recalls. READs take a
-    while, so that the daemon reads ahead."""
+    """The kernel's client and our mount use the same files, each with delegations that the other's work recalls. READs are delayed, so
+    that the daemon reads ahead."""
 
     ARGUMENTS = ("--delegations", "write", "--fault", "reply READ always: delay 3")
     PROTO = "rdma"
@@ -258,7 +258,7 @@ class BesideOurs(KernelCase):
 
 
 class BesideOursTcp(BesideOurs):
-    """Recalls come by TCP; the kernel's client stays with RDMA."""
+    """Recalls come by TCP; the kernel's client stays on RDMA."""
 
     PROTO = "tcp"
 

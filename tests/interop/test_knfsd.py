@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our client and Linux' server: software RDMA against the kernel's siw, RPC-over-RDMA version 1.
+"""Our client with Linux' server: software RDMA with the kernel's siw, RPC-over-RDMA version 1.
 
-One guest for all tests of the module. What is asserted of the server's side is looked at in the guest.
+One guest for all tests of the module. Assertions about the server's side are checked in the guest.
 """
 
 import concurrent.futures
@@ -35,7 +35,7 @@ def tearDownModule():
 
 
 class OnKnfsd:
-    """The tests of the class beside it, against Linux' server, over RDMA if it does not say otherwise."""
+    """Runs the tests of the other base class with Linux' server, over RDMA unless PROTO says otherwise."""
 
     LIMIT = 1800
     PROTO = "rdma"
@@ -89,7 +89,7 @@ class Version(OnKnfsd, SystemCase):
         self.assertEqual((xid, error), (words[0][0], [4, 1, 1, 1]))
 
     def test_what_is_placed(self):
-        data = os.urandom(4 * MIB + 40001)  # its end, too, is more than goes in line
+        data = os.urandom(4 * MIB + 40001)  # its last part, too, is too long to go inline
         mounted = self.mount("threads=1")
         path = os.path.join(self.directory(mounted), "file")
         with open(path, "wb") as file:
@@ -153,10 +153,10 @@ class Work(OnKnfsd, SystemCase):
 
 @needs_mount()
 class Trouble(OnKnfsd, SystemCase):
-    """Nothing acknowledged is lost while writers work and things go wrong."""
+    """No acknowledged data is lost when faults happen while writers work."""
 
     def while_writing(self, *troubles, host=GUEST, port=None):
-        """Writers run one after the other until the last trouble is over."""
+        """Runs writers one after the other until the last fault is over."""
         mounted = self.mount("timeo=100", host, port)
         trouble = concurrent.futures.ThreadPoolExecutor(1)
         self.addCleanup(trouble.shutdown)
@@ -190,7 +190,7 @@ class Trouble(OnKnfsd, SystemCase):
 
 @needs_mount()
 class BesideTheKernelsClient(OnKnfsd, SystemCase):
-    """The server's own client works at the same files, in the guest, while we hold the delegations that this server gives."""
+    """The server's own client uses the same files, in the guest, while we hold the delegations that this server grants."""
 
     @classmethod
     def setUpClass(cls):
@@ -252,12 +252,12 @@ class BesideTheKernelsClientTcp(BesideTheKernelsClient):
 
 
 class Acls(OnKnfsd, SystemCase):
-    """Root's mount in the guest serves its users. Linux' server obeys its file system's ACLs, and shows them."""
+    """Root's mount in the guest serves the guest's users. Linux' server obeys its file system's ACLs, and shows them."""
 
     ALICE, BOB = 1001, 1002
 
     def stats_as(self, user, path, times=1):
-        """Whether they all succeed."""
+        """Whether all stat calls succeed."""
         script = f"for i in $(seq {times}); do stat {path} >/dev/null 2>&1 || exit 1; done"
         return guest.run(f"setpriv --reuid={user} --regid={user} --clear-groups sh -c '{script}' && echo yes || echo no").strip() == "yes"
 
@@ -280,7 +280,7 @@ class Acls(OnKnfsd, SystemCase):
 
 
 class Unprivileged(OnKnfsd, SystemCase):
-    """A user of the guest, without any privilege, mounts there and works. The guest has a device, which others test."""
+    """An ordinary user of the guest mounts there and works. It uses no RDMA device; other tests do."""
 
     def test_mount_work_unmount(self):
         work_as_a_user(guest, f"{GUEST}:/", EXPORT, "software", "software RDMA, version 1", 3000000)

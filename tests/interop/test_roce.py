@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our client and our filer send through RDMA devices (Linux' rxe, RoCE v2), read by tshark: nothing is malformed or unknown to it.
+"""The traffic of our client and our filer through RDMA devices (Linux' rxe, RoCE v2), checked by tshark: nothing is malformed or unknown
+to it.
 
-Two guests and a cable: what rxe sends to itself passes no interface. Version 2 of RPC-over-RDMA tshark does not know; there it
-judges what is below.
+Two guests and a cable, because rxe's traffic to itself passes no interface. tshark does not know version 2 of RPC-over-RDMA; there it
+checks the layers below.
 """
 
 import os
@@ -17,7 +18,8 @@ from inside import FilerInside, MountInside
 MIB = 1 << 20
 SERVER, CLIENT = "10.9.9.2", "10.9.9.3"
 FIELDS = (*dissect.FIELDS, "infiniband.bth.opcode", "infiniband.bth.destqp", "data.data")
-# InfiniBand Architecture Specification, volume 1, table 38: last or only packets of Sends of a reliable connection.
+# InfiniBand Architecture Specification, volume 1, table 38: the last or only packet of a Send of a reliable
+# connection.
 SENDS = {2, 3, 4, 5, 22, 23}
 FILE_HEADER = 24  # of a pcap
 guests = []
@@ -54,7 +56,7 @@ class Capture(SystemCase):
         return mounted
 
     def record(self, version):
-        """Inline calls, chunks of either direction, long calls and replies; returns the pcap of them."""
+        """Makes inline calls, chunks in both directions, and long calls and replies; returns their pcap."""
         tree, name, client = self.local("tree"), f"version{version}", guests[1]
         trees.small_files(tree, 60)
         begin = max(os.path.getsize(guests[0].pcap), FILE_HEADER)
@@ -74,7 +76,7 @@ class Capture(SystemCase):
         return path
 
     def packets(self, frames):
-        """[(operation, frame)] of what passed between queue pairs; queue pair 1 is the connection manager's."""
+        """[(operation, frame)] of the traffic between queue pairs, without the connection manager's queue pair 1."""
         return [(int(frame["infiniband.bth.opcode"][0]), frame) for frame in frames
                 if frame["infiniband.bth.opcode"] and int(frame["infiniband.bth.destqp"][0], 16) != 1]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What packaging/ ships for systemd, autofs and AppArmor, on a system that boots with them: a guest whose first program is systemd.
+"""packaging/'s files for systemd, autofs and AppArmor, on a system that boots with them: a guest whose first program is systemd.
 
-The host's root, with what `cmake --install` brings and with nothing enabled but what these tests enable. Everything is in the guest: the
+It has the host's root, plus the files of `cmake --install`, and only the units that these tests enable. Everything is in the guest: the
 filer's unit serves /export, and the units mount it. One boot for all tests of the module.
 """
 
@@ -16,7 +16,7 @@ from harness.case import WORK
 sys.path.append(os.path.join(WORK, "src", "packaging"))
 import install_notes  # noqa: E402
 
-USER = 4321  # "tester", of the guest alone
+USER = 4321  # "tester", in the guest only
 NEEDED = {"/lib/systemd/systemd": "systemd", "/usr/lib/pam.d/systemd-user": "libpam-systemd", "/usr/bin/dbus-daemon": "dbus",
           "/usr/lib/systemd/user/dbus.socket": "dbus-user-session", "/usr/sbin/automount": "autofs", "/usr/sbin/apparmor_parser": "apparmor"}
 PREPARE = f"""

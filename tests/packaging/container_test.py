@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image of packaging/container: built by podman, and started as docs/user/containers.md says, by root and by an ordinary user.
 
-usage: container_test.py BUILDDIR     Needs root, or sudo that does not ask: for a world of its own, in which the ordinary user is one
-                                      whom this machine does not have, and after which no container and no image is left.
+usage: container_test.py BUILDDIR     Needs root, or sudo without a password. It runs in its own world, with an ordinary user that this
+machine does not have; afterwards no container and no image is left.
 
-Each line with podman in the document is typed, with this test's filer in place of `filer`, and with what a world needs where Debian's
-registry is not within reach: the base is debootstrap's, and the package has the programs of BUILDDIR.
+Types each line with podman of the document, with this test's filer in place of `filer`, and with additions for a world without access to
+Debian's registry: debootstrap makes the base image, and the package has the programs of BUILDDIR.
 """
 
 import os
@@ -26,8 +26,8 @@ SKIPPED = 77
 DOCUMENT = "docs/user/containers.md"
 NEEDED = {"podman": "podman", "crun": "crun", "slirp4netns": "slirp4netns", "newuidmap": "uidmap", "dpkg-shlibdeps": "dpkg-dev",
           "debootstrap": "debootstrap"}
-USER = 4321  # of the world alone
-# podman would raise these limits, which takes a capability that not every root has.
+USER = 4321  # of the world only
+# podman would raise these limits, which needs a capability that root may not have here.
 LIMITS = [f"--ulimit={name}={hard}:{hard}" for name, which in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
           for hard in resource.getrlimit(which)[1:]]
 OUT_OF_REACH = re.compile(r"^.*(Could not resolve|Temporary failure resolving|Unable to connect|Could not connect|Failed to fetch).*$", re.M)
@@ -41,7 +41,7 @@ def run(*argv, check=True, stdin=subprocess.DEVNULL, **more):
 
 
 def typed():
-    """The document's lines with podman, as words."""
+    """The document's podman lines, split into words."""
     with open(os.path.join(ROOT, DOCUMENT), encoding="utf-8") as file:
         return [shlex.split(line, comments=True) for line in file if line.startswith("podman ")]
 
@@ -49,7 +49,7 @@ def typed():
 # --- The world
 
 def private_world():
-    """Runs this test again where its mounts and processes are its own. Returns the exit status."""
+    """Runs this test again in its own mount and process namespaces. Returns the exit status."""
     missing = sorted(package for program, package in NEEDED.items() if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin"))
     if missing:
         return skipped(f"missing: {' '.join(missing)}; scripts/setup --containers installs them")
@@ -61,7 +61,7 @@ def private_world():
             return skipped("needs root, or sudo that does not ask")
         sudo = ["sudo", "-n"]
     keep = [f"{name}={os.environ[name]}" for name in ("XDG_CACHE_HOME", "http_proxy", "https_proxy") if name in os.environ]
-    # Packages of a build are for the system that it was built on.
+    # Packages of a build are for the system that built it.
     with open("/etc/os-release", encoding="utf-8") as file:
         release = re.search(r"^VERSION_CODENAME=(\w+)", file.read(), re.M)
     if not release:
@@ -71,7 +71,7 @@ def private_world():
                                'echo "$cache/$2.tar"', "base", logs, release[1]], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     if base.returncode != 0:
         return skipped("debootstrap makes no base here, see above")
-    # In a directory that the world's end takes along: images' files belong to users who are nowhere else.
+    # In a directory that is removed with the world: the files of images belong to users who exist only there.
     folder = tempfile.mkdtemp(prefix="nfsrdma-container.", dir="/var/tmp")
     try:
         return subprocess.call([*sudo, "env", *keep, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
@@ -86,9 +86,9 @@ def skipped(why):
 
 
 def settle(folder):
-    """The world's own cgroup tree and accounts."""
+    """Makes the world's own cgroup tree and accounts."""
     os.chmod(folder, 0o755)
-    if run("stat", "-f", "-c", "%T", "/sys/fs/cgroup").strip() != "cgroup2fs":  # crun takes no mixture of both versions
+    if run("stat", "-f", "-c", "%T", "/sys/fs/cgroup").strip() != "cgroup2fs":  # crun does not support a mixture of both versions
         run("mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")
     home = os.path.join(folder, "home")
     for name, line in (("passwd", f"tester:x:{USER}:{USER}::{home}:/bin/sh"), ("group", f"tester:x:{USER}:"),
@@ -101,14 +101,14 @@ def settle(folder):
     for path in (home, os.path.join(home, "run")):
         os.mkdir(path, 0o700)
         os.chown(path, USER, USER)
-    # podman reads it; the machine's own may name networks and directories of its own.
+    # podman reads it; the machine's own file may name other networks and directories.
     with open(os.path.join(folder, "containers.conf"), "w", encoding="utf-8") as file:
         file.write('[containers]\ncgroups = "disabled"\n[engine]\ncgroup_manager = "cgroupfs"\nruntime = "crun"\n')
     return home
 
 
 def storage(path, folder):
-    """Writes where images lie: podman's second choice copies a whole image for each container."""
+    """Writes the place of the images: podman's fallback would copy a whole image for each container."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/images"\nrunroot = "{folder}/run"\n')
     os.chmod(path, 0o644)
@@ -116,7 +116,7 @@ def storage(path, folder):
 
 
 def make_package(folder):
-    """The client's package, of the programs of the build, as `cmake --install` brings them."""
+    """Makes the client's package of the build's programs, as `cmake --install` installs them."""
     package, source, out = (os.path.join(folder, name) for name in ("package", "source", "packages"))
     for path in (os.path.join(package, "DEBIAN"), os.path.join(source, "debian"), out):
         os.makedirs(path)
@@ -168,14 +168,14 @@ def wait_until(condition, what, seconds=60):
 # --- The tests
 
 class Containers:
-    """`podman` as one identity of the machine."""
+    """Runs `podman` as one identity of the machine."""
 
     @classmethod
     def setUpClass(cls):
         for _ in range(3):
             with open(BASE, "rb") as base:  # in root's cache
                 status, said = cls.podman("import", "--quiet", "-", "debian-base", stdin=base)
-            if "cleaning up after pivot" not in said:  # of containers/storage 1.43, now and then
+            if "cleaning up after pivot" not in said:  # an occasional error of containers/storage 1.43
                 break
         if status != 0:
             raise unittest.SkipTest(f"podman: {said.strip()[-500:]}")
@@ -183,7 +183,7 @@ class Containers:
         if status != 0:
             raise unittest.SkipTest(f"podman runs no container here: {said.strip()[-500:]}")
         build, = (words for words in typed() if words[1] == "build")
-        # Packages come from where apt takes them here.
+        # Packages come from the archives that apt uses here.
         status, said = cls.podman(*build[1:2], *cls.BUILD_AS, "--network=host", "--volume=/etc/apt:/etc/apt:ro", "--volume=/etc/ssl/certs:/etc/ssl/certs:ro",
                                   "--build-arg=BASE=localhost/debian-base",
                                   *(word.replace("packages=build/packages", f"packages={PACKAGES}") for word in build[2:]), cwd=ROOT)
@@ -196,7 +196,7 @@ class Containers:
         return run(*cls.AS, "podman", "--log-level=error", *words, check=False, **{"cwd": "/", **more})
 
     def start(self, *words, at="127.0.0.1", proto="tcp", more=("--network=host",)):
-        """A line of the document, whose server is the test's."""
+        """Runs a line of the document with the test's server."""
         self.assertEqual(words[:2], ("podman", "run"))
         options = f"proto={proto},port={FILER.ports[proto]}"
         for i, word in enumerate(words):
@@ -207,7 +207,7 @@ class Containers:
         return self.podman("run", *LIMITS, *more, f"--env=OPTIONS={options}", *words)
 
     def line(self, *having):
-        """The document's line that has these words."""
+        """The document's line that contains these words."""
         found, = (words for words in typed() if set(having) <= set(words))
         return found
 
@@ -295,7 +295,7 @@ class Containers:
 
 class Root(Containers, unittest.TestCase):
     AS = ()
-    # Without it crun loads a filter of devices, for which it raises a limit that not every root may raise.
+    # Without it crun loads a device filter, and for that raises a limit, which root may not be allowed to.
     BUILD_AS = ("--isolation=chroot",)
 
     def test_a_mount_that_the_host_sees(self):
@@ -344,7 +344,7 @@ if __name__ == "__main__":
     FOLDER, BASE = sys.argv[2:4]
     del sys.argv[1:4]
     HOME = settle(FOLDER)
-    # Root's containers and images are the world's, too.
+    # Root's containers and images are in the world, too.
     os.environ.update({"CONTAINERS_CONF": f"{FOLDER}/containers.conf", "XDG_RUNTIME_DIR": FOLDER})
     Root.AS = ("env", f"CONTAINERS_STORAGE_CONF={storage(os.path.join(FOLDER, 'storage.conf'), FOLDER)}")
     PACKAGES = make_package(FOLDER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests that run `cmake --install`: its notes lie in the build directory, and the target `uninstall` reads them."""
+"""For tests that run `cmake --install`, which notes the installed files in the build directory for the target `uninstall`."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import os
 
 @contextlib.contextmanager
 def kept(build):
-    """What a person installed from `build` stays noted, and nothing of what is installed meanwhile, perhaps by root."""
+    """Keeps the notes of a person's installation from `build`, and removes those of installations meanwhile, which root may have made."""
     with contextlib.ExitStack() as stack:
         for name in ("install_manifest.txt", "install_placed.txt"):
             path = os.path.join(build, name)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What packages go through on a new system, as root: installed, at work, upgraded beneath a mount, purged.
-# usage: life.sh OLD NEW     directories with the debs of both versions. Run by scripts/package --try, in a system that goes afterwards.
+# The life of the packages on a new system, as root: install, use, upgrade during a mount, purge.
+# usage: life.sh OLD NEW     directories with the debs of both versions. scripts/package --try runs it on a system
+# that it removes afterwards.
 set -euo pipefail
 old=$1
 new=$2
@@ -18,22 +19,23 @@ fail() {
   exit 1
 }
 trap 'printf "life.sh: failed: %s\n" "$BASH_COMMAND" >&2' ERR
-# debs DIR: all but debug symbols.
+# debs DIR: all packages except debug symbols.
 debs() { find "$1" -name '*.deb' ! -name '*-dbgsym_*' | sort; }
 version() { dpkg-query -W -f '${Version}' "$1"; }
-# Every file with its kind and, in /etc, its contents; without what programs of the system itself write all the time.
+# Every file with its kind and, in /etc, its contents; without files that the system's own programs write all the
+# time.
 state() {
   {
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /run -o -path /root -o -path /packages \
       -o -path /mnt -o -path /home -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache -o -path /var/log \
       -o -path '/etc/*-' -o -path /var/lib/systemd -o -path /var/tmp -o -name alive -o -name clone.tar \) -prune -o -printf '%y %p\n'
     find /run -xdev -path '*nfsrdma*' -printf '%y %p\n'
-    # Accounts stay: files in exported directories belong to their numbers.
+    # Accounts stay, because files in exported directories belong to their IDs.
     find /etc -xdev -type f ! -name 'passwd*' ! -name 'group*' ! -name 'shadow*' ! -name 'gshadow*' ! -name 'sub?id*' \
       ! -name ld.so.cache ! -name .pwd.lock -exec sha256sum {} +
   } | sort
 }
-# works: the packages' own tests, as root and as an ordinary user.
+# works: runs the packages' own tests, as root and as an ordinary user.
 works() {
   local test
   for test in as-root as-user; do
@@ -73,7 +75,7 @@ mkdir -p /var/lib/nfsrdma-filer/export
 chown nfsrdma-filer: /var/lib/nfsrdma-filer /var/lib/nfsrdma-filer/export
 mountpoint=/mnt/files
 mkdir -p "$mountpoint"
-# As nfsrdma-filer.service starts it; root's mount is another user's, whom only --insecure lets in.
+# As nfsrdma-filer.service starts it. Root's mount is another user for it, whom only --insecure admits.
 (
   options=$(sed -n 's/^OPTIONS=//p' /etc/nfsrdma-filer.conf)
   exec setpriv --reuid=nfsrdma-filer --regid=nfsrdma-filer --clear-groups \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What packaging/ ships against the code and against the tools that will read it: versions, units, rules, profiles, installation.
+"""Checks the files of packaging/ against the code and with the tools that will read them: versions, units, rules, profiles, installation.
 
-usage: packaging_test.py BUILDDIR     A tool that is missing here is a skip that names it; scripts/setup --packages installs them.
+usage: packaging_test.py BUILDDIR     A missing tool is a skip that names it; scripts/setup --packages installs them.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ def run(*argv, **more):
 
 
 class Version(unittest.TestCase):
-    """project() of CMakeLists.txt has it; whatever else names a version names this one."""
+    """project() of CMakeLists.txt has the version; every other file must name the same one."""
 
     def setUp(self):
         self.version = re.search(r"^project\(nfsrdma-fuse VERSION ([\d.]+)", text_of("CMakeLists.txt"), re.M).group(1)
@@ -94,7 +94,7 @@ class Copyright(unittest.TestCase):
 
 
 class Units(unittest.TestCase):
-    """As systemd reads them, with the programs of this build."""
+    """The units as systemd reads them, with the programs of this build."""
 
     def setUp(self):
         self.directory = tempfile.mkdtemp()
@@ -159,7 +159,7 @@ class Ready(unittest.TestCase):
 
 class Monitoring(unittest.TestCase):
     def metrics(self):
-        """{name} of all that `stats --format=prometheus` can print."""
+        """{name} of all metrics that `stats --format=prometheus` can print."""
         source = text_of("cli", "stats_prometheus.cc")
         names = set(re.findall(r'(?:single|x\.metric)\(\s*"(\w+)"', source)) | set(re.findall(r'^ *\{"(\w+)",\s*"(?:counter|gauge)"', source, re.M))
         names |= {f"nfs_operations_{name}" for name in re.findall(r'^ *\{"(\w+_total)", "', source, re.M)}
@@ -187,7 +187,7 @@ class Monitoring(unittest.TestCase):
         for parts in self.expressions():
             expression = "".join(parts)
             labels = re.findall(r"by \(([\w, ]+)\)", expression) + re.findall(r"(\w+)=~?\"", expression)
-            for label in set(re.findall(r"\w+", " ".join(labels))) - {"instance"}:  # Prometheus' own
+            for label in set(re.findall(r"\w+", " ".join(labels))) - {"instance"}:  # Prometheus adds this label
                 self.assertRegex(source, rf'"{label}"|\b{label}=', expression)
 
     def test_rules(self):
@@ -239,7 +239,7 @@ class AppArmor(unittest.TestCase):
 
 
 def tree(directory):
-    """{path: contents' sum, or link} of all files, and the directories with the project's name."""
+    """{path: checksum of the contents, or link target} of all files, and the directories with the project's name."""
     found = {}
     for folder, folders, names in os.walk(directory):
         for name in folders + names:
@@ -288,7 +288,7 @@ class Install(unittest.TestCase):
             self.assertIn(path, there)
         with open(os.path.join(self.root, "usr/lib/systemd/system/nfsrdma-fuse@.service"), encoding="utf-8") as file:
             self.assertIn("\nExecStart=/usr/bin/nfsrdma-fuse mount ", file.read())
-        # No template was forgotten.
+        # Every placeholder of the templates was replaced.
         self.assertEqual(run("grep", "-rIlE", "@[A-Z_]+@", os.path.join(self.root, "usr/lib"), os.path.join(self.root, "usr/share"))[1], "")
 
     def test_a_prefix_of_its_own_holds_everything(self):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs commands in the guest for guest.py: one JSON line a request and an answer over a virtio port, any number at a time.
+"""Runs commands in the guest for guest.py. One JSON line per request and answer over a virtio port; any number at a time.
 
 {"id": 1, "command": "...", "user": "nobody"?} -> {"id": 1, "status": 0, "output": "..."}
-A command is bash, with the functions of lib.sh. {"id": 1, "kill": true} ends it, and what it started.
+A command is bash, with the functions of lib.sh. {"id": 1, "kill": true} ends it, and the processes that it started.
 """
 
 import glob

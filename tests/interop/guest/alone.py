@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imported first by what runs tests of tests/system in a guest: there is no steward as the harness finds in its own world, and
-nothing is asked of it."""
+"""Programs that run tests of tests/system in a guest import it first: in a guest there is no steward, which the harness would look for,
+and nothing is asked of one.
+"""
 
 import os
 import socket

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In a guest: tests/system/test_coherence.py's tests with two mounts that are there, and whose server is far away.
+"""In a guest: runs the tests of tests/system/test_coherence.py with two existing mounts of a delayed server.
 
 usage: coherence.py ONE TWO [unittest's words]
 """
@@ -16,15 +16,15 @@ PATHS = [sys.argv.pop(1) for _ in range(2)]
 
 
 class There(Mount):
-    """It stays mounted."""
+    """An existing mount, which stays mounted."""
 
     def __init__(self, path):
         self.path, self.control = path, False
 
 
 class ReadAhead(ServerForEach, test_coherence.ReadAhead):
-    test_o_direct_reads_are_the_servers = None  # nobody but clients reaches the server's files
-    # How far is worthwhile depends on what the guest's one processor moves: beside other work less than a run.
+    test_o_direct_reads_are_the_servers = None  # only clients can reach the server's files
+    # The useful distance depends on the speed of the guest's one processor: with other work it is less than a run.
     test_long_reads_far_apart_are_foretold_and_what_lies_between_is_left_alone = None
 
     def setUp(self):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In a guest: tests/system/test_delegations.py's tests of two mounts, over the guest's RDMA device.
+"""In a guest: runs the tests of two mounts from tests/system/test_delegations.py over the guest's RDMA device.
 
 usage: delegated.py SOURCE OPTIONS EXPORT [unittest's words]
-SOURCE gives delegations, and has its files in the directory EXPORT. Each test makes mounts of its own.
+SOURCE grants delegations, and has its files in the directory EXPORT. Each test makes its own mounts.
 """
 
 import sys
@@ -16,7 +16,7 @@ SOURCE, OPTIONS, EXPORT = (sys.argv.pop(1) for _ in range(3))
 
 
 class Server:
-    """It is there, and stays."""
+    """An existing server, which keeps running."""
 
     port = 20049
     log = "the server's log"

@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Process 1 of a guest with systemd, started by init with lab_systemd=DIR: makes the root, which is the host's, one of a system on which
-# DIR/root was installed and nothing else is enabled, runs DIR/prepare, and becomes systemd. The agent is a service.
+# Process 1 of a guest with systemd, started by init with lab_systemd=DIR. The root is the host's. This makes it a
+# system on which DIR/root is installed and nothing else is enabled, runs DIR/prepare, and becomes systemd. The agent
+# is a service.
 mount -o remount,mode=755 /run
 find /etc/systemd/system /etc/systemd/user /etc/apparmor.d -mindepth 1 -maxdepth 1 \
   ! -name abi ! -name abstractions ! -name tunables ! -name local -exec rm -rf {} +
 cp -a --remove-destination "$lab_systemd/root/." /
 echo 5f1d7c3e9b8a4c6d8e2f0a1b2c3d4e5f >/etc/machine-id
 : >/etc/fstab
-# The host's, if it is a container itself: systemd would leave out what containers have not.
+# If the host is a container it has this file, and systemd would leave out what containers do not have.
 rm -f /.dockerenv
-# What takes an emulated processor long, or looks for hardware.
+# Units that take an emulated processor long, or look for hardware.
 for unit in systemd-{udevd,udev-trigger,hwdb-update,timesyncd,random-seed,update-utmp,journal-flush,binfmt,sysctl,modules-load,pstore} \
   keyboard-setup kmod-static-nodes ldconfig getty@tty1 serial-getty@ttyS0 polkit e2scrub_reap rpc-statd-notify; do
   ln -sf /dev/null "/etc/systemd/system/$unit.service"
