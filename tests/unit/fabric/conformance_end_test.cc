@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fabric has to do, part 3: how connections end.
+// Requirements for every fabric, part 3: the end of connections.
 #include "tests/unit/fabric/support/fabrics.h"
 
 namespace nfsrdma::test {
@@ -66,8 +66,8 @@ TEST_P(ConformanceEnd, DisconnectFromAnEvent_NothingIsDeliveredAfterwards) {
   EXPECT_EQ(pair.passive.received(), 1u);
 }
 
-// Destroyed while the peer writes into its memory and reads from it: neither is touched afterwards (the
-// sanitizer sees to that), and the peer is told.
+// An endpoint is destroyed while the peer writes into its memory and reads from it: the memory is not touched
+// afterwards (the sanitizer checks that), and the peer gets an event.
 TEST_P(ConformanceEnd, DestroyedInTheMiddle_MemoryMayGo_PeerIsTold) {
   for (int delay_us = 0; delay_us < 4000; delay_us += 200) {
     FabricPair fresh(GetParam().make, GetParam().address);
@@ -99,7 +99,7 @@ TEST_P(ConformanceEnd, DestroyedInTheMiddle_MemoryMayGo_PeerIsTold) {
   }
 }
 
-// The memory is used by the peer while it is taken back.
+// Memory is revoked while the peer uses it.
 TEST_P(ConformanceEnd, RevokedInTheMiddle_MemoryMayGo) {
   for (int delay_us = 0; delay_us < 4000; delay_us += 200) {
     for (const Access access : {Access::kRemoteWrite, Access::kRemoteRead}) {
@@ -122,7 +122,7 @@ TEST_P(ConformanceEnd, RevokedInTheMiddle_MemoryMayGo) {
       std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
       ASSERT_TRUE(fresh.revoke(fresh.active, segments));
       fresh.on_loop([&] { memory.reset(); });
-      // Whether it was complete or not, the next use is too late.
+      // Whether the peer's operation was complete or not, the next use comes too late.
       fresh.on_loop(
           [&] { fresh.passive->write(segments[0], ConstBytes(*data).first(10), nullptr, 3, true); });
       ASSERT_TRUE(fresh.active.disconnects());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fabric has to do, part 2: exposed memory, RDMA Write, RDMA Read, invalidation.
+// Requirements for every fabric, part 2: exposed memory, RDMA Write, RDMA Read, invalidation.
 #include <algorithm>
 
 #include "tests/unit/fabric/support/fabrics.h"
@@ -12,7 +12,7 @@ using fabric::Access;
 
 constexpr std::byte kUntouched{0xa5};
 
-// Memory to expose, between two guards that nobody may touch.
+// Memory to expose, between two guards that must not change.
 struct Guarded {
   explicit Guarded(size_t n) : bytes(n + 2 * kGuard, kUntouched) {}
   static constexpr size_t kGuard = 256;
@@ -162,14 +162,14 @@ TEST_P(ConformanceMemory, SendWithInvalidate_ClosesTheMemoryAndSaysSo) {
   EXPECT_TRUE(target.untouched());
 }
 
-// What the peer tries, and must not get.
+// An operation of the peer that must be refused.
 struct Offence {
   const char* name;
   Access access;
-  // Nothing of the target is changed, and both sides are disconnected.
+  // The target is not changed, and both sides are disconnected.
   std::function<void(fabric::Endpoint&, rpcrdma::segment, ByteVector&)> attempt;
   bool invalidated_before = false;
-  bool begins_inside = false;  // what lies inside may have been written, as it was allowed to
+  bool begins_inside = false;  // the bytes inside the range may have been written, which was allowed
 };
 
 std::vector<Offence> offences() {

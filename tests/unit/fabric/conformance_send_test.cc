@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fabric has to do, part 1: connections and Sends.
+// Requirements for every fabric, part 1: connections and Sends.
 #include <algorithm>
 
 #include "tests/unit/fabric/support/fabrics.h"
@@ -106,7 +106,7 @@ Task<Result<std::unique_ptr<fabric::Endpoint>>> refuse(fabric::Fabric* f, fabric
   co_return co_await f->connect(std::move(to));
 }
 
-// Who posts has to bound what waits for a peer, and asks this.
+// The code that posts must limit what waits for a peer, and uses this value.
 TEST_P(ConformanceSend, UnsentBytes_AreThoseThatHaveNotLeft) {
   pair.connect();
   ByteVector target(100'000);
@@ -130,7 +130,8 @@ TEST_P(ConformanceSend, UnsentBytes_AreThoseThatHaveNotLeft) {
   EXPECT_EQ(pair.on_loop([&] { return pair.active->unsent_bytes(); }), 0u);
 }
 
-// More than any send queue has room for, each answered from its event, in both directions at once.
+// More messages than any send queue has room for, each answered from its event, in both directions at the
+// same time.
 TEST_P(ConformanceSend, ManyConversations_NoneStalls) {
   constexpr size_t kConversations = 60, kMessages = 6000;
   size_t begun = 0;

@@ -14,7 +14,7 @@ struct Vector {
   uint32_t crc;
 };
 
-// RFC 3720 appendix B.4, "CRC Examples", as numbers; on the wire the least significant byte is first.
+// RFC 3720 appendix B.4, "CRC Examples", as numbers; on the wire the least significant byte comes first.
 std::vector<Vector> rfc3720() {
   ByteVector up(32);
   ByteVector down(32);
@@ -50,7 +50,7 @@ TEST(Crc32c, OnTheWire_LeastSignificantByteFirst) {
   EXPECT_EQ(load_be32(wire), 0xaa36918au);  // "aa 36 91 8a" in RFC 3720
 }
 
-// Lengths around those where the three streams begin, and all alignments.
+// Lengths around those at which the three streams are used, and all alignments.
 TEST(Crc32c, InstructionAndTable_Agree) {
   if (!crc32c_has_instruction()) GTEST_SKIP() << "this processor has no CRC32 instruction";
   std::mt19937 random(1);

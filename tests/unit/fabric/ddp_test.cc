@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers against frames of another implementation, and against the RFCs' figures.
+// Headers against frames of another implementation and against the RFCs' figures.
 #include "transport/fabric/iwarp/ddp.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 namespace captured = test::captured;
 using golden::from_hex;
 
-// The header comes out, goes in again as the same bytes, and the frame has the length it should have.
+// Decodes the header, encodes it again to the same bytes, and checks the frame's length.
 Segment read_and_write(const ByteVector& frame) {
   const size_t ulpdu = load_be16(frame.data());
   EXPECT_EQ(frame.size(), fpdu_bytes(ulpdu));

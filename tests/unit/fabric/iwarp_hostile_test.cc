@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames that break a rule, each against a fresh connection: the Terminate that answers it, the disconnect
-// event, and no byte of any memory changed.
+// Frames that break a rule, each on a new connection: the Terminate that answers it, the disconnect event,
+// and no change of any memory.
 #include <algorithm>
 
 #include "tests/unit/fabric/support/raw_peer.h"
@@ -14,8 +14,8 @@ using iwarp::Segment;
 using iwarp::TermCode;
 namespace term = iwarp::term;
 
-// What a peer may know: the tags of memory it may write, of memory it may read, and of memory that it may not
-// use any more; and the request of a Read that we have outstanding.
+// What a peer may know: tags of memory that it may write, that it may read, and that is closed by now; and
+// the request of a Read of ours that is outstanding.
 struct Known {
   rpcrdma::segment writable;
   rpcrdma::segment readable;
@@ -176,7 +176,7 @@ TEST_P(IwarpHostile, IsTerminatedWithItsCode_AndNothingElseHappens) {
   ASSERT_TRUE(request && request->segment.opcode == Opcode::kReadRequest);
   k.read = iwarp::load_read_request(request->payload.data());
 
-  // What follows an offence is never looked at.
+  // Bytes after a violation are never processed.
   t.raw->write(concat({GetParam().bytes(k), frame(send_segment(1), pattern(3, 1)), frame(send_segment(2))}));
   const auto terminate = t.raw->read_terminate();
   ASSERT_TRUE(terminate);
@@ -196,7 +196,7 @@ TEST_P(IwarpHostile, IsTerminatedWithItsCode_AndNothingElseHappens) {
 INSTANTIATE_TEST_SUITE_P(Offences, IwarpHostile, testing::ValuesIn(offences()),
                          [](const auto& offence) { return std::string(offence.param.name); });
 
-// The end of the stream at every byte of a frame.
+// The stream ends at every byte of a frame.
 TEST(IwarpCut, AtEveryByte_DisconnectsOnce) {
   ByteVector memory(50);
   for (size_t n = 0; n <= 80; ++n) {
@@ -210,7 +210,7 @@ TEST(IwarpCut, AtEveryByte_DisconnectsOnce) {
   }
 }
 
-// "DDP MUST silently drop any subsequent incoming DDP Segments" and nothing is said back.
+// "DDP MUST silently drop any subsequent incoming DDP Segments"; nothing is sent in return.
 TEST(IwarpTerminate, FromThePeer_InTheMiddleOfAnything) {
   for (const bool readable : {true, false}) {
     RawToOurs t;
@@ -230,7 +230,7 @@ TEST(IwarpTerminate, FromThePeer_InTheMiddleOfAnything) {
     EXPECT_NE(t.ours.disconnected()[0].cause.find("base or bounds"), std::string::npos);
     EXPECT_EQ(owner.use_count(), 1);
     if (readable) {
-      // What had begun to leave is a whole frame.
+      // A frame that was sent in part is completed.
       while (const auto f = t.raw->read_frame()) EXPECT_NE(f->segment.opcode, Opcode::kTerminate);
     }
   }
@@ -246,7 +246,7 @@ TEST(IwarpTerminate, ThatCannotBeRead_EndsTheConnectionToo) {
   EXPECT_TRUE(t.raw->closed());
 }
 
-// "Late": the tag is taken back while the frame that uses it is on its way.
+// "Late": the tag is closed while the frame that uses it is on its way.
 TEST(IwarpLate, FrameInFlightWhenItsMemoryIsClosed_DoesNotTouchIt) {
   RawToOurs t;
   auto memory = std::make_unique<ByteVector>(60'000);
@@ -265,7 +265,7 @@ TEST(IwarpLate, FrameInFlightWhenItsMemoryIsClosed_DoesNotTouchIt) {
   EXPECT_TRUE(t.ours.disconnects());
 }
 
-// The peer reads what is then closed to it: what has begun to leave is finished from a copy.
+// The peer reads memory that is then closed to it: a frame that was sent in part is completed from a copy.
 TEST(IwarpLate, ReadInFlightWhenItsMemoryIsClosed_IsCutOff) {
   RawToOurs t;
   constexpr uint32_t kBytes = 64u << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The start-up against peers that do it wrong, differently, slowly or not at all.
+// The start-up with peers that do it wrongly, differently, slowly or not at all.
 #include <atomic>
 
 #include "tests/unit/fabric/support/raw_peer.h"
@@ -12,7 +12,7 @@ using Kind = StartupFrame::Kind;
 
 using Connected = Result<std::unique_ptr<fabric::Endpoint>>;
 
-// Our active side against a script.
+// Our active side, and a script as its peer.
 struct Active {
   Active() {
     call_on(*loop, [&] { fabric = iwarp::make_fabric(*loop, {}); });
@@ -42,7 +42,7 @@ StartupFrame good_reply() {
   return f;
 }
 
-// Connects to a peer that answers with `bytes` and closes. The error, if it failed.
+// Connects to a peer that answers with `bytes` and closes. Returns the error, if connecting failed.
 std::optional<Error> answered_with(ByteVector bytes) {
   Active ours;
   Peer peer([&](Listener& l) {
@@ -125,7 +125,7 @@ TEST(IwarpActive, SilentPeer_EndsInTime) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
 }
 
-// One byte now and then does not make the time longer.
+// A peer that sends one byte from time to time does not extend the deadline.
 TEST(IwarpActive, SlowPeer_EndsInTime) {
   Active ours;
   Peer peer([&](Listener& l) {
@@ -237,7 +237,7 @@ TEST(IwarpPassive, SilentPeers_AreClosedInTime) {
   EXPECT_TRUE(one.closed());
 }
 
-// Nor do they keep anybody out before that, however many they are: the oldest goes for the next one.
+// Silent peers, however many, do not keep out others before that: the oldest is closed for the next one.
 TEST(IwarpPassive, SilentPeers_KeepNobodyOut) {
   iwarp::Options options;
   options.startup_timeout = std::chrono::hours(1);

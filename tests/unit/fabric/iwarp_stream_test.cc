@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SendQueue against StreamReader: what one side cuts into frames, the other puts together, however the bytes
-// are cut on the way; and what comes when a byte is wrong.
+// SendQueue and StreamReader together: one cuts data into frames, the other assembles it, whatever the
+// chunking on the way; and the result of a wrong byte.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -21,7 +21,7 @@ constexpr size_t kMemory = 200'000;
 constexpr uint32_t kTag = 0x1234;
 constexpr uint64_t kBase = uint64_t{1} << 40;
 
-// One range of memory, whose data may wait in a pipe.
+// One range of memory; its data may wait in a pipe.
 class Range final : public Placement {
  public:
   explicit Range(bool pipes = false) {
@@ -38,7 +38,7 @@ class Range final : public Placement {
   }
   MutableBytes memory() { return place_.data.slice.bytes; }
   const ByteRange& piped() const { return place_.data.piped; }
-  // All that was placed, in memory.
+  // All placed data, in memory.
   ByteVector landed() {
     EXPECT_TRUE(place_.data.land());
     return {memory().begin(), memory().end()};
@@ -63,7 +63,7 @@ void showValue(const Event& e, std::ostream& out) {
       << e.message.size() << " placed " << e.placed;
 }
 
-// Gives `stream` to the reader in pieces of these sizes, over and over; empty: as much as it takes, of which
+// Gives `stream` to the reader in pieces of these sizes, in rotation. Empty: as much as the reader accepts;
 // `receives` counts how often.
 std::vector<Event> feed(StreamReader& reader, ConstBytes stream, const std::vector<size_t>& pieces,
                         size_t* receives = nullptr) {
@@ -104,7 +104,7 @@ std::vector<Event> feed(StreamReader& reader, ConstBytes stream, const std::vect
   return events;
 }
 
-// All that a queue has to send, taken in amounts of these sizes.
+// Everything that a queue has to send, taken in amounts of these sizes.
 ByteVector drain(SendQueue& queue, const std::vector<size_t>& amounts) {
   ByteVector out;
   for (size_t i = 0; !queue.empty(); ++i) {
@@ -175,8 +175,8 @@ TEST(Stream, RandomMessagesInRandomFragments_ArriveAsTheyWere) {
   }));
 }
 
-// Of a READ's frames only the beginning of the first, which came with its header, and a short last one are
-// copied.
+// Of a READ's frames only two parts are copied: the beginning of the first, which came with its header, and a
+// short last one.
 TEST(Stream, LargeMessage_GoesToThePipeInOneRange) {
   const ByteVector bytes = some_bytes(190'000, 1);
   SendQueue queue({65'486, false});
@@ -193,8 +193,8 @@ TEST(Stream, LargeMessage_GoesToThePipeInOneRange) {
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), memory.begin()));
 }
 
-// Two system calls a frame, and one: the short frame comes with the first header, the Send with the end of
-// the last frame.
+// One system call for each frame instead of two: the short frame comes with the first header, the Send with
+// the end of the last frame.
 TEST(Stream, ShortFrameFirst_IsReceivedWithTheNextHeader) {
   const ByteVector before = some_bytes(30'000, 1);
   const ByteVector bytes = some_bytes(2 * 65'472 + 64, 2);
@@ -218,7 +218,7 @@ TEST(Stream, ShortFrameFirst_IsReceivedWithTheNextHeader) {
   }
 }
 
-// A frame with a valid CRC, from ULPDU bytes.
+// A frame with a valid CRC, from the bytes of a ULPDU.
 ByteVector fpdu(const ByteVector& ulpdu) {
   ByteVector f(2);
   store_be16(f.data(), static_cast<uint16_t>(ulpdu.size()));
@@ -259,7 +259,7 @@ Segment tagged(Opcode opcode, uint64_t offset, uint32_t stag = kTag) {
   return s;
 }
 
-// "When an FPDU is received, and CRC checking is enabled": any one bit, anywhere in the frame behind its
+// "When an FPDU is received, and CRC checking is enabled": any single bit, anywhere in the frame behind its
 // length.
 TEST(Stream, AnyWrongBit_IsFoundByTheCrc_OrByAnEarlierCheck) {
   for (const bool is_tagged : {false, true}) {
@@ -270,7 +270,7 @@ TEST(Stream, AnyWrongBit_IsFoundByTheCrc_OrByAnEarlierCheck) {
       bad[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
       Range range;
       StreamReader reader(range, {1000, true});
-      bad.resize(bad.size() + 100);  // the header may now be longer
+      bad.resize(bad.size() + 100);  // because the header may be longer now
       const auto events = feed(reader, bad, {});
       ASSERT_EQ(events.size(), 1u) << bit;
       ASSERT_EQ(events[0].step, Step::kViolation) << bit;
@@ -384,7 +384,7 @@ TEST(Stream, EveryFault_HasItsCode_InAnyFragments) {
   }
 }
 
-// A header that is refused is refused before its payload comes: nobody waits for what is thrown away.
+// A bad header is refused before its payload arrives: no waiting for bytes that will be discarded.
 TEST(Stream, RefusedHeader_IsToldWithoutItsPayload) {
   const ByteVector f = fpdu(ulpdu(tagged(Opcode::kWrite, kBase, 5), 60'000));
   for (size_t n = 0; n < 16; ++n) {
@@ -397,8 +397,8 @@ TEST(Stream, RefusedHeader_IsToldWithoutItsPayload) {
   EXPECT_EQ(feed(reader, ConstBytes(f).first(16), {}).size(), 1u);
 }
 
-// Who has all of a Read's data may answer, and take the memory back (RFC 5040 section 5.4), or ask for the
-// next Read, while what was batched with it is still here.
+// A peer that has all data of a Read may reply, and so close the memory (RFC 5040 section 5.4), or request
+// the next Read, while the rest of the batch is still queued here.
 TEST(SendQueueDone, AnOperation_EndsWithItsOwnLastByte) {
   const ByteVector first = some_bytes(16'000, 1), second = some_bytes(300'000, 2);
   SendQueue queue({65'486, false});
@@ -419,7 +419,7 @@ TEST(SendQueueDone, AnOperation_EndsWithItsOwnLastByte) {
   EXPECT_TRUE(queue.sends_from(8));
   EXPECT_EQ(queue.read_responses(), 1u);
   EXPECT_EQ(queue.take_done().bytes_fetched, first.size());
-  // The rest is as it was.
+  // The rest is unchanged.
   drain(queue, {1000});
   EXPECT_EQ(queue.read_responses(), 0u);
   const auto done = queue.take_done();
@@ -427,7 +427,7 @@ TEST(SendQueueDone, AnOperation_EndsWithItsOwnLastByte) {
   EXPECT_EQ(done.cookies, std::vector<Cookie>{5});
 }
 
-// After finish(): the rest of the frame that has begun, the Terminate, and nothing of anybody's memory.
+// After finish(): the rest of the frame that was sent in part, the Terminate, and no use of any other memory.
 TEST(SendQueueFinish, AtEveryByte_LeavesWholeFrames) {
   const Terminate last{term::kInvalidStag, {}, {}, {}};
   for (size_t sent = 0; sent < 700; ++sent) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What our endpoint puts on the wire, and what it makes of frames as other stacks cut them.
+// What our endpoint sends on the wire, and how it handles frames as other stacks cut them.
 #include "tests/unit/fabric/support/raw_peer.h"
 
 namespace nfsrdma::test {
@@ -61,14 +61,14 @@ TEST(IwarpWire, PassiveSide_IsSilentUntilItHears) {
   std::byte b;
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   EXPECT_EQ(::recv(t.raw->socket().fd(), &b, 1, MSG_DONTWAIT), -1);
-  t.raw->write(frame(write_segment({0, 0, 0})));  // the least that can be heard
+  t.raw->write(frame(write_segment({0, 0, 0})));  // the smallest frame
   const auto f = t.raw->read_frame();
   ASSERT_TRUE(f);
   EXPECT_EQ(f->payload, data);
 }
 
-// Nor does it stop to listen because of what it may not send yet: both would wait for ever, and the end of
-// the connection would not be seen.
+// It keeps reading even if too much waits that it may not send yet: otherwise both sides would wait for ever,
+// and the end of the connection would not be noticed.
 TEST(IwarpWire, PassiveSideWithMoreToSayThanMayWait_Listens) {
   constexpr size_t kSends = 80;
   const ByteVector large = pattern(65536, 1);
@@ -175,7 +175,7 @@ TEST(IwarpWire, OurReads_AskWithinOrd_AndTakeTheAnswer) {
   EXPECT_EQ(memory, concat({pattern(100, 0), pattern(100, 1), pattern(100, 2)}));
 }
 
-// siw can miss a frame that comes right behind its MPA reply; it lies unread until the next one.
+// siw can miss a frame that follows its MPA reply closely; the frame stays unread until the next one arrives.
 TEST(IwarpWire, ActiveSide_NudgesWhileNothingIsHeard) {
   LoopThread loop;
   std::unique_ptr<fabric::Fabric> fabric;
@@ -220,7 +220,7 @@ TEST(IwarpWire, ActiveSide_NudgesWhileNothingIsHeard) {
   call_on(*loop, [&] { fabric.reset(); });
 }
 
-// A peer that asks and does not read the answers: what waits for it stays bounded.
+// A peer that sends requests and does not read the responses: what waits for it is limited.
 TEST(IwarpWire, PeerThatDoesNotRead_IsNotListenedTo) {
   RawToOurs t;
   constexpr size_t kAnswer = 8000;

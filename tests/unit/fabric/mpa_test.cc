@@ -72,7 +72,8 @@ TEST(MpaFrame, EnhancedWithoutRoomForIt_IsRefused) {
       decode_startup(from_hex("4d504120494420526571204672616d65 10 02 0003 010203"), Kind::kRequest));
 }
 
-// Res "MUST be set to zero when sending, and not checked on reception"; S is one of them in revision 1.
+// Res "MUST be set to zero when sending, and not checked on reception"; in revision 1 the S bit is part of
+// it.
 TEST(MpaFrame, ReservedBitsOfRevision1_MeanNothing) {
   const auto f = decode_startup(from_hex("4d504120494420526571204672616d65 1f 01 0002 abcd"), Kind::kRequest);
   ASSERT_TRUE(f);

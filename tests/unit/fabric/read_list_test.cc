@@ -6,7 +6,7 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-// The answer's segment with the `bytes` at `done` of a Read.
+// The response segment with the `bytes` bytes at offset `done` of a Read.
 Segment answer(const ReadRequest& r, size_t done, bool last) {
   Segment s;
   s.tagged = true;

@@ -49,7 +49,7 @@ TEST(StagTable, RemovedTag_IsInvalid_AndItsIndexGetsAnotherKey) {
     offsets.insert(next->offset);
     t.remove(next->stag);
   }
-  EXPECT_GT(keys.size(), 990u);  // 2^19 keys: two alike are rare
+  EXPECT_GT(keys.size(), 990u);  // 2^19 keys: two equal ones are rare
   EXPECT_EQ(offsets.size(), 1000u);
 }
 

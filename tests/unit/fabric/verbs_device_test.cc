@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only a fabric of RDMA devices has: windows and what replaces them, the limit of locked memory, a
-// device that goes. On a machine with an RDMA device; tests/interop has one.
+// What only a fabric of RDMA devices has: memory windows and their replacement, the limit of locked memory, a
+// device that is removed. Needs a machine with an RDMA device; tests/interop has one.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -48,8 +48,7 @@ TEST_F(VerbsDevice, Carrier_NamesTheDevice) {
   EXPECT_EQ(std::string_view(pair->active->limits().exposure).rfind("fenced by ", 0), 0u);
 }
 
-// Memory of the pool is registered once; what is exposed of it is what its window says, and late Writes are
-// refused.
+// Memory of the pool is registered once. Its window determines what is exposed, and late Writes are refused.
 TEST_F(VerbsDevice, LateWriteToPooledMemory_IsRefused_WithWindowsAndWithout) {
   for (const bool windows : {true, false}) {
     SCOPED_TRACE(windows);
@@ -76,7 +75,7 @@ TEST_F(VerbsDevice, LateWriteToPooledMemory_IsRefused_WithWindowsAndWithout) {
   }
 }
 
-// The domain that connections of `domains` use.
+// The domain that the connections of `domains` use.
 std::shared_ptr<fabric::verbs::Domain> domain_of(fabric::verbs::Domains& domains, const RdmaDevice& device) {
   int count = 0;
   const std::unique_ptr<ibv_context*, decltype(&rdma_free_devices)> contexts(rdma_get_devices(&count),
@@ -89,7 +88,7 @@ std::shared_ptr<fabric::verbs::Domain> domain_of(fabric::verbs::Domains& domains
   return nullptr;
 }
 
-// From one part of a slab into another, which the peer has opened.
+// Writes from one part of a slab into another part, which the peer has exposed.
 void write_within(FabricPair& pair, MutableBytes slab, size_t turn) {
   constexpr size_t kPart = 100'000;
   const MutableBytes from = slab.subspan(turn * kPart, kPart), to = slab.subspan((turn + 1) * kPart, kPart);
@@ -108,12 +107,12 @@ void write_within(FabricPair& pair, MutableBytes slab, size_t turn) {
 // docs/ARCHITECTURE.md: the pool's memory is registered once per protection domain, whichever loop's
 // connection uses it and however often.
 TEST_F(VerbsDevice, ASlab_IsRegisteredOnceForAllConnections_UntilThePoolGivesItBack) {
-  BufferPool pool(0);  // what is not in use goes back to the system
+  BufferPool pool(0);  // unused memory goes back to the system
   const auto domains = fabric::verbs::make_shared_domains(pool);
   const auto one = connect({}, domains), two = connect({}, domains);
   const auto domain = domain_of(*domains, device_);
   ASSERT_TRUE(domain);
-  const size_t before = domain->slabs_registered();  // what they receive into
+  const size_t before = domain->slabs_registered();  // the memory of their Receives
   Slice slab = pool.slice(BufferPool::kSlabBytes);
   EXPECT_EQ(domain->slabs_registered(), before) << "registered with its first use";
   for (size_t turn = 0; turn < 10; ++turn) {
@@ -126,7 +125,7 @@ TEST_F(VerbsDevice, ASlab_IsRegisteredOnceForAllConnections_UntilThePoolGivesItB
   EXPECT_EQ(domain->slabs_registered(), before);
 }
 
-// Memory that the peer may be using is taken back by ending the connection, and only then closed.
+// Memory that the peer may be using is revoked by ending the connection, and closed after that.
 TEST_F(VerbsDevice, RevokedMemory_EndsTheConnection_WithWindowsAndWithout) {
   for (const bool windows : {true, false}) {
     SCOPED_TRACE(windows);
@@ -149,7 +148,7 @@ TEST_F(VerbsDevice, RevokedMemory_EndsTheConnection_WithWindowsAndWithout) {
   }
 }
 
-// What rxe has sent; nothing where the device does not say.
+// Packets that rxe has sent; nullopt if the device does not report them.
 std::optional<uint64_t> packets_sent(const RdmaDevice& device) {
   std::ifstream counter("/sys/class/infiniband/" + device.name + "/ports/1/hw_counters/sent_pkts");
   uint64_t packets = 0;
@@ -169,7 +168,7 @@ TEST_F(VerbsDevice, QuietPeer_IsAskedAndAnswers) {
   EXPECT_TRUE(pair->active.disconnected().empty());
 }
 
-// Work requests that were posted and not carried out come back, and nothing is left.
+// Work requests that were posted and not executed complete as flushed, and nothing is left.
 TEST_F(VerbsDevice, EndWithAFullQueue_FlushesAll) {
   const auto pair = connect();
   auto data = std::make_shared<ByteVector>(1u << 20);
@@ -189,7 +188,7 @@ TEST_F(VerbsDevice, EndWithAFullQueue_FlushesAll) {
   EXPECT_TRUE(pair->active.disconnects());
 }
 
-// As an ordinary user; root may lock what it likes on some drivers.
+// As an ordinary user: some drivers let root lock any amount of memory.
 TEST_F(VerbsDevice, LimitOfLockedMemory_MakesRegistrationsGoAndNotFail) {
   if (geteuid() == 0)
     GTEST_SKIP() << "root is not held to RLIMIT_MEMLOCK by every driver: run it as another user";
@@ -241,7 +240,7 @@ class VerbsSource : public VerbsDevice {
     o.gid_index = gid;
     return o;
   }
-  // Why there is no connection; nobody listens where it goes.
+  // The error of connecting to a port on which nobody listens.
   Error refused(const fabric::verbs::Options& options) {
     LoopThread loop;
     std::unique_ptr<fabric::Fabric> made;

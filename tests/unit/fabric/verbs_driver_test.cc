@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs fabric makes of drivers that refuse, lack or want something, over a device that is not
-// there (support/fake_device.h).
+// How the verbs fabric handles drivers that refuse requests, lack features or need something special, over a
+// fake device (support/fake_device.h).
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ class VerbsDriver : public testing::Test {
     });
     return {};
   }
-  // What a turn of the loop asks for is posted at its end.
+  // Operations of one turn of the loop are posted at its end.
   template <class F>
   auto in_a_turn(F f) {
     return call_on(*loop_, [&] {
@@ -55,7 +55,7 @@ class VerbsDriver : public testing::Test {
   std::unique_ptr<fabric::Fabric> fabric_;
 };
 
-// libcxgb4 looks into the list of each of a pair of requests, however many entries are said to be in it.
+// libcxgb4 reads the list of both requests of a pair, whatever number of entries they give.
 TEST_F(VerbsDriver, RequestWithoutMemory_HasAListNonetheless) {
   ASSERT_TRUE(connect());
   const Slice slice = pool_.slice(100'000);
@@ -69,7 +69,7 @@ TEST_F(VerbsDriver, RequestWithoutMemory_HasAListNonetheless) {
   for (const FakeDevice::Posted& p : device_.posted) EXPECT_TRUE(p.has_list) << p.id;
 }
 
-// librdmacm closes a device that was removed with its last identifier; its descriptors may be anybody's then.
+// librdmacm closes a removed device with its last identifier; its descriptors may belong to others then.
 TEST_F(VerbsDriver, RemovedDevice_IsLetGoBeforeItsLastIdentifier) {
   const int others = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   device_.on_destroy_id = [&] {
@@ -104,7 +104,7 @@ TEST_F(VerbsDriver, ConnectionThatCannotBegin_GivesItsDomainBackBeforeItsIdentif
   device_.on_destroy_id = [] {};
 }
 
-// As bnxt_re: the kernel's part of the driver has memory windows, the user's has not.
+// As in bnxt_re: the kernel part of the driver has memory windows, the user-space part has none.
 TEST_F(VerbsDriver, WindowsThatTheUsersLibraryLacks_AreDoneWithout) {
   device_.context.ops.alloc_mw = nullptr;
   ASSERT_TRUE(connect());
@@ -122,7 +122,7 @@ TEST_F(VerbsDriver, WindowsThatThereAre_AreUsed) {
   EXPECT_EQ(device_.windows, 1u);
 }
 
-// As libcxgb4's, which are the kernel's.
+// As in libcxgb4, which passes on the kernel's values.
 TEST_F(VerbsDriver, NegativeErrnos_AreErrnos) {
   device_.post_recv_returns = -ENOMEM;
   const Result<> made = connect();
@@ -136,8 +136,8 @@ TEST_F(VerbsDriver, NegativeErrnos_AreErrnos) {
   EXPECT_EQ(side_.disconnected()[0].errnum, ENOMEM);
 }
 
-// A limit that holds the messages of a connection and no bulk memory: better no connection than one of which
-// each call with a chunk waits for memory and ends it.
+// A limit with room for a connection's messages and none for bulk memory: no connection is better than one
+// that ends because each call with a chunk waits for memory in vain.
 TEST_F(VerbsDriver, LimitWithoutRoomForBulkMemory_IsSaidWhenConnecting) {
   ASSERT_TRUE(connect());
   const size_t messages = call_on(*loop_, [&] { return device_.locked; });
@@ -154,7 +154,7 @@ TEST_F(VerbsDriver, LimitWithoutRoomForBulkMemory_IsSaidWhenConnecting) {
   EXPECT_EQ(call_on(*loop_, [&] { return device_.locked; }), messages) << "nothing is kept for it";
 }
 
-// What another connection has registered is there for all: a call waits for it.
+// Memory that another connection has registered is available to all: a call waits for it.
 TEST_F(VerbsDriver, BulkMemoryThatIsInUse_IsRoomForAnotherConnection) {
   ASSERT_TRUE(connect());
   const size_t messages = call_on(*loop_, [&] { return device_.locked; });
@@ -167,7 +167,7 @@ TEST_F(VerbsDriver, BulkMemoryThatIsInUse_IsRoomForAnotherConnection) {
   call_on(*loop_, [&] { other.endpoint.reset(); });
 }
 
-// On a connection that is quiet afterwards, too: nothing else would tell that it is over.
+// Also on a connection that is quiet afterwards, where nothing else would report the end of the Write.
 TEST_F(VerbsDriver, WriteThatNobodyWaitsFor_GivesItsRegistrationBack) {
   ASSERT_TRUE(connect());
   const size_t messages = call_on(*loop_, [&] { return device_.locked; });
@@ -179,7 +179,7 @@ TEST_F(VerbsDriver, WriteThatNobodyWaitsFor_GivesItsRegistrationBack) {
   EXPECT_TRUE(eventually([&] { return call_on(*loop_, [&] { return device_.locked; }) == messages; }));
 }
 
-// By this it is decided how much data is kept.
+// This value decides how much data is kept.
 TEST_F(VerbsDriver, MemoryThatCanStayRegistered_IsWhatWasWhenMoreWasRefused) {
   auto domain = domains_->of(&device_.context);
   ASSERT_TRUE(domain);
@@ -196,7 +196,7 @@ TEST_F(VerbsDriver, MemoryThatCanStayRegistered_IsWhatWasWhenMoreWasRefused) {
 
 class VerbsDriverBound : public VerbsDriver {
  protected:
-  // The ports that were tried, of a connection from a reserved one.
+  // The ports that were tried for a connection from a reserved port.
   std::vector<uint16_t> tried(const std::string& host) {
     fabric::ConnectOptions to;
     to.host = host;
@@ -204,7 +204,7 @@ class VerbsDriverBound : public VerbsDriver {
     const Result<> made = connect(to);
     EXPECT_TRUE(made) << describe(made.error());
     std::vector<uint16_t> ports;
-    // That of port 0 is the witness's.
+    // Port 0 is the witness'.
     for (const tcp::Endpoint& e : device_.bound) {
       if (e.port() != 0) ports.push_back(e.port());
     }
@@ -217,7 +217,8 @@ class VerbsDriverBound : public VerbsDriver {
   }
 };
 
-// Linux says EADDRINUSE of a port that is taken, and EADDRNOTAVAIL where an address there is any.
+// Linux reports a used port as EADDRINUSE, or as EADDRNOTAVAIL if one of the addresses is the wildcard
+// address.
 TEST_F(VerbsDriverBound, ReservedPortThatIsTaken_IsFollowedByTheNext) {
   for (const int errnum : {EADDRINUSE, EADDRNOTAVAIL}) {
     refuse_first(errnum);
@@ -234,7 +235,7 @@ TEST_F(VerbsDriverBound, ReservedPortThatMayNotBeHad_IsDoneWithout) {
   EXPECT_EQ(tried("192.0.2.1").size(), 1U);
 }
 
-// An identifier that is bound to any address does not take the interface from where it goes to.
+// An identifier that is bound to the wildcard address does not take the interface from its destination.
 TEST_F(VerbsDriverBound, LinkLocalDestination_GetsNoReservedPort) {
   EXPECT_TRUE(tried("fe80::1%lo").empty());
   call_on(*loop_, [&] { side_.endpoint.reset(); });
@@ -242,10 +243,10 @@ TEST_F(VerbsDriverBound, LinkLocalDestination_GetsNoReservedPort) {
   EXPECT_EQ(tried("fd00:8::1").size(), 1U);
 }
 
-// The passive side: what the fabric says to those who ask, and what it makes of it.
+// The passive side: what the fabric sends to peers that ask for a connection, and what it does then.
 class VerbsDriverAsked : public VerbsDriver {
  protected:
-  // What was said to a peer that asks; the connection is `side`'s.
+  // The private data sent to a peer that asks; `side` owns the connection.
   std::string accept(Side& side) {
     listen(side);
     call_on(*loop_, [&] { device_.ask(); });
@@ -281,10 +282,10 @@ class VerbsDriverAsked : public VerbsDriver {
     call_on(*loop_, [&] { side.endpoint.reset(); });
   }
   std::unique_ptr<fabric::Listener> listener_;
-  unsigned failures_ = 0;  // of those who asked
+  unsigned failures_ = 0;  // of peers that asked
 };
 
-// Who asks may ask again, as often as it likes.
+// A peer may ask again as often as it likes.
 TEST_F(VerbsDriverAsked, PeersThatThereIsNoRoomFor_AreLoggedEverMoreRarely) {
   device_.may_lock = 0;
   Side side;
@@ -298,11 +299,12 @@ TEST_F(VerbsDriverAsked, PeersThatThereIsNoRoomFor_AreLoggedEverMoreRarely) {
   for (size_t at = log.find("[warning] RDMA: "); at != std::string::npos;
        at = log.find("[warning] RDMA: ", at + 1))
     ++lines;
-  EXPECT_EQ(lines, 4U) << log;  // of the 1st, 2nd, 4th and 8th
+  EXPECT_EQ(lines, 4U) << log;  // for the 1st, 2nd, 4th and 8th
   call_on(*loop_, [&] { listener_.reset(); });
 }
 
-// Peers that ask and do not go on keep nobody out, however many they are: the oldest goes for the next one.
+// Peers that ask and do not go on, however many, do not keep out others: the oldest is cancelled for the next
+// one.
 TEST_F(VerbsDriverAsked, PeersThatNeverEstablish_KeepNobodyOut) {
   fabric::verbs::Options options;
   options.startup_timeout = std::chrono::seconds(3);
@@ -323,8 +325,8 @@ TEST_F(VerbsDriverAsked, PeersThatNeverEstablish_KeepNobodyOut) {
   drop(side);
 }
 
-// As bnxt_re: Send With Invalidate is among what the kernel says the device has, and its user's library does
-// not know the opcode. One connection is lost for that, and no other.
+// As in bnxt_re: the kernel reports Send With Invalidate as a feature of the device, and the user-space
+// library does not know the opcode. Only one connection is lost for that.
 TEST_F(VerbsDriverAsked, SendWithInvalidateThatIsRefused_IsNotOfferedAgain) {
   device_.on_post_send = [](const ibv_send_wr& wr) { return wr.opcode == IBV_WR_SEND_WITH_INV ? EINVAL : 0; };
   Side first, second;
@@ -340,7 +342,7 @@ TEST_F(VerbsDriverAsked, SendWithInvalidateThatIsRefused_IsNotOfferedAgain) {
   drop(second);
 }
 
-// A queue pair that is over refuses whatever it is given.
+// A queue pair that has ended refuses every request.
 TEST_F(VerbsDriverAsked, SendWithInvalidateAfterTheEnd_SaysNothingOfTheDevice) {
   device_.on_post_send = [](const ibv_send_wr&) { return EINVAL; };
   device_.state_of_pairs = IBV_QPS_ERR;

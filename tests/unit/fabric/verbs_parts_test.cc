@@ -16,8 +16,8 @@ namespace {
 using fabric::verbs::KeepAlive;
 using fabric::verbs::SendLedger;
 
-// However it is filled, a full queue holds a request that asks for its completion, or nothing would ever
-// leave it.
+// However it was filled, a full queue contains a request that asks for a completion: otherwise it would never
+// be emptied.
 TEST(SendLedger, FullQueue_AlwaysHasOneThatAsks) {
   for (unsigned depth = 2; depth <= 40; ++depth) {
     SendLedger ledger(depth, depth / 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ends over a fabric of which a test is the adapter: memory is closed some time after it was asked for,
-// there may be no window left for it, and every byte of the peer's is the test's.
+// Both ends over a fabric in which the test plays the adapter: it closes memory some time after the request,
+// may have no window for it, and writes every byte of the peer.
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/fuzz_endpoint.h"
@@ -11,7 +11,7 @@
 namespace nfsrdma::test {
 namespace {
 
-using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
+using namespace nfsrdma::rpcrdma;  // NOLINT: the tests use little else
 using rpc::PendingCall;
 
 class OverAnAdapter : public testing::Test, public rpc::ConnectionOwner {
@@ -61,7 +61,7 @@ class OverAnAdapter : public testing::Test, public rpc::ConnectionOwner {
     calls.add(p, Clock::now());
     connection->send(p);
   }
-  // To the last call that was sent.
+  // Answers the last call that was sent.
   void answer(const rpcrdma::error* error, ConstBytes body = {}) {
     header h;
     size_t length = 0;
@@ -89,8 +89,8 @@ class OverAnAdapter : public testing::Test, public rpc::ConnectionOwner {
   void on_dropped(rpc::Connection&, Error) override { dropped = true; }
 };
 
-// RFC 8166 section 8.1.1: memory is inaccessible before its owner uses it again. That holds for a call, too,
-// which is to be sent once more, of which a part could be opened and the rest not.
+// RFC 8166 section 8.1.1: memory is inaccessible before its owner uses it again. This also holds for a call
+// that is to be sent again when part of its memory could be opened and the rest could not.
 TEST_F(OverAnAdapter, CallThatCannotBeSentAgain_EndsWhenItsMemoryIsClosed_AndOnce) {
   rpc::Call call = write_call();
   PendingCall p(call);
@@ -110,7 +110,7 @@ TEST_F(OverAnAdapter, CallThatCannotBeSentAgain_EndsWhenItsMemoryIsClosed_AndOnc
   EXPECT_EQ(rdma_counters.segments_open, 0U);
   EXPECT_EQ(rdma_counters.credits_in_use, 0U);
 
-  // Two calls afterwards do not get in each other's way.
+  // Two later calls do not disturb each other.
   rpc::Call a = write_call(), b = write_call();
   PendingCall pa(a), pb(b);
   for (PendingCall* next : {&pa, &pb}) {
@@ -122,8 +122,8 @@ TEST_F(OverAnAdapter, CallThatCannotBeSentAgain_EndsWhenItsMemoryIsClosed_AndOnc
   EXPECT_EQ(refused.size(), 1U);
 }
 
-// RFC 8166 section 3.3.2: no message is longer than the inline threshold; nor is the second one, with a Reply
-// chunk that the first did not have.
+// RFC 8166 section 3.3.2: no message is longer than the inline threshold. This also holds for the second
+// message, which has a Reply chunk that the first did not have.
 TEST_F(OverAnAdapter, CallThatJustFits_IsALongOneWhenAReplyChunkIsAskedFor) {
   rpc::Call call;
   const size_t most = rdma_counters.inline_send;
@@ -141,7 +141,7 @@ TEST_F(OverAnAdapter, CallThatJustFits_IsALongOneWhenAReplyChunkIsAskedFor) {
   calls.remove(p);
 }
 
-// What may be locked is shared by a mount's loops: another's calls may have all of it open.
+// A mount's loops share the limit of locked memory: calls of another loop may have all of it open.
 TEST_F(OverAnAdapter, CallForWhichNoMemoryCanBeOpened_WaitsUntilOthersHaveClosedTheirs) {
   wire->refuse_exposures = 3;
   rpc::Call call = write_call();
@@ -170,8 +170,8 @@ TEST_F(OverAnAdapter, CallForWhichNoMemoryCanEverBeOpened_CostsTheConnection) {
   calls.remove(p);
 }
 
-// A call with a chunk in either direction, of which one can be had. To open, close and open that one as fast
-// as the device does it would bring the other no nearer.
+// A call with a chunk in both directions, of which only one can be opened. Opening and closing that one as
+// fast as the device can would not help.
 TEST_F(OverAnAdapter, CallOfWhichOnlyAPartCanEverBeOpened_CostsTheConnection_AndLittleElse) {
   options.memory_patience = std::chrono::milliseconds(100);
   wire->most_open = 1;
@@ -219,7 +219,7 @@ TEST_F(OverAnAdapter, CallOfWhichAPartCanBeOpened_IsSentWhenAnotherCallHasEnded)
   EXPECT_EQ(answered, (std::vector<uint32_t>{first.xid, second.xid}));
 }
 
-// Who gets a buffer from the pool next has it to himself.
+// The next user of the buffer must have it alone.
 TEST_F(OverAnAdapter, ConnectionThatGoesWithACallUnderWay_KeepsItsMemoryUntilTheEndpointIsGone) {
   rpc::Call call;
   call.head = call_head(words({1}));
@@ -251,7 +251,7 @@ class AnsweringOverAnAdapter : public testing::TestWithParam<uint32_t>, public r
     wire->on_write = [](const segment&, ConstBytes) {};
     responder.start();
   }
-  // In version 1 the client has said nothing while connecting, which means 1024 bytes.
+  // In version 1 the client sent no private data, which means 1024 bytes.
   void take_1024_bytes() {
     if (GetParam() == kVersion1) return;
     header h;
@@ -289,8 +289,8 @@ class AnsweringOverAnAdapter : public testing::TestWithParam<uint32_t>, public r
 };
 INSTANTIATE_TEST_SUITE_P(Versions, AnsweringOverAnAdapter, testing::Values(kVersion1, kVersion2));
 
-// The reply gives the Write list and the Reply chunk back (RFC 8166 section 4.3). A call whose reply could
-// have no header that the client takes is not executed.
+// The reply returns the Write list and the Reply chunk (RFC 8166 section 4.3). A call is not executed if the
+// header of its reply would be too long for the client.
 TEST_P(AnsweringOverAnAdapter, ChunksThatNoReplyCouldGiveBack_AreRefused) {
   take_1024_bytes();
   call(64);
@@ -301,7 +301,7 @@ TEST_P(AnsweringOverAnAdapter, ChunksThatNoReplyCouldGiveBack_AreRefused) {
     EXPECT_EQ(refusal, (rpcrdma::error{ERR_CHUNK, 0, 0}));
     return;
   }
-  // Draft section 5.3.3: with how many there may be.
+  // Draft section 5.3.3: the error contains the maximum.
   EXPECT_EQ(refusal.code, RDMA2_ERR_SEGMENTS);
   call(refusal.first);
   EXPECT_EQ(messages, 1U);
@@ -310,7 +310,7 @@ TEST_P(AnsweringOverAnAdapter, ChunksThatNoReplyCouldGiveBack_AreRefused) {
   EXPECT_LE(sent.back().size(), 1024U);
 }
 
-// Draft section 5.3.4 lets a client say what it takes while a call is being executed.
+// Draft section 5.3.4 lets a client announce its receive size while a call is being executed.
 class PropertiesOverAnAdapter : public AnsweringOverAnAdapter {};
 INSTANTIATE_TEST_SUITE_P(Version2, PropertiesOverAnAdapter, testing::Values(kVersion2));
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that asks and does not take the answers: what waits for it here is bounded by the credits it was
-// granted, and then costs the connection.
+// A peer that makes requests and does not receive the replies: its credits limit what waits for it here;
+// beyond that limit the connection ends.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -11,9 +11,9 @@
 namespace nfsrdma::test {
 namespace {
 
-using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
+using namespace nfsrdma::rpcrdma;  // NOLINT: the tests use little else
 
-// What two sockets may hold of what was sent and not received, at the very most.
+// Upper bound of the bytes that two sockets hold between sender and receiver.
 constexpr size_t kOnTheWay = 32u << 20;
 
 class Bounds : public testing::TestWithParam<uint32_t> {
@@ -21,7 +21,7 @@ class Bounds : public testing::TestWithParam<uint32_t> {
   LoopThread loop;
   std::unique_ptr<fabric::Fabric> fabric;
 
-  // Starts no endpoint: until somebody does, it receives and answers nothing.
+  // Does not start the endpoint: until it is started, it receives and answers nothing.
   auto connect(const TestServer& server) {
     call_on(*loop, [&] {
       if (!fabric) fabric = fabric::iwarp::make_fabric(*loop);
@@ -52,7 +52,7 @@ class Bounds : public testing::TestWithParam<uint32_t> {
   }
 };
 
-// RDMA Writes are not copied, but each holds its reply.
+// RDMA Writes are not copied, but each one keeps its reply in memory.
 TEST_P(Bounds, ClientThatTakesNoAnswers_CostsItsConnection) {
   constexpr size_t kData = 90'000;
   constexpr uint32_t kCalls = 3000;
@@ -71,7 +71,7 @@ TEST_P(Bounds, ClientThatTakesNoAnswers_CostsItsConnection) {
   auto client = connect(server);
   ASSERT_TRUE(client);
   ByteVector memory(kData);
-  call_on(*loop, [&] {  // never started: it receives nothing
+  call_on(*loop, [&] {  // never started: receives nothing
     const auto exposed = (*client)->expose(memory, fabric::Access::kRemoteWrite);
     ASSERT_TRUE(exposed);
     chunk_lists chunks;
@@ -95,8 +95,8 @@ TEST_P(Bounds, ClientThatTakesNoAnswers_CostsItsConnection) {
   });
 }
 
-// What a peer announces costs nothing before it comes: Read chunks of sixty megabytes, of which it answers
-// not one RDMA Read.
+// An announcement costs nothing before the data comes: Read chunks of sixty megabytes, and not a single RDMA
+// Read is answered.
 TEST_P(Bounds, AnnouncedChunks_TakeMemoryAsTheyArrive) {
   constexpr size_t kData = 1u << 20;
   constexpr uint32_t kCalls = 60;
@@ -104,7 +104,7 @@ TEST_P(Bounds, AnnouncedChunks_TakeMemoryAsTheyArrive) {
   auto client = connect(server);
   ASSERT_TRUE(client);
   ByteVector memory(kData);
-  call_on(*loop, [&] {  // never started: it answers nothing
+  call_on(*loop, [&] {  // never started: answers nothing
     const auto exposed = (*client)->expose(memory, fabric::Access::kRemoteRead);
     ASSERT_TRUE(exposed);
     chunk_lists chunks;
@@ -136,7 +136,7 @@ TEST_P(Bounds, AnnouncedChunks_TakeMemoryAsTheyArrive) {
   });
 }
 
-// Who answers is served, whatever comes at once: no more of it than max_fetch_bytes is under way.
+// A peer that answers is served, whatever it sends at once: at most max_fetch_bytes are being fetched.
 TEST_P(Bounds, CallsBeingFetched_AreBoundedTogether) {
   constexpr size_t kData = 100'000;
   constexpr uint32_t kCalls = 40;
@@ -178,7 +178,7 @@ TEST_P(Bounds, CallsBeingFetched_AreBoundedTogether) {
   });
 }
 
-// Few credits until it is known whose client it is.
+// Few credits before the peer is known as a client.
 TEST_P(Bounds, FirstCredits_AreFew) {
   rdma::ResponderOptions options;
   options.credits = 8;
@@ -229,7 +229,7 @@ TEST_P(Bounds, FirstCredits_AreFew) {
   });
 }
 
-// In the other direction: a server that calls back and takes no reply.
+// The reverse direction: a server that sends calls and does not receive the replies.
 TEST_P(Bounds, ServerThatTakesNoReplies_CostsItsConnection) {
   constexpr uint32_t kCalls = 20'000;
   LoopThread other;
@@ -241,7 +241,7 @@ TEST_P(Bounds, ServerThatTakesNoReplies_CostsItsConnection) {
     header h;
     size_t length = 0;
     (void)decode(m.message, h, &length);
-    if (h.type == RDMA2_CONNPROP) {  // the call behind it begins
+    if (h.type == RDMA2_CONNPROP) {  // starts the call behind it
       received = 0;
       h.flags = RPCRDMA2_F_RESPONSE;
       ByteVector out;
@@ -249,7 +249,8 @@ TEST_P(Bounds, ServerThatTakesNoReplies_CostsItsConnection) {
       return server.send(connection, out);
     }
     for (uint32_t i = 0; i < kCalls; ++i) server.send(connection, message(i, call(i)));
-    (*other).post([&] {  // all that the socket takes has been sent by now: from here on nothing is received
+    (*other).post([&] {  // everything that the socket accepts has been sent by now: from here on nothing is
+                         // received
       (*other).post([&] {
         blocked.arrive_and_wait();
         blocked.arrive_and_wait();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The credits of the reverse direction (RFC 8167 section 4.1): the Responder's calls keep to what the client
-// grants, the client grants what it has Receives for, and neither direction's numbers are the other's.
+// The credits of the reverse direction (RFC 8167 section 4.1): the Responder's calls respect the client's
+// grant, the client grants as many as it has Receives for, and neither direction uses the values of the
+// other.
 #include <gtest/gtest.h>
 
 #include <list>
@@ -13,7 +14,7 @@
 namespace nfsrdma::test {
 namespace {
 
-constexpr uint32_t kAskedFor = 6;  // by the Responder, for its calls
+constexpr uint32_t kAskedFor = 6;  // requested by the Responder for its calls
 constexpr uint32_t kFirstXid = 0x5000;
 
 // --- the Responder's calls
@@ -34,9 +35,9 @@ class ServersCalls : public RawClientOfBoth {
   }
   void SetUp() override {
     RawClient::SetUp();
-    settle(8);  // it is known which version is spoken
+    settle(8);  // the version is known after this
   }
-  // The server has so many more calls to make.
+  // Gives the server that many more calls to make.
   void post(uint32_t n) {
     call_on(*loop, [&] {
       for (uint32_t i = 0; i < n; ++i) {
@@ -46,7 +47,7 @@ class ServersCalls : public RawClientOfBoth {
       }
     });
   }
-  // A call of ours and its reply: what the server has sent before is here.
+  // Makes a call and receives its reply: everything that the server sent before has arrived then.
   void settle(uint32_t credit) {
     const size_t before = of_type(1).size();
     header h = header_of(vers(), static_cast<uint32_t>(++forward_));
@@ -55,7 +56,7 @@ class ServersCalls : public RawClientOfBoth {
     ASSERT_TRUE(eventually([&] { return of_type(1).size() > before; }));
     EXPECT_EQ(of_type(1).back().credit, kCreditsGranted) << "whatever is asked for";
   }
-  // What came, by the direction of the RPC message: 0 calls, 1 replies.
+  // Received messages by the type of the RPC message: 0 calls, 1 replies.
   std::vector<header> of_type(uint32_t direction) {
     std::vector<header> found;
     for (size_t i = 0; i < client.received(); ++i) {
@@ -67,12 +68,12 @@ class ServersCalls : public RawClientOfBoth {
     }
     return found;
   }
-  // How many of the server's calls have come and are not answered.
+  // How many calls of the server have arrived and have no reply yet.
   size_t outstanding() {
     settle(8);
     return of_type(0).size() - replies_;
   }
-  // Answers the oldest of them.
+  // Replies to the oldest of them.
   void grant(uint32_t credit) {
     header h = header_of(vers(), kFirstXid + static_cast<uint32_t>(replies_++));
     h.credit = credit;
@@ -102,7 +103,7 @@ TEST_P(ServersCalls, AreNeverMoreThanWasGranted) {
   for (const uint32_t credit : {3U, 3U, 5U, 5U, 5U, 2U, 2U, 2U, 2U, 4U, 1U, 1U}) {
     const size_t before = outstanding();
     grant(credit);
-    // What is out is not taken back.
+    // Calls already sent are not taken back.
     EXPECT_EQ(outstanding(), std::max<size_t>(before - 1, credit)) << credit;
   }
 }
@@ -132,7 +133,7 @@ TEST_P(ServersCalls, AreNotGrantedByCallsOfTheClient) {
   }
 }
 
-// A call refused is over like one answered; an error of version 2 grants nothing.
+// A refused call is over, like one with a reply; an error of version 2 grants nothing.
 TEST_P(ServersCalls, AnError_GivesTheCreditBack) {
   post(10);
   grant(2);
@@ -145,7 +146,7 @@ TEST_P(ServersCalls, AnError_GivesTheCreditBack) {
   EXPECT_EQ(outstanding(), 2U);
 }
 
-// Answers that nobody waits for leave no credit over.
+// Replies to no call do not add credits.
 TEST_P(ServersCalls, RepliesToNothing_AreNotCounted) {
   for (uint32_t i = 0; i < 5; ++i) grant(3);
   settle(8);
@@ -161,12 +162,12 @@ class ClientsGrants : public Hostile, public testing::WithParamInterface<uint32_
   const uint32_t granted_ = rdma::RdmaOptions{}.callback_credits;
   static constexpr uint32_t kForward = 7;  // granted to our calls
 
-  bool hold_ = false;                    // callbacks are not answered yet
-  std::list<Completion<bool>> waiting_;  // those
-  std::atomic<size_t> held_{0};          // how many they are
+  bool hold_ = false;                    // callbacks get no reply yet
+  std::list<Completion<bool>> waiting_;  // those callbacks
+  std::atomic<size_t> held_{0};          // their number
   std::vector<header> answers_;          // to calls of the server
   std::atomic<size_t> answered_{0};
-  std::optional<std::vector<header>> unanswered_;  // calls of ours, if they are kept waiting
+  std::optional<std::vector<header>> unanswered_;  // calls of ours that have to wait
 
   ~ClientsGrants() override { release(); }
   void release() {
@@ -245,7 +246,7 @@ TEST_P(ClientsGrants, CallsOfTheServer_GrantNothing) {
     const size_t before = answered_;
     call_on(*loop, [&] { call_back(0, 9, credit); });
     ASSERT_TRUE(eventually([&] { return answered_ == before + 1; }));
-    // The next call goes by the grant as it is then, until its reply has another.
+    // The next call uses the grant of this moment, until its reply brings another.
     call_on(*loop, [&] { unanswered_.emplace(); });
     auto outcome = client->call(plain_call());
     ASSERT_TRUE(eventually([&] { return call_on(*loop, [&] { return !unanswered_->empty(); }); }));
@@ -259,8 +260,8 @@ TEST_P(ClientsGrants, CallsOfTheServer_GrantNothing) {
   }
 }
 
-// The same for the forward direction, in either version: what is out at once is never more than was granted
-// last, and of more than one credit the last is kept for what keeps the lease.
+// The same for the forward direction, in both versions: there are never more outstanding calls than the last
+// grant allows, and with more than one credit, the last one is reserved for calls that renew the lease.
 TEST_P(ClientsGrants, ForwardCalls_AreNeverMoreThanWasGranted) {
   serve();
   call_on(*loop, [&] { unanswered_.emplace(); });
@@ -281,7 +282,7 @@ TEST_P(ClientsGrants, ForwardCalls_AreNeverMoreThanWasGranted) {
   for (auto& call : calls) EXPECT_TRUE(call.get().reply);
 }
 
-// Callbacks that are being answered take no credit of ours, nor do theirs keep calls of ours waiting.
+// Callbacks in progress take none of our credits, and their credits do not delay our calls.
 TEST_P(ClientsGrants, CallbacksInProgress_TakeNoCreditOfTheForwardDirection) {
   hold_ = true;
   serve();
@@ -296,7 +297,7 @@ TEST_P(ClientsGrants, CallbacksInProgress_TakeNoCreditOfTheForwardDirection) {
   EXPECT_EQ(answered_, 0U);
 }
 
-// More than was granted, but not without end: each is answered, and the connection stays.
+// More calls than granted, up to a limit: each gets its reply, and the connection stays.
 TEST_P(ClientsGrants, Exceeded_EveryCallIsAnswered) {
   hold_ = true;
   serve();
@@ -312,7 +313,7 @@ TEST_P(ClientsGrants, Exceeded_EveryCallIsAnswered) {
   EXPECT_EQ(client->status().connects, 1U);
 }
 
-// A flood costs the connection; the next one serves, and the calls that were held are answered nowhere.
+// A flood ends the connection. The next one works, and the callbacks in progress get no reply.
 TEST_P(ClientsGrants, Flood_CostsTheConnectionOnly) {
   hold_ = true;
   serve();

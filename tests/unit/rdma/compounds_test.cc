@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random COMPOUNDs over RPC-over-RDMA, in both versions and over every fabric, against files in memory:
-// whatever the thresholds, the credits and the moment at which a connection goes, results are the model's.
+// Random COMPOUNDs over RPC-over-RDMA, in both versions and over every fabric, on files in memory. Whatever
+// the thresholds, the credits and the moment at which a connection ends, the results must be those of the
+// model.
 //
-// The client's side is what a mount has: CompoundBuilder, the bounds of replies, the transport. The server is
-// a Responder and a few lines that execute SEQUENCE, PUTFH, READ, WRITE, CREATE of a link and READLINK.
+// The client's end is that of a mount: CompoundBuilder, the bounds of replies, the transport. The server is a
+// Responder and a few lines that execute SEQUENCE, PUTFH, READ, WRITE, CREATE of a symbolic link, and
+// READLINK.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -23,12 +25,12 @@ namespace {
 using rdma::Versions;
 using Random = std::mt19937;
 
-constexpr size_t kMostBytes = 200'000;  // of a file, of one READ, of one WRITE
+constexpr size_t kMostBytes = 200'000;  // of a file, a READ or a WRITE
 
 size_t below(Random& random, size_t n) {
   return std::uniform_int_distribution<size_t>(0, n - 1)(random);
 }
-// Small and large ones alike.
+// Gives small and large sizes equally often.
 size_t some_size(Random& random, size_t most) {
   return 1 + below(random, size_t{1} << below(random, static_cast<size_t>(std::bit_width(most))));
 }
@@ -51,7 +53,7 @@ struct File {
   }
 };
 
-// Executes what comes and answers, on its loop; sometimes later than what came after, with other credits, or
+// Executes the calls and replies, on its loop; sometimes later than to a later call, with other credits, or
 // by ending the connection.
 class ModelServer {
  public:
@@ -69,7 +71,7 @@ class ModelServer {
       if (!c.closed && !ended(c)) c.responder->send(answer, items);
     });
   }
-  // By this model, and not by either end of the transport.
+  // True if the model ended the connection, and not an end of the transport.
   bool ended(const TestServer::Connection& c) const { return ended_.contains(&c); }
 
  private:
@@ -130,18 +132,18 @@ class ModelServer {
   }
 
   Loop& loop_;
-  const uint32_t credits_;  // granted at most
+  const uint32_t credits_;  // maximum grant
   Random random_;
   std::map<std::string, File> files_;
   std::set<const TestServer::Connection*> ended_;
 };
 
-// One COMPOUND after the other to a file of its own.
+// COMPOUNDs one after the other, on its own file.
 class Lane {
  public:
   Lane(Client& client, uint32_t number, uint32_t seed) : client_(client), number_(number), random_(seed) {}
 
-  // What went wrong first; empty: nothing did.
+  // Returns the first error; empty: none.
   std::string run(int steps) {
     for (int i = 0; i < steps && wrong_.empty(); ++i) {
       switch (below(random_, 6)) {
@@ -225,7 +227,7 @@ class Lane {
     if (reply && !reply->expect<nfs4::CREATE4res>()) fail("CREATE");
   }
 
-  // Links are longer than what the client reckons with, PATH_MAX, as well.
+  // Some links are longer than the client's assumption, PATH_MAX.
   void read_link() {
     auto b = compound();
     b.add(nfs4::READLINK4args{});
@@ -270,7 +272,7 @@ void random_compounds(const FabricCase& fabric, Versions versions) {
   std::string wrong;
   for (std::future<std::string>& end : ends) wrong += end.get();
   RC_ASSERT(wrong == std::string());
-  // Nobody has ended a connection because of what the other side did: too many calls for its credits, say.
+  // No end closed a connection because of the other end's behaviour, e.g. too many calls for its credits.
   const auto offended = call_on(*there, [&] {
     std::vector<std::string> reasons;
     for (const auto& c : server.connections())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Connection Configuration Protocol (RFC 5666 section 6), client and server, each against bytes written
-// by hand and against the other.
+// The Connection Configuration Protocol (RFC 5666 section 6): client and server, each against bytes written
+// by hand, and against each other.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rdma/support/rdma_rig.h"
@@ -32,8 +32,8 @@ ByteVector conf_rdma_call(uint32_t xid, uint32_t version, uint32_t procedure, Co
 
 // --- the client
 
-// A server without private data that answers CONF_RDMA with `results`, or with an accept_stat, and the rest
-// with success.
+// A server without private data that answers CONF_RDMA with `results` or with an accept_stat, and all other
+// calls with success.
 class ConfiguredClient : public testing::Test {
  protected:
   LoopThread loop;
@@ -41,7 +41,7 @@ class ConfiguredClient : public testing::Test {
   std::unique_ptr<Client> client;
   ByteVector results;
   uint32_t accept_stat = 0;
-  ByteVector asked;  // the call
+  ByteVector asked;  // the received call
   std::atomic<unsigned> calls{0};
 
   ConfiguredClient() {
@@ -145,7 +145,7 @@ class ConfiguredServer : public testing::Test {
     fabric::ConnectOptions connect;
     connect.host = "127.0.0.1";
     connect.port = server->port();
-    connect.endpoint.receive_bytes = 16384;  // no private data: 1024 is what the server may Send
+    connect.endpoint.receive_bytes = 16384;  // no private data: the server may Send 1024 bytes
     auto endpoint = run_on(*loop, fabric->connect(connect));
     ASSERT_TRUE(endpoint);
     side.endpoint = *std::move(endpoint);
@@ -157,7 +157,7 @@ class ConfiguredServer : public testing::Test {
       fabric.reset();
     });
   }
-  // The RPC message that answers `rpc`; empty where the transport refuses.
+  // The reply to `rpc`; empty if the transport refuses the call.
   ByteVector ask(uint32_t xid, ConstBytes rpc) {
     const size_t before = side.received();
     const ByteVector call = message(xid, rpc);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client's reaction to each error of version 2: a call is sent again where more of something may mend it,
-// once for each improvement, and ends otherwise; the connection goes on.
+// The client's reaction to each error of version 2. A call is sent again if offering more of something may
+// help, once for each improvement; otherwise it ends. The connection stays.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 class Version2Errors : public Hostile {
  protected:
   std::vector<header> calls;
-  // Answers the first call with `e`, later ones with success.
+  // Answers the first call with `e`, and later calls with success.
   void answer_first(rpcrdma::error e) {
     script = [this, e](size_t connection, const header& in, size_t) {
       if (properties(connection, in)) return;
@@ -53,11 +53,11 @@ TEST_F(Version2Errors, WriteChunks_IsSentAgainWithAReplyChunk) {
 
 // --- SEGMENTS
 
-constexpr size_t kPiece = 8192;  // how long each segment is, while memory is opened in several
+constexpr size_t kPiece = 8192;  // length of each segment while memory is opened in several
 
 class TooManySegments : public Version2Errors {
  protected:
-  // Memory is opened in pieces, until the server has said that it takes no more than `most` of them.
+  // Memory is opened in pieces, until the server has reported that it accepts at most `most` of them.
   void answer_first_with(uint32_t most) {
     account->segment_bytes = kPiece;
     answer_first({RDMA2_ERR_SEGMENTS, most, 0});
@@ -89,7 +89,7 @@ TEST_F(TooManySegments, OfAWriteChunk_TheReplyIsOneBuffer) {
   EXPECT_GE(chunk_bytes(calls[1].chunks.reply), 8 * kPiece);
 }
 
-// What is one buffer already cannot have fewer.
+// What already is one buffer cannot have fewer segments.
 TEST_F(TooManySegments, OfALongCall_IsEio) {
   answer_first_with(2);
   EXPECT_EQ(errno_of(plain_call(pattern(3 * kPiece, 1))), EIO);
@@ -104,7 +104,7 @@ TEST_F(TooManySegments, OfAReplyChunk_IsEio) {
   EXPECT_EQ(calls[0].chunks.reply.size(), 4U);
 }
 
-// None at all, and as many as there were: nothing that could be sent instead is any better.
+// A limit of zero, or of as many as there were: no other form of the call can help.
 TEST_F(TooManySegments, NoneOrNoFewer_IsEio) {
   answer_first_with(0);
   EXPECT_EQ(errno_of(read_call(8 * kPiece)), EIO);
@@ -118,7 +118,7 @@ TEST_F(TooManySegments, NoneOrNoFewer_IsEio) {
 
 // --- WRITE_RESOURCE, and REPLY_RESOURCE
 
-// A Reply chunk that is long enough for the item that did not fit, beside the rest.
+// The Reply chunk has room for the item that did not fit, and for the rest.
 TEST_F(Version2Errors, WriteResource_IsSentAgainWithRoomForTheWholeReply) {
   // "or to zero to indicate that it was not possible to determine which chunk is too small": there is one.
   for (const uint32_t index : {0U, 1U}) {
@@ -144,7 +144,8 @@ void PrintTo(const Nonsense& n, std::ostream* out) {
 class NonsenseToARead : public Version2Errors, public testing::WithParamInterface<Nonsense> {};
 
 // "MAY choose to terminate the operation (for instance, if the responder set the index and length fields to
-// zero)": or if what is asked for was offered, is not to be had, or is of a chunk that there was not.
+// zero)": also if the requested size was already offered, is not possible, or belongs to a chunk that did not
+// exist.
 TEST_P(NonsenseToARead, IsEioAtOnce) {
   answer_first(GetParam().error);
   EXPECT_EQ(errno_of(read_call(65536)), EIO);
@@ -170,7 +171,7 @@ std::string name_of(const testing::TestParamInfo<Nonsense>& nonsense) {
 }
 INSTANTIATE_TEST_SUITE_P(All, NonsenseToARead, testing::ValuesIn(kNonsense), name_of);
 
-// No chunk was offered, and none can be too short, too many or cut too small.
+// No chunk was offered, so none can be too short, too many or in too many segments.
 TEST_F(Version2Errors, ChunksOfAnInlineCall_IsEioAtOnce) {
   for (const rpcrdma::error e : {rpcrdma::error{RDMA2_ERR_WRITE_RESOURCE, 1, 100},
                                  {RDMA2_ERR_READ_CHUNKS, 0, 0},
@@ -193,7 +194,7 @@ TEST_F(Version2Errors, ReplyResource_IsSentAgainWithWhatIsNeeded) {
   EXPECT_EQ(calls[0].xid, calls[1].xid) << "the same XID";
 }
 
-// The server does not Send what it could be expected to: the next such reply gets its room at once.
+// The server Sends less inline than it announced: the next such reply gets a Reply chunk at once.
 TEST_F(Version2Errors, ReplyResourceToAReplyInline_IsRemembered) {
   answer_first({RDMA2_ERR_REPLY_RESOURCE, 1500, 0});
   EXPECT_EQ(errno_of(plain_call({}, 2000)), 0);
@@ -205,7 +206,7 @@ TEST_F(Version2Errors, ReplyResourceToAReplyInline_IsRemembered) {
   EXPECT_FALSE(calls[3].chunks.has_reply) << "what is shorter than that it can Send";
 }
 
-// What is needed is for the rest of the reply: with the Write chunk its data need room there, too.
+// `needed` is the size of the rest of the reply: the data of the Write chunk needs room there, too.
 TEST_F(Version2Errors, ReplyResourceToAReadWithAWriteChunk_MakesRoomForTheDataAsWell) {
   answer_first({RDMA2_ERR_REPLY_RESOURCE, 20'000, 0});
   EXPECT_EQ(errno_of(read_call(65536)), 0);
@@ -224,7 +225,7 @@ TEST_F(Version2Errors, ReplyResourceOfNothingOrOfTooMuch_IsEio) {
   }
 }
 
-// The Reply chunk was as long as that.
+// The Reply chunk already had that length.
 TEST_F(Version2Errors, ReplyResourceOfNoMoreThanWasOffered_IsEio) {
   answer_first({RDMA2_ERR_REPLY_RESOURCE, 20'000, 0});
   EXPECT_EQ(errno_of(plain_call({}, 20'000)), EIO);
@@ -232,7 +233,7 @@ TEST_F(Version2Errors, ReplyResourceOfNoMoreThanWasOffered_IsEio) {
   EXPECT_GE(chunk_bytes(calls[0].chunks.reply), 20'000U);
 }
 
-// A server that always wants more is not asked for ever.
+// A server that always requires more is not asked for ever.
 TEST_F(Version2Errors, ReplyResourceAgainAndAgain_Ends) {
   answer_first({RDMA2_ERR_REPLY_RESOURCE, 5000, 0});
   EXPECT_EQ(errno_of(plain_call()), 0);
@@ -273,8 +274,8 @@ TEST_F(Version2Errors, CreditsOfAnError_AreIgnored) {
   EXPECT_EQ(client->status().rdma->credits_in_use, 0U);
 }
 
-// A server that refuses the first message knows no version 2 as it is spoken here: version 1 goes on, on a
-// connection of its own, and where that is not wanted there is none.
+// A server that refuses the first message does not support our version 2: version 1 is used, on a new
+// connection. If version 1 is not allowed, there is no connection.
 TEST_F(Version2Errors, PropertiesRefused_MeansVersion1) {
   for (const errcode code : {RDMA2_ERR_INVAL_HTYPE, RDMA2_ERR_BAD_XDR, RDMA2_ERR_SYSTEM}) {
     client.reset();
@@ -290,7 +291,7 @@ TEST_F(Version2Errors, PropertiesRefused_MeansVersion1) {
 }
 
 // RFC 8166 section 4.5: "Receipt of this procedure completes the RPC transaction associated with XID in the
-// rdma_xid field." The version of a connection does not change; another connection would have the same
+// rdma_xid field." The version of a connection does not change, and another connection would get the same
 // answer.
 TEST_F(Version2Errors, ErrVersToALaterCall_IsEio) {
   for (const Versions versions : {Versions::kOnly1, Versions::kOnly2}) {
@@ -310,9 +311,9 @@ TEST_F(Version2Errors, ErrVersToALaterCall_IsEio) {
   }
 }
 
-// --- never for ever
+// --- always an end
 
-// What a call offers; the same a second time would have the same answer.
+// What a call offers; sending the same again would get the same answer.
 std::string offer_of(const header& h) {
   size_t reads = 0;
   for (const read_segment& r : h.chunks.reads) reads += r.target.length;
@@ -321,8 +322,8 @@ std::string offer_of(const header& h) {
          std::to_string(chunk_bytes(h.chunks.reply));
 }
 
-// A server with one answer to everything. A call is sent four times at most, each time with another offer,
-// and ends; nothing of its memory stays open, and the connection lives.
+// A server with one answer to everything. A call is sent at most four times, each time with another offer,
+// and ends. None of its memory stays open, and the connection stays.
 TEST_F(Version2Errors, OneErrorToEverything_EndsEveryCall) {
   rpcrdma::error always;
   script = [&](size_t connection, const header& in, size_t) {
@@ -336,7 +337,7 @@ TEST_F(Version2Errors, OneErrorToEverything_EndsEveryCall) {
     for (const uint32_t first : kValues) {
       for (const uint32_t second : kValues) {
         always = {static_cast<errcode>(code), first, second};
-        if (code == ERR_VERS && first > second) continue;  // not decoded: it is no range
+        if (code == ERR_VERS && first > second) continue;  // not decoded: not a range
         for (int kind = 0; kind < 4; ++kind) {
           SCOPED_TRACE(testing::Message() << code << " " << first << " " << second << " call " << kind);
           call_on(*loop, [&] { calls.clear(); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls and replies between the client's transport and a Responder, in each version: what arrives is what was
-// sent, whichever way it went.
+// Calls and replies between the client's transport and a Responder, in each version: data arrives as it was
+// sent, by each path.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using rdma::Versions;
 
-// Answers each call with its arguments again, or, with `read_bytes`, with the results of a READ of so much.
+// Replies to each call with its arguments or, with `read_bytes`, with the results of a READ of that length.
 struct Echo {
   std::atomic<size_t> read_bytes{SIZE_MAX};
   void operator()(TestServer::Connection& c, ByteVector message) const {
@@ -107,7 +107,7 @@ TEST_P(Exchange, ReadData_IsPlacedInTheSink) {
   EXPECT_EQ(client.status().bytes_placed, 1U + 4095 + 65536 + 1'000'000);
 }
 
-// RFC 8166 section 4.3.2: an item of no bytes uses no chunk.
+// RFC 8166 section 4.3.2: an item of zero length uses no chunk.
 TEST_P(Exchange, ReadAtTheEnd_BringsNothing) {
   ASSERT_TRUE(client.start());
   echo.read_bytes = 0;
@@ -156,7 +156,7 @@ TEST_P(Exchange, ConnectionLost_PendingCallsAreSentAgain) {
   EXPECT_EQ(outcome.transmissions, 2U);
 }
 
-// The back channel (RFC 8167): calls of the server, whose XIDs may be those of our own calls.
+// The back channel (RFC 8167): calls of the server, whose XIDs may be equal to those of our own calls.
 TEST_P(Exchange, ServersCall_IsAnsweredOnTheSameConnection) {
   std::atomic<size_t> answered = 0;
   LoopThread other;
@@ -186,9 +186,9 @@ std::string name_of(const testing::TestParamInfo<Versions>& version) {
 
 INSTANTIATE_TEST_SUITE_P(Versions, Exchange, testing::Values(Versions::kOnly1, Versions::kOnly2), name_of);
 
-// --- one mount's connections, and what is said of one
+// --- the connections of a mount, and the status of one
 
-// The first connection looks the name up and says where it went; the others go there.
+// The first connection looks up the name and stores the address; the others connect to that address.
 TEST(Following, Connection_GoesWhereTheFirstWent) {
   LoopThread loop;
   TestServer server{*loop, {}, [](auto&, ByteVector) {}};
@@ -208,7 +208,7 @@ TEST(Following, Connection_GoesWhereTheFirstWent) {
   EXPECT_EQ(second.status().peer, first.status().peer);
 }
 
-// Who has another transport to turn to does not wait long for the first connection, but for later ones.
+// If another transport can be tried, the first connection has a short timeout; later ones have not.
 TEST(Following, SilentPort_IsLeftAfterTheFirstTimeout) {
   LoopThread loop;
   const tcp::Socket listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -248,7 +248,7 @@ TEST_P(Exchange, Status_NamesTheTermsOfTheConnection) {
   EXPECT_EQ(client.status().rdma->credits_granted, 0U);
 }
 
-// A READ's data is placed, or it is said why not.
+// A READ's data is placed, or the status says why not.
 TEST_P(Exchange, Status_SaysWhyAReadWasNotPlaced) {
   ASSERT_TRUE(client.start());
   echo.read_bytes = 100;

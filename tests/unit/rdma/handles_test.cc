@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the client has open to a server that does with its handles what it likes: whatever comes of a call,
-// what it had open is closed once, by this side or by the peer, and of each handle it is known by which.
+// The client's open handles, and a server that does anything with them. However a call ends, each of its
+// handles is closed once, by this side or by the peer, and it is known by which.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rdma/support/hostile.h"
@@ -34,7 +34,7 @@ ByteVector error_message(const header& call, rpcrdma::error e) {
   return encoded(error_to(call, e));
 }
 
-// Each is an answer to the call and ends it.
+// Each of these is an answer to the call and ends it.
 const Spoilt kSpoilt[] = {
     {"HeaderCut", 1, [](auto&, header h, auto&) { return cut(h, 40); }},
     {"HeaderCut", 2, [](auto&, header h, auto&) { return cut(h, 40); }},
@@ -110,7 +110,7 @@ class Handles : public Hostile {
 
 class SpoiltReply : public Handles, public testing::WithParamInterface<std::tuple<Spoilt, bool>> {};
 
-// Send With Invalidate closes a handle whatever the message says that comes with it.
+// Send With Invalidate closes a handle, whatever the message that comes with it contains.
 TEST_P(SpoiltReply, ThatInvalidates_LeavesNothingOpen_AndClosesNothingTwice) {
   const auto& [spoilt, later] = GetParam();
   account->closes_later = later;
@@ -142,7 +142,7 @@ std::string name_of(const testing::TestParamInfo<std::tuple<Spoilt, bool>>& info
 INSTANTIATE_TEST_SUITE_P(All, SpoiltReply, testing::Combine(testing::ValuesIn(kSpoilt), testing::Bool()),
                          name_of);
 
-// --- messages that answer nothing
+// --- messages that answer no call
 
 struct NoAnswer {
   const char* name;
@@ -156,7 +156,7 @@ ByteVector servers_call(const header& call) {
   header h = answer_to(call);
   h.flags = 0;
   ByteVector message = call_head();
-  store_be32(message.data(), call.xid);  // both sides number as they like
+  store_be32(message.data(), call.xid);  // both sides choose XIDs independently
   return encoded(h, message);
 }
 const NoAnswer kNoAnswers[] = {
@@ -180,8 +180,8 @@ const NoAnswer kNoAnswers[] = {
 
 class InvalidatesByNoAnswer : public Handles, public testing::WithParamInterface<NoAnswer> {};
 
-// RFC 8797 section 4.1 has it for RPC Replies only. The call waits on with a handle that is closed: the
-// connection is lost, and the call is made again over the next one.
+// RFC 8797 section 4.1 allows this for RPC Replies only. The call waits with a closed handle: the connection
+// ends, and the call is sent again on the next one.
 TEST_P(InvalidatesByNoAnswer, CostsTheConnectionOnly) {
   script = [&](size_t connection, const header& in, size_t) {
     if (properties(connection, in)) return;
@@ -204,7 +204,8 @@ INSTANTIATE_TEST_SUITE_P(All, InvalidatesByNoAnswer, testing::ValuesIn(kNoAnswer
 
 class SentAgain : public Handles, public testing::WithParamInterface<bool> {
  protected:
-  // The second call finds so many registrations left; the first one is refused for want of a Reply chunk.
+  // That many registrations are left for the second call; the first call is refused for lack of a Reply
+  // chunk.
   void refuse_first(size_t exposes_left) {
     account->closes_later = GetParam();
     script = [this, exposes_left, first = true](size_t connection, const header& in, size_t) mutable {
@@ -230,7 +231,7 @@ TEST_P(SentAgain, AfterItsHandleWasInvalidated_OpensItsMemoryAnew) {
   expect_nothing_open();
 }
 
-// The Read chunk can be opened, the Reply chunk cannot: the call ends when the first is closed again.
+// The Read chunk can be opened and the Reply chunk cannot: the call ends when the Read chunk is closed again.
 TEST_P(SentAgain, WithoutMemoryForAllOfIt_EndsWhenWhatWasOpenedIsClosed) {
   refuse_first(1);
   EXPECT_EQ(errno_of(write_call(kSinkBytes)), EIO);

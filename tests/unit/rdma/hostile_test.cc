@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client against a server that says anything: what is wrong costs the call it answers, or the connection,
-// never more; and errors get the reaction the standard has for them.
+// The client and a server that may send anything. A defect ends the call that it answers, or the connection,
+// and nothing else. Errors get the reaction that the standard requires.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rdma/support/hostile.h"
@@ -11,8 +11,8 @@ namespace {
 // --- which version
 
 // RFC 8166 section 4.5.1: "it MUST reply with an RDMA_ERROR procedure and set the rdma_err value to
-// ERR_VERS"; draft section 7: version 1 goes on, on the same connection. As Linux 6.1 answers: XID and
-// version echoed.
+// ERR_VERS"; draft section 7: version 1 continues on the same connection. The answer is Linux 6.1's: it
+// returns XID and version.
 TEST_F(Hostile, ServerOfVersion1_IsSpokenToOverTheSameConnection) {
   script = [&](size_t connection, const header& in, size_t) {
     EXPECT_EQ(connection, 0U);
@@ -38,8 +38,8 @@ TEST_F(Hostile, Version2WasAskedFor_Version1IsNotTaken) {
   start(Versions::kOnly2, false);
 }
 
-// Draft section 7.2: the first message lost, or the connection: the next one begins with version 1, and so
-// does every later one.
+// Draft section 7.2: after the first message or its connection was lost, the next connection begins with
+// version 1, and so do all later ones.
 TEST_F(Hostile, SilenceToVersion2_MeansVersion1OnANewConnection) {
   negotiation_timeout = std::chrono::milliseconds(50);
   script = [&](size_t connection, const header& in, size_t) {
@@ -60,7 +60,7 @@ TEST_F(Hostile, ConnectionLostByVersion2_MeansVersion1OnEveryLaterOne) {
   EXPECT_TRUE(server.connected(3));
 }
 
-// A connection that is lost says nothing of the server's versions; ERR_VERS does.
+// A lost connection says nothing about the server's versions; ERR_VERS does.
 TEST_F(Hostile, ServerOfVersion2OnlyThatLostAConnection_IsSpokenToAgain) {
   script = [&](size_t connection, const header& in, size_t nth) {
     if (nth == 0) return server.side(connection)->disconnect({});
@@ -83,7 +83,7 @@ TEST_F(Hostile, GarbageToVersion2_MeansVersion1) {
 
 // --- credits
 
-// Section 3.3.1 of RFC 8166: one until the first reply, then as many as are granted, never more.
+// Section 3.3.1 of RFC 8166: one call before the first reply, then as many as are granted, never more.
 TEST_F(Hostile, Credits_AreNotExceeded) {
   std::atomic<size_t> outstanding{0};
   std::atomic<size_t> most{0};
@@ -96,7 +96,7 @@ TEST_F(Hostile, Credits_AreNotExceeded) {
     for (const header& call : std::exchange(waiting, {})) {
       --outstanding;
       header h = answer_to(call);
-      h.credit = 4;  // the fourth is kept for the lease
+      h.credit = 4;  // the fourth is reserved for lease renewals
       server.send(connection, encoded(h, reply(call.xid)));
     }
   };
@@ -119,7 +119,7 @@ TEST_F(Hostile, CreditsOfZeroAndOfFourBillion_AreTakenForWhatMakesSense) {
   for (auto& call : calls) EXPECT_TRUE(call.get().reply);
 }
 
-// --- replies that are wrong
+// --- defective replies
 
 struct BadReply {
   const char* name;
@@ -165,7 +165,7 @@ const BadReply kBadReplies[] = {
 
 class HostileReply : public Hostile, public testing::WithParamInterface<BadReply> {};
 
-// It costs no more than its own request: the next call over the same connection is answered.
+// It ends only its own call: the next call on the same connection gets its reply.
 TEST_P(HostileReply, CostsItsOwnCallOnly) {
   script = [&](size_t connection, const header& in, size_t nth) {
     EXPECT_EQ(connection, 0U);
@@ -203,7 +203,7 @@ TEST_F(Hostile, ReplyWithAWriteChunkThatWasNotOffered_CostsItsOwnCallOnly) {
   EXPECT_EQ(errno_of(plain_call()), 0);
 }
 
-// --- a Write chunk that was not used
+// --- a Write chunk that the server did not use
 
 struct UnusedChunk {
   const char* name;
@@ -228,7 +228,7 @@ const UnusedChunk kUnusedChunks[] = {
 
 class Unused : public Hostile, public testing::WithParamInterface<UnusedChunk> {
  protected:
-  // A READ answered with these results and its chunk as the parameter has it.
+  // A READ answered with these results, and with its chunk as the parameter returns it.
   rpc::Outcome read_answered_with(const ByteVector& results) {
     script = [this, results](size_t connection, const header& in, size_t nth) {
       if (nth == 0) return ok(connection, in);
@@ -244,7 +244,7 @@ class Unused : public Hostile, public testing::WithParamInterface<UnusedChunk> {
   }
 };
 
-// What failed is what NFS says has failed: the caller gets the results.
+// The failure is NFS': the caller gets the results.
 TEST_P(Unused, ByAReadThatFailed_TheStatusComesThrough) {
   const rpc::Outcome outcome = read_answered_with(words({5}));
   ASSERT_TRUE(outcome.reply) << describe(outcome.reply.error());
@@ -260,7 +260,7 @@ TEST_P(Unused, ByAReadAtTheEnd_NothingIsThere) {
   EXPECT_EQ(client->status().rdma->reads_chunk_unused, 0U) << "there were no data to be placed";
 }
 
-// RFC 8267 section 6.4.1 wants the data in the chunk; a server that has them inline is understood.
+// RFC 8267 section 6.4.1 requires the data in the chunk; a server that sends it inline is understood.
 TEST_P(Unused, ByAReadWithData_TheyAreInline) {
   const ByteVector data = pattern(100, 1);
   const rpc::Outcome outcome = read_answered_with(read_results(data));
@@ -275,7 +275,7 @@ std::string name_of_unused(const testing::TestParamInfo<UnusedChunk>& unused) {
 }
 INSTANTIATE_TEST_SUITE_P(All, Unused, testing::ValuesIn(kUnusedChunks), name_of_unused);
 
-// --- what answers nothing, and what is no answer
+// --- messages that answer no call, or are no replies
 
 TEST_F(Hostile, ReplyToNothing_IsIgnored) {
   script = [&](size_t connection, const header& in, size_t) {
@@ -291,7 +291,7 @@ TEST_F(Hostile, ReplyToNothing_IsIgnored) {
   EXPECT_EQ(client->status().bad_messages, 20U);
 }
 
-// RFC 8167 section 5.3: reverse calls come inline. What has chunks is refused, and touches nothing.
+// RFC 8167 section 5.3: reverse calls are inline. A call with chunks is refused and changes nothing.
 TEST_F(Hostile, CallsOfTheServerWithChunks_AreRefused) {
   std::vector<header> refused;
   script = [&](size_t connection, const header& in, size_t) {
@@ -335,8 +335,8 @@ TEST_F(Hostile, ObsoleteTypes_AreDiscarded) {
   EXPECT_EQ(client->status().bad_messages, 0U);
 }
 
-// Every message cut at every byte: a call answered so fails or is answered over the next connection; nothing
-// else happens.
+// Messages cut at every byte: a call that gets such an answer fails, or is answered on the next connection;
+// nothing else happens.
 TEST_F(Hostile, HeaderCutAnywhere_DoesNoHarm) {
   std::atomic<size_t> cut{0};
   script = [&](size_t connection, const header& in, size_t) {
@@ -369,7 +369,7 @@ TEST_F(Hostile, ErrChunkToARead_IsEio) {
   EXPECT_EQ(messages, 2U);
 }
 
-// RFC 8267 section 3.1: asked again with a longer Reply chunk, under a new XID, once.
+// RFC 8267 section 3.1: the call is sent again with a longer Reply chunk and a new XID, once.
 TEST_F(Hostile, ErrChunkToAReplyThatWasTooLong_IsAskedAgainOnce) {
   std::vector<header> calls;
   script = [&](size_t connection, const header& in, size_t) {
@@ -390,7 +390,7 @@ TEST_F(Hostile, ErrChunkToAReplyThatWasTooLong_IsAskedAgainOnce) {
 
 // --- memory
 
-// RFC 8166 section 8.1: once the reply is there, the memory is not the server's any more.
+// RFC 8166 section 8.1: once the reply has arrived, the server must not access the memory.
 TEST_F(Hostile, WriteAfterTheReply_IsRefused) {
   std::vector<segment> offered;
   script = [&](size_t connection, const header& in, size_t nth) {
@@ -408,19 +408,19 @@ TEST_F(Hostile, WriteAfterTheReply_IsRefused) {
   const Slice sink = call.sink.destination;
   std::ranges::fill(sink.bytes, std::byte{0x5a});
   ASSERT_TRUE(client->call(std::move(call)).get().reply);
-  // The connection is lost for it; the memory is untouched, and the next connection works.
+  // The connection ends; the memory is unchanged, and the next connection works.
   EXPECT_TRUE(eventually([&] { return client->status().connects == 2; }));
   EXPECT_EQ(errno_of(plain_call()), 0);
   EXPECT_TRUE(std::ranges::all_of(sink.bytes, [](std::byte b) { return b == std::byte{0x5a}; }));
 }
 
-// A call whose caller has gone (its session is lost, say) leaves the memory before its reply.
+// The caller of a call has gone (e.g. its session is lost), so its memory is closed before its reply arrives.
 class Abandoned : public Hostile {
  protected:
-  std::optional<header> call_;  // what the server has not answered
+  std::optional<header> call_;  // the call without a reply
   size_t connection_ = 0;
 
-  // A READ is made and given up.
+  // Makes a READ and gives it up.
   std::future<rpc::Outcome> abandon(Slice& sink, Versions versions = Versions::kOnly1) {
     script = [this](size_t connection, const header& in, size_t) {
       if (properties(connection, in)) return;
@@ -454,7 +454,7 @@ TEST_F(Abandoned, ItsReply_GivesTheCreditBack_AndNothingElse) {
   EXPECT_EQ(client->status().bad_messages, 0U);
 }
 
-// The server has sent its reply before it could know.
+// The server sent its reply before it could know.
 TEST_F(Abandoned, ItsReplyWithInvalidation_IsNoViolation) {
   Slice sink;
   EXPECT_FALSE(abandon(sink, Versions::kOnly2).get().reply);

@@ -34,8 +34,8 @@ TEST(Plan, ReadThatFitsInline_ComesInline) {
   EXPECT_EQ(make_plan(linux_server(), read).reply, ReplyForm::kInline);
 }
 
-// What has no bulk item of its own is never offered a Write chunk, however long its reply may get: READLINK's
-// text, which RFC 8267 section 6.1 would allow one, goes inline or with the whole reply.
+// A call without a sink never offers a Write chunk, whatever the maximum length of its reply. RFC 8267
+// section 6.1 would allow one for the text of READLINK, but it goes inline or with the whole reply.
 TEST(Plan, CallWithoutASink_OffersNoWriteChunk) {
   for (const size_t reply : {200U, 4096U, 8192U, 1U << 20}) {
     for (const size_t threshold : {size_t{0}, size_t{1024}, SIZE_MAX}) {
@@ -59,8 +59,8 @@ TEST(Plan, ReadOfTheThreshold_IsPlacedAlthoughItFits) {
   EXPECT_EQ(make_plan(limits, read).reply, ReplyForm::kInline);
 }
 
-// A Responder that wants a Reply chunk gets one, however short; and its segments have their place in the
-// call.
+// A Responder that requires a Reply chunk gets one, whatever its length; the chunk's segments take space in
+// the call.
 TEST(Plan, ReplyChunkThatWasAskedFor_CountsInTheCall) {
   CallSizes call = small_call();
   call.reply_at_least = 100;
@@ -87,14 +87,14 @@ TEST(Plan, SmallWrite_IsInline) {
   EXPECT_EQ(make_plan(linux_server(), write).call, CallForm::kInline);
 }
 
-// RFC 8166 section 3.5.3: what no chunk can make short enough goes as a whole.
+// RFC 8166 section 3.5.3: a message that no chunk makes short enough is sent as a long message.
 TEST(Plan, LongCallWithoutData_IsPositionZero) {
   CallSizes call = small_call();
   call.head = 5000;
   EXPECT_EQ(make_plan(linux_server(), call).call, CallForm::kPositionZero);
 }
 
-// Linux 6.1 mixes up the data of several Read chunks.
+// Linux 6.1 confuses the data of several Read chunks.
 TEST(Plan, TwoDataItemsThatDoNotFit_ArePositionZero) {
   CallSizes call = small_call();
   call.bulk = 8000;
@@ -108,7 +108,7 @@ TEST(Plan, LongReply_HasAReplyChunkForAllOfIt) {
   EXPECT_EQ(make_plan(linux_server(), list), (Plan{CallForm::kInline, ReplyForm::kReplyChunk, 65536}));
 }
 
-// Never a Write list and a Reply chunk in one call: Linux' server counts the placed data twice then.
+// Never a Write list and a Reply chunk in one call: Linux' server then counts the placed data twice.
 TEST(Plan, LongReplyWithData_HasAReplyChunkOnly) {
   CallSizes call = small_call();
   call.reply = 5000;
@@ -116,7 +116,7 @@ TEST(Plan, LongReplyWithData_HasAReplyChunkOnly) {
   EXPECT_EQ(make_plan(linux_server(), call), (Plan{CallForm::kInline, ReplyForm::kReplyChunk, 5000 + 10004}));
 }
 
-// RFC 8166 section 3.3.2: the threshold is of the message, its transport header included: 28 bytes, 36 in
+// RFC 8166 section 3.3.2: the threshold is for the message with its transport header of 28 bytes, or 36 in
 // version 2.
 TEST(Plan, AtTheThreshold_EveryByteCounts) {
   PlanLimits limits{.inline_send = 1024, .inline_receive = 1024, .ddp_threshold = SIZE_MAX, .version = 1};
@@ -136,7 +136,7 @@ TEST(Plan, AtTheThreshold_EveryByteCounts) {
   EXPECT_EQ(make_plan(limits, call).call, CallForm::kPositionZero);
 }
 
-// Whatever is asked: what goes inline fits, and nothing is left without a way.
+// For any sizes: what goes inline fits, and every call gets a plan.
 RC_GTEST_PROP(PlanProperty, EveryPlan_Fits, ()) {
   PlanLimits limits;
   limits.version = *rc::gen::element<uint32_t>(1, 2);
@@ -176,7 +176,7 @@ RC_GTEST_PROP(PlanProperty, EveryPlan_Fits, ()) {
 
 // --- credits
 
-// Nothing has been granted yet: one goes.
+// Nothing has been granted yet: one call may be sent.
 TEST(Credits, BeforeTheFirstGrant_OneCallIsOut) {
   Credits credits(64);
   EXPECT_TRUE(credits.available(false));
@@ -195,7 +195,7 @@ TEST(Credits, Grant_IsBoundedByTheRequest) {
   EXPECT_EQ(credits.limit(), 10U);
 }
 
-// "The granted value MUST NOT be zero, since such a value would result in deadlock": taken for one.
+// "The granted value MUST NOT be zero, since such a value would result in deadlock": it counts as one.
 TEST(Credits, GrantOfZero_IsOne) {
   Credits credits(64);
   credits.granted(0);
@@ -224,7 +224,7 @@ TEST(Credits, LastOne_IsForTheLease) {
   EXPECT_TRUE(credits.available(true));
 }
 
-// --- what is known of a server
+// --- what is remembered of a server
 
 TEST(VersionMemory, ServerWithoutVersion2_IsAskedAgainAfterAWhile) {
   VersionMemory memory;

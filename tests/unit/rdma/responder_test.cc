@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Responder against a client that says anything: every byte of these messages is the test's. What is
-// wrong costs its own message, or the connection, and never more.
+// The Responder and a client that may send anything: the test writes every byte of these messages. A defect
+// affects its own message or the connection, and nothing else.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rdma/support/raw_client.h"
@@ -15,8 +15,8 @@ INSTANTIATE_TEST_SUITE_P(Versions, ResponderBoth, testing::Values(kVersion1, kVe
 
 // --- versions ---
 
-// RFC 8166 section 4.5: low and high are where they are in every version, and the failing version is given
-// back.
+// RFC 8166 section 4.5: low and high have the same place in every version, and the failing version is
+// returned.
 TEST_P(ResponderBoth, UnknownVersion_IsToldWhatThereIs) {
   ByteVector message;
   encode(message, header_of(kVersion1));
@@ -48,8 +48,8 @@ TEST_P(ResponderBoth, XidOfTheMessageIsAnotherOne_IsRefused) {
   expect_service(2, vers());
 }
 
-// RFC 8166: "A Responder MUST silently discard RDMA_ERROR procedures", and a malformed one is no reason to
-// answer either: two ends would never stop.
+// RFC 8166: "A Responder MUST silently discard RDMA_ERROR procedures". A malformed one is not answered
+// either: otherwise two ends would never stop.
 TEST_P(ResponderBoth, Errors_AreNotAnswered) {
   expect_service(0, vers());
   header h = header_of(vers(), kXid, RDMA_ERROR);
@@ -61,16 +61,17 @@ TEST_P(ResponderBoth, Errors_AreNotAnswered) {
   send(message);
   message.resize(message.size() - 4);
   send(message);
-  store_be32(message.data() + 16, 0);  // without F_RESPONSE, where there are flags
+  store_be32(message.data() + 16, 0);  // without F_RESPONSE, in the version that has flags
   send(message);
-  for (const uint32_t other : {3 - vers(), 9u}) {  // nor one in a version that is not spoken here
+  for (const uint32_t other : {3 - vers(), 9u}) {  // also not in a version that this Responder does not
+                                                   // support
     store_be32(message.data() + 4, other);
     send(message);
   }
   expect_service(1, vers());
 }
 
-// Nor does one say which version the connection has.
+// An error does not decide the version of the connection.
 TEST_P(ResponderBoth, ErrorBeforeAnythingElse_IsNotAMessageOfItsVersion) {
   header h = header_of(3 - vers(), kXid, RDMA_ERROR);
   h.error = {ERR_CHUNK, 0, 0};
@@ -88,7 +89,7 @@ TEST_P(ResponderBoth, HeaderCutAnywhere_DoesNoHarm) {
   encode(whole, h);
   for (size_t size = kPrefixBytes; size < whole.size(); ++size) {
     send(ConstBytes(whole).first(size));
-    // Where the header's end is not known, there is no message.
+    // If the end of the header is unknown, there is no message.
     expect_error(size - kPrefixBytes, vers(), refusal(RDMA2_ERR_BAD_XDR));
   }
   EXPECT_EQ(calls, 0u);
@@ -100,7 +101,7 @@ TEST_P(ResponderBoth, MessageWithoutAPrefix_CostsTheConnection) {
   EXPECT_TRUE(client.disconnects());
 }
 
-// RFC 8166 section 4.6: RDMA_DONE is discarded silently, RDMA_MSGP answered ERR_CHUNK.
+// RFC 8166 section 4.6: RDMA_DONE is discarded silently, RDMA_MSGP is answered with ERR_CHUNK.
 TEST_F(ResponderV1, ObsoleteTypes_AreDiscardedOrRefused) {
   expect_service(0, kVersion1);
   send(words({kXid, 1, 8, RDMA_DONE}));
@@ -135,20 +136,21 @@ TEST_F(ResponderV2, Properties_AreAnsweredOnce) {
   expect_service(1, kVersion2);
 }
 
-// Section 4.1: the receiver is required to answer a known property that is malformed with BAD_XDR.
+// Section 4.1: the receiver must answer a malformed known property with BAD_XDR.
 TEST_F(ResponderV2, MalformedProperties_AreBadXdr) {
   send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 1, RDMA2_PROPID_RBSIZ, 2, 0}));  // two bytes of a uint32
   expect_error(0, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
   send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 1, RDMA2_PROPID_BRS, 4, 3}));  // no such level
   expect_error(1, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
-  send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 2, RDMA2_PROPID_RBSIZ, 4, 4096}));  // one of two
+  send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 2, RDMA2_PROPID_RBSIZ, 4, 4096}));  // one property instead of
+                                                                                 // the announced two
   expect_error(2, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
   send(words({kXid, 2, 8, RDMA2_CONNPROP, 0, 1, RDMA2_PROPID_RBSIZ, 0x7fffffff, 0}));
   expect_error(3, kVersion2, {RDMA2_ERR_BAD_XDR, 0, 0});
   expect_service(4, kVersion2);
 }
 
-// Nobody answers an answer.
+// A response is never answered.
 TEST_F(ResponderV2, ResponsesThatAreMalformed_AreNotAnswered) {
   expect_service(0, kVersion2);
   send(words({kXid, 2, 8, RDMA_MSG, RPCRDMA2_F_RESPONSE, 0, 7}));
@@ -158,15 +160,15 @@ TEST_F(ResponderV2, ResponsesThatAreMalformed_AreNotAnswered) {
 }
 
 // Section 3.2: "When the rdma_start.rdma_htype field has the value RDMA2_MSG or RDMA2_NOMSG, the value of the
-// RPCRDMA2_F_RESPONSE flag MUST be the same as the value of the associated RPC message's msg_type field." Who
-// says that it answers is not answered, and is no call whatever else it says.
+// RPCRDMA2_F_RESPONSE flag MUST be the same as the value of the associated RPC message's msg_type field." A
+// message with the flag is not answered and not executed, whatever else it contains.
 TEST_F(ResponderV2, CallsThatSayTheyAreResponses_AreNotExecutedAndNotAnswered) {
   expect_service(0, kVersion2);
   calls = 0;
   header h = header_of(kVersion2);
   h.flags = RPCRDMA2_F_RESPONSE;
   send(h, rpc_call(kXid));
-  send(h, rpc_call(kXid + 1));  // and the XID is another one
+  send(h, rpc_call(kXid + 1));  // also with another XID
   send(h, words({kXid}));
   ByteVector memory = rpc_call(kXid);
   h.type = RDMA_NOMSG;
@@ -185,7 +187,7 @@ TEST_F(ResponderV2, RepliesThatSayTheyAreNone_AreBadXdr) {
   expect_service(2, kVersion2);
 }
 
-// Version 1 has no flag: what tells the direction is the message.
+// Version 1 has no flag: the RPC message itself determines the direction.
 TEST_F(ResponderV1, ReplyOfAnotherXid_IsNotAnswered) {
   expect_service(0, kVersion1);
   calls = 0;
@@ -202,15 +204,15 @@ TEST_P(ResponderBoth, PositionZeroInline_IsRefused) {
   for (const segment& s : expose(memory, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({0, s});
   send(h, rpc_call(kXid));
   expect_error(0, vers(), refusal(RDMA2_ERR_BAD_XDR));
-  // And a long call without it.
+  // And a long call without a Position-Zero Read chunk.
   send(header_of(vers(), kXid, RDMA_NOMSG));
   expect_error(1, vers(), refusal(RDMA2_ERR_BAD_XDR));
   EXPECT_EQ(calls, 0u);
   expect_service(2, vers());
 }
 
-// RFC 8166 section 4.3.1: "position" says where in the message the bytes of a chunk belong, beside one of
-// zero.
+// RFC 8166 section 4.3.1: "position" is the place of a chunk's bytes in the message, also in addition to a
+// chunk of position zero.
 TEST_P(ResponderBoth, LongCallWithAnotherChunk_IsPutTogether) {
   const ByteVector before = pattern(40, 1), data = pattern(3001, 2), after = pattern(12, 3);
   ByteVector rest = rpc_call(kXid, concat({before, after}));
@@ -227,19 +229,20 @@ TEST_P(ResponderBoth, LongCallWithAnotherChunk_IsPutTogether) {
   const header answered = received(0, &inline_reply);
   const ByteVector expected =
       reply(kXid, concat({before, data, ByteVector(xdr_padding(data.size())), after}));
-  // 3 KiB fit inline, so that the Reply chunk may stay empty.
+  // 3 KiB fit inline, so the Reply chunk may stay empty.
   EXPECT_EQ(answered.type, RDMA_MSG);
   EXPECT_EQ(inline_reply, expected);
 }
 
-// A long call is all in its chunk (section 3.5.3 of RFC 8166): bytes that came inline, too, belong nowhere.
+// A long call is completely in its chunk (section 3.5.3 of RFC 8166): additional inline bytes have no place
+// in it.
 TEST_P(ResponderBoth, LongCallWithBytesBehindItsHeader_IsRefused) {
   for (const bool another : {false, true}) {
     ByteVector rest = rpc_call(kXid, pattern(40, 1));
     ByteVector item = pattern(3000, 2);
     header h = header_of(vers(), kXid, RDMA_NOMSG);
     for (const segment& s : expose(rest, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({0, s});
-    // Behind what the chunk of position zero has: where the other bytes would be.
+    // Behind the data of the chunk of position zero: where the additional bytes would be.
     const auto position = static_cast<uint32_t>(rest.size() + 400);
     if (another) {
       for (const segment& s : expose(item, fabric::Access::kRemoteRead))
@@ -275,7 +278,7 @@ TEST_P(ResponderBoth, MoreChunksThanItTakes_AreRefusedWithTheLimit) {
   expect_service(4, vers());
 }
 
-// Lengths are believed before anything is read: they must not cost what they claim.
+// Lengths are checked before anything is read: a length that is only claimed must not cost memory.
 TEST_P(ResponderBoth, ChunksLongerThanAnyCall_AreRefusedUnread) {
   header h = header_of(vers());
   for (int i = 0; i < 3; ++i) h.chunks.reads.push_back({40, {0x1000, 0xffffffff, 0}});
@@ -285,14 +288,14 @@ TEST_P(ResponderBoth, ChunksLongerThanAnyCall_AreRefusedUnread) {
   h.chunks.reads = {{0, {0x1000, 100'001, 0}}};
   send(h);
   expect_error(1, vers(), refusal(RDMA2_ERR_BAD_XDR));
-  h.chunks.reads = {{0, {0x1000, 4, 0}}};  // less than an XID and a direction
+  h.chunks.reads = {{0, {0x1000, 4, 0}}};  // shorter than an XID and a message type
   send(h);
   expect_error(2, vers(), refusal(RDMA2_ERR_BAD_XDR));
   h = header_of(vers());
-  h.chunks.reads = {{4000, {0x1000, 4, 0}}};  // behind the message's end
+  h.chunks.reads = {{4000, {0x1000, 4, 0}}};  // behind the end of the message
   send(h, rpc_call(kXid));
   expect_error(3, vers(), refusal(RDMA2_ERR_BAD_XDR));
-  h.chunks.reads = {{41, {0x1000, 4, 0}}};  // where no item can begin
+  h.chunks.reads = {{41, {0x1000, 4, 0}}};  // not a multiple of four
   send(h, rpc_call(kXid));
   expect_error(4, vers(), refusal(RDMA2_ERR_BAD_XDR));
   EXPECT_EQ(calls, 0u);
@@ -307,8 +310,8 @@ TEST_P(ResponderBoth, ReadChunkThatIsNotThere_CostsTheConnection) {
   EXPECT_EQ(calls, 0u);
 }
 
-// RFC 8166 section 3.4.6.2: the returned length is the item's, without padding; RFC 8267 section 6.4.2: a
-// chunk that is too small is an error.
+// RFC 8166 section 3.4.6.2: the returned length is that of the item, without padding. RFC 8267 section 6.4.2:
+// a chunk that is too small is an error.
 TEST_P(ResponderBoth, WriteChunk_IsFilledOrSaidToBeTooSmall) {
   read_bytes = 1001;
   ByteVector room(1004, std::byte{0xee});
@@ -356,7 +359,7 @@ TEST_P(ResponderBoth, LongReply_GoesToTheReplyChunkOrSaysWhatItNeeds) {
   send(h, rpc_call(kXid + 1));
   expect_error(1, vers(), refusal(RDMA2_ERR_REPLY_RESOURCE, static_cast<uint32_t>(expected.size())),
                kXid + 1);
-  // And without any.
+  // And without a Reply chunk.
   send(header_of(vers(), kXid + 2), rpc_call(kXid + 2));
   expect_error(2, vers(), refusal(RDMA2_ERR_REPLY_RESOURCE, static_cast<uint32_t>(expected.size())),
                kXid + 2);
@@ -365,7 +368,7 @@ TEST_P(ResponderBoth, LongReply_GoesToTheReplyChunkOrSaysWhatItNeeds) {
 // --- credits ---
 
 // RFC 8166 section 3.3.1: "A Requester MUST NOT send unacknowledged requests in excess of the Responder's
-// granted credit limit." One more than that is what the first message of version 2 may be.
+// granted credit limit." One more is allowed, for the first message of version 2.
 TEST_P(ResponderBoth, MoreCallsThanCredits_CostTheConnection) {
   silent = true;
   for (uint32_t i = 0; i <= kCreditsGranted; ++i) send(header_of(vers(), kXid + i), rpc_call(kXid + i));
@@ -376,7 +379,7 @@ TEST_P(ResponderBoth, MoreCallsThanCredits_CostTheConnection) {
   EXPECT_EQ(calls, kCreditsGranted + 1);
 }
 
-// However often it comes, what it needs counts: a long call takes memory before anything is known of it.
+// A repeated XID does not avoid the count: a long call takes memory before anything is known of it.
 TEST_P(ResponderBoth, ACallWithTheXidOfAnOutstandingOne_CostsTheConnection) {
   silent = true;
   send(header_of(vers()), rpc_call(kXid));

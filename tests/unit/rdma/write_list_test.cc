@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which result goes into which Write chunk. The Responder's rule is that of RFC 8166 section 4.3.2, as Linux'
-// server has it: results and chunks in order; a result of no bytes leaves its chunk to the next one, unless
-// the chunk is empty and so asks for that very result inline.
+// Which result goes into which Write chunk. The Responder follows RFC 8166 section 4.3.2 as Linux' server
+// does: results and chunks in order. A result of zero length leaves its chunk to the next result, unless the
+// chunk is empty and so requests that result inline.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rdma/support/raw_client.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::byte kUntouched{0xee};
 
-// A READ of the COMPOUND: its data, or the status it failed with.
+// A READ of the COMPOUND: the length of its data, or the status with which it failed.
 struct Read {
   size_t bytes = 0;
   uint32_t status = 0;
@@ -69,7 +69,7 @@ class WriteList : public RawClientOfBoth {
     call.chunks.writes.add_chunk();
   }
 
-  // Sends the call; the results as they are inline when those of `placed` are not.
+  // Sends the call. Returns the results as they are inline when those in `placed` are not.
   ByteVector inline_results(const std::vector<size_t>& placed) const {
     ByteVector results;
     for (size_t i = 0; i < reads.size(); ++i) {
@@ -82,7 +82,7 @@ class WriteList : public RawClientOfBoth {
     }
     return reply(kXid, results);
   }
-  // What was said to be in each chunk of the reply, after a look at the segments themselves.
+  // The lengths that the reply gives for each chunk; also checks the segments.
   std::vector<uint64_t> lengths(const header& answered) const {
     std::vector<uint64_t> sums;
     EXPECT_EQ(answered.chunks.writes.size(), call.chunks.writes.size());
@@ -98,7 +98,7 @@ class WriteList : public RawClientOfBoth {
     }
     return sums;
   }
-  // READ `i` is at the beginning of room `chunk`, and nothing is behind it.
+  // The data of READ `i` is at the beginning of room `chunk`, and nothing is behind it.
   void expect_placed(size_t chunk, size_t i) {
     const ByteVector data = data_of(i, reads[i].bytes);
     const ByteVector& room = rooms[chunk];
@@ -151,8 +151,8 @@ TEST_P(WriteList, SegmentsOfEachChunk_AreFilledInTheirOrder) {
 }
 
 // RFC 8166 section 4.3.2.2: "If there is a subsequent DDP-eligible result data item in the RPC Reply message,
-// it MUST be placed in that unconsumed Write chunk." RFC 8267 section 6.4.1 pairs READs and chunks by their
-// order alone; servers of today do not count a READ at the end of the file.
+// it MUST be placed in that unconsumed Write chunk." RFC 8267 section 6.4.1 pairs READs and chunks by order
+// alone; today's servers do not count a READ at the end of the file.
 TEST_P(WriteList, ResultOfNoBytes_LeavesItsChunkToTheNext) {
   reads = {{0}, {3000}};
   offer(4096);
@@ -179,7 +179,8 @@ TEST_P(WriteList, EmptyChunk_AsksForItsResultInline) {
 }
 
 // Only a chunk that is not empty can be left over (section 4.3.2.2: "provides a non-empty Write chunk but the
-// Responder is not able to use it"): the result that an empty one is for is that READ's, of whatever length.
+// Responder is not able to use it"). An empty chunk always belongs to the next READ's result, whatever its
+// length.
 TEST_P(WriteList, EmptyChunkAndAResultOfNoBytes_AreEachOthers) {
   reads = {{0}, {3000}};
   offer_empty();
@@ -202,8 +203,8 @@ TEST_P(WriteList, MoreResultsThanChunks_TheOthersAreInline) {
   expect_placed(0, 0);
 }
 
-// What is not placed counts for the length of the reply: too long for inline, it goes to the Reply chunk, and
-// without one the Requester is told.
+// Data that is not placed counts for the length of the reply. A reply that is too long for inline goes to the
+// Reply chunk; without one the Requester gets an error.
 TEST_P(WriteList, MoreResultsThanChunks_TooLongForInline_NeedAReplyChunk) {
   reads = {{1001}, {9000}};
   offer(4096);
@@ -243,7 +244,7 @@ TEST_P(WriteList, MoreChunksThanResults_TheOthersComeBackUnused) {
   expect_untouched(3);
 }
 
-// The arm of a READ that failed has no data; the COMPOUND ends with it.
+// The result of a failed READ has no data; the COMPOUND ends with it.
 TEST_P(WriteList, SecondReadFails_ItsChunkComesBackUnused) {
   reads = {{1001}, {0, 5}};
   offer(4096);
@@ -258,7 +259,7 @@ TEST_P(WriteList, SecondReadFails_ItsChunkComesBackUnused) {
 }
 
 // "to point to the first Write chunk in the transport header that is too short" (version 2 section 5.3.3),
-// from one: the first was long enough.
+// counted from one: the first chunk was long enough.
 TEST_P(WriteList, SecondChunkTooSmall_IsTheOneThatIsNamed) {
   reads = {{1001}, {3000}};
   offer(4096);
@@ -270,7 +271,7 @@ TEST_P(WriteList, SecondChunkTooSmall_IsTheOneThatIsNamed) {
   expect_untouched(1);
 }
 
-// An empty chunk is counted: the number is that of the list.
+// Empty chunks count, too: the index is the position in the list.
 TEST_P(WriteList, ChunkTooSmallBehindAnEmptyOne_IsNamedByItsPlace) {
   reads = {{100}, {3000}};
   offer_empty();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames that Linux's siw (kernel client and knfsd, Linux 6.1.192) put on a wire between two virtual
-// machines; NFSv4.1 over RPC-over-RDMA version 1. No CRC, no markers.
+// Frames that Linux' siw (kernel client and knfsd, Linux 6.1.192) sent between two virtual machines; NFSv4.1
+// over RPC-over-RDMA version 1. No CRC, no markers.
 #pragma once
 
 namespace nfsrdma::test::captured {
@@ -14,7 +14,7 @@ inline constexpr char kMpaReply[] = "4d504120494420526570204672616d65 10 02 000c
 inline constexpr char kSend[] =
     "005641430000000000000000000000010000000025e30e5d000000010000008000000000000000000000000000000000"
     "25e30e5d0000000000000002000186a300000004000000000000000000000000000000000000000000000000";
-// Send with Invalidate of 0x44a39f01, queue 0, MSN 2; no payload but the transport header.
+// Send with Invalidate of 0x44a39f01, queue 0, MSN 2; the payload is only a transport header.
 inline constexpr char kSendInvalidate[] =
     "0042414444a39f0100000000000000020000000026e30e5d000000010000004000000001000000000000000000000001"
     "0000000144a39f010000006c26e30e5d0464c00000000000";

@@ -102,7 +102,7 @@ void FabricPair::connect_only(fabric::EndpointOptions a, fabric::EndpointOptions
   auto made = connected.get();
   ASSERT_TRUE(made) << describe(made.error());
   active.endpoint = std::move(*made);
-  on_loop([&] { listener->reset(); });  // endpoints live on
+  on_loop([&] { listener->reset(); });  // endpoints stay alive
 }
 
 void FabricPair::start() {
@@ -132,7 +132,7 @@ void FabricPair::send(Side& side, ConstBytes message, uint32_t invalidate) {
 bool FabricPair::invalidate(Side& side, const std::vector<rpcrdma::segment>& segments) {
   const size_t before = side.done_invalidating().size();
   if (on_loop([&] { return side->invalidate(segments, 0, 77); })) return true;
-  // Its end closes everything, too.
+  // The end of the connection closes everything, too.
   return eventually([&] { return side.done_invalidating().size() > before || !side.disconnected().empty(); });
 }
 

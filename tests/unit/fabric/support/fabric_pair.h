@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two endpoints of one fabric, connected to each other, on a loop with its thread; and what each of them was
-// told. Tests run in their own thread and go to the loop with on_loop().
+// Two endpoints of one fabric, connected to each other, on one loop with its thread, and the events that each
+// of them got. Tests run in their own thread and use on_loop() for work on the loop.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace nfsrdma::test {
 
 using fabric::Cookie;
 
-// One end: the endpoint and its events. Any thread may ask what has happened.
+// One end: the endpoint and its events. Any thread may call the functions that report events.
 class Side final : public fabric::EndpointEvents {
  public:
   void on_receive(fabric::Received received) override;
@@ -34,7 +34,7 @@ class Side final : public fabric::EndpointEvents {
   std::vector<Cookie> completed() const;
   std::vector<Cookie> done_invalidating() const;
   std::vector<Error> disconnected() const;
-  // Nothing came after on_disconnected().
+  // True if no event came after on_disconnected().
   bool silent_after_the_end() const;
 
   bool receives(size_t n) {
@@ -48,7 +48,7 @@ class Side final : public fabric::EndpointEvents {
   }
 
   std::unique_ptr<fabric::Endpoint> endpoint;
-  // Called on the loop, in the event. Set before anything can come.
+  // Called on the loop, during the event. To be set before anything can arrive.
   std::function<void(fabric::Received)> hook;
 
  private:
@@ -69,9 +69,9 @@ class FabricPair {
   explicit FabricPair(const MakeFabric& make, std::string address = "127.0.0.1");
   ~FabricPair();
 
-  // Connects and starts both ends. Options of the active and of the passive side.
+  // Connects and starts both ends, with the options of the active and the passive side.
   void connect(fabric::EndpointOptions active = {}, fabric::EndpointOptions passive = {});
-  // Both ends, not started.
+  // Connects both ends and does not start them.
   void connect_only(fabric::EndpointOptions active, fabric::EndpointOptions passive);
   void start();
 
@@ -83,10 +83,10 @@ class FabricPair {
   fabric::Fabric& fabric() { return *fabric_; }
   const std::string& address() const { return address_; }
 
-  // Of `side`, exposed to the other.
+  // Exposes memory of `side` to the other side.
   std::vector<rpcrdma::segment> expose(Side& side, MutableBytes memory, fabric::Access access);
   void send(Side& side, ConstBytes message, uint32_t invalidate = 0);
-  // True when it is done, at once or later, or the connection has ended.
+  // True when it has completed, at once or later, or when the connection has ended.
   bool invalidate(Side& side, const std::vector<rpcrdma::segment>& segments);
   bool revoke(Side& side, const std::vector<rpcrdma::segment>& segments);
   void destroy(Side& side);

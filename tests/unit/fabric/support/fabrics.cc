@@ -16,7 +16,7 @@ FabricCase iwarp_case(std::string name, fabric::iwarp::Options options, std::str
           nullptr};
 }
 
-// Endpoints need the pool until they are gone, and gone they are with the pair.
+// Endpoints need the pool for their whole life, and they live until the pair is destroyed.
 BufferPool& verbs_pool() {
   static BufferPool pool;
   return pool;
@@ -37,12 +37,12 @@ const std::vector<FabricCase>& fabrics() {
   static const std::vector<FabricCase> all = [] {
     fabric::iwarp::Options crc;
     crc.crc = true;
-    // As to a peer behind an Ethernet, and as few Reads at a time as there can be.
+    // Frames as for a peer behind an Ethernet, and the smallest number of Reads.
     fabric::iwarp::Options small;
     small.frame_bytes = 1448;
     small.ird = small.ord = 1;
     const RdmaDevice device = find_rdma_device(AF_INET);
-    // As small as it gets, so that everything has to wait for room.
+    // The smallest values, so that everything has to wait for room.
     fabric::verbs::Options narrow;
     narrow.send_depth = 4;
     narrow.reads = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fabrics that the conformance tests are run with. A new one is a line in fabrics.cc.
+// The fabrics for the conformance tests. A new one is one line in fabrics.cc.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ struct FabricCase {
   std::string name;
   MakeFabric make;
   std::string address;         // to listen on and to connect to
-  std::string lacking;         // why it cannot run here; empty: it can
-  BufferPool* pool = nullptr;  // that it has registered; null: it has no need to
+  std::string lacking;         // why it cannot run on this machine; empty: it can
+  BufferPool* pool = nullptr;  // the pool that it has registered; null: it needs none
 };
 
 inline void PrintTo(const FabricCase& c, std::ostream* out) {

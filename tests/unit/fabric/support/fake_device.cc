@@ -21,7 +21,7 @@ int refused(int errnum) {
   return -1;
 }
 
-// An event descriptor that is readable once for each.
+// An event descriptor that becomes readable once for each event.
 int make_events() {
   return ::eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
 }
@@ -54,7 +54,7 @@ struct Pair : ibv_qp {
   std::deque<uint64_t> receives;
 };
 
-// Who is there to be asked, or to be told.
+// The objects that the libraries' functions use.
 rdma_cm_id* the_listener = nullptr;
 Queue* the_queue = nullptr;
 uint32_t the_keys = 0;

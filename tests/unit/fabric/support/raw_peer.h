@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other end of an iWARP connection as plain bytes on a socket: what breaks the rules on purpose.
+// The other end of an iWARP connection as plain bytes on a socket, for a peer that breaks the rules.
 //
-// Frames are built here from the RFCs' figures with the codecs (which have tests against captured frames) and
-// nothing else of the code under test. Blocking, in the test's thread; every wait ends after kPatience.
+// Frames are built here from the RFCs' figures with the codecs (which are tested against captured frames) and
+// no other code under test. Blocking, in the test's thread; every wait ends after kPatience.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace nfsrdma::test {
 namespace iwarp = fabric::iwarp;
 
 ByteVector ulpdu(const iwarp::Segment& segment, ConstBytes payload);
-// The frame of any ULPDU, with a valid CRC.
+// A frame of any ULPDU, with a valid CRC.
 ByteVector frame(ConstBytes ulpdu);
 ByteVector frame(const iwarp::Segment& segment, ConstBytes payload = {});
 
@@ -42,9 +42,9 @@ class RawPeer {
   };
   // nullopt: the connection was closed.
   std::optional<Frame> read_frame();
-  // The code of the Terminate that comes before the end, whatever else comes before it; nullopt: none.
+  // The Terminate before the end of the connection; frames before it are skipped. nullopt: there is none.
   std::optional<iwarp::Terminate> read_terminate();
-  // Nothing but the end comes.
+  // True if the connection ends and nothing else arrives.
   bool closed() { return socket_.closed_by_client(); }
   PeerSocket& socket() { return socket_; }
 
@@ -52,7 +52,7 @@ class RawPeer {
   PeerSocket socket_;
 };
 
-// A passive endpoint of ours, and a raw peer that has connected to it.
+// A passive endpoint of ours, and a raw peer connected to it.
 class RawToOurs {
  public:
   explicit RawToOurs(iwarp::Options options = {}, fabric::EndpointOptions endpoint = {},

@@ -29,7 +29,7 @@ bool link_local(const sockaddr* address) {
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-// The device that the connection manager binds this address to, or nothing.
+// The device to which the connection manager binds this address; empty: none.
 std::string device_of(rdma_event_channel* channel, sockaddr* address) {
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) != 0) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client's transport against a server that says anything.
+// The client's transport against a server that may send anything.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace nfsrdma::test {
 
-using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
+using namespace nfsrdma::rpcrdma;  // NOLINT: the tests use little else
 using rdma::Versions;
 
 inline ByteVector encoded(const header& h, ConstBytes body = {}) {
@@ -40,7 +40,7 @@ inline header error_to(const header& call, rpcrdma::error e) {
   return h;
 }
 
-// A server whose answer to each message a test gives.
+// A server whose answer to each message is given by a test.
 class Hostile : public testing::Test {
  protected:
   using Script = std::function<void(size_t connection, const header& in, size_t nth)>;
@@ -53,7 +53,7 @@ class Hostile : public testing::Test {
   std::chrono::milliseconds negotiation_timeout = rdma::RdmaOptions{}.negotiation_timeout;
   std::atomic<size_t> messages{0};
   Script script;
-  ConstBytes in_body;  // of the message that the script is called for
+  ConstBytes in_body;  // of the message for which the script is called
 
   Hostile() {
     server.hook = [this](size_t connection, fabric::Received received) {
@@ -64,13 +64,13 @@ class Hostile : public testing::Test {
       script(connection, in, messages++);
     };
   }
-  // What still comes is nobody's: members of the test are destroyed before the server is.
+  // Ignores later messages: members of the test are destroyed before the server.
   void TearDown() override {
     call_on(*loop, [this] { script = [](size_t, const header&, size_t) {}; });
   }
   ~Hostile() override {
     client.reset();
-    // Whatever the server did: each handle was opened once and closed once, by one side.
+    // Whatever the server did: each handle was opened once, and closed once, by one side.
     EXPECT_EQ(account->offences(), std::vector<std::string>());
     EXPECT_EQ(account->open(), 0U);
   }
@@ -82,7 +82,7 @@ class Hostile : public testing::Test {
     const Result<> started = client->start();
     EXPECT_EQ(started.has_value(), expect) << (started ? "started" : describe(started.error()));
   }
-  // Version 2's first message, answered as it should be.
+  // Answers version 2's first message correctly.
   bool properties(size_t connection, const header& in) {
     if (in.type != RDMA2_CONNPROP) return false;
     header h = answer_to(in);
@@ -90,7 +90,7 @@ class Hostile : public testing::Test {
     server.send(connection, encoded(h));
     return true;
   }
-  // An inline reply, which uses no chunk that was offered.
+  // An inline reply that uses none of the offered chunks.
   void ok(size_t connection, const header& in, ConstBytes results = {}) {
     header h = answer_to(in);
     h.chunks = in.chunks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Responder of a TestServer and a client of which a test says every byte.
+// The Responder of a TestServer, and a client whose messages a test writes byte by byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,12 +15,12 @@
 
 namespace nfsrdma::test {
 
-using namespace nfsrdma::rpcrdma;  // NOLINT: the tests speak of little else
+using namespace nfsrdma::rpcrdma;  // NOLINT: the tests use little else
 
 inline constexpr uint32_t kCreditsGranted = 4;
 inline constexpr uint32_t kXid = 0x1234;
 
-// The RPC call that every test can make: `arguments` come back as its results.
+// The RPC call of every test: the server returns its `arguments` as results.
 inline ByteVector rpc_call(uint32_t xid, ConstBytes arguments = {}) {
   ByteVector message = call_head(arguments);
   store_be32(message.data(), xid);
@@ -30,8 +30,8 @@ inline ByteVector rpc_call(uint32_t xid, ConstBytes arguments = {}) {
 class RawClient : public testing::Test {
  protected:
   LoopThread loop;
-  std::atomic<size_t> read_bytes{SIZE_MAX};  // results are a READ of so much
-  std::atomic<bool> silent{false};           // calls are not answered
+  std::atomic<size_t> read_bytes{SIZE_MAX};  // length of the READ in the results
+  std::atomic<bool> silent{false};           // calls get no reply
   std::atomic<size_t> calls{0};
   std::unique_ptr<TestServer> server;
   Side client;
@@ -76,7 +76,7 @@ class RawClient : public testing::Test {
     c.responder->send(reply(xid, read_results(data)), place);
   }
 
-  // --- what is sent ---
+  // --- sending ---
   header header_of(uint32_t vers, uint32_t xid = kXid, proc type = RDMA_MSG) {
     header h;
     h.xid = xid;
@@ -103,8 +103,8 @@ class RawClient : public testing::Test {
     return segments ? *segments : std::vector<segment>{};
   }
 
-  // --- what comes back ---
-  // The header of message `i`; `rest` is what follows it.
+  // --- receiving ---
+  // The header of message `i`; `rest` receives the bytes behind it.
   header received(size_t i, ByteVector* rest = nullptr) {
     header h;
     if (!client.receives(i + 1)) {
@@ -127,7 +127,7 @@ class RawClient : public testing::Test {
       EXPECT_EQ(h.flags, RPCRDMA2_F_RESPONSE);
     }
   }
-  // A call like any other is answered as message `i`: nothing has been broken.
+  // Message `i` is the reply to a normal call: the Responder still works.
   void expect_service(size_t i, uint32_t vers) {
     const ByteVector arguments = pattern(40, 7);
     send(header_of(vers, 0x7777), rpc_call(0x7777, arguments));
@@ -139,11 +139,11 @@ class RawClient : public testing::Test {
   }
 };
 
-// In either version.
+// For both versions.
 class RawClientOfBoth : public RawClient, public testing::WithParamInterface<uint32_t> {
  protected:
   uint32_t vers() const { return GetParam(); }
-  // In version 1 everything that is wrong with chunks is ERR_CHUNK.
+  // In version 1 every defect of chunks is ERR_CHUNK.
   rpcrdma::error refusal(errcode code, uint32_t limit = 0) const {
     return vers() == kVersion1 ? rpcrdma::error{ERR_CHUNK, 0, 0} : rpcrdma::error{code, limit, 0};
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RPC-over-RDMA between two ends in one process, over software RDMA if nothing else is said: a client's
-// transport as it is, and as its server either a Responder that a test answers for, or a bare endpoint of
-// which a test says every byte.
+// RPC-over-RDMA between two ends in one process, over software RDMA by default. The client's end is the real
+// transport. The server's end is a Responder for which a test gives the answers, or a bare endpoint whose
+// messages a test writes byte by byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,14 +22,14 @@
 
 namespace nfsrdma::test {
 
-// What both ends are made of.
+// What both ends are made with.
 struct Wires {
   MakeFabric make = [](Loop& loop) { return fabric::iwarp::make_fabric(loop); };
   std::string address = "127.0.0.1";
-  BufferPool* pool = nullptr;  // the client's, where the fabric has registered it; null: one of its own
+  BufferPool* pool = nullptr;  // the client's, if the fabric has it registered; null: its own
 };
 
-// Listens, and hands every endpoint over on the loop.
+// Listens, and passes on every endpoint, on the loop.
 class Acceptor {
  public:
   using OnEndpoint = std::function<void(std::unique_ptr<fabric::Endpoint>)>;
@@ -49,14 +49,14 @@ class Acceptor {
 
 fabric::EndpointOptions server_endpoint(rpcrdma::private_data ours);
 
-// A server: one Responder a connection; `answer` is called on the loop for each message that comes.
+// A server with one Responder for each connection; `answer` is called on the loop for each received message.
 class TestServer {
  public:
   struct Connection final : rdma::ResponderEvents {
     TestServer* server = nullptr;
     std::unique_ptr<rdma::Responder> responder;
     bool closed = false;
-    std::string reason;  // why, when it is closed
+    std::string reason;  // why it was closed
     void on_message(ByteVector message) override;
     void on_closed(const Error& why) override;
   };
@@ -65,7 +65,7 @@ class TestServer {
   TestServer(Loop& loop, rdma::ResponderOptions options, Answer answer, const Wires& wires = {});
   ~TestServer();
   uint16_t port() const { return acceptor_->port(); }
-  // On the loop. Every connection there was, the last one last.
+  // Use on the loop only. All connections so far, the latest last.
   std::vector<std::unique_ptr<Connection>>& connections() { return connections_; }
 
  private:
@@ -76,7 +76,7 @@ class TestServer {
   std::unique_ptr<Acceptor> acceptor_;
 };
 
-// A server of which a test says every byte. Connections are counted from 0.
+// A server whose messages a test writes byte by byte. Connections are counted from 0.
 class RawServer {
  public:
   RawServer(Loop& loop, rpcrdma::private_data ours = {true, 4096, 4096});
@@ -84,7 +84,7 @@ class RawServer {
   uint16_t port() const { return acceptor_->port(); }
   bool connected(size_t n);
   Side& side(size_t i);
-  // Called on the loop for every message that comes, with the connection's number.
+  // Called on the loop for every received message, with the connection's number.
   std::function<void(size_t, fabric::Received)> hook;
   void send(size_t i, ConstBytes message, uint32_t invalidate = 0);
 
@@ -98,7 +98,7 @@ class RawServer {
 // The client's transport.
 class Client {
  public:
-  // `account`: keeps the books of the handles (watched_fabric.h).
+  // `account`: records what happens to the handles (watched_fabric.h).
   Client(Loop& loop, rdma::RdmaOptions options, rpc::TransportHooks hooks = {},
          std::shared_ptr<HandleAccount> account = nullptr, const Wires& wires = {});
   ~Client();
@@ -124,7 +124,7 @@ class Client {
 
 rdma::RdmaOptions quick_rdma(uint16_t port, rdma::Versions versions = rdma::Versions::kAuto);
 
-// A call of `arguments`, the reply to which takes at most `max_results` bytes behind its header.
+// A call with `arguments` whose reply has at most `max_results` bytes behind its header.
 rpc::Call plain_call(ConstBytes arguments = {}, size_t max_results = 64);
 
 }  // namespace nfsrdma::test

@@ -54,7 +54,7 @@ void HandleAccount::on_closed_by_peer(uint32_t handle) {
   if (at != handles_.end()) at->second = State::kClosedByPeer;
 }
 
-// The end of a connection closes what it had open.
+// The end of a connection closes its open handles.
 void HandleAccount::on_ended(const std::vector<uint32_t>& handles) {
   std::lock_guard lock(mutex_);
   for (const uint32_t handle : handles) handles_.erase(handle);

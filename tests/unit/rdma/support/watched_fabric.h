@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fabric around another one that keeps account of every handle: opened once, closed once, by this side or
-// by the peer, and of which side it is known. It can have memory open in several segments, close it later
-// than it is asked to, as hardware with memory windows does, and have none.
+// A fabric around another one. It records for every handle that it was opened once and closed once, and by
+// which side. It can expose memory in several segments, close it later than requested (as hardware with
+// memory windows does), and refuse to expose memory.
 #pragma once
 
 #include <atomic>
@@ -16,20 +16,20 @@
 
 namespace nfsrdma::test {
 
-// Of all endpoints of a fabric. Any thread.
+// For all endpoints of a fabric. Any thread.
 class HandleAccount {
  public:
-  // What tests want of the fabric; set before connections are made, or on the loop.
-  std::atomic<size_t> segment_bytes{SIZE_MAX};  // at most so long is each
+  // Settings of a test; to be set before connections are made, or on the loop.
+  std::atomic<size_t> segment_bytes{SIZE_MAX};  // maximum length of each segment
   std::atomic<bool> closes_later{false};
-  std::atomic<size_t> exposes_left{SIZE_MAX};  // then there is no memory to be had
+  std::atomic<size_t> exposes_left{SIZE_MAX};  // then expose() fails for lack of memory
 
-  std::atomic<unsigned> receives{0};  // posted by the last connection, as it was asked for
+  std::atomic<unsigned> receives{0};  // receives option of the last connection
 
   size_t open() const;
   size_t opened() const;
   size_t closed_by_peer() const;
-  // What was done that must not be: a handle closed twice, or one that was never open.
+  // Errors: a handle was closed twice, or was never open.
   std::vector<std::string> offences() const;
 
   void on_exposed(uint32_t handle);
