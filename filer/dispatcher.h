@@ -71,8 +71,8 @@ class Dispatcher {
   Core& core_;
   FaultPlan& faults_;
   Environment environment_;
-  std::map<LinkId, std::vector<Held>> held_;  // replies that wait until later replies of the connection have
-                                              // overtaken them (fault::HoldBehind)
+  // Replies that wait until later replies of the connection have overtaken them (fault::HoldBehind).
+  std::map<LinkId, std::vector<Held>> held_;
   std::map<LinkId, nfs4::clientid4> last_client_;  // client of the last SEQUENCE on each connection
   // Limit for COMPOUNDs that wait for a delegation, since each keeps its message. Above it the next one gets
   // NFS4ERR_DELAY at once.

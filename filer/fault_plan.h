@@ -188,7 +188,7 @@ Mangle wrong_xid();
 Mangle as_call();  // msg_type is CALL
 // `n` NULL calls of an unknown program; no real server sends such calls.
 Extra call_flood(unsigned n);
-// A record mark that announces more bytes than any message may have, with nothing behind it.
+// A record mark that announces more bytes than any message may have, with nothing after it.
 Extra oversized_record(uint32_t claimed_bytes);
 Extra garbage(size_t bytes);
 

@@ -21,7 +21,7 @@
 //     request OPEN times 2: answer OPEN DELAY
 //     header nth 5: error REPLY_RESOURCE 9000
 //
-// Empty lines are ignored, and so is everything behind a '#'.
+// Empty lines are ignored, and so is everything after a '#'.
 #pragma once
 
 #include <string>

@@ -56,16 +56,16 @@ struct Options {
   StateTable::Limits state_limits{};
   std::chrono::seconds lease{90};
   std::chrono::seconds grace{90};
-  // only Server::advance_clock() moves the clock of leases, grace period and recalls
+  // Only Server::advance_clock() moves the clock of leases, grace period and recalls.
   bool manual_clock = false;
   uint64_t max_read_bytes = 1u << 20;
   uint64_t max_write_bytes = 1u << 20;
 };
 
-// What happens to a client whose lease has expired (RFC 8881 section 8.4.3).
+// What happens to a client with an expired lease (RFC 8881 section 8.4.3).
 enum class Expiry : uint8_t {
   kRevokeState,   // session and client ID stay; all state is NFS4ERR_EXPIRED, with EXPIRED_ALL_STATE_REVOKED
-  kForgetClient,  // BADSESSION, then STALE_CLIENTID
+  kForgetClient,  // the client is forgotten: BADSESSION, then STALE_CLIENTID
   // State stays for a day, or until another client requests something that conflicts with it: then
   // EXPIRED_SOME_STATE_REVOKED. After the day the client is forgotten.
   kCourtesy,
@@ -82,7 +82,7 @@ struct Switches {
   bool preserve_unlinked = true;   // OPEN4_RESULT_PRESERVE_UNLINKED
   bool verifier_in_times = false;  // of an exclusive create, kept as Linux' server and nfs-ganesha keep it
   bool lose_unstable_on_restart = true;
-  // client IDs, sessions and reply caches survive; opens, locks and delegations do not
+  // Client IDs, sessions and reply caches survive; opens, locks and delegations do not.
   bool keep_sessions_on_restart = false;
   bool writes_are_stable = false;    // answer FILE_SYNC4 to every WRITE
   bool writes_are_unstable = false;  // answer UNSTABLE4 to every WRITE, though that is not allowed

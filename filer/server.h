@@ -105,8 +105,8 @@ class Server {
   void advance_clock(std::chrono::nanoseconds by);
   void drop_connections(bool abort = false);
   size_t connections();
-  // The server stops or resumes reading from the existing connections. While it is paused, the clients' data
-  // stays in the sockets.
+  // The server stops or resumes reading from the existing connections. While it is paused, TCP data
+  // waits in the sockets and RPC-over-RDMA messages wait in their links.
   void pause_reading(bool pause);
   // Replies on connections accepted from now on are sent in fragments of this many bytes; 0: one fragment.
   void fragment_replies(size_t bytes);

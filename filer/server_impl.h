@@ -82,7 +82,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   Core core;
   Dispatcher dispatcher;
   std::map<LinkId, LinkPtr> links;
-  std::map<LinkId, LinkPtr> closing;  // told to close; kept until on_closed
+  std::map<LinkId, LinkPtr> closing;  // told to close; kept until their on_closed event
   LinkId next_link = 1;
   // Loop thread: the bytes that each link last reported as held, and their sum.
   std::map<LinkId, size_t> held;

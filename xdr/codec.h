@@ -45,8 +45,8 @@ using Ref = std::conditional_t<kDecodes<X>, T&, const T&>;
 
 // A bulk item: `data` belongs at `position` of the XDR stream and at `inline_offset` of the inline bytes.
 // Positions count from the start of the RPC message and include earlier bulk items with their padding. The
-// inline bytes do not contain the item's padding: who sends the item inline adds xdr_padding(data.size())
-// zero bytes. Never empty. The owner keeps `data` valid until the reply has come.
+// inline bytes do not contain the item's padding: a sender that puts the item inline adds
+// xdr_padding(data.size()) zero bytes. Never empty. The owner keeps `data` valid until the reply has come.
 struct Bulk {
   size_t position = 0;
   ConstBytes data;

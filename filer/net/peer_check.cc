@@ -245,7 +245,7 @@ bool is_of_this_machine(const asio::ip::address& given) {
     request.add(RTA_OIF, &link, sizeof(link));
   }
   const auto route = payload_of<rtmsg>(ask_kernel(NETLINK_ROUTE, request), RTM_NEWROUTE);
-  // if the kernel does not answer, the address counts as local
+  // If the kernel does not answer, the address counts as local.
   return !route || route->rtm_type == RTN_LOCAL;
 }
 

@@ -34,7 +34,7 @@ std::optional<asio::ip::tcp::endpoint> endpoint_of(const std::string& text);
 // nullopt: the peer is believed. Otherwise the reason, for the log.
 std::optional<std::string> why_not_believed(Believed whom, const Peer& peer);
 
-// The user who owns the peer's socket. nullopt: this machine's network namespace has no such socket.
+// The user that owns the peer's socket. nullopt: this machine's network namespace has no such socket.
 std::optional<uint32_t> socket_owner(const Peer& peer);
 // As socket_owner(), from /proc/net/tcp and tcp6.
 std::optional<uint32_t> socket_owner_in_proc(const Peer& peer);

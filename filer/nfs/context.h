@@ -54,12 +54,12 @@ struct Context {
   // set to the all-zeros special stateid".
   void go_to(NodePtr node) { current = {std::move(node), {}}; }
 
-  // Bytes of opnum, status, eof and length in front of READ's data. The data is read directly behind them in
+  // Bytes of opnum, status, eof and length in front of READ's data. The data is read directly after them in
   // `reply`, so it is copied only once between file and connection.
   static constexpr size_t kBeforeData = 16;
   // Prepares `reply` so that `bytes` of READ's data can be appended to it.
   ByteVector& data_room(size_t bytes) {
-    // for the following operations, so that their results do not move the data
+    // For the following operations, so that their results do not move the data.
     constexpr size_t kBehind = 1024;
     reply.reserve(result_at + kBeforeData + xdr_padded(bytes) + kBehind);
     reply.resize(result_at + kBeforeData);

@@ -46,7 +46,8 @@ class Core {
   // Records that an exclusive create with this verifier made the file, or asks whether it did.
   void created(Node& node, const nfs4::verifier4& verifier);
   bool was_created_by(const Node& node, const nfs4::verifier4& verifier) const;
-  // time_access and time_modify, in whole seconds, that store the verifier (Switches::verifier_in_times).
+  // The values of time_access and time_modify (whole seconds) that store a verifier
+  // (Switches::verifier_in_times).
   static std::array<nfs4::nfstime4, 2> times_of(const nfs4::verifier4& verifier);
   void expire_client(Client& client);
   // Revokes a state; by default as an administrative revocation.
@@ -99,7 +100,7 @@ class Core {
   // server event or instantiation that may lead to a loss of uncommitted data" (RFC 8881 section 18.3.3).
   void renew_verifier_after_loss(const Node& node);
   nfs4::verifier4 write_verifier;
-  // by directory; a test changes it to make READDIR verifiers invalid
+  // By directory; a test changes it to make READDIR verifiers invalid.
   std::map<NodeId, uint64_t> cookie_generation;
 
   static constexpr size_t kMaxDeniedLocks = 1024;
@@ -118,9 +119,9 @@ class Core {
   Client* longest_expired(const Client& except, bool (*helps)(const Client&));
 
   std::unique_ptr<StableStorage> storage_;  // null: nothing is stored
-  uint64_t write_turn_ = 0;                 // of write verifiers
+  uint64_t write_turn_ = 0;                 // counts write verifiers
   std::vector<DeniedLock> denied_locks_;
-  // recalled delegations; revoked if not returned within a lease period
+  // Recalled delegations; revoked if not returned within a lease period.
   std::vector<nfs4::stateid4> recalled_;
 };
 

@@ -171,7 +171,7 @@ open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, open_delega
   if (!c.core.switches.give_delegations_back) return {};
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return {};
   const bool write = type == OPEN_DELEGATE_WRITE;
-  // the client repeats its reclaim
+  // The client repeats its reclaim.
   if (const State* held = c.core.states.find_delegation(*c.client, node->id)) {
     return held->write == write ? describe(*held, held->id) : open_delegation4{};
   }

@@ -140,7 +140,7 @@ nfsstat4 Opening::found(NodePtr node) {
 nfsstat4 Opening::create(const NodePtr& dir) {
   const createhow4& how = args_.openhow.how;
   if (!may(*dir, c_.who, kMayWrite)) return NFS4ERR_ACCESS;
-  // checked before the file is created
+  // Checked before the file is created.
   if (!c_.core.room_for_open(*c_.client, *dir->fs)) return NFS4ERR_DELAY;
   // "not in suppattr_exclcreat, the server MUST return NFS4ERR_INVAL".
   if (how.mode == EXCLUSIVE4_1 && !exclusive_create_attributes().contains(how.createattrs.attrmask)) {

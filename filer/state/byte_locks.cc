@@ -7,7 +7,7 @@ namespace nfsrdma::filer {
 
 namespace {
 
-// The first range that ends at or after the beginning of `range`. It may lie completely behind `range`.
+// The first range that ends at or after the beginning of `range`. It may begin after the end of `range`.
 template <class Map>
 auto first_touched(Map& ranges, const ByteRange& range) {
   auto at = ranges.upper_bound(range.first);

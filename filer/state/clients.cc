@@ -284,8 +284,8 @@ nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& cli
   reply_memory_.reserve(r.csr_fore_chan_attrs);
 
   auto session = std::make_unique<Session>();
-  // A session ID must be unguessable: whoever knows it may use the session, with any credential (SP4_NONE,
-  // section 2.10.8.3).
+  // A session ID must be unguessable: everybody who knows it may use the session, with any credential
+  // (SP4_NONE, section 2.10.8.3).
   do {
     fill_random(session->id.data);
   } while (sessions_.contains(session->id));

@@ -41,7 +41,7 @@ struct ReclaimRecord {
   std::vector<Lock> locks;
   std::vector<Delegation> delegations;
   bool spoiled = false;  // an edge condition applies: no reclaim
-  // it is known that the client held state, but not which; every reclaim is accepted
+  // It is known that the client held state, but not which; every reclaim is accepted.
   bool unverified = false;
 };
 

@@ -19,7 +19,7 @@ namespace nfsrdma::filer {
 
 class ReplyMemory {
  public:
-  // bytes; enough for almost all replies of non-idempotent requests
+  // Bytes; enough for almost all replies of non-idempotent requests.
   static constexpr uint32_t kSmallestReply = 2048;
 
   explicit ReplyMemory(size_t budget) : budget_(budget) {}

@@ -179,8 +179,8 @@ void StableStorage::note_create(std::string_view handle, std::string_view verifi
   const std::string line = create_line(handle, verifier);
   if (::write(creates_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
   log::error("filer: an exclusive create is not remembered: {}", std::strerror(errno));
-  appended_ = kCreates;  // a part of the line may have been written, so the file must be rewritten before the
-                         // next line
+  // A part of the line may have been written, so the file must be rewritten before the next line.
+  appended_ = kCreates;
 }
 
 bool StableStorage::was_created_by(std::string_view handle, std::string_view verifier) const {

@@ -42,7 +42,7 @@ struct State {
   std::string owner;  // open-owner, or lock-owner
   uint32_t access = 0;
   uint32_t deny = 0;
-  // bit access * 4 + deny is set for each OPEN that contributed; limits OPEN_DOWNGRADE
+  // Bit access * 4 + deny is set for each OPEN that contributed; limits OPEN_DOWNGRADE.
   uint16_t combinations = 0;
   bool reclaimed = false;  // reclaimed by CLAIM_PREVIOUS: I/O with it is safe during the grace period
   bool pins = false;       // counted in Client::pinned
@@ -78,7 +78,7 @@ class StateTable {
  public:
   // Limits for all clients together. One client may have at most half.
   struct Limits {
-    // opens, lock stateids and delegations; includes revoked ones until they are freed
+    // Opens, lock stateids and delegations; includes revoked ones until they are freed.
     size_t max_states = 1u << 19;
     size_t max_locks = 1u << 19;  // byte ranges
   };

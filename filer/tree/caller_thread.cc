@@ -100,7 +100,7 @@ bool CallerThread::can_impersonate() {
 }
 
 bool CallerThread::act_as(const Principal& who, const std::function<void()>& act) {
-  // The process itself is root in root's group.
+  // The process is already root in its own group.
   if ((who.root() && who.gid == getegid()) || !can_impersonate()) {
     act();
     return true;

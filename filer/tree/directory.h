@@ -62,7 +62,7 @@ class Directory {
   bool issued(uint64_t cookie) const { return cookie >= kFirstCookie && cookie < next_cookie_; }
 
  private:
-  // by cookie; elements do not move, so cookies_ can point to their names
+  // By cookie; elements do not move, so cookies_ can point to their names.
   std::map<uint64_t, Entry> entries_;
   std::unordered_map<std::string_view, uint64_t> cookies_;
   uint64_t next_cookie_ = kFirstCookie;

@@ -24,7 +24,7 @@ Fd open_again(int path, int how) {
 }  // namespace
 
 Answer<int> HostStore::reader_of(HostNode& file) {
-  // opening other types may block or have side effects
+  // Opening other types may block or have side effects.
   if (file.type != NF4REG) return refuse(NFS4ERR_WRONG_TYPE);
   if (file.reader) return file.reader.get();
   // A file's creator may read it whatever its mode.

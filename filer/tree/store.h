@@ -90,7 +90,7 @@ class Store {
   virtual Answer<size_t> read(Node& file, uint64_t offset, size_t bytes, ByteVector& to) = 0;
   virtual Status write(Node& file, uint64_t offset, ConstBytes data, bool stable, const Principal& who) = 0;
   virtual Status resize(Node& file, uint64_t size, const Principal& who) = 0;
-  // length 0: to the end of the file
+  // Length 0: to the end of the file.
   virtual Status commit(Node& file, uint64_t offset, uint64_t length) = 0;
   // Whether unstable data may have been lost since the last call, because writing it to disk failed. The host
   // reports such an error once for all writers of the file.
@@ -102,8 +102,8 @@ class Store {
   // An open keeps an unlinked file. Releasing the last hold of a file without names ends the file.
   virtual void hold(Node& node) { ++node.holds; }
   virtual void release(Node& node) = 0;
-  // A restart of the server: drops all holds and what only the server's memory had. Unlinked files stay for
-  // reclaim until forget_unlinked(), if the store can keep them.
+  // A restart of the server: drops all holds and, if `lose_unstable` is set, unstable data in memory.
+  // Unlinked files stay for reclaim until forget_unlinked(), if the store can keep them.
   virtual void crash(bool lose_unstable) = 0;
   virtual void forget_unlinked() = 0;
 

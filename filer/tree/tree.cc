@@ -202,7 +202,7 @@ void Tree::clear_set_id(Node& node, const Principal& caller) {
   if (who.root() && !node.fs->everybody) return;
   uint32_t mode = node.mode & ~04000u;
   if ((mode & 010) != 0 || !who.in_group(node.gid)) mode &= ~02000u;
-  // as root, because the writer may not change the mode
+  // As root, because the writer may not change the mode.
   if (mode != node.mode) set(node, {.mode = mode}, Principal::superuser());
 }
 

@@ -30,7 +30,7 @@ using fuzz::size_of;
 using rdma::RdmaConnection;
 
 constexpr size_t kMaxCalls = 24;
-constexpr size_t kMaxMessage = 8192;  // the server Sends no longer ones here
+constexpr size_t kMaxMessage = 8192;  // the server does not Send longer messages here
 constexpr size_t kMaxCallbacks = 32;  // as in ClientTransport
 constexpr uint32_t kFirstXid = 0x70;
 constexpr size_t kDataOffset = 32;  // in a READ's reply, as this target builds it
@@ -292,7 +292,7 @@ class Requester final : public rpc::ConnectionOwner {
     return h;
   }
 
-  // No handle, one of the call's, or one of another call or of nobody.
+  // No handle, a handle of the call, a handle of another call, or an unknown one.
   uint32_t handle(const Sent* to) {
     const uint8_t code = input_.byte();
     if (code < 160 || to == nullptr) return 0;

@@ -107,7 +107,7 @@ enum class Defect : uint8_t {
   kVersion,  // neither 1 nor 2; only the prefix was decoded
   kType,     // not a type of its version, or an obsolete type of version 1; only the prefix was decoded
   kXdr,      // the rest cannot be decoded
-  kForeign,  // version 2 of another draft (draft-ietf-nfsv4-rpcrdma-version-two): its types, its errors
+  kForeign,  // version 2 of another draft (draft-ietf-nfsv4-rpcrdma-version-two), with other types and errors
 };
 
 // Appends the header to `out`. Returns false if vers is neither 1 nor 2, or if the type must not be sent in

@@ -114,9 +114,9 @@ TEST_F(CreateSessionTest, SizesThatCannotWork_AreTooSmall) {
 }
 
 // "if the client selects a value for ca_maxresponsesize such that a replier on a channel could never send a
-// response, the server SHOULD return NFS4ERR_TOOSMALL" (section 18.36.3): of the request's size it says only
-// "If a requester sends a request that exceeds ca_maxrequestsize, the error NFS4ERR_REQ_TOO_BIG will be
-// returned".
+// response, the server SHOULD return NFS4ERR_TOOSMALL" (section 18.36.3). About the request's size the RFC
+// says only "If a requester sends a request that exceeds ca_maxrequestsize, the error NFS4ERR_REQ_TOO_BIG
+// will be returned".
 TEST_F(CreateSessionTest, ShortRequests_AreTheClientsToMake) {
   CREATE_SESSION4args args = request();
   args.csa_fore_chan_attrs.ca_maxrequestsize = 400;
@@ -164,7 +164,7 @@ TEST_F(CreateSessionTest, HugeWishes_AreCutToWhatTheServerHas) {
 }
 
 // "If the server does not or cannot provide a persistent reply cache, the server MUST NOT set
-// CREATE_SESSION4_FLAG_PERSIST"; what was not asked for "MUST NOT be set".
+// CREATE_SESSION4_FLAG_PERSIST"; a flag that the client did not request "MUST NOT be set".
 TEST_F(CreateSessionTest, Flags_AreGrantedOnlyIfAskedForAndThere) {
   for (const uint32_t flags :
        {0u, uint32_t{CREATE_SESSION4_FLAG_PERSIST}, uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN},
@@ -220,8 +220,8 @@ TEST_F(CreateSessionTest, TwoSessions_HaveTheirOwnSlots) {
 // --- SEQUENCE ---
 
 // "If the reply exceeds ca_maxresponsesize_cached (and sa_cachethis ... is TRUE), then the server MUST return
-// NFS4ERR_REP_TOO_BIG_TO_CACHE": SEQUENCE's own reply, too, and then "the sequence ID of the slot MUST NOT
-// change".
+// NFS4ERR_REP_TOO_BIG_TO_CACHE". This applies to the result of SEQUENCE itself too, and then "the sequence ID
+// of the slot MUST NOT change".
 TEST(SequenceSize, ACacheTooSmallForSequence_IsSaidBySequence) {
   const auto server = start_server();
   RawClient client(*server);
@@ -232,7 +232,7 @@ TEST(SequenceSize, ACacheTooSmallForSequence_IsSaidBySequence) {
   EXPECT_EQ(client.run(ops(PUTROOTFH4args{}, GETFH4args{}), 0, false).status, NFS4_OK);
 }
 
-// With sa_cachethis, what an error leaves in the cache is what a retry gets, be it of an illegal operation.
+// With sa_cachethis the reply of a failed request is cached too, even if it contains an illegal operation.
 TEST(SequenceRetry, FailedRequests_AreCachedToo) {
   const auto server = start_server();
   server->make_file("/export/f", "content");

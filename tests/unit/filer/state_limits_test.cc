@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits for opens, locks and delegations (filer/state/states.h): a client at its limit is told to wait.
+// Limits for opens, locks and delegations (filer/state/states.h): a client at its limit gets NFS4ERR_DELAY.
 //
 // "For any of a number of reasons, the replier could not process this operation in what was deemed a
 // reasonable time. The client should wait and then try the request with a new slot and sequence value." (RFC
