@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Run by `cmake --install`, which has set CMAKE_INSTALL_PREFIX; see CMakeLists.txt for the variables. Files of the
-# administrator's are noted with their checksums, so that uninstalling removes those alone that nobody changed.
+# `cmake --install` runs this; it has set CMAKE_INSTALL_PREFIX. CMakeLists.txt has the variables. Checksums of the
+# administrator's files are recorded, so that uninstalling removes only the unchanged ones.
 
 cmake_policy(VERSION 3.25)
 
-# Configuration of a system is in /etc, wherever its programs are below /usr; of a tree of its own, in the tree.
+# A system's configuration is in /etc, wherever its programs are below /usr; that of a separate tree is in the tree.
 if(IS_ABSOLUTE "${NFSRDMA_SYSCONFDIR}")
   set(nfsrdma_etc "${NFSRDMA_SYSCONFDIR}")
 elseif(CMAKE_INSTALL_PREFIX MATCHES "^/usr/?$")

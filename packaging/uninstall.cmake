@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DMANIFEST=install_manifest.txt -DPLACED=install_placed.txt -P uninstall.cmake: removes the files that the last
-# installation brought, but for configuration that somebody changed since, and directories of the project's own name
-# that are empty then. With DESTDIR as at the installation.
+# cmake -DMANIFEST=install_manifest.txt -DPLACED=install_placed.txt -P uninstall.cmake: removes the files that the
+# last installation installed, except configuration that was changed since, and removes directories with the project's
+# name that are then empty. Use the DESTDIR of the installation.
 cmake_policy(VERSION 3.25)
 if(NOT EXISTS "${MANIFEST}")
   message(FATAL_ERROR "${MANIFEST} is not there: nothing was installed from this build")
@@ -36,7 +36,7 @@ foreach(file IN LISTS files)
   get_filename_component(directory "${there}" DIRECTORY)
   list(APPEND directories "${directory}")
 endforeach()
-# The deepest first.
+# The deepest directories first.
 list(REMOVE_DUPLICATES directories)
 list(SORT directories ORDER DESCENDING)
 while(directories)
