@@ -36,7 +36,7 @@ struct ClientTransportOptions {
   std::string protocol;  // while there is no connection: "tcp", "rdma"
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
-  std::chrono::milliseconds backoff_first{100};  // doubles up to
+  std::chrono::milliseconds backoff_first{100};  // doubles up to backoff_max
   std::chrono::milliseconds backoff_max{10'000};
 };
 

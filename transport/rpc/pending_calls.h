@@ -64,7 +64,7 @@ class PendingCalls {
   size_t size() const { return size_; }
 
   void queued(PendingCall& p, TimePoint now);
-  // The connection is gone: every call is back at kWaiting.
+  // The connection is lost: sets every call back to kWaiting.
   void connection_lost();
 
  private:

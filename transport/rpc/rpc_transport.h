@@ -116,8 +116,8 @@ struct TransportStatus {
   uint64_t bytes_copied = 0;   // bulk bytes that were copied from a receive buffer
   uint64_t bad_messages = 0;   // malformed, unsolicited or oversized
   size_t pending = 0;
-  bool responding = true;                // false between "not responding" and "OK"
-  TimePoint stalled_since{};             // valid while !responding: when the oldest unanswered call was sent
+  bool responding = true;                // false while the server counts as not responding
+  TimePoint stalled_since{};             // valid while !responding: when the silence began
   std::string last_error;                // why the last connection was lost
   std::optional<rdma::RdmaStatus> rdma;  // only for RPC-over-RDMA
 };

@@ -57,7 +57,7 @@ class RecordReader {
   static constexpr size_t kMaxCallBytes = 64u << 10;  // a callback COMPOUND is under 1 KiB in practice
   static constexpr unsigned kMaxEmptyFragments = 16;  // in one record
   static constexpr size_t kMaxPrefixBytes =
-      16u << 10;  // a bulk item not found by then is not looked for any longer
+      16u << 10;  // the search for a bulk item ends after this many bytes of a reply
 
   struct Limits {
     size_t max_record_bytes = 0;

@@ -36,7 +36,7 @@ struct TcpOptions {
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
   std::chrono::milliseconds connect_timeout{10'000};  // for each address
-  std::chrono::milliseconds backoff_first{100};       // doubles up to
+  std::chrono::milliseconds backoff_first{100};       // doubles up to backoff_max
   std::chrono::milliseconds backoff_max{10'000};
   size_t max_record_bytes = (1u << 20) + (64u << 10);
   size_t send_fragment_bytes = 0;  // 0: one fragment per record

@@ -147,8 +147,8 @@ class StreamReader {
   std::byte* to_ = nullptr;  // kPayload: the place for the rest of it
   size_t left_ = 0;
   PipedPlace* piped_ = nullptr;
-  bool frame_piped_ = false;  // part of this frame is in the pipe; before the header is here: part of the
-                              // frame before
+  bool frame_piped_ = false;  // part of the frame is in the pipe; before a header is read, of the frame
+                              // before
   Crc32c crc_;
   uint64_t frames_ = 0;
 

@@ -123,10 +123,10 @@ bool EndpointCore::invalidate(std::span<const rpcrdma::segment> segments, uint32
   return !usable() || close_segments(segments, remotely, cookie);
 }
 
-// Memory is not closed while the peer may be using it. Linux 6.1's rxe and siw fail with a registration that
-// is removed during a Write, and rxe with a window that both sides invalidate at the same time. On every
-// device, a peer whose access is refused in the middle of its work loses the connection. So the connection is
-// ended first; release() has the order.
+// Memory is not closed while the peer may be using it. A registration that is removed during a Write stops
+// the kernel (Linux 6.1, rxe and siw), and so does a window that both sides invalidate at the same time
+// (rxe). On every device, a peer whose access is refused in the middle of its work loses the connection. So
+// the connection is ended first; release() has the order.
 bool EndpointCore::revoke(std::span<const rpcrdma::segment> segments) {
   if (std::ranges::none_of(segments, [&](const auto& s) { return exposures_.is_open(s.handle); }))
     return true;

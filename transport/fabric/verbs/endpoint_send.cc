@@ -111,7 +111,7 @@ Result<> EndpointCore::prepare_local(Work& work, MutableBytes memory) {
   work.local = memory;
   if (memory.empty()) return {};
   const bool pooled = domain.in_pool(memory);
-  // An iWARP Read's answer is a Write of the peer's to where it is to go (RFC 5040 section 5.2).
+  // For an iWARP Read, the peer Writes the data into the target (RFC 5040 section 5.2).
   const bool by_peer = work.kind == Work::Kind::kRead && domain.abilities().iwarp;
   if (!pooled && !by_peer && memory.size() < options_.copy_below && copy_local(work, memory)) return {};
   Result<Registration> registered =

@@ -5,7 +5,7 @@
 // Exposed memory is fenced by type 2 memory windows, or, if a device has none, by one registration for each
 // exposure (exposures.h).
 //
-// No verbs object survives a fork: make_shared_domains() is called first after the process has become a
+// No verbs object survives a fork: make_shared_domains() must not be called before the process has become a
 // daemon.
 #pragma once
 
