@@ -229,6 +229,23 @@ class UserPages(unittest.TestCase):
         self.assertEqual(named | {"index.md"}, {name for name in os.listdir(os.path.join(ROOT, "docs", "user")) if name.endswith(".md")})
 
 
+class Decisions(unittest.TestCase):
+    """docs/adr: numbered without a gap, short, of one form, and in the index."""
+
+    def test_each_has_its_form_and_is_in_the_index(self):
+        folder = os.path.join(ROOT, "docs", "adr")
+        names = sorted(name for name in os.listdir(folder) if name != "README.md")
+        self.assertEqual([int(name[:4]) for name in names], list(range(1, len(names) + 1)))
+        index = re.findall(r"(?m)^- \[(.*)\]\((.*)\)$", text_of("docs", "adr", "README.md"))
+        self.assertEqual(sorted(name for _, name in index), names)
+        for title, name in index:
+            text = text_of("docs", "adr", name)
+            self.assertEqual(text.splitlines()[0], f"# {title}", name)
+            self.assertEqual(re.findall(r"(?m)^## (.*)", text), ["Context", "Decision", "Measured", "Consequence"], name)
+            self.assertRegex(text, r"(?m)^Status: \w", name)
+            self.assertLessEqual(len(text.splitlines()), 35, f"{name}: one decision, one page")
+
+
 class Readme(unittest.TestCase):
     def test_what_it_names_is_there(self):
         text = text_of("README.md")
