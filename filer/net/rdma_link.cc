@@ -47,7 +47,7 @@ void RdmaLink::send_raw(ByteVector bytes) {
   });
 }
 
-// An orderly close cannot be told from an abort: posted messages may be lost either way.
+// Orderly close and abort are the same here: posted messages may be lost either way.
 void RdmaLink::close(bool) {
   on_loop([this] {
     responder_.close({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", "closed"});

@@ -21,10 +21,10 @@ bool lock_type(X& x, Ref<X, nfs_lock_type4> v) {
 // locker4; its two arms are flattened.
 struct locker4 {
   bool new_lock_owner = false;
-  stateid4 stateid{};        // true: open_stateid; false: lock_stateid
-  seqid4 open_seqid = 0;     // true; ignored in NFSv4.1
+  stateid4 stateid{};        // arm true: open_stateid; arm false: lock_stateid
+  seqid4 open_seqid = 0;     // arm true; ignored in NFSv4.1
   seqid4 lock_seqid = 0;     // ignored in NFSv4.1
-  lock_owner4 lock_owner{};  // true
+  lock_owner4 lock_owner{};  // arm true
 
   bool operator==(const locker4&) const = default;
 };

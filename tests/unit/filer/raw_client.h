@@ -174,7 +174,7 @@ class TempDirectory {
   std::string path_;
 };
 
-// Where "/export" is kept, for tests that apply to both.
+// The store of "/export", for tests that run with both stores.
 enum class Kept { kInMemory, kByHost };
 std::string name_of(const ::testing::TestParamInfo<Kept>& info);
 // Options with "/export" and the other exports kept there; callers keep the user that they claim.
