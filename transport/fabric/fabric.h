@@ -67,7 +67,7 @@ struct EndpointLimits {
   size_t max_message_bytes = 0;  // of a Send that we post (RPC-over-RDMA knows the peer's limit)
   size_t max_segment_bytes = 0;  // of one exposed segment
   size_t max_read_bytes = 0;     // of one RDMA Read
-  unsigned max_segments = 0;     // that one expose() may need
+  unsigned max_segments = 0;     // maximum number of segments of one expose()
   unsigned incoming_reads = 0;   // maximum of the peer's outstanding RDMA Reads (IRD)
   // True if the peer may invalidate every handle that expose() returns (RFC 8797 section 4.1).
   bool remote_invalidation = false;

@@ -140,7 +140,7 @@ void RdmaConnection::on_reply(ConstBytes body, uint32_t invalidated) {
   answer(*x, take_reply(*x, body), invalidated);
 }
 
-// Its memory was closed when the caller left.
+// The exchange's memory was closed when the caller left.
 void RdmaConnection::on_abandoned(Exchange& x) {
   x.state = Exchange::State::kClosing;
   finish(x);

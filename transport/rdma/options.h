@@ -28,9 +28,9 @@ struct RdmaOptions {
   Versions versions = Versions::kAuto;
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
-  // For one address: the time to connect, including RDMA's own handshake.
+  // The time to connect to one address, including RDMA's own handshake.
   std::chrono::milliseconds connect_timeout{10'000};
-  // The same until the first connection is made; short if the mount can try another transport.
+  // The same time, until the first connection is made. Short if the mount can try another transport.
   std::chrono::milliseconds first_connect_timeout{10'000};
   // How long the reply to the first message of version 2 may take.
   std::chrono::milliseconds negotiation_timeout{5'000};

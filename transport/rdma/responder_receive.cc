@@ -219,7 +219,7 @@ uint32_t Responder::handle_to_invalidate() const {
 void Responder::on_call(ConstBytes body) {
   ++counters_.calls;
   if (offers_.size() >= most_calls()) return broken("more calls outstanding than credits were granted");
-  // Their replies could not be told apart, and their memory would not be counted.
+  // The replies of two such calls could not be told apart, and their memory would not be counted.
   if (offers_.contains(in_.xid)) return broken("a call with the XID of one that is outstanding");
   if (refusal_) {
     if (const auto error = refusal_(in_)) return refuse(*error);

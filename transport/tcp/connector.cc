@@ -161,7 +161,7 @@ void Connector::bind_reserved(int fd, int family) {
 void Connector::cancel() {
   cancelled_ = true;
   const auto attempt = attempt_;
-  // Either call resumes a waiter, which may destroy the Connector: nothing may follow.
+  // Both finish() and cancel() resume a waiter, which may destroy the Connector: nothing may follow.
   if (attempt) return attempt->finish(SocketWait::End::kCancelled);
   resolver_.cancel();
 }

@@ -130,8 +130,8 @@ bool SendQueue::forget(PendingCall& call) {
       return true;
     }
     iov_.erase(piece, piece + pieces);
-    // Its marks stay in marks_ until the record before it is sent: give them to that record, or drop them at
-    // the front.
+    // The record's marks stay in marks_ until the record before it is sent: give them to that record, or drop
+    // them at the front.
     if (record == records_.begin()) {
       marks_.erase(marks_.begin(), marks_.begin() + static_cast<ptrdiff_t>(record->marks));
     } else {

@@ -67,8 +67,8 @@ TEST(IwarpWire, PassiveSide_IsSilentUntilItHears) {
   EXPECT_EQ(f->payload, data);
 }
 
-// It keeps reading even if too much waits that it may not send yet: otherwise both sides would wait for ever,
-// and the end of the connection would not be noticed.
+// The passive side must not send before it has received a frame. It keeps reading even when many Sends wait:
+// otherwise both sides would wait for ever, and the end of the connection would not be noticed.
 TEST(IwarpWire, PassiveSideWithMoreToSayThanMayWait_Listens) {
   constexpr size_t kSends = 80;
   const ByteVector large = pattern(65536, 1);

@@ -167,7 +167,8 @@ TEST_F(VerbsDriver, BulkMemoryThatIsInUse_IsRoomForAnotherConnection) {
   call_on(*loop_, [&] { other.endpoint.reset(); });
 }
 
-// Also on a connection that is quiet afterwards, where nothing else would report the end of the Write.
+// The registration is also released on a connection that is quiet afterwards, where nothing else would report
+// the end of the Write.
 TEST_F(VerbsDriver, WriteThatNobodyWaitsFor_GivesItsRegistrationBack) {
   ASSERT_TRUE(connect());
   const size_t messages = call_on(*loop_, [&] { return device_.locked; });
@@ -179,7 +180,7 @@ TEST_F(VerbsDriver, WriteThatNobodyWaitsFor_GivesItsRegistrationBack) {
   EXPECT_TRUE(eventually([&] { return call_on(*loop_, [&] { return device_.locked; }) == messages; }));
 }
 
-// This value decides how much data is kept.
+// The value of registrable_bytes() decides how much data is kept.
 TEST_F(VerbsDriver, MemoryThatCanStayRegistered_IsWhatWasWhenMoreWasRefused) {
   auto domain = domains_->of(&device_.context);
   ASSERT_TRUE(domain);

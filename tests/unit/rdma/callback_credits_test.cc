@@ -237,8 +237,9 @@ TEST_P(ClientsGrants, Receives_AreThereForRepliesCallbacksAndProperties) {
   EXPECT_EQ(account->receives, client->status().rdma->credits_asked + granted_ + 1);
 }
 
-// What a call of the server asks for is no grant: RFC 8167 section 4.1, "each receiver has to decide whether
-// an incoming message contains a credit request (the receiver is acting as a Responder) or a credit grant".
+// The credits that a call of the server requests are not a grant: RFC 8167 section 4.1, "each receiver has to
+// decide whether an incoming message contains a credit request (the receiver is acting as a Responder) or a
+// credit grant".
 TEST_P(ClientsGrants, CallsOfTheServer_GrantNothing) {
   serve();
   EXPECT_EQ(client->status().rdma->credits_granted, kForward);
@@ -260,8 +261,8 @@ TEST_P(ClientsGrants, CallsOfTheServer_GrantNothing) {
   }
 }
 
-// The same for the forward direction, in both versions: there are never more outstanding calls than the last
-// grant allows, and with more than one credit, the last one is reserved for calls that renew the lease.
+// The forward direction, in both versions: there are never more outstanding calls than the last grant allows,
+// and with more than one credit, the last one is reserved for calls that renew the lease.
 TEST_P(ClientsGrants, ForwardCalls_AreNeverMoreThanWasGranted) {
   serve();
   call_on(*loop, [&] { unanswered_.emplace(); });

@@ -120,7 +120,8 @@ TEST_F(TooManySegments, NoneOrNoFewer_IsEio) {
 
 // The Reply chunk has room for the item that did not fit, and for the rest.
 TEST_F(Version2Errors, WriteResource_IsSentAgainWithRoomForTheWholeReply) {
-  // "or to zero to indicate that it was not possible to determine which chunk is too small": there is one.
+  // "or to zero to indicate that it was not possible to determine which chunk is too small": there is only
+  // one chunk.
   for (const uint32_t index : {0U, 1U}) {
     calls.clear();
     client.reset();

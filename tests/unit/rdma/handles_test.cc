@@ -34,7 +34,7 @@ ByteVector error_message(const header& call, rpcrdma::error e) {
   return encoded(error_to(call, e));
 }
 
-// Each of these is an answer to the call and ends it.
+// Each of these messages is an answer to the call and ends it.
 const Spoilt kSpoilt[] = {
     {"HeaderCut", 1, [](auto&, header h, auto&) { return cut(h, 40); }},
     {"HeaderCut", 2, [](auto&, header h, auto&) { return cut(h, 40); }},
@@ -204,8 +204,8 @@ INSTANTIATE_TEST_SUITE_P(All, InvalidatesByNoAnswer, testing::ValuesIn(kNoAnswer
 
 class SentAgain : public Handles, public testing::WithParamInterface<bool> {
  protected:
-  // That many registrations are left for the second call; the first call is refused for lack of a Reply
-  // chunk.
+  // `exposes_left`: the number of registrations left for the second call. The first call is refused for lack
+  // of a Reply chunk.
   void refuse_first(size_t exposes_left) {
     account->closes_later = GetParam();
     script = [this, exposes_left, first = true](size_t connection, const header& in, size_t) mutable {

@@ -165,7 +165,7 @@ const BadReply kBadReplies[] = {
 
 class HostileReply : public Hostile, public testing::WithParamInterface<BadReply> {};
 
-// It ends only its own call: the next call on the same connection gets its reply.
+// A defective reply ends only its own call: the next call on the same connection gets its reply.
 TEST_P(HostileReply, CostsItsOwnCallOnly) {
   script = [&](size_t connection, const header& in, size_t nth) {
     EXPECT_EQ(connection, 0U);

@@ -204,7 +204,7 @@ TEST_P(ResponderBoth, PositionZeroInline_IsRefused) {
   for (const segment& s : expose(memory, fabric::Access::kRemoteRead)) h.chunks.reads.push_back({0, s});
   send(h, rpc_call(kXid));
   expect_error(0, vers(), refusal(RDMA2_ERR_BAD_XDR));
-  // And a long call without a Position-Zero Read chunk.
+  // A long call without a Position-Zero Read chunk is refused, too.
   send(header_of(vers(), kXid, RDMA_NOMSG));
   expect_error(1, vers(), refusal(RDMA2_ERR_BAD_XDR));
   EXPECT_EQ(calls, 0u);
@@ -359,7 +359,7 @@ TEST_P(ResponderBoth, LongReply_GoesToTheReplyChunkOrSaysWhatItNeeds) {
   send(h, rpc_call(kXid + 1));
   expect_error(1, vers(), refusal(RDMA2_ERR_REPLY_RESOURCE, static_cast<uint32_t>(expected.size())),
                kXid + 1);
-  // And without a Reply chunk.
+  // A call without a Reply chunk gets the same error.
   send(header_of(vers(), kXid + 2), rpc_call(kXid + 2));
   expect_error(2, vers(), refusal(RDMA2_ERR_REPLY_RESOURCE, static_cast<uint32_t>(expected.size())),
                kXid + 2);

@@ -245,7 +245,7 @@ TEST(BufferPool, WhatLeaves_IsUsedAgain_BeforeMoreIsGot) {
   EXPECT_EQ(pool.slabs(), 1u);
 }
 
-// Its pages are resident and registered.
+// The pages of an idle slab are resident and registered.
 TEST(BufferPool, WhatIsIdle_IsCutAnewForAnotherSize) {
   struct Watcher final : SlabWatcher {
     void on_slab_going(const std::byte*) override { ++gone; }

@@ -240,8 +240,8 @@ TEST(Resolver, CancelledLookup_EndsAtOnceAndItsThreadTouchesNothing) {
     auto looking = start_on(*loop, r.resolve("localhost", 2049, tcp::Family::kAny));
     call_on(*loop, [&] { r.cancel(); });
     const Result<Endpoints> found = looking.get();
-    // Either of them may be first; the thread may still be running when the loop is destroyed right
-    // afterwards.
+    // Either the answer or cancel() may be first; the thread may still be running when the loop is destroyed
+    // right afterwards.
     if (!found) {
       EXPECT_EQ(found.error().recovery, Recovery::kInterrupted);
     }

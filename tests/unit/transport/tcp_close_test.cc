@@ -301,7 +301,7 @@ TEST(TcpClose, ReadyWithCallsInAllStages_AllEndInterrupted) {
   outcomes.push_back(rig.read(rig.pool().slice(1u << 20)));  // being received
   sent.get_future().wait();
   for (int i = 0; i < 16; ++i)
-    outcomes.push_back(rig.call(pattern(1u << 20, 1)));  // sent, in part, not at all
+    outcomes.push_back(rig.call(pattern(1u << 20, 1)));  // some are sent, some in part, some not at all
   rig.close();
   for (auto& f : outcomes) {
     const Outcome o = f.get();

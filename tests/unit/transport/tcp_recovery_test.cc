@@ -83,7 +83,7 @@ TEST(TcpRecovery, CutAtEveryByteOfAPlacedReply_DataIsWhole) {
   });
   for (size_t cut = 0; cut < length; ++cut) {
     tcp::TcpOptions options = quick_options(peer.port());
-    options.direct_receive_min_bytes = cut % 2 == 0 ? 1 : 4096;  // received in place, and copied
+    options.direct_receive_min_bytes = cut % 2 == 0 ? 1 : 4096;  // alternately received in place and copied
     Rig rig(options);
     rig.must_start();
     const Slice destination = rig.pool().slice(64);

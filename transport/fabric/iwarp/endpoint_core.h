@@ -50,7 +50,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   void start(EndpointEvents& events);
   void send(std::span<const ConstBytes> parts, uint32_t invalidate, bool solicited);
   Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access, PipedPlace* piped);
-  // `revoked`: the peer may still send an invalidation of them.
+  // `revoked`: the peer may still invalidate these handles, which is then no violation.
   void invalidate(std::span<const rpcrdma::segment> segments, bool revoked);
   void write(const rpcrdma::segment& target, ConstBytes source, Owner owner, std::optional<Cookie> cookie);
   void read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie);

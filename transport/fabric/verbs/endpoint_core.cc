@@ -196,7 +196,7 @@ void EndpointCore::close() {
   tell();
 }
 
-// In this order: the peer's access, the queue pair that could use our memory, the memory that it used.
+// Closes in this order: the peer's access, the queue pair that could use our memory, the memory that it used.
 void EndpointCore::release() {
   timer_.cancel();
   if (!pair_) return;
