@@ -62,8 +62,8 @@ class Adaptor {
   RootQuestion<client::FilesystemStatus> root_room;
   RootQuestion<bool> root_access;
   RootQuestion<client::OpenDirectoryReply> root_opening;
-  fuse_session* session = nullptr;        // FuseMount's
-  client::FrontEnd* front_end = nullptr;  // its Invalidator
+  fuse_session* session = nullptr;        // owned by FuseMount
+  client::FrontEnd* front_end = nullptr;  // FuseMount's Invalidator
 
   struct LoopSide {
     Loop* loop;

@@ -33,7 +33,7 @@ class CallerInspector {
   using Intents = std::unordered_map<pid_t, SignalIntent>;
   using Done = std::function<void(const Intents&)>;
 
-  // `look`: tests replace the read of /proc.
+  // `look` reads the signals of a thread; tests pass their own.
   explicit CallerInspector(std::function<SignalIntent(pid_t)> look = look_into_proc);
   ~CallerInspector();
   CallerInspector(const CallerInspector&) = delete;

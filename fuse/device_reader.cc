@@ -32,7 +32,7 @@ struct ReadSome {
 
 // Requests that are processed one after the other before the loop looks at its sockets again.
 constexpr unsigned kAtOnce = 8;
-// After a single request, only one in kProbeEach times is a further request looked for.
+// While requests come singly, only each kProbeEach-th is followed by a look for a further request.
 constexpr unsigned kProbeEach = 16;
 
 // ENOENT: the request was aborted while it was copied.

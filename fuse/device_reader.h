@@ -73,7 +73,7 @@ class DeviceReader {
   void serve_waiting(fuse_session* session);
   void start_over();
   bool make_room();
-  // Where the next request is read to.
+  // The memory for the next request.
   std::array<asio::mutable_buffer, 2> target();
   // Processes the request in the first `size` bytes of target().
   void process(fuse_session* session, size_t size);

@@ -7,8 +7,7 @@
 namespace nfsrdma::fuse {
 
 namespace {
-constexpr int kMaxErrno =
-    511;  // larger values are kernel-internal (ERESTARTSYS...); fuse_dev_do_write refuses them
+constexpr int kMaxErrno = 511;  // above: kernel-internal (ERESTARTSYS...), refused by fuse_dev_do_write
 }
 
 int to_errno(const Error& error) {

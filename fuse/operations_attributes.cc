@@ -32,8 +32,8 @@ Task<> getattr(Adaptor& a, FuseRequest request, NodeRef node, FileUse use) {
   answer_attributes(a, request, node, reply);
 }
 
-// Of the root. While the server is silent, old attributes are better than none, with a lifetime of 0 in the
-// kernel.
+// getattr() of the root. While the server is silent it answers with the last known attributes, which the
+// kernel may not cache.
 Task<> getattr_root(Adaptor& a, FuseRequest request, NodeRef node) {
   auto call = a.filesystem.getattr(a.context(request), node, nullptr);
   auto asking = a.root_attributes.ask(

@@ -95,11 +95,10 @@ class BareFs final : public FarEnd {
   bare::Request lookup_, create_;  // the name is added when sent
   bare::Request close_;            // CLOSEs are added to it
   size_t closes_ = 0;
-  std::vector<void*> kept_, under_commit_,
-      free_memory_;               // with duties: buffers of requests, at least max_io bytes each
-  std::vector<Pending> pending_;  // by slot
-  std::deque<File> files_;        // by inode number
-  std::unordered_map<std::string, fuse_ino_t> names_;  // 0: looked up, and absent
+  std::vector<void*> kept_, under_commit_, free_memory_;  // with duties: buffers of at least max_io bytes
+  std::vector<Pending> pending_;                          // by slot
+  std::deque<File> files_;                                // by inode number
+  std::unordered_map<std::string, fuse_ino_t> names_;     // 0: looked up, and absent
   unsigned under_way_ = 0;
   unsigned large_ = 0;  // READs without a reply whose data may be spliced
 };

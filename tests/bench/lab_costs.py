@@ -15,7 +15,7 @@ from guest import Guest
 from measure import BLOCK, GIB, TOOLS
 from results import reference
 
-# What is counted: (metric, operation, O_DIRECT).
+# The counted transfers: (metric, operation, O_DIRECT).
 COUNTED = (("counted read", "read", 0), ("counted read, O_DIRECT", "read", 1), ("counted write", "write", 0), ("counted write, O_DIRECT", "write", 1))
 PAYLOAD = 4096
 INWARD = ("read", "readv", "recvfrom", "recvmsg", "preadv")

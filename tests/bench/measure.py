@@ -116,7 +116,7 @@ class Part:
         if taken:
             taken.close()
 
-    # Each run has the document's quantities that it measured.
+    # A run contains those quantities of the document (docs/bench/README.md) that it measured.
 
     @staticmethod
     def figures(result, client_cpu, server_cpu):

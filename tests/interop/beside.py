@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another client beside ours: it writes while ours has read ahead."""
+"""Tests with another client on the same file: it writes while ours has read ahead."""
 
 SIZE = 4 << 20
 PIECE = 128 << 10

@@ -98,7 +98,7 @@ pre {{ display: inline-block; margin: 0; padding: 12px 14px; color: {ink}; backg
 
 
 def markup(text):
-    """What tmux captured, with its SGR sequences, as HTML."""
+    """Text that tmux captured, with its SGR sequences, as HTML."""
     out, state = [], {}
     for part in re.split(r"(\x1b\[[\d;]*m)", text):
         if not part.startswith("\x1b["):

@@ -12,7 +12,7 @@ from harness.filer import Filer
 from harness.mount import HELPER, TOOL, daemons
 
 PROGRAMS = ("nfsrdma-fuse", "nfsrdma-filer")
-# linux/capability.h
+# Numbers from linux/capability.h.
 NET_BIND_SERVICE, IPC_LOCK, SYS_PTRACE, SYS_ADMIN, DAC_READ_SEARCH = 10, 14, 19, 21, 2
 ALICE, TEAM, OTHERS = 1 << 20, 3_000_000, 3_000_001
 

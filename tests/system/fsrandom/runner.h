@@ -24,8 +24,7 @@ namespace fsrandom {
 
 struct Options {
   std::string directory;  // the tested directory; must exist and be empty
-  std::string
-      witness;  // the same directory by another way (at the server, second mount); compared at every check
+  std::string witness;    // the same directory by another way (server side, second mount), also compared
   uint64_t seed = 1;
   uint64_t steps = 10000;
   uint64_t check_every = 1000;      // steps between two comparisons of the whole tree

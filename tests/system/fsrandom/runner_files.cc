@@ -129,9 +129,8 @@ void Runner::write_file() {
     offset = offset / kPage * kPage;
     if (d->flags & O_APPEND && d->inode->size % kPage != 0) return;
   }
-  const uint64_t place = d->flags & O_APPEND
-                             ? d->inode->size
-                             : offset;  // pwrite(2), BUGS: O_APPEND overrides the offset on Linux
+  const uint64_t place =
+      d->flags & O_APPEND ? d->inode->size : offset;  // pwrite(2), BUGS: on Linux O_APPEND takes precedence
   const std::string call = "pwrite " + d->path + " " + std::to_string(length) + " at " +
                            std::to_string(place) + (direct ? " direct" : "") +
                            (d->flags & O_APPEND ? " append" : "");

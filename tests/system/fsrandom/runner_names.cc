@@ -86,8 +86,7 @@ void Runner::make_symlink() {
   const std::string path = fresh_path();
   std::string target = chance(30) ? "no/such/name" : some_path();
   const size_t slash = target.rfind('/');
-  if (slash != std::string::npos && chance(50))
-    target = target.substr(slash + 1);  // perhaps the name of a neighbour
+  if (slash != std::string::npos && chance(50)) target = target.substr(slash + 1);  // perhaps a sibling
   note("symlink " + target + " <- " + path);
   const int expected = tree_.symlink(target, path);
   expect("symlink " + path, symlink(target.c_str(), at(path).c_str()) == 0 ? 0 : errno, expected);

@@ -129,7 +129,7 @@ class Ganesha:
                     steward.run(["mkdir", "-p", self.path(outer) + export.pseudo[len(outer.pseudo):]])
 
     def path(self, export=None):
-        """Where an export's files really are: the truth to compare a mount with."""
+        """The directory of an export's files at the server, to compare a mount with."""
         export = export or self.exports[0]
         return os.path.join(self.root, "export" + export.pseudo.replace("/", "_"))
 

@@ -247,8 +247,7 @@ class Test {
     if (!waiting_) return;
     note(waiting_->owner, waiting_->command, "is interrupted waiting for");
     std::optional<Answer> answer;
-    for (int attempt = 0; attempt < 100 && !answer;
-         ++attempt) {  // the signal may come before the wait begins
+    for (int attempt = 0; attempt < 100 && !answer; ++attempt) {  // the signal may come before the wait
       workers_[waiting_->owner]->interrupt();
       answer = workers_[waiting_->owner]->finish(kGrantWithinMs / 100);
     }
