@@ -102,7 +102,7 @@ struct Switches {
   bool give_delegations_back = true;  // to a client that reclaims them (section 10.2.1: "must be granted")
   bool claims_by_handle = true;       // false: CLAIM_DELEG_CUR_FH is NFS4ERR_NOTSUPP (as nfs-ganesha)
   bool close_frees_locks = true;      // false: CLOSE with byte-range locks is NFS4ERR_LOCKS_HELD
-  // OPEN4_RESULT_MAY_NOTIFY_LOCK, and CB_NOTIFY_LOCK when a denied lock becomes free
+  // Sets OPEN4_RESULT_MAY_NOTIFY_LOCK, and sends CB_NOTIFY_LOCK when a denied lock becomes free.
   bool notify_locks = false;
   uint32_t extra_status_flags = 0;  // SEQ4_STATUS_* added to every SEQUENCE
   ChangeTold change_told = ChangeTold::kTrue;

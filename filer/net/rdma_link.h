@@ -51,7 +51,7 @@ class RdmaLink final : public Link,
   bool paused_ = false;
   bool ended_ = false;
   size_t unsent_ = 0;       // bytes not sent, as of the last look(), ...
-  TimePoint taking_since_;  // ...and the last time when they were none or had become fewer
+  TimePoint taking_since_;  // ...and the time when they were last 0 or had decreased
   const std::chrono::milliseconds patience_;
 };
 

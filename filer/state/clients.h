@@ -31,9 +31,9 @@ class ClientTable {
     uint32_t max_slots = 64;
     // Limits for all clients. At a limit one client is removed for a new one: an unconfirmed client, else the
     // one whose lease expired first. If there is none, EXCHANGE_ID fails with NFS4ERR_DELAY and
-    // CREATE_SESSION with NFS4ERR_NOSPC. One principal at one address may have a quarter of what others leave
-    // free, and one address half (except loopback, where principals are known), but at least kOwnShare each.
-    // So a new client always finds room.
+    // CREATE_SESSION with NFS4ERR_NOSPC. One principal at one address may have at most a quarter of
+    // the number still free. One address may have at most the number still free, that is half of all (except
+    // loopback, where principals are known). kOwnShare is always allowed, so a new client finds room.
     size_t max_clients = 4096;
     size_t max_sessions = 8192;
   };

@@ -99,7 +99,7 @@ class Store {
   // Records an access that the host does not notice itself.
   virtual void accessed(Node& node) = 0;
 
-  // An open keeps an unlinked file. Releasing the last hold of a file without names ends the file.
+  // An unlinked file stays while opens or delegations hold it. release() of its last hold deletes it.
   virtual void hold(Node& node) { ++node.holds; }
   virtual void release(Node& node) = 0;
   // A restart of the server: drops all holds and, if `lose_unstable` is set, unstable data in memory.

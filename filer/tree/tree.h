@@ -73,7 +73,7 @@ class Tree {
   Answer<std::string> read_link(Node& link, const Principal& who);
   void accessed(Node& node) { node.fs->store->accessed(node); }
 
-  // An open keeps an unlinked file. Releasing the last hold of a file without names ends the file.
+  // An unlinked file stays while opens or delegations hold it. release() of its last hold deletes it.
   void hold(Node& node) { node.fs->store->hold(node); }
   void release(Node& node) { node.fs->store->release(node); }
   // For memory. True: open files survive the removal of their names. False: they are gone at once.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the Requester (RdmaConnection) with a server that sends anything. The order with the actions of
-// its owner and of the adapter is arbitrary.
+// Fuzz entry: the Requester (RdmaConnection) with a server that sends anything. The actions of the server, of
+// the owner and of the adapter come in any order.
 //
 // Checked: no more calls are outstanding than granted, and only one before the first grant (RFC 8166 section
 // 3.3.1). No message is longer than the server accepts. A call's memory is closed when its caller is told of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz entry: the Responder with a client that sends anything. The order with the actions of the filer behind
-// it is arbitrary.
+// Fuzz entry: the Responder with a client that sends anything. The actions of the client and of the filer
+// come in any order.
 //
 // Checked: the Responder reads only offered memory, at one time at most the credits times the longest call.
 // It writes only memory that an unanswered call has offered, and no more than that. A call gets at most one

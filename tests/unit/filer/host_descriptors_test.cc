@@ -25,7 +25,7 @@ class HostDescriptors : public HostTest {
     }
     return found;
   }
-  // The host's result for executing the file.
+  // Executes the file on the host; returns 0 or an errno.
   int execute(const std::string& name) const {
     const std::string path = inside() + "/" + name;
     char* const arguments[] = {const_cast<char*>(path.c_str()), nullptr};
