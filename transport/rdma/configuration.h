@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Connection Configuration Protocol (RFC 5666 section 6), client and server. Off by default: today's
-// servers answer PROG_UNAVAIL, and private data and version 2's properties agree on the same values without
-// it.
+// servers answer PROG_UNAVAIL, and private data and version 2's properties set the same values without it.
 //
-// Section 11 requires "an appropriate RPC security flavor" to protect it. We send it with AUTH_NONE, because
-// this program and NULL have no other flavor before there is a session.
+// Section 11 requires that it is "protected by an appropriate RPC security flavor". We send it with
+// AUTH_NONE, as the NULL procedure: this program has no other flavor before there is a session.
 #pragma once
 
 #include <optional>

@@ -3,7 +3,8 @@
 // which of them have a bulk item to be received in place. A reply is due when its call has been sent
 // completely.
 //
-// Owner: one connection, and it is destroyed with it. It alone uses PendingCall::mark. Loop thread only.
+// Owner: one connection, which also destroys it. On a TCP connection only this class uses PendingCall::mark.
+// Loop thread only.
 #pragma once
 
 #include <cstdint>

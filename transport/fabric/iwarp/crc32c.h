@@ -3,7 +3,7 @@
 //
 // Incremental: Crc32c c; c.add(a); c.add(b); c.value() is the CRC of a followed by b. On the wire the value
 // has its least significant byte first. Any thread. The processor's instruction is used where available, on
-// three streams at a time: its result takes three cycles, and one can start in each cycle.
+// three streams at a time: an instruction takes three cycles, and a new one can start in each cycle.
 #pragma once
 
 #include <cstdint>

@@ -184,8 +184,8 @@ bool EndpointCore::post_batch() {
   return true;
 }
 
-// `first` and everything behind it was not posted. This connection is lost. If the device does not know the
-// request, note that, so that the next connection is not lost for the same reason. (A queue pair that has
+// `first` and the requests behind it were not posted. This connection is lost. If the device does not know
+// the request, note that, so that the next connection is not lost for the same reason. (A queue pair that has
 // ended refuses every request.)
 void EndpointCore::refused(int errnum, const ibv_send_wr* first) {
   const bool unknown = errnum == EINVAL || errnum == EOPNOTSUPP || errnum == ENOSYS;

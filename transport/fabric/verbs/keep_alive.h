@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // KeepAlive: decides when to check on a quiet connection whether the peer is still there. Pure.
 //
-// While an active iWARP connection has received nothing at all: soon, then after twice the time, a few times
-// (nudges). Linux' siw can miss a frame that follows its own reply closely, until another frame arrives. From
-// then on: whenever a whole interval has passed without a completion.
+// While an active iWARP connection has received nothing at all, it checks soon, then after twice the time, a
+// few times (nudges): Linux' siw can miss a frame that follows its own reply closely, until another frame
+// arrives. After that, a connection checks whenever a whole interval has passed without a completion.
 #pragma once
 
 #include <chrono>

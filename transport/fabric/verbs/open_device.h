@@ -2,12 +2,12 @@
 // OpenDevice: a device that librdmacm has opened for this process, and how it is closed when it is removed.
 //
 // librdmacm opens a device with the first identifier on it. It closes the device when it next reads the list
-// of devices and misses it there; while there is no device at all, it does not read the list (rdma-core 44,
-// 2026-11). Linux' drivers for software devices (rxe and siw of 6.1) cannot take a device from a program: its
-// removal waits until no program has it open, and no program is told the reason. So when the connection
-// manager has reported a removal and nothing here uses the device any more, both of its descriptors are
-// replaced by others. That closes the device for the kernel; librdmacm closes the replacements later. While
-// nothing is connected, a witness receives the report (connecting.h).
+// of devices and does not find it there; while there is no device at all, it does not read the list
+// (rdma-core 44, 2026-11). Linux' drivers for software devices (rxe and siw of 6.1) cannot take a device from
+// a program: its removal waits until no program has it open, and no program is told the reason. So when the
+// connection manager has reported a removal and nothing here uses the device any more, both of its
+// descriptors are replaced by others. That closes the device for the kernel; librdmacm closes the
+// replacements later. While nothing is connected, a witness receives the report (connecting.h).
 //
 // Owners: shared by everything that uses the device (CmId, Domain). Any thread.
 #pragma once
