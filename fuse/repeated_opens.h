@@ -48,8 +48,8 @@ class RepeatedOpens {
   explicit RepeatedOpens(client::Filesystem& filesystem) : filesystem_(filesystem) {}
 
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
-  // The OPEN is being answered with ESTALE and will be repeated; keeps what `reply` opened of `node` for it.
-  // The thread's ID must not be 0.
+  // The OPEN is being answered with ESTALE, and the kernel will repeat it. Keeps the file that `reply`
+  // opened. The thread's ID must not be 0.
   void expect(const Opening& opening, const client::NodeRef& node, const Result<client::OpenReply>& reply);
   // If this OPEN is the repetition, returns when it was expected. `kept` is set if the kept file is the same
   // `node`.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gdb commands for a daemon (or filer) that stands still, or for its core: what its coroutines wait for, and which Nodes it has.
+"""gdb commands for a stopped daemon (or filer), or its core: the suspended coroutines, and the Nodes.
 
 usage: gdb -p PID -x scripts/gdb/nfsrdma.py
   nfsrdma coroutines        each chain of suspended coroutines, innermost first, as a backtrace would show a thread's calls
-  nfsrdma nodes [COUNT]     the mount's Nodes (20 unless told otherwise): references, kernel lookups, attributes, file handle
+  nfsrdma nodes [COUNT]     the mount's Nodes (20 by default): references, kernel lookups, attributes, file handle
 
-Nothing in the program registers its coroutines: their frames are found by looking through its memory for the pair of pointers that
-each frame begins with (g++: resume function `.actor`, destroy function `.destroy`). Function names are enough for that, so it works on
+The program does not register its coroutines. Their frames are found by searching its memory for the pair of pointers with which each
+frame begins (g++: resume function `.actor`, destroy function `.destroy`). Function names are enough for that, so it works on
 every build with symbols. Nodes need types; CMake compiles kTypesFrom with full debug information for that in every preset.
 """
 
@@ -104,7 +104,7 @@ def frames():
 
 
 def chains():
-    """[[names]]: innermost first, then who awaits it. The innermost are those that no other frame is awaited by."""
+    """[[names]] of chains: the innermost coroutine first, then the one that awaits it. A frame that awaits no other frame is innermost."""
     there = frames()
     awaiting = {frame: word_at(frame + CONTINUATION) for frame in there}
     outer = set(awaiting.values())
@@ -145,7 +145,7 @@ class Coroutines(gdb.Command):
 
 
 def table_of(candidate):
-    """The CachedNodeTable that the Node names, if that has it; else it was a Node once."""
+    """The CachedNodeTable to which the Node points, if the table contains it; None for a former Node."""
     try:
         table = candidate["table_"].referenced_value()
         return table if any(node == int(candidate.address) for node in nodes_of(table)) else None
@@ -169,7 +169,7 @@ def nodes_of(table):
 
 
 def tables():
-    """All tables of Nodes: one a mount."""
+    """All tables of Nodes: one per mount."""
     node = gdb.lookup_type(NODE)
     vtables = set()
     for name in NODE_CLASSES:

@@ -124,7 +124,7 @@ class Ganesha:
         for export in self.exports:
             steward.call("mkdir", self.path(export), 0o755)
             steward.call("chmod", self.path(export), export.mode)
-            for outer in self.exports:  # an export within another hangs on a directory of that one
+            for outer in self.exports:  # a nested export needs a directory in the outer one
                 if export.pseudo.startswith(outer.pseudo + "/"):
                     steward.run(["mkdir", "-p", self.path(outer) + export.pseudo[len(outer.pseudo):]])
 
