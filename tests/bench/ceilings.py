@@ -4,7 +4,7 @@
 empty FUSE   tests/bench/nullfs: the cost of FUSE with nothing behind it
 relay        nullfs --relay: the same, and each byte crosses a TCP connection to a process that does nothing with it
 framed relay nullfs --relay --framed: a READ's data also comes in the frames of software RDMA (mpa_frames.h)
-bare client  tests/bench/barefs: a minimal NFSv4.1 client of the same server; not an upper limit (docs/PERFORMANCE.md);
+bare client  tests/bench/barefs: a minimal NFSv4.1 client of the same server; not an upper limit (docs/adr/0042-plain-client-as-a-yardstick.md);
 with duties: barefs --duties, which also does what a mount must do for writes and small files
 """
 

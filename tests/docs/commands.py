@@ -48,7 +48,9 @@ def of(document, root=ROOT):
 NOT_RUN = {  # pattern of a whole command: why no test types it, and which test covers it instead
     r"scripts/(demo|test)": ".ci/run types both in a clean clone, scripts/fresh on a new system; system.scripts interrupts them",
     r"scripts/fresh( .*)?": "makes whole systems, an hour each",
-    r"scripts/test debug tsan": "the sanitized presets are hours of building",
+    r"scripts/test debug( tsan)?|scripts/test tsan": "the sanitized presets are hours of building",
+    r"scripts/fuzz TARGET": "TARGET is one of many; clang is not installed for the tests",
+    r"gdb -p PID .*": "PID has no number; system.gdb types it",
     r"scripts/setup --(style|site|pictures)": "installs packages on the machine that tests",
     r"scripts/bench( .*)?": "minutes to hours; docs_test.py holds its words, system.bench and system.ceilings its parts",
     r"cmake --preset release && cmake --build build/release": "what scripts/lib.sh does before every test",
@@ -58,9 +60,8 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and which test 
     r"build/release/cli/nfsrdma-fuse bench --report docs/bench/NAME\.json report\.html": "docs_test.py types it for each run",
     r"nfsrdma-fuse bench DIR \[.*": "a summary of the words; README's line with them is typed",
     r"nfsrdma-fuse bench DIR --json FILE": "FILE has no name yet; system.bench",
-    r"nfsrdma-fuse bench --report": "the verb of the line above",
     r"tests/interop/(kernel|run)\.py( .*)?": "a guest, or what it boots: ctest -L interop",
-    r"ctest -L (fuzz|interop)": "a part of every run of the tests",
+    r"ctest (-L (fuzz|interop|property)|-R packaging)": "a part of every run of the tests",
     r"umount -a -t (nfsrdma-fuse|fuse\.rpcrdma)": "ends every mount that there is; system.words.Mounting",
     r"scripts/setup": "installs packages on the machine that tests; scripts/fresh types it on a new one",
     r"sudo apt (install ./build/packages/nfsrdma-fuse_\*\.deb|purge nfsrdma-fuse nfsrdma-filer)": "tests/packaging/life.sh does it on a new system",
@@ -77,7 +78,7 @@ NOT_RUN = {  # pattern of a whole command: why no test types it, and which test 
     r"git (clone|status)|cmake --install|mount -o( remount)?|umount --force|nfsrdma-fuse (mount|umount|probe|status|stats)|nfsrdma-filer --ccp": "a name, not a line to type",
 }
 # Documents whose code blocks hold no commands.
-NO_COMMANDS = {"docs/OPTIONS.md": "the text of `nfsrdma-fuse mount --help`, which option_docs_test compares"}
+NO_COMMANDS = {"docs/user/options.md": "the text of `nfsrdma-fuse mount --help`, which option_docs_test compares"}
 
 
 def why_not_run(command):

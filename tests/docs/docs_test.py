@@ -4,6 +4,7 @@
 usage: docs_test.py BUILDDIR     tests/system/test_documents.py types their commands.
 """
 
+import functools
 import glob
 import json
 import os
@@ -51,105 +52,84 @@ class Commands(unittest.TestCase):
                     self.assertLessEqual(set(re.findall(r"--[\w-]+", command)), taken, f"{document}: {command}")
 
     def test_targets_of_the_tests(self):
-        labels = text_of("tests", "fuzz", "CMakeLists.txt") + text_of("tests", "interop", "CMakeLists.txt")
+        labels = "".join(text_of("tests", part, "CMakeLists.txt") for part in ("fuzz", "interop", "property"))
         for label in re.findall(r"`ctest -L (\w+)`", "".join(text_of(document) for document in commands.documents())):
             self.assertRegex(labels, rf"LABELS \"?{label}\b")
 
 
-class Semantics(unittest.TestCase):
-    def promises(self):
-        """(promise, [test names]) for each row of the page's tables."""
-        for line in text_of("docs", "SEMANTICS.md").splitlines():
-            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-            if line.startswith("|") and cells[0] not in ("promise", "limit", "rule") and not set(cells[0]) <= {"-"}:
-                self.assertGreater(len(cells), 1, f"the tests have no cell of their own: {line}")
-                yield cells[0], re.findall(r"`([^`]+)`", cells[-1])
+class Conformance(unittest.TestCase):
+    """docs/conformance: the last column of each table of rules names tests that there are and that are run, or says why there is none."""
 
-    def test_every_promise_names_tests_that_exist(self):
-        rows, tests = list(self.promises()), unit_tests()
-        self.assertGreater(len(rows), 20, "the page was not understood")
-        for promise, names in rows:
-            self.assertTrue(names, f"no test: {promise}")
-            for name in names:
-                self.assertTrue(name in tests or self.exists(name), f"there is no {name}: {promise}")
+    REASON = re.compile(r"\b(none|open): \S|\bsee [SVX]\d")
 
     @staticmethod
-    def exists(name):
-        if name.endswith("_test"):  # a GoogleTest program
-            found = subprocess.run(["grep", "-rlE", rf"nfsrdma_test\({name}\b", os.path.join(ROOT, "tests")], capture_output=True)
-            return found.returncode == 0
-        module, _, rest = name.partition(".")
-        path = os.path.join(ROOT, "tests", "system", f"test_{module}.py")
-        if not os.path.exists(path):
-            return False
-        source = text_of(path)
-        return all(re.search(rf"^ *(class|def) {re.escape(part)}\b", source, re.M) for part in rest.split(".") if part)
+    def rules():
+        """(page, rule, text of the last column) for each row."""
+        for path in sorted(glob.glob(os.path.join(ROOT, "docs", "conformance", "*.md"))):
+            page, held = os.path.basename(path), False
+            for line in text_of(path).splitlines():
+                cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+                if not line.startswith("|"):
+                    held = False
+                elif cells[-1] in ("test", "tests", "held by"):
+                    held = True
+                elif held and not set(cells[0]) <= set("-: "):
+                    yield page, cells[0], cells[-1]
+
+    def test_every_rule_has_a_test_that_exists_or_a_reason(self):
+        rules, wrong = list(self.rules()), []
+        self.assertGreater(len(rules), 300, "the pages were not understood")
+        for page, rule, held in rules:
+            named = [name for name in re.findall(r"`([^`]+)`", held) if re.fullmatch(r"\w+(\.\w+)*", name) and not name.endswith((".h", ".cc", ".py"))]
+            tests = [name for name in named if test_exists(name)]
+            wrong += [f"{page}: there is no {name}: {rule}" for name in named if name not in tests and re.match(r"[A-Z]\w*\.|[a-z]\w*\.([A-Z]|test_)|\w+_test$", name)]
+            if not tests and not self.REASON.search(held):
+                wrong.append(f"{page}: neither a test nor a reason: {rule}")
+        self.assertEqual(wrong, [])
 
     def test_every_named_test_is_run(self):
-        """ctest runs system tests by module or class: each module that the page names is in its list."""
+        """ctest runs system tests by module or class: each module that a page names is in its list."""
         listed = re.findall(r"^nfsrdma_system_test\((\w+)(?:\.(\w+))?", text_of("tests", "system", "CMakeLists.txt"), re.M)
-        tests = unit_tests()
-        for promise, names in self.promises():
-            for name in names:
-                if name.endswith("_test") or name in tests:
-                    continue
+        for _, rule, held in self.rules():
+            for name in re.findall(r"`([a-z]\w*(?:\.\w+)*)`", held):
                 module, _, rest = name.partition(".")
+                if not os.path.exists(system_module(module)):
+                    continue
                 classes = {c for m, c in listed if m == module}
-                self.assertTrue(classes, f"{name} is not run: {promise}")
+                self.assertTrue(classes, f"{name} is not run: {rule}")
                 if "" not in classes and rest[:1].isupper():
-                    self.assertIn(rest.split(".")[0], classes, f"{name} is not run: {promise}")
+                    self.assertIn(rest.split(".")[0], classes, f"{name} is not run: {rule}")
+
+    def test_the_index_has_each_page(self):
+        there = {name for name in os.listdir(os.path.join(ROOT, "docs", "conformance")) if name != "README.md"}
+        self.assertEqual(set(re.findall(r"\]\(([\w-]+\.md)\)", text_of("docs", "conformance", "README.md"))), there)
 
 
+def system_module(name):
+    return os.path.join(ROOT, "tests", "system", f"test_{name}.py")
+
+
+@functools.lru_cache(None)
 def unit_tests():
-    """{"Suite.Test"} of all GoogleTest programs."""
+    """{"Suite.Test", "Suite"} of all GoogleTest programs, {"FuzzCorpus.target"}, and the programs."""
     sources = subprocess.run(["grep", "-rhoE", r"^(TEST|TEST_F|TEST_P)\(\w+, *\w+\)", os.path.join(ROOT, "tests", "unit")],
                              capture_output=True, text=True).stdout
-    return {".".join(re.findall(r"\w+", line)[1:]) for line in sources.splitlines()}
+    tests = {tuple(re.findall(r"\w+", line)[1:]) for line in sources.splitlines()}
+    programs = subprocess.run(["grep", "-rhoE", r"nfsrdma_test\(\w+", os.path.join(ROOT, "tests")], capture_output=True, text=True).stdout
+    return ({f"{suite}.{test}" for suite, test in tests} | {suite for suite, _ in tests} |
+            {"FuzzCorpus." + name for name in re.findall(r"nfsrdma_fuzz_target\((\w+) ", text_of("tests", "fuzz", "CMakeLists.txt"))} |
+            set(re.findall(r"\((\w+)", programs)))
 
 
-class Filer(unittest.TestCase):
-    def test_every_area_names_tests_that_exist(self):
-        tests = unit_tests()
-        held = text_of("docs", "FILER.md").split("## What is held")[1].split("\n## ")[0]
-        areas = [line.strip("|").split("|") for line in held.splitlines() if line.startswith("| ") and not line.startswith("| area")]
-        self.assertGreater(len(areas), 10, "the page was not understood")
-        for area, named in areas:
-            names = re.findall(r"`(\w+\.\w+)`", named)
-            self.assertTrue(names, f"no test: {area}")
-            for name in names:
-                self.assertIn(name, tests, area)
-
-
-    def test_every_bound_names_tests_that_exist_or_says_why_not(self):
-        tests = unit_tests()
-        fuzzed = {"FuzzCorpus." + name for name in re.findall(r"nfsrdma_fuzz_target\((\w+) ", text_of("tests", "fuzz", "CMakeLists.txt"))}
-        bounds = text_of("docs", "FILER.md").split("## What one peer can take")[1].split("\n## ")[0]
-        rows = [line.strip("|").split("|") for line in bounds.splitlines()
-                if line.startswith("| ") and not line.startswith(("| what ", "| length "))]
-        self.assertGreater(len(rows), 20, "the page was not understood")
-        for row in rows:
-            names = re.findall(r"`(\w+\.\w+)`", row[-1])
-            self.assertTrue(names or "none" in row[-1], f"neither a test nor a reason: {row[0]}")
-            for name in names:
-                self.assertIn(name, tests | fuzzed, row[0])
-
-
-class Protocol(unittest.TestCase):
-    def test_every_rule_names_tests_that_exist_or_says_why_not(self):
-        tests = unit_tests()
-        rules = 0
-        for line in text_of("docs", "PROTOCOL.md").splitlines():
-            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-            if not re.match(r"\| [SVX]\d", line):
-                continue
-            rules += 1
-            named = re.findall(r"`(\w+\.\w+)`", cells[-1])
-            for name in named:
-                if not name.endswith((".h", ".cc", ".py")):
-                    self.assertIn(name, tests, cells[0])
-            said = named or re.search(r"none:|Open:|S\d\.\d|`\w+_test`|this program", cells[-1])
-            self.assertTrue(said, f"neither a test nor a reason: {cells[0]}")
-        self.assertGreater(rules, 100, "the page was not understood")
+def test_exists(name):
+    """A GoogleTest test, suite or program, or a module, class or test of tests/system."""
+    if name in unit_tests():
+        return True
+    module, _, rest = name.partition(".")
+    if not os.path.exists(system_module(module)):
+        return False
+    source = text_of(system_module(module))
+    return all(re.search(rf"^ *(class|def) {re.escape(part)}\b", source, re.M) for part in rest.split(".") if part)
 
 
 class Benchmarks(unittest.TestCase):
@@ -210,19 +190,21 @@ class UserPages(unittest.TestCase):
 
     def test_every_picture_is_small_described_and_used(self):
         """And no page wants one that is not there."""
-        user = os.path.join(ROOT, "docs", "user")
-        shown = {}
-        for page in glob.glob(os.path.join(user, "*.md")):
-            for words, image in re.findall(r"!\[([^]]*)\]\((img/[^)]+)\)", text_of(page)):
-                shown.setdefault(image, []).append((os.path.basename(page), words))
-        self.assertEqual(set(shown), {"img/" + name for name in os.listdir(os.path.join(user, "img"))})
-        for image, uses in shown.items():
-            self.assertLess(os.path.getsize(os.path.join(user, image)), 150 << 10, image)
-            for page, words in uses:
-                self.assertGreater(len(words.split()), 3, f"{page}: what does {image} show?")
+        for part in ("user", "dev"):
+            folder = os.path.join(ROOT, "docs", part)
+            shown = {}
+            for page in glob.glob(os.path.join(folder, "*.md")):
+                for words, image in re.findall(r"!\[([^]]*)\]\((img/[^)]+)\)", text_of(page)):
+                    shown.setdefault(image, []).append((os.path.basename(page), words))
+            self.assertEqual(set(shown), {"img/" + name for name in os.listdir(os.path.join(folder, "img"))})
+            for image, uses in shown.items():
+                self.assertLess(os.path.getsize(os.path.join(folder, image)), 150 << 10, image)
+                for page, words in uses:
+                    self.assertGreater(len(words.split()), 3, f"{page}: what does {image} show?")
 
-    def test_plots_are_what_the_runs_say(self):
-        subprocess.run([os.path.join(ROOT, "scripts", "plots"), "--check"], check=True)
+    def test_plots_are_what_the_runs_say_and_diagrams_what_is_described(self):
+        for script in ("plots", "diagrams"):
+            subprocess.run([os.path.join(ROOT, "scripts", script), "--check"], check=True)
 
     def test_every_page_is_in_the_index(self):
         named = set(re.findall(r"\]\(([a-z-]+\.md)\)", text_of("docs", "user", "index.md")))

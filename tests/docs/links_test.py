@@ -26,9 +26,10 @@ def tree():
     paths = set()
     for top in SOURCES:
         for folder, folders, names in os.walk(os.path.join(ROOT, top)):
-            folders[:] = set(folders) - {"corpus", "__pycache__"}
+            folders[:] = set(folders) - {"__pycache__"}
             relative = os.path.relpath(folder, ROOT)
             paths |= {relative, *(os.path.join(relative, name) for name in [*names, *folders])}
+            folders[:] = set(folders) - {"corpus"}  # thousands of inputs
     paths |= set(os.listdir(ROOT))
     return paths, {os.path.basename(path) for path in paths}
 

@@ -64,8 +64,8 @@ def entries(text):
 
 
 def table():
-    """[(names of a row)] of the mount options in docs/OPTIONS.md, which option_docs_test compares with the option table."""
-    page = text_of(os.path.join(ROOT, "docs", "OPTIONS.md"))
+    """[(names of a row)] of the mount options in docs/user/options.md, which option_docs_test compares with the option table."""
+    page = text_of(os.path.join(ROOT, "docs", "user", "options.md"))
     block = page.split("```")[1]
     rows = [re.sub(r"=\S*", "", m).split(", ") for m in re.findall(r"(?m)^  (\S[^ \n]*(?:, [^ \n]+)?)(?:  |$)", block)]
     ignored = block.split("Accepted without effect:")[1].split()
@@ -87,7 +87,7 @@ def statuses(title):
 class ManPages(unittest.TestCase):
     def test_every_mount_option_has_one_entry(self):
         rows, ignored, refused = table()
-        self.assertGreater(len(rows), 60, "docs/OPTIONS.md was not understood")
+        self.assertGreater(len(rows), 60, "docs/user/options.md was not understood")
         page = source("mount.nfsrdma-fuse.8")
         parts = page.split("\n# OPTIONS\n")[1].split("\n# ")[0]
         working, rest = parts.split("\n## Accepted without effect\n")

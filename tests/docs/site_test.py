@@ -71,9 +71,18 @@ class Site(unittest.TestCase):
         user = os.path.join(ROOT, "docs", "user")
         wanted = {f"user/{name[:-3]}.html" for name in os.listdir(user) if name.endswith(".md") and name != "index.md"} | {"index.html"}
         wanted |= {name[:-3] + ".html" for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md")}
+        indexed = set()  # by the index of their folder, not by the menu
+        for folder in ("dev", "conformance", "adr", "bench"):
+            names = [f"{folder}/{name[:-3].replace('README', 'index')}.html" for name in os.listdir(os.path.join(ROOT, "docs", folder))
+                     if name.endswith(".md")]
+            wanted |= set(names)
+            indexed |= {name for name in names if folder != "dev" and not name.endswith("/index.html")}
         self.assertEqual(set(self.pages), wanted)
         menu = Page(os.path.join(self.site, "index.html")).links
-        self.assertLessEqual(wanted - {"index.html"}, set(menu), "the menu has every page")
+        self.assertLessEqual(wanted - indexed - {"index.html"}, set(menu), "the menu has every page")
+        for name in indexed:
+            folder, page = name.split("/")
+            self.assertIn(page, Page(os.path.join(self.site, folder, "index.html")).links, "the index of its folder has every page")
 
     def test_every_link_within_it_leads_somewhere(self):
         parsed = {page: Page(os.path.join(self.site, page)) for page in self.pages}

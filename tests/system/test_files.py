@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The behaviour of files that programs rely on, call by call (docs/SEMANTICS.md names these tests)."""
+"""The behaviour of files that programs rely on, call by call (docs/conformance names these tests)."""
 
 import ctypes
 import errno

@@ -97,7 +97,7 @@ class SmallFiles(MemoryCase):
     LARGE = 7  # files as large as the cache, for the rest of a working set of ten times its size
     READERS = 4
     PAGE = 4096
-    # Names and attributes of so many files take somewhat more than 2 KiB each (docs/ARCHITECTURE.md).
+    # Names and attributes of so many files take somewhat more than 2 KiB each.
     BESIDE_THE_CACHE = BESIDE_THE_CACHE + 32 * MIB
 
     def make(self, directory):

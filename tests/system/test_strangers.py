@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nfsrdma-filer and other users of its machine: who may connect (docs/FILER.md, "Who is believed"), and to whom sessions belong.
+"""nfsrdma-filer and other users of its machine: who may connect (docs/conformance/filer.md, "Who is believed"), and to whom sessions belong.
 
 Two ordinary users: one owns the server, or uses it; the other one attacks.
 """

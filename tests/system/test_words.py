@@ -140,7 +140,7 @@ class Mounting(Telling, SystemCase):
         path = self.local("mnt")
         self.run_program(HELPER, "127.0.0.1:/export", path, "-o", f"port={self.server.port},proto=tcp")
         self.run_program("umount", "-a", "-t", "nfsrdma-fuse")
-        self.assertTrue(is_mounted(path), "libmount has changed: say so in docs/SEMANTICS.md and the helper's help")
+        self.assertTrue(is_mounted(path), "libmount has changed: say so in docs/conformance/mount.md and the helper's help")
         self.run_program("umount", "-a", "-t", "fuse.rpcrdma")
         self.wait_until(lambda: not is_mounted(path) and not daemons(), "it is unmounted")
 
