@@ -42,8 +42,8 @@ namespace nfsrdma::fuse {
 class DeviceReader {
  public:
   // With 512 KiB, O_DIRECT writes of 1 MiB had 1.27 of this throughput at 0.76 of the CPU, where the server's
-  // stable storage is memory (docs/PERFORMANCE.md). On a disk the server would make each half stable by
-  // itself: one after the other with O_SYNC, and where the file grows.
+  // stable storage is memory (docs/adr/0030-one-write-of-1-mib.md). On a disk the server would make each half
+  // stable by itself: one after the other with O_SYNC, and where the file grows.
   static constexpr size_t kMaxWrite = 1u << 20;
   static constexpr size_t kPage = 4096;
   static constexpr size_t kKeepPayload = 32u << 10;

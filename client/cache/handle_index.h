@@ -5,7 +5,7 @@
 // to a line of memory): whether a handle is known, and where a new one goes, is one line most often. Among a
 // million Nodes no cache of the processor holds that, so it can be asked for beforehand. std::unordered_set,
 // in its stead, reads a bucket, its chain and the chain's end, one after the other, and allocates
-// (2026-11-25: docs/PERFORMANCE.md).
+// (2026-11-25: docs/adr/0024-index-of-nodes.md).
 #pragma once
 
 #include <cstddef>

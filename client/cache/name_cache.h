@@ -57,7 +57,7 @@ struct NameEntry {
 };
 
 // Each directory has a table of its own: that of one that is listed, or worked in, does not share the
-// processor's cache with a million names of others (PERFORMANCE.md).
+// processor's cache with a million names of others (docs/adr/0024-index-of-nodes.md).
 struct NamesOfDirectory {
   struct Hash {
     using is_transparent = void;

@@ -3,7 +3,8 @@
 // library's is seen outside of its callbacks, and nothing here refers to its memory.
 //
 // Attributes.change, which NFSv3 does not have, is ctime in nanoseconds: it moves with every change of a file
-// or directory, as fast as the server's clock ticks (RFC 1813 section 4.8; docs/SEMANTICS.md has the limit).
+// or directory, as fast as the server's clock ticks (RFC 1813 section 4.8; docs/conformance/nfsv3.md has the
+// limit).
 #pragma once
 
 #include <cstdint>

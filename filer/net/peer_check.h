@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerCheck: decides whether the AUTH_SYS credentials of a connection are accepted (docs/FILER.md, "Who is
-// believed").
+// PeerCheck: decides whether the AUTH_SYS credentials of a connection are accepted
+// (docs/conformance/filer.md, "Who is believed").
 //
 // AUTH_SYS proves nothing: any process that can connect can claim any user. The server checks instead what
 // this machine's kernel knows. Binding a port below 1024 needs privilege. For a connection within this

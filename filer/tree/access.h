@@ -51,9 +51,9 @@ inline bool may_delete(const Node& dir, const Node& node, const Principal& who) 
   return (dir.mode & 01000) == 0 || owns(dir, who) || owns(node, who);
 }
 
-// Removes the set-ID bits if every caller is the server's own user (docs/FILER.md). A set-ID program would
-// then give that user's rights to whoever runs it on this machine. On directories these bits give no rights,
-// so they stay.
+// Removes the set-ID bits if every caller is the server's own user (docs/conformance/filer.md). A set-ID
+// program would then give that user's rights to whoever runs it on this machine. On directories these bits
+// give no rights, so they stay.
 inline uint32_t without_set_id(const FileSystem& fs, nfs4::nfs_ftype4 type, uint32_t mode) {
   return fs.everybody && type != nfs4::NF4DIR ? mode & ~06000u : mode;
 }

@@ -121,6 +121,15 @@ class Links(unittest.TestCase):
     def test_files_in_backticks_are_there(self):
         self.assertEqual([], [name for document in documents() for name in missing_files(document)])
 
+    def test_pages_that_sources_name_are_there(self):
+        missing = []
+        for path in tree()[0]:
+            if path.endswith((".h", ".cc", ".py", ".md", ".txt", ".cmake")) or path.startswith("scripts/") and os.path.isfile(os.path.join(ROOT, path)):
+                with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
+                    missing += [f"{path}: there is no {page}" for page in set(re.findall(r"\bdocs/[\w/-]+\.md\b", file.read()))
+                                if not os.path.exists(os.path.join(ROOT, page))]
+        self.assertEqual([], missing)
+
     def test_what_developers_pages_name_is_in_the_sources(self):
         pages = [document for document in documents() if document.startswith("docs/dev/")]
         self.assertEqual([], [name for document in pages for name in missing_names(document)])

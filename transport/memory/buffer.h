@@ -109,8 +109,8 @@ class BufferPool {
   // A slab without a buffer in use is idle. The pool keeps idle slabs up to max(`keep_bytes`,
   // `lately_bytes`); beyond that it frees the slab that was unused for longest. trim() also frees slabs that
   // stayed idle, down to `keep_bytes`. `lately_bytes` is for virtual machines whose host takes free pages
-  // back: there the first touch of a page costs 1.5 CPU s/GiB and more (docs/PERFORMANCE.md), four times all
-  // other costs of a write. An idle slab is cut for another size only when there are more idle slabs than
+  // back: there the first touch of a page costs 1.5 CPU s/GiB and more (docs/bench/read-ahead.md), four times
+  // all other costs of a write. An idle slab is cut for another size only when there are more idle slabs than
   // sizes: otherwise sizes that are used in turn would cut a slab for every buffer.
   explicit BufferPool(size_t keep_bytes = 64u << 20, size_t lately_bytes = 0);
   ~BufferPool();  // no reference may be left

@@ -3,7 +3,7 @@
 //
 // Immutable, shared between requests, loops and reconnects; the encoded opaque_auth is made once. AUTH_SYS
 // carries at most 16 supplementary groups: further groups are left out, and the server does not see them
-// (docs/SEMANTICS.md).
+// (docs/conformance/limits.md).
 #pragma once
 
 #include <cstdint>

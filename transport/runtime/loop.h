@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop: one thread, one Asio io_context(1), and all objects that belong to that thread (docs/ARCHITECTURE.md,
-// Loops).
+// Loop: one thread, one Asio io_context(1), and all objects that belong to that thread
+// (docs/dev/threads-and-locks.md).
 //
 // Owner: main (or a test) creates loops before anything that runs on them, and destroys them last. run() is
 // called by exactly one thread, which is the loop's thread until run() returns. post(), at_end_of_turn(),

@@ -13,7 +13,7 @@
 // would use up the stack.
 //
 // Why not asio::awaitable: a call here is one indirect jump, with no executor, no thread frame and no
-// exception_ptr on the value path (docs/ARCHITECTURE.md, Loops).
+// exception_ptr on the value path (docs/adr/0002-own-task-type.md).
 #pragma once
 
 #include <coroutine>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of the source tree (docs/ARCHITECTURE.md): layers depend in one direction, only fuse/ includes
+// The rules of the source tree (docs/dev/overview.md): layers depend in one direction, only fuse/ includes
 // libfuse's header, and no file is too long.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/OPTIONS.md matches the option table. NFSRDMA_WRITE_DOCS=1 writes the document instead.
+// docs/user/options.md matches the option table. NFSRDMA_WRITE_DOCS=1 writes the document instead.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace nfsrdma::cli {
 namespace {
 
-constexpr const char* kPath = NFSRDMA_SOURCE_DIR "/docs/OPTIONS.md";
+constexpr const char* kPath = NFSRDMA_SOURCE_DIR "/docs/user/options.md";
 
 std::string document() {
   std::string text =

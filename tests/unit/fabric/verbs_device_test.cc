@@ -104,7 +104,7 @@ void write_within(FabricPair& pair, MutableBytes slab, size_t turn) {
   EXPECT_TRUE(pair.invalidate(pair.active, segments));
 }
 
-// docs/ARCHITECTURE.md: the pool's memory is registered once per protection domain, whichever loop's
+// docs/dev/rdma.md: the pool's memory is registered once per protection domain, whichever loop's
 // connection uses it and however often.
 TEST_F(VerbsDevice, ASlab_IsRegisteredOnceForAllConnections_UntilThePoolGivesItBack) {
   BufferPool pool(0);  // unused memory goes back to the system

@@ -193,7 +193,7 @@ TEST_F(CompoundTest, UndefinedOperations_AreIllegal) {
 }
 
 // Operations that "MUST NOT be implemented" in minor version 1, and pNFS, which this server lacks.
-// docs/FILER.md lists them.
+// docs/conformance/filer.md lists them.
 TEST_F(CompoundTest, OperationsThatAreNotHere_AreNotSupported) {
   for (const nfs_opnum4 op :
        {OP_OPEN_CONFIRM, OP_RENEW, OP_SETCLIENTID, OP_SETCLIENTID_CONFIRM, OP_RELEASE_LOCKOWNER,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which peers the server believes (docs/FILER.md, "Who is believed"): reserved ports, and the owner of a
-// local connection's other end.
+// Which peers the server believes (docs/conformance/filer.md, "Who is believed"): reserved ports, and the
+// owner of a local connection's other end.
 #include "filer/net/peer_check.h"
 
 #include <gtest/gtest.h>
