@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "client/cache/ahead_readers.h"
+#include "client/cache/attribute_decision.h"
 #include "client/cache/cached_file.h"
 #include "client/cache/cached_node.h"
 #include "client/cache/hidden_removals.h"
@@ -81,13 +82,6 @@ class CachingFilesystem : public Filesystem {
  protected:
   CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table);
 
-  // Why attributes came: it decides what a new change attribute means for cached contents.
-  enum class Cause : uint8_t {
-    kAsked,    // somebody else may have changed the file
-    kOwn,      // we changed it
-    kOpened,   // kAsked, and the kernel's pages are dealt with by the open reply
-    kCreated,  // kOpened, with the directory's lock held in the kernel: its invalidation is not waited for
-  };
   struct ReadPiece {
     BulkData data;
     bool eof = false;
@@ -172,11 +166,12 @@ class CachingFilesystem : public Filesystem {
                   std::optional<uint64_t> before = {}, TimePoint then = Clock::now());
   // What a READDIR said of a file.
   Task<> book_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
-  // With the Node's mutex held, before the attributes are known to the Node: whether what there is of the
-  // file is still good, because the change was ours alone, as far as can be told by now. Moves
-  // contents_change on behind our changes.
-  bool follow_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes, Cause cause,
-                         std::optional<uint64_t> before) const;
+  // attribute_decision.h: what book() decides by, and what it does. The Node's mutex is held; `file` is null
+  // unless the file is open. `cached_change`: the change attribute that was cached before.
+  KnownContents known_contents(const CachedNode& n, const CachedFile* file) const;
+  ArrivedAttributes arrived_attributes(const CachedNode& n, const Attributes& attributes, Cause cause,
+                                       std::optional<uint64_t> before) const;
+  void carry_out(const Decision& d, CachedNode& n, CachedFile* file, uint64_t cached_change, TimePoint then);
   // With the Node's mutex held: our operations are answered, and somebody else's change was among them. The
   // caller spawns drop_kernel_data().
   static bool others_changed_too(CachedFile& file);

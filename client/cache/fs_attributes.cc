@@ -32,24 +32,6 @@ AttributeCache::Limits CachingFilesystem::limits(bool directory) const {
                    : AttributeCache::Limits{options_.acregmin, options_.acregmax};
 }
 
-bool CachingFilesystem::follow_own_change(CachedNode& n, CachedFile* file, const Attributes& attributes,
-                                          Cause cause, std::optional<uint64_t> before) const {
-  // The kernel's pages of a file that we are writing change together with its change attribute.
-  const bool writing = file != nullptr && file->writing();
-  if (cause != Cause::kOwn && !writing) return false;
-  if (!n.contents_known || promised(n)) return true;
-  if (is_directory(attributes)) return !before || *before == n.contents_change;
-  if (!before && cause == Cause::kOwn) {
-    n.contents_change = std::max(n.contents_change, attributes.change);
-    return true;
-  }
-  if (!before) before = attributes.change;
-  if (file == nullptr) return *before == n.contents_change;
-  n.contents_change = file->own_changes.follow(n.contents_change, *before, attributes.change);
-  const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
-  return !file->own_changes.gaps() || (writing && !opened);
-}
-
 void CachingFilesystem::note_drop(CachedNode& n, CachedFile* file) {
   n.kernel_knows = false;
   ++n.drops_under_way;
@@ -63,72 +45,74 @@ bool CachingFilesystem::others_changed_too(CachedFile& file) {
   return true;
 }
 
-Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
-                                   std::optional<uint64_t> before_it, TimePoint then) {
-  CachedNode& n = cached_node(node);
+KnownContents CachingFilesystem::known_contents(const CachedNode& n, const CachedFile* file) const {
+  return {.promised = promised(n),
+          .known = n.contents_known,
+          .contents_change = n.contents_change,
+          .change = n.attributes.get().change,
+          .open = file != nullptr,
+          .writing = file != nullptr && file->writing(),
+          .kernel_knows = n.kernel_knows,
+          .kernel_change = n.kernel_change};
+}
 
-  const bool opened = cause == Cause::kOpened || cause == Cause::kCreated;
-  bool outdated = false, good = true, closed = false, rights_moved = false;
+ArrivedAttributes CachingFilesystem::arrived_attributes(const CachedNode& n, const Attributes& attributes,
+                                                        Cause cause, std::optional<uint64_t> before) const {
+  const Attributes& cached = n.attributes.get();
+  const bool directory = is_directory(attributes);
+  return {
+      .directory = directory,
+      .cause = cause,
+      .change = attributes.change,
+      .before = before,
+      .same_rights =
+          cached.mode == attributes.mode && cached.uid == attributes.uid && cached.gid == attributes.gid,
+      .search_withdrawn = directory && all_may_search(cached) && !all_may_search(attributes),
+      .kernel_drops = options_.attributes_before_reads && n.kernel_fingerprint != fingerprint_of(attributes)};
+}
+
+void CachingFilesystem::carry_out(const Decision& d, CachedNode& n, CachedFile* file, uint64_t cached_change,
+                                  TimePoint then) {
+  const uint64_t change = n.attributes.get().change;
+  if (d.data == Decision::Data::kConfirmed) table_.data().confirm(n, then);
+  if (d.data == Decision::Data::kDropped) table_.data().drop(n);
+  n.contents_known = d.contents_known;
+  n.contents_change = d.contents_change;
+  if (d.mixed) n.contents_mixed = true;
+  if (d.names_epoch_ends) {
+    n.names_uncertain = false;
+    ++n.names_epoch;
+  }
+  if (d.access_moves) n.access.moved(cached_change, change);
+  if (d.kernel_change_moves) n.kernel_change = change;
+  if (d.outdated) note_drop(n, file);
+}
+
+Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
+                                   std::optional<uint64_t> before, TimePoint then) {
+  CachedNode& n = cached_node(node);
+  Decision decision;
+  bool good = false;
   {
     std::lock_guard lock(n.mutex);
-    const bool directory = is_directory(attributes);
-    const Attributes before = n.attributes.get();
-    const bool was_searchable = directory && all_may_search(before);
-    const bool kernel_is_current = n.kernel_knows && n.kernel_change == before.change;
-    const bool same = n.contents_are_of(attributes.change);
     const CachedFileRef file = n.cached_file();
-    const bool own = follow_own_change(n, file.get(), attributes, cause, before_it);
-    const bool alone = promised(n);
-    const auto update = n.attributes.update(attributes, order, table_.next_start(), then, limits(directory));
-    if (update == AttributeCache::Update::kIgnored) {
-      good = n.contents_known;
-      outdated = file && !own && file->own_changes.gaps();
-    } else {
-      // Our own WRITE under a delegation changes nothing of who may do what.
-      const bool same_rights =
-          before.mode == attributes.mode && before.uid == attributes.uid && before.gid == attributes.gid;
-      if (own && alone && same_rights) n.access.moved(before.change, attributes.change);
-      // Without a promise, even if it was us who changed it: nobody can say whether by us alone.
-      if (same || (own && alone)) {
-        table_.data().confirm(n, then);
-      } else {
-        table_.data().drop(n);
-      }
-      good = same || (own && n.contents_known);
-      // Our changes are the kernel's: it booked them itself.
-      if (own && kernel_is_current) n.kernel_change = attributes.change;
-      // A set-user-ID bit that the server has cleared for a write is not among what the kernel asks for anew.
-      rights_moved = own && !same_rights && n.kernel_knows && file && file->writing();
-      if (own && !same && n.contents_known) n.contents_mixed = true;
-      const bool drops_itself =
-          options_.attributes_before_reads && n.kernel_fingerprint != fingerprint_of(attributes);
-      outdated = !good && n.contents_known && !directory && !drops_itself;
-      // Pages enter the kernel only through an open: before the first one there are none to be known.
-      if (opened || directory || n.contents_known) {
-        // What was followed may be ahead of this answer, or behind one that is on its way.
-        const bool followed = own && n.contents_known && file && !directory && !alone;
-        if (!followed) n.contents_change = attributes.change;
-        n.contents_known = true;
-      }
-      if (!good && directory) {
-        n.names_uncertain = false;
-        ++n.names_epoch;
-      }
-    }
-    closed = was_searchable && !all_may_search(n.attributes.get());
-    // fstat(2) after open(2) must not show what was before.
-    if (opened && n.kernel_knows && n.kernel_change != n.attributes.get().change) outdated = true;
-    if (outdated) note_drop(n, file.get());
-    good = good && n.drops_under_way == 0;
+    const KnownContents known = known_contents(n, file.get());
+    const ArrivedAttributes arrived = arrived_attributes(n, attributes, cause, before);
+    const Ownership whose = whose_change(known, arrived, file ? &file->own_changes : nullptr);
+    const auto update =
+        n.attributes.update(attributes, order, table_.next_start(), then, limits(arrived.directory));
+    decision = decide(known, arrived, whose, update);
+    carry_out(decision, n, file.get(), known.change, then);
+    good = decision.good && n.drops_under_way == 0;
   }
-  if (rights_moved) front_end_->invalidate_attributes(node);
-  // chmod(2) of the directory holds its lock in the kernel, so the names are dropped beside it.
-  if (closed) {
+  if (decision.kernel_forgets_rights) front_end_->invalidate_attributes(node);
+  // chmod(2) of the directory holds its lock in the kernel: invalidate_entry() does not wait for it.
+  if (decision.kernel_forgets_names) {
     for (std::string& name : table_.names().names_in(n)) front_end_->invalidate_entry(node, std::move(name));
   }
-  if (outdated && cause == Cause::kOpened) {
+  if (decision.outdated && cause == Cause::kOpened) {
     co_await drop_kernel_data(node);
-  } else if (outdated) {
+  } else if (decision.outdated) {
     Loop::current()->spawn(drop_kernel_data(node));
   }
   co_return good;

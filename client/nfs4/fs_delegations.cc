@@ -75,7 +75,7 @@ void Nfs4Filesystem::begin_promise(const NodeRef& node, const DelegationRef& del
   delegation->change = n.attributes.get().change;
 }
 
-Nfs4Filesystem::Cause Nfs4Filesystem::cause_of_own(const NodeRef& node, uint64_t order, bool asked) const {
+Cause Nfs4Filesystem::cause_of_own(const NodeRef& node, uint64_t order, bool asked) const {
   if (asked) return Cause::kOwn;
   const CachedNode& n = cached_node(node);
   std::lock_guard lock(n.mutex);
